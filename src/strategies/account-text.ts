@@ -209,12 +209,11 @@ function spanText(lengthMs: number, one = ""): string {
   return count === 1 ? `${one}${name}` : `${numberText(count)} ${name}s`;
 }
 
-/** A wait, rounded up to what a person needs: "320 ms", "3.2 s", "3 min 20 s", "4 h 10 min", "2 d 3 h". */
+/** A wait, rounded up to what a person needs: "320 ms", "58.2 s", "3 min 20 s", "4 h 10 min", "2 d 3 h". */
 export function waitText(waitMs: number): string {
   if (waitMs < 1_000) return `${waitMs} ms`;
-  if (waitMs <= 9_900) return `${Math.ceil(waitMs / 100) / 10} s`;
+  if (waitMs <= 59_900) return `${Math.ceil(waitMs / 100) / 10} s`;
   const seconds = Math.ceil(waitMs / 1_000);
-  if (seconds < 60) return `${seconds} s`;
   if (seconds < 3_600) return twoUnits(seconds, 60, "min", "s");
   const minutes = Math.ceil(seconds / 60);
   if (minutes < 24 * 60) return twoUnits(minutes, 60, "h", "min");

@@ -19,8 +19,9 @@ export function DeniedClients() {
   const runs = settledRuns.value;
   const run = runs.find(({ lane }) => lane === chosenLane.value) ?? runs[0];
   if (run === undefined || run.keys.length < 2) return null;
-  const { topDenied, deniedKeys } = run.summary;
+  const { denied, deniedByLimit, topDenied, deniedKeys } = run.summary;
   const caption = "Denied clients";
+  const isShared = deniedByLimit.reduce((sum, count) => sum + count, 0) > denied;
   return (
     <section class="card" aria-labelledby={`${id}-title`}>
       <h2 id={`${id}-title`}>Who would be denied</h2>
@@ -40,6 +41,7 @@ export function DeniedClients() {
         <span class="dim" role="status">
           {numberText(deniedKeys)} of {numberText(run.keys.length)} clients were denied
           {deniedKeys > topDenied.length ? `; the first ${topDenied.length} are listed` : ""}.
+          {isShared && " A request that several limits deny counts for each of them."}
         </span>
       </div>
       {topDenied.length === 0 ? (

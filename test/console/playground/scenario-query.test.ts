@@ -56,7 +56,17 @@ describe("the query of a scenario", () => {
   test.each([
     ["limit=fast", 'limit: expected limits such as "10/minute"', 'got "fast"'],
     ["limit=0/1m", "limit[0].limit: expected an integer from 1", "got 0"],
-    ["limit=10/1m&limit=5/1s+burst=3", "limit[1].burst: expected one of the fields", "got 3"],
+    [
+      "limit=10/1m&limit=5/1s+burst=3",
+      "limit[1].burst: expected the strategy token-bucket or leaky-bucket before burst=",
+      "got 3",
+    ],
+    ["limit=10/1m+fixd-window", "limit: expected one of the strategies", "mean fixed-window?"],
+    [
+      "limit=10/1s+sliding-log;+5/1m",
+      "limit: expected each limit with a strategy on a line",
+      "got",
+    ],
     ["traffic=flood", 'traffic: expected one of "steady"', 'got "flood"'],
     ["rate=soon", 'rate: expected requests per time such as "120/1m"', 'got "soon"'],
     ["rate=0/1m", "rate: expected requests per time", 'got "0/1m"'],

@@ -16,8 +16,10 @@ export function limitLabels(limits: readonly LaneLimit[]): readonly string[] {
   );
 }
 
-/** "bound is 2L = 200"; L is the limit. */
-export function boundText({ limit, mostPerWindow }: LaneLimit): string {
+/** "bound is 2L = 200"; L is the limit. The bound of a bucket of another size is its burst and the limit. */
+export function boundText({ limit, capacity, mostPerWindow }: LaneLimit): string {
+  if (capacity !== limit && mostPerWindow === capacity + limit)
+    return `bound is burst + L = ${numberText(mostPerWindow)}`;
   const times = mostPerWindow / limit;
   const formula = Number.isInteger(times) ? `${times === 1 ? "" : times}L = ` : "";
   return `bound is ${formula}${numberText(mostPerWindow)}`;

@@ -1,9 +1,10 @@
 /** The worst burst of a run in words, and the traffic that makes it as bad as it can be. */
+import { signal } from "@preact/signals";
 import { useState } from "preact/hooks";
 import { waitText } from "../../../strategies/index.ts";
 import { numberText, windowText } from "../../parts/text.ts";
 import { lanesOf } from "../model/lanes.ts";
-import { openPreset, scenario } from "../page-state.ts";
+import { openPreset, scenario, scenarioText } from "../page-state.ts";
 import { formatScenario } from "../model/scenario-query.ts";
 import type { LaneRun } from "../model/scenario.ts";
 import { worstTraffic } from "../model/worst-traffic.ts";
@@ -73,6 +74,9 @@ export function BoundHint({ run }: { readonly run: LaneRun }) {
   );
 }
 
+/** The scenario with the worst traffic that was found last. */
+const worstText = signal<string | null>(null);
+
 /** Replaces the traffic by one that makes the limit allow as much as the engine ever does. */
 function ReachButton({ run, index }: WorstProps) {
   const [message, setMessage] = useState("");
@@ -83,8 +87,11 @@ function ReachButton({ run, index }: WorstProps) {
       setMessage("No traffic was found that the limit allows.");
       return;
     }
-    openPreset(`${formatScenario(worst.scenario)}&worst=${run.lane}`);
+    worstText.value = formatScenario(worst.scenario);
+    openPreset(`${worstText.value}&worst=${run.lane}`);
   };
+  const isReached = run.summary.worstBursts[index]?.units === run.limits[index]?.mostPerWindow;
+  if (isReached || worstText.value === scenarioText.value) return null;
   return (
     <>
       <button type="button" onClick={search}>

@@ -7,7 +7,7 @@ import {
   strategies,
 } from "../../../strategies/index.ts";
 import { parseUnits, splitNotation } from "../../../strategies/notation.ts";
-import { didYouMean } from "../../../validation/problems.ts";
+import { didYouMean, nearestName } from "../../../validation/problems.ts";
 import { mostRequests, type ScenarioField, scenarioFields } from "./scenario-fields.ts";
 import type { Scenario, Traffic } from "./scenario.ts";
 
@@ -149,6 +149,11 @@ const optionForm = /^([a-z]+)=(.*)$/;
 function readLimitTexts(texts: readonly string[], report: Report): readonly LimitInput[] {
   if (texts.length === 0) return defaultScenario.limits;
   const inputs = texts.flatMap((text) => {
+    const accepted = acceptedStrategyOf(text);
+    if (accepted !== null) {
+      report("limit", text, accepted);
+      return [];
+    }
     const read = limitsOfText(text);
     if (read === null) report("limit", text, acceptedNotation);
     return read ?? [];
@@ -159,10 +164,35 @@ function readLimitTexts(texts: readonly string[], report: Report): readonly Limi
     const [, index] = /^\[(\d+)\]/.exec(field) ?? [];
     if (index !== undefined) wrong.add(Number(index));
     else for (const each of inputs.keys()) wrong.add(each);
-    report("limit", value, accepted, field);
+    const option = /^\[\d+\]\.(\w+)$/.exec(field)?.[1] ?? "";
+    const owners = strategiesWith(option, value);
+    const isForeign = accepted.startsWith("one of the fields") && owners.length > 0;
+    const needed = `the strategy ${owners.join(" or ")} before ${option}=`;
+    report("limit", value, isForeign ? needed : accepted, field);
   });
   const valid = inputs.filter((_input, index) => !wrong.has(index));
   return valid.length === 0 ? defaultScenario.limits : valid;
+}
+
+/** The strategies that have an option of this value. */
+const strategiesWith = (option: string, value: unknown): string[] =>
+  [...strategies.keys()].filter((strategy) => {
+    let problems = 0;
+    readLimits([{ limit: 1, window: "1m", strategy, [option]: value }], {}, () => problems++);
+    return problems === 0;
+  });
+
+/** The accepted form of a text with a misspelled strategy, or with several limits and a strategy; otherwise null. */
+function acceptedStrategyOf(text: string): string | null {
+  const tokens = text.trim().split(/\s+/).slice(1);
+  if (tokens.some((token) => token.endsWith(";") && strategyName(token.slice(0, -1))))
+    return "each limit with a strategy on a line of its own";
+  const names = [...strategies.keys()];
+  const wrong = tokens.find(
+    (token) => !strategyName(token) && !token.includes("=") && nearestName(token, names) !== null,
+  );
+  if (wrong === undefined) return null;
+  return `one of the strategies ${names.join(", ")}${didYouMean(wrong, names)}`;
 }
 
 /** Null if the text does not begin with limits in notation. */
