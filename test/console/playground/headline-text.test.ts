@@ -47,6 +47,15 @@ test("requests that a queue accepts at once are said to wait in it, and not to p
   expect(headline(`limit=100/minute&${edgeBurst}`)).not.toContain("Leaky bucket");
 });
 
+test("the bound of a bucket is its burst and the limit, and not a multiple of the limit by chance", () => {
+  expect(headline("limit=10/1m+token-bucket+burst=30&traffic=times&at=0x30,30x9")).toContain(
+    "Its bound is burst + L = 40.",
+  );
+  expect(headline("limit=10/1m+token-bucket&traffic=times&at=0x10,30x5")).toContain(
+    "Its bound is 2L = 20.",
+  );
+});
+
 test("strategies that all let the same through share one sentence", () => {
   expect(headline("limit=10/1m&traffic=times&at=0,1,2")).toBe(
     "Every strategy: at most 3 in any minute.",
