@@ -207,7 +207,7 @@ describe("the numbers of the last hour", () => {
       const [began, whole] = ["12:30:00", "12:31:00"].map((time) =>
         new Date(at(`${time}.000`)).toLocaleTimeString("en-GB"),
       );
-      expect(textOf(minutes, at("12:30:55.000"))).toBe(
+      expect(textOf(minutes, at("12:31:00.000"))).toBe(
         `7 requests would have been denied since ${began}. Their share is counted from ${whole}.`,
       );
     });

@@ -71,6 +71,8 @@ export function modeDecisionsText(
   const beganMs = Math.floor(setMs / minuteMs) * minuteMs;
   const { wouldBeDenied } = decisionsOf(statistics, name, beganMs);
   const share =
-    Date.parse(statistics.to) < wholeMs ? ` Their share is counted from ${timeText(wholeMs)}.` : "";
+    Date.parse(statistics.to) <= wholeMs
+      ? ` Their share is counted from ${timeText(wholeMs)}.`
+      : "";
   return `${requests(wouldBeDenied)} would have been denied since ${timeText(beganMs)}.${share}`;
 }
