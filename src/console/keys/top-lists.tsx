@@ -18,9 +18,9 @@ const listed = 10;
 const kindPauseMs = 10_000;
 
 const units: Readonly<Record<DenialKind, string>> = {
-  denied: "Denied requests",
-  "would be denied": "Requests that would be denied",
-  "denied or would be denied": "Requests denied, or that would be",
+  denied: "Denied",
+  "would be denied": "Would be denied",
+  "denied or would be denied": "Denied, or would be",
 };
 
 const useTop = (policy: string, by: TopKeys["by"]): Polled<TopKeys> =>

@@ -1,10 +1,12 @@
 /** The states of a part of a page that has nothing to show: loading, empty, or failed. */
 import type { ComponentChildren } from "preact";
+import { useEffect } from "preact/hooks";
+import { ConnectionLost, isConnected } from "../api/client.ts";
 
 /** @param what the thing that is loaded, such as "the policies" */
 export const Loading = ({ what }: { readonly what: string }) => (
   <p class="notice" role="status">
-    Loading {what} …
+    {isConnected.value ? `Loading ${what} …` : `Waiting for a connection, to load ${what} …`}
   </p>
 );
 
@@ -12,19 +14,27 @@ export const Empty = ({ children }: { readonly children: ComponentChildren }) =>
   <p class="notice">{children}</p>
 );
 
-export const Failure = ({
+/** Tries again by itself when a lost connection is back. */
+export function Failure({
   problem,
   onRetry,
 }: {
   readonly problem: Error;
   readonly onRetry?: () => void;
-}) => (
-  <div class="notice problem" role="alert">
-    <p>{problem.message}</p>
-    {onRetry !== undefined && (
-      <button type="button" onClick={onRetry}>
-        Try again
-      </button>
-    )}
-  </div>
-);
+}) {
+  const isBack = isConnected.value && problem instanceof ConnectionLost;
+  useEffect(() => {
+    if (isBack) onRetry?.();
+    // oxlint-disable-next-line react-hooks/exhaustive-deps -- only a connection that is back starts another attempt
+  }, [isBack]);
+  return (
+    <div class="notice problem" role="alert">
+      <p>{problem.message}</p>
+      {onRetry !== undefined && (
+        <button type="button" onClick={onRetry}>
+          Try again
+        </button>
+      )}
+    </div>
+  );
+}
