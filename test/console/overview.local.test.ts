@@ -61,8 +61,9 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     expect(await colorsOf(page.locator(".plot canvas"))).toBeGreaterThan(4);
     await page.getByText("Show as table").click();
     const table = page.getByRole("region", { name: "Decisions per minute of policy login" });
-    const cells = await table.locator("td:nth-child(3)").allInnerTexts();
-    expect(sumOf(cells)).toBe(before + 7);
+    await expect
+      .poll(async () => sumOf(await table.locator("td:nth-child(3)").allInnerTexts()))
+      .toBe(before + 7);
     expect(await rowOf(page, "login").first().getByRole("cell").nth(3).innerText()).toBe(
       String(before + 7),
     );
@@ -177,6 +178,7 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
   it("nothing moves when the numbers arrive, on a narrow screen without overflow", async () => {
     const page = await site.open("policies", { width: 320 });
     const performance = await observePerformance(page);
+    await shown(page, "Policies");
     await page.goto(site.worker.consoleUrl);
     await shown(page, "Overview");
     await page.getByRole("heading", { name: "Latency of decisions" }).waitFor();
@@ -191,6 +193,8 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
 
   it("a browser with an invalid language has a plot", async () => {
     const page = await site.open("policies");
+    // The token is kept once it is accepted.
+    await shown(page, "Policies");
     await page.addInitScript(
       `Object.defineProperty(navigator, "language", { value: "en-US@posix", configurable: true })`,
     );
