@@ -62,6 +62,13 @@ describe("the query of a scenario", () => {
       "got 3",
     ],
     ["limit=10/1m+fixd-window", "limit: expected one of the strategies", "mean fixed-window?"],
+    ["limit=10/1m+fixed", "limit: expected one of the strategies", 'got "10/1m fixed"'],
+    [
+      "limit=10+per+2+minutes+fixed+window",
+      "limit: expected one of the strategies",
+      'got "10 per 2 minutes fixed window"',
+    ],
+    ["limit=ten/minute", 'limit: expected limits such as "10/minute"', 'got "ten/minute"'],
     [
       "limit=10/1s+sliding-log;+5/1m",
       "limit: expected each limit with a strategy on a line",

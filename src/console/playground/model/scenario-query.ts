@@ -6,8 +6,8 @@ import {
   readLimits,
   strategies,
 } from "../../../strategies/index.ts";
-import { parseUnits, splitNotation } from "../../../strategies/notation.ts";
-import { didYouMean, nearestName } from "../../../validation/problems.ts";
+import { parseUnits, parseWindow, splitNotation } from "../../../strategies/notation.ts";
+import { didYouMean } from "../../../validation/problems.ts";
 import { mostRequests, type ScenarioField, scenarioFields } from "./scenario-fields.ts";
 import type { Scenario, Traffic } from "./scenario.ts";
 
@@ -182,18 +182,22 @@ const strategiesWith = (option: string, value: unknown): string[] =>
     return problems === 0;
   });
 
-/** The accepted form of a text with a misspelled strategy, or with several limits and a strategy; otherwise null. */
+/** The accepted form of a text with an unknown strategy, or with several limits and a strategy; otherwise null. */
 function acceptedStrategyOf(text: string): string | null {
-  const tokens = text.trim().split(/\s+/).slice(1);
+  const tokens = text.trim().split(/\s+/);
   if (tokens.some((token) => token.endsWith(";") && strategyName(token.slice(0, -1))))
     return "each limit with a strategy on a line of its own";
+  const limitsEnd = tokens.findLastIndex((_, index) => isNotation(tokens.slice(0, index + 1)));
+  const wrong = limitsEnd === -1 ? undefined : tokens[limitsEnd + 1];
+  if (wrong === undefined || strategyName(wrong) || optionForm.test(wrong)) return null;
   const names = [...strategies.keys()];
-  const wrong = tokens.find(
-    (token) => !strategyName(token) && !token.includes("=") && nearestName(token, names) !== null,
-  );
-  if (wrong === undefined) return null;
   return `one of the strategies ${names.join(", ")}${didYouMean(wrong, names)}`;
 }
+
+const isNotation = (tokens: readonly string[]): boolean =>
+  splitNotation(tokens.join(" ")).every(
+    (part) => part !== null && parseUnits(part.limit) > 0 && parseWindow(part.window) !== null,
+  );
 
 /** Null if the text does not begin with limits in notation. */
 function limitsOfText(text: string): LimitInput[] | null {
@@ -203,7 +207,8 @@ function limitsOfText(text: string): LimitInput[] | null {
   const parts = splitNotation(tokens.slice(0, end).join(" "));
   const options = Object.fromEntries(tokens.slice(end).map(optionOf));
   const valid = parts.filter((part) => part !== null);
-  if (valid.length < parts.length) return null;
+  const isNumber = valid.every(({ limit }) => !Number.isNaN(parseUnits(limit)));
+  if (valid.length < parts.length || !isNumber) return null;
   return valid.map(({ limit, window }) => ({ limit: parseUnits(limit), window, ...options }));
 }
 

@@ -47,8 +47,8 @@ export function LimitsField() {
         ))}
       </div>
       <p id={`${id}-hint`} class="hint">
-        Such as <code>100/minute</code> or <code>10/s token-bucket burst=30</code>. Several limits
-        are decided together.
+        Such as <code>100/minute fixed-window</code> or <code>10/s token-bucket burst=30</code>.
+        Several limits are decided together.
       </p>
       <WindowNotes onChange={(limits) => change(textOfLimits(limits))} />
     </div>
