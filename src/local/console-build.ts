@@ -54,6 +54,7 @@ export async function buildConsole(): Promise<void> {
   const entry = (name: string, extension: string): string =>
     outputs(metafile, extension).find((file) => file.startsWith(`${name}-`)) ?? "";
   const head = [
+    ...firstModules(metafile).map((file) => `<link rel="modulepreload" href="assets/${file}" />`),
     `<link rel="icon" href="assets/${entry("icon", ".svg")}" />`,
     `<link rel="stylesheet" href="assets/${entry("console", ".css")}" />`,
     `<script type="module" src="assets/${entry("console", ".js")}"></script>`,
@@ -106,6 +107,23 @@ const workerModule = (source: string, type: WorkerType): Plugin => ({
 });
 
 type WorkerType = "classic" | "module";
+
+/** The modules of the entry point and of the first view, which browsers would otherwise find one after the other. */
+function firstModules({ outputs: files }: Metafile): readonly string[] {
+  const first = new Set(["main.tsx", "overview/view.tsx"].map((file) => `src/console/${file}`));
+  const found = new Set<string>();
+  const add = (file: string): void => {
+    if (found.has(file)) return;
+    found.add(file);
+    for (const { path, kind } of files[file]?.imports ?? []) {
+      if (kind === "import-statement") add(path);
+    }
+  };
+  for (const [file, { entryPoint }] of Object.entries(files)) {
+    if (file.endsWith(".js") && first.has(entryPoint ?? "")) add(file);
+  }
+  return [...found].map((file) => basename(file));
+}
 
 const outputs = ({ outputs: files }: Metafile, extension: string): string[] =>
   Object.keys(files)

@@ -39,6 +39,15 @@ it("each view of the console but the playground loads less than 60 kB, gzipped",
   expect(sizes.at(-2)).toBeLessThan(60_000);
 });
 
+it("the page names the modules of the entry point and of the overview, so that they load together", () => {
+  const page = readFileSync("dist/console/index.html", "utf8");
+  const named = [...page.matchAll(/rel="modulepreload" href="assets\/([\w-]+\.js)"/g)];
+  const overview = viewFiles[0] ?? "";
+  expect(readFileSync(join(folder, overview), "utf8")).toContain("Top denied keys");
+  const expected = new Set([...loadedWith(entry), ...loadedWith(overview)]);
+  expect(new Set(named.map(([, name]) => name))).toEqual(expected);
+});
+
 it("the engine of the playground is loaded on demand", () => {
   const worker = names.find((name) => /^playground-worker-.+\.js$/.test(name)) ?? "";
   expect(worker).not.toBe("");
