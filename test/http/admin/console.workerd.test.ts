@@ -46,11 +46,7 @@ describe("the console on ADMIN_HOST", () => {
       expect((await response.text()).length).toBeGreaterThan(0);
       types.push(response.headers.get("Content-Type")?.split(";")[0]);
     }
-    expect([...new Set(types)].toSorted()).toEqual([
-      "image/svg+xml",
-      "text/css",
-      "text/javascript",
-    ]);
+    expect(new Set(types)).toEqual(new Set(["image/svg+xml", "text/css", "text/javascript"]));
   });
 
   it("a conditional request with the current ETag gets 304, and HEAD gets no body", async () => {
