@@ -36,9 +36,11 @@ export function followChanges(onChange: (entries: readonly AuditEntry[]) => void
   let newest: number | null = null;
   const started = new Polling(async (abort) => {
     const known = newest;
-    // Most reads find no change, and entries can be long.
-    const latest = await read<AuditPage>("audit?limit=1", abort);
-    if (known === (latest.entries[0]?.seq ?? 0)) return;
+    if (known !== null) {
+      // Most reads find no change, and entries can be long.
+      const latest = await read<AuditPage>("audit?limit=1", abort);
+      if (known === (latest.entries[0]?.seq ?? 0)) return;
+    }
     const { entries } = await read<AuditPage>("audit?limit=50", abort);
     newest = entries[0]?.seq ?? 0;
     recentChanges.value = entries;

@@ -1,7 +1,7 @@
 /** The view "Overview": how much is allowed and denied, by which policies, and what changed when. */
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { AuditEntry, Policy } from "../api/answers.ts";
-import { newestChange } from "../api/changes.ts";
+import { useChanges } from "../api/changes.ts";
 import { readPolicies } from "../api/policies.ts";
 import { usePolled } from "../api/poll.ts";
 import { now } from "../clock.ts";
@@ -38,16 +38,18 @@ export function OverviewView() {
   const { value, problem, readAgain } = usePolled(reader, span.pauseMs, [reader]);
   const policies = usePolled(readPolicies, policiesPauseMs);
   const changes = usePolled((abort) => readChanges(span, abort), changesPauseMs, [span]);
-  const newest = newestChange.value;
-  useEffect(() => {
-    policies.readAgain();
-    changes.readAgain();
-    // oxlint-disable-next-line react-hooks/exhaustive-deps -- only a change starts another read
-  }, [newest]);
+  useChanges(policies.readAgain);
+  useChanges(changes.readAgain);
   // The numbers of the previous span stay until those of the chosen one arrive.
-  const latest = useRef<SpanTraffic | null>(null);
-  latest.current = value.value ?? latest.current;
-  const hasAll = latest.current !== null && policies.value.value !== null;
+  const [latest, setLatest] = useState<SpanTraffic | null>(null);
+  useEffect(
+    () =>
+      value.subscribe((next) => {
+        if (next !== null) setLatest(next);
+      }),
+    [value],
+  );
+  const hasAll = latest !== null && policies.value.value !== null;
   // The frame of the page warns of old numbers.
   const failure = hasAll ? null : (problem.value ?? policies.problem.value);
   return (
@@ -60,7 +62,7 @@ export function OverviewView() {
       {failure !== null && <Failure problem={failure} onRetry={readAgain} />}
       <Shown
         span={span}
-        spanTraffic={latest.current}
+        spanTraffic={latest}
         policy={policy}
         policies={policies.value.value}
         changes={changes.value.value ?? []}
