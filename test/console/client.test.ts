@@ -196,7 +196,7 @@ describe("a call", () => {
     expect(await read("rules/1")).toBeNull();
   });
 
-  it("an answer that is cut off is a lost connection, because nobody knows what it said", async () => {
+  it("an answer that is cut off is a lost connection, because its content is unknown", async () => {
     const body = (): ReadableStream =>
       new ReadableStream({ start: (controller) => controller.error(new TypeError("cut off")) });
     answers(() => new Response(body()));
@@ -257,7 +257,7 @@ it("a poll that has stopped for refused credentials goes on when they are accept
   polling.stop();
 });
 
-it("a read that fails after a success makes the shown value old, until it succeeds or nobody shows it", async () => {
+it("a read that fails after a success makes the shown value old, until a read succeeds or the value is no longer shown", async () => {
   stubBrowser("");
   let answer = (): Response => problem(503, "The control plane does not answer.");
   answers(() => answer());

@@ -4,30 +4,19 @@ import { describe, expect, it } from "vitest";
 import type { Outcome } from "../../src/console/api/answers.ts";
 import { numbersOf, percentile } from "../../src/console/overview/tally.ts";
 import { trafficOf, trafficOfPolicy } from "../../src/console/overview/traffic.ts";
+import { outcomeNames } from "../../src/control/protocol.ts";
 import { forAll } from "../for-all.ts";
 import { boundsMs, minuteMs, point, startMs, statisticsOf } from "./statistics.ts";
 
 const steps = 5;
 const span = [startMs, startMs + steps * minuteMs] as const;
 
-const outcomes: readonly Outcome[] = [
-  "allowed",
-  "exempt",
-  "denied",
-  "banned",
-  "blocked",
-  "dry-run-denied",
-  "fallback-local",
-  "fallback-open",
-  "fallback-closed",
-];
-
 const drawnPoints = fc
   .uniqueArray(
     fc.record({
       step: fc.nat(steps - 1),
       policy: fc.constantFrom("a", "b", "c"),
-      outcomes: fc.dictionary(fc.constantFrom(...outcomes), fc.nat(1_000)),
+      outcomes: fc.dictionary(fc.constantFrom(...outcomeNames), fc.nat(1_000)),
       nearLimit: fc.nat(100),
       latency: fc.array(fc.tuple(fc.nat(boundsMs.length), fc.nat(50)), { maxLength: 4 }),
     }),
@@ -61,7 +50,7 @@ describe("traffic", () => {
         expect(numbersOf(total)).toEqual({
           ...expected,
           nearLimit: own.reduce((all, { nearLimit }) => all + nearLimit, 0),
-          decisions: sum(outcomes),
+          decisions: sum(outcomeNames),
         });
         for (const [line, count] of Object.entries(expected)) {
           const values = lines[line as keyof typeof expected];

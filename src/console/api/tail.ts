@@ -16,7 +16,7 @@ const pingMs = 30_000;
 const answerMs = 10_000;
 const firstPauseMs = 1_000;
 const longestPauseMs = 15_000;
-/** An open tail makes every isolate report each second, which nobody needs while the page stays hidden. */
+/** An open tail makes every isolate report each second, so a page that stays hidden closes its tail after this time. */
 const hiddenMs = 60_000;
 
 export class TailConnection {

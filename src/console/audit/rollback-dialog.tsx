@@ -3,8 +3,8 @@ import { useEffect, useState } from "preact/hooks";
 import type { AuditEntry } from "../api/answers.ts";
 import { rollBack, type Term } from "../api/rules.ts";
 import type { UndoStep } from "../api/undo-plan.ts";
-import { changeText } from "../parts/change-text.ts";
 import { Dialog } from "../parts/dialog.tsx";
+import { Meanwhile } from "../parts/meanwhile.tsx";
 import { Failure, Loading } from "../parts/notice.tsx";
 import { numberText } from "../parts/text.ts";
 import { NoteField } from "../parts/term-fields.tsx";
@@ -91,7 +91,10 @@ function Preview({ to, loaded, onClose }: RollbackDialogProps) {
       onClose={onClose}
     >
       {isUnknown ? <p class="warning">The audit log has no entry {to}.</p> : <Steps plan={plan} />}
-      <Meanwhile entries={entries.filter(({ seq }) => seq > opened)} />
+      <Meanwhile
+        entries={entries.filter(({ seq }) => seq > opened)}
+        intro="While this dialog was open, and included above:"
+      />
       <NoteField term={term} onChange={setTerm} />
       <p class="hint">
         A rollback changes rules only: no usage, and no configuration. It is recorded in the audit
@@ -173,20 +176,3 @@ function StepStates({ step }: { readonly step: UndoStep }) {
     </>
   );
 }
-
-const Meanwhile = ({ entries }: { readonly entries: readonly AuditEntry[] }) => (
-  <div role="status">
-    {entries.length > 0 && (
-      <div class="meanwhile">
-        <p>While this dialog was open, and included above:</p>
-        <ul>
-          {entries.map((entry) => (
-            <li key={entry.seq}>
-              {entry.actor} {changeText(entry)}
-            </li>
-          ))}
-        </ul>
-      </div>
-    )}
-  </div>
-);

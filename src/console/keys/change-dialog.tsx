@@ -6,9 +6,9 @@ import type { RulePlan } from "../api/rule-plan.ts";
 import { Sender } from "../api/sender.ts";
 import { undoOf } from "../api/undo.ts";
 import type { RuleChange } from "../api/undo-plan.ts";
-import { changeText } from "../parts/change-text.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Effect, type EffectProps } from "../parts/effect.tsx";
+import { Meanwhile } from "../parts/meanwhile.tsx";
 import { numberText, percentText } from "../parts/text.ts";
 import { showToast } from "../shell/toasts.tsx";
 import { type DenialShare, denialShare } from "./denial-share.ts";
@@ -97,19 +97,9 @@ export function OtherChanges({ policy, id }: { readonly policy: string; readonly
       (entry.keyId === null || entry.keyId === id),
   );
   return (
-    <div role="status">
-      {others.length > 0 && (
-        <div class="meanwhile">
-          <p>The rules changed while this dialog was open. The effect above includes it.</p>
-          <ul>
-            {others.map((entry) => (
-              <li key={entry.seq}>
-                {entry.actor} {changeText(entry)}
-              </li>
-            ))}
-          </ul>
-        </div>
-      )}
-    </div>
+    <Meanwhile
+      entries={others}
+      intro="The rules changed while this dialog was open. The effect above includes it."
+    />
   );
 }

@@ -32,6 +32,13 @@ export function mostDenying(
 /** The lists do not say which of the denials of a key are those of a dry run. */
 export type DenialKind = "denied" | "would be denied" | "denied or would be denied";
 
+/** The title of the column with the counts of such a list. */
+export const denialColumns: Readonly<Record<DenialKind, string>> = {
+  denied: "Denied",
+  "would be denied": "Would be denied",
+  "denied or would be denied": "Denied, or would be",
+};
+
 /** The denials that a list of most denied keys counts. Before the first denial, its mode says which there will be. */
 export function denialKind(
   points: readonly StatisticsPoint[],

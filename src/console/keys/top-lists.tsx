@@ -10,18 +10,12 @@ import { hrefOf } from "../shell/route.ts";
 import { may } from "../shell/session.ts";
 import { showProblem, showToast } from "../shell/toasts.tsx";
 import { readDenials } from "./denial-share.ts";
-import { denialKind, type DenialKind } from "./denials.ts";
+import { denialColumns, denialKind } from "./denials.ts";
 import { keyName, knownKey, revealKey } from "./known-keys.ts";
 
 const pauseMs = 2_500;
 const listed = 10;
 const kindPauseMs = 10_000;
-
-const units: Readonly<Record<DenialKind, string>> = {
-  denied: "Denied",
-  "would be denied": "Would be denied",
-  "denied or would be denied": "Denied, or would be",
-};
 
 const useTop = (policy: string, by: TopKeys["by"]): Polled<TopKeys> =>
   usePolled(
@@ -45,7 +39,12 @@ export function TopLists({ policy }: { readonly policy: Policy }) {
       </p>
       {may("reveal") && <Reveal policy={policy} lists={[denied, spent]} />}
       <div class="grid top-lists">
-        <TopList title={`Most ${kind}`} unit={units[kind]} policy={policy.name} list={denied} />
+        <TopList
+          title={`Most ${kind}`}
+          unit={denialColumns[kind]}
+          policy={policy.name}
+          list={denied}
+        />
         <TopList title="Most spent" unit="Spent units" policy={policy.name} list={spent} />
       </div>
     </>

@@ -13,8 +13,8 @@ const spanMs = 5 * minuteMs;
 /** After a longer pause between reads, such as of a hidden page, isolates may report less often than every second. */
 const longestPauseMs = 10_000;
 /**
- * Isolates that nobody watched send the counts of several seconds at once. So the reads of this time after the first read, or
- * after a pause, belong to one sample with all the time before them.
+ * Before the first read and during a pause, isolates report only every few seconds, each time the counts of all of them. So the
+ * reads of this time after the first read, or after a pause, extend the sample before them.
  */
 const startUpSeconds = 10;
 /** Shorter samples would show what isolates send at once as a peak. */

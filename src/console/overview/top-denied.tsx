@@ -3,7 +3,7 @@ import type { Policy, TopKey, TopKeys } from "../api/answers.ts";
 import { queryText, read } from "../api/client.ts";
 import { usePolled } from "../api/poll.ts";
 import { readDenials } from "../keys/denial-share.ts";
-import { denialKind, type DenialKind, mostDenying } from "../keys/denials.ts";
+import { denialColumns, denialKind, type DenialKind, mostDenying } from "../keys/denials.ts";
 import { Empty, Failure, Loading } from "../parts/notice.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { countText, shortId } from "../parts/text.ts";
@@ -32,7 +32,9 @@ export function TopDenied({ policy: chosen, policies }: TopDeniedProps) {
     <section class="card top-denied" id={topDeniedId} tabIndex={-1}>
       <h2>{title}</h2>
       <p class="hint">The last 24 hours, whatever span is chosen.</p>
-      {name !== null && <Keys key={name} policy={name} title={title} column={columns[kind]} />}
+      {name !== null && (
+        <Keys key={name} policy={name} title={title} column={denialColumns[kind]} />
+      )}
       {name === null && points !== null && <Empty>No key was denied.</Empty>}
       {name === null && points === null && problem.value === null && <Loading what="the keys" />}
       {name === null && points === null && problem.value !== null && (
@@ -46,12 +48,6 @@ const titles: Readonly<Record<DenialKind, string>> = {
   denied: "Top denied keys",
   "would be denied": "Top keys that would be denied",
   "denied or would be denied": "Top denied and would-be denied keys",
-};
-
-const columns: Readonly<Record<DenialKind, string>> = {
-  denied: "Denied",
-  "would be denied": "Would be denied",
-  "denied or would be denied": "Denied, or would be",
 };
 
 interface KeysProps {

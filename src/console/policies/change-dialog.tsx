@@ -1,12 +1,12 @@
 /** A dialog that changes a policy. It notices when another operator changes the same policy, and keeps what was typed. */
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import type { AuditEntry, Policy } from "../api/answers.ts";
+import type { Policy } from "../api/answers.ts";
 import { readChanges, recentChanges } from "../api/changes.ts";
 import { readPolicy } from "../api/conditional-change.ts";
 import { type ConditionalChange, isOutdated, Sender } from "../api/sender.ts";
-import { changeText } from "../parts/change-text.ts";
 import { Dialog, type DialogProps } from "../parts/dialog.tsx";
+import { Meanwhile } from "../parts/meanwhile.tsx";
 
 /** The state that a dialog shows and changes: it stays the same until the operator asks for the new one. */
 export interface ShownPolicy {
@@ -73,24 +73,12 @@ function OtherChanges({ shown: { policy, live, openedVersion, show } }: { shown:
   );
   const isOlder = live.version > policy.version;
   return (
-    <div role="status">
-      {changes.length > 0 && (
-        <div class="meanwhile">
-          <p>While this dialog was open:</p>
-          <ul>
-            {changes.map((entry: AuditEntry) => (
-              <li key={entry.seq}>
-                {entry.actor} {changeText(entry)}
-              </li>
-            ))}
-          </ul>
-          {isOlder && (
-            <button type="button" onClick={() => show(live)}>
-              Show the effect on the new state
-            </button>
-          )}
-        </div>
+    <Meanwhile entries={changes} intro="While this dialog was open:">
+      {isOlder && (
+        <button type="button" onClick={() => show(live)}>
+          Show the effect on the new state
+        </button>
       )}
-    </div>
+    </Meanwhile>
   );
 }

@@ -82,7 +82,7 @@ function EntryCounts({ policy, kind }: EntryCountsProps) {
 export function Refused({ policy: { refused, rules } }: { readonly policy: Policy }) {
   if (refused.length === 0) return null;
   return (
-    <div class="refused">
+    <div class="warning-list">
       <strong class="warning">
         {refused.length === 1 ? "A rule has" : `${refused.length} rules have`} no effect, because
         the configuration does not accept {refused.length === 1 ? "it" : "them"}:

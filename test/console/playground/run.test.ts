@@ -236,7 +236,7 @@ describe("the answers of a run", () => {
     expect(shares.at(-1)).toBe(1);
   });
 
-  test("a run that nobody continues decides nothing further", () => {
+  test("a run that is not continued decides no further request", () => {
     const answers = answersTo({ kind: "run", id: 1, scenario, log: null });
     const kinds = [answers.next().value?.kind, answers.next().value?.kind];
     expect(kinds).toEqual(["started", "progress"]);
