@@ -105,7 +105,7 @@ function routes(
       config.admin.path,
       adminRoutes({ config, settings: config.admin, runtime, ...bindingsOf(env) }),
     );
-    app.use("*", neverProxied(config.admin));
+    if (config.admin.host !== null) app.use("*", neverProxied(config.admin));
   }
   app.all("*", (c) => proxy(c.req.raw, waitUntilFrom(c)));
   app.onError(answerInternalError);
