@@ -28,6 +28,9 @@ export interface NewRule extends Term {
   readonly overrides?: readonly unknown[];
 }
 
+/** The key of a new rule, as a call names it. */
+export type KeyReference = Pick<NewRule, "policy" | "id" | "key" | "tenant">;
+
 /** The fields that a call can change in a rule: its policy and its key stay. */
 export type RuleContent = Omit<NewRule, "policy" | "scope" | "id" | "key" | "tenant">;
 

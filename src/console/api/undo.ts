@@ -9,7 +9,7 @@ import {
   type PolicyUpdate,
   rulesOfKind,
 } from "./policy-plan.ts";
-import type { NewRule, PolicyChange, Term } from "./rule-input.ts";
+import type { KeyReference, PolicyChange, Term } from "./rule-input.ts";
 import type { RulePlan } from "./rule-plan.ts";
 import { changePolicy } from "./rules.ts";
 import { type ConditionalChange, Sender } from "./sender.ts";
@@ -23,7 +23,7 @@ import { contentOf, hasEnded, type RuleChange, undoStep, type UndoStep } from ".
  * @param key names the key of a rule that is made again. With the plain key, the rule keeps it sealed; the id alone cannot be
  * revealed from it.
  */
-export function undoOf(change: RuleChange, key?: RestoredKey): () => Promise<RuleChange> {
+export function undoOf(change: RuleChange, key?: KeyReference): () => Promise<RuleChange> {
   const sender = new Sender<RuleChange>();
   return async () => {
     const step = undoStep(change, now());
@@ -32,9 +32,7 @@ export function undoOf(change: RuleChange, key?: RestoredKey): () => Promise<Rul
   };
 }
 
-type RestoredKey = Pick<NewRule, "id" | "key" | "tenant">;
-
-export function planOfStep(step: UndoStep, key?: RestoredKey): RulePlan {
+export function planOfStep(step: UndoStep, key?: KeyReference): RulePlan {
   const { kind, rule } = step;
   if (kind === "restore") return restoration(rule, key);
   if (kind === "remove") return { kind, before: rule };
@@ -42,7 +40,7 @@ export function planOfStep(step: UndoStep, key?: RestoredKey): RulePlan {
 }
 
 /** Makes a deleted rule again, for the rest of its term. It gets a new id, and precedes older rules of its kind. */
-function restoration(rule: AuditedRule, key?: RestoredKey): RulePlan {
+function restoration(rule: AuditedRule, key?: KeyReference): RulePlan {
   const { policy, scope, keyId } = rule;
   const named = keyId === null ? {} : (key ?? { id: keyId });
   const made = { policy, scope, ...named, ...contentOf(rule), ...endOf(rule) };

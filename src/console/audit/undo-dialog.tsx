@@ -2,11 +2,11 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { AuditEntry } from "../api/answers.ts";
 import { changeBy } from "../api/conditional-change.ts";
+import type { KeyReference } from "../api/rule-input.ts";
 import { Sender } from "../api/sender.ts";
 import { planOfStep, undoOf } from "../api/undo.ts";
 import type { RuleChange, UndoStep } from "../api/undo-plan.ts";
 import { referenceTo } from "../keys/known-keys.ts";
-import type { KeyReference } from "../keys/plan.ts";
 import { changeText } from "../parts/change-text.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Effect } from "../parts/effect.tsx";

@@ -1,6 +1,6 @@
 /** How to bring a rule of a key into effect: make one, or replace the one of its kind. */
 import type { FullLimit, Rule, WrittenLimits } from "../api/answers.ts";
-import type { NewRule, Term } from "../api/rule-input.ts";
+import type { KeyReference, Term } from "../api/rule-input.ts";
 import type { RulePlan } from "../api/rule-plan.ts";
 import { contentOf } from "../api/undo-plan.ts";
 
@@ -11,9 +11,6 @@ export interface KeyRuleContent extends Term {
   readonly limits?: WrittenLimits;
   readonly strategy?: string;
 }
-
-/** The key as a call names it. */
-export type KeyReference = Pick<NewRule, "policy" | "id" | "key" | "tenant">;
 
 const endMsOf = ({ expiresAt }: Rule): number =>
   expiresAt === null ? Number.POSITIVE_INFINITY : Date.parse(expiresAt);
