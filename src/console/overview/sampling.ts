@@ -13,6 +13,8 @@ import type { CountedTraffic } from "./traffic.ts";
 const pauseMs = 5_000;
 /** The live span reads more often by itself. */
 const recentMs = 4_000;
+/** A sample that has just arrived is shown as it is, such as when the overview opens. */
+const freshMs = 1_000;
 
 let live = new LiveTraffic();
 let polling: Polling<void> | null = null;
@@ -31,8 +33,10 @@ async function sample(abort: AbortSignal): Promise<LiveTraffic> {
   return sampled;
 }
 
-export const readLiveTraffic = async (abort: AbortSignal): Promise<CountedTraffic> =>
-  (await sample(abort)).traffic();
+export async function readLiveTraffic(abort: AbortSignal): Promise<CountedTraffic> {
+  const isFresh = now() - live.readAtMs < freshMs;
+  return (isFresh ? live : await sample(abort)).traffic();
+}
 
 async function sampleUnlessRecent(abort: AbortSignal): Promise<void> {
   if (now() - live.readAtMs >= recentMs) await sample(abort);
