@@ -16,6 +16,7 @@ const belowHttp = [
   "config",
   "policies",
   "observability",
+  "limiter/clock.ts",
   "limiter/client",
   "control",
   "control/client",

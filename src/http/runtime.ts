@@ -13,6 +13,7 @@ import { Bans } from "../limiter/client/bans.ts";
 import { LimiterClient } from "../limiter/client/client.ts";
 import { DenialLog } from "../limiter/client/denial-log.ts";
 import { prepareCharges } from "../limiter/client/key-group.ts";
+import { type Clock, clockOf } from "../limiter/clock.ts";
 import { encodingOf, PartitionKeys } from "../policies/partition-key.ts";
 import { type Hmac, hmacWith } from "../policies/hmac.ts";
 import { enforcedPolicy, planOf } from "../policies/plan.ts";
@@ -24,6 +25,7 @@ import { type Failure, problemResponse } from "./wire/problems.ts";
 import { prepareLimitFields } from "./wire/rate-limit-fields.ts";
 
 export interface Runtime {
+  readonly clock: Clock;
   /** Null without a control plane: the configuration alone is in effect. */
   readonly control: ControlClient | null;
   /** Null without a control plane. */
@@ -59,8 +61,9 @@ export function createRuntime(config: Config, env: Bindings): Runtime {
   const { origin } = config;
   const via = JSON.stringify({ via: origin.kind === "url" ? origin.url.origin : origin.kind });
   let pseudonym: string | null = null;
-  const statistics = statisticsOf(config, env);
-  const limiter = new LimiterClient(env.RATE_LIMITER, undefined, statistics);
+  const clock = clockOf(env.RATE_LIMITER);
+  const statistics = statisticsOf(config, env, clock);
+  const limiter = new LimiterClient(env.RATE_LIMITER, clock, statistics);
   const control =
     statistics !== null && env.CONTROL_PLANE !== undefined
       ? new ControlClient({
@@ -69,11 +72,13 @@ export function createRuntime(config: Config, env: Bindings): Runtime {
           codeVersion: packageVersion,
           hash: sign,
           statistics,
+          clock,
           random: () => Math.random(),
         })
       : null;
   const inEffect = policiesInEffect(config, control);
   return {
+    clock,
     control,
     statistics,
     get policies() {
@@ -89,10 +94,10 @@ export function createRuntime(config: Config, env: Bindings): Runtime {
     sign,
     pseudonym: async () => (pseudonym ??= `headgate-${(await sign(via)).slice(0, 8)}`),
     limiter,
-    bans: new Bans(limiter),
+    bans: new Bans(limiter, clock),
     readClaims: config.jwt === null ? async () => ({ claims: {} }) : claimsReader(config.jwt),
     hasLegacyHeaders: config.hasLegacyHeaders,
-    denialLog: config.logsDenials ? new DenialLog() : null,
+    denialLog: config.logsDenials ? new DenialLog(clock) : null,
   };
 }
 
@@ -131,10 +136,11 @@ function prepare(policy: Policy): void {
 function statisticsOf(
   { admin, alerts, keySecret }: Config,
   env: Bindings,
+  clock: Clock,
 ): IsolateStatistics | null {
   if (admin === null || env.CONTROL_PLANE === undefined) return null;
   const sealer = admin.reveal ? new KeySealer(keySecret) : null;
-  return new IsolateStatistics({ sealer, alertedPolicies: alerts?.keys ?? new Set() });
+  return new IsolateStatistics({ sealer, alertedPolicies: alerts?.keys ?? new Set(), clock });
 }
 
 export function reportWarnings(warnings: readonly string[]): void {

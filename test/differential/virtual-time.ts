@@ -145,8 +145,9 @@ export async function withSurroundings<Value>(
       },
       clearTimeout: (timer: number) => cancels.get(timer)?.(),
     }),
-    // Delays of queues and of the origin change no answer.
-    put(scheduler, { wait: async () => undefined }),
+    put(scheduler, {
+      wait: (afterMs: number) => new Promise<void>((resolve) => void time.after(afterMs, resolve)),
+    }),
     put(crypto, {
       getRandomValues: fill,
       randomUUID: () => {

@@ -42,6 +42,10 @@ export class TestClock implements Clock {
   nowMs = startMs;
   readonly #timers = new Set<{ readonly atMs: number; readonly act: () => void }>();
 
+  get hasTimer(): boolean {
+    return this.#timers.size > 0;
+  }
+
   readonly now = (): number => this.nowMs;
 
   readonly after = (afterMs: number, act: () => void): (() => void) => {

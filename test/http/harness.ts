@@ -9,6 +9,7 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import worker, { type RateLimiter } from "../../src/index.ts";
+import { type Clock, clockName, platformClock } from "../../src/limiter/clock.ts";
 import { parseLimits } from "../../src/strategies/index.ts";
 import { record } from "../differential/recorder.ts";
 import { adminContract, expectContract } from "./contract.ts";
@@ -77,6 +78,27 @@ export function headgate(variables: Record<string, unknown>): Headgate {
 function textIn(variables: Record<string, unknown>, name: string): string | null {
   const value = variables[name];
   return typeof value === "string" ? value : null;
+}
+
+/**
+ * The objects of the tests, with a clock for the isolate that ends some waits at once.
+ * @param isEnded whether a wait of this length ends at once; other timers are deadlines of calls and the like
+ * @returns the binding, and the waits that have ended, in milliseconds
+ */
+export function impatientObjects(
+  isEnded: (waitMs: number) => boolean,
+  end: (act: () => void) => void = queueMicrotask,
+): { readonly RATE_LIMITER: object; readonly waitsMs: number[] } {
+  const waitsMs: number[] = [];
+  const after: Clock["after"] = (afterMs, act) => {
+    if (!isEnded(afterMs)) return platformClock.after(afterMs, act);
+    waitsMs.push(afterMs);
+    end(act);
+    return () => undefined;
+  };
+  const getByName: typeof env.RATE_LIMITER.getByName = (...call) =>
+    env.RATE_LIMITER.getByName(...call);
+  return { RATE_LIMITER: { getByName, [clockName]: { ...platformClock, after } }, waitsMs };
 }
 
 /** The init of a request from this address. */

@@ -8,7 +8,7 @@ import {
   type Config,
 } from "../../config/index.ts";
 import { KeySealer } from "../../control/client/key-sealer.ts";
-import { type Clock, platformClock } from "../../limiter/clock.ts";
+import type { Clock } from "../../limiter/clock.ts";
 import { waitUntilFrom } from "../proxy/enforce.ts";
 import type { Runtime } from "../runtime.ts";
 import { problemResponse } from "../wire/problems.ts";
@@ -90,12 +90,12 @@ export interface AdminParts {
   readonly objects: ControlPlaneBinding | undefined;
   /** Undefined when the binding is missing. */
   readonly assets: Assets | undefined;
-  readonly clock?: Clock;
 }
 
 /** All routes below `ADMIN_PATH`. Nothing below it is forwarded. */
 export function adminRoutes(parts: AdminParts): Hono<Authenticated> {
-  const { config, settings, runtime, objects, assets, clock = platformClock } = parts;
+  const { config, settings, runtime, objects, assets } = parts;
+  const { clock } = runtime;
   const attempts = new FailedAttempts(clock);
   const authenticate = authenticator(settings, attempts);
   const routes = new Hono<Authenticated>();

@@ -75,7 +75,11 @@ export async function enforcePolicies(
   if (charged instanceof Response) return charged;
   recordOutcomes(charged, runtime);
   const { spends, admission } = charged;
-  const response = await forwardAdmitted(request, charged, forward, waitUntil);
+  const response = await forwardAdmitted(request, charged, {
+    clock: runtime.clock,
+    forward,
+    waitUntil,
+  });
   if (options.hasFinalFields?.(response.headers) !== true) {
     addFields(response, decisionFields({ spends, admission }, runtime.hasLegacyHeaders));
   }

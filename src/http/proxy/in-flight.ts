@@ -3,6 +3,7 @@ import type { Policy } from "../../config/index.ts";
 import type { Admission, CostOf } from "../../limiter/client/admission.ts";
 import type { WaitUntil } from "../../limiter/client/object-caller.ts";
 import type { Spend } from "../../limiter/client/outcome.ts";
+import { type Clock, every, sleep } from "../../limiter/clock.ts";
 import { costOfResponse } from "../../policies/cost.ts";
 import { holdsSlots } from "../../strategies/index.ts";
 import { proxyErrorOf } from "../wire/proxy-errors.ts";
@@ -23,12 +24,17 @@ const chargedCost: CostOf = ({ cost }) => cost;
 
 const clientGoneResponse = (): Response => new Response(null, { status: 499 });
 
+interface Forwarding {
+  readonly clock: Clock;
+  readonly forward: Forward;
+  readonly waitUntil: WaitUntil;
+}
+
 /** Waits for the request's turn in a queue, and forwards the request. Responds with 499 if the client has disconnected. */
 export function forwardAdmitted(
   request: Request,
   { spends, admission }: Pick<ChargedRequest, "spends" | "admission">,
-  forward: Forward,
-  waitUntil: WaitUntil,
+  { clock, forward, waitUntil }: Forwarding,
 ): Promise<Response> {
   const isReserved = spends.some(({ ttlMs }) => ttlMs !== undefined);
   const delayMs = admission.outcomes.reduce((mostMs, outcome) => {
@@ -38,12 +44,13 @@ export function forwardAdmitted(
   if (!isReserved && delayMs === 0) {
     return request.signal.aborted ? Promise.resolve(clientGoneResponse()) : forward(request);
   }
-  return new InFlight(spends, admission, delayMs).answer(request, forward, waitUntil);
+  return new InFlight(spends, admission, delayMs, clock).answer(request, forward, waitUntil);
 }
 
 class InFlight {
   readonly #admission: Admission;
   readonly #delayMs: number;
+  readonly #clock: Clock;
   /** With the limits in effect for the key, which a key rule may have given. */
   readonly #reserved: readonly Policy[];
   readonly #clientGone = new AbortController();
@@ -54,9 +61,10 @@ class InFlight {
   #isForwarded = false;
   #hasEnded = false;
 
-  constructor(spends: readonly Spend[], admission: Admission, delayMs: number) {
+  constructor(spends: readonly Spend[], admission: Admission, delayMs: number, clock: Clock) {
     this.#admission = admission;
     this.#delayMs = delayMs;
+    this.#clock = clock;
     const inEffect = new Map(admission.outcomes.map(({ policy }) => [policy.name, policy]));
     this.#reserved = spends.flatMap(({ policy, ttlMs }) =>
       ttlMs === undefined ? [] : (inEffect.get(policy.name) ?? policy),
@@ -69,7 +77,7 @@ class InFlight {
     this.#watchClient(request.signal);
     this.#renewReservations();
     try {
-      await this.#waitForTurn();
+      if (this.#delayMs > 0) await sleep(this.#clock, this.#delayMs, this.#clientGone.signal);
       if (this.#clientGone.signal.aborted) return clientGoneResponse();
       this.#isForwarded = true;
       if (this.#reserved.length === 0) this.#end(async () => undefined);
@@ -104,17 +112,7 @@ class InFlight {
       leastRenewalMs,
       Math.floor(Math.min(reservationMs, ...slotLeases) / 2),
     );
-    const renewal = setInterval(() => void this.#admission.renew(), renewalMs);
-    this.#stopRenewing = () => clearInterval(renewal);
-  }
-
-  async #waitForTurn(): Promise<void> {
-    if (this.#delayMs === 0) return;
-    try {
-      await scheduler.wait(this.#delayMs, { signal: this.#clientGone.signal });
-    } catch (error) {
-      if (!this.#clientGone.signal.aborted) throw error;
-    }
+    this.#stopRenewing = every(this.#clock, renewalMs, () => void this.#admission.renew());
   }
 
   /** Settles when the response begins, which states its cost. A response that holds slots is settled when it ends. */

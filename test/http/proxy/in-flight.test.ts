@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { parseConfig } from "../../../src/config/index.ts";
 import { forwardAdmitted } from "../../../src/http/proxy/in-flight.ts";
 import { Admission, localSpend } from "../../../src/limiter/client/admission.ts";
+import { platformClock } from "../../../src/limiter/clock.ts";
 import { createMeter, parseLimits } from "../../../src/strategies/index.ts";
 
 beforeEach(() => void vi.useFakeTimers());
@@ -26,8 +27,7 @@ it("slots are renewed by the limits of a key rule, which may have a shorter wind
   const answer = forwardAdmitted(
     request,
     { spends: [spend], admission },
-    () => origin.promise,
-    () => undefined,
+    { clock: platformClock, forward: () => origin.promise, waitUntil: () => undefined },
   );
   await vi.advanceTimersByTimeAsync(6_000);
   expect(renew).toHaveBeenCalledTimes(3);

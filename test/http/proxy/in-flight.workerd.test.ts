@@ -1,6 +1,8 @@
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { clockName } from "../../../src/limiter/clock.ts";
 import type { RenewCall } from "../../../src/limiter/protocol.ts";
+import { startMs, TestClock } from "../../fakes/isolate.ts";
 import { from, type Headgate, headgate, statusOf } from "../harness.ts";
 
 const address = "203.0.113.7";
@@ -113,15 +115,18 @@ describe("a response's body", () => {
 
 describe("reservations of a request", () => {
   /** Ahead of the real clock, so that no alarm is overdue: alarms use the real clock. */
-  beforeEach(() => {
-    const toFake = ["Date", "setInterval", "clearInterval"] as const;
-    vi.useFakeTimers({ toFake: [...toFake], now: Date.UTC(2100, 0, 1) });
-  });
+  beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: startMs }));
   afterEach(() => void vi.useRealTimers());
 
-  /** The real objects, with a record of their renewals. */
-  function recordRenewals(): { objects: object; renewals: Promise<unknown>[] } {
+  /** The real objects, with a record of their renewals and with the clock of the isolate. */
+  function recordRenewals() {
     const renewals: Promise<unknown>[] = [];
+    const clock = new TestClock();
+    const pass = async (ms: number): Promise<void> => {
+      vi.setSystemTime(clock.now() + ms);
+      await clock.pass(ms);
+      await Promise.all(renewals);
+    };
     const getByName: typeof env.RATE_LIMITER.getByName = (name, options) => {
       const stub = env.RATE_LIMITER.getByName(name, options);
       return new Proxy(stub, {
@@ -135,7 +140,7 @@ describe("reservations of a request", () => {
             : stub[method],
       });
     };
-    return { objects: { getByName }, renewals };
+    return { objects: { getByName, [clockName]: clock }, renewals, pass };
   }
 
   it.each([
@@ -144,7 +149,7 @@ describe("reservations of a request", () => {
   ])(
     "a slot with a window of %s is renewed every %i ms while the response streams",
     async (window, everyMs) => {
-      const { objects, renewals } = recordRenewals();
+      const { objects, renewals, pass } = recordRenewals();
       const own = headgate({ LIMITS: { ...slots, window }, RATE_LIMITER: objects });
       const { response: origin, body } = streamed();
       mockOrigin(origin);
@@ -152,23 +157,23 @@ describe("reservations of a request", () => {
       const reader = (await response).body?.getReader();
       for (let renewal = 1; renewal <= 5; renewal++) {
         // oxlint-disable no-await-in-loop
-        vi.advanceTimersByTime(everyMs - 1);
+        await pass(everyMs - 1);
         expect(renewals).toHaveLength(renewal - 1);
-        vi.advanceTimersByTime(1);
+        await pass(1);
         expect(renewals).toHaveLength(renewal);
-        await Promise.all(renewals);
         expect(await remainingOf(own)).toEqual([2]);
         // oxlint-enable no-await-in-loop
       }
       await Promise.all([body.close(), reader?.read()]);
       await finished();
       expect(await remainingOf(own)).toEqual([3]);
-      expect(vi.getTimerCount()).toBe(0);
+      await pass(everyMs);
+      expect(renewals).toHaveLength(5);
     },
   );
 
   it("a cost is settled even when the origin answers after 5 minutes", async () => {
-    const { objects, renewals } = recordRenewals();
+    const { objects, pass } = recordRenewals();
     const login = { name: "login", limits: "5/day", count: { status: ["401"] } };
     const own = headgate({ POLICIES: [login], RATE_LIMITER: objects });
     const { promise: slow, resolve: respond } = Promise.withResolvers<Response>();
@@ -176,9 +181,8 @@ describe("reservations of a request", () => {
     const { response, finished } = own.begin("/", visitor);
     await expect.poll(() => fetching.mock.calls.length).toBe(1);
     for (let renewal = 0; renewal < 10; renewal++) {
-      vi.advanceTimersByTime(30_000);
       // oxlint-disable-next-line no-await-in-loop
-      await Promise.all(renewals);
+      await pass(30_000);
     }
     expect(await remainingOf(own, "login")).toEqual([4]);
     respond(new Response("welcome"));

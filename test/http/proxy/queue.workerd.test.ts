@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { from, headgate, statusOf } from "../harness.ts";
+import { from, headgate, impatientObjects, statusOf } from "../harness.ts";
 
 const visitor = from("203.0.113.7");
 const queue = { limit: 20, window: "1s", strategy: "leaky-bucket" };
@@ -11,22 +11,22 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** Ends every wait at once, and returns the waits in milliseconds. */
-const waitsDuring = async (act: () => Promise<unknown>): Promise<number[]> => {
-  const wait = vi.spyOn(scheduler, "wait").mockResolvedValue(undefined);
-  await act();
-  return wait.mock.calls.map(([delayMs]) => delayMs).toSorted((a, b) => a - b);
+/** Longer than checks wait to be joined, and shorter than the timeout of calls. */
+const isQueueWait = (waitMs: number): boolean => waitMs >= 50 && waitMs < 1_000;
+
+/** A Worker that ends every wait of its queues at once, and the waits in milliseconds. */
+const impatient = (variables: Record<string, unknown>) => {
+  const { waitsMs, ...objects } = impatientObjects(isQueueWait);
+  return { ...headgate({ ...objects, ...variables }), waitsMs };
 };
+
+const ascending = (waitsMs: readonly number[]): number[] => waitsMs.toSorted((a, b) => a - b);
 
 describe("a queue of 20 per second", () => {
   it("a queue of 20 per second delays three simultaneous requests by 0, 50 and 100 ms", async () => {
-    const { send } = headgate({ LIMITS: queue });
-    const three = [1, 2, 3].map(() => () => statusOf(send("/", visitor)));
-    let statuses: number[] = [];
-    const waits = await waitsDuring(async () => {
-      statuses = await Promise.all(three.map((each) => each()));
-    });
-    expect([statuses, waits]).toEqual([
+    const { send, waitsMs } = impatient({ LIMITS: queue });
+    const statuses = await Promise.all([1, 2, 3].map(() => statusOf(send("/", visitor))));
+    expect([statuses, ascending(waitsMs)]).toEqual([
       [200, 200, 200],
       [50, 100],
     ]);
@@ -44,17 +44,14 @@ describe("a queue of 20 per second", () => {
   });
 
   it("a queued request is forwarded only when its wait ends", async () => {
-    const { promise: wait, resolve: endWait } = Promise.withResolvers<void>();
-    const { promise: delay, resolve: onDelay } = Promise.withResolvers<number>();
-    vi.spyOn(scheduler, "wait").mockImplementation((delayMs) => {
-      onDelay(delayMs);
-      return wait;
-    });
+    const { promise: waiting, resolve: onWait } = Promise.withResolvers<() => void>();
+    const { waitsMs, ...objects } = impatientObjects(isQueueWait, onWait);
     const forwarded = vi.spyOn(globalThis, "fetch");
-    const { send } = headgate({ LIMITS: queue });
+    const { send } = headgate({ LIMITS: queue, ...objects });
     expect(await statusOf(send("/first", visitor))).toBe(200);
     const second = send("/second", visitor);
-    expect(await delay).toBe(50);
+    const endWait = await waiting;
+    expect(waitsMs).toEqual([50]);
     expect(forwarded).toHaveBeenCalledTimes(1);
     endWait();
     expect(await (await second).json()).toMatchObject({ url: "https://origin.example/second" });
@@ -75,12 +72,9 @@ describe("a queue of 20 per second", () => {
   });
 
   it("a request without a slot in the queue is denied without waiting", async () => {
-    const { send } = headgate({ LIMITS: { ...queue, burst: 1 } });
-    const waits = await waitsDuring(async () => {
-      const statuses = await Promise.all([1, 2, 3].map(() => statusOf(send("/", visitor))));
-      expect(statuses.toSorted((a, b) => a - b)).toEqual([200, 200, 429]);
-    });
-    expect(waits).toEqual([50]);
+    const { send, waitsMs } = impatient({ LIMITS: { ...queue, burst: 1 } });
+    const statuses = await Promise.all([1, 2, 3].map(() => statusOf(send("/", visitor))));
+    expect([ascending(statuses), waitsMs]).toEqual([[200, 200, 429], [50]]);
   });
 });
 
@@ -94,43 +88,38 @@ describe("queues of several policies", () => {
   ])(
     "a request waits once, for the longest delay of its queues, whatever the order of its policies",
     async (policies) => {
-      const { send } = headgate({ POLICIES: policies });
-      const waits = await waitsDuring(async () => {
-        await send("/", visitor);
-        await send("/", visitor);
-      });
-      expect(waits).toEqual([200]);
+      const { send, waitsMs } = impatient({ POLICIES: policies });
+      await send("/", visitor);
+      await send("/", visitor);
+      expect(waitsMs).toEqual([200]);
     },
   );
 
   it("a queue in dry run delays no request", async () => {
-    const { send } = headgate({
+    const { send, waitsMs } = impatient({
       POLICIES: [
         { name: "dry-run", limits: queue, dryRun: true },
         { name: "enforced", limits: "9/minute" },
       ],
     });
     const statuses: number[] = [];
-    const waits = await waitsDuring(async () => {
-      for (let sent = 0; sent < 3; sent++) {
-        // oxlint-disable-next-line no-await-in-loop
-        statuses.push(await statusOf(send("/", visitor)));
-      }
-    });
-    expect([statuses, waits]).toEqual([[200, 200, 200], []]);
+    for (let sent = 0; sent < 3; sent++) {
+      // oxlint-disable-next-line no-await-in-loop
+      statuses.push(await statusOf(send("/", visitor)));
+    }
+    expect([statuses, waitsMs]).toEqual([[200, 200, 200], []]);
   });
 
   it("a queue delays requests also when the isolate decides locally", async () => {
     vi.spyOn(console, "error").mockReturnValue(undefined);
     const call = (): Promise<never> => Promise.reject(new Error("gone"));
+    const { RATE_LIMITER, waitsMs } = impatientObjects(isQueueWait);
     const { send } = headgate({
       LIMITS: queue,
-      RATE_LIMITER: { getByName: () => ({ decide: call }) },
+      RATE_LIMITER: { ...RATE_LIMITER, getByName: () => ({ decide: call }) },
     });
-    const waits = await waitsDuring(async () => {
-      await send("/", visitor);
-      await send("/", visitor);
-    });
-    expect(waits).toEqual([50]);
+    await send("/", visitor);
+    await send("/", visitor);
+    expect(waitsMs).toEqual([50]);
   });
 });
