@@ -1,20 +1,26 @@
-/** The tables and the plot of `docs/explanation/accuracy.md`. */
+/** The tables and the plot of `docs/explanation/accuracy.md`, and the table of the comparison with other limiters. */
 import { barX, gridX, ruleX, textX } from "@observablehq/plot";
 import { accuracyHeader, accuracyRow, kindsHeader, kindsRow } from "./accuracy-table.ts";
 import { drawFigure, type Figure } from "./figure.ts";
 import type { Generated } from "./generated.ts";
+import { exactnessTable, type PeerExactness } from "./peers/exactness.ts";
+import { comparisonPage } from "./peers/page.ts";
 import { type Accuracy, shape } from "./replay.ts";
 import { markdownTable } from "./table.ts";
 
 export const accuracyPage = "docs/explanation/accuracy.md";
 
-export const accuracyDocs = (measured: readonly Accuracy[]): Generated => ({
+export const accuracyDocs = (
+  measured: readonly Accuracy[],
+  peers: readonly PeerExactness[],
+): Generated => ({
   command: "npm run bench -- accuracy",
   pages: {
     [accuracyPage]: [
       markdownTable(accuracyHeader, measured.map(accuracyRow)),
       markdownTable(kindsHeader, measured.map(kindsRow)),
     ],
+    [comparisonPage]: [exactnessTable(peers)],
   },
   figures: { "docs/explanation/accuracy": accuracyFigure(measured) },
 });

@@ -3,10 +3,12 @@ import { describe, expect, it } from "vitest";
 import { strategies } from "../../src/strategies/index.ts";
 import { accuracyDocs } from "./accuracy-docs.ts";
 import { outdated } from "./generated.ts";
+import { measurePeers } from "./peers/exactness.ts";
 import { type Accuracy, measureAccuracy, shape, type Tally } from "./replay.ts";
 import { kinds } from "./traffic.ts";
 
 const measured = measureAccuracy();
+const peers = await measurePeers(measured);
 
 const tallies = (title: string): Tally[] => {
   const found = measured.find(({ form }) => form.title === title);
@@ -27,8 +29,8 @@ describe("the accuracy table", () => {
     expect(named).toEqual(new Set(strategies.keys()));
   });
 
-  it("the tables and the plot of the accuracy page equal the computed ones", () => {
-    expect(outdated(accuracyDocs(measured))).toEqual([]);
+  it("the tables and the plot of the accuracy page, and the table of the comparison page, equal the computed ones", () => {
+    expect(outdated(accuracyDocs(measured, peers))).toEqual([]);
   });
 
   it("the accuracy table is the same in every run", () => {

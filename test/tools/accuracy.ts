@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- accuracy`: compares every strategy with an exact sliding log. Only the decisions per second differ
- * between runs. --write updates `docs/explanation/accuracy.md` instead.
+ * `npm run bench -- accuracy`: compares every strategy, and other rate limiters, with an exact sliding log. Only the
+ * decisions per second differ between runs. --write updates the pages instead.
  */
 import { createMeter } from "../../src/strategies/index.ts";
 import { accuracyDocs, accuracyPage } from "./accuracy-docs.ts";
@@ -8,16 +8,21 @@ import { accuracyHeader, accuracyRow, kindsHeader, kindsRow } from "./accuracy-t
 import { type Form, limitsOf } from "./forms.ts";
 import { writeGenerated } from "./generated.ts";
 import { readOptions, writeOption } from "./options.ts";
+import { exactnessTable, measurePeers } from "./peers/exactness.ts";
+import { comparisonPage } from "./peers/page.ts";
 import { measureAccuracy, shape } from "./replay.ts";
 import { markdownTable, rough, whole } from "./table.ts";
 import { kinds } from "./traffic.ts";
 
-const values = readOptions("accuracy", { write: writeOption(accuracyPage) });
+const values = readOptions("accuracy", {
+  write: writeOption(`${accuracyPage} and ${comparisonPage}`),
+});
 
 const traffic = Object.values(kinds).map((arrivalsOf) => arrivalsOf(shape));
 
 const measured = measureAccuracy();
-if (values.write) writeGenerated(accuracyDocs(measured));
+const peers = await measurePeers(measured);
+if (values.write) writeGenerated(accuracyDocs(measured, peers));
 else print();
 
 function print(): void {
@@ -34,7 +39,9 @@ most in a window: the most that one key was allowed in any span as long as the w
 
 ${markdownTable([...accuracyHeader, "decisions/s"], rows)}
 
-${markdownTable(kindsHeader, measured.map(kindsRow))}`);
+${markdownTable(kindsHeader, measured.map(kindsRow))}
+
+${exactnessTable(peers)}`);
 }
 
 /** Runs all traffic twice and times the second run, after the code has been compiled. */

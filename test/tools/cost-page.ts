@@ -1,4 +1,4 @@
-/** The generated parts of `docs/operate/costs.md`: the cost table with its plot, and the prices. */
+/** The generated parts of `docs/operate/costs.md`: the cost table with its plot, and the prices; and the prices of other limiters. */
 import { barX, gridX, ruleX, textX } from "@observablehq/plot";
 import { type BeatsCosts, beatsTable } from "./control-plane/beats-cost.ts";
 import type { ShapeCost } from "./cost-replay.ts";
@@ -12,13 +12,19 @@ import {
 } from "./cost-table.ts";
 import { drawFigure, type Figure } from "./figure.ts";
 import type { Generated } from "./generated.ts";
+import { type PeerCost, peerCostTable } from "./peers/costs.ts";
+import { comparisonPage } from "./peers/page.ts";
 import { picture } from "./picture.ts";
 
 export const costPage = "docs/operate/costs.md";
 
 const title = "Price of a million requests";
 
-export const costDocs = (costs: readonly ShapeCost[], beats: BeatsCosts): Generated => ({
+export const costDocs = (
+  costs: readonly ShapeCost[],
+  beats: BeatsCosts,
+  peers: readonly PeerCost[],
+): Generated => ({
   command: "npm run bench -- cost",
   pages: {
     [costPage]: [
@@ -26,6 +32,7 @@ export const costDocs = (costs: readonly ShapeCost[], beats: BeatsCosts): Genera
       beatsTable(beats, busyKeyDollars(costs)),
       priceTable(),
     ],
+    [comparisonPage]: [peerCostTable(costs, peers)],
   },
   figures: { "docs/operate/costs": figureOf(costs) },
 });

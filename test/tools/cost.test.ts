@@ -20,9 +20,11 @@ import { type Arrival, type CostShape, costShapes } from "./cost-shapes.ts";
 import { busyKeyDollars, costDocs, costPage } from "./cost-page.ts";
 import { centsText, totalDollars } from "./cost-table.ts";
 import { outdated } from "./generated.ts";
+import { measurePeerCosts } from "./peers/costs.ts";
 
 const costs = await measureCosts();
 const beats = await measureBeats();
+const peers = await measurePeerCosts();
 
 const shapeOf = (name: string): CostShape => {
   const found = costShapes.find((shape) => shape.name === name);
@@ -45,8 +47,8 @@ const allowed = ({ decisions, denied }: Bill): number => decisions - denied;
 const keyRows = ({ rowsWritten, alarms }: Bill): number => rowsWritten - alarms;
 
 describe("the cost table", () => {
-  it("the page about costs has the computed tables and plot", () => {
-    expect(outdated(costDocs(costs, beats))).toEqual([]);
+  it("the pages about costs and other limiters have the computed tables and plot", () => {
+    expect(outdated(costDocs(costs, beats, peers))).toEqual([]);
   });
 
   it("the first sentence of the page states the lowest and the highest price", () => {

@@ -1,6 +1,6 @@
 /**
  * `npm run bench -- cost`: prints the cost of a million decisions on Cloudflare for each shape of traffic, what the
- * control plane adds, and the prices.
+ * control plane adds, the prices, and what other limiters cost.
  * Every run prints the same. `--write` writes both and a plot into the page.
  */
 import { beatsTable, measureBeats } from "./control-plane/beats-cost.ts";
@@ -8,14 +8,22 @@ import { busyKeyDollars, costDocs, costPage } from "./cost-page.ts";
 import { measureCosts } from "./cost-replay.ts";
 import { costTable, priceTable } from "./cost-table.ts";
 import { writeGenerated } from "./generated.ts";
+import { measurePeerCosts, peerCostTable } from "./peers/costs.ts";
+import { comparisonPage } from "./peers/page.ts";
 import { readOptions, writeOption } from "./options.ts";
 
-const { write } = readOptions("cost", { write: writeOption(costPage) });
+const { write } = readOptions("cost", { write: writeOption(`${costPage} and ${comparisonPage}`) });
 
 const costs = await measureCosts();
 const beats = await measureBeats();
-if (write) writeGenerated(costDocs(costs, beats));
+const peers = await measurePeerCosts();
+if (write) writeGenerated(costDocs(costs, beats, peers));
 else {
-  const tables = [costTable(costs), beatsTable(beats, busyKeyDollars(costs)), priceTable()];
+  const tables = [
+    costTable(costs),
+    beatsTable(beats, busyKeyDollars(costs)),
+    priceTable(),
+    peerCostTable(costs, peers),
+  ];
   console.log(tables.join("\n\n"));
 }

@@ -71,5 +71,7 @@ export const prices = {
   },
 } satisfies Record<string, Price>;
 
-export const dollarsFor = (count: number, { dollars, per }: Price): number =>
-  (count / per) * dollars;
+export const dollarsFor = (
+  count: number,
+  { dollars, per }: Pick<Price, "dollars" | "per">,
+): number => (count / per) * dollars;

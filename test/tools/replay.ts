@@ -1,5 +1,5 @@
 /** Replays traffic through a strategy and through an independent exact log, and counts the decisions that differ. */
-import { createMeter, type Limit } from "../../src/strategies/index.ts";
+import { createMeter, type Decision, type Limit } from "../../src/strategies/index.ts";
 import { type Form, forms, limitsOf } from "./forms.ts";
 import { leastBytes } from "./snapshot-size.ts";
 import { type KeyArrivals, kinds, type Shape } from "./traffic.ts";
@@ -39,7 +39,11 @@ export function measureAccuracy(requests = shape.requests): Accuracy[] {
 function replay(form: Form, arrivals: KeyArrivals): Tally {
   const limits = limitsOf(form, shape.limit, shape.windowMs);
   const activeKeys = arrivals.filter((instants) => instants.length > 0);
-  const keys = activeKeys.map((instants) => replayKey(limits, instants));
+  return sumOf(activeKeys.map((instants) => replayKey(limits, instants)));
+}
+
+/** The tally of several keys. */
+export function sumOf(keys: readonly Tally[]): Tally {
   const sum = (count: (key: Tally) => number): number =>
     keys.reduce((total, key) => total + count(key), 0);
   return {
@@ -54,13 +58,22 @@ function replay(form: Form, arrivals: KeyArrivals): Tally {
 
 function replayKey(limits: readonly Limit[], instants: readonly number[]): Tally {
   const meter = createMeter(limits);
+  const tally = tallyOf(instants, (atMs) => meter.consume(1, atMs));
+  return { ...tally, stateBytes: [leastBytes(meter)] };
+}
+
+/** Compares the decisions on the requests of one key with those of an exact log. */
+export function tallyOf(
+  instants: readonly number[],
+  decide: (atMs: number) => Pick<Decision, "allowed" | "delayMs">,
+): Tally {
   const log = exactLog(shape.limit, shape.windowMs);
   const admitted: number[] = [];
   const leaving: number[] = [];
   let over = 0;
   let under = 0;
   for (const atMs of instants) {
-    const { allowed, delayMs } = meter.consume(1, atMs);
+    const { allowed, delayMs } = decide(atMs);
     const isWithin = log(atMs);
     if (allowed && !isWithin) over++;
     if (!allowed && isWithin) under++;
@@ -74,7 +87,7 @@ function replayKey(limits: readonly Limit[], instants: readonly number[]): Tally
     under,
     most: mostInAWindow(admitted),
     mostLeaving: mostInAWindow(leaving),
-    stateBytes: [leastBytes(meter)],
+    stateBytes: [],
   };
 }
 

@@ -1,6 +1,8 @@
 /** The recorded run, and the parts of the documentation that show it. */
 import { readFileSync } from "node:fs";
 import { type Generated, wrapped } from "../generated.ts";
+import { comparisonPage } from "../peers/page.ts";
+import { speedTable } from "../peers/speed.ts";
 import { figureOf } from "./plot.ts";
 import type { RecordedRun } from "./record.ts";
 import { goalsText, peersText, readmeText } from "./sentences.ts";
@@ -21,6 +23,7 @@ export const httpDocs = (run: RecordedRun): Generated => ({
       figuresTable(run),
       wrapped(setting(run)),
     ],
+    [comparisonPage]: [speedTable(run)],
   },
   figures: { "docs/benchmarks/http": figureOf(run) },
 });
