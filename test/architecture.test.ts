@@ -69,8 +69,16 @@ const rules: Readonly<Record<string, Rule>> = {
     from: ["app.ts", "http/check", "limiter/object", "control/object"],
     packages: /^cloudflare:workers$/,
   },
+  // The subpaths of the npm package, which only export.
+  package: {
+    from: ["strategies", "limiter/object", "control/object", "middleware", "client", "testing"],
+    packages: none,
+  },
   // Runs on a developer's machine and is not part of the Worker, which never imports it.
-  local: { from: [...pure, "config"], packages: /^(?:node:.+|wrangler|esbuild)$/ },
+  local: {
+    from: [...pure, "config"],
+    packages: /^(?:node:.+|wrangler|esbuild|rolldown|rolldown-plugin-dts)$/,
+  },
   // Runs in the browser and is not part of the Worker, which never imports it.
   console: {
     from: ["console/playground"],

@@ -6,6 +6,7 @@ import {
   type LimitDefaults,
   readLimits,
   strategies,
+  strategyNames,
   type ReportAt,
   writtenLimits,
 } from "../strategies/index.ts";
@@ -217,7 +218,7 @@ export function writtenKeyRules() {
     key: v.optional(writtenSubject()),
     when: v.optional(when),
     limits: writtenLimits(),
-    strategy: v.optional(v.picklist([...strategies.keys()])),
+    strategy: v.optional(v.picklist(strategyNames)),
   });
   const subjects = v.optional(v.pipe(v.array(writtenSubject()), v.maxLength(mostListEntries)));
   return {

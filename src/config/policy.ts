@@ -12,6 +12,7 @@ import {
   namePattern,
   readLimits,
   strategies,
+  strategyNames,
   withMaxDelay,
   writtenDuration,
   writtenLimits,
@@ -142,7 +143,7 @@ export const policyEntries = {
   trustedProxies: v.optional(integerFrom(1, 10)),
   // `readLimits` validates it, since each strategy has fields of its own.
   limits: schemaOfNullable((value) => value ?? null, acceptedNotation),
-  strategy: v.optional(v.picklist([...strategies.keys()], acceptedStrategy)),
+  strategy: v.optional(v.picklist(strategyNames, acceptedStrategy)),
   onError: v.optional(v.picklist(["local", "open", "closed"], acceptedFailureMode), "local"),
   timeout: v.optional(
     durationBetween(
@@ -310,7 +311,7 @@ export const writtenPolicy = () =>
     match: v.optional(writtenMatch()),
     key: v.optional(writtenKey(), "ip"),
     limits: writtenLimits(),
-    strategy: v.optional(v.picklist([...strategies.keys()]), defaultStrategy),
+    strategy: v.optional(v.picklist(strategyNames), defaultStrategy),
     cost: v.optional(writtenCost(), 1),
     count: v.optional(writtenCount()),
     ...writtenKeyRules(),

@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import {
   defaultStrategy,
-  strategies,
+  strategyNames,
   writtenDuration,
   writtenLimits,
 } from "../strategies/index.ts";
@@ -54,7 +54,7 @@ export const writtenVariables = (): Readonly<Record<VariableName, v.GenericSchem
   ORIGIN_TIMEOUT: v.optional(writtenDuration(), "100s"),
   ORIGIN_SECRET: v.pipe(v.string(), v.regex(/^[!-~]+$/)),
   LIMITS: v.union([...writtenLimits().options, writtenJson()]),
-  STRATEGY: v.optional(v.picklist([...strategies.keys()]), defaultStrategy),
+  STRATEGY: v.optional(v.picklist(strategyNames), defaultStrategy),
   KEY: v.optional(v.union([...writtenKey().options, writtenJson()]), "ip"),
   POLICIES: writtenPolicies(),
   PREFLIGHT_LIMITS: v.optional(writtenPreflights(), "600/minute"),

@@ -22,6 +22,8 @@ export const strategies: ReadonlyMap<string, Strategy> = new Map(
   ].map((strategy) => [strategy.name, strategy]),
 );
 
+export const strategyNames: readonly string[] = [...strategies.keys()];
+
 /** The strategy of a policy that names none. */
 export const defaultStrategy = slidingWindowCounter.name;
 

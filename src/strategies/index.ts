@@ -7,6 +7,7 @@ export {
   mostStoredBytesOf,
   provisionalTtlMs,
   strategies,
+  strategyNames,
   windowMsAt,
 } from "./compiled-limit.ts";
 export type { AccountTerms, LimitAccount } from "./account.ts";

@@ -21,7 +21,13 @@ import {
   joinPath,
   problemsFromIssues,
 } from "../validation/problems.ts";
-import { defaultStrategy, mostStoredBytesOf, compiledLimit, strategies } from "./compiled-limit.ts";
+import {
+  defaultStrategy,
+  mostStoredBytesOf,
+  compiledLimit,
+  strategies,
+  strategyNames,
+} from "./compiled-limit.ts";
 import type { Limit } from "./strategy.ts";
 
 /** A limit as written: the fields that all limits have, and those of its strategy. */
@@ -47,7 +53,7 @@ const mostStoredBytes = 1_900_000;
 export const namePattern = /^[a-z][a-z0-9_.-]{0,63}$/;
 export const acceptedName =
   "a name of 1 to 64 characters from a-z, 0-9, '_', '.' and '-' that begins with a letter";
-export const acceptedStrategy = `one of ${[...strategies.keys()].map((name) => `"${name}"`).join(", ")}`;
+export const acceptedStrategy = `one of ${strategyNames.map((name) => `"${name}"`).join(", ")}`;
 
 const limitEntries = {
   limit: unitsSchema,
@@ -55,7 +61,7 @@ const limitEntries = {
     v.string(acceptedWindow),
     v.check((text) => parseWindow(text) !== null, acceptedWindow),
   ),
-  strategy: v.picklist([...strategies.keys()], acceptedStrategy),
+  strategy: v.picklist(strategyNames, acceptedStrategy),
   name: v.optional(v.pipe(v.string(acceptedName), v.regex(namePattern, acceptedName))),
 };
 

@@ -1,6 +1,6 @@
 /** The state of the playground: the scenario, and the view of its lanes. The URL has all of it, except a pasted log. */
 import { batch, computed, effect, signal, untracked } from "@preact/signals";
-import { type ConfigProblem, describeProblem, strategies } from "../../strategies/index.ts";
+import { type ConfigProblem, describeProblem, strategyNames } from "../../strategies/index.ts";
 import { changeSearch, route } from "../shell/route.ts";
 import { writtenLane } from "./model/lanes.ts";
 import { presets } from "./model/presets.ts";
@@ -20,7 +20,7 @@ export interface ChosenRow {
   readonly row: number;
 }
 
-export const laneNames: readonly string[] = [writtenLane, ...strategies.keys()];
+export const laneNames: readonly string[] = [writtenLane, ...strategyNames];
 
 export const scenario = signal<Scenario>(parseScenario(presets[0]?.query ?? "").scenario);
 export const logText = signal<string | null>(null);

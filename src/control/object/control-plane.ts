@@ -28,21 +28,29 @@ import type {
   TopQuery,
 } from "../protocol.ts";
 import { Control } from "./control.ts";
-import { pushTo } from "./push.ts";
+import { type LimiterObjects, pushTo } from "./push.ts";
 import type { Dataset } from "./statistics-export.ts";
 import { StatisticsIntake } from "./statistics-intake.ts";
 import { hibernatingSockets } from "./tail.ts";
 
-export class ControlPlane extends DurableObject<Env> implements ControlPlaneMethods {
+/** The bindings of the Worker. Its variables configure the alerts. */
+export interface ControlPlaneBindings {
+  readonly RATE_LIMITER: LimiterObjects;
+  readonly ANALYTICS?: Dataset;
+}
+
+export class ControlPlane
+  extends DurableObject<ControlPlaneBindings>
+  implements ControlPlaneMethods
+{
   readonly #control: Control;
   readonly #intake: StatisticsIntake;
 
-  constructor(ctx: DurableObjectState, env: Env) {
+  constructor(ctx: DurableObjectState, env: ControlPlaneBindings) {
     super(ctx, env);
-    const bindings: Env & { readonly ANALYTICS?: Dataset } = env;
     const intake = {
       alerts: alertSettings({ ...env }),
-      dataset: bindings.ANALYTICS ?? null,
+      dataset: env.ANALYTICS ?? null,
       sockets: hibernatingSockets(ctx),
       waitUntil: (work: Promise<unknown>) => ctx.waitUntil(work),
     };

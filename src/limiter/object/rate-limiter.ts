@@ -30,10 +30,10 @@ import type {
   CheckReply,
 } from "../protocol.ts";
 
-export class RateLimiter extends DurableObject<Env> {
+export class RateLimiter extends DurableObject<object> {
   readonly #limiter: Limiter;
 
-  constructor(ctx: DurableObjectState, env: Env) {
+  constructor(ctx: DurableObjectState, env: object) {
     super(ctx, env);
     this.#limiter = new Limiter({ storage: ctx.storage, ...platformClock });
   }

@@ -5,6 +5,7 @@ import {
   type LimitInput,
   readLimits,
   strategies,
+  strategyNames,
 } from "../../../strategies/index.ts";
 import { parseUnits, parseWindow, splitNotation } from "../../../strategies/notation.ts";
 import { didYouMean } from "../../../validation/problems.ts";
@@ -176,7 +177,7 @@ function readLimitTexts(texts: readonly string[], report: Report): readonly Limi
 
 /** The strategies that have an option of this value. */
 const strategiesWith = (option: string, value: unknown): string[] =>
-  [...strategies.keys()].filter((strategy) => {
+  strategyNames.filter((strategy) => {
     let problems = 0;
     readLimits([{ limit: 1, window: "1m", strategy, [option]: value }], {}, () => problems++);
     return problems === 0;
@@ -190,7 +191,7 @@ function acceptedStrategyOf(text: string): string | null {
   const limitsEnd = tokens.findLastIndex((_, index) => isNotation(tokens.slice(0, index + 1)));
   const wrong = limitsEnd === -1 ? undefined : tokens[limitsEnd + 1];
   if (wrong === undefined || strategyName(wrong) || optionForm.test(wrong)) return null;
-  const names = [...strategies.keys()];
+  const names = strategyNames;
   return `one of the strategies ${names.join(", ")}${didYouMean(wrong, names)}`;
 }
 

@@ -1,0 +1,84 @@
+/** Builds the npm package: one module with declarations for each file in `src/package`. */
+import { execFileSync } from "node:child_process";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { build, type Metafile } from "esbuild";
+import { rolldown } from "rolldown";
+import { dts } from "rolldown-plugin-dts";
+
+const root = join(import.meta.dirname, "../..");
+const entryFolder = join(root, "src/package");
+/** `files` in `package.json` names this folder. */
+const packageFolder = join(root, "lib");
+/** `src/package/tsconfig.json` names this folder. */
+const declarationFolder = join(root, "dist/declarations");
+const tsc = join(root, "node_modules/typescript/bin/tsc");
+
+/** Modules that the platform or the user provides. The package contains the code of all others. */
+const external = ["hono", "hono/*", "cloudflare:*"];
+
+/** The subpaths of the package, without a leading slash. */
+export const packageSubpaths = (): string[] =>
+  readdirSync(entryFolder)
+    .filter((file) => file.endsWith(".ts"))
+    .map((file) => file.slice(0, -".ts".length))
+    .toSorted();
+
+/** Replaces the files of an earlier build. */
+export async function buildPackage(): Promise<void> {
+  rmSync(packageFolder, { recursive: true, force: true });
+  await Promise.all([buildModules(), buildDeclarations()]);
+}
+
+async function buildModules(): Promise<void> {
+  const { metafile } = await build({
+    absWorkingDir: root,
+    entryPoints: entriesIn(entryFolder, ".ts"),
+    outdir: packageFolder,
+    bundle: true,
+    splitting: true,
+    format: "esm",
+    platform: "neutral",
+    mainFields: ["module", "main"],
+    target: "es2023",
+    sourcemap: true,
+    external,
+    legalComments: "none",
+    logLevel: "warning",
+    metafile: true,
+  });
+  writeFileSync(join(packageFolder, "THIRD-PARTY-LICENSES.txt"), licensesOf(metafile));
+}
+
+/** Bundles what tsc emits, so that no declaration names a type of a bundled package or an internal file. */
+async function buildDeclarations(): Promise<void> {
+  rmSync(declarationFolder, { recursive: true, force: true });
+  execFileSync(process.execPath, [tsc, "-p", entryFolder], { stdio: "inherit" });
+  const bundle = await rolldown({
+    input: entriesIn(join(declarationFolder, "package"), ".d.ts"),
+    external: (name) => !name.startsWith(".") && !name.startsWith("/"),
+    // The plugin needs a generator or a tsconfig.json, although it only reads declarations.
+    plugins: [dts({ dtsInput: true, tsconfig: false, generator: "oxc" })],
+  });
+  await bundle.write({ dir: packageFolder, chunkFileNames: "types-[hash].d.ts" });
+}
+
+const entriesIn = (folder: string, extension: string): Record<string, string> =>
+  Object.fromEntries(packageSubpaths().map((name) => [name, join(folder, name + extension)]));
+
+/** The licenses of the packages whose code is in the build. */
+function licensesOf({ inputs }: Metafile): string {
+  const folders = Object.keys(inputs).flatMap(
+    (file) => /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1] ?? [],
+  );
+  return [...new Set(folders)].toSorted().map(licenseIn).join("\n\n");
+}
+
+function licenseIn(folder: string): string {
+  const { name, version, license } = JSON.parse(
+    readFileSync(join(root, folder, "package.json"), "utf8"),
+  );
+  const file = readdirSync(join(root, folder)).find((each) => /^licen[cs]e/i.test(each));
+  const text = file === undefined ? "" : readFileSync(join(root, folder, file), "utf8");
+  return `${name} ${version} (${license})\n\n${text}`.trimEnd() + "\n";
+}
