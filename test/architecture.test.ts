@@ -74,6 +74,8 @@ const rules: Readonly<Record<string, Rule>> = {
     from: ["strategies", "limiter/object", "control/object", "middleware", "client", "testing"],
     packages: none,
   },
+  // The client runs wherever there is `fetch`, and is not part of the Worker.
+  client: { from: [], packages: /^structured-headers$/ },
   // Runs on a developer's machine and is not part of the Worker, which never imports it.
   local: {
     from: [...pure, "config"],
@@ -153,11 +155,12 @@ it("every source file has an import rule, and every rule a file", () => {
   expect([...used].toSorted()).toEqual(Object.keys(rules).toSorted());
 });
 
-it("only the limiter, the local commands and the clock of the console read a clock", () => {
+it("only the limiter, the local commands and the clocks of the console and the client read a clock", () => {
   const readsClock = /\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(/;
   const readers = sources.filter(
     ({ path, text }) =>
-      readsClock.test(text) && !/^src\/(?:limiter\/|local\/|console\/clock\.ts)/.test(path),
+      readsClock.test(text) &&
+      !/^src\/(?:limiter\/|local\/|(?:console|client)\/clock\.ts)/.test(path),
   );
   expect(readers.map(({ path }) => path)).toEqual([]);
 });
@@ -167,13 +170,13 @@ it("every source file begins with a comment that states its purpose", () => {
   expect(silent.map(({ path }) => path)).toEqual([]);
 });
 
-it("no two files of the Worker or of the console declare a type or export a value of the same name", () => {
+it("no two files of the Worker, of the console or of the client declare a type or export a value of the same name", () => {
   const declaration =
     /^(?:export (?:default )?(?:async )?(?:function\*?|const|class)|(?:export )?(?:interface|type)) ([A-Za-z]\w*)/gm;
   const files = new Map<string, string[]>();
   for (const { path, text } of sources) {
-    // The console is a program of its own. It names what it reads as the admin API does.
-    const program = path.startsWith("src/console/") ? "console" : "Worker";
+    // The console and the client are programs of their own. They name what they read as the APIs do.
+    const [, program = "Worker"] = /^src\/(console|client)\//.exec(path) ?? [];
     for (const [, declared = ""] of text.matchAll(declaration)) {
       const name = `${declared} (${program})`;
       files.set(name, [...(files.get(name) ?? []), path]);

@@ -1,0 +1,76 @@
+/** The clock of the client: waits and deadlines, which also end when a signal aborts. */
+
+export interface Clock {
+  /** Integer milliseconds since the Unix epoch. */
+  readonly now: () => number;
+  /** Calls `act` after `afterMs`. Returns a function that cancels the call. */
+  readonly after: (afterMs: number, act: () => void) => () => void;
+}
+
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  after: (afterMs, act) => {
+    const timer = setTimeout(act, afterMs);
+    return () => clearTimeout(timer);
+  },
+};
+
+type Signal = AbortSignal | undefined;
+
+/** @throws the reason of the signal when it aborts */
+export const wait = (clock: Clock, ms: number, signal: Signal): Promise<void> =>
+  abortable<void>(signal, (end) => clock.after(ms, end));
+
+export interface Deadline {
+  readonly timeoutMs: number;
+  /** The error when the time is up. */
+  readonly late: () => Error;
+}
+
+/**
+ * Runs `work` until it ends, the time is up or the signal aborts. It does not wait for work that ignores its own signal,
+ * such as a call over a service binding, which cannot be aborted.
+ * @throws the reason of the signal when it aborts
+ */
+export const within = <Result>(
+  clock: Clock,
+  { timeoutMs, late }: Deadline,
+  signal: Signal,
+  work: (signal: AbortSignal) => Promise<Result>,
+): Promise<Result> =>
+  abortable<Result>(signal, (end, fail) => {
+    const controller = new AbortController();
+    const cancel = clock.after(timeoutMs, () => fail(late()));
+    work(controller.signal).then(end, fail);
+    return () => {
+      cancel();
+      controller.abort();
+    };
+  });
+
+/**
+ * Settles when `begin` calls one of its arguments, or when the signal aborts.
+ * @param begin returns what stops it. That is called once, however the promise is settled.
+ */
+function abortable<Result>(
+  signal: Signal,
+  begin: (end: (result: Result) => void, fail: (reason: unknown) => void) => () => void,
+): Promise<Result> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted === true) {
+      reject(signal.reason);
+      return;
+    }
+    const settled = (settle: () => void) => (): void => {
+      signal?.removeEventListener("abort", abort);
+      stop();
+      settle();
+    };
+    const abort = settled(() => reject(signal?.reason));
+    signal?.addEventListener("abort", abort, { once: true });
+    const stop = begin(
+      (result) => settled(() => resolve(result))(),
+      (reason) => settled(() => reject(reason))(),
+    );
+  });
+}

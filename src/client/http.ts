@@ -1,0 +1,152 @@
+/** Calls `/check` over HTTP. */
+import type { Clock } from "./clock.ts";
+import { Gate } from "./gate.ts";
+import { HeadgateError } from "./headgate-error.ts";
+import type { LookInput } from "./messages.ts";
+import type { HttpTarget } from "./options.ts";
+import { isProblem, type Operation, shown } from "./read-answer.ts";
+import type { Call, Transport } from "./transport.ts";
+import { type HeaderFields, retryAfterMsIn } from "./waits.ts";
+
+/** The part of `fetch` that the client uses. The `fetch` of every platform has this type. */
+export type Fetch = (url: string, init: FetchInit) => Promise<FetchResponse>;
+
+export interface FetchInit {
+  readonly method: string;
+  readonly headers: Record<string, string>;
+  readonly body?: string;
+  readonly redirect: "manual";
+  readonly signal: AbortSignal;
+}
+
+export interface FetchResponse {
+  readonly status: number;
+  readonly headers: HeaderFields;
+  text(): Promise<string>;
+}
+
+interface Route {
+  readonly method: "GET" | "POST" | "DELETE";
+  readonly below: string;
+}
+
+const routes: Readonly<Record<Operation, Route>> = {
+  check: { method: "POST", below: "" },
+  look: { method: "GET", below: "" },
+  forget: { method: "DELETE", below: "" },
+  reserve: { method: "POST", below: "/reserve" },
+  settle: { method: "POST", below: "/settle" },
+  batch: { method: "POST", below: "/batch" },
+};
+
+export function httpTransport({ endpoint, token, fetch }: HttpTarget, clock: Clock): Transport {
+  const gate = new Gate(clock);
+  const urlOf = (operation: Operation): string => endpoint + routes[operation].below;
+  const placeOf = (operation: Operation): string =>
+    `${routes[operation].method} ${urlOf(operation)}`;
+  return {
+    placeOf,
+    heldBackMs: (operation) => gate.waitMs(operation),
+    async send(call, signal) {
+      const place = placeOf(call.operation);
+      const [url, init] = requestOf(call, urlOf(call.operation), token, signal);
+      const { response, text } = await received(fetch(url, init), place, call);
+      const { status, headers } = response;
+      const json = jsonIn(text);
+      const problem = isProblem(json) ? json : null;
+      const retryAfterMs = retryAfterMsIn(headers, clock.now());
+      gate.note(call.operation, { status, headers, retryAfterMs, reason: problem?.reason });
+      if (call.operation === "forget" ? status === 204 : status === 200 && json !== undefined) {
+        return json;
+      }
+      const what =
+        problem === null ? unexpected(response, text) : `${problem.title}: ${problem.detail}`;
+      // Nothing is charged by a call that is rejected or redirected. Browsers show a redirect as status 0.
+      const isUncharged = status === 0 || (status >= 300 && status < 500);
+      const isSafeToRepeat = call.isIdempotent || isUncharged;
+      throw new HeadgateError(`${place}: ${what}`, {
+        status,
+        problem,
+        retryAfterMs,
+        isSafeToRepeat,
+      });
+    },
+  };
+}
+
+function requestOf(
+  { operation, input }: Call,
+  url: string,
+  token: string,
+  signal: AbortSignal,
+): [url: string, init: FetchInit] {
+  const { method } = routes[operation];
+  // The token must not follow a redirect.
+  const init = { method, redirect: "manual", signal } as const;
+  const headers = { Authorization: `Bearer ${token}` };
+  if (method !== "POST") return [url + queryOf(input), { ...init, headers }];
+  const body = JSON.stringify(input);
+  return [url, { ...init, headers: { ...headers, "Content-Type": "application/json" }, body }];
+}
+
+function queryOf({ policy, key, cost, attributes }: LookInput): string {
+  const query = new URLSearchParams();
+  const keys = typeof key === "string" ? [key] : (key ?? []);
+  if (policy !== undefined) query.set("policy", policy);
+  for (const part of keys) query.append("key", part);
+  if (cost !== undefined) query.set("cost", String(cost));
+  if (attributes !== undefined) query.set("attributes", JSON.stringify(attributes));
+  return `?${query.toString()}`;
+}
+
+/** An answer that is cut off is a lost one. */
+async function received(
+  responding: Promise<FetchResponse>,
+  place: string,
+  { isIdempotent }: Call,
+): Promise<{ readonly response: FetchResponse; readonly text: string }> {
+  try {
+    const response = await responding;
+    return { response, text: await response.text() };
+  } catch (cause) {
+    const isSafeToRepeat = isIdempotent || isNeverSent(cause);
+    throw new HeadgateError(`${place}: no answer: ${causeText(cause)}`, { isSafeToRepeat, cause });
+  }
+}
+
+/** Codes of Node.js, Bun and Deno for a connection that was never made. Other platforms give no code. */
+const unconnected: ReadonlySet<unknown> = new Set([
+  "ECONNREFUSED",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "UND_ERR_CONNECT_TIMEOUT",
+  "ConnectionRefused",
+]);
+
+const isNeverSent = (error: unknown): boolean =>
+  error instanceof Error &&
+  (("code" in error && unconnected.has(error.code)) || isNeverSent(error.cause));
+
+function causeText(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause instanceof Error
+    ? `${error.message} (${causeText(error.cause)})`
+    : error.message;
+}
+
+/** Undefined for a text that is no JSON. */
+function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function unexpected({ status, headers }: FetchResponse, text: string): string {
+  const location = headers.get("Location");
+  if (location !== null) return `expected an answer of Headgate, got a redirect to ${location}`;
+  const type = headers.get("Content-Type") ?? "no Content-Type";
+  const got = `expected an answer of Headgate in JSON, got status ${status} with ${type}: ${shown(text)}`;
+  return status < 500 ? `${got}. Verify url and path.` : got;
+}
