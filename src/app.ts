@@ -1,9 +1,7 @@
 /** The Worker of an environment: its routes, its middleware in order, and its service for other Workers. */
 import { Hono } from "hono/tiny";
 import { type Config, deploymentProblems, parseConfig } from "./config/index.ts";
-import { neverProxied } from "./http/admin/console.ts";
-import type { ControlPlaneBinding } from "./http/admin/control-plane-caller.ts";
-import { type AdminParts, adminRoutes } from "./http/admin/routes.ts";
+import { mountAdmin } from "./http/admin/mount.ts";
 import { type AnswerCheck, createCheck } from "./http/check/post-check.ts";
 import { plainTargetOf } from "./http/attributes.ts";
 import { checkRoutes } from "./http/check/routes.ts";
@@ -100,24 +98,8 @@ function routes(
   const app = new Hono({ getPath: routedPath });
   app.use("*", rejectMalformedUrl);
   app.route(config.checkPath, checkRoutes(runtime, check));
-  if (config.admin !== null) {
-    app.route(
-      config.admin.path,
-      adminRoutes({ config, settings: config.admin, runtime, ...bindingsOf(env) }),
-    );
-    if (config.admin.host !== null) app.use("*", neverProxied(config.admin));
-  }
+  mountAdmin(app, { config, runtime, env });
   app.all("*", (c) => proxy(c.req.raw, waitUntilFrom(c)));
   app.onError(answerInternalError);
   return app;
 }
-
-const bindingsOf = ({
-  CONTROL_PLANE: objects,
-  ASSETS: assets,
-}: Partial<Env>): Pick<AdminParts, "objects" | "assets"> => ({
-  // Cast because the binding's generated type has the same methods, but promises that are also disposable.
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-  objects: objects as unknown as ControlPlaneBinding | undefined,
-  assets,
-});

@@ -71,11 +71,26 @@ const rules: Readonly<Record<string, Rule>> = {
   },
   // The subpaths of the npm package, which only export.
   package: {
-    from: ["strategies", "limiter/object", "control/object", "middleware", "client", "testing"],
+    from: [...pure, "limiter/object", "control/object", "middleware", "client", "testing"],
     packages: none,
   },
   // The client runs wherever there is `fetch`, and is not part of the Worker.
   client: { from: [], packages: /^structured-headers$/ },
+  // The Hono middleware of the package.
+  middleware: {
+    from: [
+      ...pure,
+      "config",
+      "policies",
+      "observability",
+      "limiter/client",
+      "http",
+      "http/proxy",
+      "http/admin",
+      "http/wire",
+    ],
+    packages: /^hono$/,
+  },
   // Runs on a developer's machine and is not part of the Worker, which never imports it.
   local: {
     from: [...pure, "config"],

@@ -77,7 +77,8 @@ export { parsePath, PathReadings } from "./path-readings.ts";
 export { hasPieces } from "./wildcard.ts";
 export { hasLimits } from "./policies.ts";
 export { isKnownVariable } from "./known-variables.ts";
-export { readPolicy } from "./policy.ts";
+export { policyFields, readPolicy } from "./policy.ts";
+export type { ReportProblem } from "./variables.ts";
 export {
   type AdminRight,
   adminRights,

@@ -41,13 +41,16 @@ const namedParts = {
   jwt: { name: visible, isVerified: true },
 } as const satisfies Readonly<Record<string, KeyPartTraits>>;
 
+/** The value that a function of the Worker returns. Only code can state this part. */
+const codeParts = { custom: {} } as const satisfies Readonly<Record<string, KeyPartTraits>>;
+
 /** One part of a partition key. */
 export type KeyPart =
-  | { readonly kind: keyof typeof plainParts }
+  | { readonly kind: keyof typeof plainParts | keyof typeof codeParts }
   | { readonly kind: keyof typeof namedParts; readonly name: string };
 
 export const traitsOf = ({ kind }: KeyPart): KeyPartTraits =>
-  ({ ...plainParts, ...namedParts })[kind];
+  ({ ...plainParts, ...namedParts, ...codeParts })[kind];
 
 /** A key before it becomes a partition key. */
 export interface PlainKey {
@@ -83,8 +86,9 @@ export const acceptedKey =
 export const partName = (part: KeyPart): string =>
   "name" in part ? `${part.kind}:${part.name}` : part.kind;
 
-/** A list of parts, or parts separated by commas; null for anything else. */
+/** A list of parts, parts separated by commas, or a function of the Worker; null for anything else. */
 export function readKey(value: unknown): readonly KeyPart[] | null {
+  if (typeof value === "function") return [{ kind: "custom" }];
   const items: readonly unknown[] = Array.isArray(value) ? value : asText(value).split(",");
   const parts = items.map(readKeyPart).filter((part) => part !== null);
   const isWhole = parts.length === items.length && parts.length > 0 && parts.length <= mostKeyParts;
@@ -106,6 +110,8 @@ const isKindOf = <Parts extends object>(parts: Parts, kind: PropertyKey): kind i
 
 /** Why a policy with this key should share its objects among keys; null when it need not. */
 export function keyWarning(key: readonly KeyPart[]): string | null {
+  // Whether callers can invent the value depends on the function.
+  if (key.some(({ kind }) => kind === "custom")) return null;
   const traits = key.map(traitsOf);
   const canEvade = traits.some(isInventable);
   if (!canEvade || !traits.every((each) => isInventable(each) || each.isCoarse)) return null;

@@ -20,7 +20,7 @@ export const noAttributes: CallerAttributes = new Map();
  * @returns the name of the part; null when key and attributes agree
  */
 export function contradictedPart(
-  policy: Pick<Policy, "key" | "addresses" | "match">,
+  policy: Pick<Policy, "name" | "key" | "addresses" | "match">,
   values: readonly KeyValue[],
   attributes: CallerAttributes,
 ): string | null {

@@ -7,7 +7,7 @@ import type { Claims, RequestAttributes } from "./request-attributes.ts";
 /** The value of one part; null when it is missing. All requests without the part share that value. */
 export type KeyValue = string | null;
 
-export type KeySettings = Pick<Policy, "addresses" | "match">;
+export type KeySettings = Pick<Policy, "name" | "addresses" | "match">;
 
 export type KeyReader = (attributes: RequestAttributes, claims: Claims) => readonly KeyValue[];
 export type KeyPartReader = (attributes: RequestAttributes, claims: Claims) => KeyValue;
@@ -25,7 +25,10 @@ export const missingParts = (
   parts.filter((part, index) => part.kind !== "global" && values[index] === null);
 
 /** Reads the value of one part in a request. */
-export function keyPartReader(part: KeyPart, { addresses, match }: KeySettings): KeyPartReader {
+export function keyPartReader(
+  part: KeyPart,
+  { name, addresses, match }: KeySettings,
+): KeyPartReader {
   switch (part.kind) {
     case "ip":
       return ({ headers }) => visitorKey(visitorOf(headers, addresses), addresses.ipv6Prefix);
@@ -49,6 +52,8 @@ export function keyPartReader(part: KeyPart, { addresses, match }: KeySettings):
     case "asn":
     case "colo":
       return ({ cf }) => scalarText(cf(part.kind));
+    case "custom":
+      return ({ customKey }) => customKey?.(name) ?? null;
     case "global":
       return () => null;
     default:

@@ -8,6 +8,8 @@ export interface RequestAttributes {
   /** A property of `request.cf`; undefined where the runtime knows no location. */
   readonly cf: (name: string) => unknown;
   readonly cookies: (name: string) => readonly string[];
+  /** The key that the Worker's code gives a policy, by its name. Default: no policy has such a key. */
+  readonly customKey?: (policy: string) => string | null;
 }
 
 /** The claims of a verified token; empty without one. */

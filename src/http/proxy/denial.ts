@@ -38,6 +38,8 @@ export interface DenialContext {
   readonly tenant: string | null;
   /** The status of denials by limits, in place of the policies' own. */
   readonly denyStatus?: number | undefined;
+  /** Answers a denial by limits or bans in place of the policies' own answers; null to leave it to them. */
+  readonly answerDenial?: (denying: readonly Outcome[]) => Promise<Response> | null;
 }
 
 /** A denial because of the key alone, before limits are checked: the key is on the `deny` list, or lacks a part. */
@@ -103,19 +105,46 @@ async function blockedKey(
  * Logs, counts and answers a denial by limits, a ban or too many reservations: 429, or 503 when a policy fails closed. A key that a
  * rule blocks gets the answer of the policy's blocklist: 403.
  */
-export function denyByLimits(denied: ChargedRequest, context: DenialContext): Response {
-  const { runtime, waitUntil, denyStatus } = context;
+export function denyByLimits(
+  denied: ChargedRequest,
+  context: DenialContext,
+): Response | Promise<Response> {
+  const { runtime, waitUntil, denyStatus, answerDenial } = context;
   const { cachedDenial } = denied.admission;
   recordOutcomes(denied, runtime);
   for (const each of runtime.denialLog === null ? [] : loggedDenials(denied)) {
     runtime.denialLog?.note(() => each, waitUntil);
   }
   const answerNow = (): ProblemAnswer => denialAnswer(denied, context);
+  const answering =
+    answerDenial !== undefined && isByLimits(denied) ? answerDenial(denyingOutcomes(denied)) : null;
+  if (answering !== null) return answering.then((answer) => withFields(answer, answerNow()));
   return responseOf(
     cachedDenial === null
       ? answerNow()
       : cachedDenialProblem({ ...denied, cachedDenial }, denyStatus, answerNow),
   );
+}
+
+/** Whether limits or bans deny: neither a blocklist, nor a missing decision, nor too many reservations. */
+function isByLimits(denied: ChargedRequest): boolean {
+  const denying = denyingOutcomes(denied);
+  return (
+    denying.length > 0 &&
+    denying.every((outcome) => "decision" in outcome && !isByKeyRule(outcome, "block"))
+  );
+}
+
+/** The same response with the fields of the denial, except those that it has. */
+function withFields(
+  { status, statusText, headers: own, body }: Response,
+  { headers }: ProblemAnswer,
+): Response {
+  const all = new Headers(own);
+  for (const [name, value] of Object.entries(headers)) {
+    if (name !== "Content-Type" && !all.has(name)) all.set(name, value);
+  }
+  return new Response(body, { status, statusText, headers: all });
 }
 
 function denialAnswer(

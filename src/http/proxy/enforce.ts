@@ -25,7 +25,7 @@ import {
   reportDryRunDenials,
 } from "./denial.ts";
 import type { Forward } from "./forward.ts";
-import { forwardAdmitted } from "./in-flight.ts";
+import { forwardAdmitted, type Forwarding } from "./in-flight.ts";
 import { type AnnouncedRequest, isPreflight, resolveAnnounced } from "./preflights.ts";
 
 /** Keeps the Worker running for work that outlasts the response. */
@@ -41,7 +41,8 @@ export const applicablePolicies = (
 ): readonly Policy[] =>
   isPreflight(attributes) ? preflights : matchingPolicies(policies, attributes);
 
-export interface EnforcementOptions extends DenialContext {
+export interface EnforcementOptions
+  extends DenialContext, Pick<Forwarding, "statedCosts" | "observeBody"> {
   /** The attributes that policies match and keys are made of. At `/check/forward`, those of the described request. */
   readonly attributes: RequestAttributes;
   /** Claims that a trusted caller states. They override those of the request's token. */
@@ -52,6 +53,10 @@ export interface EnforcementOptions extends DenialContext {
    * Whether the response has rate limit fields to which nothing may be added. Without this function, fields are added.
    */
   readonly hasFinalFields?: (headers: Headers) => boolean;
+  /** Costs by the names of policies, in place of the policies' own. */
+  readonly costs?: ReadonlyMap<string, number>;
+  /** Called with the spends of an admitted request, before it is forwarded. */
+  readonly onAdmitted?: (charged: ChargedRequest) => void;
   readonly forward: Forward;
 }
 
@@ -74,11 +79,15 @@ export async function enforcePolicies(
   if (dryRunDenials.length > 0) await reportDryRunDenials(dryRunDenials, options);
   if (charged instanceof Response) return charged;
   recordOutcomes(charged, runtime);
+  options.onAdmitted?.(charged);
   const { spends, admission } = charged;
+  const { statedCosts, observeBody } = options;
   const response = await forwardAdmitted(request, charged, {
     clock: runtime.clock,
     forward,
     waitUntil,
+    statedCosts,
+    observeBody,
   });
   if (options.hasFinalFields?.(response.headers) !== true) {
     addFields(response, decisionFields({ spends, admission }, runtime.hasLegacyHeaders));
@@ -187,7 +196,7 @@ function spendFor(
 ): readonly (Spend | Promise<Spend>)[] {
   if (resolution.kind !== "charge") return [];
   const { policy, parts, values } = resolution;
-  const cost = costOfRequest(policy, attributes);
+  const cost = options.costs?.get(policy.name) ?? costOfRequest(policy, attributes);
   const ttlMs = options.reservationTtlMs?.(policy) ?? null;
   const spendOn = (partitionKey: string): Spend => ({
     policy,

@@ -8,13 +8,17 @@ import { costOfResponse } from "../../policies/cost.ts";
 import { holdsSlots } from "../../strategies/index.ts";
 import { proxyErrorOf } from "../wire/proxy-errors.ts";
 import { withBodyEnd } from "./body.ts";
+import type { StatedCosts } from "./stated-costs.ts";
 import type { ChargedRequest } from "../record-outcomes.ts";
 import type { Forward } from "./forward.ts";
 import { withSocketEnd } from "./websocket.ts";
 
 /** A reservation is renewed while its request runs. If the Worker dies, the reservation expires after this time. */
-const reservationMs = 60_000;
+export const reservationMs = 60_000;
 const leastRenewalMs = 100;
+
+/** How long a handler may still state a cost after its response has ended: it may do so in its last step. */
+const statementMs = 1_000;
 
 /** How long a spend of this policy stays reserved, in milliseconds; null when the charge is final at once. */
 export const reservationTtlMs = ({ count, cost, limits }: Policy): number | null =>
@@ -24,18 +28,23 @@ const chargedCost: CostOf = ({ cost }) => cost;
 
 const clientGoneResponse = (): Response => new Response(null, { status: 499 });
 
-interface Forwarding {
+export interface Forwarding {
   readonly clock: Clock;
   readonly forward: Forward;
   readonly waitUntil: WaitUntil;
+  /** Costs that the handler of the request may state. Default: none. */
+  readonly statedCosts?: StatedCosts | undefined;
+  /** Reports the end of a body. The default needs a body from the network. */
+  readonly observeBody?: typeof withBodyEnd | undefined;
 }
 
 /** Waits for the request's turn in a queue, and forwards the request. Responds with 499 if the client has disconnected. */
 export function forwardAdmitted(
   request: Request,
   { spends, admission }: Pick<ChargedRequest, "spends" | "admission">,
-  { clock, forward, waitUntil }: Forwarding,
+  forwarding: Forwarding,
 ): Promise<Response> {
+  const { forward } = forwarding;
   const isReserved = spends.some(({ ttlMs }) => ttlMs !== undefined);
   const delayMs = admission.outcomes.reduce((mostMs, outcome) => {
     const isDelaying = "decision" in outcome && !outcome.policy.isDryRun;
@@ -44,46 +53,55 @@ export function forwardAdmitted(
   if (!isReserved && delayMs === 0) {
     return request.signal.aborted ? Promise.resolve(clientGoneResponse()) : forward(request);
   }
-  return new InFlight(spends, admission, delayMs, clock).answer(request, forward, waitUntil);
+  return new InFlight(spends, admission, delayMs, forwarding).answer(request);
 }
 
 class InFlight {
   readonly #admission: Admission;
   readonly #delayMs: number;
-  readonly #clock: Clock;
+  readonly #forwarding: Forwarding;
   /** With the limits in effect for the key, which a key rule may have given. */
   readonly #reserved: readonly Policy[];
   readonly #clientGone = new AbortController();
   readonly #ended = Promise.withResolvers<void>();
-  /** The final cost of each spend, as far as it is known. */
+  /** The response's part of the final costs, as far as it is known. */
   #costOf = chargedCost;
   #stopRenewing = (): void => undefined;
   #isForwarded = false;
+  #hasResponse = false;
   #hasEnded = false;
 
-  constructor(spends: readonly Spend[], admission: Admission, delayMs: number, clock: Clock) {
+  constructor(
+    spends: readonly Spend[],
+    admission: Admission,
+    delayMs: number,
+    forwarding: Forwarding,
+  ) {
     this.#admission = admission;
     this.#delayMs = delayMs;
-    this.#clock = clock;
+    this.#forwarding = forwarding;
     const inEffect = new Map(admission.outcomes.map(({ policy }) => [policy.name, policy]));
     this.#reserved = spends.flatMap(({ policy, ttlMs }) =>
       ttlMs === undefined ? [] : (inEffect.get(policy.name) ?? policy),
     );
   }
 
-  async answer(request: Request, forward: Forward, waitUntil: WaitUntil): Promise<Response> {
+  async answer(request: Request): Promise<Response> {
+    const { clock, forward, waitUntil, statedCosts } = this.#forwarding;
+    const reserved = this.#reserved.map(({ name }) => name);
+    statedCosts?.open(reserved, () => this.#settleStated());
     // Keeps the Worker running until everything is settled, even if the client goes away.
     waitUntil(this.#ended.promise);
     this.#watchClient(request.signal);
     this.#renewReservations();
     try {
-      if (this.#delayMs > 0) await sleep(this.#clock, this.#delayMs, this.#clientGone.signal);
+      if (this.#delayMs > 0) await sleep(clock, this.#delayMs, this.#clientGone.signal);
       if (this.#clientGone.signal.aborted) return clientGoneResponse();
       this.#isForwarded = true;
-      if (this.#reserved.length === 0) this.#end(async () => undefined);
+      if (this.#reserved.length === 0) this.#end();
       return this.#settleWith(await forward(request, this.#clientGone.signal));
     } catch (error) {
-      this.#end(() => this.#admission.settle(chargedCost));
+      this.#end();
       throw error;
     }
   }
@@ -95,9 +113,8 @@ class InFlight {
   #watchClient(signal: AbortSignal): void {
     const leave = (): void => {
       this.#clientGone.abort();
-      this.#end(() =>
-        this.#isForwarded ? this.#admission.settle(this.#costOf) : this.#admission.giveBack(),
-      );
+      if (this.#isForwarded) this.#endSoon();
+      else this.#end(() => this.#admission.giveBack());
     };
     if (signal.aborted) leave();
     else signal.addEventListener("abort", leave, { once: true });
@@ -112,28 +129,67 @@ class InFlight {
       leastRenewalMs,
       Math.floor(Math.min(reservationMs, ...slotLeases) / 2),
     );
-    this.#stopRenewing = every(this.#clock, renewalMs, () => void this.#admission.renew());
+    this.#stopRenewing = every(
+      this.#forwarding.clock,
+      renewalMs,
+      () => void this.#admission.renew(),
+    );
   }
 
-  /** Settles when the response begins, which states its cost. A response that holds slots is settled when it ends. */
+  /**
+   * Settles when the response begins, which states its cost. A response that holds slots, or whose handler may still state
+   * a cost, is settled when it ends.
+   */
   #settleWith(response: Response): Response {
+    const { observeBody = withBodyEnd, statedCosts } = this.#forwarding;
+    this.#hasResponse = true;
     this.#costOf = ({ policy, cost }) => costOfResponse(policy, cost, response);
-    const settle = (): void => this.#end(() => this.#admission.settle(this.#costOf));
+    const end = (): void => this.#endSoon();
     // A problem response of Headgate itself occupies no slot of the origin.
     const isFromOrigin = proxyErrorOf(response) === null;
-    const hasSlots = isFromOrigin && this.#reserved.some(({ limits }) => limits.some(holdsSlots));
-    if (hasSlots && response.webSocket !== null) return withSocketEnd(response, settle);
-    if (hasSlots && response.body !== null) {
-      return withBodyEnd(response, response.body, this.#clientGone.signal, settle);
+    const isOpen = this.#hasSlots || statedCosts?.hasOpen === true;
+    if (isFromOrigin && isOpen && response.webSocket) return withSocketEnd(response, end);
+    if (isFromOrigin && isOpen && response.body !== null) {
+      return observeBody(response, response.body, this.#clientGone.signal, end);
     }
-    settle();
+    end();
     return response;
   }
 
-  #end(finish: () => Promise<void>): void {
+  get #hasSlots(): boolean {
+    return this.#reserved.some(({ limits }) => limits.some(holdsSlots));
+  }
+
+  /** Settles when the handler has stated its last cost, unless slots or the response's own part are still open. */
+  async #settleStated(): Promise<void> {
+    const { statedCosts } = this.#forwarding;
+    const isOfHandler = this.#reserved.every(({ name }) => statedCosts?.mayState(name) === true);
+    const isKnown = this.#hasResponse || isOfHandler;
+    if (statedCosts?.hasOpen !== true && isKnown && !this.#hasSlots) this.#end();
+    // Waiting for the end of the response could make the response wait for itself.
+    if (this.#hasEnded) await this.#ended.promise;
+  }
+
+  /** Ends now, or a while later if the handler may still state a cost. */
+  #endSoon(): void {
+    const { clock, statedCosts } = this.#forwarding;
+    if (statedCosts?.hasOpen === true) clock.after(statementMs, () => this.#end());
+    else this.#end();
+  }
+
+  #end(finish = (): Promise<void> => this.#settle()): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.#stopRenewing();
+    this.#forwarding.statedCosts?.close();
     finish().then(this.#ended.resolve, this.#ended.reject);
+  }
+
+  async #settle(): Promise<void> {
+    if (this.#reserved.length === 0) return;
+    const { statedCosts } = this.#forwarding;
+    await this.#admission.settle(
+      (spend) => statedCosts?.costOf(spend.policy.name) ?? this.#costOf(spend),
+    );
   }
 }

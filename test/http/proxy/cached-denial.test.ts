@@ -23,7 +23,7 @@ async function answerTo(admission: Admission, request: Request): Promise<readonl
   const waitUntil = (): never => {
     throw new Error("a denial needs no work after its answer");
   };
-  const response = denyByLimits(
+  const response = await denyByLimits(
     { spends, admission },
     { runtime, waitUntil, tenant: null, denyStatus },
   );

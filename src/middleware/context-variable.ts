@@ -1,0 +1,88 @@
+/** The variable `headgate` of a Hono context: the decisions on a request, and the settlement of its reservations. */
+import type { ChargedRequest } from "../http/record-outcomes.ts";
+import { StatedCosts } from "../http/proxy/stated-costs.ts";
+import type { PolicyDecision } from "./options.ts";
+import { checkedCost } from "./read-options.ts";
+
+declare module "hono" {
+  interface ContextVariableMap {
+    headgate: RateLimitContext;
+  }
+}
+
+/** The value of `c.get("headgate")` behind `rateLimit`. */
+export interface RateLimitContext {
+  /** One for each policy that has decided the request, in the order of the middleware. */
+  readonly decisions: readonly PolicyDecision[];
+  /**
+   * Corrects the reserved cost of policies with `reserve: true` to the actual cost: a lower cost is refunded, a higher one
+   * is charged in full. Possible once for each policy, until the response has ended.
+   * @param cost an integer from 0 to 1,000,000 for all of these policies, or one for each by its name
+   * @returns whether the cost of at least one policy was settled by this call
+   * @throws TypeError for other costs, for names of other policies, and if no policy of the request has `reserve`
+   */
+  readonly settle: (cost: number | Readonly<Record<string, number>>) => Promise<boolean>;
+}
+
+/** The parts of a request's decision that one `rateLimit` contributes. */
+export interface Contribution {
+  readonly charged: ChargedRequest;
+  /** The names of policies with `reserve`. */
+  readonly reserved: ReadonlySet<string>;
+  readonly statedCosts: StatedCosts;
+}
+
+const contributions = new WeakMap<RateLimitContext, readonly Contribution[]>();
+
+/** @param earlier the variable, if another `rateLimit` has set it for the same request */
+export function contextVariable(
+  earlier: RateLimitContext | undefined,
+  contribution: Contribution,
+): RateLimitContext {
+  const all = [...((earlier && contributions.get(earlier)) ?? []), contribution];
+  const variable: RateLimitContext = {
+    decisions: [...(earlier?.decisions ?? []), ...decisionsOf(contribution.charged)],
+    settle: (cost) => settle(all, cost),
+  };
+  contributions.set(variable, all);
+  return variable;
+}
+
+const decisionsOf = ({ admission }: ChargedRequest): readonly PolicyDecision[] =>
+  admission.outcomes.flatMap((outcome) =>
+    "decision" in outcome ? [{ policy: outcome.policy.name, ...outcome.decision }] : [],
+  );
+
+async function settle(
+  all: readonly Contribution[],
+  cost: number | Readonly<Record<string, number>>,
+): Promise<boolean> {
+  const reserved = all.flatMap((contribution) =>
+    [...contribution.reserved].map((policy) => ({ policy, ...contribution })),
+  );
+  if (reserved.length === 0) {
+    throw new TypeError("settle: no policy of this request has reserve: true");
+  }
+  const costs =
+    typeof cost === "object" && cost !== null
+      ? Object.entries(cost)
+      : reserved.map(({ policy }) => [policy, cost] as const);
+  const statements = costs.map(([policy, units]) => {
+    const place = reserved.find((each) => each.policy === policy);
+    if (place === undefined) {
+      const names = reserved.map((each) => `"${each.policy}"`).join(", ");
+      throw new TypeError(
+        `settle: "${policy}" is not a policy with reserve: true; expected ${names}`,
+      );
+    }
+    return {
+      policy,
+      units: checkedCost(units, "settle got the cost"),
+      statedCosts: place.statedCosts,
+    };
+  });
+  const settled = await Promise.all(
+    statements.map(({ policy, units, statedCosts }) => statedCosts.state(policy, units)),
+  );
+  return settled.includes(true);
+}

@@ -1,0 +1,171 @@
+/** The Hono middleware that enforces policies in the user's own Worker. */
+import type { Context, Env, MiddlewareHandler, Next } from "hono";
+import type { Policy } from "../config/index.ts";
+import { attributesOf, urlOf } from "../http/attributes.ts";
+import { applicablePolicies, enforcePolicies } from "../http/proxy/enforce.ts";
+import { reservationMs, reservationTtlMs } from "../http/proxy/in-flight.ts";
+import { isPreflight } from "../http/proxy/preflights.ts";
+import { StatedCosts } from "../http/proxy/stated-costs.ts";
+import type { Runtime } from "../http/runtime.ts";
+import { isFailure, problemResponse } from "../http/wire/problems.ts";
+import type { Outcome } from "../limiter/client/outcome.ts";
+import type { WaitUntil } from "../limiter/client/object-caller.ts";
+import { errorText, report } from "../observability/events.ts";
+import { withStreamEnd } from "./body-end.ts";
+import { contextVariable, type RateLimitContext } from "./context-variable.ts";
+import { announce, environmentReader } from "./environment.ts";
+import type { RateLimitOptions } from "./options.ts";
+import { checkedCost, customKeyText, readOptions, type StatedPolicy } from "./read-options.ts";
+
+/**
+ * Limits requests by one or several policies, which are decided together: a request that one of them denies is charged to
+ * none. The Worker has a binding `RATE_LIMITER` of the class `RateLimiter` from `headgate/object`, and the secret
+ * `KEY_SECRET`.
+ * @throws ConfigProblems with every problem in the options
+ */
+// `any` is Hono's own default, with which handlers of every environment are accepted.
+// oxlint-disable-next-line typescript/no-explicit-any
+export function rateLimit<E extends Env = any>(
+  ...options: readonly RateLimitOptions<E>[]
+): MiddlewareHandler<E> {
+  const policies = readOptions(options);
+  announce(policies);
+  const names = new Set(policies.map(({ name }) => name));
+  const environmentOf = environmentReader(policies);
+  return async function limited(c, next) {
+    const environment = environmentOf(c.env);
+    return isFailure(environment)
+      ? problemResponse(environment)
+      : enforce(c, next, { runtime: environment.runtime, policies, names });
+  };
+}
+
+interface Enforcement {
+  readonly runtime: Runtime;
+  readonly policies: readonly StatedPolicy[];
+  readonly names: ReadonlySet<string>;
+}
+
+async function enforce(
+  c: Context,
+  next: Next,
+  { runtime, policies, names }: Enforcement,
+): Promise<Response | undefined> {
+  const request = c.req.raw;
+  if (urlOf(request) === null) return problemResponse({ kind: "url-malformed" });
+  const waitUntil = waitUntilOf(c);
+  const values = await valuesFor(c, policies);
+  const attributes = { ...attributesOf(request), customKey: values.key };
+  // Browsers send preflights without credentials, and middleware such as `cors` answers them.
+  if (isPreflight(attributes)) {
+    await next();
+    return undefined;
+  }
+  runtime.control?.touch(waitUntil);
+  const reserved = new Set(policies.flatMap(({ name, isReserved }) => (isReserved ? [name] : [])));
+  const statedCosts = new StatedCosts((policy) => reserved.has(policy));
+  let isForwarded = false;
+  const response = await enforcePolicies(
+    request,
+    () =>
+      applicablePolicies(runtime, attributes).filter(
+        ({ name }) => names.has(name) && !values.skipped.has(name),
+      ),
+    {
+      runtime,
+      attributes,
+      tenant: null,
+      waitUntil,
+      costs: values.costs,
+      statedCosts,
+      observeBody: withStreamEnd,
+      reservationTtlMs: (policy: Policy) =>
+        reserved.has(policy.name) ? reservationMs : reservationTtlMs(policy),
+      answerDenial: (denying) => answerDenial(c, policies, denying),
+      onAdmitted: (charged) => {
+        const earlier: RateLimitContext | undefined = c.get("headgate");
+        c.set("headgate", contextVariable(earlier, { charged, reserved, statedCosts }));
+      },
+      forward: async () => {
+        isForwarded = true;
+        await next();
+        return mutable(c.res);
+      },
+    },
+  );
+  if (!isForwarded) return response;
+  if (response !== c.res) {
+    // Without this, Hono would copy the headers of the present response over those of the new one.
+    c.res = undefined;
+    c.res = response;
+  }
+  return undefined;
+}
+
+/** The values that the functions of the options return for one request. */
+interface RequestValues {
+  readonly skipped: ReadonlySet<string>;
+  readonly key: (policy: string) => string | null;
+  readonly costs: ReadonlyMap<string, number>;
+}
+
+async function valuesFor(c: Context, policies: readonly StatedPolicy[]): Promise<RequestValues> {
+  const skipped = new Set<string>();
+  const keys = new Map<string, string | null>();
+  const costs = new Map<string, number>();
+  for (const { name, functions } of policies) {
+    const { skip, key, cost } = functions;
+    if (skip !== null && (await skip(c)) === true) {
+      skipped.add(name);
+      continue;
+    }
+    if (key !== null) keys.set(name, customKeyText(await key(c), name));
+    if (cost !== null) {
+      const place = `the function cost of the policy "${name}" returned`;
+      costs.set(name, checkedCost(await cost(c), place));
+    }
+  }
+  return { skipped, key: (policy) => keys.get(policy) ?? null, costs };
+}
+
+/** Calls the function `onDeny` of the first denying policy that has one. */
+function answerDenial(
+  c: Context,
+  policies: readonly StatedPolicy[],
+  denying: readonly Outcome[],
+): Promise<Response> | null {
+  for (const outcome of denying) {
+    if (!("decision" in outcome)) continue;
+    const { name } = outcome.policy;
+    const onDeny = policies.find((policy) => policy.name === name)?.functions.onDeny ?? null;
+    if (onDeny !== null) {
+      return Promise.resolve(onDeny(c, { policy: name, ...outcome.decision }));
+    }
+  }
+  return null;
+}
+
+/** A response whose headers can be changed: those of a fetched one are immutable. */
+function mutable(response: Response): Response {
+  try {
+    response.headers.delete("x-headgate-none");
+    return response;
+  } catch {
+    return new Response(response.body, response);
+  }
+}
+
+/** Outside of Workers, such as in tests, there is no execution context: work continues by itself. */
+function waitUntilOf(c: Context): WaitUntil {
+  let context: Pick<ExecutionContext, "waitUntil"> | null = null;
+  try {
+    context = c.executionCtx;
+  } catch {
+    // Hono throws where there is none.
+  }
+  return (work) => {
+    if (context !== null) context.waitUntil(work);
+    else
+      work.catch((error: unknown) => report({ event: "internal-error", error: errorText(error) }));
+  };
+}

@@ -1,0 +1,208 @@
+/** Reads the options of `rateLimit`, or reports every problem at once. */
+import type { Context } from "hono";
+import {
+  type ConfigProblem,
+  ConfigProblems,
+  greatestCost,
+  readPolicy,
+  type ReportProblem,
+} from "../config/index.ts";
+import { scalarText } from "../policies/key.ts";
+import type { MaybePromise, PolicyDecision } from "./options.ts";
+
+/** One policy of a `rateLimit`. */
+export interface StatedPolicy {
+  readonly name: string;
+  /** The policy as `POLICIES` would have it, except that `key` may be a function. */
+  readonly written: Readonly<Record<string, unknown>>;
+  /** Equal texts are equal policies, whatever their functions do. */
+  readonly text: string;
+  readonly isReserved: boolean;
+  /** The functions of the options; null where a fixed value, or nothing, is stated. */
+  readonly functions: PolicyFunctions;
+}
+
+/** Values that functions return are checked where they are used. */
+export interface PolicyFunctions {
+  readonly key: ((c: Context) => unknown) | null;
+  readonly cost: ((c: Context) => unknown) | null;
+  readonly skip: ((c: Context) => unknown) | null;
+  readonly onDeny: ((c: Context, decision: PolicyDecision) => MaybePromise<Response>) | null;
+}
+
+/** The text to write in place of options of hono-rate-limiter and express-rate-limit. */
+const replacements: Readonly<Record<string, string>> = {
+  max: "limit",
+  keyGenerator: "key",
+  identifier: "name",
+  handler: "onDeny",
+  message: "onDeny: { body }",
+  statusCode: "onDeny: { status }",
+  skipFailedRequests: 'count: { exceptStatus: ["4xx", "5xx"] }',
+  skipSuccessfulRequests: 'count: { status: ["4xx", "5xx"] }',
+  requestWasSuccessful: "count",
+  ipv6Subnet: "ipv6Prefix",
+  passOnStoreError: 'onError: "open"',
+  requestPropertyName: 'c.get("headgate")',
+  requestStorePropertyName: "nothing",
+  standardHeaders: "nothing: responses always have the RateLimit fields",
+  legacyHeaders: "the variable LEGACY_HEADERS",
+  store: "nothing: the Durable Object RATE_LIMITER stores the counters",
+  binding: "nothing: the binding has the name RATE_LIMITER",
+  validate: "nothing",
+};
+
+/** @throws ConfigProblems with every problem in the options */
+export function readOptions(all: readonly unknown[]): readonly StatedPolicy[] {
+  const problems: ConfigProblem[] = [];
+  const policies = all.map((options, index) => {
+    const variable = all.length === 1 ? "rateLimit" : `rateLimit[${index}]`;
+    return readOne(options, (problem) => problems.push({ ...problem, variable }));
+  });
+  if (all.length === 0) {
+    const accepted = 'at least one policy such as { limits: "100/minute" }';
+    problems.push({ variable: "rateLimit", field: "", value: undefined, accepted });
+  }
+  for (const [index, { name }] of policies.entries()) {
+    if (policies.findIndex((each) => each.name === name) === index) continue;
+    const accepted = "a name that no other policy has";
+    problems.push({ variable: `rateLimit[${index}]`, field: "name", value: name, accepted });
+  }
+  if (problems.length > 0) throw new ConfigProblems(problems);
+  return policies;
+}
+
+function readOne(options: unknown, report: ReportProblem): StatedPolicy {
+  const isObject = typeof options === "object" && options !== null;
+  const stated: Readonly<Record<string, unknown>> = isObject ? { ...options } : {};
+  const { name = "default", cost, skip, onDeny, reserve = false, ...others } = stated;
+  const { limit, windowMs, ...fields } = others;
+  const isShort = limit !== undefined || windowMs !== undefined;
+  const limits = isShort
+    ? [{ limit, window: typeof windowMs === "number" ? `${windowMs}ms` : windowMs }]
+    : others["limits"];
+  const written = {
+    name,
+    ...definedIn({
+      ...fields,
+      limits,
+      ...(typeof cost !== "function" && { cost }),
+      ...(typeof onDeny !== "function" && { onDeny }),
+    }),
+  };
+  const reportOption: ReportProblem = (problem) => report(withHints(problem, stated, isShort));
+  const reportField = (field: string, value: unknown, accepted: string): void =>
+    report({ variable: "", field, value, accepted });
+  if (isObject) readPolicy("", "", written, reportOption);
+  else reportField("", options, 'an object such as { limits: "100/minute" }');
+  if (isShort && others["limits"] !== undefined) {
+    reportField("limits", others["limits"], "nothing beside limit and windowMs");
+  }
+  if (typeof reserve !== "boolean") reportField("reserve", reserve, "true or false");
+  if (skip !== undefined && typeof skip !== "function") {
+    reportField("skip", skip, "a function (c) => boolean");
+  }
+  reportReservationConflicts(stated, reportField);
+  return {
+    name: String(name),
+    written,
+    text: textOf(stated),
+    isReserved: reserve === true,
+    functions: functionsIn(stated),
+  };
+}
+
+function definedIn(fields: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+}
+
+/** Only the object can keep a reservation, and it has one settlement. */
+function reportReservationConflicts(
+  { reserve, consistency, cost, count }: Readonly<Record<string, unknown>>,
+  report: (field: string, value: unknown, accepted: string) => void,
+): void {
+  if (reserve !== true) return;
+  if (consistency === "leased" || consistency === "eventual") {
+    report("consistency", consistency, '"strict", because the policy has reserve');
+  }
+  const isOfResponse =
+    typeof cost === "object" && cost !== null && "reserve" in cost && cost.reserve !== undefined;
+  if (isOfResponse) report("reserve", reserve, "nothing beside a cost from the response");
+  if (count !== undefined) report("reserve", reserve, "nothing beside count");
+}
+
+/** The problem with the names of options, and with the option to use in place of one of another library. */
+function withHints(
+  problem: ConfigProblem,
+  stated: Readonly<Record<string, unknown>>,
+  isShort: boolean,
+): ConfigProblem {
+  const { field, accepted } = problem;
+  if (isShort && field === "limits[0].limit") return { ...problem, field: "limit" };
+  if (isShort && field === "limits[0].window") {
+    const value = stated["windowMs"];
+    return { ...problem, field: "windowMs", value, accepted: "an integer of milliseconds from 1" };
+  }
+  const replacement = Object.hasOwn(replacements, field) ? replacements[field] : undefined;
+  if (replacement !== undefined) return { ...problem, accepted: replacement };
+  if (field === "limits" && problem.value === undefined) {
+    return { ...problem, accepted: `${accepted}; or limit and windowMs` };
+  }
+  if (field === "key") return { ...problem, accepted: `${accepted}; or a function of the context` };
+  if (field === "cost") {
+    return { ...problem, accepted: `${costText(accepted)}; or a function of the context` };
+  }
+  return problem;
+}
+
+/** The notation of TOML, as JavaScript writes it. */
+const costText = (accepted: string): string => accepted.replaceAll(" = ", ": ");
+
+/** Instances that are constructed for each request have new functions each time, but the same text. */
+const textOf = (stated: Readonly<Record<string, unknown>>): string =>
+  JSON.stringify(stated, (_, value: unknown) =>
+    typeof value === "function" ? "(function)" : value,
+  );
+
+/* The casts below are checked by `typeof`; TypeScript cannot know the parameters of a function. */
+function functionsIn(stated: Readonly<Record<string, unknown>>): PolicyFunctions {
+  const functionIn = (name: keyof PolicyFunctions): unknown =>
+    typeof stated[name] === "function" ? stated[name] : null;
+  return {
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+    key: functionIn("key") as PolicyFunctions["key"],
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+    cost: functionIn("cost") as PolicyFunctions["cost"],
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+    skip: functionIn("skip") as PolicyFunctions["skip"],
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+    onDeny: functionIn("onDeny") as PolicyFunctions["onDeny"],
+  };
+}
+
+/** The text of a key: null when the request has none. A list of texts and a single text never collide. */
+export function customKeyText(value: unknown, policy: string): string | null {
+  if (value === null || value === undefined || value === "") return null;
+  const items: readonly unknown[] = Array.isArray(value) ? value : [value];
+  const parts = items.map(scalarText).filter((part) => part !== null);
+  if (parts.length < items.length || parts.length === 0) {
+    throw new TypeError(
+      `the function key of the policy "${policy}" returned ${described(value)}; expected a text, or a list of texts`,
+    );
+  }
+  const [only = ""] = parts;
+  return parts.length === 1 && !only.startsWith("[") ? only : JSON.stringify(parts);
+}
+
+/** @throws TypeError for anything but an integer from 0 to 1,000,000 */
+export function checkedCost(value: unknown, place: string): number {
+  if (Number.isInteger(value) && Number(value) >= 0 && Number(value) <= greatestCost) {
+    return Number(value);
+  }
+  throw new TypeError(
+    `${place} ${described(value)}; expected an integer from 0 to ${greatestCost}`,
+  );
+}
+
+const described = (value: unknown): string =>
+  typeof value === "number" ? String(value) : (JSON.stringify(value) ?? typeof value);

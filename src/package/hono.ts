@@ -1,0 +1,15 @@
+/** `headgate/hono`: limits the routes of a Hono app in the user's own Worker. */
+export { admin } from "../middleware/admin.ts";
+export type { RateLimitContext } from "../middleware/context-variable.ts";
+export type {
+  LimitOptions,
+  Limits,
+  MatchOptions,
+  OverrideOptions,
+  PolicyDecision,
+  RateLimitOptions,
+  StrategyName,
+} from "../middleware/options.ts";
+export { rateLimit } from "../middleware/rate-limit.ts";
+export type { Decision, LimitDecision } from "../strategies/index.ts";
+export { ConfigProblems, describeProblem, type ConfigProblem } from "../validation/problems.ts";

@@ -1,0 +1,381 @@
+/** The middleware `rateLimit` in a Hono app, with real Durable Objects. */
+import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { Hono } from "hono";
+import { cors } from "hono/cors";
+import { streamText } from "hono/streaming";
+import { expect, it, vi } from "vitest";
+import { rateLimit } from "../../src/package/hono.ts";
+
+const bindings = (): Record<string, unknown> => ({
+  ...env,
+  KEY_SECRET: crypto.randomUUID(),
+});
+
+interface Visit {
+  readonly path?: string;
+  readonly headers?: Record<string, string>;
+  readonly method?: string;
+}
+
+/** Sends requests to an app, each of which is complete before the next one. */
+function visitor(app: Hono, own = bindings()) {
+  return async ({ path = "/api/x", headers = {}, method = "GET" }: Visit = {}) => {
+    const ctx = createExecutionContext();
+    const request = new Request(`https://app.example${path}`, {
+      method,
+      headers: { "CF-Connecting-IP": "203.0.113.7", ...headers },
+    });
+    const response = await app.fetch(request, own, ctx);
+    const body = await response.text();
+    await waitOnExecutionContext(ctx);
+    return { status: response.status, headers: response.headers, body };
+  };
+}
+
+it("a route is limited exactly, with RateLimit fields and problem details", async () => {
+  const app = new Hono();
+  app.use("/api/*", rateLimit({ limits: "3/minute", strategy: "sliding-log", key: "ip" }));
+  app.get("/api/x", (c) => c.text("hello"));
+  app.get("/other", (c) => c.text("free"));
+  const visit = visitor(app);
+  const answers = [await visit(), await visit(), await visit(), await visit()];
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429]);
+  const [first, , , denied] = answers;
+  expect(first?.headers.get("RateLimit-Policy")).toBe('"default";q=3;w=60');
+  expect(first?.headers.get("RateLimit")).toMatch(/^"default";r=2;t=\d+$/);
+  expect(denied?.headers.get("Content-Type")).toBe("application/problem+json");
+  expect(Number(denied?.headers.get("Retry-After"))).toBeGreaterThan(50);
+  expect(JSON.parse(denied?.body ?? "")).toMatchObject({
+    status: 429,
+    title: "Quota Exceeded",
+    "violated-policies": ["default"],
+  });
+  expect(await visit({ path: "/other" })).toMatchObject({ status: 200, body: "free" });
+  expect(await visit({ headers: { "CF-Connecting-IP": "203.0.113.8" } })).toMatchObject({
+    status: 200,
+  });
+});
+
+it("exactly as many simultaneous requests as the limit are allowed", async () => {
+  const app = new Hono();
+  app.use(rateLimit({ limit: 7, windowMs: 60_000, strategy: "sliding-log" }));
+  app.get("*", (c) => c.text("hello"));
+  const visit = visitor(app);
+  const answers = await Promise.all(Array.from({ length: 30 }, () => visit()));
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(7);
+});
+
+it("several policies are decided together: a denied request is charged to none of them", async () => {
+  const app = new Hono();
+  app.use(
+    rateLimit(
+      { name: "client", limits: "9/minute", key: "ip" },
+      { name: "user", limits: "1/minute", key: (c) => c.req.header("X-User") },
+    ),
+  );
+  app.get("*", (c) => c.json(c.get("headgate").decisions.map(({ policy }) => policy)));
+  const visit = visitor(app);
+  expect((await visit({ headers: { "X-User": "a" } })).body).toBe('["client","user"]');
+  for (let attempt = 0; attempt < 3; attempt++) {
+    expect((await visit({ headers: { "X-User": "a" } })).status).toBe(429);
+  }
+  const other = await visit({ headers: { "X-User": "b" } });
+  expect(other.headers.get("RateLimit")).toMatch(/"client";r=7;/);
+});
+
+it("two limiters in one chain add their fields and decisions to one another", async () => {
+  const app = new Hono();
+  app.use(rateLimit({ name: "outer", limits: "9/minute" }));
+  app.use("/api/*", rateLimit({ name: "inner", limits: "5/minute" }));
+  app.get("*", (c) => c.json(c.get("headgate").decisions.map(({ policy }) => policy)));
+  const { body, headers } = await visitor(app)();
+  expect(JSON.parse(body)).toEqual(["outer", "inner"]);
+  expect(headers.get("RateLimit")).toMatch(/"inner";r=4;t=\d+, "outer";r=8;t=\d+/);
+});
+
+it("a function gives the key, as one text or as several", async () => {
+  const app = new Hono();
+  const key = vi.fn<() => string | string[] | null | number>();
+  app.use(rateLimit({ limits: "1/minute", key: key as () => string, onMissingKey: "skip" }));
+  app.get("*", (c) => c.text("hello"));
+  const visit = visitor(app);
+  const statusFor = async (value: string | string[] | null | number): Promise<number> => {
+    key.mockReturnValue(value);
+    return (await visit()).status;
+  };
+  expect(await statusFor("a")).toBe(200);
+  expect(await statusFor("a")).toBe(429);
+  expect(await statusFor(["a"])).toBe(429);
+  expect(await statusFor(["a", "b"])).toBe(200);
+  expect(await statusFor('["a","b"]')).toBe(200);
+  expect(await statusFor(["a", "b"])).toBe(429);
+  expect(await statusFor(42)).toBe(200);
+  expect(await statusFor(42)).toBe(429);
+  expect(await statusFor(null)).toBe(200);
+  expect(await statusFor(null)).toBe(200);
+});
+
+it("a function that returns no key and no cost throws an error that names the policy", async () => {
+  const errors: string[] = [];
+  const app = new Hono();
+  app.onError((error, c) => {
+    errors.push(error.message);
+    return c.text("failed", 500);
+  });
+  const broken = {} as unknown as string;
+  app.use("/key", rateLimit({ name: "a", limits: "1/minute", key: () => broken }));
+  app.use("/cost", rateLimit({ name: "b", limits: "1/minute", cost: () => 1.5 }));
+  app.get("*", (c) => c.text("hello"));
+  const visit = visitor(app);
+  expect((await visit({ path: "/key" })).status).toBe(500);
+  expect((await visit({ path: "/cost" })).status).toBe(500);
+  expect(errors).toEqual([
+    'the function key of the policy "a" returned {}; expected a text, or a list of texts',
+    'the function cost of the policy "b" returned 1.5; expected an integer from 0 to 1000000',
+  ]);
+});
+
+it("a function gives the cost; a cost of 0 spends nothing", async () => {
+  const app = new Hono();
+  app.use(rateLimit({ limits: "10/minute", cost: (c) => Number(c.req.query("cost")) }));
+  app.get("*", (c) => c.text(String(c.get("headgate").decisions[0]?.limits[0]?.remaining)));
+  const visit = visitor(app);
+  expect((await visit({ path: "/?cost=4" })).body).toBe("6");
+  expect((await visit({ path: "/?cost=0" })).body).toBe("6");
+  expect((await visit({ path: "/?cost=7" })).status).toBe(429);
+  expect((await visit({ path: "/?cost=6" })).body).toBe("0");
+  expect((await visit({ path: "/?cost=0" })).status).toBe(200);
+});
+
+it("skipped requests are neither charged nor denied", async () => {
+  const app = new Hono();
+  app.use(rateLimit({ limits: "1/minute", skip: (c) => c.req.query("admin") !== undefined }));
+  app.get("*", (c) => c.text("hello"));
+  const visit = visitor(app);
+  expect((await visit({ path: "/?admin" })).headers.has("RateLimit")).toBe(false);
+  expect((await visit()).status).toBe(200);
+  expect((await visit()).status).toBe(429);
+  expect((await visit({ path: "/?admin" })).status).toBe(200);
+});
+
+it("a function answers denials, and the response keeps the fields of the denial", async () => {
+  const app = new Hono();
+  app.use(
+    rateLimit({
+      limits: "1/minute",
+      onDeny: (c, { policy, retryAfterMs, limits }) =>
+        c.json(
+          { policy, wait: retryAfterMs !== null && retryAfterMs > 0, limits: limits.length },
+          420 as 429,
+        ),
+    }),
+  );
+  app.get("*", (c) => c.text("hello"));
+  const visit = visitor(app);
+  await visit();
+  for (const _ of ["from the object", "from the deny cache"]) {
+    const denied = await visit();
+    expect(denied.status).toBe(420);
+    expect(denied.headers.get("Content-Type")).toContain("application/json");
+    expect(denied.headers.get("RateLimit")).toMatch(/^"default";r=0;t=\d+$/);
+    expect(denied.headers.has("Retry-After")).toBe(true);
+    expect(denied.headers.get("Cache-Control")).toBe("no-store");
+    expect(JSON.parse(denied.body)).toEqual({ policy: "default", wait: true, limits: 1 });
+  }
+});
+
+it("a fixed answer replaces the problem details", async () => {
+  const app = new Hono();
+  app.use(rateLimit({ limits: "1/minute", onDeny: { status: 403, body: "Later" } }));
+  app.get("*", (c) => c.text("hello"));
+  const visit = visitor(app);
+  await visit();
+  expect(await visit()).toMatchObject({ status: 403, body: "Later" });
+});
+
+it("only the statuses in count are charged, as the handler answers them", async () => {
+  const app = new Hono();
+  app.use(rateLimit({ limits: "2/minute", strategy: "sliding-log", count: { status: ["401"] } }));
+  app.get("*", (c) => c.text("answer", Number(c.req.query("status")) as 200));
+  const visit = visitor(app);
+  for (let request = 0; request < 4; request++) {
+    expect((await visit({ path: "/?status=200" })).status).toBe(200);
+  }
+  expect((await visit({ path: "/?status=401" })).status).toBe(401);
+  expect((await visit({ path: "/?status=401" })).status).toBe(401);
+  expect((await visit({ path: "/?status=401" })).status).toBe(429);
+});
+
+it("a handler settles a reserved cost before it answers", async () => {
+  const app = new Hono();
+  app.use(rateLimit({ limits: "100/minute", strategy: "sliding-log", cost: 40, reserve: true }));
+  app.get("*", async (c) => {
+    const { decisions, settle } = c.get("headgate");
+    const settled = await settle(Number(c.req.query("cost")));
+    const again = await settle(1);
+    return c.json({ remaining: decisions[0]?.limits[0]?.remaining, settled, again });
+  });
+  const visit = visitor(app);
+  const answer = { settled: true, again: false };
+  expect(JSON.parse((await visit({ path: "/?cost=10" })).body)).toEqual({
+    ...answer,
+    remaining: 60,
+  });
+  expect(JSON.parse((await visit({ path: "/?cost=0" })).body)).toEqual({
+    ...answer,
+    remaining: 50,
+  });
+  expect(JSON.parse((await visit({ path: "/?cost=95" })).body)).toEqual({
+    ...answer,
+    remaining: 50,
+  });
+  expect((await visit({ path: "/?cost=1" })).status).toBe(429);
+});
+
+it("a handler settles a reserved cost while its response streams", async () => {
+  const app = new Hono();
+  app.use(rateLimit({ limits: "100/minute", strategy: "sliding-log", cost: 40, reserve: true }));
+  app.get("*", (c) =>
+    streamText(c, async (stream) => {
+      await stream.write("tokens ");
+      await stream.write(String(c.get("headgate").decisions[0]?.limits[0]?.remaining));
+      await c.get("headgate").settle(5);
+    }),
+  );
+  const visit = visitor(app);
+  expect((await visit()).body).toBe("tokens 60");
+  expect((await visit()).body).toBe("tokens 55");
+});
+
+it("a reserved cost that is never settled stands", async () => {
+  const app = new Hono();
+  app.use(rateLimit({ limits: "100/minute", strategy: "sliding-log", cost: 40, reserve: true }));
+  app.get("*", (c) => c.text(String(c.get("headgate").decisions[0]?.limits[0]?.remaining)));
+  const visit = visitor(app);
+  expect((await visit()).body).toBe("60");
+  expect((await visit()).body).toBe("20");
+  expect((await visit()).status).toBe(429);
+});
+
+it("settle states the wrong cost, the wrong name, and a missing reservation", async () => {
+  const app = new Hono();
+  app.use("/reserved", rateLimit({ name: "r", limits: "100/minute", reserve: true }));
+  app.use("/final", rateLimit({ name: "f", limits: "100/minute" }));
+  app.get("/reserved", async (c) => {
+    const { settle } = c.get("headgate");
+    const errorOf = (cost: number | Record<string, number>): Promise<string> =>
+      settle(cost).then(String, ({ message }: Error) => message);
+    return c.json([await errorOf(-1), await errorOf({ other: 1 }), await errorOf({ r: 2 })]);
+  });
+  app.get("/final", async (c) =>
+    c.text(
+      await c
+        .get("headgate")
+        .settle(1)
+        .then(String, ({ message }: Error) => message),
+    ),
+  );
+  const visit = visitor(app);
+  expect(JSON.parse((await visit({ path: "/reserved" })).body)).toEqual([
+    "settle got the cost -1; expected an integer from 0 to 1000000",
+    'settle: "other" is not a policy with reserve: true; expected "r"',
+    "true",
+  ]);
+  expect((await visit({ path: "/final" })).body).toBe(
+    "settle: no policy of this request has reserve: true",
+  );
+});
+
+it("a slot is held until the streamed response has ended", async () => {
+  const app = new Hono();
+  const release = Promise.withResolvers<void>();
+  app.use(rateLimit({ limits: { limit: 1, window: "1m", strategy: "concurrency" } }));
+  app.get("/slow", (c) =>
+    streamText(c, async (stream) => {
+      await stream.write("begun");
+      await release.promise;
+    }),
+  );
+  app.get("/fast", (c) => c.text("fast"));
+  const visit = visitor(app);
+  const slow = visit({ path: "/slow" });
+  await expect.poll(async () => (await visit({ path: "/fast" })).status).toBe(429);
+  release.resolve();
+  expect((await slow).body).toBe("begun");
+  expect((await visit({ path: "/fast" })).status).toBe(200);
+});
+
+it("headers of a handler whose response is immutable are extended", async () => {
+  const app = new Hono();
+  app.use(rateLimit({ limits: "5/minute" }));
+  app.get("*", () => fetch("https://origin.example/immutable"));
+  const { status, headers } = await visitor(app)();
+  expect(status).toBe(200);
+  expect(headers.get("RateLimit")).toMatch(/^"default";r=4/);
+});
+
+it("a denial passes through cors, and preflights are not charged", async () => {
+  const app = new Hono();
+  app.use(cors({ origin: "https://site.example", exposeHeaders: ["RateLimit"] }));
+  app.use(rateLimit({ limits: "1/minute" }));
+  app.get("*", (c) => c.text("hello"));
+  const visit = visitor(app);
+  const headers = { Origin: "https://site.example" };
+  const preflight = { ...headers, "Access-Control-Request-Method": "GET" };
+  expect((await visit({ method: "OPTIONS", headers: preflight })).status).toBe(204);
+  expect((await visit({ headers })).status).toBe(200);
+  const denied = await visit({ headers });
+  expect(denied.status).toBe(429);
+  expect(denied.headers.get("Access-Control-Allow-Origin")).toBe("https://site.example");
+});
+
+it("an error of the handler reaches the error handler of the app, and is charged", async () => {
+  const app = new Hono();
+  app.onError((_, c) => c.text("handled", 500));
+  app.use(rateLimit({ limits: "1/minute" }));
+  app.get("*", () => {
+    throw new Error("broken handler");
+  });
+  const visit = visitor(app);
+  const failed = await visit();
+  expect(failed).toMatchObject({ status: 500, body: "handled" });
+  expect(failed.headers.get("RateLimit")).toMatch(/^"default";r=0/);
+  expect((await visit()).status).toBe(429);
+});
+
+it("missing bindings and secrets are named in a problem response, without values", async () => {
+  const app = new Hono();
+  app.use(rateLimit({ limits: "1/minute" }));
+  app.get("*", (c) => c.text("hello"));
+  const withoutObjects = await visitor(app, { KEY_SECRET: "the secret" })();
+  expect(withoutObjects.status).toBe(500);
+  expect(JSON.parse(withoutObjects.body)).toMatchObject({ errors: [{ variable: "RATE_LIMITER" }] });
+  const withoutSecret = await visitor(app, { RATE_LIMITER: env.RATE_LIMITER })();
+  expect(JSON.parse(withoutSecret.body)).toMatchObject({ errors: [{ variable: "KEY_SECRET" }] });
+});
+
+it("two different limiters of one Worker need different names", async () => {
+  const app = new Hono();
+  app.use("/a", rateLimit({ limits: "1/minute" }));
+  app.use("/b", rateLimit({ limits: "2/minute" }));
+  app.get("*", (c) => c.text("hello"));
+  const visit = visitor(app);
+  expect((await visit({ path: "/a" })).status).toBe(200);
+  const second = await visit({ path: "/b" });
+  expect(second.status).toBe(500);
+  expect(JSON.parse(second.body)).toMatchObject({
+    errors: [{ variable: "rateLimit", field: "name" }],
+  });
+  expect((await visit({ path: "/a" })).status).toBe(429);
+});
+
+it("a limiter that is constructed for each request keeps its counters", async () => {
+  const app = new Hono();
+  app.use((c, next) => rateLimit({ limits: "2/minute", key: () => "k" })(c, next));
+  app.get("*", (c) => c.text("hello"));
+  const visit = visitor(app);
+  expect([(await visit()).status, (await visit()).status, (await visit()).status]).toEqual([
+    200, 200, 429,
+  ]);
+});
