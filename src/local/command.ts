@@ -34,12 +34,39 @@ export function parseCommandLine<const O extends CommandOptions>(
   options: O,
   command = commandLine(process.env),
 ) {
-  if (process.argv.slice(2).some(isHelp)) {
-    console.log(helpOf(options, command));
-    process.exit(0);
-  }
+  exitOnHelp(options, command);
+  return orExit(options, () => parseArgs({ options }).values);
+}
+
+/**
+ * As `parseCommandLine`, for a command that also accepts one argument, which is undefined if it is missing.
+ * @param placeholder the argument in the help text, such as `<version>`
+ */
+// oxlint-disable-next-line typescript/explicit-function-return-type -- inferred from the options
+export function parseArgument<const O extends CommandOptions>(
+  placeholder: string,
+  options: O,
+  command = commandLine(process.env),
+) {
+  exitOnHelp(options, `${command} ${placeholder}`);
+  return orExit(options, () => {
+    const { values, positionals } = parseArgs({ options, allowPositionals: true });
+    const [argument, ...others] = positionals;
+    if (others.length > 0)
+      throw new Error(`Expected one ${placeholder}, got "${positionals.join(" ")}"`);
+    return { values, argument };
+  });
+}
+
+function exitOnHelp(options: CommandOptions, command: string): void {
+  if (!process.argv.slice(2).some(isHelp)) return;
+  console.log(helpOf(options, command));
+  process.exit(0);
+}
+
+function orExit<T>(options: CommandOptions, parse: () => T): T {
   try {
-    return parseArgs({ options }).values;
+    return parse();
   } catch (error) {
     const names = Object.keys(options).map((name) => `--${name}`);
     const expected = names.length > 0 ? `one of ${names.join(", ")}` : "no options";

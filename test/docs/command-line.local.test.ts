@@ -22,12 +22,12 @@ interface Option {
   readonly fallback: string | null;
 }
 
-/** The options in the help text of a command, whose first line names the command. */
-async function optionsOf(command: string, ...words: string[]): Promise<Option[]> {
+/** The options in the help text of a command, whose first line is its usage. */
+async function optionsOf(firstLine: string, ...words: string[]): Promise<Option[]> {
   const run = npmRun(...words, "--help");
   expect([await run.ended, run.output()]).toEqual([
     0,
-    expect.stringContaining(`Usage: ${command} [options]\n`),
+    expect.stringContaining(`Usage: ${firstLine} [options]\n`),
   ]);
   const [, own = ""] = /Options:\n([^]*?)(?:\n\n|$)/.exec(run.output()) ?? [];
   return own.split("\n").flatMap((line) => {
@@ -38,15 +38,20 @@ async function optionsOf(command: string, ...words: string[]): Promise<Option[]>
 }
 
 it.each([
-  "npm start",
-  "npm run check-config",
-  "npm run explain",
-  "npm run deploy",
-  "npm run screenshots",
+  ["npm start"],
+  ["npm run check-config"],
+  ["npm run explain"],
+  ["npm run deploy"],
+  ["npm run release", " <patch|minor|major|x.y.z>"],
+  ["npm run screenshots"],
 ])(
   "%s -- --help prints the options that the page lists, and does nothing else",
-  async (heading) => {
-    const options = await optionsOf(`${heading} --`, heading.split(" ").at(-1) ?? "", "--");
+  async (heading = "", argument = "") => {
+    const options = await optionsOf(
+      `${heading} --${argument}`,
+      heading.split(" ").at(-1) ?? "",
+      "--",
+    );
     const listed = new Map(rowsUnder(heading).map(([usage = "", fallback]) => [usage, fallback]));
     expect([...listed.keys()].toSorted()).toEqual(options.map(({ usage }) => usage).toSorted());
     for (const { usage, fallback } of options) {
