@@ -84,6 +84,7 @@ const rules: Readonly<Record<string, Rule>> = {
       "policies",
       "observability",
       "limiter/client",
+      "limiter/bounded-map.ts",
       "http",
       "http/proxy",
       "http/admin",

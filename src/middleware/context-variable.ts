@@ -26,7 +26,8 @@ export interface RateLimitContext {
 
 /** The parts of a request's decision that one `rateLimit` contributes. */
 export interface Contribution {
-  readonly charged: ChargedRequest;
+  /** Null before the request is decided, and for requests that no policy applies to. */
+  readonly charged: ChargedRequest | null;
   /** The names of policies with `reserve`. */
   readonly reserved: ReadonlySet<string>;
   readonly statedCosts: StatedCosts;
@@ -48,8 +49,8 @@ export function contextVariable(
   return variable;
 }
 
-const decisionsOf = ({ admission }: ChargedRequest): readonly PolicyDecision[] =>
-  admission.outcomes.flatMap((outcome) =>
+const decisionsOf = (charged: ChargedRequest | null): readonly PolicyDecision[] =>
+  (charged?.admission.outcomes ?? []).flatMap((outcome) =>
     "decision" in outcome ? [{ policy: outcome.policy.name, ...outcome.decision }] : [],
   );
 

@@ -1,5 +1,11 @@
 /** The runtime of a Worker's environment: its bindings, its secrets, and the policies of its middleware. */
-import { type Config, ConfigProblems, deploymentProblems, parseConfig } from "../config/index.ts";
+import {
+  type Config,
+  type ConfigProblem,
+  ConfigProblems,
+  deploymentProblems,
+  parseConfig,
+} from "../config/index.ts";
 import {
   type Bindings,
   createRuntime,
@@ -8,6 +14,7 @@ import {
   type Runtime,
 } from "../http/runtime.ts";
 import type { Failure } from "../http/wire/problems.ts";
+import { BoundedMap } from "../limiter/bounded-map.ts";
 import type { StatedPolicy } from "./read-options.ts";
 
 export interface WorkerEnvironment {
@@ -49,14 +56,17 @@ export function announce(policies: readonly StatedPolicy[]): void {
   for (const policy of policies) constructed.set(policy.name, policy);
 }
 
-/** An isolate keeps one `env` object for its life. */
 interface KnownEnvironment extends WorkerEnvironment {
   readonly policies: ReadonlyMap<string, StatedPolicy>;
   /** The names of policies that requests have used: the others may still be replaced. */
   readonly used: Set<string>;
 }
 
-const environments = new WeakMap<object, KnownEnvironment>();
+/** An isolate keeps one `env` object for its life. */
+const byEnv = new WeakMap<object, KnownEnvironment>();
+/** By the binding of the objects and the variables: libraries that wrap `env` may make a new one for each request. */
+const byBinding = new WeakMap<object, BoundedMap<KnownEnvironment>>();
+const mostOfBinding = 16;
 
 /**
  * Returns a function that reads the environment of a context, or the failure to answer with. A failure is reported once.
@@ -82,42 +92,93 @@ export function environmentReader(
 
 /** @throws ConfigProblems for missing bindings and invalid variables, and when two policies have the same name */
 function environmentOf(env: object, own: readonly StatedPolicy[]): WorkerEnvironment {
-  const known = environments.get(env);
-  const isComplete =
-    known !== undefined && own.every(({ name, text }) => known.policies.get(name)?.text === text);
-  const environment = isComplete ? known : newEnvironment(env, own, known);
+  const known = byEnv.get(env);
+  const isComplete = known !== undefined && hasAll(known, own);
+  const environment = isComplete ? known : environmentWith(env, own);
   for (const { name } of own) environment.used.add(name);
   return environment;
 }
 
-function newEnvironment(
-  env: object,
-  own: readonly StatedPolicy[],
-  known: KnownEnvironment | undefined,
-): KnownEnvironment {
+const hasAll = ({ policies }: KnownEnvironment, own: readonly StatedPolicy[]): boolean =>
+  own.every(({ name, text }) => policies.get(name)?.text === text);
+
+function environmentWith(env: object, own: readonly StatedPolicy[]): KnownEnvironment {
+  const bindings = bindingsIn(env);
+  const { RATE_LIMITER: objects } = bindings;
+  const variables: Record<string, unknown> = { CHECK_PATH: unusedCheckPath };
+  for (const name of ownVariables) variables[name] = Reflect.get(env, name);
+  const text = JSON.stringify(variables);
+  const siblings = byBinding.get(objects) ?? new BoundedMap<KnownEnvironment>(mostOfBinding);
+  byBinding.set(objects, siblings);
+  const known = siblings.get(text);
+  const environment =
+    known !== undefined && hasAll(known, own)
+      ? known
+      : newEnvironment({ bindings, variables, own, known });
+  siblings.set(text, environment);
+  byEnv.set(env, environment);
+  return environment;
+}
+
+function newEnvironment({
+  bindings,
+  variables,
+  own,
+  known,
+}: {
+  readonly bindings: Bindings;
+  readonly variables: Readonly<Record<string, unknown>>;
+  readonly own: readonly StatedPolicy[];
+  readonly known: KnownEnvironment | undefined;
+}): KnownEnvironment {
   const used = known?.used ?? new Set<string>();
   const taken = own.filter(
     ({ name, text }) => used.has(name) && known?.policies.get(name)?.text !== text,
   );
   if (taken.length > 0) throw new ConfigProblems(taken.map(nameTaken));
   const kept = [...(known?.policies.values() ?? [])].filter(({ name }) => used.has(name));
-  const policies = new Map(
-    [...constructed.values(), ...kept, ...own].map((policy) => [policy.name, policy]),
-  );
-  const variables: Record<string, unknown> = { CHECK_PATH: unusedCheckPath };
-  for (const name of ownVariables) variables[name] = Reflect.get(env, name);
-  const config = parseConfig({
-    ...variables,
-    POLICIES: [...policies.values()].map(({ written }) => written),
-  });
-  const runtime = createRuntime(config, bindingsIn(env));
+  const needed = byName([...kept, ...own]);
+  const all = byName([...constructed.values(), ...needed.values()]);
+  // A problem between policies of other routes does not affect this one.
+  const policies = areValid(variables, all) ? all : needed;
+  const config = configOf(variables, policies);
   reportWarnings([...config.warnings, ...deploymentProblems(variables)]);
-  const environment = { config, runtime, policies, used };
-  environments.set(env, environment);
-  return environment;
+  return { config, runtime: createRuntime(config, bindings), policies, used };
 }
 
-const nameTaken = ({ name }: StatedPolicy) => ({
+const byName = (policies: readonly StatedPolicy[]): ReadonlyMap<string, StatedPolicy> =>
+  new Map(policies.map((policy) => [policy.name, policy]));
+
+function areValid(...config: Parameters<typeof configOf>): boolean {
+  try {
+    configOf(...config);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** @throws ConfigProblems that name options in place of entries of `POLICIES` */
+function configOf(
+  variables: Readonly<Record<string, unknown>>,
+  byNames: ReadonlyMap<string, StatedPolicy>,
+): Config {
+  const policies = [...byNames.values()];
+  try {
+    return parseConfig({ ...variables, POLICIES: policies.map(({ written }) => written) });
+  } catch (error) {
+    if (!(error instanceof ConfigProblems)) throw error;
+    const placed = error.problems.map((problem) => {
+      const [, index = "", field = ""] = /^\[(\d+)\]\.?(.*)$/s.exec(problem.field) ?? [];
+      const policy = problem.variable === "POLICIES" ? policies[Number(index)] : undefined;
+      if (index === "" || policy === undefined) return problem;
+      return { ...problem, variable: `rateLimit (name: "${policy.name}")`, field };
+    });
+    throw new ConfigProblems(placed);
+  }
+}
+
+const nameTaken = ({ name }: StatedPolicy): ConfigProblem => ({
   variable: "rateLimit",
   field: "name",
   value: name,

@@ -2,15 +2,17 @@
 import type { Context, Env, MiddlewareHandler, Next } from "hono";
 import type { Policy } from "../config/index.ts";
 import { attributesOf, urlOf } from "../http/attributes.ts";
-import { applicablePolicies, enforcePolicies } from "../http/proxy/enforce.ts";
+import { enforcePolicies } from "../http/proxy/enforce.ts";
 import { reservationMs, reservationTtlMs } from "../http/proxy/in-flight.ts";
 import { isPreflight } from "../http/proxy/preflights.ts";
 import { StatedCosts } from "../http/proxy/stated-costs.ts";
+import type { ChargedRequest } from "../http/record-outcomes.ts";
 import type { Runtime } from "../http/runtime.ts";
 import { isFailure, problemResponse } from "../http/wire/problems.ts";
 import type { Outcome } from "../limiter/client/outcome.ts";
 import type { WaitUntil } from "../limiter/client/object-caller.ts";
 import { errorText, report } from "../observability/events.ts";
+import { matchingPolicies } from "../policies/match.ts";
 import { withStreamEnd } from "./body-end.ts";
 import { contextVariable, type RateLimitContext } from "./context-variable.ts";
 import { announce, environmentReader } from "./environment.ts";
@@ -30,50 +32,49 @@ export function rateLimit<E extends Env = any>(
 ): MiddlewareHandler<E> {
   const policies = readOptions(options);
   announce(policies);
-  const names = new Set(policies.map(({ name }) => name));
   const environmentOf = environmentReader(policies);
   return async function limited(c, next) {
     const environment = environmentOf(c.env);
     return isFailure(environment)
       ? problemResponse(environment)
-      : enforce(c, next, { runtime: environment.runtime, policies, names });
+      : enforce(c, next, policies, environment.runtime);
   };
-}
-
-interface Enforcement {
-  readonly runtime: Runtime;
-  readonly policies: readonly StatedPolicy[];
-  readonly names: ReadonlySet<string>;
 }
 
 async function enforce(
   c: Context,
   next: Next,
-  { runtime, policies, names }: Enforcement,
+  policies: readonly StatedPolicy[],
+  runtime: Runtime,
 ): Promise<Response | undefined> {
   const request = c.req.raw;
   if (urlOf(request) === null) return problemResponse({ kind: "url-malformed" });
-  const waitUntil = waitUntilOf(c);
-  const values = await valuesFor(c, policies);
-  const attributes = { ...attributesOf(request), customKey: values.key };
+  const attributes = attributesOf(request);
+  const earlier: RateLimitContext | undefined = c.get("headgate");
+  const reserved = new Set(policies.flatMap(({ name, isReserved }) => (isReserved ? [name] : [])));
+  const statedCosts = new StatedCosts((policy) => reserved.has(policy));
+  const setVariable = (charged: ChargedRequest | null): void =>
+    c.set("headgate", contextVariable(earlier, { charged, reserved, statedCosts }));
+  setVariable(null);
   // Browsers send preflights without credentials, and middleware such as `cors` answers them.
   if (isPreflight(attributes)) {
     await next();
     return undefined;
   }
+  const matching = new Set(matchingPolicies(runtime.policies, attributes).map(({ name }) => name));
+  const values = await valuesFor(
+    c,
+    policies.filter(({ name }) => matching.has(name)),
+  );
+  const waitUntil = waitUntilOf(c);
   runtime.control?.touch(waitUntil);
-  const reserved = new Set(policies.flatMap(({ name, isReserved }) => (isReserved ? [name] : [])));
-  const statedCosts = new StatedCosts((policy) => reserved.has(policy));
   let isForwarded = false;
   const response = await enforcePolicies(
     request,
-    () =>
-      applicablePolicies(runtime, attributes).filter(
-        ({ name }) => names.has(name) && !values.skipped.has(name),
-      ),
+    () => runtime.policies.filter(({ name }) => values.charged.has(name)),
     {
       runtime,
-      attributes,
+      attributes: { ...attributes, customKey: values.key },
       tenant: null,
       waitUntil,
       costs: values.costs,
@@ -82,10 +83,7 @@ async function enforce(
       reservationTtlMs: (policy: Policy) =>
         reserved.has(policy.name) ? reservationMs : reservationTtlMs(policy),
       answerDenial: (denying) => answerDenial(c, policies, denying),
-      onAdmitted: (charged) => {
-        const earlier: RateLimitContext | undefined = c.get("headgate");
-        c.set("headgate", contextVariable(earlier, { charged, reserved, statedCosts }));
-      },
+      onAdmitted: setVariable,
       forward: async () => {
         isForwarded = true;
         await next();
@@ -104,28 +102,27 @@ async function enforce(
 
 /** The values that the functions of the options return for one request. */
 interface RequestValues {
-  readonly skipped: ReadonlySet<string>;
+  /** The names of the policies that charge the request: those that it does not skip. */
+  readonly charged: ReadonlySet<string>;
   readonly key: (policy: string) => string | null;
   readonly costs: ReadonlyMap<string, number>;
 }
 
 async function valuesFor(c: Context, policies: readonly StatedPolicy[]): Promise<RequestValues> {
-  const skipped = new Set<string>();
+  const charged = new Set<string>();
   const keys = new Map<string, string | null>();
   const costs = new Map<string, number>();
   for (const { name, functions } of policies) {
     const { skip, key, cost } = functions;
-    if (skip !== null && (await skip(c)) === true) {
-      skipped.add(name);
-      continue;
-    }
+    if (skip !== null && Boolean(await skip(c))) continue;
+    charged.add(name);
     if (key !== null) keys.set(name, customKeyText(await key(c), name));
     if (cost !== null) {
       const place = `the function cost of the policy "${name}" returned`;
       costs.set(name, checkedCost(await cost(c), place));
     }
   }
-  return { skipped, key: (policy) => keys.get(policy) ?? null, costs };
+  return { charged, key: (policy) => keys.get(policy) ?? null, costs };
 }
 
 /** Calls the function `onDeny` of the first denying policy that has one. */

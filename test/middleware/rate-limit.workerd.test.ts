@@ -159,6 +159,54 @@ it("skipped requests are neither charged nor denied", async () => {
   expect((await visit({ path: "/?admin" })).status).toBe(200);
 });
 
+it("the handler of a skipped request can settle, without an effect", async () => {
+  const app = new Hono();
+  app.use(rateLimit({ limits: "1/minute", reserve: true, skip: () => true }));
+  app.get("*", async (c) => {
+    const { decisions, settle } = c.get("headgate");
+    return c.json({ decisions, settled: await settle(5) });
+  });
+  expect(JSON.parse((await visitor(app)()).body)).toEqual({ decisions: [], settled: false });
+});
+
+it("the functions of a policy are called only for requests that it matches", async () => {
+  const app = new Hono();
+  const key = vi.fn<() => string>().mockReturnValue("k");
+  app.use(rateLimit({ limits: "1/minute", match: { methods: "POST" }, key }));
+  app.all("*", (c) => c.text("hello"));
+  const visit = visitor(app);
+  expect([(await visit()).status, (await visit()).status]).toEqual([200, 200]);
+  expect(key).not.toHaveBeenCalled();
+  expect((await visit({ method: "POST" })).status).toBe(200);
+  expect((await visit({ method: "POST" })).status).toBe(429);
+});
+
+it("an environment that is wrapped anew for each request keeps its deny cache", async () => {
+  const app = new Hono();
+  app.use(rateLimit({ limits: "1/minute" }));
+  app.get("*", (c) => c.text("hello"));
+  const own = bindings();
+  const calls = vi.spyOn(env.RATE_LIMITER, "getByName");
+  for (let request = 0; request < 6; request++) await visitor(app, { ...own })();
+  expect(calls).toHaveBeenCalledTimes(2);
+});
+
+it("limits of two policies with one name are reported by the names of their policies", async () => {
+  const app = new Hono();
+  app.use(
+    rateLimit(
+      { name: "a", limits: { limit: 5, window: "1m", name: "shared" } },
+      { name: "b", limits: { limit: 5, window: "1h", name: "shared" } },
+    ),
+  );
+  app.get("*", (c) => c.text("hello"));
+  const { status, body } = await visitor(app)();
+  expect(status).toBe(500);
+  expect(JSON.parse(body)).toMatchObject({
+    errors: [{ variable: 'rateLimit (name: "b")', field: "limits" }],
+  });
+});
+
 it("a function answers denials, and the response keeps the fields of the denial", async () => {
   const app = new Hono();
   app.use(
