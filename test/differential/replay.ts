@@ -73,7 +73,7 @@ export async function replay(
     fetch: async (...given: Parameters<typeof fetch>) => {
       const request = new Request(...given);
       forwarded.push(await textOf(request.clone()));
-      return time.hold(origin(request));
+      return time.hold(Promise.resolve(request).then(origin));
     },
   };
   await withSurroundings(surroundings, async (seedWith) => {

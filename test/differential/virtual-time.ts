@@ -43,6 +43,12 @@ export class VirtualTime {
     return () => this.#timers.delete(timer);
   };
 
+  /** Ends at once for the origin, whose delays change no answer, and whose work holds the timers. */
+  readonly wait = (afterMs: number): Promise<void> =>
+    this.#held > 0
+      ? Promise.resolve()
+      : new Promise((resolve) => void this.after(afterMs, resolve));
+
   /** Sets the clock, and fires the timers that are due. The clock may be set back. */
   async set(atMs: number): Promise<void> {
     for (
@@ -145,9 +151,7 @@ export async function withSurroundings<Value>(
       },
       clearTimeout: (timer: number) => cancels.get(timer)?.(),
     }),
-    put(scheduler, {
-      wait: (afterMs: number) => new Promise<void>((resolve) => void time.after(afterMs, resolve)),
-    }),
+    put(scheduler, { wait: time.wait }),
     put(crypto, {
       getRandomValues: fill,
       randomUUID: () => {
