@@ -101,6 +101,29 @@ const exclusive = [
   "test/limiter/client/sharding.full.workerd.test.ts",
 ];
 
+const withProcesses = {
+  // Most tests wait for the processes that they start, so that two cores run three files at a time.
+  maxWorkers: 3,
+  sequence: { groupOrder: 2 },
+  testTimeout: 120_000,
+  hookTimeout: 120_000,
+  // A busy machine needs longer than the default of one second.
+  expect: { poll: { timeout: 20_000 } },
+} as const;
+
+const packageTests = "test/package/*.local.test.ts";
+
+/** The tests of the packed package, which share one build of it. */
+const ofPackage: TestProjectConfiguration = {
+  mode: "full",
+  test: {
+    name: "package",
+    include: [packageTests],
+    globalSetup: "test/package/packed-package.ts",
+    ...withProcesses,
+  },
+};
+
 /** The short tests in plain Node of everything that sends checks, once more with joined calls off. */
 const withSeparateCalls: TestProjectConfiguration[] = [
   {
@@ -175,18 +198,14 @@ export default defineConfig(({ mode }) => {
           mode,
           test: {
             name: "local",
-            // Most tests wait for the processes that they start, so that two cores run three files at a time.
-            maxWorkers: 3,
             include: [isFull ? "test/**/*.local.test.ts" : "test/**/*.smoke.local.test.ts"],
-            exclude: isFull ? ["test/**/*.smoke.local.test.ts", ...leftOutStories] : [],
-            sequence: { groupOrder: 2 },
-            testTimeout: 120_000,
-            hookTimeout: 120_000,
-            // A busy machine needs longer than the default of one second.
-            expect: { poll: { timeout: 20_000 } },
+            exclude: isFull
+              ? ["test/**/*.smoke.local.test.ts", packageTests, ...leftOutStories]
+              : [],
+            ...withProcesses,
           },
         },
-        ...(isFull ? withSeparateCalls : []),
+        ...(isFull ? [ofPackage, ...withSeparateCalls] : []),
       ],
     },
   };

@@ -2,7 +2,7 @@
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { build, type Metafile } from "esbuild";
+import { build, type BuildOptions, type Metafile } from "esbuild";
 import { rolldown } from "rolldown";
 import { dts } from "rolldown-plugin-dts";
 
@@ -12,6 +12,8 @@ const entryFolder = join(root, "src/package");
 const packageFolder = join(root, "lib");
 /** `src/package/tsconfig.json` names this folder. */
 const declarationFolder = join(root, "dist/declarations");
+/** Below `packageFolder`: modules that only export a chunk, which the package does not need. */
+const sourceEntries = "sources";
 const tsc = join(root, "node_modules/typescript/bin/tsc");
 
 /** Modules that the platform or the user provides. The package contains the code of all others. */
@@ -30,23 +32,35 @@ export async function buildPackage(): Promise<void> {
   await Promise.all([buildModules(), buildDeclarations()]);
 }
 
+const shared = {
+  absWorkingDir: root,
+  outdir: packageFolder,
+  bundle: true,
+  splitting: true,
+  chunkNames: "chunk-[hash]",
+  format: "esm",
+  platform: "neutral",
+  mainFields: ["module", "main"],
+  target: "es2023",
+  sourcemap: true,
+  external,
+  legalComments: "none",
+  logLevel: "warning",
+  metafile: true,
+} satisfies BuildOptions;
+
+/**
+ * Each source file becomes a chunk of its own. Bundlers omit a whole chunk of a package without side effects, but they
+ * keep statements of a chunk that they cannot prove to be pure.
+ */
 async function buildModules(): Promise<void> {
-  const { metafile } = await build({
-    absWorkingDir: root,
-    entryPoints: entriesIn(entryFolder, ".ts"),
-    outdir: packageFolder,
-    bundle: true,
-    splitting: true,
-    format: "esm",
-    platform: "neutral",
-    mainFields: ["module", "main"],
-    target: "es2023",
-    sourcemap: true,
-    external,
-    legalComments: "none",
-    logLevel: "warning",
-    metafile: true,
-  });
+  const subpaths = entriesIn(entryFolder, ".ts");
+  const { metafile } = await build({ ...shared, entryPoints: subpaths, write: false });
+  const files = Object.values(metafile.outputs).flatMap(({ inputs }) => Object.keys(inputs));
+  const sources = files.filter((file) => file.startsWith("src/"));
+  const entries = sources.map((file) => [join(sourceEntries, file), file]);
+  await build({ ...shared, entryPoints: { ...Object.fromEntries(entries), ...subpaths } });
+  rmSync(join(packageFolder, sourceEntries), { recursive: true });
   writeFileSync(join(packageFolder, "THIRD-PARTY-LICENSES.txt"), licensesOf(metafile));
 }
 
@@ -67,10 +81,11 @@ const entriesIn = (folder: string, extension: string): Record<string, string> =>
   Object.fromEntries(packageSubpaths().map((name) => [name, join(folder, name + extension)]));
 
 /** The licenses of the packages whose code is in the build. */
-function licensesOf({ inputs }: Metafile): string {
-  const folders = Object.keys(inputs).flatMap(
-    (file) => /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1] ?? [],
-  );
+function licensesOf({ outputs }: Metafile): string {
+  const folders = Object.values(outputs)
+    .flatMap(({ inputs }) => Object.entries(inputs))
+    .filter(([, { bytesInOutput }]) => bytesInOutput > 0)
+    .flatMap(([file]) => /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1] ?? []);
   return [...new Set(folders)].toSorted().map(licenseIn).join("\n\n");
 }
 

@@ -1,0 +1,93 @@
+/** A Worker outside the repository that asks Headgate through a service binding. */
+import { resolve } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createTestHarness, type TestHarness } from "wrangler";
+import { compilers, type FreshApp, freshApp, tools } from "./fresh-app.ts";
+
+/** `wrangler types` declares the binding as a `Fetcher`. */
+const worker = `import { createClient, HeadgateError } from "headgate/client";
+
+interface Env {
+  readonly HEADGATE: Fetcher;
+}
+
+export default {
+  async fetch(request, env) {
+    const limiter = createClient({ service: env.HEADGATE });
+    const key = request.headers.get("x-user") ?? "";
+    try {
+      const { allowed, retryAfterMs } = await limiter.check({ policy: "default", key });
+      return Response.json({ allowed, retryAfterMs }, { status: allowed ? 200 : 429 });
+    } catch (error) {
+      if (!(error instanceof HeadgateError)) throw error;
+      return Response.json(error.problem, { status: 500 });
+    }
+  },
+} satisfies ExportedHandler<Env>;
+`;
+
+const configuration = `name = "app"
+main = "src/index.ts"
+compatibility_date = "2026-11-01"
+
+[[services]]
+binding = "HEADGATE"
+service = "headgate"
+entrypoint = "Headgate"
+`;
+
+const headgate = {
+  configPath: resolve("wrangler.toml"),
+  vars: { ORIGIN: "https://origin.example", KEY: "header:X-User", LIMITS: "5/hour" },
+  secrets: { KEY_SECRET: crypto.randomUUID(), CHECK_TOKENS: crypto.randomUUID() },
+};
+
+let app: FreshApp;
+
+beforeAll(async () => {
+  app = await freshApp({ "src/index.ts": worker, "wrangler.toml": configuration }, [
+    "@cloudflare/workers-types",
+    "@cloudflare/vite-plugin",
+    "vite",
+    "wrangler",
+  ]);
+});
+
+afterAll(() => app.remove());
+
+it.each(compilers)(
+  "the calling Worker compiles with TypeScript $version and $moduleResolution",
+  async (compiler) => {
+    expect(await app.typeErrors(compiler, ["@cloudflare/workers-types"])).toBe("");
+  },
+);
+
+describe.each(tools)("a Worker with headgate/client, built with %s", (tool) => {
+  let server: TestHarness;
+
+  beforeAll(async () => {
+    server = createTestHarness({ workers: [await app.builtBy(tool), headgate] });
+    await server.listen();
+  });
+
+  afterAll(() => server.close());
+
+  const answer = async (
+    user: string,
+  ): Promise<{ readonly status: number; readonly body: object }> => {
+    const response = await server.fetch("https://app.example/", { headers: { "x-user": user } });
+    return { status: response.status, body: (await response.json()) as object };
+  };
+
+  it("a Worker allows exactly the limit of the policy to concurrent requests", async () => {
+    const answers = await Promise.all(Array.from({ length: 12 }, () => answer("one")));
+    const statuses = answers.map(({ status }) => status).toSorted((a, b) => a - b);
+    expect(statuses).toEqual([...Array<number>(5).fill(200), ...Array<number>(7).fill(429)]);
+    expect((await answer("other")).status).toBe(200);
+  });
+
+  it("a Worker gets problem details for a key that is too long", async () => {
+    const { status, body } = await answer("k".repeat(1_025));
+    expect([status, body]).toMatchObject([500, { status: 422, errors: [{ field: "key" }] }]);
+  });
+});

@@ -1,0 +1,88 @@
+/** A Hono Worker outside the repository that limits its routes with the middleware. */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createTestHarness, type TestHarness } from "wrangler";
+import { compilers, type FreshApp, freshApp, tools } from "./fresh-app.ts";
+
+const worker = `import { Hono } from "hono";
+import { rateLimit } from "headgate/hono";
+
+export { RateLimiter } from "headgate/object";
+
+const app = new Hono();
+app.use("/api/*", rateLimit({ limits: "5/hour", strategy: "sliding-log", key: "header:X-User" }));
+app.get("/api/hello", (c) => c.json(c.get("headgate").decisions.map(({ policy }) => policy)));
+app.get("/", (c) => c.text("not limited"));
+
+export default app;
+`;
+
+const configuration = `name = "app"
+main = "src/index.ts"
+compatibility_date = "2026-11-01"
+compatibility_flags = ["enable_request_signal"]
+
+[[durable_objects.bindings]]
+name = "RATE_LIMITER"
+class_name = "RateLimiter"
+
+[[migrations]]
+tag = "v1"
+new_sqlite_classes = ["RateLimiter"]
+
+[secrets]
+required = ["KEY_SECRET"]
+`;
+
+const secrets = { KEY_SECRET: "a secret of more than thirty-two characters" };
+
+let app: FreshApp;
+
+beforeAll(async () => {
+  app = await freshApp({ "src/index.ts": worker, "wrangler.toml": configuration }, [
+    "@cloudflare/workers-types",
+    "@cloudflare/vite-plugin",
+    "hono",
+    "vite",
+    "wrangler",
+  ]);
+});
+
+afterAll(() => app.remove());
+
+it.each(compilers)(
+  "the Hono Worker compiles with TypeScript $version and $moduleResolution",
+  async (compiler) => {
+    expect(await app.typeErrors(compiler, ["@cloudflare/workers-types"])).toBe("");
+  },
+);
+
+describe.each(tools)("a Hono Worker with headgate/hono, built with %s", (tool) => {
+  let server: TestHarness;
+
+  beforeAll(async () => {
+    server = createTestHarness({ workers: [{ ...(await app.builtBy(tool)), secrets }] });
+    await server.listen();
+  });
+
+  afterAll(() => server.close());
+
+  const get = (path: string, user: string): ReturnType<TestHarness["fetch"]> =>
+    server.fetch(`https://app.example${path}`, { headers: { "x-user": user } });
+
+  it("the middleware allows exactly its limit of concurrent requests", async () => {
+    const responses = await Promise.all(Array.from({ length: 12 }, () => get("/api/hello", "one")));
+    const statuses = responses.map(({ status }) => status).toSorted((a, b) => a - b);
+    expect(statuses).toEqual([...Array<number>(5).fill(200), ...Array<number>(7).fill(429)]);
+    expect((await get("/", "one")).status).toBe(200);
+  });
+
+  it("an allowed request has the decisions and the fields, and a denied one has problem details", async () => {
+    const allowed = await get("/api/hello", "two");
+    expect(await allowed.json()).toEqual(["default"]);
+    expect(allowed.headers.get("ratelimit")).toMatch(/^"default";r=4;t=\d+$/);
+    for (let sent = 1; sent < 5; sent += 1) await get("/api/hello", "two");
+    const denied = await get("/api/hello", "two");
+    expect(denied.headers.get("content-type")).toBe("application/problem+json");
+    expect(Number(denied.headers.get("retry-after"))).toBeGreaterThan(0);
+  });
+});

@@ -1,0 +1,67 @@
+/** A Node program outside the repository that uses the engine alone, and compiles with what else Node can use. */
+import { execFileSync } from "node:child_process";
+import { join } from "node:path";
+import { build } from "vite";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { compilers, type FreshApp, freshApp } from "./fresh-app.ts";
+
+const program = `import { createMeter, type Decision, parseLimits } from "headgate/strategies";
+
+const meter = createMeter(parseLimits("3/minute; 5/hour", { strategy: "sliding-log" }));
+const startMs = Date.UTC(2026, 0, 1);
+const seconds = [0, 1, 2, 3, 61, 62, 63];
+const decisions: Decision[] = seconds.map((second) => meter.consume(1, startMs + second * 1000));
+console.log(JSON.stringify(decisions.map(({ allowed, retryAfterMs }) => [allowed, retryAfterMs])));
+`;
+
+/** Type-checks all declarations of the subpaths that Node can use. */
+const otherImports = `export * as strategies from "headgate/strategies";
+export * as client from "headgate/client";
+`;
+
+const expected = [
+  [true, 0],
+  [true, 0],
+  [true, 0],
+  [false, 57_000],
+  [true, 0],
+  [true, 0],
+  [false, 3_537_000],
+];
+
+let app: FreshApp;
+
+beforeAll(async () => {
+  app = await freshApp({ "src/index.ts": program, "src/imports.ts": otherImports }, [
+    "@types/node",
+  ]);
+});
+
+afterAll(() => app.remove());
+
+const printed = (file: string): unknown =>
+  JSON.parse(execFileSync(process.execPath, [file], { cwd: app.folder, encoding: "utf8" }));
+
+describe("a Node program with headgate/strategies", () => {
+  it.each(compilers)(
+    "the program compiles with TypeScript $version and $moduleResolution, without types of Workers",
+    async (compiler) => {
+      expect(await app.typeErrors(compiler, ["node"])).toBe("");
+    },
+  );
+
+  it("the program limits exactly", () => {
+    expect(printed("src/index.ts")).toEqual(expected);
+  });
+
+  it("the program limits exactly when Vite has bundled the package", async () => {
+    await build({
+      root: app.folder,
+      configFile: false,
+      logLevel: "silent",
+      ssr: { noExternal: true },
+      build: { ssr: "src/index.ts", outDir: "dist" },
+    });
+    expect(printed(join("dist", "index.js"))).toEqual(expected);
+  });
+});
