@@ -51,7 +51,7 @@ export function createCaller(settings: CallerSettings): Caller {
       // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- answerProblem has verified the shape
       return answer as Answers[Name];
     }
-    throw new HeadgateError(`${place}: ${problem}`, { isSafeToRepeat: isIdempotent });
+    throw new HeadgateError(`${place}: ${problem}`, { status: 200, isSafeToRepeat: isIdempotent });
   }
 
   return async (call, signal) => {

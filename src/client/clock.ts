@@ -50,27 +50,32 @@ export const within = <Result>(
 
 /**
  * Settles when `begin` calls one of its arguments, or when the signal aborts.
- * @param begin returns what stops it. That is called once, however the promise is settled.
+ * @param begin returns a function that stops it. That is called when the promise is settled.
  */
 function abortable<Result>(
   signal: Signal,
   begin: (end: (result: Result) => void, fail: (reason: unknown) => void) => () => void,
 ): Promise<Result> {
   return new Promise((resolve, reject) => {
+    let stop: (() => void) | null = null;
+    const finish = (): void => {
+      signal?.removeEventListener("abort", abort);
+      stop?.();
+    };
+    const end = (result: Result): void => {
+      finish();
+      resolve(result);
+    };
+    const fail = (reason: unknown): void => {
+      finish();
+      reject(reason);
+    };
+    const abort = (): void => fail(signal?.reason);
     if (signal?.aborted === true) {
-      reject(signal.reason);
+      abort();
       return;
     }
-    const settled = (settle: () => void) => (): void => {
-      signal?.removeEventListener("abort", abort);
-      stop();
-      settle();
-    };
-    const abort = settled(() => reject(signal?.reason));
-    signal?.addEventListener("abort", abort, { once: true });
-    const stop = begin(
-      (result) => settled(() => resolve(result))(),
-      (reason) => settled(() => reject(reason))(),
-    );
+    signal?.addEventListener("abort", abort);
+    stop = begin(end, fail);
   });
 }

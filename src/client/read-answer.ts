@@ -92,6 +92,7 @@ const longestShown = 80;
 
 /** A value as JSON, shortened. */
 export function shown(value: unknown): string {
-  const text = JSON.stringify(value) ?? String(value);
+  const isOtherNumber = typeof value === "number" && !Number.isFinite(value);
+  const text = (isOtherNumber ? undefined : JSON.stringify(value)) ?? String(value);
   return text.length > longestShown ? `${text.slice(0, longestShown)}…` : text;
 }

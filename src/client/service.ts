@@ -38,16 +38,22 @@ export function serviceTransport(service: HeadgateService | UntypedService): Tra
     placeOf,
     heldBackMs: () => 0,
     async send({ operation, input, isIdempotent }) {
-      const place = placeOf(operation);
       try {
         return await methods[operation]?.(input);
       } catch (cause) {
+        const message = cause instanceof Error ? cause.message : String(cause);
+        if (message.includes("does not implement the method")) {
+          throw new TypeError(
+            `service: expected a service binding with entrypoint = "Headgate", got one without ${operation}()`,
+            { cause },
+          );
+        }
         const problem = problemIn(cause);
-        const isRejected = problem !== null && problem.status < 500;
-        throw new HeadgateError(`${place}: ${messageOf(cause)}`, {
-          ...(problem !== null && { status: problem.status }),
+        const status = problem?.status ?? statusIn(message);
+        throw new HeadgateError(`${placeOf(operation)}: ${message}`, {
+          ...(status !== undefined && { status }),
           problem,
-          isSafeToRepeat: isIdempotent || isRejected,
+          isSafeToRepeat: isIdempotent || (status !== undefined && status < 500),
           cause,
         });
       }
@@ -55,16 +61,22 @@ export function serviceTransport(service: HeadgateService | UntypedService): Tra
   };
 }
 
-/** Null where the compatibility date of the Worker is too old for errors with fields. */
 function problemIn(error: unknown): Problem | null {
   const problem = error instanceof Error && "problem" in error ? error.problem : null;
   return isProblem(problem) ? problem : null;
 }
 
-function messageOf(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error);
-  const isOtherEntrypoint = message.includes("does not implement the method");
-  return isOtherEntrypoint
-    ? `${message} Expected a service binding with entrypoint = "Headgate".`
-    : message;
+/** The statuses that Headgate's service throws, by the title of the problem. */
+const statuses: Readonly<Record<string, number>> = {
+  "Not Found": 404,
+  "Unprocessable Content": 422,
+  "Too Many Requests": 429,
+  "Internal Server Error": 500,
+  "Service Unavailable": 503,
+};
+
+/** Before the compatibility date 2026-04-21, a Worker receives errors without their fields. */
+function statusIn(message: string): number | undefined {
+  const [title = ""] = message.split(":");
+  return statuses[title];
 }

@@ -1,43 +1,18 @@
 /** The client and a server that fails: errors, safe repeats, waits and aborts. */
 import { describe, expect, it } from "vitest";
 import { type Client, createClientAt } from "../../src/client/client.ts";
-import type { HttpOptions } from "../../src/package/client.ts";
 import {
   allow,
   type Answer,
   closedUrl,
   drop,
   dropInBody,
-  type FaultyServer,
   problem,
   silence,
-  startFaultyServer,
   text,
 } from "./faulty-server.ts";
+import { setUp, thrownBy } from "./setup.ts";
 import { SkippingClock, timeoutMs } from "./skipping-clock.ts";
-
-interface Setup extends FaultyServer {
-  readonly clock: SkippingClock;
-  readonly limiter: Client;
-}
-
-async function setUp(
-  answers: readonly Answer[],
-  options: Partial<HttpOptions> = {},
-  random = 0,
-): Promise<Setup> {
-  const server = await startFaultyServer(...answers);
-  const clock = new SkippingClock();
-  const given = { url: server.url, token: "t", timeoutMs, ...options };
-  const limiter = createClientAt(clock, () => random, given) as Client;
-  return { ...server, clock, limiter };
-}
-
-const thrownBy = (call: Promise<unknown>): Promise<unknown> =>
-  call.then(
-    () => null,
-    (error: unknown) => error,
-  );
 
 const key = { policy: "api", key: "k" };
 const date = (seconds: number): string =>
