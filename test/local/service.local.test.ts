@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -11,26 +11,39 @@ const page = "how-to/from-another-worker";
 const configuration = pageBlock(page, "toml other");
 const secrets = { KEY_SECRET: crypto.randomUUID(), CHECK_TOKENS: "the-tests-token" };
 
-/** A Worker that makes a call and returns what it throws. */
-const prying = `
+/** The code imports the source in place of the installed package. */
+const installed = (code: string): string =>
+  code.replaceAll('"headgate/client"', JSON.stringify(resolve("src/package/client.ts")));
+
+/** A Worker that makes a call, with or without the client, and returns what it throws. */
+const prying = installed(`
+import { createClient } from "headgate/client";
+
 export default {
   async fetch(request, { HEADGATE }) {
-    const { method, input } = await request.json();
+    const { method, input, isTyped } = await request.json();
+    const limiter = isTyped ? createClient({ service: HEADGATE }) : HEADGATE;
     try {
-      return Response.json(await HEADGATE[method](input));
-    } catch ({ message, problem }) {
-      return Response.json({ message, problem }, { status: 500 });
+      return Response.json(await limiter[method](input));
+    } catch ({ message, status, problem }) {
+      return Response.json({ message, status, problem }, { status: 500 });
     }
   },
 };
-`;
+`);
+
+const assistantCode = installed(pageBlock(page, "ts", "export default"));
 
 /** The first example of the page, in a Worker. */
+const [briefImport = "", ...briefLines] = installed(
+  pageBlock(page, "ts", "const decision = await limiter.check"),
+).split("\n");
 const briefly = `
+${briefImport}
 export default {
   async fetch(request, env) {
     const apiKey = "brief";
-    ${pageBlock(page, "js", "const decision = await env.HEADGATE")}
+    ${briefLines.join("\n")}
     return Response.json(decision);
   },
 };
@@ -44,12 +57,14 @@ let server: TestHarness;
 
 beforeAll(async () => {
   configure(pageBlock(page, "toml").trim().split("\n"));
-  const assistant = worker("assistant", configuration, pageBlock(page, "js", "export default"));
+  const assistant = worker("assistant", configuration, assistantCode);
   const brief = worker("brief", renamed("brief"), briefly);
   const others = ["2026-04-20", "2026-04-21"].map((date) => {
     const older = renamed(`of-${date}`).replace(/(compatibility_date = )".*"/, `$1"${date}"`);
     return worker(`of-${date}`, older, prying);
   });
+  const unnamed = renamed("unnamed").replace('entrypoint = "Headgate"', "");
+  others.push(worker("unnamed", unnamed, prying));
   server = createTestHarness({
     workers: [
       { configPath: assistant },
@@ -70,7 +85,7 @@ afterAll(async () => {
 /** Writes a Worker into a folder of its own. */
 function worker(name: string, toml: string, code: string): string {
   mkdirSync(join(folder, name, "src"), { recursive: true });
-  writeFileSync(join(folder, name, "src/index.js"), code);
+  writeFileSync(join(folder, name, "src/index.ts"), code);
   writeFileSync(join(folder, name, "wrangler.toml"), toml);
   return join(folder, name, "wrangler.toml");
 }
@@ -165,12 +180,14 @@ describe("a Worker with the documented service binding", () => {
 describe("errors of service calls", () => {
   const wrong = { method: "check", input: { key: 5, cost: -1 } };
   const names = /^Unprocessable Content: key: expected .*; cost: expected /;
-  const thrownTo = async (date: string): Promise<unknown> =>
-    (await answerOf(`of-${date}`, "/", { method: "POST", body: JSON.stringify(wrong) })).json;
+  const thrownTo = async (name: string, isTyped = false): Promise<unknown> => {
+    const body = JSON.stringify({ ...wrong, isTyped });
+    return (await answerOf(name, "/", { method: "POST", body })).json;
+  };
 
   it("from the documented compatibility date on, a service call throws problem details", async () => {
-    expect(pageAt(page).text).toContain("before 2026-04-21");
-    expect(await thrownTo("2026-04-21")).toEqual({
+    expect(pageAt(page).text).toContain("2026-04-21");
+    expect(await thrownTo("of-2026-04-21")).toEqual({
       message: expect.stringMatching(names),
       problem: expect.objectContaining({
         status: 422,
@@ -180,40 +197,34 @@ describe("errors of service calls", () => {
         ],
       }),
     });
-    expect(await thrownTo("2026-04-20")).toEqual({ message: expect.stringMatching(names) });
+    expect(await thrownTo("of-2026-04-20")).toEqual({ message: expect.stringMatching(names) });
+  });
+
+  it("the client throws the status of an error at any compatibility date", async () => {
+    const message = expect.stringMatching(
+      /^service\.check\(\): Unprocessable Content: key: expected .*; cost: expected /,
+    );
+    const problem = expect.objectContaining({ status: 422 });
+    expect(await thrownTo("of-2026-04-21", true)).toEqual({ message, status: 422, problem });
+    expect(await thrownTo("of-2026-04-20", true)).toEqual({ message, status: 422, problem: null });
+  });
+
+  it("the client names the expected entrypoint when the binding has none", async () => {
+    expect(await thrownTo("unnamed", true)).toEqual({
+      message:
+        'service: expected a service binding with entrypoint = "Headgate", got one without check()',
+    });
   });
 });
 
-describe("the documented TypeScript declarations", () => {
-  it("the declarations describe the service's arguments and results without Headgate's own environment", () => {
-    const caller = join(folder, "assistant");
-    const command = pageBlock(page, "bash repository", "tsc").trim();
-    // On the page, the folders are siblings.
-    const outDir = join(caller, "src/headgate");
-    const made = command.replace("../assistant/src/headgate", outDir);
-    expect(made).not.toBe(command);
-    execFileSync("bash", ["-euc", made], { cwd: headgate, stdio: "pipe" });
-    symlinkSync(resolve("node_modules"), join(caller, "node_modules"));
-    writeFileSync(
-      join(caller, "src/typed.ts"),
-      `${pageBlock(page, "ts")}
-      export async function use({ HEADGATE: headgate }: Env): Promise<unknown> {
-        const { allowed, limits } = await headgate.check({ policy: "search", key: "k" });
-        const { id } = await headgate.reserve({ key: "k", limits: "5/minute", ttlMs: 1_000 });
-        // @ts-expect-error a field that there is not
-        await headgate.look({ colour: 1 });
-        // @ts-expect-error denied, it would be null
-        await headgate.settle({ id, cost: 1 });
-        const left: number[] = limits.map((limit) => limit.remaining);
-        return allowed && left;
-      }`,
-    );
-    const strict = ["--strict", "--noEmit", "--skipLibCheck", "--target", "es2024"];
-    const found = ["--module", "esnext", "--moduleResolution", "bundler"];
-    const types = ["--ignoreConfig", "--types", "@cloudflare/workers-types"];
-    const words = [...strict, ...found, ...types, "src/typed.ts"];
-    const options = { cwd: caller, encoding: "utf8" } as const;
-    const { status, stdout } = spawnSync(resolve("node_modules/.bin/tsc"), words, options);
-    expect([stdout, status]).toEqual(["", 0]);
-  });
+it("the documented Worker compiles in strict mode", () => {
+  symlinkSync(resolve("node_modules"), join(folder, "assistant/node_modules"));
+  const strict = ["--strict", "--noEmit", "--skipLibCheck", "--target", "es2024"];
+  const found = ["--module", "esnext", "--moduleResolution", "bundler"];
+  const types = ["--ignoreConfig", "--types", "@cloudflare/workers-types"];
+  const words = [...strict, ...found, ...types, "--allowImportingTsExtensions", "src/index.ts"];
+  const options = { cwd: join(folder, "assistant"), encoding: "utf8" } as const;
+  const compiler = resolve("node_modules/typescript/bin/tsc");
+  const { status, stdout } = spawnSync(process.execPath, [compiler, ...words], options);
+  expect([stdout, status]).toEqual(["", 0]);
 });

@@ -1,4 +1,4 @@
-/** The clients with fetch in docs/how-to/from-typescript.md, compiled, and run by Node against a real Headgate. */
+/** The code of docs/how-to/from-typescript.md, compiled, and run by Node against a real Headgate. */
 import { execFile, spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,8 +11,12 @@ import { startUselessServers, type UselessServers } from "./useless-servers.ts";
 import { pageBlock } from "../docs/page-block.ts";
 
 const page = "how-to/from-typescript";
-const brief = pageBlock(page, "ts", "const { allowed, retryAfterMs } = await response");
-const client = pageBlock(page, "ts", "export async function check(");
+/** The code imports the source in place of the installed package. */
+const source = JSON.stringify(resolve("src/package/client.ts"));
+const installed = (code: string): string => code.replaceAll('"headgate/client"', source);
+const brief = installed(pageBlock(page, "ts", 'await limiter.check({ policy: "api", key: "203'));
+const client = installed(pageBlock(page, "ts", "export async function isAllowed("));
+const waiting = pageBlock(page, "ts", "export async function checkAndWait(");
 const metered = pageBlock(page, "ts", "export async function metered");
 const retrying = pageBlock(page, "ts", "export async function fetchWithRetry");
 
@@ -25,12 +29,13 @@ beforeAll(async () => {
   mkdirSync(join(folder, "src"));
   writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
   symlinkSync(resolve("node_modules"), join(folder, "node_modules"));
-  writeFileSync(join(folder, "src/client.ts"), `${client}\n${metered}`);
+  writeFileSync(join(folder, "src/client.ts"), `${client}\n${waiting}\n${metered}`);
   writeFileSync(
     join(folder, "src/closed.ts"),
     client.replace("failOpen = true", "failOpen = false"),
   );
   writeFileSync(join(folder, "src/retry.ts"), retrying);
+  writeFileSync(join(folder, "src/plain.ts"), `const token: string = "t";\n${brief}`);
   const policies = [
     { name: "api", key: "ip", match: { path: "/none" }, limits: "2/hour" },
     { name: "soon", key: "ip", match: { path: "/soon" }, limits: "1/second" },
@@ -59,7 +64,7 @@ interface Output {
 
 /** Runs code that prints JSON. */
 async function run(code: string, variables: Record<string, string> = {}): Promise<Output> {
-  const HEADGATE_URL = new URL("/check", workerd.url).href;
+  const HEADGATE_URL = workerd.url.href;
   const env = { ...process.env, HEADGATE_URL, HEADGATE_TOKEN: token, ...variables };
   const words = ["--input-type=module-typescript", "-e", code];
   const { stdout, stderr } = await promisify(execFile)(process.execPath, words, {
@@ -72,45 +77,57 @@ async function run(code: string, variables: Record<string, string> = {}): Promis
 const importing = (names: string, file = "client"): string =>
   `import { ${names} } from "./src/${file}.ts";\nconst print = (value) => console.log(JSON.stringify(value));\n`;
 
-describe("the documented client with fetch", () => {
-  it.each(["@types/node", "@cloudflare/workers-types"])(
-    "the client with fetch compiles in strict mode with %s",
-    (types) => {
-      const strict = ["--strict", "--noEmit", "--skipLibCheck", "--target", "es2024"];
-      const found = ["--module", "nodenext", "--ignoreConfig", "--lib", "es2024"];
-      // The client reads process.env, which Workers with `nodejs_compat` have.
-      const named = ["--types", [...new Set([types, "@types/node"])].join(",")];
-      const words = [...strict, ...found, ...named, "src/client.ts", "src/retry.ts"];
-      const options = { cwd: folder, encoding: "utf8" } as const;
-      const { status, stdout } = spawnSync(resolve("node_modules/.bin/tsc"), words, options);
-      expect([stdout, status]).toEqual(["", 0]);
+describe("the documented client", () => {
+  it.each([
+    { platform: "Node.js", lib: ["es2024"], types: ["node"], files: ["src/client.ts"] },
+    // The examples read process.env, which Workers with `nodejs_compat` have.
+    {
+      platform: "Workers",
+      lib: ["es2024"],
+      types: ["@cloudflare/workers-types", "node"],
+      files: ["src/client.ts", "src/retry.ts"],
     },
-  );
+    { platform: "browsers", lib: ["es2024", "dom"], types: [], files: ["src/plain.ts"] },
+    {
+      platform: "Workers without Node.js",
+      lib: ["es2024"],
+      types: ["@cloudflare/workers-types"],
+      files: ["src/plain.ts"],
+    },
+  ])("the client compiles in strict mode for $platform", ({ lib, types, files }) => {
+    const compilerOptions = {
+      target: "es2024",
+      lib,
+      types,
+      strict: true,
+      exactOptionalPropertyTypes: true,
+      noEmit: true,
+      skipLibCheck: true,
+      allowImportingTsExtensions: true,
+      module: "nodenext",
+    };
+    writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, files }));
+    const words = [resolve("node_modules/typescript/bin/tsc"), "-p", "."];
+    const options = { cwd: folder, encoding: "utf8" } as const;
+    const { status, stdout } = spawnSync(process.execPath, words, options);
+    expect([stdout, status]).toEqual(["", 0]);
+  });
 
   it("the first example prints a decision", async () => {
-    const url = new URL("/check", workerd.url).href;
-    const code = brief.replace("https://headgate.example.com/check", url);
-    expect(code).toContain(url);
+    const code = brief.replace("https://headgate.example.com", workerd.url.origin);
+    expect(code).toContain(workerd.url.origin);
     const { json } = await run(
       `const token = "${token}";\n${code}\nconsole.log(JSON.stringify({ allowed, retryAfterMs }));`,
     );
     expect(json).toEqual({ allowed: true, retryAfterMs: 0 });
   });
 
-  it("the client is allowed up to the limit, and then gets the wait, and null for a cost that never fits", async () => {
-    const { json, errors } = await run(`${importing("check")}
-      const decisions = [];
-      for (const cost of [1, 1, 1, 3]) decisions.push(await check("api", "192.0.2.1", cost));
-      print(decisions.map(({ allowed, retryAfterMs }) => [allowed, retryAfterMs]));`);
-    const [, , third, fourth] = json as [unknown, unknown, [boolean, number], unknown];
-    expect(json).toMatchObject([
-      [true, 0],
-      [true, 0],
-      [false, third[1]],
-      [false, null],
-    ]);
-    expect(fourth).toEqual([false, null]);
-    expect(third[1]).toBeGreaterThan(3_500_000);
+  it("the client is allowed up to the limit, and denied above it", async () => {
+    const { json, errors } = await run(`${importing("isAllowed")}
+      const outcomes = [];
+      for (const cost of [1, 1, 1, 3]) outcomes.push(await isAllowed("api", "192.0.2.1", cost));
+      print(outcomes);`);
+    expect(json).toEqual([true, true, false, false]);
     expect(errors).toBe("");
   });
 
@@ -124,40 +141,37 @@ describe("the documented client with fetch", () => {
   });
 
   it.for([
-    { name: "its token is wrong", used: { bearer: "wrong" }, reason: /401 .*The bearer/ },
-    { name: "the policy is unknown", used: { policy: "none" }, reason: /404 .*There is no/ },
-    { name: "Headgate is stopped", used: { isStopped: true }, reason: /fetch failed/ },
-    { name: "Headgate does not answer", used: { isSilent: true }, reason: /TimeoutError/ },
-    { name: "a page answers", used: { answer: "<html>" }, reason: /SyntaxError/ },
-    { name: "another API answers", used: { answer: '{"status":"ok"}' }, reason: /200 .*"ok"/ },
-    { name: "the answer is null", used: { answer: "null" }, reason: /200 null/ },
+    { name: "its token is wrong", used: { bearer: "wrong" }, reason: /Unauthorized: The bearer/ },
+    { name: "the policy is unknown", used: { policy: "none" }, reason: /Not Found: There is no/ },
+    { name: "Headgate is stopped", used: { isStopped: true }, reason: /ECONNREFUSED/ },
+    { name: "Headgate does not answer", used: { isSilent: true }, reason: /within 2000 ms/ },
+    { name: "another server answers", used: { isOther: true }, reason: /status 200 .*"check"/ },
   ])(
     "the client fails open or, when so configured, closed, and logs the reason, while $name",
     async ({ used, reason }) => {
-      const { policy = "api", bearer = token, isStopped = false, isSilent = false, answer } = used;
-      const HEADGATE_TOKEN = bearer;
-      const port = isStopped ? await freePort() : useless.silentPort;
+      const { policy = "api", bearer = token, isStopped, isSilent, isOther } = used;
+      const { silentPort, otherPort } = useless;
+      const ports = [isStopped && (await freePort()), isSilent && silentPort, isOther && otherPort];
+      const port = ports.find(Boolean);
       const environment = {
-        HEADGATE_TOKEN,
-        ...((isStopped || isSilent) && { HEADGATE_URL: `http://127.0.0.1:${port}/check` }),
-        ...(answer !== undefined && {
-          HEADGATE_URL: `http://127.0.0.1:${useless.otherPort}/${encodeURIComponent(answer)}`,
-        }),
+        HEADGATE_TOKEN: bearer,
+        ...(port !== undefined && { HEADGATE_URL: `http://127.0.0.1:${port}` }),
       };
-      const code = `print(await check("${policy}", "192.0.2.3"));`;
-      const open = await run(importing("check") + code, environment);
-      expect(open.json).toEqual({ allowed: true, retryAfterMs: 0 });
-      expect(open.errors).toMatch(reason);
-      const closed = await run(importing("check", "closed") + code, environment);
-      expect(closed.json).toEqual({ allowed: false, retryAfterMs: 1_000 });
-      expect(closed.errors).toMatch(reason);
+      const code = `print(await isAllowed("${policy}", "192.0.2.3"));`;
+      const open = await run(importing("isAllowed") + code, environment);
+      expect([open.json, open.errors]).toEqual([true, expect.stringMatching(reason)]);
+      const closed = await run(importing("isAllowed", "closed") + code, environment);
+      expect([closed.json, closed.errors]).toEqual([false, expect.stringMatching(reason)]);
     },
   );
 
   it("a metered call is charged its actual cost, nothing when it fails, and is not made when its reserve is denied", async () => {
-    const { json } = await run(`${importing("check, metered")}
+    const { json } = await run(`${importing("metered")}
+      import { createClient } from ${source};
+      const { url, token } = ${JSON.stringify({ url: workerd.url.href, token })};
+      const limiter = createClient({ url, token });
       const key = "192.0.2.4";
-      const left = async () => (await check("tokens", key, 0)).limits[0].remaining;
+      const left = async () => (await limiter.look({ policy: "tokens", key })).limits[0].remaining;
       const result = await metered(key, 60, async () => ({ result: "done", cost: 7 }));
       const afterSuccess = await left();
       const failure = await metered(key, 60, async () => { throw new Error("broken"); }).catch(String);
