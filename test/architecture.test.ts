@@ -94,8 +94,8 @@ const rules: Readonly<Record<string, Rule>> = {
   },
   // Runs on a developer's machine and is not part of the Worker, which never imports it.
   local: {
-    from: [...pure, "config"],
-    packages: /^(?:node:.+|wrangler|esbuild|rolldown|rolldown-plugin-dts)$/,
+    from: [...pure, "config", "http/wire/version.ts"],
+    packages: /^(?:node:.+|wrangler|esbuild|rolldown|rolldown-plugin-dts|structured-headers)$/,
   },
   // Runs in the browser and is not part of the Worker, which never imports it.
   console: {
