@@ -1,6 +1,6 @@
 /** The Worker of an environment: its routes, its middleware in order, and its service for other Workers. */
 import { Hono } from "hono/tiny";
-import { type Config, deploymentProblems, parseConfig } from "./config/index.ts";
+import { type Config, deploymentProblems, isUnconfigured, parseConfig } from "./config/index.ts";
 import { mountAdmin } from "./http/admin/mount.ts";
 import { type AnswerCheck, createCheck } from "./http/check/post-check.ts";
 import { plainTargetOf } from "./http/attributes.ts";
@@ -16,7 +16,8 @@ import {
   reportWarnings,
   type Runtime,
 } from "./http/runtime.ts";
-import { problemResponse } from "./http/wire/problems.ts";
+import { setupAnswer } from "./http/setup/answer.ts";
+import type { Failure } from "./http/wire/problems.ts";
 
 export type { CheckRoutes } from "./http/check/routes.ts";
 export type { CheckInput, ForgetInput, ReserveInput, SettleInput } from "./http/check/input.ts";
@@ -33,7 +34,7 @@ export interface App {
   readonly service: Service;
 }
 
-/** With an invalid configuration, the app answers every request and call with the problems of that configuration. */
+/** With an invalid or incomplete configuration, the app answers every request and call with the problems of it. */
 export function createApp(env: Env): App {
   const variables = { ...env };
   const deploymentWarnings = deploymentProblems(variables);
@@ -51,8 +52,8 @@ export function createApp(env: Env): App {
     };
   } catch (error) {
     reportWarnings(deploymentWarnings);
-    const failure = reportStartError(error);
-    const routed = new Hono().all("*", () => problemResponse(failure));
+    const failure = startFailure(reportStartError(error), variables);
+    const routed = new Hono().all("*", (c) => setupAnswer(c.req.raw, failure));
     return {
       fetch: (...call) => routed.fetch(...call),
       routes: routed,
@@ -60,6 +61,12 @@ export function createApp(env: Env): App {
     };
   }
 }
+
+/** A configuration that only lacks something is no mistake, and gets an answer of its own. */
+const startFailure = (failure: Failure, variables: Readonly<Record<string, unknown>>): Failure =>
+  failure.kind === "configuration-invalid" && isUnconfigured(failure.problems, variables)
+    ? { ...failure, kind: "configuration-missing" }
+    : failure;
 
 /**
  * Answers most requests without Hono, by the functions that its routes call too. Hono routes all other requests, such as

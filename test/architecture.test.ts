@@ -50,7 +50,8 @@ const rules: Readonly<Record<string, Rule>> = {
     packages: none,
   },
   http: { from: [...belowHttp, "http/proxy"], packages: httpPackages },
-  "http/proxy": { from: [...belowHttp, "http"], packages: httpPackages },
+  "http/setup": { from: ["http/wire"], packages: /^hono\/(?:html|utils\/accept)$/ },
+  "http/proxy": { from: [...belowHttp, "http", "http/setup"], packages: httpPackages },
   "http/check": { from: [...belowHttp, "http", "http/proxy"], packages: httpPackages },
   "http/admin": {
     from: [...belowHttp, "control", "limiter", "http", "http/check", "http/proxy"],
@@ -62,7 +63,7 @@ const rules: Readonly<Record<string, Rule>> = {
     packages: /^(?:hono(?:\/.+)?|structured-headers)$/,
   },
   "app.ts": {
-    from: ["http", "http/proxy", "http/check", "http/admin", "http/wire", "config"],
+    from: ["http", "http/proxy", "http/check", "http/admin", "http/setup", "http/wire", "config"],
     packages: /^hono(?:\/tiny)?$/,
   },
   "index.ts": {

@@ -11,6 +11,7 @@ import { type KnownVariables, unknownVariables } from "./known-variables.ts";
 import { readKeySecret, readOriginSecret, placeholderProblems, shortSecrets } from "./secrets.ts";
 import { isSet, type ReportProblem, type Variables } from "./variables.ts";
 import { readCheckPath } from "./check-path.ts";
+import { demoLimits, demoWarning, isDemo } from "./demo.ts";
 import { ConfigProblems } from "../validation/problems.ts";
 
 export type { AccessSettings, AdminSettings } from "./admin.ts";
@@ -71,6 +72,7 @@ export {
   type RuleFields,
 } from "./policy-rules.ts";
 export type { AllowedOrigins } from "./cors.ts";
+export { demoLimits, isUnconfigured } from "./demo.ts";
 export { normalizedPath } from "./check-path.ts";
 export { pathKey } from "./path-pattern.ts";
 export { parsePath, PathReadings } from "./path-readings.ts";
@@ -115,14 +117,16 @@ export interface Config extends Policies {
 }
 
 /** @throws ConfigProblems with every problem in the variables */
-export function parseConfig(variables: Variables): Config {
+export function parseConfig(given: Variables): Config {
+  const hasDemo = isDemo(given);
+  const variables = hasDemo ? { ...given, ...demoLimits } : given;
   const env: KnownVariables = variables;
   const problems = placeholderProblems(env);
   const placeholders = new Set(problems.map(({ variable }) => variable));
   const report: ReportProblem = (problem) => {
     if (!placeholders.has(problem.variable)) problems.push(problem);
   };
-  const origin = readOrigin(env.ORIGIN, report);
+  const origin: Origin = hasDemo ? { kind: "demo" } : readOrigin(env.ORIGIN, report);
   const originSecret = readOriginSecret(env.ORIGIN_SECRET, report);
   const checkPath = readCheckPath(env.CHECK_PATH, report);
   const { policies, selfPolicies, warnings } = readPolicies(variables, checkPath, report);
@@ -135,6 +139,7 @@ export function parseConfig(variables: Variables): Config {
     selfPolicies,
     jwt,
     warnings: [
+      ...(hasDemo ? [demoWarning] : []),
       ...warnings,
       ...jwtWarnings(jwt),
       ...adminWarnings(env),

@@ -2,10 +2,14 @@
 import { durationMsBetween } from "./schemas.ts";
 import { hidden, isSet, type ReportProblem } from "./variables.ts";
 
-/** Where allowed requests are forwarded: to a URL, to the zone's origin behind the Worker's route, or nowhere. */
+/**
+ * Where allowed requests are forwarded: to a URL, to the zone's origin behind the Worker's route, or nowhere. In the demo,
+ * they are charged, and answered with a page that says what to configure.
+ */
 export type Origin =
   | { readonly kind: "url"; readonly url: URL }
   | { readonly kind: "route" }
+  | { readonly kind: "demo" }
   | { readonly kind: "none" };
 
 export function readOrigin(value: unknown, report: ReportProblem): Origin {

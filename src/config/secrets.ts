@@ -4,7 +4,7 @@ import { isVisible, tokenTexts } from "./tokens.ts";
 import { hidden, isSet, type ReportProblem } from "./variables.ts";
 import type { ConfigProblem } from "../validation/problems.ts";
 
-/** The placeholders of `.dev.vars.example`, which are public and which deploy buttons have offered as values. */
+/** The values in an earlier `.dev.vars.example`, which are public and which deploy buttons have offered. */
 const placeholders: ReadonlySet<string> = new Set([
   "at least 32 random characters",
   "at least 32 random characters without spaces",

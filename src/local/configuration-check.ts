@@ -92,7 +92,8 @@ export function summary({ policies, origin }: Config): string {
     ];
     return `  ${name}: ${texts.join("; ")}${notes.length > 0 ? ` (${notes.join(", ")})` : ""}`;
   });
-  const where = origin.kind === "none" ? " ORIGIN is not set, so only /check is served." : "";
+  const isOriginUnset = origin.kind === "none" || origin.kind === "demo";
+  const where = isOriginUnset ? " ORIGIN is not set, so only /check is served." : "";
   return `The configuration is valid.${where}\n${names.join("\n")}`;
 }
 

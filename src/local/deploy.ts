@@ -6,7 +6,8 @@ import { fileURLToPath } from "node:url";
 import { checkConfiguration } from "./configuration-check.ts";
 import { buildConsole } from "./console-build.ts";
 import { CommandError, helpOf, isHelp, runCommand } from "./command.ts";
-import { deployedVariables, readSettings } from "./settings.ts";
+import { missingSecrets, removeSecrets, writeRandomSecrets } from "./first-secrets.ts";
+import { deployedVariables, readSettings, type Settings } from "./settings.ts";
 import { configurationSource, deployOptions, readDeployOptions } from "./configuration-source.ts";
 
 const wranglerBin = fileURLToPath(
@@ -34,8 +35,25 @@ await runCommand(async () => {
     ...(values.env === undefined ? [`--env=${source.environment}`] : []),
     ...(values.config === undefined ? [`--config=${source.file}`] : []),
   ];
-  process.exitCode = await runWrangler(["deploy", ...chosen, ...words]);
+  const secrets = await firstSecrets(settings, words);
+  try {
+    const added = secrets === null ? [] : [`--secrets-file=${secrets}`];
+    process.exitCode = await runWrangler(["deploy", ...chosen, ...added, ...words]);
+  } finally {
+    if (secrets !== null) removeSecrets(secrets);
+  }
 });
+
+/** The file with random values for secrets that the Worker lacks, or null. These options say where values come from. */
+async function firstSecrets(settings: Settings, words: readonly string[]): Promise<string | null> {
+  const hasOwn = words.some((word) => /^--(?:dry-?run|name|secrets-?file)(?:=|$)/i.test(word));
+  const names = hasOwn ? [] : await missingSecrets(settings, wranglerBin);
+  if (names.length === 0) return null;
+  console.log(
+    `${names.join(" and ")}: not set yet, so random values are set. To choose a value, run npx wrangler secret put <NAME>.`,
+  );
+  return writeRandomSecrets(names);
+}
 
 /** Runs wrangler in this terminal and forwards signals to it. Returns its exit code. */
 async function runWrangler(words: readonly string[]): Promise<number> {

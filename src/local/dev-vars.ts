@@ -12,7 +12,9 @@ const secretPurposes = {
   ADMIN_TOKENS: "The bearer token of the admin API.",
 };
 
-/** The names of the secrets that `npm start` generates. */
+export const randomSecret = (): string => randomBytes(24).toString("base64url");
+
+/** The names of the secrets that `npm start` generates, and `npm run deploy` for a Worker that lacks them. */
 export const generatedSecrets: readonly string[] = Object.keys(secretPurposes);
 
 /** The files that wrangler may read secrets from. It reads the first that exists. */
@@ -38,9 +40,7 @@ export function ensureDevVars(source: ConfigurationSource): void {
   const missing = Object.entries(secretPurposes).filter(([name]) => !present[name]);
   if (missing.length === 0) return;
   const file = devVarsFile(source);
-  const lines = missing.map(
-    ([name, purpose]) => `# ${purpose}\n${name}="${randomBytes(24).toString("base64url")}"\n`,
-  );
+  const lines = missing.map(([name, purpose]) => `# ${purpose}\n${name}="${randomSecret()}"\n`);
   const isUnterminated = existsSync(file) && !/(?:^|\n)$/.test(readFileSync(file, "utf8"));
   appendFileSync(file, (isUnterminated ? "\n" : "") + lines.join(""), { mode: 0o600 });
 }

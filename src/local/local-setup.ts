@@ -1,9 +1,9 @@
 /** The setup of the local Worker: the user's variables, and the demo for those that are not set. */
 import { isDeepStrictEqual } from "node:util";
 import type { Unstable_Config } from "wrangler";
-import type { Policy } from "../config/index.ts";
+import { demoLimits, type Policy } from "../config/index.ts";
 import { checkConfiguration, type Findings } from "./configuration-check.ts";
-import { demoLimits, localVariables, type Settings, usesDemoLimits } from "./settings.ts";
+import { localVariables, type Settings, usesDemoLimits } from "./settings.ts";
 
 export interface LocalSetup extends Findings {
   /** Entry point, bindings and compatibility date. */

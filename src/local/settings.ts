@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
 import { type Unstable_Config, unstable_getVarsForDev, unstable_readConfig } from "wrangler";
-import { hasLimits, isKnownVariable } from "../config/index.ts";
+import { demoLimits, hasLimits, isKnownVariable } from "../config/index.ts";
 import { jsonOrNull } from "../validation/json.ts";
 import { isRecord } from "../validation/problems.ts";
 import { CommandError, messageOf } from "./command.ts";
@@ -67,9 +67,6 @@ export function deployedVariables(settings: Settings): Record<string, unknown> {
   const local = Object.entries(secrets).filter(([name]) => requiredSecrets.includes(name));
   return { ...Object.fromEntries([...placeholders, ...local]), ...uploadedSecrets, ...vars };
 }
-
-/** Low enough to deny within a few requests, and short enough to allow again within seconds. */
-export const demoLimits = { LIMITS: "5/10s", STRATEGY: "fixed-window", KEY: "ip" };
 
 /** The variables of a local Worker with the demo limits. `npm start` generates missing secrets. */
 export const demoVariables = (settings: Settings): Record<string, unknown> => ({

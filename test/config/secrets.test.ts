@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { deploymentProblems, parseConfig } from "../../src/config/index.ts";
 import { placesOf, problemsIn, type Variables, whole } from "./harness.ts";
@@ -83,14 +82,4 @@ describe("a placeholder", () => {
       ]);
     },
   );
-
-  it("every value in .dev.vars.example is a placeholder, and all of them are commented out", () => {
-    const lines = readFileSync(".dev.vars.example", "utf8").split("\n");
-    expect(lines.filter((line) => !/^(?:#.*)?$/.test(line))).toEqual([]);
-    const shown = lines.flatMap((line) => [...line.matchAll(/^# ?([A-Z_]+)="(.*)"$/g)]);
-    expect(shown.map(([, name]) => name)).toEqual(["KEY_SECRET", "CHECK_TOKENS", "ADMIN_TOKENS"]);
-    for (const [, name = "", value] of shown) {
-      expect(placesOf({ ...sound, [name]: value })).toEqual([name]);
-    }
-  });
 });

@@ -77,7 +77,12 @@ describe("the minimal configuration", () => {
   it.for(["", null, undefined])(
     "KEY_SECRET and limits are reported as missing when they are %j",
     (value) => {
-      const unset = { LIMITS: value, POLICIES: value, KEY_SECRET: value };
+      const unset = {
+        ORIGIN: "https://api.example.com",
+        LIMITS: value,
+        POLICIES: value,
+        KEY_SECRET: value,
+      };
       expect(problemsIn(unset)).toEqual([
         {
           variable: "POLICIES",

@@ -2,8 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { hasLimits } from "../../src/config/index.ts";
-import { demoLimits } from "../../src/local/settings.ts";
+import { demoLimits, hasLimits } from "../../src/config/index.ts";
 import { freePort } from "../local/checkout.ts";
 import { localVariables, type RecipeOrigin } from "../local/recipe-origin.ts";
 import { startWorkerd, type Workerd } from "../tools/workerd.ts";

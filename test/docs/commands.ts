@@ -47,6 +47,7 @@ function problemsOf([program = "", ...words]: readonly string[]): readonly strin
 function npmProblems(words: readonly string[]): string[] {
   const [command = ""] = words;
   if (command === "ci" || command === "install") return [];
+  if (command === "create" && words[1] === "cloudflare@latest") return [];
   const script = scriptOf(words);
   if (scripts[script] === undefined) return [`package.json has no script ${script}`];
   if (command !== "run" && command !== "start" && command !== "test")

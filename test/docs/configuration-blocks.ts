@@ -2,14 +2,9 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { hasLimits } from "../../src/config/index.ts";
+import { demoLimits, hasLimits } from "../../src/config/index.ts";
 import { checkConfiguration } from "../../src/local/configuration-check.ts";
-import {
-  demoLimits,
-  deployedVariables,
-  readSettings,
-  type Settings,
-} from "../../src/local/settings.ts";
+import { deployedVariables, readSettings, type Settings } from "../../src/local/settings.ts";
 import type { Block } from "./pages.ts";
 
 export interface ReadConfiguration {

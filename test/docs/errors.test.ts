@@ -33,6 +33,18 @@ const failures: readonly Failure[] = [
       },
     ],
   },
+  {
+    kind: "configuration-missing",
+    problems: [
+      {
+        variable: "KEY_SECRET",
+        field: "",
+        value: undefined,
+        accepted:
+          "a secret text, the same in every deployment; set it with `wrangler secret put KEY_SECRET`, or in .dev.vars locally",
+      },
+    ],
+  },
   { kind: "internal" },
   { kind: "url-malformed" },
   { kind: "method-not-allowed", allowed: ["GET", "HEAD", "POST", "DELETE"] },
@@ -89,7 +101,12 @@ it("the page of errors names the Proxy-Status error of every problem", () => {
   );
   // Responses of /check have no Proxy-Status.
   const end = failures.findIndex(({ kind }) => kind === "unauthorized");
-  const without = ["url-malformed", "configuration-invalid", "reservations-full"];
+  const without = [
+    "url-malformed",
+    "configuration-invalid",
+    "configuration-missing",
+    "reservations-full",
+  ];
   const used = failures
     .slice(0, end)
     .filter(({ kind }) => !without.includes(kind))

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { parseConfig } from "../../src/config/index.ts";
 import { demoTrafficObstacle, demoVisitors } from "../../src/local/demo-traffic.ts";
 import type { ExampleRequest } from "../../src/local/example-request.ts";
-import { demoLimits } from "../../src/local/settings.ts";
+import { demoLimits } from "../../src/config/index.ts";
 import { checkout, freePort, printed, type Run, runNpm, stopped } from "./checkout.ts";
 
 const secret = "a secret of thirty-two characters or more";

@@ -52,6 +52,8 @@ const narrow = { width: 320, height: 720 };
 
 const shotsOf = (keyId: string): readonly Shot[] => [
   { name: "overview", view: "", isDocumented: true, isLive: true },
+  // The picture of the template, which has the format of Cloudflare's gallery: 16:9.
+  { name: "preview", view: "", height: 720, isDocumented: true, isLive: true },
   { name: "overview-narrow", view: "", ...narrow },
   { name: "keys", view: "keys?policy=login" },
   { name: "keys-narrow", view: "keys?policy=login", ...narrow },

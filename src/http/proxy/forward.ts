@@ -4,6 +4,7 @@ import { Cooldown } from "../../limiter/client/cooldown.ts";
 import { errorText, report } from "../../observability/events.ts";
 import type { RequestTarget } from "../../policies/request-target.ts";
 import { addForwardingFields, forwardsLeft, hasLooped, removeHopByHop } from "./gateway-fields.ts";
+import { setupAnswer } from "../setup/answer.ts";
 import { problemResponse } from "../wire/problems.ts";
 
 const secretField = "X-Headgate-Secret";
@@ -22,7 +23,7 @@ export function unforwardableAnswer(
     if (!isForwardable(method)) {
       return problemResponse({ kind: "method-not-allowed", allowed: allowedMethods });
     }
-    if (origin.kind === "none") return problemResponse({ kind: "origin-unset" });
+    if (origin.kind === "none") return setupAnswer(request, { kind: "origin-unset" });
     // A fetch of the Worker's own host would reach the Worker again. Only `ORIGIN = "route"` reaches the zone's origin.
     if (origin.kind === "url" && origin.url.host === host) {
       reportLoop("origin-is-self");
@@ -71,6 +72,8 @@ export function forwardTo(
   target: RequestTarget,
   clientGone: AbortSignal | undefined,
 ) => Promise<Response> {
+  if (config.origin.kind === "demo")
+    return () => Promise.resolve(problemResponse({ kind: "origin-unset" }));
   return async function forwarded(received, target, clientGone) {
     const request = originRequest(config, received, target, await pseudonym());
     try {

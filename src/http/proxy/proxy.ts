@@ -4,6 +4,7 @@ import type { WaitUntil } from "../../limiter/client/object-caller.ts";
 import type { RequestTarget } from "../../policies/request-target.ts";
 import { attributesOf, targetOf } from "../attributes.ts";
 import { answerInternalError, type Runtime } from "../runtime.ts";
+import { demoAnswer } from "../setup/answer.ts";
 import { applicablePolicies, enforcePolicies } from "./enforce.ts";
 import { forwardTo, unforwardableAnswer } from "./forward.ts";
 import { reservationTtlMs } from "./in-flight.ts";
@@ -19,16 +20,14 @@ export type Proxy = (
   target?: RequestTarget,
 ) => Promise<Response>;
 
+type AnswerForwardable = (...call: Required<Parameters<Proxy>>) => Promise<Response>;
+
 export function createProxy(config: Config, runtime: Runtime): Proxy {
   const { pseudonym } = runtime;
   const rejection = unforwardableAnswer(config, pseudonym);
   const forward = forwardTo(config, pseudonym, () => runtime.statistics?.originFailed());
   const mark = proxyStatusAndCors(config.corsOrigins, pseudonym);
-  const answer = async (
-    request: Request,
-    waitUntil: WaitUntil,
-    target: RequestTarget,
-  ): Promise<Response> => {
+  const enforce: AnswerForwardable = async (request, waitUntil, target) => {
     const rejected = await rejection(request, target);
     if (rejected !== null) return rejected;
     const attributes = attributesOf(request, target);
@@ -42,6 +41,7 @@ export function createProxy(config: Config, runtime: Runtime): Proxy {
       waitUntil,
     });
   };
+  const answer = config.origin.kind === "demo" ? withDemoPage(enforce) : enforce;
   return async function proxy(request, waitUntil, target = targetOf(request)) {
     try {
       const response = await answer(request, waitUntil, target).catch(answerInternalError);
@@ -52,3 +52,11 @@ export function createProxy(config: Config, runtime: Runtime): Proxy {
     }
   };
 }
+
+/** In the demo, the status 404 states that there is no origin. Browsers get a page in its place. */
+const withDemoPage =
+  (answer: AnswerForwardable): AnswerForwardable =>
+  async (request, ...call) => {
+    const response = await answer(request, ...call);
+    return response.status === 404 ? demoAnswer(request, response) : response;
+  };

@@ -5,9 +5,9 @@
 import type { TypedResponse } from "hono";
 import type { ClientErrorStatusCode, ServerErrorStatusCode } from "hono/utils/http-status";
 import { mostJsonDepth } from "../../validation/json.ts";
-import type { ConfigProblem } from "../../validation/problems.ts";
 import type { DenialReason } from "../../limiter/client/outcome.ts";
 import { type AdminFailures, adminProblems } from "./admin-problems.ts";
+import { type ConfigurationFailures, configurationProblems } from "./configuration-problems.ts";
 import { noteProxyError, type ProxyError } from "./proxy-errors.ts";
 import { retryAfterField, retryAfterSeconds } from "./rate-limit-fields.ts";
 
@@ -17,7 +17,7 @@ export interface FieldError {
   readonly accepted: string;
 }
 
-interface Failures extends AdminFailures {
+interface Failures extends AdminFailures, ConfigurationFailures {
   "quota-exceeded": {
     readonly reason: DenialReason;
     readonly violated: readonly string[];
@@ -31,7 +31,6 @@ interface Failures extends AdminFailures {
   "reservations-full": { readonly retryAfterMs: number };
   "in-flight-full": object;
   undecided: object;
-  "configuration-invalid": { readonly problems: readonly ConfigProblem[] };
   "origin-unset": object;
   "origin-is-self": object;
   "origin-unreachable": object;
@@ -195,6 +194,7 @@ const fullKey = (detail: string, retryAfterMs: number): Problem => ({
 
 const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) => Problem } = {
   ...adminProblems,
+  ...configurationProblems,
 
   "quota-exceeded": ({ reason, violated, retryAfterMs }) => {
     const names = violated.map((name) => `"${name}"`).join(", ");
@@ -254,22 +254,6 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     title: "Service Unavailable",
     detail: "The rate limiter did not reach a decision in time. Retry in 1 second.",
     headers: { "Retry-After": "1" },
-  }),
-
-  "configuration-invalid": (failure) => ({
-    status: 500,
-    proxyError: "proxy_configuration_error",
-    title: "Internal Server Error",
-    detail:
-      "The configuration of Headgate is invalid. `npm run check-config` and the log also show the values.",
-    // Anyone can read this answer: it must not contain configured values.
-    members: {
-      errors: failure.problems.map(({ variable, field, accepted }) => ({
-        variable,
-        field,
-        accepted,
-      })),
-    },
   }),
 
   internal: () => ({

@@ -1,0 +1,96 @@
+/** The page of a Worker that is not configured yet: what is missing, and how to set it. It shows no configured value. */
+import { html, raw } from "hono/html";
+
+/** A variable that the page explains. `LIMITS` stands for `POLICIES`, too. */
+export type Setting = "KEY_SECRET" | "LIMITS" | "ORIGIN";
+
+export interface SetupPage {
+  readonly title: string;
+  /** Paragraphs below the title. */
+  readonly state: readonly string[];
+  /** Header fields of the response, which the page also shows. */
+  readonly fields?: readonly string[];
+  readonly missing: readonly Setting[];
+}
+
+/** The names of their values, as the dashboard and `wrangler.toml` take them. */
+const examples = { LIMITS: "100/minute; 10/second", ORIGIN: "https://api.example.com" };
+
+const purposes: Readonly<Record<Setting, string>> = {
+  KEY_SECRET:
+    "The secret that turns client addresses and other keys into HMACs, in which form alone they leave the Worker. It has no default, because anyone could guess a default.",
+  LIMITS:
+    "The requests that each client address is allowed. For several policies, other keys and other strategies, set POLICIES instead.",
+  ORIGIN:
+    'The service that gets allowed requests, or "route" if the Worker is on a route of the host of that service. Leave it out if you only call /check.',
+};
+
+const style = `
+:root { color-scheme: light dark; font: 1rem/1.5 system-ui, sans-serif; }
+body { max-width: 44rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { line-height: 1.2; }
+dt { margin-top: 0.75rem; font-weight: 600; }
+dd { margin: 0; }
+pre, code { font-family: ui-monospace, monospace; font-size: 0.95em; }
+pre { margin: 0.25rem 0; padding: 0.5rem 0.75rem; border: 1px solid; border-radius: 0.4rem; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; }
+`;
+
+type Markup = ReturnType<typeof html>;
+
+/** @param nonce allows the style sheet of the page in its Content Security Policy */
+export async function renderPage(page: SetupPage, nonce: string): Promise<string> {
+  const { title, state, fields = [], missing } = page;
+  return html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <title>${title}</title>
+        <style nonce="${nonce}">
+          ${raw(style)}
+        </style>
+      </head>
+      <body>
+        <main>
+          <h1>${title}</h1>
+          ${state.map((text) => html`<p>${text}</p>`)}
+          ${fields.length === 0 ? "" : html`<pre>${fields.join("\n")}</pre>`}
+          ${missing.map(section)}
+        </main>
+      </body>
+    </html> `;
+}
+
+const section = (setting: Setting): Markup =>
+  html`<section>
+    <h2>Set ${setting}</h2>
+    <p>${purposes[setting]}</p>
+    <dl>${setting === "KEY_SECRET" ? secretSteps(setting) : variableSteps(setting)}</dl>
+  </section> `;
+
+const dashboardPath = "Workers & Pages, your Worker, Settings, Variables and Secrets, Add";
+
+const secretSteps = (name: string): Markup =>
+  html`<dt>In a terminal, in your copy of the repository</dt>
+    <dd>
+      <pre>npx wrangler secret put ${name}</pre>
+      wrangler asks for the value: at least 32 random characters, such as the output of
+      <code>openssl rand -base64 32</code>.
+    </dd>
+    <dt>Or in the Cloudflare dashboard</dt>
+    <dd>
+      ${dashboardPath}: type Secret, name <code>${name}</code>. It takes effect with Deploy.
+    </dd> `;
+
+const variableSteps = (name: keyof typeof examples): Markup =>
+  html`<dt>In wrangler.toml, under [vars]</dt>
+    <dd>
+      <pre>${name} = "${examples[name]}"</pre>
+      Then run <code>npm run deploy</code>, or push the change if Cloudflare builds your repository.
+    </dd>
+    <dt>Or in the Cloudflare dashboard</dt>
+    <dd>
+      ${dashboardPath}: type Text, name <code>${name}</code>, value <code>${examples[name]}</code>.
+      The next deployment replaces it by what wrangler.toml has.
+    </dd> `;
