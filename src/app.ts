@@ -19,7 +19,6 @@ import {
 import { setupAnswer } from "./http/setup/answer.ts";
 import type { Failure } from "./http/wire/problems.ts";
 
-export type { CheckRoutes } from "./http/check/routes.ts";
 export type { CheckInput, ForgetInput, ReserveInput, SettleInput } from "./http/check/input.ts";
 export type { Service } from "./http/check/service.ts";
 

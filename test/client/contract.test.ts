@@ -4,7 +4,6 @@ import type * as server from "../../src/app.ts";
 import { createClient, HeadgateError, type HeadgateService } from "../../src/package/client.ts";
 import type * as client from "../../src/package/client.ts";
 import type { CheckAnswer } from "../../src/http/check/answers.ts";
-import type { BatchInput } from "../../src/http/check/input.ts";
 import type { ReserveAnswer, SettleAnswer } from "../../src/http/check/operations.ts";
 import type { ProblemDetails } from "../../src/http/wire/problems.ts";
 import type { LimitInput } from "../../src/strategies/index.ts";
@@ -194,7 +193,6 @@ describe("the types of the client", () => {
     expectTypeOf<keyof client.ReserveInput>().toEqualTypeOf<keyof server.ReserveInput>();
     expectTypeOf<keyof client.ForgetInput>().toEqualTypeOf<keyof server.ForgetInput>();
     expectTypeOf<keyof client.SettleInput>().toEqualTypeOf<keyof server.SettleInput>();
-    expectTypeOf<keyof client.BatchInput>().toEqualTypeOf<keyof BatchInput>();
     expectTypeOf<Required<server.CheckInput>["attributes"]>().toExtend<
       client.CheckInput["attributes"]
     >();

@@ -4,12 +4,7 @@ import type { CheckToken, Right } from "../../config/index.ts";
 import { bearerOf } from "../../policies/header-lists.ts";
 import type { Runtime } from "../runtime.ts";
 import { tokenMatcher } from "../token-match.ts";
-import {
-  type Failure,
-  isFailure,
-  type ProblemResponse,
-  problemResponse,
-} from "../wire/problems.ts";
+import { type Failure, isFailure, problemResponse } from "../wire/problems.ts";
 
 /** An authorized caller. */
 export interface Caller {
@@ -52,10 +47,7 @@ export function authorizer({
 
 /** Middleware that answers 401 without a valid token, and 403 without the right. */
 export const requireToken =
-  (
-    authorize: Authorize,
-    right: Right,
-  ): MiddlewareHandler<Authorized, string, object, ProblemResponse> =>
+  (authorize: Authorize, right: Right): MiddlewareHandler<Authorized> =>
   async (c, next) => {
     const caller = authorize(c.req.raw.headers, right);
     if (isFailure(caller)) return problemResponse(caller);

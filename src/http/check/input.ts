@@ -37,14 +37,7 @@ export interface SettleInput {
   readonly cost: number;
 }
 
-export interface BatchInput {
-  checks: CheckInput[];
-}
-
 export type ForgetInput = Pick<CheckInput, "policy" | "key">;
-
-/** The query of `GET /check`. `attributes` is JSON text. */
-export type LookQuery = ForgetInput & { cost?: string; attributes?: string; deny?: "403" | "429" };
 
 /** The query parameter `deny`. */
 export interface DenyOption {

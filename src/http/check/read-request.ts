@@ -10,11 +10,9 @@ import { type Failure, type FieldsInvalid, isFailure, problemResponse } from "..
 import { isRecord } from "../../validation/problems.ts";
 
 /** Validates a query, for `c.req.valid("query")`. */
-// The type parameter `Input` gives Hono's typed client the type of its requests. It is not used here.
-// oxlint-disable-next-line typescript/no-unnecessary-type-parameters
-export const validateQuery = <Input extends object, Output extends object>(
+export const validateQuery = <Output extends object>(
   read: Reader<Output>,
-): MiddlewareHandler<Authorized, string, { in: { query: Input }; out: { query: Output } }> =>
+): MiddlewareHandler<Authorized, string, { out: { query: Output } }> =>
   async function queryValidated(c, next) {
     if (!isDecodable(c.req.url)) return problemResponse({ kind: "query-malformed" });
     const tooDeep = depthProblem(c.req.queries("attributes"));
@@ -65,17 +63,11 @@ function depthProblem(texts: readonly string[] = []): Failure | null {
 }
 
 /** Validates a body, and the query beside it, for `c.req.valid("json")`. */
-// The type parameter `Input` gives Hono's typed client the type of its requests. It is not used here.
-// oxlint-disable-next-line typescript/no-unnecessary-type-parameters
-export const validateBody = <Input extends object, Output extends object, Options extends object>(
+export const validateBody = <Output extends object, Options extends object>(
   limitBytes: number,
   readQuery: Reader<Options>,
   readBody: Reader<Output>,
-): MiddlewareHandler<
-  Authorized,
-  string,
-  { in: { json: Input }; out: { json: Options & Output } }
-> =>
+): MiddlewareHandler<Authorized, string, { out: { json: Options & Output } }> =>
   async function bodyValidated(c, next) {
     const { holder } = c.var;
     const output = await readInput(c.req.raw, holder, limitBytes, readQuery, readBody);

@@ -1,18 +1,10 @@
 /** The routes of `/check`, for callers that enforce limits themselves. A denial is a successful check: 200. */
-import type { Handler, MiddlewareHandler, TypedResponse } from "hono";
+import type { MiddlewareHandler } from "hono";
 import { Hono } from "hono/tiny";
 import type { Right } from "../../config/index.ts";
 import { type Authorized, authorizer, requireToken } from "./auth.ts";
 import {
-  type Batch,
-  type BatchInput,
-  type CheckInput,
   type DenyOption,
-  type ForgetInput,
-  type ForwardOptions,
-  type KeyReference,
-  type LookQuery,
-  type PolicyCheck,
   readBatch,
   readDenyQuery,
   readEmptyQuery,
@@ -21,9 +13,6 @@ import {
   readLookQuery,
   readReserve,
   readSettle,
-  type ReservationRequest,
-  type ReserveInput,
-  type SettleInput,
 } from "./input.ts";
 import { waitUntilFrom } from "../proxy/enforce.ts";
 import { enforceSelfLimits } from "./self-limits.ts";
@@ -34,13 +23,7 @@ import { forwardAuth } from "./forward-auth.ts";
 import { type AnswerCheck, limitBytes } from "./post-check.ts";
 import { noStore, respond, serialized } from "./serialized-answer.ts";
 import type { Runtime } from "../runtime.ts";
-import {
-  type Failure,
-  isFailure,
-  problemDetails,
-  type ProblemResponse,
-  problemResponse,
-} from "../wire/problems.ts";
+import { type Failure, isFailure, problemDetails, problemResponse } from "../wire/problems.ts";
 
 const batchLimitBytes = 128 * 1024;
 
@@ -53,15 +36,13 @@ export function checkRoutes(runtime: Runtime, postCheck: AnswerCheck) {
     may: (right) => requireToken(authorize, right),
     selfLimits: enforceSelfLimits(runtime),
   };
-  const routes = new Hono<Authorized>()
+  return new Hono<Authorized>()
     .get("/health", (c) => c.json({ status: "ok" as const }, 200, noStore))
     .get(documentPath, async (c) =>
       c.json<object, 200>(await openApiDocument(c.req.path, runtime), 200, noStore),
     )
     .route("/", decisionRoutes(runtime, postCheck, guards))
-    .route("/", reservationRoutes(runtime, guards));
-  // A separate statement keeps these routes out of the type for typed clients.
-  routes
+    .route("/", reservationRoutes(runtime, guards))
     .all("/health", methodNotAllowed("GET", "HEAD"))
     .all(documentPath, methodNotAllowed("GET", "HEAD"))
     .all("/", methodNotAllowed("GET", "HEAD", "POST", "DELETE"))
@@ -70,11 +51,7 @@ export function checkRoutes(runtime: Runtime, postCheck: AnswerCheck) {
     .all("/batch", methodNotAllowed("POST"))
     .all("/forward", methodNotAllowed("GET", "HEAD"))
     .all("/*", () => problemResponse({ kind: "unknown-path" }));
-  return routes;
 }
-
-/** For a typed client: `hc<CheckRoutes>("https://limits.example.com/check")`. */
-export type CheckRoutes = ReturnType<typeof checkRoutes>;
 
 interface Guards {
   readonly may: (right: Right) => ReturnType<typeof requireToken>;
@@ -83,60 +60,21 @@ interface Guards {
 
 const decisionRoutes = (runtime: Runtime, postCheck: AnswerCheck, { may, selfLimits }: Guards) =>
   new Hono<Authorized>()
-    .get(
-      "/",
-      may("look"),
-      selfLimits,
-      validateQuery<LookQuery, PolicyCheck>(readLookQuery),
-      async (c) => {
-        const check = c.req.valid("query");
-        return typedResponse(
-          check,
-          await look(runtime, check, c.var.holder.tenant, waitUntilFrom(c)),
-        );
-      },
-    )
-    .post("/", postedCheck(postCheck))
-    .delete(
-      "/",
-      may("forget"),
-      selfLimits,
-      validateQuery<ForgetInput, KeyReference>(readForget),
-      async (c) => {
-        const failure = await forgetKey(runtime, c.req.valid("query"), c.var.holder.tenant);
-        return failure === null ? c.body(null, 204) : problemResponse(failure);
-      },
-    )
-    .get(
-      "/forward",
-      may("check"),
-      selfLimits,
-      validateQuery<Pick<LookQuery, "deny" | "attributes">, ForwardOptions>(readForwardQuery),
-      (c) => forwardAuth(runtime, c, c.req.valid("query")),
+    .get("/", may("look"), selfLimits, validateQuery(readLookQuery), async (c) => {
+      const check = c.req.valid("query");
+      return answered(check, await look(runtime, check, c.var.holder.tenant, waitUntilFrom(c)));
+    })
+    .post("/", (c) => postCheck(c.req.raw, waitUntilFrom(c)))
+    .delete("/", may("forget"), selfLimits, validateQuery(readForget), async (c) => {
+      const failure = await forgetKey(runtime, c.req.valid("query"), c.var.holder.tenant);
+      return failure === null ? c.body(null, 204) : problemResponse(failure);
+    })
+    .get("/forward", may("check"), selfLimits, validateQuery(readForwardQuery), (c) =>
+      forwardAuth(runtime, c, c.req.valid("query")),
     );
 
-/** The route of `POST /check`, with types for typed clients. */
-function postedCheck(
-  check: AnswerCheck,
-): Handler<Authorized, "/", { in: { json: CheckInput } }, Promise<AnswerResponse<CheckAnswer>>> {
-  // The added type exists only for typed clients; the value is a plain Response.
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-  return async (c) => (await check(c.req.raw, waitUntilFrom(c))) as AnswerResponse<CheckAnswer>;
-}
-
-type AnswerResponse<Answer extends CheckAnswer> =
-  | ProblemResponse
-  | (Response & TypedResponse<Answer, 200 | 403 | 429, "json">);
-
-function typedResponse<Answer extends CheckAnswer>(
-  option: DenyOption,
-  answer: Answer | Failure,
-): AnswerResponse<Answer> {
-  const response = respond(option, isFailure(answer) ? answer : serialized(answer));
-  // The added type exists only for typed clients; the value is a plain Response.
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-  return response as AnswerResponse<Answer>;
-}
+const answered = (option: DenyOption, answer: CheckAnswer | Failure): Response =>
+  respond(option, isFailure(answer) ? answer : serialized(answer));
 
 const reservationRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
   new Hono<Authorized>()
@@ -144,7 +82,7 @@ const reservationRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
       "/batch",
       may("check"),
       selfLimits,
-      validateBody<BatchInput, Batch, object>(batchLimitBytes, readEmptyQuery, readBatch),
+      validateBody(batchLimitBytes, readEmptyQuery, readBatch),
       async (c) => {
         const { checks } = c.req.valid("json");
         const answers = await decideBatch(runtime, checks, c.var.holder.tenant, waitUntilFrom(c));
@@ -158,22 +96,18 @@ const reservationRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
       "/reserve",
       may("check"),
       selfLimits,
-      validateBody<ReserveInput, ReservationRequest, DenyOption>(
-        limitBytes,
-        readDenyQuery,
-        readReserve,
-      ),
+      validateBody(limitBytes, readDenyQuery, readReserve),
       async (c) => {
         const check = c.req.valid("json");
         const answer = await openReservation(runtime, check, c.var.holder.tenant, waitUntilFrom(c));
-        return typedResponse(check, answer);
+        return answered(check, answer);
       },
     )
     .post(
       "/settle",
       may("check"),
       selfLimits,
-      validateBody<SettleInput, SettleInput, object>(limitBytes, readEmptyQuery, readSettle),
+      validateBody(limitBytes, readEmptyQuery, readSettle),
       async (c) => {
         const answer = await settleReservation(runtime, c.req.valid("json"), c.var.holder.tenant);
         return isFailure(answer) ? problemResponse(answer) : c.json(answer, 200, noStore);

@@ -2,8 +2,6 @@
  * The problem details (RFC 9457) of every failure. The table is total: a new kind of failure does not compile without an
  * entry. No problem contains a key, a token, an address or a configured value.
  */
-import type { TypedResponse } from "hono";
-import type { ClientErrorStatusCode, ServerErrorStatusCode } from "hono/utils/http-status";
 import { mostJsonDepth } from "../../validation/json.ts";
 import type { DenialReason } from "../../limiter/client/outcome.ts";
 import { type AdminFailures, adminProblems } from "./admin-problems.ts";
@@ -80,10 +78,6 @@ export interface ProblemDetails extends Members {
   readonly detail: string;
 }
 
-/** The type that Hono's typed clients read. */
-export type ProblemResponse = Response &
-  TypedResponse<ProblemDetails, ClientErrorStatusCode | ServerErrorStatusCode, "json">;
-
 export interface Problem {
   readonly status: number;
   readonly title: string;
@@ -144,15 +138,12 @@ export function problemAnswer(
   };
 }
 
-export const problemResponse = (failure: Failure): ProblemResponse =>
-  responseOf(problemAnswer(failure));
+export const problemResponse = (failure: Failure): Response => responseOf(problemAnswer(failure));
 
-export function responseOf({ status, headers, body, proxyError }: ProblemAnswer): ProblemResponse {
+export function responseOf({ status, headers, body, proxyError }: ProblemAnswer): Response {
   const response = new Response(body, { status, headers });
   noteProxyError(response, proxyError);
-  // The added type exists only for typed clients; the value is a plain Response.
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-  return response as ProblemResponse;
+  return response;
 }
 
 /** The failure as an exception, for the service binding. */
