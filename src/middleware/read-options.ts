@@ -44,12 +44,16 @@ const replacements: Readonly<Record<string, string>> = {
   ipv6Subnet: "ipv6Prefix",
   passOnStoreError: 'onError: "open"',
   requestPropertyName: 'c.get("headgate")',
-  requestStorePropertyName: "nothing",
+  requestStorePropertyName: "nothing: the admin API resets keys",
   standardHeaders: "nothing: responses always have the RateLimit fields",
   legacyHeaders: "the variable LEGACY_HEADERS",
+  headers: "the variable LEGACY_HEADERS",
+  retryAfter: "nothing: Retry-After is exact; or onDeny",
   store: "nothing: the Durable Object RATE_LIMITER stores the counters",
-  binding: "nothing: the binding has the name RATE_LIMITER",
-  validate: "nothing",
+  binding: "limits, because Headgate does not read those of the binding",
+  rateLimitBinding: "limits, because Headgate does not read those of the binding",
+  validate: "nothing: every problem is an error",
+  logger: "nothing: events are lines of JSON in the log",
 };
 
 /** @throws ConfigProblems with every problem in the options */
@@ -138,7 +142,11 @@ function withHints(
   isShort: boolean,
 ): ConfigProblem {
   const { field, accepted } = problem;
-  if (isShort && field === "limits[0].limit") return { ...problem, field: "limit" };
+  if (isShort && field === "limits[0].limit") {
+    const isFunction = typeof stated["limit"] === "function";
+    const hint = isFunction ? "; overrides has the limits of single keys" : "";
+    return { ...problem, field: "limit", accepted: accepted + hint };
+  }
   if (isShort && field === "limits[0].window") {
     const value = stated["windowMs"];
     return { ...problem, field: "windowMs", value, accepted: "an integer of milliseconds from 1" };

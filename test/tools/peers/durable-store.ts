@@ -1,6 +1,10 @@
 /** The Durable Object of `@hono-rate-limiter/cloudflare`, in this process, with counts of what Cloudflare bills. */
 import { createRequire, registerHooks } from "node:module";
-import type { DurableObjectRateLimiter, DurableObjectStore } from "@hono-rate-limiter/cloudflare";
+import type {
+  cloudflareRateLimiter as CloudflareRateLimiter,
+  DurableObjectRateLimiter,
+  DurableObjectStore,
+} from "@hono-rate-limiter/cloudflare";
 
 const platform = "cloudflare:workers";
 const source = "exports.DurableObject = class { constructor(ctx) { this.ctx = ctx; } };";
@@ -9,6 +13,7 @@ const source = "exports.DurableObject = class { constructor(ctx) { this.ctx = ct
 function importPackage(): {
   DurableObjectRateLimiter: new (ctx: object) => DurableObjectRateLimiter;
   DurableObjectStore: typeof DurableObjectStore;
+  cloudflareRateLimiter: typeof CloudflareRateLimiter;
 } {
   const hooks = registerHooks({
     resolve: (name, context, next) =>
@@ -24,6 +29,9 @@ function importPackage(): {
 }
 
 const cloudflare = importPackage();
+
+/** The middleware of the package for the rate limiting binding. */
+export const { cloudflareRateLimiter } = cloudflare;
 
 /** The billed operations of the objects of one namespace. */
 export interface ObjectCounts {
