@@ -22,7 +22,7 @@ export async function demoAnswer(request: Request, charged: Response): Promise<R
   const { body, fields } = await pageAnswer({
     title: "Headgate runs with demo limits",
     state: [
-      "Neither limits nor an origin are set. Until then, each client address is allowed 5 requests per 10 seconds: the sixth reload of this page is denied with the status 429.",
+      "Neither limits nor an origin are set yet. Meanwhile, each client address is allowed 5 requests per 10 seconds: reload this page, and the sixth request is denied with the status 429.",
       "This response says how many are left:",
     ],
     fields: limitFields.map(([name, value]) => `${fieldNames[name] ?? name}: ${value}`),
@@ -65,6 +65,7 @@ async function pageAnswer(page: SetupPage): Promise<{
   const policy = [
     "default-src 'none'",
     `style-src 'nonce-${nonce}'`,
+    "img-src data:",
     "base-uri 'none'",
     "form-action 'none'",
     "frame-ancestors 'none'",

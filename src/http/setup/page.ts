@@ -25,6 +25,9 @@ const purposes: Readonly<Record<Setting, string>> = {
     'The service that gets allowed requests, or "route" if the Worker is on a route of the host of that service. Leave it out if you only call /check.',
 };
 
+/** Without it, browsers request an icon, which the demo limits would charge. */
+const emptyIcon = html`<link rel="icon" href="data:," />`;
+
 const style = `
 :root { color-scheme: light dark; font: 1rem/1.5 system-ui, sans-serif; }
 body { max-width: 44rem; margin: 2rem auto; padding: 0 1rem; }
@@ -47,6 +50,7 @@ export async function renderPage(page: SetupPage, nonce: string): Promise<string
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <title>${title}</title>
+        ${emptyIcon}
         <style nonce="${nonce}">
           ${raw(style)}
         </style>
