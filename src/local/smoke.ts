@@ -1,4 +1,4 @@
-/** `npm run smoke -- <url>`: tests a deployment from outside, with few requests and without a trace. */
+/** `npm run smoke -- <url>`: tests a deployment from outside, with few and harmless requests. */
 import { readCheckTokens } from "../config/tokens.ts";
 import { packageVersion } from "../http/wire/version.ts";
 import { CommandError, parseArgument, runCommand } from "./command.ts";

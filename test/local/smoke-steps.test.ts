@@ -26,6 +26,7 @@ import {
   type SmokeStep,
   type SmokeTarget,
 } from "../../src/local/smoke/smoke-step.ts";
+import { readPage, rowsOf } from "../docs/pages.ts";
 
 const target: SmokeTarget = {
   url: new URL("https://limits.example.com"),
@@ -315,6 +316,27 @@ describe("the requests of a step", () => {
     expect(await ran(consoleOnAdminHost, [access])).toMatchObject({ outcome: "pass" });
     expect(await ran(adminHostProxiesNothing, [access])).toMatchObject({ outcome: "skipped" });
   });
+});
+
+it("the page about the command line has a row for each step, in their order", () => {
+  const rows = rowsOf(readPage("docs/reference/command-line.md"), "step");
+  const steps = [
+    health,
+    openApi,
+    unauthorized,
+    unknownPolicy,
+    decisions,
+    checkDenial,
+    proxyFields,
+    proxyDenial,
+    adminApi,
+    consoleElsewhere,
+    consoleOnAdminHost,
+    adminHostProxiesNothing,
+  ];
+  expect(rows.map(([name = ""]) => name.replaceAll("`", ""))).toEqual(
+    steps.map(({ name }) => name),
+  );
 });
 
 it("control characters of a server are not printed, and long texts are cut", () => {
