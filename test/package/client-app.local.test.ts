@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestHarness, type TestHarness } from "wrangler";
-import { compilers, type FreshApp, freshApp, tools } from "./fresh-app.ts";
+import { compilers, type FreshApp, freshApp, patient, tools } from "./fresh-app.ts";
 
 /** `wrangler types` declares the binding as a `Fetcher`. */
 const worker = `import { createClient, HeadgateError } from "headgate/client";
@@ -13,7 +13,7 @@ interface Env {
 
 export default {
   async fetch(request, env) {
-    const limiter = createClient({ service: env.HEADGATE });
+    const limiter = createClient({ service: env.HEADGATE, timeoutMs: 30_000 });
     const key = request.headers.get("x-user") ?? "";
     try {
       const { allowed, retryAfterMs } = await limiter.check({ policy: "default", key });
@@ -38,7 +38,10 @@ entrypoint = "Headgate"
 
 const headgate = {
   configPath: resolve("wrangler.toml"),
-  vars: { ORIGIN: "https://origin.example", KEY: "header:X-User", LIMITS: "5/hour" },
+  vars: {
+    ORIGIN: "https://origin.example",
+    POLICIES: [{ name: "default", key: "header:X-User", limits: ["5/hour"], timeout: patient }],
+  },
   secrets: { KEY_SECRET: crypto.randomUUID(), CHECK_TOKENS: crypto.randomUUID() },
 };
 

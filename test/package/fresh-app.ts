@@ -41,6 +41,9 @@ const binaries = {
   7: "node_modules/typescript/bin/tsc",
 } as const;
 
+/** The `timeout` of policies: a request is allowed when its object is late, as it may be on a busy machine. */
+export const patient = "30s";
+
 /** As `npm create vite` and Cloudflare's guide write it. */
 const viteConfiguration = `import { defineConfig } from "vite";
 import { cloudflare } from "@cloudflare/vite-plugin";

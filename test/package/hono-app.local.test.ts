@@ -1,15 +1,16 @@
 /** A Hono Worker outside the repository that limits its routes with the middleware. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestHarness, type TestHarness } from "wrangler";
-import { compilers, type FreshApp, freshApp, tools } from "./fresh-app.ts";
+import { compilers, type FreshApp, freshApp, patient, tools } from "./fresh-app.ts";
 
 const worker = `import { Hono } from "hono";
 import { rateLimit } from "headgate/hono";
 
 export { RateLimiter } from "headgate/object";
 
+const options = { key: "header:X-User", limits: "5/hour", timeout: "${patient}" };
 const app = new Hono();
-app.use("/api/*", rateLimit({ limits: "5/hour", strategy: "sliding-log", key: "header:X-User" }));
+app.use("/api/*", rateLimit({ ...options, strategy: "sliding-log" }));
 app.get("/api/hello", (c) => c.json(c.get("headgate").decisions.map(({ policy }) => policy)));
 app.get("/", (c) => c.text("not limited"));
 

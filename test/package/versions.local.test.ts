@@ -6,29 +6,33 @@ import { copyFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestHarness, type TestHarness } from "wrangler";
-import { type FreshApp, freshApp } from "./fresh-app.ts";
+import { type FreshApp, freshApp, patient } from "./fresh-app.ts";
 
 const worker = `import { Hono } from "hono";
 import { rateLimit } from "headgate/hono";
 
 export { RateLimiter } from "headgate/object";
 
-const key = "header:X-User";
-const limit = { limit: 8, window: "1h", strategy: "sliding-log" } as const;
+const limits = { limit: 8, window: "1h", strategy: "sliding-log" } as const;
+const shared = { key: "header:X-User", limits, timeout: "${patient}" };
 const app = new Hono();
-app.use("/strict", rateLimit({ name: "strict", limits: limit, key }));
-app.use("/leased", rateLimit({ name: "leased", limits: limit, key, consistency: "leased" }));
-app.use("/reserved", rateLimit({ name: "reserved", limits: limit, key, cost: 5, reserve: true }));
+app.use("/strict", rateLimit({ ...shared, name: "strict" }));
+app.use("/leased", rateLimit({ ...shared, name: "leased", consistency: "leased" }));
+app.use("/reserved", rateLimit({ ...shared, name: "reserved", cost: 5, reserve: true }));
 app.get("/reserved", async (c) => c.json({ settled: await c.get("headgate").settle(2) }));
 app.get("/:policy", (c) => c.json({}));
 export default app;
 `;
 
-const limit = { limit: 8, window: "1h", strategy: "sliding-log" };
+const shared = {
+  key: "header:X-User",
+  limits: [{ limit: 8, window: "1h", strategy: "sliding-log" }],
+  timeout: patient,
+};
 const policies = [
-  { name: "strict", key: "header:X-User", limits: [limit] },
-  { name: "leased", key: "header:X-User", limits: [limit], consistency: "leased" },
-  { name: "reserved", key: "header:X-User", limits: [limit] },
+  { ...shared, name: "strict" },
+  { ...shared, name: "leased", consistency: "leased" },
+  { ...shared, name: "reserved" },
 ];
 
 const token = "a-token-of-the-previous-version";
