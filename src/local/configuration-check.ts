@@ -38,6 +38,7 @@ export function checkConfiguration(
       ...misplacedVariableProblems(settings.source.file),
       ...sizeProblems({ ...settings.secrets, ...settings.uploadedSecrets, ...settings.vars }),
       ...bindingProblems(settings),
+      ...environmentProblems(settings, config),
       ...deploymentProblems(variables),
       ...problems.map(describeProblem),
       ...secretProblems(settings, variables, reported),
@@ -132,6 +133,18 @@ function secretProblems(
 /** One line if the environment lacks the binding of the rate limiter's objects. */
 const bindingProblems = (settings: Settings): string[] =>
   missingBinding(settings, "RATE_LIMITER", "RateLimiter");
+
+/** One line if an environment would run the demo, since the user may expect the variables of the top level in it. */
+function environmentProblems(
+  { source: { file, environment } }: Settings,
+  config: Config | null,
+): string[] {
+  if (environment === "" || config?.origin.kind !== "demo") return [];
+  return [
+    `POLICIES is missing in the environment "${environment}" of ${file}: expected [[env.${environment}.vars.POLICIES]], ` +
+      `or LIMITS in [env.${environment}.vars]. Environments do not inherit variables.`,
+  ];
+}
 
 /** One line if the admin API has credentials, but the environment lacks the binding of the control plane. */
 const controlPlaneWarnings = (settings: Settings): string[] =>

@@ -86,10 +86,12 @@ describe("an environment of wrangler.toml", () => {
       `RATE_LIMITER is missing in the environment "bare" of ${file("wrangler.toml")}: expected ` +
         '[[env.bare.durable_objects.bindings]] with name = "RATE_LIMITER" and class_name = "RateLimiter". ' +
         "Environments do not inherit bindings.",
-      expect.stringMatching(/^POLICIES is missing: /),
+      `POLICIES is missing in the environment "bare" of ${file("wrangler.toml")}: expected ` +
+        "[[env.bare.vars.POLICIES]], or LIMITS in [env.bare.vars]. Environments do not inherit variables.",
     ]);
     expect(warnings).toEqual([
       `[env.bare.secrets] is missing in ${file("wrangler.toml")}: without it, wrangler deploys even if KEY_SECRET is not set.`,
+      expect.stringMatching(/^LIMITS and ORIGIN are not set: the demo limits are in effect/),
     ]);
   });
 });
