@@ -16,9 +16,11 @@ export interface LocalWorkerOptions {
   readonly persistTo: string | null;
 }
 
+/** The part of a setup that the child process needs. */
+type WorkerSetup = Pick<LocalSetup, "wrangler" | "variables" | "secretNames">;
+
 /** A message to the child process: run this setup in place of the previous one. */
-export interface RunRequest
-  extends LocalWorkerOptions, Pick<LocalSetup, "wrangler" | "variables" | "secretNames"> {
+export interface RunRequest extends LocalWorkerOptions, WorkerSetup {
   readonly id: number;
 }
 
@@ -72,7 +74,7 @@ export class LocalWorker {
    *
    * @throws CommandError when the Worker cannot run it, or does not start within a minute
    */
-  async run({ wrangler, variables, secretNames }: LocalSetup): Promise<void> {
+  async run({ wrangler, variables, secretNames }: WorkerSetup): Promise<void> {
     this.#id += 1;
     const id = this.#id;
     const assignment: RunRequest = { ...this.#place, id, wrangler, variables, secretNames };
@@ -106,6 +108,22 @@ export class LocalWorker {
       // The group is gone: what was wanted.
     }
   }
+}
+
+/** Stops the Worker and the origin on a signal, when the Worker ends, and when the output is closed. */
+export function stopTogether(worker: LocalWorker, closeOrigin: () => void): void {
+  let isStopping = false;
+  const stop = async (exitCode: number): Promise<void> => {
+    if (isStopping) return;
+    isStopping = true;
+    closeOrigin();
+    await worker.stop();
+    process.exit(exitCode);
+  };
+  const signals = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"] as const;
+  for (const signal of signals) process.on(signal, () => void stop(0));
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => void stop(1));
+  worker.onEnd((exitCode) => void stop(exitCode));
 }
 
 /** Forwards whole lines, so that they do not mix with the lines of this process. */

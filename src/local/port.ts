@@ -13,7 +13,7 @@ export async function readFreePort(text: string): Promise<number> {
   const port = readPort(text);
   if (await isFree(port)) return port;
   const other = await freePortAfter(port);
-  const advice = other === null ? "" : `, or choose another port: npm start -- --port ${other}`;
+  const advice = other === null ? "" : `, or choose another port: --port ${other}`;
   throw new CommandError(`Port ${port} is in use. Stop the program that uses it${advice}`);
 }
 

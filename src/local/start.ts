@@ -11,7 +11,7 @@ import { DemoTraffic, demoTrafficObstacle } from "./demo-traffic.ts";
 import { devVarsFiles, ensureDevVars } from "./dev-vars.ts";
 import { LiveConfiguration } from "./live-configuration.ts";
 import { type LocalSetup, localSetup } from "./local-setup.ts";
-import { LocalWorker } from "./local-worker.ts";
+import { LocalWorker, stopTogether } from "./local-worker.ts";
 import { readFreePort } from "./port.ts";
 import { readSettings } from "./settings.ts";
 import { problemsMessage, startMessage } from "./start-messages.ts";
@@ -85,19 +85,3 @@ function demoTraffic(setup: LocalSetup, port: number): DemoTraffic {
 
 const exitWithStack = (error: unknown): void =>
   exitWithError(error instanceof Error ? (error.stack ?? error.message) : String(error));
-
-/** Stops the Worker and the origin on a signal, when the Worker ends, and when the output is closed. */
-function stopTogether(worker: LocalWorker, closeOrigin: () => void): void {
-  let isStopping = false;
-  const stop = async (exitCode: number): Promise<void> => {
-    if (isStopping) return;
-    isStopping = true;
-    closeOrigin();
-    await worker.stop();
-    process.exit(exitCode);
-  };
-  const signals = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"] as const;
-  for (const signal of signals) process.on(signal, () => void stop(0));
-  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => void stop(1));
-  worker.onEnd((exitCode) => void stop(exitCode));
-}

@@ -12,7 +12,16 @@ it("every fenced block of the documentation is run or compared by a test", () =>
 });
 
 it("blocks that a runner knows need no test of their own, and others do", () => {
-  const infos = ["toml", "bash", "http", "toml invalid", "text", "bash account", "json event"];
+  const infos = [
+    "toml",
+    "bash",
+    "http",
+    "toml invalid",
+    "text",
+    "bash account",
+    "bash example",
+    "json event",
+  ];
   const others = ["json", "toml other", "nginx", "bash other", ""];
   const fences = [...infos, "mermaid", "text figure", ...others].map(
     (info) => `\`\`\`${info}\n\`\`\`\n`,

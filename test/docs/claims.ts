@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { isCheckedCommand } from "./commands.ts";
 import { isConfiguration } from "./configuration-blocks.ts";
 import { isEvent } from "./event-blocks.ts";
+import { isExample } from "./worker-examples.ts";
 import { isOutput } from "./output.ts";
 import { type Block, infoOf, type Page } from "./pages.ts";
 import { isCommand, orphanedOutputs } from "./session.ts";
@@ -29,7 +30,11 @@ export function unclaimedBlocks(page: Page, claims: readonly Claim[]): Block[] {
 }
 
 const isRun = (block: Block): boolean =>
-  isConfiguration(block) || isCommand(block) || isCheckedCommand(block) || isEvent(block);
+  isConfiguration(block) ||
+  isCommand(block) ||
+  isCheckedCommand(block) ||
+  isExample(block) ||
+  isEvent(block);
 
 /** A picture in characters, a formula or a diagram: nothing that a reader would type or see printed. */
 const isFigure = (block: Block): boolean =>

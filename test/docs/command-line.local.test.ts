@@ -39,6 +39,7 @@ async function optionsOf(firstLine: string, ...words: string[]): Promise<Option[
 
 it.each([
   ["npm start"],
+  ["npm run example", " <name>"],
   ["npm run check-config"],
   ["npm run explain"],
   ["npm run deploy"],

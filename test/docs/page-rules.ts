@@ -117,10 +117,14 @@ export function unusedFiles(pages: readonly Page[], files: readonly string[]): s
   return files.filter((file) => !linked.has(file));
 }
 
-/** Every page of the manual is linked from the README's index. */
-export function indexProblems(readme: Page, paths: readonly string[]): string[] {
-  const linked = new Set(readme.links.map((link) => normalize(link.replace(/#.*/, ""))));
+/** Every page of the manual is linked from an index: the README, or a list of examples that it links. */
+export function indexProblems(indexes: readonly Page[], paths: readonly string[]): string[] {
+  const linked = new Set(
+    indexes.flatMap(({ path, links }) =>
+      links.map((link) => normalize(join(dirname(path), link.replace(/#.*/, "")))),
+    ),
+  );
   return paths
     .filter((path) => path.startsWith("docs/") && !linked.has(path))
-    .map((path) => `${path} is not linked from ${readme.path}`);
+    .map((path) => `${path} is not linked from ${indexes.map((each) => each.path).join(" or ")}`);
 }

@@ -10,6 +10,7 @@ import {
   unusedFiles,
 } from "./page-rules.ts";
 import { type Page, parsePage, readPage, readPages, rowsOf } from "./pages.ts";
+import { examplesPage } from "./worker-examples.ts";
 
 const pages = readPages();
 const pageByPath = new Map(pages.map((page) => [page.path, page]));
@@ -21,15 +22,15 @@ describe("the documentation", () => {
     expect(problems).toEqual([]);
   });
 
-  it("the README links every page of the manual", () => {
+  it("the README links every page of the manual, and its list of examples links every example", () => {
     const paths = pages.map(({ path }) => path);
     expect(paths.length).toBeGreaterThan(40);
-    expect(indexProblems(readPage("README.md"), paths)).toEqual([]);
+    expect(indexProblems([readPage("README.md"), readPage(examplesPage)], paths)).toEqual([]);
   });
 
   it("a page shows or links every picture and file of the manual", () => {
     const files = readdirSync("docs", { recursive: true, encoding: "utf8" })
-      .filter((path) => /\.(?!md$)\w+$/.test(path))
+      .filter((path) => /\.(?!md$)\w+$/.test(path) && !path.includes("/.wrangler"))
       .map((path) => join("docs", path));
     expect(files.length).toBeGreaterThan(0);
     expect(unusedFiles(pages, files)).toEqual([]);
@@ -182,8 +183,10 @@ describe("the rules for pages", () => {
 
   it("a page of the manual that the README does not link is reported", () => {
     const index = parsePage("README.md", "[b](docs/b.md)");
-    expect(indexProblems(index, ["README.md", "docs/b.md", "docs/c.md"])).toEqual([
-      "docs/c.md is not linked from README.md",
+    const list = parsePage("docs/d/README.md", "[e](e/README.md)");
+    const paths = ["README.md", "docs/b.md", "docs/c.md", "docs/d/e/README.md"];
+    expect(indexProblems([index, list], paths)).toEqual([
+      "docs/c.md is not linked from README.md or docs/d/README.md",
     ]);
   });
 });

@@ -52,7 +52,7 @@ async function suggestedBeside(port: number): Promise<number> {
     () => "it was free",
     (error: Error) => error.message,
   );
-  const taken = `^Port ${port} is in use\\. Stop the program that uses it, or choose another port: npm start -- --port `;
+  const taken = `^Port ${port} is in use\\. Stop the program that uses it, or choose another port: --port `;
   expect(message).toMatch(new RegExp(`${taken}\\d+$`));
   return Number(/\d+$/.exec(message)?.[0]);
 }
