@@ -22,8 +22,12 @@ import {
 } from "./options.ts";
 import { serviceTransport } from "./service.ts";
 
+/** The options of one call. */
 export interface CallOptions {
-  /** Ends the call at once when it aborts, also while it waits. The call then throws the signal's reason. */
+  /**
+   * Ends the call at once when it aborts, also while it waits. The call then throws the signal's reason.
+   * @default none
+   */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -43,12 +47,16 @@ export interface ServiceClient {
   settle(input: SettleInput, options?: CallOptions): Promise<SettleAnswer>;
 }
 
+/** The calls of a client over HTTP. */
 export interface Client extends ServiceClient {
   /** Makes up to 100 checks, which are independent. */
   batch(input: BatchInput, options?: CallOptions): Promise<BatchAnswer>;
 }
 
-/** @throws TypeError that lists every invalid option */
+/**
+ * Returns a client over HTTP, or over a service binding.
+ * @throws TypeError that lists every invalid option
+ */
 export function createClient(options: HttpOptions): Client;
 export function createClient(options: ServiceOptions): ServiceClient;
 export function createClient(options: ClientOptions): ServiceClient {

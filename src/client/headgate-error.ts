@@ -12,7 +12,7 @@ export interface ErrorDetails {
 /** Headgate has rejected the call, or gave no answer that could be read. A denied check is an answer, and no error. */
 export class HeadgateError extends Error {
   override readonly name = "HeadgateError";
-  /** The HTTP status; over a service binding that of the problem, or 200. Null when no answer arrived. */
+  /** The HTTP status; null when no answer arrived. Over a service binding, it is that of the problem, or 200. */
   readonly status: number | null;
   /** Problem details (RFC 9457); null when the answer has none. */
   readonly problem: Problem | null;

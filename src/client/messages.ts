@@ -2,100 +2,138 @@
 
 /** A limit as an object. The other fields are those of its strategy. */
 export interface LimitInput {
+  /** Units per window, from 1. */
   readonly limit: number;
+  /** A duration such as `"30s"`, or `"month"` or `"year"`. */
   readonly window: string;
+  /**
+   * How the limit counts.
+   * @default that of the check
+   */
   readonly strategy?: string;
+  /**
+   * The name in the RateLimit fields.
+   * @default derived from the limit
+   */
   readonly name?: string;
   readonly [option: string]: unknown;
 }
 
 /** A key under a policy. */
-export interface KeyInput {
-  /** May be left out when there is only one policy. */
+export interface ForgetInput {
+  /**
+   * The name of a policy of Headgate.
+   * @default the only policy
+   */
   readonly policy?: string | undefined;
-  /** One text for each part of the policy's key. */
+  /**
+   * The key: a text, or one for each part of the policy's key.
+   * @default none, for `global`
+   */
   readonly key?: string | readonly string[] | undefined;
 }
-
-export type ForgetInput = KeyInput;
 
 /** The value of an attribute. A list holds the values of a repeated field, or of a claim that is a list. */
 export type AttributeValue = Scalar | readonly Scalar[];
 type Scalar = string | number | boolean;
 
 /** A check under a policy. Ad hoc limits are looked at by `check` with a cost of 0. */
-export interface LookInput extends KeyInput {
-  /** An integer from 0 to 1,000,000, 1 by default. */
+export interface LookInput extends ForgetInput {
+  /**
+   * The units to charge, an integer from 0 to 1,000,000.
+   * @default 1
+   */
   readonly cost?: number | undefined;
-  /** By the name of a key part. The policy's `overrides`, `allow` and `deny` are matched against these and the key. */
+  /**
+   * Properties of the request, by the name of a key part. The policy's `overrides`, `allow` and `deny` are matched
+   * against these and the key.
+   * @default none
+   */
   readonly attributes?: Readonly<Record<string, AttributeValue>> | undefined;
 }
 
 /** A check under a policy, or under the ad hoc limits in `limits`. */
 export interface CheckInput extends LookInput {
+  /**
+   * Ad hoc limits, in place of a policy's.
+   * @default those of the policy
+   */
   readonly limits?: string | LimitInput | readonly (string | LimitInput)[] | undefined;
-  /** The strategy of ad hoc limits that name none. */
+  /**
+   * The strategy of ad hoc limits that name none.
+   * @default "sliding-window-counter"
+   */
   readonly strategy?: string | undefined;
 }
 
+/** A check whose cost can be settled later. */
 export interface ReserveInput extends CheckInput {
-  /** How long the reservation can be settled: an integer from 1,000 to 86,400,000. */
+  /** How long it can be settled, 1,000 to 86,400,000 milliseconds. */
   readonly ttlMs: number;
 }
 
+/** A reservation with its actual cost. */
 export interface SettleInput {
-  /** The id in the answer to `reserve`. Null, when nothing was reserved, settles nothing and sends nothing. */
+  /** The id in the answer to `reserve`. With null, as when nothing was reserved, nothing is sent and nothing is settled. */
   readonly id: string | null;
-  /** The actual cost. */
+  /** The actual cost, an integer from 0 to 1,000,000. */
   readonly cost: number;
 }
 
+/** Several checks. */
 export interface BatchInput {
-  /** From 1 to 100 checks. */
+  /** The checks, 1 to 100. They are independent. */
   readonly checks: readonly CheckInput[];
 }
 
 /** The decision of one limit. All durations count from the instant of the decision. */
 export interface LimitDecision {
+  /** The name of the limit in the RateLimit fields. */
   name: string;
+  /** How the limit counts. */
   strategy: string;
   /** Units per window. */
   limit: number;
   /** The most units that could be charged at one instant. */
   capacity: number;
+  /** The window. For a calendar window, it is the current period. */
   windowMs: number;
   /** Whether this limit alone would have allowed the cost. */
   allowed: boolean;
   /** Whole units that could be charged now, after this decision. */
   remaining: number;
-  /** 0 if allowed; else the least wait after which this cost fits; null if it never can. */
+  /** The least wait after which this cost fits. It is 0 if allowed, and null if no wait suffices. */
   retryAfterMs: number | null;
-  /** Until `remaining` next grows; 0 when `remaining` equals `capacity`. */
+  /** The time until `remaining` next grows. It is 0 when `remaining` equals `capacity`. */
   replenishAfterMs: number;
-  /** Until `remaining` equals `capacity`. */
+  /** The time until `remaining` equals `capacity`. */
   resetAfterMs: number;
 }
 
+/** Why a check is denied. */
 export type DenialReason = "limit" | "ban" | "deny" | "cost" | "reservations" | "delay";
 
 /** The answer to a check. A denial is an answer, and no error. */
 export interface CheckAnswer {
   /** Whether every limit allows the cost. */
   allowed: boolean;
+  /** The cost of the check. */
   cost: number;
-  /** How long to delay an allowed request; more than 0 only for a leaky-bucket queue. */
+  /** How long to delay an allowed request. It is more than 0 only for a leaky-bucket queue. */
   delayMs: number;
-  /** 0 if allowed; else the least wait after which this cost fits; null if it never can. */
+  /** The least wait after which this cost fits. It is 0 if allowed, and null if no wait suffices. */
   retryAfterMs: number | null;
-  /** More than 0 while a ban denies the key. */
+  /** The rest of a ban of the key; 0 without one. */
   bannedForMs: number;
+  /** The decisions of the limits, in the policy's order. */
   limits: LimitDecision[];
+  /** The name of the policy. */
   policy: string;
-  /** Why the check is denied; if allowed, whether by the limits, an `allow` list, dry run or a policy that is off. */
+  /** Why the check is denied, or what allows it. It is allowed by the limits, an `allow` list, dry run or a policy that is off. */
   reason: DenialReason | "allow" | "dry-run" | "off";
-  /** The names of the limits that deny; empty when a ban or a `deny` list denies. */
+  /** The names of the limits that deny. The list is empty when a ban or a `deny` list denies. */
   violated: string[];
-  /** Header fields to pass on to the client. */
+  /** The header fields to pass on to the client. */
   headers: {
     readonly "RateLimit-Policy"?: string;
     readonly RateLimit?: string;
@@ -103,29 +141,39 @@ export interface CheckAnswer {
   };
 }
 
+/** The answer to a check whose cost can be settled. */
 export interface ReserveAnswer extends CheckAnswer {
-  /** Identifies the reservation; null when nothing was reserved, so that there is nothing to settle. */
+  /** The reservation; null when nothing was reserved. */
   id: string | null;
 }
 
+/** The answer to a settlement. */
 export interface SettleAnswer {
-  /** False when the reservation is unknown, expired or already settled. */
+  /** Whether this call has settled the reservation. It has not when the reservation is unknown, expired or already settled. */
   settled: boolean;
 }
 
+/** The answers to several checks. */
 export interface BatchAnswer {
-  /** In the order of the checks: the answer, or the problem of this check alone. */
+  /** The answers in the order of the checks. In place of an answer, an item may be the problem of this check alone. */
   results: (CheckAnswer | { problem: Problem })[];
 }
 
 /** Problem details (RFC 9457). */
 export interface Problem {
+  /** The URI of the type of the problem. */
   readonly type: string;
+  /** The name of the type. */
   readonly title: string;
+  /** The HTTP status. */
   readonly status: number;
+  /** The text that says what is wrong and what to do. */
   readonly detail: string;
+  /** Why a request is denied. */
   readonly reason?: DenialReason;
+  /** The names of the limits that deny. */
   readonly "violated-policies"?: readonly string[];
+  /** The parts of the key that the request lacks. */
   readonly missing_parts?: readonly string[];
   /** The invalid fields. */
   readonly errors?: readonly { readonly field: string; readonly accepted: string }[];

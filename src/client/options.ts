@@ -5,26 +5,43 @@ import { shown } from "./read-answer.ts";
 import type { HeadgateService, UntypedService } from "./service.ts";
 
 interface BoundOptions {
-  /** How often a call is repeated at most, if that is safe: an integer from 0 to 10, 2 by default. */
+  /**
+   * How often a call is repeated at most, 0 to 10. Only calls that cannot be charged twice are repeated.
+   * @default 2
+   */
   readonly retries?: number | undefined;
-  /** The longest total of the waits of one call, in milliseconds: 5,000 by default. */
+  /**
+   * The longest total of a call's waits, in milliseconds.
+   * @default 5000
+   */
   readonly maxWaitMs?: number | undefined;
-  /** The longest time for one attempt, in milliseconds: 5,000 by default. */
+  /**
+   * The longest time for one attempt, in milliseconds.
+   * @default 5000
+   */
   readonly timeoutMs?: number | undefined;
 }
 
+/** The options of a client over HTTP. */
 export interface HttpOptions extends BoundOptions {
   /** The URL of the Worker, without a path. */
   readonly url: string | URL;
   /** A token of the secret `CHECK_TOKENS`. */
   readonly token: string;
-  /** The Worker's `CHECK_PATH`, "/check" by default. */
+  /**
+   * The Worker's `CHECK_PATH`.
+   * @default "/check"
+   */
   readonly path?: string | undefined;
-  /** Sends the requests; the global `fetch` by default. */
+  /**
+   * The function that sends the requests.
+   * @default the global `fetch`
+   */
   readonly fetch?: Fetch | undefined;
   readonly service?: never;
 }
 
+/** The options of a client over a service binding. */
 export interface ServiceOptions extends BoundOptions {
   /** The service binding with `entrypoint = "Headgate"`. */
   readonly service: HeadgateService | UntypedService;

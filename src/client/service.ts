@@ -15,10 +15,15 @@ import type { Transport } from "./transport.ts";
 
 /** A service binding with `entrypoint = "Headgate"`. */
 export interface HeadgateService {
+  /** Charges the cost if the limits allow it. */
   check(input: CheckInput): Promise<CheckAnswer>;
+  /** Returns what `check` would return, and charges nothing. */
   look(input: LookInput): Promise<CheckAnswer>;
+  /** Resets a key under one policy. */
   forget(input: ForgetInput): Promise<void>;
+  /** Charges a cost that `settle` can correct. */
   reserve(input: ReserveInput): Promise<ReserveAnswer>;
+  /** Corrects a reservation to its actual cost. */
   settle(input: { readonly id: string; readonly cost: number }): Promise<SettleAnswer>;
 }
 

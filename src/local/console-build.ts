@@ -27,9 +27,14 @@ const shared = {
 
 /** Replaces the files of an earlier build. */
 export async function buildConsole(): Promise<void> {
-  const assets = join(consoleFolder, "assets");
+  await buildConsoleIn(consoleFolder);
+}
+
+/** Replaces the files of the folder. */
+export async function buildConsoleIn(folder: string): Promise<readonly Metafile[]> {
+  const assets = join(folder, "assets");
   const hashed = { outdir: assets, entryNames: "[name]-[hash]", assetNames: "[name]-[hash]" };
-  rmSync(consoleFolder, { recursive: true, force: true });
+  rmSync(folder, { recursive: true, force: true });
   const worker = await build({
     ...shared,
     ...hashed,
@@ -59,7 +64,8 @@ export async function buildConsole(): Promise<void> {
     `<link rel="stylesheet" href="assets/${entry("console", ".css")}" />`,
     `<script type="module" src="assets/${entry("console", ".js")}"></script>`,
   ];
-  writeFileSync(join(consoleFolder, "index.html"), page("index.html", head.join("\n    ")));
+  writeFileSync(join(folder, "index.html"), page("index.html", head.join("\n    ")));
+  return [worker.metafile, metafile];
 }
 
 /** Writes the playground as one page that needs no server. Returns its path. */

@@ -1,15 +1,18 @@
-/** Builds the npm package: one module with declarations for each file in `src/package`. */
+/** Builds the npm package: one module with declarations for each file in `src/package`, and the console's static files. */
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { build, type BuildOptions, type Metafile } from "esbuild";
 import { rolldown } from "rolldown";
 import { dts } from "rolldown-plugin-dts";
+import { buildConsoleIn } from "./console-build.ts";
 
 const root = join(import.meta.dirname, "../..");
 const entryFolder = join(root, "src/package");
 /** `files` in `package.json` names this folder. */
 const packageFolder = join(root, "lib");
+/** `[assets]` in the `wrangler.toml` of users names it. */
+const packagedConsole = join(packageFolder, "console");
 /** `src/package/tsconfig.json` names this folder. */
 const declarationFolder = join(root, "dist/declarations");
 /** Below `packageFolder`: modules that only export a chunk, which the package does not need. */
@@ -29,7 +32,13 @@ export const packageSubpaths = (): string[] =>
 /** Replaces the files of an earlier build. */
 export async function buildPackage(): Promise<void> {
   rmSync(packageFolder, { recursive: true, force: true });
-  await Promise.all([buildModules(), buildDeclarations()]);
+  const [modules, ofConsole] = await Promise.all([
+    buildModules(),
+    buildConsoleIn(packagedConsole),
+    buildDeclarations(),
+  ]);
+  const licenses = licensesOf([modules, ...ofConsole]);
+  writeFileSync(join(packageFolder, "THIRD-PARTY-LICENSES.txt"), licenses);
 }
 
 const shared = {
@@ -53,7 +62,7 @@ const shared = {
  * Each source file becomes a chunk of its own. Bundlers omit a whole chunk of a package without side effects, but they
  * keep statements of a chunk that they cannot prove to be pure.
  */
-async function buildModules(): Promise<void> {
+async function buildModules(): Promise<Metafile> {
   const subpaths = entriesIn(entryFolder, ".ts");
   const { metafile } = await build({ ...shared, entryPoints: subpaths, write: false });
   const files = Object.values(metafile.outputs).flatMap(({ inputs }) => Object.keys(inputs));
@@ -61,7 +70,7 @@ async function buildModules(): Promise<void> {
   const entries = sources.map((file) => [join(sourceEntries, file), file]);
   await build({ ...shared, entryPoints: { ...Object.fromEntries(entries), ...subpaths } });
   rmSync(join(packageFolder, sourceEntries), { recursive: true });
-  writeFileSync(join(packageFolder, "THIRD-PARTY-LICENSES.txt"), licensesOf(metafile));
+  return metafile;
 }
 
 /** Bundles what tsc emits, so that no declaration names a type of a bundled package or an internal file. */
@@ -81,8 +90,9 @@ const entriesIn = (folder: string, extension: string): Record<string, string> =>
   Object.fromEntries(packageSubpaths().map((name) => [name, join(folder, name + extension)]));
 
 /** The licenses of the packages whose code is in the build. */
-function licensesOf({ outputs }: Metafile): string {
-  const folders = Object.values(outputs)
+function licensesOf(builds: readonly Metafile[]): string {
+  const folders = builds
+    .flatMap(({ outputs }) => Object.values(outputs))
     .flatMap(({ inputs }) => Object.entries(inputs))
     .filter(([, { bytesInOutput }]) => bytesInOutput > 0)
     .flatMap(([file]) => /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1] ?? []);

@@ -12,11 +12,12 @@ declare module "hono" {
 
 /** The value of `c.get("headgate")` behind `rateLimit`. */
 export interface RateLimitContext {
-  /** One for each policy that has decided the request, in the order of the middleware. */
+  /** The decisions on the request. One for each policy that has decided it, in the order of the middleware. */
   readonly decisions: readonly PolicyDecision[];
   /**
-   * Corrects the reserved cost of policies with `reserve: true` to the actual cost: a lower cost is refunded, a higher one
-   * is charged in full. Possible once for each policy, until the response has ended.
+   * Corrects the cost of policies with `reserve: true`. A lower cost is refunded, a higher one is charged in full. It is
+   * possible once for each policy, until the response has ended. `cost` is an integer from 0 to 1,000,000 for all of these
+   * policies, or one for each by its name. The result is whether this call has settled the cost of any policy.
    * @param cost an integer from 0 to 1,000,000 for all of these policies, or one for each by its name
    * @returns whether the cost of at least one policy was settled by this call
    * @throws TypeError for other costs, for names of other policies, and if no policy of the request has `reserve`

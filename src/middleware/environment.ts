@@ -138,9 +138,8 @@ function newEnvironment({
   if (taken.length > 0) throw new ConfigProblems(taken.map(nameTaken));
   const kept = [...(known?.policies.values() ?? [])].filter(({ name }) => used.has(name));
   const needed = byName([...kept, ...own]);
-  const all = byName([...constructed.values(), ...needed.values()]);
-  // A problem between policies of other routes does not affect this one.
-  const policies = areValid(variables, all) ? all : needed;
+  const others = [...constructed.values()].filter(({ name }) => !needed.has(name));
+  const policies = withValid(others, { needed, variables });
   const config = configOf(variables, policies);
   reportWarnings([...config.warnings, ...deploymentProblems(variables)]);
   return { config, runtime: createRuntime(config, bindings), policies, used };
@@ -148,6 +147,26 @@ function newEnvironment({
 
 const byName = (policies: readonly StatedPolicy[]): ReadonlyMap<string, StatedPolicy> =>
   new Map(policies.map((policy) => [policy.name, policy]));
+
+/** The needed policies and all others that are valid: a problem of another route does not affect this one. */
+function withValid(
+  others: readonly StatedPolicy[],
+  {
+    needed,
+    variables,
+  }: {
+    readonly needed: ReadonlyMap<string, StatedPolicy>;
+    readonly variables: Readonly<Record<string, unknown>>;
+  },
+): ReadonlyMap<string, StatedPolicy> {
+  if (others.length === 0) return needed;
+  const all = byName([...needed.values(), ...others]);
+  if (areValid(variables, all)) return all;
+  if (others.length === 1) return needed;
+  const middle = Math.ceil(others.length / 2);
+  const first = withValid(others.slice(0, middle), { needed, variables });
+  return withValid(others.slice(middle), { needed: first, variables });
+}
 
 function areValid(...config: Parameters<typeof configOf>): boolean {
   try {

@@ -2,6 +2,7 @@
 import type { Context, Env } from "hono";
 import type { Decision } from "../strategies/index.ts";
 
+/** How a limit counts. */
 export type StrategyName =
   | "fixed-window"
   | "sliding-log"
@@ -11,58 +12,115 @@ export type StrategyName =
   | "leaky-bucket"
   | "concurrency";
 
-/** A limit as a table. `strategies.md` lists which strategy has which field. */
+/** A limit as an object. Which fields it may have depends on its strategy. */
 export interface LimitOptions {
-  /** Units per window. */
+  /** Units per window, from 1. */
   readonly limit: number;
-  /** A duration such as `"30s"` or `"1h"`, or a calendar period: `"month"` or `"year"`. */
+  /** A duration, `"month"` or `"year"`. Durations are texts such as `"500ms"`, `"30s"`, `"2 minutes"` or `"day"`. */
   readonly window: string;
-  /** Default: that of the policy. */
+  /**
+   * How the limit counts.
+   * @default that of the policy
+   */
   readonly strategy?: StrategyName;
-  /** The name in the RateLimit fields. Default: derived from the policy's name. */
+  /**
+   * The name in the RateLimit fields.
+   * @default derived from the policy's
+   */
   readonly name?: string;
-  /** Where windows start. Default: `"first-request"`. */
+  /**
+   * Where windows start: at a request, or by the clock.
+   * @default "first-request"
+   */
   readonly align?: "first-request" | "clock" | "calendar";
-  /** The IANA time zone of calendar windows. Default: `"UTC"`. */
+  /**
+   * The IANA time zone of calendar windows.
+   * @default "UTC"
+   */
   readonly timezone?: string;
-  /** Whether every request restarts the window. Deprecated. Default: `false`. */
+  /**
+   * Whether every request restarts the window. Deprecated.
+   * @default false
+   */
   readonly elastic?: boolean;
-  /** The number of buckets in a window, 1 to 1,000. Default: the most, up to 60, that divide the window exactly. */
+  /**
+   * The number of buckets in a window, 1 to 1,000. The default is the largest number up to 60 that divides the window exactly.
+   * @default up to 60
+   */
   readonly buckets?: number;
-  /** The width of a bucket, in place of `buckets`. */
+  /**
+   * The width of a bucket, in place of `buckets`.
+   * @default set by `buckets`
+   */
   readonly precision?: string;
-  /** Whether a bucket counts until its end or its start is a window old. Default: `"keep"`. */
+  /**
+   * Which end of a bucket decides when it stops counting. A bucket counts until its end (`"keep"`) or its start (`"drop"`) is
+   * one window old.
+   * @default "keep"
+   */
   readonly edge?: "keep" | "drop";
-  /** Units that may be spent at once, or wait in a queue. Default: the limit. */
+  /**
+   * Units that may be spent at once, or wait in a queue.
+   * @default the limit
+   */
   readonly burst?: number;
-  /** How a token bucket is refilled. Default: `"continuous"`. */
+  /**
+   * Whether a token bucket refills unit by unit, or per window.
+   * @default "continuous"
+   */
   readonly refill?: "continuous" | "interval";
-  /** Whether a leaky bucket delays requests or denies them. Default: `"queue"`. */
+  /**
+   * Whether a leaky bucket delays requests or denies them.
+   * @default "queue"
+   */
   readonly mode?: "queue" | "police";
 }
 
-/** Notation such as `"100/minute; 10/second"`, a table, or a list of either. */
+/** Notation such as `"100/minute; 10/second"`, an object, or a list of either. */
 export type Limits = string | LimitOptions | readonly (string | LimitOptions)[];
 
-/** The requests that a policy applies to, besides the path at which the middleware is mounted. */
+/** The requests that a policy applies to, besides the path at which the middleware is mounted. All conditions must hold. */
 export interface MatchOptions {
-  /** One method or several. `GET` covers `HEAD`. */
+  /**
+   * One method or several. `"GET"` covers `HEAD`.
+   * @default all
+   */
   readonly methods?: string | readonly string[];
-  /** A pattern of literals, `*` and `:name`, compared with the whole path. */
+  /**
+   * A pattern of literals, `*` and `:name` for the whole path.
+   * @default all
+   */
   readonly path?: string;
-  /** A host name, in which `*` stands for any characters. */
+  /**
+   * A host name, in which `*` stands for any characters.
+   * @default all
+   */
   readonly host?: string;
-  /** Header names with their values, or `true` for any value. */
+  /**
+   * Header names with their values, or `true` for any value.
+   * @default all
+   */
   readonly header?: string | Readonly<Record<string, string | true>>;
 }
 
+/** Other limits for one key, or while a condition holds: either `key` or `when`. */
 export interface OverrideOptions {
-  /** The key that gets these limits: a text, or one text for each part of the key. */
+  /**
+   * The key: a text, or one text for each part of the key.
+   * @default none
+   */
   readonly key?: string | readonly string[];
-  /** A condition such as `"jwt:plan=pro"`, in place of `key`. */
+  /**
+   * A condition such as `"jwt:plan=pro"`, in place of `key`.
+   * @default none
+   */
   readonly when?: string;
+  /** The limits that apply in place of the policy's. */
   readonly limits: Limits;
-  /** The strategy of limits that name none. */
+  /**
+   * The strategy of limits that name none.
+   * @default that of the policy
+   */
   readonly strategy?: StrategyName;
 }
 
@@ -74,86 +132,160 @@ export interface PolicyDecision extends Decision {
 
 export type MaybePromise<Value> = Value | Promise<Value>;
 
-/** One policy: which requests, which key, which limits. */
+/** One policy: which requests, which key, which limits. Functions may return a promise. */
 export interface RateLimitOptions<E extends Env = Env> {
   /**
    * The name in responses, in logs and in the console. Policies of one Worker have different names.
-   * Default: `"default"`.
+   * @default "default"
    */
   readonly name?: string;
-  /** Limits that are decided in one step: a denied request is charged to none of them. */
+  /**
+   * The limits of a key, 1 to 16. They are decided in one step: a denied request is charged to none of them.
+   * @default required, or `limit`
+   */
   readonly limits?: Limits;
-  /** Units per `windowMs`: a short form of `limits`. */
+  /**
+   * Units per `windowMs`: a short form of `limits`.
+   * @default none
+   */
   readonly limit?: number;
-  /** The window of `limit` in milliseconds. */
+  /**
+   * The window of `limit`, in milliseconds.
+   * @default none
+   */
   readonly windowMs?: number;
-  /** The strategy of limits that name none. Default: `"sliding-window-counter"`. */
+  /**
+   * The strategy of limits that name none.
+   * @default "sliding-window-counter"
+   */
   readonly strategy?: StrategyName;
   /**
-   * The key, whose requests share a limit: parts such as `"ip"`, `"header:X-Api-Key"` or `["jwt:sub", "path"]`, or a function that
-   * returns the key, or its parts. Return no key for a request that lacks one. Default: `"ip"`.
+   * The key, whose requests share the limits. Key parts such as `"ip"`, `"header:X-Api-Key"` or `["jwt:sub", "path"]`, or a
+   * function that returns the key as a text or a list of texts. It returns `null`, `undefined` or `""` for a request that has
+   * none: `onMissingKey` then decides.
+   * @default "ip"
    */
   readonly key?:
     | string
     | readonly string[]
     | ((c: Context<E>) => MaybePromise<string | readonly string[] | null | undefined>);
-  /** The treatment of requests that lack a key part. Default: `"shared"`: they share one key. */
+  /**
+   * The treatment of requests that lack a key part. With `"shared"` they share one key, with `"ip"` they are charged to the
+   * client's address, with `"deny"` they get 403, and with `"skip"` they are neither charged nor denied.
+   * @default "shared"
+   */
   readonly onMissingKey?: "shared" | "ip" | "deny" | "skip";
   /**
-   * The units that a request spends, from 1 to 1,000,000: a number; a function, which may return 0 to spend nothing; or
-   * a number in a request header, a query parameter or a response header. Default: 1.
+   * The units that a request is charged, 1 to 1,000,000. A function may return 0, which charges nothing. An object names a
+   * request header, a query parameter or a response header, such as `{ from: "header:X-Rows", max: 100 }`.
+   * @default 1
    */
   readonly cost?:
     | number
     | ((c: Context<E>) => MaybePromise<number>)
     | { readonly from: string; readonly max: number; readonly reserve?: number };
   /**
-   * Whether the handler may settle the cost with `c.get("headgate").settle(cost)` until its response has ended.
-   * Without a settlement, the cost stands. Default: `false`.
+   * Whether the handler may settle the cost. It calls `c.get("headgate").settle(cost)` at any time until its response has
+   * ended. Without that call, the reserved cost stays charged.
+   * @default false
    */
   readonly reserve?: boolean;
-  /** The requests whose policy does not apply: not charged, not denied. */
+  /**
+   * Whether a request is neither charged nor denied.
+   * @default none
+   */
   readonly skip?: (c: Context<E>) => MaybePromise<boolean>;
-  /** The response to a denial by limits: fields of a fixed response, or a function. Default: problem details. */
+  /**
+   * The response to a denial by limits or a ban. RateLimit fields and `Retry-After` are added to it.
+   * @default problem details
+   */
   readonly onDeny?:
     | { readonly status?: number; readonly body?: string; readonly contentType?: string }
     | ((c: Context<E>, decision: PolicyDecision) => MaybePromise<Response>);
-  /** The statuses whose responses are charged, such as `{ status: ["401", "5xx"] }`. Default: all. */
+  /**
+   * The statuses whose responses are charged. For example, `{ status: ["401"] }` charges failed logins only.
+   * @default all
+   */
   readonly count?:
     | { readonly status: readonly (string | number)[] }
     | { readonly exceptStatus: readonly (string | number)[] };
-  /** The requests that the policy applies to. Default: all that reach the middleware. */
+  /**
+   * The requests that the policy applies to.
+   * @default all
+   */
   readonly match?: MatchOptions;
-  /** How `match.path` is compared. Default: `"lenient"`: in every form in which a path may be read. */
+  /**
+   * How `match.path` is compared. `"lenient"` compares every form in which a server may read a path, `"exact"` the path as
+   * received.
+   * @default "lenient"
+   */
   readonly pathMatching?: "lenient" | "exact";
-  /** Other limits for some keys or conditions. The first match applies. */
+  /**
+   * Other limits for some keys or conditions. The first match applies.
+   * @default none
+   */
   readonly overrides?: readonly OverrideOptions[];
-  /** Keys, addresses and CIDR blocks that are allowed and not charged. */
+  /**
+   * Keys, addresses and CIDR blocks that are not charged.
+   * @default none
+   */
   readonly allow?: readonly (string | readonly string[])[];
-  /** Keys, addresses and CIDR blocks that get 403. */
+  /**
+   * Keys, addresses and CIDR blocks that get 403.
+   * @default none
+   */
   readonly deny?: readonly (string | readonly string[])[];
-  /** A ban of the key after repeated denials; a duration bans after the first one. */
+  /**
+   * A ban of the key after repeated denials. A duration bans after the first denial.
+   * @default none
+   */
   readonly ban?: string | { readonly after: number; readonly within: string; readonly for: string };
-  /** Whether the policy only decides and reports. Default: `false`. */
+  /**
+   * Whether the policy only reports what it would deny.
+   * @default false
+   */
   readonly dryRun?: boolean;
   /**
-   * The decider: the object (`"strict"`), a borrowed slice of its units (`"leased"`), or the isolate (`"eventual"`).
-   * Default: `"strict"`.
+   * The decider: the object, or the isolate. `"strict"` asks the object for each request. `"leased"` lets an isolate borrow a
+   * slice of the units, and `"eventual"` lets it count by itself and sync.
+   * @default "strict"
    */
   readonly consistency?: "strict" | "leased" | "eventual";
-  /** The interval of syncs under `"eventual"`, 100 ms to 10 s. Default: `"1s"`. */
+  /**
+   * The interval of syncs under `"eventual"`, 100 ms to 10 s.
+   * @default "1s"
+   */
   readonly syncEvery?: string;
-  /** How an isolate decides while the object gives no answer. Default: `"local"`: by the same limits in the isolate. */
+  /**
+   * The decision while the object is unavailable. `"local"` applies the same limits in the isolate, `"open"` allows the
+   * request, and `"closed"` denies it with 503.
+   * @default "local"
+   */
   readonly onError?: "local" | "open" | "closed";
-  /** The longest wait for the object, 10 ms to 30 s. Default: `"1s"`. */
+  /**
+   * The longest wait for the object, 10 ms to 30 s.
+   * @default "1s"
+   */
   readonly timeout?: string;
-  /** Whether isolates repeat a denial from memory for up to one second. Default: `true`. */
+  /**
+   * Whether isolates repeat a denial for up to one second.
+   * @default true
+   */
   readonly denyCache?: boolean;
-  /** One object for each key, or a fixed number of objects for all keys. Default: `"per-key"`. */
+  /**
+   * One object per key, or a fixed number for all keys.
+   * @default "per-key"
+   */
   readonly objects?: "per-key" | "sharded";
-  /** The number of objects with `objects: "sharded"`, 1 to 4,096. Default: 32. */
+  /**
+   * The number of objects if they are sharded, 1 to 4,096.
+   * @default 32
+   */
   readonly shards?: number;
-  /** The region in which objects are created. Default: near the first caller. */
+  /**
+   * The region in which objects are created.
+   * @default near the first caller
+   */
   readonly locationHint?:
     | "wnam"
     | "enam"
@@ -166,14 +298,29 @@ export interface RateLimitOptions<E extends Env = Env> {
     | "oc"
     | "afr"
     | "me";
-  /** The jurisdiction in which objects run and store. */
+  /**
+   * The jurisdiction in which objects run and store.
+   * @default none
+   */
   readonly jurisdiction?: "eu" | "us" | "fedramp" | "fedramp-high";
-  /** Whether a reply waits for storage. Default: `"relaxed"`: it does not. */
+  /**
+   * Whether a reply waits for storage.
+   * @default "relaxed"
+   */
   readonly durability?: "relaxed" | "confirmed";
-  /** The longest delay in a leaky-bucket queue, 1 ms to 1 hour. Default: set by the burst. */
+  /**
+   * The longest delay in a leaky-bucket queue, 1 ms to 1 hour.
+   * @default set by the burst
+   */
   readonly maxDelay?: string;
-  /** The bits of an IPv6 address that identify a client, 32 to 128. Default: 64. */
+  /**
+   * The bits of an IPv6 address that identify a client, 32 to 128.
+   * @default 64
+   */
   readonly ipv6Prefix?: number;
-  /** The entry of `X-Forwarded-For`, from the right, that is the client, 1 to 10. Default: the peer of Cloudflare. */
+  /**
+   * The client's entry in `X-Forwarded-For`, from the right, 1-10. Without it, the client is the peer of Cloudflare.
+   * @default off
+   */
   readonly trustedProxies?: number;
 }

@@ -80,10 +80,11 @@ export type AccountTerms =
 
 /** The units that one limit counts at an instant. Those between them and the capacity remain. */
 export interface LimitAccount {
-  /** The sum of the terms, and of `heldUnits`. More than the capacity while there is a debt. */
+  /** The used units: the sum of the terms and of `heldUnits`. It exceeds the capacity while there is a debt. */
   readonly used: number;
   /** Units that are lent to isolates. They count as spent. */
   readonly heldUnits: number;
+  /** How the strategy arrives at its used units. */
   readonly terms: AccountTerms;
 }
 

@@ -22,10 +22,11 @@ export const strategies: ReadonlyMap<string, Strategy> = new Map(
   ].map((strategy) => [strategy.name, strategy]),
 );
 
+/** The names of all strategies. */
 export const strategyNames: readonly string[] = [...strategies.keys()];
 
 /** The strategy of a policy that names none. */
-export const defaultStrategy = slidingWindowCounter.name;
+export const defaultStrategy: string = slidingWindowCounter.name;
 
 /** Whether units of a limit are slots, which are given back when the work ends. */
 export const holdsSlots = ({ strategy }: Limit): boolean =>

@@ -32,17 +32,34 @@ import type { Limit } from "./strategy.ts";
 
 /** A limit as written: the fields that all limits have, and those of its strategy. */
 export interface LimitInput {
+  /** Units per window, from 1. */
   readonly limit: number;
+  /** A duration such as `"30s"`, or `"month"` or `"year"`. */
   readonly window: string;
+  /**
+   * How the limit counts.
+   * @default that of the policy
+   */
   readonly strategy?: string;
+  /**
+   * The name in the RateLimit fields.
+   * @default derived from the policy's
+   */
   readonly name?: string;
   readonly [option: string]: unknown;
 }
 
+/** The strategy and the name of limits that state none. */
 export interface LimitDefaults {
-  /** The strategy of limits that name none; `sliding-window-counter` by default. */
+  /**
+   * The strategy of limits that name none.
+   * @default "sliding-window-counter"
+   */
   readonly strategy?: string;
-  /** The name of the policy, from which the names of unnamed limits derive; `default` by default. */
+  /**
+   * The name of the policy, from which the names of limits derive.
+   * @default "default"
+   */
   readonly policy?: string;
 }
 
@@ -89,6 +106,7 @@ interface LimitDraft {
 export type ReportAt = (field: string, value: unknown, accepted: string) => void;
 
 /**
+ * Reads limits in notation such as `"100/minute; 10/second"`, as objects, or as a list of either.
  * @param input notation, fields, or a list of either
  * @throws ConfigProblems with every problem found
  */

@@ -49,6 +49,7 @@ export interface SettledReservation extends ReservedSpend {
   readonly heldAtMs?: number;
 }
 
+/** Decides the limits of one key. Times are integer milliseconds since the Unix epoch. */
 export interface Meter {
   /**
    * Spends `cost` if every limit allows it; otherwise spends nothing. A cost of 0 only looks.
@@ -107,7 +108,10 @@ export interface Meter {
   readonly refused: string | null;
 }
 
-/** @param stored the snapshot of an earlier meter; any other value is rejected, see `refused` */
+/**
+ * Returns a meter of one key, new or from the snapshot of an earlier meter.
+ * @param stored the snapshot of an earlier meter; any other value is rejected, see `refused`
+ */
 export function createMeter(limits: readonly Limit[], stored?: unknown): Meter {
   const snapshot = stored === undefined ? noCarriedStates : readSnapshot(stored);
   return snapshot === null

@@ -11,12 +11,13 @@ import type { AccountTerms } from "./account.ts";
 export interface Limit {
   /** The name in the RateLimit fields. */
   readonly name: string;
+  /** How the limit counts. */
   readonly strategy: string;
   /** Units per window; an integer of at least 1. */
   readonly limit: number;
-  /** For a calendar window, its greatest length without a clock change. */
+  /** The window. For a calendar window, it is the greatest length without a clock change. */
   readonly windowMs: number;
-  /** Set for calendar windows only. */
+  /** The period of a calendar window. */
   readonly period?: Period;
 }
 
@@ -24,23 +25,25 @@ export type Period = "day" | "week" | "month" | "year";
 
 /** The decision of one limit. All durations are in milliseconds and count from the instant of the decision. */
 export interface LimitDecision {
+  /** The name of the limit in the RateLimit fields. */
   name: string;
+  /** How the limit counts. */
   strategy: string;
   /** Units per window. */
   limit: number;
   /** The most units that could be spent at one instant. */
   capacity: number;
-  /** For a calendar window, the length of the current period. */
+  /** The window. For a calendar window, it is the current period. */
   windowMs: number;
   /** Whether this limit alone would have allowed the request. */
   allowed: boolean;
-  /** Whole units that could be spent right now, after this decision; 0..capacity. */
+  /** Whole units that could be spent now, after this decision. From 0 to `capacity`. */
   remaining: number;
-  /** 0 if allowed; else the least wait after which this cost fits; null if it never can. */
+  /** The least wait after which this cost fits. It is 0 if allowed, and null if no wait suffices. */
   retryAfterMs: number | null;
-  /** Until `remaining` next grows; 0 when `remaining` equals `capacity`. */
+  /** The time until `remaining` next grows. It is 0 when `remaining` equals `capacity`. */
   replenishAfterMs: number;
-  /** Until `remaining` equals `capacity`. */
+  /** The time until `remaining` equals `capacity`. */
   resetAfterMs: number;
 }
 
@@ -48,14 +51,15 @@ export interface LimitDecision {
 export interface Decision {
   /** Whether every limit allowed the request. */
   allowed: boolean;
+  /** The cost of the request. */
   cost: number;
-  /** How long to delay an allowed request before forwarding it; more than 0 only for a leaky-bucket queue. */
+  /** How long to delay an allowed request. It is more than 0 only for a leaky-bucket queue. */
   delayMs: number;
-  /** The greatest wait of the denying limits; null if any of them is null; 0 when allowed. */
+  /** The least wait after which this cost fits. It is 0 if allowed, and null if no wait suffices. */
   retryAfterMs: number | null;
-  /** More than 0 while a ban denies the key. */
+  /** The rest of a ban of the key; 0 without one. */
   bannedForMs: number;
-  /** In the policy's order. */
+  /** The decisions of the limits, in their order. */
   limits: LimitDecision[];
 }
 

@@ -2,12 +2,15 @@
 import { closestMatch } from "leven";
 import * as v from "valibot";
 
+/** One invalid value. */
 export interface ConfigProblem {
-  /** The variable, such as `POLICIES`; empty for limits that are parsed on their own. */
+  /** The variable or function, such as `rateLimit`. Empty for limits that are parsed on their own. */
   readonly variable: string;
-  /** The path within the variable, such as `[0].limits[1].window`; empty for the whole variable. */
+  /** The path within it, such as `limits[1].window`. Empty for the whole value. */
   readonly field: string;
+  /** The invalid value; undefined if it is missing. */
   readonly value: unknown;
+  /** The values that are accepted in its place. */
   readonly accepted: string;
 }
 
@@ -17,6 +20,7 @@ export type ReportField = (problem: Omit<ConfigProblem, "variable">) => void;
 /** All problems of one input. */
 export class ConfigProblems extends Error {
   override readonly name = "ConfigProblems";
+  /** The problems, in the order of the input. */
   readonly problems: readonly ConfigProblem[];
 
   constructor(problems: readonly ConfigProblem[]) {

@@ -1,6 +1,6 @@
 /** The packed package as a consumer gets it: its files, its types and what a bundler takes from it. */
 import { execFileSync } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
@@ -39,16 +39,35 @@ describe("the files of the package", () => {
     }
   });
 
-  it("the package contains its build, the licenses and the README, and nothing else", () => {
+  it("the package contains its build, the console, the licenses and the README, and nothing else", () => {
     const found = readdirSync(installed, { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map(({ name, parentPath }) => join(parentPath, name).slice(installed.length + 1));
     const built = packageSubpaths().flatMap((name) =>
       [".js", ".js.map", ".d.ts"].map((extension) => `lib/${name}${extension}`),
     );
-    expect(found.filter((path) => !/^lib\/(?:chunk|types)-[\w-]+\./.test(path)).toSorted()).toEqual(
-      ["LICENSE", "README.md", "lib/THIRD-PARTY-LICENSES.txt", "package.json", ...built].toSorted(),
+    const hashed = /^lib\/(?:(?:chunk|types)-|console\/assets\/)[\w-]+\./;
+    expect(found.filter((path) => !hashed.test(path)).toSorted()).toEqual(
+      [
+        "LICENSE",
+        "README.md",
+        "lib/THIRD-PARTY-LICENSES.txt",
+        "lib/console/index.html",
+        "package.json",
+        ...built,
+      ].toSorted(),
     );
+  });
+
+  it("the page of the console names only files of the package, which add at most 0.5 MB to it", () => {
+    const folder = join(installed, "lib/console");
+    const page = readFileSync(join(folder, "index.html"), "utf8");
+    const named = [...page.matchAll(/(?:src|href)="(.*?)"/g)].map(([, file = ""]) => file);
+    const files = readdirSync(folder, { recursive: true, encoding: "utf8" });
+    expect(named.length).toBeGreaterThan(3);
+    expect(named.filter((file) => !files.includes(file))).toEqual([]);
+    const sizes = files.map((file) => statSync(join(folder, file)).size);
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(500_000);
   });
 
   it("modules and declarations import only one another, hono and modules of the platform", async () => {
@@ -79,7 +98,11 @@ describe("the files of the package", () => {
   it("the licenses of all bundled packages are in the package", async () => {
     const all = packageSubpaths().map((name) => `export * as ${name} from "headgate/${name}";`);
     const { sources } = await bundled(all.join("\n"));
-    const packages = new Set(sources.flatMap((source) => bundledPackage.exec(source)?.[1] ?? []));
+    const ofConsole = ["@preact/signals", "@preact/signals-core", "preact", "uplot"];
+    const packages = new Set([
+      ...ofConsole,
+      ...sources.flatMap((source) => bundledPackage.exec(source)?.[1] ?? []),
+    ]);
     const licenses = readFileSync(join(installed, "lib/THIRD-PARTY-LICENSES.txt"), "utf8");
     const named = [...licenses.matchAll(/^(\S+) \d+\.\d+\.\d+ \(/gm)].map(([, name]) => name);
     expect(new Set(named)).toEqual(packages);

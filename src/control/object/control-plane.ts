@@ -39,6 +39,7 @@ export interface ControlPlaneBindings {
   readonly ANALYTICS?: Dataset;
 }
 
+/** The Durable Object that keeps runtime rules, statistics and the audit log. */
 export class ControlPlane
   extends DurableObject<ControlPlaneBindings>
   implements ControlPlaneMethods

@@ -30,6 +30,7 @@ import type {
   CheckReply,
 } from "../protocol.ts";
 
+/** The Durable Object that keeps the counters of a key, or of the keys of a shard. */
 export class RateLimiter extends DurableObject<object> {
   readonly #limiter: Limiter;
 

@@ -1,0 +1,54 @@
+/** The pages about the npm package list the options that its types have, with the defaults of the same fields of policies. */
+import { expect, it } from "vitest";
+import { readOptions } from "../../src/client/options.ts";
+import { outdated } from "../tools/generated.ts";
+import { packageReference } from "../tools/package-reference.ts";
+import { fieldsOf, valueOf, withDefault } from "./field-table.ts";
+import { readPage, rowsOf } from "./pages.ts";
+
+/** Their `ts signature` blocks are generated: "```ts signature\n". */
+const main = readPage("docs/reference/package.md");
+const others = readPage("docs/reference/package-client-and-engine.md");
+const policies = readPage("docs/reference/policies.md");
+
+/** The defaults by option, in Markdown, in the table below a heading. */
+function defaultsOf(page: typeof main, heading: string): ReadonlyMap<string, string> {
+  const tables = page.tables.filter((table) => table.heading === heading);
+  const rows = rowsOf({ ...page, tables }, "option", "type", "default", "meaning");
+  return new Map(rows.map(([name = "", , fallback = ""]) => [name.replaceAll("`", ""), fallback]));
+}
+
+it("the pages show the types and comments of the package", () => {
+  expect(outdated(packageReference())).toEqual([]);
+});
+
+it("every field of a policy is an option of the middleware, with the same default", () => {
+  const options = defaultsOf(main, "RateLimitOptions");
+  const fields = fieldsOf(policies, "field");
+  expect(fields.filter(({ name }) => !options.has(name))).toEqual([]);
+  for (const { name, default: fallback } of withDefault(fields)) {
+    expect([name, options.get(name)]).toEqual([name, fallback]);
+  }
+});
+
+it.each([
+  ["field of a limit", "LimitOptions"],
+  ["field of `match`", "MatchOptions"],
+])("every %s is a field of %s, with the same default", (heading, name) => {
+  const options = defaultsOf(main, name);
+  // A policy has the field `pathMatching` itself.
+  const fields = fieldsOf(policies, heading).filter((field) => field.name !== "pathMatching");
+  expect(fields.map((field) => field.name).toSorted()).toEqual([...options.keys()].toSorted());
+  for (const field of withDefault(fields)) {
+    expect([field.name, options.get(field.name)]).toEqual([field.name, field.default]);
+  }
+});
+
+it("the defaults of the client are those that the page states", () => {
+  const options = defaultsOf(others, "HttpOptions");
+  const { bounds, target } = readOptions({ url: "https://limits.example.com", token: "t" });
+  const statedBounds = Object.keys(bounds).map((name) => [name, valueOf(options.get(name) ?? "")]);
+  expect(Object.fromEntries(statedBounds)).toEqual(bounds);
+  const path = String(valueOf(options.get("path") ?? ""));
+  expect(target).toMatchObject({ endpoint: `https://limits.example.com${path}` });
+});
