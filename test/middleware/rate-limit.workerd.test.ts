@@ -89,6 +89,23 @@ it("a function gives the key, as one text or as several", async () => {
   expect(await statusFor(null)).toBe(200);
 });
 
+it("a denial for missing keys that functions give names their policies", async () => {
+  const app = new Hono();
+  const options = { limits: "1/minute", onMissingKey: "deny" } as const;
+  app.use(
+    rateLimit(
+      { ...options, name: "user", key: () => null },
+      { ...options, name: "team", key: () => null },
+      { ...options, name: "client", key: "header:X-Client" },
+    ),
+  );
+  const { status, body } = await visitor(app)();
+  expect(status).toBe(403);
+  expect(JSON.parse(body)).toMatchObject({
+    missing_parts: ["key:user", "key:team", "header:x-client"],
+  });
+});
+
 it("a function that returns no key and no cost throws an error that names the policy", async () => {
   const errors: string[] = [];
   const app = new Hono();

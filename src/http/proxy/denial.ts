@@ -62,7 +62,8 @@ export async function reportDryRunDenials(
 }
 
 /**
- * Logs, counts and answers key denials: 403.
+ * Logs, counts and answers key denials: 403. A key that a function gives has no part that a client could know, so the policy
+ * names it.
  * @param denials at least one
  */
 export async function denyByKey(
@@ -77,7 +78,9 @@ export async function denyByKey(
   }
   if (denials.some(({ kind }) => kind === "blocked")) return problemResponse({ kind: "blocked" });
   const missing = denials.flatMap((denial) =>
-    denial.kind === "missing-key" ? denial.missing : [],
+    denial.kind === "missing-key"
+      ? denial.missing.map((part) => (part === "custom" ? `key:${denial.policy.name}` : part))
+      : [],
   );
   return problemResponse({ kind: "key-missing", parts: [...new Set(missing)] });
 }
