@@ -77,7 +77,9 @@ function bundled(name: string, code: string, configuration = ""): string {
 
 /** The errors of the compiler, for a folder with tsconfig.json. */
 const compiled = (project: string): string =>
-  spawnSync(resolve("node_modules/.bin/tsc"), ["-p", project], { encoding: "utf8" }).stdout;
+  spawnSync(process.execPath, [resolve("node_modules/typescript/bin/tsc"), "-p", project], {
+    encoding: "utf8",
+  }).stdout;
 
 async function imported(name: keyof typeof examples): Promise<unknown> {
   const file = join(folder, `${name}.mjs`);
