@@ -75,6 +75,20 @@ const rules: Readonly<Record<string, Rule>> = {
     from: [...pure, "limiter/object", "control/object", "middleware", "client", "testing"],
     packages: none,
   },
+  // Runs in the tests of users, and is not part of the Worker.
+  testing: {
+    from: [
+      ...pure,
+      "config",
+      "limiter",
+      "limiter/object",
+      "http",
+      "http/check",
+      "http/wire",
+      "client",
+    ],
+    packages: none,
+  },
   // The client runs wherever there is `fetch`, and is not part of the Worker.
   client: { from: [], packages: /^structured-headers$/ },
   // The Hono middleware of the package.

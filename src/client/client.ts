@@ -76,14 +76,14 @@ export function createClientAt(
       createCaller({ ...settings, transport: serviceTransport(target.service) }),
     );
   }
-  const call = createCaller({ ...settings, transport: httpTransport(target, clock) });
-  const client: Client = {
-    ...serviceClient(call),
-    batch: async (input, { signal } = {}) =>
-      call({ operation: "batch", input, isIdempotent: input.checks.every(isFree) }, signal),
-  };
-  return client;
+  return clientBy(createCaller({ ...settings, transport: httpTransport(target, clock) }));
 }
+
+export const clientBy = (call: Caller): Client => ({
+  ...serviceClient(call),
+  batch: async (input, { signal } = {}) =>
+    call({ operation: "batch", input, isIdempotent: input.checks.every(isFree) }, signal),
+});
 
 const serviceClient = (call: Caller): ServiceClient => ({
   check: async (input, { signal } = {}) =>

@@ -2,6 +2,7 @@
 import { base64url, errors, type JWTVerifyOptions } from "jose";
 import type { JwtKey, JwtSettings } from "../config/index.ts";
 import { Cooldown } from "../limiter/client/cooldown.ts";
+import type { Clock } from "../limiter/clock.ts";
 import { errorText, report } from "../observability/events.ts";
 import { bearerIn } from "../policies/header-lists.ts";
 import type { Claims } from "../policies/request-attributes.ts";
@@ -15,9 +16,9 @@ export type ReadClaims = (headers: Headers) => Promise<{ readonly claims: Claims
 
 const noClaims = { claims: {} } as const;
 
-export function claimsReader({ keys, issuers, audiences }: JwtSettings): ReadClaims {
-  const keyCooldown = new Cooldown(keyCooldownMs);
-  const reportCooldown = new Cooldown(keyCooldownMs);
+export function claimsReader({ keys, issuers, audiences }: JwtSettings, clock: Clock): ReadClaims {
+  const keyCooldown = new Cooldown(keyCooldownMs, clock);
+  const reportCooldown = new Cooldown(keyCooldownMs, clock);
   const reportInexactNumber = (): void => {
     if (reportCooldown.isOn) return;
     reportCooldown.begin();
@@ -32,12 +33,13 @@ export function claimsReader({ keys, issuers, audiences }: JwtSettings): ReadCla
     ...(issuers !== null && { issuer: [...issuers] }),
     ...(audiences !== null && { audience: [...audiences] }),
   };
-  return async (headers) => {
-    const token = bearerIn(headers);
-    if (token === null) return noClaims;
+  const verified = async (token: string): Promise<{ readonly claims: Claims } | Failure> => {
     try {
       const payloadText = shallowPayload(token);
-      const payload = await verifiedPayload(token, key, options);
+      const payload = await verifiedPayload(token, key, {
+        ...options,
+        currentDate: new Date(clock.now()),
+      });
       return { claims: exactClaims(payloadText, payload, reportInexactNumber) };
     } catch (error) {
       if (error instanceof JsonTooDeep) {
@@ -49,6 +51,11 @@ export function claimsReader({ keys, issuers, audiences }: JwtSettings): ReadCla
       }
       return noClaims;
     }
+  };
+  const { hold = (reading) => reading } = clock;
+  return async (headers) => {
+    const token = bearerIn(headers);
+    return token === null ? noClaims : hold(verified(token));
   };
 }
 

@@ -57,11 +57,11 @@ export interface Bindings {
 }
 
 export function createRuntime(config: Config, env: Bindings): Runtime {
-  const sign = hmacWith(config.keySecret);
   const { origin } = config;
   const via = JSON.stringify({ via: origin.kind === "url" ? origin.url.origin : origin.kind });
   let pseudonym: string | null = null;
   const clock = clockOf(env.RATE_LIMITER);
+  const sign = hmacWith(config.keySecret, clock.hold);
   const statistics = statisticsOf(config, env, clock);
   const limiter = new LimiterClient(env.RATE_LIMITER, clock, statistics);
   const control =
@@ -90,12 +90,13 @@ export function createRuntime(config: Config, env: Bindings): Runtime {
     get selfPolicies() {
       return inEffect().selfPolicies;
     },
-    partitions: new PartitionKeys(config.keySecret),
+    partitions: new PartitionKeys(sign),
     sign,
     pseudonym: async () => (pseudonym ??= `headgate-${(await sign(via)).slice(0, 8)}`),
     limiter,
     bans: new Bans(limiter, clock),
-    readClaims: config.jwt === null ? async () => ({ claims: {} }) : claimsReader(config.jwt),
+    readClaims:
+      config.jwt === null ? async () => ({ claims: {} }) : claimsReader(config.jwt, clock),
     hasLegacyHeaders: config.hasLegacyHeaders,
     denialLog: config.logsDenials ? new DenialLog(clock) : null,
   };

@@ -7,7 +7,11 @@ export interface Clock {
   /** Integer milliseconds since the Unix epoch. */
   readonly now: () => number;
   readonly after: Timer;
+  /** Stops a virtual clock until work of the platform is done, such as cryptography. The platform's clock needs none. */
+  readonly hold?: Hold;
 }
+
+export type Hold = <Value>(work: Promise<Value>) => Promise<Value>;
 
 export const platformClock: Clock = {
   now: () => Date.now(),

@@ -2,7 +2,7 @@
 import { type KeyPart, partName } from "../config/index.ts";
 import { BoundedMap } from "../limiter/bounded-map.ts";
 import type { KeyValue } from "./key.ts";
-import { type Hmac, hmacWith } from "./hmac.ts";
+import type { Hmac } from "./hmac.ts";
 
 /** A look-up is cheaper than a new HMAC. */
 const mostCached = 4_096;
@@ -13,8 +13,8 @@ export class PartitionKeys {
   readonly #hmac: Hmac;
   readonly #cache = new BoundedMap<string>(mostCached);
 
-  constructor(secret: string) {
-    this.#hmac = hmacWith(secret);
+  constructor(hmac: Hmac) {
+    this.#hmac = hmac;
   }
 
   /**

@@ -3,12 +3,8 @@ import { AsyncLocalStorage } from "node:async_hooks";
  * Replaces the clock, the timers, the random source, the log and `fetch` of this process while requests are replayed,
  * so that every replay of the same requests sees the same times and the same random values.
  */
+import { type PendingTimer, PendingTimers } from "../../src/testing/pending-timers.ts";
 import { randomFrom } from "../random.ts";
-
-interface PendingTimer {
-  readonly atMs: number;
-  readonly act: () => void;
-}
 
 const realSetTimeout = globalThis.setTimeout;
 const realClearTimeout = globalThis.clearTimeout;
@@ -34,14 +30,11 @@ async function turnOr<Value>(promise: Promise<Value>): Promise<Value | "pending"
 
 export class VirtualTime {
   nowMs = 0;
-  readonly #timers = new Set<PendingTimer>();
+  readonly #timers = new PendingTimers();
   #held = 0;
 
-  readonly after = (afterMs: number, act: () => void): (() => void) => {
-    const timer = { atMs: this.nowMs + Math.max(0, afterMs), act };
-    this.#timers.add(timer);
-    return () => this.#timers.delete(timer);
-  };
+  readonly after = (afterMs: number, act: () => void): (() => void) =>
+    this.#timers.add(this.nowMs + Math.max(0, afterMs), act);
 
   /** Ends at once for the origin, whose delays change no answer, and whose work holds the timers. */
   readonly wait = (afterMs: number): Promise<void> =>
@@ -52,9 +45,9 @@ export class VirtualTime {
   /** Sets the clock, and fires the timers that are due. The clock may be set back. */
   async set(atMs: number): Promise<void> {
     for (
-      let timer = this.#next();
-      timer !== undefined && timer.atMs <= atMs;
-      timer = this.#next()
+      let timer = this.#timers.next();
+      timer !== undefined && timer.dueAtMs <= atMs;
+      timer = this.#timers.next()
     ) {
       this.#fire(timer);
       // Work that a timer starts settles before the next timer fires.
@@ -83,7 +76,7 @@ export class VirtualTime {
       const first = await turnOr(done);
       if (first !== "pending") return first.value;
       idle = this.#held > 0 ? 0 : idle + 1;
-      const timer = idle < idleTurns ? undefined : this.#next();
+      const timer = idle < idleTurns ? undefined : this.#timers.next();
       if (timer === undefined) continue;
       this.#fire(timer);
       idle = 0;
@@ -92,17 +85,8 @@ export class VirtualTime {
   }
 
   #fire(timer: PendingTimer): void {
-    this.#timers.delete(timer);
-    this.nowMs = Math.max(this.nowMs, timer.atMs);
-    timer.act();
-  }
-
-  #next(): PendingTimer | undefined {
-    let next: PendingTimer | undefined;
-    for (const timer of this.#timers) {
-      if (next === undefined || timer.atMs < next.atMs) next = timer;
-    }
-    return next;
+    this.nowMs = Math.max(this.nowMs, timer.dueAtMs);
+    this.#timers.fire(timer);
   }
 }
 

@@ -5,13 +5,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
 import { keyPseudonym } from "../../src/observability/events.ts";
+import { hmacWith } from "../../src/policies/hmac.ts";
 import { PartitionKeys } from "../../src/policies/partition-key.ts";
 import { partsOf } from "../policies/harness.ts";
 import { pageBlock } from "./page-block.ts";
 import { codesIn, readPage, rowsOf } from "./pages.ts";
 
 const secret = "a secret of thirty-two characters or more";
-const partitions = new PartitionKeys(secret);
+const partitions = new PartitionKeys(hmacWith(secret));
 const folder = mkdtempSync(join(tmpdir(), "headgate-pseudonym-"));
 writeFileSync(join(folder, ".dev.vars"), `KEY_SECRET="${secret}"\n`);
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -8,7 +8,7 @@ import type { KeyRule } from "../../src/limiter/protocol.ts";
 import { decodeIntegers } from "../../src/strategies/log/varint.ts";
 import { TestPlane } from "../control/object/test-plane.ts";
 import { call, charge } from "../fakes/calls.ts";
-import { MemoryStorage } from "../fakes/memory-storage.ts";
+import { MemoryStorage } from "../../src/testing/memory-storage.ts";
 import { VirtualObject } from "../fakes/virtual-object.ts";
 import { codesIn, readPage, rowsOf } from "./pages.ts";
 

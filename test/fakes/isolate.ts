@@ -4,13 +4,17 @@ import { parseConfig, type Policy } from "../../src/config/index.ts";
 import type { Admission } from "../../src/limiter/client/admission.ts";
 import { LimiterClient } from "../../src/limiter/client/client.ts";
 import type { LatencyObserver } from "../../src/limiter/client/object-caller.ts";
-import type { Clock } from "../../src/limiter/clock.ts";
 import type { FlatList } from "../../src/limiter/flat-calls.ts";
-import { Limiter } from "../../src/limiter/object/limiter.ts";
+import type { Limiter } from "../../src/limiter/object/limiter.ts";
 import type { CheckReply } from "../../src/limiter/protocol.ts";
 import type { Outcome, Spend } from "../../src/limiter/client/outcome.ts";
 import { flatReplies, nestedCall } from "./flat-calls.ts";
-import { MemoryStorage } from "./memory-storage.ts";
+import {
+  MemoryNamespace,
+  MemoryObjects,
+  type ObjectCall,
+} from "../../src/testing/memory-objects.ts";
+import { VirtualClock } from "../../src/testing/virtual-clock.ts";
 
 export const startMs = Date.UTC(2100, 0, 1);
 
@@ -22,56 +26,13 @@ export interface Call {
   readonly argument: unknown;
 }
 
-const methods = [
-  "check",
-  "look",
-  "explain",
-  "batch",
-  "forget",
-  "reserve",
-  "settle",
-  "refund",
-  "renew",
-  "lease",
-  "giveBackSlices",
-  "sync",
-];
-
-/** A clock that only `pass` moves. Its timers fire in the order in which they are due. */
-export class TestClock implements Clock {
-  nowMs = startMs;
-  readonly #timers = new Set<{ readonly atMs: number; readonly act: () => void }>();
-
-  get hasTimer(): boolean {
-    return this.#timers.size > 0;
+/** A clock that only `pass` moves, and that a test may set back. */
+export class TestClock extends VirtualClock {
+  constructor() {
+    super(startMs);
   }
 
-  readonly now = (): number => this.nowMs;
-
-  readonly after = (afterMs: number, act: () => void): (() => void) => {
-    const timer = { atMs: this.nowMs + afterMs, act };
-    this.#timers.add(timer);
-    return () => this.#timers.delete(timer);
-  };
-
-  /** Lets time pass and fires the timers that are due. Pending promises settle before each timer. */
-  async pass(ms: number): Promise<void> {
-    const untilMs = this.nowMs + ms;
-    await settled();
-    for (;;) {
-      const [next] = [...this.#timers]
-        .filter(({ atMs }) => atMs <= untilMs)
-        .toSorted((a, b) => a.atMs - b.atMs);
-      if (next === undefined) break;
-      this.#timers.delete(next);
-      this.nowMs = Math.max(this.nowMs, next.atMs);
-      next.act();
-      // oxlint-disable-next-line no-await-in-loop
-      await settled();
-    }
-    this.nowMs = untilMs;
-    await settled();
-  }
+  readonly pass = this.advance;
 }
 
 /** Resolves when all pending promises that wait for no timer have settled. */
@@ -86,7 +47,7 @@ export class TestIsolate {
   before: (call: Call) => Promise<unknown> = () => Promise.resolve();
   /** Replies in place of the object when it returns a value. */
   instead: (call: Call) => unknown = () => undefined;
-  readonly #objects = new Map<string, Limiter>();
+  readonly #objects = new MemoryObjects(this.clock);
   readonly #work: Promise<unknown>[] = [];
 
   constructor() {
@@ -100,26 +61,12 @@ export class TestIsolate {
 
   /** The binding of the objects. */
   namespace(): Namespace {
-    const getByName = (object: string): object => ({
-      ...Object.fromEntries(
-        methods.map((name) => [
-          name,
-          (argument: unknown) => this.#take({ name, object, argument }),
-        ]),
-      ),
-      decide: (texts: readonly string[], checks: FlatList) => this.#decide(object, texts, checks),
-    });
-    return { getByName } as unknown as Namespace;
+    return new MemoryNamespace(this.#objects, (call, reply) => this.#deliver(call, reply));
   }
 
   /** Returns the object of this name, and creates it on first use. */
   object(name: string): Limiter {
-    const known = this.#objects.get(name);
-    if (known !== undefined) return known;
-    const { now, after } = this.clock;
-    const limiter = new Limiter({ storage: new MemoryStorage(), now, after });
-    this.#objects.set(name, limiter);
-    return limiter;
+    return this.#objects.object(name);
   }
 
   /** The names of the calls since this method was last called. */
@@ -127,27 +74,22 @@ export class TestIsolate {
     return this.calls.splice(0).map(({ name }) => name);
   }
 
-  async #take(call: Call): Promise<unknown> {
+  /** Records a call of `decide` as the nested call with the same checks, and replies as to that one. */
+  async #deliver({ object, method, values }: ObjectCall, reply: () => unknown): Promise<unknown> {
+    const [first, second] = values;
+    const flat =
+      method === "decide"
+        ? { texts: first as readonly string[], checks: second as FlatList }
+        : null;
+    const call = {
+      object,
+      ...(flat === null ? { name: method, argument: first } : nestedCall(flat)),
+    };
     this.calls.push(call);
     await this.before(call);
-    const reply = this.instead(call);
-    if (reply !== undefined) return structuredClone(reply);
-    const object = this.object(call.object);
-    const method = (object as unknown as Record<string, (argument: unknown) => unknown>)[call.name];
-    return structuredClone(method?.call(object, structuredClone(call.argument)));
-  }
-
-  /** Records the nested call with the same checks, and replies as to that one. */
-  async #decide(object: string, texts: readonly string[], checks: FlatList): Promise<FlatList> {
-    const sent = structuredClone({ texts, checks });
-    const call = { object, ...nestedCall(sent) };
-    this.calls.push(call);
-    await this.before(call);
-    const instead = this.instead(call);
-    if (instead === undefined) {
-      return structuredClone(this.object(object).decide(sent.texts, sent.checks));
-    }
-    return flatReplies(sent, [structuredClone(instead)].flat() as CheckReply[]);
+    const instead = structuredClone(this.instead(call));
+    if (instead === undefined) return reply();
+    return flat === null ? instead : flatReplies(flat, [instead].flat() as CheckReply[]);
   }
 
   async admit(...spends: readonly Spend[]): Promise<Admission> {

@@ -2,14 +2,14 @@
 import type { Charge, LeaseReply, ReturnReply, SliceReturned } from "../../src/limiter/protocol.ts";
 import { call, remainingOf } from "./calls.ts";
 import { startMs } from "./isolate.ts";
-import { MemoryStorage } from "./memory-storage.ts";
+import { CountedStorage } from "./counted-storage.ts";
 import { VirtualObject } from "./virtual-object.ts";
 
-export class TestObject extends VirtualObject<MemoryStorage> {
+export class TestObject extends VirtualObject<CountedStorage> {
   #slices = 0;
 
   constructor() {
-    super(new MemoryStorage(), startMs);
+    super(new CountedStorage(), startMs);
   }
 
   /**

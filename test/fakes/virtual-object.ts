@@ -1,15 +1,11 @@
 /** An object in virtual time: its timers and alarms fire when they are due, and it can crash. */
 import { IsolateBudget, isolateBudgetBytes } from "../../src/limiter/object/isolate-budget.ts";
 import { Limiter } from "../../src/limiter/object/limiter.ts";
+import { PendingTimers } from "../../src/testing/pending-timers.ts";
 import type { RowStorage } from "../../src/limiter/object/key-storage.ts";
 
 /** The platform deletes an alarm before it calls the handler. */
 export type VirtualStorage = RowStorage & { deleteAlarm(): Promise<void> };
-
-interface PendingTimer {
-  readonly dueAtMs: number;
-  readonly act: () => void;
-}
 
 export class VirtualObject<Storage extends VirtualStorage> {
   readonly storage: Storage;
@@ -17,7 +13,7 @@ export class VirtualObject<Storage extends VirtualStorage> {
   limiter: Limiter;
   /** How many alarms have fired. */
   alarms = 0;
-  readonly #timers = new Set<PendingTimer>();
+  readonly #timers = new PendingTimers();
 
   constructor(storage: Storage, nowMs: number) {
     this.storage = storage;
@@ -26,7 +22,7 @@ export class VirtualObject<Storage extends VirtualStorage> {
   }
 
   get hasTimer(): boolean {
-    return this.#timers.size > 0;
+    return !this.#timers.isEmpty;
   }
 
   /** Loses the memory, and the changes that are not written yet. */
@@ -37,7 +33,7 @@ export class VirtualObject<Storage extends VirtualStorage> {
 
   /** Loses the memory once no timer is pending, as an idle object does on the platform. */
   async evict(): Promise<void> {
-    for (let timer = this.#nextTimer(); timer !== undefined; timer = this.#nextTimer()) {
+    for (let timer = this.#timers.next(); timer !== undefined; timer = this.#timers.next()) {
       // A timer may set another one.
       // oxlint-disable-next-line no-await-in-loop
       await this.pass(timer.dueAtMs - this.nowMs);
@@ -81,17 +77,16 @@ export class VirtualObject<Storage extends VirtualStorage> {
    */
   protected fireTimers(endMs?: number): void {
     for (;;) {
-      const timer = this.#nextTimer();
+      const timer = this.#timers.next();
       if (timer === undefined || timer.dueAtMs > (endMs ?? timer.dueAtMs)) return;
       if (endMs !== undefined) this.reach(timer.dueAtMs);
-      this.#timers.delete(timer);
-      timer.act();
+      this.#timers.fire(timer);
     }
   }
 
   async #fireUntil(endMs: number): Promise<void> {
     for (;;) {
-      const timer = this.#nextTimer();
+      const timer = this.#timers.next();
       const timerAtMs = timer?.dueAtMs ?? Number.POSITIVE_INFINITY;
       // oxlint-disable no-await-in-loop
       const alarmAtMs = (await this.alarmAtMs()) ?? Number.POSITIVE_INFINITY;
@@ -99,21 +94,12 @@ export class VirtualObject<Storage extends VirtualStorage> {
       if (nextAtMs > endMs || nextAtMs === Number.POSITIVE_INFINITY) return;
       this.reach(nextAtMs);
       if (timer !== undefined && timerAtMs <= alarmAtMs) {
-        this.#timers.delete(timer);
-        timer.act();
+        this.#timers.fire(timer);
       } else {
         await this.runAlarm();
       }
       // oxlint-enable no-await-in-loop
     }
-  }
-
-  #nextTimer(): PendingTimer | undefined {
-    let next: PendingTimer | undefined;
-    for (const timer of this.#timers) {
-      if (next === undefined || timer.dueAtMs < next.dueAtMs) next = timer;
-    }
-    return next;
   }
 
   #newLimiter(): Limiter {
@@ -123,11 +109,7 @@ export class VirtualObject<Storage extends VirtualStorage> {
       // count.
       isolate: new IsolateBudget(isolateBudgetBytes),
       now: () => this.nowMs,
-      after: (afterMs, act) => {
-        const timer = { dueAtMs: this.nowMs + afterMs, act };
-        this.#timers.add(timer);
-        return () => this.#timers.delete(timer);
-      },
+      after: (afterMs, act) => this.#timers.add(this.nowMs + afterMs, act),
     });
   }
 }

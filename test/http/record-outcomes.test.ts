@@ -95,7 +95,10 @@ class Site {
   }
 
   async #drain(): Promise<Readonly<Record<string, PolicyCounts>>> {
-    await Promise.all(this.#work.splice(0));
+    const work = Promise.all(this.#work.splice(0));
+    // A sync waits for a second.
+    await this.isolate.clock.pass(1_000);
+    await work;
     const batch = (await this.runtime.statistics?.batches())?.at(-1);
     this.runtime.statistics?.stored(batch?.seq ?? 0);
     return batch?.policies ?? {};

@@ -6,7 +6,7 @@ import type { Charge } from "../../src/limiter/protocol.ts";
 import type { RateLimiter } from "../../src/limiter/object/rate-limiter.ts";
 import { call, remainingOf } from "../fakes/calls.ts";
 import { startMs } from "../fakes/isolate.ts";
-import type { WriteCounts } from "../fakes/memory-storage.ts";
+import type { WriteCounts } from "../fakes/counted-storage.ts";
 
 export { call, charge, confirmed, eventsOf, remainingOf } from "../fakes/calls.ts";
 export { startMs } from "../fakes/isolate.ts";

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { ObjectSettings } from "../../src/config/index.ts";
 import { objectLocation, shardOf } from "../../src/limiter/object-location.ts";
 import { softBudgetBytes } from "../../src/limiter/object/key-cache.ts";
+import { hmacWith } from "../../src/policies/hmac.ts";
 import { PartitionKeys } from "../../src/policies/partition-key.ts";
 import { parseLimits } from "../../src/strategies/index.ts";
 import { TestObject } from "../fakes/test-object.ts";
@@ -55,7 +56,7 @@ describe("the object of a key", () => {
 
 /** The partition keys of `count` addresses. */
 function partitionKeys(count: number): Promise<string[]> {
-  const partitions = new PartitionKeys("secret");
+  const partitions = new PartitionKeys(hmacWith("secret"));
   const keys = Array.from({ length: count }, async (_, index) =>
     partitions.partitionKey([{ kind: "ip" }], [`key-${index}`]),
   );

@@ -160,6 +160,8 @@ const ofStrategies = /^src\/(?:strategies|validation)\//;
 const ofObjects =
   /^src\/(?:strategies|validation|config|observability|(?:limiter|control)\/(?!client\/))/;
 const ofMiddleware = /^src\/(?!client\/|testing\/|(?:limiter|control)\/object\/)/;
+/** A limiter in memory has no proxy, no admin API and no middleware. */
+const ofTests = /^src\/(?!middleware\/|http\/(?:admin|proxy)\/|(?:control\/object)\/)/;
 
 const imports: readonly Import[] = [
   {
@@ -178,6 +180,7 @@ const imports: readonly Import[] = [
   { code: 'export { rateLimit } from "headgate/hono"', folders: ofMiddleware, mostKB: 93 },
   { code: 'export * from "headgate/hono"', folders: ofMiddleware, mostKB: 124 },
   { code: 'export * from "headgate/client"', folders: /^src\/client\//, mostKB: 6.5 },
+  { code: 'export * from "headgate/test"', folders: ofTests, mostKB: 103 },
 ];
 
 describe("the code that a bundler takes from the package", () => {

@@ -3,6 +3,7 @@ import * as fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { forAll } from "../for-all.ts";
 import type { KeyValue } from "../../src/policies/key.ts";
+import { hmacWith } from "../../src/policies/hmac.ts";
 import { PartitionKeys } from "../../src/policies/partition-key.ts";
 import { partsOf } from "./harness.ts";
 
@@ -11,7 +12,7 @@ const secret = "the tests' secret";
 const partitionOf = async (
   key: string | string[],
   values: readonly KeyValue[],
-  partitions = new PartitionKeys(secret),
+  partitions = new PartitionKeys(hmacWith(secret)),
 ): Promise<string> => partitions.partitionKey(partsOf(key), values);
 
 describe("a partition key", () => {
@@ -57,15 +58,15 @@ describe("a partition key", () => {
   it("a partition key depends on the secret", async () => {
     const others = ["the tests' secret ", "The tests' secret", "x", "x".repeat(1_000)];
     const keys = [secret, ...others].map((each) =>
-      partitionOf("ip", ["203.0.113.7"], new PartitionKeys(each)),
+      partitionOf("ip", ["203.0.113.7"], new PartitionKeys(hmacWith(each))),
     );
     expect(new Set(await Promise.all(keys)).size).toBe(5);
   });
 
   it("a partition key is the same in every isolate and every call", async () => {
-    const partitions = new PartitionKeys(secret);
+    const partitions = new PartitionKeys(hmacWith(secret));
     const keys = await Promise.all(
-      [partitions, partitions, new PartitionKeys(secret)].map((each) =>
+      [partitions, partitions, new PartitionKeys(hmacWith(secret))].map((each) =>
         partitionOf("ip", ["a"], each),
       ),
     );
@@ -74,7 +75,7 @@ describe("a partition key", () => {
   });
 
   it("partition keys stay the same when the cache overflows", async () => {
-    const partitions = new PartitionKeys(secret);
+    const partitions = new PartitionKeys(hmacWith(secret));
     const values = Array.from({ length: 5_000 }, (_, index) => String(index));
     const parts = partsOf("path");
     const keysOf = async (each: string): Promise<string> => partitions.partitionKey(parts, [each]);
@@ -103,7 +104,7 @@ describe("the text of a partition key", () => {
     forAll([keys, tenants], async ([partNames, values], tenant) => {
       const named = partNames.map((name, index) => [name, values[index]] as const);
       const key = named.toSorted(([a], [b]) => (a < b ? -1 : 1));
-      const partitions = new PartitionKeys(secret);
+      const partitions = new PartitionKeys(hmacWith(secret));
       const partitionKey = await partitions.partitionKey(partsOf(partNames), values, tenant);
       expect(partitionKey).toBe(hmacOf(JSON.stringify(tenant === null ? key : { tenant, key })));
     }),
@@ -117,7 +118,7 @@ describe("the text of a partition key", () => {
 
 describe("the cache of partition keys", () => {
   it("partitionKey returns a cached key without a promise, and a promise of any other key", async () => {
-    const partitions = new PartitionKeys(secret);
+    const partitions = new PartitionKeys(hmacWith(secret));
     const keysOf = (): (string | Promise<string>)[] => [
       partitions.partitionKey(partsOf("ip"), ["a"]),
       partitions.partitionKey(partsOf("ip"), ["a"], "acme"),
@@ -139,7 +140,7 @@ describe("the cache of partition keys", () => {
   /** The number of HMACs that are computed for these values. */
   async function hashesOf(values: readonly string[]): Promise<number> {
     const sign = vi.spyOn(crypto.subtle, "sign");
-    const partitions = new PartitionKeys(secret);
+    const partitions = new PartitionKeys(hmacWith(secret));
     // oxlint-disable-next-line no-await-in-loop
     for (const value of values) await partitions.partitionKey(parts, [value]);
     const { length } = sign.mock.calls;
@@ -167,7 +168,7 @@ describe("the cache of partition keys", () => {
 });
 
 describe("the partition key of a check with ad hoc limits", () => {
-  const partitions = new PartitionKeys(secret);
+  const partitions = new PartitionKeys(hmacWith(secret));
   const adhocOf = async (...texts: string[]): Promise<string> =>
     partitions.adhocPartitionKey(texts);
 
@@ -225,7 +226,7 @@ describe("two keys", () => {
   ])(
     "different keys have different partition keys: %s",
     async ([, [oneKey, one], [otherKey, other]]) => {
-      const partitions = new PartitionKeys(secret);
+      const partitions = new PartitionKeys(hmacWith(secret));
       expect(await partitionOf(oneKey, one, partitions)).not.toBe(
         await partitionOf(otherKey, other, partitions),
       );
@@ -254,7 +255,7 @@ describe("two keys", () => {
       maxLength: 3,
     })
     .chain((parts) => fc.tuple(fc.constant(parts), fc.tuple(...parts.map(() => value))));
-  const partitions = new PartitionKeys(secret);
+  const partitions = new PartitionKeys(hmacWith(secret));
 
   const two = key.chain((one) => fc.tuple(fc.constant(one), fc.oneof(fc.constant(one), key)));
 

@@ -6,7 +6,7 @@ import { Limiter } from "../../src/limiter/object/limiter.ts";
 import { admits } from "../../src/limiter/client/outcome.ts";
 import type { CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
 import { decideBy } from "../fakes/flat-calls.ts";
-import { MemoryStorage } from "../fakes/memory-storage.ts";
+import { MemoryStorage } from "../../src/testing/memory-storage.ts";
 import { type Admitted, mostIn } from "./admitted.ts";
 import { policyWith } from "./schedule.ts";
 import { startMs, World } from "./world.ts";

@@ -11,7 +11,7 @@ import { IsolateBudget, isolateBudgetBytes } from "../../src/limiter/object/isol
 import { Limiter } from "../../src/limiter/object/limiter.ts";
 import type { CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
 import { allows } from "../../src/limiter/client/outcome.ts";
-import { MemoryStorage } from "../fakes/memory-storage.ts";
+import { MemoryStorage } from "../../src/testing/memory-storage.ts";
 import type { Random } from "../random.ts";
 import type { Admitted } from "./admitted.ts";
 

@@ -1,6 +1,6 @@
 /** A Durable Object in virtual time that loses its memory as on Cloudflare, and counts what Cloudflare bills. */
 import type { CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
-import { MemoryStorage } from "../fakes/memory-storage.ts";
+import { CountedStorage } from "../fakes/counted-storage.ts";
 import { VirtualObject } from "../fakes/virtual-object.ts";
 
 /** An object without an event or a timer loses its memory after this time. */
@@ -9,14 +9,14 @@ const idleMemoryMs = 10_000;
 /** The assumed duration of each event. */
 const callMs = 1;
 
-export class CostedObject extends VirtualObject<MemoryStorage> {
+export class CostedObject extends VirtualObject<CountedStorage> {
   calls = 0;
   /** Time with an event or a pending timer. Concurrent events count once. */
   activeMs = 0;
   #accountedMs = 0;
 
   constructor() {
-    super(new MemoryStorage(), 0);
+    super(new CountedStorage(), 0);
   }
 
   /** Calls must be in the order of time. */

@@ -28,11 +28,11 @@ import { type Failure, isFailure, problemError } from "../wire/problems.ts";
 
 /** Every method throws an `Error` with problem details in `problem` where `/check` would answer with that problem. */
 export interface Service {
-  check(input: CheckInput, waitUntil: WaitUntil): Promise<CheckAnswer>;
-  look(input: CheckInput, waitUntil: WaitUntil): Promise<CheckAnswer>;
-  forget(input: ForgetInput, waitUntil: WaitUntil): Promise<void>;
-  reserve(input: ReserveInput, waitUntil: WaitUntil): Promise<ReserveAnswer>;
-  settle(input: SettleInput, waitUntil: WaitUntil): Promise<SettleAnswer>;
+  readonly check: (input: CheckInput, waitUntil: WaitUntil) => Promise<CheckAnswer>;
+  readonly look: (input: CheckInput, waitUntil: WaitUntil) => Promise<CheckAnswer>;
+  readonly forget: (input: ForgetInput, waitUntil: WaitUntil) => Promise<void>;
+  readonly reserve: (input: ReserveInput, waitUntil: WaitUntil) => Promise<ReserveAnswer>;
+  readonly settle: (input: SettleInput, waitUntil: WaitUntil) => Promise<SettleAnswer>;
 }
 
 /** Other Workers use the keys of the proxy, and can settle one another's reservations. */
@@ -75,7 +75,8 @@ export function brokenService(failure: Failure): Service {
   return { check: refuse, look: refuse, forget: refuse, reserve: refuse, settle: refuse };
 }
 
-async function perform<Request extends object, Answer extends object>(
+/** @throws the problem of an input that is invalid or has no answer */
+export async function perform<Request extends object, Answer extends object>(
   read: Reader<Request>,
   input: unknown,
   operation: (request: Request) => Promise<Answer | Failure>,

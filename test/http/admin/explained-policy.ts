@@ -13,12 +13,13 @@ import type { ExplainInput } from "../../../src/http/admin/explain-key.ts";
 import type { KnownRules } from "../../../src/http/admin/explain-rules.ts";
 import { isFailure } from "../../../src/http/wire/problems.ts";
 import type { KeyRule } from "../../../src/limiter/protocol.ts";
+import { hmacWith } from "../../../src/policies/hmac.ts";
 import { PartitionKeys } from "../../../src/policies/partition-key.ts";
 import { startMs, TestIsolate } from "../../fakes/isolate.ts";
 
 export const callerAddress = "203.0.113.7";
 
-const partitions = new PartitionKeys("the tests' secret");
+const partitions = new PartitionKeys(hmacWith("the tests' secret"));
 
 /** The id of the key of an address. */
 export const idOf = async (address: string): Promise<string> =>

@@ -1,13 +1,14 @@
 import { expect, it } from "vitest";
 import { resolveCheck } from "../../../src/http/check/resolve-check.ts";
 import type { Runtime } from "../../../src/http/runtime.ts";
+import { hmacWith } from "../../../src/policies/hmac.ts";
 import { PartitionKeys } from "../../../src/policies/partition-key.ts";
 import { policyOf } from "../../fakes/isolate.ts";
 
 it("all checks of a dry-run policy use the same policy object, with which computed values are cached", async () => {
   const overrides = [{ key: "vip", limits: "9/minute" }];
   const policies = [policyOf({ key: "header:x", dryRun: true, ban: "1h", overrides })];
-  const partitions = new PartitionKeys("s");
+  const partitions = new PartitionKeys(hmacWith("s"));
   const runtime = { policies, partitions, statistics: null } as unknown as Runtime;
   const decidedBy = async (key: string): Promise<unknown> => {
     const resolved = await resolveCheck(runtime, { key: [key], cost: 1 }, null);

@@ -13,7 +13,7 @@ import type {
 import { newAddress } from "../../../src/limiter/client/reservation-id.ts";
 import { createMeter, parseLimits } from "../../../src/strategies/index.ts";
 import { decideBy } from "../../fakes/flat-calls.ts";
-import { MemoryStorage } from "../../fakes/memory-storage.ts";
+import { MemoryStorage } from "../../../src/testing/memory-storage.ts";
 
 type Objects = ConstructorParameters<typeof LimiterClient>[0];
 

@@ -5,7 +5,7 @@ import { LimiterClient } from "../../../src/limiter/client/client.ts";
 import { Limiter } from "../../../src/limiter/object/limiter.ts";
 import type { Spend } from "../../../src/limiter/client/outcome.ts";
 import { type Decision, strategies } from "../../../src/strategies/index.ts";
-import { MemoryStorage } from "../../fakes/memory-storage.ts";
+import { MemoryStorage } from "../../../src/testing/memory-storage.ts";
 import { forAll } from "../../for-all.ts";
 import fc from "fast-check";
 

@@ -374,7 +374,10 @@ describe("an object of the previous version", () => {
       flatCalls++;
       throw new TypeError(missing);
     };
-    const getByName = (name: string): object => ({ ...namespace.getByName(name), decide });
+    const getByName = (name: string): object =>
+      new Proxy(namespace.getByName(name), {
+        get: (stub, method) => (method === "decide" ? decide : Reflect.get(stub, method)),
+      });
     const objects = { getByName } as unknown as typeof namespace;
     const client = new LimiterClient(objects, isolate.clock);
     const admit = async (cost: number): Promise<unknown> => {

@@ -5,7 +5,7 @@ import type { Outcome, Spend } from "../../../src/limiter/client/outcome.ts";
 import { objectLocation } from "../../../src/limiter/object-location.ts";
 import type { SyncCall } from "../../../src/limiter/protocol.ts";
 import { type PendingSync, Replica } from "../../../src/limiter/client/replica.ts";
-import { MemoryStorage } from "../../fakes/memory-storage.ts";
+import { MemoryStorage } from "../../../src/testing/memory-storage.ts";
 import { settled, spendOf, startMs, TestIsolate } from "../../fakes/isolate.ts";
 
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));

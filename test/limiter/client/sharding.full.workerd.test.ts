@@ -6,6 +6,7 @@ import type { ObjectSettings } from "../../../src/config/index.ts";
 import { softBudgetBytes } from "../../../src/limiter/object/key-cache.ts";
 import { Limiter } from "../../../src/limiter/object/limiter.ts";
 import { objectLocation } from "../../../src/limiter/object-location.ts";
+import { hmacWith } from "../../../src/policies/hmac.ts";
 import { PartitionKeys } from "../../../src/policies/partition-key.ts";
 import { call, charge, remainingOf } from "../harness.ts";
 
@@ -21,7 +22,7 @@ async function keysByObject(
   count: number,
   objects: ObjectSettings,
 ): Promise<Map<string, string[]>> {
-  const partitions = new PartitionKeys("secret");
+  const partitions = new PartitionKeys(hmacWith("secret"));
   const keysOf = new Map<string, string[]>();
   for (let index = 0; index < count; index++) {
     // oxlint-disable-next-line no-await-in-loop

@@ -5,7 +5,7 @@ import type { LatencyObserver } from "../../../src/limiter/client/object-caller.
 import type { Outcome, Spend } from "../../../src/limiter/client/outcome.ts";
 import type { BatchCall, CheckCall, LeaseCall, RefundCall } from "../../../src/limiter/protocol.ts";
 import * as previous from "../../previous-version/limiter-without-rules.js";
-import { MemoryStorage } from "../../fakes/memory-storage.ts";
+import { MemoryStorage } from "../../../src/testing/memory-storage.ts";
 import { policyOf, settled, spendOf, TestIsolate } from "../../fakes/isolate.ts";
 import { requireRules, RulesKeeper, rulesOf, under } from "../../fakes/newer-rules.ts";
 

@@ -12,7 +12,7 @@ import type {
   RefundCall,
 } from "../../../src/limiter/protocol.ts";
 import { decodedReplies, nestedCalls } from "../../fakes/flat-calls.ts";
-import { MemoryStorage } from "../../fakes/memory-storage.ts";
+import { MemoryStorage } from "../../../src/testing/memory-storage.ts";
 import type { World } from "../world.ts";
 import type { JoinedChecksOfRun } from "./invariants.ts";
 import type { Ledger } from "./ledger.ts";

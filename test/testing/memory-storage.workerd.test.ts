@@ -1,8 +1,8 @@
 /** Compares the storage in memory with the platform's: the same traffic gives the same replies, rows, alarms and writes. */
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
-import { MemoryStorage } from "./memory-storage.ts";
-import { VirtualObject, type VirtualStorage } from "./virtual-object.ts";
+import { CountedStorage } from "../fakes/counted-storage.ts";
+import { VirtualObject, type VirtualStorage } from "../fakes/virtual-object.ts";
 import { type Random, randomFrom } from "../random.ts";
 import { isFull } from "../mode.ts";
 import { call, charge, confirmed, countWrites, newObject, startMs } from "../limiter/harness.ts";
@@ -106,7 +106,7 @@ async function end(run: Run): Promise<void> {
 type Traffic = (run: Run) => Promise<void>;
 
 async function sameOnBoth(traffic: Traffic): Promise<Run> {
-  const memory = new MemoryStorage();
+  const memory = new CountedStorage();
   const run = new Run(memory);
   await traffic(run);
   const object = newObject();
