@@ -67,6 +67,18 @@ it("two limiters in one chain add their fields and decisions to one another", as
   expect(headers.get("RateLimit")).toMatch(/"inner";r=4;t=\d+, "outer";r=8;t=\d+/);
 });
 
+it("a limiter stays charged when a later limiter in the chain denies", async () => {
+  const app = new Hono();
+  app.use(rateLimit({ name: "first", limits: "9/minute" }));
+  app.use(rateLimit({ name: "second", limits: "1/minute", denyCache: false }));
+  app.get("*", (c) => c.text(String(c.get("headgate").decisions[0]?.limits[0]?.remaining)));
+  const visit = visitor(app);
+  expect((await visit()).body).toBe("8");
+  const denied = await visit();
+  expect(denied.status).toBe(429);
+  expect(denied.headers.get("RateLimit")).toContain('"first";r=7;');
+});
+
 it("a function gives the key, as one text or as several", async () => {
   const app = new Hono();
   const key = vi.fn<() => string | string[] | null | number>();
