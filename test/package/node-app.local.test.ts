@@ -14,9 +14,30 @@ const decisions: Decision[] = seconds.map((second) => meter.consume(1, startMs +
 console.log(JSON.stringify(decisions.map(({ allowed, retryAfterMs }) => [allowed, retryAfterMs])));
 `;
 
-/** Type-checks all declarations of the subpaths that Node can use. */
-const otherImports = `export * as strategies from "headgate/strategies";
-export * as client from "headgate/client";
+/** Type-checks all declarations of the subpaths that need no types of Workers. */
+const otherImports = `export * as client from "headgate/client";
+export * as test from "headgate/test";
+`;
+
+/** A test of a Hono app, without the Worker that exports the object's class. */
+const testOfHonoApp = `import { Hono } from "hono";
+import { rateLimit } from "headgate/hono";
+import { createTestLimiter } from "headgate/test";
+
+const app = new Hono();
+app.use(rateLimit({ limits: "2/minute", strategy: "sliding-log", key: "header:X-User" }));
+app.get("/", (c) => c.text("served"));
+
+const { env, clock } = createTestLimiter();
+const statuses: number[] = [];
+const request = async (): Promise<void> => {
+  const response = await app.request("/", { headers: { "X-User": "one" } }, env);
+  statuses.push(response.status);
+};
+for (let sent = 0; sent < 3; sent += 1) await request();
+await clock.advance("1m");
+await request();
+console.log(JSON.stringify(statuses));
 `;
 
 const expected = [
@@ -32,9 +53,12 @@ const expected = [
 let app: FreshApp;
 
 beforeAll(async () => {
-  app = await freshApp({ "src/index.ts": program, "src/imports.ts": otherImports }, [
-    "@types/node",
-  ]);
+  const files = {
+    "src/index.ts": program,
+    "src/imports.ts": otherImports,
+    "src/hono.ts": testOfHonoApp,
+  };
+  app = await freshApp(files, ["@types/node", "hono"]);
 });
 
 afterAll(() => app.remove());
@@ -63,5 +87,9 @@ describe("a Node program with headgate/strategies", () => {
       build: { ssr: "src/index.ts", outDir: "dist" },
     });
     expect(printed(join("dist", "index.js"))).toEqual(expected);
+  });
+
+  it("a test of a Hono app runs in Node with the limiter in memory and the virtual clock", () => {
+    expect(printed("src/hono.ts")).toEqual([200, 200, 429, 200]);
   });
 });
