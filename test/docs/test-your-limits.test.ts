@@ -1,0 +1,38 @@
+/** Runs the examples of the page about testing limits, with the sources in place of the installed package. */
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { afterAll, expect, it } from "vitest";
+import { build } from "esbuild";
+import { pageBlock } from "./page-block.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "headgate-tests-of-users-"));
+symlinkSync(resolve("node_modules"), join(folder, "node_modules"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const page = "how-to/test-your-limits";
+const examples = [
+  { name: "hono", text: pageBlock(page, "ts hono") },
+  { name: "client", text: pageBlock(page, "ts client") },
+  { name: "waiting", text: pageBlock(page, "ts waiting") },
+];
+
+it.each(examples)("the tests in the example pass in plain Node: $name", async ({ name, text }) => {
+  const file = join(folder, `${name}.test.mjs`);
+  await build({
+    stdin: { contents: text, loader: "ts", resolveDir: folder },
+    outfile: file,
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    alias: Object.fromEntries(
+      ["client", "hono", "test"].map((subpath) => [
+        `headgate/${subpath}`,
+        resolve(`src/package/${subpath}.ts`),
+      ]),
+    ),
+  });
+  const output = execFileSync(process.execPath, [file], { encoding: "utf8" });
+  expect(output).toMatch(/pass [1-9]\d*\n.*fail 0\n/);
+});
