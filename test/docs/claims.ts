@@ -67,7 +67,7 @@ export function claimsIn(code: string): Claim[] {
       words: (words ?? quoted ?? "").replaceAll("\\", ""),
     })),
   );
-  const paths = code.match(/\bdocs\/[\w/-]+\.md(?=["'])/g) ?? [];
+  const paths = code.match(/\b(?:docs\/[\w/-]+|README)\.md(?=["'])/g) ?? [];
   const infos = [
     ...(code.match(/(?<=```)\w+(?: \w+)*(?=\\n|\n)/g) ?? []),
     ...[...code.matchAll(/\blanguage === "(\w+)"(?: && info\[0\] === "(\w+)")?/g)].map(
