@@ -1,8 +1,11 @@
 /** The end of a response body that a handler made: any stream, in any runtime. */
 
+/** The most bytes that may wait for a slow client. A body that fits ends when its handler has written it. */
+const bufferBytes = 65_536;
+
 /**
  * Returns the same response, byte for byte.
- * @param clientGone aborts when the client has gone away
+ * @param clientGone aborts when the client has gone away. Copies of the body then fail: they would be incomplete
  * @param onEnd is called when the body ends, fails, or is abandoned by the client; possibly more than once
  */
 export function withStreamEnd(
@@ -16,9 +19,15 @@ export function withStreamEnd(
     await reader.cancel(reason).catch(() => undefined);
     onEnd();
   };
-  clientGone.addEventListener("abort", () => void abandon(clientGone.reason), { once: true });
   const observed = new ReadableStream<Uint8Array>(
     {
+      start(controller) {
+        const leave = (): void => {
+          controller.error(clientGone.reason);
+          void abandon(clientGone.reason);
+        };
+        clientGone.addEventListener("abort", leave, { once: true });
+      },
       async pull(controller) {
         try {
           const { value, done } = await reader.read();
@@ -35,9 +44,8 @@ export function withStreamEnd(
       },
       cancel: abandon,
     },
-    // Nothing is read before the client asks for it.
-    { highWaterMark: 0 },
+    new ByteLengthQueuingStrategy({ highWaterMark: bufferBytes }),
   );
-  const { status, statusText, headers } = response;
-  return new Response(observed, { status, statusText, headers });
+  // The response as `init` keeps `encodeBody`: a body that is compressed already must not be compressed again.
+  return new Response(observed, response);
 }

@@ -68,23 +68,23 @@ async function settle(
   const costs =
     typeof cost === "object" && cost !== null
       ? Object.entries(cost)
-      : reserved.map(({ policy }) => [policy, cost] as const);
-  const statements = costs.map(([policy, units]) => {
-    const place = reserved.find((each) => each.policy === policy);
-    if (place === undefined) {
-      const names = reserved.map((each) => `"${each.policy}"`).join(", ");
+      : [...new Set(reserved.map(({ policy }) => policy))].map((policy) => [policy, cost] as const);
+  const statements = costs.flatMap(([policy, units]) => {
+    // A limiter that applies twice to a request has two reservations.
+    const places = reserved.filter((each) => each.policy === policy);
+    if (places.length === 0) {
+      const names = [...new Set(reserved.map((each) => `"${each.policy}"`))].join(", ");
       throw new TypeError(
         `settle: "${policy}" is not a policy with reserve: true; expected ${names}`,
       );
     }
-    return {
-      policy,
-      units: checkedCost(units, "settle got the cost"),
-      statedCosts: place.statedCosts,
-    };
+    const checked = checkedCost(units, "settle got the cost");
+    return places.map(
+      ({ statedCosts }) =>
+        () =>
+          statedCosts.state(policy, checked),
+    );
   });
-  const settled = await Promise.all(
-    statements.map(({ policy, units, statedCosts }) => statedCosts.state(policy, units)),
-  );
+  const settled = await Promise.all(statements.map((state) => state()));
   return settled.includes(true);
 }

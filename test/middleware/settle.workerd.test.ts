@@ -1,9 +1,10 @@
 /** Reservations of the middleware: costs that handlers settle, and slots. */
+import { createExecutionContext } from "cloudflare:test";
 import { Hono } from "hono";
 import { streamText } from "hono/streaming";
 import { expect, it } from "vitest";
 import { rateLimit } from "../../src/package/hono.ts";
-import { visitor } from "./visitor.ts";
+import { bindings, visitor } from "./visitor.ts";
 
 it("the handler of a skipped request can settle, without an effect", async () => {
   const app = new Hono();
@@ -102,4 +103,76 @@ it("a slot is held until the streamed response has ended", async () => {
   release.resolve();
   expect((await slow).body).toBe("begun");
   expect((await visit({ path: "/fast" })).status).toBe(200);
+});
+
+/** A route with one slot, and a function that sends a request without waiting for the end of the response's body. */
+function withOneSlot(answer: () => Response) {
+  const app = new Hono();
+  app.use(rateLimit({ limits: { limit: 1, window: "1m", strategy: "concurrency" } }));
+  app.get("/free", (c) => c.text("free"));
+  app.get("*", answer);
+  const own = bindings();
+  const send = (method: string, signal?: AbortSignal) =>
+    app.fetch(
+      new Request("https://app.example/", {
+        method,
+        headers: { "CF-Connecting-IP": "203.0.113.7" },
+        ...(signal && { signal }),
+      }),
+      own,
+      createExecutionContext(),
+    );
+  const visit = visitor(app, own);
+  return { send, isFree: async () => (await visit({ path: "/free" })).status === 200 };
+}
+
+const endless = (): Response =>
+  new Response(
+    new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(1_000)) }),
+  );
+
+it("a request with the method HEAD releases its slot, although its body is never read", async () => {
+  const { send, isFree } = withOneSlot(endless);
+  expect((await send("HEAD")).status).toBe(200);
+  await expect.poll(isFree).toBe(true);
+});
+
+it("a short body releases its slot before the client has read it, and a long one does not", async () => {
+  const short = withOneSlot(() => new Response("short"));
+  expect((await short.send("GET")).status).toBe(200);
+  await expect.poll(short.isFree).toBe(true);
+  const long = withOneSlot(endless);
+  const { body } = await long.send("GET");
+  expect(await long.isFree()).toBe(false);
+  await body?.cancel();
+  await expect.poll(long.isFree).toBe(true);
+});
+
+it("a copy of a body fails when the client goes away, since the copy would be incomplete", async () => {
+  const { send } = withOneSlot(endless);
+  const client = new AbortController();
+  const response = await send("GET", client.signal);
+  const copy = response.clone().text();
+  client.abort();
+  await expect(copy).rejects.toThrow("aborted");
+});
+
+it("a limiter that applies twice to a request is settled twice", async () => {
+  const app = new Hono();
+  const limits = {
+    limits: "100/minute",
+    strategy: "sliding-log",
+    cost: 10,
+    reserve: true,
+  } as const;
+  const limiter = rateLimit(limits);
+  app.use(limiter, limiter);
+  app.get("*", async (c) => {
+    const { decisions, settle } = c.get("headgate");
+    await settle(1);
+    return c.json(decisions.map((decision) => decision.limits[0]?.remaining));
+  });
+  const visit = visitor(app);
+  expect(JSON.parse((await visit()).body)).toEqual([90, 80]);
+  expect(JSON.parse((await visit()).body)).toEqual([88, 78]);
 });

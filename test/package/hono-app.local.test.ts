@@ -12,6 +12,12 @@ const options = { key: "header:X-User", limits: "5/hour", timeout: "${patient}" 
 const app = new Hono();
 app.use("/api/*", rateLimit({ ...options, strategy: "sliding-log" }));
 app.get("/api/hello", (c) => c.json(c.get("headgate").decisions.map(({ policy }) => policy)));
+app.use("/packed", rateLimit({ name: "packed", limits: "5/hour", reserve: true }));
+app.get("/packed", async () => {
+  const packed = new Blob(["unpacked once"]).stream().pipeThrough(new CompressionStream("gzip"));
+  const body = await new Response(packed).arrayBuffer();
+  return new Response(body, { headers: { "Content-Encoding": "gzip" }, encodeBody: "manual" });
+});
 app.get("/", (c) => c.text("not limited"));
 
 export default app;
@@ -75,6 +81,10 @@ describe.each(tools)("a Hono Worker with headgate/hono, built with %s", (tool) =
     const statuses = responses.map(({ status }) => status).toSorted((a, b) => a - b);
     expect(statuses).toEqual([...Array<number>(5).fill(200), ...Array<number>(7).fill(429)]);
     expect((await get("/", "one")).status).toBe(200);
+  });
+
+  it("a body that the handler has compressed is not compressed again", async () => {
+    expect(await (await get("/packed", "three")).text()).toBe("unpacked once");
   });
 
   it("an allowed request has the decisions and the fields, and a denied one has problem details", async () => {

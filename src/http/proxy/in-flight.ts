@@ -99,7 +99,7 @@ class InFlight {
       if (this.#clientGone.signal.aborted) return clientGoneResponse();
       this.#isForwarded = true;
       if (this.#reserved.length === 0) this.#end();
-      return this.#settleWith(await forward(request, this.#clientGone.signal));
+      return this.#settleWith(await forward(request, this.#clientGone.signal), request.method);
     } catch (error) {
       this.#end();
       throw error;
@@ -140,7 +140,7 @@ class InFlight {
    * Settles when the response begins, which states its cost. A response that holds slots, or whose handler may still state
    * a cost, is settled when it ends.
    */
-  #settleWith(response: Response): Response {
+  #settleWith(response: Response, method: string): Response {
     const { observeBody = withBodyEnd, statedCosts } = this.#forwarding;
     this.#hasResponse = true;
     this.#costOf = ({ policy, cost }) => costOfResponse(policy, cost, response);
@@ -149,7 +149,8 @@ class InFlight {
     const isFromOrigin = proxyErrorOf(response) === null;
     const isOpen = this.#hasSlots || statedCosts?.hasOpen === true;
     if (isFromOrigin && isOpen && response.webSocket) return withSocketEnd(response, end);
-    if (isFromOrigin && isOpen && response.body !== null) {
+    // The body of a response to HEAD is never read, so its end would not be observed.
+    if (isFromOrigin && isOpen && response.body !== null && method !== "HEAD") {
       return observeBody(response, response.body, this.#clientGone.signal, end);
     }
     end();
