@@ -83,12 +83,15 @@ export function environmentReader(
     try {
       return environmentOf(env, own);
     } catch (error) {
-      const failure = reportStartError(error);
+      const failure = ofPackage(reportStartError(error));
       failures.set(env, failure);
       return failure;
     }
   };
 }
+
+const ofPackage = (failure: Failure): Failure =>
+  failure.kind === "configuration-invalid" ? { ...failure, isOfPackage: true } : failure;
 
 /** @throws ConfigProblems for missing bindings and invalid variables, and when two policies have the same name */
 function environmentOf(env: object, own: readonly StatedPolicy[]): WorkerEnvironment {

@@ -4,10 +4,12 @@ import {
   type ConfigProblem,
   ConfigProblems,
   greatestCost,
+  policyFields,
   readPolicy,
   type ReportProblem,
 } from "../config/index.ts";
 import { scalarText } from "../policies/key.ts";
+import { acceptedFields, asText, jsonOf } from "../validation/problems.ts";
 import type { MaybePromise, PolicyDecision } from "./options.ts";
 
 /** One policy of a `rateLimit`. */
@@ -29,6 +31,9 @@ export interface PolicyFunctions {
   readonly skip: ((c: Context) => unknown) | null;
   readonly onDeny: ((c: Context, decision: PolicyDecision) => MaybePromise<Response>) | null;
 }
+
+/** The fields of a policy, and the options that `POLICIES` does not have. */
+const optionNames = [...policyFields, "limit", "windowMs", "reserve", "skip"];
 
 /** The text to write in place of options of hono-rate-limiter and express-rate-limit. */
 const replacements: Readonly<Record<string, string>> = {
@@ -94,7 +99,8 @@ function readOne(options: unknown, report: ReportProblem): StatedPolicy {
       ...(typeof onDeny !== "function" && { onDeny }),
     }),
   };
-  const reportOption: ReportProblem = (problem) => report(withHints(problem, stated, isShort));
+  const reportOption: ReportProblem = (problem) =>
+    report(withHints({ ...problem, value: namedNumber(problem.value) }, stated, isShort));
   const reportField = (field: string, value: unknown, accepted: string): void =>
     report({ variable: "", field, value, accepted });
   if (isObject) readPolicy("", "", written, reportOption);
@@ -108,7 +114,7 @@ function readOne(options: unknown, report: ReportProblem): StatedPolicy {
   }
   reportReservationConflicts(stated, reportField);
   return {
-    name: String(name),
+    name: asText(name),
     written,
     text: textOf(stated),
     isReserved: reserve === true,
@@ -148,29 +154,43 @@ function withHints(
     return { ...problem, field: "limit", accepted: accepted + hint };
   }
   if (isShort && field === "limits[0].window") {
-    const value = stated["windowMs"];
+    const value = namedNumber(stated["windowMs"]);
     return { ...problem, field: "windowMs", value, accepted: "an integer of milliseconds from 1" };
   }
   const replacement = Object.hasOwn(replacements, field) ? replacements[field] : undefined;
   if (replacement !== undefined) return { ...problem, accepted: replacement };
+  const unknown = acceptedFields(field, policyFields);
+  if (accepted.startsWith(unknown)) {
+    const hints = accepted.slice(unknown.length);
+    return { ...problem, accepted: acceptedFields(field, optionNames) + hints };
+  }
   if (field === "limits" && problem.value === undefined) {
     return { ...problem, accepted: `${accepted}; or limit and windowMs` };
   }
-  if (field === "key") return { ...problem, accepted: `${accepted}; or a function of the context` };
-  if (field === "cost") {
-    return { ...problem, accepted: `${costText(accepted)}; or a function of the context` };
-  }
-  return problem;
+  const isFunctionToo = ["key", "cost", "onDeny"].includes(field);
+  const hint = isFunctionToo ? "; or a function of the context" : "";
+  return { ...problem, accepted: inJavaScript(accepted) + hint };
 }
 
 /** The notation of TOML, as JavaScript writes it. */
-const costText = (accepted: string): string => accepted.replaceAll(" = ", ": ");
+const inJavaScript = (accepted: string): string => accepted.replaceAll(" = ", ": ");
 
-/** Instances that are constructed for each request have new functions each time, but the same text. */
-const textOf = (stated: Readonly<Record<string, unknown>>): string =>
-  JSON.stringify(stated, (_, value: unknown) =>
-    typeof value === "function" ? "(function)" : value,
-  );
+/**
+ * Instances that are constructed for each request have new functions each time, but the same text. The order of options is
+ * irrelevant.
+ */
+function textOf(stated: Readonly<Record<string, unknown>>): string {
+  const names = Object.keys(stated).toSorted();
+  const options = names.map((name) => [name, stated[name]]);
+  try {
+    return JSON.stringify(options, (_, value: unknown) =>
+      typeof value === "function" ? "(function)" : value,
+    );
+  } catch {
+    // A bigint, or an object that contains itself, for which a problem is reported.
+    return "";
+  }
+}
 
 /* The casts below are checked by `typeof`; TypeScript cannot know the parameters of a function. */
 function functionsIn(stated: Readonly<Record<string, unknown>>): PolicyFunctions {
@@ -212,5 +232,10 @@ export function checkedCost(value: unknown, place: string): number {
   );
 }
 
-const described = (value: unknown): string =>
-  typeof value === "number" ? String(value) : (JSON.stringify(value) ?? typeof value);
+/** A value that a function returned, for an error. */
+export const described = (value: unknown): string =>
+  typeof value === "function" ? "a function" : jsonOf(namedNumber(value));
+
+/** JSON has null for NaN and the infinities, which an error would quote. */
+const namedNumber = (value: unknown): unknown =>
+  typeof value === "number" && !Number.isFinite(value) ? String(value) : value;

@@ -103,6 +103,24 @@ it.each<readonly [options: unknown, ...errors: string[]]>([
   },
 );
 
+const circular: Record<string, unknown> = { limits: "5/minute" };
+circular["match"] = circular;
+
+it.each([
+  [{ limits: "5/minute", cost: 1n }, /^rateLimit\.cost: expected an integer .*, got bigint$/],
+  [{ limit: Number.NaN, windowMs: 1_000 }, /^rateLimit\.limit: expected an integer .*, got "NaN"$/],
+  [circular, /^rateLimit\.match\./],
+  [{ limits: "5/minute", name: Object.create(null) }, /^rateLimit\.name: expected a name/],
+  [
+    { limits: "5/minute", skipp: true },
+    /, limit, windowMs, reserve, skip, got true; did you mean skip\?/,
+  ],
+  [{ limits: "5/minute", count: {} }, /expected \{ status: \[\.\.\.\] \} or/],
+  [{ limits: "5/minute", onDeny: "no" }, /expected an object; or a function of the context, got/],
+])("the error for the options %# is plain, whatever their values", (options, error) => {
+  expect(errorsOf(options)[0]).toMatch(error);
+});
+
 it("problems of several policies are reported together, by their position", () => {
   expect(errorsOf({ limits: "5/minute" }, { limits: "5/minute", onErorr: "open" })).toEqual([
     expect.stringMatching(/^rateLimit\[1\]\.onErorr: .*; did you mean onError\?$/),

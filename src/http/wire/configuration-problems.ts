@@ -7,7 +7,8 @@ interface Found {
 }
 
 export interface ConfigurationFailures {
-  "configuration-invalid": Found;
+  /** With `isOfPackage`, in a Worker of a user of the package: it has no command that checks the configuration. */
+  "configuration-invalid": Found & { readonly isOfPackage?: boolean };
   /** Required variables are not set yet. Those that are set are valid. */
   "configuration-missing": Found;
 }
@@ -23,7 +24,9 @@ export const configurationProblems: {
     proxyError: "proxy_configuration_error",
     title: "Internal Server Error",
     detail:
-      "The configuration of Headgate is invalid. `npm run check-config` and the log also show the values.",
+      failure.isOfPackage === true
+        ? "The configuration of Headgate is invalid. The log also shows the values."
+        : "The configuration of Headgate is invalid. `npm run check-config` and the log also show the values.",
     members: { errors: errorsIn(failure) },
   }),
 
