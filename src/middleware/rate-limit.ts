@@ -9,6 +9,7 @@ import { StatedCosts } from "../http/proxy/stated-costs.ts";
 import type { ChargedRequest } from "../http/record-outcomes.ts";
 import type { Runtime } from "../http/runtime.ts";
 import { isFailure, problemResponse } from "../http/wire/problems.ts";
+import { hasRateLimitFields } from "../http/wire/rate-limit-fields.ts";
 import type { Outcome } from "../limiter/client/outcome.ts";
 import type { WaitUntil } from "../limiter/client/object-caller.ts";
 import { errorText, report } from "../observability/events.ts";
@@ -16,8 +17,15 @@ import { matchingPolicies } from "../policies/match.ts";
 import { withStreamEnd } from "./body-end.ts";
 import { contextVariable, type RateLimitContext } from "./context-variable.ts";
 import { announce, environmentReader } from "./environment.ts";
-import type { RateLimitOptions } from "./options.ts";
-import { checkedCost, customKeyText, readOptions, type StatedPolicy } from "./read-options.ts";
+import type { PolicyDecision, RateLimitOptions } from "./options.ts";
+import {
+  checkedCost,
+  customKeyText,
+  described,
+  type PolicyFunctions,
+  readOptions,
+  type StatedPolicy,
+} from "./read-options.ts";
 
 /**
  * Limits requests by one or several policies, which are decided together: a request that one of them denies is charged to
@@ -84,6 +92,8 @@ async function enforce(
         reserved.has(policy.name) ? reservationMs : reservationTtlMs(policy),
       answerDenial: (denying) => answerDenial(c, policies, denying),
       onAdmitted: setVariable,
+      // On a denial, the fields list only the limits that deny. Another limiter, or a server behind the handler, set them.
+      hasFinalFields: (headers) => hasRateLimitFields(headers) && isDenial(c.res),
       forward: async () => {
         isForwarded = true;
         await next();
@@ -136,11 +146,27 @@ function answerDenial(
     const { name } = outcome.policy;
     const onDeny = policies.find((policy) => policy.name === name)?.functions.onDeny ?? null;
     if (onDeny !== null) {
-      return Promise.resolve(onDeny(c, { policy: name, ...outcome.decision }));
+      return answerOf(onDeny, c, { policy: name, ...outcome.decision });
     }
   }
   return null;
 }
+
+async function answerOf(
+  onDeny: NonNullable<PolicyFunctions["onDeny"]>,
+  c: Context,
+  decision: PolicyDecision,
+): Promise<Response> {
+  const answer: unknown = await onDeny(c, decision);
+  if (answer instanceof Response) return answer;
+  const { policy } = decision;
+  throw new TypeError(
+    `the function onDeny of the policy "${policy}" returned ${described(answer)}; expected a Response`,
+  );
+}
+
+const isDenial = ({ status, headers }: Response): boolean =>
+  status === 429 || headers.has("Retry-After");
 
 /** A response whose headers can be changed: those of a fetched one are immutable. */
 function mutable(response: Response): Response {

@@ -67,16 +67,27 @@ it("two limiters in one chain add their fields and decisions to one another", as
   expect(headers.get("RateLimit")).toMatch(/"inner";r=4;t=\d+, "outer";r=8;t=\d+/);
 });
 
+it("a denial by the inner of two limiters lists the limits that deny, and no others", async () => {
+  const app = new Hono();
+  app.use(rateLimit({ name: "outer", limits: "9/hour" }));
+  app.use(rateLimit({ name: "inner", limits: "1/minute" }));
+  app.get("*", (c) => c.text("hello"));
+  const visit = visitor(app);
+  await visit();
+  const { status, headers } = await visit();
+  expect(status).toBe(429);
+  expect(headers.get("RateLimit")).toMatch(/^"inner";r=0;t=\d+$/);
+});
+
 it("a limiter stays charged when a later limiter in the chain denies", async () => {
   const app = new Hono();
   app.use(rateLimit({ name: "first", limits: "9/minute" }));
-  app.use(rateLimit({ name: "second", limits: "1/minute", denyCache: false }));
+  app.use("/both", rateLimit({ name: "second", limits: "1/minute", denyCache: false }));
   app.get("*", (c) => c.text(String(c.get("headgate").decisions[0]?.limits[0]?.remaining)));
   const visit = visitor(app);
-  expect((await visit()).body).toBe("8");
-  const denied = await visit();
-  expect(denied.status).toBe(429);
-  expect(denied.headers.get("RateLimit")).toContain('"first";r=7;');
+  expect((await visit({ path: "/both" })).body).toBe("8");
+  expect((await visit({ path: "/both" })).status).toBe(429);
+  expect((await visit({ path: "/first" })).body).toBe("6");
 });
 
 it("a function gives the key, as one text or as several", async () => {
@@ -225,6 +236,31 @@ it("a function answers denials, and the response keeps the fields of the denial"
   }
 });
 
+it("a redirect to which a function denies has no RateLimit fields", async () => {
+  const app = new Hono();
+  app.use(rateLimit({ limits: "1/minute", onDeny: (c) => c.redirect("/slow-down") }));
+  app.get("*", (c) => c.text("hello"));
+  const visit = visitor(app);
+  await visit();
+  const { status, headers } = await visit();
+  expect([status, headers.get("Location")]).toEqual([302, "/slow-down"]);
+  expect(headers.get("Retry-After")).toMatch(/^\d+$/);
+  expect([headers.has("RateLimit"), headers.has("RateLimit-Policy")]).toEqual([false, false]);
+});
+
+it("a function that answers a denial without a response throws an error that names the policy", async () => {
+  const app = new Hono();
+  const silent = (() => undefined) as unknown as () => Response;
+  app.use(rateLimit({ name: "silent", limits: "1/minute", onDeny: silent }));
+  app.get("*", (c) => c.text("hello"));
+  app.onError(({ message }, c) => c.text(message, 500));
+  const visit = visitor(app);
+  await visit();
+  expect((await visit()).body).toBe(
+    'the function onDeny of the policy "silent" returned undefined; expected a Response',
+  );
+});
+
 it("a fixed answer replaces the problem details", async () => {
   const app = new Hono();
   app.use(rateLimit({ limits: "1/minute", onDeny: { status: 403, body: "Later" } }));
@@ -293,7 +329,10 @@ it("missing bindings and secrets are named in a problem response, without values
   expect(withoutObjects.status).toBe(500);
   expect(JSON.parse(withoutObjects.body)).toMatchObject({ errors: [{ variable: "RATE_LIMITER" }] });
   const withoutSecret = await visitor(app, { RATE_LIMITER: env.RATE_LIMITER })();
-  expect(JSON.parse(withoutSecret.body)).toMatchObject({ errors: [{ variable: "KEY_SECRET" }] });
+  expect(JSON.parse(withoutSecret.body)).toMatchObject({
+    detail: "The configuration of Headgate is invalid. The log also shows the values.",
+    errors: [{ variable: "KEY_SECRET" }],
+  });
 });
 
 it("two different limiters of one Worker need different names", async () => {
@@ -309,6 +348,16 @@ it("two different limiters of one Worker need different names", async () => {
     errors: [{ variable: "rateLimit", field: "name" }],
   });
   expect((await visit({ path: "/a" })).status).toBe(429);
+});
+
+it("the order of options is irrelevant: limiters with equal options share a name and its counters", async () => {
+  const app = new Hono();
+  app.use("/a", rateLimit({ limits: "1/minute", key: "ip" }));
+  app.use("/b", rateLimit({ key: "ip", limits: "1/minute" }));
+  app.get("*", (c) => c.text("hello"));
+  const visit = visitor(app);
+  expect((await visit({ path: "/a" })).status).toBe(200);
+  expect((await visit({ path: "/b" })).status).toBe(429);
 });
 
 it("a limiter that is constructed for each request keeps its counters", async () => {

@@ -25,9 +25,10 @@ import {
 } from "../wire/problems.ts";
 import { cachedDenialProblem } from "./cached-denial.ts";
 import {
+  advertisedWaitMs,
+  mayHaveRateLimitFields,
   type RateLimitFields,
   rateLimitFields,
-  advertisedWaitMs,
 } from "../wire/rate-limit-fields.ts";
 
 /** The circumstances of a denial, apart from the request itself. */
@@ -138,16 +139,15 @@ function isByLimits(denied: ChargedRequest): boolean {
   );
 }
 
-/** The same response with the fields of the denial, except those that it has. */
-function withFields(
-  { status, statusText, headers: own, body }: Response,
-  { headers }: ProblemAnswer,
-): Response {
-  const all = new Headers(own);
+/** The same response with the fields of the denial, except those that it has or may not have. */
+function withFields(answer: Response, { headers }: ProblemAnswer): Response {
+  const response = new Response(answer.body, answer);
+  const isRedirect = !mayHaveRateLimitFields(answer.status);
   for (const [name, value] of Object.entries(headers)) {
-    if (name !== "Content-Type" && !all.has(name)) all.set(name, value);
+    const isUnfit = name === "Content-Type" || (isRedirect && /ratelimit/i.test(name));
+    if (!isUnfit && !response.headers.has(name)) response.headers.set(name, value);
   }
-  return new Response(body, { status, statusText, headers: all });
+  return response;
 }
 
 function denialAnswer(

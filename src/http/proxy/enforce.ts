@@ -13,7 +13,7 @@ import { type ChargedRequest, plainKeyOf, recordOutcomes } from "../record-outco
 import type { Runtime } from "../runtime.ts";
 import { addLegacyFields } from "../wire/legacy-headers.ts";
 import { type Failure, isFailure, problemResponse } from "../wire/problems.ts";
-import { addRateLimitFields } from "../wire/rate-limit-fields.ts";
+import { addRateLimitFields, mayHaveRateLimitFields } from "../wire/rate-limit-fields.ts";
 import {
   decisionFields,
   type DecisionFields,
@@ -209,13 +209,8 @@ function spendFor(
   return [typeof partitionKey === "string" ? spendOn(partitionKey) : partitionKey.then(spendOn)];
 }
 
-/**
- * Only for 2xx, 4xx and 5xx: a client might take the fields of a redirect or an upgrade as a reason not to follow it, and
- * a cache would store those of a 304.
- */
 function addFields({ status, headers }: Response, fields: DecisionFields | null): void {
-  const hasFields = status >= 200 && (status < 300 || status >= 400);
-  if (fields === null || !hasFields) return;
+  if (fields === null || !mayHaveRateLimitFields(status)) return;
   addRateLimitFields(headers, fields.standard);
   if (fields.legacy !== null) addLegacyFields(headers, fields.legacy);
 }

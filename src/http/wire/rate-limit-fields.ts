@@ -185,6 +185,13 @@ export function addRateLimitFields(headers: Headers, fields: RateLimitFields): v
 
 const lists = ["RateLimit", "RateLimit-Policy"] as const;
 
+/**
+ * Only 2xx, 4xx and 5xx: a client might take the fields of a redirect or an upgrade as a reason not to follow it, and a
+ * cache would store those of a 304.
+ */
+export const mayHaveRateLimitFields = (status: number): boolean =>
+  status >= 200 && (status < 300 || status >= 400);
+
 export const hasRateLimitFields = (headers: Headers): boolean =>
   lists.some((name) => headers.has(name));
 
