@@ -49,6 +49,9 @@ export function rateLimit<E extends Env = any>(
   };
 }
 
+/** The contexts of requests that a limiter has denied. Earlier limiters of the chain then pass its response on. */
+const denied = new WeakSet<Context>();
+
 async function enforce(
   c: Context,
   next: Next,
@@ -92,8 +95,8 @@ async function enforce(
         reserved.has(policy.name) ? reservationMs : reservationTtlMs(policy),
       answerDenial: (denying) => answerDenial(c, policies, denying),
       onAdmitted: setVariable,
-      // On a denial, the fields list only the limits that deny. Another limiter, or a server behind the handler, set them.
-      hasFinalFields: (headers) => hasRateLimitFields(headers) && isDenial(c.res),
+      // The fields of a denial list only the limits that deny.
+      hasFinalFields: (headers) => denied.has(c) && hasRateLimitFields(headers),
       forward: async () => {
         isForwarded = true;
         await next();
@@ -101,13 +104,18 @@ async function enforce(
       },
     },
   );
-  if (!isForwarded) return response;
-  if (response !== c.res) {
-    // Without this, Hono would copy the headers of the present response over those of the new one.
-    c.res = undefined;
-    c.res = response;
+  if (!isForwarded) {
+    denied.add(c);
+    return response;
   }
+  if (response !== c.res) replaceResponse(c, response);
   return undefined;
+}
+
+/** Without the first step, Hono would copy the headers of the present response over those of the new one. */
+function replaceResponse(c: Context, response: Response): void {
+  c.res = undefined;
+  c.res = response;
 }
 
 /** The values that the functions of the options return for one request. */
@@ -164,9 +172,6 @@ async function answerOf(
     `the function onDeny of the policy "${policy}" returned ${described(answer)}; expected a Response`,
   );
 }
-
-const isDenial = ({ status, headers }: Response): boolean =>
-  status === 429 || headers.has("Retry-After");
 
 /** A response whose headers can be changed: those of a fetched one are immutable. */
 function mutable(response: Response): Response {

@@ -79,6 +79,15 @@ it("a denial by the inner of two limiters lists the limits that deny, and no oth
   expect(headers.get("RateLimit")).toMatch(/^"inner";r=0;t=\d+$/);
 });
 
+it("two limiters add their fields to an error of the handler that has Retry-After", async () => {
+  const app = new Hono();
+  app.use(rateLimit({ name: "outer", limits: "9/hour" }));
+  app.use(rateLimit({ name: "inner", limits: "5/minute" }));
+  app.get("*", (c) => c.text("later", 503, { "Retry-After": "5" }));
+  const { headers } = await visitor(app)();
+  expect(headers.get("RateLimit")).toMatch(/^"inner";r=4;t=\d+, "outer";r=8;t=\d+$/);
+});
+
 it("a limiter stays charged when a later limiter in the chain denies", async () => {
   const app = new Hono();
   app.use(rateLimit({ name: "first", limits: "9/minute" }));
