@@ -144,9 +144,19 @@ function newEnvironment({
   const others = [...constructed.values()].filter(({ name }) => !needed.has(name));
   const policies = withValid(others, { needed, variables });
   const config = configOf(variables, policies);
-  reportWarnings([...config.warnings, ...deploymentProblems(variables)]);
+  const warnings = config.warnings.map((line) => withNames(line, [...policies.values()]));
+  reportWarnings([...warnings, ...deploymentProblems(variables)]);
   return { config, runtime: createRuntime(config, bindings), policies, used };
 }
+
+/** A warning with the name of a policy in place of its index in `POLICIES`. */
+const withNames = (warning: string, policies: readonly StatedPolicy[]): string =>
+  warning.replace(/^POLICIES\[(\d+)\]/, (place, index: string) => {
+    const policy = policies[Number(index)];
+    return policy === undefined ? place : placeOf(policy);
+  });
+
+const placeOf = ({ name }: StatedPolicy): string => `rateLimit (name: "${name}")`;
 
 const byName = (policies: readonly StatedPolicy[]): ReadonlyMap<string, StatedPolicy> =>
   new Map(policies.map((policy) => [policy.name, policy]));
@@ -194,7 +204,7 @@ function configOf(
       const [, index = "", field = ""] = /^\[(\d+)\]\.?(.*)$/s.exec(problem.field) ?? [];
       const policy = problem.variable === "POLICIES" ? policies[Number(index)] : undefined;
       if (index === "" || policy === undefined) return problem;
-      return { ...problem, variable: `rateLimit (name: "${policy.name}")`, field };
+      return { ...problem, variable: placeOf(policy), field };
     });
     throw new ConfigProblems(placed);
   }
@@ -204,7 +214,8 @@ const nameTaken = ({ name }: StatedPolicy): ConfigProblem => ({
   variable: "rateLimit",
   field: "name",
   value: name,
-  accepted: "a name of its own, because another rateLimit of this Worker with other options has it",
+  accepted:
+    'a name of its own such as name: "login", because another rateLimit of this Worker with other options has it',
 });
 
 /** @throws ConfigProblems without the binding of the objects */

@@ -20,6 +20,7 @@ import { announce, environmentReader } from "./environment.ts";
 import type { PolicyDecision, RateLimitOptions } from "./options.ts";
 import {
   checkedCost,
+  checkedSkip,
   customKeyText,
   described,
   type PolicyFunctions,
@@ -132,7 +133,7 @@ async function valuesFor(c: Context, policies: readonly StatedPolicy[]): Promise
   const costs = new Map<string, number>();
   for (const { name, functions } of policies) {
     const { skip, key, cost } = functions;
-    if (skip !== null && Boolean(await skip(c))) continue;
+    if (skip !== null && checkedSkip(await skip(c), name)) continue;
     charged.add(name);
     if (key !== null) keys.set(name, customKeyText(await key(c), name));
     if (cost !== null) {

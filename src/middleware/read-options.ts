@@ -212,14 +212,35 @@ function functionsIn(stated: Readonly<Record<string, unknown>>): PolicyFunctions
 export function customKeyText(value: unknown, policy: string): string | null {
   if (value === null || value === undefined || value === "") return null;
   const items: readonly unknown[] = Array.isArray(value) ? value : [value];
-  const parts = items.map(scalarText).filter((part) => part !== null);
+  const parts = items
+    .filter(isKeyPart)
+    .map(scalarText)
+    .filter((part) => part !== null);
   if (parts.length < items.length || parts.length === 0) {
     throw new TypeError(
-      `the function key of the policy "${policy}" returned ${described(value)}; expected a text, or a list of texts`,
+      `the function key of the policy "${policy}" returned ${kindOf(value)}; expected a text, or a list of texts`,
     );
   }
   const [only = ""] = parts;
   return parts.length === 1 && !only.startsWith("[") ? only : JSON.stringify(parts);
+}
+
+const isKeyPart = (part: unknown): boolean =>
+  typeof part === "string" || (typeof part === "number" && Number.isFinite(part));
+
+/** The kind of a wrong key. Its value may be a secret, or personal data. */
+function kindOf(value: unknown): string {
+  if (Array.isArray(value)) return "a list that has other items than texts";
+  if (typeof value === "object") return "an object";
+  return typeof value === "number" ? String(value) : `a ${typeof value}`;
+}
+
+/** @throws TypeError for anything but true and false */
+export function checkedSkip(value: unknown, policy: string): boolean {
+  if (typeof value === "boolean") return value;
+  throw new TypeError(
+    `the function skip of the policy "${policy}" returned ${described(value)}; expected true or false`,
+  );
 }
 
 /** @throws TypeError for anything but an integer from 0 to 1,000,000 */

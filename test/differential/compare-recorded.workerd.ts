@@ -9,13 +9,13 @@ import { takeRecorded } from "./recorder.ts";
 import { compare } from "./targets.ts";
 
 const inShort = /\/test\/conformance\//;
-/** The previous version has no console. */
-const ofConsole = /\/test\/http\/admin\/console/;
+/** The previous version has no console, and no page for Workers that are not configured yet. */
+const ofNewPages = /\/test\/http\/(?:admin\/console|setup\/)/;
 
 afterAll(async () => {
   const { requests, skipped } = takeRecorded();
   const { testPath = "" } = expect.getState();
-  if (ofConsole.test(testPath)) return;
+  if (ofNewPages.test(testPath)) return;
   expect(skipped).toBeLessThanOrEqual(requests.length);
   if (requests.length === 0 || (!isFull && !inShort.test(testPath))) return;
   const { differences } = await compare(requests, (request) => origin.fetch(request));

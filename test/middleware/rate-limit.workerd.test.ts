@@ -153,7 +153,7 @@ it("a function that returns no key and no cost throws an error that names the po
   expect((await visit({ path: "/key" })).status).toBe(500);
   expect((await visit({ path: "/cost" })).status).toBe(500);
   expect(errors).toEqual([
-    'the function key of the policy "a" returned {}; expected a text, or a list of texts',
+    'the function key of the policy "a" returned an object; expected a text, or a list of texts',
     'the function cost of the policy "b" returned 1.5; expected an integer from 0 to 1000000',
   ]);
 });
