@@ -177,8 +177,8 @@ const imports: readonly Import[] = [
   { code: 'export * from "headgate/strategies"', folders: ofStrategies, mostKB: 20.7 },
   { code: 'export { RateLimiter } from "headgate/object"', folders: ofObjects, mostKB: 30.7 },
   { code: 'export * from "headgate/object"', folders: ofObjects, mostKB: 48.3 },
-  { code: 'export { rateLimit } from "headgate/hono"', folders: ofMiddleware, mostKB: 93 },
-  { code: 'export * from "headgate/hono"', folders: ofMiddleware, mostKB: 124 },
+  { code: 'export { rateLimit } from "headgate/hono"', folders: ofMiddleware, mostKB: 94 },
+  { code: 'export * from "headgate/hono"', folders: ofMiddleware, mostKB: 125 },
   { code: 'export * from "headgate/client"', folders: /^src\/client\//, mostKB: 6.5 },
   { code: 'export * from "headgate/test"', folders: ofTests, mostKB: 103 },
 ];
