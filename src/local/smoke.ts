@@ -42,7 +42,7 @@ const { argument, values } = parseArgument("<url>", {
     type: "string",
     multiple: true,
     value: "text",
-    about: "A part of a key that nobody uses; defaults to a random address.",
+    about: "A part of an unused key; defaults to a random address.",
   },
   "until-denied": {
     type: "string",

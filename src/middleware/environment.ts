@@ -142,8 +142,10 @@ function newEnvironment({
   const kept = [...(known?.policies.values() ?? [])].filter(({ name }) => used.has(name));
   const needed = byName([...kept, ...own]);
   const others = [...constructed.values()].filter(({ name }) => !needed.has(name));
-  const policies = withValid(others, { needed, variables });
-  const config = configOf(variables, policies);
+  const all = byName([...needed.values(), ...others]);
+  const whole = configOrNull(variables, all);
+  const policies = whole === null ? withValid(others, { needed, variables }) : all;
+  const config = whole ?? configOf(variables, policies);
   const warnings = config.warnings.map((line) => withNames(line, [...policies.values()]));
   reportWarnings([...warnings, ...deploymentProblems(variables)]);
   return { config, runtime: createRuntime(config, bindings), policies, used };
@@ -174,19 +176,18 @@ function withValid(
 ): ReadonlyMap<string, StatedPolicy> {
   if (others.length === 0) return needed;
   const all = byName([...needed.values(), ...others]);
-  if (areValid(variables, all)) return all;
+  if (configOrNull(variables, all) !== null) return all;
   if (others.length === 1) return needed;
   const middle = Math.ceil(others.length / 2);
   const first = withValid(others.slice(0, middle), { needed, variables });
   return withValid(others.slice(middle), { needed: first, variables });
 }
 
-function areValid(...config: Parameters<typeof configOf>): boolean {
+function configOrNull(...config: Parameters<typeof configOf>): Config | null {
   try {
-    configOf(...config);
-    return true;
+    return configOf(...config);
   } catch {
-    return false;
+    return null;
   }
 }
 

@@ -41,29 +41,35 @@ export function rateLimit<E extends Env = any>(
 ): MiddlewareHandler<E> {
   const policies = readOptions(options);
   announce(policies);
+  const reserved = new Set(policies.flatMap(({ name, isReserved }) => (isReserved ? [name] : [])));
   const environmentOf = environmentReader(policies);
   return async function limited(c, next) {
     const environment = environmentOf(c.env);
     return isFailure(environment)
       ? problemResponse(environment)
-      : enforce(c, next, policies, environment.runtime);
+      : enforce(c, next, { policies, reserved, runtime: environment.runtime });
   };
 }
 
 /** The contexts of requests that a limiter has denied. Earlier limiters of the chain then pass its response on. */
 const denied = new WeakSet<Context>();
 
+interface Enforcement {
+  readonly policies: readonly StatedPolicy[];
+  /** The names of policies with `reserve`. */
+  readonly reserved: ReadonlySet<string>;
+  readonly runtime: Runtime;
+}
+
 async function enforce(
   c: Context,
   next: Next,
-  policies: readonly StatedPolicy[],
-  runtime: Runtime,
+  { policies, reserved, runtime }: Enforcement,
 ): Promise<Response | undefined> {
   const request = c.req.raw;
   if (urlOf(request) === null) return problemResponse({ kind: "url-malformed" });
   const attributes = attributesOf(request);
   const earlier: RateLimitContext | undefined = c.get("headgate");
-  const reserved = new Set(policies.flatMap(({ name, isReserved }) => (isReserved ? [name] : [])));
   const statedCosts = new StatedCosts((policy) => reserved.has(policy));
   const setVariable = (charged: ChargedRequest | null): void =>
     c.set("headgate", contextVariable(earlier, { charged, reserved, statedCosts }));

@@ -1,4 +1,4 @@
-/** Steps of the smoke test about `/check`. They use keys that nobody else has, and reset them. */
+/** Steps of the smoke test about `/check`. They use random keys, and reset them. */
 import { randomBytes, randomUUID } from "node:crypto";
 import { isRecord } from "../../validation/problems.ts";
 import type { ReceivedAnswer, Send, SentRequest } from "./bounded-request.ts";
@@ -158,7 +158,7 @@ export const checkDenial = withToken("denial by /check", async (_, call) => {
   return passed(`the second check of 1/minute got 429, Retry-After: ${seconds}`);
 });
 
-/** An address for documentation (RFC 3849), so that it is a valid value of every key part and nobody's. */
+/** An address for documentation (RFC 3849), which no client has. It is a valid value of every key part. */
 function randomKey(): string {
   const [first = "", second = ""] = randomBytes(4).toString("hex").match(/.{4}/g) ?? [];
   return `2001:db8:${first}:${second}::1`;
