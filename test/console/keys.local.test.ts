@@ -276,7 +276,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     await page.getByRole("dialog").getByText("25 per 10 min", { exact: true }).waitFor();
     await page.keyboard.press("Enter");
     await messages(page).getByText("Boosted ip=198.51.100.15").waitFor();
-    expect(await statuses("198.51.100.15", 1)).toEqual([200]);
+    await expect.poll(() => statuses("198.51.100.15", 1)).toEqual([200]);
     await expect.poll(() => focused(page)).toBe('button "Boost …"');
   });
 
