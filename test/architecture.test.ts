@@ -107,9 +107,12 @@ const rules: Readonly<Record<string, Rule>> = {
     ],
     packages: /^hono$/,
   },
+  // Replays run in Node, in a web worker and in tests, and are not part of the Worker, which never imports them.
+  replay: { from: pure, packages: none },
+  advisor: { from: [...pure, "replay"], packages: none },
   // Runs on a developer's machine and is not part of the Worker, which never imports it.
   local: {
-    from: [...pure, "config", "http/wire/version.ts"],
+    from: [...pure, "config", "replay", "advisor", "http/wire/version.ts"],
     packages: /^(?:node:.+|wrangler|esbuild|rolldown|rolldown-plugin-dts|structured-headers)$/,
   },
   // Runs in the browser and is not part of the Worker, which never imports it.

@@ -52,7 +52,7 @@ interface WaitingBatch extends Omit<StatisticsBatch, "agoMs"> {
   readonly keys: number;
 }
 
-interface Candidate {
+interface SealCandidate {
   readonly policy: string;
   readonly listed: ListedKey;
   readonly plain: PlainKey;
@@ -226,7 +226,7 @@ export class IsolateStatistics {
   async #seal(named: readonly (readonly [policy: string, list: NamedList])[]): Promise<void> {
     if (this.#sealer === null) return;
     const nowMs = this.#now();
-    const chosen: Candidate[] = [];
+    const chosen: SealCandidate[] = [];
     for (let rank = 0; rank < mostListed && chosen.length < mostSealed; rank++) {
       for (const [policy, { keys, plain }] of named) {
         const candidate = candidateOf(policy, keys[rank], plain[rank]);
@@ -243,7 +243,7 @@ export class IsolateStatistics {
   }
 
   /** Whether a key is due to be sealed. Notes that it is sealed now, so that the next call returns false. */
-  #takeSeal({ policy, listed }: Candidate, nowMs: number): boolean {
+  #takeSeal({ policy, listed }: SealCandidate, nowMs: number): boolean {
     const name = `${policy} ${listed.key}`;
     const atMs = this.#sealedAtMs.get(name);
     if (atMs !== undefined && nowMs >= atMs && nowMs - atMs < sealedAgainAfterMs) return false;
@@ -267,7 +267,7 @@ const candidateOf = (
   policy: string,
   listed: ListedKey | undefined,
   plain: PlainKey | null | undefined,
-): Candidate | null =>
+): SealCandidate | null =>
   listed === undefined || plain === undefined || plain === null ? null : { policy, listed, plain };
 
 /** Whether limits have decided, in the object or in the isolate. Otherwise a ban, a rule or `onError` has. */

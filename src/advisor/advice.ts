@@ -1,0 +1,65 @@
+/** The advisor's vocabulary: a goal, the candidates that were replayed for it, and a recommendation. */
+import type { Limit, LimitInput } from "../strategies/index.ts";
+import type { ReplayResult } from "../replay/result.ts";
+import type { TimelinesSource } from "../replay/timelines.ts";
+
+export type Goal =
+  /** Deny at most this share of requests. */
+  | { readonly kind: "denied-requests"; readonly mostShare: number }
+  /** Deny at most this share of keys. */
+  | { readonly kind: "denied-keys"; readonly mostShare: number }
+  /** Never admit more than this many requests of one key within a window. */
+  | { readonly kind: "key-rate"; readonly most: number; readonly windowMs: number }
+  /** Never admit more than this many requests of all keys within a second. */
+  | { readonly kind: "origin-rate"; readonly mostPerSecond: number };
+
+/** A value with its 95 % confidence interval. */
+export interface Estimate {
+  readonly value: number;
+  readonly low: number;
+  readonly high: number;
+}
+
+export interface Candidate {
+  readonly strategy: string;
+  readonly limits: readonly Limit[];
+  /** As written in a policy. */
+  readonly written: readonly LimitInput[];
+  readonly result: ReplayResult;
+  /** The share of requests that are denied. */
+  readonly deniedShare: Estimate;
+  /** The share of keys with a denial. */
+  readonly deniedKeyShare: Estimate;
+  /** The most requests of all keys that reach the origin within one second. */
+  readonly worstBurst: Estimate;
+  /** Whether the goal is met with 95 % confidence. */
+  readonly meetsGoal: boolean;
+}
+
+/** A key that the recommended limits would deny most. */
+export interface Outlier {
+  readonly key: string;
+  readonly requests: number;
+  /** Its share of all requests in the timelines. */
+  readonly shareOfRequests: number;
+  readonly denied: number;
+  readonly longestDeniedMs: number;
+}
+
+export type Recommendation =
+  /** A candidate meets the goal. */
+  | { readonly kind: "recommended"; readonly candidate: number; readonly reason: string }
+  /** No limit can reach the goal. `candidate` comes closest. */
+  | { readonly kind: "unreachable"; readonly candidate: number; readonly reason: string }
+  /** There is too little data. `forMs`: how much longer to record; null when it cannot be estimated. */
+  | { readonly kind: "wait"; readonly forMs: number | null; readonly reason: string };
+
+export interface Advice {
+  readonly goal: Goal;
+  /** The strictest first, by strategy and window. */
+  readonly candidates: readonly Candidate[];
+  readonly recommendation: Recommendation;
+  /** Under the recommended or closest candidate, the most denied first. */
+  readonly outliers: readonly Outlier[];
+  readonly source: TimelinesSource;
+}

@@ -1,0 +1,181 @@
+/**
+ * Timelines: the arrivals of each key with their costs and outcomes, in columns. They come from the samples of a deployment
+ * or from an access log.
+ */
+
+/** The outcome of an arrival. `unknown`: a log does not state it. The number of an outcome is its index here. */
+export const arrivalOutcomes = [
+  "unknown",
+  "allowed",
+  "denied",
+  "banned",
+  "dry-run-denied",
+  "fallback-local",
+  "fallback-open",
+  "fallback-closed",
+] as const;
+export type ArrivalOutcome = (typeof arrivalOutcomes)[number];
+
+/** An arrival that was reserved, and settled when its actual cost was known. */
+export interface ArrivalReservation {
+  readonly ttlMs: number;
+  /** Null while it is not settled. */
+  readonly settledAtMs: number | null;
+  /** The actual cost; the cost of the arrival while it is not settled. */
+  readonly settledCost: number;
+}
+
+/** One arrival of a key. Times are integer milliseconds since the Unix epoch. */
+export interface Arrival {
+  readonly atMs: number;
+  readonly cost: number;
+  readonly outcome: ArrivalOutcome;
+  readonly reservation?: ArrivalReservation;
+}
+
+/** The traffic that the timelines are a part of, so that every result can state how much of the traffic it is based on. */
+export interface TimelinesSource {
+  /** The period that the timelines cover. */
+  readonly fromMs: number;
+  readonly toMs: number;
+  /** One key in this many is in the timelines. 1: all keys. */
+  readonly oneKeyIn: number;
+  /** All requests of the period, of keys in the timelines or not; null when unknown. */
+  readonly requests: number | null;
+  /** Arrivals of the keys that were not recorded, because a beat had no room or storage was full. */
+  readonly lostArrivals: number;
+  /** Arrivals left out because limits other than the policy's decided them: overrides and key rules. */
+  readonly otherLimitsArrivals: number;
+}
+
+export interface Timelines {
+  /** Partition keys; for a log, the keys as written. */
+  readonly keys: readonly string[];
+  /** The arrivals of key `k` are the rows from `firstRow[k]` to `firstRow[k + 1]` (exclusive), in order of time. */
+  readonly firstRow: Uint32Array;
+  readonly atMs: Float64Array;
+  readonly cost: Float64Array;
+  /** Index in `arrivalOutcomes`. */
+  readonly outcome: Uint8Array;
+  /** By row. Empty when no arrival was reserved. */
+  readonly reservations: ReadonlyMap<number, ArrivalReservation>;
+  readonly source: TimelinesSource;
+}
+
+const firstCapacity = 1_024;
+const deniedOutcomes: ReadonlySet<ArrivalOutcome> = new Set([
+  "denied",
+  "banned",
+  "dry-run-denied",
+  "fallback-closed",
+]);
+
+/** Whether the outcome spends nothing. */
+export const isDeniedOutcome = (outcome: ArrivalOutcome): boolean => deniedOutcomes.has(outcome);
+
+/** Collects arrivals in any order of keys and times. */
+export class TimelinesBuilder {
+  /** The number of arrivals that were added. */
+  arrivals = 0;
+  readonly #indexes = new Map<string, number>();
+  readonly #reservations = new Map<number, ArrivalReservation>();
+  #key = new Uint32Array(firstCapacity);
+  #atMs = new Float64Array(firstCapacity);
+  #cost = new Float64Array(firstCapacity);
+  #outcome = new Uint8Array(firstCapacity);
+
+  add(key: string, { atMs, cost, outcome, reservation }: Arrival): void {
+    const row = this.arrivals++;
+    if (row === this.#key.length) this.#grow();
+    let index = this.#indexes.get(key);
+    if (index === undefined) {
+      index = this.#indexes.size;
+      this.#indexes.set(key, index);
+    }
+    this.#key[row] = index;
+    this.#atMs[row] = atMs;
+    this.#cost[row] = cost;
+    this.#outcome[row] = arrivalOutcomes.indexOf(outcome);
+    if (reservation !== undefined) this.#reservations.set(row, reservation);
+  }
+
+  finish(source: TimelinesSource): Timelines {
+    const keys = [...this.#indexes.keys()];
+    const columns = { key: this.#key, atMs: this.#atMs, outcome: this.#outcome };
+    const { rows, firstRow } = orderedRows(columns, keys.length, this.arrivals);
+    const reservations = new Map<number, ArrivalReservation>();
+    if (this.#reservations.size > 0) {
+      for (const [row, added] of rows.entries()) {
+        const reservation = this.#reservations.get(added);
+        if (reservation !== undefined) reservations.set(row, reservation);
+      }
+    }
+    return {
+      keys,
+      firstRow,
+      atMs: Float64Array.from(rows, (row) => this.#atMs[row] ?? 0),
+      cost: Float64Array.from(rows, (row) => this.#cost[row] ?? 0),
+      outcome: Uint8Array.from(rows, (row) => this.#outcome[row] ?? 0),
+      reservations,
+      source,
+    };
+  }
+
+  #grow(): void {
+    const capacity = 2 * this.#key.length;
+    const [key, atMs, cost, outcome] = [this.#key, this.#atMs, this.#cost, this.#outcome];
+    this.#key = new Uint32Array(capacity);
+    this.#atMs = new Float64Array(capacity);
+    this.#cost = new Float64Array(capacity);
+    this.#outcome = new Uint8Array(capacity);
+    this.#key.set(key);
+    this.#atMs.set(atMs);
+    this.#cost.set(cost);
+    this.#outcome.set(outcome);
+  }
+}
+
+interface Columns {
+  readonly key: Uint32Array;
+  readonly atMs: Float64Array;
+  readonly outcome: Uint8Array;
+}
+
+/** The rows by key, and the rows of each key in order of time. */
+function orderedRows(
+  { key, atMs, outcome }: Columns,
+  keys: number,
+  count: number,
+): { readonly rows: Uint32Array; readonly firstRow: Uint32Array } {
+  const firstRow = new Uint32Array(keys + 1);
+  for (let row = 0; row < count; row++) {
+    const next = (key[row] ?? 0) + 1;
+    firstRow[next] = (firstRow[next] ?? 0) + 1;
+  }
+  for (let index = 0; index < keys; index++) {
+    firstRow[index + 1] = (firstRow[index + 1] ?? 0) + (firstRow[index] ?? 0);
+  }
+  const free = firstRow.slice();
+  const rows = new Uint32Array(count);
+  for (let row = 0; row < count; row++) {
+    const index = key[row] ?? 0;
+    const place = free[index] ?? 0;
+    rows[place] = row;
+    free[index] = place + 1;
+  }
+  const isDenied = arrivalOutcomes.map(isDeniedOutcome);
+  // The order of decisions within a millisecond is not recorded. A denial spends nothing, so decisions in which the allowed
+  // arrivals come first are equal to those in any other order.
+  const compare = (a: number, b: number): number =>
+    (atMs[a] ?? 0) - (atMs[b] ?? 0) ||
+    Number(isDenied[outcome[a] ?? 0]) - Number(isDenied[outcome[b] ?? 0]) ||
+    a - b;
+  for (let index = 0; index < keys; index++) {
+    const own = rows.subarray(firstRow[index], firstRow[index + 1]);
+    const isOrdered = own.every(
+      (row, place) => place === 0 || compare(own[place - 1] ?? 0, row) < 0,
+    );
+    if (!isOrdered) own.sort(compare);
+  }
+  return { rows, firstRow };
+}
