@@ -117,8 +117,13 @@ const rules: Readonly<Record<string, Rule>> = {
   },
   // Runs in the browser and is not part of the Worker, which never imports it.
   console: {
-    from: ["console/playground"],
+    from: ["console/playground", "console/replay"],
     packages: /^(?:preact(?:\/.+)?|@preact\/signals|uplot(?:\/dist\/uPlot\.min\.css)?)$/,
+  },
+  // Replays samples in a web worker.
+  "console/replay": {
+    from: [...pure, "replay", "advisor", "console"],
+    packages: /^@preact\/signals$/,
   },
   "console/playground": {
     from: [...pure, "console"],
