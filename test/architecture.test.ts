@@ -126,7 +126,7 @@ const rules: Readonly<Record<string, Rule>> = {
     packages: /^@preact\/signals$/,
   },
   "console/playground": {
-    from: [...pure, "console"],
+    from: [...pure, "replay", "console"],
     packages: /^(?:preact(?:\/.+)?|@preact\/signals|uplot)$/,
   },
 };

@@ -1,13 +1,8 @@
 /** Runs the scenario in the web worker, and keeps what it answers. */
 import { batch, computed, effect, signal } from "@preact/signals";
+import type { LogReport } from "../../replay/log/read-log.ts";
 import { logText, scenario } from "./page-state.ts";
-import type {
-  LaneRun,
-  LogReport,
-  MissingLane,
-  WorkerAnswer,
-  WorkerRequest,
-} from "./model/scenario.ts";
+import type { LaneRun, MissingLane, WorkerAnswer, WorkerRequest } from "./model/scenario.ts";
 import { startWorker } from "./start-worker.ts";
 
 export interface RunState {

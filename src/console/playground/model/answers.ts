@@ -1,7 +1,8 @@
 /** The answers of the web worker to a request, in steps of some milliseconds: between them the worker can be cancelled. */
 import { describeProblem, readLimits } from "../../../strategies/index.ts";
-import { acceptedLog, readLog } from "./access-log.ts";
+import { acceptedLog, readLog } from "../../../replay/log/read-log.ts";
 import { lanesOf } from "./lanes.ts";
+import { arrivalsOfLog } from "./log-arrivals.ts";
 import { mostRows, runLane } from "./run.ts";
 import { acceptedRequests, excessOf } from "./scenario-query.ts";
 import type { Scenario, ScenarioRun, WorkerAnswer } from "./scenario.ts";
@@ -16,7 +17,7 @@ export function* answersTo({ id, scenario, log }: ScenarioRun): Generator<Worker
     yield { kind: "failed", id, problems, log: read?.report ?? null };
     return;
   }
-  const arrivals = arrivalsOf(scenario, read?.arrivals ?? null);
+  const arrivals = arrivalsOf(scenario, read === null ? null : arrivalsOfLog(read.requests));
   const { lanes, missing } = lanesOf(scenario);
   yield {
     kind: "started",

@@ -1,4 +1,5 @@
 /** The vocabulary of the playground: a scenario (limits, and the traffic that meets them), and what a run of it returns. */
+import type { LogReport } from "../../../replay/log/read-log.ts";
 import type { Limit, LimitInput } from "../../../strategies/index.ts";
 
 /** All durations are integer milliseconds. */
@@ -185,22 +186,6 @@ export interface WorstBurst {
   readonly requests: number;
   /** The units in each window, in order of time; empty unless one fixed window alone decided. */
   readonly unitsByWindow: readonly number[];
-}
-
-/** A line of a log that no format fits. */
-export interface UnreadLine {
-  /** From 1. */
-  readonly line: number;
-  readonly reason: string;
-}
-
-export interface LogReport {
-  /** Lines that gave a request. */
-  readonly read: number;
-  /** Lines that could not be read; empty lines are not counted. */
-  readonly unread: number;
-  /** The first of them, at most 100. */
-  readonly firstUnread: readonly UnreadLine[];
 }
 
 export interface ScenarioRun {

@@ -1,5 +1,5 @@
 /** One request of a log in JSON lines. The usual names of its fields are known. */
-import { parseUnits } from "../../../strategies/notation.ts";
+import { parseUnits } from "../../strategies/notation.ts";
 import { acceptedInstant, instantMs } from "./log-time.ts";
 
 export interface LoggedRequest {

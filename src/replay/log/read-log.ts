@@ -1,17 +1,32 @@
 /**
- * Reads a pasted access log: the common log format, the combined log format, and JSON lines. The formats may be mixed. The
+ * Reads the text of an access log: the common log format, the combined log format, and JSON lines. The formats may be mixed. The
  * key is the client address, or the field of that meaning.
  */
-import type { Arrivals, LogReport, UnreadLine } from "./scenario.ts";
 import { type LoggedRequest, requestOfJson } from "./json-log.ts";
 import { clockTimeMs } from "./log-time.ts";
 
 export const acceptedLog =
   'the common or combined log format (203.0.113.7 - - [05/Jan/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 512), or JSON lines ({"time":"2026-01-05T12:00:00Z","ip":"203.0.113.7","cost":1})';
 
-/** The requests of a log, and the lines that could not be read. */
+/** A line of a log that no format fits. */
+export interface UnreadLine {
+  /** From 1. */
+  readonly line: number;
+  readonly reason: string;
+}
+
+export interface LogReport {
+  /** Lines that gave a request. */
+  readonly read: number;
+  /** Lines that could not be read; empty lines are not counted. */
+  readonly unread: number;
+  /** The first of them, at most 100. */
+  readonly firstUnread: readonly UnreadLine[];
+}
+
+/** The requests of a log in the order of its lines, and the lines that could not be read. */
 export interface ReadLog {
-  readonly arrivals: Arrivals;
+  readonly requests: readonly LoggedRequest[];
   readonly report: LogReport;
 }
 
@@ -34,7 +49,7 @@ export function readLog(text: string, mostRequests: number): ReadLog {
     else if (unread++ < mostListedLines) firstUnread.push({ line: number, reason: request });
   }
   return {
-    arrivals: arrivalsOfLog(requests),
+    requests,
     report: { read: requests.length, unread, firstUnread },
   };
 }
@@ -68,26 +83,4 @@ function requestOfText(line: string): LoggedRequest | string {
   return atMs === null
     ? `expected a time such as "05/Jan/2026:12:00:00 +0000", got "${time.slice(0, 40)}"`
     : { atMs, key, cost: 1 };
-}
-
-/** The requests in order of time. Those of the same time keep their order. */
-function arrivalsOfLog(requests: readonly LoggedRequest[]): Arrivals {
-  const isSorted = requests.every(
-    ({ atMs }, index) => index === 0 || (requests[index - 1]?.atMs ?? 0) <= atMs,
-  );
-  const sorted = isSorted ? requests : requests.toSorted((a, b) => a.atMs - b.atMs);
-  const startMs = sorted[0]?.atMs ?? 0;
-  const indexes = new Map<string, number>();
-  const indexOf = (key: string): number => {
-    const known = indexes.get(key) ?? indexes.size;
-    indexes.set(key, known);
-    return known;
-  };
-  return {
-    startMs,
-    atMs: Float64Array.from(sorted, ({ atMs }) => atMs - startMs),
-    key: Uint32Array.from(sorted, ({ key }) => indexOf(key)),
-    cost: Float64Array.from(sorted, ({ cost }) => cost),
-    keys: [...indexes.keys()],
-  };
 }

@@ -1,19 +1,14 @@
-/** Pasted access logs. */
+/** The text of access logs. */
 import { describe, expect, test } from "vitest";
-import { readLog } from "../../../src/console/playground/model/access-log.ts";
-import { answersOf, scenarioOf } from "./runs.ts";
+import { readLog } from "../../../src/replay/log/read-log.ts";
 
 const noon = Date.UTC(2026, 0, 5, 12);
 const common = (ip: string, time: string) => `${ip} - - [${time}] "GET / HTTP/1.1" 200 512`;
 
 /** The requests as time from noon, key and cost. */
 function requestsOf(text: string) {
-  const { arrivals } = readLog(text, 1_000);
-  return Array.from(arrivals.atMs, (atMs, row) => [
-    arrivals.startMs + atMs - noon,
-    arrivals.keys[arrivals.key[row] ?? 0],
-    arrivals.cost[row],
-  ]);
+  const { requests } = readLog(text, 1_000);
+  return requests.map(({ atMs, key, cost }) => [atMs - noon, key, cost]);
 }
 
 const reasonOf = (line: string) => readLog(line, 10).report.firstUnread[0]?.reason;
@@ -116,8 +111,8 @@ describe("a log in JSON lines", () => {
 describe("any log", () => {
   test("lines that cannot be read are reported with their numbers, and the others are read", () => {
     const text = `${common("a", "05/Jan/2026:12:00:00 +0000")}\nrubbish\n\n{"time":1767614401,"ip":"b"}\n# end`;
-    const { arrivals, report } = readLog(text, 1_000);
-    expect(arrivals.keys).toEqual(["a", "b"]);
+    const { requests, report } = readLog(text, 1_000);
+    expect(requests.map(({ key }) => key)).toEqual(["a", "b"]);
     expect(report).toEqual({
       read: 2,
       unread: 2,
@@ -133,12 +128,6 @@ describe("any log", () => {
     (line) => expect(requestsOf(`\uFEFF${line}`)).toEqual([[0, "a", 1]]),
   );
 
-  test("requests are sorted by time, and those of the same time keep their order", () => {
-    const at = (second: number, key: string) => `{"time":${1_767_614_400 + second},"key":"${key}"}`;
-    const text = [at(5, "late"), at(0, "x"), at(1, "first"), at(1, "second")].join("\n");
-    expect(requestsOf(text).map(([, key]) => key)).toEqual(["x", "first", "second", "late"]);
-  });
-
   test("the list of unread lines and the number of requests are bounded", () => {
     const lines = Array.from({ length: 300 }, () => "rubbish");
     const { report } = readLog(lines.join("\n"), 10);
@@ -149,44 +138,5 @@ describe("any log", () => {
       unread: 2,
       firstUnread: [11, 12].map((line) => ({ line, reason: "more than 10 requests" })),
     });
-  });
-
-  test("a run of a log names the keys that would have been denied, and the limits that deny them", () => {
-    const lines = Array.from({ length: 30 }, (_, second) =>
-      [0, 1, 2].map((client) =>
-        client === 0 || second % 10 === client
-          ? common(`10.0.0.${client}`, `05/Jan/2026:12:00:${String(second).padStart(2, "0")} +0000`)
-          : "",
-      ),
-    ).flat();
-    const scenario = scenarioOf("limit=10/1m+sliding-log&limit=1000/1h+sliding-log&traffic=log");
-    const answers = answersOf(scenario, lines.join("\n"));
-    expect(answers[0]).toMatchObject({
-      kind: "started",
-      requests: 36,
-      log: { read: 36, unread: 0 },
-    });
-    const written = answers.find((answer) => answer.kind === "lane");
-    expect(written?.run.startMs).toBe(noon);
-    expect(written?.run.keys[0]).toBe("10.0.0.0");
-    expect(written?.run.summary).toMatchObject({
-      allowed: 16,
-      denied: 20,
-      deniedByLimit: [20, 0],
-      deniedKeys: 1,
-      topDenied: [{ key: 0, allowed: 10, denied: 20, deniedByLimit: [20, 0] }],
-    });
-  });
-
-  test("a log without any request is a failure that states the formats", () => {
-    const answers = answersOf(scenarioOf("traffic=log"), "rubbish");
-    expect(answers).toEqual([
-      {
-        kind: "failed",
-        id: 1,
-        problems: [expect.stringContaining("JSON lines")],
-        log: { read: 0, unread: 1, firstUnread: [{ line: 1, reason: expect.any(String) }] },
-      },
-    ]);
   });
 });
