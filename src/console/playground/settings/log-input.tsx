@@ -4,10 +4,10 @@ import { useId, useState } from "preact/hooks";
 import { numberText } from "../../parts/text.ts";
 import { changeLog, logText } from "../page-state.ts";
 import { runState } from "../runner.ts";
+import { textOfFile } from "./log-file.ts";
 
 /** The text of a long log would slow the page down. */
 const mostShown = 20_000;
-const mostBytes = 100_000_000;
 
 export function LogInput() {
   const id = useId();
@@ -53,9 +53,10 @@ export function LogInput() {
       </p>
       <LogReport />
       <p id={`${id}-hint`} class="hint">
-        Common or combined log format, or JSON lines. Times are shown in UTC; a time without a zone
-        counts as UTC. {isCut && "Only its beginning is shown; pasting replaces all of it. "}The log
-        stays in this browser and is not part of the link.
+        Common or combined log format, or JSON lines, also compressed with gzip. Times are shown in
+        UTC; a time without a zone counts as UTC.{" "}
+        {isCut && "Only its beginning is shown; pasting replaces all of it. "}The log stays in this
+        browser and is not part of the link.
       </p>
     </DropArea>
   );
@@ -63,15 +64,11 @@ export function LogInput() {
 
 /** Returns the problem; null after success. */
 async function readFile(file: File): Promise<string | null> {
-  if (file.size > mostBytes) {
-    const size = Math.ceil(file.size / 1e6);
-    return `Expected a file of at most ${mostBytes / 1e6} MB, got ${size} MB.`;
-  }
   try {
-    changeLog(await file.text());
+    changeLog(await textOfFile(file));
     return null;
-  } catch {
-    return `The file ${file.name} could not be read.`;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
   }
 }
 
