@@ -123,7 +123,7 @@ const rules: Readonly<Record<string, Rule>> = {
   // Replays samples in a web worker.
   "console/replay": {
     from: [...pure, "replay", "advisor", "console"],
-    packages: /^@preact\/signals$/,
+    packages: /^(?:preact\/hooks|@preact\/signals)$/,
   },
   "console/playground": {
     from: [...pure, "replay", "console"],

@@ -35,13 +35,16 @@ export async function buildConsoleIn(folder: string): Promise<readonly Metafile[
   const assets = join(folder, "assets");
   const hashed = { outdir: assets, entryNames: "[name]-[hash]", assetNames: "[name]-[hash]" };
   rmSync(folder, { recursive: true, force: true });
-  const worker = await build({
+  const workers = await build({
     ...shared,
     ...hashed,
     format: "esm",
-    entryPoints: { "playground-worker": join(sourceFolder, "playground/worker.ts") },
+    entryPoints: Object.fromEntries(
+      workerNames.map((name) => [`${name}-worker`, join(sourceFolder, `${name}/worker.ts`)]),
+    ),
   });
-  const [workerFile] = outputs(worker.metafile, ".js");
+  const workerUrl = (name: WorkerName): string =>
+    `new URL("./${fileOf(workers.metafile, `${name}-worker`, ".js")}", import.meta.url).href`;
   const { metafile } = await build({
     ...shared,
     ...hashed,
@@ -50,14 +53,16 @@ export async function buildConsoleIn(folder: string): Promise<readonly Metafile[
     chunkNames: "chunk-[hash]",
     loader: { ".svg": "copy" },
     entryPoints: { console: join(sourceFolder, "main.tsx"), icon: join(sourceFolder, "icon.svg") },
-    plugins: [workerModule(`new URL("./${workerFile}", import.meta.url).href`, "module")],
+    plugins: [
+      ...workerNames.map((name) => workerModule(name, workerUrl(name), "module")),
+      stylesOfLaterViews,
+    ],
   });
-  // The style sheet of the page has the styles of all views, which esbuild also writes for each view.
+  // The style sheet of the page has the styles of all other views, which esbuild also writes for each view.
   for (const file of outputs(metafile, ".css").filter((name) => name.startsWith("chunk-"))) {
     rmSync(join(assets, file));
   }
-  const entry = (name: string, extension: string): string =>
-    outputs(metafile, extension).find((file) => file.startsWith(`${name}-`)) ?? "";
+  const entry = (name: string, extension: string): string => fileOf(metafile, name, extension);
   const head = [
     ...firstModules(metafile).map((file) => `<link rel="modulepreload" href="assets/${file}" />`),
     `<link rel="icon" href="assets/${entry("icon", ".svg")}" />`,
@@ -65,7 +70,7 @@ export async function buildConsoleIn(folder: string): Promise<readonly Metafile[
     `<script type="module" src="assets/${entry("console", ".js")}"></script>`,
   ];
   writeFileSync(join(folder, "index.html"), page("index.html", head.join("\n    ")));
-  return [worker.metafile, metafile];
+  return [workers.metafile, metafile];
 }
 
 /** Writes the playground as one page that needs no server. Returns its path. */
@@ -81,7 +86,7 @@ export async function buildPlayground(): Promise<string> {
     ...inMemory,
     outdir: playgroundFolder,
     entryPoints: [join(sourceFolder, "playground/page.tsx")],
-    plugins: [workerModule(source, "classic")],
+    plugins: [workerModule("playground", source, "classic")],
   });
   const text = (extension: string): string =>
     outputFiles.find(({ path }) => path.endsWith(extension))?.text ?? "";
@@ -93,24 +98,50 @@ export async function buildPlayground(): Promise<string> {
   return file;
 }
 
+/** The folders with a web worker, and the functions that start the workers. */
+const workerStarts = { playground: "startPlaygroundWorker" } as const;
+type WorkerName = keyof typeof workerStarts;
+const workerNames: readonly WorkerName[] = ["playground"];
+
 /**
- * The module that starts the playground's web worker, whose place depends on the build. The URL needs a Trusted Types policy,
- * because the Content Security Policy of the console requires one. Not every browser has Trusted Types.
+ * The module that starts a web worker, whose place depends on the build. The URL needs a Trusted Types policy, because the
+ * Content Security Policy of the console requires one. Not every browser has Trusted Types.
  */
-const workerModule = (source: string, type: WorkerType): Plugin => ({
-  name: "playground-worker",
+const workerModule = (name: WorkerName, source: string, type: WorkerType): Plugin => ({
+  name: `${name}-worker`,
   setup(builder) {
-    builder.onLoad({ filter: /playground\/start-worker\.ts$/ }, () => ({
+    builder.onLoad({ filter: new RegExp(String.raw`${name}/start-worker\.ts$`) }, () => ({
       contents: `
-        const policy = globalThis.trustedTypes?.createPolicy("playground-worker", {
+        const policy = globalThis.trustedTypes?.createPolicy("${name}-worker", {
           createScriptURL: () => ${source},
         });
-        export const startWorker = () =>
+        export const ${workerStarts[name]} = () =>
           new Worker(policy?.createScriptURL("") ?? ${source}, { type: "${type}" });
       `,
     }));
   },
 });
+
+/** Puts the styles of views that are rarely the first one into their modules, so that the first view loads less. */
+const stylesOfLaterViews: Plugin = {
+  name: "styles-of-later-views",
+  setup(builder) {
+    builder.onLoad(
+      { filter: /console\/(?:advisor|playground|what-if)\/.+\.css$/ },
+      async ({ path }) => {
+        const { outputFiles } = await build({ ...shared, entryPoints: [path], write: false });
+        return {
+          contents: `
+          const sheet = new CSSStyleSheet();
+          sheet.replaceSync(${JSON.stringify(outputFiles[0]?.text ?? "")});
+          document.adoptedStyleSheets.push(sheet);
+        `,
+          loader: "js",
+        };
+      },
+    );
+  },
+};
 
 type WorkerType = "classic" | "module";
 
@@ -135,6 +166,10 @@ const outputs = ({ outputs: files }: Metafile, extension: string): string[] =>
   Object.keys(files)
     .map((file) => basename(file))
     .filter((file) => file.endsWith(extension));
+
+/** The file of an entry point. Its name has a hash. */
+const fileOf = (metafile: Metafile, name: string, extension: string): string =>
+  outputs(metafile, extension).find((file) => file.startsWith(`${name}-`)) ?? "";
 
 const placeholder = "<!-- assets -->";
 

@@ -3,7 +3,7 @@ import { batch, computed, effect, signal } from "@preact/signals";
 import type { LogReport } from "../../replay/log/read-log.ts";
 import { logText, scenario } from "./page-state.ts";
 import type { LaneRun, MissingLane, WorkerAnswer, WorkerRequest } from "./model/scenario.ts";
-import { startWorker } from "./start-worker.ts";
+import { startPlaygroundWorker } from "./start-worker.ts";
 
 export interface RunState {
   readonly status: "waiting" | "running" | "done" | "cancelled" | "failed";
@@ -40,7 +40,7 @@ let latestId = 0;
 
 function send(request: WorkerRequest): void {
   try {
-    worker ??= listening(startWorker());
+    worker ??= listening(startPlaygroundWorker());
     worker.postMessage(request, []);
   } catch (error) {
     fail(error instanceof Error ? error.message : String(error));

@@ -26,7 +26,7 @@ const contentSecurityPolicy = [
   "form-action 'none'",
   "frame-ancestors 'none'",
   "require-trusted-types-for 'script'",
-  "trusted-types playground-worker",
+  "trusted-types playground-worker replay-worker",
 ].join("; ");
 
 const unusedFeatures = [

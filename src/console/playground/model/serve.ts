@@ -1,5 +1,6 @@
 /** Answers the latest request of the page, and lets further messages in between two steps. */
 import { now } from "../../clock.ts";
+import { nextTask } from "../../next-task.ts";
 import { answersTo } from "./answers.ts";
 import { buffersOf } from "./columns.ts";
 import type { ScenarioRun, WorkerAnswer, WorkerRequest } from "./scenario.ts";
@@ -31,17 +32,4 @@ export function requestHandler(post: PostAnswer): (request: WorkerRequest) => vo
     latest = request;
     if (request.kind === "run") void answer(request);
   };
-}
-
-/** Resolves in a task of its own. A timer would wait for milliseconds. */
-function nextTask(): Promise<void> {
-  return new Promise((resolve) => {
-    const { port1, port2 } = new MessageChannel();
-    port1.addEventListener("message", () => {
-      port1.close();
-      resolve();
-    });
-    port1.start();
-    port2.postMessage(null);
-  });
 }

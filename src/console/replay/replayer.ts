@@ -1,0 +1,140 @@
+/** Sends tasks to the replay worker, which all views share, and returns what it answers. */
+import { ApiProblem, ConnectionLost, isConnected, refusal, token } from "../api/client.ts";
+import { now } from "../clock.ts";
+import { session } from "../shell/session.ts";
+import type {
+  ReplayAnswer,
+  ReplayRequest,
+  ReplayTasks,
+  TaskKind,
+  TaskProblem,
+  TaskRequest,
+} from "./messages.ts";
+import { startReplayWorker } from "./start-worker.ts";
+
+export interface TaskOptions {
+  /** Ends the task when its result is no longer of interest. */
+  readonly abort?: AbortSignal;
+  /** Receives the share that is done, from 0 to 1. */
+  readonly onProgress?: (share: number) => void;
+}
+
+interface OpenTask {
+  readonly onProgress: ((share: number) => void) | undefined;
+  readonly resolve: (result: never) => void;
+  readonly reject: (reason: Error) => void;
+}
+
+let worker: Worker | null = null;
+let latestId = 0;
+const open = new Map<number, OpenTask>();
+/** Called when the worker is lost, and all samples with it. */
+const lostHandlers: (() => void)[] = [];
+
+export const onWorkerLost = (handler: () => void): void => {
+  lostHandlers.push(handler);
+};
+
+// The next operator of the tab may have no right to see the samples.
+session.subscribe(({ kind }) => {
+  if (kind === "signed-out") lose(new Error("The operator has signed out."));
+});
+
+/** @throws ApiProblem or ConnectionLost when samples cannot be read */
+export function runTask<Kind extends TaskKind>(
+  kind: Kind,
+  request: ReplayTasks[Kind]["request"],
+  { abort, onProgress }: TaskOptions = {},
+): Promise<ReplayTasks[Kind]["result"]> {
+  latestId += 1;
+  const id = latestId;
+  return new Promise((resolve, reject) => {
+    if (abort?.aborted === true) {
+      reject(abortError());
+      return;
+    }
+    abort?.addEventListener("abort", () => {
+      if (!open.delete(id)) return;
+      send({ kind: "cancel", id });
+      reject(abortError());
+    });
+    open.set(id, { onProgress, resolve, reject });
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the kind selects the type of the request
+    send({ ...request, kind, id } as unknown as TaskRequest);
+  });
+}
+
+export const isAborted = (error: unknown): boolean =>
+  error instanceof DOMException && error.name === "AbortError";
+
+const abortError = (): DOMException => new DOMException("The task is outdated.", "AbortError");
+
+/** Reads the samples of the last 24 hours with the credentials of this tab. */
+export const loadSamples = (
+  policy: string,
+  options?: TaskOptions,
+): Promise<ReplayTasks["load"]["result"]> =>
+  runTask(
+    "load",
+    {
+      policy,
+      url: new URL(`api/samples?policy=${encodeURIComponent(policy)}`, document.baseURI).href,
+      token: token.peek(),
+      nowMs: now(),
+    },
+    options,
+  );
+
+function send(request: ReplayRequest): void {
+  try {
+    worker ??= listening(startReplayWorker());
+    worker.postMessage(request, []);
+  } catch (error) {
+    fail(error instanceof Error ? error.message : String(error));
+  }
+}
+
+function listening(started: Worker): Worker {
+  started.addEventListener("message", ({ data }: MessageEvent<ReplayAnswer>) => receive(data));
+  started.addEventListener("error", ({ message }) =>
+    fail(message === "" || message === undefined ? "Its file could not be loaded." : message),
+  );
+  return started;
+}
+
+function receive(answer: ReplayAnswer): void {
+  const task = open.get(answer.id);
+  if (task === undefined) return;
+  if (answer.kind === "progress") {
+    task.onProgress?.(answer.share);
+    return;
+  }
+  open.delete(answer.id);
+  if (answer.kind === "failed") task.reject(errorOf(answer.problem));
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the result is that of the task with this id
+  else task.resolve(answer.result as never);
+}
+
+/** Calls of the worker show the state of the connection and of the credentials as those of the page do. */
+function errorOf({ message, status }: TaskProblem): Error {
+  if (status === undefined) return new Error(message);
+  if (status === 0) {
+    isConnected.value = false;
+    return new ConnectionLost(message);
+  }
+  const problem = new ApiProblem({ status, detail: message });
+  if (status === 401) refusal.value = problem;
+  return problem;
+}
+
+const fail = (reason: string): void =>
+  lose(new Error(`The web worker that replays traffic failed. ${reason}`));
+
+function lose(reason: Error): void {
+  worker?.terminate();
+  worker = null;
+  for (const handler of lostHandlers) handler();
+  const lost = [...open.values()];
+  open.clear();
+  for (const { reject } of lost) reject(reason);
+}
