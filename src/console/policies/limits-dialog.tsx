@@ -1,6 +1,6 @@
 /** Changes the limits of a policy, or uses those of the configuration again. */
 import { useEffect, useId, useState } from "preact/hooks";
-import type { Policy, WrittenLimits } from "../api/answers.ts";
+import type { FullLimit, Policy, WrittenLimits } from "../api/answers.ts";
 import { policyChangeBy } from "../api/conditional-change.ts";
 import type { PolicyUpdate } from "../api/policy-plan.ts";
 import type { Term } from "../api/rules.ts";
@@ -14,6 +14,7 @@ import { Concerned } from "./hour.tsx";
 import {
   editedLimits,
   limitLine,
+  limitsAsText,
   type LimitsReader,
   previewOf,
   readLimits,
@@ -45,11 +46,18 @@ function onDone(update: PolicyUpdate): void {
   showToast({ text: `Limits of policy ${after.name}: ${lines}.`, action: { label: "Undo", run } });
 }
 
-export function LimitsDialog({ live, onClose }: LimitsDialogProps) {
+/** @param proposed limits to begin with, in place of those in effect */
+export function LimitsDialog({
+  live,
+  proposed,
+  onClose,
+}: LimitsDialogProps & { readonly proposed?: readonly FullLimit[] | undefined }) {
   const shown = useShownPolicy(live);
   const { policy } = shown;
   const { name } = policy;
-  const [edited] = useState(() => editedLimits(live));
+  const [edited] = useState(() =>
+    proposed === undefined ? editedLimits(live) : limitsAsText(proposed, live.name),
+  );
   const [text, setText] = useState(edited.text);
   const [strategy, setStrategy] = useState(edited.strategy);
   const [term, setTerm] = useState<Term>({ for: "1h" });

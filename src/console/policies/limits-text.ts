@@ -19,15 +19,27 @@ export function readLimits(text: string): ReadLimits {
   }
 }
 
-/** The limits in effect, as text to begin with, and the strategy of those that name none; "" for that of the configuration. */
-export function editedLimits({ name, limits, rules }: Pick<Policy, "name" | "limits" | "rules">): {
+/** Limits as text, and the strategy of those that name none; "" for that of the configuration. */
+export interface EditedLimits {
   readonly text: string;
   readonly strategy: string;
-} {
-  const strategy = commonStrategy(limits.value) ?? "";
+}
+
+/** The limits in effect, as text to begin with. */
+export function editedLimits({
+  name,
+  limits,
+  rules,
+}: Pick<Policy, "name" | "limits" | "rules">): EditedLimits {
+  const edited = limitsAsText(limits.value, name);
   const rule = rules.find(({ id }) => id === limits.rule);
-  if (rule !== undefined) return { text: writtenText(rule), strategy: rule.strategy ?? strategy };
-  return { text: configuredText(limits.value, name, strategy), strategy };
+  if (rule === undefined) return edited;
+  return { text: writtenText(rule), strategy: rule.strategy ?? edited.strategy };
+}
+
+export function limitsAsText(limits: readonly FullLimit[], policy: string): EditedLimits {
+  const strategy = commonStrategy(limits) ?? "";
+  return { text: configuredText(limits, policy, strategy), strategy };
 }
 
 /** Notation if it says all, else JSON. */

@@ -1,5 +1,5 @@
 /** The dialog of a change of a policy that is open. */
-import type { Mode, Policy } from "../api/answers.ts";
+import type { FullLimit, Mode, Policy } from "../api/answers.ts";
 import { EntriesDialog, type EntriesKind } from "./entries-dialog.tsx";
 import { ConfiguredLimitsDialog, LimitsDialog } from "./limits-dialog.tsx";
 import { ModeDialog } from "./mode-dialog.tsx";
@@ -7,7 +7,9 @@ import { RemoveDialog } from "./remove-dialog.tsx";
 
 export type OpenDialog = { readonly policy: string } & (
   | { readonly kind: "mode"; readonly mode: Mode }
-  | { readonly kind: "limits" | "configured-limits" }
+  /** `proposed` is shown in place of the limits in effect. */
+  | { readonly kind: "limits"; readonly proposed?: readonly FullLimit[] }
+  | { readonly kind: "configured-limits" }
   | { readonly kind: "entries"; readonly list: EntriesKind; readonly ruleId: string | null }
   | { readonly kind: "remove"; readonly ruleId: string }
 );
@@ -25,7 +27,7 @@ export function PolicyDialog({ dialog, live, onClose }: PolicyDialogProps) {
     case "mode":
       return <ModeDialog {...common} mode={dialog.mode} />;
     case "limits":
-      return <LimitsDialog {...common} />;
+      return <LimitsDialog {...common} proposed={dialog.proposed} />;
     case "configured-limits":
       return <ConfiguredLimitsDialog {...common} />;
     case "entries":
