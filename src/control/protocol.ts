@@ -62,6 +62,18 @@ export interface PolicyCounts {
   readonly mostOtherSpent?: number;
 }
 
+/** Sampled traffic of one policy. */
+export interface SampleBatch {
+  /** One key in this many is sampled. */
+  readonly oneKeyIn: number;
+  /** The result of `encodeSamples`, in base64url. Empty without events. */
+  readonly events: string;
+  /** The number of arrivals in `events`. */
+  readonly arrivals: number;
+  /** Arrivals of sampled keys for which the batch had no room. */
+  readonly lost: number;
+}
+
 /** The counts of one isolate since its previous batch. A batch counts once. */
 export interface StatisticsBatch {
   /** From 1, in the order of the isolate's batches. */
@@ -71,6 +83,8 @@ export interface StatisticsBatch {
   readonly policies: Readonly<Record<string, PolicyCounts>>;
   /** Requests that the origin did not answer. */
   readonly originFailures: number;
+  /** Sampled traffic by policy, of policies that have any. At most 1,000 events in all. */
+  readonly samples?: Readonly<Record<string, SampleBatch>>;
 }
 
 /** A denial for the live tail. */

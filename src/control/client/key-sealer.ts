@@ -2,6 +2,7 @@
  * Seals plain keys, so that the control plane can store them without being able to read them: AES-256-GCM with a key derived
  * from `KEY_SECRET`. A sealed text belongs to one policy and one partition key.
  */
+import { fromBase64Url, toBase64Url } from "../base64url.ts";
 
 const version = "v1";
 const nonceBytes = 12;
@@ -24,7 +25,7 @@ export class KeySealer {
       await this.#derivedKey(),
       new TextEncoder().encode(text),
     );
-    return `${version}.${toBase64Url([...nonce, ...new Uint8Array(sealed)])}`;
+    return `${version}.${toBase64Url(new Uint8Array([...nonce, ...new Uint8Array(sealed)]))}`;
   }
 
   /** @returns null when the text was sealed for another key, with another `KEY_SECRET`, or was changed */
@@ -66,20 +67,3 @@ const parametersOf = (nonce: Uint8Array, policy: string, partitionKey: string) =
   iv: nonce,
   additionalData: new TextEncoder().encode(JSON.stringify([policy, partitionKey])),
 });
-
-const toBase64Url = (bytes: readonly number[]): string =>
-  btoa(String.fromCharCode(...bytes))
-    .replaceAll("+", "-")
-    .replaceAll("/", "_")
-    .replaceAll("=", "");
-
-/** Null for any other text. */
-function fromBase64Url(text: string): Uint8Array | null {
-  if (!/^[\w-]*$/.test(text)) return null;
-  try {
-    const binary = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
-    return Uint8Array.from(binary, (character) => character.charCodeAt(0));
-  } catch {
-    return null;
-  }
-}
