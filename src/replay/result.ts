@@ -14,7 +14,17 @@ export interface StepCounts {
   readonly counts: Float64Array;
 }
 
-/** The most units that a limit admitted to one key within any span of its window. */
+/** Counts of seconds. Only seconds with a request are listed, so that a log of a year takes no more memory than its lines. */
+export interface SecondCounts {
+  /** The beginning of each second, in order of time. */
+  readonly startsMs: Float64Array;
+  readonly counts: Float64Array;
+}
+
+/**
+ * The most units that a limit admitted to one key within any span of its window, by their actual costs. For a calendar
+ * window: within any span of its longest period. For slots: the most that one key held at one instant.
+ */
 export interface MostAdmitted {
   /** The name of the limit. */
   readonly limit: string;
@@ -26,6 +36,7 @@ export interface MostAdmitted {
 
 /** Requests that clients sent again after a denial. */
 export interface RetryCounts {
+  /** At most 10 for each request, and at most 100,000 for each key. */
   readonly sent: number;
   readonly denied: number;
   /** Requests that were never admitted. */
@@ -46,21 +57,22 @@ export interface ReplayResult {
   readonly deniedKeys: number;
   /**
    * The longest time for which a key was denied, in milliseconds: from a denial to the next admission, or to the end of the last
-   * denial's wait if that is earlier.
+   * denial's wait if that is earlier. The wait for a slot is 1 s, as `Retry-After` states it. A cost that never fits has no wait.
    */
   readonly longestDeniedMs: number;
   /** One for each limit, in their order. */
   readonly mostAdmitted: readonly MostAdmitted[];
-  /** Requests that the limits admitted, of all keys. Seconds, so that the worst burst is known. */
-  readonly admittedPerSecond: StepCounts;
-  /** By plot step. */
+  /** Requests that the limits admitted in each second, of all keys: the greatest is the worst burst. */
+  readonly admittedPerSecond: SecondCounts;
+  /** Requests that the limits admitted, by plot step. Steps after the end of the period are left out. */
   readonly admitted: StepCounts;
+  /** Denials by plot step, those of retries included. */
   readonly denials: StepCounts;
-  /** Denials of each key. */
+  /** Arrivals of each key that were denied when they first came. */
   readonly deniedOfKey: Uint32Array;
   /** The longest time for which each key was denied, in milliseconds. */
   readonly longestDeniedMsOfKey: Float64Array;
-  /** 1 for each row of the timelines that was allowed; null unless `keepsDecisions`. */
+  /** 1 for each row of the timelines that was allowed when it first came; null unless `keepsDecisions`. */
   readonly allowed: Uint8Array | null;
   /** Null when clients do not retry. */
   readonly retries: RetryCounts | null;
@@ -73,4 +85,6 @@ export interface ReplayOptions {
   readonly stepMs?: number;
   /** Whether the decision of each row is kept. Default: false. */
   readonly keepsDecisions?: boolean;
+  /** Whether even keys that cannot be denied are decided. The result is the same, only later. Default: false. */
+  readonly decidesEveryKey?: boolean;
 }

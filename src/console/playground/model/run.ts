@@ -7,10 +7,11 @@ import {
   type Meter,
   provisionalTtlMs,
 } from "../../../strategies/index.ts";
+import { obeyedWaitMs, denialWaitMs } from "../../../replay/retry-after.ts";
+import { timeQueue } from "../../../replay/time-queue.ts";
 import { columnWriter, type RunColumns } from "./columns.ts";
 import { type Lane, laneLimitOf } from "./lanes.ts";
 import { randomAt } from "./random.ts";
-import { type QueuedRetry, retryQueue } from "./retry-queue.ts";
 import { rowsByKey } from "./rows-by-key.ts";
 import { type Arrivals, type LaneRun, neverMs, outcome, type Scenario } from "./scenario.ts";
 import { summaryOf } from "./summary.ts";
@@ -150,11 +151,19 @@ export function clientMeter(limits: readonly Limit[], runsMs: number): ClientMet
   };
 }
 
+interface OrderedRequest {
+  readonly atMs: number;
+  /** The row of `Arrivals`. */
+  readonly arrival: number;
+  /** 0 for a first request, `n` for its nth retry. */
+  readonly retry: number;
+}
+
 interface OrderedRequests {
   /** The next request to decide; null at the end. */
-  next(): QueuedRetry | null;
+  next(): OrderedRequest | null;
   /** Lets the client of a denied request decide whether it comes again. */
-  deny(request: QueuedRetry, decision: Decision): void;
+  deny(request: OrderedRequest, decision: Decision): void;
 }
 
 /**
@@ -175,7 +184,7 @@ function requestsByClient({ atMs, key }: Arrivals): OrderedRequests {
 
 /** First requests and retries in order of time. */
 function requestsInOrder({ atMs }: Arrivals, { retries, seed }: Scenario): OrderedRequests {
-  const queue = retryQueue();
+  const queue = timeQueue<OrderedRequest & { readonly order: number }>();
   let arrival = 0;
   const { kind, pauseMs, attempts } = retries;
   return {
@@ -187,24 +196,12 @@ function requestsInOrder({ atMs }: Arrivals, { retries, seed }: Scenario): Order
     deny({ atMs: deniedMs, arrival: row, retry }, decision) {
       if (kind === "none" || retry >= attempts) return;
       const jitterMs = kind === "jitter" ? randomAt(seed, row, retry) * pauseMs : 0;
-      const waitMs = kind === "ignore" ? pauseMs : advertisedMs(decision) + Math.floor(jitterMs);
+      const fitsAfterMs = denialWaitMs(decision) ?? neverMs;
+      const waitMs = kind === "ignore" ? pauseMs : obeyedWaitMs(fitsAfterMs) + Math.floor(jitterMs);
       // The client sends the request again after its denial, even without a pause.
-      if (waitMs !== neverMs)
-        queue.add({ atMs: deniedMs + Math.max(1, waitMs), arrival: row, retry: retry + 1 });
+      const sentMs = deniedMs + Math.max(1, waitMs);
+      if (sentMs !== neverMs)
+        queue.add({ atMs: sentMs, order: row, arrival: row, retry: retry + 1 });
     },
   };
-}
-
-/** A slot can become free long before its lease ends: the response states this wait. */
-const slotWaitMs = 1_000;
-
-/** `Retry-After` of the response to a denied request: whole seconds, at least one. */
-function advertisedMs({ limits }: Decision): number {
-  let longestMs = 0;
-  for (const { allowed, strategy, retryAfterMs } of limits) {
-    if (allowed) continue;
-    const isSlot = strategy === "concurrency" && retryAfterMs !== null;
-    longestMs = Math.max(longestMs, isSlot ? slotWaitMs : (retryAfterMs ?? neverMs));
-  }
-  return Math.max(1, Math.ceil(longestMs / 1_000)) * 1_000;
 }

@@ -1,26 +1,24 @@
-/** Requests that clients send again, the earliest first: a binary heap. */
+/** A queue that gives out what comes first: a binary heap. */
 
-export interface QueuedRetry {
+export interface Timed {
   readonly atMs: number;
-  /** The row of `Arrivals`. */
-  readonly arrival: number;
-  /** 1 for the first retry. */
-  readonly retry: number;
+  /** The order of items of one instant. */
+  readonly order: number;
 }
 
-export interface RetryQueue {
-  add(retry: QueuedRetry): void;
+export interface TimeQueue<Item extends Timed> {
+  add(item: Item): void;
   /** Infinity when the queue is empty. */
   earliestMs(): number;
-  take(): QueuedRetry | undefined;
+  take(): Item | undefined;
 }
 
-export function retryQueue(): RetryQueue {
-  const heap: QueuedRetry[] = [];
+export function timeQueue<Item extends Timed>(): TimeQueue<Item> {
+  const heap: Item[] = [];
   const isBefore = (a: number, b: number): boolean => {
     const [first, second] = [heap[a], heap[b]];
     if (first === undefined || second === undefined) return first !== undefined;
-    return first.atMs === second.atMs ? first.arrival < second.arrival : first.atMs < second.atMs;
+    return first.atMs === second.atMs ? first.order < second.order : first.atMs < second.atMs;
   };
   const swap = (a: number, b: number): void => {
     const [first, second] = [heap[a], heap[b]];
@@ -30,8 +28,8 @@ export function retryQueue(): RetryQueue {
   };
   return {
     earliestMs: () => heap[0]?.atMs ?? Infinity,
-    add(retry) {
-      let place = heap.push(retry) - 1;
+    add(item) {
+      let place = heap.push(item) - 1;
       while (place > 0) {
         const parent = (place - 1) >> 1;
         if (!isBefore(place, parent)) break;
