@@ -109,10 +109,11 @@ const rules: Readonly<Record<string, Rule>> = {
   },
   // Replays run in Node, in a web worker and in tests, and are not part of the Worker, which never imports them.
   replay: { from: pure, packages: none },
+  "replay/log": { from: [...pure, "config", "policies", "replay"], packages: none },
   advisor: { from: [...pure, "replay"], packages: none },
   // Runs on a developer's machine and is not part of the Worker, which never imports it.
   local: {
-    from: [...pure, "config", "replay", "advisor", "http/wire/version.ts"],
+    from: [...pure, "config", "replay", "replay/log", "advisor", "http/wire/version.ts"],
     packages: /^(?:node:.+|wrangler|esbuild|rolldown|rolldown-plugin-dts|structured-headers)$/,
   },
   // Runs in the browser and is not part of the Worker, which never imports it.
@@ -126,7 +127,7 @@ const rules: Readonly<Record<string, Rule>> = {
     packages: /^(?:preact\/hooks|@preact\/signals)$/,
   },
   "console/playground": {
-    from: [...pure, "replay", "console"],
+    from: [...pure, "replay", "replay/log", "console"],
     packages: /^(?:preact(?:\/.+)?|@preact\/signals|uplot)$/,
   },
 };

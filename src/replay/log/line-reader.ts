@@ -1,0 +1,93 @@
+/** Reads the time, the key and the cost of log lines. */
+import { parseUnits } from "../../strategies/notation.ts";
+import { costFields, keyFields, timeFields } from "./known-fields.ts";
+import {
+  type LogFieldName,
+  firstField,
+  type LogLine,
+  parseLine,
+  type StatedField,
+} from "./log-line.ts";
+import { acceptedInstant, instantMs } from "./log-time.ts";
+
+export const acceptedLog =
+  'the common or combined log format (203.0.113.7 - - [05/Jan/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 512), or JSON lines ({"time":"2026-01-05T12:00:00Z","ip":"203.0.113.7","cost":1})';
+
+export interface LoggedRequest {
+  /** Since 1970. */
+  readonly atMs: number;
+  readonly key: string;
+  readonly cost: number;
+}
+
+/** The key of a line, or the reason why it has none. */
+export type LineKey = { readonly key: string } | { readonly reason: string };
+
+/** Which fields of a line are its time, its key and its cost. */
+export interface LineFields {
+  /** Null: the first field that usually has the time. */
+  readonly time: LogFieldName | null;
+  readonly keyOf: (line: LogLine) => LineKey;
+  /** Null: the first field that usually has a cost; lines without one have a cost of 1. */
+  readonly cost: LogFieldName | null;
+}
+
+/** The request, or the reason why the line cannot be read. */
+export type LineReader = (line: string) => LoggedRequest | string;
+
+const mostCost = 1_000_000_000;
+const acceptedCost = `an integer from 0 to ${mostCost}`;
+
+/** The address of the client as written, or the field of that meaning. */
+export function usualKeyOf(line: LogLine): LineKey {
+  const field = firstField(line, keyFields);
+  if (field === null)
+    return { reason: "expected a field such as key, ip, client_ip or remote_addr" };
+  const { name, value } = field;
+  return typeof value === "string" || typeof value === "number"
+    ? { key: String(value) }
+    : { reason: `${name}: expected a text, got ${quoted(value)}` };
+}
+
+export function createLineReader({ time, keyOf, cost }: LineFields): LineReader {
+  const times = time === null ? timeFields : [time];
+  const costs = cost === null ? costFields : [cost];
+  return (text) => {
+    const line = parseLine(text);
+    if (line === null) {
+      return text.startsWith("{") ? "expected an object in JSON" : `expected ${acceptedLog}`;
+    }
+    const at = firstField(line, times);
+    if (at === null) {
+      return time === null
+        ? "expected a field such as time, timestamp or ts"
+        : missingField(time.text, line);
+    }
+    const atMs = instantMs(at.value);
+    if (atMs === null) return `${at.name}: expected ${acceptedInstant}, got ${quoted(at.value)}`;
+    const key = keyOf(line);
+    if ("reason" in key) return key.reason;
+    const stated = firstField(line, costs);
+    if (stated === null && cost !== null) return missingField(cost.text, line);
+    const units = stated === null ? 1 : unitsOf(stated);
+    return typeof units === "string" ? units : { atMs, key: key.key, cost: units };
+  };
+}
+
+function unitsOf({ value }: StatedField): number | string {
+  const units = typeof value === "string" ? parseUnits(value) : value;
+  return typeof units === "number" && Number.isInteger(units) && units >= 0 && units <= mostCost
+    ? units
+    : `cost: expected ${acceptedCost}, got ${quoted(value)}`;
+}
+
+const mostListedNames = 20;
+
+/** The reason for a line that lacks a field, with the fields that it has. */
+export function missingField(name: string, { names }: LogLine): string {
+  const listed = names.slice(0, mostListedNames).join(", ");
+  const more = names.length > mostListedNames ? ", …" : "";
+  return `${name} is missing; the fields of the line are ${listed}${more}`;
+}
+
+export const quoted = (value: unknown): string => JSON.stringify(value).slice(0, 40);
