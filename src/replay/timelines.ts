@@ -2,6 +2,7 @@
  * Timelines: the arrivals of each key with their costs and outcomes, in columns. They come from the samples of a deployment
  * or from an access log.
  */
+import { isCount, isInstant } from "../strategies/integers.ts";
 
 /** The outcome of an arrival. `unknown`: a log does not state it. The number of an outcome is its index here. */
 export const arrivalOutcomes = [
@@ -84,7 +85,15 @@ export class TimelinesBuilder {
   #cost = new Float64Array(firstCapacity);
   #outcome = new Uint8Array(firstCapacity);
 
-  add(key: string, { atMs, cost, outcome, reservation }: Arrival): void {
+  /**
+   * Returns the number of the arrival, from 0 in the order of the calls.
+   * @throws RangeError if a number of the arrival is no integer of at least 0
+   */
+  add(key: string, { atMs, cost, outcome, reservation }: Arrival): number {
+    if (!isInstant(atMs) || !isCount(cost)) {
+      const found = isInstant(atMs) ? `cost ${String(cost)}` : `atMs ${String(atMs)}`;
+      throw new RangeError(`an arrival needs integers of at least 0, got ${found}`);
+    }
     const row = this.arrivals++;
     if (row === this.#key.length) this.#grow();
     let index = this.#indexes.get(key);
@@ -98,6 +107,12 @@ export class TimelinesBuilder {
     this.#cost[row] = cost;
     this.#outcome[row] = arrivalOutcomes.indexOf(outcome);
     if (reservation !== undefined) this.#reservations.set(row, reservation);
+    return row;
+  }
+
+  /** Replaces the reservation of an arrival, such as one that is settled. `retain` changes the numbers of arrivals. */
+  setReservation(arrival: number, reservation: ArrivalReservation): void {
+    this.#reservations.set(arrival, reservation);
   }
 
   /** The number of keys. */
