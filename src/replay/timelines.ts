@@ -110,7 +110,7 @@ export class TimelinesBuilder {
     return row;
   }
 
-  /** Replaces the reservation of an arrival, such as one that is settled. `retain` changes the numbers of arrivals. */
+  /** Changes the reservation of an arrival, for example to a settled one. `retain` changes the numbers of arrivals. */
   setReservation(arrival: number, reservation: ArrivalReservation): void {
     this.#reservations.set(arrival, reservation);
   }
