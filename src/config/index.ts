@@ -9,6 +9,7 @@ import type { Policy } from "./policy.ts";
 import { type CheckToken, readCheckAuth, readCheckTokens } from "./tokens.ts";
 import { type KnownVariables, unknownVariables } from "./known-variables.ts";
 import { readKeySecret, readOriginSecret, placeholderProblems, shortSecrets } from "./secrets.ts";
+import { readSample } from "./sample.ts";
 import { isSet, type ReportProblem, type Variables } from "./variables.ts";
 import { readCheckPath } from "./check-path.ts";
 import { demoLimits, demoWarning, isDemo } from "./demo.ts";
@@ -109,6 +110,8 @@ export interface Config extends Policies {
   readonly checkTokens: readonly CheckToken[];
   /** Null without credentials (`ADMIN_TOKENS`, `ACCESS_TEAM`): there is no admin API then. */
   readonly admin: AdminSettings | null;
+  /** One key in this many is in the traffic sample; null when there is no sample. Without a control plane it has no effect. */
+  readonly sampleOneKeyIn: number | null;
   /** Null when no alerts are sent. */
   readonly alerts: AlertSettings | null;
   readonly keySecret: string;
@@ -154,6 +157,7 @@ export function parseConfig(given: Variables): Config {
     isLookOpen: readCheckAuth(env.CHECK_AUTH, report),
     checkTokens: readCheckTokens(env.CHECK_TOKENS, report),
     admin: readAdmin(env, checkPath, report),
+    sampleOneKeyIn: readSample(env.SAMPLE, report),
     alerts: readAlerts(
       env,
       policies.map(({ name }) => name),

@@ -27,6 +27,7 @@ export const variableNames = [
   "ACCESS_TEAM",
   "ACCESS_AUDIENCE",
   "REVEAL",
+  "SAMPLE",
   "ALERT_WEBHOOK",
   "ALERT_SECRET",
   "ALERT_DENIED_SHARE",

@@ -70,6 +70,10 @@ export const writtenVariables = (): Readonly<Record<VariableName, v.GenericSchem
   ACCESS_TEAM: v.pipe(v.string(), v.regex(/^[A-Za-z0-9-]+(?:\.[A-Za-z.]+)?$/)),
   ACCESS_AUDIENCE: texts(),
   REVEAL: v.optional(v.picklist(["off", "admins"]), "off"),
+  SAMPLE: v.optional(
+    v.pipe(v.string(), v.regex(/^(?:off|1\/(?:[1-9]\d{0,2}|[1-3]\d{3}|40[0-8]\d|409[0-6]))$/)),
+    "1/64",
+  ),
   ALERT_WEBHOOK: url("http", "https"),
   ALERT_SECRET: v.string(),
   ALERT_DENIED_SHARE: v.optional(

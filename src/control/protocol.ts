@@ -70,7 +70,7 @@ export interface SampleBatch {
   readonly events: string;
   /** The number of arrivals in `events`. */
   readonly arrivals: number;
-  /** Arrivals of sampled keys for which the batch had no room. */
+  /** Arrivals and settlements of sampled keys for which the batch had no room. */
   readonly lost: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Records outcomes in the statistics of the isolate, after they are decided. Only this module counts decisions, and
- * code that decides does not depend on statistics.
+ * Records outcomes in the statistics of the isolate and in its traffic sample, after they are decided. Only this module counts
+ * decisions, and code that decides does not depend on statistics.
  */
 import type { PlainKey } from "../config/index.ts";
 import type { IsolateStatistics } from "../control/client/statistics.ts";
@@ -15,6 +15,7 @@ import {
 } from "../limiter/client/outcome.ts";
 import type { KeyResolution } from "../policies/resolve-key.ts";
 import type { Runtime } from "./runtime.ts";
+import { sampleArrival } from "./sample-arrivals.ts";
 
 /** A request with its spends, after the limits have decided. */
 export interface ChargedRequest {
@@ -65,7 +66,9 @@ function recordOutcome(
   const spend = spends.find(({ policy }) => policy.name === name);
   if (spend === undefined) return;
   const decision = "decision" in outcome ? outcome.decision : null;
-  statistics.record(name, nameOf(outcome, isDryRun), spend, decision, spend.plain ?? null);
+  const counted = nameOf(outcome, isDryRun);
+  statistics.record(name, counted, spend, decision, spend.plain ?? null);
+  sampleArrival(statistics, { name: counted, outcome }, spend, spends);
 }
 
 /** A key with the maximum of open reservations denies the request, although its limits allow it. */
@@ -133,6 +136,8 @@ export function recordCheck(
   const isByLimits = uncharged === null && outcome !== null && "decision" in outcome;
   const decision = isByLimits ? outcome.decision : null;
   statistics.record(spend.policy.name, name, spend, decision, spend.plain ?? null);
+  if (uncharged !== null || outcome === null) return;
+  sampleArrival(statistics, { name, outcome }, spend, [spend]);
 }
 
 /** Without an outcome, the key has the maximum of open reservations. */

@@ -135,13 +135,16 @@ function prepare(policy: Policy): void {
 
 /** Null without a control plane that stores them. */
 function statisticsOf(
-  { admin, alerts, keySecret }: Config,
+  { admin, alerts, keySecret, policies, sampleOneKeyIn: oneKeyIn }: Config,
   env: Bindings,
   clock: Clock,
 ): IsolateStatistics | null {
   if (admin === null || env.CONTROL_PLANE === undefined) return null;
   const sealer = admin.reveal ? new KeySealer(keySecret) : null;
-  return new IsolateStatistics({ sealer, alertedPolicies: alerts?.keys ?? new Set(), clock });
+  const alertedPolicies = alerts?.keys ?? new Set();
+  const names = new Set(policies.map(({ name }) => name));
+  const sample = oneKeyIn === null ? null : { oneKeyIn, policies: names };
+  return new IsolateStatistics({ sealer, alertedPolicies, sample, clock });
 }
 
 export function reportWarnings(warnings: readonly string[]): void {

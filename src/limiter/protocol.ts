@@ -231,11 +231,24 @@ export interface SettleCall {
   cost: number;
   /** The actual costs where they differ: one for each charge that was spent, in their order. Default: `cost` for each. */
   costs?: readonly number[];
+  /** Whether the reply names what was settled. Default: false. */
+  wantsCharges?: boolean;
 }
 
 export interface SettleReply {
   /** False for a reservation that is unknown, expired or already settled. */
   settled: boolean;
+  /** Default: not asked for, nothing was settled, or the object is of an older version. */
+  charges?: readonly SettledCharge[];
+}
+
+/** A reserved charge that was corrected to its actual cost. Times are milliseconds since the Unix epoch by the object's clock. */
+export interface SettledCharge {
+  policy: string;
+  cost: number;
+  actualCost: number;
+  spentAtMs: number;
+  settledAtMs: number;
 }
 
 /** A check under `leased` consistency. It may lend the isolate units of what remains. */

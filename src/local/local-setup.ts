@@ -27,6 +27,8 @@ export function localSetup(settings: Settings, demoOrigin: string): LocalSetup {
   const variables = withLocalAdminHost(settings, {
     ...own,
     ...(hasDemoOrigin && { ORIGIN: demoOrigin }),
+    // A local Worker has so few keys that a part of them shows nothing.
+    SAMPLE: own["SAMPLE"] || "1/1",
     ...(hasDemoLimits && { ...demoLimits, REVEAL: own["REVEAL"] || "admins" }),
   });
   const findings = checkConfiguration(settings, variables);

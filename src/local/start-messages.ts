@@ -73,7 +73,7 @@ Headgate is running at ${url}
 
   origin         ${origin}
   limits         ${limits}
-  configuration  [vars] in wrangler.toml, secrets in .dev.vars; edits take effect within seconds${adminLines(url, setup)}
+  configuration  [vars] in wrangler.toml, secrets in .dev.vars; edits take effect within seconds${sampleLine(config)}${adminLines(url, setup)}
 
 Try these commands${hasDemoLimits ? ", the first one six times to be denied" : ""}:
 
@@ -81,6 +81,14 @@ ${commands.map((command) => `  ${command}`).join("\n")}
 
 Stop with Ctrl-C.
 `;
+}
+
+/** The keys whose traffic is recorded; empty without a control plane that records it. */
+function sampleLine({ admin, sampleOneKeyIn }: Config): string {
+  if (admin === null) return "";
+  if (sampleOneKeyIn === null) return "\n  traffic sample off";
+  const recorded = sampleOneKeyIn === 1 ? "every key" : `1 key in ${sampleOneKeyIn}`;
+  return `\n  traffic sample ${recorded}; a deployment without SAMPLE records 1 key in 64`;
 }
 
 /** Lines with the URL and a token of the admin API, and with links to the playground and to the console, signed in. */

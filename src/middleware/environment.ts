@@ -37,6 +37,7 @@ const ownVariables = [
   "ACCESS_TEAM",
   "ACCESS_AUDIENCE",
   "REVEAL",
+  "SAMPLE",
   "ALERT_WEBHOOK",
   "ALERT_SECRET",
   "ALERT_DENIED_SHARE",

@@ -15,6 +15,7 @@ describe("the minimal configuration", () => {
       isLookOpen: false,
       admin: null,
       alerts: null,
+      sampleOneKeyIn: 64,
       checkTokens: [],
       keySecret: "the tests' secret",
       jwt: null,
@@ -64,7 +65,7 @@ describe("the minimal configuration", () => {
 
   const names = (
     "ORIGIN ORIGIN_SECRET CHECK_PATH CHECK_TOKENS STRATEGY KEY " +
-    "ADMIN_PATH ADMIN_HOST ADMIN_TOKENS ACCESS_TEAM ACCESS_AUDIENCE REVEAL " +
+    "ADMIN_PATH ADMIN_HOST ADMIN_TOKENS ACCESS_TEAM ACCESS_AUDIENCE REVEAL SAMPLE " +
     "ALERT_WEBHOOK ALERT_SECRET ALERT_DENIED_SHARE ALERT_KEYS " +
     "JWT_KEY JWT_JWKS_URL JWT_ISSUER JWT_AUDIENCE " +
     "ORIGIN_TIMEOUT CORS_ORIGINS PREFLIGHT_LIMITS LEGACY_HEADERS"

@@ -3,7 +3,7 @@ import { vi } from "vitest";
 import { parseConfig, type Policy } from "../../src/config/index.ts";
 import type { Admission } from "../../src/limiter/client/admission.ts";
 import { LimiterClient } from "../../src/limiter/client/client.ts";
-import type { LatencyObserver } from "../../src/limiter/client/object-caller.ts";
+import type { LimiterObserver } from "../../src/limiter/client/object-caller.ts";
 import type { FlatList } from "../../src/limiter/flat-calls.ts";
 import type { Limiter } from "../../src/limiter/object/limiter.ts";
 import type { CheckReply } from "../../src/limiter/protocol.ts";
@@ -55,7 +55,7 @@ export class TestIsolate {
   }
 
   /** A second isolate that calls the same objects. */
-  newClient(...observer: [LatencyObserver?]): LimiterClient {
+  newClient(...observer: [LimiterObserver?]): LimiterClient {
     return new LimiterClient(this.namespace(), this.clock, ...observer);
   }
 

@@ -1,22 +1,14 @@
 /** The outcomes of requests and checks in the statistics: each decision counts once, under the right name. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { parseConfig } from "../../src/config/index.ts";
 import { KeySealer } from "../../src/control/client/key-sealer.ts";
-import type { PolicyCounts } from "../../src/control/protocol.ts";
-import { attributesOf, targetOf } from "../../src/http/attributes.ts";
 import {
   decideBatch,
   decideCheck,
   look,
   openReservation,
 } from "../../src/http/check/operations.ts";
-import { applicablePolicies, enforcePolicies } from "../../src/http/proxy/enforce.ts";
-import { forwardTo } from "../../src/http/proxy/forward.ts";
-import { reservationTtlMs } from "../../src/http/proxy/in-flight.ts";
-import { createRuntime, type Runtime } from "../../src/http/runtime.ts";
 import { objectLocation } from "../../src/limiter/object-location.ts";
-import type { KeyRule } from "../../src/limiter/protocol.ts";
-import { TestIsolate } from "../fakes/isolate.ts";
+import { CountedSite, secret } from "./counted-site.ts";
 
 beforeEach(() => {
   vi.spyOn(console, "error").mockReturnValue(undefined);
@@ -24,100 +16,9 @@ beforeEach(() => {
 });
 afterEach(() => void vi.restoreAllMocks());
 
-const secret = "a secret of at least 32 characters";
-const common = { strategy: "fixed-window", denyCache: false };
-
-class Site {
-  readonly isolate = new TestIsolate();
-  readonly runtime: Runtime;
-  readonly #config: ReturnType<typeof parseConfig>;
-  readonly #work: Promise<unknown>[] = [];
-
-  constructor(policies: readonly object[], variables: object = {}) {
-    this.#config = parseConfig({
-      KEY_SECRET: secret,
-      ADMIN_TOKENS: JSON.stringify([{ name: "ops", token: "0123456789abcdef", may: ["read"] }]),
-      ORIGIN: "https://origin.example",
-      POLICIES: policies.map((policy, index) => ({ name: `p${index}`, ...common, ...policy })),
-      ...variables,
-    });
-    const beat = (): never => {
-      throw new Error("no beat is expected");
-    };
-    this.runtime = createRuntime(this.#config, {
-      RATE_LIMITER: this.isolate.namespace(),
-      CONTROL_PLANE: { getByName: () => ({ beat }) },
-    });
-  }
-
-  readonly waitUntil = (work: Promise<unknown>): void => void this.#work.push(work);
-
-  /** Sends a request through the proxy. */
-  async request(
-    headers: Readonly<Record<string, string>> = {},
-    init: RequestInit = {},
-    tenant: string | null = null,
-  ): Promise<number> {
-    const request = new Request("https://site.example/", {
-      ...init,
-      headers: { "CF-Connecting-IP": "192.0.2.1", ...headers },
-    });
-    const attributes = attributesOf(request);
-    const { runtime, waitUntil } = this;
-    const options = { runtime, attributes, tenant, reservationTtlMs, waitUntil };
-    const response = await enforcePolicies(request, () => applicablePolicies(runtime, attributes), {
-      ...options,
-      forward: async () => new Response("answered"),
-    });
-    await response.text();
-    return response.status;
-  }
-
-  /** Sends a request to the origin. */
-  async forward(): Promise<number> {
-    const failed = (): void => this.runtime.statistics?.originFailed();
-    const forward = forwardTo(this.#config, async () => "headgate", failed);
-    const request = new Request("https://site.example/");
-    return (await forward(request, targetOf(request), undefined)).status;
-  }
-
-  async setKeyRule(rule: KeyRule, address = "192.0.2.1"): Promise<void> {
-    const [policy] = this.runtime.policies;
-    if (policy === undefined) throw new Error("a policy was configured");
-    const key = await this.runtime.partitions.partitionKey(policy.key, [address]);
-    const object = this.isolate.object(objectLocation(policy.objects, key).name);
-    object.setRules(key, policy.name, [rule], { epoch: 1, version: 1 });
-  }
-
-  /** The counts of a policy since the last call. */
-  async counts(policy = "p0"): Promise<PolicyCounts | undefined> {
-    return (await this.#drain())[policy];
-  }
-
-  async #drain(): Promise<Readonly<Record<string, PolicyCounts>>> {
-    const work = Promise.all(this.#work.splice(0));
-    // A sync waits for a second.
-    await this.isolate.clock.pass(1_000);
-    await work;
-    const batch = (await this.runtime.statistics?.batches())?.at(-1);
-    this.runtime.statistics?.stored(batch?.seq ?? 0);
-    return batch?.policies ?? {};
-  }
-
-  async outcomes(policy = "p0"): Promise<PolicyCounts["outcomes"] | undefined> {
-    return (await this.allOutcomes())[policy];
-  }
-
-  /** By policy. */
-  async allOutcomes(): Promise<Record<string, PolicyCounts["outcomes"]>> {
-    const policies = Object.entries(await this.#drain());
-    return Object.fromEntries(policies.map(([name, { outcomes }]) => [name, outcomes]));
-  }
-}
-
 describe("requests through the proxy", () => {
   it("an allowed request counts its key and cost, a denied one its key", async () => {
-    const site = new Site([{ limits: "10/minute", cost: 5 }]);
+    const site = new CountedSite([{ limits: "10/minute", cost: 5 }]);
     for (let times = 0; times < 3; times++) await site.request();
     const counts = await site.counts();
     expect(counts).toMatchObject({ outcomes: { allowed: 2, denied: 1 }, nearLimit: 2 });
@@ -127,14 +28,14 @@ describe("requests through the proxy", () => {
   });
 
   it("a request counts the latency of its call of an object", async () => {
-    const site = new Site([{ limits: "10/minute" }]);
+    const site = new CountedSite([{ limits: "10/minute" }]);
     await site.request();
     const latency = (await site.counts())?.latency ?? [];
     expect(latency.reduce((sum, [, decisions]) => sum + decisions, 0)).toBe(1);
   });
 
   it("a refused request counts for the policies that deny it, and for no other", async () => {
-    const site = new Site([
+    const site = new CountedSite([
       { limits: "10/minute" },
       { limits: "1/minute", key: "global" },
       { limits: "10/minute", key: "host" },
@@ -150,13 +51,15 @@ describe("requests through the proxy", () => {
 
   it("banned keys count as banned", async () => {
     const ban = { after: 1, within: "1m", for: "1h" };
-    const site = new Site([{ limits: "1/minute", ban }]);
+    const site = new CountedSite([{ limits: "1/minute", ban }]);
     for (let times = 0; times < 4; times++) await site.request();
     expect(await site.outcomes()).toMatchObject({ allowed: 1, banned: expect.any(Number) });
   });
 
   it("keys on lists count as exempt or blocked, and a blocked key is listed", async () => {
-    const site = new Site([{ limits: "1/minute", allow: ["192.0.2.1"], deny: ["192.0.2.2"] }]);
+    const site = new CountedSite([
+      { limits: "1/minute", allow: ["192.0.2.1"], deny: ["192.0.2.2"] },
+    ]);
     await site.request();
     expect(await site.outcomes()).toEqual({ exempt: 1 });
     expect(await site.request({ "CF-Connecting-IP": "192.0.2.2" })).toBe(403);
@@ -165,13 +68,15 @@ describe("requests through the proxy", () => {
   });
 
   it("a request without a required key part counts as blocked, without a key", async () => {
-    const site = new Site([{ limits: "1/minute", key: "header:x-user", onMissingKey: "deny" }]);
+    const site = new CountedSite([
+      { limits: "1/minute", key: "header:x-user", onMissingKey: "deny" },
+    ]);
     expect(await site.request()).toBe(403);
     expect(await site.counts()).toMatchObject({ outcomes: { blocked: 1 }, topDenied: [] });
   });
 
   it("key rules count as exempt or blocked, and an exempt key spends nothing", async () => {
-    const site = new Site([{ limits: "1/minute" }]);
+    const site = new CountedSite([{ limits: "1/minute" }]);
     await site.setKeyRule({ id: "r1", kind: "allow" });
     await site.request();
     expect(await site.counts()).toMatchObject({ outcomes: { exempt: 1 }, topSpenders: [] });
@@ -182,7 +87,7 @@ describe("requests through the proxy", () => {
 
   it("dry runs count what they would have denied, beside an enforced policy of the same key and alone", async () => {
     const dryRun = { limits: "1/minute", dryRun: true };
-    const site = new Site([
+    const site = new CountedSite([
       { limits: "10/minute" },
       dryRun,
       { ...dryRun, key: "host" },
@@ -207,7 +112,7 @@ describe("requests through the proxy", () => {
   ])(
     "without an answer of the object, onError = %j counts %d as %s",
     async (onError, status, name) => {
-      const site = new Site([{ limits: "10/minute", onError }]);
+      const site = new CountedSite([{ limits: "10/minute", onError }]);
       site.isolate.before = () => Promise.reject(new Error("unreachable"));
       expect(await site.request()).toBe(status);
       expect(await site.outcomes()).toEqual({ [name]: 1 });
@@ -215,20 +120,20 @@ describe("requests through the proxy", () => {
   );
 
   it("a decision of the isolate under eventual consistency does not count as a fallback", async () => {
-    const site = new Site([{ limits: "1/minute", consistency: "eventual" }]);
+    const site = new CountedSite([{ limits: "1/minute", consistency: "eventual" }]);
     await site.request();
     await site.request();
     expect(await site.outcomes()).toEqual({ allowed: 1, denied: 1 });
   });
 
   it("a policy that does not apply to a request counts nothing", async () => {
-    const site = new Site([{ limits: "1/minute", match: { path: "/elsewhere" } }]);
+    const site = new CountedSite([{ limits: "1/minute", match: { path: "/elsewhere" } }]);
     await site.request();
     expect(await site.counts()).toBeUndefined();
   });
 
   it("a preflight counts for the limits on preflights, or for the policy that blocks it", async () => {
-    const site = new Site([{ limits: "1/minute", deny: ["192.0.2.2"] }], {
+    const site = new CountedSite([{ limits: "1/minute", deny: ["192.0.2.2"] }], {
       PREFLIGHTS: "10/minute",
     });
     const headers = { Origin: "https://other.example", "Access-Control-Request-Method": "POST" };
@@ -239,7 +144,7 @@ describe("requests through the proxy", () => {
   });
 
   it("a request that is decided again under newer rules counts once", async () => {
-    const site = new Site([{ limits: "10/minute" }]);
+    const site = new CountedSite([{ limits: "10/minute" }]);
     const [policy] = site.runtime.policies;
     if (policy === undefined) throw new Error("a policy was configured");
     const key = await site.runtime.partitions.partitionKey(policy.key, ["192.0.2.1"]);
@@ -253,7 +158,7 @@ describe("requests through the proxy", () => {
   });
 
   it("requests that the origin does not answer count as origin failures, and its error responses do not", async () => {
-    const site = new Site([{ limits: "1/minute" }]);
+    const site = new CountedSite([{ limits: "1/minute" }]);
     const fetched = vi.spyOn(globalThis, "fetch");
     fetched.mockRejectedValueOnce(new TypeError("refused"));
     expect(await site.forward()).toBe(502);
@@ -267,7 +172,7 @@ describe("checks", () => {
   const check = { policy: "p0", key: ["192.0.2.1"], cost: 1 };
 
   it("a check and each check of a batch count once, and looks do not count", async () => {
-    const site = new Site([{ limits: "2/minute" }]);
+    const site = new CountedSite([{ limits: "2/minute" }]);
     const { runtime, waitUntil } = site;
     await decideCheck(runtime, check, null, waitUntil);
     await look(runtime, { ...check, cost: 0 }, null, waitUntil);
@@ -280,7 +185,11 @@ describe("checks", () => {
 
   it("checks of listed keys, key rules, dry runs and failures count under the same outcomes as in the proxy", async () => {
     const lists = { limits: "1/minute", allow: ["192.0.2.1"], deny: ["192.0.2.2"] };
-    const site = new Site([lists, { limits: "1/minute", dryRun: true }, { limits: "1/minute" }]);
+    const site = new CountedSite([
+      lists,
+      { limits: "1/minute", dryRun: true },
+      { limits: "1/minute" },
+    ]);
     const { runtime, waitUntil } = site;
     const decide = (policy: string, address: string) =>
       decideCheck(runtime, { policy, key: [address], cost: 1 }, null, waitUntil);
@@ -298,7 +207,7 @@ describe("checks", () => {
   });
 
   it("each check of a key that a rule blocks counts as blocked, also while its denial is cached", async () => {
-    const site = new Site([{ limits: "9/minute", denyCache: true }]);
+    const site = new CountedSite([{ limits: "9/minute", denyCache: true }]);
     await site.setKeyRule({ id: "r", kind: "block" });
     for (let times = 0; times < 3; times++) {
       await decideCheck(site.runtime, check, null, site.waitUntil);
@@ -308,7 +217,7 @@ describe("checks", () => {
   });
 
   it("a reservation counts once, also when the key has the maximum of open reservations", async () => {
-    const site = new Site([{ limits: "1000000/minute" }]);
+    const site = new CountedSite([{ limits: "1000000/minute" }]);
     const { runtime, waitUntil } = site;
     let denied = 0;
     let opened = 0;
@@ -321,7 +230,7 @@ describe("checks", () => {
   });
 
   it("checks with ad hoc limits count under the name adhoc", async () => {
-    const site = new Site([{ limits: "1/minute" }]);
+    const site = new CountedSite([{ limits: "1/minute" }]);
     const { runtime, waitUntil } = site;
     const [adhoc] = runtime.policies;
     if (adhoc === undefined) throw new Error("a policy was configured");
@@ -335,7 +244,7 @@ describe("plain keys", () => {
   const policies = [{ limits: "1/minute", key: "ip, header:x-user" }];
 
   it("without REVEAL, spends have no plain key", async () => {
-    const site = new Site(policies);
+    const site = new CountedSite(policies);
     const admit = vi.spyOn(site.runtime.limiter, "admit");
     await site.request({ "X-User": "a" });
     expect(JSON.stringify(await site.counts())).not.toContain("sealed");
@@ -343,7 +252,7 @@ describe("plain keys", () => {
   });
 
   it("with REVEAL, the keys of requests and checks are sealed with their tenant", async () => {
-    const site = new Site(policies, { REVEAL: "admins" });
+    const site = new CountedSite(policies, { REVEAL: "admins" });
     const { runtime, waitUntil } = site;
     const sealer = new KeySealer(secret);
     const labels = async (): Promise<(string | null)[]> =>

@@ -109,6 +109,16 @@ describe("the setup of npm start", () => {
     expect(setupWith(limits).config?.admin?.reveal).toBe(false);
   });
 
+  it("npm start samples the traffic of every key, unless SAMPLE is set", () => {
+    withTokens();
+    expect(setupWith(limits).config?.sampleOneKeyIn).toBe(1);
+    expect(setupWith(limits, 'SAMPLE = "1/8"').config?.sampleOneKeyIn).toBe(8);
+    expect(setupWith(limits, 'SAMPLE = "off"').config?.sampleOneKeyIn).toBe(null);
+    expect(setupWith(limits, 'SAMPLE = "all"').problems).toEqual([
+      expect.stringMatching(/^SAMPLE: .*"all"/),
+    ]);
+  });
+
   it("npm start has a console with the binding ASSETS, if requests keep their host", () => {
     withTokens();
     const assets = ["[assets]", 'directory = "."', 'binding = "ASSETS"'];

@@ -108,6 +108,19 @@ it("the banner shows the URL and a token of the admin API only when ADMIN_TOKENS
   expect(startMessage("http://localhost:1", setupWith({ LIMITS: "1/s" }))).not.toContain("admin");
 });
 
+it.for([
+  ["1/1", "every key; a deployment without SAMPLE records 1 key in 64"],
+  ["1/8", "1 key in 8; a deployment without SAMPLE records 1 key in 64"],
+  ["off", "off"],
+])("the banner states which keys SAMPLE = %j records", ([SAMPLE, text]) => {
+  const vars = { LIMITS: "1/s", SAMPLE };
+  const withAdmin = { ...vars, ADMIN_TOKENS: "a-token-of-alice" };
+  expect(startMessage("http://localhost:1", setupWith(withAdmin))).toContain(
+    `\n  traffic sample ${text}\n`,
+  );
+  expect(startMessage("http://localhost:1", setupWith(vars))).not.toContain("traffic sample");
+});
+
 it("the banner shows a link that opens the console, with the token that has the most rights", () => {
   const ADMIN_TOKENS = [{ token: "a-token-of-grafana", may: ["read"] }, "a+token&of/alice#1"];
   const vars = { LIMITS: "1/s", ADMIN_PATH: "/ops", ADMIN_HOST: "admin.localhost", ADMIN_TOKENS };

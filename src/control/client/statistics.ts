@@ -1,11 +1,13 @@
 /**
- * The statistics of an isolate: counts of its decisions since its last batch. Requests record their outcomes here after
- * they are decided; beats take the counts to the control plane in numbered batches. A batch that is not stored yet is sent
- * again. When too many wait, the open batch takes all further counts, so that nothing is lost and memory is bounded.
+ * The statistics of an isolate: counts of its decisions since its last batch, and a sample of its traffic. Requests record
+ * their outcomes here after they are decided; beats take the counts to the control plane in numbered batches. A batch that is
+ * not stored yet is sent again. When too many wait, the open batch takes all further counts, so that no count is lost and
+ * memory is bounded.
  */
 import type { PlainKey } from "../../config/index.ts";
 import { BoundedMap } from "../../limiter/bounded-map.ts";
 import { type Clock, platformClock } from "../../limiter/clock.ts";
+import type { SettledCharge } from "../../limiter/protocol.ts";
 import type { Decision } from "../../strategies/index.ts";
 import type {
   KeyAlert,
@@ -24,6 +26,7 @@ import {
   PolicyStatistics,
 } from "./statistics-of-policy.ts";
 import { type SampledDenial, TailSample } from "./tail-sample.ts";
+import { TrafficSample, type TrafficSampleOptions } from "./traffic-sample.ts";
 
 /** The most keys of one list, and of all lists in a batch, which then has at most about 20 KB. */
 const mostListed = 20;
@@ -32,6 +35,8 @@ const mostListedInBatch = 256;
 const mostWaiting = 12;
 /** The most keys of all waiting batches together, about 64 KB. */
 const mostWaitingKeys = 768;
+/** From this number of sampled events in waiting batches on, no further batch is closed: at most about 250 KB. */
+const mostWaitingEvents = 4_000;
 
 const mostSealed = 20;
 /** How soon a listed key is sealed and sent again. The control plane keeps sealed keys for a day. */
@@ -43,6 +48,8 @@ export interface StatisticsOptions {
   readonly sealer: KeySealer | null;
   /** The names of the policies in `ALERT_KEYS`. */
   readonly alertedPolicies: ReadonlySet<string>;
+  /** Null when `SAMPLE` is off. Default: null. */
+  readonly sample?: TrafficSampleOptions | null;
   readonly clock?: Pick<Clock, "now">;
 }
 
@@ -50,6 +57,8 @@ interface WaitingBatch extends Omit<StatisticsBatch, "agoMs"> {
   readonly closedAtMs: number;
   /** The number of keys in its lists. */
   readonly keys: number;
+  /** The number of sampled events. */
+  readonly events: number;
 }
 
 interface SealCandidate {
@@ -59,6 +68,8 @@ interface SealCandidate {
 }
 
 export class IsolateStatistics {
+  /** Null when no traffic is sampled. */
+  readonly traffic: TrafficSample | null;
   readonly #sealer: KeySealer | null;
   /** The data center of the isolate, where all of its requests arrive; "" until a request has stated it. */
   #colo = "";
@@ -73,7 +84,8 @@ export class IsolateStatistics {
   /** When a key was sealed last, by policy and key. */
   readonly #sealedAtMs = new BoundedMap<number>(mostSealedKnown);
 
-  constructor({ sealer, alertedPolicies, clock = platformClock }: StatisticsOptions) {
+  constructor({ sealer, alertedPolicies, sample, clock = platformClock }: StatisticsOptions) {
+    this.traffic = sample ? new TrafficSample(sample) : null;
     this.#sealer = sealer;
     this.#now = clock.now;
     this.#alerts = new KeyAlerts(alertedPolicies);
@@ -151,6 +163,14 @@ export class IsolateStatistics {
     for (const policy of policies) this.#of(policy).countLatency(latencyMs);
   }
 
+  wantsSettlements(partitionKey: string): boolean {
+    return this.traffic?.includes(partitionKey) === true;
+  }
+
+  settled(partitionKey: string, charges: readonly SettledCharge[]): void {
+    this.traffic?.settled(partitionKey, charges);
+  }
+
   originFailed(): void {
     this.#originFailures++;
   }
@@ -159,7 +179,7 @@ export class IsolateStatistics {
   async batches(): Promise<readonly StatisticsBatch[]> {
     await this.#close();
     const nowMs = this.#now();
-    return this.#waiting.map(({ closedAtMs, keys: _keys, ...batch }) => ({
+    return this.#waiting.map(({ closedAtMs, keys: _keys, events: _events, ...batch }) => ({
       ...batch,
       agoMs: Math.max(0, nowMs - closedAtMs),
     }));
@@ -196,11 +216,20 @@ export class IsolateStatistics {
     return created;
   }
 
+  /** Whether so much waits that the open batch stays open. */
+  get #isFull(): boolean {
+    const keys = this.#waiting.reduce((sum, each) => sum + each.keys, 0);
+    const events = this.#waiting.reduce((sum, each) => sum + each.events, 0);
+    return (
+      this.#waiting.length >= mostWaiting || keys >= mostWaitingKeys || events >= mostWaitingEvents
+    );
+  }
+
   async #close(): Promise<void> {
-    const waitingKeys = this.#waiting.reduce((sum, { keys }) => sum + keys, 0);
-    if (this.#waiting.length >= mostWaiting || waitingKeys >= mostWaitingKeys) return;
+    if (this.#isFull) return;
     const counted = [...this.#policies].filter(([, each]) => each.hasCounts);
-    if (counted.length === 0 && this.#originFailures === 0) return;
+    const isSampled = this.traffic?.isEmpty === false;
+    if (counted.length === 0 && this.#originFailures === 0 && !isSampled) return;
     const lists = counted.reduce((sum, [, each]) => sum + each.lists, 0);
     const share = Math.min(mostListed, Math.floor(mostListedInBatch / Math.max(1, lists)));
     const policies: Record<string, PolicyCounts> = {};
@@ -210,13 +239,16 @@ export class IsolateStatistics {
       policies[policy] = counts;
       for (const list of own) named.push([policy, list]);
     }
+    const sampled = isSampled ? this.traffic.drain() : null;
     this.#lastSeq++;
     this.#waiting.push({
       seq: this.#lastSeq,
       closedAtMs: this.#now(),
       policies,
       originFailures: this.#originFailures,
+      ...(sampled !== null && { samples: sampled.batches }),
       keys: named.reduce((sum, [, { keys }]) => sum + keys.length, 0),
+      events: sampled?.events ?? 0,
     });
     this.#originFailures = 0;
     await this.#seal(named);

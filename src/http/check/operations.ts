@@ -176,13 +176,15 @@ export async function openReservation(
   waitUntil: WaitUntil,
 ): Promise<ReserveAnswer | Failure> {
   const decided = await decideByNewestRules(runtime.control, waitUntil, async (attempt) => {
-    const resolved = await resolveCheck(runtime, request, tenant);
-    if ("kind" in resolved) return resolved;
-    if (isUncharged(resolved)) {
-      return { ...(await lookAtUncharged(runtime, resolved, attempt)), address: null };
+    const checked = await resolveCheck(runtime, request, tenant);
+    if ("kind" in checked) return checked;
+    if (isUncharged(checked)) {
+      return { ...(await lookAtUncharged(runtime, checked, attempt)), address: null };
     }
-    const { spend } = resolved;
     const { ttlMs } = request;
+    const { spend } = checked;
+    // The traffic sample needs to know that the spend is reserved.
+    const resolved = { ...checked, spend: { ...spend, ttlMs } };
     const result = await runtime.limiter.reserve(spend, ttlMs, waitUntil, attempt);
     const { outcome, address, fullForMs } = result;
     // A denial takes precedence over too many open reservations: settling them would not end the denial.

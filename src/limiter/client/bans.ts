@@ -85,9 +85,10 @@ export class Bans {
   #recall(spend: Spend): Outcome | null {
     const ban = this.#cache.get(policyKey(spend));
     if (ban === undefined || !haveSameRules(ban.outcome.policy, spend.policy)) return null;
-    const ageMs = cachedForMs(ban.times, ban.validMs, this.#clock.now());
+    const decidedAtMs = this.#clock.now();
+    const ageMs = cachedForMs(ban.times, ban.validMs, decidedAtMs);
     if (ageMs === null) return null;
-    return { ...ban.outcome, decision: aged(ban.outcome.decision, ageMs) };
+    return { ...ban.outcome, decision: aged(ban.outcome.decision, ageMs), decidedAtMs };
   }
 
   async #look(spend: Spend, attempt: Attempt | null): Promise<Outcome> {

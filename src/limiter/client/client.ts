@@ -9,7 +9,7 @@ import { type Clock, platformClock } from "../clock.ts";
 import { EventualDecider } from "./decide-eventual.ts";
 import { LeasedDecider } from "./decide-leased.ts";
 import { LocalDecider } from "./decide-locally.ts";
-import { type IsolateParts, settleRequest, StrictDecider } from "./decide-strict.ts";
+import { type IsolateParts, StrictDecider } from "./decide-strict.ts";
 import { DenyCache } from "./deny-cache.ts";
 import {
   callObject,
@@ -27,7 +27,7 @@ import { Leases } from "./leases.ts";
 import { LocalMeters } from "./local-meters.ts";
 import {
   type CallerOptions,
-  type LatencyObserver,
+  type LimiterObserver,
   ObjectCaller,
   type WaitUntil,
 } from "./object-caller.ts";
@@ -37,6 +37,7 @@ import { admits, type Outcome, type Spend } from "./outcome.ts";
 import type { ExplainReply } from "../protocol.ts";
 import type { ReservationAddress } from "./reservation-id.ts";
 import { SeenKeyRules } from "./seen-key-rules.ts";
+import { endReservation } from "./end-reservation.ts";
 
 /** Time to give back a provisional spend, beyond the timeouts of the objects that may still deny. */
 const giveBackMs = 1_000;
@@ -70,7 +71,7 @@ export class LimiterClient {
   constructor(
     objects: ConstructorParameters<typeof ObjectCaller>[0],
     clock: Clock = platformClock,
-    observer: LatencyObserver | null = null,
+    observer: LimiterObserver | null = null,
     options: CallerOptions = {},
   ) {
     const caller = new ObjectCaller(objects, clock, observer, options);
@@ -300,7 +301,7 @@ export class LimiterClient {
    * @returns whether this call settled it; null when the object gave no answer
    */
   async settle(address: ReservationAddress, cost: number): Promise<boolean | null> {
-    const reply = await this.#isolate.caller.call(settleRequest(address, { cost }));
+    const reply = await endReservation(this.#isolate.caller, address, { cost });
     return reply === null ? null : reply.settled;
   }
 

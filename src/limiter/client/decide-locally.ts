@@ -42,7 +42,7 @@ export class LocalDecider {
     const openForMs = group.reduce((ms, { ttlMs = 0 }) => Math.max(ms, ttlMs), provisionalMs);
     const outcomes = ruled.map((each) =>
       isMetered(each)
-        ? failureOutcome(each, () => this.#meters.spend(each.spend, openForMs, nowMs))
+        ? failureOutcome(each, nowMs, () => this.#meters.spend(each.spend, openForMs, nowMs))
         : this.#look(each, nowMs),
     );
     const spent = ruled.flatMap((each, index) => {
@@ -66,7 +66,7 @@ export class LocalDecider {
   }
 
   #look(each: RuledSpend, nowMs: number): Outcome {
-    return failureOutcome(each, () => this.#meters.look(each.spend, nowMs));
+    return failureOutcome(each, nowMs, () => this.#meters.look(each.spend, nowMs));
   }
 
   #ruled(spend: Spend, nowMs: number): RuledSpend {
@@ -79,8 +79,12 @@ export class LocalDecider {
 const isMetered = ({ spend: { policy }, rule }: RuledSpend): boolean =>
   policy.onError === "local" && (rule === null || rule.kind === "limits");
 
-function failureOutcome({ spend: { policy }, rule }: RuledSpend, decide: () => Decision): Outcome {
+function failureOutcome(
+  { spend: { policy }, rule }: RuledSpend,
+  decidedAtMs: number,
+  decide: () => Decision,
+): Outcome {
   return policy.onError === "local"
-    ? ruledOutcome("local", policy, decide(), rule)
-    : { kind: policy.onError, policy };
+    ? ruledOutcome({ kind: "local", policy, decision: decide(), decidedAtMs }, rule)
+    : { kind: policy.onError, policy, decidedAtMs };
 }

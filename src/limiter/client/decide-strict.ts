@@ -25,16 +25,13 @@ import {
 } from "./key-group.ts";
 import type { Leases } from "./leases.ts";
 import { type LocalCount, type LocalMeters, uncounted } from "./local-meters.ts";
-import type { Call, LateReply, ObjectCaller, WaitUntil } from "./object-caller.ts";
-import { objectLocation } from "../object-location.ts";
+import type { LateReply, ObjectCaller, WaitUntil } from "./object-caller.ts";
 import type { Outcome, Spend } from "./outcome.ts";
-import type { CheckReply, SettleCall, SettleReply } from "../protocol.ts";
+import type { CheckReply, SettleCall } from "../protocol.ts";
 import { newAddress, type ReservationAddress } from "./reservation-id.ts";
 import { chargedSpends } from "./ruled-outcome.ts";
 import type { SeenKeyRules } from "./seen-key-rules.ts";
-
-/** A settlement names no policy, so no policy's timeout applies. */
-const settleTimeoutMs = 1_000;
+import { endReservation } from "./end-reservation.ts";
 
 /** The parts of an isolate that take part in decisions. */
 export interface IsolateParts {
@@ -232,8 +229,8 @@ export class StrictDecider {
     const { caller } = this.#isolate;
     const { partitionKey: key, random: id } = address;
     // One repetition is safe, since an id settles once.
-    const end = (costs: SettledCosts): Promise<unknown> =>
-      caller.call({ ...settleRequest(address, costs), isRepeatable: true });
+    const end = (costs: Pick<SettleCall, "cost" | "costs">): Promise<unknown> =>
+      endReservation(caller, address, { ...costs, isRepeatable: true });
     return {
       address,
       finalize: count.book,
@@ -281,17 +278,3 @@ export class StrictDecider {
     if (spends.length > 0) this.#isolate.denyCache.forget(call.key);
   }
 }
-
-type SettledCosts = Pick<SettleCall, "cost" | "costs">;
-
-/** The call that settles a reservation. */
-export const settleRequest = (
-  { random, partitionKey, settings }: ReservationAddress,
-  costs: SettledCosts,
-): Call<SettleReply> => ({
-  name: "settle",
-  location: objectLocation(settings, partitionKey),
-  policies: [],
-  timeoutMs: settleTimeoutMs,
-  send: (stub) => stub.settle({ key: partitionKey, id: random, ...costs }),
-});

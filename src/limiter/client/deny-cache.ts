@@ -52,18 +52,24 @@ class AgedDenial implements CachedDenial {
   readonly denial: Denial;
   readonly ageMs: number;
   readonly #group: readonly Spend[];
+  readonly #nowMs: number;
   #outcomes: readonly Outcome[] | null = null;
 
-  constructor(denial: Denial, group: readonly Spend[], ageMs: number) {
+  constructor(denial: Denial, group: readonly Spend[], ageMs: number, nowMs: number) {
     this.denial = denial;
     this.ageMs = ageMs;
     this.#group = group;
+    this.#nowMs = nowMs;
   }
 
   get outcomes(): readonly Outcome[] {
     this.#outcomes ??= outcomesOf(this.#group, this.denial.reply).map((outcome) =>
       "decision" in outcome
-        ? { ...outcome, decision: aged(outcome.decision, this.ageMs) }
+        ? {
+            ...outcome,
+            decision: aged(outcome.decision, this.ageMs),
+            decidedAtMs: this.#nowMs,
+          }
         : outcome,
     );
     return this.#outcomes;
@@ -83,7 +89,7 @@ export class DenyCache {
     const denial = denials?.find((each) => isOf(each, group));
     if (denial === undefined) return null;
     const ageMs = cachedForMs(denial.times, denial.validMs, nowMs);
-    return ageMs === null ? null : new AgedDenial(denial, group, ageMs);
+    return ageMs === null ? null : new AgedDenial(denial, group, ageMs, nowMs);
   }
 
   /** Caches a reply that is a firm denial. Ignores other replies. */

@@ -258,7 +258,10 @@ export function outcomesOf(group: readonly Spend[], reply: CheckReply): Outcome[
   return reply.decisions.flatMap((decision, index) => {
     const policy = group[index]?.policy;
     const rule = reply.keyRules?.[index] ?? null;
-    return policy === undefined ? [] : ruledOutcome("decided", policy, decision, rule);
+    const decidedAtMs = reply.spentAtMs[index] ?? 0;
+    return policy === undefined
+      ? []
+      : ruledOutcome({ kind: "decided", policy, decision, decidedAtMs }, rule);
   });
 }
 

@@ -86,7 +86,8 @@ export class Lease {
       const rule = this.#keyRules[index] ?? null;
       if (decision === undefined) return [];
       const current = allowed(aged(decision, ageMs), cost, spareUnits);
-      return [ruledOutcome("decided", policy, current, rule)];
+      const decided = { kind: "decided", policy, decision: current, decidedAtMs: nowMs } as const;
+      return [ruledOutcome(decided, rule)];
     });
   }
 

@@ -15,7 +15,7 @@ import {
   withDeadline,
 } from "../object-calls.ts";
 import { objectId, type ObjectLocation } from "../object-location.ts";
-import type { CheckReply } from "../protocol.ts";
+import type { CheckReply, SettledCharge } from "../protocol.ts";
 import type { RateLimiter } from "../object/rate-limiter.ts";
 
 const cooldownMs = 1_000;
@@ -63,9 +63,13 @@ export interface ChecksCall extends CallTerms<readonly CheckReply[]> {
 
 const isDecision = (name: string): boolean => decisionCalls.some((each) => each === name);
 
-/** Receives how long objects take to answer the calls that decisions wait for. */
-export interface LatencyObserver {
+/** Receives facts about calls, after they are answered. */
+export interface LimiterObserver {
+  /** How long an object took to answer a call that a decision waited for. */
   answered(policies: readonly string[], latencyMs: number): void;
+  /** Whether `settled` is called for the reservations of a key. Default: no. */
+  wantsSettlements?(partitionKey: string): boolean;
+  settled?(partitionKey: string, charges: readonly SettledCharge[]): void;
 }
 
 /** Checks wait, and are joined, while this number of calls with checks is under way to their object. */
@@ -86,21 +90,21 @@ export interface CallerOptions {
 }
 
 export class ObjectCaller {
+  readonly observer: LimiterObserver | null;
   readonly #objects: Objects;
   readonly #clock: Clock;
-  readonly #observer: LatencyObserver | null;
   readonly #cooldowns = new BoundedMap<Cooldown>(maximumCooldowns);
   readonly #joined: JoinedCalls;
 
   constructor(
     objects: Objects,
     clock: Clock,
-    observer: LatencyObserver | null = null,
+    observer: LimiterObserver | null = null,
     { joinsChecks = canJoinChecks() }: CallerOptions = {},
   ) {
     this.#objects = objects;
     this.#clock = clock;
-    this.#observer = observer;
+    this.observer = observer;
     const mostCalls = joinsChecks ? mostCallsOfObject : Number.POSITIVE_INFINITY;
     this.#joined = new JoinedCalls((location) => this.#stubAt(location), clock, mostCalls);
   }
@@ -136,14 +140,14 @@ export class ObjectCaller {
       report({ event: "object-silent", call: name, policies, error: `skipped: ${skipped}` });
       return { error: null };
     }
-    const calledAtMs = this.#observer === null ? 0 : this.#clock.now();
+    const calledAtMs = this.observer === null ? 0 : this.#clock.now();
     let sent: Sent<Reply> | null = null;
     try {
       sent = send();
       const reply = await withDeadline(this.#clock, sent.replies, timeoutMs);
       this.#cooldowns.delete(id);
       if (isDecision(name) && name !== "sync" && call.isBackground !== true) {
-        this.#observer?.answered(policies, this.#clock.now() - calledAtMs);
+        this.observer?.answered(policies, this.#clock.now() - calledAtMs);
       }
       return { reply };
     } catch (error) {

@@ -19,11 +19,19 @@ export const policyKey = ({
   partitionKey,
 }: Pick<Spend, "policy" | "partitionKey">): string => `${policy.name} ${partitionKey}`;
 
-/** `decided`: by the object, or by what it last reported. `local`: by the isolate's own meters. */
-export interface DecidedOutcome {
-  readonly kind: "decided" | "local";
+interface OutcomeOfPolicy {
   /** With the limits in effect for the key. */
   readonly policy: Policy;
+  /**
+   * When it was decided, in milliseconds since the Unix epoch: by the object's clock if the object decided, otherwise by the
+   * isolate's. 0 for a charge that a key rule allows.
+   */
+  readonly decidedAtMs: number;
+}
+
+/** `decided`: by the object, or by what it last reported. `local`: by the isolate's own meters. */
+export interface DecidedOutcome extends OutcomeOfPolicy {
+  readonly kind: "decided" | "local";
   readonly decision: Decision;
   /** The kind of the key rule that decided in place of the limits. `allow`: nothing is charged. */
   readonly keyRule?: "allow" | "block";
@@ -33,9 +41,11 @@ export interface DecidedOutcome {
  * The outcome of one spend. `open` and `closed`: by the failure mode without a decision, because the object gave no
  * answer.
  */
-export type Outcome =
-  | DecidedOutcome
-  | { readonly kind: "open" | "closed"; readonly policy: Policy };
+export type Outcome = DecidedOutcome | UndecidedOutcome;
+
+export interface UndecidedOutcome extends OutcomeOfPolicy {
+  readonly kind: "open" | "closed";
+}
 
 /** Whether the policy alone would allow the request. */
 export const allows = (outcome: Outcome): boolean =>

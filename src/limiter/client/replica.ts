@@ -140,18 +140,20 @@ export class Replica {
       each: this.#policyReplica(policy, nowMs),
       cost,
     }));
-    const looks = charges.map(({ each, cost }) => outcomeOf(each, each.meter.look(cost, nowMs)));
+    const looks = charges.map(({ each, cost }) =>
+      outcomeOf(each, each.meter.look(cost, nowMs), localMs),
+    );
     if (!looks.every(admits)) return looks;
     return charges.map(({ each, cost }) => {
       const { meter, policy, keyRule } = each;
       if (keyRule !== null && keyRule.kind !== "limits") {
-        return outcomeOf(each, meter.look(cost, nowMs));
+        return outcomeOf(each, meter.look(cost, nowMs), localMs);
       }
       const isFinal = provisionalMs === 0;
       const decision = isFinal
         ? meter.consume(cost, nowMs)
         : meter.reserve({ cost, ttlMs: longestRequestMs }, nowMs);
-      const outcome = outcomeOf(each, decision);
+      const outcome = outcomeOf(each, decision, localMs);
       if (!allows(outcome)) return outcome;
       if (isFinal) addUnsent(each, localMs, cost);
       else addUnits(unitsUnder(each.provisional, policy), localMs, cost);
@@ -330,8 +332,12 @@ function newPolicyReplica(policy: Policy): PolicyReplica {
 }
 
 /** Without a snapshot the decision is the isolate's own. */
-const outcomeOf = ({ policy, hasSnapshot, keyRule }: PolicyReplica, decision: Decision): Outcome =>
-  ruledOutcome(hasSnapshot ? "decided" : "local", policy, decision, keyRule);
+const outcomeOf = (
+  { policy, hasSnapshot, keyRule }: PolicyReplica,
+  decision: Decision,
+  decidedAtMs: number,
+): Outcome =>
+  ruledOutcome({ kind: hasSnapshot ? "decided" : "local", policy, decision, decidedAtMs }, keyRule);
 
 function unitsUnder(lists: LimitSpends[], policy: Policy): Map<number, number> {
   const limits = internedLimits(policy.limits);

@@ -1,6 +1,6 @@
 /** Outcomes by key rules: runtime rules for one policy and one key, which the key's object enforces and reports. */
 import type { Policy } from "../../config/index.ts";
-import type { Decision, Limit } from "../../strategies/index.ts";
+import type { Limit } from "../../strategies/index.ts";
 import type { KeyRule } from "../protocol.ts";
 import {
   allowedNow,
@@ -34,19 +34,15 @@ export function ruledSpend(spend: Spend, rule: KeyRule | null): Spend {
 }
 
 /** The outcome of a decision under a rule. A ban takes precedence over rules that allow or block. */
-export function ruledOutcome(
-  kind: DecidedOutcome["kind"],
-  policy: Policy,
-  decision: Decision,
-  rule: KeyRule | null,
-): DecidedOutcome {
-  if (rule === null) return { kind, policy, decision };
+export function ruledOutcome(decided: DecidedOutcome, rule: KeyRule | null): DecidedOutcome {
+  if (rule === null) return decided;
+  const { policy, decision } = decided;
   if (rule.kind === "limits" || decision.bannedForMs > 0) {
-    return { kind, policy: ruledPolicy(policy, rule), decision };
+    return { ...decided, policy: ruledPolicy(policy, rule) };
   }
   const change =
     rule.kind === "allow" ? allowedNow : { allowed: false, delayMs: 0, retryAfterMs: null };
-  return { kind, policy, decision: { ...decision, ...change }, keyRule: rule.kind };
+  return { ...decided, decision: { ...decision, ...change }, keyRule: rule.kind };
 }
 
 /**

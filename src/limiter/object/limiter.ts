@@ -43,6 +43,7 @@ import {
   type ReturnCall,
   type ReturnReply,
   type SettleCall,
+  type SettledCharge,
   type SetRulesReply,
   type SettleReply,
   type SyncCall,
@@ -233,19 +234,24 @@ export class Limiter {
   }
 
   /** Ends a reservation and corrects it to its actual cost. */
-  settle({ key, id, cost, costs }: SettleCall): SettleReply {
+  settle({ key, id, cost, costs, wantsCharges = false }: SettleCall): SettleReply {
     return this.#turn({ key }, (turn) => {
       const { keyState, nowMs } = turn;
       const reservation = keyState.takeReservation(id, nowMs);
       if (reservation === null) return { settled: false };
       const { ttlMs, isConfirmed, parts } = reservation;
+      const charges: SettledCharge[] = [];
       for (const [index, charge] of parts.entries()) {
         if (isForgotten(charge)) continue;
         const actualCost = costs?.[index] ?? cost;
-        keyState.meterOf(charge).settle({ ...charge, actualCost, ttlMs }, nowMs);
+        const meter = keyState.meterOf(charge);
+        meter.settle({ ...charge, actualCost, ttlMs }, nowMs);
+        const { policy, spentAtMs } = charge;
+        const settledAtMs = Math.max(nowMs, meter.seenMs);
+        charges.push({ policy, cost: charge.cost, actualCost, spentAtMs, settledAtMs });
       }
       if (isConfirmed) turn.durability = "confirmed";
-      return { settled: true };
+      return wantsCharges ? { settled: true, charges } : { settled: true };
     });
   }
 

@@ -23,10 +23,12 @@ function banning(bannedForMs: number | "open" | "closed") {
   const look = async ({ policy, cost }: Spend): Promise<Outcome> => {
     state.looks.push(cost);
     state.nowMs += 10;
-    if (typeof bannedForMs === "string") return { kind: bannedForMs, policy };
+    const decidedAtMs = state.nowMs;
+    if (typeof bannedForMs === "string") return { kind: bannedForMs, policy, decidedAtMs };
     const decision = createMeter(policy.limits).look(cost, 0);
     const denied = bannedForMs > 0 ? { allowed: false, retryAfterMs: bannedForMs } : {};
-    return { kind: "decided", policy, decision: { ...decision, ...denied, bannedForMs } };
+    const decided = { ...decision, ...denied, bannedForMs };
+    return { kind: "decided", policy, decision: decided, decidedAtMs };
   };
   return { state, bans: new Bans({ look }, { now: () => state.nowMs }) };
 }

@@ -214,7 +214,10 @@ describe("a cached denial", () => {
     const { outcomes } = admission ?? new Admission();
     const charge = { policy: "strict", limits: strict.policy.limits, cost: 1 };
     const { decisions } = isolate.object("k").look({ key: "k", charges: [charge] });
-    expect(outcomes).toEqual([{ kind: "decided", policy: strict.policy, decision: decisions[0] }]);
+    const decidedAtMs = isolate.clock.nowMs;
+    expect(outcomes).toEqual([
+      { kind: "decided", policy: strict.policy, decision: decisions[0], decidedAtMs },
+    ]);
     expect(admission?.outcomes).toBe(outcomes);
     expect(admission?.decidedAtMs).toBe(isolate.clock.nowMs);
   });

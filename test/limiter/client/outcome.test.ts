@@ -23,8 +23,14 @@ function outcomeOf(fields: object, costs: readonly number[], changes: object = {
   const meter = createMeter(policy.limits);
   const decisions = costs.map((cost) => meter.consume(cost, 1_000));
   const decision = decisions.at(-1) ?? meter.look(0, 1_000);
-  return { kind: "decided", policy, decision: { ...decision, ...changes } };
+  return { kind: "decided", policy, decision: { ...decision, ...changes }, decidedAtMs: 1_000 };
 }
+
+const undecided = (kind: "open" | "closed", policy = policyOf()): Outcome => ({
+  kind,
+  policy,
+  decidedAtMs: 1_000,
+});
 
 const limit = outcomeOf({ limits: "1/minute" }, [1, 1]);
 const ban = outcomeOf({ limits: "1/minute" }, [1, 1], { bannedForMs: 5 });
@@ -62,15 +68,15 @@ describe("the reason of a denial", () => {
   });
 
   it("the reason is the limit when onError = closed denies without a decision", () => {
-    expect(denialReason([{ kind: "closed", policy: policyOf() }])).toBe("limit");
+    expect(denialReason([undecided("closed")])).toBe("limit");
   });
 });
 
 describe("an outcome", () => {
   it("an outcome admits the request when its policy allows it or is a dry run", () => {
     const dryRun = policyOf({ dryRun: true });
-    const outcomes: Outcome[] = [limit, { kind: "open", policy: policyOf() }];
-    outcomes.push({ kind: "closed", policy: policyOf() }, { kind: "closed", policy: dryRun });
+    const outcomes: Outcome[] = [limit, undecided("open")];
+    outcomes.push(undecided("closed"), undecided("closed", dryRun));
     expect(outcomes.map(allows)).toEqual([false, true, false, false]);
     expect(outcomes.map(admits)).toEqual([false, true, false, true]);
   });

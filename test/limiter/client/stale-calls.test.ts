@@ -1,7 +1,7 @@
 /** Requests that an object does not decide, because it has newer policy rules than the isolate. */
 import { describe, expect, it, vi } from "vitest";
 import type { Admission } from "../../../src/limiter/client/admission.ts";
-import type { LatencyObserver } from "../../../src/limiter/client/object-caller.ts";
+import type { LimiterObserver } from "../../../src/limiter/client/object-caller.ts";
 import type { Outcome, Spend } from "../../../src/limiter/client/outcome.ts";
 import type { BatchCall, CheckCall, LeaseCall, RefundCall } from "../../../src/limiter/protocol.ts";
 import * as previous from "../../previous-version/limiter-without-rules.js";
@@ -313,7 +313,7 @@ describe("cached denials and slices from before newer rules", () => {
 describe("the latency of decisions", () => {
   it("each answered call that a decision waits for is measured, with its policies", async () => {
     const isolate = new TestIsolate();
-    const observer = { answered: vi.fn<LatencyObserver["answered"]>() };
+    const observer = { answered: vi.fn<LimiterObserver["answered"]>() };
     const client = isolate.newClient(observer);
     isolate.before = () => new Promise((resolve) => void isolate.clock.after(40, () => resolve(0)));
     const spends = [spendOf(), spendOf({ name: "eventual", consistency: "eventual" }, 1, "l")];
@@ -325,7 +325,7 @@ describe("the latency of decisions", () => {
 
   it("a call without an answer is not measured", async () => {
     const isolate = new TestIsolate();
-    const observer = { answered: vi.fn<LatencyObserver["answered"]>() };
+    const observer = { answered: vi.fn<LimiterObserver["answered"]>() };
     vi.spyOn(console, "error").mockReturnValue(undefined);
     isolate.before = () => Promise.reject(new Error("gone"));
     await isolate.newClient(observer).admit([spendOf()], () => undefined);

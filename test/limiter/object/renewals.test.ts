@@ -1,6 +1,7 @@
 /** Renewals of reservations, and settlements of several charges. */
 import { describe, expect, it } from "vitest";
 import { call, charge, confirmed } from "../../fakes/calls.ts";
+import { startMs } from "../../fakes/isolate.ts";
 import { TestObject } from "../../fakes/test-object.ts";
 
 const slots = charge("2/minute", 1, "slots", "concurrency");
@@ -101,5 +102,30 @@ describe("settle", () => {
     expect(object.remaining(log)).toBe(5);
     expect(object.remaining(slots)).toBe(2);
     expect(object.remaining(other)).toBe(4);
+  });
+
+  it("a settlement names its charges and their times only when the call asks for them", () => {
+    const object = new TestObject();
+    const other = charge("9/hour", 1, "other", "fixed-window");
+    object.limiter.reserve({ ...call([{ ...log, cost: 2 }, other]), id, ttlMs });
+    object.at(250);
+    const settling = { key, id, cost: 7, costs: [3, 0], wantsCharges: true };
+    const times = { spentAtMs: startMs, settledAtMs: startMs + 250 };
+    expect(object.limiter.settle(settling)).toEqual({
+      settled: true,
+      charges: [
+        { policy: "log", cost: 2, actualCost: 3, ...times },
+        { policy: "other", cost: 1, actualCost: 0, ...times },
+      ],
+    });
+    expect(object.limiter.settle(settling)).toEqual({ settled: false });
+  });
+
+  it("a settlement does not name the charges of policies that were forgotten", () => {
+    const object = new TestObject();
+    object.limiter.reserve({ ...call([log, slots]), id, ttlMs });
+    object.limiter.forget({ key, policy: "log" });
+    const { charges } = object.limiter.settle({ key, id, cost: 1, wantsCharges: true });
+    expect(charges?.map(({ policy }) => policy)).toEqual(["slots"]);
   });
 });

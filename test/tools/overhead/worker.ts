@@ -51,7 +51,9 @@ class Load {
       const nowMs = 1_800_000_000_000 + Math.floor(this.#decisions / decisionsPerMs);
       const decision = this.#meterOf(spend).consume(spend.cost, nowMs);
       const admission = new Admission();
-      admission.addOutcomes([{ kind: "decided", policy: this.#policy, decision }]);
+      admission.addOutcomes([
+        { kind: "decided", policy: this.#policy, decision, decidedAtMs: nowMs },
+      ]);
       admission.isRefused = !decision.allowed;
       if (admission.isRefused) this.denied++;
       recordOutcomes({ spends: [spend], admission }, runtime);

@@ -1,0 +1,270 @@
+/** The traffic sample of an isolate: which decisions and settlements it records, and with which times. */
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { SampledArrival, SampledEvent } from "../../src/control/sample-codec.ts";
+import {
+  decideBatch,
+  decideCheck,
+  look,
+  openReservation,
+  settleReservation,
+} from "../../src/http/check/operations.ts";
+import { startMs } from "../fakes/isolate.ts";
+import { CountedSite } from "./counted-site.ts";
+
+beforeEach(() => {
+  vi.spyOn(console, "error").mockReturnValue(undefined);
+  vi.spyOn(console, "warn").mockReturnValue(undefined);
+});
+afterEach(() => void vi.restoreAllMocks());
+
+const siteWith = (...policies: object[]) => new CountedSite(policies, { SAMPLE: "1/1" });
+
+const arrivalAt = (afterMs: number, changes: Partial<SampledArrival> = {}): SampledArrival => ({
+  kind: "arrival",
+  atMs: startMs + afterMs,
+  cost: 1,
+  outcome: "allowed",
+  ttlMs: 0,
+  hasOtherLimits: false,
+  ...changes,
+});
+
+/** The events of the only key. */
+async function eventsIn(site: CountedSite, policy = "p0"): Promise<readonly SampledEvent[]> {
+  const samples = [...(await site.samples(policy)).values()];
+  expect(samples.length).toBeLessThanOrEqual(1);
+  return samples[0] ?? [];
+}
+
+const outcomesIn = async (site: CountedSite, policy = "p0") =>
+  (await eventsIn(site, policy)).map((event) => event.kind === "arrival" && event.outcome);
+
+const check = { policy: "p0", key: ["192.0.2.1"], cost: 1 };
+
+describe("arrivals", () => {
+  it("each decision of limits is recorded with its time, cost and outcome", async () => {
+    const site = siteWith({ limits: "10/minute", cost: 5 });
+    await site.request();
+    site.isolate.clock.nowMs += 7;
+    await site.request();
+    await site.request();
+    const cost = 5;
+    expect(await eventsIn(site)).toEqual([
+      arrivalAt(0, { cost }),
+      arrivalAt(7, { cost }),
+      arrivalAt(7, { cost, outcome: "denied" }),
+    ]);
+  });
+
+  it("the time is that of the object when the object decided, and that of the isolate when the deny cache did", async () => {
+    const site = siteWith({ limits: "1/minute", denyCache: true });
+    site.isolate.before = async ({ name }) => {
+      if (name === "check") site.isolate.clock.nowMs += 10;
+    };
+    const after = async (): Promise<void> => {
+      await site.request();
+      site.isolate.clock.nowMs += 100;
+    };
+    for (let times = 0; times < 3; times++) await after();
+    expect(site.isolate.callNames()).toEqual(["check", "check"]);
+    expect(await eventsIn(site)).toEqual([
+      arrivalAt(10),
+      arrivalAt(120, { outcome: "denied" }),
+      arrivalAt(220, { outcome: "denied" }),
+    ]);
+  });
+
+  it.for([
+    ["leased", { consistency: "leased" }],
+    ["eventual", { consistency: "eventual" }],
+  ] as const)("decisions under %s consistency have the isolate's time", async ([, fields]) => {
+    const site = siteWith({ limits: "1000/minute", ...fields });
+    for (let times = 0; times < 20; times++) {
+      await site.request();
+      site.isolate.clock.nowMs += 1;
+    }
+    const decidedByObject = site.isolate.callNames().filter((name) => name === "lease").length;
+    expect(decidedByObject).toBeLessThan(20);
+    expect(await eventsIn(site)).toEqual(Array.from({ length: 20 }, (_, ms) => arrivalAt(ms)));
+  });
+
+  it("keys that are not in the sample, and all keys when SAMPLE is off, are not recorded", async () => {
+    const variables = [{ SAMPLE: "off" }, { SAMPLE: "1/4096" }, { SAMPLE: "1/1" }];
+    const sampled = variables.map(async (each) => {
+      const site = new CountedSite([{ limits: "1/minute" }], each);
+      for (let client = 1; client <= 50; client++) {
+        await site.request({ "CF-Connecting-IP": `192.0.2.${client}` });
+      }
+      return (await site.samples()).size;
+    });
+    expect(await Promise.all(sampled)).toEqual([0, 0, 50]);
+  });
+
+  it("a refused request is recorded only for the policies that deny it", async () => {
+    const site = siteWith({ limits: "9/minute" }, { limits: "1/minute", key: "host" });
+    await site.request();
+    await site.request();
+    const { samples = {} } = (await site.batch()) ?? {};
+    expect(samples["p0"]).toMatchObject({ arrivals: 1 });
+    expect(samples["p1"]).toMatchObject({ arrivals: 2 });
+  });
+
+  it("bans and dry runs are recorded under their outcomes", async () => {
+    const ban = { after: 1, within: "1m", for: "1h" };
+    const site = siteWith({ limits: "1/minute", ban }, { limits: "1/minute", dryRun: true });
+    await site.request();
+    await site.request();
+    await site.request();
+    const { samples } = (await site.batch()) ?? {};
+    expect(samples?.["p0"]?.arrivals).toBe(3);
+    const banned = siteWith({ limits: "1/minute", ban });
+    for (let times = 0; times < 3; times++) await banned.request();
+    expect((await outcomesIn(banned)).slice(-1)).toEqual(["banned"]);
+    const dry = siteWith({ limits: "1/minute", dryRun: true });
+    for (let times = 0; times < 2; times++) await dry.request();
+    expect(await outcomesIn(dry)).toEqual(["allowed", "dry-run-denied"]);
+  });
+
+  it.for(["local", "open", "closed"])(
+    "without an answer of the object, onError = %j is recorded with the isolate's time",
+    async (onError) => {
+      const site = siteWith({ limits: "10/minute", onError });
+      site.isolate.before = () => Promise.reject(new Error("unreachable"));
+      site.isolate.clock.nowMs += 3;
+      await site.request();
+      expect(await eventsIn(site)).toEqual([{ ...arrivalAt(3), outcome: `fallback-${onError}` }]);
+    },
+  );
+
+  it("keys on lists, key rules that allow or block, and missing keys are not recorded", async () => {
+    const lists = { allow: ["192.0.2.1"], deny: ["192.0.2.2"], dryRun: true };
+    const site = siteWith({ limits: "1/minute", ...lists });
+    await site.request();
+    await site.request({ "CF-Connecting-IP": "192.0.2.2" });
+    await site.setKeyRule({ id: "a", kind: "allow" }, "192.0.2.3");
+    await site.request({ "CF-Connecting-IP": "192.0.2.3" });
+    await site.setKeyRule({ id: "b", kind: "block" }, "192.0.2.4");
+    await site.request({ "CF-Connecting-IP": "192.0.2.4" });
+    expect(await site.samples()).toEqual(new Map());
+    const missing = siteWith({ limits: "1/m", key: "header:x-user", onMissingKey: "deny" });
+    await missing.request();
+    expect(await missing.samples()).toEqual(new Map());
+  });
+
+  it("decisions by the limits of an override or of a key rule are marked", async () => {
+    const overrides = [{ key: "192.0.2.1", limits: "2/minute" }];
+    const site = siteWith({ limits: "1/minute", overrides });
+    await site.request();
+    expect(await eventsIn(site)).toEqual([arrivalAt(0, { hasOtherLimits: true })]);
+    const ruled = siteWith({ limits: "1/minute" });
+    const limits = [{ ...ruled.runtime.policies[0]?.limits[0] }] as never;
+    await ruled.setKeyRule({ id: "r", kind: "limits", limits });
+    await ruled.request();
+    expect(await eventsIn(ruled)).toEqual([arrivalAt(0, { hasOtherLimits: true })]);
+  });
+
+  it("checks and batches are recorded like requests; looks and ad hoc limits are not", async () => {
+    const site = siteWith({ limits: "2/minute" });
+    const { runtime, waitUntil } = site;
+    await decideCheck(runtime, check, null, waitUntil);
+    await look(runtime, { ...check, cost: 0 }, null, waitUntil);
+    await decideCheck(runtime, { ...check, cost: 0 }, null, waitUntil);
+    await decideBatch(runtime, [check, check, { ...check, cost: 0 }], null, waitUntil);
+    const [policy] = runtime.policies;
+    if (policy === undefined) throw new Error("a policy was configured");
+    const adhoc = { ...policy, name: "adhoc" };
+    await decideCheck(runtime, { adhoc, key: ["anything"], cost: 1 }, null, waitUntil);
+    const batch = await site.batch();
+    expect(Object.keys(batch?.samples ?? {})).toEqual(["p0"]);
+    expect(batch?.samples?.["p0"]?.arrivals).toBe(3);
+  });
+});
+
+describe("reservations", () => {
+  const ttlMs = 60_000;
+
+  /** Reserves, and settles after 400 ms, in another isolate if asked. */
+  async function settledAt(cost: number): Promise<CountedSite> {
+    const site = siteWith({ limits: "10/minute" });
+    const { runtime, waitUntil } = site;
+    const input = { ...check, cost: 4, ttlMs };
+    const answer = await openReservation(runtime, input, null, waitUntil);
+    const id = "id" in answer ? (answer.id ?? "") : "";
+    site.isolate.clock.nowMs += 400;
+    expect(await settleReservation(runtime, { id, cost }, null)).toEqual({ settled: true });
+    expect(await settleReservation(runtime, { id, cost }, null)).toEqual({ settled: false });
+    return site;
+  }
+
+  it.for([0, 1, 4, 9])("a reservation of 4 that is settled at %d has both events", async (cost) => {
+    expect(await eventsIn(await settledAt(cost))).toEqual([
+      arrivalAt(0, { cost: 4, ttlMs }),
+      {
+        kind: "settlement",
+        atMs: startMs + 400,
+        spentAtMs: startMs,
+        cost: 4,
+        actualCost: cost,
+      },
+    ]);
+  });
+
+  it("a reservation without a cost is recorded, because it may be settled at more", async () => {
+    const site = siteWith({ limits: "10/minute" });
+    const input = { ...check, cost: 0, ttlMs };
+    await openReservation(site.runtime, input, null, site.waitUntil);
+    expect(await eventsIn(site)).toEqual([arrivalAt(0, { cost: 0, ttlMs })]);
+  });
+
+  it("the object names no charges for keys that are not in the sample", async () => {
+    const site = new CountedSite([{ limits: "10/minute" }], { SAMPLE: "off" });
+    const { runtime, waitUntil } = site;
+    const answer = await openReservation(runtime, { ...check, ttlMs }, null, waitUntil);
+    const id = "id" in answer ? (answer.id ?? "") : "";
+    await settleReservation(runtime, { id, cost: 1 }, null);
+    const settle = site.isolate.calls.find(({ name }) => name === "settle");
+    expect(settle?.argument).not.toHaveProperty("wantsCharges");
+    expect(await site.samples()).toEqual(new Map());
+  });
+
+  it("concurrency slots of the proxy are recorded as reservations, and end with the response", async () => {
+    const site = siteWith({ limits: "1/minute", strategy: "concurrency" }, { limits: "9/minute" });
+    site.forwardTo = async () => {
+      site.isolate.clock.nowMs += 250;
+      return new Response(null);
+    };
+    await site.request();
+    await site.request();
+    const events = await eventsIn(site);
+    const settlement = { kind: "settlement", cost: 1, actualCost: 1 } as const;
+    expect(events).toEqual([
+      arrivalAt(0, { ttlMs: 60_000 }),
+      { ...settlement, spentAtMs: startMs, atMs: startMs + 250 },
+      arrivalAt(250, { ttlMs: 60_000 }),
+      { ...settlement, spentAtMs: startMs + 250, atMs: startMs + 500 },
+    ]);
+  });
+
+  it("all policies of one key are reserved together, so the arrivals of each have the reservation", async () => {
+    const site = siteWith({ limits: "9/minute" }, { limits: "5/minute", strategy: "concurrency" });
+    site.forwardTo = async () => new Response(null);
+    await site.request();
+    expect(await eventsIn(site)).toEqual([
+      arrivalAt(0, { ttlMs: 60_000 }),
+      { kind: "settlement", atMs: startMs, spentAtMs: startMs, cost: 1, actualCost: 1 },
+    ]);
+  });
+
+  it("a client that leaves before its turn is settled at 0", async () => {
+    const queue = { limit: 1, window: "1s", strategy: "leaky-bucket", burst: 5 };
+    const site = siteWith({ limits: queue, count: { status: ["2xx"] } });
+    const leaving = new AbortController();
+    await site.request();
+    await site.batch();
+    leaving.abort();
+    expect(await site.request({}, { signal: leaving.signal })).toBe(499);
+    const events = await eventsIn(site);
+    expect(events.map(({ kind }) => kind)).toEqual(["arrival", "settlement"]);
+    expect(events[1]).toMatchObject({ cost: 1, actualCost: 0 });
+  });
+});
