@@ -70,6 +70,11 @@ export class SamplesReader {
   readonly #other = new SampledArrivals();
   readonly #settlements: FoundSettlement[] = [];
 
+  /** Arrivals that were read. */
+  get arrivals(): number {
+    return this.#own.builder.arrivals + this.#other.builder.arrivals;
+  }
+
   /**
    * @param text a line without its line break; an empty line is skipped
    * @throws SamplesProblem if the line is not as documented. Unknown fields are ignored

@@ -76,6 +76,13 @@ export async function call<Value>(
 export const read = async <Value>(path: string, abort?: AbortSignal): Promise<Value> =>
   (await call<Value>("GET", path, abort === undefined ? {} : { signal: abort })).value;
 
+/** The text of an answer that is not one object in JSON. */
+export async function readText(path: string): Promise<string> {
+  const { response, text } = await send("GET", path, {});
+  if (!response.ok) throw problemIn(response, text);
+  return text;
+}
+
 /** An answer that is cut off is a lost one. */
 async function send(
   method: string,

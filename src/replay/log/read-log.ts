@@ -32,7 +32,7 @@ export function readLog(text: string, mostRequests: number): ReadLog {
 }
 
 /** The lines of a text, without a list of all of them. */
-function* linesOf(text: string): Generator<string> {
+export function* linesOf(text: string): Generator<string> {
   for (let from = 0; from < text.length;) {
     const newline = text.indexOf("\n", from);
     const end = newline === -1 ? text.length : newline;

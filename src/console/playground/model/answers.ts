@@ -1,10 +1,11 @@
 /** The answers of the web worker to a request, in steps of some milliseconds: between them the worker can be cancelled. */
 import { describeProblem, readLimits } from "../../../strategies/index.ts";
 import { acceptedLog } from "../../../replay/log/line-reader.ts";
-import { readLog } from "../../../replay/log/read-log.ts";
+import { readLog, type ReadLog } from "../../../replay/log/read-log.ts";
 import { lanesOf } from "./lanes.ts";
 import { arrivalsOfLog } from "./log-arrivals.ts";
 import { mostRows, runLane } from "./run.ts";
+import { isSampleText, readSampleLog } from "./sample-log.ts";
 import { acceptedRequests, excessOf } from "./scenario-query.ts";
 import type { Scenario, ScenarioRun, WorkerAnswer } from "./scenario.ts";
 import { arrivalsOf } from "./traffic.ts";
@@ -12,8 +13,9 @@ import { arrivalsOf } from "./traffic.ts";
 /** The answers to a run, in their order. A caller that stops taking them cancels the run. */
 export function* answersTo({ id, scenario, log }: ScenarioRun): Generator<WorkerAnswer, void> {
   const problems = problemsOf(scenario, log);
-  const read = log === null || scenario.traffic.kind !== "log" ? null : readLog(log, mostRows);
-  if (read?.report.read === 0) problems.push(`the log: expected ${acceptedLog}`);
+  const read = log === null || scenario.traffic.kind !== "log" ? null : readTraffic(log);
+  if (log !== null && read?.requests.length === 0)
+    problems.push(`the log: expected ${acceptedIn(log)}`);
   if (problems.length > 0) {
     yield { kind: "failed", id, problems, log: read?.report ?? null };
     return;
@@ -39,6 +41,12 @@ export function* answersTo({ id, scenario, log }: ScenarioRun): Generator<Worker
   }
   yield { kind: "done", id };
 }
+
+const readTraffic = (text: string): ReadLog =>
+  isSampleText(text) ? readSampleLog(text, mostRows) : readLog(text, mostRows);
+
+const acceptedIn = (text: string): string =>
+  isSampleText(text) ? "samples with requests; no sampled key has sent any" : acceptedLog;
 
 /** One line for each problem. */
 function problemsOf(scenario: Scenario, log: string | null): string[] {

@@ -5,6 +5,7 @@ import { numberText } from "../../parts/text.ts";
 import { changeLog, logText } from "../page-state.ts";
 import { runState } from "../runner.ts";
 import { textOfFile } from "./log-file.ts";
+import { SampleInput } from "./sample-input.tsx";
 
 /** The text of a long log would slow the page down. */
 const mostShown = 20_000;
@@ -51,12 +52,13 @@ export function LogInput() {
       <p class="problem" role="alert">
         {problem}
       </p>
+      <SampleInput />
       <LogReport />
       <p id={`${id}-hint`} class="hint">
-        Common or combined log format, or JSON lines, also compressed with gzip. Times are shown in
-        UTC; a time without a zone counts as UTC.{" "}
-        {isCut && "Only its beginning is shown; pasting replaces all of it. "}The log stays in this
-        browser and is not part of the link.
+        Common or combined log format, JSON lines, or samples of a deployment (the answer of GET
+        /api/samples), also compressed with gzip. Times are shown in UTC; a time without a zone
+        counts as UTC. {isCut && "Only its beginning is shown; pasting replaces all of it. "}The log
+        stays in this browser and is not part of the link.
       </p>
     </DropArea>
   );

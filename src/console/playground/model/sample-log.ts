@@ -1,0 +1,49 @@
+/** Reads samples of a deployment (the lines of `GET /api/samples`) as a log: each request has the id of its key. */
+import type { LoggedRequest } from "../../../replay/log/line-reader.ts";
+import { LineCounts } from "../../../replay/log/log-report.ts";
+import { linesOf, type ReadLog } from "../../../replay/log/read-log.ts";
+import { SamplesProblem, SamplesReader } from "../../../replay/read-samples.ts";
+import type { Timelines } from "../../../replay/timelines.ts";
+
+const headerForm = /^\s*\{[^\n]*"sample"\s*:\s*"(?:1\/\d+|off)"/;
+
+/** Whether the text begins with the first line of samples. */
+export const isSampleText = (text: string): boolean => headerForm.test(text);
+
+/** Reads samples of up to about `mostRequests` requests. Lines after them count as unread. */
+export function readSampleLog(text: string, mostRequests: number): ReadLog {
+  const reader = new SamplesReader();
+  const counts = new LineCounts();
+  let read = 0;
+  for (const line of linesOf(text)) {
+    counts.line++;
+    if (line.trim() === "") continue;
+    if (reader.arrivals >= mostRequests) {
+      counts.skip(`more than ${mostRequests} requests`);
+      continue;
+    }
+    try {
+      reader.line(line);
+      // The first line has no requests.
+      if (counts.line > 1) read++;
+    } catch (error) {
+      if (!(error instanceof SamplesProblem)) throw error;
+      counts.skip(error.message.replace(/^line \d+ of the samples: /, ""));
+    }
+  }
+  const { unread, firstUnread } = counts;
+  const requests = read === 0 ? [] : requestsOf(reader.finish().withOtherLimits);
+  return { requests, report: { read, unread, firstUnread } };
+}
+
+function requestsOf(timelines: Timelines): readonly LoggedRequest[] {
+  const { keys, firstRow, atMs, cost, reservations } = timelines;
+  return keys.flatMap((key, index) => {
+    const requests: LoggedRequest[] = [];
+    for (let row = firstRow[index] ?? 0; row < (firstRow[index + 1] ?? 0); row++) {
+      const units = reservations.get(row)?.settledCost ?? cost[row] ?? 0;
+      requests.push({ atMs: atMs[row] ?? 0, key, cost: units });
+    }
+    return requests;
+  });
+}
