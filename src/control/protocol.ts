@@ -5,6 +5,7 @@
  */
 import type { ObjectSettings, PolicyMode, PolicyRule, PolicyRules } from "../config/index.ts";
 import type { KeyRule, StaleRules } from "../limiter/protocol.ts";
+import type { SampleIndex, SamplesQuery } from "./stored-samples.ts";
 import type { CountedKey } from "./space-saving.ts";
 
 /** The name of the one instance. */
@@ -372,6 +373,9 @@ export interface ControlPlaneMethods {
   /** For 15 s after the call, beats are due every second. */
   statistics(query: StatisticsQuery): Statistics;
   top(query: TopQuery): readonly TopKey[];
+  samples(query: SamplesQuery): SampleIndex;
+  /** The events of the chunks that still exist, in the order of the ids. */
+  sampleChunks(policy: string, ids: readonly number[]): readonly ArrayBuffer[];
   /** The sealed key of a partition key in the top lists, the tail or a rule; null when none is known. */
   sealedKey(policy: string, key: string): string | null;
   /** Prometheus text exposition format. */

@@ -2,6 +2,16 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import type { ControlStorage, Sql, SqlRow, SqlValue } from "../../src/control/object/storage.ts";
 
+/** Blobs are an ArrayBuffer on the platform, and a Uint8Array in Node. */
+const bound = (value: SqlValue) => (value instanceof ArrayBuffer ? new Uint8Array(value) : value);
+const readRow = (row: Record<string, unknown>): Record<string, unknown> =>
+  Object.fromEntries(
+    Object.entries(row).map(([column, value]) => [
+      column,
+      value instanceof Uint8Array ? value.slice().buffer : value,
+    ]),
+  );
+
 export class MemorySql implements ControlStorage {
   #database = new DatabaseSync(":memory:");
   readonly #statements = new Map<string, StatementSync>();
@@ -17,10 +27,10 @@ export class MemorySql implements ControlStorage {
       const statement = this.#prepared(query);
       const isRead = statement.columns().length > 0;
       if (isRead) {
-        const rows = statement.all(...bindings).map((row) => ({ ...row })) as Row[];
+        const rows = statement.all(...bindings.map(bound)).map(readRow) as Row[];
         return { toArray: () => rows, rowsWritten: 0 };
       }
-      const rowsWritten = Number(statement.run(...bindings).changes);
+      const rowsWritten = Number(statement.run(...bindings.map(bound)).changes);
       this.rowsWritten += rowsWritten;
       return { toArray: () => [], rowsWritten };
     },

@@ -27,6 +27,7 @@ import type {
   TopKey,
   TopQuery,
 } from "../protocol.ts";
+import type { SampleIndex, SamplesQuery } from "../stored-samples.ts";
 import { Control } from "./control.ts";
 import { type LimiterObjects, pushTo } from "./push.ts";
 import type { Dataset } from "./statistics-export.ts";
@@ -127,6 +128,14 @@ export class ControlPlane
     const nowMs = platformClock.now();
     tail.watch(nowMs);
     return statistics.top(query, nowMs);
+  }
+
+  samples(query: SamplesQuery): SampleIndex {
+    return this.#intake.statistics.samples(query);
+  }
+
+  sampleChunks(policy: string, ids: readonly number[]): readonly ArrayBuffer[] {
+    return this.#intake.statistics.sampleChunks(policy, ids);
   }
 
   metrics(): string {

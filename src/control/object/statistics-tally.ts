@@ -104,6 +104,10 @@ function countsIn(stored: unknown): Counts | null {
 export const decisionsIn = ({ outcomes }: Counts): number =>
   outcomeNames.reduce((sum, outcome) => sum + (outcomes[outcome] ?? 0), 0);
 
+/** The number of decisions by limits, or in their place: those that samples of traffic have. */
+export const limitedIn = (counts: Counts): number =>
+  decisionsIn(counts) - (counts.outcomes.exempt ?? 0) - (counts.outcomes.blocked ?? 0);
+
 /** The number of denied requests: by a limit, a ban or a block. Dry runs and decisions by `onError` are no part of it. */
 export const denialsIn = ({ outcomes: { denied = 0, banned = 0, blocked = 0 } }: Counts): number =>
   denied + banned + blocked;

@@ -1,8 +1,8 @@
 /**
  * The statistics of all isolates. Counts are open until they are written: the object may lose its memory at any time,
  * and isolates send each batch again until a beat's answer says that it is stored. The open state is one row with the
- * current minutes, the numbers of the counted batches, the totals and the lists of the current hour, so that it is
- * consistent after every crash.
+ * current minutes, the numbers of the counted batches, the totals, the lists of the current hour and the new samples of
+ * traffic, so that it is consistent after every crash.
  *
  * Written rows are the main cost. One isolate that decides ten times a second, with a beat each five seconds, writes
  * the open state each 30 seconds (86,400 rows a month) and each minute once (43,200 rows). Hours, lists and alarms add
@@ -17,11 +17,13 @@ import type {
   TopKey,
   TopQuery,
 } from "../protocol.ts";
+import type { SampleIndex, SamplesQuery } from "../stored-samples.ts";
+import { StoredSamples } from "./samples.ts";
 import type { Task } from "./scheduler.ts";
 import { CountedBatches } from "./statistics-batches.ts";
 import { stepsOf, pointsOf } from "./statistics-query.ts";
 import { floorTo, hourMs, minuteMs, StatisticsRows } from "./statistics-rows.ts";
-import { Tally } from "./statistics-tally.ts";
+import { limitedIn, Tally } from "./statistics-tally.ts";
 import type { ControlStorage } from "./storage.ts";
 import { TopKeys } from "./top-keys.ts";
 
@@ -46,6 +48,7 @@ export class StatisticsStore implements Task {
   readonly #storage: ControlStorage;
   readonly #rows: StatisticsRows;
   readonly #top: TopKeys;
+  readonly #samples: StoredSamples;
   readonly #batches: CountedBatches;
   /** The minutes that are not written yet. */
   readonly #minutes = new Map<number, Tally>();
@@ -67,6 +70,7 @@ export class StatisticsStore implements Task {
     const stored = this.#rows.readState();
     const state = isRecord(stored) ? stored : {};
     this.#top = new TopKeys(storage.sql, state["top"]);
+    this.#samples = new StoredSamples(storage.sql, state["samples"]);
     this.#batches = CountedBatches.revived(state["batches"]);
     const minutes: unknown[] = Array.isArray(state["minutes"]) ? state["minutes"] : [];
     for (const minute of minutes) {
@@ -93,6 +97,7 @@ export class StatisticsStore implements Task {
       this.#minuteOf(closedAtMs, nowMs).add(batch);
       this.#totals.add(batch);
       this.#top.add(batch.policies, nowMs);
+      this.#samples.add(batch.samples, nowMs);
     }
     for (const { policy, key, sealed } of tail) this.#top.addSealed(policy, key, sealed, nowMs);
     this.#isOpen ||= batches.length > 0;
@@ -100,7 +105,8 @@ export class StatisticsStore implements Task {
     const longestMs = isWatched ? longestWatchedMs : longestOpenMs;
     const isLongOpen = Math.abs(nowMs - this.#writtenMs) >= longestMs;
     this.#lastBeatMs = nowMs;
-    if (this.#isOpen && (isAfterGap || isLongOpen || this.#top.hasEnded)) this.write(nowMs);
+    const hasRows = this.#top.hasEnded || this.#samples.hasClosed;
+    if (this.#isOpen && (isAfterGap || isLongOpen || hasRows)) this.write(nowMs);
     return this.#batches.storedSeq(isolate);
   }
 
@@ -152,6 +158,16 @@ export class StatisticsStore implements Task {
     return this.#top.sealedKey(policy, key, nowMs);
   }
 
+  /** The sampled traffic of a policy within a period, without the events of its chunks. */
+  samples(query: SamplesQuery): SampleIndex {
+    const { policy, fromMs, toMs } = query;
+    return { ...this.#samples.index(query), requests: this.#requests(policy, fromMs, toMs) };
+  }
+
+  sampleChunks(policy: string, ids: readonly number[]): readonly ArrayBuffer[] {
+    return this.#samples.bodies(policy, ids);
+  }
+
   dueAtMs(): number | null {
     return this.#retentionDueMs;
   }
@@ -159,6 +175,7 @@ export class StatisticsStore implements Task {
   /** Finishes minutes and hours when no more beats arrive, and deletes old rows. */
   run(nowMs: number): void {
     this.#top.endHour(nowMs);
+    this.#samples.deleteOld(nowMs);
     this.write(nowMs);
     this.#rows.deleteOld(nowMs);
     this.#top.deleteOld(nowMs);
@@ -172,6 +189,7 @@ export class StatisticsStore implements Task {
     const rolledUpToMs = floorTo(hourMs, nowMs - lateMs);
     const firstMs = Math.min(rolledUpToMs, ...finished.map(([atMs]) => floorTo(hourMs, atMs)));
     const totals = this.#totals.toJSON();
+    this.#samples.closeOld(nowMs);
     try {
       this.#storage.transactionSync(() => {
         // Minutes of a day ago are summed first, because the finished minutes overwrite their rows.
@@ -179,11 +197,13 @@ export class StatisticsStore implements Task {
         for (const [atMs, minute] of finished) this.#rows.add("minutes", atMs, minute);
         this.#rollUp(rolledUpToMs);
         this.#top.write();
+        this.#samples.write();
         this.#rows.writeState({
           minutes: open,
           batches: this.#batches,
           totals,
           top: this.#top,
+          samples: this.#samples,
           rolledUpToMs: Math.max(rolledUpToMs, this.#rolledUpToMs),
           lastBeatMs: this.lastBeatMs,
         });
@@ -197,6 +217,7 @@ export class StatisticsStore implements Task {
     this.#storedTotals = Tally.revived(totals);
     this.#batches.markStored();
     this.#top.markStored();
+    this.#samples.markStored();
     for (const [atMs] of finished) this.#minutes.delete(atMs);
     this.#isOpen = false;
     this.#writtenMs = nowMs;
@@ -206,6 +227,20 @@ export class StatisticsStore implements Task {
 
   #rollUp(toMs: number): void {
     if (toMs > this.#rolledUpToMs) this.#rows.rollUp(this.#rolledUpToMs, toMs);
+  }
+
+  /** Decisions of the policy that samples have. Whole hours are read from their rows: a day has 1,440 minutes. */
+  #requests(policy: string, fromMs: number, toMs: number): number {
+    const firstMs = floorTo(minuteMs, fromMs);
+    const hoursFromMs = Math.min(floorTo(hourMs, firstMs + hourMs - 1), toMs);
+    const hoursToMs = Math.max(hoursFromMs, floorTo(hourMs, Math.min(toMs, this.#rolledUpToMs)));
+    const tallies = [
+      ...this.#rows.read("minutes", firstMs, hoursFromMs),
+      ...this.#rows.read("hours", hoursFromMs, hoursToMs),
+      ...this.#rows.read("minutes", hoursToMs, toMs),
+      ...[...this.#minutes].filter(([atMs]) => atMs >= firstMs && atMs < toMs),
+    ];
+    return tallies.reduce((sum, [, tally]) => sum + limitedIn(tally.of(policy)), 0);
   }
 
   /** The minute in which a batch was closed if it is open, else the current one. */
@@ -219,10 +254,9 @@ export class StatisticsStore implements Task {
 
   /** At most once an hour: each alarm costs. */
   #nextRetentionMs(nowMs: number): number | null {
-    const dueAtMs = [this.#rows.nextDeletionMs(), this.#top.nextDeletionMs()].filter(
-      (atMs) => atMs !== null,
-    );
-    if (this.#minutes.size > 0) dueAtMs.push(nowMs + hourMs);
+    const parts = [this.#rows, this.#top, this.#samples];
+    const dueAtMs = parts.map((each) => each.nextDeletionMs()).filter((atMs) => atMs !== null);
+    if (this.#minutes.size > 0 || !this.#samples.isEmpty) dueAtMs.push(nowMs + hourMs);
     return dueAtMs.length === 0 ? null : Math.max(nowMs + hourMs, Math.min(...dueAtMs));
   }
 }

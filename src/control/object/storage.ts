@@ -1,6 +1,6 @@
 /** The storage of the control plane object: the SQLite database and the alarm, as far as the object needs them. */
 
-export type SqlValue = string | number | null;
+export type SqlValue = string | number | ArrayBuffer | null;
 export type SqlRow = Record<string, SqlValue>;
 
 /** The methods of `SqlStorage`. Each row that is written costs. */

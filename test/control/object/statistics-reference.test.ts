@@ -1,5 +1,5 @@
 /**
- * Statistics against a naive count, over random beats that are lost, repeated, late and out of order, while the object crashes at any
+ * Statistics and samples against a naive count, over random beats that are lost, repeated, late and out of order, while the object crashes at any
  * moment and the storage fails at times.
  */
 import * as fc from "fast-check";
@@ -12,12 +12,16 @@ import {
 } from "../../../src/control/protocol.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
 import { forAll } from "../../for-all.ts";
+import { partitionKeys } from "../key-streams.ts";
 import { beat, counts } from "./batches.ts";
+import { arrival, sampleBatch, storedCosts } from "./sample-batches.ts";
 
 afterEach(() => vi.restoreAllMocks());
 
 const startMs = Date.UTC(2026, 10, 22, 10, 58);
 const hourMs = 3_600_000;
+
+const keys = partitionKeys(3);
 
 const steps = fc.array(
   fc.record({
@@ -79,6 +83,7 @@ it(
       let store = new StatisticsStore(storage, startMs);
       const isolates = [0, 1, 2].map((index) => new FakeIsolate(`isolate-${index}`));
       const expected = new Map<string, number>();
+      const costs: Record<"api" | "login", number[]> = { api: [], login: [] };
       const network: { call: BeatCall; atStep: number; isAnswered: boolean }[] = [];
       let nowMs = startMs;
       let seenTotal = 0;
@@ -92,7 +97,11 @@ it(
         const isolate = isolates[step.isolate];
         const outcomes = { allowed: step.allowed, denied: step.denied };
         const policies = { [step.policy]: counts({ outcomes, latency: [[3, step.denied]] }) };
-        isolate?.close({ policies, originFailures: step.allowed }, nowMs);
+        const key = keys[step.denied % keys.length] ?? "";
+        const sampled = sampleBatch({ [key]: [arrival(nowMs, { cost: index })] });
+        const samples = { [step.policy]: sampled };
+        isolate?.close({ policies, originFailures: step.allowed, samples }, nowMs);
+        costs[step.policy].push(index);
         for (const [name, count] of Object.entries(outcomes)) {
           const place = `${step.policy} ${name}`;
           expected.set(place, (expected.get(place) ?? 0) + count);
@@ -121,6 +130,7 @@ it(
       }
       store = new StatisticsStore(storage, nowMs);
       expect(sums(store, hourMs, nowMs)).toEqual(nonZero(expected));
+      expect({ api: storedCosts(store), login: storedCosts(store, "login") }).toEqual(costs);
       store.run(nowMs + 2 * hourMs);
       expect(sums(store, hourMs, nowMs + 2 * hourMs)).toEqual(nonZero(expected));
       const totals = store.totals(nowMs);

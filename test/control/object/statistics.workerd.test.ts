@@ -2,8 +2,11 @@
 import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
+import { decodeSamples } from "../../../src/control/sample-codec.ts";
 import type { TailMessage } from "../../../src/control/protocol.ts";
+import { partitionKeys } from "../key-streams.ts";
 import { batch, beat, denial } from "./batches.ts";
+import { all, arrival, sampleBatch, sampledBatch } from "./sample-batches.ts";
 
 let objects = 0;
 const controlPlane = () => env.CONTROL_PLANE.getByName(`statistics ${objects++}`);
@@ -39,6 +42,21 @@ it("counts are stored in rows, and metrics and queries show them after a restart
     stepMs: 60_000,
   });
   expect(points).toMatchObject([{ policy: "api", outcomes: { allowed: 5 } }]);
+});
+
+it("samples are stored in chunks, which a query reads after a restart", async () => {
+  const stub = controlPlane();
+  const nowMs = Date.now();
+  // A batch of more than 64 KB becomes a chunk at once.
+  const keys = Object.fromEntries(partitionKeys(2_000).map((key) => [key, [arrival(nowMs)]]));
+  await stub.beat(beat([sampledBatch(1, sampleBatch(keys))]));
+  await evictDurableObject(stub);
+  const index = await stub.samples(all());
+  expect(index).toMatchObject({ chunks: [{ arrivals: 2_000 }], open: [], dropped: 0 });
+  const bodies = await stub.sampleChunks("api", [index.chunks[0]?.id ?? 0, 7]);
+  expect(bodies.map((body) => decodeSamples(new Uint8Array(body)))).toEqual([
+    new Map(Object.entries(keys)),
+  ]);
 });
 
 it("a ticket opens one WebSocket, which receives the denials of beats after hibernation", async () => {

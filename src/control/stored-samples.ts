@@ -1,0 +1,42 @@
+/** Queries of sampled traffic, and what the control plane object answers. */
+
+/** Sampled traffic of one policy, from `fromMs` (inclusive) to `toMs` (exclusive). */
+export interface SamplesQuery {
+  readonly policy: string;
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+/** Sampled traffic of a part of the period of a query, or of a longer time. */
+interface SamplesPart {
+  readonly oneKeyIn: number;
+  /** From the first to the last event, both inclusive. */
+  readonly fromMs: number;
+  readonly toMs: number;
+  readonly arrivals: number;
+  readonly lost: number;
+}
+
+/** A stored chunk. */
+export interface SampleChunk extends SamplesPart {
+  readonly id: number;
+  readonly bytes: number;
+}
+
+/** Sampled traffic that is in no chunk yet. */
+export interface OpenSamples extends SamplesPart {
+  /** The events of each batch, as isolates sent them. */
+  readonly events: readonly string[];
+}
+
+export interface SampleIndex {
+  /** The chunks of the period, the oldest first. */
+  readonly chunks: readonly SampleChunk[];
+  readonly open: readonly OpenSamples[];
+  /** Arrivals of the period whose chunks were dropped, because the policy had too many. */
+  readonly dropped: number;
+  /** Decisions by the policy's limits, or in their place, in the minutes of the period. */
+  readonly requests: number;
+  /** When the last samples of the policy arrived; null when it has none. */
+  readonly storedAtMs: number | null;
+}
