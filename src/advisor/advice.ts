@@ -32,7 +32,10 @@ export interface Candidate {
   readonly deniedKeyShare: Estimate;
   /** The most requests of all keys that reach the origin within one second. */
   readonly worstBurst: Estimate;
-  /** Whether the goal is met with 95 % confidence. */
+  /**
+   * Whether the goal is met with 95 % confidence, if keys outside the sample are like those in it. A goal for the rate of a key
+   * is met when the bound of the strategy ensures it.
+   */
   readonly meetsGoal: boolean;
 }
 

@@ -1,0 +1,58 @@
+/** Seeded random numbers for the bootstrap, so that equal input gives equal advice. */
+
+/** Returns a number of at least 0 and below 1 at each call. Equal seeds give equal sequences (mulberry32). */
+export function seededRandom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** From this mean on, a Poisson number is drawn as a rounded normal one. */
+const normalFrom = 64;
+/** The probability beyond the last entry of a table is below 1e-12. */
+const tableLength = 4 * normalFrom;
+const tables = new Map<number, Float64Array>();
+
+/** The cumulative probabilities of 0, 1, 2, … for a mean below `normalFrom`. */
+function cumulativePoisson(mean: number): Float64Array {
+  const known = tables.get(mean);
+  if (known !== undefined) return known;
+  const table = new Float64Array(tableLength);
+  let probability = Math.exp(-mean);
+  let sum = 0;
+  for (let count = 0; count < tableLength; count++) {
+    sum += probability;
+    table[count] = sum;
+    probability *= mean / (count + 1);
+  }
+  tables.set(mean, table);
+  return table;
+}
+
+/** Draws Poisson numbers with an integer mean. */
+export function poissonDraws(mean: number, random: () => number): () => number {
+  if (mean === 0) return () => 0;
+  if (mean >= normalFrom) {
+    const deviation = Math.sqrt(mean);
+    return () => Math.max(0, Math.round(mean + deviation * normal(random)));
+  }
+  const table = cumulativePoisson(mean);
+  return () => {
+    const drawn = random();
+    let count = 0;
+    while (count < tableLength - 1 && (table[count] ?? 1) <= drawn) count++;
+    return count;
+  };
+}
+
+/** A standard normal number, by the method of Box and Muller. */
+const normal = (random: () => number): number =>
+  Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+
+/** The value below which the given part of the sorted values lies. */
+export const quantile = (sorted: Float64Array, part: number): number =>
+  sorted[Math.min(sorted.length - 1, Math.max(0, Math.round(part * (sorted.length - 1))))] ?? 0;

@@ -1,0 +1,29 @@
+/** How much longer to record until there are enough keys for a recommendation. */
+import type { Timelines } from "../replay/timelines.ts";
+
+const dayMs = 86_400_000;
+/** The control plane keeps the samples of a day. */
+const longestSampleMs = dayMs;
+const longestLogMs = 90 * dayMs;
+/** Keys that hardly grow in number never suffice. */
+const leastGrowth = 0.05;
+
+/**
+ * How much longer to record until there are `factor` times as many keys; null if that cannot be estimated, or takes longer than
+ * is recorded. The number of keys is taken to grow by the power of time with which it grew from the first half of the
+ * period to the whole.
+ */
+export function waitMs({ keys, firstRow, atMs, source }: Timelines, factor: number): number | null {
+  const { fromMs, toMs, oneKeyIn } = source;
+  const periodMs = toMs - fromMs;
+  const middleMs = fromMs + periodMs / 2;
+  let early = 0;
+  for (let key = 0; key < keys.length; key++) {
+    if ((atMs[firstRow[key] ?? 0] ?? 0) < middleMs) early++;
+  }
+  const growth = early === 0 ? 1 : Math.min(1, Math.log2(keys.length / early));
+  if (growth < leastGrowth || factor <= 1) return null;
+  const neededMs = periodMs * factor ** (1 / growth);
+  const longestMs = oneKeyIn === 1 ? longestLogMs : longestSampleMs;
+  return neededMs > longestMs ? null : Math.ceil((neededMs - periodMs) / 60_000) * 60_000;
+}

@@ -1,0 +1,253 @@
+import { describe, expect, it } from "vitest";
+import type { Advice, Candidate, Goal } from "../../src/advisor/advice.ts";
+import { advise } from "../../src/advisor/advise.ts";
+import { parseGoal } from "../../src/advisor/goal.ts";
+import type { Timelines } from "../../src/replay/timelines.ts";
+import { poissonArrivals, timelinesFrom, type TrafficShape } from "./traffic.ts";
+
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+
+function adviceOf(timelines: Timelines, goal: Goal | string): Advice {
+  const steps = advise(timelines, typeof goal === "string" ? parseGoal(goal) : goal);
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+  }
+}
+
+function recommendedOf({ candidates, recommendation }: Advice): Candidate {
+  const candidate =
+    recommendation.kind === "recommended" ? candidates[recommendation.candidate] : undefined;
+  if (candidate === undefined)
+    throw new Error(`expected a recommendation: ${recommendation.reason}`);
+  return candidate;
+}
+
+/** Most keys send one request a minute. One in 100 sends 50 in the first second of each minute. */
+const withBursts: TrafficShape = {
+  keys: 4_000,
+  periodMs: 5 * minuteMs,
+  arrivals: (random, key, addAt) => {
+    for (let minute = 0; minute < 5; minute++) {
+      const startMs = minute * minuteMs;
+      if (key % 100 === 0) for (let n = 0; n < 50; n++) addAt(startMs + 20 * n);
+      else addAt(startMs + random() * minuteMs);
+    }
+  },
+};
+
+describe("a goal about denials", () => {
+  const timelines = timelinesFrom(withBursts, 1);
+
+  it("the recommended limit is the strictest that spares the keys with bursts", () => {
+    const advice = adviceOf(timelines, "deny at most 1 % of requests");
+    const { limits, strategy, deniedShare } = recommendedOf(advice);
+    // The sliding window counter would deny most of a burst that comes one window after another one.
+    expect({ strategy, limit: limits[0]?.limit, windowMs: limits[0]?.windowMs }).toEqual({
+      strategy: "sliding-log",
+      limit: 50,
+      windowMs: minuteMs,
+    });
+    expect(deniedShare.value).toBe(0);
+    expect(advice.recommendation.reason).toMatch(
+      /^50 per minute with sliding-log is the strictest limit that denies at most 1 % of requests \(0 %, 95 % confidence 0-0\.\d+ %\), and lets at most [\d,]+ requests per second reach the origin\.$/,
+    );
+    expect(advice.outliers).toEqual([]);
+  });
+
+  it("a larger share allows a stricter limit, and the keys with bursts are its outliers", () => {
+    const advice = adviceOf(timelines, "deny at most 40 % of requests");
+    const { limits, deniedShare } = recommendedOf(advice);
+    expect(limits[0]?.limit).toBeLessThan(50);
+    expect(deniedShare.value).toBeGreaterThan(0);
+    expect(deniedShare.high).toBeLessThanOrEqual(0.4);
+    expect(advice.outliers).toHaveLength(10);
+    for (const { key, requests, denied, shareOfRequests } of advice.outliers) {
+      expect(Number(key.replace("key-", "")) % 100).toBe(0);
+      expect(requests).toBe(250);
+      expect(denied).toBeGreaterThan(0);
+      expect(shareOfRequests).toBeCloseTo(250 / timelines.atMs.length, 9);
+    }
+  });
+
+  it("a goal about keys counts keys with a denial", () => {
+    const none = recommendedOf(adviceOf(timelines, "deny at most 1 key in 200"));
+    expect(none.result.deniedKeys).toBe(0);
+    const some = recommendedOf(adviceOf(timelines, "deny at most 3 % of keys"));
+    expect(some.deniedKeyShare.value).toBeCloseTo(0.01, 3);
+    expect(some.limits[0]?.limit).toBeLessThan(none.limits[0]?.limit ?? 0);
+  });
+
+  it("the units of each family fall as the goal allows more denials", () => {
+    const shares = [0.002, 0.01, 0.05, 0.2, 0.3];
+    const units = shares.map((mostShare) => {
+      const { candidates } = adviceOf(timelines, { kind: "denied-requests", mostShare });
+      return new Map(
+        candidates.map(({ limits: [limit] }) => [
+          `${limit?.strategy} ${limit?.windowMs}`,
+          limit?.limit ?? 0,
+        ]),
+      );
+    });
+    for (const [index, own] of units.entries()) {
+      const looser = units[index - 1];
+      for (const [family, count] of own) {
+        expect(count).toBeLessThanOrEqual(looser?.get(family) ?? Infinity);
+      }
+    }
+    expect(units[0]?.size).toBeGreaterThanOrEqual(12);
+  });
+
+  it("every candidate that meets the goal has an interval within it", () => {
+    const { candidates } = adviceOf(timelines, "deny at most 5 % of requests");
+    for (const { deniedShare, meetsGoal } of candidates) {
+      expect(deniedShare.low).toBeLessThanOrEqual(deniedShare.value);
+      expect(deniedShare.value).toBeLessThanOrEqual(deniedShare.high);
+      expect(meetsGoal).toBe(deniedShare.high <= 0.05);
+    }
+  });
+
+  it("equal timelines give equal advice, and the order of candidates is that of strictness", () => {
+    const [first, second] = [1, 2].map(() =>
+      adviceOf(timelinesFrom(withBursts, 1), "deny at most 5 % of requests"),
+    );
+    expect(first).toEqual(second);
+  });
+});
+
+describe("too little data", () => {
+  const growing = (keys: number): Timelines =>
+    timelinesFrom(
+      {
+        keys,
+        periodMs: keys * 1_000,
+        arrivals: (random, key, addAt) => {
+          for (let n = 0; n < 5; n++) addAt(key * 1_000 + 3_000 * n * random());
+        },
+      },
+      3,
+    );
+
+  it("the advice is to wait, and the wait shrinks as keys are added", () => {
+    const waits = [300, 1_000, 2_500].map((keys) => {
+      const { recommendation } = adviceOf(growing(keys), "deny at most 1 key in 1,000");
+      expect(recommendation.kind).toBe("wait");
+      return recommendation.kind === "wait" ? (recommendation.forMs ?? 0) : 0;
+    });
+    expect(waits[0]).toBeGreaterThan(waits[1] ?? 0);
+    expect(waits[1]).toBeGreaterThan(waits[2] ?? 0);
+    expect(waits[2]).toBeGreaterThan(0);
+    const { recommendation } = adviceOf(growing(6_000), "deny at most 1 key in 1,000");
+    expect(recommendation.kind).toBe("recommended");
+  });
+
+  it("the reason to wait names the number of keys, the time and the closest limit", () => {
+    const { recommendation } = adviceOf(growing(1_000), "deny at most 1 key in 1,000");
+    expect(recommendation.reason).toMatch(
+      /^With 1,000 recorded keys, no limit can be shown to deny at most 1 key in 1,000: even without a denial up to 0\.\d+ % could be denied\. Record for another \d+m\. So far the closest is .+ \(0 %, 95 % confidence 0-0\.\d+ %\)\.$/,
+    );
+  });
+
+  it("timelines without requests give no candidate and no time", () => {
+    const empty = timelinesFrom({ keys: 0, periodMs: hourMs, arrivals: () => {} }, 1);
+    for (const goal of ["deny at most 1 % of requests", "protect the origin at 5 rps"]) {
+      const { candidates, recommendation } = adviceOf(empty, goal);
+      expect(candidates).toEqual([]);
+      expect(recommendation).toMatchObject({ kind: "wait", forMs: null });
+    }
+  });
+
+  it("a sample that does not account for all requests is not enough, and the reason says so", () => {
+    const sample = timelinesFrom(
+      {
+        keys: 1_000,
+        periodMs: hourMs,
+        arrivals: (random, _, addAt) =>
+          poissonArrivals(random, { perSecond: 0.01, periodMs: hourMs }, addAt),
+      },
+      4,
+      { oneKeyIn: 64, requests: 64 * 72_000 },
+    );
+    const { candidates, recommendation } = adviceOf(sample, "deny at most 5 % of requests");
+    expect(recommendation).toMatchObject({ kind: "wait", forMs: null });
+    expect(recommendation.reason).toContain(
+      'do not account for all requests: a few keys outside the sample send much of the traffic, and whether a limit denies them is unknown. Sample more keys (such as SAMPLE = "1/8").',
+    );
+    for (const { deniedShare } of candidates) expect(deniedShare.high).toBeGreaterThan(0.45);
+  });
+});
+
+describe("a goal about the rate of a key", () => {
+  it("the recommended limit ensures the rate by its bound and denies the fewest requests", () => {
+    const timelines = timelinesFrom(withBursts, 1);
+    const advice = adviceOf(timelines, "never let one key exceed 20 requests in a second");
+    const { strategy, limits, result } = recommendedOf(advice);
+    expect({ strategy, limit: limits[0]?.limit }).toEqual({ strategy: "sliding-log", limit: 20 });
+    expect(result.mostAdmitted[0]?.units).toBe(20);
+    expect(advice.recommendation.reason).toMatch(
+      /^20 per second with sliding-log never lets one key exceed 20 requests in a second, and of the limits with this guarantee it denies the fewest requests \(/,
+    );
+    const guaranteed = advice.candidates.filter(({ meetsGoal }) => meetsGoal);
+    for (const { result: replayed } of guaranteed) {
+      expect(replayed.mostAdmitted[0]?.units).toBeLessThanOrEqual(20);
+    }
+    const others = advice.candidates.filter(({ meetsGoal }) => !meetsGoal);
+    expect(others.map(({ strategy: name, limits: [limit] }) => [name, limit?.limit])).toEqual([
+      ["sliding-window-counter", 20],
+    ]);
+  });
+});
+
+describe("a goal about the rate at the origin", () => {
+  /** 50 keys send 40 requests each in the same second of each minute. */
+  const together: TrafficShape = {
+    keys: 50,
+    periodMs: 5 * minuteMs,
+    arrivals: (_, key, addAt) => {
+      for (let n = 0; n < 200; n++)
+        addAt(Math.floor(n / 40) * minuteMs + 20 * (n % 40) + (key % 7));
+    },
+  };
+
+  it("the recommended limit keeps the origin below the rate", () => {
+    const timelines = timelinesFrom(together, 1);
+    const advice = adviceOf(timelines, "protect the origin at 1,000 requests per second");
+    const { worstBurst, limits } = recommendedOf(advice);
+    expect(worstBurst.high).toBeLessThanOrEqual(1_000);
+    expect(worstBurst.value).toBe(50 * (limits[0]?.limit ?? 0));
+    expect(advice.recommendation.reason).toContain(
+      "of the limits that protect it at 1,000 requests per second it denies the fewest requests",
+    );
+  });
+
+  it("a rate below the number of keys that send at once cannot be reached, and the reason says so", () => {
+    const timelines = timelinesFrom(together, 1);
+    const { candidates, recommendation } = adviceOf(timelines, "protect the origin at 20 rps");
+    if (recommendation.kind !== "unreachable") throw new Error(recommendation.kind);
+    expect(candidates[recommendation.candidate]?.worstBurst.value).toBe(50);
+    expect(recommendation.reason).toMatch(
+      /^No limit per key keeps the origin at 20 requests per second: even 1 per .+ lets up to 50 requests per second through, because so many keys send in the same second\./,
+    );
+  });
+
+  it("traffic that never exceeds the rate gets a limit that denies nothing", () => {
+    const timelines = timelinesFrom(together, 1);
+    const advice = adviceOf(timelines, "protect the origin at 100,000 rps");
+    expect(recommendedOf(advice).result.denied).toBe(0);
+  });
+});
+
+describe("progress", () => {
+  it("the share that is done rises to 1, and a caller cancels by not continuing", () => {
+    const timelines = timelinesFrom(withBursts, 1);
+    const shares = [...advise(timelines, parseGoal("deny at most 5 % of requests"))];
+    expect(shares.at(-1)).toBe(1);
+    expect(shares.length).toBeGreaterThan(5);
+    expect(shares.toSorted((a, b) => a - b)).toEqual(shares);
+    for (const share of advise(timelines, parseGoal("deny at most 5 % of requests"))) {
+      expect(share).toBeLessThan(1);
+      break;
+    }
+  });
+});
