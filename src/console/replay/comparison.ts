@@ -38,6 +38,7 @@ export interface DecidedTraffic {
 export interface RetryingTraffic {
   /** Arrivals that are denied when they first come. */
   readonly denied: number;
+  /** By step of time, with the denials of retries. */
   readonly denials: StepCounts;
   /** Requests that are never admitted. */
   readonly abandoned: number;
