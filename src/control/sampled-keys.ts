@@ -1,10 +1,5 @@
 /** The keys of a sample of traffic: every isolate samples the same keys. */
-
-const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-const digitOf = new Uint8Array(128);
-for (let digit = 0; digit < digits.length; digit++) digitOf[digits.charCodeAt(digit)] = digit;
-
-const digitAt = (text: string, index: number): number => digitOf[text.charCodeAt(index)] ?? 0;
+import { digitAt } from "./base64url.ts";
 
 const prefixes = 2 ** 24;
 

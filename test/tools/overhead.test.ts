@@ -9,6 +9,8 @@ const measured: MeasuredOverhead = {
     "off again": [110, 190, 900],
     on: [150, 250, 930],
     all: [400, 500, 1_200],
+    "1/64": [155, 260, 931],
+    "1/1": [180, 270, 970],
   },
   deniedShare: 0.25,
   batchMs: [1],
@@ -20,12 +22,13 @@ it("the median is the value in the middle", () => {
 });
 
 it("the overhead is the median of the differences within a round, so slow rounds do not count twice", () => {
-  expect(overheadOf(measured, "on")).toBe(50);
-  expect(overheadOf(measured, "all")).toBe(300);
-  expect(overheadOf(measured, "off again")).toBe(0);
+  expect(overheadOf(measured, ["on", "off"])).toBe(50);
+  expect(overheadOf(measured, ["all", "off"])).toBe(300);
+  expect(overheadOf(measured, ["off again", "off"])).toBe(0);
+  expect(overheadOf(measured, ["1/1", "on"])).toBe(30);
 });
 
 it("a row has the load, the share of denials, the medians and the differences", () => {
-  const figures = ["200", "190", "250", "500", "0", "50", "300"];
+  const figures = ["200", "190", "250", "500", "260", "270", "0", "50", "300", "5", "30"];
   expect(overheadRow("mixed", measured)).toEqual(["mixed", "25.00 %", ...figures]);
 });

@@ -10,10 +10,20 @@ export type LoadName = keyof typeof loads;
 
 /**
  * `off again` is `off`, and shows the noise of the measurement. `all` adds plain keys, a tail and alerts, as while an
- * operator watches.
+ * operator watches. The last two are `on` with a sample of the traffic, of one key in 64 and of every key.
  */
-export const modes = ["off", "off again", "on", "all"] as const;
+export const modes = ["off", "off again", "on", "all", "1/64", "1/1"] as const;
 export type Mode = (typeof modes)[number];
+
+/** One key in this many is sampled; null without a sample. */
+export const oneKeyIn: Readonly<Record<Mode, number | null>> = {
+  off: null,
+  "off again": null,
+  on: null,
+  all: null,
+  "1/64": 64,
+  "1/1": 1,
+};
 
 /** Decides in one mode, or closes its batch as a beat does. */
 export interface OverheadCall {

@@ -7,12 +7,27 @@ export function medianOf(values: readonly number[]): number {
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
 }
 
-/** The median of the differences to `off` within a round, in nanoseconds: slow rounds are slow in all modes. */
-export function overheadOf({ roundNs }: MeasuredOverhead, mode: Mode): number {
-  return medianOf(roundNs[mode].map((ns, round) => ns - (roundNs.off[round] ?? Number.NaN)));
+/** The median of the differences between two modes within a round, in nanoseconds: slow rounds are slow in all modes. */
+export function overheadOf({ roundNs }: MeasuredOverhead, [mode, base]: Comparison): number {
+  return medianOf(roundNs[mode].map((ns, round) => ns - (roundNs[base][round] ?? Number.NaN)));
 }
 
-const compared = ["off again", "on", "all"] as const satisfies Mode[];
+/** A mode, and the mode that it is compared with. */
+export type Comparison = readonly [mode: Mode, base: Mode];
+
+export const statisticsComparisons: readonly Comparison[] = [
+  ["on", "off"],
+  ["all", "off"],
+];
+export const sampleComparisons: readonly Comparison[] = [
+  ["1/64", "on"],
+  ["1/1", "on"],
+];
+export const comparisons: readonly Comparison[] = [
+  ["off again", "off"],
+  ...statisticsComparisons,
+  ...sampleComparisons,
+];
 
 export function overheadRow(load: string, measured: MeasuredOverhead): Row {
   const { roundNs, deniedShare } = measured;
@@ -20,6 +35,6 @@ export function overheadRow(load: string, measured: MeasuredOverhead): Row {
     load,
     `${percent(deniedShare, 1)} %`,
     ...modes.map((mode) => Math.round(medianOf(roundNs[mode])).toString()),
-    ...compared.map((mode) => Math.round(overheadOf(measured, mode)).toString()),
+    ...comparisons.map((each) => Math.round(overheadOf(measured, each)).toString()),
   ];
 }

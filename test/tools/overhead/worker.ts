@@ -1,14 +1,22 @@
-/** Decides in a loop inside workerd, with statistics and without. */
+/** Decides in a loop inside workerd, with statistics and samples, and without. */
 import { parseConfig, type Policy } from "../../../src/config/index.ts";
 import { KeySealer } from "../../../src/control/client/key-sealer.ts";
 import { IsolateStatistics } from "../../../src/control/client/statistics.ts";
+import { mostSampledEvents } from "../../../src/control/client/traffic-sample.ts";
 import { recordOutcomes } from "../../../src/http/record-outcomes.ts";
 import { Admission } from "../../../src/limiter/client/admission.ts";
 import type { Spend } from "../../../src/limiter/client/outcome.ts";
 import { createMeter, type Meter } from "../../../src/strategies/index.ts";
 import { partitionKeys, zipfFrom } from "../../control/key-streams.ts";
 import { randomFrom } from "../../random.ts";
-import { type LoadName, loads, type Mode, type OverheadCall, type OverheadReply } from "./loads.ts";
+import {
+  type LoadName,
+  loads,
+  type Mode,
+  oneKeyIn,
+  type OverheadCall,
+  type OverheadReply,
+} from "./loads.ts";
 
 /** The simulated rate of the isolate. */
 const decisionsPerMs = 20;
@@ -58,6 +66,8 @@ class Load {
       if (admission.isRefused) this.denied++;
       recordOutcomes({ spends: [spend], admission }, runtime);
       this.#decisions++;
+      // A full sample records nothing. Encoding it is a part of what samples cost.
+      if (this.#decisions % mostSampledEvents === 0) statistics?.traffic?.drain();
     }
     return performance.now() - startedAtMs;
   }
@@ -74,9 +84,11 @@ class Load {
 function statisticsOf(mode: Mode): IsolateStatistics | null {
   if (mode === "off" || mode === "off again") return null;
   const isAll = mode === "all";
+  const keys = oneKeyIn[mode];
   const statistics = new IsolateStatistics({
     sealer: isAll ? new KeySealer("the secret of the measurement") : null,
     alertedPolicies: new Set(isAll ? ["p"] : []),
+    sample: keys === null ? null : { oneKeyIn: keys, policies: new Set(["p"]) },
   });
   statistics.setTailed(isAll);
   return statistics;
