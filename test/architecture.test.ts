@@ -114,7 +114,8 @@ const rules: Readonly<Record<string, Rule>> = {
   // Runs on a developer's machine and is not part of the Worker, which never imports it.
   local: {
     from: [...pure, "config", "replay", "replay/log", "advisor", "http/wire/version.ts"],
-    packages: /^(?:node:.+|wrangler|esbuild|rolldown|rolldown-plugin-dts|structured-headers)$/,
+    packages:
+      /^(?:node:.+|wrangler|esbuild|rolldown|rolldown-plugin-dts|structured-headers|@observablehq\/plot|linkedom)$/,
   },
   // Runs in the browser and is not part of the Worker, which never imports it.
   console: {

@@ -29,7 +29,7 @@ export async function readLogFiles(
   files: readonly string[],
   timelines: LogTimelines,
   onProgress: LogProgress,
-): Promise<readonly string[]> {
+): Promise<string[]> {
   const notes: string[] = [];
   for (const file of files) {
     if (timelines.isFull) break;

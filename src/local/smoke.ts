@@ -4,7 +4,7 @@ import { packageVersion } from "../http/wire/version.ts";
 import { CommandError, parseArgument, runCommand } from "./command.ts";
 import { configurationSource } from "./configuration-source.ts";
 import { readDevVars } from "./dev-vars.ts";
-import { isLocalUrl } from "./explain-request.ts";
+import { isLocalUrl } from "./admin-api.ts";
 import {
   adminApi,
   adminHostProxiesNothing,

@@ -42,6 +42,7 @@ it.each([
   ["npm run example", " <name>"],
   ["npm run check-config"],
   ["npm run explain"],
+  ["npm run what-if"],
   ["npm run deploy"],
   ["npm run smoke", " <url>"],
   ["npm run release", " <patch|minor|major|x.y.z>"],

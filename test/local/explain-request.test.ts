@@ -3,12 +3,8 @@ import { createServer, type IncomingMessage, type Server } from "node:http";
 import { once } from "node:events";
 import { afterEach, describe, expect, it } from "vitest";
 import { CommandError } from "../../src/local/command.ts";
-import {
-  explainBody,
-  fetchExplanation,
-  isLocalUrl,
-  serverUrl,
-} from "../../src/local/explain-request.ts";
+import { isLocalUrl, serverUrl } from "../../src/local/admin-api.ts";
+import { explainBody, fetchExplanation } from "../../src/local/explain-request.ts";
 
 describe("the body that the options of npm run explain give", () => {
   it.each([

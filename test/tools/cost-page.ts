@@ -10,7 +10,7 @@ import {
   priceTable,
   totalDollars,
 } from "./cost-table.ts";
-import { drawFigure, type Figure } from "./figure.ts";
+import { drawFigure, type Figure } from "../../src/local/figure.ts";
 import type { Generated } from "./generated.ts";
 import { type PeerCost, peerCostTable } from "./peers/costs.ts";
 import { comparisonPage } from "./peers/page.ts";

@@ -11,6 +11,8 @@ export interface LoggedLines extends LogReport {
   readonly outOfOrder: number;
   /** The first of them; null if there is none. */
   readonly firstOutOfOrder: number | null;
+  /** The begin of the first unread line. */
+  readonly firstUnreadText: string;
 }
 
 export interface LogBudget {
@@ -23,6 +25,7 @@ export const defaultLogBudget: LogBudget = { arrivals: 8_000_000, keys: 1_000_00
 
 /** Servers write a line when its request ends, so later lines can have earlier times. */
 const mostDisorderMs = 3_600_000;
+const longestQuote = 200;
 /** A sample of fewer keys would say little. */
 const leastKeys = 100;
 
@@ -31,6 +34,7 @@ class CountedLog extends LineCounts implements LoggedLines {
   readonly name: string;
   outOfOrder = 0;
   firstOutOfOrder: number | null = null;
+  firstUnreadText = "";
   latestMs = 0;
 
   constructor(name: string) {
@@ -90,6 +94,7 @@ export class LogTimelines {
     if (line === "") return;
     const request = this.#readLine(line);
     if (typeof request === "string") {
+      if (log.unread === 0) log.firstUnreadText = line.slice(0, longestQuote);
       log.skip(request);
       return;
     }

@@ -1,0 +1,109 @@
+/** Reads the logs of a command, and reports which lines were read. */
+import { basename } from "node:path";
+import { acceptedLog } from "../replay/log/line-reader.ts";
+import { type LoggedLines, LogTimelines } from "../replay/log/log-timelines.ts";
+import { CommandError } from "./command.ts";
+import { logName, readLogFiles } from "./log-files.ts";
+import type { Progress } from "./progress.ts";
+import { countText, fittedText, reportColumns, wrappedLines } from "./report-text.ts";
+import { commonFacts, periodText, requestsOfKeys, type ReadTraffic } from "./traffic.ts";
+import type { LogChoice } from "./traffic-options.ts";
+
+const mostListedLogs = 5;
+const mostListedLines = 3;
+
+export async function readLogTraffic(
+  { files, key, readLine }: LogChoice,
+  progress: Progress,
+): Promise<ReadTraffic> {
+  const collected = new LogTimelines(readLine);
+  const notes = await readLogFiles(files, collected, (name, share) =>
+    progress.show(`Reading ${name}`, share),
+  );
+  progress.clear();
+  rejectUnread(collected, key.parts);
+  const { logs, isFull, oneKeyIn } = collected;
+  const timelines = collected.finish();
+  const { fromMs, toMs } = timelines.source;
+  if (isFull) notes.push(fullNote(logs));
+  if (oneKeyIn > 1) notes.push(sampleNote(oneKeyIn, requestsOfKeys(timelines)));
+  const total = `${countText(collected.requests)} requests`;
+  const requests = oneKeyIn === 1 ? requestsOfKeys(timelines) : total;
+  const name = files.length === 1 ? basename(logName(files[0] ?? "")) : `${files.length} logs`;
+  return {
+    timelines,
+    name,
+    lines: [
+      ...logs.slice(0, mostListedLogs).flatMap(logLines),
+      ...(logs.length > mostListedLogs ? [`and ${logs.length - mostListedLogs} more logs`] : []),
+      `${requests} by ${key.parts.join(", ")}, ${periodText(fromMs, toMs)}`,
+      ...notes.flatMap((note) => wrappedLines(note)),
+    ],
+    facts: {
+      logs: logs.map(logFacts),
+      key: key.parts,
+      ...commonFacts(timelines),
+      notes,
+    },
+    keyParts: key.parts,
+    keyFields: key.fields,
+    policy: null,
+  };
+}
+
+const sampleNote = (oneKeyIn: number, kept: string): string =>
+  `The log has more requests than memory is used for, so 1 key in ${oneKeyIn} is replayed: ${kept}. Shares are those of these keys; counts and bursts are theirs alone.`;
+
+const fullNote = (logs: readonly LoggedLines[]): string => {
+  const { name, lines } = logs.at(-1) ?? { name: "", lines: 0 };
+  return `The log was read up to line ${countText(lines)} of ${name}: few keys have more requests than memory is used for.`;
+};
+
+function logLines({ name, lines, read, unread, firstUnread }: LoggedLines): string[] {
+  const skipped = unread === 0 ? "" : `, ${countText(unread)} skipped`;
+  const listed = firstUnread
+    .slice(0, mostListedLines)
+    .map(({ line, reason }) => fittedText(`  line ${line}: ${reason}`, reportColumns));
+  const more = unread - listed.length;
+  return [
+    `${fittedText(name, 50)}: ${countText(lines)} lines, ${countText(read)} requests${skipped}`,
+    ...listed,
+    ...(more > 0 ? [`  and ${countText(more)} more`] : []),
+  ];
+}
+
+const logFacts = ({ name, lines, read, unread, firstUnread, ...log }: LoggedLines): object => ({
+  name,
+  lines,
+  requests: read,
+  skipped: unread,
+  outOfOrder: log.outOfOrder,
+  firstSkipped: firstUnread.slice(0, 10),
+});
+
+/** @throws CommandError when no log has a request, or the lines of one are in a wrong order */
+function rejectUnread({ requests, logs }: LogTimelines, parts: readonly string[]): void {
+  const disordered = logs.find(({ outOfOrder, read }) => outOfOrder > read);
+  if (disordered !== undefined) {
+    const { name, outOfOrder, firstOutOfOrder, lines } = disordered;
+    throw new CommandError(
+      `${name}: the times of ${countText(outOfOrder)} of ${countText(lines)} lines are more than an hour before that of an earlier line, first in line ${firstOutOfOrder ?? 0}. Expected the order of time; tac reverses a log that begins with its latest line.`,
+    );
+  }
+  if (requests > 0) return;
+  const unread = logs.find((log) => log.unread > 0);
+  if (unread === undefined) {
+    const names = logs.map(({ name }) => name).join(", ");
+    throw new CommandError(`${names}: expected at least one line of an access log, got none`);
+  }
+  const [{ line, reason } = { line: 1, reason: "" }] = unread.firstUnread;
+  throw new CommandError(
+    [
+      `${unread.name}: no line has a request with a time and the key ${parts.join(", ")}.`,
+      `Line ${line}: ${fittedText(unread.firstUnreadText, 80)}`,
+      reason,
+      ...(reason.includes(acceptedLog) ? [] : [`Accepted: ${acceptedLog}.`]),
+      "Fields of other names: --time, --key and --cost. Logs may be compressed with gzip.",
+    ].join("\n"),
+  );
+}

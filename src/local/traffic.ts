@@ -1,0 +1,61 @@
+/** The traffic that a command replays, with what was read of it. */
+import type { Limit } from "../strategies/index.ts";
+import type { Timelines } from "../replay/timelines.ts";
+import type { Progress } from "./progress.ts";
+import { countText, clockText } from "./report-text.ts";
+import { waitText } from "../strategies/index.ts";
+import type { TrafficChoice, TrafficValues } from "./traffic-options.ts";
+
+export interface ReadTraffic {
+  readonly timelines: Timelines;
+  /** For the title of a plot, such as "access.log". */
+  readonly name: string;
+  /** The lines and keys that were read, for people. */
+  readonly lines: readonly string[];
+  /** The same for programs. */
+  readonly facts: Readonly<Record<string, unknown>>;
+  /** The parts of the key, as the configuration writes them. */
+  readonly keyParts: readonly string[];
+  /** The names among them that are fields of a log and not key parts. */
+  readonly keyFields: readonly string[];
+  /** The sampled policy; null for a log. */
+  readonly policy: SampledPolicy | null;
+}
+
+export interface SampledPolicy {
+  readonly name: string;
+  readonly limits: readonly Limit[];
+}
+
+/** @throws CommandError when the traffic cannot be read, or there is none */
+export async function readTraffic(
+  choice: TrafficChoice,
+  values: TrafficValues,
+  progress: Progress,
+): Promise<ReadTraffic> {
+  if (choice.kind === "log") {
+    const { readLogTraffic } = await import("./log-traffic.ts");
+    return readLogTraffic(choice, progress);
+  }
+  // The reader of the settings loads wrangler, which takes a second.
+  const { readSampledTraffic } = await import("./sampled-traffic.ts");
+  return readSampledTraffic(choice, values);
+}
+
+export function requestsOfKeys({ keys, atMs }: Timelines): string {
+  const requests = `${countText(atMs.length)} ${atMs.length === 1 ? "request" : "requests"}`;
+  return `${requests} of ${countText(keys.length)} ${keys.length === 1 ? "key" : "keys"}`;
+}
+
+export const periodText = (fromMs: number, toMs: number): string =>
+  `${clockText(fromMs)} to ${clockText(toMs)} UTC (${waitText(Math.max(1, toMs - fromMs))})`;
+
+/** The fields of the facts that every source has. */
+export const commonFacts = ({ keys, atMs, source }: Timelines): Record<string, unknown> => ({
+  requests: atMs.length,
+  keys: keys.length,
+  from: new Date(source.fromMs).toISOString(),
+  to: new Date(source.toMs).toISOString(),
+  oneKeyIn: source.oneKeyIn,
+  requestsOfAllKeys: source.requests,
+});

@@ -1,0 +1,144 @@
+/** Logs of commands: files, compression, and what is reported of lines that cannot be read. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { afterAll, describe, expect, it } from "vitest";
+import { CommandError } from "../../src/local/command.ts";
+import { readLogTraffic } from "../../src/local/log-traffic.ts";
+import { Progress } from "../../src/local/progress.ts";
+import { trafficChoice, type TrafficValues } from "../../src/local/traffic-options.ts";
+import type { ReadTraffic } from "../../src/local/traffic.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "headgate-logs-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const line = (second: number, client = "203.0.113.7"): string =>
+  `${client} - - [05/Jan/2026:12:00:${String(second).padStart(2, "0")} +0000] "GET / HTTP/1.1" 200 512\n`;
+
+function file(name: string, content: string | Uint8Array): string {
+  const path = join(folder, name);
+  writeFileSync(path, content);
+  return path;
+}
+
+async function trafficOf(...log: string[]): Promise<ReadTraffic> {
+  return readValues({ log });
+}
+
+async function readValues(values: TrafficValues): Promise<ReadTraffic> {
+  const choice = trafficChoice(values);
+  if (choice.kind !== "log") throw new Error("expected a log");
+  return readLogTraffic(choice, new Progress());
+}
+
+const problemOf = async (values: TrafficValues): Promise<string> => {
+  const error = await readValues(values).catch((each: unknown) => each);
+  return error instanceof CommandError ? error.message : `no CommandError: ${String(error)}`;
+};
+
+describe("the logs of a command", () => {
+  it("the number of lines, requests and keys, the period and skipped lines are stated", async () => {
+    const log = file("a.log", `${line(0)}rubbish\n\n${line(5, "198.51.100.1")}${line(9)}`);
+    const { lines, timelines } = await trafficOf(log);
+    expect(timelines.keys).toEqual(["203.0.113.7", "198.51.100.1"]);
+    expect(lines.slice(0, 2)).toEqual([
+      expect.stringMatching(/a\.log: 5 lines, 3 requests, 1 skipped$/),
+      expect.stringMatching(/^ {2}line 2: expected the common or combined log format/),
+    ]);
+    expect(lines.slice(2)).toEqual([
+      "3 requests of 2 keys by ip, 2026-01-05 12:00:00 to 2026-01-05 12:00:09 UTC (9.1 s)",
+    ]);
+    for (const each of lines) expect(each.length).toBeLessThanOrEqual(100);
+  });
+
+  it("gzip is recognised by its first bytes, also with several members", async () => {
+    const members = [line(0), line(1)].map((text) => gzipSync(text));
+    const { timelines } = await trafficOf(file("any-name", Buffer.concat(members)));
+    expect(timelines.atMs.length).toBe(2);
+  });
+
+  it("several logs are one traffic, although rotated ones begin before the current one", async () => {
+    const [now, before] = [file("n.log", line(30)), file("n.log.1", line(1))];
+    const { timelines, facts, name } = await trafficOf(now, before);
+    expect(timelines.atMs[1]).toBe((timelines.atMs[0] ?? 0) + 29_000);
+    expect(facts["logs"]).toMatchObject([{ requests: 1 }, { requests: 1 }]);
+    expect(name).toBe("2 logs");
+  });
+
+  it("gzip data that end too early give the lines before their end, with a note", async () => {
+    const text = Array.from({ length: 50_000 }, (_, index) =>
+      line(index % 60, `10.0.${index % 251}.${(index * 7919) % 241}`),
+    ).join("");
+    const packed = gzipSync(text);
+    const cut = packed.subarray(0, Math.floor(packed.length / 2));
+    const { timelines, lines } = await trafficOf(file("cut.gz", cut));
+    expect(timelines.atMs.length).toBeGreaterThan(10_000);
+    expect(lines.join(" ")).toContain(
+      "cut.gz: the gzip data end too early. The lines before are used.",
+    );
+  });
+
+  it("named fields give the time, the key and the cost", async () => {
+    const log = file("n.json", '{"at":{"start":1767614400},"user":"a","tokens":7}\n');
+    const { timelines } = await readValues({
+      log: [log],
+      time: "at.start",
+      key: ["user"],
+      cost: "tokens",
+    });
+    expect([timelines.keys, [...timelines.cost]]).toEqual([["a"], [7]]);
+  });
+});
+
+describe("logs that cannot be read", () => {
+  const cut = gzipSync(line(0)).subarray(0, 12);
+  const many = Array.from({ length: 20_000 }, () => "rubbish\n").join("");
+  const day = 86_400;
+  const backwards = Array.from(
+    { length: 10 },
+    (_, index) => `{"time":${1_767_614_400 - index * day},"ip":"203.0.113.7"}\n`,
+  ).join("");
+
+  it.each([
+    ["empty.log", "", /empty\.log: expected at least one line of an access log, got none$/],
+    ["cut.gz", cut, /cut\.gz: the gzip data end too early$/],
+    ["zeros.bin", new Uint8Array(100_000), /no line has a request .*\nLine 1: �+…�+\nexpected the/],
+    ["many.txt", many, /no line has a request with a time and the key ip\.\nLine 1: rubbish\n/],
+    [
+      "z.zst",
+      new Uint8Array([0x28, 0xb5, 0x2f, 0xfd, 0]),
+      /is compressed with zstd: pipe zstd -dc/,
+    ],
+    ["utf16.log", Buffer.from(`\ufeff${line(0)}`, "utf16le"), /is in UTF-16: expected UTF-8/],
+    [
+      "back.json",
+      backwards,
+      /back\.json: the times of 9 of 10 lines .* first in line 2\. Expected/,
+    ],
+  ])("%s is a clear error", async (name, content, message) => {
+    expect(await problemOf({ log: [file(name, content)] })).toMatch(message);
+  });
+
+  it.each([
+    [
+      { key: ["header:x-api-key"] },
+      /header:x-api-key is missing; the fields of the line are time, ip\n/,
+    ],
+    [{ time: "start" }, /start is missing; the fields of the line are time, ip\n/],
+    [{ cost: "tokens" }, /tokens is missing; the fields of the line are time, ip\n/],
+  ])(
+    "a field that no line has is an error with the fields of the first line: %o",
+    async (values, message) => {
+      const log = file("fields.json", '{"time":1767614400,"ip":"203.0.113.7"}\n');
+      expect(await problemOf({ log: [log], ...values })).toMatch(message);
+    },
+  );
+
+  it("a folder and a missing file are errors", async () => {
+    expect(await problemOf({ log: [folder] })).toContain("is a folder: expected a file");
+    expect(await problemOf({ log: ["no.log"] })).toBe(
+      '--log: expected a file or "-" for standard input, got "no.log": no such file',
+    );
+  });
+});

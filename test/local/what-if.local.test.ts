@@ -1,0 +1,139 @@
+/** `npm run what-if` as a process: a file, standard input, a plot, samples of a server, and errors. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { afterAll, describe, expect, it } from "vitest";
+
+const folder = mkdtempSync(join(tmpdir(), "headgate-what-if-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** Ten requests of one client and one of another, each second for a minute. */
+const log = Array.from({ length: 60 }, (_, second) =>
+  Array.from({ length: 11 }, (__, index) => {
+    const client = index === 10 ? "198.51.100.1" : "203.0.113.7";
+    return `${client} - - [05/Jan/2026:12:00:${String(second).padStart(2, "0")} +0000] "GET / HTTP/1.1" 200 5\n`;
+  }).join(""),
+).join("");
+
+interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+async function whatIf(words: readonly string[], input: string | Uint8Array = ""): Promise<Ended> {
+  const child = spawn(process.execPath, ["src/local/what-if.ts", ...words]);
+  const [stdout, stderr]: [string[], string[]] = [[], []];
+  child.stdout.setEncoding("utf8").on("data", (text: string) => stdout.push(text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => stderr.push(text));
+  child.stdin.end(input);
+  await once(child, "close");
+  return { code: child.exitCode, stdout: stdout.join(""), stderr: stderr.join("") };
+}
+
+describe("npm run what-if", () => {
+  it("the command compares sets of limits on a log as aligned text, and writes a plot", async () => {
+    const [file, svg] = [join(folder, "access.log"), join(folder, "plot.svg")];
+    writeFileSync(file, log);
+    const limits = ["--limits", "300/minute", "--limits", "1000/minute", "--strategy=sliding-log"];
+    const { code, stdout, stderr } = await whatIf(["--log", file, ...limits, "--svg", svg]);
+    expect([code, stderr]).toEqual([0, ""]);
+    const lines = stdout.split("\n");
+    for (const line of lines) expect(line.length).toBeLessThanOrEqual(100);
+    expect(lines).toContain(
+      "660 requests of 2 keys by ip, 2026-01-05 12:00:00 to 2026-01-05 12:00:59 UTC (59.1 s)",
+    );
+    expect(stdout).toMatch(/\n {2}none +0 +0 +11 per second\n/);
+    expect(stdout).toMatch(/\n {2}A +300 \(45\.5 %\) +1 \(50 %\) +.* +11 per second\n/);
+    expect(stdout).toMatch(/\n {2}B +0 \(0 %\) +0 \(0 %\) +11 per second\n/);
+    expect(stdout).toMatch(/\n {2}203\.0\.113\.7 +600 +90\.9 % +300 \(50 %\)/);
+    expect(stdout).toContain("B denies no key.");
+    expect(readFileSync(svg, "utf8")).toMatch(
+      /^<svg[^>]*>.*A: 300 per 1m, sliding-log denies 300 \(45\.5 %\)/s,
+    );
+  });
+
+  it("the command reads gzip from standard input and prints JSON", async () => {
+    const words = ["--log", "-", "--key", "ip,path", "--limits", "300/minute", "--json"];
+    const { code, stdout } = await whatIf([...words, "--strategy", "sliding-log"], gzipSync(log));
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({
+      traffic: { key: ["ip", "path"], requests: 660, keys: 2, oneKeyIn: 1 },
+      sets: [
+        {
+          label: "A",
+          withoutRetries: { denied: 300, deniedKeys: 1 },
+          withRetries: { deniedKeys: 1, sent: expect.any(Number) },
+          deniedMost: [{ key: "203.0.113.7, /", requests: 600, denied: 300 }],
+        },
+      ],
+    });
+  });
+
+  it("the command compares with the limits in force when it uses the samples of a server", async () => {
+    const from = Date.UTC(2026, 0, 5, 12);
+    const header = {
+      policy: "api",
+      from: new Date(from).toISOString(),
+      to: new Date(from + 3_600_000).toISOString(),
+      sample: "1/64",
+      arrivals: 20,
+      lost: 0,
+      dropped: 0,
+      requests: 1_280,
+      coverage: 1,
+      storedAt: new Date(from + 3_600_000).toISOString(),
+      ageMs: 7_200_000,
+    };
+    const arrivals = Array.from({ length: 20 }, (_, index) => [
+      from + index,
+      1,
+      index < 15 ? "allowed" : "denied",
+    ]);
+    const limit = { name: "api", limit: 15, windowMs: 60_000, strategy: "sliding-log" };
+    const requests: unknown[] = [];
+    const server = createServer(({ url, headers }, response) => {
+      requests.push([url, headers.authorization]);
+      response.end(
+        url?.includes("/samples") === true
+          ? `${JSON.stringify(header)}\n${JSON.stringify({ id: "k", arrivals })}\n`
+          : JSON.stringify({ key: ["ip"], limits: { value: [limit], source: "configuration" } }),
+      );
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const address = server.address();
+    const port = typeof address === "object" && address !== null ? address.port : 0;
+    const words = ["--url", `http://127.0.0.1:${port}`, "--policy", "api", "--token", "a-token"];
+    const { code, stdout } = await whatIf([
+      ...words,
+      "--limits",
+      "10/minute",
+      "--strategy=sliding-log",
+    ]);
+    server.close();
+    expect(code).toBe(0);
+    expect(requests).toEqual([
+      ["/_headgate/api/policies/api", "Bearer a-token"],
+      ["/_headgate/api/samples?policy=api", "Bearer a-token"],
+    ]);
+    expect(stdout).toMatch(
+      /\n {2}recorded +5 \(25 %\) +1 \(100 %\)\n {2}now +5 \(25 %\).*\n {2}A +10 \(50 %\)/,
+    );
+    expect(stdout).toContain(
+      '1 key in 64 is sampled (SAMPLE = "1/64"). The policy had 1,280 requests in all.',
+    );
+    expect(stdout).toMatch(/The latest samples were stored 2 h ago\. No isolate reported since/);
+  });
+
+  it("an invalid option ends the command with exit code 1 and its message alone", async () => {
+    expect(await whatIf(["--log", "no.log", "--limits", "5/parsec"])).toEqual({
+      code: 1,
+      stdout: "",
+      stderr: expect.stringMatching(/^--limits\.window: expected .*, got "5\/parsec"\n$/),
+    });
+  });
+});
