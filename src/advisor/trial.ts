@@ -2,7 +2,7 @@
 import { replay } from "../replay/replay.ts";
 import type { ReplayResult } from "../replay/result.ts";
 import type { Timelines } from "../replay/timelines.ts";
-import type { LimitInput } from "../strategies/index.ts";
+import type { Limit, LimitInput } from "../strategies/index.ts";
 import type { Candidate, Estimate, Goal } from "./advice.ts";
 import { worstBurst } from "./burst.ts";
 import { limitsOf, mostPerSecond, mostPerWindow } from "./families.ts";
@@ -114,16 +114,22 @@ function isNear(timelines: Timelines, goal: Goal, result: ReplayResult): boolean
 const isBound = ({ limits }: ReplayResult, most: number, windowMs: number): boolean =>
   limits.some((limit) => limit.windowMs === windowMs && mostPerWindow(limit) <= most);
 
-/**
- * Computes the intervals of a limit.
- * @param stricter a stricter limit, whose denials show what a denied key is like
- */
-export function judged(
+/** A candidate as it may be for limits that were written elsewhere. */
+export type MeasuredLimits = Omit<Candidate, "written">;
+
+interface Measured {
+  readonly limits: MeasuredLimits;
+  readonly high: number;
+  readonly accountsForAll: boolean;
+}
+
+/** Computes the intervals of a replay. */
+function measured(
   traffic: Traffic,
   goal: Goal,
-  { written, result, isNear: near }: TriedLimit,
+  { result, isNear: near }: Pick<TriedLimit, "result" | "isNear">,
   stricter: TriedLimit | undefined,
-): JudgedLimit {
+): Measured {
   const unseen =
     stricter === undefined ? undefined : typicalDeniedKey(countsOf(traffic, stricter.result));
   const estimates = estimatesOf(traffic, result, unseen);
@@ -133,16 +139,43 @@ export function judged(
     "mostShare" in goal
       ? high <= goal.mostShare && (accountsForAll || goal.kind === "denied-keys")
       : near;
-  const candidate: Candidate = {
+  const limits = {
     strategy: result.limits[0]?.strategy ?? "",
     limits: result.limits,
-    written: [written],
     result,
     deniedShare: ofRequests,
     deniedKeyShare: estimates.deniedKeyShare,
     worstBurst: estimates.worstBurst,
     meetsGoal,
   };
-  const isLast = result.denied === 0;
-  return { candidate, meetsGoal, isNear: near, isLast, high, accountsForAll };
+  return { limits, high, accountsForAll };
+}
+
+/**
+ * Computes the intervals of a limit.
+ * @param stricter a stricter limit, whose denials show what a denied key is like
+ */
+export function judged(
+  traffic: Traffic,
+  goal: Goal,
+  tried: TriedLimit,
+  stricter: TriedLimit | undefined,
+): JudgedLimit {
+  const { limits, high, accountsForAll } = measured(traffic, goal, tried, stricter);
+  const candidate = { ...limits, written: [tried.written] };
+  const { meetsGoal } = candidate;
+  const isLast = tried.result.denied === 0;
+  return { candidate, meetsGoal, isNear: tried.isNear, isLast, high, accountsForAll };
+}
+
+/** Replays limits that are no candidates, such as those in effect. Yields the share that is done, from 0 to 1. */
+export function* measureLimits(
+  timelines: Timelines,
+  goal: Goal,
+  limits: readonly Limit[],
+): Generator<number, MeasuredLimits> {
+  const [result] = yield* replay(timelines, [limits]);
+  if (result === undefined) throw new Error("expected the result of one set of limits");
+  const tried = { result, isNear: isNear(timelines, goal, result) };
+  return measured(trafficOf(timelines), goal, tried, undefined).limits;
 }

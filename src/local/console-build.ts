@@ -99,9 +99,9 @@ export async function buildPlayground(): Promise<string> {
 }
 
 /** The folders with a web worker, and the functions that start the workers. */
-const workerStarts = { playground: "startPlaygroundWorker" } as const;
+const workerStarts = { playground: "startPlaygroundWorker", replay: "startReplayWorker" } as const;
 type WorkerName = keyof typeof workerStarts;
-const workerNames: readonly WorkerName[] = ["playground"];
+const workerNames = ["playground", "replay"] as const satisfies readonly WorkerName[];
 
 /**
  * The module that starts a web worker, whose place depends on the build. The URL needs a Trusted Types policy, because the

@@ -70,6 +70,12 @@ export class SamplesReader {
   readonly #other = new SampledArrivals();
   readonly #settlements: FoundSettlement[] = [];
 
+  /** The share of the arrivals that was read, from 0 to 1. */
+  get share(): number {
+    const all = this.#header?.arrivals ?? 0;
+    return all === 0 ? 0 : Math.min(1, this.arrivals / all);
+  }
+
   /** Arrivals that were read. */
   get arrivals(): number {
     return this.#own.builder.arrivals + this.#other.builder.arrivals;

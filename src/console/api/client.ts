@@ -114,7 +114,7 @@ async function send(
   }
 }
 
-function problemIn({ status, type }: Response, text: string): ApiProblem {
+export function problemIn({ status, type }: Response, text: string): ApiProblem {
   // The API redirects nothing. Cloudflare Access redirects to its sign-in.
   const hasAccessEnded = type === "opaqueredirect";
   return new ApiProblem(

@@ -5,6 +5,7 @@ import { useChanges } from "../api/changes.ts";
 import { readPolicies } from "../api/policies.ts";
 import { usePolled } from "../api/poll.ts";
 import { Empty, Failure, Loading } from "../parts/notice.tsx";
+import { PolicyChoice } from "../parts/policy-choice.tsx";
 import { hrefOf, navigate, replaceQuery, route } from "../shell/route.ts";
 import { readDenials } from "./denial-share.ts";
 import { mostDenying } from "./denials.ts";
@@ -45,19 +46,11 @@ function OfPolicies({ policies }: { readonly policies: readonly Policy[] }) {
   return (
     <>
       <div class="row choice">
-        <label for="policy">Policy</label>
-        <select
-          id="policy"
-          value={policy?.name ?? ""}
-          onChange={({ currentTarget }) => navigate("keys", { policy: currentTarget.value })}
-        >
-          {policy === undefined && <option value="">Choose a policy</option>}
-          {policies.map((each) => (
-            <option key={each.name} value={each.name}>
-              {each.name}
-            </option>
-          ))}
-        </select>
+        <PolicyChoice
+          policies={policies}
+          chosen={policy}
+          onChoose={(chosen) => navigate("keys", { policy: chosen })}
+        />
         {policy !== undefined && id !== null && (
           <a href={hrefOf("keys", { policy: policy.name })}>All keys of {policy.name}</a>
         )}

@@ -2,6 +2,7 @@
 // oxlint-disable-next-line import/no-unassigned-import -- runs before uPlot is loaded
 import "./valid-language.ts";
 import uPlot from "uplot";
+import { CssColors } from "./css-colors.ts";
 import { indexAt, type PlotData } from "./plot-data.ts";
 import { shortNumberText } from "./text.ts";
 
@@ -9,8 +10,6 @@ import { shortNumberText } from "./text.ts";
 export const chartHeight = 256;
 /** The last time of the axis has half of its width on the right. */
 export const chartEdges = { top: 46, right: 30, bottom: 28, left: 52 } as const;
-
-const dark = matchMedia("(prefers-color-scheme: dark)");
 
 interface ChartParts {
   readonly frame: HTMLElement;
@@ -24,12 +23,13 @@ export class Chart {
   readonly #plot: uPlot;
   readonly #frame: HTMLElement;
   readonly #resized: ResizeObserver;
-  readonly #colors = new Map<string, string>();
+  readonly #colors: CssColors;
   #data: PlotData;
 
   constructor({ frame, data, onCursor, onWidth }: ChartParts) {
     this.#frame = frame;
     this.#data = data;
+    this.#colors = new CssColors(frame, () => this.#plot.redraw());
     this.#plot = new uPlot(this.#options(onCursor), aligned(data), frame);
     this.#resized = new ResizeObserver(() => {
       const { clientWidth: width } = frame;
@@ -37,7 +37,6 @@ export class Chart {
       this.#plot.setSize({ width, height: chartHeight });
     });
     this.#resized.observe(frame);
-    dark.addEventListener("change", this.#recolor);
   }
 
   update(data: PlotData): void {
@@ -47,33 +46,15 @@ export class Chart {
   }
 
   destroy(): void {
-    dark.removeEventListener("change", this.#recolor);
+    this.#colors.stop();
     this.#resized.disconnect();
     this.#plot.destroy();
   }
 
-  readonly #recolor = (): void => {
-    this.#colors.clear();
-    this.#plot.redraw();
-  };
-
-  /** A canvas knows no CSS variables, and the value of a variable with `light-dark()` is no color yet. */
-  #color(name: string): string {
-    const known = this.#colors.get(name);
-    if (known !== undefined) return known;
-    const probe = document.createElement("span");
-    probe.style.color = `var(${name})`;
-    this.#frame.append(probe);
-    const { color } = getComputedStyle(probe);
-    probe.remove();
-    this.#colors.set(name, color);
-    return color;
-  }
-
   #options(onCursor: ChartParts["onCursor"]): uPlot.Options {
     const { top, right, bottom, left } = chartEdges;
-    const stroke = (): string => this.#color("--dim");
-    const lines = { stroke: () => this.#color("--line"), width: 1 };
+    const stroke = (): string => this.#colors.of("--dim");
+    const lines = { stroke: () => this.#colors.of("--line"), width: 1 };
     const axis = { stroke, grid: lines, ticks: { ...lines, size: 4 } };
     const { stepMs, series } = this.#data;
     const paths = uPlot.paths.stepped?.(
@@ -102,8 +83,8 @@ export class Chart {
         {},
         ...series.map(({ label, color }): uPlot.Series => ({
           label,
-          stroke: () => this.#color(color),
-          fill: () => withAlpha(this.#color(color)),
+          stroke: () => this.#colors.of(color),
+          fill: () => withAlpha(this.#colors.of(color)),
           width: 2,
           points: { show: false },
           ...(paths !== undefined && { paths }),
@@ -116,7 +97,7 @@ export class Chart {
     const { ctx, bbox } = plot;
     ctx.save();
     ctx.globalAlpha = 0.6;
-    ctx.fillStyle = this.#color("--surface");
+    ctx.fillStyle = this.#colors.of("--surface");
     for (const { fromMs, toMs } of this.#data.longSteps) {
       const left = Math.max(bbox.left, plot.valToPos(fromMs, "x", true));
       ctx.fillRect(left, bbox.top, plot.valToPos(toMs, "x", true) - left, bbox.height);

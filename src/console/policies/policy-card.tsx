@@ -44,6 +44,7 @@ export const entryKinds = ["deny", "allow", "overrides"] as const;
 export const PolicyLinks = ({ name }: { readonly name: string }) => (
   <nav class="row links" aria-label={`Pages of policy ${name}`}>
     <a href={hrefOf("keys", { policy: name })}>Keys</a>
+    <a href={hrefOf("advisor", { policy: name })}>Advisor</a>
     <a href={hrefOf("", { policy: name })}>Overview</a>
     <a href={hrefOf("audit", { policy: name })}>Audit</a>
   </nav>

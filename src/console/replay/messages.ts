@@ -1,8 +1,8 @@
 /** The messages between the page and the replay worker. */
 import type { Advice, Candidate, Goal } from "../../advisor/advice.ts";
-import type { ReplayResult } from "../../replay/result.ts";
 import type { TimelinesSource } from "../../replay/timelines.ts";
 import type { Limit } from "../../strategies/index.ts";
+import type { FullLimit } from "../api/answers.ts";
 import type { Comparison, ComparisonRequest } from "./comparison.ts";
 
 /** The samples of a policy that the worker has. */
@@ -21,17 +21,9 @@ export interface KnownSamples {
   readonly source: TimelinesSource;
 }
 
-/** The result of a replay without its large parts. */
-export interface LimitsEffect extends Omit<
-  ReplayResult,
-  "admittedPerSecond" | "deniedOfKey" | "longestDeniedMsOfKey" | "allowed"
-> {
-  /** The most requests of all sampled keys that the limits admit within one second. */
-  readonly worstBurst: number;
-}
-
-export interface ShownCandidate extends Omit<Candidate, "result"> {
-  readonly result: LimitsEffect;
+/** A candidate without its replay, which is large. */
+export interface ShownCandidate extends Omit<Candidate, "result" | "limits" | "written"> {
+  readonly limits: readonly FullLimit[];
 }
 
 export interface ShownAdvice extends Omit<Advice, "candidates"> {

@@ -15,7 +15,10 @@ import type {
 /** Samples as they were read. */
 export interface ReadSamples {
   readonly known: KnownSamples;
+  /** Arrivals that the limits of the policy decided. */
   readonly timelines: Timelines;
+  /** Those that overrides and rules of keys decided, too. */
+  readonly withOtherLimits: Timelines;
 }
 
 type Request<Kind extends TaskKind> = ReplayTasks[Kind]["request"];
@@ -29,7 +32,7 @@ export interface TaskSteps {
   ) => Promise<ReadSamples>;
   readonly replays: {
     readonly [Kind in Exclude<TaskKind, "load">]: (
-      timelines: Timelines,
+      samples: ReadSamples,
       request: Request<Kind>,
     ) => Generator<number, ReplayTasks[Kind]["result"]>;
   };
@@ -78,15 +81,15 @@ export function taskHandler(
     }
     const read = samples.get(policy);
     if (read === undefined) throw new Error(`The samples of policy ${policy} are not loaded.`);
-    return inSteps(stepsOf(request, read.timelines), onProgress, abort);
+    return inSteps(stepsOf(request, read), onProgress, abort);
   };
   const stepsOf = (
     request: Exclude<TaskRequest, { readonly kind: "load" }>,
-    timelines: Timelines,
+    read: ReadSamples,
   ): Generator<number, ReplayTasks[TaskKind]["result"]> => {
-    if (request.kind === "compare") return replays.compare(timelines, request);
-    if (request.kind === "advise") return replays.advise(timelines, request);
-    return replays.candidate(timelines, request);
+    if (request.kind === "compare") return replays.compare(read, request);
+    if (request.kind === "advise") return replays.advise(read, request);
+    return replays.candidate(read, request);
   };
 
   const work = async (request: TaskRequest, { signal }: AbortController): Promise<void> => {

@@ -6,6 +6,7 @@ export const views = {
   "": "Overview",
   keys: "Keys",
   policies: "Policies",
+  advisor: "Advisor",
   live: "Live",
   audit: "Audit",
   playground: "Playground",

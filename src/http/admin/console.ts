@@ -9,7 +9,7 @@ import { isOnHost } from "./authenticate.ts";
 export type Assets = Pick<Fetcher, "fetch">;
 
 /** All views are one page, which reads its URL. */
-const viewPath = /^\/(?:keys|policies|live|audit|playground)?$/;
+const viewPath = /^\/(?:keys|policies|advisor|live|audit|playground)?$/;
 /** The build adds a hash of the content to each name, so browsers need not ask for a file twice. */
 const hashedFilePath = /^\/assets\/[\w-]+-[A-Z0-9]{8}\.[a-z]+$/;
 

@@ -10,12 +10,15 @@ const longestLine = 1_048_576;
 
 export class LineSplitter {
   readonly #receiver: LineReceiver;
+  readonly #longestLine: number;
   /** The begin of a line whose end has not arrived. */
   #begin = "";
   #isTooLong = false;
 
-  constructor(receiver: LineReceiver) {
+  /** @param longest the most characters of a line */
+  constructor(receiver: LineReceiver, longest = longestLine) {
     this.#receiver = receiver;
+    this.#longestLine = longest;
   }
 
   add(chunk: string): void {
@@ -37,7 +40,7 @@ export class LineSplitter {
     const line = this.#begin;
     this.#begin = "";
     if (this.#isTooLong) {
-      this.#receiver.skipLine(`expected a line of at most ${longestLine} characters`);
+      this.#receiver.skipLine(`expected a line of at most ${this.#longestLine} characters`);
     } else {
       this.#receiver.addLine(line);
     }
@@ -45,7 +48,7 @@ export class LineSplitter {
   }
 
   #continueLine(rest: string): void {
-    this.#isTooLong ||= this.#begin.length + rest.length > longestLine;
+    this.#isTooLong ||= this.#begin.length + rest.length > this.#longestLine;
     this.#begin = this.#isTooLong ? "" : this.#begin + rest;
   }
 }

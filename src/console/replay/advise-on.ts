@@ -1,0 +1,33 @@
+/** Advice for the page: candidates without their replays, named as those of the policy. */
+import { advise } from "../../advisor/advise.ts";
+import { measureLimits, type MeasuredLimits } from "../../advisor/trial.ts";
+import type { ReplayTasks, ShownAdvice, ShownCandidate } from "./messages.ts";
+import type { ReadSamples } from "./tasks.ts";
+
+export function* adviseOn(
+  { timelines }: ReadSamples,
+  { policy, goal }: ReplayTasks["advise"]["request"],
+): Generator<number, ShownAdvice> {
+  const { candidates, ...advice } = yield* advise(timelines, goal);
+  return { ...advice, candidates: candidates.map((each) => shownOf(each, policy)) };
+}
+
+export function* measureOn(
+  { timelines }: ReadSamples,
+  { policy, goal, limits }: ReplayTasks["candidate"]["request"],
+): Generator<number, ShownCandidate> {
+  return shownOf(yield* measureLimits(timelines, goal, limits), policy);
+}
+
+/** A policy names its only limit as itself. */
+const shownOf = (
+  { strategy, limits, deniedShare, deniedKeyShare, worstBurst, meetsGoal }: MeasuredLimits,
+  policy: string,
+): ShownCandidate => ({
+  strategy,
+  limits: limits.map((limit) => ({ ...limit, ...(limits.length === 1 && { name: policy }) })),
+  deniedShare,
+  deniedKeyShare,
+  worstBurst,
+  meetsGoal,
+});
