@@ -1,15 +1,4 @@
-/** Base64url without padding. `Uint8Array.prototype.toBase64` is missing in Node 24. */
-
-/** The number of arguments that a function call accepts is limited. */
-const bytesAtOnce = 8_192;
-
-export function toBase64Url(bytes: Uint8Array): string {
-  let binary = "";
-  for (let from = 0; from < bytes.length; from += bytesAtOnce) {
-    binary += String.fromCharCode(...bytes.subarray(from, from + bytesAtOnce));
-  }
-  return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
-}
+/** Base64url without padding. `btoa` would need a text of all bytes, and `Uint8Array.prototype.toBase64` is missing in Node 24. */
 
 const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const notDigit = 64;
@@ -19,6 +8,27 @@ for (let digit = 0; digit < digits.length; digit++) digitOf[digits.charCodeAt(di
 /** The value of a character, 0 to 63; 64 for a character that is not of base64url. */
 export const digitAt = (text: string, index: number): number =>
   digitOf[text.charCodeAt(index)] ?? notDigit;
+
+const codes = new TextEncoder().encode(digits);
+const ascii = new TextDecoder();
+
+export function toBase64Url(bytes: Uint8Array): string {
+  const text = new Uint8Array(Math.ceil((bytes.length * 4) / 3));
+  let length = 0;
+  // The bits that no character has yet, and their number.
+  let bits = 0;
+  let count = 0;
+  for (const byte of bytes) {
+    bits = (bits << 8) | byte;
+    for (count += 8; count >= 6;) {
+      count -= 6;
+      text[length++] = codes[bits >> count] ?? 0;
+      bits &= (1 << count) - 1;
+    }
+  }
+  if (count > 0) text[length] = codes[bits << (6 - count)] ?? 0;
+  return ascii.decode(text);
+}
 
 /** Null for a text that `toBase64Url` does not return. */
 export function fromBase64Url(text: string): Uint8Array<ArrayBuffer> | null {

@@ -176,12 +176,20 @@ async function differencesInBody(
   const schema = (content[type] ?? content["*/*"])?.schema;
   if (schema === undefined) return [`Content-Type: ${type} is not in the document`];
   if (method === "HEAD") return text === "" ? [] : ["body: not empty for HEAD"];
-  const value: unknown = /[/+]json$/.test(type) ? JSON.parse(text) : text;
+  const value = valueOfBody(type, text);
   const hasStatus = type !== "application/problem+json" || statusIn(value) === response.status;
   return [
     ...differencesInValue(document, schema, value),
     ...(hasStatus ? [] : ["status: differs in the body"]),
   ];
+}
+
+/** The list of all lines for lines of JSON. */
+function valueOfBody(type: string, text: string): unknown {
+  if (type !== "application/x-ndjson") return /[/+]json$/.test(type) ? JSON.parse(text) : text;
+  const lines = text.split("\n");
+  if (lines.pop() !== "") throw new Error("the last line has no line break");
+  return lines.map((line): unknown => JSON.parse(line));
 }
 
 const statusIn = (value: unknown): unknown =>

@@ -59,7 +59,8 @@ describe("the cost table", () => {
   });
 
   it("the prices in the README are those of the table", () => {
-    const [, section = ""] = /^## Cost\n([^]*?)^## /m.exec(readFileSync("README.md", "utf8")) ?? [];
+    const [, section = ""] =
+      /^## Cost and speed\n([^]*?)^## /m.exec(readFileSync("README.md", "utf8")) ?? [];
     const stated = section.match(/\$\d+\.\d\d/g) ?? [];
     const ofWorker = costs.map(({ bill }) => (1e6 * workerDollars(bill)) / bill.decisions);
     const prices = [...costs.map(totalDollars), ...ofWorker].map(centsText);

@@ -15,6 +15,8 @@ export interface AdminContext {
   /** The policies of the configuration, without runtime rules. */
   readonly policies: readonly Policy[];
   readonly jwt: JwtSettings | null;
+  /** One key in this many is in the sample of traffic; null without a sample. */
+  readonly sampleOneKeyIn: number | null;
   readonly controlPlane: ControlPlaneCaller;
   readonly sealer: KeySealer;
   readonly clock: Clock;

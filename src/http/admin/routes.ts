@@ -37,6 +37,7 @@ import {
   replaceRule,
   rollBack,
 } from "./rule-routes.ts";
+import { readSamples } from "./sample-routes.ts";
 import { createTicket, openTail, readMetrics, readStatistics } from "./statistics-routes.ts";
 
 type Methods = "get" | "post" | "put" | "patch" | "delete";
@@ -78,6 +79,7 @@ const calls: Readonly<Record<string, Readonly<Partial<Record<Methods, Operation>
   "/rollback": { post: { right: "write", handle: rollBack } },
   "/stats": { get: { right: "read", handle: readStatistics } },
   "/top": { get: { right: "read", handle: readTop } },
+  "/samples": { get: { right: "read", handle: readSamples } },
   "/tail/ticket": { post: { right: "read", handle: createTicket } },
   "/metrics": { get: { right: "read", handle: readMetrics } },
 };
@@ -110,6 +112,7 @@ export function adminRoutes(parts: AdminParts): Hono<Authenticated> {
     control,
     policies: config.policies,
     jwt: config.jwt,
+    sampleOneKeyIn: config.sampleOneKeyIn,
     controlPlane: new ControlPlaneCaller(objects, clock),
     sealer: new KeySealer(config.keySecret),
     clock,

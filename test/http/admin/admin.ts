@@ -54,7 +54,7 @@ export function admin(policy: object = {}, variables: Record<string, unknown> = 
       ...(body !== undefined && { body: typeof body === "string" ? body : JSON.stringify(body) }),
     });
     const text = await response.text();
-    const isJson = /json/.test(response.headers.get("Content-Type") ?? "");
+    const isJson = /[/+]json/.test(response.headers.get("Content-Type") ?? "");
     expect(response.headers.get("Cache-Control")).toBe("no-store");
     return {
       status: response.status,

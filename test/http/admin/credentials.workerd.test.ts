@@ -34,6 +34,7 @@ describe("the rights of a token", () => {
     ["POST", "/rollback", {}, write],
     ["GET", "/stats?from=x", undefined, read],
     ["GET", "/top", undefined, read],
+    ["GET", "/samples", undefined, read],
   ])("the call %s %s needs its right", async ([method, path, body, rights]) => {
     const { call } = admin();
     for (const right of ["read", "write", "reveal"] as const) {

@@ -1,5 +1,9 @@
 /** `/api/policies`, statistics and the tail, and where the admin API is served. */
+import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
+import { batch, beat } from "../../control/object/batches.ts";
+import { arrival, sampleBatch } from "../../control/object/sample-batches.ts";
+import { partitionKeys } from "../../control/key-streams.ts";
 import { from, headgate, statusOf } from "../harness.ts";
 import { admin, type Answer, fieldsOf, ifMatch, tokens } from "./admin.ts";
 
@@ -218,6 +222,22 @@ describe("the statistics of the real object", () => {
     const metrics = await call("GET", "/metrics");
     expect(metrics.body).toContain(policy);
     expect(metrics.body).not.toContain(address);
+  });
+
+  it("the samples of beats are streamed as lines, without those of other policies", async () => {
+    const { call, policy } = admin({}, { SAMPLE: "1/1" });
+    const nowMs = Date.now();
+    const [key = ""] = partitionKeys(1);
+    const sampled = sampleBatch({ [key]: [arrival(nowMs - 1)] }, { oneKeyIn: 1 });
+    const samples = { [policy]: sampled, [`${policy}-2`]: sampled };
+    const stub = env.CONTROL_PLANE.getByName("control-plane");
+    await stub.beat(beat([{ ...batch(1, 0), samples }], { isolate: policy }));
+    const { status, body } = await call("GET", `/samples?policy=${policy}`);
+    const lines = String(body).trimEnd().split("\n");
+    expect([status, lines.length]).toEqual([200, 2]);
+    expect(JSON.parse(lines[0] ?? "")).toMatchObject({ policy, sample: "1/1", arrivals: 1 });
+    expect(JSON.parse(lines[1] ?? "")).toEqual({ id: key, arrivals: [[nowMs - 1, 1, "allowed"]] });
+    expect(await call("HEAD", `/samples?policy=${policy}`)).toMatchObject({ status: 200 });
   });
 
   it("a ticket of the object opens one WebSocket", async () => {
