@@ -255,6 +255,17 @@ describe("reservations", () => {
     ]);
   });
 
+  it("the reservation of a request that another policy refuses is not recorded", async () => {
+    const slots = { limits: "5/minute", strategy: "concurrency" };
+    const site = siteWith(slots, { limits: "1/minute", key: "host" });
+    site.forwardTo = async () => new Response(null);
+    await site.request();
+    expect(await eventsIn(site)).toHaveLength(2);
+    expect(await site.request()).toBe(429);
+    expect(site.isolate.callNames().filter((name) => name === "settle")).toHaveLength(2);
+    expect(await site.samples()).toEqual(new Map());
+  });
+
   it("a client that leaves before its turn is settled at 0", async () => {
     const queue = { limit: 1, window: "1s", strategy: "leaky-bucket", burst: 5 };
     const site = siteWith({ limits: queue, count: { status: ["2xx"] } });

@@ -193,6 +193,7 @@ export class LimiterClient {
   ): Promise<Admission> {
     const { admission, waitUntil } = request;
     const { clock } = this.#isolate;
+    admission.isRefused = true;
     const givingBack = admission.giveBack();
     if (admission.hasSpends) {
       waitUntil(givingBack);

@@ -47,6 +47,12 @@ export interface IsolateParts {
 /** Returns an open spend that covers what an object has booked and what the isolate's own meters count for it. */
 type Open = (booked: readonly BookedSpend[], count: LocalCount) => OpenSpend;
 
+interface OpenedReservation {
+  readonly address: ReservationAddress;
+  /** Whether the observer receives what is settled: not for a request that was refused, or decided without the object. */
+  readonly isReported: () => boolean;
+}
+
 export class StrictDecider {
   readonly #isolate: IsolateParts;
 
@@ -129,8 +135,12 @@ export class StrictDecider {
     const { admission, waitUntil, attempt } = context;
     const enforced = group.filter(({ policy }) => !policy.isDryRun);
     const isDryRun = enforced.every(({ ttlMs }) => ttlMs === undefined);
-    const open: Open = (booked, count) => this.#openReservation(booked, count, address);
-    const late = { waitUntil, settle: this.#lateReply(group, context, open) };
+    const open: Open = (booked, count) =>
+      this.#openReservation(booked, count, { address, isReported: () => !admission.isRefused });
+    // A reply after the deadline has not decided the request.
+    const openLate: Open = (booked, count) =>
+      this.#openReservation(booked, count, { address, isReported: () => false });
+    const late = { waitUntil, settle: this.#lateReply(group, context, openLate) };
     const ttlMs = Math.max(...group.map((spend) => spend.ttlMs ?? 0));
     const call = { ...callOf(group), id: address.random, ttlMs, isDryRun };
     const reply = await callObject(caller, group, {
@@ -223,14 +233,18 @@ export class StrictDecider {
   #openReservation(
     booked: readonly BookedSpend[],
     count: LocalCount,
-    address: ReservationAddress,
+    { address, isReported }: OpenedReservation,
   ): OpenSpend {
     const spends = booked.map(({ spend }) => spend);
     const { caller } = this.#isolate;
     const { partitionKey: key, random: id } = address;
     // One repetition is safe, since an id settles once.
     const end = (costs: Pick<SettleCall, "cost" | "costs">): Promise<unknown> =>
-      endReservation(caller, address, { ...costs, isRepeatable: true });
+      endReservation(caller, address, {
+        ...costs,
+        isRepeatable: true,
+        isReported: isReported(),
+      });
     return {
       address,
       finalize: count.book,

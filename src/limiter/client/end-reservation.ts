@@ -10,16 +10,18 @@ const settleTimeoutMs = 1_000;
 interface Settling extends Pick<SettleCall, "cost" | "costs"> {
   /** Whether a failed call is sent once more. Default: false. */
   readonly isRepeatable?: boolean;
+  /** Whether the observer receives what was settled. Default: true. */
+  readonly isReported?: boolean;
 }
 
 /** @returns null when the object gives no answer */
 export function endReservation(
   caller: ObjectCaller,
   { random: id, partitionKey: key, settings }: ReservationAddress,
-  { isRepeatable = false, ...costs }: Settling,
+  { isRepeatable = false, isReported = true, ...costs }: Settling,
 ): Promise<SettleReply | null> {
   const { observer } = caller;
-  const wantsCharges = observer?.wantsSettlements?.(key) === true;
+  const wantsCharges = isReported && observer?.wantsSettlements?.(key) === true;
   const call: SettleCall = { key, id, ...costs, ...(wantsCharges && { wantsCharges }) };
   return caller.call<SettleReply>({
     name: "settle",
