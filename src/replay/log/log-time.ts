@@ -50,12 +50,15 @@ const units = [
   { from: 0, perMs: 1e-3 },
 ] as const;
 
+/** A number of seconds with milliseconds can be read as slightly less: 1767614400.123 has no exact binary form. */
+const roundingMs = 1e-3;
+
 /** The instant of a value as logs write it; null for any other value. Without an offset it is in UTC. */
 export function instantMs(value: unknown): number | null {
   if (typeof value === "number" || (typeof value === "string" && /^\d+(?:\.\d+)?$/.test(value))) {
     const number = Number(value);
     const unit = units.find(({ from }) => number >= from);
-    return unit === undefined ? null : sinceEpoch(Math.floor(number / unit.perMs));
+    return unit === undefined ? null : sinceEpoch(Math.floor(number / unit.perMs + roundingMs));
   }
   if (typeof value !== "string") return null;
   const [iso, zone] = isoForm.exec(value.trim()) ?? [];

@@ -73,6 +73,14 @@ describe("a log in JSON lines", () => {
     expect(requestsOf(line)).toEqual([[0, "a", 1]]);
   });
 
+  test("a time in seconds with a fraction keeps its milliseconds", () => {
+    for (let ms = 0; ms < 1_000; ms++) {
+      const seconds = `1767614400.${String(ms).padStart(3, "0")}`;
+      const read = requestsOf(`{"time":${seconds},"key":"a"}`);
+      expect(read).toEqual([[ms, "a", 1]]);
+    }
+  });
+
   test("a line may state its cost, and its key may be a number", () => {
     for (const cost of ["7", '"7"']) {
       const line = `{"time":"2026-01-05T12:00:00.250Z","key":42,"cost":${cost}}`;
