@@ -10,6 +10,7 @@ import {
 } from "../strategies/index.ts";
 import { jsonOrNull } from "../validation/json.ts";
 import { CommandError, type CommandOptions } from "./command.ts";
+import { countText } from "./report-text.ts";
 
 export const limitOptions = {
   limits: {
@@ -84,9 +85,23 @@ export function rejectSlots(sets: readonly LimitSet[]): void {
   );
 }
 
-export const rateText = (limit: Limit): string => `${limit.limit} per ${formatWindow(limit)}`;
+const windowNames: Readonly<Record<string, string>> = {
+  "1s": "second",
+  "1m": "minute",
+  "1h": "hour",
+  "1d": "day",
+  "1w": "week",
+  "1mo": "month",
+  "1y": "year",
+};
 
-/** Such as "100 per 1m; 10 per 1s, sliding-window-counter". */
+/** The window of a limit in notation, such as "minute" or "10m". */
+export const windowText = (window: string): string => windowNames[window] ?? window;
+
+export const rateText = (limit: Limit): string =>
+  `${countText(limit.limit)} per ${windowText(formatWindow(limit))}`;
+
+/** Such as "100 per minute; 10 per second, sliding-window-counter". */
 export function ratesText(limits: readonly Limit[]): string {
   const names = new Set(limits.map(({ strategy }) => strategy));
   const detailed = limits.map((limit) => {
@@ -98,5 +113,5 @@ export function ratesText(limits: readonly Limit[]): string {
 
 function burstText(limit: Limit): string {
   const burst: unknown = Reflect.get(limit, "burst");
-  return typeof burst === "number" ? ` with a burst of ${burst}` : "";
+  return typeof burst === "number" ? ` with a burst of ${countText(burst)}` : "";
 }

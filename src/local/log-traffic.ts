@@ -36,7 +36,8 @@ export async function readLogTraffic(
     lines: [
       ...logs.slice(0, mostListedLogs).flatMap(logLines),
       ...(logs.length > mostListedLogs ? [`and ${logs.length - mostListedLogs} more logs`] : []),
-      `${requests} by ${key.parts.join(", ")}, ${periodText(fromMs, toMs)}`,
+      ...wrappedLines(`${requests} by ${key.parts.join(", ")}`),
+      periodText(fromMs, toMs),
       ...notes.flatMap((note) => wrappedLines(note)),
     ],
     facts: {

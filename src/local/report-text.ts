@@ -55,10 +55,11 @@ export function tableLines(
   );
 }
 
-/** Words in lines of at most `width` characters. */
+/** Words in lines of at most `width` characters. A number stays with its percent sign. */
 export function wrappedLines(text: string, width = reportColumns, indent = ""): string[] {
   const lines: string[] = [];
-  for (const word of text.split(" ")) {
+  for (const unit of text.replaceAll(" %", "\u00a0%").split(" ")) {
+    const word = unit.replaceAll("\u00a0", " ");
     const last = lines.at(-1);
     if (last === undefined) lines.push(word);
     else if (`${last} ${word}`.length <= width) lines[lines.length - 1] = `${last} ${word}`;

@@ -42,6 +42,7 @@ it.each([
   ["npm run example", " <name>"],
   ["npm run check-config"],
   ["npm run explain"],
+  ["npm run advise"],
   ["npm run what-if"],
   ["npm run deploy"],
   ["npm run smoke", " <url>"],

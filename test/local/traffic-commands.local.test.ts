@@ -1,4 +1,4 @@
-/** `npm run what-if` as a process: a file, standard input, a plot, samples of a server, and errors. */
+/** `npm run what-if` and `npm run advise` as processes: files, standard input, plots, samples of a server, and errors. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, describe, expect, it } from "vitest";
+import { checkout, runNpm } from "./checkout.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-what-if-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -19,14 +20,25 @@ const log = Array.from({ length: 60 }, (_, second) =>
   }).join(""),
 ).join("");
 
+const localSecrets = ["KEY_SECRET", "CHECK_TOKENS"]
+  .map((name) => `${name}="${name.toLowerCase()}-of-at-least-32-characters"\n`)
+  .join("");
+
 interface Ended {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-async function whatIf(words: readonly string[], input: string | Uint8Array = ""): Promise<Ended> {
-  const child = spawn(process.execPath, ["src/local/what-if.ts", ...words]);
+const whatIf = (words: readonly string[], input?: string | Uint8Array): Promise<Ended> =>
+  ended("what-if", words, input);
+
+async function ended(
+  command: string,
+  words: readonly string[],
+  input: string | Uint8Array = "",
+): Promise<Ended> {
+  const child = spawn(process.execPath, [`src/local/${command}.ts`, ...words]);
   const [stdout, stderr]: [string[], string[]] = [[], []];
   child.stdout.setEncoding("utf8").on("data", (text: string) => stdout.push(text));
   child.stderr.setEncoding("utf8").on("data", (text: string) => stderr.push(text));
@@ -44,16 +56,15 @@ describe("npm run what-if", () => {
     expect([code, stderr]).toEqual([0, ""]);
     const lines = stdout.split("\n");
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(100);
-    expect(lines).toContain(
-      "660 requests of 2 keys by ip, 2026-01-05 12:00:00 to 2026-01-05 12:00:59 UTC (59.1 s)",
-    );
+    expect(lines).toContain("660 requests of 2 keys by ip");
+    expect(lines).toContain("2026-01-05 12:00:00 to 2026-01-05 12:00:59 UTC (59.1 s)");
     expect(stdout).toMatch(/\n {2}none +0 +0 +11 per second\n/);
     expect(stdout).toMatch(/\n {2}A +300 \(45\.5 %\) +1 \(50 %\) +.* +11 per second\n/);
     expect(stdout).toMatch(/\n {2}B +0 \(0 %\) +0 \(0 %\) +11 per second\n/);
     expect(stdout).toMatch(/\n {2}203\.0\.113\.7 +600 +90\.9 % +300 \(50 %\)/);
     expect(stdout).toContain("B denies no key.");
     expect(readFileSync(svg, "utf8")).toMatch(
-      /^<svg[^>]*>.*A: 300 per 1m, sliding-log denies 300 \(45\.5 %\)/s,
+      /^<svg[^>]*>.*A: 300 per minute, sliding-log denies 300 \(45\.5 %\)/s,
     );
   });
 
@@ -135,5 +146,43 @@ describe("npm run what-if", () => {
       stdout: "",
       stderr: expect.stringMatching(/^--limits\.window: expected .*, got "5\/parsec"\n$/),
     });
+  });
+});
+
+describe("npm run advise", () => {
+  it("the recommended policy is TOML that check-config accepts", async () => {
+    const file = join(folder, "keys.json");
+    const lines = Array.from({ length: 40_000 }, (_, index) => {
+      const at = 1_767_614_400 + Math.floor(index / 10);
+      return `{"time":${at},"headers":{"X-Api-Key":"customer-${(index * 7919) % 997}"}}\n`;
+    });
+    writeFileSync(file, lines.join(""));
+    const goal = ["--goal", "deny at most 1 % of requests"];
+    const words = ["--log", file, "--key", "header:x-api-key", "--name", "customers", ...goal];
+    const { code, stdout, stderr } = await ended("advise", words);
+    expect([code, stderr]).toEqual([0, ""]);
+    for (const line of stdout.split("\n")) expect(line.length).toBeLessThanOrEqual(100);
+    expect(stdout).toMatch(/\nRecommended: \S+ per .* denies at most 1 %/);
+    const toml = stdout.slice(stdout.indexOf("[[vars.POLICIES]]"));
+    expect(toml).toMatch(/name = "customers"\nkey = \["header:x-api-key"\]\nstrategy = "/);
+    const project = checkout();
+    project.configure(toml.trim().split("\n"));
+    writeFileSync(join(project.folder, ".dev.vars"), localSecrets);
+    const check = runNpm(project.folder, "run", "--silent", "check-config");
+    expect([await check.ended, check.output()]).toEqual([
+      0,
+      expect.stringMatching(/The configuration is valid\..*\n {2}customers: \d+ per /s),
+    ]);
+    project.remove();
+  });
+
+  it("an unknown goal ends the command with the four forms of a goal", async () => {
+    const { code, stderr } = await ended("advise", ["--log", "no.log", "--goal", "be nice"]);
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(
+        /^--goal: expected "deny at most 0\.1 % of requests".*, got "be nice"\n$/,
+      ),
+    ]);
   });
 });

@@ -1,0 +1,158 @@
+/** The report of `npm run advise`: the candidates, the recommendation, and the policy as TOML. */
+import type { Advice, Candidate, Estimate, Goal } from "../advisor/advice.ts";
+import { goalText } from "../advisor/goal.ts";
+import { waitText } from "../strategies/index.ts";
+import { rateText } from "./limit-sets.ts";
+import { policyToml } from "./policy-toml.ts";
+import {
+  countText,
+  fittedText,
+  partText,
+  percentText,
+  tableLines,
+  wrappedLines,
+} from "./report-text.ts";
+import type { ReadTraffic } from "./traffic.ts";
+
+type AdvisedTraffic = Pick<ReadTraffic, "lines" | "facts" | "keyParts" | "keyFields">;
+
+/** @param name of the policy in TOML */
+export function adviceLines(traffic: AdvisedTraffic, advice: Advice, name: string): string[] {
+  const { goal, candidates, recommendation } = advice;
+  const chosen = chosenOf(advice);
+  return [
+    ...traffic.lines,
+    "",
+    ...wrappedLines(`Goal: ${goalText(goal)}`),
+    ...(candidates.length === 0 ? [] : ["", ...candidateLines(candidates, chosen, goal)]),
+    "",
+    ...wrappedLines(`${headings[recommendation.kind]}: ${recommendation.reason}`),
+    ...(recommendation.kind === "wait" && recommendation.forMs !== null
+      ? [`Record for another ${waitText(Math.round(recommendation.forMs))}.`]
+      : []),
+    ...outlierLines(advice, chosen),
+    ...tomlLines(traffic, advice, name),
+  ];
+}
+
+const headings = {
+  recommended: "Recommended",
+  unreachable: "Not reachable",
+  wait: "Too little data",
+} as const;
+
+/** The recommended or closest candidate. */
+export function chosenOf({ candidates, recommendation }: Advice): Candidate | null {
+  return recommendation.kind === "wait" ? null : (candidates[recommendation.candidate] ?? null);
+}
+
+const right = (heading: string) => ({ heading, align: "right" }) as const;
+
+const candidateColumns = [
+  { heading: "limit" },
+  right("burst"),
+  right("% of requests denied"),
+  right("% of keys denied"),
+  right("worst burst per s"),
+  { heading: "goal" },
+];
+
+/** A table for all strategies, with a line for each strategy between its rows. */
+function candidateLines(
+  candidates: readonly Candidate[],
+  chosen: Candidate | null,
+  goal: Goal,
+): string[] {
+  const byStrategy = [...Map.groupBy(candidates, ({ strategy }) => strategy)];
+  const rows = byStrategy.flatMap(([, own]) => own.map((each) => candidateRow(each, chosen)));
+  const [heading = "", ...lines] = tableLines(candidateColumns, rows);
+  const isMet = candidates.some(({ meetsGoal }) => meetsGoal);
+  return [
+    "Candidates, with 95 % confidence in parentheses",
+    heading,
+    ...byStrategy.flatMap(([strategy, own]) => [strategy, ...lines.splice(0, own.length)]),
+    ...(isMet ? [] : [`No candidate is known to ${goalText(goal)}.`]),
+  ];
+}
+
+function candidateRow(candidate: Candidate, chosen: Candidate | null): string[] {
+  const { limits, deniedShare, deniedKeyShare, worstBurst, meetsGoal } = candidate;
+  const bursts = limits.map((limit): unknown => Reflect.get(limit, "burst"));
+  return [
+    limits.map(rateText).join("; "),
+    bursts.map((burst) => (typeof burst === "number" ? countText(burst) : "")).join("; "),
+    estimateText(deniedShare, (share) => shortText(share * 100)),
+    estimateText(deniedKeyShare, (share) => shortText(share * 100)),
+    estimateText(worstBurst, (burst) => countText(Math.round(burst))),
+    `${meetsGoal ? "met" : ""}${candidate === chosen ? " <-" : ""}`,
+  ];
+}
+
+const estimateText = ({ value, low, high }: Estimate, textOf: (value: number) => string): string =>
+  `${textOf(value)} (${textOf(low)}-${textOf(high)})`;
+
+/** Two digits; small values are below a thousandth. */
+const shortText = (percent: number): string =>
+  percent > 0 && percent < 0.001 ? "<0.001" : String(Number(percent.toPrecision(2)));
+
+const outlierColumns = [
+  { heading: "key" },
+  right("requests"),
+  right("of all"),
+  right("denied"),
+  right("longest denial"),
+];
+
+function outlierLines({ outliers }: Advice, chosen: Candidate | null): string[] {
+  if (chosen === null || outliers.length === 0) return [];
+  const rows = outliers.map(({ key, requests, shareOfRequests, denied, longestDeniedMs }) => [
+    fittedText(key, 40),
+    countText(requests),
+    percentText(shareOfRequests),
+    partText(denied, requests),
+    longestDeniedMs === 0 ? "" : waitText(Math.round(longestDeniedMs)),
+  ]);
+  return ["", "Keys that it would deny most", ...tableLines(outlierColumns, rows)];
+}
+
+function tomlLines(traffic: AdvisedTraffic, advice: Advice, name: string): string[] {
+  const chosen = chosenOf(advice);
+  if (chosen === null) return [];
+  const isClosest = advice.recommendation.kind === "unreachable";
+  return [
+    "",
+    isClosest
+      ? "The closest candidate in wrangler.toml, below [vars]:"
+      : "In wrangler.toml, below [vars], in place of a policy with this name:",
+    "",
+    ...tomlOf(traffic, chosen, name),
+  ];
+}
+
+const tomlOf = (traffic: AdvisedTraffic, { written, strategy }: Candidate, name: string) =>
+  policyToml({
+    name,
+    keyParts: traffic.keyParts,
+    keyFields: traffic.keyFields,
+    written,
+    strategy,
+  });
+
+/** The report for programs. */
+export function adviceFacts(traffic: AdvisedTraffic, advice: Advice, name: string): object {
+  const { goal, candidates, recommendation, outliers } = advice;
+  const chosen = chosenOf(advice);
+  return {
+    traffic: traffic.facts,
+    goal,
+    candidates: candidates.map(({ result, limits: _limits, ...candidate }) => ({
+      ...candidate,
+      denied: result.denied,
+      deniedKeys: result.deniedKeys,
+      longestDeniedMs: result.longestDeniedMs,
+    })),
+    recommendation,
+    outliers,
+    toml: chosen === null ? null : `${tomlOf(traffic, chosen, name).join("\n")}\n`,
+  };
+}

@@ -1,0 +1,50 @@
+/** `npm run advise`: recommends limits for the traffic of a log, or of a deployment's samples, and a goal. */
+import { advise } from "../advisor/advise.ts";
+import { acceptedGoal, parseGoal } from "../advisor/goal.ts";
+import type { Goal } from "../advisor/advice.ts";
+import { ConfigProblems } from "../strategies/index.ts";
+import { adviceFacts, adviceLines } from "./advice-report.ts";
+import { CommandError, parseCommandLine, runCommand } from "./command.ts";
+import { policyName } from "./policy-toml.ts";
+import { Progress } from "./progress.ts";
+import { readTraffic } from "./traffic.ts";
+import { printReport } from "./traffic-report.ts";
+import { trafficChoice, trafficOptions } from "./traffic-options.ts";
+
+const values = parseCommandLine({
+  goal: {
+    type: "string",
+    value: "goal",
+    about: 'What the limits shall achieve, such as "deny at most 0.1 % of requests"; required.',
+  },
+  name: {
+    type: "string",
+    value: "name",
+    about: "The name of the policy in TOML; else that of the samples, or api.",
+  },
+  ...trafficOptions,
+});
+
+await runCommand(async () => {
+  const goal = goalOf(values.goal);
+  const choice = trafficChoice(values);
+  const name = policyName(values.name ?? values.policy ?? "api");
+  const progress = new Progress();
+  const traffic = await readTraffic(choice, values, progress);
+  const advice = progress.finish("Replaying candidates", advise(traffic.timelines, goal));
+  await printReport(values, {
+    lines: () => adviceLines(traffic, advice, name),
+    facts: () => adviceFacts(traffic, advice, name),
+    svg: async () => (await import("./advice-figure.ts")).adviceFigure(traffic, advice),
+  });
+});
+
+function goalOf(text: string | undefined): Goal {
+  if (text === undefined) throw new CommandError(`--goal is missing: expected ${acceptedGoal}`);
+  try {
+    return parseGoal(text);
+  } catch (error) {
+    if (error instanceof ConfigProblems) throw new CommandError(`--${error.message}`);
+    throw error;
+  }
+}
