@@ -205,7 +205,11 @@ function recommend(
   if (nearest === undefined) return { kind: "wait", forMs: null, reason: nothingRecordedReason };
   const { candidate } = nearest;
   if (nearest.meetsGoal) {
-    return { kind: "recommended", candidate: index, reason: recommendedReason(goal, candidate) };
+    return {
+      kind: "recommended",
+      candidate: index,
+      reason: recommendedReason(goal, candidate, nearest.high),
+    };
   }
   const { keys, source } = traffic.timelines;
   if (goal.kind === "origin-rate" && (source.oneKeyIn === 1 || !nearest.isNear)) {

@@ -20,8 +20,10 @@
  *    count, whose upper end is that of one more event (Garwood 1936; for weighted events Fay and Feuer 1997). Without any
  *    denial it gives the rule of three (Hanley and Lippman-Hand 1983). The unseen key then is like those that a stricter limit
  *    denies, or, if unknown, like the average key and denied entirely.
- * 5. The interval reaches from the 1.25 % to the 98.75 % quantile of 1,000 resamples. Percentile intervals of skewed data cover
- *    less than their nominal 97.5 %; these cover at least 95 % in test/advisor/coverage.test.ts.
+ * 5. The interval reaches from the 1.25 % to the 99.5 % quantile of 1,000 resamples. Percentile intervals of few and skewed counts
+ *    are too short at their upper end (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 14): with
+ *    quantiles of 2.5 % and 97.5 % the interval would cover 92 % where 9 of 200 keys are denied. The tests in
+ *    test/advisor/coverage.test.ts measure the coverage.
  *
  * Keys of nearly the same requests and denials (within 9 %) are drawn together, as a Poisson number with the mean of their
  * count. The time therefore depends on the variety of keys, not on their number.
@@ -31,7 +33,7 @@ import { poissonDraws, quantile, seededRandom } from "./resampling.ts";
 
 export const resamples = 1_000;
 const lowPart = 0.0125;
-const highPart = 1 - lowPart;
+const highPart = 0.995;
 const defaultSeed = 22;
 
 /** The requests and denials of each key. */

@@ -30,7 +30,8 @@ function oneLimitText(limit: Limit): string {
 
 const burstText = ({ value }: Estimate): string => `${requestsText(Math.round(value))} per second`;
 
-export function recommendedReason(goal: Goal, candidate: Candidate): string {
+/** @param high the upper end of the goal's share, if keys outside the sample are like those in it */
+export function recommendedReason(goal: Goal, candidate: Candidate, high: number): string {
   const { limits, deniedShare, deniedKeyShare, worstBurst } = candidate;
   const limit = limitText(limits);
   const denies = `denies the fewest requests (${shareWithInterval(deniedShare)})`;
@@ -44,7 +45,12 @@ export function recommendedReason(goal: Goal, candidate: Candidate): string {
   }
   const share = goal.kind === "denied-keys" ? deniedKeyShare : deniedShare;
   const text = goalText(goal).replace(/^deny/, "denies");
-  return `${limit} is the strictest limit that ${text} (${shareWithInterval(share)}), and lets at most ${burstText(worstBurst)} reach the origin.`;
+  const interval = shareWithInterval({ ...share, high });
+  const others =
+    share.high > goal.mostShare
+      ? ` of keys like those in the sample (${interval}; flooding keys outside the sample could raise it to ${shareText(share.high)})`
+      : ` (${interval})`;
+  return `${limit} is the strictest limit that ${text}${others}, and lets at most ${burstText(worstBurst)} reach the origin.`;
 }
 
 /** The reason of the closest candidate for an origin that no limit per key protects. */

@@ -178,6 +178,18 @@ describe("too little data", () => {
   });
 });
 
+describe("a sample", () => {
+  it("the recommendation holds for keys like those in the sample, and the reason states what others could add", () => {
+    const sample = timelinesFrom(withBursts, 5, { oneKeyIn: 64, requests: 64 * 29_800 });
+    const advice = adviceOf(sample, "deny at most 2 % of requests");
+    const { deniedShare } = recommendedOf(advice);
+    expect(deniedShare.high).toBeGreaterThan(0.02);
+    expect(advice.recommendation.reason).toMatch(
+      /is the strictest limit that denies at most 2 % of requests of keys like those in the sample \(0 %, 95 % confidence 0-[01][.\d]* %; flooding keys outside the sample could raise it to \d+ %\), and lets/,
+    );
+  });
+});
+
 describe("a goal about the rate of a key", () => {
   it("the recommended limit ensures the rate by its bound and denies the fewest requests", () => {
     const timelines = timelinesFrom(withBursts, 1);

@@ -1,0 +1,197 @@
+/**
+ * The coverage of the intervals: in how many of 100 seeded runs the true share of denials lies within the stated interval.
+ *
+ * - Samples: of populations of 10,000 keys, each run samples one key in 64. The true share is that of the population.
+ * - Complete logs: each run is a log of 1,000 other keys. The true share is that of all runs together.
+ */
+import { describe, expect, it } from "vitest";
+import type { Estimate } from "../../src/advisor/advice.ts";
+import { deniedKeyShare, deniedShare, type ShareEstimate } from "../../src/advisor/interval.ts";
+import { replayAll } from "../../src/replay/replay.ts";
+import { parseLimits } from "../../src/strategies/index.ts";
+import { isFull } from "../mode.ts";
+import { randomFrom } from "../random.ts";
+import { type DistributionName, distributions } from "./distributions.ts";
+import { timelinesFrom } from "./traffic.ts";
+
+const runs = isFull ? 100 : 25;
+/** 93 of 100, and what as many runs as these exceed with the same probability. */
+const leastCovered = isFull ? 93 : 22;
+const oneKeyIn = 64;
+const populationKeys = 10_000;
+const samplesOfPopulation = isFull ? 20 : 25;
+const logKeys = isFull ? 1_000 : 400;
+
+interface Decided {
+  readonly requests: Uint32Array;
+  readonly denied: Uint32Array;
+}
+
+function decided(name: DistributionName, keys: number, seed: number): Decided {
+  const { limits, shapeOf } = distributions[name];
+  const timelines = timelinesFrom(shapeOf(keys), seed);
+  const [result] = replayAll(timelines, [parseLimits(limits)]);
+  const { firstRow } = timelines;
+  return {
+    requests: Uint32Array.from(
+      timelines.keys,
+      (_, key) => (firstRow[key + 1] ?? 0) - (firstRow[key] ?? 0),
+    ),
+    denied: result?.deniedOfKey ?? new Uint32Array(),
+  };
+}
+
+const total = (counts: Uint32Array): number => counts.reduce((sum, count) => sum + count, 0);
+const deniedKeysOf = ({ denied }: Decided): number => denied.filter((count) => count > 0).length;
+
+interface Truth {
+  readonly ofRequests: number;
+  readonly ofKeys: number;
+}
+
+const truthOf = (all: readonly Decided[]): Truth => {
+  const sumOf = (count: (each: Decided) => number): number =>
+    all.reduce((sum, each) => sum + count(each), 0);
+  return {
+    ofRequests: sumOf(({ denied }) => total(denied)) / sumOf(({ requests }) => total(requests)),
+    ofKeys: sumOf(deniedKeysOf) / sumOf(({ requests }) => requests.length),
+  };
+};
+
+interface Run {
+  readonly seed: number;
+  readonly truth: Truth;
+  readonly ofRequests: ShareEstimate;
+  readonly ofKeys: Estimate;
+}
+
+function intervalsOf(sample: Decided, terms: { oneKeyIn: number; allRequests: number }) {
+  return {
+    ofRequests: deniedShare(sample, terms),
+    ofKeys: deniedKeyShare(sample.denied.length, deniedKeysOf(sample), terms),
+  };
+}
+
+/** A run samples the keys of a population. The denials of a key do not depend on other keys. */
+function sampleRuns(name: DistributionName): Run[] {
+  let population: Decided | null = null;
+  return Array.from({ length: runs }, (_, run) => {
+    if (run % samplesOfPopulation === 0 || population === null) {
+      population = decided(name, populationKeys, 1_000 + run);
+    }
+    const { requests, denied } = population;
+    const seed = run + 1;
+    const random = randomFrom(seed);
+    const sampled = requests.map(() => Number(random() < 1 / oneKeyIn));
+    const isSampled = (_count: number, key: number): boolean => sampled[key] === 1;
+    const sample = { requests: requests.filter(isSampled), denied: denied.filter(isSampled) };
+    const terms = { oneKeyIn, allRequests: total(requests) };
+    return { seed, truth: truthOf([population]), ...intervalsOf(sample, terms) };
+  });
+}
+
+function logRuns(name: DistributionName): Run[] {
+  const logs = Array.from({ length: runs }, (_, run) => decided(name, logKeys, 5_001 + run));
+  const truth = truthOf(logs);
+  return logs.map((log, run) => ({
+    seed: 5_001 + run,
+    truth,
+    ...intervalsOf(log, { oneKeyIn: 1, allRequests: total(log.requests) }),
+  }));
+}
+
+const covers = ({ low, high }: Estimate, share: number): boolean => low <= share && share <= high;
+
+function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[sorted.length >> 1] ?? Number.NaN;
+}
+
+interface Coverage {
+  readonly ofRequests: number;
+  readonly ofKeys: number;
+  /** Median widths. */
+  readonly requestsWidth: number;
+  /** Without what keys outside the sample may add. */
+  readonly suchKeysWidth: number;
+  readonly keysWidth: number;
+}
+
+/** Measures the coverage, and prints it with the seeds of the runs whose interval misses the truth. */
+function coverageOf(title: string, measured: readonly Run[]): Coverage {
+  const missedRequests = measured.filter(
+    ({ ofRequests, truth }) => !covers(ofRequests, truth.ofRequests),
+  );
+  const missedKeys = measured.filter(({ ofKeys, truth }) => !covers(ofKeys, truth.ofKeys));
+  const coverage = {
+    ofRequests: measured.length - missedRequests.length,
+    ofKeys: measured.length - missedKeys.length,
+    requestsWidth: median(measured.map(({ ofRequests: { low, high } }) => high - low)),
+    suchKeysWidth: median(
+      measured.map(({ ofRequests: { low, highOfSuchKeys } }) => highOfSuchKeys - low),
+    ),
+    keysWidth: median(measured.map(({ ofKeys: { low, high } }) => high - low)),
+  };
+  const seeds = (of: readonly Run[]): string => of.map(({ seed }) => seed).join(" ") || "none";
+  const { ofRequests = 0, ofKeys = 0 } = measured[0]?.truth ?? {};
+  console.log(
+    `${title}: true shares ${ofRequests.toPrecision(3)} of requests, ${ofKeys.toPrecision(3)} of keys;`,
+    `seeds ${measured[0]?.seed} to ${measured.at(-1)?.seed};`,
+    `missed by requests: ${seeds(missedRequests)}; by keys: ${seeds(missedKeys)};`,
+    JSON.stringify(coverage),
+  );
+  return coverage;
+}
+
+/** The most that the median widths may be. Under Zipf's law and with an attacker, keys outside the sample may decide the share. */
+const widest: Readonly<
+  Record<DistributionName, Readonly<Record<"sample" | "suchKeys" | "keys" | "log", number>>>
+> = {
+  uniform: { sample: 0.24, suchKeys: 0.08, keys: 0.23, log: 0.04 },
+  poisson: { sample: 0.22, suchKeys: 0.015, keys: 0.18, log: 0.006 },
+  bursts: { sample: 0.28, suchKeys: 0.15, keys: 0.18, log: 0.08 },
+  "daily cycle": { sample: 0.22, suchKeys: 0.02, keys: 0.21, log: 0.01 },
+  zipf: { sample: 0.75, suchKeys: 0.75, keys: 0.1, log: 0.75 },
+  "one attacker": { sample: 0.45, suchKeys: 0.05, keys: 0.05, log: 0.75 },
+};
+
+const names = Object.keys(distributions) as DistributionName[];
+
+describe.each(names)("traffic of the distribution %s", (name) => {
+  it("the true share of denials lies within the intervals of samples of one key in 64", () => {
+    const coverage = coverageOf(`${name}, 1/64`, sampleRuns(name));
+    expect(coverage.ofRequests).toBeGreaterThanOrEqual(leastCovered);
+    expect(coverage.ofKeys).toBeGreaterThanOrEqual(leastCovered);
+    expect(coverage.requestsWidth).toBeLessThan(widest[name].sample);
+    expect(coverage.suchKeysWidth).toBeLessThan(widest[name].suchKeys);
+    expect(coverage.keysWidth).toBeLessThan(widest[name].keys);
+  });
+
+  it("the true share of denials lies within the intervals of complete logs", () => {
+    const coverage = coverageOf(`${name}, complete`, logRuns(name));
+    expect(coverage.ofRequests).toBeGreaterThanOrEqual(leastCovered);
+    expect(coverage.ofKeys).toBeGreaterThanOrEqual(leastCovered);
+    expect(coverage.requestsWidth).toBeLessThan(widest[name].log);
+  });
+});
+
+describe("an attacker outside most samples", () => {
+  it.each([0.01, 0.02, 0.05, 0.1, 0.5, 0.9])(
+    "the interval holds the true share if the attacker sends %d of all requests",
+    (share) => {
+      const requests = new Uint32Array(populationKeys).fill(30);
+      requests[0] = (30 * populationKeys * share) / (1 - share);
+      const denied = requests.map((count, key) => (key === 0 ? count - 240 : 0));
+      const attacked = { requests, denied };
+      const measured = Array.from({ length: 100 }, (_, run): Run => {
+        const random = randomFrom(run + 1);
+        const sampled = requests.map(() => Number(random() < 1 / oneKeyIn));
+        const isSampled = (_count: number, key: number): boolean => sampled[key] === 1;
+        const sample = { requests: requests.filter(isSampled), denied: denied.filter(isSampled) };
+        const terms = { oneKeyIn, allRequests: total(requests) };
+        return { seed: run + 1, truth: truthOf([attacked]), ...intervalsOf(sample, terms) };
+      });
+      expect(coverageOf(`attacker ${share}`, measured).ofRequests).toBeGreaterThanOrEqual(93);
+    },
+  );
+});
