@@ -18,7 +18,7 @@ export async function readLogTraffic(
 ): Promise<ReadTraffic> {
   const collected = new LogTimelines(readLine);
   const notes = await readLogFiles(files, collected, (name, share) =>
-    progress.show(`Reading ${name}`, share),
+    progress.show(`Reading ${fittedText(name, 60)}`, share),
   );
   progress.clear();
   rejectUnread(collected, key.parts);

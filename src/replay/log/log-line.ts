@@ -43,11 +43,15 @@ export const parseLine = (line: string): LogLine | null =>
 
 /** Objects whose fields are read like those of the line. */
 const holders = [nestedName("request"), nestedName("httprequest")];
-const mostShapes = 1_000;
+
+interface Spellings {
+  readonly names: readonly string[];
+  readonly byLowerCase: ReadonlyMap<string, string>;
+}
 
 class JsonLine implements LogLine {
-  /** The spellings of names in lower case, by all names of a line: most lines of a log have the same names. */
-  static readonly #shapes = new Map<string, ReadonlyMap<string, string>>();
+  /** Those of the latest line: most lines of a log have the same names. */
+  static #latest: Spellings = { names: [], byLowerCase: new Map() };
   readonly names: readonly string[];
   readonly #fields: Readonly<Record<string, unknown>>;
   readonly #spellings: ReadonlyMap<string, string>;
@@ -68,12 +72,12 @@ class JsonLine implements LogLine {
   }
 
   static #spellingsOf(names: readonly string[]): ReadonlyMap<string, string> {
-    const shape = names.join("\n");
-    const known = JsonLine.#shapes.get(shape);
-    if (known !== undefined) return known;
+    const { names: known, byLowerCase } = JsonLine.#latest;
+    const isSame =
+      names.length === known.length && names.every((name, index) => name === known[index]);
+    if (isSame) return byLowerCase;
     const spellings = new Map(names.map((name) => [name.toLowerCase(), name]));
-    if (JsonLine.#shapes.size === mostShapes) JsonLine.#shapes.clear();
-    JsonLine.#shapes.set(shape, spellings);
+    JsonLine.#latest = { names, byLowerCase: spellings };
     return spellings;
   }
 
