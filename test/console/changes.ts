@@ -43,6 +43,20 @@ export async function rulesOf(worker: ConsoleWorker, policy: string): Promise<st
     .toSorted();
 }
 
+/** The number of sampled arrivals of a policy, or of one of its keys. */
+export async function sampledArrivals(
+  worker: ConsoleWorker,
+  policy: string,
+  key?: string,
+): Promise<number> {
+  const { body } = await worker.api("GET", `/samples?policy=${policy}`);
+  const lines = String(body).trim().split("\n").slice(1);
+  return lines
+    .map((line) => JSON.parse(line) as { readonly id: string; readonly arrivals?: unknown[] })
+    .filter(({ id }) => key === undefined || id === key)
+    .reduce((sum, { arrivals = [] }) => sum + arrivals.length, 0);
+}
+
 export async function newestEntry(worker: ConsoleWorker): Promise<AuditEntry | undefined> {
   const { entries } = await called<AuditPage>(worker, "GET", "/audit?limit=1");
   return entries[0];

@@ -1,6 +1,7 @@
 /** An operator finds a limited key, reads why, changes its rules and undoes the changes, with real traffic. */
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "./browser.ts";
+import { sampledArrivals } from "./changes.ts";
 import { consoleSite } from "./console-site.ts";
 import { tokens } from "./console-worker.ts";
 import { button, explains, explanationOf, find, keysOf, messages, rulesIn } from "./keys-page.ts";
@@ -72,9 +73,12 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     expect(await statuses("198.51.100.3", 6)).toEqual([200, 200, 200, 200, 200, 429]);
     const page = await site.open("keys?policy=api");
     await find(page, "198.51.100.3");
+    const id = await idOf("198.51.100.3");
+    await expect.poll(() => sampledArrivals(site.worker, "api", id), { timeout: 30_000 }).toBe(6);
     await button(page, "Boost …").click();
     const dialog = page.getByRole("dialog", { name: "Boost the key" });
     await dialog.getByLabel("× 10").check();
+    await dialog.getByText("Then: 0 of 6 requests denied. Now: 1.").waitFor();
     const effect = dialog.getByRole("region", { name: "Effect" });
     await expect
       .poll(() => effect.textContent())
@@ -91,7 +95,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     const left = rulesIn(page).getByText(/^9 min \d+ s left$/);
     const first = await left.textContent();
     await expect.poll(() => left.textContent()).not.toBe(first);
-    const [rule] = await rulesOf(await idOf("198.51.100.3"));
+    const [rule] = await rulesOf(id);
     expect(rule?.limits).toEqual([
       { limit: 50, window: "10m", strategy: "sliding-window-counter" },
     ]);

@@ -3,18 +3,25 @@ import type { Locator, Page } from "playwright-core";
 import { beforeAll, describe, expect, it } from "vitest";
 import type { Policy } from "../../src/console/api/answers.ts";
 import { hasBrowser } from "./browser.ts";
-import { addSecondOperator, called, policyOf, rulesOf, second } from "./changes.ts";
+import {
+  addSecondOperator,
+  called,
+  policyOf,
+  rulesOf,
+  sampledArrivals,
+  second,
+} from "./changes.ts";
 import { consoleSite } from "./console-site.ts";
 import { tokens } from "./console-worker.ts";
-import { axeViolations, focused, horizontalOverflow } from "./page-checks.ts";
+import { axeViolations, colorsOf, focused, horizontalOverflow } from "./page-checks.ts";
 
 /** Each test has a policy of its own, which allows each address 2 requests an hour. */
-const names = ["dry", "typed", "lists", "both", "merged", "lost", "keyboard", "links"];
+const names = ["dry", "typed", "lists", "both", "merged", "lost", "keyboard", "links", "halved"];
 const policies = names.map((name) => ({
   name,
   match: { path: `/${name}` },
   key: ["ip"],
-  limits: "2/hour",
+  limits: name === "halved" ? "6/hour" : "2/hour",
 }));
 
 const card = (page: Page, name: string): Locator =>
@@ -266,6 +273,63 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await tabTo("Undo: Policy keyboard: mode off.");
     await page.keyboard.press("Enter");
     await expect.poll(() => rulesOf(site.worker, "keyboard")).toEqual([]);
+  });
+
+  it("an operator who is about to halve a limit sees which keys it would have denied, before confirming and without waiting for it", async () => {
+    const requests = async (address: string, count: number): Promise<void> => {
+      const sent = Array.from({ length: count }, () => site.worker.request(address, "/halved"));
+      expect(await Promise.all(sent)).toEqual(sent.map(() => 200));
+    };
+    await Promise.all([requests("192.0.2.31", 6), requests("192.0.2.32", 2)]);
+    const page = await site.open("policies?name=halved", { width: 320 });
+    const arrivals = (): Promise<number> => sampledArrivals(site.worker, "halved");
+    await expect.poll(arrivals, { timeout: 30_000 }).toBe(8);
+    await button(part(page, "Limits"), "Change the limits").click();
+    const dialog = page.getByRole("dialog");
+    const lastDay = dialog.getByRole("region", { name: "The last 24 hours" });
+    await lastDay.getByText("Then: 0 of 8 requests denied. Now: 0.").waitFor();
+    const field = dialog.getByRole("textbox", { name: "Limits" });
+    await field.fill("3/hour");
+    await lastDay.getByText("Then: 3 of 8 requests denied, of 1 key. Now: 0.").waitFor();
+    // Text that is no limits leaves the last result in place.
+    await field.fill("3/hou");
+    await lastDay.getByText("Then: 3 of 8 requests denied, of 1 key. Now: 0.").waitFor();
+    await field.fill("3/hour");
+    const body = { policy: "halved", key: "192.0.2.31" };
+    const { id } = await called<{ id: string }>(site.worker, "POST", "/keys/explain", body);
+    // Rows and cells that are below each other on a narrow screen have no roles.
+    const affected = lastDay.getByRole("region", { name: "Keys affected most" }).locator("td");
+    expect((await affected.allInnerTexts()).slice(1)).toEqual(["6", "75 %", "0", "3"]);
+    const link = affected.getByRole("link");
+    expect(await link.getAttribute("href")).toBe(`./keys?policy=halved&id=${id}`);
+    expect(await colorsOf(lastDay.locator("canvas"))).toBeGreaterThan(2);
+    expect(await axeViolations(page)).toEqual([]);
+    expect(await horizontalOverflow(page)).toBe(0);
+    await button(dialog, "Change the limits").click();
+    await dialog.waitFor({ state: "hidden" });
+    expect((await policyOf(site.worker, "halved")).limits.value).toMatchObject([{ limit: 3 }]);
+  });
+
+  it("a dry run shows what it observed beside a replay, and what its enforcement would have denied", async () => {
+    await called(site.worker, "PATCH", "/policies/halved", { mode: "dry-run", limits: "1/hour" });
+    const page = await site.open("policies?name=halved");
+    const denied = async (): Promise<string> => {
+      expect(await site.worker.request("192.0.2.33", "/halved")).toBe(200);
+      return String((await site.worker.api("GET", "/samples?policy=halved")).body);
+    };
+    await expect.poll(denied, { timeout: 30_000 }).toMatch(/dry-run-denied/);
+    await page.reload();
+    const numbers = part(page, "Denied in the last 24 hours");
+    await numbers.getByRole("columnheader", { name: "Observed" }).waitFor();
+    await part(page, "Dry run")
+      .getByText(/^Observed of all keys, sampled or not: \d+ of/)
+      .waitFor();
+    await button(part(page, "Mode"), "enforce").click();
+    const dialog = page.getByRole("dialog");
+    await dialog
+      .getByText(/^Then: [1-9]\d* of \d+ requests denied, of \d keys?\. Now: 0\.$/)
+      .waitFor();
+    expect(await axeViolations(page)).toEqual([]);
   });
 
   it("a reader sees what is in effect, and no buttons that change it", async () => {

@@ -11,6 +11,7 @@ import { NoteField } from "../parts/term-fields.tsx";
 import { second } from "../parts/count-down.tsx";
 import { navigate } from "../shell/route.ts";
 import { showToast } from "../shell/toasts.tsx";
+import { LastDayOfSteps } from "../what-if/last-day-of-steps.tsx";
 import { type LoadedEntries, mostReached } from "./loaded-entries.ts";
 import { concernedBy, type RollbackPlan, rollbackPlan } from "./rollback-plan.ts";
 import { stateText, stepPlace } from "./step-text.ts";
@@ -100,6 +101,7 @@ function Preview({ to, loaded, onClose }: RollbackDialogProps) {
         A rollback changes rules only: no usage, and no configuration. It is recorded in the audit
         log, and another rollback undoes it.
       </p>
+      {!isUnknown && <LastDayOfSteps steps={plan.steps} />}
     </Dialog>
   );
 }

@@ -11,6 +11,7 @@ import { changeText } from "../parts/change-text.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Effect } from "../parts/effect.tsx";
 import { showToast } from "../shell/toasts.tsx";
+import { LastDayOfSteps } from "../what-if/last-day-of-steps.tsx";
 import { readWithout } from "./read-without.ts";
 import type { UndoOption } from "./history.ts";
 import { stateText, stepPlace } from "./step-text.ts";
@@ -49,6 +50,7 @@ export function UndoDialog({ entry, option, onClose }: UndoDialogProps) {
         )}
       </div>
       <p class="hint">The undo is an entry of its own in the audit log.</p>
+      {step !== null && <LastDayOfSteps steps={[step]} />}
     </Dialog>
   );
 }

@@ -8,6 +8,8 @@ import { termMs } from "../parts/term.ts";
 import { limitsText } from "../parts/text.ts";
 import { ruleText } from "../parts/rule-text.ts";
 import { factors, holdsSlots, type Scaling, scaledLimits, writtenLimit } from "./boost.ts";
+import { newRuleOfKey } from "../what-if/key-ways.ts";
+import { underRule } from "../what-if/ways.ts";
 import { KeyChangeDialog, KeyEffect } from "./change-dialog.tsx";
 import {
   afterBoost,
@@ -48,12 +50,13 @@ export function BoostDialog({ state, onClose }: KeyDialogProps) {
   const endMs = lengthMs === null ? null : now() + lengthMs;
   const replaced = replacedRule(rules, "limits", endMs);
   const content = contentOf(choice, base, policy.name);
+  const isIncomplete = factor === null && text.trim() === "";
   return (
     <KeyChangeDialog
       {...{ state, onClose }}
       title="Boost the key"
       confirm="Boost the key"
-      isIncomplete={factor === null && text.trim() === ""}
+      isIncomplete={isIncomplete}
       effect={
         <KeyEffect
           {...{ state, term }}
@@ -63,6 +66,10 @@ export function BoostDialog({ state, onClose }: KeyDialogProps) {
           notes={notesOf(choice, base, state)}
         />
       }
+      lastDay={newRuleOfKey(
+        state,
+        isIncomplete ? null : underRule({ ...content, kind: "limits" }, policy),
+      )}
       typed={choice}
       plan={planOf(referenceTo(policy.name, id), content, replaced)}
       done={`Boosted ${keyName(policy.name, id)}${termText(term)}`}

@@ -11,6 +11,9 @@ import { Effect, type EffectProps } from "../parts/effect.tsx";
 import { Meanwhile } from "../parts/meanwhile.tsx";
 import { numberText, percentText } from "../parts/text.ts";
 import { showToast } from "../shell/toasts.tsx";
+import { modeObstacle } from "../what-if/key-ways.ts";
+import { LastDay } from "../what-if/lazy.tsx";
+import type { Change } from "../what-if/ways.ts";
 import { type DenialShare, denialShare } from "./denial-share.ts";
 import type { KeyState } from "./key-state.ts";
 import { keyName, referenceTo } from "./known-keys.ts";
@@ -24,6 +27,8 @@ export interface KeyChangeDialogProps {
   readonly isIncomplete?: boolean;
   /** A `KeyEffect`. */
   readonly effect: ComponentChildren;
+  /** Null while the fields are incomplete. */
+  readonly lastDay: Change | null;
   /** The content of all fields. */
   readonly typed: unknown;
   readonly plan: RulePlan;
@@ -35,8 +40,9 @@ export interface KeyChangeDialogProps {
 
 export function KeyChangeDialog(props: KeyChangeDialogProps) {
   const { state, title, confirm, isDangerous = false, isIncomplete = false } = props;
-  const { effect, typed, plan, done, onClose, children } = props;
+  const { effect, lastDay, typed, plan, done, onClose, children } = props;
   const { policy, id, readAgain } = state;
+  const obstacle = modeObstacle(policy);
   const [sender] = useState(() => new Sender<RuleChange>());
   const submit = async (): Promise<void> => {
     try {
@@ -56,6 +62,7 @@ export function KeyChangeDialog(props: KeyChangeDialogProps) {
     <Dialog {...{ title, confirm, isDangerous, isIncomplete, onClose }} onConfirm={submit}>
       {children}
       {effect}
+      <LastDay change={lastDay} {...(obstacle !== undefined && { obstacle })} />
       <OtherChanges policy={policy.name} id={id} />
     </Dialog>
   );

@@ -11,6 +11,8 @@ import { termMs } from "../parts/term.ts";
 import { numberText } from "../parts/text.ts";
 import { ruleText } from "../parts/rule-text.ts";
 import { showToast } from "../shell/toasts.tsx";
+import { changeOfKey, newRuleOfKey, withoutRule } from "../what-if/key-ways.ts";
+import { underRule } from "../what-if/ways.ts";
 import { BoostDialog } from "./boost-dialog.tsx";
 import { KeyChangeDialog, KeyEffect, OtherChanges } from "./change-dialog.tsx";
 import { keyWithout, obstacles, replacementNotes, termText } from "./effects.ts";
@@ -71,6 +73,7 @@ function AccessDialog({
           after={keyWithout(state, replaced, now() + (lengthMs ?? 0))}
         />
       }
+      lastDay={newRuleOfKey(state, underRule({ kind }, policy))}
       confirm={title}
       isDangerous={kind === "block"}
       typed={[kind, term]}
@@ -105,6 +108,10 @@ function ExtendDialog({ rule, state, onClose }: KeyDialogProps & { readonly rule
           then={ruleText(current)}
         />
       }
+      lastDay={changeOfKey(state, [
+        { title: "Without the rule", decider: withoutRule(state, current) },
+        { title: "With the rule", decider: underRule(current, state.policy) },
+      ])}
       typed={["extend", rule.id, term]}
       plan={extension(current, term)}
       done={`${ruleText(current)} of ${keyName(state.policy.name, state.id)} now lasts${term.for === undefined ? " until it is removed" : termText(term).replace(" for", "")}`}
@@ -138,6 +145,10 @@ function RemoveDialog({ rule, state, onClose }: KeyDialogProps & { readonly rule
           then={keyWithout(state, current, now())}
         />
       }
+      lastDay={changeOfKey(state, [
+        { title: "Now", decider: withoutRule(state, null) },
+        { title: "Then", decider: withoutRule(state, current) },
+      ])}
       typed={["remove", rule.id]}
       plan={{ kind: "remove", before: current }}
       done={`Removed from ${keyName(policy.name, id)}: ${ruleText(current)}`}

@@ -12,6 +12,7 @@ import { policyWithout } from "../parts/in-effect.ts";
 import { ruleText } from "../parts/rule-text.ts";
 import { TermFields } from "../parts/term-fields.tsx";
 import { showToast } from "../shell/toasts.tsx";
+import { LastDayOfEntries } from "../what-if/last-day-of-entries.tsx";
 import { ChangeDialog, useShownPolicy } from "./change-dialog.tsx";
 import { Concerned } from "./hour.tsx";
 import { changedEntries, linesOf, mergeLines, readLines } from "./entry-lines.ts";
@@ -83,14 +84,32 @@ export function EntriesDialog({ live, kind, ruleId, onClose }: EntriesDialogProp
       {(rule === null || !isTermKept) && (
         <TermFields term={given} onChange={setTerm} isNoteRequired={kind === "deny"} />
       )}
-      <Effect
-        concerns={<Concerned policy={name} />}
-        now={nowText(shown.policy, rule, kind)}
-        then={<Difference before={entriesIn(rule)} after={entries} kind={kind} />}
-        term={term}
-        after={policyWithout(shown.policy, { kind, id: ruleId })}
-      />
+      <EntriesEffect {...{ kind, rule, entries, term }} policy={shown.policy} />
     </ChangeDialog>
+  );
+}
+
+interface EntriesEffectProps {
+  readonly policy: Policy;
+  readonly kind: EntriesKind;
+  readonly rule: Rule | null;
+  readonly entries: readonly unknown[];
+  readonly term: Term;
+}
+
+function EntriesEffect({ policy, kind, rule, entries, term }: EntriesEffectProps) {
+  const difference = { kind, before: entriesIn(rule), after: entries };
+  return (
+    <>
+      <Effect
+        concerns={<Concerned policy={policy.name} />}
+        now={nowText(policy, rule, kind)}
+        then={<Difference {...difference} />}
+        term={term}
+        after={policyWithout(policy, { kind, id: rule?.id ?? null })}
+      />
+      <LastDayOfEntries policy={policy} {...difference} />
+    </>
   );
 }
 

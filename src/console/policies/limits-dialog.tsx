@@ -9,6 +9,8 @@ import { Effect } from "../parts/effect.tsx";
 import { configuredText } from "../parts/in-effect.ts";
 import { NoteField, TermFields } from "../parts/term-fields.tsx";
 import { showToast } from "../shell/toasts.tsx";
+import { LastDay } from "../what-if/lazy.tsx";
+import { changeOfPolicy, underLimits, underWritten } from "../what-if/ways.ts";
 import { ChangeDialog, useShownPolicy } from "./change-dialog.tsx";
 import { Concerned } from "./hour.tsx";
 import {
@@ -63,6 +65,7 @@ export function LimitsDialog({
   const [term, setTerm] = useState<Term>({ for: "1h" });
   const preview = usePreview(text, strategy, name);
   const { content } = preview;
+  const current = underLimits(policy.limits.value);
   const change =
     content === null ? null : policyChangeBy(policy, "limits", { ...content, ...term });
   return (
@@ -86,6 +89,11 @@ export function LimitsDialog({
         A limit keeps its count if its window and its strategy stay. Otherwise it starts at zero.
         Overrides and limits of single keys still take precedence.
       </p>
+      <LastDay
+        change={
+          content === null ? null : changeOfPolicy(policy, current, underWritten(content, policy))
+        }
+      />
     </ChangeDialog>
   );
 }
@@ -188,6 +196,13 @@ export function ConfiguredLimitsDialog({ live, onClose }: LimitsDialogProps) {
         now={nowText(policy)}
         then={configuredText(policy, "limits")}
         notes={removedRules(policy, "limits")}
+      />
+      <LastDay
+        change={changeOfPolicy(
+          policy,
+          underLimits(policy.limits.value),
+          underLimits(policy.configured.limits),
+        )}
       />
       <NoteField term={term} onChange={setTerm} />
     </ChangeDialog>

@@ -10,6 +10,8 @@ import { configuredText } from "../parts/in-effect.ts";
 import { modeEffects } from "../parts/rule-text.ts";
 import { NoteField, TermFields } from "../parts/term-fields.tsx";
 import { showToast } from "../shell/toasts.tsx";
+import { LastDay } from "../what-if/lazy.tsx";
+import { changeOfPolicy, underMode } from "../what-if/ways.ts";
 import { ChangeDialog, useShownPolicy } from "./change-dialog.tsx";
 import { Concerned } from "./hour.tsx";
 import { removedRules, sourceText } from "./source.tsx";
@@ -26,6 +28,7 @@ export function ModeDialog({ live, mode, onClose }: ModeDialogProps) {
   const shown = useShownPolicy(live);
   const { policy } = shown;
   const { name } = policy;
+  const limits = policy.limits.value;
   const change = policyChangeBy(policy, "mode", { mode: isConfigured ? null : mode, ...term });
   const onDone = (update: PolicyUpdate): void => {
     const { after } = update;
@@ -57,6 +60,13 @@ export function ModeDialog({ live, mode, onClose }: ModeDialogProps) {
       ) : (
         <TermFields term={term} onChange={setTerm} />
       )}
+      <LastDay
+        change={changeOfPolicy(
+          policy,
+          underMode(policy.mode.value, limits),
+          underMode(mode, limits),
+        )}
+      />
     </ChangeDialog>
   );
 }

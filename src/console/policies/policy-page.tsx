@@ -6,6 +6,8 @@ import { numberText } from "../parts/text.ts";
 import { ruleText } from "../parts/rule-text.ts";
 import { hrefOf } from "../shell/route.ts";
 import { may } from "../shell/session.ts";
+import { LastDay } from "../what-if/lazy.tsx";
+import { dryRunOf } from "../what-if/ways.ts";
 import { entriesOf, type EntriesKind } from "./entries-dialog.tsx";
 import { linesOf } from "./entry-lines.ts";
 import { limitLine } from "./limits-text.ts";
@@ -43,6 +45,11 @@ export function PolicyPage({ policy, onOpen }: PolicyPageProps) {
           <EntriesPart key={kind} {...{ policy, kind, onOpen }} />
         ))}
       </div>
+      {mode.value === "dry-run" && (
+        <Part title="Dry run">
+          <LastDay change={dryRunOf(policy)} />
+        </Part>
+      )}
     </section>
   );
 }

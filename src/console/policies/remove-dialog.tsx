@@ -7,6 +7,9 @@ import { Effect } from "../parts/effect.tsx";
 import { policyWithout } from "../parts/in-effect.ts";
 import { ruleText } from "../parts/rule-text.ts";
 import { showToast } from "../shell/toasts.tsx";
+import { changeOfRules } from "../what-if/after-rules.ts";
+import { LastDay } from "../what-if/lazy.tsx";
+import { listObstacle } from "../what-if/ways.ts";
 import { ChangeDialog, useShownPolicy } from "./change-dialog.tsx";
 import { Concerned } from "./hour.tsx";
 
@@ -44,6 +47,15 @@ export function RemoveDialog({ live, ruleId, onClose }: RemoveDialogProps) {
         }
         then={rule === undefined ? "no change" : policyWithout(shown.policy, rule)}
       />
+      {rule !== undefined && (
+        <LastDay
+          change={changeOfRules(
+            shown.policy,
+            rules.filter(({ id }) => id !== ruleId),
+          )}
+          {...(rule.kind !== "limits" && rule.kind !== "mode" && { obstacle: listObstacle })}
+        />
+      )}
     </ChangeDialog>
   );
 }

@@ -38,7 +38,7 @@ export async function callAdmin(
     signal: AbortSignal.timeout(longestMs),
   });
   const text = await response.text();
-  const isJson = response.headers.get("content-type")?.includes("json") ?? false;
+  const isJson = /[/+]json\b/.test(response.headers.get("content-type") ?? "");
   const read: unknown = isJson ? JSON.parse(text) : text;
   return { status: response.status, etag: response.headers.get("etag") ?? "", body: read };
 }

@@ -1,0 +1,119 @@
+/** Sentences about samples, and about what a comparison of them says. */
+import { now } from "../clock.ts";
+import { durationText, instantText, numberText, percentText } from "../parts/text.ts";
+import type { Comparison } from "../replay/comparison.ts";
+import type { KnownSamples } from "../replay/messages.ts";
+import type { DecidedChange } from "./read-ways.ts";
+
+/** Below it, shares of the sample say little about all keys. */
+const fewKeys = 30;
+/** Isolates send samples every few seconds. */
+const silentMs = 300_000;
+
+export const countOf = (count: number, one: string): string =>
+  `${numberText(count)} ${count === 1 ? one : `${one}s`}`;
+
+/** Why there is nothing to replay, and what to do about it; null when there is. */
+export function noAnswer(
+  { policy, sample, arrivals, source: { oneKeyIn, requests } }: KnownSamples,
+  key: string | undefined,
+): string | null {
+  if (sample === "off") {
+    return 'There is nothing to replay, because SAMPLE is "off". Set it to "1/64", deploy, and wait for some traffic.';
+  }
+  if (key !== undefined && !isInSample(key, oneKeyIn)) {
+    return `This key is not in the sample, which has ${sampleName(oneKeyIn)}. The settings SAMPLE and "1/1" keep all keys.`;
+  }
+  if (arrivals > 0 || key !== undefined) return null;
+  if ((requests ?? 0) === 0) {
+    return `There is nothing to replay yet: policy ${policy} has counted no requests in the last 24 hours.`;
+  }
+  return `There is nothing to replay yet: no key of the last 24 hours is in the sample, which has ${sampleName(oneKeyIn)}. If the policy has few keys, set SAMPLE to "1/1" and deploy.`;
+}
+
+const sampleName = (oneKeyIn: number): string =>
+  oneKeyIn === 1 ? "all keys" : `1 key in ${numberText(oneKeyIn)}`;
+
+/** The first 24 bits of a key decide whether it is sampled. */
+export function isInSample(id: string, oneKeyIn: number): boolean {
+  const bytes = atob(id.slice(0, 4).replaceAll("-", "+").replaceAll("_", "/"));
+  const prefix = [0, 1, 2].reduce((sum, index) => 256 * sum + bytes.charCodeAt(index), 0);
+  return prefix < Math.floor(2 ** 24 / oneKeyIn);
+}
+
+/** For example "Then: 120 of 4,300 requests denied, of 3 keys. Now: 12 requests, of 1 key." */
+export function changeSummary(
+  { requests, results }: Comparison,
+  { titles, key }: Pick<DecidedChange, "titles" | "key">,
+): string {
+  if (requests === 0) return "The samples have no requests of the key.";
+  const ofWay = (index: number, what: string): string => {
+    const { denied = 0, deniedKeys = 0 } = results[index] ?? {};
+    const keys = key === undefined && denied > 0 ? `, of ${countOf(deniedKeys, "key")}` : "";
+    return `${titles[index] ?? ""}: ${numberText(denied)}${what}${keys}.`;
+  };
+  const last = results.length - 1;
+  return [ofWay(last, ` of ${countOf(requests, "request")} denied`), ofWay(last - 1, "")].join(" ");
+}
+
+/** The reasons why the numbers are less certain. */
+export function warnings(
+  known: Pick<KnownSamples, "coverage" | "storedAtMs">,
+  { source, keys, requests }: Comparison,
+  key?: string,
+): readonly string[] {
+  const { coverage, storedAtMs } = known;
+  const { oneKeyIn, otherLimitsArrivals } = source;
+  const ageMs = storedAtMs === null ? 0 : now() - storedAtMs;
+  const texts: string[] = [];
+  if (requests > 0 && key === undefined && oneKeyIn > 1 && keys < fewKeys) {
+    texts.push(
+      `Only ${countOf(keys, "key")} of the sample sent requests. This is too few to know the shares of all keys.`,
+    );
+  }
+  if (ageMs > silentMs) {
+    texts.push(
+      `The control plane stored the newest samples ${durationText(ageMs)} ago. Requests since then are missing.`,
+    );
+  }
+  if (coverage < 1) {
+    texts.push(
+      `${percentText(coverage, 1)} of the requests of sampled keys were recorded. The others are missing.`,
+    );
+  }
+  if (key === undefined && otherLimitsArrivals > 0) {
+    texts.push(
+      `${countOf(otherLimitsArrivals, "request")} that overrides or rules of keys decided ${otherLimitsArrivals === 1 ? "is" : "are"} left out.`,
+    );
+  }
+  return texts;
+}
+
+/** The last known samples stay in use while newer ones cannot be read. */
+export const olderText = (
+  { readAtMs }: Pick<KnownSamples, "readAtMs">,
+  { message }: Error,
+): string =>
+  `These samples were read ${durationText(now() - readAtMs)} ago. Newer ones cannot be read: ${message}`;
+
+/** The basis of the numbers. */
+export function sampleText({ source, requests, keys }: Comparison, key?: string): string {
+  const { fromMs, toMs, oneKeyIn } = source;
+  const sampled =
+    key === undefined
+      ? `${countOf(requests, "request")} of ${countOf(keys, "key")} in the sample, which has ${sampleName(oneKeyIn)}`
+      : `${countOf(requests, "request")} of the key`;
+  return `Replayed: ${sampled}, from ${instantText(fromMs)} to ${instantText(toMs)}, as if the change had been in effect all that time. Clients may have sent other requests after other answers.`;
+}
+
+/** "0.1 to 0.6 %". */
+export const rangeText = ({
+  low,
+  high,
+}: {
+  readonly low: number;
+  readonly high: number;
+}): string => {
+  const [from, to] = [percentText(low, 1), percentText(high, 1)];
+  return from === to ? to : `${from.replace(" %", "")} to ${to}`;
+};
