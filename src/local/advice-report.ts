@@ -7,6 +7,7 @@ import { policyToml } from "./policy-toml.ts";
 import {
   countText,
   fittedText,
+  idLength,
   partText,
   percentText,
   tableLines,
@@ -106,7 +107,7 @@ const outlierColumns = [
 function outlierLines({ outliers }: Advice, chosen: Candidate | null): string[] {
   if (chosen === null || outliers.length === 0) return [];
   const rows = outliers.map(({ key, requests, shareOfRequests, denied, longestDeniedMs }) => [
-    fittedText(key, 40),
+    fittedText(key, idLength),
     countText(requests),
     percentText(shareOfRequests),
     partText(denied, requests),

@@ -1,6 +1,8 @@
 /** Numbers, times and tables in the reports of local commands, as plain text of at most 100 columns. */
 
 export const reportColumns = 100;
+/** The length of the id of a key, which other commands accept. */
+export const idLength = 43;
 
 export const countText = (count: number): string => count.toLocaleString("en-US");
 

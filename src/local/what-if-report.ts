@@ -7,6 +7,7 @@ import { type LimitSet, ratesText, rateText } from "./limit-sets.ts";
 import {
   countText,
   fittedText,
+  idLength,
   partText,
   reportColumns,
   percentText,
@@ -134,7 +135,7 @@ function deniedKeyLines(timelines: Timelines, set: ReplayedSet, most: number): s
   if (keys.length === 0) return ["", `${set.label} denies no key.`];
   const all = timelines.atMs.length;
   const rows = keys.map(({ key, requests, denied, longestDeniedMs }) => [
-    fittedText(key, 40),
+    fittedText(key, idLength),
     countText(requests),
     percentText(requests / all),
     partText(denied, requests),
