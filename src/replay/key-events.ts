@@ -124,18 +124,26 @@ class KeyEvents implements KeyRun {
       else if (event !== undefined) settled.push(event.open);
     }
     events += requests.length;
-    if (requests.length <= 1 && settled.length === 0) {
-      for (const request of requests) this.#decide(request);
-    } else {
+    if (settled.length > 0 || this.#settlesAtOnce(requests)) {
       this.#decideTogether(requests, settled, nowMs);
+    } else {
+      for (const request of requests) this.#decide(request);
     }
     return events;
+  }
+
+  /** Whether a request is settled within the millisecond of its arrival. */
+  #settlesAtOnce(requests: readonly Request[]): boolean {
+    return requests.some(({ row }) => {
+      const settledAtMs = this.#reservationOf(row)?.settledAtMs ?? Infinity;
+      return settledAtMs <= (this.#setting.timelines.atMs[row] ?? 0);
+    });
   }
 
   /**
    * The recording does not state the order of events within a millisecond. They are replayed in an order in which they could
    * have had their recorded outcomes: requests that were allowed as soon as they fit, requests that were denied as soon as
-   * they do not, and each settlement only when nothing else is left to do.
+   * they do not, and a settlement only when nothing else can be done.
    */
   #decideTogether(requests: readonly Request[], settled: OpenReservation[], nowMs: number): void {
     const { timelines } = this.#setting;
@@ -145,7 +153,6 @@ class KeyEvents implements KeyRun {
       this.#meter.look(timelines.cost[row] ?? 0, nowMs).allowed;
     let allowed = requests.filter((request) => !wasDenied(request));
     let denied = requests.filter(wasDenied);
-    settled.sort((a, b) => a.actualCost - a.cost - (b.actualCost - b.cost));
     for (;;) {
       allowed = allowed.filter((request) => {
         if (!fits(request)) return true;
@@ -158,11 +165,16 @@ class KeyEvents implements KeyRun {
         if (!isLeft) this.#decide(request);
         return isLeft;
       });
-      const next = settled.shift();
-      if (next === undefined) break;
-      this.#meter.settle(next, nowMs);
+      if (settled.length === 0) break;
+      // Requests that were allowed need refunds; those that were denied need additional charges.
+      settled.sort((a, b) => a.actualCost - a.cost - (b.actualCost - b.cost));
+      const next = allowed.length > 0 ? settled.shift() : settled.pop();
+      if (next !== undefined) this.#meter.settle(next, nowMs);
     }
-    for (const request of [...allowed, ...denied]) this.#decide(request);
+    for (const request of [...allowed, ...denied]) {
+      const open = this.#decide(request);
+      if (open !== null) this.#meter.settle(open, nowMs);
+    }
   }
 
   /** Returns the reservation if it is settled at this very instant. */
@@ -205,13 +217,14 @@ class KeyEvents implements KeyRun {
     // Without a settlement, it stands as spent until its ttl ends.
     if (settledAtMs === null) return null;
     const { cost, atMs } = this.#setting.timelines;
+    const spentAtMs = this.#meter.seenMs;
     const open = {
       cost: cost[row] ?? 0,
       actualCost: settledCost,
       ttlMs,
-      spentAtMs: this.#meter.seenMs,
+      spentAtMs,
       settledAtMs: nowMs + settledAtMs - (atMs[row] ?? 0),
-      heldAtMs: this.#meter.seenMs,
+      heldAtMs: spentAtMs,
     };
     if (open.settledAtMs <= nowMs) return open;
     this.#plan(open);
@@ -235,7 +248,7 @@ class KeyEvents implements KeyRun {
 
   #renew(open: OpenReservation, nowMs: number): void {
     this.#meter.renew(open, nowMs);
-    this.#plan({ ...open, heldAtMs: this.#meter.seenMs });
+    this.#plan({ ...open, heldAtMs: nowMs });
   }
 
   #deny(request: Request, decision: Decision): void {
