@@ -5,7 +5,9 @@ import {
   hourDollars,
   leastRate,
   measureBeats,
+  mostSampleShare,
   mostShare,
+  sampleShareOf,
   shareOf,
 } from "./control-plane/beats-cost.ts";
 import { CostedObject } from "./cost-object.ts";
@@ -112,6 +114,15 @@ describe("the control plane", () => {
     }
   });
 
+  it("the traffic sample of one key in 64 adds less than 1 % to the bill at ten decisions a second and isolate", () => {
+    expect(beats.samples.map(({ isolates }) => isolates)).toEqual([1, 10, 100]);
+    for (const cost of beats.samples) {
+      const share = sampleShareOf(cost, busyKeyDollars(costs));
+      expect(share).toBeGreaterThan(0);
+      expect(share).toBeLessThan(mostSampleShare);
+    }
+  });
+
   it("the control plane adds less than 30 cents a month to one isolate with few decisions", () => {
     const quiet = beats.costs.filter(({ isolates, rate }) => isolates === 1 && rate < leastRate);
     const dollars = quiet.map(({ bills }) => 730 * hourDollars(bills["with rules"]));
@@ -119,11 +130,9 @@ describe("the control plane", () => {
     expect(Math.max(...dollars)).toBeLessThan(0.3);
   });
 
-  it("the control plane writes no more rows for a hundred isolates than for ten", () => {
+  it("without samples the control plane writes no more rows for a hundred isolates than for ten", () => {
     const rowsOf = (isolates: number): number =>
-      beats.costs.find((cost) => cost.isolates === isolates && cost.rate === 10)?.bills[
-        "with rules"
-      ].rowsWritten ?? Number.NaN;
+      beats.samples.find((cost) => cost.isolates === isolates)?.unsampled.rowsWritten ?? Number.NaN;
     expect(rowsOf(100)).toBeLessThan(1.15 * rowsOf(10));
   });
 });

@@ -15,6 +15,8 @@ const enoughRate = 10;
 /** Beats and rows must cost less than this share of the decisions, from this rate of each isolate upwards. */
 export const mostShare = 0.02;
 export const leastRate = 10;
+/** The traffic sample alone must cost less than this share. */
+export const mostSampleShare = 0.01;
 
 export interface BeatsCost {
   readonly isolates: number;
@@ -22,8 +24,16 @@ export interface BeatsCost {
   readonly bills: Readonly<Record<Exclude<BeatMode, "watched">, BeatBill>>;
 }
 
+/** The bill of isolates with and without a traffic sample, with rules. */
+export interface SampleCost extends Pick<BeatsCost, "isolates" | "rate"> {
+  readonly sampled: BeatBill;
+  readonly unsampled: BeatBill;
+}
+
 export interface BeatsCosts {
   readonly costs: readonly BeatsCost[];
+  /** At ten decisions a second. */
+  readonly samples: readonly SampleCost[];
   /** One isolate with ten decisions a second, while a tail is open. */
   readonly watched: BeatBill;
   readonly unwatched: BeatBill;
@@ -31,23 +41,50 @@ export interface BeatsCosts {
 
 export async function measureBeats(): Promise<BeatsCosts> {
   const costs: BeatsCost[] = [];
+  const samples: SampleCost[] = [];
   for (const isolates of isolateCounts) {
     for (const rate of rates) {
-      // An isolate looks for a due beat at each request. More than ten a second start no more beats.
-      const known = costs.find((cost) => cost.isolates === isolates && cost.rate === enoughRate);
-      const bill = (mode: BeatMode): Promise<BeatBill> => billOfBeats({ isolates, rate, mode });
-      const bills = known?.bills ?? {
+      const known = samples.find((cost) => cost.isolates === isolates);
+      const bill = (mode: BeatMode, isSampled = true): Promise<BeatBill> =>
+        billOfBeats({ isolates, rate, mode, isSampled });
+      const bills = (known && billsAt(rate, known, costs)) ?? {
         // oxlint-disable-next-line no-await-in-loop
         "with rules": await bill("with rules"),
         // oxlint-disable-next-line no-await-in-loop
         "no rule was ever made": await bill("no rule was ever made"),
       };
       costs.push({ isolates, rate, bills });
+      if (rate !== enoughRate) continue;
+      // oxlint-disable-next-line no-await-in-loop
+      const unsampled = await bill("with rules", false);
+      samples.push({ isolates, rate, sampled: bills["with rules"], unsampled });
     }
   }
-  const one = { isolates: 1, rate: enoughRate };
+  const one = { isolates: 1, rate: enoughRate, isSampled: true };
   const watched = await billOfBeats({ ...one, mode: "watched" });
-  return { costs, watched, unwatched: await billOfBeats({ ...one, mode: "with rules" }) };
+  return { costs, samples, watched, unwatched: await billOfBeats({ ...one, mode: "with rules" }) };
+}
+
+/**
+ * The bills at more than ten decisions a second. An isolate looks for a due beat at each request, so they start no more beats than
+ * ten. Only the rows of samples grow with the rate.
+ */
+function billsAt(
+  rate: number,
+  { isolates, rate: knownRate, sampled, unsampled }: SampleCost,
+  costs: readonly BeatsCost[],
+): BeatsCost["bills"] | undefined {
+  const known = costs.find((cost) => cost.isolates === isolates && cost.rate === knownRate);
+  if (known === undefined) return undefined;
+  const furtherRows = (sampled.rowsWritten - unsampled.rowsWritten) * (rate / knownRate - 1);
+  const scaled = (bill: BeatBill): BeatBill => ({
+    ...bill,
+    rowsWritten: bill.rowsWritten + furtherRows,
+  });
+  return {
+    "with rules": scaled(known.bills["with rules"]),
+    "no rule was ever made": scaled(known.bills["no rule was ever made"]),
+  };
 }
 
 /** The price of an hour, in dollars. */
@@ -69,6 +106,17 @@ export const shareOf = (
   decisionDollars: number,
 ): number => monthDollars(bills[mode]) / decisionsDollars(isolates * rate, decisionDollars);
 
+/**
+ * The share that the traffic sample adds to the price of the decisions.
+ * @param decisionDollars the price of a million decisions
+ */
+export const sampleShareOf = (
+  { isolates, rate, sampled, unsampled }: SampleCost,
+  decisionDollars: number,
+): number =>
+  (monthDollars(sampled) - monthDollars(unsampled)) /
+  decisionsDollars(isolates * rate, decisionDollars);
+
 const decisionsDollars = (aSecond: number, millionDollars: number): number =>
   (aSecond * secondsAMonth * millionDollars) / 1_000_000;
 
@@ -77,7 +125,7 @@ const percentText = (share: number): string => `${rough(100 * share)} %`;
 
 /** @param millionDollars the price of a million decisions */
 export function beatsTable(
-  { costs, watched, unwatched }: BeatsCosts,
+  { costs, samples, watched, unwatched }: BeatsCosts,
   millionDollars: number,
 ): string {
   const header = [
@@ -104,9 +152,12 @@ export function beatsTable(
       percentText(shareOf(cost, "no rule was ever made", millionDollars)),
     ];
   });
+  const sampleShare = Math.max(...samples.map((cost) => sampleShareOf(cost, millionDollars)));
   const watchedCents = 100 * (hourDollars(watched) - hourDollars(unwatched));
   return `${markdownTable(header, rows)}
 
 Counts and prices are per month of ${hoursAMonth} hours. _Decisions cost_ is the price of a busy key with the Worker. An open
-console or tail adds ${rough(watchedCents)} cents per hour and isolate. Generated by \`npm run bench -- cost\`; the same on every run.`;
+console or tail adds ${rough(watchedCents)} cents per hour and isolate. The traffic sample of one key in 64 is included: it adds at
+most ${percentText(sampleShare)} to the price of the decisions at ten per second and isolate. Generated by
+\`npm run bench -- cost\`; the same on every run.`;
 }

@@ -12,6 +12,8 @@ import { StatisticsIntake } from "../../../src/control/object/statistics-intake.
 import type { BeatCall } from "../../../src/control/protocol.ts";
 import type { Clock } from "../../../src/limiter/clock.ts";
 import { decisionOf } from "../../control/decisions.ts";
+import { partitionKeys } from "../../control/key-streams.ts";
+import { arrival } from "../../control/object/sample-batches.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
 import { type Random, randomFrom } from "../../random.ts";
 
@@ -23,6 +25,8 @@ export interface BeatTraffic {
   /** Decisions per second of each isolate. */
   readonly rate: number;
   readonly mode: BeatMode;
+  /** Whether traffic is sampled, with the default `SAMPLE`. */
+  readonly isSampled: boolean;
 }
 
 /** Counts per hour. */
@@ -43,9 +47,13 @@ const countedMs = (isolates: number): number => (isolates > 10 ? hourMs / 6 : ho
 /** The assumed duration of each event of the object. */
 const eventMs = 1;
 
-const [policy] = parseConfig({ KEY_SECRET: "s", LIMITS: "1000/minute" }).policies as [Policy];
+const { policies, sampleOneKeyIn } = parseConfig({ KEY_SECRET: "s", LIMITS: "1000/minute" });
+const [policy] = policies as [Policy];
+/** Every key is as frequent as the others: samples are smaller when a few keys make most of the requests. */
+const keys = partitionKeys(10_000);
 const key = { partitionKey: "k".repeat(43), cost: 1 };
 const decision = decisionOf();
+const sample = { oneKeyIn: sampleOneKeyIn ?? 1, policies: new Set([policy.name]) };
 
 class CountedStorage extends MemorySql {
   override setAlarm(atMs: number): Promise<void> {
@@ -64,10 +72,12 @@ class Replay {
   readonly #intake: StatisticsIntake;
   readonly #control: Control;
   readonly #isWatched: boolean;
+  readonly #isSampled: boolean;
   #activeUntilMs = 0;
 
-  constructor(mode: BeatMode) {
+  constructor({ mode, isSampled }: BeatTraffic) {
     this.#isWatched = mode === "watched";
+    this.#isSampled = isSampled;
     const sockets = { sockets: () => [], accept: () => new Response() };
     const settings = { alerts: null, dataset: null, sockets, waitUntil: () => undefined };
     this.#intake = new StatisticsIntake(this.storage, settings, startMs);
@@ -85,6 +95,7 @@ class Replay {
     const statistics = new IsolateStatistics({
       sealer: null,
       alertedPolicies: new Set(),
+      sample: this.#isSampled ? sample : null,
       clock: this.#clock,
     });
     const client = new ControlClient({
@@ -96,6 +107,12 @@ class Replay {
       clock: this.#clock,
     });
     return { client, statistics, random, nextMs: startMs };
+  }
+
+  /** Each chunk of samples will be deleted, which writes one more row. */
+  get rowsWritten(): number {
+    const chunks = this.storage.sql.exec("SELECT id FROM samples").toArray().length;
+    return this.storage.rowsWritten + chunks;
   }
 
   async runDueAlarm(): Promise<void> {
@@ -147,8 +164,9 @@ interface ReplayedIsolate {
 }
 
 /** Counts traffic with random intervals between the requests of each isolate. */
-export async function billOfBeats({ isolates, rate, mode }: BeatTraffic): Promise<BeatBill> {
-  const replay = new Replay(mode);
+export async function billOfBeats(traffic: BeatTraffic): Promise<BeatBill> {
+  const { isolates, rate } = traffic;
+  const replay = new Replay(traffic);
   const random = randomFrom(isolates);
   const all = Array.from({ length: isolates }, () => replay.isolate(random));
   const intervalMs = 1_000 / rate;
@@ -168,12 +186,19 @@ export async function billOfBeats({ isolates, rate, mode }: BeatTraffic): Promis
   };
 }
 
-const counted = ({ beats, alarms, storage, activeMs }: Replay): BeatBill => ({
+const counted = ({ beats, alarms, rowsWritten, activeMs }: Replay): BeatBill => ({
   beats,
   alarms,
-  rowsWritten: storage.rowsWritten,
+  rowsWritten,
   activeSeconds: activeMs / 1_000,
 });
+
+function recordSample({ statistics: { traffic }, random }: ReplayedIsolate, atMs: number): void {
+  const partitionKey = keys[Math.floor(random() * keys.length)] ?? "";
+  if (traffic?.includes(partitionKey) === true) {
+    traffic.arrived(policy.name, partitionKey, arrival(atMs));
+  }
+}
 
 /** The clock moves in steps of this length. */
 const stepMs = 10;
@@ -193,6 +218,7 @@ async function replayUntil(
       isolate.nextMs += 2 * isolate.random() * intervalMs;
       isolate.client.touch(waitUntil);
       isolate.statistics.record(policy.name, "allowed", key, decision, null);
+      recordSample(isolate, replay.nowMs);
     }
     // oxlint-disable-next-line no-await-in-loop
     if (work > 0) await setImmediate();
