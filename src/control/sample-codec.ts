@@ -121,6 +121,26 @@ export function mergeSamples(parts: readonly SampledKeys[]): SampledKeys {
   return merged;
 }
 
+/** The events of all batches that can be read. `onDamage` receives the error of each of the others. */
+export function decodeBatches(
+  batches: readonly string[],
+  onDamage: (error: unknown) => void = () => undefined,
+): SampledKeys {
+  return mergeSamples(
+    batches.flatMap((events) => {
+      try {
+        return [decodeSamples(fromBase64Url(events) ?? new Uint8Array())];
+      } catch (error) {
+        onDamage(error);
+        return [];
+      }
+    }),
+  );
+}
+
+export const countArrivals = (keys: SampledKeys): number =>
+  [...keys.values()].flat().filter(({ kind }) => kind === "arrival").length;
+
 const damaged = (reason: string): RangeError =>
   new RangeError(`the samples are damaged: ${reason}`);
 

@@ -9,9 +9,8 @@
  */
 import { errorText, report } from "../../observability/events.ts";
 import { isRecord } from "../../validation/problems.ts";
-import { fromBase64Url } from "../base64url.ts";
 import type { SampleBatch } from "../protocol.ts";
-import { decodeSamples, encodeSamples, mergeSamples, type SampledKeys } from "../sample-codec.ts";
+import { countArrivals, decodeBatches, encodeSamples } from "../sample-codec.ts";
 import type { OpenSamples, SampleChunk, SampleIndex, SamplesQuery } from "../stored-samples.ts";
 import { type ClosedChunk, SampleRows } from "./sample-rows.ts";
 import { dayMs, floorTo, hourMs, minuteMs } from "./statistics-rows.ts";
@@ -72,17 +71,17 @@ class OpenChunk {
 
   /** Merges the batches, whose keys are often the same. Arrivals of a batch that cannot be read are lost. */
   close(): ClosedChunk {
-    const parts = this.#events.flatMap((events) => decodedOrReported(events));
-    const keys = mergeSamples(parts);
-    const events = [...keys.values()].flat();
-    const arrivals = events.filter(({ kind }) => kind === "arrival").length;
-    const first = events.reduce((earliest, { atMs }) => Math.min(earliest, atMs), Infinity);
-    const last = events.reduce((latest, { atMs }) => Math.max(latest, atMs), -Infinity);
+    const keys = decodeBatches(this.#events, reportDamage);
+    const arrivals = countArrivals(keys);
+    let [fromMs, toMs] = [Infinity, -Infinity];
+    for (const { atMs } of [...keys.values()].flat()) {
+      fromMs = Math.min(fromMs, atMs);
+      toMs = Math.max(toMs, atMs);
+    }
     return {
       policy: this.policy,
       oneKeyIn: this.oneKeyIn,
-      fromMs: events.length > 0 ? first : this.#sinceMs,
-      toMs: events.length > 0 ? last : this.#untilMs,
+      ...(keys.size > 0 ? { fromMs, toMs } : { fromMs: this.#sinceMs, toMs: this.#untilMs }),
       arrivals,
       lost: this.#lost + Math.max(0, this.#arrivals - arrivals),
       body: encodeSamples(keys),
@@ -113,16 +112,8 @@ class OpenChunk {
 
 const isNumber = (value: unknown): value is number => Number.isFinite(value);
 
-function decodedOrReported(events: string): SampledKeys[] {
-  try {
-    const bytes = fromBase64Url(events);
-    if (bytes === null) throw new RangeError("the samples are no base64url");
-    return [decodeSamples(bytes)];
-  } catch (error) {
-    report({ event: "control-plane-failed", error: errorText(error) });
-    return [];
-  }
-}
+const reportDamage = (error: unknown): void =>
+  report({ event: "control-plane-failed", error: errorText(error) });
 
 /** Arrivals whose chunks were dropped, by policy and by the hour in which the chunk begins. */
 type Dropped = Map<string, Map<number, number>>;

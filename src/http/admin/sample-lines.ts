@@ -26,12 +26,6 @@ export function inRange(keys: SampledKeys, { fromMs, toMs, oneKeyIn }: SampleRan
   );
 }
 
-export const arrivalsIn = (keys: SampledKeys): number =>
-  [...keys.values()].reduce(
-    (sum, events) => sum + events.filter(({ kind }) => kind === "arrival").length,
-    0,
-  );
-
 /** A row has the last three parts if the arrival has a reservation. */
 type ArrivalRow = [
   atMs: number,

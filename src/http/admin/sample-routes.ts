@@ -3,14 +3,18 @@
  * caller reads: the isolate has one page of them in memory.
  */
 import * as v from "valibot";
-import { fromBase64Url } from "../../control/base64url.ts";
-import { decodeSamples, mergeSamples, type SampledKeys } from "../../control/sample-codec.ts";
+import {
+  countArrivals,
+  decodeBatches,
+  decodeSamples,
+  type SampledKeys,
+} from "../../control/sample-codec.ts";
 import type { SampleChunk, SampleIndex } from "../../control/stored-samples.ts";
 import { errorText, report } from "../../observability/events.ts";
 import { type AuthorizedCall, type AdminContext, instantText, policyOf } from "./context.ts";
 import { instant, queryIn, text } from "./read-input.ts";
 import { CallRefused, fieldsRefused } from "./refusal.ts";
-import { arrivalsIn, inRange, sampleLines, type SampleRange } from "./sample-lines.ts";
+import { inRange, sampleLines, type SampleRange } from "./sample-lines.ts";
 
 const dayMs = 86_400_000;
 /** The most bytes of chunks that one call of the object returns, unless a single chunk has more. */
@@ -102,13 +106,13 @@ class PolicySamples {
     const whole = chunks.filter((chunk) => this.#isWhole(chunk));
     let arrivals = whole.reduce((sum, chunk) => sum + chunk.arrivals, 0);
     const others = chunks.filter((chunk) => !this.#isWhole(chunk));
-    for await (const keys of this.#decoded(others)) arrivals += arrivalsIn(keys);
+    for await (const keys of this.#decoded(others)) arrivals += countArrivals(keys);
     let lost = [...chunks, ...open].reduce((sum, part) => sum + part.lost * this.#share(part), 0);
     for (const part of open) {
-      const keys = decodedBatches(part.events);
-      arrivals += arrivalsIn(inRange(keys, this.range));
+      const keys = decodeBatches(part.events);
+      arrivals += countArrivals(inRange(keys, this.range));
       // The arrivals of a batch that cannot be read.
-      lost += Math.max(0, part.arrivals - arrivalsIn(keys));
+      lost += Math.max(0, part.arrivals - countArrivals(keys));
     }
     return { arrivals, lost: Math.round(lost), dropped };
   }
@@ -127,8 +131,8 @@ class PolicySamples {
       }
       throw error;
     }
-    const open = this.#index.open.map(({ events }) => decodedBatches(events));
-    const keys = inRange(mergeSamples(open), this.range);
+    const open = decodeBatches(this.#index.open.flatMap(({ events }) => events));
+    const keys = inRange(open, this.range);
     if (keys.size > 0) yield sampleLines(keys);
   }
 
@@ -169,18 +173,6 @@ function pagesOf(chunks: readonly SampleChunk[]): number[][] {
   }
   return pages;
 }
-
-/** Batches that cannot be read are left out. */
-const decodedBatches = (batches: readonly string[]): SampledKeys =>
-  mergeSamples(
-    batches.flatMap((events) => {
-      try {
-        return [decodeSamples(fromBase64Url(events) ?? new Uint8Array())];
-      } catch {
-        return [];
-      }
-    }),
-  );
 
 /** Takes the next text when the caller has read the one before. */
 function streamOf(texts: AsyncGenerator<string>): ReadableStream<Uint8Array> {
