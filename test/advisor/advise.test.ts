@@ -26,7 +26,7 @@ function recommendedOf({ candidates, recommendation }: Advice): Candidate {
 
 /** Most keys send one request a minute. One in 100 sends 50 in the first second of each minute. */
 const withBursts: TrafficShape = {
-  keys: 4_000,
+  keys: 2_000,
   periodMs: 5 * minuteMs,
   arrivals: (random, key, addAt) => {
     for (let minute = 0; minute < 5; minute++) {
@@ -41,7 +41,7 @@ describe("a goal about denials", () => {
   const timelines = timelinesFrom(withBursts, 1);
 
   it("the recommended limit is the strictest that spares the keys with bursts", () => {
-    const advice = adviceOf(timelines, "deny at most 1 % of requests");
+    const advice = adviceOf(timelines, "deny at most 2 % of requests");
     const { limits, strategy, deniedShare } = recommendedOf(advice);
     // The sliding window counter would deny most of a burst that comes one window after another one.
     expect({ strategy, limit: limits[0]?.limit, windowMs: limits[0]?.windowMs }).toEqual({
@@ -51,7 +51,7 @@ describe("a goal about denials", () => {
     });
     expect(deniedShare.value).toBe(0);
     expect(advice.recommendation.reason).toMatch(
-      /^50 per minute with sliding-log is the strictest limit that denies at most 1 % of requests \(0 %, 95 % confidence 0-0\.\d+ %\), and lets at most [\d,]+ requests per second reach the origin\.$/,
+      /^50 per minute with sliding-log is the strictest limit that denies at most 2 % of requests \(0 %, 95 % confidence 0-[\d.]+ %\), and lets at most [\d,]+ requests per second reach the origin\.$/,
     );
     expect(advice.outliers).toEqual([]);
   });
@@ -80,7 +80,7 @@ describe("a goal about denials", () => {
   });
 
   it("the units of each family fall as the goal allows more denials", () => {
-    const shares = [0.002, 0.01, 0.05, 0.2, 0.3];
+    const shares = [0.01, 0.05, 0.3];
     const units = shares.map((mostShare) => {
       const { candidates } = adviceOf(timelines, { kind: "denied-requests", mostShare });
       return new Map(
@@ -180,7 +180,7 @@ describe("too little data", () => {
 
 describe("a sample", () => {
   it("the recommendation holds for keys like those in the sample, and the reason states what others could add", () => {
-    const sample = timelinesFrom(withBursts, 5, { oneKeyIn: 64, requests: 64 * 29_800 });
+    const sample = timelinesFrom(withBursts, 5, { oneKeyIn: 64, requests: 64 * 14_900 });
     const advice = adviceOf(sample, "deny at most 2 % of requests");
     const { deniedShare } = recommendedOf(advice);
     expect(deniedShare.high).toBeGreaterThan(0.02);
