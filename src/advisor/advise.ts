@@ -87,10 +87,8 @@ function* foundInFamilies(
   goal: Goal,
 ): Generator<number, readonly SearchOutcome<JudgedLimit>[]> {
   const { timelines } = traffic;
-  const { fromMs, toMs } = timelines.source;
-  const families = familiesWithin(toMs - fromMs, (windowMs) =>
-    greatest(peaks(timelines, 2 * windowMs)),
-  );
+  const periodMs = timelines.source.toMs - traffic.recordedFromMs;
+  const families = familiesWithin(periodMs, (windowMs) => greatest(peaks(timelines, 2 * windowMs)));
   const [{ strategy: firstStrategy } = { strategy: "" }] = families;
   const first = families.filter(({ strategy }) => strategy === firstStrategy);
   const foundFirst = yield* scaled(
@@ -219,10 +217,9 @@ function recommend(
   const leastHigh = Math.min(...found.map(({ last }) => last.high));
   const { accountsForAll } = nearest;
   const forMs =
-    accountsForAll && "mostShare" in goal
-      ? waitMs(traffic.timelines, leastHigh / goal.mostShare)
-      : null;
-  const facts = { keys: keys.length, oneKeyIn: source.oneKeyIn, forMs, leastHigh, accountsForAll };
+    accountsForAll && "mostShare" in goal ? waitMs(traffic, leastHigh / goal.mostShare) : null;
+  const { oneKeyIn, lostArrivals } = source;
+  const facts = { keys: keys.length, oneKeyIn, forMs, leastHigh, accountsForAll, lostArrivals };
   return {
     kind: "wait",
     forMs,

@@ -14,7 +14,8 @@
  *    finite population correction.
  * 3. The number R of all requests is known exactly, but not which keys sent those that T does not account for. Where T < R,
  *    the upper end assumes that the limits deny all of the rest (one flooding key outside the sample), and the lower end that
- *    they deny none of it. The share therefore lies from D / max(T, R) to (D + max(0, R - T)) / max(T, R).
+ *    they deny none of it. The share therefore lies from D / max(T, R) to (D + max(0, R - T)) / max(T, R). Requests of the
+ *    keys that were lost on the way to the control plane are treated in the same way.
  * 4. Each resample adds a Poisson(1) number of keys that were not seen: for the upper end keys like those that are denied, for
  *    the lower end keys like the average that are not. This is the bootstrap form of the exact interval of a Poisson
  *    count, whose upper end is that of one more event (Garwood 1936; for weighted events Fay and Feuer 1997). Without any
@@ -51,8 +52,10 @@ export interface KeyOutcome {
 export interface SamplingTerms {
   /** One key in this many was sampled; 1: all. */
   readonly oneKeyIn: number;
-  /** All requests, of sampled keys or not; null if unknown. */
+  /** All requests, of sampled keys or not; null if unknown. Complete timelines need no such number. */
   readonly allRequests: number | null;
+  /** Requests of the keys that were not recorded. Default: 0. */
+  readonly lostArrivals?: number;
   /** A typical key with denials, in case that no key has any here. Default: an average key, denied entirely. */
   readonly unseen?: KeyOutcome | undefined;
   readonly seed?: number;
@@ -123,13 +126,11 @@ function estimateShare(cells: readonly Cell[], terms: SamplingTerms): ShareEstim
   if (requests === 0) {
     return { value: 0, low: 0, high: 1, highOfSuchKeys: 1, accountsForAll: false };
   }
-  const { oneKeyIn, allRequests, seed = defaultSeed } = terms;
+  const { oneKeyIn, allRequests, lostArrivals = 0, seed = defaultSeed } = terms;
   const mean = requests / sum(cells, "keys");
   const unseen = typicalOfCells(cells) ?? terms.unseen ?? { requests: mean, denied: mean };
   // All counts are at the scale of the sample.
-  const all = (allRequests ?? 0) / oneKeyIn;
-  // Requests that complete timelines lack do not vary with the keys.
-  const unrecorded = oneKeyIn === 1 ? Math.max(0, all - requests) : 0;
+  const all = oneKeyIn === 1 ? 0 : (allRequests ?? 0) / oneKeyIn;
   const random = seededRandom(seed);
   const draw = resampler(cells, oneKeyIn, random);
   const drawUnseen = poissonDraws(1, random);
@@ -140,7 +141,7 @@ function estimateShare(cells: readonly Cell[], terms: SamplingTerms): ShareEstim
   for (let index = 0; index < resamples; index++) {
     const { requests: t, denied: d } = draw();
     const [deniedKeys, allowedKeys] = [drawUnseen(), drawUnseen()];
-    const least = oneKeyIn === 1 ? t + unrecorded : all;
+    const least = Math.max(all, t + lostArrivals);
     const accounted = t + deniedKeys * unseen.requests;
     const denied = d + deniedKeys * unseen.denied;
     totals[index] = t;
@@ -149,7 +150,7 @@ function estimateShare(cells: readonly Cell[], terms: SamplingTerms): ShareEstim
       denied / Math.max(1, accounted, least),
       (d + Math.max(0, least - t)) / Math.max(1, t, least),
     );
-    highsOfSuch[index] = denied / Math.max(1, accounted);
+    highsOfSuch[index] = (denied + lostArrivals) / Math.max(1, accounted + lostArrivals);
   }
   for (const each of [totals, lows, highs, highsOfSuch]) each.sort();
   const value = sum(cells, "denied") / requests;
@@ -160,7 +161,7 @@ function estimateShare(cells: readonly Cell[], terms: SamplingTerms): ShareEstim
     low: Math.min(value, quantile(lows, lowPart)),
     high: highEnd(highs),
     highOfSuchKeys: highEnd(highsOfSuch),
-    accountsForAll: oneKeyIn === 1 ? unrecorded === 0 : all <= quantile(totals, highPart),
+    accountsForAll: all <= quantile(totals, highPart) + lostArrivals,
   };
 }
 

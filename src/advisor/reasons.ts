@@ -74,18 +74,22 @@ export interface WaitFacts {
   /** The least upper end that any limit reached. */
   readonly leastHigh: number;
   readonly accountsForAll: boolean;
+  /** Requests of the keys that were not recorded. */
+  readonly lostArrivals: number;
 }
 
 export const nothingRecordedReason =
   "The timelines hold no requests, so there is nothing to replay.";
 
 export function waitReason(goal: Goal, facts: WaitFacts, nearest: Candidate | null): string {
-  const { keys, oneKeyIn, forMs, leastHigh, accountsForAll } = facts;
+  const { keys, oneKeyIn, forMs, leastHigh, accountsForAll, lostArrivals } = facts;
   const sampled = oneKeyIn === 1 ? "recorded" : "sampled";
   const held = `${whole.format(keys)} ${sampled} ${keys === 1 ? "key" : "keys"}`;
   const cause = accountsForAll
     ? `With ${held}, no limit can be shown to ${goalText(goal)}: even without a denial up to ${shareText(leastHigh)} could be denied`
     : `The ${held} do not account for all requests: a few keys outside the sample send much of the traffic, and whether a limit denies them is unknown`;
+  const lost =
+    lostArrivals > 0 ? ` ${requestsText(lostArrivals)} of these keys were not recorded.` : "";
   const remedies = [
     ...(forMs === null ? [] : [`record for another ${durationText(forMs)}`]),
     ...(oneKeyIn > 1
@@ -100,7 +104,7 @@ export function waitReason(goal: Goal, facts: WaitFacts, nearest: Candidate | nu
     nearest === null
       ? ""
       : ` So far the closest is ${limitText(nearest.limits)} (${shareWithInterval(goal.kind === "denied-keys" ? nearest.deniedKeyShare : nearest.deniedShare)}).`;
-  return `${cause}.${remedy}${closest}`;
+  return `${cause}.${lost}${remedy}${closest}`;
 }
 
 const capitalized = (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1);

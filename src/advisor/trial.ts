@@ -23,6 +23,8 @@ export interface Traffic {
   readonly requestsOfKey: Uint32Array;
   /** All requests that limits like these decide, of keys in the timelines or not; null if unknown. */
   readonly allRequests: number | null;
+  /** When recording began: samples may have begun within the period. */
+  readonly recordedFromMs: number;
 }
 
 /** A limit that was replayed. */
@@ -49,7 +51,11 @@ export function trafficOf(timelines: Timelines): Traffic {
   const { requests, oneKeyIn, otherLimitsArrivals } = source;
   // The requests that other limits decide are known for the sampled keys only.
   const allRequests = requests === null ? null : requests - oneKeyIn * otherLimitsArrivals;
-  return { timelines, requestsOfKey, allRequests };
+  let firstMs = source.toMs;
+  for (const key of keys.keys())
+    firstMs = Math.min(firstMs, timelines.atMs[firstRow[key] ?? 0] ?? firstMs);
+  const recordedFromMs = Math.max(source.fromMs, firstMs);
+  return { timelines, requestsOfKey, allRequests, recordedFromMs };
 }
 
 const mostOfKeyPerSecond = ({ limits }: ReplayResult): number =>
@@ -67,9 +73,10 @@ export function estimatesOf(
   unseen?: KeyOutcome,
 ): { deniedShare: ShareEstimate; deniedKeyShare: Estimate; worstBurst: Estimate } {
   const { timelines, allRequests } = traffic;
-  const { oneKeyIn } = timelines.source;
+  const { oneKeyIn, lostArrivals } = timelines.source;
+  const terms = { oneKeyIn, allRequests, lostArrivals, unseen };
   return {
-    deniedShare: deniedShare(countsOf(traffic, result), { oneKeyIn, allRequests, unseen }),
+    deniedShare: deniedShare(countsOf(traffic, result), terms),
     deniedKeyShare: deniedKeyShare(result.keys, result.deniedKeys, { oneKeyIn }),
     worstBurst: worstBurst(timelines, result.admittedPerSecond, mostOfKeyPerSecond(result)),
   };

@@ -1,5 +1,5 @@
 /** How much longer to record until there are enough keys for a recommendation. */
-import type { Timelines } from "../replay/timelines.ts";
+import type { Traffic } from "./trial.ts";
 
 const dayMs = 86_400_000;
 /** The control plane keeps the samples of a day. */
@@ -13,10 +13,11 @@ const leastGrowth = 0.05;
  * is recorded. The number of keys is taken to grow by the power of time with which it grew from the first half of the
  * period to the whole.
  */
-export function waitMs({ keys, firstRow, atMs, source }: Timelines, factor: number): number | null {
-  const { fromMs, toMs, oneKeyIn } = source;
-  const periodMs = toMs - fromMs;
-  const middleMs = fromMs + periodMs / 2;
+export function waitMs({ timelines, recordedFromMs }: Traffic, factor: number): number | null {
+  const { keys, firstRow, atMs, source } = timelines;
+  const { toMs, oneKeyIn } = source;
+  const periodMs = toMs - recordedFromMs;
+  const middleMs = recordedFromMs + periodMs / 2;
   let early = 0;
   for (let key = 0; key < keys.length; key++) {
     if ((atMs[firstRow[key] ?? 0] ?? 0) < middleMs) early++;

@@ -3,7 +3,7 @@ import type { Advice, Candidate, Goal } from "../../src/advisor/advice.ts";
 import { advise } from "../../src/advisor/advise.ts";
 import { parseGoal } from "../../src/advisor/goal.ts";
 import type { Timelines } from "../../src/replay/timelines.ts";
-import { poissonArrivals, timelinesFrom, type TrafficShape } from "./traffic.ts";
+import { poissonArrivals, startMs, timelinesFrom, type TrafficShape } from "./traffic.ts";
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
@@ -147,6 +147,20 @@ describe("too little data", () => {
     expect(recommendation.reason).toMatch(
       /^With 1,000 recorded keys, no limit can be shown to deny at most 1 key in 1,000: even without a denial up to 0\.\d+ % could be denied\. Record for another \d+m\. So far the closest is .+ \(0 %, 95 % confidence 0-0\.\d+ %\)\.$/,
     );
+  });
+
+  it("a period of which little was recorded offers windows that fit into what was recorded", () => {
+    const timelines = timelinesFrom(withBursts, 1, { fromMs: startMs - 24 * hourMs });
+    const { candidates } = adviceOf(timelines, "deny at most 5 % of requests");
+    const windows = candidates.map(({ limits: [limit] }) => limit?.windowMs ?? 0);
+    expect(Math.max(...windows)).toBe(minuteMs);
+  });
+
+  it("requests that were lost may all have been denied, and the reason names them", () => {
+    const timelines = timelinesFrom(withBursts, 1, { lostArrivals: 3_000 });
+    const { recommendation } = adviceOf(timelines, "deny at most 5 % of requests");
+    expect(recommendation.kind).toBe("wait");
+    expect(recommendation.reason).toContain("3,000 requests of these keys were not recorded.");
   });
 
   it("timelines without requests give no candidate and no time", () => {

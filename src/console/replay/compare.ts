@@ -114,11 +114,11 @@ function countsOf({ keys, firstRow, source }: Timelines, deniedOfKey: Uint32Arra
     keys,
     (_, key) => (firstRow[key + 1] ?? 0) - (firstRow[key] ?? 0),
   );
-  const { oneKeyIn, requests: allRequests } = source;
+  const { oneKeyIn, requests: allRequests, lostArrivals } = source;
   const deniedKeys = deniedOfKey.reduce((sum, denied) => sum + Number(denied > 0), 0);
   const { value, low, high } = deniedShare(
     { requests, denied: deniedOfKey },
-    { oneKeyIn, allRequests },
+    { oneKeyIn, allRequests, lostArrivals },
   );
   return {
     denied: deniedOfKey.reduce((sum, denied) => sum + denied, 0),
