@@ -30,9 +30,9 @@ const withBursts: TrafficShape = {
   periodMs: 5 * minuteMs,
   arrivals: (random, key, addAt) => {
     for (let minute = 0; minute < 5; minute++) {
-      const startMs = minute * minuteMs;
-      if (key % 100 === 0) for (let n = 0; n < 50; n++) addAt(startMs + 20 * n);
-      else addAt(startMs + random() * minuteMs);
+      const beginMs = minute * minuteMs;
+      if (key % 100 === 0) for (let n = 0; n < 50; n++) addAt(beginMs + 20 * n);
+      else addAt(beginMs + random() * minuteMs);
     }
   },
 };
