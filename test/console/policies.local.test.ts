@@ -16,7 +16,10 @@ import { tokens } from "./console-worker.ts";
 import { axeViolations, colorsOf, focused, horizontalOverflow } from "./page-checks.ts";
 
 /** Each test has a policy of its own, which allows each address 2 requests an hour. */
-const names = ["dry", "typed", "lists", "both", "merged", "lost", "keyboard", "links", "halved"];
+const names = [
+  ...["dry", "typed", "lists", "both", "merged", "lost", "keyboard", "links"],
+  ...["halved", "sampled"],
+];
 const policies = names.map((name) => ({
   name,
   match: { path: `/${name}` },
@@ -330,6 +333,19 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
       .getByText(/^Then: [1-9]\d* of \d+ requests denied, of \d keys?\. Now: 0\.$/)
       .waitFor();
     expect(await axeViolations(page)).toEqual([]);
+  });
+
+  it("the playground runs the last 24 hours of a policy in its lanes, and keeps them out of the link", async () => {
+    await Promise.all([status("sampled"), status("sampled")]);
+    expect(await status("sampled")).toBe(429);
+    const page = await site.open("playground?limit=1/1h+sliding-log&traffic=log");
+    await expect.poll(() => sampledArrivals(site.worker, "sampled"), { timeout: 30_000 }).toBe(3);
+    await page.getByLabel("Sampled traffic of a policy").selectOption("sampled");
+    await button(page, "Use the last 24 hours").click();
+    await page.getByText(/^3 requests, decided by the engine for \d lanes$/).waitFor();
+    await page.getByText("1 line read, 0 unreadable.").waitFor();
+    await page.getByRole("img", { name: /^Sliding log: 1 requests? allowed, 2 denied/ }).waitFor();
+    expect(page.url()).not.toContain("sampled");
   });
 
   it("a reader sees what is in effect, and no buttons that change it", async () => {
