@@ -1,17 +1,15 @@
 /** The keys of a policy that were denied most, and those that spent most. */
-import { useState } from "preact/hooks";
 import type { Policy, TopKey, TopKeys } from "../api/answers.ts";
-import { ApiProblem, queryText, read } from "../api/client.ts";
+import { queryText, read } from "../api/client.ts";
 import { type Polled, usePolled } from "../api/poll.ts";
 import { Empty, Failure, Loading } from "../parts/notice.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { countText } from "../parts/text.ts";
 import { hrefOf } from "../shell/route.ts";
-import { may } from "../shell/session.ts";
-import { showProblem, showToast } from "../shell/toasts.tsx";
 import { readDenials } from "./denial-share.ts";
 import { denialColumns, denialKind } from "./denials.ts";
-import { keyName, knownKey, revealKey } from "./known-keys.ts";
+import { keyName } from "./known-keys.ts";
+import { RevealKeys } from "./reveal-keys.tsx";
 
 const pauseMs = 2_500;
 const listed = 10;
@@ -37,7 +35,11 @@ export function TopLists({ policy }: { readonly policy: Policy }) {
         The lists cover the current hour and the 23 hours before it. A range means that the exact
         count is somewhere in it.
       </p>
-      {may("reveal") && <Reveal policy={policy} lists={[denied, spent]} />}
+      <RevealKeys
+        policy={policy.name}
+        parts={policy.key}
+        ids={[denied, spent].flatMap(({ value }) => value.value?.keys.map(keyOf) ?? [])}
+      />
       <div class="grid top-lists">
         <TopList
           title={`Most ${kind}`}
@@ -86,60 +88,3 @@ const keyLink = (policy: string, id: string) => (
 );
 
 const keyOf = ({ id }: TopKey): string => id;
-
-interface RevealProps {
-  readonly policy: Policy;
-  readonly lists: readonly Polled<TopKeys>[];
-}
-
-/** The keys are revealed once, and their names stay in this tab. Keys that are listed later need another click. */
-function Reveal({ policy: { name, key: parts }, lists }: RevealProps) {
-  const [isRevealing, setIsRevealing] = useState(false);
-  const [notStored, setNotStored] = useState<ReadonlySet<string>>(new Set());
-  const ids = new Set(lists.flatMap(({ value }) => value.value?.keys.map(keyOf) ?? []));
-  const hidden = [...ids].filter((id) => knownKey(name, id) === null && !notStored.has(id));
-  const reveal = async (): Promise<void> => {
-    setIsRevealing(true);
-    const missing = await revealAll(name, parts, hidden).finally(() => setIsRevealing(false));
-    setNotStored(new Set([...notStored, ...missing]));
-  };
-  return (
-    <p class="row">
-      <button
-        type="button"
-        disabled={isRevealing || hidden.length === 0}
-        onClick={() => void reveal().catch(showProblem)}
-      >
-        Show plain keys
-      </button>
-      <span class="hint">
-        The audit log records each key that is shown, with your name.
-        {notStored.size > 0 && ` The plain form of ${keysText(notStored.size)} is not stored.`}
-      </span>
-    </p>
-  );
-}
-
-const keysText = (count: number): string => (count === 1 ? "1 key" : `${count} keys`);
-
-/** Returns the ids whose plain key is not stored. */
-async function revealAll(
-  policy: string,
-  parts: readonly string[],
-  ids: readonly string[],
-): Promise<readonly string[]> {
-  const missing = await Promise.all(
-    ids.map(async (id) => {
-      try {
-        await revealKey(policy, parts, id);
-        return [];
-      } catch (error) {
-        if (error instanceof ApiProblem && error.status === 404) return [id];
-        throw error;
-      }
-    }),
-  );
-  const count = ids.length - missing.flat().length;
-  showToast({ text: `${keysText(count)} shown, and recorded in the audit log` });
-  return missing.flat();
-}

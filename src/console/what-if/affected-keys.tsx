@@ -1,18 +1,20 @@
 /** The keys that a change affects most. */
 import { keyName } from "../keys/known-keys.ts";
+import { RevealKeys } from "../keys/reveal-keys.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { numberText, percentText } from "../parts/text.ts";
 import type { AffectedKey, Comparison } from "../replay/comparison.ts";
 import { hrefOf } from "../shell/route.ts";
+import type { DecidedChange } from "./read-ways.ts";
 import { countOf } from "./sample-texts.ts";
 
 interface AffectedKeysProps {
-  readonly policy: string;
+  readonly change: DecidedChange;
   readonly comparison: Comparison;
-  readonly titles: readonly string[];
 }
 
-export function AffectedKeys({ policy, comparison, titles }: AffectedKeysProps) {
+export function AffectedKeys({ change, comparison }: AffectedKeysProps) {
+  const { policy, parts, titles } = change;
   const { affected, affectedKeys } = comparison;
   if (affected.length === 0) return <p>No denials of a sampled key differ.</p>;
   const columns: readonly Column<AffectedKey>[] = [
@@ -36,6 +38,9 @@ export function AffectedKeys({ policy, comparison, titles }: AffectedKeysProps) 
         {affectedKeys > affected.length && `; the ${affected.length} most affected ones are listed`}
         .
       </p>
+      {parts !== undefined && (
+        <RevealKeys policy={policy} parts={parts} ids={affected.map(({ key }) => key)} />
+      )}
       <Table
         caption="Keys affected most"
         columns={columns}

@@ -117,9 +117,7 @@ function OfSamples({ change, known }: OfSamplesProps) {
         isOneKey={shown.key !== undefined}
       />
       {shown.isDryRun === true && <DryRunStatistics policy={shown.policy} />}
-      {shown.key === undefined && (
-        <AffectedKeys policy={shown.policy} comparison={comparison} titles={shown.titles} />
-      )}
+      {shown.key === undefined && <AffectedKeys change={shown} comparison={comparison} />}
       <TimePlot {...denialsPlot(comparison, shown.titles)} />
       <p class="hint">{sampleText(comparison, shown.key)}</p>
     </div>

@@ -23,6 +23,8 @@ export interface Change {
   readonly policy: string;
   /** The last two are compared. */
   readonly ways: readonly Way[];
+  /** The parts of the policy's key, to reveal the keys that are affected. */
+  readonly parts?: readonly string[];
   /** Only this key. */
   readonly key?: string;
   /** Whether the statistics of all keys have the numbers of a dry run. */
@@ -51,11 +53,12 @@ export const underWritten = (
 
 /** A change of a policy. In a dry run, its outcomes are observed, too. */
 export const changeOfPolicy = (
-  { name, mode }: Pick<Policy, "name" | "mode">,
+  { name, key, mode }: Pick<Policy, "name" | "key" | "mode">,
   now: WrittenDecider,
   then: WrittenDecider,
 ): Change => ({
   policy: name,
+  parts: key,
   ways: [
     ...(mode.value === "dry-run" ? [observed] : []),
     { title: "Now", decider: now },
@@ -67,8 +70,9 @@ export const changeOfPolicy = (
 const observed: Way = { title: "Observed", decider: { kind: "recorded" } };
 
 /** The outcomes that a dry run observed, beside a replay of its limits. */
-export const dryRunOf = ({ name, limits }: Policy): Change => ({
+export const dryRunOf = ({ name, key, limits }: Policy): Change => ({
   policy: name,
+  parts: key,
   ways: [observed, { title: "Replayed", decider: underLimits(limits.value) }],
   isDryRun: true,
 });

@@ -1,0 +1,70 @@
+/** Shows the plain keys of a list, for operators with the right to see them. */
+import { useState } from "preact/hooks";
+import { ApiProblem } from "../api/client.ts";
+import { may } from "../shell/session.ts";
+import { showProblem, showToast } from "../shell/toasts.tsx";
+import { knownKey, revealKey } from "./known-keys.ts";
+
+interface RevealProps {
+  readonly policy: string;
+  /** The parts of the policy's key. */
+  readonly parts: readonly string[];
+  readonly ids: readonly string[];
+}
+
+/** Only for operators who may reveal keys. */
+export const RevealKeys = (props: RevealProps) =>
+  may("reveal") ? <RevealButton {...props} /> : null;
+
+/** The keys are revealed once, and their names stay in this tab. Keys that are listed later need another click. */
+function RevealButton({ policy, parts, ids }: RevealProps) {
+  const [isRevealing, setIsRevealing] = useState(false);
+  const [notStored, setNotStored] = useState<ReadonlySet<string>>(new Set());
+  const hidden = [...new Set(ids)].filter(
+    (id) => knownKey(policy, id) === null && !notStored.has(id),
+  );
+  const reveal = async (): Promise<void> => {
+    setIsRevealing(true);
+    const missing = await revealAll(policy, parts, hidden).finally(() => setIsRevealing(false));
+    setNotStored(new Set([...notStored, ...missing]));
+  };
+  return (
+    <p class="row">
+      <button
+        type="button"
+        disabled={isRevealing || hidden.length === 0}
+        onClick={() => void reveal().catch(showProblem)}
+      >
+        Show plain keys
+      </button>
+      <span class="hint">
+        The audit log records each key that is shown, with your name.
+        {notStored.size > 0 && ` The plain form of ${keysText(notStored.size)} is not stored.`}
+      </span>
+    </p>
+  );
+}
+
+const keysText = (count: number): string => (count === 1 ? "1 key" : `${count} keys`);
+
+/** Returns the ids whose plain key is not stored. */
+async function revealAll(
+  policy: string,
+  parts: readonly string[],
+  ids: readonly string[],
+): Promise<readonly string[]> {
+  const missing = await Promise.all(
+    ids.map(async (id) => {
+      try {
+        await revealKey(policy, parts, id);
+        return [];
+      } catch (error) {
+        if (error instanceof ApiProblem && error.status === 404) return [id];
+        throw error;
+      }
+    }),
+  );
+  const count = ids.length - missing.flat().length;
+  showToast({ text: `${keysText(count)} shown, and recorded in the audit log` });
+  return missing.flat();
+}
