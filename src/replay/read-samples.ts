@@ -196,7 +196,7 @@ class SampledArrivals {
       outcome: outcomeOf(name),
       ...(ttlMs > 0 && { reservation: { ttlMs, settledAtMs, settledCost } }),
     });
-    if (ttlMs === 0 || settledAtMs !== null) return true;
+    if (ttlMs === 0 || settledAtMs !== null || name !== "allowed") return true;
     const place = placeOf(key, atMs, cost);
     const others = this.#unsettled.get(place);
     if (others === undefined) this.#unsettled.set(place, [{ arrival, ttlMs }]);

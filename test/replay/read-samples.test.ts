@@ -96,6 +96,19 @@ it("the lines of a key are joined in order of time, and unknown fields are ignor
   expect(withOtherLimits).toBe(timelines);
 });
 
+it("a settlement belongs to an allowed arrival, and not to a denied one of the same millisecond and cost", () => {
+  const arrival = (outcome: string) => [fromMs, 4, outcome, 9_000, null, 4];
+  const { timelines } = read(
+    header,
+    { id: "a", arrivals: [arrival("denied"), arrival("allowed")] },
+    { id: "a", settlements: [[fromMs, 4, fromMs + 5, 1]] },
+  );
+  expect(arrivalsOf(timelines)).toEqual([
+    ["a", 0, 4, "allowed", { ttlMs: 9_000, settledAtMs: fromMs + 5, settledCost: 1 }],
+    ["a", 0, 4, "denied", { ttlMs: 9_000, settledAtMs: null, settledCost: 4 }],
+  ]);
+});
+
 it("a settlement finds its arrival on the same line, on an earlier line and on a later line", () => {
   const { timelines } = read(
     header,

@@ -70,13 +70,15 @@ function linesOfKey(id: string, events: readonly SampledEvent[]): string[] {
 
 const placeOf = (atMs: number, cost: number): string => `${atMs} ${cost}`;
 
-/** @param unsettled receives the rows of arrivals with a reservation */
+/** @param unsettled receives the rows of arrivals that may be settled */
 function rowOf(
   { atMs, cost, outcome, ttlMs }: SampledArrival,
   unsettled: Map<string, ArrivalRow[]>,
 ): ArrivalRow {
   if (ttlMs === 0) return [atMs, cost, outcome];
   const row: ArrivalRow = [atMs, cost, outcome, ttlMs, null, cost];
+  // The object has made no other reservation.
+  if (outcome !== "allowed") return row;
   const place = placeOf(atMs, cost);
   unsettled.set(place, [...(unsettled.get(place) ?? []), row]);
   return row;

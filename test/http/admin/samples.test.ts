@@ -166,9 +166,10 @@ describe("the answer", () => {
     ]);
   });
 
-  it("a reservation has its settlement if both are in one chunk", async () => {
+  it("an allowed reservation has its settlement if both are in one chunk", async () => {
     const { record, lines, clock } = plane();
-    record(sampleBatch({ [one]: [reserved(startMs - 9), reserved(startMs - 9)] }));
+    const denied = arrival(startMs - 9, { ttlMs: 60_000, cost: 5, outcome: "denied" });
+    record(sampleBatch({ [one]: [denied, reserved(startMs - 9), reserved(startMs - 9)] }));
     record(sampleBatch({ [one]: [settlement(startMs - 9, startMs + 500)] }));
     clock.nowMs += 1_000;
     const [, ...keys] = await lines();
@@ -176,6 +177,7 @@ describe("the answer", () => {
       {
         id: one,
         arrivals: [
+          [startMs - 9, 5, "denied", 60_000, null, 5],
           [startMs - 9, 5, "allowed", 60_000, startMs + 500, 2],
           [startMs - 9, 5, "allowed", 60_000, null, 5],
         ],
