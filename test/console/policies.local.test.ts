@@ -16,10 +16,7 @@ import { tokens } from "./console-worker.ts";
 import { axeViolations, colorsOf, focused, horizontalOverflow } from "./page-checks.ts";
 
 /** Each test has a policy of its own, which allows each address 2 requests an hour. */
-const names = [
-  ...["dry", "typed", "lists", "both", "merged", "lost", "keyboard", "links"],
-  ...["halved", "sampled"],
-];
+const names = "dry typed lists both merged lost keyboard links halved sampled".split(" ");
 const policies = names.map((name) => ({
   name,
   match: { path: `/${name}` },
