@@ -65,7 +65,7 @@ const longerFiles = globSync("test/**/*.test.ts").filter(isLonger);
 const leftOutStories =
   process.env["HEADGATE_FEW_STORIES"] === undefined
     ? []
-    : ["test/console/{audit,live,overview,playground,policies,shell}.local.test.ts"];
+    : ["test/console/{advisor,audit,live,overview,playground,policies,shell}.local.test.ts"];
 
 /** The slowest files with processes of their own. Vitest starts large files first, so that these would run last and alone. */
 const slowFiles = [
@@ -75,6 +75,7 @@ const slowFiles = [
   "console/policies",
   "console/audit",
   "console/playground",
+  "console/advisor",
   "local/control-plane-propagation",
   "local/start",
   "local/control-plane-failures",

@@ -32,7 +32,7 @@ const rounded = (value: number): string => numberText(Math.round(value));
 export const limitsLine = (limits: readonly FullLimit[]): string =>
   limits.map(limitLine).join("; ");
 
-const dayMs = 86_400_000;
+const hourMs = 3_600_000;
 
 /** "Based on 41 of about 2,600 keys (1 in 64) with 12,345 requests in 24 h, 99.8 % coverage, until 2 min ago." */
 export function samplesText(samples: KnownSamples, nowMs: number): string {
@@ -41,9 +41,9 @@ export function samplesText(samples: KnownSamples, nowMs: number): string {
     source.oneKeyIn === 1
       ? `all ${keysText(keys)}`
       : `${numberText(keys)} of about ${roughText(keys * source.oneKeyIn)} keys (1 in ${numberText(source.oneKeyIn)})`;
-  const period = durationText(Math.min(dayMs, source.toMs - source.fromMs));
+  const hours = Math.max(1, Math.round((source.toMs - source.fromMs) / hourMs));
   const parts = [
-    `${ofAll} with ${numberText(arrivals)} ${arrivals === 1 ? "request" : "requests"} in ${period}`,
+    `${ofAll} with ${numberText(arrivals)} ${arrivals === 1 ? "request" : "requests"} in ${numberText(hours)} h`,
     `${coverageText(coverage)} coverage`,
     ageText(samples, nowMs),
   ];

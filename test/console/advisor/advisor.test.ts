@@ -46,7 +46,7 @@ describe("texts of the advisor", () => {
 
   it("the line about samples states keys, their part of all, coverage and age", () => {
     expect(samplesText(knownSamples(), startMs)).toBe(
-      "Based on 41 of about 2,600 keys (1 in 64) with 12,345 requests in 1 d, 99.8 % coverage, until 2 min ago.",
+      "Based on 41 of about 2,600 keys (1 in 64) with 12,345 requests in 24 h, 99.8 % coverage, until 2 min ago.",
     );
     const { source } = knownSamples();
     const all = knownSamples({

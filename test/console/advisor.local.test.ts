@@ -1,0 +1,138 @@
+/** The view "Advisor" in a browser, with the samples of real traffic. */
+import type { Locator, Page } from "playwright-core";
+import { beforeAll, describe, expect, it, vi } from "vitest";
+import { hasBrowser } from "./browser.ts";
+import { called, policyOf } from "./changes.ts";
+import { consoleSite } from "./console-site.ts";
+import { tokens } from "./console-worker.ts";
+import { axeViolations, colorsOf, horizontalOverflow } from "./page-checks.ts";
+
+const policies = ["busy", "quiet", "other"].map((name) => ({
+  name,
+  match: { path: `/${name}` },
+  key: ["ip"],
+  limits: "100/minute",
+}));
+
+const button = (within: Page | Locator, name: string): Locator =>
+  within.getByRole("button", { name, exact: true });
+const recommendation = (page: Page): Locator =>
+  page.getByRole("region", { name: "Recommendation" });
+const viewOf = (policy: string, goal: string): string =>
+  `advisor?${new URLSearchParams({ policy, goal }).toString()}`;
+
+const rateOfKey = "never let one key exceed 4 requests in a second";
+const slider = (page: Page): Locator => page.getByRole("slider");
+
+describe.skipIf(!hasBrowser)("the Advisor in Chromium, skipped unless it is installed", () => {
+  const site = consoleSite({ policies });
+  /** 30 clients send 2 requests each, and one sends 40. */
+  beforeAll(async () => {
+    // Isolates report every five seconds once there is a rule.
+    await called(site.worker, "PATCH", "/policies/other", { limits: "90/minute", for: "1h" });
+    const addresses = Array.from({ length: 30 }, (_, index) => `192.0.2.${index + 1}`);
+    const greedy = Array.from({ length: 40 }, () => "198.51.100.7");
+    const sent = [...addresses, ...addresses, ...greedy];
+    await Promise.all(sent.map((address) => site.worker.request(address, "/busy")));
+    // Requests make isolates report.
+    await vi.waitFor(
+      async () => {
+        await site.worker.request("192.0.2.1", "/other");
+        expect(await samplesOf("busy")).toBe(sent.length);
+      },
+      { timeout: 60_000, interval: 500 },
+    );
+  });
+  /** Requests of which the control plane has stored samples. */
+  const samplesOf = async (policy: string): Promise<number> => {
+    const url = new URL(`/_headgate/api/samples?policy=${policy}`, site.worker.siteUrl);
+    const headers = { Authorization: `Bearer ${tokens.operator}` };
+    const response = await fetch(url, { headers });
+    const [header = "{}"] = (await response.text()).split("\n");
+    return (JSON.parse(header) as { arrivals: number }).arrivals;
+  };
+
+  it("recommends a limit for the goal of the link, a slider shows the effect of another one at once, and using it opens the change of the policy with it", async () => {
+    const page = await site.open(viewOf("busy", rateOfKey));
+    await recommendation(page).getByText("Recommended: 4 per second, sliding-log").waitFor();
+    await page.getByText(/^Based on all 31 keys with 100 requests in .*, 100 % coverage/).waitFor();
+    expect(await page.getByRole("radio", { name: /^Never let one key exceed 4/ }).isChecked()).toBe(
+      true,
+    );
+    await expect.poll(() => colorsOf(page.locator(".plot canvas"))).toBeGreaterThan(4);
+    await page.getByRole("table", { name: "Candidates" }).getByText("In effect now").waitFor();
+    expect(await axeViolations(page)).toEqual([]);
+    const denied = page.locator(".try dd").first();
+    const before = await denied.textContent();
+    await slider(page).focus();
+    for (let presses = 0; presses < 3; presses++) await page.keyboard.press("ArrowLeft");
+    await page.getByRole("heading", { name: "1 per second, sliding-log" }).waitFor();
+    await expect.poll(() => denied.textContent()).not.toBe(before);
+    expect(new URL(page.url()).searchParams.get("limit")).toBe("1");
+    await page.reload();
+    await page.getByRole("heading", { name: "1 per second, sliding-log" }).waitFor();
+    await button(page, "Use this limit").click();
+    const dialog = page.getByRole("dialog", { name: "Change the limits of busy" });
+    expect(await dialog.getByRole("textbox", { name: "Limits" }).inputValue()).toBe("1/1s");
+    await button(dialog, "Change the limits").click();
+    await dialog.waitFor({ state: "hidden" });
+    const { limits } = await policyOf(site.worker, "busy");
+    expect(limits.value).toMatchObject([{ limit: 1, windowMs: 1_000, strategy: "sliding-log" }]);
+    await page.getByText("In effect now: 1 per second, sliding-log").waitFor();
+  });
+
+  it("a goal in fields or in words is in the link, a text that is no goal is refused, and the page says which limits reach no goal and when data are too few", async () => {
+    const page = await site.open("advisor?policy=busy", { width: 320, theme: "dark" });
+    await recommendation(page).getByText("Too little data").waitFor();
+    const rate = page.getByLabel("Requests per second at the origin");
+    await rate.fill("1");
+    await rate.press("Tab");
+    await recommendation(page).getByText("No limit reaches this goal").waitFor();
+    expect(new URL(page.url()).searchParams.get("goal")).toBe(
+      "protect the origin at 1 request per second",
+    );
+    const words = page.getByLabel("In your own words");
+    await words.fill("make it fast");
+    await words.press("Enter");
+    await page
+      .getByRole("alert")
+      .getByText(/^goal: expected .*got "make it fast"$/)
+      .waitFor();
+    await words.fill("Reject no more than 1 client in 2!");
+    await words.press("Enter");
+    await expect
+      .poll(() => new URL(page.url()).searchParams.get("goal"))
+      .toBe("deny at most 1 key in 2");
+    await recommendation(page)
+      .getByText(/^Recommended: /)
+      .waitFor();
+    const outliers = page.getByRole("region", { name: "Keys that would be denied most" });
+    await outliers.getByRole("link").first().waitFor();
+    expect(await axeViolations(page)).toEqual([]);
+    expect(await horizontalOverflow(page)).toBe(0);
+    await outliers.getByRole("link").first().click();
+    await page.getByRole("heading", { level: 1, name: "Keys" }).waitFor();
+  });
+
+  it("a policy without samples says why and shows the first ones by itself, and samples that cannot be read are read again", async () => {
+    const quiet = await site.open(viewOf("quiet", rateOfKey));
+    await quiet.getByText(/has had no requests in the last 24 hours/).waitFor();
+    expect(await axeViolations(quiet)).toEqual([]);
+    await expect
+      .poll(async () => {
+        await site.worker.request("192.0.2.1", "/quiet");
+        return quiet.getByText(/^Based on all 1 key with /).count();
+      })
+      .toBe(1);
+    const page = await site.open("policies?name=other", { allowed: [/status of 503/] });
+    await page.route("**/api/samples?*", (call) =>
+      call.fulfill({ status: 503, json: { detail: "The control plane does not answer." } }),
+    );
+    const links = page.getByRole("navigation", { name: "Pages of policy other" });
+    await links.getByRole("link", { name: "Advisor" }).click();
+    await page.getByRole("alert").getByText("The control plane does not answer.").waitFor();
+    await page.unroute("**/api/samples?*");
+    await button(page, "Try again").click();
+    await page.getByText(/^Based on all 1 key with /).waitFor();
+  });
+});
