@@ -122,12 +122,12 @@ const workerModule = (name: WorkerName, source: string, type: WorkerType): Plugi
   },
 });
 
-/** Puts the styles of views that are rarely the first one into their modules, so that the first view loads less. */
+/** Puts the styles that only one view has into its modules, so that the first view loads less. */
 const stylesOfLaterViews: Plugin = {
   name: "styles-of-later-views",
   setup(builder) {
     builder.onLoad(
-      { filter: /console\/(?:advisor|playground|what-if)\/.+\.css$/ },
+      { filter: /console\/(?:advisor|audit|keys|live|playground)\/.+\.css$/ },
       async ({ path }) => {
         const { outputFiles } = await build({ ...shared, entryPoints: [path], write: false });
         return {

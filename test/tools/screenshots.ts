@@ -50,6 +50,9 @@ type Theme = (typeof themes)[number];
 
 const narrow = { width: 320, height: 720 };
 
+const goal = "deny at most 5 % of requests";
+const advisorView = `advisor?${new URLSearchParams({ policy: "api", goal }).toString()}`;
+
 const shotsOf = (keyId: string): readonly Shot[] => [
   { name: "overview", view: "", isDocumented: true, isLive: true },
   // The picture of the template, which has the format of Cloudflare's gallery: 16:9.
@@ -64,6 +67,8 @@ const shotsOf = (keyId: string): readonly Shot[] => [
     isDocumented: true,
   },
   { name: "policies", view: "policies" },
+  { name: "advisor", view: advisorView, height: 1_100, isDocumented: true },
+  { name: "advisor-narrow", view: advisorView, ...narrow },
   { name: "live", view: "live", isLive: true },
   { name: "audit", view: "audit" },
   { name: "playground", view: "playground", height: 900, isDocumented: true },
@@ -144,7 +149,8 @@ async function take({ shot, theme, page, problems }: OpenShot): Promise<void> {
 async function untilComplete(page: Page): Promise<void> {
   await page.getByRole("heading", { level: 1 }).waitFor();
   // oxlint-disable-next-line no-await-in-loop
-  while ((await page.getByText(/^Loading /).count()) > 0) await setTimeout(100);
+  while ((await page.getByText(/^(?:Loading|Replaying the traffic) /).count()) > 0)
+    await setTimeout(100);
   await setTimeout(3_000);
 }
 

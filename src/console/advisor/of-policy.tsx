@@ -7,6 +7,7 @@ import type { OpenDialog } from "../policies/open-dialog.tsx";
 import type { KnownSamples } from "../replay/messages.ts";
 import { type SamplesState, useSamples } from "../replay/use-samples.ts";
 import { replaceQuery, route } from "../shell/route.ts";
+import { countOf, noAnswer, olderText } from "../what-if/sample-texts.ts";
 import { AdviceFor } from "./advice-for.tsx";
 import { GoalPicker } from "./goal-picker.tsx";
 import type { readGoal } from "./goal-reader.ts";
@@ -25,6 +26,7 @@ export function OfPolicy({ policy, onOpen }: OfPolicyProps) {
   const { reader, failure } = useGoalReader();
   const written = route.value.query.get("goal") ?? defaultGoal;
   const samples = state.samples.value;
+  const obstacle = samples === null ? null : noAnswer(samples, undefined);
   if (failure !== null) return <Failure problem={failure} onRetry={() => location.reload()} />;
   if (reader === null) return <Loading what="the goals" />;
   const result = reader(written);
@@ -39,14 +41,14 @@ export function OfPolicy({ policy, onOpen }: OfPolicyProps) {
           <SamplesLine samples={samples} />
           {state.problem.value !== null && (
             <p class="warning" role="status">
-              Reading newer samples failed: {state.problem.value.message}{" "}
+              {olderText(samples, state.problem.value)}{" "}
               <button type="button" onClick={state.readAgain}>
                 Try again
               </button>
             </p>
           )}
-          {samples.arrivals === 0 && <NothingSampled samples={samples} />}
-          {samples.arrivals > 0 && goal !== null && (
+          {obstacle !== null && <Empty>{obstacle}</Empty>}
+          {obstacle === null && goal !== null && (
             <AdviceFor {...{ policy, goal, samples, onOpen }} />
           )}
         </>
@@ -91,32 +93,10 @@ function SamplesLine({ samples }: { readonly samples: KnownSamples }) {
     <p class="hint basis">
       {samplesText(samples, nowMs)}
       {otherLimitsArrivals > 0 &&
-        ` ${otherLimitsArrivals} requests under overrides or limits of single keys are left out.`}
+        ` Left out: ${countOf(otherLimitsArrivals, "request")} under overrides or limits of single keys.`}
       {areOld(samples, nowMs) && (
         <span class="warning"> The control plane has received no newer samples since then.</span>
       )}
     </p>
-  );
-}
-
-function NothingSampled({
-  samples: { sample, policy, source },
-}: {
-  readonly samples: KnownSamples;
-}) {
-  if (sample === "off") {
-    return (
-      <Empty>
-        Sampling is off. Set <code>SAMPLE = "1/64"</code> among the variables, deploy, and come back
-        after some traffic.
-      </Empty>
-    );
-  }
-  return (
-    <Empty>
-      {(source.requests ?? 0) === 0
-        ? `Policy ${policy} has had no requests in the last 24 hours. Samples appear here a few seconds after the first ones.`
-        : `Policy ${policy} has had requests in the last 24 hours, but none of a sampled key (SAMPLE is ${sample}). With few keys, set SAMPLE to "1/1", deploy, and come back after some traffic.`}
-    </Empty>
   );
 }
