@@ -9,7 +9,8 @@ import { bundle } from "../tools/workerd-process.ts";
 import { bundleServer } from "./bundle-server.ts";
 import { npmStartServer } from "./npm-start-server.ts";
 import { type Page, readPages } from "./pages.ts";
-import { isCommand, pagesOfNpmStart, runSession, type Server } from "./session.ts";
+import { projectFolder } from "./project-folder.ts";
+import { isCommand, pagesOfNpmStart, pagesOfScripts, runSession, type Server } from "./session.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-bundle-"));
 let origin: RecipeOrigin;
@@ -27,10 +28,12 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const serverOf = (path: string): Promise<Server> =>
-  pagesOfNpmStart.includes(path)
+async function serverOf(path: string): Promise<Server> {
+  if (pagesOfScripts.includes(path)) return projectFolder();
+  return pagesOfNpmStart.includes(path)
     ? npmStartServer(origin)
     : bundleServer(folder, origin, demoOrigin.url);
+}
 
 async function problemsOf(page: Page): Promise<string[]> {
   const server = await serverOf(page.path);

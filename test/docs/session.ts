@@ -20,6 +20,11 @@ export interface Server {
 /** Pages whose commands run against `npm start` in place of the bundle. */
 export const pagesOfNpmStart: readonly string[] = ["README.md", "docs/tutorials/first-limit.md"];
 
+/** Pages whose commands run scripts of the project, and call no server. */
+export const pagesOfScripts: readonly string[] = [
+  "docs/how-to/choose-a-limit-from-your-traffic.md",
+];
+
 export const isCommand = ({ language, info }: Block): boolean =>
   language === "bash" && info.length === 0;
 

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { alertSettings } from "../../src/config/index.ts";
+import { encodeSamples } from "../../src/control/sample-codec.ts";
 import { StatisticsIntake } from "../../src/control/object/statistics-intake.ts";
 import { mostRowBytes, rowVersion } from "../../src/limiter/object/key-row.ts";
 import type { KeyRule } from "../../src/limiter/protocol.ts";
@@ -64,6 +65,23 @@ test("the table of integers is the content of the data in the example row", () =
   );
   expect(JSON.stringify(shownRow()[1])).toContain(`"${data}"`);
   expect(stated).toEqual(decodeIntegers(data));
+});
+
+test("the example body of a sample is the compact form of its two arrivals", () => {
+  const [, figure = ""] =
+    /### Samples of traffic[\s\S]*?^```text figure\n([\s\S]*?)^```$/m.exec(page) ?? [];
+  const shown = figure
+    .split("\n")
+    .map((line) => line.split("  ")[0]?.replace("00 × 32", "00 ".repeat(32)) ?? "")
+    .flatMap((line) => line.match(/[0-9a-f]{2}/g) ?? [])
+    .map((byte) => Number.parseInt(byte, 16));
+  const arrival = { kind: "arrival", ttlMs: 0, hasOtherLimits: false } as const;
+  const atMs = 1_800_000_000_000;
+  const events = [
+    { ...arrival, atMs, cost: 1, outcome: "allowed" },
+    { ...arrival, atMs: atMs + 250, cost: 3, outcome: "denied" },
+  ] as const;
+  expect(shown).toEqual([...encodeSamples(new Map([["A".repeat(43), events]]))]);
 });
 
 test("the page states the version of rows and the largest row", () => {

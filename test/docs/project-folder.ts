@@ -1,0 +1,11 @@
+/** A copy of the project, in which pages without a server run scripts. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { checkout } from "../local/checkout.ts";
+import type { Server } from "./session.ts";
+
+export function projectFolder(): Server {
+  const { folder, remove } = checkout();
+  writeFileSync(join(folder, ".dev.vars"), "");
+  return { folder, port: 0, serve: async () => undefined, close: async () => remove() };
+}
