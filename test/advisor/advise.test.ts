@@ -240,11 +240,28 @@ describe("a goal about the rate at the origin", () => {
     const timelines = timelinesFrom(together, 1);
     const advice = adviceOf(timelines, "protect the origin at 1,000 requests per second");
     const { worstBurst, limits } = recommendedOf(advice);
-    expect(worstBurst.high).toBeLessThanOrEqual(1_000);
+    expect(worstBurst.value).toBeLessThanOrEqual(1_000);
     expect(worstBurst.value).toBe(50 * (limits[0]?.limit ?? 0));
     expect(advice.recommendation.reason).toContain(
       "of the limits that protect it at 1,000 requests per second it denies the fewest requests",
     );
+  });
+
+  it("with all keys recorded, one key that bursts is limited no more than the observed rate needs", () => {
+    const oneBurst: TrafficShape = {
+      keys: 100,
+      periodMs: 10 * minuteMs,
+      arrivals: (random, key, addAt) => {
+        for (let n = 0; n < 100; n++) addAt(random() * 10 * minuteMs);
+        if (key === 0) for (let n = 0; n < 40; n++) addAt(minuteMs + 20 * n);
+      },
+    };
+    const timelines = timelinesFrom(oneBurst, 1);
+    const { worstBurst, deniedShare } = recommendedOf(
+      adviceOf(timelines, "protect the origin at 45 requests per second"),
+    );
+    expect(worstBurst.value).toBeLessThanOrEqual(45);
+    expect(deniedShare.value).toBeLessThan(0.01);
   });
 
   it("a rate below the number of keys that send at once cannot be reached, and the reason says so", () => {
