@@ -167,7 +167,7 @@ async function differencesInBody(
   const type = response.headers.get("Content-Type")?.split(";")[0] ?? null;
   // The response to a WebSocket handshake cannot be cloned.
   if (response.status === 101) return [];
-  const text = await response.clone().text();
+  const text = new TextDecoder().decode(await response.clone().arrayBuffer());
   if (content === undefined || type === null) {
     return content === undefined && type === null && text === ""
       ? []
