@@ -28,9 +28,6 @@ export function adviceLines(traffic: AdvisedTraffic, advice: Advice, name: strin
     ...(candidates.length === 0 ? [] : ["", ...candidateLines(candidates, chosen, goal)]),
     "",
     ...wrappedLines(`${headings[recommendation.kind]}: ${recommendation.reason}`),
-    ...(recommendation.kind === "wait" && recommendation.forMs !== null
-      ? [`Record for another ${waitText(Math.round(recommendation.forMs))}.`]
-      : []),
     ...outlierLines(advice, chosen),
     ...tomlLines(traffic, advice, name),
   ];
