@@ -165,9 +165,13 @@ export class StoredSamples {
       if (chunk.characters >= mostOpen) this.#close(chunk);
     }
     const all = [...this.#open.values()];
-    const characters = all.reduce((sum, chunk) => sum + chunk.characters, 0);
-    const [largest] = all.toSorted((one, other) => other.characters - one.characters);
-    if (characters >= mostOpenInAll && largest !== undefined) this.#close(largest);
+    let characters = all.reduce((sum, chunk) => sum + chunk.characters, 0);
+    // One batch may have samples of many policies, so the largest chunk alone may not make enough room.
+    for (const chunk of all.toSorted((one, other) => other.characters - one.characters)) {
+      if (characters < mostOpenInAll) break;
+      characters -= chunk.characters;
+      this.#close(chunk);
+    }
   }
 
   /** Ends the chunks that are old enough. */

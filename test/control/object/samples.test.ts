@@ -154,6 +154,27 @@ describe("chunks", () => {
     }
   });
 
+  it("the open samples stay within 256 KB when each beat has samples of many policies", () => {
+    const { store, storage } = storeOf();
+    for (let seq = 1; seq <= 60; seq++) {
+      const nowMs = startMs + seq * 1_000;
+      const samples = Object.fromEntries(
+        Array.from({ length: 100 }, (_, index) => {
+          const own = keys.slice(10 * index, 10 * index + 10);
+          const events = Object.fromEntries(own.map((key) => [key, [arrival(nowMs)]]));
+          return [`policy-${index}`, sampleBatch(events)];
+        }),
+      );
+      store.record(beat([{ ...batch(seq, 1), samples }]), nowMs);
+    }
+    store.write(startMs + 60_000);
+    const [row] = storage.sql
+      .exec<{ length: number }>("SELECT sum(length(body)) AS length FROM statistics")
+      .toArray();
+    expect(row?.length).toBeLessThan(400_000);
+    expect(storedCosts(store, "policy-99")).toHaveLength(600);
+  });
+
   it("samples of two sizes are kept apart, so that a chunk has one size", () => {
     const { store } = storeOf();
     for (const [index, oneKeyIn] of [64, 32, 64, 32].entries()) {
