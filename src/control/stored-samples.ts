@@ -35,7 +35,7 @@ export interface SampleIndex {
   readonly open: readonly OpenSamples[];
   /** Arrivals of the period whose chunks were dropped, because the policy had too many. */
   readonly dropped: number;
-  /** Decisions by the policy's limits, or in their place, in the minutes of the period. */
+  /** Decisions by the policy's limits, or in their place, in the minutes of the period from the first samples that are kept. */
   readonly requests: number;
   /** When the last samples of the policy arrived; null when it has none. */
   readonly storedAtMs: number | null;

@@ -100,10 +100,19 @@ export class SamplesReader {
     for (const settlement of this.#settlements) {
       if (!this.#own.settle(settlement)) this.#other.settle(settlement);
     }
-    const { fromMs, toMs, oneKeyIn, requests, lost, dropped } = header;
+    const { fromMs, toMs, oneKeyIn, requests, lost } = header;
     const otherLimitsArrivals = this.#other.builder.arrivals;
-    const lostArrivals = lost + dropped;
-    const source = { fromMs, toMs, oneKeyIn, requests, lostArrivals, otherLimitsArrivals };
+    // Storage drops the oldest arrivals first, so dropped ones are no part of the recorded time.
+    const firstMs = Math.min(this.#own.firstMs, this.#other.firstMs);
+    const recordedFromMs = firstMs === Infinity ? fromMs : Math.max(fromMs, firstMs);
+    const source: TimelinesSource = {
+      fromMs: recordedFromMs,
+      toMs,
+      oneKeyIn,
+      requests,
+      lostArrivals: lost,
+      otherLimitsArrivals,
+    };
     const timelines = this.#own.builder.finish(source);
     if (otherLimitsArrivals === 0) return { header, timelines, withOtherLimits: timelines };
     const others = this.#other.builder.finish(source);
@@ -180,6 +189,7 @@ export class SamplesReader {
 /** Arrivals, and those of them that no settlement was found for yet. */
 class SampledArrivals {
   readonly builder = new TimelinesBuilder();
+  firstMs = Infinity;
   readonly #unsettled = new Map<string, UnsettledArrival[]>();
 
   /** Returns whether the arrival is valid. */
@@ -190,6 +200,7 @@ class SampledArrivals {
     const isValid = isInstant(atMs) && isCount(cost) && typeof name === "string" && isCount(ttlMs);
     const isSettled = settledAtMs === null || isInstant(settledAtMs);
     if (!isValid || !isSettled || !isCount(settledCost)) return false;
+    this.firstMs = Math.min(this.firstMs, atMs);
     const arrival = this.builder.add(key, {
       atMs,
       cost,

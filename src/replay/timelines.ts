@@ -43,7 +43,7 @@ export interface TimelinesSource {
   readonly oneKeyIn: number;
   /** All requests of the period, of keys in the timelines or not; null when unknown. */
   readonly requests: number | null;
-  /** Arrivals of the keys that were not recorded, because a beat had no room or storage was full. */
+  /** Arrivals of the keys that were not recorded, because a beat had no room. */
   readonly lostArrivals: number;
   /** Arrivals left out because limits other than the policy's decided them: overrides and key rules. */
   readonly otherLimitsArrivals: number;

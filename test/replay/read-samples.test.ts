@@ -61,10 +61,17 @@ it("the header states the period, the coverage and the size of the sample", () =
     toMs,
     oneKeyIn: 64,
     requests: 900,
-    lostArrivals: 5,
+    lostArrivals: 2,
     otherLimitsArrivals: 0,
   });
   expect(samples.timelines.keys).toEqual([]);
+});
+
+it("the period of the timelines begins with the first arrival, because recording may have begun later", () => {
+  const line = { id: "a", arrivals: [[fromMs + 90_000, 1, "allowed"]] };
+  const other = { id: "b", arrivals: [[fromMs + 60_000, 1, "allowed"]], hasOtherLimits: true };
+  expect(read(header, line).timelines.source).toMatchObject({ fromMs: fromMs + 90_000, toMs });
+  expect(read(header, line, other).timelines.source.fromMs).toBe(fromMs + 60_000);
 });
 
 it('samples that are "off" have no arrivals', () => {

@@ -115,6 +115,11 @@ const isNumber = (value: unknown): value is number => Number.isFinite(value);
 const reportDamage = (error: unknown): void =>
   report({ event: "control-plane-failed", error: errorText(error) });
 
+interface KeptSamples extends Omit<SampleIndex, "requests"> {
+  /** Before, nothing is kept: it was dropped, or recording began later. The start of the period without samples. */
+  readonly recordedFromMs: number;
+}
+
 /** Arrivals whose chunks were dropped, by policy and by the hour in which the chunk begins. */
 type Dropped = Map<string, Map<number, number>>;
 
@@ -207,7 +212,7 @@ export class StoredSamples {
     };
   }
 
-  index({ policy, fromMs, toMs }: SamplesQuery): Omit<SampleIndex, "requests"> {
+  index({ policy, fromMs, toMs }: SamplesQuery): KeptSamples {
     const isIn = (part: Pick<SampleChunk, "fromMs" | "toMs">): boolean =>
       part.fromMs < toMs && part.toMs >= fromMs;
     const chunks = this.#rows.chunks(policy);
@@ -221,6 +226,7 @@ export class StoredSamples {
       return (arrivals * Math.max(0, inMs)) / (endMs - atMs);
     });
     return {
+      recordedFromMs: Math.max(fromMs, Number.isFinite(firstKeptMs) ? firstKeptMs : fromMs),
       chunks: chunks.filter(isIn).toSorted((one, other) => one.fromMs - other.fromMs),
       // Their events may be earlier than the time when they arrived, so the reader decides which are in the period.
       open: open.map((each) => each.view()),

@@ -160,8 +160,8 @@ export class StatisticsStore implements Task {
 
   /** The sampled traffic of a policy within a period, without the events of its chunks. */
   samples(query: SamplesQuery): SampleIndex {
-    const { policy, fromMs, toMs } = query;
-    return { ...this.#samples.index(query), requests: this.#requests(policy, fromMs, toMs) };
+    const { recordedFromMs, ...index } = this.#samples.index(query);
+    return { ...index, requests: this.#requests(query.policy, recordedFromMs, query.toMs) };
   }
 
   sampleChunks(policy: string, ids: readonly number[]): readonly ArrayBuffer[] {

@@ -370,4 +370,18 @@ describe("the index of a period", () => {
     expect(requests(61 * minuteMs + 1, 61 * minuteMs + 2)).toBe(12);
     expect(requests(-dayMs, 0)).toBe(0);
   });
+
+  it("the requests begin in the minute of the first samples that are kept", () => {
+    const { store } = storeOf();
+    for (let seq = 1; seq <= 90; seq++) {
+      const nowMs = startMs + (seq - 1) * minuteMs;
+      const sampled = sampledBatch(seq, sampleBatch({ [one]: [arrival(nowMs)] }));
+      store.record(beat([seq <= 60 ? batch(seq, 1) : sampled]), nowMs);
+    }
+    const requests = (fromMs: number, toMs: number): number =>
+      store.samples({ policy: "api", fromMs: startMs + fromMs, toMs: startMs + toMs }).requests;
+    expect(requests(-dayMs, 2 * hourMs)).toBe(30);
+    expect(requests(70 * minuteMs, 2 * hourMs)).toBe(20);
+    expect(requests(0, 30 * minuteMs)).toBe(0);
+  });
 });
