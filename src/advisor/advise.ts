@@ -218,8 +218,9 @@ function recommend(
   const { accountsForAll } = nearest;
   const forMs =
     accountsForAll && "mostShare" in goal ? waitMs(traffic, leastHigh / goal.mostShare) : null;
-  const { oneKeyIn, lostArrivals } = source;
-  const facts = { keys: keys.length, oneKeyIn, forMs, leastHigh, accountsForAll, lostArrivals };
+  const { oneKeyIn, lostArrivals, keptMs } = source;
+  const sampled = { keys: keys.length, oneKeyIn, lostArrivals, keptMs };
+  const facts = { ...sampled, forMs, leastHigh, accountsForAll };
   return {
     kind: "wait",
     forMs,

@@ -76,13 +76,15 @@ export interface WaitFacts {
   readonly accountsForAll: boolean;
   /** Requests of the keys that were not recorded. */
   readonly lostArrivals: number;
+  /** Undefined: without end. */
+  readonly keptMs: number | undefined;
 }
 
 export const nothingRecordedReason =
   "The timelines hold no requests, so there is nothing to replay.";
 
 export function waitReason(goal: Goal, facts: WaitFacts, nearest: Candidate | null): string {
-  const { keys, oneKeyIn, forMs, leastHigh, accountsForAll, lostArrivals } = facts;
+  const { keys, oneKeyIn, forMs, leastHigh, accountsForAll, lostArrivals, keptMs } = facts;
   const sampled = oneKeyIn === 1 ? "recorded" : "sampled";
   const held = `${whole.format(keys)} ${sampled} ${keys === 1 ? "key" : "keys"}`;
   const cause = accountsForAll
@@ -96,10 +98,14 @@ export function waitReason(goal: Goal, facts: WaitFacts, nearest: Candidate | nu
       ? [`sample more keys (such as SAMPLE = "1/${Math.max(1, Math.floor(oneKeyIn / 8))}")`]
       : []),
   ];
+  const noRemedy =
+    keptMs === undefined
+      ? "The number of keys hardly grows"
+      : `Samples are kept for ${formatDuration(keptMs)} only`;
   const remedy =
     remedies.length > 0
       ? ` ${capitalized(remedies.join(", or "))}.`
-      : " The number of keys hardly grows, so choose a larger share.";
+      : ` ${noRemedy}, so choose a larger share.`;
   const closest =
     nearest === null
       ? ""

@@ -1,10 +1,7 @@
 /** How much longer to record until there are enough keys for a recommendation. */
 import type { Traffic } from "./trial.ts";
 
-const dayMs = 86_400_000;
-/** The control plane keeps the samples of a day. */
-const longestSampleMs = dayMs;
-const longestLogMs = 90 * dayMs;
+const longestLogMs = 90 * 86_400_000;
 /** Keys that hardly grow in number never suffice. */
 const leastGrowth = 0.05;
 
@@ -15,7 +12,7 @@ const leastGrowth = 0.05;
  */
 export function waitMs({ timelines, recordedFromMs }: Traffic, factor: number): number | null {
   const { keys, firstRow, atMs, source } = timelines;
-  const { toMs, oneKeyIn } = source;
+  const { toMs, keptMs = longestLogMs } = source;
   const periodMs = toMs - recordedFromMs;
   const middleMs = recordedFromMs + periodMs / 2;
   let early = 0;
@@ -25,6 +22,5 @@ export function waitMs({ timelines, recordedFromMs }: Traffic, factor: number): 
   const growth = early === 0 ? 1 : Math.min(1, Math.log2(keys.length / early));
   if (growth < leastGrowth || factor <= 1) return null;
   const neededMs = periodMs * factor ** (1 / growth);
-  const longestMs = oneKeyIn === 1 ? longestLogMs : longestSampleMs;
-  return neededMs > longestMs ? null : Math.ceil((neededMs - periodMs) / 60_000) * 60_000;
+  return neededMs > keptMs ? null : Math.ceil((neededMs - periodMs) / 60_000) * 60_000;
 }

@@ -9,6 +9,8 @@ import {
   type TimelinesSource,
 } from "./timelines.ts";
 
+const dayMs = 86_400_000;
+
 /** The first line. */
 export interface SamplesHeader {
   readonly policy: string;
@@ -112,6 +114,7 @@ export class SamplesReader {
       requests,
       lostArrivals: lost,
       otherLimitsArrivals,
+      keptMs: dayMs,
     };
     const timelines = this.#own.builder.finish(source);
     if (otherLimitsArrivals === 0) return { header, timelines, withOtherLimits: timelines };

@@ -47,6 +47,8 @@ export interface TimelinesSource {
   readonly lostArrivals: number;
   /** Arrivals left out because limits other than the policy's decided them: overrides and key rules. */
   readonly otherLimitsArrivals: number;
+  /** For how long the source keeps arrivals. Default: without end, as a log does. */
+  readonly keptMs?: number;
 }
 
 export interface Timelines {

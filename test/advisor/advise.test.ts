@@ -156,6 +156,13 @@ describe("too little data", () => {
     expect(Math.max(...windows)).toBe(minuteMs);
   });
 
+  it("the advice is never to wait for longer than samples are kept", () => {
+    const kept = { ...growing(300), source: { ...growing(300).source, keptMs: 10 * minuteMs } };
+    const ofSamples = adviceOf(kept, "deny at most 1 key in 1,000").recommendation;
+    expect(ofSamples).toMatchObject({ kind: "wait", forMs: null });
+    expect(ofSamples.reason).toContain("Samples are kept for 10m only, so choose a larger share.");
+  });
+
   it("requests that were lost may all have been denied, and the reason names them", () => {
     const timelines = timelinesFrom(withBursts, 1, { lostArrivals: 3_000 });
     const { recommendation } = adviceOf(timelines, "deny at most 5 % of requests");

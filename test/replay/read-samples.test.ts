@@ -63,6 +63,7 @@ it("the header states the period, the coverage and the size of the sample", () =
     requests: 900,
     lostArrivals: 2,
     otherLimitsArrivals: 0,
+    keptMs: 86_400_000,
   });
   expect(samples.timelines.keys).toEqual([]);
 });

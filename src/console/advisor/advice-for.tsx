@@ -139,9 +139,6 @@ function useChanged({ policy, goal, samples, candidate, units }: ChangedLimits):
   return { shown: isMoved ? result.value : null, limits, isRunning: share.value !== null };
 }
 
-/** Samples are kept for this long, so waiting longer does not help. */
-const keptMs = 86_400_000;
-
 /** The heading differs, because a reason alone does not say whether a limit is recommended. */
 function Recommendation({
   advice: { candidates, recommendation },
@@ -163,7 +160,6 @@ function Recommendation({
         <h2>
           Too little data
           {recommendation.forMs !== null &&
-            recommendation.forMs < keptMs &&
             `: wait about ${durationText(recommendation.forMs)} more`}
         </h2>
       )}
