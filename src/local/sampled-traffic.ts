@@ -33,7 +33,7 @@ export async function readSampledTraffic(
     throw new CommandError(await adminProblemText(api, policy, answer));
   }
   const { header, timelines } = await fetchSamples(api, policy);
-  const { fromMs, toMs } = header;
+  const { fromMs, toMs } = timelines.source;
   return {
     timelines,
     name: `the policy ${policy}`,

@@ -89,7 +89,7 @@ describe("npm run what-if", () => {
     const from = Date.UTC(2026, 0, 5, 12);
     const header = {
       policy: "api",
-      from: new Date(from).toISOString(),
+      from: new Date(from - 3_600_000).toISOString(),
       to: new Date(from + 3_600_000).toISOString(),
       sample: "1/64",
       arrivals: 20,
@@ -134,6 +134,7 @@ describe("npm run what-if", () => {
     expect(stdout).toMatch(
       /\n {2}recorded +5 \(25 %\) +1 \(100 %\)\n {2}now +5 \(25 %\).*\n {2}A +10 \(50 %\)/,
     );
+    expect(stdout).toContain("2026-01-05 12:00:00 to 2026-01-05 13:00:00 UTC");
     expect(stdout).toContain(
       '1 key in 64 is sampled (SAMPLE = "1/64"). The policy had 1,280 requests in all.',
     );
