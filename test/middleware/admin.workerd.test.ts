@@ -159,3 +159,13 @@ it("a policy of a route that lacks its variables is not listed, and the others a
   expect(names).toContain(policy);
   expect(names).not.toContain(broken);
 });
+
+it.for([
+  [undefined, "1/64"],
+  ["1/8", "1/8"],
+  ["off", "off"],
+])("with SAMPLE = %j, the traffic sample of the middleware is %j", async ([SAMPLE, sample]) => {
+  const { policy, call } = administeredApp({ SAMPLE });
+  const { status, body } = await call("GET", `/samples?policy=${policy}`);
+  expect([status, body]).toEqual([200, expect.objectContaining({ policy, sample, arrivals: 0 })]);
+});
