@@ -4,7 +4,7 @@
  */
 import type { ArrivalReservation, Timelines } from "./timelines.ts";
 
-export interface TypicalReservation {
+interface TypicalReservation {
   readonly ttlMs: number;
   /** From the arrival to the settlement; null when nothing was settled. */
   readonly runsMs: number | null;
@@ -12,40 +12,75 @@ export interface TypicalReservation {
   readonly costShare: number;
 }
 
+/**
+ * The reservations that are assumed for arrivals of one set of timelines. Medians are only computed for keys that need them.
+ */
+export class AssumedReservations {
+  readonly #timelines: Timelines;
+  #ofAll: TypicalReservation | null = null;
+  /** The key of `#ofKey`. */
+  #key = -1;
+  #ofKey: TypicalReservation | null = null;
+
+  constructor(timelines: Timelines) {
+    this.#timelines = timelines;
+  }
+
+  /**
+   * The reservation that a row would have made; null without any reservation in the timelines.
+   * @param ttlMs that of the row, if it is known
+   */
+  of(key: number, row: number, ttlMs?: number): ArrivalReservation | null {
+    const { atMs, cost, firstRow, reservations } = this.#timelines;
+    if (reservations.size === 0) return null;
+    this.#ofAll ??= typicalReservation(this.#timelines, 0, atMs.length);
+    if (this.#key !== key) {
+      this.#key = key;
+      const [from = 0, to = 0] = [firstRow[key], firstRow[key + 1]];
+      this.#ofKey = typicalReservation(this.#timelines, from, to);
+    }
+    const typical = this.#ofKey?.runsMs == null ? this.#ofAll : this.#ofKey;
+    return typical === null
+      ? null
+      : reservationLike(typical, atMs[row] ?? 0, cost[row] ?? 0, ttlMs);
+  }
+}
+
 /** Null without a reservation among the rows. */
-export function typicalReservation(
+function typicalReservation(
   { reservations, atMs, cost }: Timelines,
-  rows: Iterable<number>,
+  from: number,
+  to: number,
 ): TypicalReservation | null {
-  const ttlsMs: number[] = [];
-  const runsMs: number[] = [];
-  const costShares: number[] = [];
-  for (const row of rows) {
+  const ttlsMs = new Float64Array(to - from);
+  const runsMs = new Float64Array(to - from);
+  const costShares = new Float64Array(to - from);
+  let [reserved, settled] = [0, 0];
+  for (let row = from; row < to; row++) {
     const reservation = reservations.get(row);
     if (reservation === undefined) continue;
     const { ttlMs, settledAtMs, settledCost } = reservation;
-    ttlsMs.push(ttlMs);
+    ttlsMs[reserved++] = ttlMs;
     if (settledAtMs === null) continue;
-    runsMs.push(settledAtMs - (atMs[row] ?? 0));
-    costShares.push(settledCost / Math.max(1, cost[row] ?? 0));
+    runsMs[settled] = settledAtMs - (atMs[row] ?? 0);
+    costShares[settled++] = settledCost / Math.max(1, cost[row] ?? 0);
   }
-  const ttlMs = median(ttlsMs);
-  return ttlMs === null
-    ? null
-    : { ttlMs, runsMs: median(runsMs), costShare: median(costShares) ?? 1 };
+  const ttlMs = median(ttlsMs.subarray(0, reserved));
+  if (ttlMs === null) return null;
+  const costShare = median(costShares.subarray(0, settled)) ?? 1;
+  return { ttlMs, runsMs: median(runsMs.subarray(0, settled)), costShare };
 }
 
-/** The reservation that a request like the typical one would have made. */
-export function assumedReservation(
+function reservationLike(
   { ttlMs, runsMs, costShare }: TypicalReservation,
   atMs: number,
   cost: number,
+  ownTtlMs = ttlMs,
 ): ArrivalReservation {
   const settledAtMs = runsMs === null ? null : atMs + runsMs;
-  return { ttlMs, settledAtMs, settledCost: Math.round(cost * costShare) };
+  return { ttlMs: ownTtlMs, settledAtMs, settledCost: Math.round(cost * costShare) };
 }
 
 /** The lower one of two in the middle. */
-function median(values: readonly number[]): number | null {
-  return values.toSorted((a, b) => a - b)[(values.length - 1) >> 1] ?? null;
-}
+const median = (values: Float64Array): number | null =>
+  values.toSorted()[(values.length - 1) >> 1] ?? null;

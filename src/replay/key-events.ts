@@ -1,10 +1,6 @@
 /** The arrivals of one key with all that follows from them: settlements and renewals of reservations, and retries. */
 import { createMeter, type Decision, holdsSlots, type Limit } from "../strategies/index.ts";
-import {
-  assumedReservation,
-  typicalReservation,
-  type TypicalReservation,
-} from "./assumed-reservations.ts";
+import type { AssumedReservations } from "./assumed-reservations.ts";
 import { mostWithin } from "./peaks.ts";
 import { obeyedWaitMs, denialWaitMs } from "./retry-after.ts";
 import type { DecisionTally } from "./decision-tally.ts";
@@ -22,8 +18,7 @@ export interface KeysSetting {
   readonly limits: readonly Limit[];
   readonly tally: DecisionTally;
   readonly obeys: boolean;
-  /** The typical reservation of all keys. */
-  readonly typical: TypicalReservation | null;
+  readonly assumed: AssumedReservations;
 }
 
 /** The decisions on one key. */
@@ -39,6 +34,8 @@ interface Request {
   readonly atMs: number;
   readonly order: number;
   readonly row: number;
+  /** Null for a plain spend. */
+  readonly reservation: ArrivalReservation | null;
   /** 0 for an arrival, n for its nth retry. */
   readonly retry: number;
 }
@@ -72,7 +69,7 @@ class KeyEvents implements KeyRun {
   readonly #setting: KeysSetting;
   readonly #meter;
   readonly #queue = timeQueue<Request | ReservationEvent>();
-  readonly #typical: TypicalReservation | null;
+  readonly #key: number;
   /** A reservation that is held for longer is renewed. */
   readonly #leaseMs: number;
   readonly #end: number;
@@ -83,12 +80,11 @@ class KeyEvents implements KeyRun {
   readonly #admittedUnits: number[] = [];
 
   constructor(setting: KeysSetting, key: number) {
-    const { timelines, limits, typical } = setting;
+    const { timelines, limits } = setting;
     const [from = 0, to = 0] = timelines.firstRow.subarray(key, key + 2);
-    const rows = Array.from({ length: to - from }, (_, index) => from + index);
     this.#setting = setting;
     this.#meter = createMeter(limits);
-    this.#typical = typical && (typicalReservation(timelines, rows) ?? typical);
+    this.#key = key;
     this.#leaseMs = Math.min(...limits.filter(holdsSlots).map(({ windowMs }) => windowMs));
     this.row = from;
     this.#end = to;
@@ -113,7 +109,9 @@ class KeyEvents implements KeyRun {
     if (nowMs === Infinity) return 0;
     const requests: Request[] = [];
     for (; this.row < this.#end && arrivalsMs[this.row] === nowMs; this.row++) {
-      requests.push({ kind: "request", atMs: nowMs, order: this.row, row: this.row, retry: 0 });
+      const { row } = this;
+      const reservation = this.#reservationOf(row);
+      requests.push({ kind: "request", atMs: nowMs, order: row, row, reservation, retry: 0 });
     }
     const settled: OpenReservation[] = [];
     let events = 0;
@@ -134,10 +132,10 @@ class KeyEvents implements KeyRun {
 
   /** Whether a request is settled within the millisecond of its arrival. */
   #settlesAtOnce(requests: readonly Request[]): boolean {
-    return requests.some(({ row }) => {
-      const settledAtMs = this.#reservationOf(row)?.settledAtMs ?? Infinity;
-      return settledAtMs <= (this.#setting.timelines.atMs[row] ?? 0);
-    });
+    const { atMs } = this.#setting.timelines;
+    return requests.some(
+      ({ row, reservation }) => (reservation?.settledAtMs ?? Infinity) <= (atMs[row] ?? 0),
+    );
   }
 
   /**
@@ -180,9 +178,8 @@ class KeyEvents implements KeyRun {
   /** Returns the reservation if it is settled at this very instant. */
   #decide(request: Request): OpenReservation | null {
     const { timelines, tally } = this.#setting;
-    const { atMs, row, retry } = request;
+    const { atMs, row, retry, reservation } = request;
     const cost = timelines.cost[row] ?? 0;
-    const reservation = this.#reservationOf(row);
     const decision =
       reservation === null
         ? this.#meter.consume(cost, atMs)
@@ -205,10 +202,9 @@ class KeyEvents implements KeyRun {
     const { timelines } = this.#setting;
     const recorded = timelines.reservations.get(row);
     const wasDenied = isDenied[timelines.outcome[row] ?? 0] === true;
-    if (!wasDenied || this.#typical === null) return recorded ?? null;
+    if (!wasDenied) return recorded ?? null;
     if (recorded === undefined && this.#leaseMs === Infinity) return null;
-    const typical = { ...this.#typical, ttlMs: recorded?.ttlMs ?? this.#typical.ttlMs };
-    return assumedReservation(typical, timelines.atMs[row] ?? 0, timelines.cost[row] ?? 0);
+    return this.#setting.assumed.of(this.#key, row, recorded?.ttlMs);
   }
 
   /** Plans the settlement of a reservation. Returns it if it is settled at once. */

@@ -3,7 +3,7 @@
  */
 import { createMeter, holdsSlots, type Limit, type Meter } from "../strategies/index.ts";
 import { changesByDenial, compiledLimit } from "../strategies/compiled-limit.ts";
-import { typicalReservation } from "./assumed-reservations.ts";
+import { AssumedReservations } from "./assumed-reservations.ts";
 import { keyEvents, type KeyRun, type KeysSetting } from "./key-events.ts";
 import { peaks } from "./peaks.ts";
 import type { ReplayOptions, ReplayResult } from "./result.ts";
@@ -36,12 +36,12 @@ export function* replay(
   const seconds = arrivalSeconds(timelines);
   const steps = arrivalSteps(timelines, options.stepMs);
   const obeys = options.retry === "obey";
-  const typical = typicalReservation(timelines, timelines.reservations.keys());
+  const assumed = new AssumedReservations(timelines);
   const results: ReplayResult[] = [];
   const budget: StepBudget = { left: decisionsPerStep };
   for (const [index, limits] of limitSets.entries()) {
     const tally = new DecisionTally({ timelines, limits, seconds, steps, obeys });
-    const setting: KeysSetting = { timelines, limits, tally, obeys, typical };
+    const setting: KeysSetting = { timelines, limits, tally, obeys, assumed };
     const keys = new Keys(setting, options.decidesEveryKey === true);
     while (keys.decide(budget)) {
       yield (index + keys.share()) / limitSets.length;
@@ -85,10 +85,10 @@ class Keys {
 
   constructor(setting: KeysSetting, decidesEveryKey: boolean) {
     const { timelines, limits, obeys } = setting;
-    const reserved = reservedKeys(timelines);
     const spent = decidesEveryKey ? [] : spendsOf(timelines, limits);
     this.#setting = setting;
     const hasSlots = limits.some(holdsSlots);
+    const reserved = reservedKeys(timelines, hasSlots);
     this.#hasEvents = (key) => obeys || hasSlots || reserved[key] === 1;
     this.#isSkipped = (key) =>
       !decidesEveryKey &&
@@ -161,10 +161,14 @@ class KeyArrivals implements KeyRun {
   }
 }
 
-/** 1 for each key with a reservation. */
-function reservedKeys({ keys, firstRow, reservations }: Timelines): Uint8Array {
+/**
+ * 1 for each key whose reservations affect decisions. A settlement at the reserved cost leaves no effect, except that it
+ * gives back slots.
+ */
+function reservedKeys(timelines: Timelines, hasSlots: boolean): Uint8Array {
+  const { keys, firstRow, reservations } = timelines;
   const reserved = new Uint8Array(keys.length);
-  if (reservations.size === 0) return reserved;
+  if (!hasSlots && !hasCorrections(timelines)) return reserved;
   for (const key of keys.keys()) {
     const [from = 0, to = 0] = [firstRow[key], firstRow[key + 1]];
     for (let row = from; row < to && reserved[key] === 0; row++) {
@@ -172,6 +176,13 @@ function reservedKeys({ keys, firstRow, reservations }: Timelines): Uint8Array {
     }
   }
   return reserved;
+}
+
+function hasCorrections({ reservations, cost }: Timelines): boolean {
+  for (const [row, { settledCost }] of reservations) {
+    if (settledCost !== cost[row]) return true;
+  }
+  return false;
 }
 
 /**

@@ -240,7 +240,8 @@ class LimitsMeter implements Meter {
   }
 
   book(cost: number, atMs: number, nowMs: number): void {
-    requireCounts({ cost, atMs });
+    requireCount("cost", cost);
+    requireCount("atMs", atMs);
     requireInstant(nowMs);
     if (cost === 0) return;
     const seenMs = this.#correctedMs(nowMs);
@@ -250,7 +251,8 @@ class LimitsMeter implements Meter {
   }
 
   refund(cost: number, spentAtMs: number, nowMs: number): void {
-    requireCounts({ cost, spentAtMs });
+    requireCount("cost", cost);
+    requireCount("spentAtMs", spentAtMs);
     requireInstant(nowMs);
     if (cost === 0) return;
     const seenMs = this.#correctedMs(nowMs);
@@ -262,7 +264,10 @@ class LimitsMeter implements Meter {
 
   settle(reservation: SettledReservation, nowMs: number): void {
     const { cost, actualCost, spentAtMs, ttlMs, heldAtMs = spentAtMs } = reservation;
-    requireCounts({ cost, actualCost, spentAtMs, heldAtMs });
+    requireCount("cost", cost);
+    requireCount("actualCost", actualCost);
+    requireCount("spentAtMs", spentAtMs);
+    requireCount("heldAtMs", heldAtMs);
     requireTtl(ttlMs);
     requireInstant(nowMs);
     const isOpen = this.#limits.some((metered) => hasOpenReservation(metered, spentAtMs));
@@ -275,7 +280,8 @@ class LimitsMeter implements Meter {
 
   renew(reservation: RenewedReservation, nowMs: number): void {
     const { cost, heldAtMs, ttlMs } = reservation;
-    requireCounts({ cost, heldAtMs });
+    requireCount("cost", cost);
+    requireCount("heldAtMs", heldAtMs);
     requireTtl(ttlMs);
     requireInstant(nowMs);
     if (cost === 0 || !this.#limits.some(canRenew)) return;
@@ -383,10 +389,6 @@ function requireInstant(nowMs: number): void {
 function requireCount(name: string, value: number): void {
   if (!isCount(value))
     throw new RangeError(`${name} must be an integer of at least 0, not ${String(value)}`);
-}
-
-function requireCounts(values: Readonly<Record<string, number>>): void {
-  for (const [name, value] of Object.entries(values)) requireCount(name, value);
 }
 
 function requireTtl(ttlMs: number): void {

@@ -65,6 +65,12 @@ interface LiveEvent {
   readonly run: () => void;
 }
 
+/** Without corrections, a replay treats reservations as plain spends unless they hold slots. */
+const atReservedCost = ({ reserved, ...request }: Request): Request => ({
+  ...request,
+  reserved: reserved && { ...reserved, actualCost: request.cost },
+});
+
 /**
  * A queue gives back only its last slot, so that its state depends on the order of events within a millisecond, which samples
  * do not have. Each settlement gets a millisecond of its own.
@@ -164,8 +170,9 @@ const setsOf = (variant: Variant) =>
 it.each(variants)("$title: a replay makes the recorded decisions", async (variant) => {
   const seen = { denied: 0, settled: 0, together: 0, checked: 0 };
   await forAll(
-    [requestsOf(variant.tickMs ?? windowMs / 4, [1]), setsOf(variant)],
-    (requests, limits) => {
+    [requestsOf(variant.tickMs ?? windowMs / 4, [1]), setsOf(variant), fc.boolean()],
+    (drawn, limits, isCorrected) => {
+      const requests = isCorrected ? drawn : drawn.map(atReservedCost);
       const arrivals = record(limits.some(isQueue) ? apart(requests) : requests, limits);
       const settledMs = new Set(arrivals.map((each) => each.reservation?.settledAtMs));
       seen.denied += arrivals.filter(({ outcome }) => outcome === "denied").length;

@@ -11,6 +11,10 @@ export const benchCommands: Readonly<Record<string, BenchCommand>> = {
     about: "Decisions per second of every strategy and of two npm packages.",
     run: () => import("./strategies.ts"),
   },
+  replay: {
+    about: "A million arrivals replayed under 27 sets of limits. Fails above 10 s.",
+    run: () => import("./replay-speed.ts"),
+  },
   accuracy: {
     about: "Over- and under-admission of every strategy, compared with an exact sliding log.",
     run: () => import("./accuracy.ts"),
