@@ -71,7 +71,7 @@ it("a request that the recording denied is assumed to run as long, and to cost a
     reservedAt(300_300, 300),
   ];
   expect(replayed(list, "1/30s", "concurrency").allowed).toEqual([1, 1, 1, 1, 0, 1]);
-  // Of this key nothing was settled: the median of all keys counts, of which most cost nothing in the end.
+  // The key has no settlement of its own, so the median of all keys counts: most cost nothing in the end.
   const countOfOthers = [0, 0, 1].map((settledCost, index) =>
     reservedAt(index, 5, { settledCost }),
   );
