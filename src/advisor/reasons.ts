@@ -28,7 +28,9 @@ function oneLimitText(limit: Limit): string {
   return `${whole.format(limit.limit)} per ${words}${bursts} with ${limit.strategy}`;
 }
 
-const burstText = ({ value }: Estimate): string => `${requestsText(Math.round(value))} per second`;
+/** Such as "12 requests per second (95 % confidence 5-23)". */
+const burstText = ({ value, low, high }: Estimate): string =>
+  `${requestsText(Math.round(value))} per second (95 % confidence ${whole.format(low)}-${whole.format(high)})`;
 
 /** @param high the upper end of the goal's share, if keys outside the sample are like those in it */
 export function recommendedReason(goal: Goal, candidate: Candidate, high: number): string {
@@ -40,8 +42,7 @@ export function recommendedReason(goal: Goal, candidate: Candidate, high: number
     return `${limit} never lets one key exceed ${rate}, and of the limits with this guarantee it ${denies}.`;
   }
   if (goal.kind === "origin-rate") {
-    const most = `${burstText(worstBurst)} (95 % confidence ${whole.format(worstBurst.low)}-${whole.format(worstBurst.high)})`;
-    return `${limit} lets at most ${most} reach the origin, and of the limits that protect it at ${requestsText(goal.mostPerSecond)} per second it ${denies}.`;
+    return `${limit} lets at most ${burstText(worstBurst)} of this traffic reach the origin, and of the limits that protect it at ${requestsText(goal.mostPerSecond)} per second it ${denies}.`;
   }
   const share = goal.kind === "denied-keys" ? deniedKeyShare : deniedShare;
   const text = goalText(goal).replace(/^deny/, "denies");
@@ -50,7 +51,7 @@ export function recommendedReason(goal: Goal, candidate: Candidate, high: number
     share.high > goal.mostShare
       ? ` of keys like those in the sample (${interval}; flooding keys outside the sample could raise it to ${shareText(share.high)})`
       : ` (${interval})`;
-  return `${limit} is the strictest limit that ${text}${others}, and lets at most ${burstText(worstBurst)} reach the origin.`;
+  return `${limit} is the strictest limit that ${text}${others}, and lets at most ${burstText(worstBurst)} of this traffic reach the origin.`;
 }
 
 /** The reason of the closest candidate for an origin that no limit per key protects. */
@@ -60,7 +61,7 @@ export function unreachableReason(
 ): string {
   const reached = worstBurst.value > mostPerSecond ? worstBurst.value : worstBurst.high;
   return (
-    `No limit per key keeps the origin at ${requestsText(mostPerSecond)} per second: even ${limitText(limits)} lets up to ` +
+    `None of the limits per key that were tried keeps the origin at ${requestsText(mostPerSecond)} per second: even ${limitText(limits)} lets up to ` +
     `${requestsText(Math.round(reached))} per second through, because so many keys send in the same second. ` +
     `A limit on all keys together, with key = ["global"], can.`
   );

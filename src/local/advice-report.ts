@@ -69,7 +69,21 @@ function candidateLines(
     "Candidates, with 95 % confidence in parentheses",
     heading,
     ...byStrategy.flatMap(([strategy, own]) => [strategy, ...lines.splice(0, own.length)]),
-    ...(isMet ? [] : [`No candidate is known to ${goalText(goal)}.`]),
+    "",
+    ...notes(candidates, chosen).flatMap((note) => wrappedLines(note)),
+    ...(isMet ? [] : wrappedLines(`No candidate is known to ${goalText(goal)}.`)),
+  ];
+}
+
+function notes(candidates: readonly Candidate[], chosen: Candidate | null): string[] {
+  const isDoubtful = candidates.some(({ result, meetsGoal }) => result.denied === 0 && !meetsGoal);
+  return [
+    `met: the whole interval meets the goal.${chosen === null ? "" : " <-: the candidate that is named below."}`,
+    ...(isDoubtful
+      ? [
+          "A limit that denies nothing here may still not be met: its interval allows for one more key, like those that the next stricter limit denies.",
+        ]
+      : []),
   ];
 }
 

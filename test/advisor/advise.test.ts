@@ -51,7 +51,7 @@ describe("a goal about denials", () => {
     });
     expect(deniedShare.value).toBe(0);
     expect(advice.recommendation.reason).toMatch(
-      /^50 per minute with sliding-log is the strictest limit that denies at most 2 % of requests \(0 %, 95 % confidence 0-[\d.]+ %\), and lets at most [\d,]+ requests per second reach the origin\.$/,
+      /^50 per minute with sliding-log is the strictest limit that denies at most 2 % of requests \(0 %, 95 % confidence 0-[\d.]+ %\), and lets at most [\d,]+ requests per second \(95 % confidence [\d,]+-[\d,]+\) of this traffic reach the origin\.$/,
     );
     expect(advice.outliers).toEqual([]);
   });
@@ -277,7 +277,7 @@ describe("a goal about the rate at the origin", () => {
     if (recommendation.kind !== "unreachable") throw new Error(recommendation.kind);
     expect(candidates[recommendation.candidate]?.worstBurst.value).toBe(50);
     expect(recommendation.reason).toMatch(
-      /^No limit per key keeps the origin at 20 requests per second: even 1 per .+ lets up to 50 requests per second through, because so many keys send in the same second\./,
+      /^None of the limits per key that were tried keeps the origin at 20 requests per second: even 1 per .+ lets up to 50 requests per second through, because so many keys send in the same second\./,
     );
   });
 
