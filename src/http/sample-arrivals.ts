@@ -26,6 +26,8 @@ export function sampleArrival(
   const ttlMs = reservedForMs(spend, spends);
   if (cost === 0 && ttlMs === 0) return;
   if (isByKeyRule(outcome, "allow") || isByKeyRule(outcome, "block")) return;
+  // The object gives no time for a key that a rule allows, even while a ban denies it.
+  if (outcome.decidedAtMs === 0) return;
   traffic.arrived(policy.name, partitionKey, {
     kind: "arrival",
     atMs: outcome.decidedAtMs,

@@ -69,7 +69,7 @@ it.each(counting)(
       60,
     )();
     // All kinds of keys were replayed: those that are skipped, and those that are denied.
-    for (const count of Object.values(seen)) expect(count).toBeGreaterThan(5);
+    for (const count of Object.values(seen)) expect(count).toBeGreaterThan(0);
   },
 );
 
