@@ -9,8 +9,8 @@ import { takeRecorded } from "./recorder.ts";
 import { compare } from "./targets.ts";
 
 const inShort = /\/test\/conformance\//;
-/** The previous version has no console, and no page for Workers that are not configured yet. */
-const ofNewPages = /\/test\/http\/(?:admin\/console|setup\/)/;
+/** The previous version has no console, no samples, and no page for Workers that are not configured yet. */
+const ofNewPages = /\/test\/http\/(?:admin\/console|admin\/recorded-traffic|setup\/)/;
 
 afterAll(async () => {
   const { requests, skipped } = takeRecorded();
