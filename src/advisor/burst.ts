@@ -5,9 +5,10 @@
  * requests that a key with a request sends in the busiest second, weighted by requests. x / g is taken as a Poisson count.
  *
  * - Complete timelines: the value is the count of the busiest second.
- * - A sample of one key in n: n times the count of its busiest second would overestimate, because that second is chosen for its
- *   count. The value is the greatest rate of spans of 1, 2, 4, … seconds, each less the most that chance adds to the
- *   greatest of so many spans, plus the most that chance adds to seconds of that rate when all keys are counted.
+ * - A sample of one key in n: n times the count of its busiest second would overestimate, because chance made it the busiest.
+ *   So the highest rate of the sample is estimated from spans of 1, 2, 4, … seconds, each without the excess that chance
+ *   gives the busiest of so many spans. The value is n times this rate, plus the excess that chance gives the busiest second
+ *   of all keys together.
  *   The lower end is the greatest lower end of all spans. The upper end is that of the sample's busiest second, plus what one
  *   key outside the sample can add.
  */

@@ -30,7 +30,8 @@
  * count. The time therefore depends on the variety of keys, not on their number.
  */
 import type { Estimate } from "./advice.ts";
-import { poissonDraws, quantile, seededRandom } from "./resampling.ts";
+import { seededRandom } from "../replay/random.ts";
+import { poissonDraws, quantile } from "./resampling.ts";
 
 export const resamples = 1_000;
 const lowPart = 0.0125;

@@ -1,15 +1,4 @@
-/** Seeded random numbers for the bootstrap, so that equal input gives equal advice. */
-
-/** Returns a number of at least 0 and below 1 at each call. Equal seeds give equal sequences (mulberry32). */
-export function seededRandom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
+/** Random counts and quantiles for the bootstrap. */
 
 /** From this mean on, a Poisson number is drawn as a rounded normal one. */
 const normalFrom = 64;

@@ -13,6 +13,7 @@ import {
 } from "../../src/control/sample-codec.ts";
 import { isSampledKey } from "../../src/control/sampled-keys.ts";
 import { forAll } from "../for-all.ts";
+import { arrival } from "./object/sample-batches.ts";
 import { partitionKeys } from "./key-streams.ts";
 
 const times = fc.oneof(
@@ -104,16 +105,6 @@ it(
   }),
 );
 
-const oneArrival = (atMs: number, fields: Partial<SampledArrival> = {}): SampledArrival => ({
-  kind: "arrival",
-  atMs,
-  cost: 1,
-  outcome: "allowed",
-  ttlMs: 0,
-  hasOtherLimits: false,
-  ...fields,
-});
-
 it("an arrival with cost 1 that follows within 8 s takes two bytes if allowed and three if denied", () => {
   const [key = ""] = partitionKeys(1);
   const startMs = 1_796_000_000_000;
@@ -123,7 +114,7 @@ it("an arrival with cost 1 that follows within 8 s takes two bytes if allowed an
         [
           key,
           Array.from({ length: count }, (_, index) =>
-            oneArrival(startMs + index * 8_191, { outcome }),
+            arrival(startMs + index * 8_191, { outcome }),
           ),
         ],
       ]),
