@@ -7,9 +7,19 @@ export type {
   MatchOptions,
   OverrideOptions,
   PolicyDecision,
-  RateLimitOptions,
+  PolicyOptions,
   StrategyName,
 } from "../middleware/options.ts";
+export type {
+  Limiter,
+  LimiterAnswer,
+  LimiterCheckInput,
+  LimiterKeyInput,
+  LimiterReserveAnswer,
+  LimiterReserveInput,
+  LimiterSettleInput,
+} from "../middleware/limiter.ts";
 export { rateLimit } from "../middleware/rate-limit.ts";
+export type { RateLimitOptions } from "../middleware/route-options.ts";
 export type { Decision, LimitDecision } from "../strategies/index.ts";
 export { ConfigProblems, describeProblem, type ConfigProblem } from "../validation/problems.ts";
