@@ -3,6 +3,7 @@ import { type ConfigProblem, ConfigProblems } from "../config/index.ts";
 import { reportStartError } from "../http/runtime.ts";
 import { problemResponse } from "../http/wire/problems.ts";
 import { StatedLimitsInvalid } from "../policies/stated-limits.ts";
+import { namedNumber } from "./read-options.ts";
 
 /** Lists of problems that were reported: limits that a function returns for each request are reported once. */
 const reported = new WeakSet<object>();
@@ -28,7 +29,7 @@ function ofFunction(problem: ConfigProblem, policy: string): ConfigProblem {
   return {
     variable: "rateLimit({ limits })",
     field: within,
-    value: value === undefined ? null : value,
+    value: value === undefined ? "undefined" : namedNumber(value),
     accepted: `the function limits of the policy "${policy}" to return ${accepted}`,
   };
 }

@@ -3,9 +3,20 @@ import * as v from "valibot";
 import type { Policy } from "../config/index.ts";
 import { attributesSchema } from "../http/check/attributes-input.ts";
 import { commonCheck } from "../http/check/common-check.ts";
-import { cost, errorsOf, type KeyReference, type PolicyCheck, requiredKey, ttlMs } from "../http/check/input.ts";
+import {
+  cost,
+  errorsOf,
+  type KeyReference,
+  type PolicyCheck,
+  requiredKey,
+  ttlMs,
+} from "../http/check/input.ts";
 import type { FieldError } from "../http/wire/problems.ts";
-import { policyWithLimits, StatedLimitsInvalid, type WithLimits } from "../policies/stated-limits.ts";
+import {
+  policyWithLimits,
+  StatedLimitsInvalid,
+  type WithLimits,
+} from "../policies/stated-limits.ts";
 import { acceptedNotation } from "../strategies/index.ts";
 import { describeProblem, fields, isRecord } from "../validation/problems.ts";
 import { customKeyText, type StatedPolicy } from "./read-options.ts";
@@ -22,12 +33,14 @@ const checkFields = {
   attributes: v.optional(attributesSchema),
 };
 
+const acceptedId = "the id of a reservation, or null";
+
 const schemas = {
   check: fields(checkFields),
   look: fields(checkFields),
   reserve: fields({ ...checkFields, ttlMs }),
   forget: fields(keyFields),
-  settle: fields({ id: v.nullable(v.string(), "the id of a reservation, or null"), cost }),
+  settle: fields({ id: v.nullable(v.string(acceptedId)), cost }),
 };
 
 /** The check of one of the limiter's policies, with the limits that the input states. */
@@ -62,8 +75,9 @@ export function readKeyOf(
   return { policy: own.name, key: keyOf(method, key, own, isRecord(input) ? input : {}) };
 }
 
-export const readSettlement = (input: unknown): { readonly id: string | null; readonly cost: number } =>
-  parsed("settle", input);
+export const readSettlement = (
+  input: unknown,
+): { readonly id: string | null; readonly cost: number } => parsed("settle", input);
 
 function parsed<Method extends LimiterMethod>(
   method: Method,
@@ -136,7 +150,8 @@ export function inputError(
 ): TypeError {
   const lines = errors.map((error) => {
     const { field, accepted } = error;
-    if (field === "body") return describeProblem({ variable: method, field: "", value: input, accepted });
+    if (field === "body")
+      return describeProblem({ variable: method, field: "", value: input, accepted });
     const [, name = "", within = ""] = /^(\w+)\.?(.*)$/s.exec(field) ?? [];
     const value = "value" in error ? error.value : valueAt(input, name, within);
     return describeProblem({ variable: `${method}({ ${name} })`, field: within, value, accepted });

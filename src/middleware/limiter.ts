@@ -16,7 +16,13 @@ import type { DenialReason } from "../limiter/client/outcome.ts";
 import type { Decision } from "../strategies/index.ts";
 import { ConfigProblems } from "../validation/problems.ts";
 import type { environmentReader } from "./environment.ts";
-import { inputError, type LimiterMethod, readKeyOf, readLimited, readSettlement } from "./limiter-input.ts";
+import {
+  inputError,
+  type LimiterMethod,
+  readKeyOf,
+  readLimited,
+  readSettlement,
+} from "./limiter-input.ts";
 import type { Limits } from "./options.ts";
 import type { StatedPolicy } from "./read-options.ts";
 import { waitUntilUnder } from "./wait-until.ts";
@@ -155,7 +161,12 @@ export function limiterOf(
     reserve: async (env, input) => {
       const { runtime, waitUntil } = await call(env);
       const { check, failed } = read("reserve", input, stated, runtime);
-      const answer = await openReservation(runtime, { ...check, ttlMs: input.ttlMs }, tenant, waitUntil);
+      const answer = await openReservation(
+        runtime,
+        { ...check, ttlMs: input.ttlMs },
+        tenant,
+        waitUntil,
+      );
       return isFailure(answer) ? { ...failed(answer), id: null } : answer;
     },
     settle: async (env, input) => {
@@ -200,7 +211,14 @@ function read(
 
 /** A route would answer 503 or 429: a caller gets an answer with the same wait. Null for other failures. */
 function denialFor(failure: Failure, policy: Policy, cost: number): LimiterAnswer | null {
-  const common = { cost, delayMs: 0, bannedForMs: 0, limits: [], policy: policy.name, violated: [] };
+  const common = {
+    cost,
+    delayMs: 0,
+    bannedForMs: 0,
+    limits: [],
+    policy: policy.name,
+    violated: [],
+  };
   const denied = (reason: LimiterAnswer["reason"], retryAfterMs: number): LimiterAnswer => ({
     ...common,
     allowed: false,

@@ -169,7 +169,10 @@ function withHints(
     return { ...problem, accepted: acceptedFields(field, optionNames) + hints };
   }
   if (field === "limits" && problem.value === undefined) {
-    return { ...problem, accepted: `${accepted}; or limit and windowMs; or a function of the context` };
+    return {
+      ...problem,
+      accepted: `${accepted}; or limit and windowMs; or a function of the context`,
+    };
   }
   const isFunctionToo = ["key", "limits", "cost", "onDeny"].includes(field);
   const hint = isFunctionToo ? "; or a function of the context" : "";
@@ -264,5 +267,5 @@ export const described = (value: unknown): string =>
   typeof value === "function" ? "a function" : jsonOf(namedNumber(value));
 
 /** JSON has null for NaN and the infinities, which an error would quote. */
-const namedNumber = (value: unknown): unknown =>
+export const namedNumber = (value: unknown): unknown =>
   typeof value === "number" && !Number.isFinite(value) ? String(value) : value;

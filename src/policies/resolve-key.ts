@@ -160,7 +160,8 @@ function chargedUnder(
   withLimits: WithLimits | undefined,
 ): Pick<KeyResolution, "policy" | "source"> {
   const own = limitsSource(policy.limitsRule);
-  const { limits, source } = subject === null ? { limits: null, source: own } : limitsFor(policy, subject);
+  const { limits, source } =
+    subject === null ? { limits: null, source: own } : limitsFor(policy, subject);
   const overridden = limits === null ? undefined : planOf(policy).overridden.get(limits);
   if (overridden !== undefined) return { policy: overridden, source };
   const isStated = withLimits !== undefined && policy.limitsRule === null;

@@ -1,5 +1,10 @@
 /** Limits that the Worker's code states for one request, in place of a policy's own, such as those of a customer in a database. */
-import { type ConfigProblem, ConfigProblems, type Policy, readStatedLimits } from "../config/index.ts";
+import {
+  type ConfigProblem,
+  ConfigProblems,
+  type Policy,
+  readStatedLimits,
+} from "../config/index.ts";
 import { BoundedMap } from "../limiter/bounded-map.ts";
 
 /** Returns the policy with the limits of the request. */
@@ -39,7 +44,8 @@ export function policyWithLimits(
   const text = textOf(limits);
   const known = kept.get(policy) ?? new BoundedMap<Read>(mostKept);
   kept.set(policy, known);
-  const read = (text === null ? undefined : known.get(text)) ?? readLimits(policy, limits, policies);
+  const read =
+    (text === null ? undefined : known.get(text)) ?? readLimits(policy, limits, policies);
   // Setting it again keeps it longest.
   if (text !== null) known.set(text, read);
   if ("name" in read) return read;
