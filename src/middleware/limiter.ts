@@ -106,7 +106,7 @@ export interface LimiterReserveAnswer extends LimiterAnswer {
  * The calls of a limiter outside of a route. `env` is the environment of the Worker or of the object that calls. Invalid input
  * throws a `TypeError`, and a missing binding or secret `ConfigProblems`.
  */
-export interface Limiter {
+export interface LimiterCalls {
   /** Charges the cost if the limits allow it. */
   readonly check: (env: object, input: LimiterCheckInput) => Promise<LimiterAnswer>;
   /** Returns what `check` would return, and charges nothing. */
@@ -132,8 +132,8 @@ const tenant = null;
 export function limiterOf(
   stated: readonly StatedPolicy[],
   environmentOf: ReturnType<typeof environmentReader>,
-): Limiter {
-  const call = async (env: unknown): Promise<Call> => {
+): LimiterCalls {
+  const call = async (env: unknown): Promise<CallContext> => {
     const environment = environmentOf(env);
     if (isFailure(environment)) throw startError(environment);
     const { runtime } = environment;
@@ -179,7 +179,7 @@ export function limiterOf(
   };
 }
 
-interface Call {
+interface CallContext {
   readonly runtime: Runtime;
   readonly waitUntil: WaitUntil;
 }

@@ -14,12 +14,13 @@ import type { Outcome } from "../limiter/client/outcome.ts";
 import type { WaitUntil } from "../limiter/client/object-caller.ts";
 import { errorText, report } from "../observability/events.ts";
 import { matchingPolicies } from "../policies/match.ts";
+import type { RequestAttributes } from "../policies/request-attributes.ts";
 import { policyWithLimits } from "../policies/stated-limits.ts";
 import { withStreamEnd } from "./body-end.ts";
 import { contextVariable, type RateLimitContext } from "./context-variable.ts";
 import { announce, environmentReader } from "./environment.ts";
 import { answeringInvalidLimits } from "./invalid-limits.ts";
-import { type Limiter, limiterOf } from "./limiter.ts";
+import { type LimiterCalls, limiterOf } from "./limiter.ts";
 import type { PolicyDecision } from "./options.ts";
 import {
   checkedCost,
@@ -42,7 +43,7 @@ import type { RateLimitOptions } from "./route-options.ts";
 // oxlint-disable-next-line typescript/no-explicit-any
 export function rateLimit<E extends Env = any>(
   ...options: readonly RateLimitOptions<E>[]
-): MiddlewareHandler<E> & Limiter {
+): MiddlewareHandler<E> & LimiterCalls {
   const policies = readOptions(options);
   announce(policies);
   const reserved = new Set(policies.flatMap(({ name, isReserved }) => (isReserved ? [name] : [])));
@@ -90,6 +91,7 @@ async function enforce(
   const values = await valuesFor(
     c,
     policies.filter(({ name }) => matching.has(name)),
+    runtime,
   );
   const waitUntil = waitUntilOf(c);
   runtime.control?.touch(waitUntil);
@@ -99,11 +101,7 @@ async function enforce(
     () => runtime.policies.filter(({ name }) => values.charged.has(name)),
     {
       runtime,
-      attributes: {
-        ...attributes,
-        customKey: values.key,
-        withLimits: (policy) => values.withLimits(policy, runtime.policies),
-      },
+      attributes: { ...attributes, ...values.attributes },
       tenant: null,
       waitUntil,
       costs: values.costs,
@@ -140,12 +138,15 @@ function replaceResponse(c: Context, response: Response): void {
 interface RequestValues {
   /** The names of the policies that charge the request: those that it does not skip. */
   readonly charged: ReadonlySet<string>;
-  readonly key: (policy: string) => string | null;
+  readonly attributes: Pick<RequestAttributes, "customKey" | "withLimits">;
   readonly costs: ReadonlyMap<string, number>;
-  readonly withLimits: (policy: Policy, policies: readonly Policy[]) => Policy;
 }
 
-async function valuesFor(c: Context, policies: readonly StatedPolicy[]): Promise<RequestValues> {
+async function valuesFor(
+  c: Context,
+  policies: readonly StatedPolicy[],
+  runtime: Runtime,
+): Promise<RequestValues> {
   const charged = new Set<string>();
   const keys = new Map<string, string | null>();
   const costs = new Map<string, number>();
@@ -163,10 +164,14 @@ async function valuesFor(c: Context, policies: readonly StatedPolicy[]): Promise
   }
   return {
     charged,
-    key: (policy) => keys.get(policy) ?? null,
     costs,
-    withLimits: (policy, all) =>
-      stated.has(policy.name) ? policyWithLimits(policy, stated.get(policy.name), all) : policy,
+    attributes: {
+      customKey: (policy) => keys.get(policy) ?? null,
+      withLimits: (policy) =>
+        stated.has(policy.name)
+          ? policyWithLimits(policy, stated.get(policy.name), runtime.policies)
+          : policy,
+    },
   };
 }
 

@@ -171,7 +171,7 @@ function withHints(
   if (field === "limits" && problem.value === undefined) {
     return {
       ...problem,
-      accepted: `${accepted}; or limit and windowMs; or a function of the context`,
+      accepted: `${accepted}; or limit and windowMs`,
     };
   }
   const isFunctionToo = ["key", "limits", "cost", "onDeny"].includes(field);

@@ -11,7 +11,7 @@ export type {
   StrategyName,
 } from "../middleware/options.ts";
 export type {
-  Limiter,
+  LimiterCalls,
   LimiterAnswer,
   LimiterCheckInput,
   LimiterKeyInput,

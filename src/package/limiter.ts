@@ -1,7 +1,7 @@
 /** `headgate/limiter`: limits keys in a Worker without Hono: a queue consumer, a scheduled job, a WebSocket or plain `fetch`. */
 export { createLimiter } from "../middleware/create-limiter.ts";
 export type {
-  Limiter,
+  LimiterCalls,
   LimiterAnswer,
   LimiterCheckInput,
   LimiterKeyInput,

@@ -31,9 +31,9 @@ type Read = Policy | readonly ConfigProblem[];
 const kept = new WeakMap<Policy, BoundedMap<Read>>();
 
 /**
- * The policy with these limits. Equal limits give the same policy, because derived values are cached by policy object. What a
- * key has spent belongs to the policy and the key, and not to the number of units, as with overrides.
- * @param policies all policies of the Worker, none of whose names a limit may have
+ * The policy with these limits. Equal limits give the same policy, because derived values are cached by policy object. The
+ * counter of a key does not depend on the number of units: other limits continue it, as those of overrides do.
+ * @param policies all policies of the Worker: a limit must not have the name of another policy
  * @throws StatedLimitsInvalid
  */
 export function policyWithLimits(

@@ -39,7 +39,7 @@ function appOf(rows: Rows, options: Partial<RateLimitOptions> = {}) {
     handled();
     return c.text("ok");
   });
-  const ask = (user: string) => app.request("/", { headers: { "X-User": user } }, test.env);
+  const ask = async (user: string) => app.request("/", { headers: { "X-User": user } }, test.env);
   const statuses = async (user: string, count: number): Promise<number[]> => {
     const all: number[] = [];
     // oxlint-disable-next-line no-await-in-loop
