@@ -154,7 +154,9 @@ function withHints(
   const { field, accepted } = problem;
   if (isShort && field === "limits[0].limit") {
     const isFunction = typeof stated["limit"] === "function";
-    const hint = isFunction ? '; limits: (c) => "100/minute" may be a function' : "";
+    const hint = isFunction
+      ? '; limits may be a function such as (c) => "100/minute", and overrides has those of single keys'
+      : "";
     return { ...problem, field: "limit", accepted: accepted + hint };
   }
   if (isShort && field === "limits[0].window") {
