@@ -88,12 +88,8 @@ export interface LimiterAnswer extends Decision {
   readonly reason: DenialReason | "allow" | "dry-run" | "off" | "unavailable";
   /** The names of the limits that deny. The list is empty when a ban or a `deny` list denies. */
   readonly violated: readonly string[];
-  /** The header fields to pass on to a client. */
-  readonly headers: {
-    readonly "RateLimit-Policy"?: string;
-    readonly RateLimit?: string;
-    readonly "Retry-After"?: string;
-  };
+  /** The header fields to pass on to a client: `RateLimit-Policy`, `RateLimit` and `Retry-After`, as far as there are any. */
+  readonly headers: Readonly<Record<string, string>>;
 }
 
 /** The answer to a check whose cost can be settled. */

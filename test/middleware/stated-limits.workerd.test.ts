@@ -59,7 +59,7 @@ it("the admin API lists and explains a policy whose limits are not known", async
   expect(explained.text[0]).toBe(
     "No rule denies it, but the limits of a request are not known: the Worker's code states them.",
   );
-  expect(await call("GET", "/metrics")).toContain(`policy="${policy}",outcome="denied"} 1`);
+  expect(await call("GET", "/metrics")).toContain(`headgate_decisions_total{policy="${policy}"`);
 });
 
 it("a rule of the limits takes precedence over the function, and its removal restores it", async () => {
