@@ -49,7 +49,7 @@ export interface LimiterCheckInput extends LimiterKeyInput {
    */
   readonly cost?: number | undefined;
   /**
-   * Limits in place of those in the options, such as those of a customer. They are required if the options have a function.
+   * Limits in place of those in the options. They are required if the options have a function.
    * @default those of the options
    */
   readonly limits?: Limits | undefined;
@@ -88,7 +88,10 @@ export interface LimiterAnswer extends Decision {
   readonly reason: DenialReason | "allow" | "dry-run" | "off" | "unavailable";
   /** The names of the limits that deny. The list is empty when a ban or a `deny` list denies. */
   readonly violated: readonly string[];
-  /** The header fields to pass on to a client: `RateLimit-Policy`, `RateLimit` and `Retry-After`, as far as there are any. */
+  /**
+   * The header fields to pass on to a client. They are `RateLimit-Policy`, `RateLimit` and `Retry-After`, as far as there are
+   * any.
+   */
   readonly headers: Readonly<Record<string, string>>;
 }
 
@@ -96,6 +99,12 @@ export interface LimiterAnswer extends Decision {
 export interface LimiterReserveAnswer extends LimiterAnswer {
   /** The reservation; null when nothing was reserved. */
   readonly id: string | null;
+}
+
+/** The answer to a settlement. */
+export interface LimiterSettleAnswer {
+  /** Whether this call has settled the reservation. It has not when it is unknown, expired or already settled. */
+  readonly settled: boolean;
 }
 
 /**
@@ -112,13 +121,9 @@ export interface LimiterCalls {
   /** Charges a cost that `settle` can correct within `ttlMs`. */
   readonly reserve: (env: object, input: LimiterReserveInput) => Promise<LimiterReserveAnswer>;
   /**
-   * Corrects a reservation to its actual cost. `settled` is whether this call has settled it. It throws if the object gives no
-   * answer, and can be repeated.
+   * Corrects a reservation to its actual cost. It throws if the object gives no answer, and can be repeated.
    */
-  readonly settle: (
-    env: object,
-    input: LimiterSettleInput,
-  ) => Promise<{ readonly settled: boolean }>;
+  readonly settle: (env: object, input: LimiterSettleInput) => Promise<LimiterSettleAnswer>;
 }
 
 /** The keys of the middleware, which are those of the proxy. */

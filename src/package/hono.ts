@@ -17,6 +17,7 @@ export type {
   LimiterKeyInput,
   LimiterReserveAnswer,
   LimiterReserveInput,
+  LimiterSettleAnswer,
   LimiterSettleInput,
 } from "../middleware/limiter.ts";
 export { rateLimit } from "../middleware/rate-limit.ts";

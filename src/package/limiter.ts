@@ -7,6 +7,7 @@ export type {
   LimiterKeyInput,
   LimiterReserveAnswer,
   LimiterReserveInput,
+  LimiterSettleAnswer,
   LimiterSettleInput,
 } from "../middleware/limiter.ts";
 export type {

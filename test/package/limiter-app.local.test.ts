@@ -29,7 +29,9 @@ const synced = createLimiter({ name: "synced", limits: "100/hour", consistency: 
 const importRows = async (tenant: string): Promise<number> => (tenant === "red" ? 20 : 700);
 
 ${consumer.join("\n\n")}
-${["scheduled", "socket", "fetch"].map((name) => pageBlock(page, `ts ${name}`)).join("\n")}
+${pageBlock(page, "ts scheduled")}
+${pageBlock(page, "ts socket")}
+${pageBlock(page, "ts fetch")}
 export default {
   queue,
   scheduled,
