@@ -113,17 +113,17 @@ export interface LimiterSettleAnswer {
  */
 export interface LimiterCalls {
   /** Charges the cost if the limits allow it. */
-  readonly check: (env: object, input: LimiterCheckInput) => Promise<LimiterAnswer>;
+  readonly check: (env: unknown, input: LimiterCheckInput) => Promise<LimiterAnswer>;
   /** Returns what `check` would return, and charges nothing. */
-  readonly look: (env: object, input: LimiterCheckInput) => Promise<LimiterAnswer>;
+  readonly look: (env: unknown, input: LimiterCheckInput) => Promise<LimiterAnswer>;
   /** Resets a key under one policy. It throws if the object gives no answer, and can be repeated. */
-  readonly forget: (env: object, input: LimiterKeyInput) => Promise<void>;
+  readonly forget: (env: unknown, input: LimiterKeyInput) => Promise<void>;
   /** Charges a cost that `settle` can correct within `ttlMs`. */
-  readonly reserve: (env: object, input: LimiterReserveInput) => Promise<LimiterReserveAnswer>;
+  readonly reserve: (env: unknown, input: LimiterReserveInput) => Promise<LimiterReserveAnswer>;
   /**
    * Corrects a reservation to its actual cost. It throws if the object gives no answer, and can be repeated.
    */
-  readonly settle: (env: object, input: LimiterSettleInput) => Promise<LimiterSettleAnswer>;
+  readonly settle: (env: unknown, input: LimiterSettleInput) => Promise<LimiterSettleAnswer>;
 }
 
 /** The keys of the middleware, which are those of the proxy. */

@@ -48,7 +48,8 @@ it("a scheduled job under leases spends at most the limit", async () => {
   });
   const ctx = createExecutionContext();
   let allowed = 0;
-  const scheduled = async (_: ScheduledController): Promise<void> => {
+  const scheduled = async ({ scheduledTime }: ScheduledController): Promise<void> => {
+    expect(scheduledTime).toBeGreaterThan(0);
     for (let count = 0; count < 60; count++) {
       // oxlint-disable-next-line no-await-in-loop
       if ((await limiter.check(env, { key: "job" })).allowed) allowed += 1;
