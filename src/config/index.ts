@@ -67,6 +67,7 @@ export {
   readPolicyRule,
   type ReadRules,
   readRules,
+  readStatedLimits,
   type RefusedRule,
   type RuleContext,
   type RuledPolicy,

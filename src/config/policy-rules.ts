@@ -3,7 +3,7 @@
  * fields in place of the configured ones, so that both accept the same values with the same messages.
  */
 import * as v from "valibot";
-import { holdsSlots, isQueue, type Limit } from "../strategies/index.ts";
+import { acceptedNotation, holdsSlots, isQueue, type Limit } from "../strategies/index.ts";
 import type { JwtSettings } from "./jwt.ts";
 import { acceptedOverrides, conditionParts, type Override, readKeyRules } from "./key-rules.ts";
 import { type Policy, readPolicy } from "./policy.ts";
@@ -251,6 +251,27 @@ function contentOf(base: Policy, input: RuleFields, report: ReportField): RuleCo
       report({ field: "kind", value: kind, accepted: oneOf(Object.keys(fieldOf)) });
       return null;
   }
+}
+
+/**
+ * Reads limits that the Worker's code states for one request, in place of those of a policy. Null when they have problems,
+ * which are passed to `report`.
+ */
+export function readStatedLimits(
+  policy: Policy,
+  limits: unknown,
+  policies: readonly Policy[],
+  report: ReportField,
+): readonly Limit[] | null {
+  if (typeof limits === "function") {
+    report({ field: "limits", value: "a function", accepted: acceptedNotation });
+    return null;
+  }
+  const read = limitsIn(policy, { limits }, report);
+  if (read === null) return null;
+  return isAccepted(policy, { kind: "limits", limits: read }, { policies, jwt: null }, report)
+    ? read
+    : null;
 }
 
 function limitsIn(

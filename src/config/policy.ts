@@ -84,6 +84,7 @@ export interface Policy {
   readonly key: readonly KeyPart[];
   readonly onMissingKey: MissingKey;
   readonly addresses: AddressSettings;
+  /** Empty when the Worker's code states the limits of each request. */
   readonly limits: readonly Limit[];
   readonly keyRules: KeyRules;
   readonly cost: Cost;
@@ -207,7 +208,8 @@ export function readPolicy(
   const mayMeanQueue = problems.some((problem) =>
     queueFields.some((place) => problem.field.startsWith(place)),
   );
-  if (!mayMeanQueue && !all.flat().some(isQueue)) reportMaxDelay(value, reportWithin);
+  const mayHaveQueue = mayMeanQueue || statesNoLimits(value) || all.flat().some(isQueue);
+  if (!mayHaveQueue) reportMaxDelay(value, reportWithin);
   reportConsistencyConflicts(value, all.flat(), reportWithin);
   reportSecondPathMatching(value, reportWithin);
   for (const problem of problems) report(problem);
@@ -296,9 +298,13 @@ function limitDefaults(value: unknown): LimitDefaults {
   };
 }
 
+/** Whether a function of the Worker's code gives the limits of each request. */
+const statesNoLimits = (policy: unknown): boolean =>
+  isRecord(policy) && typeof policy["limits"] === "function";
+
 function limitsOf(value: unknown, defaults: LimitDefaults, report: ReportField): Limit[] {
   const limits = isRecord(value) ? value["limits"] : undefined;
-  if (limits === undefined || limits === null) return [];
+  if (limits === undefined || limits === null || statesNoLimits(value)) return [];
   return readLimits(limits, defaults, (problem) =>
     report({ ...problem, field: joinPath("limits", problem.field) }),
   );

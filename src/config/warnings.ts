@@ -28,7 +28,7 @@ const longestDelayMs = 3_600_000;
 export function policyWarnings(policy: Policy): Warning[] {
   const { name, limits, keyRules } = policy;
   const lists: (readonly [string, readonly Limit[]])[] = [
-    ["limits", limits],
+    ...(limits.length > 0 ? [["limits", limits] as const] : []),
     ...keyRules.overrides.map((override) => ["overrides", override.limits] as const),
   ];
   const ofLimits = lists.flatMap(([field, list]) =>
@@ -70,7 +70,7 @@ function wholePolicyWarnings(policy: Policy, lists: readonly (readonly Limit[])[
       "every request is denied, because its cost is greater than the limits can ever allow";
     warnings.push({ field: "cost", text });
   }
-  const syncedBytes = Math.max(...lists.map(storedBytes));
+  const syncedBytes = Math.max(0, ...lists.map(storedBytes));
   if (consistency.kind === "eventual" && syncedBytes > mostSyncedBytes) {
     warnings.push({
       field: "consistency",

@@ -1,5 +1,4 @@
-/** The options of `rateLimit`. The reference of all options is generated from this file. */
-import type { Context, Env } from "hono";
+/** The options of limiters. The reference of all options is generated from this file, which needs no types of Hono. */
 import type { Decision } from "../strategies/index.ts";
 
 /** How a limit counts. */
@@ -132,18 +131,22 @@ export interface PolicyDecision extends Decision {
 
 export type MaybePromise<Value> = Value | Promise<Value>;
 
-/** One policy: which requests, which key, which limits. Functions may return a promise. */
-export interface RateLimitOptions<E extends Env = Env> {
+/**
+ * One policy: which requests, which key, which limits. Functions may return a promise. Their argument `c` is the context of
+ * the request.
+ */
+export interface PolicyOptions<C = never> {
   /**
    * The name in responses, in logs and in the console. Policies of one Worker have different names.
    * @default "default"
    */
   readonly name?: string;
   /**
-   * The limits of a key, 1 to 16. They are decided in one step: a denied request is charged to none of them.
+   * The limits of a key, 1 to 16. They are decided in one step: a denied request is charged to none of them. A function returns
+   * the limits of one request, such as those of a customer in a database.
    * @default required, or `limit`
    */
-  readonly limits?: Limits;
+  readonly limits?: Limits | ((c: C) => MaybePromise<Limits>);
   /**
    * Units per `windowMs`: a short form of `limits`.
    * @default none
@@ -168,7 +171,7 @@ export interface RateLimitOptions<E extends Env = Env> {
   readonly key?:
     | string
     | readonly string[]
-    | ((c: Context<E>) => MaybePromise<string | readonly string[] | null | undefined>);
+    | ((c: C) => MaybePromise<string | readonly string[] | null | undefined>);
   /**
    * The treatment of requests that lack a key part. With `"shared"` they share one key, with `"ip"` they are charged to the
    * client's address, with `"deny"` they get 403, and with `"skip"` they are neither charged nor denied.
@@ -182,7 +185,7 @@ export interface RateLimitOptions<E extends Env = Env> {
    */
   readonly cost?:
     | number
-    | ((c: Context<E>) => MaybePromise<number>)
+    | ((c: C) => MaybePromise<number>)
     | { readonly from: string; readonly max: number; readonly reserve?: number };
   /**
    * Whether the handler may settle the cost. It calls `c.get("headgate").settle(cost)` at any time until its response has
@@ -194,14 +197,14 @@ export interface RateLimitOptions<E extends Env = Env> {
    * Whether a request is neither charged nor denied.
    * @default none
    */
-  readonly skip?: (c: Context<E>) => MaybePromise<boolean>;
+  readonly skip?: (c: C) => MaybePromise<boolean>;
   /**
    * The response to a denial by limits or a ban. RateLimit fields and `Retry-After` are added to it.
    * @default problem details
    */
   readonly onDeny?:
     | { readonly status?: number; readonly body?: string; readonly contentType?: string }
-    | ((c: Context<E>, decision: PolicyDecision) => MaybePromise<Response>);
+    | ((c: C, decision: PolicyDecision) => MaybePromise<Response>);
   /**
    * The statuses whose responses are charged. For example, `{ status: ["401"] }` charges failed logins only.
    * @default all

@@ -14,10 +14,14 @@ import type { Outcome } from "../limiter/client/outcome.ts";
 import type { WaitUntil } from "../limiter/client/object-caller.ts";
 import { errorText, report } from "../observability/events.ts";
 import { matchingPolicies } from "../policies/match.ts";
+import type { RequestAttributes } from "../policies/request-attributes.ts";
+import { policyWithLimits } from "../policies/stated-limits.ts";
 import { withStreamEnd } from "./body-end.ts";
 import { contextVariable, type RateLimitContext } from "./context-variable.ts";
 import { announce, environmentReader } from "./environment.ts";
-import type { PolicyDecision, RateLimitOptions } from "./options.ts";
+import { answeringInvalidLimits } from "./invalid-limits.ts";
+import { type LimiterCalls, limiterOf } from "./limiter.ts";
+import type { PolicyDecision } from "./options.ts";
 import {
   checkedCost,
   checkedSkip,
@@ -27,6 +31,7 @@ import {
   readOptions,
   type StatedPolicy,
 } from "./read-options.ts";
+import type { RateLimitOptions } from "./route-options.ts";
 
 /**
  * Limits requests by one or several policies, which are decided together: a request that one of them denies is charged to
@@ -38,17 +43,20 @@ import {
 // oxlint-disable-next-line typescript/no-explicit-any
 export function rateLimit<E extends Env = any>(
   ...options: readonly RateLimitOptions<E>[]
-): MiddlewareHandler<E> {
+): MiddlewareHandler<E> & LimiterCalls {
   const policies = readOptions(options);
   announce(policies);
   const reserved = new Set(policies.flatMap(({ name, isReserved }) => (isReserved ? [name] : [])));
   const environmentOf = environmentReader(policies);
-  return async function limited(c, next) {
+  const limited: MiddlewareHandler<E> = async (c, next) => {
     const environment = environmentOf(c.env);
     return isFailure(environment)
       ? problemResponse(environment)
-      : enforce(c, next, { policies, reserved, runtime: environment.runtime });
+      : answeringInvalidLimits(() =>
+          enforce(c, next, { policies, reserved, runtime: environment.runtime }),
+        );
   };
+  return Object.assign(limited, limiterOf(policies, environmentOf));
 }
 
 /** The contexts of requests that a limiter has denied. Earlier limiters of the chain then pass its response on. */
@@ -83,6 +91,7 @@ async function enforce(
   const values = await valuesFor(
     c,
     policies.filter(({ name }) => matching.has(name)),
+    runtime,
   );
   const waitUntil = waitUntilOf(c);
   runtime.control?.touch(waitUntil);
@@ -92,7 +101,7 @@ async function enforce(
     () => runtime.policies.filter(({ name }) => values.charged.has(name)),
     {
       runtime,
-      attributes: { ...attributes, customKey: values.key },
+      attributes: { ...attributes, ...values.attributes },
       tenant: null,
       waitUntil,
       costs: values.costs,
@@ -129,16 +138,21 @@ function replaceResponse(c: Context, response: Response): void {
 interface RequestValues {
   /** The names of the policies that charge the request: those that it does not skip. */
   readonly charged: ReadonlySet<string>;
-  readonly key: (policy: string) => string | null;
+  readonly attributes: Pick<RequestAttributes, "customKey" | "withLimits">;
   readonly costs: ReadonlyMap<string, number>;
 }
 
-async function valuesFor(c: Context, policies: readonly StatedPolicy[]): Promise<RequestValues> {
+async function valuesFor(
+  c: Context,
+  policies: readonly StatedPolicy[],
+  runtime: Runtime,
+): Promise<RequestValues> {
   const charged = new Set<string>();
   const keys = new Map<string, string | null>();
   const costs = new Map<string, number>();
+  const stated = new Map<string, unknown>();
   for (const { name, functions } of policies) {
-    const { skip, key, cost } = functions;
+    const { skip, key, cost, limits } = functions;
     if (skip !== null && checkedSkip(await skip(c), name)) continue;
     charged.add(name);
     if (key !== null) keys.set(name, customKeyText(await key(c), name));
@@ -146,8 +160,19 @@ async function valuesFor(c: Context, policies: readonly StatedPolicy[]): Promise
       const place = `the function cost of the policy "${name}" returned`;
       costs.set(name, checkedCost(await cost(c), place));
     }
+    if (limits !== null) stated.set(name, await limits(c));
   }
-  return { charged, key: (policy) => keys.get(policy) ?? null, costs };
+  return {
+    charged,
+    costs,
+    attributes: {
+      customKey: (policy) => keys.get(policy) ?? null,
+      withLimits: (policy) =>
+        stated.has(policy.name)
+          ? policyWithLimits(policy, stated.get(policy.name), runtime.policies)
+          : policy,
+    },
+  };
 }
 
 /** Calls the function `onDeny` of the first denying policy that has one. */

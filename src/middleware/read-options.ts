@@ -27,6 +27,7 @@ export interface StatedPolicy {
 /** Values that functions return are checked where they are used. */
 export interface PolicyFunctions {
   readonly key: ((c: Context) => unknown) | null;
+  readonly limits: ((c: Context) => unknown) | null;
   readonly cost: ((c: Context) => unknown) | null;
   readonly skip: ((c: Context) => unknown) | null;
   readonly onDeny: ((c: Context, decision: PolicyDecision) => MaybePromise<Response>) | null;
@@ -62,20 +63,23 @@ const replacements: Readonly<Record<string, string>> = {
 };
 
 /** @throws ConfigProblems with every problem in the options */
-export function readOptions(all: readonly unknown[]): readonly StatedPolicy[] {
+export function readOptions(
+  all: readonly unknown[],
+  caller = "rateLimit",
+): readonly StatedPolicy[] {
   const problems: ConfigProblem[] = [];
   const policies = all.map((options, index) => {
-    const variable = all.length === 1 ? "rateLimit" : `rateLimit[${index}]`;
+    const variable = all.length === 1 ? caller : `${caller}[${index}]`;
     return readOne(options, (problem) => problems.push({ ...problem, variable }));
   });
   if (all.length === 0) {
     const accepted = 'at least one policy such as { limits: "100/minute" }';
-    problems.push({ variable: "rateLimit", field: "", value: undefined, accepted });
+    problems.push({ variable: caller, field: "", value: undefined, accepted });
   }
   for (const [index, { name }] of policies.entries()) {
     if (policies.findIndex((each) => each.name === name) === index) continue;
     const accepted = "a name that no other policy has";
-    problems.push({ variable: `rateLimit[${index}]`, field: "name", value: name, accepted });
+    problems.push({ variable: `${caller}[${index}]`, field: "name", value: name, accepted });
   }
   if (problems.length > 0) throw new ConfigProblems(problems);
   return policies;
@@ -150,7 +154,9 @@ function withHints(
   const { field, accepted } = problem;
   if (isShort && field === "limits[0].limit") {
     const isFunction = typeof stated["limit"] === "function";
-    const hint = isFunction ? "; overrides has the limits of single keys" : "";
+    const hint = isFunction
+      ? '; limits may be a function such as (c) => "100/minute", and overrides has those of single keys'
+      : "";
     return { ...problem, field: "limit", accepted: accepted + hint };
   }
   if (isShort && field === "limits[0].window") {
@@ -165,9 +171,12 @@ function withHints(
     return { ...problem, accepted: acceptedFields(field, optionNames) + hints };
   }
   if (field === "limits" && problem.value === undefined) {
-    return { ...problem, accepted: `${accepted}; or limit and windowMs` };
+    return {
+      ...problem,
+      accepted: `${accepted}; or limit and windowMs`,
+    };
   }
-  const isFunctionToo = ["key", "cost", "onDeny"].includes(field);
+  const isFunctionToo = ["key", "limits", "cost", "onDeny"].includes(field);
   const hint = isFunctionToo ? "; or a function of the context" : "";
   return { ...problem, accepted: inJavaScript(accepted) + hint };
 }
@@ -199,6 +208,8 @@ function functionsIn(stated: Readonly<Record<string, unknown>>): PolicyFunctions
   return {
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion
     key: functionIn("key") as PolicyFunctions["key"],
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+    limits: functionIn("limits") as PolicyFunctions["limits"],
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion
     cost: functionIn("cost") as PolicyFunctions["cost"],
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion
@@ -258,5 +269,5 @@ export const described = (value: unknown): string =>
   typeof value === "function" ? "a function" : jsonOf(namedNumber(value));
 
 /** JSON has null for NaN and the infinities, which an error would quote. */
-const namedNumber = (value: unknown): unknown =>
+export const namedNumber = (value: unknown): unknown =>
   typeof value === "number" && !Number.isFinite(value) ? String(value) : value;

@@ -7,9 +7,20 @@ export type {
   MatchOptions,
   OverrideOptions,
   PolicyDecision,
-  RateLimitOptions,
+  PolicyOptions,
   StrategyName,
 } from "../middleware/options.ts";
+export type {
+  LimiterCalls,
+  LimiterAnswer,
+  LimiterCheckInput,
+  LimiterKeyInput,
+  LimiterReserveAnswer,
+  LimiterReserveInput,
+  LimiterSettleAnswer,
+  LimiterSettleInput,
+} from "../middleware/limiter.ts";
 export { rateLimit } from "../middleware/rate-limit.ts";
+export type { RateLimitOptions } from "../middleware/route-options.ts";
 export type { Decision, LimitDecision } from "../strategies/index.ts";
 export { ConfigProblems, describeProblem, type ConfigProblem } from "../validation/problems.ts";

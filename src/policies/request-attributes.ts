@@ -1,5 +1,6 @@
 /** The parts of a request that policies match and that keys are made of. */
 import type { RequestTarget } from "./request-target.ts";
+import type { WithLimits } from "./stated-limits.ts";
 
 export interface RequestAttributes {
   readonly method: string;
@@ -10,6 +11,8 @@ export interface RequestAttributes {
   readonly cookies: (name: string) => readonly string[];
   /** The key that the Worker's code gives a policy, by its name. Default: no policy has such a key. */
   readonly customKey?: (policy: string) => string | null;
+  /** The limits that the Worker's code states for the request. Default: those of the policy. */
+  readonly withLimits?: WithLimits;
 }
 
 /** The claims of a verified token; empty without one. */

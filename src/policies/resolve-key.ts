@@ -18,6 +18,7 @@ import {
 import { callerKeyValues, type KeyValue, missingParts } from "./key.ts";
 import { planOf } from "./plan.ts";
 import type { Claims, RequestAttributes } from "./request-attributes.ts";
+import type { WithLimits } from "./stated-limits.ts";
 
 /** The result for one policy. The kinds correspond to the fields `allow`, `deny` and `onMissingKey`. */
 export type KeyResolution = {
@@ -63,7 +64,7 @@ export function resolveKey(
     return { kind: match.kind, policy, source: match.source, parts: key, values };
   }
   if (match !== null) return { kind: "exempt", policy, source: match.source };
-  const { policy: charged, source } = chargedUnder(policy, subject);
+  const { policy: charged, source } = chargedUnder(policy, subject, request.withLimits);
   const missing = missingParts(key, values);
   if (missing.length === 0) return { kind: "charge", policy: charged, source, parts: key, values };
   switch (onMissingKey) {
@@ -115,19 +116,23 @@ export interface CallerKeyResolution {
 /**
  * Conditions are compared with the key's parts and the caller's attributes.
  * @param texts one for each part of the key
+ * @param withLimits default: the limits of the policy
  * @returns null when they do not fit the policy's key
  */
 export function resolveCallerKey(
   policy: Policy,
   texts: readonly string[] | undefined,
   attributes: CallerAttributes = noAttributes,
+  withLimits?: WithLimits,
 ): CallerKeyResolution | null {
   const values = callerKeyValues(policy, texts);
   if (values === null) return null;
   if (policy.isOff) return { kind: "exempt", policy, source: offSource(policy), values };
-  if (!planOf(policy).hasEntries) return { kind: "charge", ...chargedUnder(policy, null), values };
+  if (!planOf(policy).hasEntries) {
+    return { kind: "charge", ...chargedUnder(policy, null, withLimits), values };
+  }
   const subject = callerSubject(policy, texts, values, attributes);
-  const charged = chargedUnder(policy, subject);
+  const charged = chargedUnder(policy, subject, withLimits);
   const match: ListMatch | null = listMatch(policy, subject);
   return { kind: "charge", ...charged, ...match, values };
 }
@@ -148,12 +153,17 @@ export function callerSubject(
   };
 }
 
-/** The policy with the limits of a key. */
+/** The policy with the limits of a key: overrides and runtime rules take precedence over limits that code states. */
 function chargedUnder(
   policy: Policy,
   subject: Subject | null,
+  withLimits: WithLimits | undefined,
 ): Pick<KeyResolution, "policy" | "source"> {
-  if (subject === null) return { policy, source: limitsSource(policy.limitsRule) };
-  const { limits, source } = limitsFor(policy, subject);
-  return { policy: planOf(policy).overridden.get(limits) ?? policy, source };
+  const own = limitsSource(policy.limitsRule);
+  const { limits, source } =
+    subject === null ? { limits: null, source: own } : limitsFor(policy, subject);
+  const overridden = limits === null ? undefined : planOf(policy).overridden.get(limits);
+  if (overridden !== undefined) return { policy: overridden, source };
+  const isStated = withLimits !== undefined && policy.limitsRule === null;
+  return { policy: isStated ? withLimits(policy) : policy, source };
 }

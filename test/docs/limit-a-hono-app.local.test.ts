@@ -126,6 +126,14 @@ describe("the routes of the page", () => {
     expect(await statuses(1, "/teams/blue/x")).toEqual([200]);
   });
 
+  it("a function returns the limits of a user, and a change keeps the counter", async () => {
+    const ann = { "X-User": "ann" };
+    expect(await statuses(4, "/plans", { "X-User": "bob" })).toEqual([200, 200, 200, 429]);
+    expect(await statuses(2, "/plans", ann)).toEqual([200, 429]);
+    await whole.fetch("https://app.example/plans/ann/2", { method: "PUT" });
+    expect(await statuses(2, "/plans", ann)).toEqual([200, 429]);
+  });
+
   it("a function returns the cost", async () => {
     expect(await statuses(3, "/export?rows=900")).toEqual([200, 429, 429]);
     expect(await statuses(2, "/export?rows=100")).toEqual([200, 429]);
@@ -181,7 +189,7 @@ describe("the console and the admin API of the page", () => {
     });
     const { policies } = JSON.parse(text) as { policies: { name: string }[] };
     expect(policies.map(({ name }) => name).toSorted()).toEqual(
-      "client custom fast left login rows status team tokens user".split(" "),
+      "client custom fast left login plan rows status team tokens user".split(" "),
     );
   });
 });

@@ -23,7 +23,7 @@ it("the pages show the types and comments of the package", () => {
 });
 
 it("every field of a policy is an option of the middleware, with the same default", () => {
-  const options = defaultsOf(main, "RateLimitOptions");
+  const options = defaultsOf(main, "PolicyOptions");
   const fields = fieldsOf(policies, "field");
   expect(fields.filter(({ name }) => !options.has(name))).toEqual([]);
   for (const { name, default: fallback } of withDefault(fields)) {

@@ -18,6 +18,20 @@ app.get("/packed", async () => {
   const body = await new Response(packed).arrayBuffer();
   return new Response(body, { headers: { "Content-Encoding": "gzip" }, encodeBody: "manual" });
 });
+interface Env {
+  readonly PLAN?: string;
+}
+const perPlan = rateLimit<{ Bindings: Env }>({
+  name: "plan",
+  key: (c) => c.req.header("X-User"),
+  limits: async (c) => c.env.PLAN ?? [{ limit: 2, window: "1h", strategy: "sliding-log" }],
+});
+app.use("/plan", perPlan);
+app.get("/plan", async (c) => {
+  const limits = { limit: 2, window: "1h", strategy: "sliding-log" } as const;
+  const answer = await perPlan.check(c.env, { key: "four", limits });
+  return c.json(answer.limits[0]?.remaining);
+});
 app.get("/", (c) => c.text("not limited"));
 
 export default app;
@@ -85,6 +99,11 @@ describe.each(tools)("a Hono Worker with headgate/hono, built with %s", (tool) =
 
   it("a body that the handler has compressed is not compressed again", async () => {
     expect(await (await get("/packed", "three")).text()).toBe("unpacked once");
+  });
+
+  it("a function returns the limits, and a check of the limiter charges the counter of the route", async () => {
+    expect(await (await get("/plan", "four")).json()).toBe(0);
+    expect((await get("/plan", "four")).status).toBe(429);
   });
 
   it("an allowed request has the decisions and the fields, and a denied one has problem details", async () => {

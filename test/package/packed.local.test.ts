@@ -160,6 +160,9 @@ const ofStrategies = /^src\/(?:strategies|validation)\//;
 const ofObjects =
   /^src\/(?:strategies|validation|config|observability|(?:limiter|control)\/(?!client\/))/;
 const ofMiddleware = /^src\/(?!client\/|testing\/|(?:limiter|control)\/object\/)/;
+/** A limiter without Hono has no proxy and no admin API. */
+const ofLimiter =
+  /^src\/(?!client\/|testing\/|http\/(?:admin|proxy)\/|(?:limiter|control)\/object\/)/;
 /** A limiter in memory has no proxy, no admin API and no middleware. */
 const ofTests = /^src\/(?!middleware\/|http\/(?:admin|proxy)\/|(?:control\/object)\/)/;
 
@@ -177,8 +180,9 @@ const imports: readonly Import[] = [
   { code: 'export * from "headgate/strategies"', folders: ofStrategies, mostKB: 20.7 },
   { code: 'export { RateLimiter } from "headgate/object"', folders: ofObjects, mostKB: 30.7 },
   { code: 'export * from "headgate/object"', folders: ofObjects, mostKB: 51.5 },
-  { code: 'export { rateLimit } from "headgate/hono"', folders: ofMiddleware, mostKB: 95.5 },
-  { code: 'export * from "headgate/hono"', folders: ofMiddleware, mostKB: 129 },
+  { code: 'export { rateLimit } from "headgate/hono"', folders: ofMiddleware, mostKB: 102.5 },
+  { code: 'export * from "headgate/hono"', folders: ofMiddleware, mostKB: 133.6 },
+  { code: 'export * from "headgate/limiter"', folders: ofLimiter, mostKB: 92.5 },
   { code: 'export * from "headgate/client"', folders: /^src\/client\//, mostKB: 6.5 },
   { code: 'export * from "headgate/test"', folders: ofTests, mostKB: 104.2 },
 ];

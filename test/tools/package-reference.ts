@@ -15,7 +15,7 @@ const pageOf = (subpath: string): string => ownPages[subpath] ?? mainPage;
 
 /** The pages about options that policies of the configuration have, too. */
 const details: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  RateLimitOptions: {
+  PolicyOptions: {
     limits: "policies.md#limits",
     strategy: "strategies.md",
     key: "keys.md",
@@ -40,6 +40,9 @@ const details: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   LimitOptions: { "the fields of each strategy": "policies.md#limits" },
   MatchOptions: { "patterns of paths": "policies.md#path-patterns" },
   OverrideOptions: { "keys and conditions": "policies.md#exceptions-for-some-keys" },
+  LimiterCheckInput: { attributes: "check-api.md#attributes" },
+  LimiterAnswer: { "fields of a response": "check-api.md#fields-of-a-response" },
+  LimiterReserveInput: { reservations: "check-api.md#reservations" },
   CheckInput: { "fields of a check": "check-api.md#fields-of-a-check" },
   LookInput: { attributes: "check-api.md#attributes" },
   CheckAnswer: { "fields of a response": "check-api.md#fields-of-a-response" },

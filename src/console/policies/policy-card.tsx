@@ -2,7 +2,7 @@
 import type { EntriesPart, Policy } from "../api/answers.ts";
 import { numberText } from "../parts/text.ts";
 import { hrefOf } from "../shell/route.ts";
-import { limitLine } from "./limits-text.ts";
+import { limitLine, limitsOfRequests } from "./limits-text.ts";
 import { ModeBadge, ModeSwitch } from "./mode-switch.tsx";
 import type { OpenDialog } from "./open-dialog.tsx";
 import { Source } from "./source.tsx";
@@ -28,7 +28,8 @@ export function PolicyCard({ policy, onOpen }: PolicyCardProps) {
       <dl class="parts">
         <dt>Limits</dt>
         <dd>
-          {limits.value.map(limitLine).join("; ")} <Source policy={policy} of={limits} />
+          {limits.value.map(limitLine).join("; ") || limitsOfRequests}{" "}
+          <Source policy={policy} of={limits} />
         </dd>
         {entryKinds.map((kind) => (
           <EntryCounts key={kind} {...{ policy, kind }} />

@@ -10,7 +10,7 @@ import { LastDay } from "../what-if/lazy.tsx";
 import { dryRunOf } from "../what-if/ways.ts";
 import { entriesOf, type EntriesKind } from "./entries-dialog.tsx";
 import { linesOf } from "./entry-lines.ts";
-import { limitLine } from "./limits-text.ts";
+import { limitLine, limitsOfRequests } from "./limits-text.ts";
 import { ModeBadge, ModeSwitch } from "./mode-switch.tsx";
 import type { OpenDialog } from "./open-dialog.tsx";
 import { entryKinds, KeyParts, PolicyLinks, Refused } from "./policy-card.tsx";
@@ -76,6 +76,7 @@ function LimitsPart({ policy, onOpen }: PolicyPageProps) {
             <strong>{limitLine(limit)}</strong> <code class="dim">{limit.name}</code>
           </li>
         ))}
+        {limits.value.length === 0 && <li>{limitsOfRequests}</li>}
       </ul>
       <p>
         <Source policy={policy} of={limits} />

@@ -56,6 +56,9 @@ function headline(explained: Explained): string {
   if (reason === "object-silent") {
     return `${allowed ? "Allowed" : "Denied"} by onError = "${onError}"${exception}: the key's object does not answer.`;
   }
+  if (allowed && explained.limits.length === 0) {
+    return `No rule denies it${exception}, but the limits of a request are not known: the Worker's code states them.`;
+  }
   if (allowed) return `Allowed${exception}: every limit has room.`;
   const time = retryAfterMs === null ? "" : ` for another ${waitText(retryAfterMs)}`;
   return `Denied${time}${exception}: ${denialText(explained)}.`;

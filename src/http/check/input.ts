@@ -3,6 +3,7 @@ import * as v from "valibot";
 import { greatestCost, mostKeyParts, type Policy, readPolicy } from "../../config/index.ts";
 import { longestTtlMs, shortestTtlMs } from "../../strategies/index.ts";
 import type { CallerAttributes } from "../../policies/caller-attributes.ts";
+import type { WithLimits } from "../../policies/stated-limits.ts";
 import {
   type AttributesInput,
   attributesSchema,
@@ -57,6 +58,8 @@ export interface KeyReference {
 
 export interface PolicyCheck extends KeyReference, ForwardOptions {
   readonly cost: number;
+  /** The limits that the Worker's code states. `/check` has none. */
+  readonly withLimits?: WithLimits;
 }
 
 export interface AdhocCheck extends PolicyCheck {
@@ -87,7 +90,7 @@ export const keyText = v.pipe(
   v.maxBytes(longestKeyBytes, acceptedKey),
 );
 
-const requiredKey = v.union(
+export const requiredKey = v.union(
   [
     v.pipe(
       keyText,
@@ -106,8 +109,8 @@ const key = v.optional(requiredKey);
 
 const policy = v.optional(v.string("the name of a policy"));
 
-const cost = integerFrom(0, greatestCost);
-const ttlMs = integerFrom(shortestTtlMs, longestTtlMs);
+export const cost = integerFrom(0, greatestCost);
+export const ttlMs = integerFrom(shortestTtlMs, longestTtlMs);
 
 const costText = v.pipe(
   v.string(acceptedCost),

@@ -41,8 +41,8 @@ export function resolveCheck(
   }
   const policy = policyNamed(check.policy, policies);
   if ("kind" in policy) return policy;
-  const { key, attributes = noAttributes } = check;
-  const resolution = resolveCallerKey(policy, key, attributes);
+  const { key, attributes = noAttributes, withLimits } = check;
+  const resolution = resolveCallerKey(policy, key, attributes, withLimits);
   if (resolution === null) return invalidKey(policy);
   const { values } = resolution;
   const contradicted = attributes.size === 0 ? null : contradictedPart(policy, values, attributes);

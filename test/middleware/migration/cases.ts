@@ -113,7 +113,10 @@ const counting: readonly Case[] = [
       "hono-rate-limiter": { limit: limitOfPlan.hono },
       "express-rate-limit": { limit: limitOfPlan.express },
     },
-    headgate: [{ limit: 1, overrides: [{ key: "partner-42", limits: "3/minute" }] }],
+    headgate: [
+      { limits: (c) => `${limitOfPlan.hono(c)}/minute` },
+      { limit: 1, overrides: [{ key: "partner-42", limits: "3/minute" }] },
+    ],
     steps: [...times(2), ...times(4, { client: "partner-42" })],
     statuses: [200, 429, 200, 200, 200, 429],
   },

@@ -1,0 +1,35 @@
+/** The answer to a request for which the function `limits` of a policy has returned invalid limits. */
+import { type ConfigProblem, ConfigProblems } from "../config/index.ts";
+import { reportStartError } from "../http/runtime.ts";
+import { problemResponse } from "../http/wire/problems.ts";
+import { StatedLimitsInvalid } from "../policies/stated-limits.ts";
+import { namedNumber } from "./read-options.ts";
+
+/** Lists of problems that were reported: limits that a function returns for each request are reported once. */
+const reported = new WeakSet<object>();
+
+/** Answers 500 with problem details that show no value, and reports the values. Nothing was charged, and no handler has run. */
+export async function answeringInvalidLimits<Answer>(
+  enforce: () => Promise<Answer>,
+): Promise<Answer | Response> {
+  try {
+    return await enforce();
+  } catch (error) {
+    if (!(error instanceof StatedLimitsInvalid)) throw error;
+    const problems = error.problems.map((problem) => ofFunction(problem, error.policy));
+    if (!reported.has(error.problems)) reportStartError(new ConfigProblems(problems));
+    reported.add(error.problems);
+    return problemResponse({ kind: "configuration-invalid", problems, isOfPackage: true });
+  }
+}
+
+function ofFunction(problem: ConfigProblem, policy: string): ConfigProblem {
+  const { field, value, accepted } = problem;
+  const within = field.replace(/^limits\.?/, "");
+  return {
+    variable: "rateLimit({ limits })",
+    field: within,
+    value: value === undefined ? "undefined" : namedNumber(value),
+    accepted: `the function limits of the policy "${policy}" to return ${accepted}`,
+  };
+}

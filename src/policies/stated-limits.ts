@@ -1,0 +1,79 @@
+/** Limits that the Worker's code states for one request, in place of a policy's own, such as those of a customer in a database. */
+import {
+  type ConfigProblem,
+  ConfigProblems,
+  type Policy,
+  readStatedLimits,
+} from "../config/index.ts";
+import { BoundedMap } from "../limiter/bounded-map.ts";
+
+/** Returns the policy with the limits of the request. */
+export type WithLimits = (policy: Policy) => Policy;
+
+/** The stated limits are invalid. The problems are the same list each time that the same limits are stated. */
+export class StatedLimitsInvalid extends ConfigProblems {
+  readonly policy: string;
+
+  constructor(policy: string, problems: readonly ConfigProblem[]) {
+    super(problems);
+    this.policy = policy;
+  }
+}
+
+/** Different limits of one policy that an isolate keeps compiled. It compiles others again when they are stated again. */
+const mostKept = 256;
+/** Longer texts are compiled each time. */
+const longestKept = 2_048;
+
+type Read = Policy | readonly ConfigProblem[];
+
+/** By the policy in effect: other runtime rules make another policy. */
+const kept = new WeakMap<Policy, BoundedMap<Read>>();
+
+/**
+ * The policy with these limits. Equal limits give the same policy, because derived values are cached by policy object. The
+ * counter of a key does not depend on the number of units: other limits continue it, as those of overrides do.
+ * @param policies all policies of the Worker: a limit must not have the name of another policy
+ * @throws StatedLimitsInvalid
+ */
+export function policyWithLimits(
+  policy: Policy,
+  limits: unknown,
+  policies: readonly Policy[],
+): Policy {
+  const text = textOf(limits);
+  const known = kept.get(policy) ?? new BoundedMap<Read>(mostKept);
+  kept.set(policy, known);
+  const read =
+    (text === null ? undefined : known.get(text)) ?? readLimits(policy, limits, policies);
+  // Setting it again keeps it longest.
+  if (text !== null) known.set(text, read);
+  if ("name" in read) return read;
+  throw new StatedLimitsInvalid(policy.name, read);
+}
+
+function readLimits(policy: Policy, limits: unknown, policies: readonly Policy[]): Read {
+  const problems: ConfigProblem[] = [];
+  const read = readStatedLimits(policy, limits, policies, (problem) =>
+    problems.push({ ...problem, variable: "" }),
+  );
+  return read === null ? problems : { ...policy, limits: read };
+}
+
+/** Equal texts are equal limits. Null for values that have no JSON of their own, or a long one. */
+function textOf(limits: unknown): string | null {
+  let isPlain = true;
+  const plain = (_: string, value: unknown): unknown => {
+    isPlain &&= typeof value === "number" ? Number.isFinite(value) : isOfJson.has(typeof value);
+    return value;
+  };
+  try {
+    const text = JSON.stringify(limits, plain);
+    return isPlain && text.length <= longestKept ? text : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Fields that are undefined are left out. */
+const isOfJson: ReadonlySet<string> = new Set(["string", "boolean", "object", "undefined"]);
