@@ -1,7 +1,6 @@
 /** The runtime of a Worker's environment: its bindings, its secrets, and the policies of its middleware. */
 import {
   type Config,
-  type ConfigProblem,
   ConfigProblems,
   deploymentProblems,
   parseConfig,
@@ -15,6 +14,7 @@ import {
 } from "../http/runtime.ts";
 import type { Failure } from "../http/wire/problems.ts";
 import { BoundedMap } from "../limiter/bounded-map.ts";
+import { isSame, nameTaken } from "./names.ts";
 import type { StatedPolicy } from "./read-options.ts";
 
 export interface WorkerEnvironment {
@@ -104,7 +104,10 @@ function environmentOf(env: object, own: readonly StatedPolicy[]): WorkerEnviron
 }
 
 const hasAll = ({ policies }: KnownEnvironment, own: readonly StatedPolicy[]): boolean =>
-  own.every(({ name, text }) => policies.get(name)?.text === text);
+  own.every((policy) => {
+    const known = policies.get(policy.name);
+    return known !== undefined && isSame(known, policy);
+  });
 
 function environmentWith(env: object, own: readonly StatedPolicy[]): KnownEnvironment {
   const bindings = bindingsIn(env);
@@ -136,9 +139,10 @@ function newEnvironment({
   readonly known: KnownEnvironment | undefined;
 }): KnownEnvironment {
   const used = known?.used ?? new Set<string>();
-  const taken = own.filter(
-    ({ name, text }) => used.has(name) && known?.policies.get(name)?.text !== text,
-  );
+  const taken = own.filter((policy) => {
+    const other = used.has(policy.name) ? known?.policies.get(policy.name) : undefined;
+    return other !== undefined && !isSame(other, policy);
+  });
   if (taken.length > 0) throw new ConfigProblems(taken.map(nameTaken));
   const kept = [...(known?.policies.values() ?? [])].filter(({ name }) => used.has(name));
   const needed = byName([...kept, ...own]);
@@ -211,14 +215,6 @@ function configOf(
     throw new ConfigProblems(placed);
   }
 }
-
-const nameTaken = ({ name }: StatedPolicy): ConfigProblem => ({
-  variable: "rateLimit",
-  field: "name",
-  value: name,
-  accepted:
-    'a name of its own such as name: "login", because another rateLimit of this Worker with other options has it',
-});
 
 /** @throws ConfigProblems without the binding of the objects */
 function bindingsIn(env: object): Bindings {

@@ -17,6 +17,7 @@ import { matchingPolicies } from "../policies/match.ts";
 import { withStreamEnd } from "./body-end.ts";
 import { contextVariable, type RateLimitContext } from "./context-variable.ts";
 import { announce, environmentReader } from "./environment.ts";
+import { endLoad, withNames } from "./names.ts";
 import type { PolicyDecision, RateLimitOptions } from "./options.ts";
 import {
   checkedCost,
@@ -39,11 +40,12 @@ import {
 export function rateLimit<E extends Env = any>(
   ...options: readonly RateLimitOptions<E>[]
 ): MiddlewareHandler<E> {
-  const policies = readOptions(options);
+  const policies = withNames(readOptions(options), rateLimit);
   announce(policies);
   const reserved = new Set(policies.flatMap(({ name, isReserved }) => (isReserved ? [name] : [])));
   const environmentOf = environmentReader(policies);
   return async function limited(c, next) {
+    endLoad();
     const environment = environmentOf(c.env);
     return isFailure(environment)
       ? problemResponse(environment)

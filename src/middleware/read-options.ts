@@ -9,7 +9,7 @@ import {
   type ReportProblem,
 } from "../config/index.ts";
 import { scalarText } from "../policies/key.ts";
-import { acceptedFields, asText, jsonOf } from "../validation/problems.ts";
+import { acceptedFields, asText, isRecord, jsonOf } from "../validation/problems.ts";
 import type { MaybePromise, PolicyDecision } from "./options.ts";
 
 /** One policy of a `rateLimit`. */
@@ -19,6 +19,8 @@ export interface StatedPolicy {
   readonly written: Readonly<Record<string, unknown>>;
   /** Equal texts are equal policies, whatever their functions do. */
   readonly text: string;
+  /** The line of code that constructs a policy without a name, once it has one; null for a policy with a name. */
+  readonly place: string | null;
   readonly isReserved: boolean;
   /** The functions of the options; null where a fixed value, or nothing, is stated. */
   readonly functions: PolicyFunctions;
@@ -117,6 +119,7 @@ function readOne(options: unknown, report: ReportProblem): StatedPolicy {
     name: asText(name),
     written,
     text: textOf(stated),
+    place: stated["name"] === undefined ? "" : null,
     isReserved: reserve === true,
     functions: functionsIn(stated),
   };
@@ -180,17 +183,19 @@ const inJavaScript = (accepted: string): string => accepted.replaceAll(" = ", ":
  * irrelevant.
  */
 function textOf(stated: Readonly<Record<string, unknown>>): string {
-  const names = Object.keys(stated).toSorted();
-  const options = names.map((name) => [name, stated[name]]);
   try {
-    return JSON.stringify(options, (_, value: unknown) =>
-      typeof value === "function" ? "(function)" : value,
-    );
+    return JSON.stringify(stated, (_, value: unknown) => {
+      if (typeof value === "function") return "(function)";
+      return isRecord(value) ? Object.fromEntries(Object.entries(value).toSorted(byName)) : value;
+    });
   } catch {
     // A bigint, or an object that contains itself, for which a problem is reported.
     return "";
   }
 }
+
+const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number =>
+  a < b ? -1 : 1;
 
 /* The casts below are checked by `typeof`; TypeScript cannot know the parameters of a function. */
 function functionsIn(stated: Readonly<Record<string, unknown>>): PolicyFunctions {
