@@ -131,12 +131,16 @@ function presentRun(): object {
   return run;
 }
 
-/** The calls that led to the construction of a limiter, the nearest first. Empty where the runtime does not report them. */
+/**
+ * The calls that led to the construction of a limiter, the nearest first, without those that wait for them. Empty where the
+ * runtime does not report them.
+ */
 function stackAbove(construct: (...options: never) => unknown): string {
   const holder: { readonly stack?: string } = {};
   const capture: unknown = Reflect.get(Error, "captureStackTrace");
   if (typeof capture === "function") Reflect.apply(capture, Error, [holder, construct]);
-  return (holder.stack ?? "").split("\n").slice(1).join("\n");
+  const [, ...calls] = (holder.stack ?? "").split("\n");
+  return calls.filter((call) => !call.includes(" async ")).join("\n");
 }
 
 /** The nearest call, without the version of a reloaded module. */
