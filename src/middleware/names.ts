@@ -132,7 +132,7 @@ function presentRun(): object {
 }
 
 /**
- * The calls that led to the construction of a limiter, the nearest first, without those that wait for them. Empty where the
+ * The calls that led to the construction of a limiter, the nearest first, without those that wait for them and those of Node.js. Empty where the
  * runtime does not report them.
  */
 function stackAbove(construct: (...options: never) => unknown): string {
@@ -140,7 +140,7 @@ function stackAbove(construct: (...options: never) => unknown): string {
   const capture: unknown = Reflect.get(Error, "captureStackTrace");
   if (typeof capture === "function") Reflect.apply(capture, Error, [holder, construct]);
   const [, ...calls] = (holder.stack ?? "").split("\n");
-  return calls.filter((call) => !call.includes(" async ")).join("\n");
+  return calls.filter((call) => !/ async |\bnode:/.test(call)).join("\n");
 }
 
 /** The nearest call, without the version of a reloaded module. */

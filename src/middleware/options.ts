@@ -101,6 +101,11 @@ export interface MatchOptions {
    * @default all
    */
   readonly header?: string | Readonly<Record<string, string | true>>;
+  /**
+   * How `path` is compared, in place of the `pathMatching` of the policy.
+   * @default that of the policy
+   */
+  readonly pathMatching?: "lenient" | "exact";
 }
 
 /** Other limits for one key, or while a condition holds: either `key` or `when`. */
@@ -161,18 +166,20 @@ export interface RateLimitOptions<E extends Env = Env> {
   readonly strategy?: StrategyName;
   /**
    * The key, whose requests share the limits. Key parts such as `"ip"`, `"header:X-Api-Key"` or `["jwt:sub", "path"]`, or a
-   * function that returns the key as a text or a list of texts. It returns `null`, `undefined` or `""` for a request that has
-   * none: `onMissingKey` then decides.
+   * function that returns the key as a text or a list of texts. If it returns `null`, `undefined`, `""`, an empty list or a list
+   * with such a part, the request has no key, and `onMissingKey` decides.
    * @default "ip"
    */
   readonly key?:
     | string
     | readonly string[]
-    | ((c: Context<E>) => MaybePromise<string | readonly string[] | null | undefined>);
+    | ((
+        c: Context<E>,
+      ) => MaybePromise<string | readonly (string | null | undefined)[] | null | undefined>);
   /**
    * The treatment of requests that lack a key part. With `"shared"` they share one key, with `"ip"` they are charged to the
    * client's address, with `"deny"` they get 403, and with `"skip"` they are neither charged nor denied.
-   * @default "shared"
+   * @default "shared"; `"deny"` if `key` is a function
    */
   readonly onMissingKey?: "shared" | "ip" | "deny" | "skip";
   /**

@@ -1,5 +1,6 @@
 /** The Hono middleware that enforces policies in the user's own Worker. */
 import type { Context, Env, MiddlewareHandler, Next } from "hono";
+import type { BlankEnv } from "hono/types";
 import type { Policy } from "../config/index.ts";
 import { attributesOf, urlOf } from "../http/attributes.ts";
 import { enforcePolicies } from "../http/proxy/enforce.ts";
@@ -35,9 +36,7 @@ import {
  * `KEY_SECRET`.
  * @throws ConfigProblems with every problem in the options
  */
-// `any` is Hono's own default, with which handlers of every environment are accepted.
-// oxlint-disable-next-line typescript/no-explicit-any
-export function rateLimit<E extends Env = any>(
+export function rateLimit<E extends Env = BlankEnv>(
   ...options: readonly RateLimitOptions<E>[]
 ): MiddlewareHandler<E> {
   const policies = withNames(readOptions(options), rateLimit);

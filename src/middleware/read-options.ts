@@ -97,6 +97,7 @@ function readOne(options: unknown, report: ReportProblem): StatedPolicy {
     ...definedIn({
       ...fields,
       limits,
+      onMissingKey: others["onMissingKey"] ?? defaultMissingKey(others["key"]),
       ...(typeof cost !== "function" && { cost }),
       ...(typeof onDeny !== "function" && { onDeny }),
     }),
@@ -124,6 +125,13 @@ function readOne(options: unknown, report: ReportProblem): StatedPolicy {
     functions: functionsIn(stated),
   };
 }
+
+/**
+ * A function whose value is missing, such as after a change of the app's variables, must not put all clients on one counter.
+ * `POLICIES` has no functions, and another default.
+ */
+const defaultMissingKey = (key: unknown): unknown =>
+  typeof key === "function" ? "deny" : undefined;
 
 function definedIn(fields: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
@@ -213,15 +221,18 @@ function functionsIn(stated: Readonly<Record<string, unknown>>): PolicyFunctions
   };
 }
 
-/** The text of a key: null when the request has none. A list of texts and a single text never collide. */
+/**
+ * The text of a key: null when the request has none, or when a list lacks a part or is empty. A list of texts and a single
+ * text never collide.
+ */
 export function customKeyText(value: unknown, policy: string): string | null {
-  if (value === null || value === undefined || value === "") return null;
   const items: readonly unknown[] = Array.isArray(value) ? value : [value];
+  if (items.length === 0 || items.some(isMissing)) return null;
   const parts = items
     .filter(isKeyPart)
     .map(scalarText)
     .filter((part) => part !== null);
-  if (parts.length < items.length || parts.length === 0) {
+  if (parts.length < items.length) {
     throw new TypeError(
       `the function key of the policy "${policy}" returned ${kindOf(value)}; expected a text, or a list of texts`,
     );
@@ -229,6 +240,8 @@ export function customKeyText(value: unknown, policy: string): string | null {
   const [only = ""] = parts;
   return parts.length === 1 && !only.startsWith("[") ? only : JSON.stringify(parts);
 }
+
+const isMissing = (part: unknown): boolean => part === null || part === undefined || part === "";
 
 const isKeyPart = (part: unknown): boolean =>
   typeof part === "string" || (typeof part === "number" && Number.isFinite(part));
