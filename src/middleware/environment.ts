@@ -1,10 +1,5 @@
 /** The runtime of a Worker's environment: its bindings, its secrets, and the policies of its middleware. */
-import {
-  type Config,
-  ConfigProblems,
-  deploymentProblems,
-  parseConfig,
-} from "../config/index.ts";
+import { type Config, ConfigProblems, deploymentProblems, parseConfig } from "../config/index.ts";
 import {
   type Bindings,
   createRuntime,

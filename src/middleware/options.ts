@@ -133,6 +133,8 @@ export interface OverrideOptions {
 export interface PolicyDecision extends Decision {
   /** The name of the policy. */
   readonly policy: string;
+  /** Whether the policy is a dry run, whose denials have no effect. */
+  readonly dryRun: boolean;
 }
 
 export type MaybePromise<Value> = Value | Promise<Value>;
@@ -203,10 +205,12 @@ export interface RateLimitOptions<E extends Env = Env> {
    */
   readonly skip?: (c: Context<E>) => MaybePromise<boolean>;
   /**
-   * The response to a denial by limits or a ban. RateLimit fields and `Retry-After` are added to it.
+   * The response to a denial by limits or a ban. RateLimit fields and `Retry-After` are added to it. With `"continue"`, the
+   * request goes on, is charged to the other policies, and `c.get("headgate").allowed` is false.
    * @default problem details
    */
   readonly onDeny?:
+    | "continue"
     | { readonly status?: number; readonly body?: string; readonly contentType?: string }
     | ((c: Context<E>, decision: PolicyDecision) => MaybePromise<Response>);
   /**

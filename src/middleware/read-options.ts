@@ -22,6 +22,8 @@ export interface StatedPolicy {
   /** The line of code that constructs a policy without a name, once it has one; null for a policy with a name. */
   readonly place: string | null;
   readonly isReserved: boolean;
+  /** Whether requests go on that the policy denies. */
+  readonly continuesDenied: boolean;
   /** The functions of the options; null where a fixed value, or nothing, is stated. */
   readonly functions: PolicyFunctions;
 }
@@ -99,7 +101,7 @@ function readOne(options: unknown, report: ReportProblem): StatedPolicy {
       limits,
       onMissingKey: others["onMissingKey"] ?? defaultMissingKey(others["key"]),
       ...(typeof cost !== "function" && { cost }),
-      ...(typeof onDeny !== "function" && { onDeny }),
+      ...(typeof onDeny !== "function" && onDeny !== "continue" && { onDeny }),
     }),
   };
   const reportOption: ReportProblem = (problem) =>
@@ -122,6 +124,7 @@ function readOne(options: unknown, report: ReportProblem): StatedPolicy {
     text: textOf(stated),
     place: stated["name"] === undefined ? "" : null,
     isReserved: reserve === true,
+    continuesDenied: onDeny === "continue",
     functions: functionsIn(stated),
   };
 }
@@ -178,10 +181,17 @@ function withHints(
   if (field === "limits" && problem.value === undefined) {
     return { ...problem, accepted: `${accepted}; or limit and windowMs` };
   }
-  const isFunctionToo = ["key", "cost", "onDeny"].includes(field);
-  const hint = isFunctionToo ? "; or a function of the context" : "";
-  return { ...problem, accepted: inJavaScript(accepted) + hint };
+  return { ...problem, accepted: inJavaScript(accepted) + (otherForms[field] ?? "") };
 }
+
+const orFunction = "; or a function of the context";
+
+/** The values of options that a field of `POLICIES` cannot have. */
+const otherForms: Readonly<Record<string, string>> = {
+  key: orFunction,
+  cost: orFunction,
+  onDeny: `${orFunction}; "continue" lets the request go on`,
+};
 
 /** The notation of TOML, as JavaScript writes it. */
 const inJavaScript = (accepted: string): string => accepted.replaceAll(" = ", ": ");

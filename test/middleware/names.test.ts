@@ -196,9 +196,8 @@ it("a limiter of a route that is loaded after the first request never shares a c
 
 it("where a limiter without a name was constructed when the Worker started, a later one is refused at construction", async () => {
   vi.resetModules();
-  const fresh: typeof import("../../src/package/hono.ts") = await import(
-    "../../src/package/hono.ts"
-  );
+  const fresh: typeof import("../../src/package/hono.ts") =
+    await import("../../src/package/hono.ts");
   vi.spyOn(crypto, "randomUUID").mockImplementation(() => {
     throw new Error("Disallowed operation called within global scope");
   });

@@ -70,13 +70,10 @@ const secrets = { KEY_SECRET: "a secret of more than thirty-two characters" };
 let app: FreshApp;
 
 beforeAll(async () => {
-  app = await freshApp({ "src/index.ts": worker, "src/types.ts": types, "wrangler.toml": configuration }, [
-    "@cloudflare/workers-types",
-    "@cloudflare/vite-plugin",
-    "hono",
-    "vite",
-    "wrangler",
-  ]);
+  app = await freshApp(
+    { "src/index.ts": worker, "src/types.ts": types, "wrangler.toml": configuration },
+    ["@cloudflare/workers-types", "@cloudflare/vite-plugin", "hono", "vite", "wrangler"],
+  );
 });
 
 afterAll(() => app.remove());
