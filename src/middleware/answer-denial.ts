@@ -1,11 +1,11 @@
 /** The response to a denial by limits or bans, as the options `onDeny` state it. */
 import type { Context } from "hono";
-import type { Denial } from "../http/proxy/denial.ts";
+import type { LimitDenial } from "../http/proxy/denial.ts";
 import { addRateLimitFields, mayHaveRateLimitFields } from "../http/wire/rate-limit-fields.ts";
 import type { PolicyDecision } from "./options.ts";
 import { described, type PolicyFunctions, type StatedPolicy } from "./read-options.ts";
 
-type Fields = ReturnType<Denial["fields"]>;
+type Fields = ReturnType<LimitDenial["fields"]>;
 
 /** The contexts of requests that a limiter has denied. Earlier limiters of the chain then pass its response on. */
 const denied = new WeakSet<Context>();
@@ -14,7 +14,7 @@ export const noteDenied = (c: Context): void => void denied.add(c);
 export const isDenied = (c: Context): boolean => denied.has(c);
 
 /** The decisions of a denial, in which only enforced policies take part. */
-export const denyingDecisions = ({ denying }: Denial): readonly PolicyDecision[] =>
+export const denyingDecisions = ({ denying }: LimitDenial): readonly PolicyDecision[] =>
   denying.flatMap((outcome) =>
     "decision" in outcome
       ? [{ policy: outcome.policy.name, dryRun: false, ...outcome.decision }]
@@ -25,7 +25,7 @@ export const denyingDecisions = ({ denying }: Denial): readonly PolicyDecision[]
 export function answerByFunction(
   c: Context,
   policies: readonly StatedPolicy[],
-  denial: Denial,
+  denial: LimitDenial,
 ): Promise<Response> | null {
   for (const decision of denyingDecisions(denial)) {
     const own = policies.find(({ name }) => name === decision.policy)?.functions.onDeny ?? null;

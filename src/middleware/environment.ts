@@ -9,6 +9,7 @@ import {
 } from "../http/runtime.ts";
 import type { Failure } from "../http/wire/problems.ts";
 import { BoundedMap } from "../limiter/bounded-map.ts";
+import { compatibilityProblems } from "../validation/compatibility.ts";
 import { isSame, nameTaken } from "./names.ts";
 import type { StatedPolicy } from "./read-options.ts";
 
@@ -105,6 +106,8 @@ const hasAll = ({ policies }: KnownEnvironment, own: readonly StatedPolicy[]): b
   });
 
 function environmentWith(env: object, own: readonly StatedPolicy[]): KnownEnvironment {
+  const unsupported = compatibilityProblems();
+  if (unsupported.length > 0) throw new ConfigProblems(unsupported);
   const bindings = bindingsIn(env);
   const { RATE_LIMITER: objects } = bindings;
   const variables: Record<string, unknown> = { CHECK_PATH: unusedCheckPath };
@@ -146,19 +149,34 @@ function newEnvironment({
   const whole = configOrNull(variables, all);
   const policies = whole === null ? withValid(others, { needed, variables }) : all;
   const config = whole ?? configOf(variables, policies);
-  const warnings = config.warnings.map((line) => withNames(line, [...policies.values()]));
+  const warnings = config.warnings
+    // The middleware leaves preflights to the app.
+    .filter((line) => !line.startsWith("PREFLIGHT_LIMITS"))
+    .map((line) => withPlaces(line, [...policies.values()]));
   reportWarnings([...warnings, ...deploymentProblems(variables)]);
   return { config, runtime: createRuntime(config, bindings), policies, used };
 }
 
-/** A warning with the name of a policy in place of its index in `POLICIES`. */
-const withNames = (warning: string, policies: readonly StatedPolicy[]): string =>
-  warning.replace(/^POLICIES\[(\d+)\]/, (place, index: string) => {
-    const policy = policies[Number(index)];
-    return policy === undefined ? place : placeOf(policy);
-  });
+/** A text with the options of `rateLimit` in place of fields in `POLICIES`. */
+const withPlaces = (text: string, policies: readonly StatedPolicy[]): string =>
+  text
+    .replaceAll(/POLICIES\[(\d+)\](?:\.(\w+))?/g, (place, index: string, option?: string) => {
+      const policy = policies[Number(index)];
+      return policy === undefined ? place : optionOf(policy, option);
+    })
+    .replace(/^POLICIES\b/, "rateLimit");
 
-const placeOf = ({ name }: StatedPolicy): string => `rateLimit (name: "${name}")`;
+/** As the reader has written it, such as `rateLimit({ name: "login", key })`. */
+function optionOf({ name, place }: StatedPolicy, option?: string): string {
+  const options = [
+    ...(place === null ? [`name: "${name}"`] : []),
+    ...(option === undefined ? [] : [option]),
+  ];
+  return `rateLimit({ ${options.join(", ")} })`;
+}
+
+const placeOf = ({ name, place }: StatedPolicy): string =>
+  place === null ? `rateLimit (name: "${name}")` : "rateLimit";
 
 const byName = (policies: readonly StatedPolicy[]): ReadonlyMap<string, StatedPolicy> =>
   new Map(policies.map((policy) => [policy.name, policy]));
@@ -202,10 +220,11 @@ function configOf(
   } catch (error) {
     if (!(error instanceof ConfigProblems)) throw error;
     const placed = error.problems.map((problem) => {
+      const accepted = withPlaces(problem.accepted, policies);
       const [, index = "", field = ""] = /^\[(\d+)\]\.?(.*)$/s.exec(problem.field) ?? [];
       const policy = problem.variable === "POLICIES" ? policies[Number(index)] : undefined;
-      if (index === "" || policy === undefined) return problem;
-      return { ...problem, variable: placeOf(policy), field };
+      if (index === "" || policy === undefined) return { ...problem, accepted };
+      return { ...problem, variable: placeOf(policy), field, accepted };
     });
     throw new ConfigProblems(placed);
   }

@@ -1,9 +1,8 @@
 /** The Hono middleware that enforces policies in the user's own Worker. */
 import type { Context, Env, MiddlewareHandler, Next } from "hono";
-import type { BlankEnv } from "hono/types";
 import type { Policy } from "../config/index.ts";
 import { attributesOf, urlOf } from "../http/attributes.ts";
-import type { Denial } from "../http/proxy/denial.ts";
+import type { LimitDenial } from "../http/proxy/denial.ts";
 import { enforcePolicies } from "../http/proxy/enforce.ts";
 import { reservationMs, reservationTtlMs } from "../http/proxy/in-flight.ts";
 import { isPreflight } from "../http/proxy/preflights.ts";
@@ -30,13 +29,16 @@ import {
   type StatedPolicy,
 } from "./read-options.ts";
 
+/** As handlers of `new Hono()` have it: without variables or bindings that an app has not declared. */
+type NoEnv = Record<never, never>;
+
 /**
  * Limits requests by one or several policies, which are decided together: a request that one of them denies is charged to
  * none. The Worker has a binding `RATE_LIMITER` of the class `RateLimiter` from `headgate/object`, and the secret
  * `KEY_SECRET`.
  * @throws ConfigProblems with every problem in the options
  */
-export function rateLimit<E extends Env = BlankEnv>(
+export function rateLimit<E extends Env = NoEnv>(
   ...options: readonly RateLimitOptions<E>[]
 ): MiddlewareHandler<E> {
   const policies = withNames(readOptions(options), rateLimit);
@@ -123,7 +125,7 @@ interface RequestEnforcement extends Enforcement {
  */
 function enforceAll(
   c: Context,
-  continued: readonly Denial[],
+  continued: readonly LimitDenial[],
   enforcement: RequestEnforcement,
 ): Promise<Response> {
   const { policies, reserved, runtime, attributes, values, statedCosts, forward } = enforcement;
@@ -164,7 +166,7 @@ function enforceAll(
 /** Lets the handler answer a request in spite of denials. The response has the fields of the first one. */
 async function goOn(
   c: Context,
-  continued: readonly Denial[],
+  continued: readonly LimitDenial[],
   enforcement: RequestEnforcement,
 ): Promise<Response> {
   let isForwarded = false;
@@ -182,7 +184,7 @@ async function goOn(
   return response;
 }
 
-const mayContinue = (policies: readonly StatedPolicy[], { denying }: Denial): boolean =>
+const mayContinue = (policies: readonly StatedPolicy[], { denying }: LimitDenial): boolean =>
   denying.every(({ policy }) =>
     policies.some(({ name, continuesDenied }) => continuesDenied && name === policy.name),
   );

@@ -53,6 +53,7 @@ describe("the files of the package", () => {
         "README.md",
         "lib/THIRD-PARTY-LICENSES.txt",
         "lib/console/index.html",
+        ...["lib/index.d.ts", "lib/index.js", "lib/index.js.map"],
         "package.json",
         ...built,
       ].toSorted(),

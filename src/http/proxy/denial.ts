@@ -39,11 +39,11 @@ export interface DenialContext {
   /** The status of denials by limits, in place of the policies' own. */
   readonly denyStatus?: number | undefined;
   /** Answers a denial by limits or bans in place of the policies' own answers; null to leave it to them. */
-  readonly answerDenial?: (denial: Denial) => Promise<Response> | null;
+  readonly answerDenial?: (denial: LimitDenial) => Promise<Response> | null;
 }
 
 /** A denial by limits or bans. */
-export interface Denial {
+export interface LimitDenial {
   readonly denied: ChargedRequest;
   /** At least one. */
   readonly denying: readonly Outcome[];

@@ -2,6 +2,8 @@
  * The memory that all objects of one isolate may use together. The platform gives an isolate 128 MB, and may place any
  * number of objects of a class in it. Each object counts its memory, and frees its own when the sum is too large.
  */
+import { compatibilityProblems } from "../../validation/compatibility.ts";
+import { ConfigProblems } from "../../validation/problems.ts";
 
 /**
  * Leaves room for the isolate's own maps, for requests, and for garbage: V8 may let a heap grow to 4 times its live size
@@ -39,10 +41,14 @@ export class IsolateBudget {
   usedBytes = 0;
   objects = 0;
   /** An object ends without notice. Its memory is in use until it is garbage-collected. */
-  readonly #ended = new FinalizationRegistry<ObjectShare>((share) => this.#leave(share));
+  readonly #ended: FinalizationRegistry<ObjectShare>;
 
+  /** @throws ConfigProblems if the Worker has too early a compatibility date: it does not start then */
   constructor(mostBytes: number) {
+    const problems = compatibilityProblems();
+    if (problems.length > 0) throw new ConfigProblems(problems);
     this.mostBytes = mostBytes;
+    this.#ended = new FinalizationRegistry((share) => this.#leave(share));
   }
 
   /** @param owner is garbage-collected together with the object */
