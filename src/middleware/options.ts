@@ -102,8 +102,8 @@ export interface MatchOptions {
    */
   readonly header?: string | Readonly<Record<string, string | true>>;
   /**
-   * How `path` is compared, in place of the `pathMatching` of the policy.
-   * @default that of the policy
+   * The same as the option `pathMatching`. Only one of the two may be set.
+   * @default "lenient"
    */
   readonly pathMatching?: "lenient" | "exact";
 }
@@ -139,10 +139,30 @@ export interface PolicyDecision extends Decision {
 
 export type MaybePromise<Value> = Value | Promise<Value>;
 
+/** A fixed response to a denial. */
+export interface DenialResponse {
+  /**
+   * A status from 400 to 599.
+   * @default 429
+   */
+  readonly status?: number;
+  /**
+   * A text of at most 4,096 bytes.
+   * @default problem details
+   */
+  readonly body?: string;
+  /**
+   * The media type of `body`.
+   * @default "text/plain; charset=utf-8"
+   */
+  readonly contentType?: string;
+}
+
 /** One policy: which requests, which key, which limits. Functions may return a promise. */
 export interface RateLimitOptions<E extends Env = Env> {
   /**
-   * The name in responses, in logs and in the console. Policies of one Worker have different names.
+   * The name in responses, in logs and in the console. Limiters with one name share their counters, and have the same options.
+   * Without a name, a limiter has counters of its own: the first one is called `default`, others after their options.
    * @default "default"
    */
   readonly name?: string;
@@ -181,7 +201,8 @@ export interface RateLimitOptions<E extends Env = Env> {
   /**
    * The treatment of requests that lack a key part. With `"shared"` they share one key, with `"ip"` they are charged to the
    * client's address, with `"deny"` they get 403, and with `"skip"` they are neither charged nor denied.
-   * @default "shared"; `"deny"` if `key` is a function
+   * If `key` is a function, the default is `"deny"`.
+   * @default "shared"
    */
   readonly onMissingKey?: "shared" | "ip" | "deny" | "skip";
   /**
@@ -211,7 +232,7 @@ export interface RateLimitOptions<E extends Env = Env> {
    */
   readonly onDeny?:
     | "continue"
-    | { readonly status?: number; readonly body?: string; readonly contentType?: string }
+    | DenialResponse
     | ((c: Context<E>, decision: PolicyDecision) => MaybePromise<Response>);
   /**
    * The statuses whose responses are charged. For example, `{ status: ["401"] }` charges failed logins only.

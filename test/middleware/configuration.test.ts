@@ -59,7 +59,7 @@ it("a compatibility date without the features of the platform is named in the re
   const response = await app.request("/", {}, env);
   expect(response.status).toBe(500);
   const accepted = `"${leastCompatibilityDate}" or later in wrangler.toml`;
-  expect(JSON.parse(body)).toMatchObject({
+  expect(await response.json()).toMatchObject({
     errors: [{ variable: "compatibility_date", accepted }],
   });
   expect(lines.join()).toContain(

@@ -24,7 +24,8 @@ export default app;
 `;
 
 /** Compiles only if each marked line has an error. */
-const types = `import { Hono, type MiddlewareHandler } from "hono";
+const types = `import { rateLimit as fromRoot } from "headgate";
+import { Hono, type MiddlewareHandler } from "hono";
 import { rateLimit } from "headgate/hono";
 
 type AppEnv = { Bindings: { PLAN: string }; Variables: { user: { id: string } } };
@@ -45,6 +46,8 @@ app.get("/teams/:team", rateLimit({ limits, key: (c) => ["team", c.req.param("te
 );
 app.get("/lenient", rateLimit({ limits, match: { path: "/lenient", pathMatching: "exact" } }));
 export const untyped = new Hono().use(rateLimit({ limits, key: (c) => c.req.header("X-Api-Key") }));
+// @ts-expect-error: headgate itself has no code
+fromRoot({ limits });
 export default app;
 `;
 

@@ -178,8 +178,8 @@ const imports: readonly Import[] = [
   { code: 'export * from "headgate/strategies"', folders: ofStrategies, mostKB: 20.7 },
   { code: 'export { RateLimiter } from "headgate/object"', folders: ofObjects, mostKB: 30.7 },
   { code: 'export * from "headgate/object"', folders: ofObjects, mostKB: 51.5 },
-  { code: 'export { rateLimit } from "headgate/hono"', folders: ofMiddleware, mostKB: 95.5 },
-  { code: 'export * from "headgate/hono"', folders: ofMiddleware, mostKB: 129 },
+  { code: 'export { rateLimit } from "headgate/hono"', folders: ofMiddleware, mostKB: 97.5 },
+  { code: 'export * from "headgate/hono"', folders: ofMiddleware, mostKB: 131 },
   { code: 'export * from "headgate/client"', folders: /^src\/client\//, mostKB: 6.5 },
   { code: 'export * from "headgate/test"', folders: ofTests, mostKB: 104.2 },
 ];
@@ -200,6 +200,21 @@ describe("the code that a bundler takes from the package", () => {
   it("every subpath has a size limit", () => {
     const measured = imports.map(({ code }) => /"headgate\/(.+)"/.exec(code)?.[1]);
     expect(new Set(measured)).toEqual(new Set(packageSubpaths()));
+  });
+
+  it("an import from headgate itself stays in the bundle, and fails with the subpath to use", async () => {
+    const { outputFiles } = await build({
+      stdin: {
+        contents: 'import { rateLimit } from "headgate"; export default rateLimit;',
+        resolveDir: app.folder,
+      },
+      bundle: true,
+      minify: true,
+      format: "esm",
+      write: false,
+    });
+    const url = `data:text/javascript,${encodeURIComponent(outputFiles[0]?.text ?? "")}`;
+    await expect(import(/* @vite-ignore */ url)).rejects.toThrow('rateLimit from "headgate/hono"');
   });
 
   it.each(packageSubpaths())(

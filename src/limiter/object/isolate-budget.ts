@@ -2,8 +2,7 @@
  * The memory that all objects of one isolate may use together. The platform gives an isolate 128 MB, and may place any
  * number of objects of a class in it. Each object counts its memory, and frees its own when the sum is too large.
  */
-import { compatibilityProblems } from "../../validation/compatibility.ts";
-import { ConfigProblems } from "../../validation/problems.ts";
+import { acceptedDate, hasFeatures } from "../../validation/compatibility.ts";
 
 /**
  * Leaves room for the isolate's own maps, for requests, and for garbage: V8 may let a heap grow to 4 times its live size
@@ -43,10 +42,9 @@ export class IsolateBudget {
   /** An object ends without notice. Its memory is in use until it is garbage-collected. */
   readonly #ended: FinalizationRegistry<ObjectShare>;
 
-  /** @throws ConfigProblems if the Worker has too early a compatibility date: it does not start then */
+  /** @throws Error if the compatibility date of the Worker is too early: it does not start then */
   constructor(mostBytes: number) {
-    const problems = compatibilityProblems();
-    if (problems.length > 0) throw new ConfigProblems(problems);
+    if (!hasFeatures()) throw new Error(`compatibility_date: expected ${acceptedDate}`);
     this.mostBytes = mostBytes;
     this.#ended = new FinalizationRegistry((share) => this.#leave(share));
   }
