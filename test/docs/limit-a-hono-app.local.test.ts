@@ -206,7 +206,9 @@ describe("the console and the admin API of the page", () => {
     });
     const { policies } = JSON.parse(text) as { policies: { name: string }[] };
     expect(policies.map(({ name }) => name).toSorted()).toEqual(
-      "client custom fast left login rows status team tokens user".split(" "),
+      "account attempts client custom fast left login quotes rows shared status team tokens user".split(
+        " ",
+      ),
     );
   });
 });
