@@ -10,7 +10,7 @@ import {
 import type { Failure } from "../http/wire/problems.ts";
 import { BoundedMap } from "../limiter/bounded-map.ts";
 import { compatibilityProblems } from "../validation/compatibility.ts";
-import { isSame, nameTaken } from "./names.ts";
+import { constructedPolicies, isSame, nameTaken } from "./names.ts";
 import type { StatedPolicy } from "./read-options.ts";
 
 export interface WorkerEnvironment {
@@ -42,16 +42,6 @@ const ownVariables = [
 
 /** No request reaches it: the middleware has no `/check`. */
 const unusedCheckPath = "/.headgate/check";
-
-/**
- * Every policy that was constructed, by its name: the control plane knows all policies of a Worker from the first request
- * on, whichever route receives it.
- */
-const constructed = new Map<string, StatedPolicy>();
-
-export function announce(policies: readonly StatedPolicy[]): void {
-  for (const policy of policies) constructed.set(policy.name, policy);
-}
 
 interface KnownEnvironment extends WorkerEnvironment {
   readonly policies: ReadonlyMap<string, StatedPolicy>;
@@ -144,7 +134,7 @@ function newEnvironment({
   if (taken.length > 0) throw new ConfigProblems(taken.map(nameTaken));
   const kept = [...(known?.policies.values() ?? [])].filter(({ name }) => used.has(name));
   const needed = byName([...kept, ...own]);
-  const others = [...constructed.values()].filter(({ name }) => !needed.has(name));
+  const others = [...constructedPolicies().values()].filter(({ name }) => !needed.has(name));
   const all = byName([...needed.values(), ...others]);
   const whole = configOrNull(variables, all);
   const policies = whole === null ? withValid(others, { needed, variables }) : all;

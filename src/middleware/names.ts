@@ -1,7 +1,7 @@
 /**
  * The names of limiters. A limiter without a name gets one when it is constructed, from its options and its place among the
- * others of its load: the order of requests has no effect on it. The limiters of a load are those that are constructed until one of them
- * handles a request. An app that is constructed again later, such as for each test, has the same names again.
+ * others of its load: the order of requests has no effect on it. A load consists of the limiters that are constructed until
+ * one of them handles a request. An app that is constructed again later, such as for each test, has the same names again.
  */
 import { type ConfigProblem, ConfigProblems } from "../config/index.ts";
 import type { StatedPolicy } from "./read-options.ts";
@@ -11,8 +11,8 @@ let load = new Map<string, StatedPolicy>();
 /** The names that each place in the code has given in the present load. */
 let places = new Map<string, Place>();
 let isOver = false;
-/** Whether a limiter without a name was constructed when the Worker started. */
-let isUnnamedAtStart = false;
+/** The policies that were constructed when the Worker started, by name. Empty in other runtimes. */
+const started = new Map<string, StatedPolicy>();
 
 interface Place {
   readonly names: string[];
@@ -20,6 +20,13 @@ interface Place {
   run: object;
   used: number;
 }
+
+/**
+ * The policies of the Worker, as far as they are constructed: the control plane knows them from the first request on, whichever
+ * route receives it.
+ */
+export const constructedPolicies = (): ReadonlyMap<string, StatedPolicy> =>
+  new Map([...started, ...load]);
 
 /** Called when a limiter handles a request. */
 export function endLoad(): void {
@@ -41,22 +48,26 @@ export function withNames(
     isOver = false;
   }
   const stack = stackAbove(construct);
+  const isAtStart = isStarting();
   const named = policies.map((policy) => {
     if (policy.place === null) return policy;
-    refuseLate();
+    if (!isAtStart) refuseLate();
     const name = nameAt(stack, policy.text);
     return { ...policy, name, written: { ...policy.written, name }, place: lineOf(stack) };
   });
   const taken = named.filter((policy) => {
-    const known = load.get(policy.name);
+    const known = load.get(policy.name) ?? started.get(policy.name);
     return policy.place === null && known !== undefined && !isSame(policy, known);
   });
   if (taken.length > 0) throw new ConfigProblems(taken.map(nameTaken));
-  for (const policy of named) load.set(policy.name, policy);
+  for (const policy of named) {
+    load.set(policy.name, policy);
+    if (isAtStart) started.set(policy.name, policy);
+  }
   return named;
 }
 
-/** Whether two policies with one name share its counters: one of them is the other, constructed again, or both state the name. */
+/** Whether two policies with one name are the same one, constructed again, or share the name on purpose. */
 export const isSame = (a: StatedPolicy, b: StatedPolicy): boolean =>
   a.text === b.text && a.place === b.place;
 
@@ -85,7 +96,7 @@ function nameAt(stack: string, text: string): string {
   return name;
 }
 
-/** The first policy of a load is `default`. Others have the hash of their options in their names, and a number after the first with equal options. */
+/** The first policy of a load is `default`. Others are named by the hash of their options, and a number from the second equal one. */
 function freeName(text: string): string {
   if (!load.has("default")) return "default";
   const base = `default-${hashOf(text)}`;
@@ -99,11 +110,7 @@ function freeName(text: string): string {
  * apps that are constructed as a whole while requests are handled need no names.
  */
 function refuseLate(): void {
-  if (isStarting()) {
-    isUnnamedAtStart = true;
-    return;
-  }
-  if (!isUnnamedAtStart) return;
+  if ([...started.values()].every(({ place }) => place === null)) return;
   const accepted =
     'a name such as name: "login", because this rateLimit is constructed for a request, and another one without a name when the Worker started';
   throw new ConfigProblems([{ variable: "rateLimit", field: "name", value: undefined, accepted }]);

@@ -18,7 +18,7 @@ import type { RequestAttributes } from "../policies/request-attributes.ts";
 import { addContinuedFields, answerByFunction, isDenied, noteDenied } from "./answer-denial.ts";
 import { withStreamEnd } from "./body-end.ts";
 import { contextVariable, type RateLimitContext } from "./context-variable.ts";
-import { announce, environmentReader } from "./environment.ts";
+import { environmentReader } from "./environment.ts";
 import { endLoad, withNames } from "./names.ts";
 import type { RateLimitOptions } from "./options.ts";
 import {
@@ -42,7 +42,6 @@ export function rateLimit<E extends Env = NoEnv>(
   ...options: readonly RateLimitOptions<E>[]
 ): MiddlewareHandler<E> {
   const policies = withNames(readOptions(options), rateLimit);
-  announce(policies);
   const reserved = new Set(policies.flatMap(({ name, isReserved }) => (isReserved ? [name] : [])));
   const environmentOf = environmentReader(policies);
   return async function limited(c, next) {

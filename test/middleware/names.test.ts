@@ -202,11 +202,14 @@ it("where a limiter without a name was constructed when the Worker started, a la
     throw new Error("Disallowed operation called within global scope");
   });
   fresh.rateLimit({ limits: "1/minute" });
+  fresh.rateLimit({ name: "api", limits: "1/minute" });
   vi.restoreAllMocks();
   expect(() => fresh.rateLimit({ limits: "2/minute" })).toThrow(
     /^rateLimit\.name is missing: expected a name such as name: "login", because this rateLimit is constructed for a request/,
   );
   expect(() => fresh.rateLimit({ name: "late", limits: "2/minute" })).not.toThrow();
+  expect(() => fresh.rateLimit({ name: "api", limits: "1/minute" })).not.toThrow();
+  expect(() => fresh.rateLimit({ name: "api", limits: "2/minute" })).toThrow('got "api"');
   vi.resetModules();
 });
 
