@@ -138,8 +138,10 @@ const bindingProblems = (settings: Settings): string[] =>
 
 /** One line if the platform would lack features with the compatibility date. */
 function dateProblems({ wrangler, source: { file } }: Settings): string[] {
-  const { compatibility_date: date } = wrangler;
+  const { compatibility_date: date, compatibility_flags: flags } = wrangler;
+  // The flag enables the latest of the features by itself.
   if (date === undefined || date >= leastCompatibilityDate) return [];
+  if (date >= "2024-04-03" && flags.includes("enable_weak_ref")) return [];
   return [
     `compatibility_date in ${file}: expected "${leastCompatibilityDate}" or later, got "${date}"`,
   ];

@@ -30,6 +30,7 @@ import {
 } from "./read-options.ts";
 
 /** As handlers of `new Hono()` have it: without variables or bindings that an app has not declared. */
+// oxlint-disable-next-line typescript/no-generated-empty-object-type
 type NoEnv = Record<never, never>;
 
 /**

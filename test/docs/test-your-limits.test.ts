@@ -49,9 +49,12 @@ it("the entry of the page exports the app and the class of the objects", async (
     plugins: [
       {
         name: "app",
-        setup({ onResolve, onLoad }) {
-          onResolve({ filter: /^\.\/app\.ts$/ }, () => ({ path: "app.ts", namespace: "app" }));
-          onLoad({ filter: /.*/, namespace: "app" }, () => ({ contents: app }));
+        setup(bundler) {
+          bundler.onResolve({ filter: /^\.\/app\.ts$/ }, () => ({
+            path: "app.ts",
+            namespace: "app",
+          }));
+          bundler.onLoad({ filter: /.*/, namespace: "app" }, () => ({ contents: app }));
         },
       },
     ],

@@ -18,24 +18,22 @@ const statuses = async (app: Hono, paths: readonly string[], env: object): Promi
   return found;
 };
 
-const answering = (): Hono => new Hono();
-
 /** Ends the load of whatever was constructed before: a request does. */
 beforeEach(async () => {
-  const app = answering().use(rateLimit({ name: "before", limits: "1/minute" }));
+  const app = new Hono().use(rateLimit({ name: "before", limits: "1/minute" }));
   await app.get("/", (c) => c.text("hello")).request("/", visitor, createTestLimiter().env);
 });
 
 /** An app that limits each path by options of its own, in their order. */
 function appWith(limited: readonly (readonly [path: string, options: RateLimitOptions])[]): Hono {
-  const app = answering();
+  const app = new Hono();
   for (const [path, options] of limited) app.use(path, rateLimit(options));
-  return app.get("*", (c) => c.text("hello")) as unknown as Hono;
+  return app.get("*", (c) => c.text("hello"));
 }
 
 it("two limiters with equal options have a counter each", async () => {
   const { env } = createTestLimiter();
-  const app = answering();
+  const app = new Hono();
   app.use("/a", rateLimit({ limits: "1/minute" }));
   app.use("/b", rateLimit({ limits: "1/minute" }));
   app.get("*", (c) => c.text("hello"));
@@ -89,7 +87,7 @@ it("the order of options is irrelevant to a name, and the text of functions, too
 it("one limiter on two routes has one counter", async () => {
   const { env } = createTestLimiter();
   const limiter = rateLimit({ limits: "1/minute" });
-  const app = answering().use("/a", limiter).use("/b", limiter);
+  const app = new Hono().use("/a", limiter).use("/b", limiter);
   app.get("*", (c) => c.text("hello"));
   expect(await statuses(app as unknown as Hono, ["/a", "/b"], env)).toEqual([200, 429]);
 });
@@ -126,7 +124,7 @@ it("a limiter without a name beside an explicit default gets another name", asyn
 
 it("a limiter of three policies, of which one has no name, is one limiter", async () => {
   const { env } = createTestLimiter();
-  const app = answering();
+  const app = new Hono();
   app.use(
     "/three",
     rateLimit(
@@ -162,7 +160,7 @@ it("apps that are constructed for simultaneous requests, before the first is han
   const answer = async (): Promise<number> => {
     // As each request begins in a task of its own.
     await new Promise((resolve) => void setImmediate(resolve));
-    const app = answering();
+    const app = new Hono();
     app.use(rateLimit({ limits: "3/minute" }));
     app.use(rateLimit({ limits: "5/minute" }));
     await new Promise((resolve) => void setImmediate(resolve));
@@ -175,12 +173,12 @@ it("apps that are constructed for simultaneous requests, before the first is han
 
 it("a limiter of a route that is loaded after the first request never shares a counter: it answers 500 and says what to write", async () => {
   const { env } = createTestLimiter();
-  const app = answering();
+  const app = new Hono();
   app.use("/a", rateLimit({ limits: "1/minute" }));
   app.get("/a", (c) => c.text("hello"));
   expect(await visit(app, "/a", env)).toMatchObject({ status: 200 });
   for (const options of [{ limits: "1/minute" }, { limits: "2/minute" }]) {
-    const late = answering();
+    const late = new Hono();
     late.use("/late", rateLimit(options));
     // oxlint-disable-next-line no-await-in-loop
     const response = await late.request("/late", visitor, env);
