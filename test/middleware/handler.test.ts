@@ -73,6 +73,22 @@ describe("dry runs", () => {
   });
 });
 
+describe("a dry run of an object that gives no answer", () => {
+  it("the handler waits for the timeout of the dry run, and no longer", async () => {
+    const app = new Hono();
+    app.use(rateLimit({ name: "trial", limits: "1/minute", dryRun: true, timeout: "250ms" }));
+    app.get("*", shown);
+    const { visit, clock, fail } = visiting(app);
+    fail("silent");
+    let isAnswered = false;
+    const answering = visit().finally(() => (isAnswered = true));
+    await clock.advance(249);
+    expect(isAnswered).toBe(false);
+    await clock.advance(1);
+    expect((await answering).status).toBe(200);
+  });
+});
+
 describe("reset", () => {
   it.each(["strict", "leased", "eventual"] as const)(
     "a handler forgets what the key of its request has used, with %s consistency",
