@@ -11,6 +11,7 @@ import {
   parseConfig,
 } from "../config/index.ts";
 import { formatWindow } from "../strategies/index.ts";
+import { leastCompatibilityDate } from "../validation/compatibility.ts";
 import { isRecord } from "../validation/problems.ts";
 import { secretOfPlaceholder, type Settings } from "./settings.ts";
 
@@ -38,6 +39,7 @@ export function checkConfiguration(
       ...misplacedVariableProblems(settings.source.file),
       ...sizeProblems({ ...settings.secrets, ...settings.uploadedSecrets, ...settings.vars }),
       ...bindingProblems(settings),
+      ...dateProblems(settings),
       ...environmentProblems(settings, config),
       ...deploymentProblems(variables),
       ...problems.map(describeProblem),
@@ -133,6 +135,17 @@ function secretProblems(
 /** One line if the environment lacks the binding of the rate limiter's objects. */
 const bindingProblems = (settings: Settings): string[] =>
   missingBinding(settings, "RATE_LIMITER", "RateLimiter");
+
+/** One line if the platform would lack features with the compatibility date. */
+function dateProblems({ wrangler, source: { file } }: Settings): string[] {
+  const { compatibility_date: date, compatibility_flags: flags } = wrangler;
+  // The flag enables the latest of the features by itself.
+  if (date === undefined || date >= leastCompatibilityDate) return [];
+  if (date >= "2024-04-03" && flags.includes("enable_weak_ref")) return [];
+  return [
+    `compatibility_date in ${file}: expected "${leastCompatibilityDate}" or later, got "${date}"`,
+  ];
+}
 
 /** One line if an environment would run the demo, since the user may expect the variables of the top level in it. */
 function environmentProblems(

@@ -27,7 +27,11 @@ export const packageSubpaths = (): string[] =>
   readdirSync(entryFolder)
     .filter((file) => file.endsWith(".ts"))
     .map((file) => file.slice(0, -".ts".length))
+    .filter((name) => name !== rootEntry)
     .toSorted();
+
+/** The entry of `headgate` itself, which says which subpath to import. */
+const rootEntry = "index";
 
 /** Replaces the files of an earlier build. */
 export async function buildPackage(): Promise<void> {
@@ -66,7 +70,10 @@ async function buildModules(): Promise<Metafile> {
   const subpaths = entriesIn(entryFolder, ".ts");
   const { metafile } = await build({ ...shared, entryPoints: subpaths, write: false });
   const files = Object.values(metafile.outputs).flatMap(({ inputs }) => Object.keys(inputs));
-  const sources = files.filter((file) => file.startsWith("src/"));
+  // The root is no chunk: its module throws, which a bundler must keep.
+  const sources = files.filter(
+    (file) => file.startsWith("src/") && file !== `src/package/${rootEntry}.ts`,
+  );
   const entries = sources.map((file) => [join(sourceEntries, file), file]);
   await build({ ...shared, entryPoints: { ...Object.fromEntries(entries), ...subpaths } });
   rmSync(join(packageFolder, sourceEntries), { recursive: true });
@@ -87,7 +94,9 @@ async function buildDeclarations(): Promise<void> {
 }
 
 const entriesIn = (folder: string, extension: string): Record<string, string> =>
-  Object.fromEntries(packageSubpaths().map((name) => [name, join(folder, name + extension)]));
+  Object.fromEntries(
+    [...packageSubpaths(), rootEntry].map((name) => [name, join(folder, name + extension)]),
+  );
 
 /** The licenses of the packages whose code is in the build. */
 function licensesOf(builds: readonly Metafile[]): string {

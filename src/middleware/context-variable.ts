@@ -1,6 +1,8 @@
 /** The variable `headgate` of a Hono context: the decisions on a request, and the settlement of its reservations. */
 import type { ChargedRequest } from "../http/record-outcomes.ts";
 import { StatedCosts } from "../http/proxy/stated-costs.ts";
+import type { Runtime } from "../http/runtime.ts";
+import type { Outcome, Spend } from "../limiter/client/outcome.ts";
 import type { PolicyDecision } from "./options.ts";
 import { checkedCost } from "./read-options.ts";
 
@@ -12,7 +14,14 @@ declare module "hono" {
 
 /** The value of `c.get("headgate")` behind `rateLimit`. */
 export interface RateLimitContext {
-  /** The decisions on the request. One for each policy that has decided it, in the order of the middleware. */
+  /**
+   * Whether no policy denies the request, dry runs aside. It is false only behind a policy with `onDeny: "continue"`.
+   */
+  readonly allowed: boolean;
+  /**
+   * The decisions on the request. One for each policy that has decided it, in the order of the middleware. Those of dry runs have
+   * `dryRun: true`.
+   */
   readonly decisions: readonly PolicyDecision[];
   /**
    * Corrects the cost of policies with `reserve: true`. A lower cost is refunded, a higher one is charged in full. It is
@@ -23,12 +32,25 @@ export interface RateLimitContext {
    * @throws TypeError for other costs, for names of other policies, and if no policy of the request has `reserve`
    */
   readonly settle: (cost: number | Readonly<Record<string, number>>) => Promise<boolean>;
+  /**
+   * Forgets what the key of this request has used, and its ban: for one policy, or without `policy` for all policies of the request. The
+   * result is whether all objects have confirmed it.
+   * @param policy the name of a policy that has decided the request
+   * @returns whether all objects have confirmed it
+   * @throws TypeError for the name of another policy
+   */
+  readonly reset: (policy?: string) => Promise<boolean>;
 }
 
 /** The parts of a request's decision that one `rateLimit` contributes. */
 export interface Contribution {
+  readonly runtime: Runtime;
   /** Null before the request is decided, and for requests that no policy applies to. */
   readonly charged: ChargedRequest | null;
+  /** The denials in spite of which the request went on. */
+  readonly continued: readonly ChargedRequest[];
+  /** The outcomes of dry runs that were decided on their own. */
+  readonly dryRuns: readonly Outcome[];
   /** The names of policies with `reserve`. */
   readonly reserved: ReadonlySet<string>;
   readonly statedCosts: StatedCosts;
@@ -42,18 +64,59 @@ export function contextVariable(
   contribution: Contribution,
 ): RateLimitContext {
   const all = [...((earlier && contributions.get(earlier)) ?? []), contribution];
+  const decisions = [...(earlier?.decisions ?? []), ...decisionsOf(contribution)];
   const variable: RateLimitContext = {
-    decisions: [...(earlier?.decisions ?? []), ...decisionsOf(contribution.charged)],
+    allowed: decisions.every(({ allowed, dryRun }) => allowed || dryRun),
+    decisions,
     settle: (cost) => settle(all, cost),
+    reset: (policy) => reset(all, policy),
   };
   contributions.set(variable, all);
   return variable;
 }
 
-const decisionsOf = (charged: ChargedRequest | null): readonly PolicyDecision[] =>
-  (charged?.admission.outcomes ?? []).flatMap((outcome) =>
-    "decision" in outcome ? [{ policy: outcome.policy.name, ...outcome.decision }] : [],
+/** A policy whose denial has been passed over decides once, and is in no later charge. */
+function decisionsOf({ charged, continued, dryRuns }: Contribution): readonly PolicyDecision[] {
+  const passedOver = continued.flatMap(({ admission }) =>
+    admission.outcomes.filter(
+      (outcome) => "decision" in outcome && !outcome.policy.isDryRun && !outcome.decision.allowed,
+    ),
   );
+  return [...passedOver, ...(charged?.admission.outcomes ?? []), ...dryRuns].flatMap((outcome) => {
+    if (!("decision" in outcome)) return [];
+    const { name, isDryRun } = outcome.policy;
+    return [{ policy: name, dryRun: isDryRun, ...outcome.decision }];
+  });
+}
+
+const namesIn = (names: Iterable<string>): string =>
+  [...new Set(names)].map((name) => `"${name}"`).join(", ");
+
+async function reset(all: readonly Contribution[], policy: string | undefined): Promise<boolean> {
+  const spends = all.flatMap(({ runtime, charged, continued }) =>
+    spendsOf(charged, continued).map((spend) => ({ ...spend, runtime })),
+  );
+  const meant = spends.filter((spend) => policy === undefined || spend.policy.name === policy);
+  if (policy !== undefined && meant.length === 0) {
+    const names = namesIn(spends.map((spend) => spend.policy.name));
+    throw new TypeError(
+      `reset: "${policy}" is not a policy that was charged for this request; expected ${names || "none, because no policy was"}`,
+    );
+  }
+  const confirmed = await Promise.all(
+    meant.map((spend) => {
+      spend.runtime.bans.forget(spend.policy, spend.partitionKey);
+      return spend.runtime.limiter.forget(spend.policy, spend.partitionKey);
+    }),
+  );
+  return confirmed.every(Boolean);
+}
+
+/** The first denial has the spends of all policies, and the last charge those of the others. */
+const spendsOf = (
+  charged: ChargedRequest | null,
+  [first]: readonly ChargedRequest[],
+): readonly Spend[] => (first ?? charged)?.spends ?? [];
 
 async function settle(
   all: readonly Contribution[],
@@ -73,7 +136,7 @@ async function settle(
     // A limiter that applies twice to a request has two reservations.
     const places = reserved.filter((each) => each.policy === policy);
     if (places.length === 0) {
-      const names = [...new Set(reserved.map((each) => `"${each.policy}"`))].join(", ");
+      const names = namesIn(reserved.map((each) => each.policy));
       throw new TypeError(
         `settle: "${policy}" is not a policy with reserve: true; expected ${names}`,
       );

@@ -1,7 +1,8 @@
 /** A limiter without Hono. */
-import { announce, environmentReader } from "./environment.ts";
 import { isRecord } from "../validation/problems.ts";
+import { environmentReader } from "./environment.ts";
 import { type LimiterCalls, limiterOf } from "./limiter.ts";
+import { withNames } from "./names.ts";
 import type { PolicyOptions } from "./options.ts";
 import { readOptions } from "./read-options.ts";
 
@@ -13,8 +14,7 @@ import { readOptions } from "./read-options.ts";
  * @throws ConfigProblems with every problem in the options
  */
 export function createLimiter(...options: readonly PolicyOptions[]): LimiterCalls {
-  const policies = readOptions(options.map(withKey), "createLimiter");
-  announce(policies);
+  const policies = withNames(readOptions(options.map(withKey), "createLimiter"), createLimiter);
   return limiterOf(policies, environmentReader(policies));
 }
 

@@ -1,11 +1,5 @@
 /** The runtime of a Worker's environment: its bindings, its secrets, and the policies of its middleware. */
-import {
-  type Config,
-  type ConfigProblem,
-  ConfigProblems,
-  deploymentProblems,
-  parseConfig,
-} from "../config/index.ts";
+import { type Config, ConfigProblems, deploymentProblems, parseConfig } from "../config/index.ts";
 import {
   type Bindings,
   createRuntime,
@@ -15,6 +9,8 @@ import {
 } from "../http/runtime.ts";
 import type { Failure } from "../http/wire/problems.ts";
 import { BoundedMap } from "../limiter/bounded-map.ts";
+import { compatibilityProblems } from "../validation/compatibility.ts";
+import { constructedPolicies, isSame, nameTaken } from "./names.ts";
 import type { StatedPolicy } from "./read-options.ts";
 
 export interface WorkerEnvironment {
@@ -46,16 +42,6 @@ const ownVariables = [
 
 /** No request reaches it: the middleware has no `/check`. */
 const unusedCheckPath = "/.headgate/check";
-
-/**
- * Every policy that was constructed, by its name: the control plane knows all policies of a Worker from the first request
- * on, whichever route receives it.
- */
-const constructed = new Map<string, StatedPolicy>();
-
-export function announce(policies: readonly StatedPolicy[]): void {
-  for (const policy of policies) constructed.set(policy.name, policy);
-}
 
 interface KnownEnvironment extends WorkerEnvironment {
   readonly policies: ReadonlyMap<string, StatedPolicy>;
@@ -104,9 +90,14 @@ function environmentOf(env: object, own: readonly StatedPolicy[]): WorkerEnviron
 }
 
 const hasAll = ({ policies }: KnownEnvironment, own: readonly StatedPolicy[]): boolean =>
-  own.every(({ name, text }) => policies.get(name)?.text === text);
+  own.every((policy) => {
+    const known = policies.get(policy.name);
+    return known !== undefined && isSame(known, policy);
+  });
 
 function environmentWith(env: object, own: readonly StatedPolicy[]): KnownEnvironment {
+  const unsupported = compatibilityProblems();
+  if (unsupported.length > 0) throw new ConfigProblems(unsupported);
   const bindings = bindingsIn(env);
   const { RATE_LIMITER: objects } = bindings;
   const variables: Record<string, unknown> = { CHECK_PATH: unusedCheckPath };
@@ -136,30 +127,46 @@ function newEnvironment({
   readonly known: KnownEnvironment | undefined;
 }): KnownEnvironment {
   const used = known?.used ?? new Set<string>();
-  const taken = own.filter(
-    ({ name, text }) => used.has(name) && known?.policies.get(name)?.text !== text,
-  );
+  const taken = own.filter((policy) => {
+    const other = used.has(policy.name) ? known?.policies.get(policy.name) : undefined;
+    return other !== undefined && !isSame(other, policy);
+  });
   if (taken.length > 0) throw new ConfigProblems(taken.map(nameTaken));
   const kept = [...(known?.policies.values() ?? [])].filter(({ name }) => used.has(name));
   const needed = byName([...kept, ...own]);
-  const others = [...constructed.values()].filter(({ name }) => !needed.has(name));
+  const others = [...constructedPolicies().values()].filter(({ name }) => !needed.has(name));
   const all = byName([...needed.values(), ...others]);
   const whole = configOrNull(variables, all);
   const policies = whole === null ? withValid(others, { needed, variables }) : all;
   const config = whole ?? configOf(variables, policies);
-  const warnings = config.warnings.map((line) => withNames(line, [...policies.values()]));
+  const warnings = config.warnings
+    // The middleware leaves preflights to the app.
+    .filter((line) => !line.startsWith("PREFLIGHT_LIMITS"))
+    .map((line) => withPlaces(line, [...policies.values()]));
   reportWarnings([...warnings, ...deploymentProblems(variables)]);
   return { config, runtime: createRuntime(config, bindings), policies, used };
 }
 
-/** A warning with the name of a policy in place of its index in `POLICIES`. */
-const withNames = (warning: string, policies: readonly StatedPolicy[]): string =>
-  warning.replace(/^POLICIES\[(\d+)\]/, (place, index: string) => {
-    const policy = policies[Number(index)];
-    return policy === undefined ? place : placeOf(policy);
-  });
+/** A text with the options of `rateLimit` in place of fields in `POLICIES`. */
+const withPlaces = (text: string, policies: readonly StatedPolicy[]): string =>
+  text
+    .replaceAll(/POLICIES\[(\d+)\](?:\.(\w+))?/g, (place, index: string, option?: string) => {
+      const policy = policies[Number(index)];
+      return policy === undefined ? place : optionOf(policy, option);
+    })
+    .replace(/^POLICIES\b/, "rateLimit");
 
-const placeOf = ({ name }: StatedPolicy): string => `rateLimit (name: "${name}")`;
+/** As the reader has written it, such as `rateLimit({ name: "login", key })`. */
+function optionOf({ name, place }: StatedPolicy, option?: string): string {
+  const options = [
+    ...(place === null ? [`name: "${name}"`] : []),
+    ...(option === undefined ? [] : [option]),
+  ];
+  return `rateLimit({ ${options.join(", ")} })`;
+}
+
+const placeOf = ({ name, place }: StatedPolicy): string =>
+  place === null ? `rateLimit (name: "${name}")` : "rateLimit";
 
 const byName = (policies: readonly StatedPolicy[]): ReadonlyMap<string, StatedPolicy> =>
   new Map(policies.map((policy) => [policy.name, policy]));
@@ -203,22 +210,15 @@ function configOf(
   } catch (error) {
     if (!(error instanceof ConfigProblems)) throw error;
     const placed = error.problems.map((problem) => {
+      const accepted = withPlaces(problem.accepted, policies);
       const [, index = "", field = ""] = /^\[(\d+)\]\.?(.*)$/s.exec(problem.field) ?? [];
       const policy = problem.variable === "POLICIES" ? policies[Number(index)] : undefined;
-      if (index === "" || policy === undefined) return problem;
-      return { ...problem, variable: placeOf(policy), field };
+      if (index === "" || policy === undefined) return { ...problem, accepted };
+      return { ...problem, variable: placeOf(policy), field, accepted };
     });
     throw new ConfigProblems(placed);
   }
 }
-
-const nameTaken = ({ name }: StatedPolicy): ConfigProblem => ({
-  variable: "rateLimit",
-  field: "name",
-  value: name,
-  accepted:
-    'a name of its own such as name: "login", because another rateLimit of this Worker with other options has it',
-});
 
 /** @throws ConfigProblems without the binding of the objects */
 function bindingsIn(env: object): Bindings {

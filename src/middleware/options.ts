@@ -100,6 +100,11 @@ export interface MatchOptions {
    * @default all
    */
   readonly header?: string | Readonly<Record<string, string | true>>;
+  /**
+   * The same as the option `pathMatching`. Only one of the two may be set.
+   * @default "lenient"
+   */
+  readonly pathMatching?: "lenient" | "exact";
 }
 
 /** Other limits for one key, or while a condition holds: either `key` or `when`. */
@@ -127,9 +132,30 @@ export interface OverrideOptions {
 export interface PolicyDecision extends Decision {
   /** The name of the policy. */
   readonly policy: string;
+  /** Whether the policy is a dry run, whose denials have no effect. */
+  readonly dryRun: boolean;
 }
 
 export type MaybePromise<Value> = Value | Promise<Value>;
+
+/** A fixed response to a denial. */
+export interface DenialResponse {
+  /**
+   * A status from 400 to 599.
+   * @default 429
+   */
+  readonly status?: number;
+  /**
+   * A text of at most 4,096 bytes.
+   * @default problem details
+   */
+  readonly body?: string;
+  /**
+   * The media type of `body`.
+   * @default "text/plain; charset=utf-8"
+   */
+  readonly contentType?: string;
+}
 
 /**
  * One policy: which requests, which key, which limits. Functions may return a promise. Their argument `c` is the context of
@@ -137,7 +163,8 @@ export type MaybePromise<Value> = Value | Promise<Value>;
  */
 export interface PolicyOptions<C = never> {
   /**
-   * The name in responses, in logs and in the console. Policies of one Worker have different names.
+   * The name in responses, in logs and in the console. Limiters with one name share their counters, and have the same options.
+   * Without a name, a limiter has counters of its own: the first one is called `default`, others after their options.
    * @default "default"
    */
   readonly name?: string;
@@ -164,17 +191,18 @@ export interface PolicyOptions<C = never> {
   readonly strategy?: StrategyName;
   /**
    * The key, whose requests share the limits. Key parts such as `"ip"`, `"header:X-Api-Key"` or `["jwt:sub", "path"]`, or a
-   * function that returns the key as a text or a list of texts. It returns `null`, `undefined` or `""` for a request that has
-   * none: `onMissingKey` then decides.
+   * function that returns the key as a text or a list of texts. If it returns `null`, `undefined`, `""`, an empty list or a list
+   * with such a part, the request has no key, and `onMissingKey` decides.
    * @default "ip"
    */
   readonly key?:
     | string
     | readonly string[]
-    | ((c: C) => MaybePromise<string | readonly string[] | null | undefined>);
+    | ((c: C) => MaybePromise<string | readonly (string | null | undefined)[] | null | undefined>);
   /**
    * The treatment of requests that lack a key part. With `"shared"` they share one key, with `"ip"` they are charged to the
    * client's address, with `"deny"` they get 403, and with `"skip"` they are neither charged nor denied.
+   * If `key` is a function, the default is `"deny"`.
    * @default "shared"
    */
   readonly onMissingKey?: "shared" | "ip" | "deny" | "skip";
@@ -199,11 +227,13 @@ export interface PolicyOptions<C = never> {
    */
   readonly skip?: (c: C) => MaybePromise<boolean>;
   /**
-   * The response to a denial by limits or a ban. RateLimit fields and `Retry-After` are added to it.
+   * The response to a denial by limits or a ban. RateLimit fields and `Retry-After` are added to it. With `"continue"`, the
+   * request goes on, is charged to the other policies, and `c.get("headgate").allowed` is false.
    * @default problem details
    */
   readonly onDeny?:
-    | { readonly status?: number; readonly body?: string; readonly contentType?: string }
+    | "continue"
+    | DenialResponse
     | ((c: C, decision: PolicyDecision) => MaybePromise<Response>);
   /**
    * The statuses whose responses are charged. For example, `{ status: ["401"] }` charges failed logins only.

@@ -2,6 +2,7 @@
 import type { Context, Env, MiddlewareHandler, Next } from "hono";
 import type { Policy } from "../config/index.ts";
 import { attributesOf, urlOf } from "../http/attributes.ts";
+import type { LimitDenial } from "../http/proxy/denial.ts";
 import { enforcePolicies } from "../http/proxy/enforce.ts";
 import { reservationMs, reservationTtlMs } from "../http/proxy/in-flight.ts";
 import { isPreflight } from "../http/proxy/preflights.ts";
@@ -10,28 +11,30 @@ import type { ChargedRequest } from "../http/record-outcomes.ts";
 import type { Runtime } from "../http/runtime.ts";
 import { isFailure, problemResponse } from "../http/wire/problems.ts";
 import { hasRateLimitFields } from "../http/wire/rate-limit-fields.ts";
-import type { Outcome } from "../limiter/client/outcome.ts";
 import type { WaitUntil } from "../limiter/client/object-caller.ts";
 import { errorText, report } from "../observability/events.ts";
 import { matchingPolicies } from "../policies/match.ts";
 import type { RequestAttributes } from "../policies/request-attributes.ts";
 import { policyWithLimits } from "../policies/stated-limits.ts";
+import { addContinuedFields, answerByFunction, isDenied, noteDenied } from "./answer-denial.ts";
 import { withStreamEnd } from "./body-end.ts";
 import { contextVariable, type RateLimitContext } from "./context-variable.ts";
-import { announce, environmentReader } from "./environment.ts";
+import { environmentReader } from "./environment.ts";
 import { answeringInvalidLimits } from "./invalid-limits.ts";
 import { type LimiterCalls, limiterOf } from "./limiter.ts";
-import type { PolicyDecision } from "./options.ts";
+import { endLoad, withNames } from "./names.ts";
 import {
   checkedCost,
   checkedSkip,
   customKeyText,
-  described,
-  type PolicyFunctions,
   readOptions,
   type StatedPolicy,
 } from "./read-options.ts";
 import type { RateLimitOptions } from "./route-options.ts";
+
+/** As handlers of `new Hono()` have it: without variables or bindings that an app has not declared. */
+// oxlint-disable-next-line typescript/no-generated-empty-object-type
+type NoEnv = Record<never, never>;
 
 /**
  * Limits requests by one or several policies, which are decided together: a request that one of them denies is charged to
@@ -39,16 +42,14 @@ import type { RateLimitOptions } from "./route-options.ts";
  * `KEY_SECRET`.
  * @throws ConfigProblems with every problem in the options
  */
-// `any` is Hono's own default, with which handlers of every environment are accepted.
-// oxlint-disable-next-line typescript/no-explicit-any
-export function rateLimit<E extends Env = any>(
+export function rateLimit<E extends Env = NoEnv>(
   ...options: readonly RateLimitOptions<E>[]
 ): MiddlewareHandler<E> & LimiterCalls {
-  const policies = readOptions(options);
-  announce(policies);
+  const policies = withNames(readOptions(options), rateLimit);
   const reserved = new Set(policies.flatMap(({ name, isReserved }) => (isReserved ? [name] : [])));
   const environmentOf = environmentReader(policies);
   const limited: MiddlewareHandler<E> = async (c, next) => {
+    endLoad();
     const environment = environmentOf(c.env);
     return isFailure(environment)
       ? problemResponse(environment)
@@ -58,9 +59,6 @@ export function rateLimit<E extends Env = any>(
   };
   return Object.assign(limited, limiterOf(policies, environmentOf));
 }
-
-/** The contexts of requests that a limiter has denied. Earlier limiters of the chain then pass its response on. */
-const denied = new WeakSet<Context>();
 
 interface Enforcement {
   readonly policies: readonly StatedPolicy[];
@@ -72,16 +70,15 @@ interface Enforcement {
 async function enforce(
   c: Context,
   next: Next,
-  { policies, reserved, runtime }: Enforcement,
+  enforcement: Enforcement,
 ): Promise<Response | undefined> {
-  const request = c.req.raw;
-  if (urlOf(request) === null) return problemResponse({ kind: "url-malformed" });
-  const attributes = attributesOf(request);
+  const { policies, reserved, runtime } = enforcement;
+  if (urlOf(c.req.raw) === null) return problemResponse({ kind: "url-malformed" });
+  const attributes = attributesOf(c.req.raw);
   const earlier: RateLimitContext | undefined = c.get("headgate");
   const statedCosts = new StatedCosts((policy) => reserved.has(policy));
-  const setVariable = (charged: ChargedRequest | null): void =>
-    c.set("headgate", contextVariable(earlier, { charged, reserved, statedCosts }));
-  setVariable(null);
+  const undecided = { runtime, charged: null, continued: [], dryRuns: [], reserved, statedCosts };
+  c.set("headgate", contextVariable(earlier, undecided));
   // Browsers send preflights without credentials, and middleware such as `cors` answers them.
   if (isPreflight(attributes)) {
     await next();
@@ -93,40 +90,111 @@ async function enforce(
     policies.filter(({ name }) => matching.has(name)),
     runtime,
   );
-  const waitUntil = waitUntilOf(c);
-  runtime.control?.touch(waitUntil);
+  runtime.control?.touch(waitUntilOf(c));
   let isForwarded = false;
-  const response = await enforcePolicies(
-    request,
-    () => runtime.policies.filter(({ name }) => values.charged.has(name)),
-    {
-      runtime,
-      attributes: { ...attributes, ...values.attributes },
-      tenant: null,
-      waitUntil,
-      costs: values.costs,
-      statedCosts,
-      observeBody: withStreamEnd,
-      reservationTtlMs: (policy: Policy) =>
-        reserved.has(policy.name) ? reservationMs : reservationTtlMs(policy),
-      answerDenial: (denying) => answerDenial(c, policies, denying),
-      onAdmitted: setVariable,
-      // The fields of a denial list only the limits that deny.
-      hasFinalFields: (headers) => denied.has(c) && hasRateLimitFields(headers),
-      forward: async () => {
-        isForwarded = true;
-        await next();
-        return mutable(c.res);
-      },
+  const response = await enforceAll(c, [], {
+    ...enforcement,
+    attributes,
+    values,
+    statedCosts,
+    forward: async (charged, continued) => {
+      isForwarded = true;
+      const dryRuns = (await charged?.admission.dryRuns?.catch(() => []))?.flat() ?? [];
+      const decided = { ...undecided, charged, continued, dryRuns };
+      c.set("headgate", contextVariable(earlier, decided));
+      await next();
+      return mutable(c.res);
     },
-  );
+  });
   if (!isForwarded) {
-    denied.add(c);
+    noteDenied(c);
     return response;
   }
   if (response !== c.res) replaceResponse(c, response);
   return undefined;
 }
+
+interface RequestEnforcement extends Enforcement {
+  readonly attributes: RequestAttributes;
+  readonly values: RequestValues;
+  readonly statedCosts: StatedCosts;
+  /** Calls the handler. */
+  readonly forward: (
+    charged: ChargedRequest | null,
+    continued: readonly ChargedRequest[],
+  ) => Promise<Response>;
+}
+
+/**
+ * Decides a request by its policies. If all that deny it have `onDeny: "continue"`, the others decide it again, so that it is
+ * charged to them.
+ * @param continued earlier denials, whose policies no longer take part
+ */
+function enforceAll(
+  c: Context,
+  continued: readonly LimitDenial[],
+  enforcement: RequestEnforcement,
+): Promise<Response> {
+  const { policies, reserved, runtime, attributes, values, statedCosts, forward } = enforcement;
+  const passedOver = new Set(
+    continued.flatMap(({ denying }) => denying.map(({ policy }) => policy.name)),
+  );
+  let charged: ChargedRequest | null = null;
+  return enforcePolicies(
+    c.req.raw,
+    () => runtime.policies.filter(({ name }) => values.charged.has(name) && !passedOver.has(name)),
+    {
+      runtime,
+      attributes: { ...attributes, ...values.attributes },
+      tenant: null,
+      waitUntil: waitUntilOf(c),
+      costs: values.costs,
+      statedCosts,
+      observeBody: withStreamEnd,
+      reservationTtlMs: (policy: Policy) =>
+        reserved.has(policy.name) ? reservationMs : reservationTtlMs(policy),
+      answerDenial: (denial) =>
+        mayContinue(policies, denial)
+          ? goOn(c, [...continued, denial], enforcement)
+          : answerByFunction(c, policies, denial),
+      onAdmitted: (admitted) => (charged = admitted),
+      // The fields of a denial list only the limits that deny.
+      hasFinalFields: (headers) =>
+        continued.length > 0 || (isDenied(c) && hasRateLimitFields(headers)),
+      forward: () =>
+        forward(
+          charged,
+          continued.map(({ denied }) => denied),
+        ),
+    },
+  );
+}
+
+/** Lets the handler answer a request in spite of denials. The response has the fields of the first one. */
+async function goOn(
+  c: Context,
+  continued: readonly LimitDenial[],
+  enforcement: RequestEnforcement,
+): Promise<Response> {
+  let isForwarded = false;
+  const response = await enforceAll(c, continued, {
+    ...enforcement,
+    forward: (...decided) => {
+      isForwarded = true;
+      return enforcement.forward(...decided);
+    },
+  });
+  const [first] = continued;
+  if (isForwarded && first !== undefined && continued.length === 1) {
+    addContinuedFields(c, response, first.fields());
+  }
+  return response;
+}
+
+const mayContinue = (policies: readonly StatedPolicy[], { denying }: LimitDenial): boolean =>
+  denying.every(({ policy }) =>
+    policies.some(({ name, continuesDenied }) => continuesDenied && name === policy.name),
+  );
 
 /** Without the first step, Hono would copy the headers of the present response over those of the new one. */
 function replaceResponse(c: Context, response: Response): void {
@@ -173,36 +241,6 @@ async function valuesFor(
           : policy,
     },
   };
-}
-
-/** Calls the function `onDeny` of the first denying policy that has one. */
-function answerDenial(
-  c: Context,
-  policies: readonly StatedPolicy[],
-  denying: readonly Outcome[],
-): Promise<Response> | null {
-  for (const outcome of denying) {
-    if (!("decision" in outcome)) continue;
-    const { name } = outcome.policy;
-    const onDeny = policies.find((policy) => policy.name === name)?.functions.onDeny ?? null;
-    if (onDeny !== null) {
-      return answerOf(onDeny, c, { policy: name, ...outcome.decision });
-    }
-  }
-  return null;
-}
-
-async function answerOf(
-  onDeny: NonNullable<PolicyFunctions["onDeny"]>,
-  c: Context,
-  decision: PolicyDecision,
-): Promise<Response> {
-  const answer: unknown = await onDeny(c, decision);
-  if (answer instanceof Response) return answer;
-  const { policy } = decision;
-  throw new TypeError(
-    `the function onDeny of the policy "${policy}" returned ${described(answer)}; expected a Response`,
-  );
 }
 
 /** A response whose headers can be changed: those of a fetched one are immutable. */

@@ -9,7 +9,7 @@ import {
   type ReportProblem,
 } from "../config/index.ts";
 import { scalarText } from "../policies/key.ts";
-import { acceptedFields, asText, jsonOf } from "../validation/problems.ts";
+import { acceptedFields, asText, isRecord, jsonOf } from "../validation/problems.ts";
 import type { MaybePromise, PolicyDecision } from "./options.ts";
 
 /** One policy of a `rateLimit`. */
@@ -19,7 +19,11 @@ export interface StatedPolicy {
   readonly written: Readonly<Record<string, unknown>>;
   /** Equal texts are equal policies, whatever their functions do. */
   readonly text: string;
+  /** The line of code that constructs a policy without a name, once it has one; null for a policy with a name. */
+  readonly place: string | null;
   readonly isReserved: boolean;
+  /** Whether requests go on that the policy denies. */
+  readonly continuesDenied: boolean;
   /** The functions of the options; null where a fixed value, or nothing, is stated. */
   readonly functions: PolicyFunctions;
 }
@@ -99,8 +103,9 @@ function readOne(options: unknown, report: ReportProblem): StatedPolicy {
     ...definedIn({
       ...fields,
       limits,
+      onMissingKey: others["onMissingKey"] ?? defaultMissingKey(others["key"]),
       ...(typeof cost !== "function" && { cost }),
-      ...(typeof onDeny !== "function" && { onDeny }),
+      ...(typeof onDeny !== "function" && onDeny !== "continue" && { onDeny }),
     }),
   };
   const reportOption: ReportProblem = (problem) =>
@@ -121,10 +126,19 @@ function readOne(options: unknown, report: ReportProblem): StatedPolicy {
     name: asText(name),
     written,
     text: textOf(stated),
+    place: stated["name"] === undefined ? "" : null,
     isReserved: reserve === true,
+    continuesDenied: onDeny === "continue",
     functions: functionsIn(stated),
   };
 }
+
+/**
+ * A function whose value is missing, such as after a change of the app's variables, must not put all clients on one counter.
+ * `POLICIES` has no functions, and another default.
+ */
+const defaultMissingKey = (key: unknown): unknown =>
+  typeof key === "function" ? "deny" : undefined;
 
 function definedIn(fields: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
@@ -176,10 +190,18 @@ function withHints(
       accepted: `${accepted}; or limit and windowMs`,
     };
   }
-  const isFunctionToo = ["key", "limits", "cost", "onDeny"].includes(field);
-  const hint = isFunctionToo ? "; or a function of the context" : "";
-  return { ...problem, accepted: inJavaScript(accepted) + hint };
+  return { ...problem, accepted: inJavaScript(accepted) + (otherForms[field] ?? "") };
 }
+
+const orFunction = "; or a function of the context";
+
+/** The values of options that a field of `POLICIES` cannot have. */
+const otherForms: Readonly<Record<string, string>> = {
+  key: orFunction,
+  limits: orFunction,
+  cost: orFunction,
+  onDeny: `${orFunction}; "continue" lets the request go on`,
+};
 
 /** The notation of TOML, as JavaScript writes it. */
 const inJavaScript = (accepted: string): string => accepted.replaceAll(" = ", ": ");
@@ -189,17 +211,19 @@ const inJavaScript = (accepted: string): string => accepted.replaceAll(" = ", ":
  * irrelevant.
  */
 function textOf(stated: Readonly<Record<string, unknown>>): string {
-  const names = Object.keys(stated).toSorted();
-  const options = names.map((name) => [name, stated[name]]);
   try {
-    return JSON.stringify(options, (_, value: unknown) =>
-      typeof value === "function" ? "(function)" : value,
-    );
+    return JSON.stringify(stated, (_, value: unknown) => {
+      if (typeof value === "function") return "(function)";
+      return isRecord(value) ? Object.fromEntries(Object.entries(value).toSorted(byName)) : value;
+    });
   } catch {
     // A bigint, or an object that contains itself, for which a problem is reported.
     return "";
   }
 }
+
+const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number =>
+  a < b ? -1 : 1;
 
 /* The casts below are checked by `typeof`; TypeScript cannot know the parameters of a function. */
 function functionsIn(stated: Readonly<Record<string, unknown>>): PolicyFunctions {
@@ -219,15 +243,18 @@ function functionsIn(stated: Readonly<Record<string, unknown>>): PolicyFunctions
   };
 }
 
-/** The text of a key: null when the request has none. A list of texts and a single text never collide. */
+/**
+ * The text of a key: null when the request has none, or when a list lacks a part or is empty. A list of texts and a single
+ * text never collide.
+ */
 export function customKeyText(value: unknown, policy: string): string | null {
-  if (value === null || value === undefined || value === "") return null;
   const items: readonly unknown[] = Array.isArray(value) ? value : [value];
+  if (items.length === 0 || items.some(isMissing)) return null;
   const parts = items
     .filter(isKeyPart)
     .map(scalarText)
     .filter((part) => part !== null);
-  if (parts.length < items.length || parts.length === 0) {
+  if (parts.length < items.length) {
     throw new TypeError(
       `the function key of the policy "${policy}" returned ${kindOf(value)}; expected a text, or a list of texts`,
     );
@@ -235,6 +262,8 @@ export function customKeyText(value: unknown, policy: string): string | null {
   const [only = ""] = parts;
   return parts.length === 1 && !only.startsWith("[") ? only : JSON.stringify(parts);
 }
+
+const isMissing = (part: unknown): boolean => part === null || part === undefined || part === "";
 
 const isKeyPart = (part: unknown): boolean =>
   typeof part === "string" || (typeof part === "number" && Number.isFinite(part));

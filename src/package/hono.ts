@@ -2,6 +2,7 @@
 export { admin } from "../middleware/admin.ts";
 export type { RateLimitContext } from "../middleware/context-variable.ts";
 export type {
+  DenialResponse,
   LimitOptions,
   Limits,
   MatchOptions,

@@ -134,6 +134,31 @@ describe("the routes of the page", () => {
     expect(await statuses(2, "/plans", ann)).toEqual([200, 429]);
   });
 
+  it("one limiter on two routes has one counter", async () => {
+    expect(await statuses(1, "/orders")).toEqual([200]);
+    expect(await statuses(1, "/invoices")).toEqual([200]);
+    expect(await statuses(1, "/orders")).toEqual([429]);
+  });
+
+  it("a request without the variable of the key gets 403 that names the policy", async () => {
+    const { status, text } = await ask(whole, "/account");
+    expect(status).toBe(403);
+    expect(JSON.parse(text)).toMatchObject({ missing_parts: ["key:account"] });
+  });
+
+  it("the handler answers a request that the policy denies", async () => {
+    const texts: string[] = [];
+    // oxlint-disable-next-line no-await-in-loop
+    for (let sent = 0; sent < 2; sent++) texts.push((await ask(whole, "/quotes")).text);
+    expect(texts).toEqual(["fresh", "from the cache"]);
+  });
+
+  it("a handler forgets the attempts of a client", async () => {
+    expect(await statuses(1, "/signed-in")).toEqual([200]);
+    expect(await statuses(1, "/signed-in?password=right")).toEqual([200]);
+    expect(await statuses(3, "/signed-in")).toEqual([200, 200, 429]);
+  });
+
   it("a function returns the cost", async () => {
     expect(await statuses(3, "/export?rows=900")).toEqual([200, 429, 429]);
     expect(await statuses(2, "/export?rows=100")).toEqual([200, 429]);
@@ -189,7 +214,9 @@ describe("the console and the admin API of the page", () => {
     });
     const { policies } = JSON.parse(text) as { policies: { name: string }[] };
     expect(policies.map(({ name }) => name).toSorted()).toEqual(
-      "client custom fast left login plan rows status team tokens user".split(" "),
+      "account attempts client custom fast left login plan quotes rows shared status team tokens user".split(
+        " ",
+      ),
     );
   });
 });

@@ -36,3 +36,29 @@ it.each(examples)("the tests in the example pass in plain Node: $name", async ({
   const output = execFileSync(process.execPath, [file], { encoding: "utf8" });
   expect(output).toMatch(/pass [1-9]\d*\n.*fail 0\n/);
 });
+
+it("the entry of the page exports the app and the class of the objects", async () => {
+  const app = "export default { fetch: () => new Response('app') };";
+  const { outputFiles } = await build({
+    stdin: { contents: pageBlock(page, "ts entry"), loader: "ts", resolveDir: folder },
+    bundle: true,
+    format: "esm",
+    write: false,
+    external: ["cloudflare:*"],
+    alias: { "headgate/object": resolve("src/package/object.ts") },
+    plugins: [
+      {
+        name: "app",
+        setup(bundler) {
+          bundler.onResolve({ filter: /^\.\/app\.ts$/ }, () => ({
+            path: "app.ts",
+            namespace: "app",
+          }));
+          bundler.onLoad({ filter: /.*/, namespace: "app" }, () => ({ contents: app }));
+        },
+      },
+    ],
+  });
+  const exported = /export \{([^}]*)\};?\s*$/.exec(outputFiles[0]?.text ?? "")?.[1] ?? "";
+  expect(exported).toMatch(/\bRateLimiter\b[^]*\bas default\b|\bas default\b[^]*\bRateLimiter\b/);
+});

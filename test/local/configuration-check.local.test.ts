@@ -64,8 +64,9 @@ describe("the check of a deployment", () => {
     vars: string[],
     required: string[],
     variablesOf = deployedVariables,
+    edited = (toml: string): string => toml,
   ): Findings {
-    writeFileSync(join(folder, "wrangler.toml"), wranglerToml(vars, required));
+    writeFileSync(join(folder, "wrangler.toml"), edited(wranglerToml(vars, required)));
     const source = configurationSource(
       { config: join(folder, "wrangler.toml"), env: "" },
       {},
@@ -92,6 +93,25 @@ describe("the check of a deployment", () => {
       expect(lines).toEqual(
         names[0] === "LIMITS" ? ["  default: 1 per 1s, sliding-window-counter"] : unread,
       );
+    },
+  );
+
+  it.each([
+    ["2025-05-05", "", 0],
+    ["2025-05-04", "", 1],
+    ["2025-05-04", 'compatibility_flags = ["enable_weak_ref"]', 0],
+  ])(
+    "the check of a deployment with the compatibility date %s and the flags '%s' finds %i problems",
+    (date, flags, count) => {
+      const { problems } = findingsOf(
+        ['LIMITS = "5/s"'],
+        ["KEY_SECRET"],
+        deployedVariables,
+        (toml) => toml.replace('"2026-11-01"', `"${date}"\n${flags}`),
+      );
+      const line =
+        /^compatibility_date in .*wrangler\.toml: expected "2025-05-05" or later, got "2025-05-04"$/;
+      expect(problems).toEqual(Array(count).fill(expect.stringMatching(line)));
     },
   );
 

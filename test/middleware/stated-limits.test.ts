@@ -242,7 +242,8 @@ describe("strategies and consistency", () => {
     const delayed = [ask("ann"), ask("ann"), ask("ann")];
     await clock.advance("10s");
     const answers = await Promise.all(delayed);
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 429]);
+    // The order in which the three reach the object is open.
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 200, 429]);
     expect(await statuses("bob", 2)).toEqual([200, 429]);
   });
 

@@ -37,6 +37,34 @@ app.get("/", (c) => c.text("not limited"));
 export default app;
 `;
 
+/** Compiles only if each marked line has an error. */
+const types = `import { rateLimit as fromRoot } from "headgate";
+import { Hono, type MiddlewareHandler } from "hono";
+import { rateLimit } from "headgate/hono";
+
+type AppEnv = { Bindings: { PLAN: string }; Variables: { user: { id: string } } };
+const limits = "5/minute";
+const app = new Hono<AppEnv>();
+app.use(rateLimit<AppEnv>({ limits, key: (c) => c.var.user.id, skip: (c) => c.env.PLAN === "free" }));
+// @ts-expect-error: usr is not a variable of the app
+app.use(rateLimit<AppEnv>({ limits, key: (c) => c.var.usr.idd }));
+// @ts-expect-error: the environment is not stated
+app.use(rateLimit({ limits, key: (c) => c.var.usr.idd }));
+// @ts-expect-error: usr is not a variable of the app
+app.get("/x", rateLimit<AppEnv>({ limits, key: (c) => c.var.usr.idd }), (c) => c.text(c.var.user.id));
+export const inferred: MiddlewareHandler<AppEnv> = rateLimit({ limits, key: (c) => c.var.user.id });
+// @ts-expect-error: usr is not a variable of the app
+export const wrong: MiddlewareHandler<AppEnv> = rateLimit({ limits, key: (c) => c.var.usr.idd });
+app.get("/teams/:team", rateLimit({ limits, key: (c) => ["team", c.req.param("team")] }), (c) =>
+  c.text(c.req.param("team") + c.var.user.id + c.env.PLAN),
+);
+app.get("/lenient", rateLimit({ limits, match: { path: "/lenient", pathMatching: "exact" } }));
+export const untyped = new Hono().use(rateLimit({ limits, key: (c) => c.req.header("X-Api-Key") }));
+// @ts-expect-error: headgate itself has no code
+fromRoot({ limits });
+export default app;
+`;
+
 const configuration = `name = "app"
 main = "src/index.ts"
 compatibility_date = "2026-11-01"
@@ -59,13 +87,10 @@ const secrets = { KEY_SECRET: "a secret of more than thirty-two characters" };
 let app: FreshApp;
 
 beforeAll(async () => {
-  app = await freshApp({ "src/index.ts": worker, "wrangler.toml": configuration }, [
-    "@cloudflare/workers-types",
-    "@cloudflare/vite-plugin",
-    "hono",
-    "vite",
-    "wrangler",
-  ]);
+  app = await freshApp(
+    { "src/index.ts": worker, "src/types.ts": types, "wrangler.toml": configuration },
+    ["@cloudflare/workers-types", "@cloudflare/vite-plugin", "hono", "vite", "wrangler"],
+  );
 });
 
 afterAll(() => app.remove());

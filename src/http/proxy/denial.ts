@@ -26,7 +26,6 @@ import {
 import { cachedDenialProblem } from "./cached-denial.ts";
 import {
   advertisedWaitMs,
-  mayHaveRateLimitFields,
   type RateLimitFields,
   rateLimitFields,
 } from "../wire/rate-limit-fields.ts";
@@ -40,7 +39,16 @@ export interface DenialContext {
   /** The status of denials by limits, in place of the policies' own. */
   readonly denyStatus?: number | undefined;
   /** Answers a denial by limits or bans in place of the policies' own answers; null to leave it to them. */
-  readonly answerDenial?: (denying: readonly Outcome[]) => Promise<Response> | null;
+  readonly answerDenial?: (denial: LimitDenial) => Promise<Response> | null;
+}
+
+/** A denial by limits or bans. */
+export interface LimitDenial {
+  readonly denied: ChargedRequest;
+  /** At least one. */
+  readonly denying: readonly Outcome[];
+  /** The fields of its own answer. */
+  readonly fields: () => ProblemAnswer["headers"];
 }
 
 /** A denial because of the key alone, before limits are checked: the key is on the `deny` list, or lacks a part. */
@@ -120,9 +128,11 @@ export function denyByLimits(
     runtime.denialLog?.note(() => each, waitUntil);
   }
   const answerNow = (): ProblemAnswer => denialAnswer(denied, context);
-  const answering =
-    answerDenial !== undefined && isByLimits(denied) ? answerDenial(denyingOutcomes(denied)) : null;
-  if (answering !== null) return answering.then((answer) => withFields(answer, answerNow()));
+  if (answerDenial !== undefined && isByLimits(denied)) {
+    const fields = (): ProblemAnswer["headers"] => answerNow().headers;
+    const answering = answerDenial({ denied, denying: denyingOutcomes(denied), fields });
+    if (answering !== null) return answering;
+  }
   return responseOf(
     cachedDenial === null
       ? answerNow()
@@ -137,17 +147,6 @@ function isByLimits(denied: ChargedRequest): boolean {
     denying.length > 0 &&
     denying.every((outcome) => "decision" in outcome && !isByKeyRule(outcome, "block"))
   );
-}
-
-/** The same response with the fields of the denial, except those that it has or may not have. */
-function withFields(answer: Response, { headers }: ProblemAnswer): Response {
-  const response = new Response(answer.body, answer);
-  const isRedirect = !mayHaveRateLimitFields(answer.status);
-  for (const [name, value] of Object.entries(headers)) {
-    const isUnfit = name === "Content-Type" || (isRedirect && /ratelimit/i.test(name));
-    if (!isUnfit && !response.headers.has(name)) response.headers.set(name, value);
-  }
-  return response;
 }
 
 function denialAnswer(

@@ -2,6 +2,7 @@
  * The memory that all objects of one isolate may use together. The platform gives an isolate 128 MB, and may place any
  * number of objects of a class in it. Each object counts its memory, and frees its own when the sum is too large.
  */
+import { acceptedDate, hasFeatures } from "../../validation/compatibility.ts";
 
 /**
  * Leaves room for the isolate's own maps, for requests, and for garbage: V8 may let a heap grow to 4 times its live size
@@ -39,10 +40,13 @@ export class IsolateBudget {
   usedBytes = 0;
   objects = 0;
   /** An object ends without notice. Its memory is in use until it is garbage-collected. */
-  readonly #ended = new FinalizationRegistry<ObjectShare>((share) => this.#leave(share));
+  readonly #ended: FinalizationRegistry<ObjectShare>;
 
+  /** @throws Error if the compatibility date of the Worker is too early: it does not start then */
   constructor(mostBytes: number) {
+    if (!hasFeatures()) throw new Error(`compatibility_date: expected ${acceptedDate}`);
     this.mostBytes = mostBytes;
+    this.#ended = new FinalizationRegistry((share) => this.#leave(share));
   }
 
   /** @param owner is garbage-collected together with the object */

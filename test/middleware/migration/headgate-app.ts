@@ -7,7 +7,8 @@ import { answerOf, defaults, headersOf, pathOf, remainingHeader, type Send } fro
 export function headgateApp(options: RateLimitOptions, env: object): Send {
   const app = new Hono();
   const short = options.limits === undefined ? defaults : {};
-  app.use(rateLimit({ ...short, key: "header:X-Client", ...options }));
+  // The copies of an app in several isolates have the same limiter, which the name states where they run in one.
+  app.use(rateLimit({ name: "default", ...short, key: "header:X-Client", ...options }));
   app.all("*", (c) => {
     const remaining = c.get("headgate")?.decisions[0]?.limits[0]?.remaining;
     c.header(remainingHeader, String(remaining));
