@@ -134,17 +134,18 @@ export function resolveCallerKey(
 
 /** The client that a caller describes by its key and attributes. */
 export function callerSubject(
-  { key }: Policy,
+  policy: Policy,
   texts: readonly KeyValue[] | undefined,
   values: readonly KeyValue[],
   attributes: CallerAttributes,
 ): Subject {
+  const { key } = policy;
   const addressIndex = key.findIndex(({ kind }) => kind === "ip");
   return {
     address: statedAddress(attributes, texts?.[addressIndex] ?? ""),
     key,
     values,
-    textsOf: (part) => statedTexts(part, key, values, attributes),
+    textsOf: (part) => statedTexts(part, key, values, attributes, policy),
   };
 }
 

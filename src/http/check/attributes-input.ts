@@ -1,7 +1,12 @@
 /** Parses the `attributes` of a check. Every invalid attribute is named. */
 import * as v from "valibot";
-import { parseAddress, type KeyPart, partName, readKeyPart } from "../../config/index.ts";
-import { withoutPort } from "../../policies/address.ts";
+import {
+  parseAddress,
+  type KeyPart,
+  partName,
+  readKeyPart,
+  withoutPort,
+} from "../../config/index.ts";
 import type { CallerAttributes } from "../../policies/caller-attributes.ts";
 import { parseJson } from "../../validation/json.ts";
 import { isRecord } from "../../validation/problems.ts";

@@ -1,0 +1,118 @@
+/** The canonical text of key parts: lists, runtime rules, `/check` and requests name one key by one text. */
+import { addressKey, parseAddress, withoutPort } from "./address.ts";
+import { type AddressSettings, type KeyPart, partName, token, traitsOf } from "./key.ts";
+import { type Match, normalizedHost } from "./match.ts";
+import { pathKey } from "./path-pattern.ts";
+import { parsePath } from "./path-readings.ts";
+
+/** The fields of a policy on which canonical texts depend. */
+export interface KeyTextSettings {
+  readonly addresses: Pick<AddressSettings, "ipv6Prefix">;
+  readonly match: Pick<Match, "path">;
+}
+
+/**
+ * A text for a key part, in the spelling of a request's value. Requests need not be able to have the value.
+ * @returns null for `global`, which has no value, and for an `ip` that is no address
+ */
+export function canonicalText(
+  part: KeyPart,
+  { addresses, match }: KeyTextSettings,
+  text: string,
+): string | null {
+  switch (part.kind) {
+    case "global":
+      return null;
+    case "ip":
+      return addressKey(withoutPort(text), addresses.ipv6Prefix);
+    case "host":
+      return hostIn(text) ?? normalizedHost(text);
+    case "path":
+      return pathKey(parsePath(text), match.path);
+    case "asn":
+      return text.replace(/^AS(?=[\d*])/i, "").replace(/^0+(?=\d)/, "");
+    default:
+      return traitsOf(part).isUpperCase === true ? text.toUpperCase() : text;
+  }
+}
+
+/** The host of an authority such as `api.example.com:8443`, as URLs write it; null when the text is none. */
+function hostIn(text: string): string | null {
+  if (!/^[^\0-\x20/?#@\\]+$/.test(text)) return null;
+  const isIpv6 = text.includes(":") && parseAddress(text) !== null;
+  const url = URL.parse(`http://${isIpv6 ? `[${text}]` : text}`);
+  return url === null ? null : normalizedHost(url.hostname);
+}
+
+/** What a request can have as the value of a part. */
+interface RequestValues {
+  /** @param value a canonical text */
+  readonly includes: (value: string) => boolean;
+  readonly accepted: string;
+}
+
+const matching = (pattern: RegExp, accepted: string): RequestValues => ({
+  includes: (value) => pattern.test(value),
+  accepted,
+});
+
+const code = (example: string): RequestValues =>
+  matching(/^[A-Z][A-Z0-9]$/, `a code of two letters such as "${example}"`);
+
+const requestValues: Readonly<Partial<Record<KeyPart["kind"], RequestValues>>> = {
+  method: matching(token, 'an HTTP method such as "POST"'),
+  host: {
+    includes: (value) => hostIn(value) === value,
+    accepted: 'a host such as "api.example.com"',
+  },
+  country: code("DE"),
+  continent: code("EU"),
+  asn: {
+    includes: (value) => /^\d{1,10}$/.test(value) && Number(value) < 2 ** 32,
+    accepted: 'the number of a network such as "13335" or "AS13335"',
+  },
+  colo: matching(/^[A-Z]{3}$/, 'an airport code of three letters such as "FRA"'),
+  // Without the white space that HTTP trims, and without the comma of several values.
+  header: matching(
+    /^[^\0-\x20,\x7f](?:[^\0-\x08\x0a-\x1f,\x7f]*[^\0-\x20,\x7f])?$/,
+    "a value without commas, control characters and surrounding white space, as a request header has",
+  ),
+  cookie: matching(/^[^,]+$/, "a value without commas, as a cookie has"),
+  // Elsewhere, it stands for any characters of a claim.
+  jwt: matching(/^[^*]+$/, 'the value of one claim, without "*"'),
+};
+
+/** Whether a request can have this canonical text as the value of a part. */
+export const isRequestValue = ({ kind }: KeyPart, value: string): boolean =>
+  requestValues[kind]?.includes(value) ?? true;
+
+const neverMissing: ReadonlySet<KeyPart["kind"]> = new Set(["path", "method", "host"]);
+
+/**
+ * Whether requests can have a key with this text.
+ * @param text null for a part that is missing
+ * @returns null if they can, else what is accepted in place of the text
+ */
+export function unmatchedText(
+  part: KeyPart,
+  settings: KeyTextSettings,
+  text: string | null,
+): string | null {
+  const name = partName(part);
+  if (part.kind === "global") {
+    return text === null || text === name
+      ? null
+      : `null for ${name}, which has no value${got(text)}`;
+  }
+  if (text === null)
+    return neverMissing.has(part.kind) ? `a text for ${name}; it is never missing` : null;
+  const value = canonicalText(part, settings, text);
+  if (value === null) return `an IPv4 or IPv6 address for ${name}${got(text)}`;
+  if (isRequestValue(part, value)) return null;
+  return `${requestValues[part.kind]?.accepted} for ${name}${got(text)}`;
+}
+
+const longestQuote = 64;
+
+const got = (text: string): string =>
+  `, got ${JSON.stringify(text.length > longestQuote ? `${text.slice(0, longestQuote)}…` : text)}`;
