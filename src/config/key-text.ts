@@ -44,22 +44,22 @@ function hostIn(text: string): string | null {
   return url === null ? null : normalizedHost(url.hostname);
 }
 
-/** What a request can have as the value of a part. */
-interface RequestValues {
+/** The canonical texts that requests can have as the value of a part. */
+interface PossibleTexts {
   /** @param value a canonical text */
   readonly includes: (value: string) => boolean;
   readonly accepted: string;
 }
 
-const matching = (pattern: RegExp, accepted: string): RequestValues => ({
+const matching = (pattern: RegExp, accepted: string): PossibleTexts => ({
   includes: (value) => pattern.test(value),
   accepted,
 });
 
-const code = (example: string): RequestValues =>
+const code = (example: string): PossibleTexts =>
   matching(/^[A-Z][A-Z0-9]$/, `a code of two letters such as "${example}"`);
 
-const requestValues: Readonly<Partial<Record<KeyPart["kind"], RequestValues>>> = {
+const possibleTexts: Readonly<Partial<Record<KeyPart["kind"], PossibleTexts>>> = {
   method: matching(token, 'an HTTP method such as "POST"'),
   host: {
     includes: (value) => hostIn(value) === value,
@@ -84,7 +84,7 @@ const requestValues: Readonly<Partial<Record<KeyPart["kind"], RequestValues>>> =
 
 /** Whether a request can have this canonical text as the value of a part. */
 export const isRequestValue = ({ kind }: KeyPart, value: string): boolean =>
-  requestValues[kind]?.includes(value) ?? true;
+  possibleTexts[kind]?.includes(value) ?? true;
 
 const neverMissing: ReadonlySet<KeyPart["kind"]> = new Set(["path", "method", "host"]);
 
@@ -109,7 +109,7 @@ export function unmatchedText(
   const value = canonicalText(part, settings, text);
   if (value === null) return `an IPv4 or IPv6 address for ${name}${got(text)}`;
   if (isRequestValue(part, value)) return null;
-  return `${requestValues[part.kind]?.accepted} for ${name}${got(text)}`;
+  return `${possibleTexts[part.kind]?.accepted} for ${name}${got(text)}`;
 }
 
 const longestQuote = 64;
