@@ -130,8 +130,8 @@ async function denyBarred(
   if (bars === null && !isStale) return charged;
   const givingBack = charged.admission.giveBack();
   waitUntil(givingBack);
-  // Otherwise the spends of the first attempt could deny the second one.
-  if (isStale) await givingBack;
+  // Otherwise these spends could deny the second attempt, or the next request.
+  await givingBack;
   return bars === null || isStale ? charged : denyByLimits(bars, options);
 }
 

@@ -242,4 +242,36 @@ describe("a rule for a key that no request can have", () => {
     const denied = await check("POST", "/check", { key: "Doe, Jane" });
     expect(await denied.json()).toMatchObject({ allowed: false, reason: "deny" });
   });
+
+  it("a rule of a policy refuses entries with a location that no request can have", async () => {
+    const { call, policy } = admin({ key: ["asn", "header:x-user"] });
+    const limits = "9/hour";
+    for (const [rule, field] of [
+      [
+        {
+          kind: "deny",
+          entries: [
+            ["1", "a"],
+            ["ASX", "a"],
+          ],
+        },
+        "entries[1]",
+      ],
+      [{ kind: "allow", entries: [["cloudflare", "a"]] }, "entries[0]"],
+      [{ kind: "overrides", overrides: [{ key: ["-1", "a"], limits }] }, "overrides[0]"],
+      [{ kind: "overrides", overrides: [{ when: "country=DEU", limits }] }, "overrides[0]"],
+    ] as const) {
+      // oxlint-disable-next-line no-await-in-loop
+      const refused = await call("POST", "/rules", {
+        policy,
+        scope: "policy",
+        note: "abuse",
+        ...rule,
+      });
+      expect([rule.kind, fieldsOf(refused)]).toEqual([rule.kind, [field]]);
+    }
+    const entries = [["AS133*", "a"], ["*", "b,c"], "203.0.113.0/24"];
+    const made = await call("POST", "/rules", { policy, kind: "deny", entries, note: "abuse" });
+    expect(made.status).toBe(201);
+  });
 });
