@@ -1,6 +1,6 @@
 /** The canonical text of key parts: lists, runtime rules, `/check` and requests name one key by one text. */
 import { addressKey, parseAddress, withoutPort } from "./address.ts";
-import { type AddressSettings, type KeyPart, partName, token, traitsOf } from "./key.ts";
+import { type AddressSettings, type KeyPart, partName, token } from "./key.ts";
 import { type Match, normalizedHost } from "./match.ts";
 import { pathKey } from "./path-pattern.ts";
 import { parsePath } from "./path-readings.ts";
@@ -31,8 +31,19 @@ export function canonicalText(
       return pathKey(parsePath(text), match.path);
     case "asn":
       return text.replace(/^AS(?=[\d*])/i, "").replace(/^0+(?=\d)/, "");
+    case "method":
+    case "country":
+    case "continent":
+    case "colo":
+      return text.toUpperCase();
+    case "header":
+    case "cookie":
+    case "query":
+    case "jwt":
+    case "custom":
+      return text;
     default:
-      return traitsOf(part).isUpperCase === true ? text.toUpperCase() : text;
+      return part satisfies never;
   }
 }
 
@@ -74,7 +85,7 @@ const possibleTexts: Readonly<Partial<Record<KeyPart["kind"], PossibleTexts>>> =
   colo: matching(/^[A-Z]{3}$/, 'an airport code of three letters such as "FRA"'),
   // Without the white space that HTTP trims, and without the comma of several values.
   header: matching(
-    /^[^\0-\x20,\x7f](?:[^\0-\x08\x0a-\x1f,\x7f]*[^\0-\x20,\x7f])?$/,
+    /^[^\p{Cc} ,](?:(?:[^\p{Cc},]|\t)*[^\p{Cc} ,])?$/u,
     "a value without commas, control characters and surrounding white space, as a request header has",
   ),
   cookie: matching(/^[^,]+$/, "a value without commas, as a cookie has"),
