@@ -29,7 +29,7 @@ export { type Cost, type Count, greatestCost, mostReserved } from "./cost.ts";
 export type { Ban } from "./ban.ts";
 export type { DenialAnswer } from "./on-deny.ts";
 export { type Override, conditionParts } from "./key-rules.ts";
-export { canonicalText, isRequestValue, type KeyTextSettings, unmatchedText } from "./key-text.ts";
+export { canonicalText, type KeyTextSettings, unmatchedText } from "./key-text.ts";
 export type { Condition, SubjectPattern, Pattern } from "./subject-pattern.ts";
 export { type Match, normalizedHost } from "./match.ts";
 export type { Durability, FailureMode, Policy } from "./policy.ts";

@@ -57,7 +57,6 @@ function hostIn(text: string): string | null {
 
 /** The canonical texts that requests can have as the value of a part. */
 interface PossibleTexts {
-  /** @param value a canonical text */
   readonly includes: (value: string) => boolean;
   readonly accepted: string;
 }
@@ -70,34 +69,51 @@ const matching = (pattern: RegExp, accepted: string): PossibleTexts => ({
 const code = (example: string): PossibleTexts =>
   matching(/^[A-Z][A-Z0-9]$/, `a code of two letters such as "${example}"`);
 
-const possibleTexts: Readonly<Partial<Record<KeyPart["kind"], PossibleTexts>>> = {
-  method: matching(token, 'an HTTP method such as "POST"'),
-  host: {
-    includes: (value) => hostIn(value) === value,
-    accepted: 'a host such as "api.example.com"',
-  },
-  country: code("DE"),
-  continent: code("EU"),
-  asn: {
-    includes: (value) => /^\d{1,10}$/.test(value) && Number(value) < 2 ** 32,
-    accepted: 'the number of a network such as "13335" or "AS13335"',
-  },
-  colo: matching(/^[A-Z]{3}$/, 'an airport code of three letters such as "FRA"'),
-  // Without the white space that HTTP trims, and without the comma of several values.
-  header: matching(
-    /^[^\p{Cc} ,](?:(?:[^\p{Cc},]|\t)*[^\p{Cc} ,])?$/u,
-    "a value without commas, control characters and surrounding white space, as a request header has",
-  ),
-  cookie: matching(/^[^,]+$/, "a value without commas, as a cookie has"),
-  // Elsewhere, it stands for any characters of a claim.
-  jwt: matching(/^[^*]+$/, 'the value of one claim, without "*"'),
-};
+/** Null for a part that can have any text. */
+function possibleTexts({ kind }: KeyPart): PossibleTexts | null {
+  switch (kind) {
+    case "method":
+      return matching(token, 'an HTTP method such as "POST"');
+    case "host":
+      return {
+        includes: (value) => hostIn(value) === value,
+        accepted: 'a host such as "api.example.com"',
+      };
+    case "country":
+      return code("DE");
+    case "continent":
+      return code("EU");
+    case "asn":
+      return {
+        includes: (value) => /^\d{1,10}$/.test(value) && Number(value) < 2 ** 32,
+        accepted: 'the number of a network such as "13335" or "AS13335"',
+      };
+    case "colo":
+      return matching(/^[A-Z]{3}$/, 'an airport code of three letters such as "FRA"');
+    case "header":
+      // Without the white space that HTTP trims, and without the comma of several values.
+      return matching(
+        /^[^\p{Cc} ,](?:(?:[^\p{Cc},]|\t)*[^\p{Cc} ,])?$/u,
+        "a value without commas, control characters and surrounding white space, as a request header has",
+      );
+    case "cookie":
+      return matching(/^[^,]+$/, "a value without commas, as a cookie has");
+    case "jwt":
+      // Elsewhere, it stands for any characters of a claim.
+      return matching(/^[^*]+$/, 'the value of one claim, without "*"');
+    case "ip":
+    case "path":
+    case "query":
+    case "custom":
+    case "global":
+      return null;
+    default:
+      return kind satisfies never;
+  }
+}
 
-/** Whether a request can have this canonical text as the value of a part. */
-export const isRequestValue = ({ kind }: KeyPart, value: string): boolean =>
-  possibleTexts[kind]?.includes(value) ?? true;
-
-const neverMissing: ReadonlySet<KeyPart["kind"]> = new Set(["path", "method", "host"]);
+const isNeverMissing = ({ kind }: KeyPart): boolean =>
+  kind === "path" || kind === "method" || kind === "host";
 
 /**
  * Whether requests can have a key with this text.
@@ -115,12 +131,13 @@ export function unmatchedText(
       ? null
       : `null for ${name}, which has no value${got(text)}`;
   }
-  if (text === null)
-    return neverMissing.has(part.kind) ? `a text for ${name}; it is never missing` : null;
+  if (text === null) return isNeverMissing(part) ? `a text for ${name}; it is never missing` : null;
   const value = canonicalText(part, settings, text);
   if (value === null) return `an IPv4 or IPv6 address for ${name}${got(text)}`;
-  if (isRequestValue(part, value)) return null;
-  return `${possibleTexts[part.kind]?.accepted} for ${name}${got(text)}`;
+  const possible = possibleTexts(part);
+  return possible === null || possible.includes(value)
+    ? null
+    : `${possible.accepted} for ${name}${got(text)}`;
 }
 
 const longestQuote = 64;
