@@ -4,6 +4,7 @@ import { type AddressSettings, type KeyPart, partName, token } from "./key.ts";
 import { type Match, normalizedHost } from "./match.ts";
 import { pathKey } from "./path-pattern.ts";
 import { parsePath } from "./path-readings.ts";
+import { jsonOrNull } from "../validation/json.ts";
 
 /** The fields of a policy on which canonical texts depend. */
 export interface KeyTextSettings {
@@ -40,12 +41,25 @@ export function canonicalText(
     case "cookie":
     case "query":
     case "jwt":
-    case "custom":
       return text;
+    case "custom":
+      return customText(text);
     default:
       return part satisfies never;
   }
 }
+
+/** The key of a function that returns this text, or the texts in this JSON: as the middleware writes it. */
+function customText(text: string): string {
+  if (!text.startsWith("[")) return text;
+  const parsed = jsonOrNull(text);
+  const list: readonly unknown[] = Array.isArray(parsed) ? parsed : [];
+  const isKey = list.length > 0 && list.every((part) => part !== "" && isText(part));
+  const [only = "", ...others] = isKey ? list.map(String) : [text];
+  return others.length === 0 && !only.startsWith("[") ? only : JSON.stringify([only, ...others]);
+}
+
+const isText = (part: unknown): boolean => typeof part === "string" || typeof part === "number";
 
 /** The host of an authority such as `api.example.com:8443`, as URLs write it; null when the text is none. */
 function hostIn(text: string): string | null {
