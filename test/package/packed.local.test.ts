@@ -177,8 +177,8 @@ const imports: readonly Import[] = [
   { code: 'export * from "headgate/strategies"', folders: ofStrategies, mostKB: 20.7 },
   { code: 'export { RateLimiter } from "headgate/object"', folders: ofObjects, mostKB: 30.7 },
   { code: 'export * from "headgate/object"', folders: ofObjects, mostKB: 51.5 },
-  { code: 'export { rateLimit } from "headgate/hono"', folders: ofMiddleware, mostKB: 95.9 },
-  { code: 'export * from "headgate/hono"', folders: ofMiddleware, mostKB: 130.1 },
+  { code: 'export { rateLimit } from "headgate/hono"', folders: ofMiddleware, mostKB: 96 },
+  { code: 'export * from "headgate/hono"', folders: ofMiddleware, mostKB: 130.2 },
   { code: 'export * from "headgate/client"', folders: /^src\/client\//, mostKB: 6.5 },
   { code: 'export * from "headgate/test"', folders: ofTests, mostKB: 104.4 },
 ];
