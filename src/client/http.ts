@@ -2,7 +2,7 @@
 import type { Clock } from "./clock.ts";
 import { Gate } from "./gate.ts";
 import { HeadgateError } from "./headgate-error.ts";
-import type { LookInput } from "./messages.ts";
+import type { ForgetInput, LookInput } from "./messages.ts";
 import type { HttpTarget } from "./options.ts";
 import { isProblem, type Operation, shown } from "./read-answer.ts";
 import type { Call, Transport } from "./transport.ts";
@@ -89,11 +89,12 @@ function requestOf(
   return [url, { ...init, headers: { ...headers, "Content-Type": "application/json" }, body }];
 }
 
-function queryOf({ policy, key, cost, attributes }: LookInput): string {
+function queryOf({ policy, key, name, cost, attributes }: LookInput & ForgetInput): string {
   const query = new URLSearchParams();
   const keys = typeof key === "string" ? [key] : (key ?? []);
   if (policy !== undefined) query.set("policy", policy);
   for (const part of keys) query.append("key", part);
+  if (name !== undefined) query.set("name", name);
   if (cost !== undefined) query.set("cost", String(cost));
   if (attributes !== undefined) query.set("attributes", JSON.stringify(attributes));
   return `?${query.toString()}`;

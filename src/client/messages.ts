@@ -19,7 +19,7 @@ export interface LimitInput {
   readonly [option: string]: unknown;
 }
 
-/** A key under a policy. */
+/** A key under a policy, or under ad hoc limits of one name. */
 export interface ForgetInput {
   /**
    * The name of a policy of Headgate.
@@ -31,6 +31,11 @@ export interface ForgetInput {
    * @default none, for `global`
    */
   readonly key?: string | readonly string[] | undefined;
+  /**
+   * The name of ad hoc limits, in place of a policy; `"adhoc"` for those without a name.
+   * @default none
+   */
+  readonly name?: string | undefined;
 }
 
 /** The value of an attribute. A list holds the values of a repeated field, or of a claim that is a list. */
@@ -38,7 +43,7 @@ export type AttributeValue = Scalar | readonly Scalar[];
 type Scalar = string | number | boolean;
 
 /** A check under a policy. Ad hoc limits are looked at by `check` with a cost of 0. */
-export interface LookInput extends ForgetInput {
+export interface LookInput extends Omit<ForgetInput, "name"> {
   /**
    * The units to charge, an integer from 0 to 1,000,000.
    * @default 1
@@ -64,6 +69,11 @@ export interface CheckInput extends LookInput {
    * @default "sliding-window-counter"
    */
   readonly strategy?: string | undefined;
+  /**
+   * The name of ad hoc limits. Each name has counters of its own.
+   * @default "adhoc"
+   */
+  readonly name?: string | undefined;
 }
 
 /** A check whose cost can be settled later. */

@@ -1,4 +1,4 @@
-/** Parses addresses and CIDR blocks. */
+/** Parses addresses and CIDR blocks, and gives the key part `ip` of an address. */
 import ipaddr from "ipaddr.js";
 
 export type Address = ipaddr.IPv4 | ipaddr.IPv6;
@@ -11,6 +11,9 @@ export interface Network {
 
 /** The well-known prefix of RFC 6052, section 2.1. */
 const nat64: [ipaddr.IPv6, number] = [ipaddr.IPv6.parse("64:ff9b::"), 96];
+
+/** The address from which Workers of other zones connect: https://developers.cloudflare.com/fundamentals/reference/http-headers/ */
+export const allWorkers = "2a06:98c0:3600::103";
 
 const octet = String.raw`(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)`;
 const fourOctets = new RegExp(String.raw`^${octet}(?:\.${octet}){3}$`);
@@ -52,4 +55,47 @@ export function parseNetwork(text: string): Network | null {
 /** False for an address and a network of different IP versions. */
 export function isWithin(address: Address, { address: first, prefixBits }: Network): boolean {
   return address.kind() === first.kind() && address.match(first, prefixBits);
+}
+
+/**
+ * Removes a port, brackets and quotation marks, which some proxies add: `1.2.3.4:5678`, `"[2001:db8::1]:443"` (RFC 7239,
+ * section 6). Returns other texts unchanged.
+ */
+export function withoutPort(text: string): string {
+  const bare = /^"(.*)"$/.exec(text)?.[1] ?? text;
+  const [, ipv4, ipv6, port = "0"] =
+    /^(?:([\d.]+)|\[([\da-f.]*:[\da-f:.]*)\])(?::(\d{1,5}))?$/i.exec(bare) ?? [];
+  return Number(port) <= 65_535 ? (ipv4 ?? ipv6 ?? bare) : text;
+}
+
+/** Groups IPv6 addresses by network, since a client can use any address of its network. */
+export function networkText(address: Address, ipv6Prefix: number): string {
+  if (!("parts" in address)) return address.toString();
+  const network = address.parts
+    .slice(0, Math.ceil(ipv6Prefix / 16))
+    .map((part, index) => (part & groupMask(ipv6Prefix - index * 16)).toString(16));
+  return `${network.join(":")}::/${ipv6Prefix}`;
+}
+
+function groupMask(bits: number): number {
+  return bits >= 16 ? 0xffff : 0xffff << (16 - bits);
+}
+
+/** The value of the key part `ip` for an address or for such a value; null when the text is neither. */
+export function addressKey(text: string, ipv6Prefix: number): string | null {
+  const address = parseAddress(text);
+  return address === null ? networkKey(text, ipv6Prefix) : networkText(address, ipv6Prefix);
+}
+
+/** A network of exactly `ipv6Prefix` bits, and after it the zone of the Workers that share the network. */
+function networkKey(text: string, ipv6Prefix: number): string | null {
+  const [, first = "", bits, zone] = /^([\da-f:.]+)\/(\d{1,3})(?: ([\w.-]+))?$/i.exec(text) ?? [];
+  if (Number(bits) !== ipv6Prefix) return null;
+  // With more than 112 bits, `networkText` writes eight groups before the two colons.
+  const address = parseAddress(first.replace(/^((?:[\da-f]+:){7}[\da-f]+)::$/i, "$1"));
+  if (address === null || !("parts" in address)) return null;
+  const network = networkText(address, ipv6Prefix);
+  if (zone === undefined) return network;
+  const isOfWorkers = network === networkText(ipaddr.IPv6.parse(allWorkers), ipv6Prefix);
+  return isOfWorkers ? `${network} ${zone.toLowerCase()}` : null;
 }

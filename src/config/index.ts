@@ -17,17 +17,20 @@ import { ConfigProblems } from "../validation/problems.ts";
 
 export type { AccessSettings, AdminSettings } from "./admin.ts";
 export { type AlertSettings, alertSettings } from "./alerts.ts";
-export { type Address, parseAddress, isWithin } from "./address.ts";
+export {
+  type Address,
+  allWorkers,
+  isWithin,
+  networkText,
+  parseAddress,
+  withoutPort,
+} from "./address.ts";
 export { type Cost, type Count, greatestCost, mostReserved } from "./cost.ts";
 export type { Ban } from "./ban.ts";
 export type { DenialAnswer } from "./on-deny.ts";
 export { type Override, conditionParts } from "./key-rules.ts";
-export {
-  type Condition,
-  type SubjectPattern,
-  type Pattern,
-  canonicalText,
-} from "./subject-pattern.ts";
+export { canonicalText, type KeyTextSettings, unmatchedText } from "./key-text.ts";
+export type { Condition, SubjectPattern, Pattern } from "./subject-pattern.ts";
 export { type Match, normalizedHost } from "./match.ts";
 export type { Durability, FailureMode, Policy } from "./policy.ts";
 export {

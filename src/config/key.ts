@@ -8,7 +8,6 @@ interface KeyPartTraits {
   readonly isVerified?: boolean;
   /** Whether many clients share one value, so that the part alone never identifies a client. */
   readonly isCoarse?: boolean;
-  readonly isUpperCase?: boolean;
   /** The valid names of a part that is written `<kind>:<name>`. */
   readonly name?: RegExp;
 }
@@ -25,12 +24,12 @@ export const visible = /^[\x21-\x2b\x2d-\x7e]{1,128}$/;
 const plainParts = {
   ip: { isVerified: true },
   path: {},
-  method: { isCoarse: true, isUpperCase: true },
+  method: { isCoarse: true },
   host: {},
-  country: { isVerified: true, isCoarse: true, isUpperCase: true },
-  continent: { isVerified: true, isCoarse: true, isUpperCase: true },
+  country: { isVerified: true, isCoarse: true },
+  continent: { isVerified: true, isCoarse: true },
   asn: { isVerified: true, isCoarse: true },
-  colo: { isVerified: true, isCoarse: true, isUpperCase: true },
+  colo: { isVerified: true, isCoarse: true },
   global: { isCoarse: true },
 } as const satisfies Readonly<Record<string, KeyPartTraits>>;
 

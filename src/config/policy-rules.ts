@@ -14,7 +14,9 @@ import {
   type PolicyRules,
   type RuleEntry,
 } from "./runtime-rules.ts";
-import { acceptedList, type SubjectPattern } from "./subject-pattern.ts";
+import { type KeyPart, traitsOf } from "./key.ts";
+import { unmatchedText } from "./key-text.ts";
+import { acceptedList, type Pattern, type SubjectPattern } from "./subject-pattern.ts";
 import { jsonOrNull } from "../validation/json.ts";
 import { asText, isRecord, type ReportField } from "../validation/problems.ts";
 
@@ -340,6 +342,13 @@ function isAccepted(
     const accepted = `a name that no other policy or limit has; the policy "${owner}" has the same`;
     problems.push({ field: content.kind, value: name, accepted });
   }
+  for (const [place, part, pattern] of textsIn(policy, content)) {
+    const accepted =
+      pattern.kind === "text" && isLocation(part)
+        ? unmatchedText(part, policy, pattern.text)
+        : null;
+    if (accepted !== null) problems.push({ field: place, value: "", accepted });
+  }
   if (jwt === null && conditionParts(overrides).some(({ kind }) => kind === "jwt")) {
     const accepted = "no condition on a claim, because no key that verifies tokens is configured";
     problems.push({ field: content.kind, value: "jwt:", accepted });
@@ -347,6 +356,31 @@ function isAccepted(
   for (const problem of problems) report(problem);
   return problems.length === 0;
 }
+
+/** The patterns for key parts in a rule's entries, each with its place. */
+function textsIn(
+  { key }: Policy,
+  content: RuleContent | KeyRuleContent,
+): [place: string, part: KeyPart, pattern: Pattern][] {
+  const entries = "entries" in content ? content.entries : [];
+  const overrides = "overrides" in content ? content.overrides : [];
+  return [
+    ...entries.map((entry, index) => [`entries[${index}]`, entry] as const),
+    ...overrides.map((override, index) => [`overrides[${index}]`, override.for] as const),
+  ].flatMap(([place, target]) => {
+    if (target.kind === "condition")
+      return [[place, target.condition.part, target.condition.pattern]];
+    const patterns = target.kind === "key" ? target.patterns : [];
+    return key.flatMap((part, index) => {
+      const pattern = patterns[index];
+      return pattern === undefined ? [] : [[place, part, pattern]];
+    });
+  });
+}
+
+/** Whether Cloudflare alone gives the values of a part, so that a wrong text in an entry is a mistake. */
+const isLocation = (part: KeyPart): boolean =>
+  traitsOf(part).isVerified === true && !("name" in part);
 
 /** The policy that has each name of a policy or limit, except for this policy's names. */
 function namesOfOthers(policy: Policy, policies: readonly Policy[]): ReadonlyMap<string, string> {

@@ -1,9 +1,8 @@
 /** Entries of `allow`, `deny` and `overrides`: addresses, networks, keys, and conditions on claims or locations. */
 import { parseAddress, type Network, parseNetwork } from "./address.ts";
 import { type KeyPart, partName, readKeyPart, traitsOf } from "./key.ts";
-import { normalizedHost } from "./match.ts";
-import { type PathPattern, pathKey } from "./path-pattern.ts";
-import { parsePath } from "./path-readings.ts";
+import { canonicalText } from "./key-text.ts";
+import type { PathPattern } from "./path-pattern.ts";
 import type { ReadResult } from "./schemas.ts";
 import { piecesOf } from "./wildcard.ts";
 import { asText } from "../validation/problems.ts";
@@ -91,13 +90,15 @@ function readPattern(
     const pattern = text === "*" ? wildcard(text) : addressPattern(text);
     return pattern === null ? { accepted: acceptedAddress } : { value: pattern };
   }
-  // The value of `global` is ignored.
+  // An address is a pattern above, so that the prefix has no effect. The value of `global` is ignored.
+  const settings = { addresses: { ipv6Prefix: 128 }, match: { path } };
+  const canonical = canonicalText(part, settings, text) ?? text;
   if (!text.includes("*") || part.kind === "global") {
-    return { value: { kind: "text", text: canonicalText(text, part, path) } };
+    return { value: { kind: "text", text: canonical } };
   }
   // A caller that can invent values could invent a matching one.
   return traitsOf(part).isVerified === true
-    ? { value: wildcard(text) }
+    ? { value: wildcard(canonical) }
     : {
         accepted: `a value without "*" for ${name}, because callers can invent it; "*" is for addresses and verified claims`,
       };
@@ -122,12 +123,4 @@ function addressPattern(text: string): Pattern | null {
 function isStarredAddress(text: string): boolean {
   const numbers = text.split(".").map((number) => (number === "*" ? "0" : number));
   return text.includes("*") && !text.includes(":") && parseAddress(numbers.join(".")) !== null;
-}
-
-/** A text for a key part, in the spelling of a request's value. */
-export function canonicalText(text: string, part: KeyPart, path: PathPattern | null): string {
-  if (part.kind === "host") return normalizedHost(text);
-  if (part.kind === "path") return pathKey(parsePath(text), path);
-  if (part.kind === "asn") return text.replace(/^AS(?=\d)/i, "");
-  return traitsOf(part).isUpperCase === true ? text.toUpperCase() : text;
 }

@@ -37,16 +37,26 @@ export function attributesOf(
 }
 
 /**
+ * The values of a cookie. Several lines of the field arrive joined by commas, which origins may read as one line or as
+ * several: when this makes a difference, one of the values is empty, so that no value counts as the only one.
+ */
+function cookiesOf(header: string, name: string): string[] {
+  const values = cookiesIn(header.split(";"), name);
+  if (!header.includes(",")) return values;
+  const others = cookiesIn(header.split(/[;,]/), name);
+  const isSame = values.length > 0 && new Set([...values, ...others]).size === 1;
+  return isSame ? values : ["", ...values, ...others];
+}
+
+/**
  * Parses the cookies one by one: for a whole header, the parser would return only the first cookie of each name. It
  * also skips values that it cannot decode.
  */
-function cookiesOf(header: string, name: string): string[] {
-  return header
-    .split(";")
+const cookiesIn = (pairs: readonly string[], name: string): string[] =>
+  pairs
     .filter((pair) => pair.split("=", 1)[0]?.trim() === name)
     .map((pair) => validCookie(parse(pair, name)[name]));
-}
 
-/** A cookie contains no comma (RFC 6265, section 4.1.1): a comma means that several header lines were joined. */
+/** A cookie contains no comma (RFC 6265, section 4.1.1). */
 const validCookie = (value: string | undefined): string =>
   value === undefined || value.includes(",") ? "" : value;

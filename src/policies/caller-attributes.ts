@@ -1,13 +1,14 @@
 /** Attributes in a call of `/check`: facts about the request that the caller asks about, which Headgate cannot see. */
 import {
-  parseAddress,
+  canonicalText,
   type KeyPart,
+  type KeyTextSettings,
+  parseAddress,
   partName,
   type Policy,
-  canonicalText,
+  withoutPort,
 } from "../config/index.ts";
-import { withoutPort } from "./address.ts";
-import { type KeyValue, callerKeyPartValue } from "./key.ts";
+import type { KeyValue } from "./key.ts";
 
 /** By the name of a key part: at least one text. */
 export type CallerAttributes = ReadonlyMap<string, readonly string[]>;
@@ -26,14 +27,8 @@ export function contradictedPart(
 ): string | null {
   const contradicted = policy.key.find((part, index) => {
     const texts = attributes.get(partName(part)) ?? [];
-    const value = values[index] ?? "";
-    return texts.some((text) => {
-      const stated = callerKeyPartValue(part, policy, text) ?? "";
-      return (
-        canonicalText(stated, part, policy.match.path) !==
-        canonicalText(value, part, policy.match.path)
-      );
-    });
+    const value = values[index] ?? null;
+    return texts.some((text) => canonicalText(part, policy, text) !== value);
   });
   return contradicted === undefined ? null : partName(contradicted);
 }
@@ -48,10 +43,11 @@ export function statedTexts(
   key: readonly KeyPart[],
   values: readonly KeyValue[],
   attributes: CallerAttributes,
+  settings: KeyTextSettings,
 ): readonly string[] {
   const name = partName(part);
   const value = values[key.findIndex((each) => partName(each) === name)] ?? null;
   return value === null
-    ? (attributes.get(name) ?? []).map((text) => canonicalText(text, part, null))
+    ? (attributes.get(name) ?? []).map((text) => canonicalText(part, settings, text) ?? text)
     : [value];
 }

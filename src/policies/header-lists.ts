@@ -2,7 +2,11 @@
 
 /** The members of a list field. Repeated fields arrive as one, joined by commas. */
 export const membersOf = (headers: Headers, name: string): string[] =>
-  (headers.get(name) ?? "").split(",").map((member) => member.trim());
+  membersIn(headers.get(name) ?? "");
+
+/** The members in the value of a list field. */
+export const membersIn = (value: string): string[] =>
+  value.split(",").map((member) => member.trim());
 
 /** The bearer token in `Authorization` (RFC 6750, section 2.1); null without one. */
 export const bearerIn = (headers: Headers): string | null => bearerOf(headers.get("Authorization"));

@@ -1,6 +1,12 @@
 /** The values of key parts, from a request or from a call of `/check`. */
-import { type KeyPart, parsePath, normalizedHost, pathKey, type Policy } from "../config/index.ts";
-import { addressKey, visitorKey, visitorOf, withoutPort } from "./address.ts";
+import {
+  canonicalText,
+  type KeyPart,
+  normalizedHost,
+  pathKey,
+  type Policy,
+} from "../config/index.ts";
+import { visitorKey, visitorOf } from "./address.ts";
 import { parameterValues } from "./query-parameters.ts";
 import type { Claims, RequestAttributes } from "./request-attributes.ts";
 
@@ -51,7 +57,10 @@ export function keyPartReader(
     case "continent":
     case "asn":
     case "colo":
-      return ({ cf }) => scalarText(cf(part.kind));
+      return ({ cf }) => {
+        const text = scalarText(cf(part.kind));
+        return text === null ? null : canonicalText(part, { addresses, match }, text);
+      };
     case "custom":
       return ({ customKey }) => customKey?.(name) ?? null;
     case "global":
@@ -83,19 +92,6 @@ export function scalarText(value: unknown): KeyValue {
   return typeof value === "string" && value !== "" ? value : null;
 }
 
-/** A caller's text for one part, in the form of a request's value; null when it is not valid for the part. */
-export function callerKeyPartValue(
-  { kind }: KeyPart,
-  { addresses, match }: KeySettings,
-  text: string,
-): KeyValue {
-  if (kind === "global") return null;
-  if (kind === "ip") return addressKey(withoutPort(text), addresses.ipv6Prefix);
-  if (kind === "host") return normalizedHost(text);
-  if (kind === "path") return pathKey(parsePath(text), match.path);
-  return kind === "method" ? text.toUpperCase() : text;
-}
-
 /**
  * The values of a key that a caller names, equal to those of a request, so that `/check` and the proxy charge the same
  * state. The text for `global` is ignored, and a key of `global` alone may be omitted.
@@ -112,7 +108,7 @@ export function callerKeyValues(
   if (texts.length !== parts.length) return null;
   const values = parts.map((part, index) => {
     const text = texts[index] ?? null;
-    return text === null ? null : callerKeyPartValue(part, policy, text);
+    return text === null ? null : canonicalText(part, policy, text);
   });
   const isValid = values.every(
     (value, index) => value !== null || texts[index] === null || parts[index]?.kind === "global",

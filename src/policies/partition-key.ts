@@ -33,14 +33,20 @@ export class PartitionKeys {
 
   /**
    * For a check with ad hoc limits. Its JSON is an object where those of policies are lists, so they never collide.
+   * @param name that of the limits; null without one
    * @returns no promise when the key is cached
    */
   adhocPartitionKey(
     texts: readonly string[],
     tenant: string | null = null,
+    name: string | null = null,
   ): string | Promise<string> {
     return this.#keyOf(
-      JSON.stringify(tenant === null ? { adhoc: texts } : { tenant, adhoc: texts }),
+      JSON.stringify({
+        ...(tenant !== null && { tenant }),
+        adhoc: texts,
+        ...(name !== null && { name }),
+      }),
     );
   }
 

@@ -16,6 +16,7 @@ import {
   type Subject,
 } from "./key-rules.ts";
 import { callerKeyValues, type KeyValue, missingParts } from "./key.ts";
+import { hasKeyStates, namedKeys } from "./named-keys.ts";
 import { planOf } from "./plan.ts";
 import type { Claims, RequestAttributes } from "./request-attributes.ts";
 import type { WithLimits } from "./stated-limits.ts";
@@ -26,11 +27,16 @@ export type KeyResolution = {
   readonly policy: Policy;
   /** The field or rule that decided; for `charge`, the one that gave the limits. */
   readonly source: DecisionSource;
+  /** Keys that are not charged, and whose bans and rules deny the request. Default: none. */
+  readonly named?: readonly (readonly KeyValue[])[];
 } & (
   | ({ readonly kind: "charge" } & PartitionKeyParts)
   /** On the allowlist, or the policy is off, or `onMissingKey = "skip"` applies. */
   | { readonly kind: "exempt" }
-  /** `onMissingKey = "deny"` applies; `missing` names the absent key parts. */
+  /**
+   * `onMissingKey = "deny"` applies, or the request names too many keys; `missing` names the parts without a value that
+   * can be charged.
+   */
   | { readonly kind: "missing-key"; readonly missing: readonly string[] }
   /** On the blocklist. */
   | ({ readonly kind: "blocked" } & PartitionKeyParts)
@@ -67,26 +73,19 @@ export function resolveKey(
   const { policy: charged, source } = chargedUnder(policy, subject, request.withLimits);
   const missing = missingParts(key, values);
   if (missing.length === 0) return { kind: "charge", policy: charged, source, parts: key, values };
-  switch (onMissingKey) {
-    case "shared":
-      return { kind: "charge", policy: charged, source, parts: key, values };
-    case "ip": {
-      // The policy's other keys consist of other parts, so none of them equals this key.
-      const address = plan.addressValue(request, claims);
-      return { kind: "charge", policy: charged, source, parts: addressKey, values: [address] };
-    }
-    case "deny":
-      return {
-        kind: "missing-key",
-        policy,
-        source: missingKeySource,
-        missing: missing.map(partName),
-      };
-    case "skip":
-      return { kind: "exempt", policy, source: missingKeySource };
-    default:
-      return onMissingKey satisfies never;
+  const named = hasKeyStates(policy) ? namedKeys(policy, values, request, claims) : [];
+  if (onMissingKey === "deny" || named === null) {
+    const names = missing.map(partName);
+    return { kind: "missing-key", policy, source: missingKeySource, missing: names };
   }
+  if (onMissingKey === "skip") return { kind: "exempt", policy, source: missingKeySource, named };
+  if (onMissingKey === "ip") {
+    // The policy's other keys consist of other parts, so none of them equals this key.
+    const address = plan.addressValue(request, claims);
+    return { kind: "charge", policy: charged, source, parts: addressKey, values: [address], named };
+  }
+  onMissingKey satisfies "shared";
+  return { kind: "charge", policy: charged, source, parts: key, values, named };
 }
 
 const addressKey: readonly KeyPart[] = [{ kind: "ip" }];
@@ -139,17 +138,18 @@ export function resolveCallerKey(
 
 /** The client that a caller describes by its key and attributes. */
 export function callerSubject(
-  { key }: Policy,
+  policy: Policy,
   texts: readonly KeyValue[] | undefined,
   values: readonly KeyValue[],
   attributes: CallerAttributes,
 ): Subject {
+  const { key } = policy;
   const addressIndex = key.findIndex(({ kind }) => kind === "ip");
   return {
     address: statedAddress(attributes, texts?.[addressIndex] ?? ""),
     key,
     values,
-    textsOf: (part) => statedTexts(part, key, values, attributes),
+    textsOf: (part) => statedTexts(part, key, values, attributes, policy),
   };
 }
 

@@ -122,6 +122,15 @@ describe.each(ways)("the client over $way", ({ way, clientOf }) => {
     expect(await limiter.settle({ id, cost: 1 })).toEqual({ settled: false });
   });
 
+  it(`ad hoc limits over ${way} take a name, whose counters can be reset`, async () => {
+    const limiter = clientOf();
+    const check = { key: "tenant", limits: "10/minute", name: "export" };
+    expect(await limiter.check(check)).toMatchObject({ policy: "export" });
+    expect((await limiter.check({ ...check, name: "login" })).limits[0]?.remaining).toBe(9);
+    await limiter.forget({ key: "tenant", name: "export" });
+    expect((await limiter.check({ ...check, cost: 0 })).limits[0]?.remaining).toBe(10);
+  });
+
   it(`a check over ${way} takes ad hoc limits`, async () => {
     const limiter = clientOf();
     const limits = ["10/minute", { limit: 2, window: "1s", strategy: "token-bucket", burst: 3 }];

@@ -86,7 +86,7 @@ describe("a proxied request", () => {
     [{ key: "ip", trustedProxies: 1 }, ["x-forwarded-for"]],
     [{ key: "header:x-key" }, ["x-key"]],
     [{ key: "header:x-key", onMissingKey: "ip" }, ["x-key"]],
-    [{ key: "header:x-none", onMissingKey: "ip" }, ["cf-connecting-ip", "x-none"]],
+    [{ key: "header:x-none", onMissingKey: "ip" }, ["cf-connecting-ip", "x-none", "x-none"]],
     [{ key: "cookie:sid" }, ["cookie"]],
     [{ key: "jwt:sub" }, ["authorization"]],
     [{ key: ["path", "method", "host", "country"] }, []],

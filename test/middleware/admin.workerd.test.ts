@@ -33,6 +33,8 @@ function administeredApp(variables: Record<string, unknown> = {}) {
       denyCache: false,
     }),
   );
+  const keyed = `${policy}-keyed`;
+  app.use("/keyed", rateLimit({ name: keyed, limits: "9/hour", key: "header:x-user" }));
   app.get("*", (c) => c.text("the app"));
   const own = {
     ...env,
@@ -62,7 +64,7 @@ function administeredApp(variables: Record<string, unknown> = {}) {
     const { status, text } = await send(`/_headgate/api${path}`, { method, headers, body });
     return { status, body: text === "" ? null : JSON.parse(text) };
   };
-  return { policy, send, visit, call };
+  return { policy, keyed, send, visit, call };
 }
 
 it("the admin API lists the policies of routes that have not received a request yet", async () => {
@@ -97,8 +99,25 @@ it("an operator explains, blocks and resets a key that a function returns, by it
 it("an operator names a key of several texts by their JSON", async () => {
   const { policy, call, visit } = administeredApp();
   await visit("ann berlin");
-  const { body } = await call("POST", "/keys/explain", { policy, key: '["ann","berlin"]' });
-  expect(body).toMatchObject({ isKeyKnown: true, limits: [{ used: 1 }] });
+  for (const key of ['["ann","berlin"]', '["ann", "berlin"]']) {
+    // oxlint-disable-next-line no-await-in-loop
+    const { body } = await call("POST", "/keys/explain", { policy, key });
+    expect(body).toMatchObject({ isKeyKnown: true, limits: [{ used: 1 }] });
+  }
+  await visit("[x");
+  const { body } = await call("POST", "/keys/explain", { policy, key: "[x" });
+  expect(body).toMatchObject({ limits: [{ used: 1 }] });
+});
+
+it("a second value of a header does not evade a rule that blocks the first one", async () => {
+  const { call, send, keyed } = administeredApp();
+  const block = { policy: keyed, key: "evil", kind: "block", note: "abuse" };
+  expect((await call("POST", "/rules", block)).status).toBe(201);
+  const status = async (user: string): Promise<number> =>
+    (await send("/keyed", { headers: { "X-User": user } })).status;
+  expect([await status("evil"), await status("evil, x"), await status("x, y")]).toEqual([
+    403, 403, 200,
+  ]);
 });
 
 it("the statistics count the decisions of the middleware", async () => {

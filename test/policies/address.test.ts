@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
-import * as address from "../../src/policies/address.ts";
+import * as address from "../../src/config/address.ts";
 
 const chargedAddress = (text: string): string | null => address.addressKey(text, 64);
 

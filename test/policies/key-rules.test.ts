@@ -365,3 +365,28 @@ describe("a path in allow or deny", () => {
     expect(resolveCallerKey(policy, [path])?.kind).toBe("charge");
   });
 });
+
+describe("an entry for a location, a host, a path or a method", () => {
+  const request = () => ({
+    ...requestTo("https://xn--bcher-kva.example:8443/A//b", {
+      method: "PUT",
+      cf: { country: "DE", continent: "EU", asn: 13_335, colo: "FRA" },
+    }),
+  });
+
+  it.for<[string | string[], unknown[]]>([
+    ["country", ["DE", "de", "D*", "d*"]],
+    ["continent", ["eu", ["EU"]]],
+    ["asn", ["13335", "AS13335", "as013335", "133*", "AS133*"]],
+    ["colo", ["FRA", "fra", "f*"]],
+    ["method", ["put"]],
+    ["host", ["xn--bcher-kva.example", "BÜCHER.example.", "bücher.example:8443"]],
+    ["path", ["/A/b", "A/%62/"]],
+    [["asn", "country"], [["AS13335", "de"]]],
+  ])("for the key %j, each of the entries %j matches", ([key, entries]) => {
+    for (const entry of entries) {
+      const { kind } = resolveKey(policyOf({ key, deny: [entry] }), request(), {});
+      expect([entry, kind]).toEqual([entry, "blocked"]);
+    }
+  });
+});

@@ -219,11 +219,14 @@ describe("the key that a caller names", () => {
       "api.example.com",
       "PATCH",
     ]);
-    expect(callerKey("country, jwt:sub, query:a", "de", " U ", "x,y")).toEqual([
-      "de",
-      " U ",
-      "x,y",
+    const location = ["country", "continent", "colo", "asn"];
+    expect(callerKey(location, "de", "eu", "fra", "as013335")).toEqual([
+      "DE",
+      "EU",
+      "FRA",
+      "13335",
     ]);
+    expect(callerKey("jwt:sub, query:a, header:b", " U ", "x,y", "é")).toEqual([" U ", "x,y", "é"]);
     const policy = policyOf({ key: "ip", ipv6Prefix: 48, trustedProxies: 2 });
     expect(callerKeyValues(policy, ["2001:DB8:1:2::3"])).toEqual(["2001:db8:1::/48"]);
   });

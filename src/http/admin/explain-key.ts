@@ -1,5 +1,6 @@
 /** The part of an explanation that the isolate knows: the key's id, and the steps that need no object. */
 import {
+  canonicalText,
   type KeyPart,
   type Override,
   partName,
@@ -11,12 +12,7 @@ import {
   contradictedPart,
   noAttributes,
 } from "../../policies/caller-attributes.ts";
-import {
-  callerKeyPartValue,
-  callerKeyValues,
-  type KeyValue,
-  missingParts,
-} from "../../policies/key.ts";
+import { callerKeyValues, type KeyValue, missingParts } from "../../policies/key.ts";
 import {
   type DecisionSource,
   limitsFor,
@@ -86,7 +82,7 @@ const addressKey = { key: [{ kind: "ip" }] } as const;
 
 function addressOf(policy: Policy, attributes: CallerAttributes): KeyValue {
   const [text] = attributes.get("ip") ?? [];
-  return text === undefined ? null : callerKeyPartValue({ kind: "ip" }, policy, text);
+  return text === undefined ? null : canonicalText({ kind: "ip" }, policy, text);
 }
 
 const none = { overrides: [], allow: [], deny: [] } as const;

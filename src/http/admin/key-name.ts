@@ -1,6 +1,6 @@
 /** The key that an operator names: by its parts, as in `/check`, or by its id. */
 import * as v from "valibot";
-import { mostKeyParts, type Policy } from "../../config/index.ts";
+import { mostKeyParts, type Policy, unmatchedText } from "../../config/index.ts";
 import { labelOf } from "../../control/client/key-label.ts";
 import { callerKeyValues, type KeyValue, missingParts } from "../../policies/key.ts";
 import { keyText } from "../check/input.ts";
@@ -77,9 +77,19 @@ export async function namedKey(
   return { id: partitionKey, label: labelOf({ parts, values, tenant: tenant ?? null }) };
 }
 
-/** One value for each part of the policy's key. */
+/**
+ * One value for each part of the policy's key.
+ * @throws CallRefused when no request can have the key: a rule for it would have no effect
+ */
 function keyValues(policy: Policy, texts: KeyName["key"]): KeyValue[] {
   const { key: parts, onMissingKey } = policy;
+  const errors = parts.flatMap((part, index) => {
+    const text = texts?.[index] ?? null;
+    const field = parts.length === 1 ? "key" : `key[${index}]`;
+    const accepted = texts?.length === parts.length ? unmatchedText(part, policy, text) : null;
+    return accepted === null ? [] : [{ field, accepted: `${accepted}; or the id of the key` }];
+  });
+  if (errors.length > 0) throw fieldsRefused(errors);
   const values = callerKeyValues(policy, texts);
   if (values === null) throw new CallRefused(invalidKey(policy));
   if (missingParts(parts, values).length > 0 && onMissingKey !== "shared") {

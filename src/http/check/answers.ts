@@ -24,6 +24,7 @@ import {
 import { type Failure, isFailure } from "../wire/problems.ts";
 
 export interface CheckAnswer extends Decision {
+  /** The name of the policy, or that of the ad hoc limits. */
   policy: string;
   /** Why the check is denied; if allowed, whether by the limits, the `allow` list, dry run or mode `off`. */
   reason: DenialReason | "allow" | "dry-run" | "off";
@@ -105,7 +106,7 @@ function unchargedBy(outcome: Outcome): Uncharged | null {
   return isByKeyRule(outcome, "block") ? "deny" : null;
 }
 
-function answerOf(outcome: Outcome, { isDryRun }: ResolvedCheck): CheckAnswer | Failure {
+function answerOf(outcome: Outcome, { isDryRun, adhocName }: ResolvedCheck): CheckAnswer | Failure {
   // The failure modes `open` and `closed` are for the proxy: callers of `/check` choose their own.
   if (!("decision" in outcome)) return { kind: "undecided" };
   const { kind, policy, decision } = outcome;
@@ -117,7 +118,7 @@ function answerOf(outcome: Outcome, { isDryRun }: ResolvedCheck): CheckAnswer | 
   const reason = decision.allowed ? "limit" : denialReason([outcome]);
   const headers =
     kind === "decided" ? rateLimitFields(policy.limits, [decision]) : retryAfterFieldOf([decision]);
-  return { ...decision, policy: policy.name, reason, violated, headers };
+  return { ...decision, policy: adhocName ?? policy.name, reason, violated, headers };
 }
 
 /**

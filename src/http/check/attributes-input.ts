@@ -1,8 +1,14 @@
 /** Parses the `attributes` of a check. Every invalid attribute is named. */
 import * as v from "valibot";
-import { parseAddress, type KeyPart, partName, readKeyPart } from "../../config/index.ts";
-import { withoutPort } from "../../policies/address.ts";
+import {
+  parseAddress,
+  type KeyPart,
+  partName,
+  readKeyPart,
+  withoutPort,
+} from "../../config/index.ts";
 import type { CallerAttributes } from "../../policies/caller-attributes.ts";
+import { isRepeatable } from "../../policies/part-texts.ts";
 import { parseJson } from "../../validation/json.ts";
 import { isRecord } from "../../validation/problems.ts";
 
@@ -21,8 +27,6 @@ const acceptedName =
 const acceptedAddress = "an IPv4 or IPv6 address";
 const acceptedValue = `a well-formed text of 1 to ${longestTextBytes} UTF-8 bytes, a boolean, or a number (integers up to 2^53 - 1)`;
 const acceptedValues = `${acceptedValue}; or a list of 1 to ${mostValues} such values`;
-
-const repeatable: ReadonlySet<KeyPart["kind"]> = new Set(["jwt", "header", "cookie", "query"]);
 
 /** Parts that the header fields of a gateway cannot describe. */
 const notForwarded: ReadonlySet<KeyPart["kind"]> = new Set([
@@ -97,16 +101,16 @@ function partCalled(name: string): KeyPart | null {
 /** @returns the values of the part; if they are invalid, a description of what is accepted */
 function textsOf(part: KeyPart, value: unknown): readonly string[] | string {
   const accepted = acceptedFor(part);
-  const isList = repeatable.has(part.kind) && Array.isArray(value);
+  const isList = isRepeatable(part) && Array.isArray(value);
   const values: readonly unknown[] = isList ? value : [value];
   const texts = values.slice(0, mostValues + 1).map((each) => textOf(part, each));
   const isValid = texts.length > 0 && texts.length <= mostValues;
   return isValid && texts.every((text) => text !== null) ? texts : accepted;
 }
 
-function acceptedFor({ kind }: KeyPart): string {
-  if (kind === "ip") return acceptedAddress;
-  return repeatable.has(kind) ? acceptedValues : acceptedValue;
+function acceptedFor(part: KeyPart): string {
+  if (part.kind === "ip") return acceptedAddress;
+  return isRepeatable(part) ? acceptedValues : acceptedValue;
 }
 
 /** @returns null when the value is invalid */

@@ -1,12 +1,7 @@
 /** `/check/forward` decides for a request that a gateway describes: 204, or the denial. */
 import type { Context } from "hono";
-import { readKeyPart } from "../../config/index.ts";
 import { report } from "../../observability/events.ts";
-import {
-  type CallerAttributes,
-  noAttributes,
-  statedTexts,
-} from "../../policies/caller-attributes.ts";
+import { type CallerAttributes, noAttributes } from "../../policies/caller-attributes.ts";
 import type { Claims, RequestAttributes } from "../../policies/request-attributes.ts";
 import type { Authorized } from "./auth.ts";
 import type { ForwardOptions } from "./input.ts";
@@ -45,10 +40,8 @@ export async function forwardAuth(
 /** The visitor's location, under the names of the `cf` object of Workers. */
 const locationIn =
   (attributes: CallerAttributes): RequestAttributes["cf"] =>
-  (name) => {
-    const part = readKeyPart(name);
-    return part === null ? undefined : statedTexts(part, [], [], attributes)[0];
-  };
+  (name) =>
+    attributes.get(name)?.[0];
 
 /** The `jwt:` attributes, from a token that the gateway has verified. */
 function claimsIn(attributes: CallerAttributes): Claims {

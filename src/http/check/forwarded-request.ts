@@ -2,7 +2,7 @@
  * Reads the request that a gateway describes at `/check/forward`: `X-Forwarded-*` of Traefik and Caddy, or `X-Original-*`
  * of nginx. These fields are trusted, because the gateway has a token.
  */
-import { withoutPort } from "../../policies/address.ts";
+import { withoutPort } from "../../config/index.ts";
 import { membersOf } from "../../policies/header-lists.ts";
 import type { RequestAttributes } from "../../policies/request-attributes.ts";
 import { RequestTarget } from "../../policies/request-target.ts";

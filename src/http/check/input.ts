@@ -24,6 +24,8 @@ export interface CheckInput {
   cost?: number;
   limits?: unknown;
   strategy?: string;
+  /** The name of the ad hoc limits, each of which has counters of its own. */
+  name?: string;
   /** The policy's `overrides`, `allow` and `deny` are matched against these and against the key. */
   attributes?: AttributesInput;
 }
@@ -38,7 +40,7 @@ export interface SettleInput {
   readonly cost: number;
 }
 
-export type ForgetInput = Pick<CheckInput, "policy" | "key">;
+export type ForgetInput = Pick<CheckInput, "policy" | "key" | "name">;
 
 /** The query parameter `deny`. */
 export interface DenyOption {
@@ -65,8 +67,13 @@ export interface PolicyCheck extends KeyReference, ForwardOptions {
 export interface AdhocCheck extends PolicyCheck {
   /** The limits as a policy with default options. `key` below is charged instead of this policy's key. */
   readonly adhoc: Policy;
+  /** Null for the counters of checks without a name. */
+  readonly name: string | null;
   readonly key: readonly string[];
 }
+
+/** The counters of one key under a policy, or under ad hoc limits of one name. */
+export type ForgetRequest = KeyReference | Omit<AdhocCheck, "cost">;
 
 export type Check = PolicyCheck | AdhocCheck;
 
@@ -136,6 +143,7 @@ const policyCheckFields = {
   cost: v.optional(cost, 1),
   limits: anything,
   strategy: noValue("no value without limits"),
+  name: noValue("no value without limits"),
   attributes: v.optional(attributesSchema),
 };
 const adhocFields = {
@@ -144,6 +152,7 @@ const adhocFields = {
   cost: v.optional(cost, 1),
   limits: anything,
   strategy: anything,
+  name: anything,
   attributes: noValue("no value together with limits"),
 };
 const acceptedChecks = `a list of 1 to ${mostChecks} checks`;
@@ -177,7 +186,18 @@ export const readLookQuery: Reader<PolicyCheck> = readerOf(
   }),
 );
 
-export const readForget: Reader<KeyReference> = readerOf(fields({ policy, key }));
+const readForgetOfPolicy: Reader<KeyReference> = readerOf(fields({ policy, key }));
+const readForgetOfName = readerOf(
+  fields({ policy: noValue("no value together with name"), key: requiredKey, name: anything }),
+);
+
+/** With `name`, the counters of ad hoc limits. */
+export const readForget: Reader<ForgetRequest> = (input) => {
+  if (!isRecord(input) || input["name"] === undefined) return readForgetOfPolicy(input);
+  const forgotten = readForgetOfName(input);
+  // Nothing depends on the limits.
+  return readAdhoc({ name: input["name"], limits: "1/s" }, forgotten);
+};
 
 /** Reads every form by the schema. Exported to test the faster reader against it. */
 export const readAnyDenyQuery: Reader<DenyOption> = readerOf(fields({ deny }));
@@ -234,27 +254,37 @@ export function readBatch(body: unknown): Batch | FieldsInvalid {
 /** Reads a check against a policy's limits, or an ad hoc check when the body has `limits`. */
 function policyOrAdhoc<Own extends object, Adhoc extends { key: readonly string[] }>(
   readOwn: Reader<Own>,
-  readAdhoc: Reader<Adhoc>,
-): Reader<Own | (Adhoc & { adhoc: Policy })> {
+  readAdhocFields: Reader<Adhoc>,
+): Reader<Own | (Adhoc & Pick<AdhocCheck, "adhoc" | "name">)> {
   return (body) => {
     if (!isRecord(body) || body["limits"] === undefined) return readOwn(body);
-    const { limits, strategy } = body;
-    const check = readAdhoc(body);
-    const errors = isFailure<FieldsInvalid>(check) ? [...check.errors] : [];
-    const known = new Set(errors.map(identityOf));
-    // Callers can invent any number of these keys: sharding bounds the number of objects.
-    const policyFields = { name: "adhoc", limits, strategy, objects: "sharded" };
-    const adhoc = readPolicy("", "", policyFields, ({ field, accepted }) => {
-      // Errors of several limits in one text name the same field: equal errors are reported once.
-      const error = { field, accepted };
-      if (!known.has(identityOf(error))) errors.push(error);
-      known.add(identityOf(error));
-    });
-    if (isFailure<FieldsInvalid>(check) || adhoc === null) {
-      return { kind: "fields-invalid", errors };
-    }
-    return { ...check, adhoc };
+    const { limits, strategy, name } = body;
+    return readAdhoc({ limits, strategy, name }, readAdhocFields(body));
   };
+}
+
+/** The name of ad hoc limits that state none. */
+const unnamed = "adhoc";
+
+/** Reads ad hoc limits, and adds them to the other fields of their check, or their errors to those of the fields. */
+function readAdhoc<Fields extends object>(
+  { name = unnamed, ...limits }: Readonly<Record<string, unknown>>,
+  read: Fields | FieldsInvalid,
+): (Fields & Pick<AdhocCheck, "adhoc" | "name">) | FieldsInvalid {
+  const errors = isFailure<FieldsInvalid>(read) ? [...read.errors] : [];
+  const known = new Set(errors.map(identityOf));
+  // Callers can invent any number of these keys: sharding bounds the number of objects.
+  const policyFields = { ...limits, name, objects: "sharded" };
+  const adhoc = readPolicy("", "", policyFields, ({ field, accepted }) => {
+    // Errors of several limits in one text name the same field: equal errors are reported once.
+    const error = { field, accepted };
+    if (!known.has(identityOf(error))) errors.push(error);
+    known.add(identityOf(error));
+  });
+  if (isFailure<FieldsInvalid>(read) || adhoc === null) return { kind: "fields-invalid", errors };
+  // Statistics and logs have one policy for all names, which callers choose.
+  const named = adhoc.name === unnamed ? null : adhoc.name;
+  return { ...read, adhoc: { ...adhoc, name: unnamed }, name: named };
 }
 
 const identityOf = ({ field, accepted }: FieldError): string => JSON.stringify([field, accepted]);

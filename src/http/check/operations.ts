@@ -11,7 +11,7 @@ import {
   reportCheck,
   unchargedCheck,
 } from "./answers.ts";
-import type { Check, KeyReference, ReservationRequest, SettleInput } from "./input.ts";
+import type { Check, ForgetRequest, ReservationRequest, SettleInput } from "./input.ts";
 import { resolveCheck, type ResolvedCheck, type Tenant, type Uncharged } from "./resolve-check.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Failure } from "../wire/problems.ts";
@@ -157,7 +157,7 @@ async function decideOpen(
 /** @returns null on success */
 export async function forgetKey(
   runtime: Runtime,
-  reference: KeyReference,
+  reference: ForgetRequest,
   tenant: Tenant,
 ): Promise<Failure | null> {
   const resolved = await resolveCheck(runtime, { ...reference, cost: 0 }, tenant);

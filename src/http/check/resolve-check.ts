@@ -19,6 +19,8 @@ export interface ResolvedCheck {
   /** Null when the limits decide. */
   readonly uncharged: Uncharged | null;
   readonly isDryRun: boolean;
+  /** The name that a caller gives to ad hoc limits. Default: none. */
+  readonly adhocName?: string | null;
 }
 
 /**
@@ -32,11 +34,12 @@ export function resolveCheck(
 ): ResolvedCheck | Failure | Promise<ResolvedCheck | Failure> {
   const { cost } = check;
   if ("adhoc" in check) {
-    const { adhoc, key } = check;
-    return withPartitionKey(partitions.adhocPartitionKey(key, tenant), (partitionKey) => ({
+    const { adhoc, key, name } = check;
+    return withPartitionKey(partitions.adhocPartitionKey(key, tenant, name), (partitionKey) => ({
       spend: { policy: adhoc, partitionKey, cost },
       uncharged: null,
       isDryRun: false,
+      adhocName: name,
     }));
   }
   const policy = policyNamed(check.policy, policies);

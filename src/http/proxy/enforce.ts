@@ -26,7 +26,8 @@ import {
 } from "./denial.ts";
 import type { Forward } from "./forward.ts";
 import { forwardAdmitted, type Forwarding } from "./in-flight.ts";
-import { type AnnouncedRequest, isPreflight, resolveAnnounced } from "./preflights.ts";
+import { looksAtNamedKeys } from "./look-at-keys.ts";
+import { isPreflight, resolveAnnounced } from "./preflights.ts";
 
 /** Keeps the Worker running for work that outlasts the response. */
 export const waitUntilFrom =
@@ -109,37 +110,35 @@ async function chargePolicies(
   policies: readonly Policy[],
   options: ChargeOptions,
 ): Promise<ChargedRequest | Response> {
-  if (!isPreflight(options.attributes)) return chargeRequest(policies, options);
+  if (!isPreflight(options.attributes)) return chargeRequest(policies, [], options);
   const announced = await resolveAnnounced(options);
   const blocked = enforcedDenials(announced.blocked, options.dryRunDenials);
   if (blocked.length > 0) return denyByKey(blocked, options);
-  const knownBans = options.runtime.bans.cached(announced.bannable);
-  if (knownBans !== null) return denyByLimits(knownBans, options);
-  // The preflight's own limits come first: they bound how often objects are called for bans.
-  const charged = await chargeRequest(policies, options);
-  return charged instanceof Response ? charged : denyBanned(charged, announced, options);
+  return chargeRequest(policies, announced.looks, options);
 }
 
-/** Denies an admitted preflight if the request that it announces is banned, and gives back the preflight's spends. */
-async function denyBanned(
+/** Denies an admitted request if one of its other keys is banned or blocked, and gives back the request's spends. */
+async function denyBarred(
   charged: ChargedRequest,
-  { bannable }: AnnouncedRequest,
+  looks: readonly Spend[],
   options: ChargeOptions,
 ): Promise<ChargedRequest | Response> {
   const { runtime, waitUntil, attempt } = options;
   if (attempt?.isStale() === true) return charged;
-  const bans = await runtime.bans.find(bannable, attempt);
+  const bars = await runtime.bans.find(looks, attempt);
   const isStale = attempt?.isStale() === true;
-  if (bans === null && !isStale) return charged;
+  if (bars === null && !isStale) return charged;
   const givingBack = charged.admission.giveBack();
   waitUntil(givingBack);
-  // Otherwise the spends of the first attempt could deny the second one.
-  if (isStale) await givingBack;
-  return bans === null || isStale ? charged : denyByLimits(bans, options);
+  // Otherwise these spends could deny the second attempt, or the next request.
+  await givingBack;
+  return bars === null || isStale ? charged : denyByLimits(bars, options);
 }
 
+/** @param announced looks at the keys of the request that a preflight announces */
 async function chargeRequest(
   policies: readonly Policy[],
+  announced: readonly Spend[],
   options: ChargeOptions,
 ): Promise<ChargedRequest | Response> {
   const { runtime, attributes, waitUntil, attempt, dryRunDenials } = options;
@@ -150,6 +149,10 @@ async function chargeRequest(
   const resolutions = policies.map((policy) => resolveKey(policy, attributes, token.claims));
   const keyDenials = enforcedDenials(resolutions.filter(isKeyDenial), dryRunDenials);
   if (keyDenials.length > 0) return denyByKey(keyDenials, options);
+  const naming = looksAtNamedKeys(resolutions, options);
+  const looks = naming instanceof Promise ? [...announced, ...(await naming)] : announced;
+  const knownBars = runtime.bans.cached(looks);
+  if (knownBars !== null) return denyByLimits(knownBars, options);
 
   const pending = resolutions.flatMap((each) => spendFor(each, options));
   const spends = pending.every(isKnown)
@@ -161,7 +164,9 @@ async function chargeRequest(
   const admission = await admitting;
   const charged = { spends, admission, resolutions };
   const isDenied = admission.isRefused && attempt?.isStale() !== true;
-  return isDenied ? denyByLimits(charged, options) : charged;
+  if (isDenied) return denyByLimits(charged, options);
+  // The limits come first: they bound how often the objects of other keys are called.
+  return looks.length === 0 ? charged : denyBarred(charged, looks, options);
 }
 
 /** The denials of enforced policies. Adds those of dry runs to `dryRunDenials`. */

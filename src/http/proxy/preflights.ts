@@ -1,21 +1,23 @@
 /**
  * CORS preflights (Fetch, section 4.8) are charged to limits of their own. Policies of the request that a preflight
- * announces deny the preflight by their blocklists and bans.
+ * announces deny the preflight by their blocklists, by bans, and by rules that block its key.
  */
 import type { Spend } from "../../limiter/client/outcome.ts";
-import { missingParts } from "../../policies/key.ts";
+import { type KeyValue, missingParts } from "../../policies/key.ts";
 import { announcedPolicies } from "../../policies/match.ts";
 import type { RequestAttributes } from "../../policies/request-attributes.ts";
-import { resolveKey } from "../../policies/resolve-key.ts";
+import { hasKeyStates } from "../../policies/named-keys.ts";
+import { type KeyResolution, resolveKey } from "../../policies/resolve-key.ts";
 import type { Runtime } from "../runtime.ts";
 import type { KeyDenial } from "./denial.ts";
+import { looksAt } from "./look-at-keys.ts";
 
 /** The keys of an announced request that may deny its preflight. */
 export interface AnnouncedRequest {
   /** Includes those of dry runs. */
   readonly blocked: readonly KeyDenial[];
-  /** The client's keys that a policy may have banned, with a cost of 0. */
-  readonly bannable: readonly Spend[];
+  /** Looks at the client's keys, which may have bans and rules. */
+  readonly looks: readonly Spend[];
 }
 
 export const isPreflight = ({ method, headers }: RequestAttributes): boolean =>
@@ -27,20 +29,24 @@ export async function resolveAnnounced(context: {
   readonly attributes: RequestAttributes;
   readonly tenant: string | null;
 }): Promise<AnnouncedRequest> {
-  const { runtime, attributes, tenant } = context;
+  const { runtime, attributes } = context;
   const blocked: KeyDenial[] = [];
-  const bannable: Promise<Spend>[] = [];
+  const looks: Promise<readonly Spend[]>[] = [];
   for (const announced of announcedPolicies(runtime.policies, attributes)) {
     // Browsers send no credentials with a preflight, so there are no claims.
     const resolution = resolveKey(announced.policy, announced.attributes, {});
     if (resolution.kind === "blocked") blocked.push(resolution);
-    if (resolution.kind !== "charge") continue;
-    const { policy, parts, values } = resolution;
-    if (policy.ban === null || policy.isDryRun) continue;
-    // If the preflight lacks a part of the key, the key is unknown: the announced request may have that part.
-    if (parts !== policy.key || missingParts(parts, values).length > 0) continue;
-    const partitionKey = Promise.resolve(runtime.partitions.partitionKey(parts, values, tenant));
-    bannable.push(partitionKey.then((key) => ({ policy, partitionKey: key, cost: 0 })));
+    else if (hasKeyStates(announced.policy)) {
+      looks.push(looksAt(announced.policy, announcedKeys(resolution), context));
+    }
   }
-  return { blocked, bannable: await Promise.all(bannable) };
+  return { blocked, looks: (await Promise.all(looks)).flat() };
+}
+
+/** If the preflight lacks a part of a key, the key is unknown: the announced request may have that part. */
+function announcedKeys(resolution: KeyResolution): readonly (readonly KeyValue[])[] {
+  const { kind, policy, named = [] } = resolution;
+  const isOwn = kind === "charge" && resolution.parts === policy.key;
+  const keys = isOwn ? [resolution.values, ...named] : named;
+  return keys.filter((values) => missingParts(policy.key, values).length === 0);
 }

@@ -73,12 +73,15 @@ export class Bans {
     const admission = new Admission();
     admission.isRefused = true;
     admission.decidedAtMs = this.#clock.now();
-    const refused = spends.filter((_, index) => {
+    const refused: Spend[] = [];
+    for (const [index, spend] of spends.entries()) {
       const outcome = outcomes[index] ?? null;
-      const isRefused = outcome !== null && (isBarred(outcome) || outcome.kind === "closed");
-      if (isRefused) admission.addOutcomes([outcome]);
-      return isRefused;
-    });
+      if (outcome === null || !(isBarred(outcome) || outcome.kind === "closed")) continue;
+      // A policy denies a request once, however many of the request's keys are banned or blocked.
+      if (refused.some(({ policy }) => policy.name === spend.policy.name)) continue;
+      refused.push(spend);
+      admission.addOutcomes([outcome]);
+    }
     return refused.length > 0 ? { spends: refused, admission } : null;
   }
 

@@ -1,6 +1,7 @@
 /** Reads the key of a log line by the parts of a policy's key, with the values that Headgate would give them. */
 import { type KeyPart, mostKeyParts, partName, readKeyPart } from "../../config/key.ts";
-import { callerKeyPartValue, type KeySettings, scalarText } from "../../policies/key.ts";
+import { canonicalText } from "../../config/key-text.ts";
+import { type KeySettings, scalarText } from "../../policies/key.ts";
 import { parameterValues } from "../../policies/query-parameters.ts";
 import {
   cookieFields,
@@ -157,7 +158,7 @@ function cachedValueOf(part: KeyPart): (text: string) => PartValue {
   return (text) => {
     const cached = known.get(text);
     if (cached !== undefined) return cached;
-    const value = callerKeyPartValue(part, settings, text);
+    const value = canonicalText(part, settings, text);
     const read = value === null ? { reason: invalidText(part, text) } : { value };
     if (known.size === mostCached) known.clear();
     known.set(text, read);

@@ -125,6 +125,17 @@ describe("the service", () => {
     expect(await service.look(adhoc)).toMatchObject({ limits: [{ remaining: 3 }, {}] });
   });
 
+  it("the service accepts a name of ad hoc limits, and resets the counters of the name", async () => {
+    shared();
+    const adhoc = { key: "k", limits: "5/minute" };
+    const named = { ...adhoc, name: "export" };
+    expect(await service.check({ ...named, cost: 2 })).toMatchObject({ policy: "export" });
+    expect(await service.look(adhoc)).toMatchObject({ limits: [{ remaining: 5 }] });
+    expect(await service.look(named)).toMatchObject({ limits: [{ remaining: 3 }] });
+    await service.forget({ key: "k", name: "export" });
+    expect(await service.look(named)).toMatchObject({ limits: [{ remaining: 5 }] });
+  });
+
   it("the service accepts attributes, by which overrides and deny apply", async () => {
     const overrides = [{ when: "country=DE", limits: "20/minute" }];
     configure({ POLICIES: [{ name: "p", limits: "10/minute", overrides, deny: ["9.9.9.9"] }] });
@@ -233,7 +244,7 @@ describe("errors of the service", () => {
   it("invalid input of the service throws an Error with every invalid field and problem details", async () => {
     shared();
     const invalid = { key: 5, cost: -1, colour: 1 };
-    const known = "one of the fields policy, key, cost, limits, strategy, attributes";
+    const known = "one of the fields policy, key, cost, limits, strategy, name, attributes";
     const detail = `key: expected ${acceptedKey}; cost: expected ${costs}; colour: expected ${known}`;
     for (const method of ["check", "look"]) {
       // oxlint-disable-next-line no-await-in-loop

@@ -1,0 +1,160 @@
+/** The canonical text of key parts: lists, runtime rules, `/check` and requests name one key by one text. */
+import { addressKey, parseAddress, withoutPort } from "./address.ts";
+import { type AddressSettings, type KeyPart, partName, token } from "./key.ts";
+import { type Match, normalizedHost } from "./match.ts";
+import { pathKey } from "./path-pattern.ts";
+import { parsePath } from "./path-readings.ts";
+import { jsonOrNull } from "../validation/json.ts";
+
+/** The fields of a policy on which canonical texts depend. */
+export interface KeyTextSettings {
+  readonly addresses: Pick<AddressSettings, "ipv6Prefix">;
+  readonly match: Pick<Match, "path">;
+}
+
+/**
+ * A text for a key part, in the spelling of a request's value. Requests need not be able to have the value.
+ * @returns null for `global`, which has no value, and for an `ip` that is no address
+ */
+export function canonicalText(
+  part: KeyPart,
+  { addresses, match }: KeyTextSettings,
+  text: string,
+): string | null {
+  switch (part.kind) {
+    case "global":
+      return null;
+    case "ip":
+      return addressKey(withoutPort(text), addresses.ipv6Prefix);
+    case "host":
+      return hostIn(text) ?? normalizedHost(text);
+    case "path":
+      return pathKey(parsePath(text), match.path);
+    case "asn":
+      return text.replace(/^AS(?=[\d*])/i, "").replace(/^0+(?=\d)/, "");
+    case "method":
+    case "country":
+    case "continent":
+    case "colo":
+      return text.toUpperCase();
+    case "header":
+    case "cookie":
+    case "query":
+    case "jwt":
+      return text;
+    case "custom":
+      return customText(text);
+    default:
+      return part satisfies never;
+  }
+}
+
+/** The key of a function that returns this text, or the texts in this JSON: as the middleware writes it. */
+function customText(text: string): string {
+  if (!text.startsWith("[")) return text;
+  const parsed = jsonOrNull(text);
+  const list: readonly unknown[] = Array.isArray(parsed) ? parsed : [];
+  const isKey = list.length > 0 && list.every((part) => part !== "" && isText(part));
+  const [only = "", ...others] = isKey ? list.map(String) : [text];
+  return others.length === 0 && !only.startsWith("[") ? only : JSON.stringify([only, ...others]);
+}
+
+const isText = (part: unknown): boolean => typeof part === "string" || typeof part === "number";
+
+/** The host of an authority such as `api.example.com:8443`, as URLs write it; null when the text is none. */
+function hostIn(text: string): string | null {
+  if (!/^[^\0-\x20/?#@\\]+$/.test(text)) return null;
+  const isIpv6 = text.includes(":") && parseAddress(text) !== null;
+  const url = URL.parse(`http://${isIpv6 ? `[${text}]` : text}`);
+  return url === null ? null : normalizedHost(url.hostname);
+}
+
+/** The canonical texts that requests can have as the value of a part. */
+interface PossibleTexts {
+  readonly includes: (value: string) => boolean;
+  readonly accepted: string;
+}
+
+const matching = (pattern: RegExp, accepted: string): PossibleTexts => ({
+  includes: (value) => pattern.test(value),
+  accepted,
+});
+
+const code = (example: string): PossibleTexts =>
+  matching(/^[A-Z][A-Z0-9]$/, `a code of two letters such as "${example}"`);
+
+/** Null for a part that can have any text. */
+function possibleTexts({ kind }: KeyPart): PossibleTexts | null {
+  switch (kind) {
+    case "method":
+      return matching(token, 'an HTTP method such as "POST"');
+    case "host":
+      return {
+        includes: (value) => hostIn(value) === value,
+        accepted: 'a host such as "api.example.com"',
+      };
+    case "country":
+      return code("DE");
+    case "continent":
+      return code("EU");
+    case "asn":
+      return {
+        includes: (value) => /^\d{1,10}$/.test(value) && Number(value) < 2 ** 32,
+        accepted: 'the number of a network such as "13335" or "AS13335"',
+      };
+    case "colo":
+      return matching(/^[A-Z]{3}$/, 'an airport code of three letters such as "FRA"');
+    case "header":
+      // Without the white space that HTTP trims, and without the comma of several values.
+      return matching(
+        /^[^\p{Cc} ,](?:(?:[^\p{Cc},]|\t)*[^\p{Cc} ,])?$/u,
+        "a value without commas, control characters and surrounding white space, as a request header has",
+      );
+    case "cookie":
+      return matching(/^[^,]+$/, "a value without commas, as a cookie has");
+    case "jwt":
+      // Elsewhere, it stands for any characters of a claim.
+      return matching(/^[^*]+$/, 'the value of one claim, without "*"');
+    case "ip":
+    case "path":
+    case "query":
+    case "custom":
+    case "global":
+      return null;
+    default:
+      return kind satisfies never;
+  }
+}
+
+const isNeverMissing = ({ kind }: KeyPart): boolean =>
+  kind === "path" || kind === "method" || kind === "host";
+
+/**
+ * Whether requests can have a key with this text.
+ * @param text null for a part that is missing
+ * @returns null if they can, else what is accepted in place of the text
+ */
+export function unmatchedText(
+  part: KeyPart,
+  settings: KeyTextSettings,
+  text: string | null,
+): string | null {
+  const name = partName(part);
+  if (part.kind === "global") {
+    return text === null || text === name
+      ? null
+      : `null for ${name}, which has no value${got(text)}`;
+  }
+  if (text === null) return isNeverMissing(part) ? `a text for ${name}; it is never missing` : null;
+  const value = canonicalText(part, settings, text);
+  if (value === null) return `an IPv4 or IPv6 address for ${name}${got(text)}`;
+  const possible = possibleTexts(part);
+  return possible === null || possible.includes(value)
+    ? null
+    : `${possible.accepted} for ${name}${got(text)}`;
+}
+
+const longestQuote = 64;
+
+const got = (text: string): string =>
+  `, got ${JSON.stringify(text.length > longestQuote ? `${text.slice(0, longestQuote)}…` : text)}`;

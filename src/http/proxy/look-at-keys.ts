@@ -1,0 +1,39 @@
+/** Keys that a request names and that no policy charges: their bans and the rules that block them deny the request. */
+import type { Policy } from "../../config/index.ts";
+import type { Spend } from "../../limiter/client/outcome.ts";
+import type { KeyValue } from "../../policies/key.ts";
+import type { KeyResolution } from "../../policies/resolve-key.ts";
+import type { Runtime } from "../runtime.ts";
+
+interface LookContext {
+  readonly runtime: Runtime;
+  /** The tenant whose keys these are; null for the keys of the proxy. */
+  readonly tenant: string | null;
+}
+
+/** Spends with a cost of 0, one for each key of the policy. Empty for a dry run, which denies nothing. */
+export const looksAt = (
+  policy: Policy,
+  keys: readonly (readonly KeyValue[])[],
+  { runtime, tenant }: LookContext,
+): Promise<Spend[]> =>
+  Promise.all(
+    (policy.isDryRun ? [] : keys).map(async (values) => ({
+      policy,
+      partitionKey: await runtime.partitions.partitionKey(policy.key, values, tenant),
+      cost: 0,
+      ...(runtime.statistics?.revealsKeys === true && {
+        plain: { parts: policy.key, values, tenant },
+      }),
+    })),
+  );
+
+/** The looks at the keys that the requests of these resolutions name; no promise when they name none. */
+export function looksAtNamedKeys(
+  resolutions: readonly KeyResolution[],
+  context: LookContext,
+): readonly Spend[] | Promise<readonly Spend[]> {
+  if (resolutions.every(({ named = [] }) => named.length === 0)) return [];
+  const looks = resolutions.map(({ policy, named = [] }) => looksAt(policy, named, context));
+  return Promise.all(looks).then((lists) => lists.flat());
+}
