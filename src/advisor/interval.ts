@@ -34,7 +34,7 @@
 import type { Estimate } from "./advice.ts";
 import { seededRandom } from "../replay/random.ts";
 import { poissonDraws, quantile } from "./resampling.ts";
-import { type Tail, tailOf } from "./tail.ts";
+import { type SizeTail, tailOf } from "./tail.ts";
 
 export const resamples = 1_000;
 const lowPart = 0.0125;
@@ -63,7 +63,7 @@ export interface SamplingTerms {
   /** A typical key with denials, in case that no key has any here. Default: an average key, denied entirely. */
   readonly unseen?: KeyOutcome | undefined;
   /** The requests beyond those of the largest key. Default: computed from the requests of the keys. */
-  readonly tail?: Tail;
+  readonly tail?: SizeTail;
   readonly seed?: number;
 }
 

@@ -21,7 +21,7 @@ const heavyPart = 0.975;
 const seed = 31;
 
 /** What the recorded keys say about larger ones. */
-export interface Tail {
+export interface SizeTail {
   /**
    * How many requests, on average, as many keys as these send beyond those of the largest recorded key: one number for each
    * drawing of the shape.
@@ -37,7 +37,7 @@ interface Shape {
   readonly shape: number;
 }
 
-export function tailOf(requests: ArrayLike<number>, draws: number): Tail {
+export function tailOf(requests: ArrayLike<number>, draws: number): SizeTail {
   const excesses = excessesOf(Float64Array.from(requests).toSorted());
   const { length } = excesses;
   const largest = excesses[length - 1];

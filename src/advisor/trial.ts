@@ -17,7 +17,7 @@ import {
   typicalDeniedKey,
 } from "./interval.ts";
 import type { Judgement, Trial } from "./search.ts";
-import { type Tail, tailOf } from "./tail.ts";
+import { type SizeTail, tailOf } from "./tail.ts";
 
 /** The traffic of an advice. */
 export interface Traffic {
@@ -28,7 +28,7 @@ export interface Traffic {
   readonly allRequests: number | null;
   /** When recording began: samples may have begun within the period. */
   readonly recordedFromMs: number;
-  readonly tail: Tail;
+  readonly tail: SizeTail;
   /** The number of keys with at least 10 requests. */
   readonly activeKeys: number;
 }
@@ -147,22 +147,28 @@ const isUncertain = ({ source }: Timelines, { limits }: ReplayResult): boolean =
   source.hasWholeSeconds === true && limits.some(({ windowMs }) => windowMs < longestUncertainMs);
 
 /**
- * Where only the second of each request is known: the fewest and the most denials of each key at other instants of these
- * seconds. Limits with longer windows hardly depend on the instant.
+ * Where only the second of each request is known: for each key, the requests that are denied at all of some other instants of
+ * these seconds, and those that are denied at any of them. Limits with longer windows hardly depend on the instant.
  */
 function denialsAtOtherInstants(timelines: Timelines, result: ReplayResult): Uint32Array[] {
   const { limits, deniedOfKey } = result;
   if (!isUncertain(timelines, result)) return [];
+  const moved = limits.flatMap(({ windowMs }) => otherInstants(timelines, windowMs));
+  const allowed = moved.map(
+    (each) => replayAll(each, [limits], { keepsDecisions: true })[0]?.allowed ?? new Uint8Array(),
+  );
+  const { keys, firstRow } = timelines;
   const fewest = deniedOfKey.slice();
-  const most = deniedOfKey.slice();
-  for (const { windowMs } of limits) {
-    for (const moved of otherInstants(timelines, windowMs)) {
-      const [other] = replayAll(moved, [limits]);
-      for (const [key, denied] of (other?.deniedOfKey ?? deniedOfKey).entries()) {
-        fewest[key] = Math.min(fewest[key] ?? 0, denied);
-        most[key] = Math.max(most[key] ?? 0, denied);
-      }
+  const most = new Uint32Array(keys.length);
+  for (const key of keys.keys()) {
+    let always = 0;
+    for (let row = firstRow[key] ?? 0; row < (firstRow[key + 1] ?? 0); row++) {
+      const times = allowed.reduce((sum, each) => sum + (each[row] ?? 0), 0);
+      if (times === 0) always++;
+      if (times < allowed.length) most[key] = (most[key] ?? 0) + 1;
     }
+    fewest[key] = Math.min(fewest[key] ?? 0, always);
+    most[key] = Math.max(most[key] ?? 0, deniedOfKey[key] ?? 0);
   }
   return [fewest, most];
 }
