@@ -71,7 +71,7 @@ export function* replayGlobal(
 /** The arrivals of all keys in order of time as those of one key. `rows`: the row of each in the timelines. */
 function asOneKey(timelines: Timelines): { together: Timelines; rows: Uint32Array } {
   const { atMs, cost, outcome, source } = timelines;
-  const rows = Uint32Array.from(atMs.keys()).sort(
+  const rows = Uint32Array.from(atMs.keys()).toSorted(
     (a, b) => (atMs[a] ?? 0) - (atMs[b] ?? 0) || a - b,
   );
   const together = {

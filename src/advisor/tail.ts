@@ -57,7 +57,7 @@ export function tailOf(requests: ArrayLike<number>, draws: number): SizeTail {
     const keys = length * Math.exp(-Math.log1p(ratio * largest) / shape);
     beyond[index] = (keys * shape * (1 / ratio + largest)) / (1 - shape);
   }
-  return { beyond, isHeavy: quantile(drawn.sort(), heavyPart) >= heavyShape };
+  return { beyond, isHeavy: quantile(drawn.toSorted(), heavyPart) >= heavyShape };
 }
 
 /** What the largest keys send beyond a threshold. Counts are integers, so the threshold is halfway between two of them. */

@@ -60,9 +60,9 @@ function shareOf(requests: Float64Array, limit: number, of: Counted): number {
   return of === "keys" ? keys / requests.length : denied / all;
 }
 
-function draws({ draw }: KeySizes, keys: number, seed: number): Float64Array {
+function draws(sizes: KeySizes, keys: number, seed: number): Float64Array {
   const random = randomFrom(seed);
-  return new Float64Array(keys).map((_, key) => draw(random, key, logKeys));
+  return new Float64Array(keys).map((_, key) => sizes.draw(random, key, logKeys));
 }
 
 function logs(sizes: KeySizes, runs: number): Recording[] {
@@ -174,7 +174,10 @@ export const measureAllSizes = (): MeasuredSizes[] =>
 
 const coverageHeader = [
   "requests per key",
-  ...["log: requests", "log: keys", "sample: requests", "sample: keys"],
+  "log: requests",
+  "log: keys",
+  "sample: requests",
+  "sample: keys",
 ];
 const goalHeader = coverageHeader.with(0, "limit recommended, goal met");
 

@@ -89,7 +89,8 @@ describe("a log in whole seconds", () => {
     const exact = timelinesFrom({ keys, periodMs, arrivals }, 23);
     const [first, again] = [loggedInSeconds(exact), loggedInSeconds(exact)];
     expect(again).toEqual(first);
-    const secondsOf = ({ atMs }: Timelines) => atMs.map((each) => Math.floor(each / 1_000)).sort();
+    const secondsOf = ({ atMs }: Timelines) =>
+      atMs.map((each) => Math.floor(each / 1_000)).toSorted();
     expect(secondsOf(first)).toEqual(secondsOf(exact));
     const width = (timelines: Timelines, window: string): number => {
       const set = [{ limit: 8, window, strategy: "sliding-log" }];
