@@ -68,7 +68,7 @@ export interface Advice {
   readonly recommendation: Recommendation;
   /** For the rate at an origin: one limit for all keys. Else null. */
   readonly global: Candidate | null;
-  /** What to know about the shares of this traffic, in sentences. */
+  /** Sentences about the shares of this traffic. */
   readonly notes: readonly string[];
   /** Under the recommended or closest candidate, the most denied first. */
   readonly outliers: readonly Outlier[];

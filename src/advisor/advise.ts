@@ -31,6 +31,8 @@ import {
 import { waitMs } from "./wait.ts";
 
 const mostOutliers = 10;
+/** Fewer keys do not show how sizes of keys are distributed. */
+const leastKeysOfSizes = 25;
 
 /**
  * Replays limits that may meet the goal. Yields the share that is done, from 0 to 1; a caller cancels by not continuing. Equal
@@ -253,8 +255,13 @@ function recommend(
 }
 
 /** Why no limit meets a goal about shares. */
-function waitCause({ tail }: Traffic, goal: Goal, leastHighOfSuch: number): WaitCause {
+function waitCause(
+  { tail, requestsOfKey }: Traffic,
+  goal: Goal,
+  leastHighOfSuch: number,
+): WaitCause {
   if (goal.kind !== "denied-requests") return "few-keys";
+  if (requestsOfKey.length < leastKeysOfSizes) return "few-keys";
   if (tail.isHeavy) return "heavy-tail";
   return leastHighOfSuch <= goal.mostShare ? "outside-sample" : "few-keys";
 }

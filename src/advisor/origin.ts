@@ -1,6 +1,6 @@
 /**
- * What a limit for each key is compared with where an origin is protected: no limit at all, and one limit for all keys together,
- * which keeps the rate whatever the number of keys.
+ * The alternatives to a limit for each key where an origin is protected: no limit at all, and one limit for all keys together,
+ * which keeps the rate for any number of keys.
  */
 import { replay } from "../replay/replay.ts";
 import { arrivalSeconds } from "../replay/time-steps.ts";

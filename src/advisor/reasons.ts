@@ -109,7 +109,7 @@ export function waitReason(goal: Goal, facts: WaitFacts, nearest: Candidate | nu
   const held = `${whole.format(keys)} ${sampled} ${keys === 1 ? "key" : "keys"}`;
   const causes = {
     "few-keys": `With ${held}, no limit can be shown to ${goalText(goal)}: even without a denial up to ${shareText(leastHigh)} could be denied`,
-    "heavy-tail": `Few keys send much of the traffic: the largest of the ${held} sends ${shareText(largestShare)} of the requests, and keys that are not recorded may send even more. So no limit can be shown to ${goalText(goal)}. ${helpOfKeys}`,
+    "heavy-tail": `Keys that are not recorded may send much of the traffic: the largest of the ${held} sends ${shareText(largestShare)} of the requests, and the sizes of these keys do not rule out much larger ones. So no limit can be shown to ${goalText(goal)}. ${helpOfKeys}, and more keys may rule out larger ones`,
     "outside-sample": `The ${held} do not account for all requests: keys outside the sample may send much of the traffic, and a limit without a denial in the sample could deny up to ${shareText(leastHigh)}. ${helpOfKeys}`,
   };
   const lost =
@@ -153,7 +153,7 @@ function durationText(milliseconds: number): string {
 
 const oftenActive = 2;
 
-/** What to know about the shares of this traffic. */
+/** Sentences about the shares of this traffic. */
 export function notesOf(
   { tail, requestsOfKey, activeKeys }: Traffic,
   goal: Goal,
@@ -162,7 +162,7 @@ export function notesOf(
   const notes: string[] = [];
   if (tail.isHeavy && goal.kind !== "denied-requests") {
     notes.push(
-      "Few keys send much of the traffic, or few keys are recorded. The intervals of request shares allow for keys that send more than any recorded one, so they are wide.",
+      "The sizes of the recorded keys do not rule out much larger ones. The intervals of request shares allow for these, so they are wide.",
     );
   }
   if (shown === null || shown.deniedActiveKeyShare === null) return notes;

@@ -20,7 +20,7 @@ const heavyShape = 0.5;
 const heavyPart = 0.975;
 const seed = 31;
 
-/** What the recorded keys say about larger ones. */
+/** The keys that are larger than the recorded ones, as far as these show them. */
 export interface SizeTail {
   /**
    * How many requests, on average, as many keys as these send beyond those of the largest recorded key: one number for each
@@ -60,7 +60,7 @@ export function tailOf(requests: ArrayLike<number>, draws: number): SizeTail {
   return { beyond, isHeavy: quantile(drawn.toSorted(), heavyPart) >= heavyShape };
 }
 
-/** What the largest keys send beyond a threshold. Counts are integers, so the threshold is halfway between two of them. */
+/** The requests of the largest keys beyond a threshold. Counts are integers, so the threshold is halfway between two of them. */
 function excessesOf(sorted: Float64Array): Float64Array {
   const { length } = sorted;
   const wanted = Math.ceil(Math.min(mostPart * length, 3 * Math.sqrt(length)));

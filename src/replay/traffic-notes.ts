@@ -1,4 +1,4 @@
-/** What a recording cannot show of the traffic, in sentences. */
+/** Sentences about traffic that a recording cannot show. */
 import { arrivalOutcomes, isDeniedOutcome, type Timelines } from "./timelines.ts";
 
 /** Fewer denials hardly change the traffic. */

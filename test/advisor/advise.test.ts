@@ -235,16 +235,26 @@ describe("traffic of few large keys", () => {
     const { recommendation, candidates } = adviceOf(timelines, "deny at most 5 % of requests");
     expect(recommendation).toMatchObject({ kind: "wait", forMs: null });
     expect(recommendation.reason).toMatch(
-      /^Few keys send much of the traffic: the largest of the 1,000 recorded keys sends [\d.]+ % of the requests, and keys that are not recorded may send even more\. So no limit can be shown to deny at most 5 % of requests\. A goal about keys, such as "deny at most 1 key in 100", counts each of them once\./,
+      /^Keys that are not recorded may send much of the traffic: the largest of the 1,000 recorded keys sends [\d.]+ % of the requests, and the sizes of these keys do not rule out much larger ones\. So no limit can be shown to deny at most 5 % of requests\. A goal about keys, such as "deny at most 1 key in 100", counts each of them once, and more keys may rule out larger ones\./,
     );
     expect(candidates.some(({ meetsGoal }) => meetsGoal)).toBe(false);
     for (const { deniedShare } of candidates) expect(deniedShare.high).toBeGreaterThan(0.3);
   });
 
+  it("fewer than 25 keys are too few to know how large keys are", () => {
+    const few = timelinesFrom({ ...withBursts, keys: 20 }, 1);
+    const { recommendation } = adviceOf(few, "deny at most 5 % of requests");
+    expect(recommendation.reason).toMatch(
+      /^With 20 recorded keys, no limit can be shown to deny at most 5 % of requests: even without a denial up to 100 % could be denied\./,
+    );
+  });
+
   it("a limit is recommended by the share of keys, with a note that intervals of request shares are wide", () => {
     const advice = adviceOf(timelines, "deny at most 1 key in 50");
     expect(recommendedOf(advice).deniedKeyShare.high).toBeLessThanOrEqual(0.02);
-    expect(advice.notes.join()).toContain("Few keys send much of the traffic");
+    expect(advice.notes.join()).toContain(
+      "The intervals of request shares allow for these, so they are wide.",
+    );
   });
 });
 
