@@ -148,9 +148,9 @@ const widest: Readonly<
   Record<DistributionName, Readonly<Record<"sample" | "suchKeys" | "keys" | "log", number>>>
 > = {
   uniform: { sample: 0.24, suchKeys: 0.08, keys: 0.23, log: 0.025 },
-  poisson: { sample: 0.22, suchKeys: 0.025, keys: 0.18, log: 0.0045 },
+  poisson: { sample: 0.22, suchKeys: 0.025, keys: 0.18, log: 0.005 },
   bursts: { sample: 0.28, suchKeys: 0.15, keys: 0.18, log: 0.05 },
-  "daily cycle": { sample: 0.22, suchKeys: 0.025, keys: 0.21, log: 0.007 },
+  "daily cycle": { sample: 0.22, suchKeys: 0.025, keys: 0.21, log: 0.008 },
   zipf: { sample: 1, suchKeys: 1, keys: 0.1, log: 1 },
   "one attacker": { sample: 0.45, suchKeys: 0.05, keys: 0.05, log: 1 },
 };
