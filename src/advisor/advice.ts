@@ -30,6 +30,8 @@ export interface Candidate {
   readonly deniedShare: Estimate;
   /** The share of keys with a denial. */
   readonly deniedKeyShare: Estimate;
+  /** The same of the keys with at least 10 requests; null without such keys. Keys with few requests are hardly ever denied. */
+  readonly deniedActiveKeyShare: Estimate | null;
   /** The most requests of all keys that reach the origin within one second. */
   readonly worstBurst: Estimate;
   /**
@@ -52,8 +54,10 @@ export interface Outlier {
 export type Recommendation =
   /** A candidate meets the goal. */
   | { readonly kind: "recommended"; readonly candidate: number; readonly reason: string }
-  /** No limit can reach the goal. `candidate` comes closest. */
-  | { readonly kind: "unreachable"; readonly candidate: number; readonly reason: string }
+  /** One limit for all keys denies fewer requests than any limit for each key. It is `Advice.global`. */
+  | { readonly kind: "global"; readonly reason: string }
+  /** The traffic meets the goal without a limit. */
+  | { readonly kind: "unneeded"; readonly reason: string }
   /** There is too little data. `forMs`: how much longer to record; null when it cannot be estimated. */
   | { readonly kind: "wait"; readonly forMs: number | null; readonly reason: string };
 
@@ -62,6 +66,10 @@ export interface Advice {
   /** The strictest first, by strategy and window. */
   readonly candidates: readonly Candidate[];
   readonly recommendation: Recommendation;
+  /** For the rate at an origin: one limit for all keys. Else null. */
+  readonly global: Candidate | null;
+  /** Sentences about the shares of this traffic. */
+  readonly notes: readonly string[];
   /** Under the recommended or closest candidate, the most denied first. */
   readonly outliers: readonly Outlier[];
   readonly source: TimelinesSource;

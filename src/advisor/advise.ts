@@ -9,10 +9,14 @@ import type { Timelines } from "../replay/timelines.ts";
 import { formatDuration, type LimitInput } from "../strategies/index.ts";
 import type { Advice, Candidate, Goal, Outlier, Recommendation } from "./advice.ts";
 import { admittedFlood, familiesWithin, type Family, unfamiliarity } from "./families.ts";
+import { replayGlobal, unlimitedBurst } from "./origin.ts";
 import {
   nothingRecordedReason,
+  globalReason,
+  notesOf,
   recommendedReason,
-  unreachableReason,
+  unneededReason,
+  type WaitCause,
   waitReason,
 } from "./reasons.ts";
 import { type LimitTry, firstThatMeets, type SearchOutcome } from "./search.ts";
@@ -27,6 +31,8 @@ import {
 import { waitMs } from "./wait.ts";
 
 const mostOutliers = 10;
+/** Fewer keys do not show how sizes of keys are distributed. */
+const leastKeysOfSizes = 25;
 
 /**
  * Replays limits that may meet the goal. Yields the share that is done, from 0 to 1; a caller cancels by not continuing. Equal
@@ -34,22 +40,35 @@ const mostOutliers = 10;
  */
 export function* advise(timelines: Timelines, goal: Goal): Generator<number, Advice> {
   const { source } = timelines;
+  const empty = { goal, candidates: [], global: null, notes: [], outliers: [], source };
   if (timelines.atMs.length === 0) {
     const recommendation = { kind: "wait", forMs: null, reason: nothingRecordedReason } as const;
-    return { goal, candidates: [], recommendation, outliers: [], source };
+    return { ...empty, recommendation };
   }
   const traffic = trafficOf(timelines);
+  if (goal.kind === "origin-rate") {
+    const burst = unlimitedBurst(traffic);
+    if (burst.high <= goal.mostPerSecond) {
+      const reason = unneededReason(goal.mostPerSecond, burst);
+      return { ...empty, recommendation: { kind: "unneeded", reason } };
+    }
+  }
+  const global =
+    goal.kind === "origin-rate"
+      ? yield* scaled(replayGlobal(traffic, goal.mostPerSecond), [0, 0.1])
+      : null;
   const found =
     goal.kind === "key-rate"
       ? yield* guaranteed(traffic, goal)
-      : yield* foundInFamilies(traffic, goal);
+      : yield* scaled(foundInFamilies(traffic, goal), [global === null ? 0 : 0.1, 1]);
   yield 1;
   const ordered = found.toSorted((a, b) => strictness(a.best) - strictness(b.best));
   const candidates = ordered.map(({ best }) => best.candidate);
-  const recommendation = recommend(traffic, goal, ordered);
-  const shown = candidates[nearestIndex(goal, ordered)];
-  const outliers = shown === undefined ? [] : outliersOf(traffic, shown);
-  return { goal, candidates, recommendation, outliers, source };
+  const recommendation = recommend(traffic, goal, ordered, global);
+  const shown = recommendation.kind === "global" ? global : candidates[nearestIndex(goal, ordered)];
+  const outliers = shown == null ? [] : outliersOf(traffic, shown);
+  const notes = notesOf(traffic, goal, shown ?? null);
+  return { goal, candidates, recommendation, global, notes, outliers, source };
 }
 
 const strictness = ({ candidate }: JudgedLimit): number =>
@@ -197,35 +216,54 @@ function recommend(
   traffic: Traffic,
   goal: Goal,
   found: readonly SearchOutcome<JudgedLimit>[],
+  global: Candidate | null,
 ): Recommendation {
   const index = nearestIndex(goal, found);
   const nearest = found[index]?.best;
   if (nearest === undefined) return { kind: "wait", forMs: null, reason: nothingRecordedReason };
   const { candidate } = nearest;
+  if (goal.kind === "origin-rate" && global !== null) {
+    const isBetter = !nearest.meetsGoal || global.deniedShare.value <= candidate.deniedShare.value;
+    if (isBetter) {
+      const reason = globalReason(goal.mostPerSecond, global, nearest.meetsGoal ? candidate : null);
+      return { kind: "global", reason };
+    }
+  }
   if (nearest.meetsGoal) {
-    return {
-      kind: "recommended",
-      candidate: index,
-      reason: recommendedReason(goal, candidate, nearest.high),
-    };
+    const reason = recommendedReason(goal, candidate, global);
+    return { kind: "recommended", candidate: index, reason };
   }
   const { keys, source } = traffic.timelines;
-  if (goal.kind === "origin-rate" && (source.oneKeyIn === 1 || !nearest.isNear)) {
-    const reason = unreachableReason(goal.mostPerSecond, candidate);
-    return { kind: "unreachable", candidate: index, reason };
-  }
-  const leastHigh = Math.min(...found.map(({ last }) => last.high));
-  const { accountsForAll } = nearest;
+  const last = found.map((each) => each.last);
+  const leastHigh = Math.min(...last.map(({ high }) => high));
+  const cause = waitCause(traffic, goal, Math.min(...last.map((each) => each.highOfSuchKeys)));
   const forMs =
-    accountsForAll && "mostShare" in goal ? waitMs(traffic, leastHigh / goal.mostShare) : null;
+    cause === "few-keys" && "mostShare" in goal
+      ? waitMs(traffic, leastHigh / goal.mostShare)
+      : null;
   const { oneKeyIn, lostArrivals, keptMs } = source;
+  const largestShare =
+    traffic.requestsOfKey.reduce((most, own) => Math.max(most, own), 0) /
+    traffic.timelines.atMs.length;
   const sampled = { keys: keys.length, oneKeyIn, lostArrivals, keptMs };
-  const facts = { ...sampled, forMs, leastHigh, accountsForAll };
+  const facts = { ...sampled, forMs, leastHigh, cause, largestShare };
   return {
     kind: "wait",
     forMs,
     reason: waitReason(goal, facts, nearest.isNear ? candidate : null),
   };
+}
+
+/** Why no limit meets a goal about shares. */
+function waitCause(
+  { tail, requestsOfKey }: Traffic,
+  goal: Goal,
+  leastHighOfSuch: number,
+): WaitCause {
+  if (goal.kind !== "denied-requests") return "few-keys";
+  if (requestsOfKey.length < leastKeysOfSizes) return "few-keys";
+  if (tail.isHeavy) return "heavy-tail";
+  return leastHighOfSuch <= goal.mostShare ? "outside-sample" : "few-keys";
 }
 
 /** The keys that the candidate denies most. */

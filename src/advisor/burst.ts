@@ -17,7 +17,7 @@ import type { Timelines } from "../replay/timelines.ts";
 import type { Estimate } from "./advice.ts";
 
 const secondMs = 1_000;
-/** The normal quantile of 98.75 %, as for the intervals of shares. */
+/** The normal quantile of 98.75 %. */
 const deviations = 2.241;
 
 /** The ends of the interval of a Poisson count (Wilson and Hilferty's approximation). */

@@ -5,23 +5,25 @@
  * the recorded period. Complete timelines (n = 1) hold all keys. The interval then states how the share would vary for another
  * set of keys like these.
  *
- * Method: a bootstrap over keys.
+ * Method: a bootstrap over keys, with a fitted tail.
  *
  * 1. Requests of one key depend on each other, so keys are resampled, not requests. A resample holds each key a Poisson(1)
  *    number of times, because the number of sampled keys is random too (Hanley and MacGibbon, "Creating non-parametric
  *    bootstrap samples using Poisson frequencies", 2006). It yields scaled-up requests T and denials D.
  * 2. A sample of one key in n leaves out (n - 1)/n of the keys, so deviations are multiplied by sqrt(1 - 1/n), the
  *    finite population correction.
- * 3. The number R of all requests is known exactly, but not which keys sent those that T does not account for. Where T < R,
+ * 3. Resamples have no key larger than the largest one. For the upper end, each adds the requests that a fitted tail expects
+ *    beyond it, as denied (see tail.ts). The lower end takes larger keys to be denied at least as much as recorded ones.
+ * 4. The number R of all requests is known exactly, but not which keys sent those that T does not account for. Where T < R,
  *    the upper end assumes that the limits deny all of the rest (one flooding key outside the sample), and the lower end that
  *    they deny none of it. The share therefore lies from D / max(T, R) to (D + max(0, R - T)) / max(T, R). Requests of the
  *    keys that were lost on the way to the control plane are treated in the same way.
- * 4. Each resample adds a Poisson(1) number of keys that were not seen: for the upper end keys like those that are denied, for
+ * 5. Each resample adds a Poisson(1) number of keys that were not seen: for the upper end keys like those that are denied, for
  *    the lower end keys like the average that are not. This is the bootstrap form of the exact interval of a Poisson
  *    count, whose upper end is that of one more event (Garwood 1936; for weighted events Fay and Feuer 1997). Without any
  *    denial it gives the rule of three (Hanley and Lippman-Hand 1983). The unseen key then is like those that a stricter limit
  *    denies, or, if unknown, like the average key and denied entirely.
- * 5. The interval reaches from the 1.25 % to the 99.5 % quantile of 1,000 resamples. Percentile intervals of few and skewed counts
+ * 6. The interval reaches from the 0.5 % to the 99.5 % quantile of 1,000 resamples. Percentile intervals of few and skewed counts
  *    are too short at their upper end (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 14): with
  *    quantiles of 2.5 % and 97.5 % the interval would cover 92 % where 9 of 200 keys are denied. The tests in
  *    test/advisor/coverage.test.ts measure the coverage.
@@ -32,9 +34,10 @@
 import type { Estimate } from "./advice.ts";
 import { seededRandom } from "../replay/random.ts";
 import { poissonDraws, quantile } from "./resampling.ts";
+import { type SizeTail, tailOf } from "./tail.ts";
 
 export const resamples = 1_000;
-const lowPart = 0.0125;
+const lowPart = 0.005;
 const highPart = 0.995;
 const defaultSeed = 22;
 
@@ -59,14 +62,14 @@ export interface SamplingTerms {
   readonly lostArrivals?: number;
   /** A typical key with denials, in case that no key has any here. Default: an average key, denied entirely. */
   readonly unseen?: KeyOutcome | undefined;
+  /** The requests beyond those of the largest key. Default: computed from the requests of the keys. */
+  readonly tail?: SizeTail;
   readonly seed?: number;
 }
 
 export interface ShareEstimate extends Estimate {
   /** The upper end if keys outside the sample are like those in it. */
   readonly highOfSuchKeys: number;
-  /** Whether keys like the sampled ones account for all requests. */
-  readonly accountsForAll: boolean;
 }
 
 /** Keys of nearly the same counts, which are drawn together. */
@@ -78,7 +81,8 @@ interface Cell {
 
 /** The share of requests that is denied. */
 export function deniedShare(counts: KeyCounts, terms: SamplingTerms): ShareEstimate {
-  return estimateShare(cellsOf(counts), terms);
+  const tail = terms.tail ?? tailOf(counts.requests, resamples);
+  return estimateShare(cellsOf(counts), { ...terms, tail });
 }
 
 /** The share of keys with a denial. */
@@ -125,7 +129,7 @@ const sum = (cells: readonly Cell[], field: keyof Cell): number =>
 function estimateShare(cells: readonly Cell[], terms: SamplingTerms): ShareEstimate {
   const requests = sum(cells, "requests");
   if (requests === 0) {
-    return { value: 0, low: 0, high: 1, highOfSuchKeys: 1, accountsForAll: false };
+    return { value: 0, low: 0, high: 1, highOfSuchKeys: 1 };
   }
   const { oneKeyIn, allRequests, lostArrivals = 0, seed = defaultSeed } = terms;
   const mean = requests / sum(cells, "keys");
@@ -135,7 +139,6 @@ function estimateShare(cells: readonly Cell[], terms: SamplingTerms): ShareEstim
   const random = seededRandom(seed);
   const draw = resampler(cells, oneKeyIn, random);
   const drawUnseen = poissonDraws(1, random);
-  const totals = new Float64Array(resamples);
   const lows = new Float64Array(resamples);
   const highs = new Float64Array(resamples);
   const highsOfSuch = new Float64Array(resamples);
@@ -143,17 +146,16 @@ function estimateShare(cells: readonly Cell[], terms: SamplingTerms): ShareEstim
     const { requests: t, denied: d } = draw();
     const [deniedKeys, allowedKeys] = [drawUnseen(), drawUnseen()];
     const least = Math.max(all, t + lostArrivals);
-    const accounted = t + deniedKeys * unseen.requests;
-    const denied = d + deniedKeys * unseen.denied;
-    totals[index] = t;
+    const beyond = terms.tail?.beyond[index] ?? 0;
+    const accounted = t + deniedKeys * unseen.requests + beyond;
+    const denied = d + deniedKeys * unseen.denied + beyond;
     lows[index] = d / Math.max(1, t + allowedKeys * mean, least);
-    highs[index] = Math.max(
-      denied / Math.max(1, accounted, least),
-      (d + Math.max(0, least - t)) / Math.max(1, t, least),
-    );
-    highsOfSuch[index] = (denied + lostArrivals) / Math.max(1, accounted + lostArrivals);
+    const ofSuch =
+      beyond === Infinity ? 1 : (denied + lostArrivals) / Math.max(1, accounted + lostArrivals);
+    highs[index] = Math.max(ofSuch, (d + Math.max(0, least - t)) / Math.max(1, t, least));
+    highsOfSuch[index] = ofSuch;
   }
-  for (const each of [totals, lows, highs, highsOfSuch]) each.sort();
+  for (const each of [lows, highs, highsOfSuch]) each.sort();
   const value = sum(cells, "denied") / requests;
   const highEnd = (values: Float64Array): number =>
     Math.min(1, Math.max(value, quantile(values, highPart)));
@@ -162,7 +164,6 @@ function estimateShare(cells: readonly Cell[], terms: SamplingTerms): ShareEstim
     low: Math.min(value, quantile(lows, lowPart)),
     high: highEnd(highs),
     highOfSuchKeys: highEnd(highsOfSuch),
-    accountsForAll: all <= quantile(totals, highPart) + lostArrivals,
   };
 }
 

@@ -2,6 +2,7 @@
 import { formatDuration, type Limit } from "../strategies/index.ts";
 import type { Candidate, Estimate, Goal } from "./advice.ts";
 import { goalText, requestsText, windowWords } from "./goal.ts";
+import { leastActive, type Traffic } from "./trial.ts";
 
 const significant = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 2 });
 const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
@@ -32,8 +33,12 @@ function oneLimitText(limit: Limit): string {
 const burstText = ({ value, low, high }: Estimate): string =>
   `${requestsText(Math.round(value))} per second (95 % confidence ${whole.format(low)}-${whole.format(high)})`;
 
-/** @param high the upper end of the goal's share, if keys outside the sample are like those in it */
-export function recommendedReason(goal: Goal, candidate: Candidate, high: number): string {
+/** @param global one limit for all keys, if the goal is for an origin */
+export function recommendedReason(
+  goal: Goal,
+  candidate: Candidate,
+  global: Candidate | null,
+): string {
   const { limits, deniedShare, deniedKeyShare, worstBurst } = candidate;
   const limit = limitText(limits);
   const denies = `denies the fewest requests (${shareWithInterval(deniedShare)})`;
@@ -42,30 +47,39 @@ export function recommendedReason(goal: Goal, candidate: Candidate, high: number
     return `${limit} never lets one key exceed ${rate}, and of the limits with this guarantee it ${denies}.`;
   }
   if (goal.kind === "origin-rate") {
-    return `${limit} lets at most ${burstText(worstBurst)} of this traffic reach the origin, and of the limits that protect it at ${requestsText(goal.mostPerSecond)} per second it ${denies}.`;
+    const compared =
+      global === null
+        ? ""
+        : ` One limit for all keys, with key = ["global"], would deny ${shareText(global.deniedShare.value)}.`;
+    return `${limit} lets at most ${burstText(worstBurst)} of this traffic reach the origin, and of the limits per key that protect it at ${requestsText(goal.mostPerSecond)} per second it ${denies}.${compared}`;
   }
   const share = goal.kind === "denied-keys" ? deniedKeyShare : deniedShare;
   const text = goalText(goal).replace(/^deny/, "denies");
-  const interval = shareWithInterval({ ...share, high });
-  const others =
-    share.high > goal.mostShare
-      ? ` of keys like those in the sample (${interval}; flooding keys outside the sample could raise it to ${shareText(share.high)})`
-      : ` (${interval})`;
-  return `${limit} is the strictest limit that ${text}${others}, and lets at most ${burstText(worstBurst)} of this traffic reach the origin.`;
+  return `${limit} is the strictest limit that ${text} (${shareWithInterval(share)}), and lets at most ${burstText(worstBurst)} of this traffic reach the origin.`;
 }
 
-/** The reason of the closest candidate for an origin that no limit per key protects. */
-export function unreachableReason(
+/** @param best the limit per key that protects the origin and denies the fewest requests; null if there is none */
+export function globalReason(
   mostPerSecond: number,
-  { limits, worstBurst }: Candidate,
+  { limits, deniedShare }: Candidate,
+  best: Candidate | null,
 ): string {
-  const reached = worstBurst.value > mostPerSecond ? worstBurst.value : worstBurst.high;
-  return (
-    `None of the limits per key that were tried keeps the origin at ${requestsText(mostPerSecond)} per second: even ${limitText(limits)} lets up to ` +
-    `${requestsText(Math.round(reached))} per second through, because so many keys send in the same second. ` +
-    `A limit on all keys together, with key = ["global"], can.`
-  );
+  const compared =
+    best === null
+      ? "no limit per key was found that keeps this rate with 95 % confidence, because so many keys send in the same second"
+      : `the best limit per key, ${limitText(best.limits)}, denies ${shareText(best.deniedShare.value)} of requests`;
+  return `${limitText(limits)} on all keys together, with key = ["global"], never lets more than ${requestsText(mostPerSecond)} per second reach the origin, and denies ${shareText(deniedShare.value)} of requests; ${compared}. It does not spare clients that send little, so give clients that send much a limit of their own, too.`;
 }
+
+/** @param burst the worst burst without a limit */
+export const unneededReason = (mostPerSecond: number, burst: Estimate): string =>
+  `No limit is needed to protect the origin at ${requestsText(mostPerSecond)} per second from this traffic: at most ${burstText(burst)} reach it without a limit.`;
+
+/**
+ * `few-keys`: more keys like these would do. `heavy-tail`: keys that are larger than the recorded ones may send much of the
+ * traffic. `outside-sample`: keys outside the sample may do so.
+ */
+export type WaitCause = "few-keys" | "heavy-tail" | "outside-sample";
 
 /** The data on which a recommendation has to wait. */
 export interface WaitFacts {
@@ -74,7 +88,9 @@ export interface WaitFacts {
   readonly forMs: number | null;
   /** The least upper end that any limit reached. */
   readonly leastHigh: number;
-  readonly accountsForAll: boolean;
+  readonly cause: WaitCause;
+  /** The share of the requests that the largest key sends. */
+  readonly largestShare: number;
   /** Requests of the keys that were not recorded. */
   readonly lostArrivals: number;
   /** Undefined: without end. */
@@ -84,13 +100,18 @@ export interface WaitFacts {
 export const nothingRecordedReason =
   "The timelines hold no requests, so there is nothing to replay.";
 
+const helpOfKeys =
+  'A goal about keys, such as "deny at most 1 key in 100", counts each of them once';
+
 export function waitReason(goal: Goal, facts: WaitFacts, nearest: Candidate | null): string {
-  const { keys, oneKeyIn, forMs, leastHigh, accountsForAll, lostArrivals, keptMs } = facts;
+  const { keys, oneKeyIn, forMs, leastHigh, cause, largestShare, lostArrivals, keptMs } = facts;
   const sampled = oneKeyIn === 1 ? "recorded" : "sampled";
   const held = `${whole.format(keys)} ${sampled} ${keys === 1 ? "key" : "keys"}`;
-  const cause = accountsForAll
-    ? `With ${held}, no limit can be shown to ${goalText(goal)}: even without a denial up to ${shareText(leastHigh)} could be denied`
-    : `The ${held} do not account for all requests: a few keys outside the sample send much of the traffic, and whether a limit denies them is unknown`;
+  const causes = {
+    "few-keys": `With ${held}, no limit can be shown to ${goalText(goal)}: even without a denial up to ${shareText(leastHigh)} could be denied`,
+    "heavy-tail": `Keys that are not recorded may send much of the traffic: the largest of the ${held} sends ${shareText(largestShare)} of the requests, and the sizes of these keys do not rule out much larger ones. So no limit can be shown to ${goalText(goal)}. ${helpOfKeys}, and more keys may rule out larger ones`,
+    "outside-sample": `The ${held} do not account for all requests: keys outside the sample may send much of the traffic, and a limit without a denial in the sample could deny up to ${shareText(leastHigh)}. ${helpOfKeys}`,
+  };
   const lost =
     lostArrivals > 0 ? ` ${requestsText(lostArrivals)} of these keys were not recorded.` : "";
   const remedies = [
@@ -104,14 +125,16 @@ export function waitReason(goal: Goal, facts: WaitFacts, nearest: Candidate | nu
       ? "The number of keys hardly grows"
       : `Samples are kept for ${formatDuration(keptMs)} only`;
   const remedy =
-    remedies.length > 0
-      ? ` ${capitalized(remedies.join(", or "))}.`
-      : ` ${noRemedy}, so choose a larger share.`;
+    cause === "heavy-tail" && remedies.length === 0
+      ? ""
+      : remedies.length > 0
+        ? ` ${capitalized(remedies.join(", or "))}.`
+        : ` ${noRemedy}, so choose a larger share.`;
   const closest =
     nearest === null
       ? ""
       : ` So far the closest is ${limitText(nearest.limits)} (${shareWithInterval(goal.kind === "denied-keys" ? nearest.deniedKeyShare : nearest.deniedShare)}).`;
-  return `${cause}.${lost}${remedy}${closest}`;
+  return `${causes[cause]}.${lost}${remedy}${closest}`;
 }
 
 const capitalized = (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1);
@@ -126,4 +149,29 @@ function durationText(milliseconds: number): string {
     .filter((part) => part !== "")
     .slice(0, 2)
     .join(" ");
+}
+
+const oftenActive = 2;
+
+/** Sentences about the shares of this traffic. */
+export function notesOf(
+  { tail, requestsOfKey, activeKeys }: Traffic,
+  goal: Goal,
+  shown: Candidate | null,
+): string[] {
+  const notes: string[] = [];
+  if (tail.isHeavy && goal.kind !== "denied-requests") {
+    notes.push(
+      "The sizes of the recorded keys do not rule out much larger ones. The intervals of request shares allow for these, so they are wide.",
+    );
+  }
+  if (shown === null || shown.deniedActiveKeyShare === null) return notes;
+  const { deniedKeyShare: all, deniedActiveKeyShare: active } = shown;
+  if (active.value > oftenActive * all.value) {
+    const few = requestsOfKey.length - activeKeys;
+    notes.push(
+      `${whole.format(few)} of ${whole.format(requestsOfKey.length)} keys sent fewer than ${leastActive} requests and are hardly ever denied, so they dilute shares of keys: of the ${whole.format(activeKeys)} keys with at least ${leastActive} requests, ${limitText(shown.limits)} denies ${shareWithInterval(active)}.`,
+    );
+  }
+  return notes;
 }

@@ -42,6 +42,10 @@ export function poissonDraws(mean: number, random: () => number): () => number {
 const normal = (random: () => number): number =>
   Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
 
+/** A number of a gamma distribution with this shape and a scale of 1 (Wilson and Hilferty's approximation). */
+export const gammaDraw = (shape: number, random: () => number): number =>
+  shape * Math.max(1e-3, 1 - 1 / (9 * shape) + normal(random) / (3 * Math.sqrt(shape))) ** 3;
+
 /** The value below which the given part of the sorted values lies. */
 export const quantile = (sorted: Float64Array, part: number): number =>
   sorted[Math.min(sorted.length - 1, Math.max(0, Math.round(part * (sorted.length - 1))))] ?? 0;

@@ -1,7 +1,8 @@
 /** Replays limits and measures them against a goal. */
-import { replay } from "../replay/replay.ts";
+import { replay, replayAll } from "../replay/replay.ts";
 import type { ReplayResult } from "../replay/result.ts";
 import type { Timelines } from "../replay/timelines.ts";
+import { otherInstants } from "../replay/whole-seconds.ts";
 import type { Limit, LimitInput } from "../strategies/index.ts";
 import type { Candidate, Estimate, Goal } from "./advice.ts";
 import { worstBurst } from "./burst.ts";
@@ -9,12 +10,14 @@ import { limitsOf, mostPerSecond, mostPerWindow } from "./families.ts";
 import {
   deniedKeyShare,
   deniedShare,
+  resamples,
   type KeyCounts,
   type KeyOutcome,
   type ShareEstimate,
   typicalDeniedKey,
 } from "./interval.ts";
 import type { Judgement, Trial } from "./search.ts";
+import { type SizeTail, tailOf } from "./tail.ts";
 
 /** The traffic of an advice. */
 export interface Traffic {
@@ -25,7 +28,15 @@ export interface Traffic {
   readonly allRequests: number | null;
   /** When recording began: samples may have begun within the period. */
   readonly recordedFromMs: number;
+  readonly tail: SizeTail;
+  /** The number of keys with at least 10 requests. */
+  readonly activeKeys: number;
 }
+
+/** Keys with fewer requests are hardly ever denied, and can be much more in number. */
+export const leastActive = 10;
+/** Limits with longer windows hardly depend on the instant within a second. */
+const longestUncertainMs = 60_000;
 
 /** A limit that was replayed. */
 export interface TriedLimit extends Trial {
@@ -37,9 +48,10 @@ export interface TriedLimit extends Trial {
 export interface JudgedLimit extends Judgement {
   readonly candidate: Candidate;
   readonly isNear: boolean;
-  /** The upper end of the goal's share, if keys outside the sample are like those in it. */
+  /** The upper end of the goal's share. */
   readonly high: number;
-  readonly accountsForAll: boolean;
+  /** The same, if keys outside the sample are like those in it. */
+  readonly highOfSuchKeys: number;
 }
 
 export function trafficOf(timelines: Timelines): Traffic {
@@ -55,31 +67,110 @@ export function trafficOf(timelines: Timelines): Traffic {
   for (const key of keys.keys())
     firstMs = Math.min(firstMs, timelines.atMs[firstRow[key] ?? 0] ?? firstMs);
   const recordedFromMs = Math.max(source.fromMs, firstMs);
-  return { timelines, requestsOfKey, allRequests, recordedFromMs };
+  const tail = tailOf(requestsOfKey, resamples);
+  const activeKeys = requestsOfKey.filter((own) => own >= leastActive).length;
+  return { timelines, requestsOfKey, allRequests, recordedFromMs, tail, activeKeys };
 }
 
 const mostOfKeyPerSecond = ({ limits }: ReplayResult): number =>
   Math.min(...limits.map(mostPerSecond));
 
-const countsOf = ({ requestsOfKey }: Traffic, { deniedOfKey }: ReplayResult): KeyCounts => ({
+const countsOf = ({ requestsOfKey }: Traffic, denied: Uint32Array): KeyCounts => ({
   requests: requestsOfKey,
-  denied: deniedOfKey,
+  denied,
 });
+
+/** The intervals of what a replay decided. */
+export type Estimates = Pick<
+  Candidate,
+  "deniedKeyShare" | "deniedActiveKeyShare" | "worstBurst"
+> & { readonly deniedShare: ShareEstimate };
 
 /** The intervals of a replay's shares and of its worst burst. */
 export function estimatesOf(
   traffic: Traffic,
   result: ReplayResult,
   unseen?: KeyOutcome,
-): { deniedShare: ShareEstimate; deniedKeyShare: Estimate; worstBurst: Estimate } {
-  const { timelines, allRequests } = traffic;
+): Estimates {
+  const { timelines, allRequests, tail } = traffic;
   const { oneKeyIn, lostArrivals } = timelines.source;
-  const terms = { oneKeyIn, allRequests, lostArrivals, unseen };
+  const terms = { oneKeyIn, allRequests, lostArrivals, unseen, tail };
+  const sharesOf = (denied: Uint32Array) => ({
+    deniedShare: deniedShare(countsOf(traffic, denied), terms),
+    deniedKeyShare: keyShare(traffic, denied, 0),
+    deniedActiveKeyShare: traffic.activeKeys === 0 ? null : keyShare(traffic, denied, leastActive),
+  });
+  const shares = sharesOf(result.deniedOfKey);
+  const [fewest, most] = denialsAtOtherInstants(timelines, result).map(sharesOf);
+  if (fewest !== undefined && most !== undefined) {
+    shares.deniedShare = {
+      ...spanOf(shares.deniedShare, fewest.deniedShare, most.deniedShare),
+      highOfSuchKeys: most.deniedShare.highOfSuchKeys,
+    };
+    shares.deniedKeyShare = spanOf(
+      shares.deniedKeyShare,
+      fewest.deniedKeyShare,
+      most.deniedKeyShare,
+    );
+    if (shares.deniedActiveKeyShare !== null) {
+      shares.deniedActiveKeyShare = spanOf(
+        shares.deniedActiveKeyShare,
+        fewest.deniedActiveKeyShare,
+        most.deniedActiveKeyShare,
+      );
+    }
+  }
   return {
-    deniedShare: deniedShare(countsOf(traffic, result), terms),
-    deniedKeyShare: deniedKeyShare(result.keys, result.deniedKeys, { oneKeyIn }),
+    ...shares,
     worstBurst: worstBurst(timelines, result.admittedPerSecond, mostOfKeyPerSecond(result)),
   };
+}
+
+const spanOf = (own: Estimate, fewest: Estimate | null, most: Estimate | null): Estimate => ({
+  value: own.value,
+  low: fewest?.low ?? own.low,
+  high: most?.high ?? own.high,
+});
+
+/** The share of the keys with at least so many requests that have a denial. */
+function keyShare({ requestsOfKey, timelines }: Traffic, denied: Uint32Array, least: number) {
+  let [keys, deniedKeys] = [0, 0];
+  for (let key = 0; key < denied.length; key++) {
+    if ((requestsOfKey[key] ?? 0) < least) continue;
+    keys++;
+    if ((denied[key] ?? 0) > 0) deniedKeys++;
+  }
+  return deniedKeyShare(keys, deniedKeys, { oneKeyIn: timelines.source.oneKeyIn });
+}
+
+const isUncertain = ({ source }: Timelines, { limits }: ReplayResult): boolean =>
+  source.hasWholeSeconds === true && limits.some(({ windowMs }) => windowMs < longestUncertainMs);
+
+/**
+ * Where only the second of each request is known: for each key, the requests that are denied at all of some other instants of
+ * these seconds, and those that are denied at any of them. Limits with longer windows hardly depend on the instant.
+ */
+function denialsAtOtherInstants(timelines: Timelines, result: ReplayResult): Uint32Array[] {
+  const { limits, deniedOfKey } = result;
+  if (!isUncertain(timelines, result)) return [];
+  const moved = limits.flatMap(({ windowMs }) => otherInstants(timelines, windowMs));
+  const allowed = moved.map(
+    (each) => replayAll(each, [limits], { keepsDecisions: true })[0]?.allowed ?? new Uint8Array(),
+  );
+  const { keys, firstRow } = timelines;
+  const fewest = deniedOfKey.slice();
+  const most = new Uint32Array(keys.length);
+  for (const key of keys.keys()) {
+    let always = 0;
+    for (let row = firstRow[key] ?? 0; row < (firstRow[key + 1] ?? 0); row++) {
+      const times = allowed.reduce((sum, each) => sum + (each[row] ?? 0), 0);
+      if (times === 0) always++;
+      if (times < allowed.length) most[key] = (most[key] ?? 0) + 1;
+    }
+    fewest[key] = Math.min(fewest[key] ?? 0, always);
+    most[key] = Math.max(most[key] ?? 0, deniedOfKey[key] ?? 0);
+  }
+  return [fewest, most];
 }
 
 /** Replays the limits, and yields the share that is done. */
@@ -98,7 +189,7 @@ export function* tryLimits(
   });
 }
 
-/** Whether the best estimate meets the goal. */
+/** Whether the best estimate meets the goal. For an origin, the whole interval counts, because no later limit is more certain. */
 function isNear(timelines: Timelines, goal: Goal, result: ReplayResult): boolean {
   switch (goal.kind) {
     case "denied-requests":
@@ -110,9 +201,7 @@ function isNear(timelines: Timelines, goal: Goal, result: ReplayResult): boolean
     case "origin-rate": {
       const { admittedPerSecond } = result;
       const burst = worstBurst(timelines, admittedPerSecond, mostOfKeyPerSecond(result));
-      // Complete timelines have the busiest second itself. Its interval is for other keys, which a replay cannot protect.
-      const most = timelines.source.oneKeyIn === 1 ? burst.value : burst.high;
-      return most <= goal.mostPerSecond;
+      return burst.high <= goal.mostPerSecond;
     }
     default:
       return false;
@@ -126,10 +215,8 @@ const isBound = ({ limits }: ReplayResult, most: number, windowMs: number): bool
 /** A candidate as it may be for limits that were written elsewhere. */
 export type MeasuredLimits = Omit<Candidate, "written">;
 
-interface Measured {
+interface Measured extends Pick<JudgedLimit, "high" | "highOfSuchKeys"> {
   readonly limits: MeasuredLimits;
-  readonly high: number;
-  readonly accountsForAll: boolean;
 }
 
 /** Computes the intervals of a replay. */
@@ -140,24 +227,26 @@ function measured(
   stricter: TriedLimit | undefined,
 ): Measured {
   const unseen =
-    stricter === undefined ? undefined : typicalDeniedKey(countsOf(traffic, stricter.result));
+    stricter === undefined
+      ? undefined
+      : typicalDeniedKey(countsOf(traffic, stricter.result.deniedOfKey));
   const estimates = estimatesOf(traffic, result, unseen);
-  const { highOfSuchKeys, accountsForAll, ...ofRequests } = estimates.deniedShare;
-  const high = goal.kind === "denied-keys" ? estimates.deniedKeyShare.high : highOfSuchKeys;
+  const { highOfSuchKeys, ...ofRequests } = estimates.deniedShare;
+  const isOfKeys = goal.kind === "denied-keys";
+  const { high } = isOfKeys ? estimates.deniedKeyShare : ofRequests;
   const meetsGoal =
-    "mostShare" in goal
-      ? high <= goal.mostShare && (accountsForAll || goal.kind === "denied-keys")
-      : near;
+    "mostShare" in goal ? high <= goal.mostShare && (isOfKeys || !traffic.tail.isHeavy) : near;
   const limits = {
     strategy: result.limits[0]?.strategy ?? "",
     limits: result.limits,
     result,
     deniedShare: ofRequests,
     deniedKeyShare: estimates.deniedKeyShare,
+    deniedActiveKeyShare: estimates.deniedActiveKeyShare,
     worstBurst: estimates.worstBurst,
     meetsGoal,
   };
-  return { limits, high, accountsForAll };
+  return { limits, high, highOfSuchKeys: isOfKeys ? high : highOfSuchKeys };
 }
 
 /**
@@ -170,11 +259,11 @@ export function judged(
   tried: TriedLimit,
   stricter: TriedLimit | undefined,
 ): JudgedLimit {
-  const { limits, high, accountsForAll } = measured(traffic, goal, tried, stricter);
+  const { limits, ...highs } = measured(traffic, goal, tried, stricter);
   const candidate = { ...limits, written: [tried.written] };
   const { meetsGoal } = candidate;
-  const isLast = tried.result.denied === 0;
-  return { candidate, meetsGoal, isNear: tried.isNear, isLast, high, accountsForAll };
+  const isLast = tried.result.denied === 0 && !isUncertain(traffic.timelines, tried.result);
+  return { candidate, meetsGoal, isNear: tried.isNear, isLast, ...highs };
 }
 
 /** Replays limits that are no candidates, such as those in effect. Yields the share that is done, from 0 to 1. */

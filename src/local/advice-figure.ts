@@ -29,7 +29,12 @@ export function adviceFigure(
   return light;
 }
 
-const choiceTexts = { recommended: "Recommended", unreachable: "Closest", wait: "" } as const;
+const choiceTexts = {
+  recommended: "Recommended",
+  global: "Recommended for all keys together",
+  unneeded: "",
+  wait: "",
+} as const;
 
 function legend(theme: Theme, strategies: readonly string[]): PlotOptions {
   const places = strategies.map((_, index) => 64 + index * 190);

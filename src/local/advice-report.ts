@@ -1,6 +1,7 @@
 /** The report of `npm run advise`: the candidates, the recommendation, and the policy as TOML. */
 import type { Advice, Candidate, Estimate, Goal } from "../advisor/advice.ts";
 import { goalText } from "../advisor/goal.ts";
+import { leastActive } from "../advisor/trial.ts";
 import { waitText } from "../strategies/index.ts";
 import { rateText } from "./limit-sets.ts";
 import { policyToml } from "./policy-toml.ts";
@@ -19,15 +20,16 @@ type AdvisedTraffic = Pick<ReadTraffic, "lines" | "facts" | "keyParts" | "keyFie
 
 /** @param name of the policy in TOML */
 export function adviceLines(traffic: AdvisedTraffic, advice: Advice, name: string): string[] {
-  const { goal, candidates, recommendation } = advice;
+  const { goal, candidates, global, notes, recommendation } = advice;
   const chosen = chosenOf(advice);
   return [
     ...traffic.lines,
     "",
     ...wrappedLines(`Goal: ${goalText(goal)}`),
-    ...(candidates.length === 0 ? [] : ["", ...candidateLines(candidates, chosen, goal)]),
+    ...(candidates.length === 0 ? [] : ["", ...candidateLines(candidates, global, chosen, goal)]),
     "",
     ...wrappedLines(`${headings[recommendation.kind]}: ${recommendation.reason}`),
+    ...notes.flatMap((note) => ["", ...wrappedLines(note)]),
     ...outlierLines(advice, chosen),
     ...tomlLines(traffic, advice, name),
   ];
@@ -35,13 +37,17 @@ export function adviceLines(traffic: AdvisedTraffic, advice: Advice, name: strin
 
 const headings = {
   recommended: "Recommended",
-  unreachable: "Not reachable",
+  global: "Recommended",
+  unneeded: "No limit needed",
   wait: "Too little data",
 } as const;
 
-/** The recommended or closest candidate. */
-export function chosenOf({ candidates, recommendation }: Advice): Candidate | null {
-  return recommendation.kind === "wait" ? null : (candidates[recommendation.candidate] ?? null);
+/** The recommended candidate. */
+export function chosenOf({ candidates, global, recommendation }: Advice): Candidate | null {
+  if (recommendation.kind === "global") return global;
+  return recommendation.kind === "recommended"
+    ? (candidates[recommendation.candidate] ?? null)
+    : null;
 }
 
 const right = (heading: string) => ({ heading, align: "right" }) as const;
@@ -49,36 +55,46 @@ const right = (heading: string) => ({ heading, align: "right" }) as const;
 const candidateColumns = [
   { heading: "limit" },
   right("burst"),
-  right("% of requests denied"),
-  right("% of keys denied"),
-  right("worst burst per s"),
+  right("% of requests"),
+  right("% of keys"),
+  right("% of active keys"),
+  right("worst burst/s"),
   { heading: "goal" },
 ];
 
 /** A table for all strategies, with a line for each strategy between its rows. */
 function candidateLines(
   candidates: readonly Candidate[],
+  global: Candidate | null,
   chosen: Candidate | null,
   goal: Goal,
 ): string[] {
-  const byStrategy = [...Map.groupBy(candidates, ({ strategy }) => strategy)];
+  const byStrategy: (readonly [string, readonly Candidate[]])[] = [
+    ...(global === null ? [] : [['one limit for all keys, key = ["global"]', [global]] as const]),
+    ...Map.groupBy(candidates, ({ strategy }) => strategy),
+  ];
   const rows = byStrategy.flatMap(([, own]) => own.map((each) => candidateRow(each, chosen)));
   const [heading = "", ...lines] = tableLines(candidateColumns, rows);
-  const isMet = candidates.some(({ meetsGoal }) => meetsGoal);
+  const isMet = global !== null || candidates.some(({ meetsGoal }) => meetsGoal);
   return [
-    "Candidates, with 95 % confidence in parentheses",
+    "Candidates: what they deny, with 95 % confidence in parentheses",
     heading,
     ...byStrategy.flatMap(([strategy, own]) => [strategy, ...lines.splice(0, own.length)]),
     "",
-    ...notes(candidates, chosen).flatMap((note) => wrappedLines(note)),
+    ...tableNotes(candidates, chosen, goal).flatMap((note) => wrappedLines(note)),
     ...(isMet ? [] : wrappedLines(`No candidate is known to ${goalText(goal)}.`)),
   ];
 }
 
-function notes(candidates: readonly Candidate[], chosen: Candidate | null): string[] {
+function tableNotes(
+  candidates: readonly Candidate[],
+  chosen: Candidate | null,
+  goal: Goal,
+): string[] {
   const isDoubtful = candidates.some(({ result, meetsGoal }) => result.denied === 0 && !meetsGoal);
   return [
-    `met: the whole interval meets the goal.${chosen === null ? "" : " <-: the candidate that is named below."}`,
+    `Active keys sent at least ${leastActive} requests.`,
+    `met: ${goal.kind === "key-rate" ? "the bound of the strategy ensures the goal" : "the whole interval meets the goal"}.${chosen === null ? "" : " <-: the candidate that is named below."}`,
     ...(isDoubtful
       ? [
           "A limit that denies nothing here may still not be met: its interval allows for one more key, like those that the next stricter limit denies.",
@@ -88,13 +104,17 @@ function notes(candidates: readonly Candidate[], chosen: Candidate | null): stri
 }
 
 function candidateRow(candidate: Candidate, chosen: Candidate | null): string[] {
-  const { limits, deniedShare, deniedKeyShare, worstBurst, meetsGoal } = candidate;
+  const { limits, deniedShare, deniedKeyShare, deniedActiveKeyShare, worstBurst, meetsGoal } =
+    candidate;
   const bursts = limits.map((limit): unknown => Reflect.get(limit, "burst"));
   return [
     limits.map(rateText).join("; "),
     bursts.map((burst) => (typeof burst === "number" ? countText(burst) : "")).join("; "),
     estimateText(deniedShare, (share) => shortText(share * 100)),
     estimateText(deniedKeyShare, (share) => shortText(share * 100)),
+    deniedActiveKeyShare === null
+      ? ""
+      : estimateText(deniedActiveKeyShare, (share) => shortText(share * 100)),
     estimateText(worstBurst, (burst) => countText(Math.round(burst))),
     `${meetsGoal ? "met" : ""}${candidate === chosen ? " <-" : ""}`,
   ];
@@ -130,41 +150,44 @@ function outlierLines({ outliers }: Advice, chosen: Candidate | null): string[] 
 function tomlLines(traffic: AdvisedTraffic, advice: Advice, name: string): string[] {
   const chosen = chosenOf(advice);
   if (chosen === null) return [];
-  const isClosest = advice.recommendation.kind === "unreachable";
   return [
     "",
-    isClosest
-      ? "The closest candidate in wrangler.toml, below [vars]:"
+    advice.recommendation.kind === "global"
+      ? "In wrangler.toml, below [vars], beside the policies that limit each key:"
       : "In wrangler.toml, below [vars], in place of a policy with this name:",
     "",
-    ...tomlOf(traffic, chosen, name),
+    ...tomlOf(traffic, advice, name),
   ];
 }
 
-const tomlOf = (traffic: AdvisedTraffic, { written, strategy }: Candidate, name: string) =>
-  policyToml({
-    name,
-    keyParts: traffic.keyParts,
-    keyFields: traffic.keyFields,
-    written,
-    strategy,
-  });
+function tomlOf(traffic: AdvisedTraffic, advice: Advice, name: string): string[] {
+  const chosen = chosenOf(advice);
+  if (chosen === null) return [];
+  const { written, strategy } = chosen;
+  const { keyParts, keyFields } =
+    advice.recommendation.kind === "global" ? { keyParts: ["global"], keyFields: [] } : traffic;
+  return policyToml({ name, keyParts, keyFields, written, strategy });
+}
 
 /** The report for programs. */
 export function adviceFacts(traffic: AdvisedTraffic, advice: Advice, name: string): object {
-  const { goal, candidates, recommendation, outliers } = advice;
+  const { goal, candidates, global, notes, recommendation, outliers } = advice;
   const chosen = chosenOf(advice);
   return {
     traffic: traffic.facts,
     goal,
-    candidates: candidates.map(({ result, limits: _limits, ...candidate }) => ({
-      ...candidate,
-      denied: result.denied,
-      deniedKeys: result.deniedKeys,
-      longestDeniedMs: result.longestDeniedMs,
-    })),
+    candidates: candidates.map(candidateFacts),
+    global: global === null ? null : candidateFacts(global),
     recommendation,
+    notes,
     outliers,
-    toml: chosen === null ? null : `${tomlOf(traffic, chosen, name).join("\n")}\n`,
+    toml: chosen === null ? null : `${tomlOf(traffic, advice, name).join("\n")}\n`,
   };
 }
+
+const candidateFacts = ({ result, limits: _limits, ...candidate }: Candidate): object => ({
+  ...candidate,
+  denied: result.denied,
+  deniedKeys: result.deniedKeys,
+  longestDeniedMs: result.longestDeniedMs,
+});

@@ -2,6 +2,7 @@
 import { basename } from "node:path";
 import { acceptedLog } from "../replay/log/line-reader.ts";
 import { type LoggedLines, LogTimelines } from "../replay/log/log-timelines.ts";
+import { trafficNotes } from "../replay/traffic-notes.ts";
 import { CommandError } from "./command.ts";
 import { logName, readLogFiles } from "./log-files.ts";
 import type { Progress } from "./progress.ts";
@@ -27,6 +28,7 @@ export async function readLogTraffic(
   const { fromMs, toMs } = timelines.source;
   if (isFull) notes.push(fullNote(logs));
   if (oneKeyIn > 1) notes.push(sampleNote(oneKeyIn, requestsOfKeys(timelines)));
+  notes.push(...trafficNotes(timelines));
   const total = `${countText(collected.requests)} requests`;
   const requests = oneKeyIn === 1 ? requestsOfKeys(timelines) : total;
   const name = files.length === 1 ? basename(logName(files[0] ?? "")) : `${files.length} logs`;

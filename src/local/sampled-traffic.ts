@@ -6,6 +6,7 @@ import {
   SamplesProblem,
   SamplesReader,
 } from "../replay/read-samples.ts";
+import { trafficNotes } from "../replay/traffic-notes.ts";
 import type { Limit } from "../strategies/index.ts";
 import { waitText } from "../strategies/index.ts";
 import { type AdminApi, adminProblemText, askAdmin } from "./admin-api.ts";
@@ -34,13 +35,14 @@ export async function readSampledTraffic(
   }
   const { header, timelines } = await fetchSamples(api, policy);
   const { fromMs, toMs } = timelines.source;
+  const notes = trafficNotes(timelines);
   return {
     timelines,
     name: `the policy ${policy}`,
     lines: [
       `Samples of the policy ${policy} at ${new URL(url).origin}: ${requestsOfKeys(timelines)}`,
       periodText(fromMs, toMs),
-      ...sampleNotes(header, timelines.source.otherLimitsArrivals).flatMap((note) =>
+      ...[...sampleNotes(header, timelines.source.otherLimitsArrivals), ...notes].flatMap((note) =>
         wrappedLines(note),
       ),
     ],
@@ -55,6 +57,7 @@ export async function readSampledTraffic(
       dropped: header.dropped,
       otherLimitsRequests: timelines.source.otherLimitsArrivals,
       ageMs: header.ageMs,
+      notes,
     },
     keyParts: key.map(String),
     keyFields: [],

@@ -1,6 +1,7 @@
 /** The traffic that a command replays, with what was read of it. */
 import type { Limit } from "../strategies/index.ts";
 import type { Timelines } from "../replay/timelines.ts";
+import { deniedArrivals } from "../replay/traffic-notes.ts";
 import type { Progress } from "./progress.ts";
 import { countText, clockText } from "./report-text.ts";
 import { waitText } from "../strategies/index.ts";
@@ -51,11 +52,18 @@ export const periodText = (fromMs: number, toMs: number): string =>
   `${clockText(fromMs)} to ${clockText(toMs)} UTC (${waitText(Math.max(1, toMs - fromMs))})`;
 
 /** The fields of the facts that every source has. */
-export const commonFacts = ({ keys, atMs, source }: Timelines): Record<string, unknown> => ({
+export const commonFacts = ({
+  keys,
+  atMs,
+  outcome,
+  source,
+}: Timelines): Record<string, unknown> => ({
   requests: atMs.length,
   keys: keys.length,
   from: new Date(source.fromMs).toISOString(),
   to: new Date(source.toMs).toISOString(),
   oneKeyIn: source.oneKeyIn,
   requestsOfAllKeys: source.requests,
+  alreadyDenied: deniedArrivals({ outcome }),
+  wholeSeconds: source.hasWholeSeconds === true,
 });

@@ -49,6 +49,8 @@ export interface TimelinesSource {
   readonly otherLimitsArrivals: number;
   /** For how long the source keeps arrivals. Default: without end, as a log does. */
   readonly keptMs?: number;
+  /** Whether only the second of each arrival is known, and its instant within the second is random. */
+  readonly hasWholeSeconds?: boolean;
 }
 
 export interface Timelines {

@@ -193,21 +193,103 @@ describe("too little data", () => {
     const { candidates, recommendation } = adviceOf(sample, "deny at most 5 % of requests");
     expect(recommendation).toMatchObject({ kind: "wait", forMs: null });
     expect(recommendation.reason).toContain(
-      'do not account for all requests: a few keys outside the sample send much of the traffic, and whether a limit denies them is unknown. Sample more keys (such as SAMPLE = "1/8").',
+      "do not account for all requests: keys outside the sample may send much of the traffic, and a limit without a denial in the sample could deny up to 5",
+    );
+    expect(recommendation.reason).toContain(
+      'A goal about keys, such as "deny at most 1 key in 100", counts each of them once. Sample more keys (such as SAMPLE = "1/8").',
     );
     for (const { deniedShare } of candidates) expect(deniedShare.high).toBeGreaterThan(0.45);
   });
 });
 
 describe("a sample", () => {
-  it("the recommendation holds for keys like those in the sample, and the reason states what others could add", () => {
-    const sample = timelinesFrom(withBursts, 5, { oneKeyIn: 64, requests: 64 * 14_900 });
-    const advice = adviceOf(sample, "deny at most 2 % of requests");
-    const { deniedShare } = recommendedOf(advice);
+  const sample = timelinesFrom(withBursts, 5, { oneKeyIn: 64, requests: 64 * 14_900 });
+
+  it("a limit is recommended only if the whole interval meets the goal, with the requests that keys outside the sample may send", () => {
+    const { candidates, recommendation } = adviceOf(sample, "deny at most 2 % of requests");
+    expect(recommendation).toMatchObject({ kind: "wait", forMs: null });
+    expect(candidates.some(({ meetsGoal }) => meetsGoal)).toBe(false);
+    const { deniedShare } = recommendedOf(adviceOf(sample, "deny at most 30 % of requests"));
     expect(deniedShare.high).toBeGreaterThan(0.02);
-    expect(advice.recommendation.reason).toMatch(
-      /is the strictest limit that denies at most 2 % of requests of keys like those in the sample \(0 %, 95 % confidence 0-[01][.\d]* %; flooding keys outside the sample could raise it to \d+ %\), and lets/,
+    expect(deniedShare.high).toBeLessThanOrEqual(0.3);
+  });
+
+  it("a goal about keys does not depend on what other keys send", () => {
+    const { deniedKeyShare } = recommendedOf(adviceOf(sample, "deny at most 2 % of keys"));
+    expect(deniedKeyShare.high).toBeLessThanOrEqual(0.02);
+  });
+});
+
+describe("traffic of few large keys", () => {
+  const heavy = (keys: number): TrafficShape => ({
+    keys,
+    periodMs: hourMs,
+    arrivals: (random, _, addAt) => {
+      const requests = Math.floor(4 * (1 - random()) ** (-1 / 1.5));
+      for (let n = 0; n < requests; n++) addAt(random() * hourMs);
+    },
+  });
+  const timelines = timelinesFrom(heavy(1_000), 6);
+
+  it("no limit is recommended by the share of requests, and the reason names the largest key and what helps", () => {
+    const { recommendation, candidates } = adviceOf(timelines, "deny at most 5 % of requests");
+    expect(recommendation).toMatchObject({ kind: "wait", forMs: null });
+    expect(recommendation.reason).toMatch(
+      /^Keys that are not recorded may send much of the traffic: the largest of the 1,000 recorded keys sends [\d.]+ % of the requests, and the sizes of these keys do not rule out much larger ones\. So no limit can be shown to deny at most 5 % of requests\. A goal about keys, such as "deny at most 1 key in 100", counts each of them once, and more keys may rule out larger ones\./,
     );
+    expect(candidates.some(({ meetsGoal }) => meetsGoal)).toBe(false);
+    for (const { deniedShare } of candidates) expect(deniedShare.high).toBeGreaterThan(0.3);
+  });
+
+  it("fewer than 25 keys are too few to know how large keys are", () => {
+    const few = timelinesFrom({ ...withBursts, keys: 20 }, 1);
+    const { recommendation } = adviceOf(few, "deny at most 5 % of requests");
+    expect(recommendation.reason).toMatch(
+      /^With 20 recorded keys, no limit can be shown to deny at most 5 % of requests: even without a denial up to 100 % could be denied\./,
+    );
+  });
+
+  it("a limit is recommended by the share of keys, with a note that intervals of request shares are wide", () => {
+    const advice = adviceOf(timelines, "deny at most 1 key in 50");
+    expect(recommendedOf(advice).deniedKeyShare.high).toBeLessThanOrEqual(0.02);
+    expect(advice.notes.join()).toContain(
+      "The intervals of request shares allow for these, so they are wide.",
+    );
+  });
+});
+
+describe("keys with few requests", () => {
+  const visitors = 60;
+  /** 97 % of the keys send one request. */
+  const diluted: TrafficShape = {
+    keys: 2_000,
+    periodMs: hourMs,
+    arrivals: (random, key, addAt) => {
+      const requests = key < visitors ? 30 : 1;
+      for (let n = 0; n < requests; n++) addAt(random() * hourMs);
+    },
+  };
+
+  it("the share of the keys with at least 10 requests stands beside that of all keys, and a note says that it is much larger", () => {
+    const advice = adviceOf(timelinesFrom(diluted, 7), "deny at most 1 key in 100");
+    const { result, deniedActiveKeyShare, deniedKeyShare } = recommendedOf(advice);
+    expect(result.deniedKeys).toBeGreaterThan(0);
+    expect(deniedActiveKeyShare?.value).toBeCloseTo(result.deniedKeys / visitors, 9);
+    expect(deniedKeyShare.value).toBeCloseTo(result.deniedKeys / 2_000, 9);
+    expect(advice.notes.join()).toMatch(
+      /^1,940 of 2,000 keys sent fewer than 10 requests and are hardly ever denied, so they dilute shares of keys: of the 60 keys with at least 10 requests, .+ denies [\d.]+ %, 95 % confidence/,
+    );
+  });
+
+  it("without such keys the share is unknown, and without few requests there is no note", () => {
+    const single = timelinesFrom(
+      { ...diluted, arrivals: (random, _, addAt) => addAt(random() * hourMs) },
+      8,
+    );
+    const { candidates } = adviceOf(single, "deny at most 1 key in 100");
+    expect(candidates[0]?.deniedActiveKeyShare).toBe(null);
+    const all = { ...diluted, keys: visitors };
+    expect(adviceOf(timelinesFrom(all, 9), "deny at most 30 % of keys").notes).toEqual([]);
   });
 });
 
@@ -243,48 +325,70 @@ describe("a goal about the rate at the origin", () => {
     },
   };
 
-  it("the recommended limit keeps the origin below the rate", () => {
-    const timelines = timelinesFrom(together, 1);
-    const advice = adviceOf(timelines, "protect the origin at 1,000 requests per second");
-    const { worstBurst, limits } = recommendedOf(advice);
-    expect(worstBurst.value).toBeLessThanOrEqual(1_000);
-    expect(worstBurst.value).toBe(50 * (limits[0]?.limit ?? 0));
-    expect(advice.recommendation.reason).toContain(
-      "of the limits that protect it at 1,000 requests per second it denies the fewest requests",
-    );
-  });
-
-  it("with all keys recorded, one key that bursts is limited no more than the observed rate needs", () => {
-    const oneBurst: TrafficShape = {
-      keys: 100,
-      periodMs: 10 * minuteMs,
-      arrivals: (random, key, addAt) => {
-        for (let n = 0; n < 100; n++) addAt(random() * 10 * minuteMs);
-        if (key === 0) for (let n = 0; n < 40; n++) addAt(minuteMs + 20 * n);
-      },
-    };
-    const timelines = timelinesFrom(oneBurst, 1);
-    const { worstBurst, deniedShare } = recommendedOf(
-      adviceOf(timelines, "protect the origin at 45 requests per second"),
-    );
-    expect(worstBurst.value).toBeLessThanOrEqual(45);
-    expect(deniedShare.value).toBeLessThan(0.01);
-  });
-
-  it("a rate below the number of keys that send at once cannot be reached, and the reason says so", () => {
-    const timelines = timelinesFrom(together, 1);
-    const { candidates, recommendation } = adviceOf(timelines, "protect the origin at 20 rps");
-    if (recommendation.kind !== "unreachable") throw new Error(recommendation.kind);
-    expect(candidates[recommendation.candidate]?.worstBurst.value).toBe(50);
+  it("one limit for all keys is recommended where it denies fewer requests than a limit for each key", () => {
+    const advice = adviceOf(timelinesFrom(together, 1), "protect the origin at 1,000 rps");
+    const { global, candidates, recommendation } = advice;
+    expect(recommendation.kind).toBe("global");
+    expect(global).toMatchObject({
+      strategy: "sliding-log",
+      written: [{ limit: 1_000, window: "1s", strategy: "sliding-log" }],
+      meetsGoal: true,
+    });
+    expect(global?.deniedShare.value).toBe(0.5);
+    expect(global?.worstBurst).toMatchObject({ value: 1_000, high: 1_000 });
+    for (const { deniedShare } of candidates.filter(({ meetsGoal }) => meetsGoal)) {
+      expect(deniedShare.value).toBeGreaterThan(0.5);
+    }
     expect(recommendation.reason).toMatch(
-      /^None of the limits per key that were tried keeps the origin at 20 requests per second: even 1 per .+ lets up to 50 requests per second through, because so many keys send in the same second\./,
+      /^1,000 per second with sliding-log on all keys together, with key = \["global"\], never lets more than 1,000 requests per second reach the origin, and denies 50 % of requests; the best limit per key, .+, denies \d+ % of requests\./,
     );
   });
 
-  it("traffic that never exceeds the rate gets a limit that denies nothing", () => {
-    const timelines = timelinesFrom(together, 1);
-    const advice = adviceOf(timelines, "protect the origin at 100,000 rps");
-    expect(recommendedOf(advice).result.denied).toBe(0);
+  it("every limit that is shown to meet the goal has an interval within it", () => {
+    const { candidates } = adviceOf(timelinesFrom(together, 1), "protect the origin at 1,000 rps");
+    expect(candidates.filter(({ meetsGoal }) => meetsGoal).length).toBeGreaterThan(0);
+    for (const { worstBurst, meetsGoal } of candidates) {
+      expect(meetsGoal).toBe(worstBurst.high <= 1_000);
+    }
+  });
+
+  it("where more keys send in one second than the goal allows, only one limit for all keys protects the origin", () => {
+    const { candidates, recommendation } = adviceOf(
+      timelinesFrom(together, 1),
+      "protect the origin at 20 rps",
+    );
+    expect(recommendation.kind).toBe("global");
+    expect(recommendation.reason).toContain(
+      "no limit per key was found that keeps this rate with 95 % confidence, because so many keys send in the same second",
+    );
+    expect(candidates.some(({ meetsGoal }) => meetsGoal)).toBe(false);
+  });
+
+  it("traffic that stays below the rate needs no limit", () => {
+    const advice = adviceOf(timelinesFrom(together, 1), "protect the origin at 100,000 rps");
+    expect(advice).toMatchObject({ candidates: [], global: null });
+    expect(advice.recommendation).toEqual({
+      kind: "unneeded",
+      reason: expect.stringMatching(
+        /^No limit is needed to protect the origin at 100,000 requests per second from this traffic: at most 2,000 requests per second \(95 % confidence [\d,]+-[\d,]+\) reach it without a limit\.$/,
+      ) as string,
+    });
+  });
+
+  it("a sample is replayed as slower traffic, so that one limit for all keys denies about as much as of all of them", () => {
+    const steady = (keys: number): TrafficShape => ({
+      keys,
+      periodMs: 10 * minuteMs,
+      arrivals: (random, _, addAt) =>
+        poissonArrivals(random, { perSecond: 0.05, periodMs: 10 * minuteMs }, addAt),
+    });
+    const all = timelinesFrom(steady(1_600), 3);
+    const sampled = timelinesFrom(steady(100), 4, { oneKeyIn: 16, requests: all.atMs.length });
+    const [ofAll, ofSample] = [all, sampled].map(
+      (timelines) => adviceOf(timelines, "protect the origin at 80 rps").global?.deniedShare.value,
+    );
+    expect(ofAll).toBeGreaterThan(0.04);
+    expect(Math.abs((ofAll ?? 0) - (ofSample ?? 0))).toBeLessThan(0.04);
   });
 });
 

@@ -87,7 +87,9 @@ describe.skipIf(!hasBrowser)("the Advisor in Chromium, skipped unless it is inst
     const rate = page.getByLabel("Requests per second at the origin");
     await rate.fill("1");
     await rate.press("Tab");
-    await recommendation(page).getByText("No limit reaches this goal").waitFor();
+    await recommendation(page)
+      .getByText("1 per second, sliding-log for all keys together")
+      .waitFor();
     expect(new URL(page.url()).searchParams.get("goal")).toBe(
       "protect the origin at 1 request per second",
     );

@@ -53,6 +53,31 @@ describe("the logs of a command", () => {
     for (const each of lines) expect(each.length).toBeLessThanOrEqual(100);
   });
 
+  it("a log with answers of 429 is said to show what was left after limits, and in which directions results err", async () => {
+    const denied = (second: number): string => line(second).replace(" 200 ", " 429 ");
+    const text = Array.from({ length: 50 }, (_, at) => (at % 5 === 0 ? denied(at) : line(at)));
+    const { lines, facts } = await trafficOf(file("limited.log", text.join("")));
+    expect(facts).toMatchObject({ alreadyDenied: 10, wholeSeconds: true });
+    const note =
+      "Limits were in force: 10 of these 50 requests (20 %) were denied (status 429), so the recording shows what was left after limits, not the demand.";
+    expect(facts["notes"]).toEqual([
+      expect.stringContaining(note),
+      expect.stringContaining("The times are whole seconds"),
+    ]);
+    expect(lines.join(" ")).toContain(note);
+    expect(lines.join(" ")).toContain("a recommended limit is too strict");
+    const json = { time: "2026-01-05T12:00:00.123Z", ip: "203.0.113.7", status: "429" };
+    const allowed = { ...json, status: 200 };
+    const ofJson = file(
+      "limited.json",
+      [json, allowed].map((each) => `${JSON.stringify(each)}\n`).join(""),
+    );
+    expect((await trafficOf(ofJson)).facts).toMatchObject({
+      alreadyDenied: 1,
+      wholeSeconds: false,
+    });
+  });
+
   it("gzip is recognised by its first bytes, also with several members", async () => {
     const members = [line(0), line(1)].map((text) => gzipSync(text));
     const { timelines } = await trafficOf(file("any-name", Buffer.concat(members)));

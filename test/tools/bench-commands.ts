@@ -15,6 +15,10 @@ export const benchCommands: Readonly<Record<string, BenchCommand>> = {
     about: "A million arrivals replayed under 27 sets of limits. Fails above 10 s.",
     run: () => import("./replay-speed.ts"),
   },
+  advisor: {
+    about: "How often the advisor's intervals hold and its goals are met, by kind of traffic.",
+    run: () => import("./advisor.ts"),
+  },
   accuracy: {
     about: "Over- and under-admission of every strategy, compared with an exact sliding log.",
     run: () => import("./accuracy.ts"),

@@ -103,7 +103,7 @@ function Shown({ policy, goal, samples, advice, inEffect, onOpen }: ShownAdviceP
           <h2>Candidates</h2>
           <p class="hint">
             Ranges are 95 % confidence intervals for all keys, also for keys that are unlike the
-            sampled ones. A goal is met if the others are like them.
+            sampled ones. A goal about shares is met if the whole range meets it.
           </p>
           <CandidateTable {...{ advice, selected, inEffect, onChoose }} />
         </section>
@@ -141,13 +141,13 @@ function useChanged({ policy, goal, samples, candidate, units }: ChangedLimits):
 
 /** The heading differs, because a reason alone does not say whether a limit is recommended. */
 function Recommendation({
-  advice: { candidates, recommendation },
+  advice: { candidates, global, notes, recommendation },
 }: {
   readonly advice: ShownAdvice;
 }) {
   const { kind, reason } = recommendation;
-  const line =
-    kind === "wait" ? "" : limitsLine(candidates[recommendation.candidate]?.limits ?? []);
+  const chosen = kind === "recommended" ? candidates[recommendation.candidate] : global;
+  const line = limitsLine(chosen?.limits ?? []);
   return (
     <section class="card" aria-label="Recommendation">
       {kind === "recommended" && (
@@ -155,7 +155,12 @@ function Recommendation({
           Recommended: <strong>{line}</strong>
         </h2>
       )}
-      {kind === "unreachable" && <h2>No limit reaches this goal. The closest is {line}</h2>}
+      {kind === "global" && (
+        <h2>
+          Recommended: <strong>{line}</strong> for all keys together
+        </h2>
+      )}
+      {kind === "unneeded" && <h2>No limit is needed</h2>}
       {kind === "wait" && (
         <h2>
           Too little data
@@ -164,6 +169,11 @@ function Recommendation({
         </h2>
       )}
       <p>{reason}</p>
+      {notes.map((note) => (
+        <p key={note} class="hint">
+          {note}
+        </p>
+      ))}
     </section>
   );
 }

@@ -48,6 +48,13 @@ export function CandidateTable({ advice, selected, inEffect, onChoose }: Candida
       isNumber: true,
     },
     {
+      title: "Denied keys of 10+ requests",
+      cell: ({ candidate: { deniedActiveKeyShare: share } }) =>
+        share === null ? "–" : shareEstimateText(share),
+      sortBy: ({ candidate: { deniedActiveKeyShare: share } }) => share?.value ?? 0,
+      isNumber: true,
+    },
+    {
       title: "Worst second",
       cell: ({ candidate: { worstBurst } }) => countEstimateText(worstBurst),
       sortBy: ({ candidate: { worstBurst } }) => worstBurst.value,

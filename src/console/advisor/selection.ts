@@ -31,7 +31,7 @@ export function chosenIn(
     (candidate) => familyOf(nameOf(candidate)) === familyOf(chosen),
   );
   if (similar !== -1) return similar;
-  if (recommendation.kind !== "wait") return recommendation.candidate;
+  if (recommendation.kind === "recommended") return recommendation.candidate;
   return candidates.length > 0 ? 0 : null;
 }
 

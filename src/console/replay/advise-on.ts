@@ -1,6 +1,7 @@
 /** Advice for the page: candidates without their replays, named as those of the policy. */
 import { advise } from "../../advisor/advise.ts";
 import { measureLimits, type MeasuredLimits } from "../../advisor/trial.ts";
+import { trafficNotes } from "../../replay/traffic-notes.ts";
 import type { ReplayTasks, ShownAdvice, ShownCandidate } from "./messages.ts";
 import type { ReadSamples } from "./tasks.ts";
 
@@ -8,8 +9,13 @@ export function* adviseOn(
   { timelines }: ReadSamples,
   { policy, goal }: ReplayTasks["advise"]["request"],
 ): Generator<number, ShownAdvice> {
-  const { candidates, ...advice } = yield* advise(timelines, goal);
-  return { ...advice, candidates: candidates.map((each) => shownOf(each, policy)) };
+  const { candidates, global, notes, ...advice } = yield* advise(timelines, goal);
+  return {
+    ...advice,
+    candidates: candidates.map((each) => shownOf(each, policy)),
+    global: global === null ? null : shownOf(global, policy),
+    notes: [...trafficNotes(timelines), ...notes],
+  };
 }
 
 export function* measureOn(
@@ -21,13 +27,22 @@ export function* measureOn(
 
 /** A policy names its only limit as itself. */
 const shownOf = (
-  { strategy, limits, deniedShare, deniedKeyShare, worstBurst, meetsGoal }: MeasuredLimits,
+  {
+    strategy,
+    limits,
+    deniedShare,
+    deniedKeyShare,
+    deniedActiveKeyShare,
+    worstBurst,
+    meetsGoal,
+  }: MeasuredLimits,
   policy: string,
 ): ShownCandidate => ({
   strategy,
   limits: limits.map((limit) => ({ ...limit, ...(limits.length === 1 && { name: policy }) })),
   deniedShare,
   deniedKeyShare,
+  deniedActiveKeyShare,
   worstBurst,
   meetsGoal,
 });

@@ -26,8 +26,9 @@ export interface ShownCandidate extends Omit<Candidate, "result" | "limits" | "w
   readonly limits: readonly FullLimit[];
 }
 
-export interface ShownAdvice extends Omit<Advice, "candidates"> {
+export interface ShownAdvice extends Omit<Advice, "candidates" | "global"> {
   readonly candidates: readonly ShownCandidate[];
+  readonly global: ShownCandidate | null;
 }
 
 /** The work of the worker, and what it answers. */

@@ -7,6 +7,10 @@ export const timeFields = namesOf(
   "time timestamp @timestamp ts datetime date time_iso8601 time_local msec start_time starttime startutc edgestarttimestamp",
 );
 
+export const statusFields = namesOf(
+  "edgeresponsestatus status status_code statuscode response_status responsestatus downstreamstatus",
+);
+
 export const costFields = namesOf("cost units weight");
 
 const addresses =

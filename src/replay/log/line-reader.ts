@@ -1,6 +1,6 @@
 /** Reads the time, the key and the cost of log lines. */
 import { parseUnits } from "../../strategies/notation.ts";
-import { costFields, keyFields, timeFields } from "./known-fields.ts";
+import { costFields, keyFields, statusFields, timeFields } from "./known-fields.ts";
 import {
   type LogFieldName,
   firstField,
@@ -18,6 +18,8 @@ export interface LoggedRequest {
   readonly atMs: number;
   readonly key: string;
   readonly cost: number;
+  /** The server answered with 429. */
+  readonly wasDenied?: boolean;
 }
 
 /** The key of a line, or the reason why it has none. */
@@ -70,7 +72,9 @@ export function createLineReader({ time, keyOf, cost }: LineFields): LineReader 
     const stated = firstField(line, costs);
     if (stated === null && cost !== null) return missingField(cost.text, line);
     const units = stated === null ? 1 : unitsOf(stated);
-    return typeof units === "string" ? units : { atMs, key: key.key, cost: units };
+    if (typeof units === "string") return units;
+    const wasDenied = Number(firstField(line, statusFields)?.value) === 429;
+    return { atMs, key: key.key, cost: units, ...(wasDenied && { wasDenied }) };
   };
 }
 

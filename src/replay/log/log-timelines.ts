@@ -1,5 +1,6 @@
 /** Collects the requests of logs of any size as timelines, in bounded memory. */
 import { type Timelines, TimelinesBuilder } from "../timelines.ts";
+import { spreadOverSeconds } from "../whole-seconds.ts";
 import type { LineReader } from "./line-reader.ts";
 import { LineCounts, type LogReport } from "./log-report.ts";
 
@@ -26,6 +27,8 @@ export const defaultLogBudget: LogBudget = { arrivals: 8_000_000, keys: 1_000_00
 /** Servers write a line when its request ends, so later lines can have earlier times. */
 const mostDisorderMs = 3_600_000;
 const longestQuote = 200;
+/** The times of fewer requests can be whole seconds by chance, and say nothing about limits. */
+const leastOfSeconds = 10;
 /** A sample of fewer keys would say little. */
 const leastKeys = 100;
 
@@ -66,6 +69,7 @@ export class LogTimelines {
   #requests = 0;
   #fromMs = Infinity;
   #toMs = 0;
+  #hasWholeSeconds = true;
 
   constructor(readLine: LineReader, budget = defaultLogBudget) {
     this.#readLine = readLine;
@@ -98,7 +102,7 @@ export class LogTimelines {
       log.skip(request);
       return;
     }
-    const { atMs, key, cost } = request;
+    const { atMs, key, cost, wasDenied } = request;
     if (atMs < log.latestMs - mostDisorderMs) {
       log.skipOutOfOrder(atMs);
       return;
@@ -108,8 +112,9 @@ export class LogTimelines {
     log.latestMs = Math.max(log.latestMs, atMs);
     this.#fromMs = Math.min(this.#fromMs, atMs);
     this.#toMs = Math.max(this.#toMs, atMs + 1);
+    if (atMs % 1_000 !== 0) this.#hasWholeSeconds = false;
     if (!this.#isKept(key)) return;
-    this.#builder.add(key, { atMs, cost, outcome: "unknown" });
+    this.#builder.add(key, { atMs, cost, outcome: wasDenied === true ? "denied" : "unknown" });
     this.#bound();
   }
 
@@ -119,8 +124,9 @@ export class LogTimelines {
     log.skip(reason);
   }
 
+  /** Requests at whole seconds are spread over them. */
   finish(): Timelines {
-    return this.#builder.finish({
+    const timelines = this.#builder.finish({
       fromMs: Math.min(this.#fromMs, this.#toMs),
       toMs: this.#toMs,
       oneKeyIn: this.oneKeyIn,
@@ -128,6 +134,9 @@ export class LogTimelines {
       lostArrivals: 0,
       otherLimitsArrivals: 0,
     });
+    return this.#hasWholeSeconds && this.#requests >= leastOfSeconds
+      ? spreadOverSeconds(timelines)
+      : timelines;
   }
 
   #currentLog(): CountedLog {

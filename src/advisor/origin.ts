@@ -1,0 +1,93 @@
+/**
+ * The alternatives to a limit for each key where an origin is protected: no limit at all, and one limit for all keys together,
+ * which keeps the rate for any number of keys.
+ */
+import { replay } from "../replay/replay.ts";
+import { arrivalSeconds } from "../replay/time-steps.ts";
+import type { Timelines } from "../replay/timelines.ts";
+import { formatDuration } from "../strategies/index.ts";
+import type { Candidate, Estimate } from "./advice.ts";
+import { worstBurst } from "./burst.ts";
+import { limitsOf } from "./families.ts";
+import { estimatesOf, type Traffic } from "./trial.ts";
+
+/** A sliding log keeps the time of each unit; buckets take the same memory for any limit. */
+const mostUnitsOfLog = 1_000;
+
+/** The most requests of all keys that arrive within one second. */
+export const unlimitedBurst = ({ timelines }: Traffic): Estimate =>
+  worstBurst(timelines, arrivalSeconds(timelines), Infinity);
+
+/**
+ * Replays one limit for all keys, and counts its denials by key. A sample of one key in n has as many requests in n seconds as
+ * all keys have in one, so it is replayed with a window of n seconds.
+ */
+export function* replayGlobal(
+  traffic: Traffic,
+  mostPerSecond: number,
+): Generator<number, Candidate> {
+  const { timelines } = traffic;
+  const { oneKeyIn } = timelines.source;
+  const strategy = mostPerSecond <= mostUnitsOfLog ? "sliding-log" : "sliding-buckets";
+  const written = { limit: mostPerSecond, window: "1s", strategy };
+  const replayed = limitsOf([{ ...written, window: formatDuration(1_000 * oneKeyIn) }]);
+  const { together, rows } = asOneKey(timelines);
+  const [result] = yield* replay(together, [replayed], { keepsDecisions: true });
+  if (result?.allowed == null) throw new Error("expected the decisions of one set of limits");
+  const { allowed } = result;
+  const deniedOfKey = new Uint32Array(timelines.keys.length);
+  const keyOf = keysOfRows(timelines);
+  for (const [place, row] of rows.entries()) {
+    const key = keyOf[row] ?? 0;
+    if (allowed[place] === 0) deniedOfKey[key] = (deniedOfKey[key] ?? 0) + 1;
+  }
+  const limits = limitsOf([written]);
+  const byKey = {
+    ...result,
+    limits,
+    allowed: null,
+    deniedOfKey,
+    keys: deniedOfKey.length,
+    deniedKeys: deniedOfKey.filter((denied) => denied > 0).length,
+    longestDeniedMsOfKey: new Float64Array(deniedOfKey.length),
+  };
+  const shares = estimatesOf(traffic, byKey);
+  const { highOfSuchKeys: _, ...deniedShare } = shares.deniedShare;
+  const { value, low } = unlimitedBurst(traffic);
+  const atMost = (burst: number): number => Math.min(mostPerSecond, burst);
+  return {
+    strategy,
+    limits,
+    written: [written],
+    result: byKey,
+    deniedShare,
+    deniedKeyShare: shares.deniedKeyShare,
+    deniedActiveKeyShare: shares.deniedActiveKeyShare,
+    worstBurst: { value: atMost(value), low: atMost(low), high: mostPerSecond },
+    meetsGoal: true,
+  };
+}
+
+/** The arrivals of all keys in order of time as those of one key. `rows`: the row of each in the timelines. */
+function asOneKey(timelines: Timelines): { together: Timelines; rows: Uint32Array } {
+  const { atMs, cost, outcome, source } = timelines;
+  const rows = Uint32Array.from(atMs.keys()).toSorted(
+    (a, b) => (atMs[a] ?? 0) - (atMs[b] ?? 0) || a - b,
+  );
+  const together = {
+    keys: ["global"],
+    firstRow: Uint32Array.of(0, rows.length),
+    atMs: Float64Array.from(rows, (row) => atMs[row] ?? 0),
+    cost: Float64Array.from(rows, (row) => cost[row] ?? 0),
+    outcome: Uint8Array.from(rows, (row) => outcome[row] ?? 0),
+    reservations: new Map(),
+    source,
+  };
+  return { together, rows };
+}
+
+function keysOfRows({ keys, firstRow, atMs }: Timelines): Uint32Array {
+  const keyOf = new Uint32Array(atMs.length);
+  for (const key of keys.keys()) keyOf.fill(key, firstRow[key], firstRow[key + 1]);
+  return keyOf;
+}

@@ -1,0 +1,91 @@
+/**
+ * The requests of keys that send more than any recorded key.
+ *
+ * A bootstrap repeats the recorded keys, so it cannot draw a larger one. If few keys send much of the traffic, most of the mean
+ * can come from keys that are too rare to be among the recorded ones. So the largest keys are taken as a sample of a generalized
+ * Pareto distribution: about 3 √n of n keys, as for Pareto-smoothed importance sampling (Vehtari, Simpson, Gelman, Yao and Gabry,
+ * JMLR 25, 2024). Its shape has the posterior of Zhang and Stephens (Technometrics 51, 2009): a grid of profile likelihoods for
+ * shape / scale, and for each of them an inverse gamma distribution of the shape, because log(1 + x shape / scale) is
+ * exponential. From a shape of 1 on, the mean does not exist.
+ */
+import { seededRandom } from "../replay/random.ts";
+import { gammaDraw, quantile } from "./resampling.ts";
+
+const mostPart = 0.2;
+/** The grid has this many places, and as many more as the square root of the number of keys in the tail. */
+const leastGrid = 30;
+/** Fewer keys say nothing about the shape. */
+const leastKeys = 5;
+const heavyShape = 0.5;
+const heavyPart = 0.975;
+const seed = 31;
+
+/** The keys that are larger than the recorded ones, as far as these show them. */
+export interface SizeTail {
+  /**
+   * How many requests, on average, as many keys as these send beyond those of the largest recorded key: one number for each
+   * drawing of the shape.
+   */
+  readonly beyond: Float64Array;
+  /** Whether a few keys may send so much that the variance of the requests of a key does not exist: a shape of 1/2 or more. */
+  readonly isHeavy: boolean;
+}
+
+interface Shape {
+  /** Shape / scale. */
+  readonly ratio: number;
+  readonly shape: number;
+}
+
+export function tailOf(requests: ArrayLike<number>, draws: number): SizeTail {
+  const excesses = excessesOf(Float64Array.from(requests).toSorted());
+  const { length } = excesses;
+  const largest = excesses[length - 1];
+  const beyond = new Float64Array(draws).fill(Infinity);
+  if (largest === undefined || length < leastKeys) return { beyond, isHeavy: true };
+  if (excesses[0] === largest) return { beyond: beyond.fill(0), isHeavy: false };
+  const { shapes, cumulative } = posterior(excesses);
+  const random = seededRandom(seed);
+  const drawn = new Float64Array(draws);
+  for (let index = 0; index < draws; index++) {
+    const part = random();
+    const place = cumulative.findIndex((each) => part < each);
+    const { ratio, shape: usual } = shapes.at(place) ?? { ratio: 1, shape: 1 };
+    const shape = (usual * length) / gammaDraw(length, random);
+    drawn[index] = shape;
+    if (shape >= 1) continue;
+    const keys = length * Math.exp(-Math.log1p(ratio * largest) / shape);
+    beyond[index] = (keys * shape * (1 / ratio + largest)) / (1 - shape);
+  }
+  return { beyond, isHeavy: quantile(drawn.toSorted(), heavyPart) >= heavyShape };
+}
+
+/** The requests of the largest keys beyond a threshold. Counts are integers, so the threshold is halfway between two of them. */
+function excessesOf(sorted: Float64Array): Float64Array {
+  const { length } = sorted;
+  const wanted = Math.ceil(Math.min(mostPart * length, 3 * Math.sqrt(length)));
+  const edge = sorted[length - wanted] ?? 0;
+  const above = sorted.findIndex((each) => each > edge);
+  const isEnough = above !== -1 && length - above >= Math.max(leastKeys, wanted / 2);
+  const from = isEnough ? above : sorted.findIndex((each) => each >= edge);
+  const threshold = isEnough ? edge + 0.5 : edge - 0.5;
+  return sorted.subarray(Math.max(0, from)).map((each) => each - threshold);
+}
+
+function posterior(excesses: Float64Array): { shapes: Shape[]; cumulative: Float64Array } {
+  const { length } = excesses;
+  const grid = leastGrid + Math.floor(Math.sqrt(length));
+  const quartile = excesses[Math.floor(length / 4 + 0.5) - 1] ?? 1;
+  const largest = excesses[length - 1] ?? 1;
+  const shapes = Array.from({ length: grid }, (_, index) => {
+    const ratio = (Math.sqrt(grid / (index + 0.5)) - 1) / (3 * quartile) - 1 / largest;
+    const shape = excesses.reduce((sum, each) => sum + Math.log1p(ratio * each), 0) / length;
+    return { ratio, shape };
+  }).filter(({ shape }) => shape !== 0);
+  const logs = shapes.map(({ ratio, shape }) => length * (Math.log(ratio / shape) - shape - 1));
+  const most = Math.max(...logs);
+  const cumulative = new Float64Array(logs.length);
+  let sum = 0;
+  for (const [index, log] of logs.entries()) cumulative[index] = sum += Math.exp(log - most);
+  return { shapes, cumulative: cumulative.map((each) => each / sum) };
+}

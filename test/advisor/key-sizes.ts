@@ -1,0 +1,128 @@
+/**
+ * Kinds of traffic by the requests of their keys. A limit admits a number of requests of each key in the whole period, so that
+ * denials follow from these counts without a replay, and the true share is known.
+ */
+import type { Random } from "../random.ts";
+
+export interface KeySizes {
+  /** The requests of one key, of so many. */
+  draw(random: Random, key: number, keys: number): number;
+  /** The limit whose intervals are measured. */
+  readonly limit: number;
+  /** The share of requests beyond a limit; absent where it is computed from many keys. */
+  readonly shareBeyond?: (limit: number) => number;
+}
+
+const normal = (random: Random): number =>
+  Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+
+function poisson(mean: number, random: Random): number {
+  if (mean > 50) return Math.max(0, Math.round(mean + Math.sqrt(mean) * normal(random)));
+  let count = 0;
+  for (let left = random() - Math.exp(-mean), part = Math.exp(-mean); left > 0; left -= part) {
+    count++;
+    part *= mean / count;
+    if (count > 500) break;
+  }
+  return count;
+}
+
+/** The probability that a standard normal number is at most `z` (Abramowitz and Stegun 7.1.26). */
+function normalBelow(z: number): number {
+  const x = Math.abs(z) / Math.SQRT2;
+  const t = 1 / (1 + 0.3275911 * x);
+  const series =
+    t *
+    (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));
+  const tail = 0.5 * series * Math.exp(-x * x);
+  return z > 0 ? 1 - tail : tail;
+}
+
+const lognormal = (sigma: number, median: number, limit: number): KeySizes => ({
+  limit,
+  draw: (random) => Math.round(median * Math.exp(sigma * normal(random))),
+  shareBeyond: (most) => {
+    const z = Math.log(most / median) / sigma;
+    const mean = median * Math.exp(sigma ** 2 / 2);
+    return normalBelow(sigma - z) - (most / mean) * normalBelow(-z);
+  },
+});
+
+const least = 5;
+const pareto = (alpha: number, limit: number): KeySizes => ({
+  limit,
+  draw: (random) => Math.round(least * (1 - random()) ** (-1 / alpha)),
+  shareBeyond: (most) => (least / most) ** (alpha - 1) / alpha,
+});
+
+/** Some keys are large: as many in each log of 1,000 keys. */
+const withLarge =
+  (isLarge: (key: number) => boolean, large: (random: Random) => number, others: number) =>
+  (random: Random, key: number): number =>
+    isLarge(key) ? large(random) : poisson(others, random);
+
+export const keySizes: Readonly<Record<string, KeySizes>> = {
+  uniform: { limit: 40, draw: (random) => Math.round(30 * (0.5 + random())) },
+  Poisson: { limit: 34, draw: (random) => poisson(30, random) },
+  bursts: {
+    limit: 40,
+    draw: (random) => {
+      let requests = poisson(15, random);
+      for (let minute = 0; minute < 30; minute++) {
+        if (random() < 0.01) requests += Math.floor(10 + 40 * random());
+      }
+      return requests;
+    },
+  },
+  geometric: { limit: 60, draw: (random) => 1 + Math.floor(-20 * Math.log(1 - random())) },
+  "97 % send one request": {
+    limit: 25,
+    draw: (random) => (random() < 0.97 ? 1 : poisson(30, random)),
+  },
+  "daily cycle": {
+    limit: 20,
+    draw: (random) => poisson(30 * (1 + Math.sin(2 * Math.PI * random()) / 2), random),
+  },
+  "Zipf: few keys send most": {
+    limit: 100,
+    draw: (random, key, keys) => poisson((4 * keys) / (1 + (key % 1_000)), random),
+  },
+  "lognormal, σ = 1.5": lognormal(1.5, 10, 200),
+  "lognormal, σ = 2": lognormal(2, 5, 200),
+  "lognormal, σ = 2.5": lognormal(2.5, 3, 300),
+  "Pareto, α = 1.2": pareto(1.2, 200),
+  "Pareto, α = 1.5": pareto(1.5, 100),
+  "Pareto, α = 2": pareto(2, 50),
+  "NAT: 5 addresses of 1,000 send as much as 100-500 others": {
+    limit: 100,
+    draw: withLarge(
+      (key) => key % 200 === 0,
+      (random) => poisson(1_000 + 4_000 * random(), random),
+      10,
+    ),
+  },
+  "scrapers: 3 keys of 1,000 send 10 %": {
+    limit: 60,
+    draw: withLarge(
+      (key) => key % 333 === 1,
+      (random) => poisson(1_000, random),
+      27,
+    ),
+  },
+  "scrapers: 3 keys of 1,000 send 50 %": {
+    limit: 60,
+    draw: withLarge(
+      (key) => key % 333 === 1,
+      (random) => poisson(9_000, random),
+      27,
+    ),
+  },
+  "one attacker sends a fifth": {
+    limit: 60,
+    draw: withLarge(
+      (key) => key % 1_000 === 0,
+      (random) => poisson(7_500, random),
+      30,
+    ),
+  },
+};
