@@ -6,12 +6,20 @@
  */
 import { peaks } from "../replay/peaks.ts";
 import type { Timelines } from "../replay/timelines.ts";
-import { formatDuration, type LimitInput } from "../strategies/index.ts";
+import { ConfigProblems, formatDuration, type LimitInput } from "../strategies/index.ts";
 import type { Advice, Candidate, Goal, Outlier, Recommendation } from "./advice.ts";
-import { admittedFlood, familiesWithin, type Family, unfamiliarity } from "./families.ts";
+import {
+  admittedFlood,
+  familiesWithin,
+  type Family,
+  isLeast,
+  limitsOf,
+  unfamiliarity,
+} from "./families.ts";
 import {
   nothingRecordedReason,
   recommendedReason,
+  sparseReason,
   unreachableReason,
   waitReason,
 } from "./reasons.ts";
@@ -55,6 +63,19 @@ export function* advise(timelines: Timelines, goal: Goal): Generator<number, Adv
 const strictness = ({ candidate }: JudgedLimit): number =>
   Math.min(...candidate.limits.map(admittedFlood));
 
+/** A sliding log of more units takes more storage than its exactness is worth: buckets keep the same bound. */
+const mostOfLog = 1_000;
+
+/** Whether a strategy can count so many units in such a window. */
+function isPossible(written: LimitInput): boolean {
+  try {
+    return limitsOf([written]).length > 0;
+  } catch (error) {
+    if (error instanceof ConfigProblems) return false;
+    throw error;
+  }
+}
+
 /** Tries the limits whose bound is the goal's rate. */
 function* guaranteed(
   traffic: Traffic,
@@ -64,7 +85,8 @@ function* guaranteed(
   const window = formatDuration(goal.windowMs);
   const half = Math.floor(most / 2);
   const written: LimitInput[] = [
-    ...(most <= 100_000 ? [{ limit: most, window, strategy: "sliding-log" }] : []),
+    ...(most <= mostOfLog ? [{ limit: most, window, strategy: "sliding-log" }] : []),
+    { limit: most, window, strategy: "sliding-buckets" },
     { limit: most, window, strategy: "sliding-window-counter" },
     ...(half > 0
       ? [
@@ -74,7 +96,7 @@ function* guaranteed(
         ]
       : []),
   ];
-  const tried = yield* tryLimits(traffic, goal, written);
+  const tried = yield* tryLimits(traffic, goal, written.filter(isPossible));
   return tried.map((each) => {
     const best = judged(traffic, goal, each, undefined);
     return { best, last: best };
@@ -88,7 +110,8 @@ function* foundInFamilies(
 ): Generator<number, readonly SearchOutcome<JudgedLimit>[]> {
   const { timelines } = traffic;
   const periodMs = timelines.source.toMs - traffic.recordedFromMs;
-  const families = familiesWithin(periodMs, (windowMs) => greatest(peaks(timelines, 2 * windowMs)));
+  const mostUnits = (windowMs: number): number => greatest(peaks(timelines, 2 * windowMs));
+  const families = familiesWithin(periodMs, mostUnits, goal.kind !== "origin-rate");
   const [{ strategy: firstStrategy } = { strategy: "" }] = families;
   const first = families.filter(({ strategy }) => strategy === firstStrategy);
   const foundFirst = yield* scaled(
@@ -206,7 +229,7 @@ function recommend(
     return {
       kind: "recommended",
       candidate: index,
-      reason: recommendedReason(goal, candidate, nearest.high),
+      reason: `${recommendedReason(goal, candidate, nearest.high)}${headroom(traffic, goal, candidate)}`,
     };
   }
   const { keys, source } = traffic.timelines;
@@ -219,13 +242,21 @@ function recommend(
   const forMs =
     accountsForAll && "mostShare" in goal ? waitMs(traffic, leastHigh / goal.mostShare) : null;
   const { oneKeyIn, lostArrivals, keptMs } = source;
-  const sampled = { keys: keys.length, oneKeyIn, lostArrivals, keptMs };
+  const periodMs = source.toMs - traffic.recordedFromMs;
+  const sampled = { keys: keys.length, oneKeyIn, lostArrivals, keptMs, periodMs };
   const facts = { ...sampled, forMs, leastHigh, accountsForAll };
   return {
     kind: "wait",
     forMs,
     reason: waitReason(goal, facts, nearest.isNear ? candidate : null),
   };
+}
+
+/** A sentence about traffic that comes nowhere near a limit. */
+function headroom({ timelines }: Traffic, goal: Goal, { limits: [limit] }: Candidate): string {
+  if (!("mostShare" in goal) || limit === undefined || !isLeast(limit)) return "";
+  const most = greatest(peaks(timelines, limit.windowMs));
+  return 2 * most <= limit.limit ? sparseReason(most, limit) : "";
 }
 
 /** The keys that the candidate denies most. */

@@ -54,6 +54,10 @@ export function recommendedReason(goal: Goal, candidate: Candidate, high: number
   return `${limit} is the strictest limit that ${text}${others}, and lets at most ${burstText(worstBurst)} of this traffic reach the origin.`;
 }
 
+/** @param most units of one key in the window of the limit, which is the strictest that is considered */
+export const sparseReason = (most: number, { windowMs }: Limit): string =>
+  ` No stricter limit is considered. This traffic needs no limit: no key sends more than ${requestsText(most)} in ${windowWords(windowMs)}.`;
+
 /** The reason of the closest candidate for an origin that no limit per key protects. */
 export function unreachableReason(
   mostPerSecond: number,
@@ -79,13 +83,18 @@ export interface WaitFacts {
   readonly lostArrivals: number;
   /** Undefined: without end. */
   readonly keptMs: number | undefined;
+  readonly periodMs: number;
 }
+
+/** The number of keys in a shorter log says little about that of a longer one. */
+const shortLogMs = 86_400_000;
 
 export const nothingRecordedReason =
   "The timelines hold no requests, so there is nothing to replay.";
 
 export function waitReason(goal: Goal, facts: WaitFacts, nearest: Candidate | null): string {
-  const { keys, oneKeyIn, forMs, leastHigh, accountsForAll, lostArrivals, keptMs } = facts;
+  const { keys, oneKeyIn, forMs, leastHigh, accountsForAll, lostArrivals, keptMs, periodMs } =
+    facts;
   const sampled = oneKeyIn === 1 ? "recorded" : "sampled";
   const held = `${whole.format(keys)} ${sampled} ${keys === 1 ? "key" : "keys"}`;
   const cause = accountsForAll
@@ -100,13 +109,12 @@ export function waitReason(goal: Goal, facts: WaitFacts, nearest: Candidate | nu
       : []),
   ];
   const noRemedy =
-    keptMs === undefined
-      ? "The number of keys hardly grows"
-      : `Samples are kept for ${formatDuration(keptMs)} only`;
-  const remedy =
-    remedies.length > 0
-      ? ` ${capitalized(remedies.join(", or "))}.`
-      : ` ${noRemedy}, so choose a larger share.`;
+    keptMs !== undefined
+      ? `Samples are kept for ${formatDuration(keptMs)} only, so choose a larger share`
+      : periodMs < shortLogMs
+        ? `The log covers ${durationText(periodMs)} only, so use a longer one`
+        : "The number of keys hardly grows, so choose a larger share";
+  const remedy = remedies.length > 0 ? ` ${capitalized(remedies.join(", or "))}.` : ` ${noRemedy}.`;
   const closest =
     nearest === null
       ? ""

@@ -2,7 +2,6 @@
 import { basename } from "node:path";
 import { acceptedLog } from "../replay/log/line-reader.ts";
 import { type LoggedLines, LogTimelines } from "../replay/log/log-timelines.ts";
-import type { Timelines } from "../replay/timelines.ts";
 import { CommandError } from "./command.ts";
 import { logName, readLogFiles } from "./log-files.ts";
 import type { Progress } from "./progress.ts";
@@ -29,8 +28,6 @@ export async function readLogTraffic(
   const { fromMs, toMs } = timelines.source;
   if (isFull) notes.push(fullNote(logs));
   if (key.lists() > 0) notes.push(listNote(key.lists()));
-  const isInSeconds = hasWholeSeconds(timelines);
-  if (isInSeconds) notes.push(secondsNote);
   if (oneKeyIn > 1) notes.push(sampleNote(oneKeyIn, requestsOfKeys(timelines)));
   const total = `${countText(collected.requests)} requests`;
   const requests = oneKeyIn === 1 ? requestsOfKeys(timelines) : total;
@@ -51,7 +48,6 @@ export async function readLogTraffic(
       key: key.parts,
       ...match,
       ...commonFacts(timelines),
-      wholeSeconds: isInSeconds,
       notes,
     },
     keyParts: key.parts,
@@ -71,14 +67,6 @@ function filterTexts({ match, status }: LogFilter) {
 
 const listNote = (lines: number): string =>
   `${countText(lines)} lines have a list of addresses. The client is the entry that --trusted-proxies counts from the right; by default the last.`;
-
-/** A recording in milliseconds has no such times: of two requests, one in a million pairs has. */
-function hasWholeSeconds({ atMs }: Timelines): boolean {
-  return atMs.length > 1 && atMs.every((instantMs) => instantMs % 1_000 === 0);
-}
-
-const secondsNote =
-  "The times of the log are whole seconds, so that all requests of a second seem to come at once. With windows below a minute, more or fewer requests can be denied in force than stated here.";
 
 const sampleNote = (oneKeyIn: number, kept: string): string =>
   `The log has more requests than memory is used for, so 1 key in ${oneKeyIn} is replayed: ${kept}. Shares are those of these keys; counts and bursts are theirs alone.`;

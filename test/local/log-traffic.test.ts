@@ -49,8 +49,6 @@ describe("the logs of a command", () => {
     expect(lines.slice(2)).toEqual([
       "3 requests of 2 keys by ip",
       "2026-01-05 12:00:00 to 2026-01-05 12:00:09 UTC (9.1 s)",
-      expect.stringMatching(/^The times of the log are whole seconds, so that all requests of a/),
-      expect.stringContaining("windows below a minute"),
     ]);
     for (const each of lines) expect(each.length).toBeLessThanOrEqual(100);
   });
@@ -80,13 +78,6 @@ describe("the logs of a command", () => {
     expect(lines.join(" ")).toContain(
       "cut.gz: the gzip data end too early. The lines before are used.",
     );
-  });
-
-  it("a log with milliseconds has no note about whole seconds", async () => {
-    const log = file("ms.json", '{"time":1767614400.5,"ip":"a"}\n{"time":1767614401,"ip":"a"}\n');
-    const { lines, facts } = await readValues({ log: [log], key: ["global"] });
-    expect(facts["wholeSeconds"]).toBe(false);
-    expect(lines.join(" ")).not.toContain("whole seconds");
   });
 
   it("a filter leaves requests out, which are counted apart from lines that cannot be read", async () => {
