@@ -15,10 +15,18 @@ import {
 } from "./report-text.ts";
 import type { ReadTraffic } from "./traffic.ts";
 
-type AdvisedTraffic = Pick<ReadTraffic, "lines" | "facts" | "keyParts" | "keyFields">;
+type AdvisedTraffic = Pick<ReadTraffic, "lines" | "facts" | "keyParts" | "keyFields" | "filter">;
 
-/** @param name of the policy in TOML */
-export function adviceLines(traffic: AdvisedTraffic, advice: Advice, name: string): string[] {
+/**
+ * @param name of the policy in TOML
+ * @param check lines about the half of a log that was not used
+ */
+export function adviceLines(
+  traffic: AdvisedTraffic,
+  advice: Advice,
+  name: string,
+  check: readonly string[],
+): string[] {
   const { goal, candidates, recommendation } = advice;
   const chosen = chosenOf(advice);
   return [
@@ -28,6 +36,7 @@ export function adviceLines(traffic: AdvisedTraffic, advice: Advice, name: strin
     ...(candidates.length === 0 ? [] : ["", ...candidateLines(candidates, chosen, goal)]),
     "",
     ...wrappedLines(`${headings[recommendation.kind]}: ${recommendation.reason}`),
+    ...(check.length === 0 ? [] : ["", ...check]),
     ...outlierLines(advice, chosen),
     ...tomlLines(traffic, advice, name),
   ];
@@ -146,6 +155,7 @@ const tomlOf = (traffic: AdvisedTraffic, { written, strategy }: Candidate, name:
     name,
     keyParts: traffic.keyParts,
     keyFields: traffic.keyFields,
+    filter: traffic.filter,
     written,
     strategy,
   });

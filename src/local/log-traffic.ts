@@ -52,6 +52,7 @@ export async function readLogTraffic(
     },
     keyParts: key.parts,
     keyFields: key.fields,
+    filter,
     policy: null,
   };
 }

@@ -58,6 +58,7 @@ export async function readSampledTraffic(
     },
     keyParts: key.map(String),
     keyFields: [],
+    filter: null,
     policy: { name: policy, limits: inForce },
   };
 }

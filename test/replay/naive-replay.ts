@@ -36,9 +36,9 @@ export function naiveReplay(
   const longest = perKey((key) => longestDenial(decisions.filter((each) => each.key === key)));
   const secondOf = (instantMs: number): number => instantMs - (instantMs % 1_000);
   const departures = admitted.map(({ departsMs }) => secondOf(departsMs));
-  const seconds = [...new Set([...first.map(({ atMs }) => secondOf(atMs)), ...departures])].toSorted(
-    (a, b) => a - b,
-  );
+  const seconds = [
+    ...new Set([...first.map(({ atMs }) => secondOf(atMs)), ...departures]),
+  ].toSorted((a, b) => a - b);
   const { fromMs, toMs } = timelines.source;
   const startMs = fromMs - (fromMs % stepMs);
   const lastMs = Math.max(toMs, ...first.map(({ atMs }) => atMs - (atMs % 1_000) + 999));
