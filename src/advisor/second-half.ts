@@ -8,7 +8,7 @@ import type { Limit } from "../strategies/index.ts";
 import type { Advice, Goal } from "./advice.ts";
 import { advise } from "./advise.ts";
 
-/** What a limit would have done in the second half, after the first. */
+/** The decisions of a limit in the second half, after those in the first. */
 export interface SecondHalf {
   /** When the half begins. */
   readonly fromMs: number;
@@ -95,7 +95,7 @@ export function until(timelines: Timelines, untilMs: number): Timelines {
     source: {
       ...source,
       toMs: untilMs,
-      // Of a sample, the requests before the instant are not counted.
+      // The requests of a sample are not counted by time.
       requests: source.oneKeyIn === 1 ? rows : null,
     },
   };

@@ -42,7 +42,7 @@ export function policyToml(policy: TomlPolicy): string[] {
   ];
 }
 
-/** What a policy cannot express of a filter. */
+/** Comments on a filter that a policy cannot express. */
 function filterComments(filter: LogFilter | null): string[] {
   const match = filter?.match ?? [];
   const texts = match.map(({ text }) => plain(text)).join(" or ");

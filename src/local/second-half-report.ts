@@ -1,4 +1,4 @@
-/** What `npm run advise` prints about the half of a log that a choice has not seen. */
+/** The lines of `npm run advise` about the half of a log that a choice has not seen. */
 import type { SecondHalf } from "../advisor/second-half.ts";
 import { clockText, countText, partText, wrappedLines } from "./report-text.ts";
 

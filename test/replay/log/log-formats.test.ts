@@ -10,6 +10,7 @@ import { type LogAddress, readLogKey } from "../../../src/replay/log/log-key.ts"
 import { fieldName, type LogLine } from "../../../src/replay/log/log-line.ts";
 import { lineParser } from "../../../src/replay/log/parse-line.ts";
 import { statusFields, timeFields } from "../../../src/replay/log/known-fields.ts";
+import { pageBlock } from "../../docs/page-block.ts";
 import { readLog } from "../../../src/replay/log/read-log.ts";
 
 const noon = Date.UTC(2026, 0, 5, 12);
@@ -157,6 +158,22 @@ function lastLine(lines: readonly string[]): LogLine {
 }
 
 describe("formats of logs", () => {
+  it("every line in the documentation gives a request of the client at noon", () => {
+    const lines = pageBlock("reference/command-line", "log").trimEnd().split("\n");
+    const [arrays, others] = [true, false].map((isArray) =>
+      lines.filter((line) => line.startsWith("[{") === isArray),
+    );
+    const texts = [...(arrays ?? []), (others ?? []).join("\n")];
+    const read = texts.map((text) => readLog(text, 100));
+    expect(read.flatMap(({ report }) => report.firstUnread)).toEqual([]);
+    const requests = read.flatMap((each) => each.requests);
+    // Two lines are headers.
+    expect(requests.length).toBe(lines.length - 2);
+    for (const request of requests) {
+      expect(request).toEqual({ atMs: noon, key: "203.0.113.7", cost: 1 });
+    }
+  });
+
   it.each(formats)("the time and all key parts of %s are read", (_, lines, ms) => {
     expect(valuesOf(lines, parts)).toEqual(values.map((value) => [ms, value]));
   });
