@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, describe, expect, it } from "vitest";
+import { pageAt } from "../docs/page-block.ts";
 import { checkout, runNpm } from "./checkout.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-what-if-"));
@@ -72,6 +73,14 @@ describe("npm run what-if", () => {
     const words = ["--log", "-", "--key", "ip,path", "--limits", "300/minute", "--json"];
     const { code, stdout } = await whatIf([...words, "--strategy", "sliding-log"], gzipSync(log));
     expect(code).toBe(0);
+    const documented = pageAt("reference/command-line").tables.find(
+      ({ heading }) => heading === "JSON of npm run what-if",
+    );
+    const fields = documented?.rows.flatMap((cells) =>
+      Array.from(cells.join().matchAll(/`(\w+)`/g), ([, name]) => name),
+    );
+    const { sets } = JSON.parse(stdout) as { sets: { withRetries: object }[] };
+    for (const field of Object.keys(sets[0]?.withRetries ?? {})) expect(fields).toContain(field);
     expect(JSON.parse(stdout)).toMatchObject({
       traffic: { key: ["ip", "path"], requests: 660, keys: 2, oneKeyIn: 1 },
       sets: [
