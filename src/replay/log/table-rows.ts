@@ -87,10 +87,7 @@ export class TableRows {
 /** A name such as "Client IP" as `client_ip`. */
 const plainName = (name: string): string => name.trim().toLowerCase().replaceAll(/\s+/g, "_");
 
-function cellsOfW3c(row: string): readonly string[] {
-  const cells = row.split(row.includes("\t") ? "\t" : " ");
-  return cells.map((cell) => (cell === "-" ? "" : cell));
-}
+const cellsOfW3c = (row: string): readonly string[] => row.split(row.includes("\t") ? "\t" : " ");
 
 /** A row whose last cell goes on in the next line. */
 const openRow = "open";

@@ -273,6 +273,7 @@ describe("lists of addresses", () => {
     [2, list, "203.0.113.7"],
     [3, "198.51.100.66:4711, [2001:db8:1:2::9]:443, 192.0.2.1", "198.51.100.66"],
     [2, ["198.51.100.66, 203.0.113.7", "192.0.2.1"], "203.0.113.7"],
+    [2, "198.51.100.66,%20203.0.113.7,%20192.0.2.1", "203.0.113.7"],
     [2, "192.0.2.1", 'ip: expected a list of at least 2 addresses, got "192.0.2.1"'],
     [2, "nonsense, 192.0.2.1", 'ip: expected an IP address, got "nonsense"; the name'],
   ])("with %s trusted proxies, the client of %o is %s", (trustedProxies, forwarded, client) => {
@@ -286,6 +287,16 @@ describe("lists of addresses", () => {
     expect(shortOf(read(line(list)))).toEqual([0, "203.0.113.7"]);
     expect(read(line("-"))).toMatch(/^ip is missing/);
     expect(shortOf(readerOf("ip")(line(list)))).toEqual([0, "10.0.0.1"]);
+  });
+
+  it("a hyphen in the column of X-Forwarded-For is a missing address", () => {
+    const read = readerOf("ip", { trustedProxies: 1 });
+    expect(read("#Fields: date time c-ip x-forwarded-for")).toBeNull();
+    expect(read("2026-01-05\t12:00:00\t10.0.0.1\t-")).toMatch(/^ip is missing/);
+    expect(shortOf(read("2026-01-05\t12:00:00\t10.0.0.1\t203.0.113.7"))).toEqual([
+      0,
+      "203.0.113.7",
+    ]);
   });
 
   it("the format main of nginx and the default of Envoy have X-Forwarded-For", () => {
