@@ -45,14 +45,3 @@ export function hostText(value: unknown): string | null {
   const host = target?.includes("/") === true ? (authority.exec(target)?.[1] ?? "") : target;
   return host?.replace(/^.*@/, "").replace(/:\d{1,5}$/, "") ?? null;
 }
-
-/** The addresses of a list such as `203.0.113.7, 198.51.100.1`; null for any other value. CloudFront escapes spaces. */
-export function addressesIn(value: unknown): readonly string[] | null {
-  const texts: readonly unknown[] = Array.isArray(value) ? value : [value];
-  const members = texts.map((text) => scalarText(text)?.split(",") ?? null);
-  return members.includes(null)
-    ? null
-    : members.flatMap((each) =>
-        (each ?? []).map((member) => member.replace(/^(?:\s|%20|\+)+/, "").trimEnd()),
-      );
-}

@@ -1,6 +1,5 @@
 /** Reads the time, the key and the cost of log lines. */
 import { parseUnits } from "../../strategies/notation.ts";
-import { addressesIn } from "./field-texts.ts";
 import {
   costFields,
   dateField,
@@ -11,7 +10,13 @@ import {
   timeFields,
 } from "./known-fields.ts";
 import type { LineFilter } from "./log-filter.ts";
-import { type LogFieldName, firstField, type LogLine, type StatedField } from "./log-line.ts";
+import {
+  addressesIn,
+  type LogFieldName,
+  firstField,
+  type LogLine,
+  type StatedField,
+} from "./log-line.ts";
 import { acceptedInstant, instantMs } from "./log-time.ts";
 import { lineParser } from "./parse-line.ts";
 

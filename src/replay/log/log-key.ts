@@ -4,7 +4,6 @@ import { callerKeyPartValue, type KeySettings, scalarText } from "../../policies
 import { parameterValues } from "../../policies/query-parameters.ts";
 import {
   acceptedHeader,
-  addressesIn,
   headerText,
   hostText,
   methodText,
@@ -21,7 +20,14 @@ import {
   queryFields,
   targetFields,
 } from "./known-fields.ts";
-import { type LogFieldName, fieldName, firstField, type LogLine, nestedName } from "./log-line.ts";
+import {
+  addressesIn,
+  type LogFieldName,
+  fieldName,
+  firstField,
+  type LogLine,
+  nestedName,
+} from "./log-line.ts";
 import { type LineKey, missingField, quoted } from "./line-reader.ts";
 
 export interface LogKey {

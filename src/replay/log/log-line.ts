@@ -37,6 +37,15 @@ export function firstField(line: LogLine, names: readonly LogFieldName[]): State
   return null;
 }
 
+/** The addresses of a list such as `203.0.113.7, 198.51.100.1`; null for any other value. CloudFront escapes spaces. */
+export function addressesIn(value: unknown): readonly string[] | null {
+  const texts: readonly unknown[] = Array.isArray(value) ? value : [value];
+  if (!texts.every((text) => typeof text === "string")) return null;
+  return texts
+    .flatMap((text) => text.split(","))
+    .map((member) => member.replace(/^(?:\s|%20|\+)+/, "").trimEnd());
+}
+
 /** A line of a format whose fields are known by their names, in lower case. */
 export const lineOf = (fields: ReadonlyMap<string, string>): LogLine => ({
   names: [...fields.keys()],
