@@ -6,15 +6,23 @@
  */
 import { peaks } from "../replay/peaks.ts";
 import type { Timelines } from "../replay/timelines.ts";
-import { formatDuration, type LimitInput } from "../strategies/index.ts";
+import { ConfigProblems, formatDuration, type LimitInput } from "../strategies/index.ts";
 import type { Advice, Candidate, Goal, Outlier, Recommendation } from "./advice.ts";
-import { admittedFlood, familiesWithin, type Family, unfamiliarity } from "./families.ts";
+import {
+  admittedFlood,
+  familiesWithin,
+  type Family,
+  isLeast,
+  limitsOf,
+  unfamiliarity,
+} from "./families.ts";
 import { replayGlobal, unlimitedBurst } from "./origin.ts";
 import {
   nothingRecordedReason,
   globalReason,
   notesOf,
   recommendedReason,
+  sparseReason,
   unneededReason,
   type WaitCause,
   waitReason,
@@ -74,6 +82,19 @@ export function* advise(timelines: Timelines, goal: Goal): Generator<number, Adv
 const strictness = ({ candidate }: JudgedLimit): number =>
   Math.min(...candidate.limits.map(admittedFlood));
 
+/** A sliding log of more units takes more storage than its exactness is worth: buckets keep the same bound. */
+const mostOfLog = 1_000;
+
+/** Whether a strategy can count so many units in such a window. */
+function isPossible(written: LimitInput): boolean {
+  try {
+    return limitsOf([written]).length > 0;
+  } catch (error) {
+    if (error instanceof ConfigProblems) return false;
+    throw error;
+  }
+}
+
 /** Tries the limits whose bound is the goal's rate. */
 function* guaranteed(
   traffic: Traffic,
@@ -83,7 +104,8 @@ function* guaranteed(
   const window = formatDuration(goal.windowMs);
   const half = Math.floor(most / 2);
   const written: LimitInput[] = [
-    ...(most <= 100_000 ? [{ limit: most, window, strategy: "sliding-log" }] : []),
+    ...(most <= mostOfLog ? [{ limit: most, window, strategy: "sliding-log" }] : []),
+    { limit: most, window, strategy: "sliding-buckets" },
     { limit: most, window, strategy: "sliding-window-counter" },
     ...(half > 0
       ? [
@@ -93,7 +115,7 @@ function* guaranteed(
         ]
       : []),
   ];
-  const tried = yield* tryLimits(traffic, goal, written);
+  const tried = yield* tryLimits(traffic, goal, written.filter(isPossible));
   return tried.map((each) => {
     const best = judged(traffic, goal, each, undefined);
     return { best, last: best };
@@ -107,7 +129,8 @@ function* foundInFamilies(
 ): Generator<number, readonly SearchOutcome<JudgedLimit>[]> {
   const { timelines } = traffic;
   const periodMs = timelines.source.toMs - traffic.recordedFromMs;
-  const families = familiesWithin(periodMs, (windowMs) => greatest(peaks(timelines, 2 * windowMs)));
+  const mostUnits = (windowMs: number): number => greatest(peaks(timelines, 2 * windowMs));
+  const families = familiesWithin(periodMs, mostUnits, goal.kind !== "origin-rate");
   const [{ strategy: firstStrategy } = { strategy: "" }] = families;
   const first = families.filter(({ strategy }) => strategy === firstStrategy);
   const foundFirst = yield* scaled(
@@ -230,7 +253,7 @@ function recommend(
     }
   }
   if (nearest.meetsGoal) {
-    const reason = recommendedReason(goal, candidate, global);
+    const reason = `${recommendedReason(goal, candidate, global)}${headroom(traffic, goal, candidate)}`;
     return { kind: "recommended", candidate: index, reason };
   }
   const { keys, source } = traffic.timelines;
@@ -245,7 +268,8 @@ function recommend(
   const largestShare =
     traffic.requestsOfKey.reduce((most, own) => Math.max(most, own), 0) /
     traffic.timelines.atMs.length;
-  const sampled = { keys: keys.length, oneKeyIn, lostArrivals, keptMs };
+  const periodMs = source.toMs - traffic.recordedFromMs;
+  const sampled = { keys: keys.length, oneKeyIn, lostArrivals, keptMs, periodMs };
   const facts = { ...sampled, forMs, leastHigh, cause, largestShare };
   return {
     kind: "wait",
@@ -264,6 +288,13 @@ function waitCause(
   if (requestsOfKey.length < leastKeysOfSizes) return "few-keys";
   if (tail.isHeavy) return "heavy-tail";
   return leastHighOfSuch <= goal.mostShare ? "outside-sample" : "few-keys";
+}
+
+/** A sentence about traffic that comes nowhere near a limit. */
+function headroom({ timelines }: Traffic, goal: Goal, { limits: [limit] }: Candidate): string {
+  if (!("mostShare" in goal) || limit === undefined || !isLeast(limit)) return "";
+  const most = greatest(peaks(timelines, limit.windowMs));
+  return 2 * most <= limit.limit ? sparseReason(most, limit) : "";
 }
 
 /** The keys that the candidate denies most. */

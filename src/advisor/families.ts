@@ -21,15 +21,30 @@ const secondMs = 1_000;
 const minuteMs = 60 * secondMs;
 const hourMs = 60 * minuteMs;
 
-/** Windows that people know, with the number of windows that a burst of a token bucket holds. */
-const windows: readonly { readonly windowMs: number; readonly burstWindows: number }[] = [
-  { windowMs: secondMs, burstWindows: 10 },
-  { windowMs: 10 * secondMs, burstWindows: 5 },
-  { windowMs: minuteMs, burstWindows: 1 },
-  { windowMs: 10 * minuteMs, burstWindows: 1 },
-  { windowMs: hourMs, burstWindows: 1 },
-  { windowMs: 24 * hourMs, burstWindows: 1 },
+interface Window {
+  readonly windowMs: number;
+  /** The number of windows that a burst of a token bucket holds. */
+  readonly burstWindows: number;
+  /**
+   * The fewest units of a goal about denials. Where keys send a few requests a day, one request per hour would meet the goal,
+   * but deny everybody who opens a second page.
+   */
+  readonly leastUnits: number;
+}
+
+/** Windows that people know. */
+const windows: readonly Window[] = [
+  { windowMs: secondMs, burstWindows: 10, leastUnits: 1 },
+  { windowMs: 10 * secondMs, burstWindows: 5, leastUnits: 3 },
+  { windowMs: minuteMs, burstWindows: 1, leastUnits: 5 },
+  { windowMs: 10 * minuteMs, burstWindows: 1, leastUnits: 15 },
+  { windowMs: hourMs, burstWindows: 1, leastUnits: 30 },
+  { windowMs: 24 * hourMs, burstWindows: 1, leastUnits: 100 },
 ];
+
+/** Whether a goal about denials considers no stricter limit with this window. */
+export const isLeast = ({ limit, windowMs }: Limit): boolean =>
+  windows.some((window) => window.windowMs === windowMs && limit <= window.leastUnits);
 
 /** The default first, since the first of equal candidates is preferred. */
 const familyStrategies = [
@@ -43,20 +58,23 @@ const mostUnitsOfLog = 100_000;
 /**
  * The families whose windows fit into the period at least twice, and those of the shortest window in any case.
  * @param mostUnits the units from which on a limit with this window denies nothing
+ * @param isOfDenials whether the goal is about denials
  */
 export function familiesWithin(
   periodMs: number,
   mostUnits: (windowMs: number) => number,
+  isOfDenials: boolean,
 ): Family[] {
   const fitting = windows.filter(({ windowMs }, index) => index === 0 || 2 * windowMs <= periodMs);
   return familyStrategies.flatMap((strategy) =>
-    fitting.map(({ windowMs, burstWindows }) => ({
+    fitting.map(({ windowMs, burstWindows, leastUnits }) => ({
       strategy,
       windowMs,
       units: roundUnits(
         strategy === "sliding-log"
           ? Math.min(mostUnits(windowMs), mostUnitsOfLog)
           : mostUnits(windowMs),
+        isOfDenials ? leastUnits : 1,
       ),
       written: (units: number) => ({
         limit: units,
@@ -68,13 +86,13 @@ export function familiesWithin(
   );
 }
 
-/** Round numbers from 1 to the first that is at least `most`. */
-export function roundUnits(most: number): number[] {
+/** Round numbers from `least` to the first that is at least `most`. */
+export function roundUnits(most: number, least = 1): number[] {
   const units: number[] = [];
   for (let scale = 1; ; scale *= 10) {
     for (const digit of leading) {
       const each = Math.round(digit * scale * 10) / 10;
-      if (!Number.isInteger(each)) continue;
+      if (!Number.isInteger(each) || each < least) continue;
       units.push(each);
       if (each >= most) return units;
     }

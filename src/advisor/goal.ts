@@ -140,6 +140,9 @@ function readShare(plain: string, text: string): Goal | null {
   return null;
 }
 
+/** The most units of a limit, less what rounds up in 12 digits. */
+const mostRequests = 999_999_999_999;
+
 function readRate(plain: string, text: string): Goal | null {
   for (const form of rateForms) {
     const found = form.exec(plain);
@@ -155,6 +158,9 @@ function readRate(plain: string, text: string): Goal | null {
     const most = readNumber(amount);
     if (!Number.isInteger(most) || most < 1) {
       throw problem(text, "a whole number of at least 1 request");
+    }
+    if (most > mostRequests) {
+      throw problem(text, `at most ${numberFormat.format(mostRequests)} requests`);
     }
     if (!isOrigin) return { kind: "key-rate", most, windowMs };
     if (windowMs === 1_000) return { kind: "origin-rate", mostPerSecond: most };

@@ -58,6 +58,10 @@ export function recommendedReason(
   return `${limit} is the strictest limit that ${text} (${shareWithInterval(share)}), and lets at most ${burstText(worstBurst)} of this traffic reach the origin.`;
 }
 
+/** @param most units of one key in the window of the limit, which is the strictest that is considered */
+export const sparseReason = (most: number, { windowMs }: Limit): string =>
+  ` No stricter limit is considered. This traffic needs no limit: no key sends more than ${requestsText(most)} in ${windowWords(windowMs)}.`;
+
 /** @param best the limit per key that protects the origin and denies the fewest requests; null if there is none */
 export function globalReason(
   mostPerSecond: number,
@@ -95,7 +99,11 @@ export interface WaitFacts {
   readonly lostArrivals: number;
   /** Undefined: without end. */
   readonly keptMs: number | undefined;
+  readonly periodMs: number;
 }
+
+/** The number of keys in a shorter log says little about that of a longer one. */
+const shortLogMs = 86_400_000;
 
 export const nothingRecordedReason =
   "The timelines hold no requests, so there is nothing to replay.";
@@ -104,7 +112,8 @@ const helpOfKeys =
   'A goal about keys, such as "deny at most 1 key in 100", counts each of them once';
 
 export function waitReason(goal: Goal, facts: WaitFacts, nearest: Candidate | null): string {
-  const { keys, oneKeyIn, forMs, leastHigh, cause, largestShare, lostArrivals, keptMs } = facts;
+  const { keys, oneKeyIn, forMs, leastHigh, cause, largestShare, lostArrivals, keptMs, periodMs } =
+    facts;
   const sampled = oneKeyIn === 1 ? "recorded" : "sampled";
   const held = `${whole.format(keys)} ${sampled} ${keys === 1 ? "key" : "keys"}`;
   const causes = {
@@ -121,15 +130,17 @@ export function waitReason(goal: Goal, facts: WaitFacts, nearest: Candidate | nu
       : []),
   ];
   const noRemedy =
-    keptMs === undefined
-      ? "The number of keys hardly grows"
-      : `Samples are kept for ${formatDuration(keptMs)} only`;
+    keptMs !== undefined
+      ? `Samples are kept for ${formatDuration(keptMs)} only, so choose a larger share`
+      : periodMs < shortLogMs
+        ? `The log covers ${durationText(periodMs)} only, so use a longer one`
+        : "The number of keys hardly grows, so choose a larger share";
   const remedy =
-    cause === "heavy-tail" && remedies.length === 0
-      ? ""
-      : remedies.length > 0
-        ? ` ${capitalized(remedies.join(", or "))}.`
-        : ` ${noRemedy}, so choose a larger share.`;
+    remedies.length > 0
+      ? ` ${capitalized(remedies.join(", or "))}.`
+      : cause === "heavy-tail"
+        ? ""
+        : ` ${noRemedy}.`;
   const closest =
     nearest === null
       ? ""

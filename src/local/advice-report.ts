@@ -16,10 +16,18 @@ import {
 } from "./report-text.ts";
 import type { ReadTraffic } from "./traffic.ts";
 
-type AdvisedTraffic = Pick<ReadTraffic, "lines" | "facts" | "keyParts" | "keyFields">;
+type AdvisedTraffic = Pick<ReadTraffic, "lines" | "facts" | "keyParts" | "keyFields" | "filter">;
 
-/** @param name of the policy in TOML */
-export function adviceLines(traffic: AdvisedTraffic, advice: Advice, name: string): string[] {
+/**
+ * @param name of the policy in TOML
+ * @param check lines about the half of a log that was not used
+ */
+export function adviceLines(
+  traffic: AdvisedTraffic,
+  advice: Advice,
+  name: string,
+  check: readonly string[],
+): string[] {
   const { goal, candidates, global, notes, recommendation } = advice;
   const chosen = chosenOf(advice);
   return [
@@ -29,6 +37,7 @@ export function adviceLines(traffic: AdvisedTraffic, advice: Advice, name: strin
     ...(candidates.length === 0 ? [] : ["", ...candidateLines(candidates, global, chosen, goal)]),
     "",
     ...wrappedLines(`${headings[recommendation.kind]}: ${recommendation.reason}`),
+    ...(check.length === 0 ? [] : ["", ...check]),
     ...notes.flatMap((note) => ["", ...wrappedLines(note)]),
     ...outlierLines(advice, chosen),
     ...tomlLines(traffic, advice, name),
@@ -164,9 +173,10 @@ function tomlOf(traffic: AdvisedTraffic, advice: Advice, name: string): string[]
   const chosen = chosenOf(advice);
   if (chosen === null) return [];
   const { written, strategy } = chosen;
+  const { filter } = traffic;
   const { keyParts, keyFields } =
     advice.recommendation.kind === "global" ? { keyParts: ["global"], keyFields: [] } : traffic;
-  return policyToml({ name, keyParts, keyFields, written, strategy });
+  return policyToml({ name, keyParts, keyFields, filter, written, strategy });
 }
 
 /** The report for programs. */

@@ -35,7 +35,11 @@ export function parseCommandLine<const O extends CommandOptions>(
   command = commandLine(process.env),
 ) {
   exitOnHelp(options, command);
-  return orExit(options, () => parseArgs({ options }).values);
+  return orExit(options, () => {
+    const { values, tokens } = parseArgs({ options, tokens: true });
+    rejectRepeated(options, tokens);
+    return values;
+  });
 }
 
 /**
@@ -50,12 +54,36 @@ export function parseArgument<const O extends CommandOptions>(
 ) {
   exitOnHelp(options, `${command} ${placeholder}`);
   return orExit(options, () => {
-    const { values, positionals } = parseArgs({ options, allowPositionals: true });
+    const { values, positionals, tokens } = parseArgs({
+      options,
+      allowPositionals: true,
+      tokens: true,
+    });
+    rejectRepeated(options, tokens);
     const [argument, ...others] = positionals;
     if (others.length > 0)
       throw new Error(`Expected one ${placeholder}, got "${positionals.join(" ")}"`);
     return { values, argument };
   });
+}
+
+interface OptionToken {
+  readonly kind: string;
+  readonly name?: string;
+  readonly value?: string | undefined;
+}
+
+/** Node would silently take the last value. */
+function rejectRepeated(options: CommandOptions, tokens: readonly OptionToken[]): void {
+  const first = new Map<string, string>();
+  for (const { name, value } of tokens) {
+    if (name === undefined || value === undefined || options[name]?.multiple === true) continue;
+    const before = first.get(name);
+    if (before !== undefined) {
+      exitWithError(`--${name}: expected one value, got "${before}" and "${value}"`);
+    }
+    first.set(name, value);
+  }
 }
 
 function exitOnHelp(options: CommandOptions, command: string): void {

@@ -3,8 +3,8 @@ import { createReadStream, statSync } from "node:fs";
 import { type Duplex, pipeline, Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 import { createGunzip } from "node:zlib";
-import { LineSplitter } from "../replay/log/line-splitter.ts";
 import type { LogTimelines } from "../replay/log/log-timelines.ts";
+import { RecordSplitter } from "../replay/log/record-splitter.ts";
 import { CommandError, messageOf } from "./command.ts";
 
 export const standardInput = "-";
@@ -56,7 +56,7 @@ async function readLogFile(
     }
   };
   timelines.startLog(name);
-  const splitter = new LineSplitter(timelines);
+  const splitter = new RecordSplitter(timelines);
   const decoder = new StringDecoder("utf8");
   try {
     for await (const chunk of await unpacked(name, counted())) {

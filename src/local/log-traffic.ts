@@ -8,13 +8,13 @@ import { logName, readLogFiles } from "./log-files.ts";
 import type { Progress } from "./progress.ts";
 import { countText, fittedText, reportColumns, wrappedLines } from "./report-text.ts";
 import { commonFacts, periodText, requestsOfKeys, type ReadTraffic } from "./traffic.ts";
-import type { LogChoice } from "./traffic-options.ts";
+import type { LogChoice, LogFilter } from "./traffic-options.ts";
 
 const mostListedLogs = 5;
 const mostListedLines = 3;
 
 export async function readLogTraffic(
-  { files, key, readLine }: LogChoice,
+  { files, key, readLine, filter }: LogChoice,
   progress: Progress,
 ): Promise<ReadTraffic> {
   const collected = new LogTimelines(readLine);
@@ -23,10 +23,12 @@ export async function readLogTraffic(
   );
   progress.clear();
   rejectUnread(collected, key.parts);
+  const { lines: filters, match } = filterTexts(filter);
   const { logs, isFull, oneKeyIn } = collected;
   const timelines = collected.finish();
   const { fromMs, toMs } = timelines.source;
   if (isFull) notes.push(fullNote(logs));
+  if (key.lists() > 0) notes.push(listNote(key.lists()));
   if (oneKeyIn > 1) notes.push(sampleNote(oneKeyIn, requestsOfKeys(timelines)));
   notes.push(...trafficNotes(timelines));
   const total = `${countText(collected.requests)} requests`;
@@ -39,20 +41,35 @@ export async function readLogTraffic(
       ...logs.slice(0, mostListedLogs).flatMap(logLines),
       ...(logs.length > mostListedLogs ? [`and ${logs.length - mostListedLogs} more logs`] : []),
       ...wrappedLines(`${requests} by ${key.parts.join(", ")}`),
+      ...filters,
       periodText(fromMs, toMs),
       ...notes.flatMap((note) => wrappedLines(note)),
     ],
     facts: {
       logs: logs.map(logFacts),
       key: key.parts,
+      ...match,
       ...commonFacts(timelines),
       notes,
     },
     keyParts: key.parts,
     keyFields: key.fields,
+    filter,
     policy: null,
   };
 }
+
+function filterTexts({ match, status }: LogFilter) {
+  const requests = match?.map(({ text }) => text) ?? null;
+  const texts = [
+    ...(requests === null ? [] : [`only ${requests.join(" or ")}`]),
+    ...(status === null ? [] : [`only the status ${status}`]),
+  ];
+  return { lines: texts.flatMap((text) => wrappedLines(text)), match: { match: requests, status } };
+}
+
+const listNote = (lines: number): string =>
+  `${countText(lines)} lines have a list of addresses. The client is the entry that --trusted-proxies counts from the right; by default the last.`;
 
 const sampleNote = (oneKeyIn: number, kept: string): string =>
   `The log has more requests than memory is used for, so 1 key in ${oneKeyIn} is replayed: ${kept}. Shares are those of these keys; counts and bursts are theirs alone.`;
@@ -62,14 +79,15 @@ const fullNote = (logs: readonly LoggedLines[]): string => {
   return `The log was read up to line ${countText(lines)} of ${name}: few keys have more requests than memory is used for.`;
 };
 
-function logLines({ name, lines, read, unread, firstUnread }: LoggedLines): string[] {
+function logLines({ name, lines, read, leftOut, unread, firstUnread }: LoggedLines): string[] {
   const skipped = unread === 0 ? "" : `, ${countText(unread)} skipped`;
+  const filtered = leftOut === 0 ? "" : `, ${countText(leftOut)} left out`;
   const listed = firstUnread
     .slice(0, mostListedLines)
     .map(({ line, reason }) => fittedText(`  line ${line}: ${reason}`, reportColumns));
   const more = unread - listed.length;
   return [
-    `${fittedText(name, 50)}: ${countText(lines)} lines, ${countText(read)} requests${skipped}`,
+    `${fittedText(name, 50)}: ${countText(lines)} lines, ${countText(read)} requests${filtered}${skipped}`,
     ...listed,
     ...(more > 0 ? [`  and ${countText(more)} more`] : []),
   ];
@@ -79,6 +97,7 @@ const logFacts = ({ name, lines, read, unread, firstUnread, ...log }: LoggedLine
   name,
   lines,
   requests: read,
+  leftOut: log.leftOut,
   skipped: unread,
   outOfOrder: log.outOfOrder,
   firstSkipped: firstUnread.slice(0, 10),
@@ -94,6 +113,12 @@ function rejectUnread({ requests, logs }: LogTimelines, parts: readonly string[]
     );
   }
   if (requests > 0) return;
+  const leftOut = logs.reduce((sum, log) => sum + log.leftOut, 0);
+  if (leftOut > 0) {
+    throw new CommandError(
+      `${logs.map(({ name }) => name).join(", ")}: none of ${countText(leftOut)} requests is one that --match and --status keep.`,
+    );
+  }
   const unread = logs.find((log) => log.unread > 0);
   if (unread === undefined) {
     const names = logs.map(({ name }) => name).join(", ");
@@ -106,7 +131,7 @@ function rejectUnread({ requests, logs }: LogTimelines, parts: readonly string[]
       `Line ${line}: ${fittedText(unread.firstUnreadText, 80)}`,
       reason,
       ...(reason.includes(acceptedLog) ? [] : [`Accepted: ${acceptedLog}.`]),
-      "Fields of other names: --time, --key and --cost. Logs may be compressed with gzip.",
+      "Fields of other names: --time, --key, --address-field and --cost. Logs may be compressed with gzip.",
     ].join("\n"),
   );
 }

@@ -1,14 +1,18 @@
 /** A recommended policy as lines of `wrangler.toml`, to copy. */
 import { acceptedName, type LimitInput, namePattern } from "../strategies/index.ts";
 import { token } from "../config/key.ts";
+import type { RequestPattern } from "../replay/log/log-filter.ts";
 import { CommandError } from "./command.ts";
 import { windowText } from "./limit-sets.ts";
+import type { LogFilter } from "./traffic-options.ts";
 
 export interface TomlPolicy {
   readonly name: string;
   readonly keyParts: readonly string[];
   /** The names among them that are fields of a log and not key parts. */
   readonly keyFields: readonly string[];
+  /** Which requests of the log were read. Default: all. */
+  readonly filter?: LogFilter | null;
   /** With the same strategy. */
   readonly written: readonly LimitInput[];
   readonly strategy: string;
@@ -21,19 +25,46 @@ export function policyName(name: string): string {
 }
 
 export function policyToml(policy: TomlPolicy): string[] {
-  const { name, keyParts, keyFields, written, strategy } = policy;
+  const { name, keyParts, keyFields, filter = null, written, strategy } = policy;
   const parts = keyParts.map((part) => (keyFields.includes(part) ? headerOf(part) : part));
   return [
     ...keyFields.map(
       (field) =>
         `# "${plain(field)}" is a field of the log and no key part: replace "${headerOf(field)}" with the part that has it.`,
     ),
+    ...filterComments(filter),
     "[[vars.POLICIES]]",
     `name = ${JSON.stringify(name)}`,
     `key = ${JSON.stringify(parts)}`,
+    ...matchToml(filter?.match ?? []),
     `strategy = ${JSON.stringify(strategy)}`,
     `limits = ${limitsToml(written)}`,
   ];
+}
+
+/** Comments on a filter that a policy cannot express. */
+function filterComments(filter: LogFilter | null): string[] {
+  const match = filter?.match ?? [];
+  const texts = match.map(({ text }) => plain(text)).join(" or ");
+  return [
+    ...(match.length > 1
+      ? [`# Only the requests ${texts} were read: write a policy for each.`]
+      : []),
+    ...(filter?.status == null
+      ? []
+      : [`# Only the status ${filter.status} was read: this policy counts all requests.`]),
+  ];
+}
+
+function matchToml(match: readonly RequestPattern[]): string[] {
+  const [pattern, ...others] = match;
+  if (pattern === undefined || others.length > 0) return [];
+  const { methods, text } = pattern;
+  const fields = [
+    ...(methods === null ? [] : [`methods = ${JSON.stringify(methods)}`]),
+    ...(pattern.path === null ? [] : [`path = ${JSON.stringify(text.split(/\s+/).at(-1))}`]),
+  ];
+  return [`match = { ${fields.join(", ")} }`];
 }
 
 const plain = (field: string): string => field.replaceAll(/[^\x20-\x7e]/g, "?");

@@ -61,6 +61,7 @@ export async function readSampledTraffic(
     },
     keyParts: key.map(String),
     keyFields: [],
+    filter: null,
     policy: { name: policy, limits: inForce },
   };
 }

@@ -5,7 +5,7 @@ import { deniedArrivals } from "../replay/traffic-notes.ts";
 import type { Progress } from "./progress.ts";
 import { countText, clockText } from "./report-text.ts";
 import { waitText } from "../strategies/index.ts";
-import type { TrafficChoice, TrafficValues } from "./traffic-options.ts";
+import type { LogFilter, TrafficChoice, TrafficValues } from "./traffic-options.ts";
 
 export interface ReadTraffic {
   readonly timelines: Timelines;
@@ -19,6 +19,8 @@ export interface ReadTraffic {
   readonly keyParts: readonly string[];
   /** The names among them that are fields of a log and not key parts. */
   readonly keyFields: readonly string[];
+  /** Which requests of a log are read; null for samples. */
+  readonly filter: LogFilter | null;
   /** The sampled policy; null for a log. */
   readonly policy: SampledPolicy | null;
 }

@@ -186,11 +186,26 @@ export function whatIfFacts(
       label: set.label,
       limits: set.limits,
       withoutRetries: resultFacts(timelines, set.withoutRetries),
-      withRetries: { ...resultFacts(timelines, set.withRetries), ...set.withRetries.retries },
+      withRetries: {
+        ...resultFacts(timelines, set.withRetries),
+        ...retryFacts(set.withRetries),
+      },
       deniedMost: deniedMost(timelines, set.withoutRetries, 100),
     })),
   };
 }
+
+/** Requests are denied when they first come; retries are counted apart. */
+const retryFacts = ({ retries, requests }: ReplayResult): object =>
+  retries === null
+    ? {}
+    : {
+        sent: retries.sent,
+        deniedRetries: retries.denied,
+        abandoned: retries.abandoned,
+        abandonedShare: requests === 0 ? 0 : retries.abandoned / requests,
+        longestWaitMs: retries.longestWaitMs,
+      };
 
 const resultFacts = ({ keys }: Timelines, result: ReplayResult): object => ({
   denied: result.denied,

@@ -31,8 +31,8 @@ export class DecisionTally {
   readonly #deniedOfKey: Uint32Array;
   readonly #longestDeniedMsOfKey: Float64Array;
   readonly #most: MostAdmitted[];
-  /** Admitted retries by their second. */
-  readonly #retriedSeconds = new Map<number, number>();
+  /** Admitted retries and requests that a queue delayed, by the second in which they reach the origin. */
+  readonly #laterSeconds = new Map<number, number>();
   readonly #retries = { sent: 0, denied: 0, abandoned: 0, longestWaitMs: 0 };
   #key = 0;
   /** When the key was first denied since its last admission. */
@@ -88,6 +88,20 @@ export class DecisionTally {
     this.#deny(atMs, waitMs);
   }
 
+  /** A queue lets an admitted arrival go on later. */
+  delay(row: number, delayMs: number): void {
+    const { timelines, seconds } = this.#counted;
+    const atMs = timelines.atMs[row] ?? 0;
+    const second = seconds.ofRow[row] ?? 0;
+    this.#perSecond[second] = (this.#perSecond[second] ?? 0) - 1;
+    this.#addLater(atMs + delayMs);
+  }
+
+  #addLater(atMs: number): void {
+    const second = Math.floor(atMs / secondMs) * secondMs;
+    this.#laterSeconds.set(second, (this.#laterSeconds.get(second) ?? 0) + 1);
+  }
+
   denyRetry(atMs: number, waitMs: number | null): void {
     this.#retries.denied++;
     this.#deny(atMs, waitMs);
@@ -97,9 +111,9 @@ export class DecisionTally {
     this.#retries.sent++;
   }
 
-  admitRetry(atMs: number, waitedMs: number): void {
-    const second = Math.floor(atMs / secondMs) * secondMs;
-    this.#retriedSeconds.set(second, (this.#retriedSeconds.get(second) ?? 0) + 1);
+  /** @param delayMs of a queue */
+  admitRetry(atMs: number, waitedMs: number, delayMs: number): void {
+    this.#addLater(atMs + delayMs);
     addToStep(this.#admitted, atMs, 1);
     this.#retries.longestWaitMs = Math.max(this.#retries.longestWaitMs, waitedMs);
     this.admit(atMs);
@@ -170,10 +184,10 @@ export class DecisionTally {
 
   #admittedPerSecond(): SecondCounts {
     const { startsMs: secondsMs } = this.#counted.seconds;
-    const retried = this.#retriedSeconds;
-    if (retried.size === 0) return { startsMs: secondsMs, counts: this.#perSecond };
+    const later = this.#laterSeconds;
+    if (later.size === 0) return { startsMs: secondsMs, counts: this.#perSecond };
     const counts = new Map(Array.from(secondsMs, (ms, index) => [ms, this.#perSecond[index] ?? 0]));
-    for (const [ms, count] of retried) counts.set(ms, (counts.get(ms) ?? 0) + count);
+    for (const [ms, count] of later) counts.set(ms, (counts.get(ms) ?? 0) + count);
     const startsMs = Float64Array.from(counts.keys()).toSorted();
     return { startsMs, counts: startsMs.map((ms) => counts.get(ms) ?? 0) };
   }

@@ -189,8 +189,11 @@ class KeyEvents implements KeyRun {
       this.#deny(request, decision);
       return null;
     }
-    if (retry === 0) tally.admit(atMs);
-    else tally.admitRetry(atMs, atMs - (timelines.atMs[row] ?? 0));
+    if (retry > 0) tally.admitRetry(atMs, atMs - (timelines.atMs[row] ?? 0), decision.delayMs);
+    else {
+      tally.admit(atMs);
+      if (decision.delayMs > 0) tally.delay(row, decision.delayMs);
+    }
     this.#offerSlots(decision);
     const isSettled = reservation !== null && reservation.settledAtMs !== null;
     this.#admittedAtMs.push(atMs);

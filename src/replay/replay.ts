@@ -3,6 +3,7 @@
  */
 import { createMeter, holdsSlots, type Limit, type Meter } from "../strategies/index.ts";
 import { changesByDenial, compiledLimit } from "../strategies/compiled-limit.ts";
+import { isQueue } from "../strategies/leaky-bucket.ts";
 import { AssumedReservations } from "./assumed-reservations.ts";
 import { keyEvents, type KeyRun, type KeysSetting } from "./key-events.ts";
 import { peaks } from "./peaks.ts";
@@ -85,13 +86,15 @@ class Keys {
 
   constructor(setting: KeysSetting, decidesEveryKey: boolean) {
     const { timelines, limits, obeys } = setting;
-    const spent = decidesEveryKey ? [] : spendsOf(timelines, limits);
+    // A queue delays requests of keys that it never denies.
+    const decidesAll = decidesEveryKey || limits.some(isQueue);
+    const spent = decidesAll ? [] : spendsOf(timelines, limits);
     this.#setting = setting;
     const hasSlots = limits.some(holdsSlots);
     const reserved = reservedKeys(timelines, hasSlots);
     this.#hasEvents = (key) => obeys || hasSlots || reserved[key] === 1;
     this.#isSkipped = (key) =>
-      !decidesEveryKey &&
+      !decidesAll &&
       reserved[key] === 0 &&
       spent.every(({ capacity, most }) => (most[key] ?? 0) <= capacity);
   }
@@ -151,9 +154,13 @@ class KeyArrivals implements KeyRun {
     const meter = this.#meter;
     for (let row = from; row < to; row++) {
       const nowMs = atMs[row] ?? 0;
-      const { allowed, retryAfterMs } = meter.consume(cost[row] ?? 0, nowMs);
-      if (!allowed) tally.denyArrival(row, retryAfterMs);
-      else if (tally.isDenying) tally.admit(nowMs);
+      const { allowed, retryAfterMs, delayMs } = meter.consume(cost[row] ?? 0, nowMs);
+      if (!allowed) {
+        tally.denyArrival(row, retryAfterMs);
+        continue;
+      }
+      if (tally.isDenying) tally.admit(nowMs);
+      if (delayMs > 0) tally.delay(row, delayMs);
     }
     this.row = to;
     if (to - from < budget) tally.measureArrivals(this.#key);

@@ -156,6 +156,21 @@ describe("too little data", () => {
     expect(Math.max(...windows)).toBe(minuteMs);
   });
 
+  it("the advice for a log of a minute is a longer log, not a larger share", () => {
+    const minute: TrafficShape = {
+      keys: 50,
+      periodMs: minuteMs,
+      arrivals: (random, _, addAt) => {
+        addAt(random() * 1_000);
+        addAt(minuteMs - 1);
+      },
+    };
+    const { recommendation } = adviceOf(timelinesFrom(minute, 1), "deny at most 1 key in 1,000");
+    expect(recommendation).toMatchObject({ kind: "wait", forMs: null });
+    expect(recommendation.reason).toContain("The log covers 1m only, so use a longer one.");
+    expect(recommendation.reason).not.toContain("larger share");
+  });
+
   it("the advice is never to wait for longer than samples are kept", () => {
     const kept = { ...growing(300), source: { ...growing(300).source, keptMs: 10 * minuteMs } };
     const ofSamples = adviceOf(kept, "deny at most 1 key in 1,000").recommendation;
@@ -293,7 +308,54 @@ describe("keys with few requests", () => {
   });
 });
 
+describe("traffic that is far below any limit", () => {
+  /** Each key sends a request now and then, never two within an hour. */
+  const sparse: TrafficShape = {
+    keys: 4_000,
+    periodMs: 72 * hourMs,
+    arrivals: (random, _, addAt) => {
+      for (let atMs = random() * hourMs; atMs < 72 * hourMs;) {
+        addAt(atMs);
+        atMs += hourMs * (6 + 12 * random());
+      }
+    },
+  };
+
+  it("no limit of a request per hour or day is recommended, and the reason says that none is needed", () => {
+    const advice = adviceOf(timelinesFrom(sparse, 1), "deny at most 1 key in 500");
+    const { limits, result } = recommendedOf(advice);
+    expect(result.denied).toBe(0);
+    expect([limits[0]?.limit, limits[0]?.windowMs]).toEqual([5, minuteMs]);
+    expect(advice.recommendation.reason).toMatch(
+      / No stricter limit is considered\. This traffic needs no limit: no key sends more than 1 request in a minute\.$/,
+    );
+  });
+});
+
 describe("a goal about the rate of a key", () => {
+  it.each([
+    [1_000, "sliding-log"],
+    [1_001, "sliding-buckets"],
+    [50_000, "sliding-buckets"],
+  ])("a bound of %i requests in an hour is recommended with %s", (most, strategy) => {
+    const flood: TrafficShape = {
+      keys: 3,
+      periodMs: hourMs,
+      arrivals: (random, _, addAt) => {
+        for (let n = 0; n < 2_000; n++) addAt(random() * hourMs);
+      },
+    };
+    const goal = { kind: "key-rate", most, windowMs: hourMs } as const;
+    const chosen = recommendedOf(adviceOf(timelinesFrom(flood, 1), goal));
+    expect([chosen.strategy, chosen.limits[0]?.limit]).toEqual([strategy, most]);
+  });
+
+  it("a rate that some strategies cannot count is recommended with another one", () => {
+    const goal = "never let one key exceed 999,999,999,999 requests in a day";
+    const { strategy } = recommendedOf(adviceOf(timelinesFrom(withBursts, 1), goal));
+    expect(strategy).toBe("sliding-buckets");
+  });
+
   it("the recommended limit ensures the rate by its bound and denies the fewest requests", () => {
     const timelines = timelinesFrom(withBursts, 1);
     const advice = adviceOf(timelines, "never let one key exceed 20 requests in a second");

@@ -76,6 +76,10 @@ describe("parseGoal", () => {
     ["deny at most 0 % of requests", "no recording can prove that a limit denies nothing"],
     ["deny at most 1 key in 0", "a share above 0 % and at most 100 %"],
     [
+      "never let one key exceed 99999999999999999999 requests in a second",
+      "at most 999,999,999,999 requests, got",
+    ],
+    [
       "never let one key exceed 0 requests in a second",
       "a whole number of at least 1 request, got",
     ],

@@ -105,6 +105,35 @@ describe("the logs of a command", () => {
     );
   });
 
+  it("a filter leaves requests out, which are counted apart from lines that cannot be read", async () => {
+    const other = line(3).replace("GET /", "POST /login");
+    const log = file("f.log", `${line(1)}${other}${other.replace("200", "401")}rubbish\n`);
+    const { lines, facts, timelines } = await readValues({
+      log: [log],
+      match: ["POST /login"],
+      status: "4xx",
+    });
+    expect(timelines.atMs.length).toBe(1);
+    expect(lines[0]).toMatch(/f\.log: 4 lines, 1 requests, 2 left out, 1 skipped$/);
+    expect(lines).toContain("only POST /login");
+    expect(lines).toContain("only the status 4xx");
+    expect(facts).toMatchObject({ match: ["POST /login"], status: "4xx", logs: [{ leftOut: 2 }] });
+  });
+
+  it("a list of addresses is noted, and --trusted-proxies and --address-field choose the client", async () => {
+    const log = file(
+      "xff.json",
+      '{"time":1767614400,"ip":"10.0.0.1","xff":"203.0.113.7, 192.0.2.1"}\n',
+    );
+    const values = { log: [log], "address-field": "xff" };
+    const last = await readValues(values);
+    expect(last.timelines.keys).toEqual(["192.0.2.1"]);
+    expect(last.lines.join(" ")).toContain("1 lines have a list of addresses. The client is");
+    const second = await readValues({ ...values, "trusted-proxies": "2" });
+    expect(second.timelines.keys).toEqual(["203.0.113.7"]);
+    expect(second.keyParts).toEqual(["ip"]);
+  });
+
   it("named fields give the time, the key and the cost", async () => {
     const log = file("n.json", '{"at":{"start":1767614400},"user":"a","tokens":7}\n');
     const { timelines } = await readValues({
@@ -118,6 +147,13 @@ describe("the logs of a command", () => {
 });
 
 describe("logs that cannot be read", () => {
+  it("a filter that keeps no request is an error that names the options", async () => {
+    const log = file("none.log", `${line(0)}${line(1)}`);
+    expect(await problemOf({ log: [log], match: ["POST /login"] })).toMatch(
+      /none\.log: none of 2 requests is one that --match and --status keep\.$/,
+    );
+  });
+
   const cut = gzipSync(line(0)).subarray(0, 12);
   const many = Array.from({ length: 20_000 }, () => "rubbish\n").join("");
   const day = 86_400;

@@ -1,5 +1,6 @@
 /** Recommended policies as TOML. */
 import { describe, expect, it } from "vitest";
+import { readRequestPattern } from "../../src/replay/log/log-filter.ts";
 import { policyName, policyToml } from "../../src/local/policy-toml.ts";
 
 const policy = {
@@ -40,6 +41,25 @@ describe("a policy as TOML", () => {
       `# "${field}" is a field of the log and no key part: replace "${part}" with the part that has it.`,
     );
     expect(lines).toContain(`key = ${JSON.stringify(["ip", part])}`);
+  });
+
+  it("a filter of requests is the match of the policy, and comments state what it cannot express", () => {
+    const filterOf = (texts: readonly string[], status: string | null) => ({
+      match: texts.map((text) => {
+        const pattern = readRequestPattern(text);
+        if ("accepted" in pattern) throw new Error(pattern.accepted);
+        return pattern;
+      }),
+      status,
+    });
+    const one = policyToml({ ...policy, filter: filterOf(["post,PUT /login"], "401") });
+    expect(one[0]).toBe("# Only the status 401 was read: this policy counts all requests.");
+    expect(one).toContain('match = { methods = ["POST","PUT"], path = "/login" }');
+    const two = policyToml({ ...policy, filter: filterOf(["POST", "/signup/*"], null) });
+    expect(two[0]).toBe(
+      "# Only the requests POST or /signup/* were read: write a policy for each.",
+    );
+    expect(two.join("")).not.toContain("match =");
   });
 
   it("an invalid name is rejected", () => {

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, describe, expect, it } from "vitest";
+import { pageAt } from "../docs/page-block.ts";
 import { checkout, runNpm } from "./checkout.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-what-if-"));
@@ -72,13 +73,27 @@ describe("npm run what-if", () => {
     const words = ["--log", "-", "--key", "ip,path", "--limits", "300/minute", "--json"];
     const { code, stdout } = await whatIf([...words, "--strategy", "sliding-log"], gzipSync(log));
     expect(code).toBe(0);
+    const documented = pageAt("reference/command-line").tables.find(
+      ({ heading }) => heading === "JSON of npm run what-if",
+    );
+    const fields = documented?.rows.flatMap((cells) =>
+      Array.from(cells.join().matchAll(/`(\w+)`/g), ([, name]) => name),
+    );
+    const { sets } = JSON.parse(stdout) as { sets: { withRetries: object }[] };
+    for (const field of Object.keys(sets[0]?.withRetries ?? {})) expect(fields).toContain(field);
     expect(JSON.parse(stdout)).toMatchObject({
       traffic: { key: ["ip", "path"], requests: 660, keys: 2, oneKeyIn: 1 },
       sets: [
         {
           label: "A",
           withoutRetries: { denied: 300, deniedKeys: 1 },
-          withRetries: { deniedKeys: 1, sent: expect.any(Number) },
+          withRetries: {
+            denied: 300,
+            deniedShare: 300 / 660,
+            deniedKeys: 1,
+            sent: expect.any(Number),
+            deniedRetries: expect.any(Number),
+          },
           deniedMost: [{ key: "203.0.113.7, /", requests: 600, denied: 300 }],
         },
       ],
@@ -175,6 +190,49 @@ describe("npm run advise", () => {
       expect.stringMatching(/The configuration is valid\..*\n {2}customers: \d+ per /s),
     ]);
     project.remove();
+  });
+
+  it.each([
+    [
+      ["--goal", "deny at most 1 % of keys", "--goal", "x"],
+      /^--goal: expected one value, got "deny at most 1 % of keys" and "x"\n$/,
+    ],
+    [
+      ["--goal", `never let one key exceed ${"9".repeat(20)} requests in a second`],
+      /^--goal: expected at most 999,999,999,999 requests, got "never/,
+    ],
+  ])("the options %j end the command with a message alone", async (words, message) => {
+    const { code, stdout, stderr } = await ended("advise", ["--log", "no.log", ...words]);
+    expect([code, stdout, stderr]).toEqual([1, "", expect.stringMatching(message)]);
+    expect(stderr).not.toContain("    at ");
+  });
+
+  it("a limit is chosen on the first half of a log and measured on the second, unless --whole is given", async () => {
+    const file = join(folder, "halves.json");
+    const lines = Array.from({ length: 20_000 }, (_, index) =>
+      JSON.stringify({
+        time: 1_767_614_400_000 + index * 1_000,
+        ip: `10.0.${index % 4}.${(index * 7) % 250}`,
+      }),
+    );
+    writeFileSync(file, `${lines.join("\n")}\n`);
+    const words = ["--log", file, "--goal", "deny at most 2 % of keys", "--json"];
+    const [half, whole] = await Promise.all([
+      ended("advise", words),
+      ended("advise", [...words, "--whole"]),
+    ]);
+    expect(JSON.parse(half.stdout)).toMatchObject({
+      recommendation: { kind: "recommended" },
+      secondHalf: { requests: 10_000, denied: 0, keys: 500, meetsGoal: true },
+    });
+    expect(JSON.parse(whole.stdout)).toMatchObject({
+      recommendation: { kind: "recommended" },
+      secondHalf: null,
+    });
+    const text = await ended("advise", words.slice(0, -1));
+    expect(text.stdout.replaceAll(/\s+/g, " ")).toContain(
+      "Chosen from the first half of the log, until 2026-01-05 14:46:39 UTC. On the second half, which was not used, it denies 0 (0 %) of 10,000 requests and 0 (0 %) of 500 keys, and lets at most 1 request per second reach the origin. The goal is met there, too.",
+    );
   });
 
   it("an unknown goal ends the command with the four forms of a goal", async () => {

@@ -27,6 +27,15 @@ describe("the choice of traffic", () => {
     [{ policy: "api", key: ["ip"] }, /^--key does not apply to samples/],
     [{ log: ["a", "a"] }, /^--log: expected a once, got it twice$/],
     [{ log: ["a"], key: ["jwt:sub"] }, /^--key: jwt:sub: a log has no verified tokens/],
+    [{ policy: "api", match: ["/a"] }, /^--match does not apply to samples/],
+    [
+      { log: ["a"], match: ["POST /a /b"] },
+      /^--match: expected a method, a path .*"POST \/a \/b"$/,
+    ],
+    [{ log: ["a"], match: ["/a{2}"] }, /^--match: expected a path pattern such as .*"\/a\{2\}"$/],
+    [{ log: ["a"], status: "9xx" }, /^--status: expected statuses such as .*, got "9xx"$/],
+    [{ log: ["a"], "trusted-proxies": "0" }, /^--trusted-proxies: expected an integer from 1/],
+    [{ log: ["a"], key: ["path"], "address-field": "c" }, /^--address-field applies to .* ip:/],
     [{ log: ["a"], time: " " }, /^--time: expected the name of a field, got " "$/],
   ])("%o is rejected: %s", (values, message) => {
     expect(() => trafficChoice(values)).toThrow(message);

@@ -16,6 +16,8 @@ interface NaiveRequest {
 interface NaiveDecision extends NaiveRequest {
   readonly allowed: boolean;
   readonly waitMs: number | null;
+  /** When it reaches the origin, if it is allowed. */
+  readonly departsMs: number;
 }
 
 export function naiveReplay(
@@ -32,9 +34,11 @@ export function naiveReplay(
     timelines.keys.map((_, key) => count(key));
   const deniedOfKey = perKey((key) => denied.filter((each) => each.key === key).length);
   const longest = perKey((key) => longestDenial(decisions.filter((each) => each.key === key)));
-  const seconds = [...new Set(decisions.map(({ atMs }) => atMs - (atMs % 1_000)))]
-    .filter((second) => first.concat(admitted).some(({ atMs }) => atMs - (atMs % 1_000) === second))
-    .toSorted((a, b) => a - b);
+  const secondOf = (instantMs: number): number => instantMs - (instantMs % 1_000);
+  const departures = admitted.map(({ departsMs }) => secondOf(departsMs));
+  const seconds = [
+    ...new Set([...first.map(({ atMs }) => secondOf(atMs)), ...departures]),
+  ].toSorted((a, b) => a - b);
   const { fromMs, toMs } = timelines.source;
   const startMs = fromMs - (fromMs % stepMs);
   const lastMs = Math.max(toMs, ...first.map(({ atMs }) => atMs - (atMs % 1_000) + 999));
@@ -69,7 +73,7 @@ export function naiveReplay(
       startsMs: Float64Array.from(seconds),
       counts: Float64Array.from(
         seconds,
-        (second) => admitted.filter(({ atMs }) => atMs - (atMs % 1_000) === second).length,
+        (second) => departures.filter((each) => each === second).length,
       ),
     },
     admitted: countsOf(admitted),
@@ -118,8 +122,9 @@ function decide(
     const { key, row, retry } = request;
     const meter = meters.get(key) ?? createMeter(limits);
     meters.set(key, meter);
-    const { allowed, retryAfterMs } = meter.consume(cost[row] ?? 0, request.atMs);
-    decided.push({ ...request, allowed, waitMs: retryAfterMs });
+    const { allowed, retryAfterMs, delayMs } = meter.consume(cost[row] ?? 0, request.atMs);
+    const departsMs = request.atMs + delayMs;
+    decided.push({ ...request, allowed, waitMs: retryAfterMs, departsMs });
     if (obeys && !allowed && retryAfterMs !== null && retry < 10) {
       const seconds = Math.max(1, Math.ceil(retryAfterMs / 1_000));
       waiting.push({ ...request, atMs: request.atMs + 1_000 * seconds, retry: retry + 1 });

@@ -39,3 +39,17 @@ it("a caller cancels a replay by not continuing it", () => {
   expect(steps.return([]).value).toEqual([]);
   expect(steps.next().done).toBe(true);
 });
+
+it("requests that a queue delays reach the origin when they leave it", () => {
+  const timelines = timelinesOf(arrivals("a", ...Array.from({ length: 50 }, (_, index) => index)));
+  const queue = parseLimits("10/second", { strategy: "leaky-bucket" }).map((limit) => ({
+    ...limit,
+    burst: 100,
+  }));
+  for (const retry of ["none", "obey"] as const) {
+    const [result] = replayAll(timelines, [queue], { retry });
+    expect(result?.denied).toBe(0);
+    // One request every 100 ms, although all of them came within 50 ms.
+    expect([...(result?.admittedPerSecond.counts ?? [])]).toEqual([10, 10, 10, 10, 10]);
+  }
+});

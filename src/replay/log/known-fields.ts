@@ -4,33 +4,70 @@ import { type LogFieldName, fieldName, nestedName } from "./log-line.ts";
 const namesOf = (text: string): readonly LogFieldName[] => text.split(" ").map(fieldName);
 
 export const timeFields = namesOf(
-  "time timestamp @timestamp ts datetime date time_iso8601 time_local msec start_time starttime startutc edgestarttimestamp",
+  "timestamp(ms) time timestamp @timestamp ts datetime date time_iso8601 time_local msec start_time starttime startutc edgestarttimestamp eventtimestamp eventtimestampms",
 );
 
-export const statusFields = namesOf(
-  "edgeresponsestatus status status_code statuscode response_status responsestatus downstreamstatus",
-);
+/** Beside a time of day. */
+export const dateField = fieldName("date");
+
+export const statusFields = [
+  ...namesOf(
+    "status sc-status status_code statuscode response_code responsecode response_status responsestatus edgeresponsestatus downstreamstatus response.status",
+  ),
+  nestedName("event", "response", "status"),
+  nestedName("$workers", "event", "response", "status"),
+];
+
+/** Workers Logs has a record of this type for each request, and others for its messages. */
+export const recordTypeField = nestedName("$metadata", "type");
+export const requestRecord = "cf-worker-event";
 
 export const costFields = namesOf("cost units weight");
 
 const addresses =
-  "client_ip clientip remote_addr remote_ip remoteaddr remoteip client_address clientaddress clienthost remote_host source_ip";
+  "client_ip clientip c-ip remote_addr remote_ip remoteaddr remoteip client_address clientaddress clienthost remote_host source_ip";
+
+export const forwardedFields = [
+  nestedName("headers", "x-forwarded-for"),
+  nestedName("request_headers", "x-forwarded-for"),
+  nestedName("requestheaders", "x-forwarded-for"),
+  ...namesOf("http_x_forwarded_for x_forwarded_for x-forwarded-for request_x-forwarded-for"),
+];
+/** The connection of Envoy, which a proxy can have made. */
+const connectionFields = namesOf("downstream_remote_address");
+const ownHeader = nestedName("headers", "cf-connecting-ip");
 
 /** For a log without named key parts. */
-export const keyFields = namesOf(`key ip ${addresses} client user user_id userid`);
+export const keyFields = [
+  ...namesOf(`key ip ${addresses} client user user_id userid`),
+  ownHeader,
+  ...forwardedFields,
+  ...connectionFields,
+];
 
 /** By key part. Cloudflare's own header is the client where a proxy wrote the log. */
 export const partFields = {
-  ip: namesOf(`cf_connecting_ip http_cf_connecting_ip clientip ip ${addresses} client`),
-  method: namesOf("clientrequestmethod method request_method http_method requestmethod request"),
-  host: namesOf("clientrequesthost host http_host server_name hostname authority requesthost"),
-  path: namesOf(
-    "clientrequestpath path request_path requestpath url_path clientrequesturi request_uri uri url request_url requesturl request",
+  ip: [
+    ownHeader,
+    ...namesOf(`cf_connecting_ip http_cf_connecting_ip clientip ip ${addresses} client`),
+    ...forwardedFields,
+    ...connectionFields,
+  ],
+  method: namesOf(
+    "clientrequestmethod method request_method http_method requestmethod cs-method request",
   ),
-  country: namesOf("clientcountry country country_code http_cf_ipcountry geoip_country_code"),
-  continent: namesOf("continent"),
-  asn: namesOf("clientasn asn client_asn"),
-  colo: namesOf("edgecolocode colo"),
+  host: namesOf(
+    "clientrequesthost x-host-header host http_host server_name hostname authority requesthost cs(host) url request_url requesturl request",
+  ),
+  path: namesOf(
+    "clientrequestpath path request_path requestpath url_path cs-uri-stem clientrequesturi request_uri uri url request_url requesturl request",
+  ),
+  country: namesOf(
+    "clientcountry country country_code http_cf_ipcountry geoip_country_code c-country cf.country",
+  ),
+  continent: namesOf("continent cf.continent"),
+  asn: namesOf("clientasn asn client_asn cf.asn"),
+  colo: namesOf("edgecolocode colo cf.colo"),
 } as const;
 
 /** Fields with the path and query of a request. */
@@ -39,7 +76,7 @@ export const targetFields = namesOf(
 );
 
 /** Fields with the query alone. */
-export const queryFields = namesOf("args query_string query");
+export const queryFields = namesOf("args query_string query cs-uri-query");
 
 const ownHeaderFields: Readonly<Record<string, string>> = {
   "user-agent": "clientrequestuseragent user_agent useragent",
@@ -59,6 +96,7 @@ export function headerFields(header: string): readonly LogFieldName[] {
     nestedName(`request_${header}`),
     nestedName(header),
     nestedName(snake),
+    nestedName(`cs(${header})`),
     ...(own === undefined ? [] : namesOf(own)),
   ];
 }

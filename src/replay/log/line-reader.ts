@@ -1,17 +1,28 @@
 /** Reads the time, the key and the cost of log lines. */
 import { parseUnits } from "../../strategies/notation.ts";
-import { costFields, keyFields, statusFields, timeFields } from "./known-fields.ts";
 import {
+  costFields,
+  dateField,
+  forwardedFields,
+  keyFields,
+  recordTypeField,
+  requestRecord,
+  statusFields,
+  timeFields,
+} from "./known-fields.ts";
+import type { LineFilter } from "./log-filter.ts";
+import {
+  addressesIn,
   type LogFieldName,
   firstField,
   type LogLine,
-  parseLine,
   type StatedField,
 } from "./log-line.ts";
 import { acceptedInstant, instantMs } from "./log-time.ts";
+import { lineParser } from "./parse-line.ts";
 
 export const acceptedLog =
-  'the common or combined log format (203.0.113.7 - - [05/Jan/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 512), or JSON lines ({"time":"2026-01-05T12:00:00Z","ip":"203.0.113.7","cost":1})';
+  'the common or combined log format (203.0.113.7 - - [05/Jan/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 512), JSON lines ({"time":"2026-01-05T12:00:00Z","ip":"203.0.113.7","cost":1}), CSV with a header (time,ip), or a log of Cloudflare, AWS, HAProxy or Envoy';
 
 export interface LoggedRequest {
   /** Since 1970. */
@@ -32,10 +43,18 @@ export interface LineFields {
   readonly keyOf: (line: LogLine) => LineKey;
   /** Null: the first field that usually has a cost; lines without one have a cost of 1. */
   readonly cost: LogFieldName | null;
+  /** Default: all lines. */
+  readonly filter?: LineFilter | null;
 }
 
-/** The request, or the reason why the line cannot be read. */
-export type LineReader = (line: string) => LoggedRequest | string;
+/** A line whose request a filter leaves out, or a message of a Worker. */
+export const leftOut = Symbol("left out");
+
+/** A request, the reason why the line cannot be read, or neither: null for a header or a comment. */
+export type ReadLine = LoggedRequest | string | typeof leftOut | null;
+
+/** Reads lines of one format after the other. The header of a table applies to the lines that follow. */
+export type LineReader = (line: string) => ReadLine;
 
 const mostCost = 1_000_000_000;
 const acceptedCost = `an integer from 0 to ${mostCost}`;
@@ -46,26 +65,32 @@ export function usualKeyOf(line: LogLine): LineKey {
   if (field === null)
     return { reason: "expected a field such as key, ip, client_ip or remote_addr" };
   const { name, value } = field;
-  return typeof value === "string" || typeof value === "number"
-    ? { key: String(value) }
+  // The last address of a list is the one that a server has seen itself.
+  const isList = forwardedFields.some(({ text }) => text === name);
+  const text = isList ? addressesIn(value)?.at(-1) : value;
+  return typeof text === "string" || typeof text === "number"
+    ? { key: String(text) }
     : { reason: `${name}: expected a text, got ${quoted(value)}` };
 }
 
-export function createLineReader({ time, keyOf, cost }: LineFields): LineReader {
+export function createLineReader({ time, keyOf, cost, filter = null }: LineFields): LineReader {
   const times = time === null ? timeFields : [time];
   const costs = cost === null ? costFields : [cost];
+  const parse = lineParser(times, acceptedLog);
   return (text) => {
-    const line = parseLine(text);
-    if (line === null) {
-      return text.startsWith("{") ? "expected an object in JSON" : `expected ${acceptedLog}`;
-    }
+    const line = parse(text);
+    if (line === null || typeof line === "string") return line;
+    if ((line.valueOf(recordTypeField) ?? requestRecord) !== requestRecord) return leftOut;
+    const kept = filter?.(line) ?? true;
+    if (typeof kept === "string") return kept;
+    if (!kept) return leftOut;
     const at = firstField(line, times);
     if (at === null) {
       return time === null
         ? "expected a field such as time, timestamp or ts"
         : missingField(time.text, line);
     }
-    const atMs = instantMs(at.value);
+    const atMs = instantMs(dated(at.value, line));
     if (atMs === null) return `${at.name}: expected ${acceptedInstant}, got ${quoted(at.value)}`;
     const key = keyOf(line);
     if ("reason" in key) return key.reason;
@@ -76,6 +101,13 @@ export function createLineReader({ time, keyOf, cost }: LineFields): LineReader 
     const wasDenied = Number(firstField(line, statusFields)?.value) === 429;
     return { atMs, key: key.key, cost: units, ...(wasDenied && { wasDenied }) };
   };
+}
+
+/** A time of day with the date that another field of the line has. */
+function dated(value: unknown, line: LogLine): unknown {
+  if (typeof value !== "string" || !/^\d\d:\d\d/.test(value)) return value;
+  const date = line.valueOf(dateField);
+  return typeof date === "string" ? `${date}T${value}` : value;
 }
 
 function unitsOf({ value }: StatedField): number | string {

@@ -6,7 +6,7 @@ export interface LineReceiver {
 }
 
 /** Longer lines are no log lines: a request has at most some kilobytes of headers. */
-const longestLine = 1_048_576;
+export const longestLine = 1_048_576;
 
 export class LineSplitter {
   readonly #receiver: LineReceiver;

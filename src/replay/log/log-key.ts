@@ -4,13 +4,31 @@ import { canonicalText } from "../../config/key-text.ts";
 import { type KeySettings, scalarText } from "../../policies/key.ts";
 import { parameterValues } from "../../policies/query-parameters.ts";
 import {
+  acceptedHeader,
+  headerText,
+  hostText,
+  methodText,
+  pathText,
+  placeholders,
+  targetText,
+  upperText,
+} from "./field-texts.ts";
+import {
   cookieFields,
+  forwardedFields,
   headerFields,
   partFields,
   queryFields,
   targetFields,
 } from "./known-fields.ts";
-import { type LogFieldName, fieldName, firstField, type LogLine, nestedName } from "./log-line.ts";
+import {
+  addressesIn,
+  type LogFieldName,
+  fieldName,
+  firstField,
+  type LogLine,
+  nestedName,
+} from "./log-line.ts";
 import { type LineKey, missingField, quoted } from "./line-reader.ts";
 
 export interface LogKey {
@@ -19,6 +37,16 @@ export interface LogKey {
   /** The names among them that are fields and not key parts. */
   readonly fields: readonly string[];
   readonly keyOf: (line: LogLine) => LineKey;
+  /** How many lines had a list of addresses. */
+  readonly lists: () => number;
+}
+
+/** Where the address of the client is. */
+export interface LogAddress {
+  /** Null: the first field that usually has it. */
+  readonly field: LogFieldName | null;
+  /** The client is the n-th entry from the right of a list, as in a policy. Null: the last. */
+  readonly trustedProxies: number | null;
 }
 
 export type ReadLogKey = { readonly value: LogKey } | { readonly problem: string };
@@ -31,7 +59,10 @@ const acceptedParts =
   "ip, path, method, host, country, continent, asn, colo, global, header:<name>, cookie:<name>, query:<name> or the name of a field";
 
 /** @param texts parts, or lists of parts that are separated by commas */
-export function readLogKey(texts: readonly string[]): ReadLogKey {
+export function readLogKey(
+  texts: readonly string[],
+  address: LogAddress = { field: null, trustedProxies: null },
+): ReadLogKey {
   const names = texts.flatMap((text) => text.split(",")).map((text) => text.trim());
   const parts = names.map((name) => readKeyPart(name));
   for (const [index, name] of names.entries()) {
@@ -49,9 +80,20 @@ export function readLogKey(texts: readonly string[]): ReadLogKey {
     const problem = `expected 1 to ${mostKeyParts} different parts, got "${written.join(", ")}"`;
     return { problem };
   }
-  const readers = names.map((name, index) => readerOf(parts[index] ?? null, name));
+  const addresses = new AddressReader(address);
+  const readers = names.map((name, index) => {
+    const part = parts[index] ?? null;
+    return part?.kind === "ip" ? addresses.readerOf(part) : readerOf(part, name);
+  });
   const fields = names.filter((_, index) => parts[index] === null);
-  return { value: { parts: written, fields, keyOf: (line) => keyOf(line, readers) } };
+  return {
+    value: {
+      parts: written,
+      fields,
+      keyOf: (line) => keyOf(line, readers),
+      lists: () => addresses.lists,
+    },
+  };
 }
 
 const nameOf = (part: KeyPart | null, name: string): string =>
@@ -98,9 +140,9 @@ function readerOf(part: KeyPart | null, name: string): PartReader {
     case "continent":
     case "colo":
       return fieldReader(part, partFields[part.kind], upperText);
-    case "ip":
     case "asn":
-      return fieldReader(part, partFields[part.kind], scalarText);
+      return fieldReader(part, partFields.asn, scalarText);
+    case "ip":
     case "jwt":
     case "custom":
       return namedReader(name);
@@ -120,9 +162,6 @@ function namedReader(name: string): PartReader {
       : { value: text };
   };
 }
-
-/** Values that servers write in place of a missing one. Caddy replaces credentials. */
-const placeholders: ReadonlySet<unknown> = new Set(["", "-", "REDACTED"]);
 
 /** Reads the first of the fields from which `textOf` gets a text. */
 function fieldReader(
@@ -150,6 +189,49 @@ function fieldReader(
   };
 }
 
+/** Reads the client of a field with one address, or with a list to which each proxy added the address of its client. */
+class AddressReader {
+  /** How many lines had a list. */
+  lists = 0;
+  readonly #address: LogAddress;
+
+  constructor(address: LogAddress) {
+    this.#address = address;
+  }
+
+  readerOf(part: KeyPart): PartReader {
+    const { field, trustedProxies } = this.#address;
+    const valueOf = cachedValueOf(part);
+    const names = field === null ? partFields.ip : [field];
+    const isForwarded = (line: LogLine): boolean =>
+      trustedProxies !== null && field === null && firstField(line, forwardedFields) !== null;
+    return (line) => {
+      let refused: unknown;
+      for (const name of isForwarded(line) ? forwardedFields : names) {
+        const value = line.valueOf(name);
+        if (value === undefined || placeholders.has(value)) continue;
+        const isPlain = typeof value === "string" && !value.includes(",");
+        if (isPlain && (trustedProxies ?? 1) === 1) return valueOf(value);
+        const members = addressesIn(value);
+        if (members === null) {
+          refused ??= value;
+          continue;
+        }
+        if (members.length > 1) this.lists++;
+        const client = members.at(-(trustedProxies ?? 1)) ?? "";
+        if (!placeholders.has(client)) return valueOf(client);
+        refused ??= value;
+      }
+      if (refused === undefined) return { reason: missingField(field?.text ?? "ip", line) };
+      const accepted =
+        trustedProxies === null
+          ? "an IP address"
+          : `a list of at least ${trustedProxies} addresses`;
+      return { reason: `ip: expected ${accepted}, got ${quoted(refused)}` };
+    };
+  }
+}
+
 const mostCached = 65_536;
 
 /** The value of a part by its text. Parsing an address or a path takes longer than finding it. */
@@ -170,39 +252,6 @@ const invalidText = (part: KeyPart, text: string): string =>
   part.kind === "ip"
     ? `ip: expected an IP address, got ${quoted(text)}; the name of the field takes the text as it is`
     : `${partName(part)}: got ${quoted(text)}`;
-
-const upperText = (value: unknown): string | null => scalarText(value)?.toUpperCase() ?? null;
-
-const acceptedHeader = "one value without a comma, since Headgate regards any other as missing";
-
-function headerText(value: unknown): string | null {
-  const [first, ...others]: readonly unknown[] = Array.isArray(value) ? value : [value];
-  const text = others.length > 0 ? null : scalarText(first);
-  return text?.includes(",") === true ? null : text;
-}
-
-/** A request line such as `GET /login HTTP/1.1`. */
-const requestLine = /^([A-Za-z]+) (\S+)(?: HTTP\/[\d.]+)?$/;
-
-const methodText = (value: unknown): string | null => {
-  const text = scalarText(value);
-  return text === null || !text.includes(" ") ? text : (requestLine.exec(text)?.[1] ?? null);
-};
-
-/** The path and query of a request line or of a URL. */
-function targetText(value: unknown): string | null {
-  const text = scalarText(value);
-  const target = text?.includes(" ") === true ? requestLine.exec(text)?.[2] : text;
-  return target?.replace(/^https?:\/\/[^/?#]*/i, "") ?? null;
-}
-
-function pathText(value: unknown): string | null {
-  const path = targetText(value)?.replace(/[?#].*$/s, "");
-  return path === undefined || path === "*" ? null : path === "" ? "/" : path;
-}
-
-const hostText = (value: unknown): string | null =>
-  scalarText(value)?.replace(/:\d{1,5}$/, "") ?? null;
 
 function cookieReader(part: KeyPart, name: string): PartReader {
   const names = cookieFields(name);

@@ -1,4 +1,4 @@
-/** The fields of one line of a log: of a JSON object, or of a line in the common or combined log format. */
+/** The fields of one record of a log, in any format. */
 import { isRecord } from "../../validation/problems.ts";
 
 /** The name of a field in lower case. `path` has several names for a field of a nested object. */
@@ -37,19 +37,35 @@ export function firstField(line: LogLine, names: readonly LogFieldName[]): State
   return null;
 }
 
-/** Null when no format fits. */
-export const parseLine = (line: string): LogLine | null =>
-  line.startsWith("{") ? JsonLine.parse(line) : TextLine.parse(line);
+/** The addresses of a list such as `203.0.113.7, 198.51.100.1`; null for any other value. CloudFront escapes spaces. */
+export function addressesIn(value: unknown): readonly string[] | null {
+  const texts: readonly unknown[] = Array.isArray(value) ? value : [value];
+  if (!texts.every((text) => typeof text === "string")) return null;
+  return texts
+    .flatMap((text) => text.split(","))
+    .map((member) => member.replace(/^(?:\s|%20|\+)+/, "").trimEnd());
+}
 
-/** Objects whose fields are read like those of the line. */
-const holders = [nestedName("request"), nestedName("httprequest")];
+/** A line of a format whose fields are known by their names, in lower case. */
+export const lineOf = (fields: ReadonlyMap<string, string>): LogLine => ({
+  names: [...fields.keys()],
+  valueOf: ({ text }) => fields.get(text),
+});
+
+/** Objects whose fields are read like those of the line. The last two are those of `wrangler tail` and Workers Logs. */
+const holders = [
+  nestedName("request"),
+  nestedName("httprequest"),
+  nestedName("event", "request"),
+  nestedName("$workers", "event", "request"),
+];
 
 interface Spellings {
   readonly names: readonly string[];
   readonly byLowerCase: ReadonlyMap<string, string>;
 }
 
-class JsonLine implements LogLine {
+export class JsonLine implements LogLine {
   /** Those of the latest line: most lines of a log have the same names. */
   static #latest: Spellings = { names: [], byLowerCase: new Map() };
   readonly names: readonly string[];
@@ -85,7 +101,8 @@ class JsonLine implements LogLine {
     const own = this.#own(name);
     if (own !== undefined) return own;
     for (const holder of holders) {
-      const held = this.#spellings.has(holder.text) ? this.#own(holder) : undefined;
+      const [outer = ""] = holder.path;
+      const held = this.#spellings.has(outer) ? this.#own(holder) : undefined;
       const value = held === undefined ? undefined : nestedValue(held, name.path);
       if (value !== undefined) return value;
     }
@@ -113,77 +130,3 @@ function nestedValue(value: unknown, path: readonly string[]): unknown {
   }
   return nested ?? undefined;
 }
-
-/**
- * The host, client, user and time. Some servers write the virtual host and its port first. A host with colons is in brackets,
- * because an IPv6 address can end like a port. The name of a user may have brackets, too, so that brackets around a day are
- * the time. The length of the time is bounded, so that a long line with many brackets takes linear time.
- */
-const commonLog =
-  /^(?:([^\s:]+|\[[^\s\]]+\]):\d+ (?!- ))?(\S+) \S+ (.*?(?=\[\d\d\/)|[^[]*)\[([^\]]{0,64})\]/;
-
-/** The request, the status, the size, and in the combined format the referrer and the user agent. */
-const restOfLog = /^ "((?:[^"\\]|\\.)*)" (\S+) (\S+)(?: "((?:[^"\\]|\\.)*)" "((?:[^"\\]|\\.)*)")?/;
-
-/** A line in the common or combined log format. Its fields have the names that nginx gives them. */
-class TextLine implements LogLine {
-  readonly #line: string;
-  readonly #head: RegExpExecArray;
-  #rest: RegExpExecArray | null | undefined;
-
-  private constructor(line: string, head: RegExpExecArray) {
-    this.#line = line;
-    this.#head = head;
-  }
-
-  static parse(line: string): TextLine | null {
-    const head = commonLog.exec(line);
-    return head === null ? null : new TextLine(line, head);
-  }
-
-  get names(): readonly string[] {
-    return textFields.filter((text) => this.valueOf({ text, path: [] }) !== undefined);
-  }
-
-  valueOf({ text }: LogFieldName): string | undefined {
-    switch (text) {
-      case "host":
-        return this.#head[1];
-      case "remote_addr":
-        return this.#head[2];
-      case "remote_user":
-        return this.#head[3]?.trim();
-      case "time_local":
-        return this.#head[4];
-      case "request":
-        return this.#restField(1);
-      case "status":
-        return this.#restField(2);
-      case "body_bytes_sent":
-        return this.#restField(3);
-      case "http_referer":
-        return this.#restField(4);
-      case "http_user_agent":
-        return this.#restField(5);
-      default:
-        return undefined;
-    }
-  }
-
-  #restField(group: number): string | undefined {
-    this.#rest ??= restOfLog.exec(this.#line.slice(this.#head[0].length));
-    return this.#rest?.[group];
-  }
-}
-
-const textFields = [
-  "host",
-  "remote_addr",
-  "remote_user",
-  "time_local",
-  "request",
-  "status",
-  "body_bytes_sent",
-  "http_referer",
-  "http_user_agent",
-];

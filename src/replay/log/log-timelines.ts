@@ -1,13 +1,15 @@
 /** Collects the requests of logs of any size as timelines, in bounded memory. */
 import { type Timelines, TimelinesBuilder } from "../timelines.ts";
 import { spreadOverSeconds } from "../whole-seconds.ts";
-import type { LineReader } from "./line-reader.ts";
+import { type LineReader, leftOut } from "./line-reader.ts";
 import { LineCounts, type LogReport } from "./log-report.ts";
 
 /** The lines of one log. */
 export interface LoggedLines extends LogReport {
   readonly name: string;
   readonly lines: number;
+  /** Requests that a filter leaves out, and messages of a Worker. */
+  readonly leftOut: number;
   /** The unread lines whose time is far before that of an earlier line. */
   readonly outOfOrder: number;
   /** The first of them; null if there is none. */
@@ -35,6 +37,7 @@ const leastKeys = 100;
 /** Lines of a log, counted. */
 class CountedLog extends LineCounts implements LoggedLines {
   readonly name: string;
+  leftOut = 0;
   outOfOrder = 0;
   firstOutOfOrder: number | null = null;
   firstUnreadText = "";
@@ -97,6 +100,11 @@ export class LogTimelines {
     const line = whole.trim();
     if (line === "") return;
     const request = this.#readLine(line);
+    if (request === null) return;
+    if (request === leftOut) {
+      log.leftOut++;
+      return;
+    }
     if (typeof request === "string") {
       if (log.unread === 0) log.firstUnreadText = line.slice(0, longestQuote);
       log.skip(request);

@@ -1,9 +1,7 @@
-/**
- * Reads the text of an access log: the common log format, the combined log format, and JSON lines. The formats may be
- * mixed. The key is the client address, or the field of that meaning.
- */
-import { createLineReader, type LoggedRequest, usualKeyOf } from "./line-reader.ts";
+/** Reads the text of an access log in any format. The key is the client address, or the field of that meaning. */
+import { createLineReader, leftOut, type LoggedRequest, usualKeyOf } from "./line-reader.ts";
 import { LineCounts, type LogReport } from "./log-report.ts";
+import { RecordSplitter } from "./record-splitter.ts";
 
 /** The requests of a log in the order of its lines, and the lines that could not be read. */
 export interface ReadLog {
@@ -11,22 +9,30 @@ export interface ReadLog {
   readonly report: LogReport;
 }
 
-const readLine = createLineReader({ time: null, keyOf: usualKeyOf, cost: null });
-
 /** Reads a log of up to `mostRequests` requests. Lines after them count as unread. */
 export function readLog(text: string, mostRequests: number): ReadLog {
+  const readLine = createLineReader({ time: null, keyOf: usualKeyOf, cost: null });
   const requests: LoggedRequest[] = [];
   const counts = new LineCounts();
-  for (const whole of linesOf(text)) {
-    counts.line++;
-    // A byte order mark is white space, too.
-    const line = whole.trim();
-    if (line === "") continue;
-    const request =
-      requests.length < mostRequests ? readLine(line) : `more than ${mostRequests} requests`;
-    if (typeof request === "string") counts.skip(request);
-    else requests.push(request);
-  }
+  const splitter = new RecordSplitter({
+    addLine(whole) {
+      counts.line++;
+      // A byte order mark is white space, too.
+      const line = whole.trim();
+      if (line === "") return;
+      const read =
+        requests.length < mostRequests ? readLine(line) : `more than ${mostRequests} requests`;
+      if (read === null || read === leftOut) return;
+      if (typeof read === "string") counts.skip(read);
+      else requests.push(read);
+    },
+    skipLine(reason) {
+      counts.line++;
+      counts.skip(reason);
+    },
+  });
+  splitter.add(text);
+  splitter.end();
   const { unread, firstUnread } = counts;
   return { requests, report: { read: requests.length, unread, firstUnread } };
 }

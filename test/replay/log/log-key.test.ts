@@ -1,7 +1,7 @@
 /** Keys of log lines by the parts of a policy's key. */
 import { describe, expect, it } from "vitest";
 import { type LogKey, readLogKey } from "../../../src/replay/log/log-key.ts";
-import { parseLine } from "../../../src/replay/log/log-line.ts";
+import { parseLine } from "../../../src/replay/log/parse-line.ts";
 
 function keyReaderOf(...texts: string[]): LogKey {
   const read = readLogKey(texts);

@@ -55,10 +55,11 @@ export function LogInput() {
       <SampleInput />
       <LogReport />
       <p id={`${id}-hint`} class="hint">
-        Common or combined log format, JSON lines, or samples of a deployment (the answer of GET
-        /api/samples), also compressed with gzip. Times are shown in UTC; a time without a zone
-        counts as UTC. {isCut && "Only its beginning is shown; pasting replaces all of it. "}The log
-        stays in this browser and is not part of the link.
+        Any format that npm run what-if reads, such as the combined log format, JSON or CSV; or
+        samples of a deployment (the answer of GET /api/samples). Also compressed with gzip. Times
+        are shown in UTC; a time without a zone counts as UTC.{" "}
+        {isCut && "Only its beginning is shown; pasting replaces all of it. "}The log stays in this
+        browser and is not part of the link.
       </p>
     </DropArea>
   );
