@@ -16,6 +16,7 @@ import {
 } from "../object-calls.ts";
 import { objectId, type ObjectLocation } from "../object-location.ts";
 import type { CheckReply, SettledCharge } from "../protocol.ts";
+import { canResumeRequests } from "./request-context.ts";
 import type { RateLimiter } from "../object/rate-limiter.ts";
 
 const cooldownMs = 1_000;
@@ -75,15 +76,6 @@ export interface LimiterObserver {
 /** Checks wait, and are joined, while this number of calls with checks is under way to their object. */
 const mostCallsOfObject = 1;
 
-/**
- * Joined checks wait for promises that other requests resolve. The platform continues a request in its own context then,
- * by default from compatibility date 2024-10-14 on.
- */
-const canJoinChecks = (): boolean => {
-  const flags = "Cloudflare" in globalThis ? Cloudflare.compatibilityFlags : {};
-  return flags["handle_cross_request_promise_resolution"] !== false;
-};
-
 export interface CallerOptions {
   /** Whether checks that reach an object at the same time may share a call. Default: if the platform allows it. */
   readonly joinsChecks?: boolean;
@@ -100,7 +92,7 @@ export class ObjectCaller {
     objects: Objects,
     clock: Clock,
     observer: LimiterObserver | null = null,
-    { joinsChecks = canJoinChecks() }: CallerOptions = {},
+    { joinsChecks = canResumeRequests() }: CallerOptions = {},
   ) {
     this.#objects = objects;
     this.#clock = clock;
