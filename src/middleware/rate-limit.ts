@@ -1,13 +1,13 @@
 /** The Hono middleware that enforces policies in the user's own Worker. */
 import type { Context, Env, MiddlewareHandler, Next } from "hono";
-import type { Policy } from "../config/index.ts";
+import { ConfigProblems, type Policy } from "../config/index.ts";
 import { attributesOf, urlOf } from "../http/attributes.ts";
 import { enforcePolicies } from "../http/proxy/enforce.ts";
 import { reservationMs, reservationTtlMs } from "../http/proxy/in-flight.ts";
 import { isPreflight } from "../http/proxy/preflights.ts";
 import { StatedCosts } from "../http/proxy/stated-costs.ts";
 import type { ChargedRequest } from "../http/record-outcomes.ts";
-import type { Runtime } from "../http/runtime.ts";
+import { failureBy, type Runtime } from "../http/runtime.ts";
 import { isFailure, problemResponse } from "../http/wire/problems.ts";
 import { hasRateLimitFields } from "../http/wire/rate-limit-fields.ts";
 import type { Outcome } from "../limiter/client/outcome.ts";
@@ -16,7 +16,7 @@ import { errorText, report } from "../observability/events.ts";
 import { matchingPolicies } from "../policies/match.ts";
 import { withStreamEnd } from "./body-end.ts";
 import { contextVariable, type RateLimitContext } from "./context-variable.ts";
-import { announce, environmentReader } from "./environment.ts";
+import { announce, environmentReader, ofPackage } from "./environment.ts";
 import type { PolicyDecision, RateLimitOptions } from "./options.ts";
 import {
   checkedCost,
@@ -45,9 +45,13 @@ export function rateLimit<E extends Env = any>(
   const environmentOf = environmentReader(policies);
   return async function limited(c, next) {
     const environment = environmentOf(c.env);
-    return isFailure(environment)
-      ? problemResponse(environment)
-      : enforce(c, next, { policies, reserved, runtime: environment.runtime });
+    if (isFailure(environment)) return problemResponse(environment);
+    try {
+      return await enforce(c, next, { policies, reserved, runtime: environment.runtime });
+    } catch (error) {
+      if (!(error instanceof ConfigProblems)) throw error;
+      return problemResponse(ofPackage(failureBy(error)));
+    }
   };
 }
 

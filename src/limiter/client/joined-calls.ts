@@ -12,6 +12,7 @@ import { decodeReplies, encodeChecks, type FlatCheck, nestedCheck } from "../fla
 import type { Stub } from "./object-caller.ts";
 import type { WaitUntil } from "../object-calls.ts";
 import { Cooldown } from "./cooldown.ts";
+import { isWithoutMethod } from "./unusable-objects.ts";
 import { CheckQueue, type JoinedChecks } from "./check-queue.ts";
 import { objectId, type ObjectLocation } from "../object-location.ts";
 import type { CheckReply } from "../protocol.ts";
@@ -132,7 +133,3 @@ export class JoinedCalls {
     return this.#stubAt(location).batch({ calls: checks.map(nestedCheck) });
   }
 }
-
-/** Whether the object's version lacks the method. workerd then throws this error. */
-const isWithoutMethod = (error: unknown): boolean =>
-  error instanceof TypeError && error.message.includes("does not implement the method");
