@@ -184,7 +184,8 @@ export class ObjectCaller {
         return { error };
       }
       report({ event: "object-silent", call: name, policies, error: errorText(error) });
-      if (!isTooLate || call.isShortened !== true) this.#startCooldown(id);
+      const isFault = !isTooLate || (call.isShortened !== true && !error.wasBusy);
+      if (isFault) this.#startCooldown(id);
       if (sent !== null) late?.waitUntil(sent.replies.then(late.settle, () => undefined));
       return { error };
     }
