@@ -221,7 +221,7 @@ it("under mixed load, no request settles a promise of a request that has ended, 
       /request context|different request|since ended|had hung|never complete/,
     );
     expect(printed).not.toContain("object-silent");
-    expect([...statuses.keys()].toSorted()).toEqual([200, 429]);
+    expect(new Set(statuses.keys())).toEqual(new Set([200, 429]));
     expect(statuses.get(200)).toBeGreaterThan(100);
   } finally {
     site.agent.destroy();
