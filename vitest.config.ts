@@ -50,7 +50,10 @@ const withJoinedCalls = (areJoined: boolean): Plugin => ({
   enforce: "pre",
   transform(code, id) {
     if (!id.endsWith("/src/limiter/client/object-caller.ts")) return undefined;
-    const replaced = code.replace("joinsChecks = canJoinChecks()", `joinsChecks = ${areJoined}`);
+    const replaced = code.replace(
+      "joinsChecks = canResumeRequests()",
+      `joinsChecks = ${areJoined}`,
+    );
     if (replaced === code) throw new Error(`expected the default of joinsChecks in ${id}`);
     return replaced;
   },

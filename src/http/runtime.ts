@@ -63,7 +63,9 @@ export function createRuntime(config: Config, env: Bindings): Runtime {
   const clock = clockOf(env.RATE_LIMITER);
   const sign = hmacWith(config.keySecret, clock.hold);
   const statistics = statisticsOf(config, env, clock);
-  const limiter = new LimiterClient(env.RATE_LIMITER, clock, statistics);
+  const limiter = new LimiterClient(env.RATE_LIMITER, clock, statistics, {
+    awaitsFirstCall: true,
+  });
   const control =
     statistics !== null && env.CONTROL_PLANE !== undefined
       ? new ControlClient({
@@ -162,7 +164,14 @@ export function reportStartError(error: unknown): Failure {
   return { kind: "configuration-invalid", problems };
 }
 
-export function answerInternalError(error: unknown): Response {
+/** The failure that an unexpected error causes. Only the log has its cause. */
+export function failureBy(error: unknown): Failure {
+  // The limiter has found, and reported, that its objects can never decide.
+  if (error instanceof ConfigProblems) {
+    return { kind: "configuration-invalid", problems: error.problems };
+  }
   report({ event: "internal-error", error: errorText(error) });
-  return problemResponse({ kind: "internal" });
+  return { kind: "internal" };
 }
+
+export const answerInternalError = (error: unknown): Response => problemResponse(failureBy(error));

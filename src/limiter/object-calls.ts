@@ -10,20 +10,33 @@ export const platformRetries = { maxRetries: 1, timeoutMs: 500 };
 /** Keeps the Worker running for work that continues after the response. */
 export type WaitUntil = (work: Promise<unknown>) => void;
 
+/** A timer that fires this much too late shows that the isolate itself was busy. */
+const busyMs = 100;
+
 export class DeadlineExceeded extends Error {
   override readonly name = "DeadlineExceeded";
+  /** Whether the isolate was too busy to read a reply in time, so that the delay is no sign of a fault of the object. */
+  readonly wasBusy: boolean;
+
+  constructor(timeoutMs: number, wasBusy = false) {
+    super(`no answer within ${timeoutMs} ms${wasBusy ? ", while the isolate was busy" : ""}`);
+    this.wasBusy = wasBusy;
+  }
 }
 
 /** @throws DeadlineExceeded when the reply does not arrive in time; the call itself keeps running */
 export function withDeadline<Reply>(
-  { after }: Pick<Clock, "after">,
+  { now, after }: Pick<Clock, "now" | "after">,
   reply: Promise<Reply>,
   timeoutMs: number,
 ): Promise<Reply> {
   return new Promise((resolve, reject) => {
-    const cancel = after(timeoutMs, () =>
-      reject(new DeadlineExceeded(`no answer within ${timeoutMs} ms`)),
-    );
-    void reply.then(resolve, reject).then(cancel);
+    const dueAtMs = now() + timeoutMs;
+    let cancel = after(timeoutMs, () => {
+      const wasBusy = now() - dueAtMs >= busyMs;
+      // A busy isolate first reads the replies that have arrived in the meantime.
+      cancel = after(0, () => reject(new DeadlineExceeded(timeoutMs, wasBusy)));
+    });
+    void reply.then(resolve, reject).then(() => cancel());
   });
 }

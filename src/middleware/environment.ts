@@ -77,7 +77,7 @@ export function environmentReader(
   };
 }
 
-const ofPackage = (failure: Failure): Failure =>
+export const ofPackage = (failure: Failure): Failure =>
   failure.kind === "configuration-invalid" ? { ...failure, isOfPackage: true } : failure;
 
 /** @throws ConfigProblems for missing bindings and invalid variables, and when two policies have the same name */

@@ -17,10 +17,10 @@ import { matchingPolicies } from "../policies/match.ts";
 import type { RequestAttributes } from "../policies/request-attributes.ts";
 import { policyWithLimits } from "../policies/stated-limits.ts";
 import { addContinuedFields, answerByFunction, isDenied, noteDenied } from "./answer-denial.ts";
+import { answeringProblems } from "./answer-problems.ts";
 import { withStreamEnd } from "./body-end.ts";
 import { contextVariable, type RateLimitContext } from "./context-variable.ts";
 import { environmentReader } from "./environment.ts";
-import { answeringInvalidLimits } from "./invalid-limits.ts";
 import { type LimiterCalls, limiterOf } from "./limiter.ts";
 import { endLoad, withNames } from "./names.ts";
 import {
@@ -53,7 +53,7 @@ export function rateLimit<E extends Env = NoEnv>(
     const environment = environmentOf(c.env);
     return isFailure(environment)
       ? problemResponse(environment)
-      : answeringInvalidLimits(() =>
+      : answeringProblems(() =>
           enforce(c, next, { policies, reserved, runtime: environment.runtime }),
         );
   };

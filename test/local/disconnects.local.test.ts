@@ -59,6 +59,9 @@ describe("5,000 clients that disconnect in the middle of their requests", () => 
       const countOf = (counted: Readonly<Record<string, number>>, policy: string): number =>
         counted[policy] ?? 0;
 
+      // A request that is reset before the Worker has read it never begins. Each one that begins is charged.
+      expect(counts.requests.length).toBeGreaterThan(statuses.length);
+      expect(countOf(allowed, "tenant")).toBe(counts.requests.length);
       expect(statuses.length).toBeGreaterThan(100);
       expect(statuses.filter((status) => status !== 200 && status !== 429)).toEqual([]);
       expect(unanswered).toBeGreaterThan(disconnects / 2);

@@ -47,6 +47,12 @@ it("the heap of an isolate with 32 busy shards stays bounded while it receives n
   }
 });
 
+it("the heap of an isolate stays bounded while it makes reservations of new keys that are never settled", async () => {
+  const { mostBytes } = await isolate.reserve(3_000);
+  expect(mostBytes).toBeLessThan(boundBytes);
+  expect(await isolate.liveBytes()).toBeLessThan(24_000_000);
+});
+
 it("the heap sizes of the largest isolate are read from V8 output that arrives in pieces", () => {
   const collections = new Collections();
   const large =

@@ -65,6 +65,8 @@ export interface WorkerdOptions {
   readonly bundledIn?: string;
   /** Whether the bundle has the class of the control plane, and gets its binding. Default: false. */
   readonly hasControlPlane?: boolean;
+  /** Whether the classes of objects have SQLite storage. Default: true. */
+  readonly hasSqlite?: boolean;
   /** The port of Headgate; without it, any free port. */
   readonly port?: number;
   /** Receives everything that workerd prints, including Headgate's log. */
@@ -136,7 +138,7 @@ export async function startWorkerd(
 function workerdConfig(
   bindings: Readonly<Record<string, unknown>>,
   outbound: "origin" | "network",
-  { cfField, hasControlPlane = false, v8Flags = [] }: WorkerdOptions,
+  { cfField, hasControlPlane = false, hasSqlite = true, v8Flags = [] }: WorkerdOptions,
 ): string {
   const http = cfField === undefined ? "" : `cfBlobHeader = ${JSON.stringify(cfField)}`;
   const classes = [
@@ -166,7 +168,7 @@ const config :Workerd.Config = (
         ${classes.map(([name, type]) => `(name = "${name}", durableObjectNamespace = "${type}"),`).join("\n        ")}
       ],
       durableObjectNamespaces = [
-        ${classes.map(([, type]) => `(className = "${type}", uniqueKey = "${type}", enableSql = true),`).join("\n        ")}
+        ${classes.map(([, type]) => `(className = "${type}", uniqueKey = "${type}", enableSql = ${hasSqlite}),`).join("\n        ")}
       ],
       durableObjectStorage = (localDisk = "storage"),
       globalOutbound = "${outbound}",

@@ -1,6 +1,5 @@
 /** The service binding for other Workers on the account: the operations of `/check` with the same shapes. */
 import type { WaitUntil } from "../../limiter/client/object-caller.ts";
-import { errorText, report } from "../../observability/events.ts";
 import {
   type CheckInput,
   type ForgetInput,
@@ -23,7 +22,7 @@ import {
   type SettleAnswer,
   settleReservation,
 } from "./operations.ts";
-import type { Runtime } from "../runtime.ts";
+import { failureBy, type Runtime } from "../runtime.ts";
 import { type Failure, isFailure, problemError } from "../wire/problems.ts";
 
 /** Every method throws an `Error` with problem details in `problem` where `/check` would answer with that problem. */
@@ -86,9 +85,7 @@ export async function perform<Request extends object, Answer extends object>(
     const request = read(input);
     answer = isFailure(request) ? request : await operation(request);
   } catch (error) {
-    // Only the log has the cause.
-    report({ event: "internal-error", error: errorText(error) });
-    answer = { kind: "internal" };
+    answer = failureBy(error);
   }
   if (isFailure(answer)) throw problemError(answer);
   return answer;

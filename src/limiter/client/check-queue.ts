@@ -3,6 +3,7 @@ import type { FlatCheck } from "../flat-calls.ts";
 import type { WaitUntil } from "../object-calls.ts";
 import type { ObjectLocation } from "../object-location.ts";
 import type { CheckReply } from "../protocol.ts";
+import { Waiter } from "./request-context.ts";
 
 /** Bound the size of a call. The checks of a single request may exceed them. */
 const mostChecks = 100;
@@ -28,11 +29,8 @@ export class JoinedChecks {
   /** False once the checks are sent or withdrawn. */
   isQueued = true;
   #result: CallResult | null = null;
-  /**
-   * Resolved when the result is there, or when another call can be sent. On the platform, a promise belongs to the request
-   * that created it, so other requests only resolve this promise, and never replace it.
-   */
-  #wokenUp = Promise.withResolvers<void>();
+  /** Woken when the result is there, or when another call can be sent. */
+  readonly #waiter = new Waiter();
 
   constructor(checks: readonly FlatCheck[], waitUntil: WaitUntil) {
     this.checks = checks;
@@ -46,9 +44,9 @@ export class JoinedChecks {
   async replies(onWakeUp: () => void): Promise<readonly CheckReply[]> {
     for (;;) {
       // oxlint-disable-next-line no-await-in-loop
-      await this.#wokenUp.promise;
+      await this.#waiter.woken;
       if (this.#result !== null) break;
-      this.#wokenUp = Promise.withResolvers();
+      this.#waiter.rest();
       onWakeUp();
     }
     if ("error" in this.#result) throw this.#result.error;
@@ -57,7 +55,7 @@ export class JoinedChecks {
 
   /** Lets the request try to send the waiting checks. */
   wakeUp(): void {
-    this.#wokenUp.resolve();
+    this.#waiter.wake();
   }
 
   /** An error among the replies fails all checks of the request, as it would if the request had its own call. */
@@ -79,7 +77,7 @@ export class JoinedChecks {
 
   #end(result: CallResult): void {
     this.#result = result;
-    this.#wokenUp.resolve();
+    this.#waiter.wake();
   }
 }
 

@@ -97,19 +97,32 @@ export class LimiterClient {
    * also run in the background. A cached denial of any group answers before any object is called. A stale `attempt` is
    * refused, after earlier spends have been given back.
    * @returns no promise when the isolate decides all groups without their objects
+   * @throws ConfigProblems when the objects can never decide, as all methods do
    */
   admit(
     spends: readonly Spend[],
     waitUntil: WaitUntil,
     attempt: Attempt | null = null,
   ): Admission | Promise<Admission> {
+    const { caller } = this.#isolate;
+    if (spends.length > 0) caller.unusable.check();
     const groups = groupsOf(spends);
     const enforced = groups.filter((group) => !isDryRunOnly(group));
     const cachedDenial = this.#recall(enforced);
     if (cachedDenial !== null) return this.#refuseByCache(cachedDenial);
     const dryRuns = groups.filter(isDryRunOnly);
     const admission = new Admission();
-    return this.#admitFrom(0, { enforced, dryRuns, admission, waitUntil, attempt });
+    const isTried = caller.isTried || spends.length === 0;
+    const admitting = this.#admitFrom(0, { enforced, dryRuns, admission, waitUntil, attempt });
+    return isTried ? admitting : this.#afterFirstCall(admitting);
+  }
+
+  /** Waits for the first call of the isolate, which finds out whether its objects can decide. */
+  async #afterFirstCall<Result>(result: Result | Promise<Result>): Promise<Result> {
+    const { caller } = this.#isolate;
+    const [awaited] = await Promise.all([result, caller.takeFirstCall()]);
+    caller.unusable.check();
+    return awaited;
   }
 
   /** Decides the enforced groups from `index` on. */
@@ -134,6 +147,7 @@ export class LimiterClient {
     request: AdmitRequest,
   ): Admission | Promise<Admission> {
     const { admission, attempt } = request;
+    this.#isolate.caller.unusable.check();
     if (attempt?.isStale() === true) return this.#refuseStale(outcomes, attempt, request);
     if (!outcomes.every(admits) || admission.fullForMs > 0) return this.#refuse(outcomes, request);
     admission.addOutcomes(outcomes);
@@ -226,6 +240,9 @@ export class LimiterClient {
     waitUntil: WaitUntil,
     attempt: Attempt | null = null,
   ): Promise<Outcome[]> {
+    const { caller } = this.#isolate;
+    caller.unusable.check();
+    const { isTried } = caller;
     const checks = spends.map((spend) => {
       const context = { admission: new Admission(), waitUntil, provisionalMs: 0, attempt };
       const outcomes =
@@ -244,7 +261,8 @@ export class LimiterClient {
       const outcomes = await this.#strict.decideEach(openSpends, waitUntil, attempt);
       for (const [index, check] of open.entries()) check.outcome = outcomes[index] ?? null;
     });
-    await Promise.all(calls);
+    await Promise.all([...calls, isTried ? null : caller.takeFirstCall()]);
+    caller.unusable.check();
     return checks.flatMap(({ outcome }) => outcome ?? []);
   }
 
@@ -257,6 +275,7 @@ export class LimiterClient {
       ...timeLeftOf(group, attempt, clock.now()),
       send: (stub) => stub.look(callOf(group)),
     });
+    caller.unusable.check();
     if (reply === null) return local.look(spend);
     if (isStale(reply)) attempt?.takeStale(group, reply.stale ?? []);
     else seenKeyRules.note(group, reply.keyRules);
@@ -270,12 +289,15 @@ export class LimiterClient {
    */
   async explain(spend: Spend): Promise<ExplainReply | null> {
     const group = [spend];
-    return callObject(this.#isolate.caller, group, {
+    const { caller } = this.#isolate;
+    const reply = await callObject(caller, group, {
       name: "explain",
       timeoutMs: explainTimeoutMs,
       // An object of the previous version rejects the call: that must not begin its cooldown, which affects decisions.
       send: (stub) => stub.explain(callOf(group)).catch(() => null),
     });
+    caller.unusable.check();
+    return reply;
   }
 
   /** Spends a cost that `settle` can correct within `ttlMs`. */
@@ -302,7 +324,9 @@ export class LimiterClient {
    * @returns whether this call settled it; null when the object gave no answer
    */
   async settle(address: ReservationAddress, cost: number): Promise<boolean | null> {
-    const reply = await endReservation(this.#isolate.caller, address, { cost });
+    const { caller } = this.#isolate;
+    const reply = await endReservation(caller, address, { cost });
+    caller.unusable.check();
     return reply === null ? null : reply.settled;
   }
 
@@ -324,6 +348,7 @@ export class LimiterClient {
         return true;
       },
     });
+    caller.unusable.check();
     return isConfirmed === true;
   }
 }

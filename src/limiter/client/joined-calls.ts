@@ -2,9 +2,9 @@
  * Joins checks that are sent to an object at the same time. While a call to the object is under way, checks wait, and the
  * next call takes all of them. The object decides them one after the other.
  *
- * On the platform, calls and timers end with the request that started them. The first waiting request therefore sends the
- * next call in its own context, and each waiting request has its own timer. If the first request ends early, the timers of
- * the others fire, so they wait only briefly.
+ * Calls and timers end with the request that started them (see request-context.ts). The first waiting request therefore sends
+ * the next call in its own context, and each waiting request has its own timer. If the first request ends early, the timers
+ * of the others fire, so they wait only briefly.
  */
 import type { Clock } from "../clock.ts";
 import { BoundedMap } from "../bounded-map.ts";
@@ -12,6 +12,7 @@ import { decodeReplies, encodeChecks, type FlatCheck, nestedCheck } from "../fla
 import type { Stub } from "./object-caller.ts";
 import type { WaitUntil } from "../object-calls.ts";
 import { Cooldown } from "./cooldown.ts";
+import { isWithoutMethod } from "./unusable-objects.ts";
 import { CheckQueue, type JoinedChecks } from "./check-queue.ts";
 import { objectId, type ObjectLocation } from "../object-location.ts";
 import type { CheckReply } from "../protocol.ts";
@@ -132,7 +133,3 @@ export class JoinedCalls {
     return this.#stubAt(location).batch({ calls: checks.map(nestedCheck) });
   }
 }
-
-/** Whether the object's version lacks the method. workerd then throws this error. */
-const isWithoutMethod = (error: unknown): boolean =>
-  error instanceof TypeError && error.message.includes("does not implement the method");

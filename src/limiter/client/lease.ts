@@ -3,6 +3,7 @@ import type { Decision } from "../../strategies/index.ts";
 import { type PolicyLimits, policyLimitsOf, timeoutOf } from "./key-group.ts";
 import { objectLocation, type ObjectLocation } from "../object-location.ts";
 import { aged, type Outcome, type Spend } from "./outcome.ts";
+import { SharedValue } from "./request-context.ts";
 import { ruledOutcome } from "./ruled-outcome.ts";
 import type { KeyRule, LeaseReply, ReturnReply, Settlement, SliceWanted } from "../protocol.ts";
 
@@ -33,11 +34,10 @@ export interface BorrowedSlice {
   readonly endsAtMs: number;
   /** The instants that the object books the slice to if it is not returned in time, by policy. */
   readonly expiry: Settlement;
-  /** The settlement from the call that returns the slice; null before the call. Resolves to null without an answer. */
-  settlement: Promise<Settlement | null> | null;
-  readonly closing: PromiseWithResolvers<void>;
-  /** Whether an unanswered call may have returned the slice, so that its settlement is unknown. */
-  isUncertain: boolean;
+  /** Whether a call has returned the slice, or is under way to return it. */
+  isReturned: boolean;
+  /** From the first call that returns the slice; null when it failed, so that the settlement is unknown. */
+  readonly settlement: SharedValue<Settlement | null>;
 }
 
 export class Lease {
@@ -106,7 +106,7 @@ export class Lease {
 
   /** Whether an ended slice has unused units that no call returns yet. */
   get hasUnused(): boolean {
-    return this.#ended.some((slice) => slice.settlement === null && leftOf(slice) > 0);
+    return this.#ended.some((slice) => !slice.isReturned && leftOf(slice) > 0);
   }
 
   isLow(nowMs: number): boolean {
@@ -157,9 +157,8 @@ export class Lease {
         policy,
         atMs: (reply.spentAtMs[index] ?? 0) + sliceTtlMs,
       })),
-      settlement: null,
-      closing: Promise.withResolvers(),
-      isUncertain: false,
+      isReturned: false,
+      settlement: new SharedValue(),
     };
   }
 
@@ -195,13 +194,12 @@ export class Lease {
   returnable(nowMs: number): readonly BorrowedSlice[] {
     const isExpired = ({ endsAtMs }: BorrowedSlice): boolean => endsAtMs + sliceTtlMs <= nowMs;
     for (const slice of this.#ended.filter(isExpired)) {
-      slice.settlement ??= Promise.resolve([]);
-      slice.closing.resolve();
+      if (!slice.isReturned) slice.settlement.set([]);
     }
     this.#ended = this.#ended.filter((slice) => !isExpired(slice));
     return this.#ended.filter(
-      ({ settlement, provisionalUnits, endsAtMs }) =>
-        settlement === null && (provisionalUnits === 0 || nowMs >= endsAtMs + provisionalGraceMs),
+      ({ isReturned, provisionalUnits, endsAtMs }) =>
+        !isReturned && (provisionalUnits === 0 || nowMs >= endsAtMs + provisionalGraceMs),
     );
   }
 
@@ -210,26 +208,26 @@ export class Lease {
   }
 }
 
-/**
- * Takes the settlements of returned slices from the reply. A slice is returned by one call only, which settles it.
- */
-export function closeSlices<Reply extends ReturnReply>(
+/** Returns slices by a call. The reply has their settlements. */
+export async function returnBy<Reply extends ReturnReply>(
   slices: readonly BorrowedSlice[],
-  reply: Promise<Reply>,
+  call: () => Promise<Reply>,
 ): Promise<Reply> {
-  for (const [index, slice] of slices.entries()) {
-    slice.settlement = reply.then(
+  for (const slice of slices) slice.isReturned = true;
+  try {
+    const reply = await call();
+    for (const [index, { settlement }] of slices.entries()) {
       // Objects of an older version report no settlements.
-      (settled) => settled?.settled?.[index] ?? null,
-      () => {
-        slice.settlement = null;
-        slice.isUncertain = true;
-        return null;
-      },
-    );
-    slice.closing.resolve();
+      settlement.set(reply?.settled?.[index] ?? null);
+    }
+    return reply;
+  } catch (error) {
+    for (const slice of slices) {
+      slice.isReturned = false;
+      slice.settlement.set(null);
+    }
+    throw error;
   }
-  return reply;
 }
 
 const leftOf = ({ units, used }: BorrowedSlice): number => units - used;

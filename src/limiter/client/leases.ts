@@ -15,13 +15,7 @@ import { BoundedMap } from "../bounded-map.ts";
 import { type Clock, sleep } from "../clock.ts";
 import type { DecisionContext } from "./admission.ts";
 import { type BookedSpend, callOf, chargesPolicies, timeLeftOf } from "./key-group.ts";
-import {
-  type BorrowedSlice,
-  closeSlices,
-  Lease,
-  provisionalGraceMs,
-  spendableMs,
-} from "./lease.ts";
+import { type BorrowedSlice, Lease, provisionalGraceMs, returnBy, spendableMs } from "./lease.ts";
 import type { ObjectCaller, WaitUntil } from "./object-caller.ts";
 import type { Outcome, Spend } from "./outcome.ts";
 import { chargedSpends } from "./ruled-outcome.ts";
@@ -48,6 +42,11 @@ const limitBytes = 400;
 const maximumRequested = 512;
 
 const returnTimeoutMs = 1_000;
+/**
+ * How long a request waits for the settlement of a slice that another request returns. Longer than such a call takes; without
+ * a settlement, a spend stays charged.
+ */
+const settledWithinMs = 5_000;
 
 export interface SliceSpend {
   readonly outcomes: readonly Outcome[];
@@ -119,7 +118,7 @@ export class Leases {
       },
       giveBack: () => {
         endProvisional();
-        return this.#giveBack(lease, slice, chargedSpends(group, outcomes));
+        return this.#giveBack(lease, slice, chargedSpends(group, outcomes), waitUntil);
       },
     };
   }
@@ -128,16 +127,15 @@ export class Leases {
     lease: Lease,
     slice: BorrowedSlice,
     group: readonly Spend[],
+    waitUntil: WaitUntil,
   ): Promise<readonly BookedSpend[]> {
-    const wasReturned = slice.settlement !== null;
+    const wasReturned = slice.isReturned;
     if (!wasReturned) {
       slice.used -= group[0]?.cost ?? 0;
-      // Without further requests nothing else would return the slice.
-      if (!lease.isSpendable(slice)) await this.#returnEnded(lease);
-      await slice.closing.promise;
+      await this.#ensureReturned(lease, slice, waitUntil);
     }
-    const settlement = await slice.settlement;
-    if (settlement === null || slice.isUncertain) return [];
+    const settlement = await slice.settlement.wait(this.#clock, settledWithinMs, waitUntil);
+    if (settlement === null) return [];
     return group.flatMap((spend): BookedSpend[] => {
       const bookedAtMs = instantOf(settlement, spend);
       // The object booked the lowered number of used units.
@@ -146,6 +144,16 @@ export class Leases {
       const spentAtMs = bookedAtMs ?? instantOf(slice.expiry, spend);
       return spentAtMs === null ? [] : [{ spend, spentAtMs }];
     });
+  }
+
+  /** Other requests usually return a slice. This one does it when they have ended, or when none follows. */
+  async #ensureReturned(lease: Lease, slice: BorrowedSlice, waitUntil: WaitUntil): Promise<void> {
+    if (lease.isSpendable(slice)) {
+      const returnedAtMs = slice.endsAtMs + 2 * provisionalGraceMs;
+      await slice.settlement.wait(this.#clock, returnedAtMs - this.#clock.now(), waitUntil);
+      lease.retire(this.#clock.now());
+    }
+    if (!slice.isReturned) await this.#returnEnded(lease);
   }
 
   forget(partitionKey: string): void {
@@ -204,7 +212,7 @@ export class Leases {
       policies: group.map(({ policy }) => policy.name),
       ...timeLeftOf(group, attempt, calledAtMs),
       isBackground,
-      send: (stub) => closeSlices(slices, stub.lease(call)),
+      send: (stub) => returnBy(slices, () => stub.lease(call)),
       late: {
         waitUntil,
         settle: (late) => {
@@ -248,7 +256,7 @@ export class Leases {
       policies: lease.policies.map(({ policy }) => policy),
       timeoutMs: returnTimeoutMs,
       isRepeatable: true,
-      send: (stub) => closeSlices(slices, stub.giveBackSlices(call)),
+      send: (stub) => returnBy(slices, () => stub.giveBackSlices(call)),
     });
   }
 

@@ -16,7 +16,9 @@ import {
 } from "../object-calls.ts";
 import { objectId, type ObjectLocation } from "../object-location.ts";
 import type { CheckReply, SettledCharge } from "../protocol.ts";
+import { canResumeRequests } from "./request-context.ts";
 import type { RateLimiter } from "../object/rate-limiter.ts";
+import { UnusableObjects } from "./unusable-objects.ts";
 
 const cooldownMs = 1_000;
 const maximumCooldowns = 1_024;
@@ -75,18 +77,14 @@ export interface LimiterObserver {
 /** Checks wait, and are joined, while this number of calls with checks is under way to their object. */
 const mostCallsOfObject = 1;
 
-/**
- * Joined checks wait for promises that other requests resolve. The platform continues a request in its own context then,
- * by default from compatibility date 2024-10-14 on.
- */
-const canJoinChecks = (): boolean => {
-  const flags = "Cloudflare" in globalThis ? Cloudflare.compatibilityFlags : {};
-  return flags["handle_cross_request_promise_resolution"] !== false;
-};
-
 export interface CallerOptions {
   /** Whether checks that reach an object at the same time may share a call. Default: if the platform allows it. */
   readonly joinsChecks?: boolean;
+  /**
+   * Whether the first request waits for its call even if the isolate decides it, so that objects that can never decide are
+   * noticed at once. Default: false.
+   */
+  readonly awaitsFirstCall?: boolean;
 }
 
 export class ObjectCaller {
@@ -95,22 +93,44 @@ export class ObjectCaller {
   readonly #clock: Clock;
   readonly #cooldowns = new BoundedMap<Cooldown>(maximumCooldowns);
   readonly #joined: JoinedCalls;
+  readonly unusable = new UnusableObjects();
+  #firstCall: Promise<unknown> | null = null;
+  /** Whether an object was called, or no request needs to wait for the first call. */
+  isTried: boolean;
 
   constructor(
     objects: Objects,
     clock: Clock,
     observer: LimiterObserver | null = null,
-    { joinsChecks = canJoinChecks() }: CallerOptions = {},
+    { joinsChecks = canResumeRequests(), awaitsFirstCall = false }: CallerOptions = {},
   ) {
     this.#objects = objects;
     this.#clock = clock;
     this.observer = observer;
+    this.isTried = !awaitsFirstCall;
     const mostCalls = joinsChecks ? mostCallsOfObject : Number.POSITIVE_INFINITY;
     this.#joined = new JoinedCalls((location) => this.#stubAt(location), clock, mostCalls);
   }
 
+  /** Returns the first call of this isolate, once. Only for the request that made it. */
+  takeFirstCall(): Promise<unknown> | null {
+    const first = this.#firstCall;
+    this.#firstCall = null;
+    return first;
+  }
+
   /** @returns the object's reply; null when it fails, misses the deadline or is in its cooldown */
-  async call<Reply>(call: Call<Reply>): Promise<Reply | null> {
+  call<Reply>(call: Call<Reply>): Promise<Reply | null> {
+    return this.#noteFirst(this.#call(call));
+  }
+
+  #noteFirst<Reply>(replying: Promise<Reply>): Promise<Reply> {
+    if (!this.isTried) this.#firstCall = replying;
+    this.isTried = true;
+    return replying;
+  }
+
+  async #call<Reply>(call: Call<Reply>): Promise<Reply | null> {
     const { isRepeatable = false } = call;
     const result = await this.#result(call, () => ({
       replies: call.send(this.#stubAt(call.location)),
@@ -118,11 +138,15 @@ export class ObjectCaller {
     }));
     if ("reply" in result) return result.reply;
     const isRepeated = isRepeatable && isTransient(result.error);
-    return isRepeated ? this.call({ ...call, isRepeatable: false }) : null;
+    return isRepeated ? this.#call({ ...call, isRepeatable: false }) : null;
   }
 
   /** Decides checks, in one call with those of other requests that reach the object at the same time. */
-  async decide(call: ChecksCall): Promise<readonly CheckReply[] | null> {
+  decide(call: ChecksCall): Promise<readonly CheckReply[] | null> {
+    return this.#noteFirst(this.#decide(call));
+  }
+
+  async #decide(call: ChecksCall): Promise<readonly CheckReply[] | null> {
     const { location, checks, late } = call;
     const { waitUntil } = late;
     const deciding = this.#result(call, () => this.#joined.send(location, checks, waitUntil));
@@ -134,6 +158,7 @@ export class ObjectCaller {
 
   async #result<Reply>(call: CallTerms<Reply>, send: () => Sent<Reply>): Promise<Result<Reply>> {
     const { name, location, policies, timeoutMs, late } = call;
+    if (this.unusable.isKnown) return { error: null };
     const id = objectId(location);
     const skipped = this.#skipReason(call, id);
     if (skipped !== null) {
@@ -151,6 +176,7 @@ export class ObjectCaller {
       }
       return { reply };
     } catch (error) {
+      if (this.unusable.note(error, isDecision(name))) return { error: null };
       const isTooLate = error instanceof DeadlineExceeded;
       if (isTooLate && sent?.withdraw() === true) {
         const queued = `not sent: earlier checks were under way for ${timeoutMs} ms`;
@@ -158,7 +184,8 @@ export class ObjectCaller {
         return { error };
       }
       report({ event: "object-silent", call: name, policies, error: errorText(error) });
-      if (!isTooLate || call.isShortened !== true) this.#startCooldown(id);
+      const isFault = !isTooLate || (call.isShortened !== true && !error.wasBusy);
+      if (isFault) this.#startCooldown(id);
       if (sent !== null) late?.waitUntil(sent.replies.then(late.settle, () => undefined));
       return { error };
     }

@@ -10,6 +10,7 @@ import { errorText, report } from "../../observability/events.ts";
 import { KeyState, type StoredRows } from "./key-state.ts";
 import { Alarm, type AlarmStorage } from "./alarm.ts";
 import { headOf, mostRowBytes, renewedRow } from "./key-row.ts";
+import { noSqliteStorage } from "../protocol.ts";
 
 /** The methods of `DurableObjectStorage` that the limiter needs. */
 export interface RowStorage extends AlarmStorage {
@@ -81,7 +82,7 @@ export class KeyStorage {
 
   /** Reads the state of a key; null if none is stored. Synchronous, so that nothing comes between reading and changing it. */
   read(key: string): KeyState | null {
-    const row = this.#storage.kv.get(rowOf(key));
+    const row = this.#row(key);
     if (row === undefined) return null;
     const keyState = KeyState.revived(key, row, (number) => {
       const text = this.#storage.kv.get(textRowOf(key, number));
@@ -91,6 +92,15 @@ export class KeyStorage {
     report({ event: "state-refused", reason: "not a row of this version" });
     this.#track([this.#delete([rowOf(key), ...this.#textRowsOf(key)], unconfirmed)]);
     return null;
+  }
+
+  /** @throws Error with `noSqliteStorage` when the storage is of a kind that can never work */
+  #row(key: string): unknown {
+    try {
+      return this.#storage.kv.get(rowOf(key));
+    } catch (error) {
+      throw isWithoutSqlite(error) ? new Error(noSqliteStorage) : error;
+    }
   }
 
   /**
@@ -243,6 +253,10 @@ export class KeyStorage {
     });
   }
 }
+
+/** The platform has no property that says so. Each text of this error names the migration that creates SQLite storage. */
+const isWithoutSqlite = (error: unknown): boolean =>
+  error instanceof Error && error.message.includes("new_sqlite_classes");
 
 /** The progress of a sweep after it has left one more row in place. */
 const withLeft = (sweep: SweepProgress, idleAtMs: number, bornAtMs: number): SweepProgress => ({

@@ -1,5 +1,8 @@
 /** Provisional spends from a slice: a later object may still deny the request. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Admission } from "../../../src/limiter/client/admission.ts";
+import { LimiterClient } from "../../../src/limiter/client/client.ts";
+import type { Clock } from "../../../src/limiter/clock.ts";
 import type { LeaseCall, ReturnCall } from "../../../src/limiter/protocol.ts";
 import type { Spend } from "../../../src/limiter/client/outcome.ts";
 import { settled, spendOf, TestIsolate } from "../../fakes/isolate.ts";
@@ -280,5 +283,63 @@ describe("the time of a slice", () => {
     await isolate.clock.pass(1);
     await admit(isolate, 1);
     expect(isolate.calls).toMatchObject([{ name: "lease", argument: { charges: [{ cost: 0 }] } }]);
+  });
+});
+
+describe("a spend from a slice whose borrower has ended", () => {
+  /** A client whose requests can end: the platform then drops their timers and their calls. */
+  function mortalClient(isolate: TestIsolate): { client: LimiterClient; endRequests: () => void } {
+    const timers: (() => void)[] = [];
+    const after: Clock["after"] = (afterMs, act) => {
+      const cancel = isolate.clock.after(afterMs, act);
+      timers.push(cancel);
+      return cancel;
+    };
+    const client = new LimiterClient(isolate.namespace(), { now: isolate.clock.now, after });
+    const endRequests = (): void => {
+      for (const cancel of timers.splice(0)) cancel();
+    };
+    return { client, endRequests };
+  }
+
+  async function borrowed(
+    isolate: TestIsolate,
+  ): Promise<ReturnType<typeof mortalClient> & { admission: Admission }> {
+    const { client, endRequests } = mortalClient(isolate);
+    for (let request = 0; request < 8; request++) {
+      // oxlint-disable-next-line no-await-in-loop
+      await client.admit([leased], () => undefined);
+    }
+    endRequests();
+    const admission = await client.admit([leased, allowing], () => undefined);
+    isolate.calls.length = 0;
+    return { client, endRequests, admission };
+  }
+
+  it("a spend is given back within its slice when no request is left that returns the slice", async () => {
+    const isolate = new TestIsolate();
+    const { admission } = await borrowed(isolate);
+    const isGivenBack = admission.giveBack();
+    await isolate.clock.pass(1_500);
+    await isGivenBack;
+    expect(returned(isolate)).toEqual([2]);
+    expect(leftAtObject(isolate)).toBe(992);
+  });
+
+  it("giving back a spend ends even if the request that returns the slice ends before the reply", async () => {
+    const isolate = new TestIsolate();
+    const { client, endRequests, admission } = await borrowed(isolate);
+    await isolate.clock.pass(1_010);
+    isolate.before = ({ name }) =>
+      name === "lease" ? new Promise(() => undefined) : Promise.resolve();
+    // This request ends the slice, and its call returns it.
+    void client.admit([{ ...leased, cost: 2 }], () => undefined);
+    await settled();
+    expect(isolate.calls.at(-1)).toMatchObject({ argument: { returned: [{ used: 3 }] } });
+    endRequests();
+    const isGivenBack = admission.giveBack();
+    await isolate.clock.pass(6_000);
+    await isGivenBack;
+    expect(refunds(isolate).filter((call) => Object(call).object === "k")).toEqual([]);
   });
 });

@@ -42,20 +42,20 @@ const post = async (headgate, path, body) => {
 
 export default {
   async fetch(request, { HEADGATE_HTTP }) {
-    const { policy, from, count, singles, batches, cost } = await request.json();
+    const { path, policy, from, count, singles, batches, ...check } = await request.json();
     let next = from;
     const take = (most) => {
       const first = next;
       next = Math.min(from + count, next + most);
       const checks = [];
       for (let number = first; number < next; number++) {
-        checks.push({ policy, key: "visitor-" + number, cost });
+        checks.push({ policy, key: "visitor-" + number, ...check });
       }
       return checks;
     };
     const single = async () => {
       for (let [check] = take(1); check !== undefined; [check] = take(1)) {
-        await post(HEADGATE_HTTP, "/check", check);
+        await post(HEADGATE_HTTP, path, check);
       }
     };
     const batch = async () => {
@@ -81,6 +81,8 @@ export interface HeapStep {
 export interface BusyIsolate {
   /** Sends new keys of one consistency. */
   readonly send: (consistency: Consistency, count: number) => Promise<HeapStep>;
+  /** Makes reservations of new keys that are never settled. */
+  readonly reserve: (count: number) => Promise<HeapStep>;
   /** The bytes of live objects, after a forced garbage collection. */
   readonly liveBytes: () => Promise<number>;
   readonly close: () => Promise<void>;
@@ -102,9 +104,11 @@ export async function startBusyIsolate(folder: string): Promise<BusyIsolate> {
   );
   const inspector = await HeapInspector.connect(port, "headgate");
   let sent = 0;
-  const send = async (policy: string, count: number, cost: number): Promise<HeapStep> => {
-    const senders = policy === "leased" ? { singles: 32, batches: 0 } : { singles: 28, batches: 4 };
-    const body = JSON.stringify({ policy, from: sent, count, cost, ...senders });
+  const single = { singles: 32, batches: 0 };
+  const mixed = { singles: 28, batches: 4 };
+  const send = async (policy: string, count: number, call: object): Promise<HeapStep> => {
+    const senders = policy === "leased" ? single : mixed;
+    const body = JSON.stringify({ path: "/check", policy, from: sent, count, ...senders, ...call });
     sent += count;
     const response = await fetch(workerd.otherUrl, { method: "POST", body });
     if (!response.ok) throw new Error(await response.text());
@@ -112,9 +116,11 @@ export async function startBusyIsolate(folder: string): Promise<BusyIsolate> {
     const sizes = [...collections.take(), usedSize];
     return { mostBytes: Math.max(...sizes), leastBytes: Math.min(...sizes) };
   };
-  await send("denying", deniedKeys, 2);
+  await send("denying", deniedKeys, { cost: 2 });
   return {
-    send: (consistency, count) => send(consistency, count, 10),
+    send: (consistency, count) => send(consistency, count, { cost: 10 }),
+    reserve: (count) =>
+      send("strict", count, { ...single, path: "/check/reserve", cost: 1, ttlMs: 3_600_000 }),
     liveBytes: async () => {
       const live = await inspector.live(async () =>
         (await fetch(new URL("/check/health", workerd.url))).arrayBuffer(),

@@ -1,21 +1,24 @@
-/** The answer to a request for which the function `limits` of a policy has returned invalid limits. */
+/** The answers to problems that only a request shows: limits that a function returns, and objects that can never count. */
 import { type ConfigProblem, ConfigProblems } from "../config/index.ts";
-import { reportStartError } from "../http/runtime.ts";
+import { failureBy, reportStartError } from "../http/runtime.ts";
 import { problemResponse } from "../http/wire/problems.ts";
 import { StatedLimitsInvalid } from "../policies/stated-limits.ts";
+import { ofPackage } from "./environment.ts";
 import { namedNumber } from "./read-options.ts";
 
 /** Lists of problems that were reported: limits that a function returns for each request are reported once. */
 const reported = new WeakSet<object>();
 
 /** Answers 500 with problem details that show no value, and reports the values. Nothing was charged, and no handler has run. */
-export async function answeringInvalidLimits<Answer>(
+export async function answeringProblems<Answer>(
   enforce: () => Promise<Answer>,
 ): Promise<Answer | Response> {
   try {
     return await enforce();
   } catch (error) {
-    if (!(error instanceof StatedLimitsInvalid)) throw error;
+    if (!(error instanceof ConfigProblems)) throw error;
+    if (!(error instanceof StatedLimitsInvalid))
+      return problemResponse(ofPackage(failureBy(error)));
     const problems = error.problems.map((problem) => ofFunction(problem, error.policy));
     if (!reported.has(error.problems)) reportStartError(new ConfigProblems(problems));
     reported.add(error.problems);
