@@ -116,6 +116,9 @@ export interface KeyAlert {
   readonly percent: 80 | 90 | 100;
 }
 
+/** By policy, for keys without rules and overrides of their own; empty for a policy whose mode is `off`. */
+export type LimitsInEffect = Readonly<Record<string, PolicyInfo["limits"]>>;
+
 /** A policy as an isolate's configuration has it. */
 export interface PolicyInfo {
   readonly name: string;
@@ -346,6 +349,19 @@ export interface Rollback {
   readonly note: string | null;
 }
 
+/** How far a rollback is. A long one continues after its answer. */
+export interface RollbackProgress extends Rollback {
+  /** A failed one has changed nothing: the rules of a policy would be too large. */
+  readonly state: "running" | "done" | "failed";
+  readonly startedAtMs: number;
+  readonly endedAtMs: number | null;
+  /** How many rules have changed since the entry; null before they are counted. */
+  readonly total: number | null;
+  /** How many of them the rollback has compared with the state then, and restored or removed if they differ. */
+  readonly examined: number;
+  readonly changed: number;
+}
+
 /** An action that changes no rule. */
 export interface NotedAction {
   readonly action: "reset" | "reveal";
@@ -362,13 +378,20 @@ export interface ControlPlaneMethods {
   policyState(policy: string): PolicyState;
   rules(query: RuleQuery): Page<Rule>;
   rule(id: string): Rule | null;
-  /** Answers after the key's object has confirmed the rule, or after a second with `isPending`. */
+  /**
+   * Answers after the key's object has confirmed the rule, or after a second with `isPending`. `unknown` when the rule that
+   * the same request made before no longer exists.
+   */
   createRule(call: RuleCreation): Promise<Changed<Rule>>;
   replaceRule(call: RuleReplacement): Promise<Changed<Rule>>;
   deleteRule(call: RuleDeletion): Promise<Changed<null>>;
   changePolicy(call: PolicyPatch): Changed<PolicyState>;
+  /** Answers when the rollback has ended, or after a while, with the first rules that it has restored. */
   rollback(call: Rollback): Promise<Changed<readonly Rule[]>>;
+  /** The latest rollback; null when there was none. */
+  rollbackProgress(): RollbackProgress | null;
   note(action: NotedAction): void;
+  noteAll(actions: readonly NotedAction[]): void;
   audit(query: { readonly cursor?: string; readonly limit: number }): Page<AuditEntry>;
   /** For 15 s after the call, beats are due every second. */
   statistics(query: StatisticsQuery): Statistics;
@@ -378,8 +401,13 @@ export interface ControlPlaneMethods {
   sampleChunks(policy: string, ids: readonly number[]): readonly ArrayBuffer[];
   /** The sealed key of a partition key in the top lists, the tail or a rule; null when none is known. */
   sealedKey(policy: string, key: string): string | null;
-  /** Prometheus text exposition format. */
-  metrics(): string;
+  /** The rules of all policies that have or had any. */
+  rulesOfPolicies(): readonly StaleRules[];
+  /**
+   * Prometheus text exposition format.
+   * @param limits those in effect, by policy. Default: those of the deployments' configuration
+   */
+  metrics(limits?: LimitsInEffect): string;
   /** A ticket for one WebSocket of the tail, valid for 30 s. */
   ticket(actor: Actor): { readonly ticket: string; readonly expiresAtMs: number };
 }
