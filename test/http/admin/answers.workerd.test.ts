@@ -60,7 +60,11 @@ describe.each(["//_headgate", "/%5fheadgate", "///_headgate/"])(
       const gate = admin();
       const body = JSON.stringify({ policy: gate.policy, key: "192.0.2.1", kind: "allow" });
       const headers = { ...operator, "Content-Type": "application/json" };
-      const made = await gate.send(`${origin}${prefix}/api/rules`, { method: "POST", headers, body });
+      const made = await gate.send(`${origin}${prefix}/api/rules`, {
+        method: "POST",
+        headers,
+        body,
+      });
       const { id } = await made.json<{ id: string }>();
       expect(made.headers.get("Location")).toBe(`/_headgate/api/rules/${id}`);
     });
@@ -120,7 +124,10 @@ describe("a repeated POST with an Idempotency-Key", () => {
     const path = `/rules/${first.body.id}`;
     await call("PUT", path, { kind: "block", note: "Abuse" }, ifMatch(first));
     const again = await create();
-    expect(again).toMatchObject({ status: 201, body: { kind: "block", state: "applied", revision: 2 } });
+    expect(again).toMatchObject({
+      status: 201,
+      body: { kind: "block", state: "applied", revision: 2 },
+    });
     expect(again.headers.get("ETag")).toBe('"2"');
   });
 });

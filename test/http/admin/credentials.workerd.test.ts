@@ -323,7 +323,11 @@ describe("Cloudflare Access", () => {
   it("a read that reveals keys needs Sec-Fetch-Site: same-origin, and without it writes no entry", async () => {
     const gate = admin({}, { ...access, REVEAL: "admins" });
     const { policy, call } = gate;
-    const { body: rule } = await call("POST", "/rules", { policy, key: "192.0.2.1", kind: "allow" });
+    const { body: rule } = await call("POST", "/rules", {
+      policy,
+      key: "192.0.2.1",
+      kind: "allow",
+    });
     const jwt = await signed();
     const paths = [
       `/rules?policy=${policy}&reveal=true`,
@@ -341,7 +345,8 @@ describe("Cloudflare Access", () => {
           },
         }),
       );
-    const newest = async (): Promise<unknown> => (await call("GET", "/audit?limit=1")).body.entries[0];
+    const newest = async (): Promise<unknown> =>
+      (await call("GET", "/audit?limit=1")).body.entries[0];
     for (const path of paths) {
       for (const site of ["cross-site", "same-site", "none", ""]) {
         // oxlint-disable-next-line no-await-in-loop
@@ -351,7 +356,9 @@ describe("Cloudflare Access", () => {
       expect(await read(path.replace("reveal=true", "reveal=false"), "cross-site")).toBe(200);
     }
     expect(await newest()).toMatchObject({ action: "create", rule: rule.id });
-    expect(await Promise.all(paths.map((path) => read(path, "same-origin")))).toEqual([200, 200, 200]);
+    expect(await Promise.all(paths.map((path) => read(path, "same-origin")))).toEqual([
+      200, 200, 200,
+    ]);
     expect(await newest()).toMatchObject({ action: "reveal", keyId: rule.keyId, via: "access" });
   });
 
