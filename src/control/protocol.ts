@@ -5,6 +5,7 @@
  */
 import type { ObjectSettings, PolicyMode, PolicyRule, PolicyRules } from "../config/index.ts";
 import type { KeyRule, StaleRules } from "../limiter/protocol.ts";
+import type { Rollback, RollbackProgress } from "./rollback-call.ts";
 import type { SampleIndex, SamplesQuery } from "./stored-samples.ts";
 import type { CountedKey } from "./space-saving.ts";
 
@@ -340,26 +341,6 @@ export interface PolicyPatch extends PolicyChange {
   readonly version: number;
   readonly actor: Actor;
   readonly note: string | null;
-}
-
-/** Returns the rules to the state after the audit entry `toSeq`, as new versions. */
-export interface Rollback {
-  readonly toSeq: number;
-  readonly actor: Actor;
-  readonly note: string | null;
-}
-
-/** How far a rollback is. A long one continues after its answer. */
-export interface RollbackProgress extends Rollback {
-  /** A failed one has changed nothing: the rules of a policy would be too large. */
-  readonly state: "running" | "done" | "failed";
-  readonly startedAtMs: number;
-  readonly endedAtMs: number | null;
-  /** How many rules have changed since the entry; null before they are counted. */
-  readonly total: number | null;
-  /** How many of them the rollback has compared with the state then, and restored or removed if they differ. */
-  readonly examined: number;
-  readonly changed: number;
 }
 
 /** An action that changes no rule. */

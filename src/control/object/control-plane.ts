@@ -17,8 +17,6 @@ import type {
   Page,
   PolicyPatch,
   PolicyState,
-  Rollback,
-  RollbackProgress,
   Rule,
   RuleCreation,
   RuleDeletion,
@@ -29,6 +27,7 @@ import type {
   TopKey,
   TopQuery,
 } from "../protocol.ts";
+import type { Rollback, RollbackProgress } from "../rollback-call.ts";
 import type { StaleRules } from "../../limiter/protocol.ts";
 import type { SampleIndex, SamplesQuery } from "../stored-samples.ts";
 import { Control } from "./control.ts";

@@ -11,14 +11,13 @@ import type {
   Page,
   PolicyPatch,
   PolicyState,
-  Rollback,
-  RollbackProgress,
   Rule,
   RuleCreation,
   RuleDeletion,
   RuleQuery,
   RuleReplacement,
 } from "../protocol.ts";
+import type { Rollback, RollbackProgress } from "../rollback-call.ts";
 import { Deployments } from "./deployments.ts";
 import { Meta } from "./meta.ts";
 import type { RulesMetrics } from "./metrics.ts";
@@ -26,7 +25,7 @@ import { Outbox, type Push } from "./outbox.ts";
 import { Retention } from "./retention.ts";
 import { type Edited, RuleBook } from "./rule-book.ts";
 import { Rollbacks } from "./rollback.ts";
-import { isLive } from "./rule-table.ts";
+import { isRuleLive } from "./rule-table.ts";
 import { Scheduler, type Task } from "./scheduler.ts";
 import type { ControlStorage } from "./storage.ts";
 
@@ -75,7 +74,9 @@ export class Control {
       run: (atMs) => book.expire(atMs),
     };
     this.#rollbacks = new Rollbacks({
-      ...{ book, meta, clock },
+      book,
+      meta,
+      clock,
       onChanged: (sets) => this.#outbox.add(sets, clock.now()),
       onPause: () => void this.#scheduler.ensure(),
     });
@@ -114,7 +115,7 @@ export class Control {
   rule(id: string): Rule | null {
     const nowMs = this.#tidied();
     const rule = this.#book.rules.get(id);
-    return rule !== null && isLive(rule, nowMs) ? this.#shown(rule, nowMs) : null;
+    return rule !== null && isRuleLive(rule, nowMs) ? this.#shown(rule, nowMs) : null;
   }
 
   async createRule(call: RuleCreation): Promise<Changed<Rule>> {

@@ -8,7 +8,8 @@
  */
 import { mostRulesBytes } from "../../config/index.ts";
 import { type Clock, sleep } from "../../limiter/clock.ts";
-import type { Changed, Rollback, RollbackProgress, Rule } from "../protocol.ts";
+import type { Changed, Rule } from "../protocol.ts";
+import type { Rollback, RollbackProgress } from "../rollback-call.ts";
 import type { AuditLog } from "./audit-log.ts";
 import type { Meta } from "./meta.ts";
 import type { RuleBook } from "./rule-book.ts";
@@ -31,7 +32,7 @@ interface Job extends RollbackProgress {
   readonly untilSeq: number;
 }
 
-interface Parts {
+interface RollbackParts {
   readonly book: RuleBook;
   readonly meta: Meta;
   readonly clock: Clock;
@@ -42,7 +43,7 @@ interface Parts {
 }
 
 export class Rollbacks implements Task {
-  readonly #parts: Parts;
+  readonly #parts: RollbackParts;
   #job: Job | null;
   /** The work that is left; null when it must be planned again. */
   #work: Iterator<void, void> | null = null;
@@ -50,7 +51,7 @@ export class Rollbacks implements Task {
   #restored: Rule[] = [];
   #keySets: SetName[] = [];
 
-  constructor(parts: Parts) {
+  constructor(parts: RollbackParts) {
     this.#parts = parts;
     this.#job = JSON.parse(parts.meta.read("rollback") ?? "null");
     parts.book.audit.isHeld = this.isRunning;
@@ -84,11 +85,16 @@ export class Rollbacks implements Task {
   async begin({ toSeq, actor, note }: Rollback): Promise<Changed<readonly Rule[]>> {
     const { book, clock } = this.#parts;
     if (!book.audit.reaches(toSeq)) return { kind: "unknown" };
-    const counts = { total: null, examined: 0, changed: 0 };
-    const startedAtMs = clock.now();
     this.#keep({
-      ...{ state: "running", toSeq, actor, note, startedAtMs, endedAtMs: null },
-      ...counts,
+      state: "running",
+      toSeq,
+      actor,
+      note,
+      startedAtMs: clock.now(),
+      endedAtMs: null,
+      total: null,
+      examined: 0,
+      changed: 0,
       untilSeq: book.audit.lastSeq,
     });
     this.#work = null;

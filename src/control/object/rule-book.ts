@@ -11,13 +11,13 @@ import type {
   NotedAction,
   PolicyPatch,
   PolicyState,
-  Rollback,
   Rule,
   RuleCreation,
   RuleDeletion,
   RuleInput,
   RuleReplacement,
 } from "../protocol.ts";
+import type { Rollback } from "../rollback-call.ts";
 import { AuditLog } from "./audit-log.ts";
 import { IdempotencyKeys } from "./idempotency-keys.ts";
 import type { Meta } from "./meta.ts";
@@ -25,7 +25,7 @@ import type { RuleHistory } from "./rollback.ts";
 import {
   allPlacements,
   enforcedPolicyRule,
-  isLive,
+  isRuleLive,
   RuleTable,
   type SetName,
 } from "./rule-table.ts";
@@ -96,14 +96,14 @@ export class RuleBook {
 
   policyState(policy: string, nowMs: number): PolicyState {
     const none = { epoch: this.#meta.epoch, version: 0, text: "[]" };
-    const rules = this.rules.ofSet({ policy, key: null }).filter((rule) => isLive(rule, nowMs));
+    const rules = this.rules.ofSet({ policy, key: null }).filter((rule) => isRuleLive(rule, nowMs));
     return { ...(this.policyRules.get(policy) ?? none), rules };
   }
 
   /** Null also for a rule that has expired, and is not removed yet. */
   #live(id: string, nowMs: number): Rule | null {
     const rule = this.rules.get(id);
-    return rule !== null && isLive(rule, nowMs) ? rule : null;
+    return rule !== null && isRuleLive(rule, nowMs) ? rule : null;
   }
 
   create({ input, actor, idempotency }: RuleCreation, nowMs: number): Edited<Rule> {
@@ -200,7 +200,7 @@ export class RuleBook {
   /** Whether restoring a rule would change anything. */
   differs(id: string, before: Rule | null, nowMs: number): boolean {
     const current = this.rules.get(id);
-    if (before === null || !isLive(before, nowMs)) return current !== null;
+    if (before === null || !isRuleLive(before, nowMs)) return current !== null;
     return current === null || !isSameRule(current, before);
   }
 
@@ -208,7 +208,7 @@ export class RuleBook {
     const before = this.audit.ruleBefore(first);
     if (!this.differs(id, before, reason.nowMs)) return null;
     const current = this.rules.get(id);
-    if (before === null || !isLive(before, reason.nowMs)) {
+    if (before === null || !isRuleLive(before, reason.nowMs)) {
       if (current !== null) this.#remove(current, reason, touched);
       return null;
     }

@@ -31,7 +31,7 @@ const keyColumn = (key: string | null): string => key ?? "";
 const ruleColumns = "body, applied_at";
 const isLiveNow = "(expires_at IS NULL OR expires_at > ?)";
 
-export const isLive = ({ expiresAtMs }: Pick<Rule, "expiresAtMs">, nowMs: number): boolean =>
+export const isRuleLive = ({ expiresAtMs }: Pick<Rule, "expiresAtMs">, nowMs: number): boolean =>
   expiresAtMs === null || expiresAtMs > nowMs;
 
 export class RuleTable {

@@ -141,10 +141,7 @@ export function adminRoutes(parts: AdminParts): Hono<Authenticated> {
   return routes.all("*", () => problemResponse({ kind: "unknown-path" }));
 }
 
-/**
- * No page of another web origin can include an answer, such as one that Access's cookie has authenticated, and no browser
- * takes one for a page or a script.
- */
+/** Pages of other web origins cannot include an answer, such as one that Access's cookie has authenticated. */
 const isolated: MiddlewareHandler = async (c, next) => {
   await next();
   // The answer to a WebSocket handshake has no content.

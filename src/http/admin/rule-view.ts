@@ -1,5 +1,6 @@
 /** Rules and audit entries as the admin API shows them. */
-import type { AuditEntry, RollbackProgress, Rule } from "../../control/protocol.ts";
+import type { AuditEntry, Rule } from "../../control/protocol.ts";
+import type { RollbackProgress } from "../../control/rollback-call.ts";
 import { instantText } from "./context.ts";
 
 /** A rule as an entry of the audit has it: without what happens to it afterwards. */

@@ -1,4 +1,4 @@
-/** What all answers of the admin API have in common: no other web origin can use them, and no URL in them names a host. */
+/** Properties of all answers of the admin API: other web origins cannot use them, and URLs in them name no host. */
 import { describe, expect, it } from "vitest";
 import { admin, ifMatch, tokens } from "./admin.ts";
 
@@ -163,7 +163,7 @@ describe("headgate_limit", () => {
     await expect.poll(() => limitsOf(gate), { timeout: 3_000 }).toEqual(configured);
   });
 
-  it("in an isolate that does not know the rule yet, has it all the same", async () => {
+  it("an isolate that does not know the rule yet shows the limits of the rule", async () => {
     const gate = admin({ limits: "10/hour" });
     await gate.call("GET", "/policies");
     await patch(gate, { limits: "5/minute" });
