@@ -110,21 +110,18 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
     const to = await seqNow();
     await called(worker, "PATCH", "/policies/links", { limits: "8/hour" });
     const page = await site.open(`audit?to=${to}`);
-    const running = { state: "running", total: 12_000, examined: 900 };
-    let isRunning = true;
-    await page.route(/\/api\/rollback$/, async (route) => {
-      const response = await route.fetch();
-      const json = (await response.json()) as { rollback?: object };
-      if (!isRunning) return route.fulfill({ response });
+    const running = { startedAt: "now", total: 12_000, examined: 900 };
+    let state = "running";
+    await page.route(/\/api\/rollback$/, (route) => {
+      const rollback = { ...running, state };
       const isRead = route.request().method() === "GET";
-      const rollback = { ...json.rollback, ...running };
-      return route.fulfill({ json: isRead ? { rollback } : { ...json, ...running } });
+      return route.fulfill({ json: isRead ? { rollback } : rollback });
     });
     const dialog = page.getByRole("dialog");
     await button(dialog, "Roll back").click();
     await dialog.getByRole("status").getByText("900 of 12,000 rules").waitFor();
     expect(await axeViolations(page)).toEqual([]);
-    isRunning = false;
+    state = "done";
     await dialog.waitFor({ state: "hidden" });
     await undoButton(page, "Rolled back").waitFor();
   });

@@ -141,7 +141,7 @@ export function adminRoutes(parts: AdminParts): Hono<Authenticated> {
   return routes.all("*", () => problemResponse({ kind: "unknown-path" }));
 }
 
-/** Pages of other web origins cannot include an answer, such as one that Access's cookie has authenticated. */
+/** Pages of other web origins cannot include an answer, which the cookie of Access may have authenticated. */
 const isolated: MiddlewareHandler = async (c, next) => {
   await next();
   // The answer to a WebSocket handshake has no content.
