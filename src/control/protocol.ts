@@ -5,6 +5,7 @@
  */
 import type { ObjectSettings, PolicyMode, PolicyRule, PolicyRules } from "../config/index.ts";
 import type { KeyRule, StaleRules } from "../limiter/protocol.ts";
+import type { Rollback, RollbackProgress } from "./rollback-call.ts";
 import type { SampleIndex, SamplesQuery } from "./stored-samples.ts";
 import type { CountedKey } from "./space-saving.ts";
 
@@ -115,6 +116,9 @@ export interface KeyAlert {
   readonly limit: string;
   readonly percent: 80 | 90 | 100;
 }
+
+/** By policy, for keys without rules and overrides of their own; empty for a policy whose mode is `off`. */
+export type LimitsInEffect = Readonly<Record<string, PolicyInfo["limits"]>>;
 
 /** A policy as an isolate's configuration has it. */
 export interface PolicyInfo {
@@ -339,13 +343,6 @@ export interface PolicyPatch extends PolicyChange {
   readonly note: string | null;
 }
 
-/** Returns the rules to the state after the audit entry `toSeq`, as new versions. */
-export interface Rollback {
-  readonly toSeq: number;
-  readonly actor: Actor;
-  readonly note: string | null;
-}
-
 /** An action that changes no rule. */
 export interface NotedAction {
   readonly action: "reset" | "reveal";
@@ -362,13 +359,20 @@ export interface ControlPlaneMethods {
   policyState(policy: string): PolicyState;
   rules(query: RuleQuery): Page<Rule>;
   rule(id: string): Rule | null;
-  /** Answers after the key's object has confirmed the rule, or after a second with `isPending`. */
+  /**
+   * Answers after the key's object has confirmed the rule, or after a second with `isPending`. `unknown` when the rule that
+   * the same request made before no longer exists.
+   */
   createRule(call: RuleCreation): Promise<Changed<Rule>>;
   replaceRule(call: RuleReplacement): Promise<Changed<Rule>>;
   deleteRule(call: RuleDeletion): Promise<Changed<null>>;
   changePolicy(call: PolicyPatch): Changed<PolicyState>;
+  /** Answers when the rollback has ended, or after a while, with the first rules that it has restored. */
   rollback(call: Rollback): Promise<Changed<readonly Rule[]>>;
+  /** The latest rollback; null when there was none. */
+  rollbackProgress(): RollbackProgress | null;
   note(action: NotedAction): void;
+  noteAll(actions: readonly NotedAction[]): void;
   audit(query: { readonly cursor?: string; readonly limit: number }): Page<AuditEntry>;
   /** For 15 s after the call, beats are due every second. */
   statistics(query: StatisticsQuery): Statistics;
@@ -378,8 +382,13 @@ export interface ControlPlaneMethods {
   sampleChunks(policy: string, ids: readonly number[]): readonly ArrayBuffer[];
   /** The sealed key of a partition key in the top lists, the tail or a rule; null when none is known. */
   sealedKey(policy: string, key: string): string | null;
-  /** Prometheus text exposition format. */
-  metrics(): string;
+  /** The rules of all policies that have or had any. */
+  rulesOfPolicies(): readonly StaleRules[];
+  /**
+   * Prometheus text exposition format.
+   * @param limits those in effect, by policy. Default: those of the deployments' configuration
+   */
+  metrics(limits?: LimitsInEffect): string;
   /** A ticket for one WebSocket of the tail, valid for 30 s. */
   ticket(actor: Actor): { readonly ticket: string; readonly expiresAtMs: number };
 }

@@ -105,6 +105,27 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
     await expect.poll(() => rules("back")).toEqual(now);
   });
 
+  it("a long rollback shows its progress in the dialog, which closes when the rollback has ended", async () => {
+    const { worker } = site;
+    const to = await seqNow();
+    await called(worker, "PATCH", "/policies/links", { limits: "8/hour" });
+    const page = await site.open(`audit?to=${to}`);
+    const running = { startedAt: "now", total: 12_000, examined: 900 };
+    let state = "running";
+    await page.route(/\/api\/rollback$/, (route) => {
+      const rollback = { ...running, state };
+      const isRead = route.request().method() === "GET";
+      return route.fulfill({ json: isRead ? { rollback } : rollback });
+    });
+    const dialog = page.getByRole("dialog");
+    await button(dialog, "Roll back").click();
+    await dialog.getByRole("status").getByText("900 of 12,000 rules").waitFor();
+    expect(await axeViolations(page)).toEqual([]);
+    state = "done";
+    await dialog.waitFor({ state: "hidden" });
+    await undoButton(page, "Rolled back").waitFor();
+  });
+
   it("a change by another operator appears in the open rollback, which includes it, and undoing the rollback never removes later changes unseen", async () => {
     const { worker } = site;
     const to = await seqNow();

@@ -112,6 +112,14 @@ export interface AuditEntry {
   readonly note: string | null;
 }
 
+/** How far a rollback is. */
+export interface RollbackProgress {
+  readonly state: "running" | "done" | "failed";
+  readonly startedAt: string;
+  readonly total: number | null;
+  readonly examined: number;
+}
+
 export interface AuditPage {
   readonly entries: readonly AuditEntry[];
   readonly next: string | null;

@@ -58,10 +58,6 @@ export const changePolicy = async (
 export const resetKey = async (policy: string, id: string): Promise<unknown> =>
   changed(call("DELETE", `keys/${encodeURIComponent(policy)}/${id}/usage`));
 
-/** Returns all rules to the state after an audit entry; 0 for the state before the first. */
-export const rollBack = async (to: number, note?: string): Promise<unknown> =>
-  changed(call("POST", "rollback", { body: { to, ...(note !== undefined && { note }) } }));
-
 async function changed<Value>(answer: Promise<Answer<Value>>): Promise<Value> {
   const { value } = await answer;
   readChanges();

@@ -1,7 +1,7 @@
 /** Shows exactly what a rollback changes, and asks for its confirmation. */
 import { useEffect, useState } from "preact/hooks";
-import type { AuditEntry } from "../api/answers.ts";
-import { rollBack, type Term } from "../api/rules.ts";
+import type { AuditEntry, RollbackProgress } from "../api/answers.ts";
+import type { Term } from "../api/rules.ts";
 import type { UndoStep } from "../api/undo-plan.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Meanwhile } from "../parts/meanwhile.tsx";
@@ -13,6 +13,7 @@ import { navigate } from "../shell/route.ts";
 import { showToast } from "../shell/toasts.tsx";
 import { LastDayOfSteps } from "../what-if/last-day-of-steps.tsx";
 import { type LoadedEntries, mostReached } from "./loaded-entries.ts";
+import { rollBack } from "./roll-back.ts";
 import { concernedBy, type RollbackPlan, rollbackPlan } from "./rollback-plan.ts";
 import { stateText, stepPlace } from "./step-text.ts";
 
@@ -63,6 +64,7 @@ const OutOfReach = ({ to, onClose }: RollbackDialogProps) => (
 
 function Preview({ to, loaded, onClose }: RollbackDialogProps) {
   const [term, setTerm] = useState<Term>({});
+  const [progress, setProgress] = useState<RollbackProgress | null>(null);
   const [opened] = useState(() => loaded.newest.peek());
   const entries = loaded.all.value ?? [];
   const plan = rollbackPlan(entries, to, second.value);
@@ -75,7 +77,7 @@ function Preview({ to, loaded, onClose }: RollbackDialogProps) {
         "Nothing was rolled back, because there is a newer change. The list includes it now. Check it and confirm again.",
       );
     }
-    await rollBack(to, term.note);
+    await rollBack(to, term.note, setProgress);
     await loaded.loadNewer();
     const last = loaded.newest.peek();
     const run = (): Promise<void> => undoRollback(shown, last, loaded);
@@ -101,10 +103,18 @@ function Preview({ to, loaded, onClose }: RollbackDialogProps) {
         A rollback changes rules only: no usage, and no configuration. It is recorded in the audit
         log, and another rollback undoes it.
       </p>
+      {progress !== null && <Progress progress={progress} />}
       {!isUnknown && <LastDayOfSteps steps={plan.steps} />}
     </Dialog>
   );
 }
+
+const Progress = ({ progress }: { readonly progress: RollbackProgress }) => (
+  <p role="status">
+    {numberText(progress.examined)} of {numberText(progress.total ?? 0)} rules are as they were. The
+    rollback also continues when this page is closed.
+  </p>
+);
 
 const stateName = (to: number): string =>
   to === 0 ? "the state before the first change" : `the state after entry ${to}`;

@@ -105,9 +105,8 @@ const infoOf = (policy: Policy): PolicyInfo => ({
   name: policy.name,
   mode: modeOf(policy),
   objects: policy.objects,
-  limits: policy.limits.map((limit) => ({
-    name: limit.name,
-    limit: limit.limit,
-    windowMs: limit.windowMs,
-  })),
+  limits: limitInfos(policy),
 });
+
+export const limitInfos = ({ limits }: Pick<Policy, "limits">): PolicyInfo["limits"] =>
+  limits.map(({ name, limit, windowMs }) => ({ name, limit, windowMs }));

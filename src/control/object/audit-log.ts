@@ -1,9 +1,11 @@
 /**
  * The history of all changes, which is only appended to. The number of an entry is also the version of the rules that the
- * entry changed.
+ * entry changed. Reveals share the numbers, but have a log of their own, so that no number of them removes a change.
  */
 import type { AuditEntry, Page, Rule } from "../protocol.ts";
+import { readMeta, writeMeta } from "./meta.ts";
 import { pageOf, pageSize } from "./page.ts";
+import { RevealLog } from "./reveal-log.ts";
 import type { Sql } from "./storage.ts";
 
 const yearMs = 365 * 86_400_000;
@@ -11,25 +13,37 @@ export const mostAuditEntries = 100_000;
 /** How many entries one sweep removes. */
 const sweptAtOnce = 1_000;
 
-export interface ChangedRule {
-  readonly id: string;
-  /** The rule before the changes; null if it did not exist. */
-  readonly before: Rule | null;
-  /** The revision that the rule has, or had when it was deleted. */
-  readonly revision: number;
+/** A number in the log that concerns a rule. */
+export interface RuleChange {
+  readonly seq: number;
+  readonly rule: string;
+  readonly action: AuditEntry["action"];
+  readonly isOfPolicy: boolean;
 }
 
 type AuditRow = { seq: number; at: number; body: string };
 
+/** The part of the numbers that the stored entries do not have. */
+interface Extent {
+  /** The number of the newest entry that was removed; 0 for none. */
+  readonly removed: number;
+  /** How many later numbers belong to reveals. */
+  readonly reveals: number;
+}
+
 export class AuditLog {
   readonly #sql: Sql;
+  readonly #reveals: RevealLog;
+  /** Whether all entries are kept, because a rollback reads them. */
+  isHeld = false;
 
   constructor(sql: Sql) {
     this.#sql = sql;
+    this.#reveals = new RevealLog(sql);
   }
 
   get lastSeq(): number {
-    return this.#bound("MAX");
+    return Math.max(this.#bound("MAX"), this.#reveals.lastSeq);
   }
 
   append(entry: AuditEntry): void {
@@ -41,7 +55,15 @@ export class AuditLog {
       rule,
       JSON.stringify(entry),
     );
-    this.#sql.exec("DELETE FROM audit WHERE seq <= ?", seq - mostAuditEntries);
+    this.removeExcess(seq);
+  }
+
+  /** Records that an operator has seen a key: once an hour, however often it is revealed. */
+  addReveal(entry: Omit<AuditEntry, "seq">): void {
+    const seq = this.lastSeq + 1;
+    if (!this.#reveals.add({ ...entry, seq })) return;
+    const { removed, reveals } = this.#extent();
+    this.#keepExtent({ removed, reveals: reveals + 1 });
   }
 
   page(cursor: string | undefined, limit: number): Page<AuditEntry> {
@@ -55,31 +77,53 @@ export class AuditLog {
         size + 1,
       )
       .toArray();
-    return pageOf(rows.map(entryOf), size, ({ seq }) => String(seq));
+    const entries = [...rows.map(entryOf), ...this.#reveals.before(before, size + 1)];
+    const newest = entries.toSorted((one, other) => other.seq - one.seq);
+    return pageOf(newest.slice(0, size + 1), size, ({ seq }) => String(seq));
   }
 
   /**
    * Whether the state after an entry can be restored, which needs all later entries. 0 is the state before the first.
    */
   reaches(seq: number): boolean {
-    const first = this.#bound("MIN");
-    return Number.isSafeInteger(seq) && seq >= Math.max(first, 1) - 1 && seq <= this.lastSeq;
+    return Number.isSafeInteger(seq) && seq >= this.#extent().removed && seq <= this.lastSeq;
   }
 
-  /** The rules that changed after an entry. */
-  *changedSince(seq: number): Iterable<ChangedRule> {
-    const changes = this.#sql
-      .exec<{ rule: string; first: number; last: number }>(
-        `SELECT rule, MIN(seq) AS first, MAX(seq) AS last FROM audit
-          WHERE seq > ? AND rule IS NOT NULL GROUP BY rule ORDER BY first`,
+  /** The oldest changes of rules after a number, at most `most`. */
+  changesAfter(seq: number, most: number): RuleChange[] {
+    return this.#sql
+      .exec<{ seq: number; rule: string; action: AuditEntry["action"]; key: string | null }>(
+        `SELECT seq, rule, json_extract(body, '$.action') AS action,
+            COALESCE(json_extract(body, '$.after.key'), json_extract(body, '$.before.key')) AS key
+          FROM audit WHERE seq > ? AND rule IS NOT NULL ORDER BY seq LIMIT ?`,
         seq,
+        most,
       )
-      .toArray();
-    for (const { rule: id, first, last } of changes) {
-      const lastEntry = this.#entry(last);
-      const newest = lastEntry?.after ?? lastEntry?.before;
-      yield { id, before: this.#entry(first)?.before ?? null, revision: newest?.revision ?? 0 };
-    }
+      .toArray()
+      .map(({ key, ...change }) => ({ ...change, isOfPolicy: key === null }));
+  }
+
+  /** The rule before the entry `seq`; null if there was none. */
+  ruleBefore(seq: number): Rule | null {
+    return this.#entry(seq)?.before ?? null;
+  }
+
+  /** The revision that a rule has after the entry `seq`, or had when the entry removed it. */
+  revisionAfter(seq: number): number {
+    const entry = this.#entry(seq);
+    return (entry?.after ?? entry?.before)?.revision ?? 0;
+  }
+
+  /**
+   * Removes the oldest entries above the greatest number of them.
+   * @returns whether there are more to remove
+   */
+  removeExcess(lastSeq = this.lastSeq): boolean {
+    if (this.isHeld || lastSeq <= mostAuditEntries) return false;
+    const { removed, reveals } = this.#extent();
+    const excess = lastSeq - removed - reveals - mostAuditEntries;
+    if (excess > 0) this.#remove(this.#oldest(Math.min(excess, sweptAtOnce)));
+    return excess > sweptAtOnce;
   }
 
   /**
@@ -87,17 +131,42 @@ export class AuditLog {
    * @returns whether more may be due
    */
   sweep(nowMs: number): boolean {
-    const oldest = this.#sql
-      .exec<{ seq: number; at: number }>(
-        "SELECT seq, at FROM audit ORDER BY seq LIMIT ?",
-        sweptAtOnce,
-      )
-      .toArray();
-    const firstKept = oldest.findIndex(({ at }) => at >= nowMs - yearMs);
-    const expired = firstKept === -1 ? oldest : oldest.slice(0, firstKept);
-    const until = Math.min(expired.at(-1)?.seq ?? 0, this.lastSeq - 1);
-    this.#sql.exec("DELETE FROM audit WHERE seq <= ?", until);
+    this.#reveals.sweep(nowMs - yearMs);
+    if (this.isHeld) return true;
+    const oldest = this.#oldest(sweptAtOnce);
+    const last = this.#bound("MAX");
+    const expired = oldest.filter(({ seq, at }) => at < nowMs - yearMs && seq < last);
+    this.#remove(expired);
     return expired.length === sweptAtOnce;
+  }
+
+  #oldest(most: number): { seq: number; at: number }[] {
+    return this.#sql
+      .exec<{ seq: number; at: number }>("SELECT seq, at FROM audit ORDER BY seq LIMIT ?", most)
+      .toArray();
+  }
+
+  /** @param rows the oldest ones */
+  #remove(rows: readonly { readonly seq: number }[]): void {
+    const until = rows.at(-1)?.seq;
+    if (until === undefined) return;
+    const { removed, reveals } = this.#extent();
+    const others = until - removed - rows.length;
+    this.#sql.exec("DELETE FROM audit WHERE seq <= ?", until);
+    this.#keepExtent({ removed: until, reveals: Math.max(0, reveals - others) });
+  }
+
+  /** Read from the database each time, because a transaction may be rolled back. */
+  #extent(): Extent {
+    const stored = readMeta(this.#sql, "audit");
+    // Before the first reveal, and in the database of a version whose reveals are entries like changes.
+    if (stored === null) return { removed: Math.max(this.#bound("MIN"), 1) - 1, reveals: 0 };
+    const extent: Extent = JSON.parse(stored);
+    return extent;
+  }
+
+  #keepExtent(extent: Extent): void {
+    writeMeta(this.#sql, "audit", JSON.stringify(extent));
   }
 
   #entry(seq: number): AuditEntry | null {

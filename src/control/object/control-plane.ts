@@ -12,11 +12,11 @@ import type {
   BeatReply,
   Changed,
   ControlPlaneMethods,
+  LimitsInEffect,
   NotedAction,
   Page,
   PolicyPatch,
   PolicyState,
-  Rollback,
   Rule,
   RuleCreation,
   RuleDeletion,
@@ -27,6 +27,8 @@ import type {
   TopKey,
   TopQuery,
 } from "../protocol.ts";
+import type { Rollback, RollbackProgress } from "../rollback-call.ts";
+import type { StaleRules } from "../../limiter/protocol.ts";
 import type { SampleIndex, SamplesQuery } from "../stored-samples.ts";
 import { Control } from "./control.ts";
 import { type LimiterObjects, pushTo } from "./push.ts";
@@ -102,8 +104,16 @@ export class ControlPlane
     return this.#control.rollback(call);
   }
 
+  rollbackProgress(): RollbackProgress | null {
+    return this.#control.rollbackProgress;
+  }
+
   note(action: NotedAction): void {
     this.#control.note(action);
+  }
+
+  noteAll(actions: readonly NotedAction[]): void {
+    this.#control.noteAll(actions);
   }
 
   audit(query: { readonly cursor?: string; readonly limit: number }): Page<AuditEntry> {
@@ -138,8 +148,12 @@ export class ControlPlane
     return this.#intake.statistics.sampleChunks(policy, ids);
   }
 
-  metrics(): string {
-    return this.#intake.metrics(this.#control.rulesMetrics(), platformClock.now());
+  rulesOfPolicies(): readonly StaleRules[] {
+    return this.#control.rulesOfPolicies();
+  }
+
+  metrics(limits: LimitsInEffect = {}): string {
+    return this.#intake.metrics(this.#control.rulesMetrics(limits), platformClock.now());
   }
 
   ticket(_actor: Actor): ReturnType<ControlPlaneMethods["ticket"]> {

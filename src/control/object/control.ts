@@ -6,23 +6,26 @@ import type {
   BeatCall,
   BeatReply,
   Changed,
+  LimitsInEffect,
   NotedAction,
   Page,
   PolicyPatch,
   PolicyState,
-  Rollback,
   Rule,
   RuleCreation,
   RuleDeletion,
   RuleQuery,
   RuleReplacement,
 } from "../protocol.ts";
+import type { Rollback, RollbackProgress } from "../rollback-call.ts";
 import { Deployments } from "./deployments.ts";
 import { Meta } from "./meta.ts";
 import type { RulesMetrics } from "./metrics.ts";
 import { Outbox, type Push } from "./outbox.ts";
 import { Retention } from "./retention.ts";
 import { type Edited, RuleBook } from "./rule-book.ts";
+import { Rollbacks } from "./rollback.ts";
+import { isRuleLive } from "./rule-table.ts";
 import { Scheduler, type Task } from "./scheduler.ts";
 import type { ControlStorage } from "./storage.ts";
 
@@ -51,6 +54,7 @@ export class Control {
   readonly #book: RuleBook;
   readonly #deployments: Deployments;
   readonly #outbox: Outbox;
+  readonly #rollbacks: Rollbacks;
   readonly #scheduler: Scheduler;
   #counted: Pick<RulesMetrics, "version" | "rules" | "pendingRules"> | null = null;
 
@@ -69,7 +73,15 @@ export class Control {
       dueAtMs: () => book.rules.nextExpiryMs,
       run: (atMs) => book.expire(atMs),
     };
-    const tasks = [expiry, this.#outbox, new Retention(book, meta), ...recorder.tasks];
+    this.#rollbacks = new Rollbacks({
+      book,
+      meta,
+      clock,
+      onChanged: (sets) => this.#outbox.add(sets, clock.now()),
+      onPause: () => void this.#scheduler.ensure(),
+    });
+    const retention = new Retention(book, meta);
+    const tasks = [expiry, this.#outbox, this.#rollbacks, retention, ...recorder.tasks];
     this.#scheduler = new Scheduler(storage, clock, tasks);
   }
 
@@ -91,19 +103,19 @@ export class Control {
 
   policyState(policy: string): PolicyState {
     const nowMs = this.#tidied();
-    return this.#shownState(this.#book.policyState(policy), nowMs);
+    return this.#shownState(this.#book.policyState(policy, nowMs), nowMs);
   }
 
   rules(query: RuleQuery): Page<Rule> {
     const nowMs = this.#tidied();
-    const { items, cursor } = this.#book.rules.page(query);
+    const { items, cursor } = this.#book.rules.page(query, nowMs);
     return { items: items.map((rule) => this.#shown(rule, nowMs)), cursor };
   }
 
   rule(id: string): Rule | null {
     const nowMs = this.#tidied();
     const rule = this.#book.rules.get(id);
-    return rule && this.#shown(rule, nowMs);
+    return rule !== null && isRuleLive(rule, nowMs) ? this.#shown(rule, nowMs) : null;
   }
 
   async createRule(call: RuleCreation): Promise<Changed<Rule>> {
@@ -127,13 +139,26 @@ export class Control {
   }
 
   async rollback(call: Rollback): Promise<Changed<readonly Rule[]>> {
-    const changed = await this.#delivered(this.#book.rollback(call, this.#tidied()));
+    this.#tidied();
+    const changed = await this.#rollbacks.begin(call);
+    await this.#scheduler.ensure();
     if (changed.kind !== "done") return changed;
-    return { ...changed, value: changed.value.map((rule) => this.#current(rule)) };
+    const { keySets, isRunning } = this.#rollbacks;
+    const isPending = !isRunning && keySets.length > 0 && !(await this.#outbox.deliver(keySets));
+    const value = changed.value.map((rule) => this.#current(rule));
+    return { ...changed, value, ...(isPending && { isPending }) };
+  }
+
+  get rollbackProgress(): RollbackProgress | null {
+    return this.#rollbacks.progress;
   }
 
   note(action: NotedAction): void {
-    this.#book.note(action, this.#tidied());
+    this.noteAll([action]);
+  }
+
+  noteAll(actions: readonly NotedAction[]): void {
+    this.#book.note(actions, this.#tidied());
     void this.#scheduler.ensure();
   }
 
@@ -148,20 +173,31 @@ export class Control {
     return rules.find(({ sealedKey }) => sealedKey !== null)?.sealedKey ?? null;
   }
 
-  /** The part of the metrics that concerns rules and deployments. */
-  rulesMetrics(): RulesMetrics {
+  rulesOfPolicies(): readonly StaleRules[] {
+    return [...this.#book.policyRules].map(([policy, rules]) => ({ policy, ...rules }));
+  }
+
+  /**
+   * The part of the metrics that concerns rules and deployments.
+   * @param limits those in effect, by policy. Other policies have the limits of their configuration
+   */
+  rulesMetrics(limits: LimitsInEffect = {}): RulesMetrics {
     const nowMs = this.#tidied();
     const version = this.#book.audit.lastSeq;
     // Counting reads every rule, and reads cost: a scrape counts again only after a change.
-    if (this.#counted?.version !== version || this.#counted.pendingRules > 0) {
-      const counts = this.#book.rules.counts();
+    const isExpiring = (this.#book.rules.nextExpiryMs ?? Infinity) <= nowMs;
+    if (isExpiring || this.#counted?.version !== version || this.#counted.pendingRules > 0) {
+      const counts = this.#book.rules.counts(nowMs);
       this.#counted = {
         version,
         rules: counts.map(({ policy, kind, rules: count }) => ({ policy, kind, count })),
         pendingRules: counts.reduce((sum, { pending }) => sum + pending, 0),
       };
     }
-    const policies = this.#deployments.policies(nowMs);
+    const inEffect = new Map(Object.entries(limits));
+    const policies = this.#deployments
+      .policies(nowMs)
+      .map((policy) => ({ ...policy, limits: inEffect.get(policy.name) ?? policy.limits }));
     return { ...this.#counted, policies, epochMs: this.#meta.epoch };
   }
 

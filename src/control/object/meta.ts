@@ -22,6 +22,12 @@ const schema = [
   `CREATE TABLE IF NOT EXISTS audit (
     seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, rule TEXT, body TEXT NOT NULL
   )`,
+  // `nth` counts all reveals, and `subject` names the operator and the key.
+  `CREATE TABLE IF NOT EXISTS reveals (
+    seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, nth INTEGER NOT NULL, subject TEXT NOT NULL, body TEXT NOT NULL
+  )`,
+  "CREATE INDEX IF NOT EXISTS reveals_of_subject ON reveals (subject, at)",
+  "CREATE INDEX IF NOT EXISTS reveals_by_count ON reveals (nth)",
   `CREATE TABLE IF NOT EXISTS idempotency (
     key TEXT PRIMARY KEY, at INTEGER NOT NULL, request_hash TEXT NOT NULL, rule TEXT NOT NULL
   ) WITHOUT ROWID`,
@@ -30,7 +36,18 @@ const schema = [
   ) WITHOUT ROWID`,
 ];
 
-type MetaName = "schema" | "epoch" | "resend" | "swept";
+type MetaName = "schema" | "epoch" | "resend" | "swept" | "audit" | "rollback";
+
+export function readMeta(sql: Sql, name: MetaName): string | null {
+  const [row] = sql
+    .exec<{ value: string }>("SELECT value FROM meta WHERE name = ?", name)
+    .toArray();
+  return row?.value ?? null;
+}
+
+export function writeMeta(sql: Sql, name: MetaName, value: string): void {
+  sql.exec("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", name, value);
+}
 
 export class Meta {
   readonly #sql: Sql;
@@ -60,13 +77,10 @@ export class Meta {
   }
 
   read(name: MetaName): string | null {
-    const [row] = this.#sql
-      .exec<{ value: string }>("SELECT value FROM meta WHERE name = ?", name)
-      .toArray();
-    return row?.value ?? null;
+    return readMeta(this.#sql, name);
   }
 
   write(name: MetaName, value: string): void {
-    this.#sql.exec("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", name, value);
+    writeMeta(this.#sql, name, value);
   }
 }

@@ -33,6 +33,8 @@ const longestDelayMs = 60_000;
 /** How many sets one alarm pushes, and how soon the next one follows. */
 const pushedAtOnce = 200;
 const paceMs = 1_000;
+/** How many pushes of them are under way: the object answers other calls between them. */
+const lanes = 25;
 /**
  * How long after a change of deployments all rules are pushed again. Until the roll-out is complete, objects of a
  * version without key rules may run, and they drop the rules when they write the key.
@@ -148,11 +150,20 @@ export class Outbox implements Task {
 
   /** @returns the sets that were not confirmed */
   async #pushAll(sets: readonly SetName[]): Promise<SetName[]> {
-    const results = await Promise.all(sets.map((set) => this.#pushSet(set)));
-    const failed = sets.filter((_, index) => results[index] !== null);
+    const failures = new Map<SetName, string>();
+    const waiting = [...sets];
+    const pushNext = async (): Promise<void> => {
+      for (let set = waiting.shift(); set !== undefined; set = waiting.shift()) {
+        // oxlint-disable-next-line no-await-in-loop -- one after the other in each lane
+        const failure = await this.#pushSet(set);
+        if (failure !== null) failures.set(set, failure);
+      }
+    };
+    await Promise.all(Array.from({ length: lanes }, pushNext));
+    const failed = sets.filter((set) => failures.has(set));
     if (failed.length > 0) {
       const policies = [...new Set(failed.map(({ policy }) => policy))];
-      const error = results.find((each) => each !== null) ?? "";
+      const [error = ""] = failures.values();
       report({ event: "object-silent", call: "setRules", policies, error });
     }
     return failed;

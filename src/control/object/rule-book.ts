@@ -1,6 +1,6 @@
 /**
  * The rules, their versions and their history. Each change is one transaction, which writes the rule, the version of its set
- * and the audit entry. A rule that has expired is removed before the next call is answered.
+ * and the audit entry. No answer has a rule that has expired, although it may be removed later.
  */
 import { mostRulesBytes, type PolicyRules } from "../../config/index.ts";
 import { mostKeyRules } from "../../limiter/protocol.ts";
@@ -11,22 +11,29 @@ import type {
   NotedAction,
   PolicyPatch,
   PolicyState,
-  Rollback,
   Rule,
   RuleCreation,
   RuleDeletion,
   RuleInput,
   RuleReplacement,
 } from "../protocol.ts";
-import { AuditLog, type ChangedRule } from "./audit-log.ts";
+import type { Rollback } from "../rollback-call.ts";
+import { AuditLog } from "./audit-log.ts";
 import { IdempotencyKeys } from "./idempotency-keys.ts";
 import type { Meta } from "./meta.ts";
-import { allPlacements, enforcedPolicyRule, RuleTable, type SetName } from "./rule-table.ts";
+import type { RuleHistory } from "./rollback.ts";
+import {
+  allPlacements,
+  enforcedPolicyRule,
+  isRuleLive,
+  RuleTable,
+  type SetName,
+} from "./rule-table.ts";
 import type { ControlStorage } from "./storage.ts";
 
 export const mostRules = 20_000;
 /** How many expired rules one call removes. */
-const expiredAtOnce = 1_000;
+const expiredAtOnce = 100;
 
 /** The outcome of a change, and the sets of key rules that must be pushed. */
 export interface Edited<Value> {
@@ -87,10 +94,16 @@ export class RuleBook {
     return JSON.stringify(rules);
   }
 
-  policyState(policy: string): PolicyState {
+  policyState(policy: string, nowMs: number): PolicyState {
     const none = { epoch: this.#meta.epoch, version: 0, text: "[]" };
-    const rules = this.rules.ofSet({ policy, key: null });
+    const rules = this.rules.ofSet({ policy, key: null }).filter((rule) => isRuleLive(rule, nowMs));
     return { ...(this.policyRules.get(policy) ?? none), rules };
+  }
+
+  /** Null also for a rule that has expired, and is not removed yet. */
+  #live(id: string, nowMs: number): Rule | null {
+    const rule = this.rules.get(id);
+    return rule !== null && isRuleLive(rule, nowMs) ? rule : null;
   }
 
   create({ input, actor, idempotency }: RuleCreation, nowMs: number): Edited<Rule> {
@@ -98,8 +111,8 @@ export class RuleBook {
       const known = idempotency && this.idempotency.find(actor, idempotency, nowMs);
       if (known === "key-reused") return { kind: "key-reused" };
       if (known !== null) {
-        const current = this.rules.get(known.id);
-        if (current?.revision !== known.revision) return { kind: "done", value: known };
+        const current = this.#live(known.id, nowMs);
+        if (current === null) return { kind: "unknown" };
         const { policy, key, appliedAtMs } = current;
         // The first request may have been answered while the push was pending, or its answer may have been lost.
         if (key !== null && appliedAtMs === null) touched.push({ policy, key });
@@ -116,7 +129,7 @@ export class RuleBook {
 
   replace({ id, revision, input, actor }: RuleReplacement, nowMs: number): Edited<Rule> {
     return this.#edit<Rule>((touched) => {
-      const rule = this.rules.get(id);
+      const rule = this.#live(id, nowMs);
       if (rule === null) return { kind: "unknown" };
       if (rule.revision !== revision) return outdated(rule);
       const isMoved = rule.policy !== input.policy || rule.key !== input.key;
@@ -131,7 +144,7 @@ export class RuleBook {
 
   delete({ id, revision, actor, note }: RuleDeletion, nowMs: number): Edited<null> {
     return this.#edit<null>((touched) => {
-      const rule = this.rules.get(id);
+      const rule = this.#live(id, nowMs);
       if (rule === null) return { kind: "unknown" };
       if (rule.revision !== revision) return outdated(rule);
       this.#remove(rule, { actor, action: "delete", note, nowMs }, touched);
@@ -143,7 +156,7 @@ export class RuleBook {
   changePolicy(patch: PolicyPatch, nowMs: number): Edited<PolicyState> {
     return this.#edit<PolicyState>((touched) => {
       const { policy, parts, actor } = patch;
-      const state = this.policyState(policy);
+      const state = this.policyState(policy, nowMs);
       if (state.epoch !== patch.epoch || state.version !== patch.version) {
         return { kind: "outdated", revision: `${state.epoch}-${state.version}` };
       }
@@ -166,30 +179,40 @@ export class RuleBook {
           this.#put(input, newest ?? null, { actor, action, note, nowMs }, touched);
       }
       this.#policyRules = null;
-      return { kind: "done", value: this.policyState(policy) };
+      return { kind: "done", value: this.policyState(policy, nowMs) };
     });
   }
 
-  /** Makes the rules what they were after an audit entry, except rules that have expired since. */
-  rollback({ toSeq, actor, note }: Rollback, nowMs: number): Edited<readonly Rule[]> {
-    return this.#edit<readonly Rule[]>((touched) => {
-      if (!this.audit.reaches(toSeq)) return { kind: "unknown" };
+  /** Makes rules what they were before their first change of a rollback, except those that have expired since. */
+  restore(
+    changes: readonly RuleHistory[],
+    { actor, note }: Pick<Rollback, "actor" | "note">,
+    nowMs: number,
+  ): Edited<{ readonly restored: readonly Rule[]; readonly count: number }> {
+    return this.#edit((touched) => {
       const reason: Reason = { actor, action: "rollback", note, nowMs };
-      const value = [...this.audit.changedSince(toSeq)].flatMap(
-        (change) => this.#restore(change, reason, touched) ?? [],
-      );
-      return { kind: "done", value };
+      const { lastSeq } = this.audit;
+      const restored = changes.flatMap((change) => this.#restore(change, reason, touched) ?? []);
+      return { kind: "done", value: { restored, count: this.audit.lastSeq - lastSeq } };
     });
   }
 
-  #restore({ id, before, revision }: ChangedRule, reason: Reason, touched: SetName[]): Rule | null {
+  /** Whether restoring a rule would change anything. */
+  differs(id: string, before: Rule | null, nowMs: number): boolean {
     const current = this.rules.get(id);
-    const isOver = before !== null && (before.expiresAtMs ?? Infinity) <= reason.nowMs;
-    if (before === null || isOver) {
+    if (before === null || !isRuleLive(before, nowMs)) return current !== null;
+    return current === null || !isSameRule(current, before);
+  }
+
+  #restore({ id, first, last }: RuleHistory, reason: Reason, touched: SetName[]): Rule | null {
+    const before = this.audit.ruleBefore(first);
+    if (!this.differs(id, before, reason.nowMs)) return null;
+    const current = this.rules.get(id);
+    if (before === null || !isRuleLive(before, reason.nowMs)) {
       if (current !== null) this.#remove(current, reason, touched);
       return null;
     }
-    if (current !== null && isSameRule(current, before)) return null;
+    const revision = current?.revision ?? this.audit.revisionAfter(last);
     const rule = this.#put(before, { ...before, revision }, reason, touched, current);
     const isMoved =
       current !== null && (current.policy !== rule.policy || current.key !== rule.key);
@@ -197,12 +220,17 @@ export class RuleBook {
     return rule;
   }
 
-  /** Records an action that changes no rule. */
-  note({ action, policy, key, actor, note }: NotedAction, nowMs: number): void {
-    const seq = this.audit.lastSeq + 1;
-    const { name, via } = actor;
-    const change = { rule: null, before: null, after: null, note };
-    this.audit.append({ seq, atMs: nowMs, actor: name, via, action, policy, key, ...change });
+  /** Records actions that change no rule. */
+  note(actions: readonly NotedAction[], nowMs: number): void {
+    this.#storage.transactionSync(() => {
+      for (const { action, policy, key, actor, note } of actions) {
+        const { name, via } = actor;
+        const change = { rule: null, before: null, after: null, note };
+        const entry = { atMs: nowMs, actor: name, via, action, policy, key, ...change };
+        if (action === "reveal") this.audit.addReveal(entry);
+        else this.audit.append({ ...entry, seq: this.audit.lastSeq + 1 });
+      }
+    });
   }
 
   /** Removes rules that have expired. The objects drop expired key rules themselves, so these need no new version. */

@@ -29,6 +29,10 @@ type StoredSet = {
 /** Partition keys are never empty. */
 const keyColumn = (key: string | null): string => key ?? "";
 const ruleColumns = "body, applied_at";
+const isLiveNow = "(expires_at IS NULL OR expires_at > ?)";
+
+export const isRuleLive = ({ expiresAtMs }: Pick<Rule, "expiresAtMs">, nowMs: number): boolean =>
+  expiresAtMs === null || expiresAtMs > nowMs;
 
 export class RuleTable {
   readonly #sql: Sql;
@@ -46,11 +50,13 @@ export class RuleTable {
     return row?.rules ?? 0;
   }
 
-  /** The number of rules of each policy and kind, and of those among them whose push is pending. Reads all rules. */
-  counts(): { policy: string; kind: string; rules: number; pending: number }[] {
+  /** The number of live rules of each policy and kind, and of those among them whose push is pending. Reads all rules. */
+  counts(nowMs: number): { policy: string; kind: string; rules: number; pending: number }[] {
     return this.#sql
       .exec<{ policy: string; kind: string; rules: number; pending: number }>(
-        "SELECT policy, kind, COUNT(*) AS rules, SUM(applied_at IS NULL) AS pending FROM rules GROUP BY policy, kind",
+        `SELECT policy, kind, COUNT(*) AS rules, SUM(applied_at IS NULL) AS pending FROM rules
+          WHERE ${isLiveNow} GROUP BY policy, kind`,
+        nowMs,
       )
       .toArray();
   }
@@ -85,8 +91,8 @@ export class RuleTable {
       .map(ruleOf);
   }
 
-  /** The newest first. */
-  page({ policy, kind, key, cursor, limit }: RuleQuery): Page<Rule> {
+  /** The live rules, the newest first. */
+  page({ policy, kind, key, cursor, limit }: RuleQuery, nowMs: number): Page<Rule> {
     const filters: readonly (readonly [string, SqlValue | undefined])[] = [
       ["id < ?", cursor],
       ["policy = ?", policy],
@@ -94,11 +100,12 @@ export class RuleTable {
       ["key = ?", key],
     ];
     const set = filters.filter(([, value]) => value !== undefined);
-    const where = set.length === 0 ? "" : `WHERE ${set.map(([filter]) => filter).join(" AND ")}`;
+    const where = [isLiveNow, ...set.map(([filter]) => filter)].join(" AND ");
     const size = pageSize(limit);
     const rows = this.#sql
       .exec<RuleRow>(
-        `SELECT ${ruleColumns} FROM rules ${where} ORDER BY id DESC LIMIT ?`,
+        `SELECT ${ruleColumns} FROM rules WHERE ${where} ORDER BY id DESC LIMIT ?`,
+        nowMs,
         ...set.map(([, value]) => value ?? null),
         size + 1,
       )

@@ -2,7 +2,7 @@
 import type { MiddlewareHandler } from "hono";
 import type { AdminSettings } from "../../config/index.ts";
 import { urlOf } from "../attributes.ts";
-import { problemResponse } from "../wire/problems.ts";
+import { problemAnswer, problemResponse, responseOf } from "../wire/problems.ts";
 import { isOnHost } from "./authenticate.ts";
 
 /** The binding `ASSETS`. */
@@ -40,12 +40,17 @@ const unusedFeatures = [
   "usb",
 ];
 
-const securityFields = {
-  "Content-Security-Policy": contentSecurityPolicy,
+/** The fields of every answer below `ADMIN_PATH`, and on `ADMIN_HOST`. */
+export const isolationFields = {
   "X-Content-Type-Options": "nosniff",
+  "Cross-Origin-Resource-Policy": "same-origin",
+};
+
+const securityFields = {
+  ...isolationFields,
+  "Content-Security-Policy": contentSecurityPolicy,
   "Referrer-Policy": "no-referrer",
   "Cross-Origin-Opener-Policy": "same-origin",
-  "Cross-Origin-Resource-Policy": "same-origin",
   "X-Frame-Options": "DENY",
   "Permissions-Policy": unusedFeatures.map((feature) => `${feature}=()`).join(", "),
 };
@@ -84,7 +89,7 @@ export const neverProxied =
     if (!isOnHost(raw, host)) return next();
     return isRead(raw) && urlOf(raw)?.pathname === "/"
       ? redirectToConsole(raw, path)
-      : problemResponse({ kind: "unknown-path" });
+      : responseOf(problemAnswer({ kind: "unknown-path" }, isolationFields));
   };
 
 /** Relative to the host. It keeps the query. */

@@ -10,6 +10,8 @@ import type { ControlPlaneCaller } from "./control-plane-caller.ts";
 import { CallRefused } from "./refusal.ts";
 
 export interface AdminContext {
+  /** The path of the API, such as `/_headgate/api`. */
+  readonly apiPath: string;
   readonly runtime: Runtime;
   readonly control: ControlClient;
   /** The policies of the configuration, without runtime rules. */

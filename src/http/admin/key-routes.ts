@@ -8,11 +8,10 @@ import {
   emptyAnswer,
   keyIdOf,
   policyOf,
-  requireRight,
 } from "./context.ts";
 import { flagText, integerText, bodyOf, parsed, queryIn, text } from "./read-input.ts";
 import { CallRefused } from "./refusal.ts";
-import { revealed } from "./reveal.ts";
+import { requireReveal, revealed } from "./reveal.ts";
 
 /** Forgets what a key has used, and lifts its ban. Rules stay. */
 export async function resetKey(context: AdminContext, c: AuthorizedCall): Promise<Response> {
@@ -37,8 +36,11 @@ export async function revealKey(context: AdminContext, c: AuthorizedCall): Promi
   const { policy, id } = parsed(revealSchema, await bodyOf(c));
   const key = keyIdOf(id);
   const sealed = await context.controlPlane.call((stub) => stub.sealedKey(policy, key));
-  const plain =
-    sealed === null ? null : await revealed(context, { policy, key, sealed }, c.var.operator);
+  const [plain = null] = await revealed(
+    context,
+    [sealed === null ? null : { policy, key, sealed }],
+    c.var.operator,
+  );
   if (plain === null) throw new CallRefused({ kind: "unknown-key" });
   return answer({ policy, id, key: plain });
 }
@@ -52,22 +54,19 @@ const topQuery = {
 
 export async function readTop(context: AdminContext, c: AuthorizedCall): Promise<Response> {
   const { policy, by, limit, reveal } = queryIn(c, topQuery);
-  if (reveal) requireRight(c.var.operator, "reveal");
+  if (reveal) requireReveal(c);
   policyOf(context, policy);
   const top = await context.controlPlane.call((stub) => stub.top({ policy, by, limit }));
   context.control.watch();
-  const keys = await Promise.all(
-    top.map(async ({ key, count, error, sealed }) => ({
-      id: key,
-      count,
-      error,
-      ...(reveal && {
-        key:
-          sealed === undefined
-            ? null
-            : await revealed(context, { policy, key, sealed }, c.var.operator),
-      }),
-    })),
+  const sealedKeys = top.map(({ key, sealed }) =>
+    sealed === undefined ? null : { policy, key, sealed },
   );
+  const plain = reveal ? await revealed(context, sealedKeys, c.var.operator) : [];
+  const keys = top.map(({ key, count, error }, index) => ({
+    id: key,
+    count,
+    error,
+    ...(reveal && { key: plain[index] ?? null }),
+  }));
   return answer({ policy, by, keys });
 }

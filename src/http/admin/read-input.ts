@@ -83,13 +83,17 @@ export const instant = v.pipe(
   v.check((atMs) => Number.isSafeInteger(atMs), acceptedInstant),
 );
 
-/** The link to the next page, from the query of this one; none on the last page. */
+/**
+ * The link to the next page, from the query of this one; none on the last page.
+ * @param path of the list as it is documented: that of the request may be spelled so that it names another host
+ */
 export function nextLink(
   { req }: AuthorizedCall,
+  path: string,
   cursor: string | null,
 ): Readonly<Record<string, string>> {
   if (cursor === null) return {};
-  const { pathname, searchParams } = new URL(req.url);
+  const { searchParams } = new URL(req.url);
   searchParams.set("cursor", cursor);
-  return { Link: `<${pathname}?${searchParams.toString()}>; rel="next"` };
+  return { Link: `<${path}?${searchParams.toString()}>; rel="next"` };
 }

@@ -1,6 +1,7 @@
 /** Opens sealed keys for callers with the right `reveal`. Each one is recorded in the audit log first. */
-import type { AdminContext } from "./context.ts";
-import type { Operator } from "./authenticate.ts";
+import type { NotedAction } from "../../control/protocol.ts";
+import { type Operator, refuseCrossSite } from "./authenticate.ts";
+import { type AdminContext, type AuthorizedCall, requireRight } from "./context.ts";
 
 interface Sealed {
   readonly policy: string;
@@ -10,19 +11,35 @@ interface Sealed {
 }
 
 /**
- * The plain key; null when it was sealed with another `KEY_SECRET`. It is returned only after its audit entry is
- * stored.
+ * A read that reveals keys is recorded, so a page of another site must not cause it.
+ * @throws CallRefused when the operator may not reveal keys, or a page of another site has sent the request
+ */
+export function requireReveal(c: AuthorizedCall): void {
+  const { operator } = c.var;
+  requireRight(operator, "reveal");
+  if (operator.actor.via === "access") refuseCrossSite(c.req.raw);
+}
+
+/**
+ * The plain keys; null for those that were sealed with another `KEY_SECRET`, or are not known. They are returned only
+ * after the audit log has them.
  * @throws CallRefused when the control plane does not answer
  */
 export async function revealed(
   { controlPlane, sealer }: AdminContext,
-  { policy, key, sealed }: Sealed,
+  all: readonly (Sealed | null)[],
   { actor }: Operator,
-): Promise<string | null> {
-  const plain = await sealer.open(policy, key, sealed);
-  if (plain === null) return null;
-  await controlPlane.call((stub) =>
-    stub.note({ action: "reveal", policy, key, actor, note: null }),
+): Promise<(string | null)[]> {
+  const plain = await Promise.all(
+    all.map((each) =>
+      each === null ? Promise.resolve(null) : sealer.open(each.policy, each.key, each.sealed),
+    ),
   );
+  const actions = all.flatMap((each, index): NotedAction[] => {
+    if (each === null || plain[index] === null) return [];
+    const { policy, key } = each;
+    return [{ action: "reveal", policy, key, actor, note: null }];
+  });
+  if (actions.length > 0) await controlPlane.call((stub) => stub.noteAll(actions));
   return plain;
 }

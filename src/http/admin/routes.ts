@@ -13,7 +13,7 @@ import { waitUntilFrom } from "../proxy/enforce.ts";
 import type { Runtime } from "../runtime.ts";
 import { problemResponse } from "../wire/problems.ts";
 import { authenticator } from "./authenticate.ts";
-import { type Assets, consoleAt } from "./console.ts";
+import { type Assets, consoleAt, isolationFields } from "./console.ts";
 import {
   type AuthorizedCall,
   type AdminContext,
@@ -34,6 +34,7 @@ import {
   listRules,
   readAudit,
   readOneRule,
+  readRollback,
   replaceRule,
   rollBack,
 } from "./rule-routes.ts";
@@ -76,7 +77,10 @@ const calls: Readonly<Record<string, Readonly<Partial<Record<Methods, Operation>
     delete: { right: "write", handle: deleteRule },
   },
   "/audit": { get: { right: "read", handle: readAudit } },
-  "/rollback": { post: { right: "write", handle: rollBack } },
+  "/rollback": {
+    get: { right: "read", handle: readRollback },
+    post: { right: "write", handle: rollBack },
+  },
   "/stats": { get: { right: "read", handle: readStatistics } },
   "/top": { get: { right: "read", handle: readTop } },
   "/samples": { get: { right: "read", handle: readSamples } },
@@ -102,12 +106,14 @@ export function adminRoutes(parts: AdminParts): Hono<Authenticated> {
   const authenticate = authenticator(settings, attempts);
   const routes = new Hono<Authenticated>();
   routes.onError(answerRefusal);
+  routes.use("*", isolated);
   routes.use("*", consoleAt(settings, assets));
   const { control } = runtime;
   if (objects === undefined || control === null) {
     return routes.all("*", () => problemResponse({ kind: "control-plane-missing" }));
   }
   const context: AdminContext = {
+    apiPath: `${settings.path}/api`,
     runtime,
     control,
     policies: config.policies,
@@ -135,6 +141,14 @@ export function adminRoutes(parts: AdminParts): Hono<Authenticated> {
   return routes.all("*", () => problemResponse({ kind: "unknown-path" }));
 }
 
+/** Pages of other web origins cannot include an answer, which the cookie of Access may have authenticated. */
+const isolated: MiddlewareHandler = async (c, next) => {
+  await next();
+  // The answer to a WebSocket handshake has no content.
+  if (c.res.status === 101) return;
+  for (const [name, value] of Object.entries(isolationFields)) c.header(name, value);
+};
+
 /** The console corrects its clock by the field `Date`, which only Cloudflare's network sets by itself. */
 const dated =
   ({ now }: Clock): MiddlewareHandler =>
@@ -157,8 +171,7 @@ const methodNotAllowed = (methods: readonly string[]): Response =>
   });
 
 /** The OpenAPI document with the path of this deployment. */
-async function readDocument(_: AdminContext, c: AuthorizedCall): Promise<Response> {
-  const url = c.req.path.slice(0, -"/openapi.json".length);
+async function readDocument({ apiPath: url }: AdminContext): Promise<Response> {
   // Evaluated on demand: see the document of `/check`.
   const { default: document } = await import("../wire/admin-openapi.json", {
     with: { type: "json" },

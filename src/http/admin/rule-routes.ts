@@ -10,14 +10,13 @@ import {
   emptyAnswer,
   keyIdOf,
   policyOf,
-  requireRight,
 } from "./context.ts";
 import { keyNameEntries, type NamedKey, namedKey } from "./key-name.ts";
 import { adoptRules } from "./policy-routes.ts";
 import { requireMatch } from "./preconditions.ts";
 import { flagText, bodyOf, nextLink, pageEntries, parsed, queryIn, text } from "./read-input.ts";
 import { CallRefused, fieldsRefused } from "./refusal.ts";
-import { revealed } from "./reveal.ts";
+import { requireReveal, revealed } from "./reveal.ts";
 import {
   contentEntries,
   endEntries,
@@ -28,7 +27,7 @@ import {
   readEnd,
   readRule,
 } from "./rule-input.ts";
-import { auditView, ruleTag, ruleView } from "./rule-view.ts";
+import { auditView, rollbackView, ruleTag, ruleView } from "./rule-view.ts";
 
 const kinds = [...new Set([...keyKinds, ...policyKinds])];
 const acceptedKind = `one of ${kinds.map((kind) => `"${kind}"`).join(", ")}`;
@@ -45,7 +44,7 @@ const ruleQuery = {
 
 export async function listRules(context: AdminContext, c: AuthorizedCall): Promise<Response> {
   const { id, reveal, cursor, limit, policy, kind: only } = queryIn(c, ruleQuery);
-  if (reveal) requireRight(c.var.operator, "reveal");
+  if (reveal) requireReveal(c);
   if (id !== undefined) keyIdOf(id);
   const page = await context.controlPlane.call((stub) =>
     stub.rules({
@@ -56,22 +55,28 @@ export async function listRules(context: AdminContext, c: AuthorizedCall): Promi
       ...(cursor !== undefined && { cursor }),
     }),
   );
-  const rules = await Promise.all(
-    page.items.map(async (rule) => ruleView(rule, await plainKey(context, c, rule, reveal))),
+  const keys = await plainKeys(context, c, page.items, reveal);
+  const rules = page.items.map((rule, index) => ruleView(rule, keys[index]));
+  return answer(
+    { rules, next: page.cursor },
+    200,
+    nextLink(c, `${context.apiPath}/rules`, page.cursor),
   );
-  return answer({ rules, next: page.cursor }, 200, nextLink(c, page.cursor));
 }
 
 /** Undefined for a caller that does not reveal keys, and for rules without a key. */
-async function plainKey(
+async function plainKeys(
   context: AdminContext,
   c: AuthorizedCall,
-  { policy, key, sealedKey }: Rule,
+  rules: readonly Rule[],
   reveal: boolean,
-): Promise<string | null | undefined> {
-  if (!reveal || key === null) return undefined;
-  if (sealedKey === null) return null;
-  return revealed(context, { policy, key, sealed: sealedKey }, c.var.operator);
+): Promise<(string | null | undefined)[]> {
+  if (!reveal) return [];
+  const sealed = rules.map(({ policy, key, sealedKey }) =>
+    key === null || sealedKey === null ? null : { policy, key, sealed: sealedKey },
+  );
+  const plain = await revealed(context, sealed, c.var.operator);
+  return rules.map(({ key }, index) => (key === null ? undefined : plain[index]));
 }
 
 const creationSchema = fields({
@@ -103,13 +108,19 @@ export async function createRule(context: AdminContext, c: AuthorizedCall): Prom
       ? null
       : { key, requestHash: await context.runtime.sign(JSON.stringify({ request: body })) };
   const { actor } = c.var.operator;
-  const { value: rule } = await context.controlPlane.change((stub) =>
+  const created = context.controlPlane.change((stub) =>
     stub.createRule({ input, actor, idempotency }),
   );
+  const { value: rule } = await created.catch((error: unknown) => {
+    throw isUnknownRule(error) ? new CallRefused({ kind: "rule-gone" }) : error;
+  });
   if (named === null) await adoptRules(context, c, [policy]);
-  const location = `${new URL(c.req.url).pathname.replace(/\/+$/, "")}/${rule.id}`;
+  const location = `${context.apiPath}/rules/${rule.id}`;
   return answer(ruleView(rule), 201, { Location: location, ETag: ruleTag(rule) });
 }
+
+const isUnknownRule = (error: unknown): boolean =>
+  error instanceof CallRefused && error.failure.kind === "unknown-rule";
 
 const hasValue = ({ kind: ownKind }: KeyPart): boolean => ownKind !== "global";
 
@@ -195,11 +206,10 @@ async function ruleOf({ controlPlane }: AdminContext, c: AuthorizedCall): Promis
 
 export async function readOneRule(context: AdminContext, c: AuthorizedCall): Promise<Response> {
   const { reveal } = queryIn(c, { reveal: flagText });
-  if (reveal) requireRight(c.var.operator, "reveal");
+  if (reveal) requireReveal(c);
   const rule = await ruleOf(context, c);
-  return answer(ruleView(rule, await plainKey(context, c, rule, reveal)), 200, {
-    ETag: ruleTag(rule),
-  });
+  const [key] = await plainKeys(context, c, [rule], reveal);
+  return answer(ruleView(rule, key), 200, { ETag: ruleTag(rule) });
 }
 
 const replacementSchema = fields({ kind, ...contentEntries, ...endEntries });
@@ -245,7 +255,11 @@ export async function readAudit(context: AdminContext, c: AuthorizedCall): Promi
     stub.audit({ limit, ...(cursor !== undefined && { cursor }) }),
   );
   const entries = page.items.map(auditView);
-  return answer({ entries, next: page.cursor }, 200, nextLink(c, page.cursor));
+  return answer(
+    { entries, next: page.cursor },
+    200,
+    nextLink(c, `${context.apiPath}/audit`, page.cursor),
+  );
 }
 
 const acceptedTo = "the seq of an audit entry, or 0 for the state before the first one";
@@ -262,9 +276,21 @@ export async function rollBack(context: AdminContext, c: AuthorizedCall): Promis
   const { actor } = c.var.operator;
   const changed = context.controlPlane.change((stub) => stub.rollback({ toSeq, actor, note }));
   const { value } = await changed.catch((error: unknown) => {
-    const isUnknown = error instanceof CallRefused && error.failure.kind === "unknown-rule";
-    throw isUnknown ? fieldsRefused([{ field: "to", accepted: acceptedTo }]) : error;
+    throw isUnknownRule(error) ? fieldsRefused([{ field: "to", accepted: acceptedTo }]) : error;
   });
   await adoptRules(context, c, context.policies);
-  return answer({ rules: value.map((rule) => ruleView(rule)) });
+  // An object of the previous version cannot return the progress: it answers when all is done.
+  const progress = (await latestRollback(context).catch(() => null)) ?? { state: "done" };
+  const rules = value.map((rule) => ruleView(rule));
+  return answer({ ...progress, rules }, progress.state === "running" ? 202 : 200);
+}
+
+async function latestRollback({ controlPlane }: AdminContext) {
+  const progress = await controlPlane.call((stub) => stub.rollbackProgress());
+  return progress === null ? null : rollbackView(progress);
+}
+
+export async function readRollback(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  queryIn(c, {});
+  return answer({ rollback: await latestRollback(context) });
 }

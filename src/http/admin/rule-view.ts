@@ -1,5 +1,6 @@
 /** Rules and audit entries as the admin API shows them. */
 import type { AuditEntry, Rule } from "../../control/protocol.ts";
+import type { RollbackProgress } from "../../control/rollback-call.ts";
 import { instantText } from "./context.ts";
 
 /** A rule as an entry of the audit has it: without what happens to it afterwards. */
@@ -65,6 +66,21 @@ export function auditView(entry: AuditEntry): object {
     note,
   };
 }
+
+export const rollbackView = (rollback: RollbackProgress) => {
+  const { state, toSeq, actor, note, startedAtMs, endedAtMs, total, examined, changed } = rollback;
+  return {
+    state,
+    to: toSeq,
+    actor: actor.name,
+    note,
+    startedAt: instantText(startedAtMs),
+    endedAt: textOrNull(endedAtMs),
+    total,
+    examined,
+    changed,
+  };
+};
 
 const textOrNull = (atMs: number | null): string | null =>
   atMs === null ? null : instantText(atMs);

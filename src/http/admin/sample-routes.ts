@@ -11,6 +11,7 @@ import {
 } from "../../control/sample-codec.ts";
 import type { SampleChunk, SampleIndex } from "../../control/stored-samples.ts";
 import { errorText, report } from "../../observability/events.ts";
+import { isolationFields } from "./console.ts";
 import { type AuthorizedCall, type AdminContext, instantText, policyOf } from "./context.ts";
 import { instant, queryIn, text } from "./read-input.ts";
 import { CallRefused, fieldsRefused } from "./refusal.ts";
@@ -53,7 +54,11 @@ export async function readSamples(context: AdminContext, c: AuthorizedCall): Pro
     ageMs: storedAtMs === null ? null : Math.max(0, nowMs - storedAtMs),
   };
   return new Response(streamOf(samples.lines(header)), {
-    headers: { "Content-Type": "application/x-ndjson", "Cache-Control": "no-store" },
+    headers: {
+      "Content-Type": "application/x-ndjson",
+      "Cache-Control": "no-store",
+      ...isolationFields,
+    },
   });
 }
 

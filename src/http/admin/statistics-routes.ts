@@ -1,6 +1,9 @@
 /** `/api/stats`, `/api/metrics` and `/api/tail`. */
 import * as v from "valibot";
-import { latencyBoundsMs, type Statistics } from "../../control/protocol.ts";
+import { modeOf, policyWithRules } from "../../config/index.ts";
+import { limitInfos } from "../../control/client/control-client.ts";
+import { latencyBoundsMs, type LimitsInEffect, type Statistics } from "../../control/protocol.ts";
+import type { StaleRules } from "../../limiter/protocol.ts";
 import { parseDuration } from "../../strategies/index.ts";
 import {
   type AuthorizedCall,
@@ -64,13 +67,36 @@ const statisticsView = ({ fromMs, toMs, stepMs, points, originFailures }: Statis
 
 export async function readMetrics(context: AdminContext, c: AuthorizedCall): Promise<Response> {
   queryIn(c, {});
-  const exposition = await context.controlPlane.call((stub) => stub.metrics());
+  const limits = await limitsInEffect(context);
+  const exposition = await context.controlPlane.call((stub) => stub.metrics(limits));
   return new Response(exposition, {
     headers: {
       "Content-Type": "text/plain; version=0.0.4; charset=utf-8",
       "Cache-Control": "no-store",
     },
   });
+}
+
+/** The control plane knows the rules, and only isolates the configuration with which they are read. */
+async function limitsInEffect({
+  policies,
+  controlPlane,
+  clock,
+}: AdminContext): Promise<LimitsInEffect> {
+  const all = await controlPlane.call((stub) => stub.rulesOfPolicies()).catch(withoutRules);
+  const rulesOf = new Map(all.map((rules) => [rules.policy, rules]));
+  const limits = policies.map((base) => {
+    const rules = rulesOf.get(base.name);
+    const policy = rules === undefined ? base : policyWithRules(base, rules, clock.now()).policy;
+    return [base.name, modeOf(policy) === "off" ? [] : limitInfos(policy)] as const;
+  });
+  return Object.fromEntries(limits);
+}
+
+/** An object of the previous version cannot return the rules. */
+function withoutRules(error: unknown): readonly StaleRules[] {
+  if (error instanceof CallRefused) return [];
+  throw error;
 }
 
 export async function createTicket(context: AdminContext, c: AuthorizedCall): Promise<Response> {

@@ -21,6 +21,8 @@ export interface AdminFailures {
   /** `etag` is that of the current state. */
   "precondition-failed": { readonly etag: string };
   "idempotency-key-reused": object;
+  /** The rule that the first request with the `Idempotency-Key` has made. */
+  "rule-gone": object;
   "rules-full": { readonly most: number };
   "rules-too-large": { readonly mostBytes: number };
   "upgrade-required": object;
@@ -82,7 +84,7 @@ export const adminProblems: {
 
   "cross-site": () =>
     forbidden(
-      "With Cloudflare Access, requests that change something and WebSockets must have Sec-Fetch-Site: same-origin.",
+      "With Cloudflare Access, requests that change something or reveal keys, and WebSockets, must have Sec-Fetch-Site: same-origin.",
     ),
 
   "attempts-exceeded": ({ retryAfterMs }) => ({
@@ -131,6 +133,13 @@ export const adminProblems: {
     status: 422,
     title: "Unprocessable Content",
     detail: "This Idempotency-Key was used for a request with another body.",
+  }),
+
+  "rule-gone": () => ({
+    status: 410,
+    title: "Gone",
+    detail:
+      "The first request with this Idempotency-Key made a rule, which has been deleted or has expired since. Send another key to make a new rule.",
   }),
 
   "rules-full": ({ most }) => ({

@@ -2,9 +2,11 @@
 import { describe, expect, it } from "vitest";
 import { AuditLog, mostAuditEntries } from "../../../src/control/object/audit-log.ts";
 import { Meta } from "../../../src/control/object/meta.ts";
-import type { AuditEntry, RuleInput } from "../../../src/control/protocol.ts";
+import { mostReveals } from "../../../src/control/object/reveal-log.ts";
+import type { AuditEntry, NotedAction, RuleInput } from "../../../src/control/protocol.ts";
 import { ada, done, key, keyRule, mode, policyRule, TestPlane } from "./test-plane.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
+import { isFull } from "../../mode.ts";
 
 const actor = ada;
 const yearMs = 365 * 86_400_000;
@@ -81,6 +83,122 @@ describe("the audit log", () => {
       mostAuditEntries + 1,
       2,
     ]);
+  });
+});
+
+const reveal = (subject: string, by = actor): NotedAction => ({
+  action: "reveal",
+  policy: "p",
+  key: subject,
+  actor: by,
+  note: null,
+});
+
+const keyOf = (number: number): string => String(number).padStart(43, "k");
+
+describe("reveals", () => {
+  it("a reveal is an entry, and the same operator's next ones of that key within an hour are none", async () => {
+    const plane = new TestPlane();
+    const reveals = (): unknown[] =>
+      plane.control
+        .audit({ limit: 10 })
+        .items.filter(({ action }) => action === "reveal")
+        .map(({ key: of, actor: by, atMs }) => [of, by, atMs]);
+    const startMs = plane.clock.nowMs;
+    plane.control.noteAll([reveal(key), reveal(key), reveal(keyOf(1))]);
+    plane.control.note(reveal(key));
+    const bob = { name: "bob", via: "token" } as const;
+    plane.control.note(reveal(key, bob));
+    expect(reveals()).toEqual([
+      [key, "bob", startMs],
+      [keyOf(1), ada.name, startMs],
+      [key, ada.name, startMs],
+    ]);
+    plane.clock.nowMs += 3_600_000;
+    plane.control.note(reveal(key));
+    expect(reveals()[0]).toEqual([key, ada.name, startMs + 3_600_000]);
+    expect(reveals()).toHaveLength(4);
+  });
+
+  it("hundreds of lists of 200 revealed keys remove no change, and no reveal of another key", async () => {
+    const plane = new TestPlane();
+    await plane.created(keyRule({ note: "malicious" }));
+    plane.control.note(reveal(key));
+    const list = Array.from({ length: 200 }, (_, number) => reveal(keyOf(number)));
+    const lists = isFull ? 501 : 30;
+    for (let count = 0; count < lists; count++) plane.control.noteAll(list);
+    expect(lastSeq(plane)).toBe(202);
+    const { items } = plane.control.audit({ limit: 500 });
+    expect(items).toHaveLength(202);
+    expect(items.slice(-2)).toMatchObject([
+      { action: "reveal", key },
+      { action: "create", note: "malicious" },
+    ]);
+  });
+
+  it.runIf(isFull)(
+    "a year of reveals of different keys removes the oldest reveals, and no change",
+    async () => {
+      const plane = new TestPlane();
+      await plane.created(mode("off"));
+      for (let count = 0; count < 1_010; count++) {
+        plane.control.noteAll(
+          Array.from({ length: 100 }, (_, number) => reveal(keyOf(count * 100 + number))),
+        );
+      }
+      await plane.created(mode("off"));
+      const { sql } = plane.storage;
+      const rows = (table: string): unknown =>
+        sql.exec(`SELECT COUNT(*) AS rows, MAX(seq) AS last FROM ${table}`).toArray()[0];
+      expect([rows("reveals"), rows("audit")]).toEqual([
+        { rows: mostReveals, last: 101_001 },
+        { rows: 2, last: 101_002 },
+      ]);
+      expect(await rollback(plane, 0)).toEqual([]);
+      expect(rulesOf(plane)).toEqual([]);
+    },
+  );
+
+  it("the log keeps the latest 100,000 changes, whatever was revealed between them", async () => {
+    const storage = new MemorySql();
+    expect(new Meta(storage, 0).epoch).toBe(0);
+    const audit = new AuditLog(storage.sql);
+    const subject = { policy: "p", rule: null, before: null, after: null, note: null };
+    const entry = { atMs: 0, actor: "a", via: "token", ...subject } as const;
+    const numbers = (): number[] => audit.page(undefined, 10).items.map(({ seq }) => seq);
+    audit.append({ ...entry, seq: 1, action: "reset" });
+    audit.addReveal({ ...entry, key: "k1", action: "reveal" });
+    audit.addReveal({ ...entry, key: "k2", action: "reveal" });
+    audit.append({ ...entry, seq: 4, action: "reset" });
+    // Entries 1 and 4 and those up to 100,002 would be 100,000: two of the numbers belong to reveals.
+    audit.append({ ...entry, seq: mostAuditEntries + 2, action: "reset" });
+    expect(numbers()).toEqual([mostAuditEntries + 2, 4, 3, 2, 1]);
+    expect(audit.reaches(0)).toBe(true);
+    audit.append({ ...entry, seq: mostAuditEntries + 3, action: "reset" });
+    expect(numbers()).not.toContain(1);
+    expect([audit.reaches(0), audit.reaches(1)]).toEqual([false, true]);
+    audit.append({ ...entry, seq: mostAuditEntries + 4, action: "reset" });
+    expect(numbers()).not.toContain(4);
+    expect([audit.reaches(3), audit.reaches(4)]).toEqual([false, true]);
+  });
+
+  it("a rollback to before the first entry is possible although a reveal has the first number", async () => {
+    const plane = new TestPlane();
+    plane.control.note(reveal(key));
+    await plane.created(mode("off"));
+    plane.restart();
+    expect(await rollback(plane, 0)).toEqual([]);
+    expect(rulesOf(plane)).toEqual([]);
+  });
+
+  it("reveals older than a year are removed", async () => {
+    const plane = new TestPlane();
+    plane.control.noteAll([reveal(key), reveal(keyOf(1))]);
+    await plane.created(mode("off"));
+    plane.clock.nowMs += yearMs + dayMs;
+    await plane.pass(dayMs);
+    const { items } = plane.control.audit({ limit: 10 });
+    expect(items.map(({ seq }) => seq)).toEqual([3, 2]);
   });
 });
 

@@ -115,15 +115,24 @@ describe("idempotency keys", () => {
     expect(plane.control.audit({ limit: 10 }).items).toHaveLength(1);
   });
 
-  it("a repeated request returns the first rule even after it was replaced or deleted", async () => {
+  it("a repeated request returns the rule as it is now, and nothing once it was deleted", async () => {
     const plane = new TestPlane();
     const first = done(await plane.create(keyRule(), idempotency));
     const { id, revision } = first;
     await plane.control.replaceRule({ id, revision, input: keyRule({ note: "new" }), actor });
-    expect(done(await plane.create(keyRule(), idempotency))).toMatchObject({ id, revision: 1 });
+    const again = done(await plane.create(keyRule(), idempotency));
+    expect(again).toMatchObject({ id, revision: 2, note: "new", state: "applied" });
     await plane.control.deleteRule({ id, revision: 2, actor, note: null });
-    expect(done(await plane.create(keyRule(), idempotency))).toMatchObject({ id, revision: 1 });
+    expect(await plane.create(keyRule(), idempotency)).toEqual({ kind: "unknown" });
     expect(plane.control.rules({ limit: 10 }).items).toEqual([]);
+  });
+
+  it("a repeated request gets nothing once its rule has expired", async () => {
+    const plane = new TestPlane();
+    const input = keyRule({ expiresAtMs: plane.clock.nowMs + 1_000 });
+    await plane.create(input, idempotency);
+    await plane.pass(1_000);
+    expect(await plane.create(input, idempotency)).toEqual({ kind: "unknown" });
   });
 
   it("an idempotency key with another request is refused", async () => {
@@ -289,6 +298,37 @@ describe("changing a policy", () => {
 });
 
 describe("expiry", () => {
+  it("no answer has any of 1,200 rules that expire at once, and one call does not wait until all are removed", async () => {
+    const plane = new TestPlane();
+    const expiresAtMs = plane.clock.nowMs + 10_000;
+    const subject = (number: number): string => String(number).padStart(43, "k");
+    const ids: string[] = [];
+    for (let number = 0; number < 1_200; number++) {
+      // oxlint-disable-next-line no-await-in-loop
+      ids.push((await plane.created(keyRule({ key: subject(number), expiresAtMs }))).id);
+    }
+    const ofPolicy = await plane.created({ ...mode("off"), expiresAtMs });
+    plane.clock.nowMs = expiresAtMs;
+    const before = plane.storage.rowsWritten;
+    const { control } = plane;
+    expect(control.rules({ limit: 500 })).toEqual({ items: [], cursor: null });
+    expect(plane.storage.rowsWritten - before).toBeLessThan(1_000);
+    const [id = ""] = ids.slice(-1);
+    expect([control.rule(id), control.rule(ofPolicy.id)]).toEqual([null, null]);
+    expect(control.policyState("p").rules).toEqual([]);
+    expect(control.rulesMetrics().rules).toEqual([]);
+    const change = { id, revision: 1, actor, note: null };
+    expect(await control.deleteRule(change)).toEqual({ kind: "unknown" });
+    const replacement = { ...change, input: keyRule() };
+    expect(await control.replaceRule(replacement)).toEqual({ kind: "unknown" });
+    await plane.pass(1_000);
+    const [row] = plane.storage.sql.exec("SELECT COUNT(*) AS rules FROM rules").toArray();
+    expect(row).toEqual({ rules: 0 });
+    expect(control.audit({ limit: 500 }).items.every(({ action }) => action === "expire")).toBe(
+      true,
+    );
+  });
+
   it("an expired rule is gone from every answer at its instant, and the audit log records it", async () => {
     const plane = new TestPlane();
     const expiresAtMs = plane.clock.nowMs + 10_000;

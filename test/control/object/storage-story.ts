@@ -71,6 +71,7 @@ export const rowsOfStory = {
   others: [
     { row: "epoch" },
     { row: "resend" },
+    { row: "rollback" },
     { row: "schema" },
     { row: JSON.stringify([ada.via, ada.name, "once"]) },
     { row: JSON.stringify(["d", null]) },

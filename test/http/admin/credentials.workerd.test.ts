@@ -320,6 +320,48 @@ describe("Cloudflare Access", () => {
     expect(await statusOf(ask(gate, jwt, { ...change, ...token }))).toBe(405);
   });
 
+  it("a read that reveals keys needs Sec-Fetch-Site: same-origin, and without it writes no entry", async () => {
+    const gate = admin({}, { ...access, REVEAL: "admins" });
+    const { policy, call } = gate;
+    const { body: rule } = await call("POST", "/rules", {
+      policy,
+      key: "192.0.2.1",
+      kind: "allow",
+    });
+    const jwt = await signed();
+    const paths = [
+      `/rules?policy=${policy}&reveal=true`,
+      `/rules/${rule.id}?reveal=true`,
+      `/top?policy=${policy}&reveal=true`,
+    ];
+    const read = (path: string, site: string, method = "GET"): Promise<number> =>
+      statusOf(
+        gate.send(`${host}/_headgate/api${path}`, {
+          method,
+          headers: {
+            "Cf-Access-Jwt-Assertion": jwt,
+            "CF-Connecting-IP": addressOf(),
+            ...(site !== "" && { "Sec-Fetch-Site": site }),
+          },
+        }),
+      );
+    const newest = async (): Promise<unknown> =>
+      (await call("GET", "/audit?limit=1")).body.entries[0];
+    for (const path of paths) {
+      for (const site of ["cross-site", "same-site", "none", ""]) {
+        // oxlint-disable-next-line no-await-in-loop
+        expect([await read(path, site), await read(path, site, "HEAD")]).toEqual([403, 403]);
+      }
+      // oxlint-disable-next-line no-await-in-loop
+      expect(await read(path.replace("reveal=true", "reveal=false"), "cross-site")).toBe(200);
+    }
+    expect(await newest()).toMatchObject({ action: "create", rule: rule.id });
+    expect(await Promise.all(paths.map((path) => read(path, "same-origin")))).toEqual([
+      200, 200, 200,
+    ]);
+    expect(await newest()).toMatchObject({ action: "reveal", keyId: rule.keyId, via: "access" });
+  });
+
   it.for<[string | undefined, number]>([
     [undefined, 403],
     ["off", 403],

@@ -1,0 +1,247 @@
+/**
+ * Returns the rules to what they were after an audit entry. A long rollback works in parts, between which the object
+ * answers other calls. Each part is one transaction: the first one has the rules of all policies, the others have a few
+ * rules of keys each. The alarm continues a rollback whose caller has its answer, and one that a crash has interrupted.
+ *
+ * A change that an operator makes meanwhile is newer than the rollback, and stays. A further rollback replaces the one
+ * that is running.
+ */
+import { mostRulesBytes } from "../../config/index.ts";
+import { type Clock, sleep } from "../../limiter/clock.ts";
+import type { Changed, Rule } from "../protocol.ts";
+import type { Rollback, RollbackProgress } from "../rollback-call.ts";
+import type { AuditLog } from "./audit-log.ts";
+import type { Meta } from "./meta.ts";
+import type { RuleBook } from "./rule-book.ts";
+import type { SetName } from "./rule-table.ts";
+import type { Task } from "./scheduler.ts";
+
+/** How many audit entries are read at once, and how many rules are compared, or written. */
+const readAtOnce = 1_000;
+const comparedAtOnce = 100;
+const writtenAtOnce = 25;
+const pauseMs = 5;
+/** How long a call, or an alarm, works on a rollback. */
+const callMs = 700;
+const alarmMs = 2_000;
+/** How many of the restored rules the answer has. */
+const mostAnswered = 100;
+
+interface Job extends RollbackProgress {
+  /** The last entry when the rollback began. */
+  readonly untilSeq: number;
+}
+
+interface RollbackParts {
+  readonly book: RuleBook;
+  readonly meta: Meta;
+  readonly clock: Clock;
+  /** Called with the sets of key rules that a part has changed. */
+  readonly onChanged: (sets: readonly SetName[]) => void;
+  /** Called before other calls are answered, while there is more to do. */
+  readonly onPause: () => void;
+}
+
+export class Rollbacks implements Task {
+  readonly #parts: RollbackParts;
+  #job: Job | null;
+  /** The work that is left; null when it must be planned again. */
+  #work: Iterator<void, void> | null = null;
+  /** The first rules that the current rollback has restored, and all sets of keys that it has changed. */
+  #restored: Rule[] = [];
+  #keySets: SetName[] = [];
+
+  constructor(parts: RollbackParts) {
+    this.#parts = parts;
+    this.#job = JSON.parse(parts.meta.read("rollback") ?? "null");
+    parts.book.audit.isHeld = this.isRunning;
+  }
+
+  get isRunning(): boolean {
+    return this.#job?.state === "running";
+  }
+
+  /** The latest rollback; null when there was none. */
+  get progress(): RollbackProgress | null {
+    if (this.#job === null) return null;
+    const { untilSeq: _, ...progress } = this.#job;
+    return progress;
+  }
+
+  /** The sets of key rules that the latest rollback has changed. */
+  get keySets(): readonly SetName[] {
+    return this.#keySets;
+  }
+
+  dueAtMs(): number | null {
+    return this.isRunning ? this.#parts.clock.now() : null;
+  }
+
+  run(): Promise<void> {
+    return this.#workFor(alarmMs);
+  }
+
+  /** Begins a rollback, and works on it for a while. */
+  async begin({ toSeq, actor, note }: Rollback): Promise<Changed<readonly Rule[]>> {
+    const { book, clock } = this.#parts;
+    if (!book.audit.reaches(toSeq)) return { kind: "unknown" };
+    this.#keep({
+      state: "running",
+      toSeq,
+      actor,
+      note,
+      startedAtMs: clock.now(),
+      endedAtMs: null,
+      total: null,
+      examined: 0,
+      changed: 0,
+      untilSeq: book.audit.lastSeq,
+    });
+    this.#work = null;
+    this.#restored = [];
+    this.#keySets = [];
+    await this.#workFor(callMs);
+    return this.#job?.state === "failed"
+      ? { kind: "too-large", mostBytes: mostRulesBytes }
+      : { kind: "done", value: this.#restored };
+  }
+
+  async #workFor(ms: number): Promise<void> {
+    const { clock, onPause } = this.#parts;
+    const untilMs = clock.now() + ms;
+    while (this.#workOnce() && clock.now() < untilMs) {
+      onPause();
+      // oxlint-disable-next-line no-await-in-loop -- other calls are answered meanwhile
+      await sleep(clock, pauseMs);
+    }
+  }
+
+  /** @returns whether there is more to do */
+  #workOnce(): boolean {
+    const job = this.#job;
+    if (job === null || !this.isRunning) return false;
+    this.#work ??= this.#steps(job);
+    try {
+      this.#work.next();
+    } catch (error) {
+      // The part has changed nothing. The next attempt compares all rules again.
+      this.#work = null;
+      throw error;
+    }
+    return this.isRunning;
+  }
+
+  /** Yields where a pause is possible. A short rollback has none. */
+  *#steps({ toSeq, untilSeq }: Job): Generator<void, void> {
+    const { audit } = this.#parts.book;
+    const since = new ChangesSince(audit, toSeq, untilSeq);
+    yield* since.read();
+    const changes = [...since.rules.values()];
+    this.#progress({ total: changes.length, examined: 0 });
+    const ofPolicies = changes.filter(({ isOfPolicy }) => isOfPolicy);
+    const differing: RuleHistory[] = [];
+    for (const [index, some] of chunksOf(ofPolicies, comparedAtOnce).entries()) {
+      if (index > 0) yield;
+      differing.push(...some.filter((change) => this.#differs(change)));
+    }
+    if (!this.#restore(differing.filter((change) => !since.isNewer(change)))) {
+      this.#progress({ state: "failed", endedAtMs: this.#parts.clock.now() });
+      return;
+    }
+    this.#progress({ examined: ofPolicies.length });
+    const ofKeys = changes.filter(({ isOfPolicy }) => !isOfPolicy);
+    for (const [index, some] of chunksOf(ofKeys, writtenAtOnce).entries()) {
+      if (index > 0) yield;
+      // Operators may have changed rules in the pause.
+      yield* since.read();
+      this.#restore(some.filter((change) => !since.isNewer(change)));
+      this.#progress({ examined: (this.#job?.examined ?? 0) + some.length });
+    }
+    audit.isHeld = false;
+    while (audit.removeExcess()) yield;
+    this.#progress({ state: "done", endedAtMs: this.#parts.clock.now() });
+  }
+
+  #differs({ id, first }: RuleHistory): boolean {
+    const { book, clock } = this.#parts;
+    return book.differs(id, book.audit.ruleBefore(first), clock.now());
+  }
+
+  /** @returns false when the rules of a policy would be too large; then nothing is changed */
+  #restore(changes: readonly RuleHistory[]): boolean {
+    const job = this.#job;
+    if (job === null || changes.length === 0) return true;
+    const { book, clock, onChanged } = this.#parts;
+    const { changed, keySets } = book.restore(changes, job, clock.now());
+    if (changed.kind !== "done") return false;
+    const { restored, count } = changed.value;
+    this.#restored.push(...restored.slice(0, mostAnswered - this.#restored.length));
+    this.#keySets.push(...keySets);
+    onChanged(keySets);
+    this.#progress({ changed: job.changed + count });
+    return true;
+  }
+
+  #progress(progress: Partial<Job>): void {
+    if (this.#job !== null) this.#keep({ ...this.#job, ...progress });
+  }
+
+  #keep(job: Job): void {
+    const { meta, book } = this.#parts;
+    meta.write("rollback", JSON.stringify(job));
+    this.#job = job;
+    book.audit.isHeld = this.isRunning;
+  }
+}
+
+/** The entries that concern a rule, since the target of a rollback. */
+export interface RuleHistory {
+  readonly id: string;
+  readonly first: number;
+  last: number;
+  readonly isOfPolicy: boolean;
+}
+
+/** The rules that have changed since the target of a rollback, in the order of their first change. */
+class ChangesSince {
+  readonly rules = new Map<string, RuleHistory>();
+  readonly #audit: AuditLog;
+  readonly #untilSeq: number;
+  /** Rules that operators have changed since the rollback began. */
+  readonly #newer = new Set<string>();
+  #readTo: number;
+
+  /** @param untilSeq the last entry when the rollback began */
+  constructor(audit: AuditLog, toSeq: number, untilSeq: number) {
+    this.#audit = audit;
+    this.#untilSeq = untilSeq;
+    this.#readTo = toSeq;
+  }
+
+  isNewer({ id }: RuleHistory): boolean {
+    return this.#newer.has(id);
+  }
+
+  /** Reads to the end of the log, with a pause after each part of it. */
+  *read(): Generator<void, void> {
+    for (;;) {
+      const changes = this.#audit.changesAfter(this.#readTo, readAtOnce);
+      for (const { seq, rule: id, action, isOfPolicy } of changes) {
+        const known = this.rules.get(id);
+        if (known !== undefined) known.last = seq;
+        else if (seq <= this.#untilSeq)
+          this.rules.set(id, { id, first: seq, last: seq, isOfPolicy });
+        const isOfOperator = action !== "rollback" && action !== "expire";
+        if (seq > this.#untilSeq && isOfOperator) this.#newer.add(id);
+        this.#readTo = seq;
+      }
+      if (changes.length < readAtOnce) return;
+      yield;
+    }
+  }
+}
+
+function chunksOf<Item>(items: readonly Item[], size: number): Item[][] {
+  const count = Math.ceil(items.length / size);
+  return Array.from({ length: count }, (_, index) => items.slice(index * size, (index + 1) * size));
+}
