@@ -1,20 +1,13 @@
 import { describe, expect, it } from "vitest";
-import type { Advice, Candidate, Goal } from "../../src/advisor/advice.ts";
+import type { Advice, Candidate } from "../../src/advisor/advice.ts";
 import { advise } from "../../src/advisor/advise.ts";
 import { parseGoal } from "../../src/advisor/goal.ts";
 import type { Timelines } from "../../src/replay/timelines.ts";
+import { adviceOf } from "./advice-of.ts";
 import { poissonArrivals, startMs, timelinesFrom, type TrafficShape } from "./traffic.ts";
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
-
-function adviceOf(timelines: Timelines, goal: Goal | string): Advice {
-  const steps = advise(timelines, typeof goal === "string" ? parseGoal(goal) : goal);
-  for (;;) {
-    const step = steps.next();
-    if (step.done === true) return step.value;
-  }
-}
 
 function recommendedOf({ candidates, recommendation }: Advice): Candidate {
   const candidate =
@@ -373,84 +366,6 @@ describe("a goal about the rate of a key", () => {
     expect(others.map(({ strategy: name, limits: [limit] }) => [name, limit?.limit])).toEqual([
       ["sliding-window-counter", 20],
     ]);
-  });
-});
-
-describe("a goal about the rate at the origin", () => {
-  /** 50 keys send 40 requests each in the same second of each minute. */
-  const together: TrafficShape = {
-    keys: 50,
-    periodMs: 5 * minuteMs,
-    arrivals: (_, key, addAt) => {
-      for (let n = 0; n < 200; n++)
-        addAt(Math.floor(n / 40) * minuteMs + 20 * (n % 40) + (key % 7));
-    },
-  };
-
-  it("one limit for all keys is recommended where it denies fewer requests than a limit for each key", () => {
-    const advice = adviceOf(timelinesFrom(together, 1), "protect the origin at 1,000 rps");
-    const { global, candidates, recommendation } = advice;
-    expect(recommendation.kind).toBe("global");
-    expect(global).toMatchObject({
-      strategy: "sliding-log",
-      written: [{ limit: 1_000, window: "1s", strategy: "sliding-log" }],
-      meetsGoal: true,
-    });
-    expect(global?.deniedShare.value).toBe(0.5);
-    expect(global?.worstBurst).toMatchObject({ value: 1_000, high: 1_000 });
-    for (const { deniedShare } of candidates.filter(({ meetsGoal }) => meetsGoal)) {
-      expect(deniedShare.value).toBeGreaterThan(0.5);
-    }
-    expect(recommendation.reason).toMatch(
-      /^1,000 per second with sliding-log on all keys together, with key = \["global"\], never lets more than 1,000 requests per second reach the origin, and denies 50 % of requests; the best limit per key, .+, denies \d+ % of requests\./,
-    );
-  });
-
-  it("every limit that is shown to meet the goal has an interval within it", () => {
-    const { candidates } = adviceOf(timelinesFrom(together, 1), "protect the origin at 1,000 rps");
-    expect(candidates.filter(({ meetsGoal }) => meetsGoal).length).toBeGreaterThan(0);
-    for (const { worstBurst, meetsGoal } of candidates) {
-      expect(meetsGoal).toBe(worstBurst.high <= 1_000);
-    }
-  });
-
-  it("where more keys send in one second than the goal allows, only one limit for all keys protects the origin", () => {
-    const { candidates, recommendation } = adviceOf(
-      timelinesFrom(together, 1),
-      "protect the origin at 20 rps",
-    );
-    expect(recommendation.kind).toBe("global");
-    expect(recommendation.reason).toContain(
-      "no limit per key was found that keeps this rate with 95 % confidence, because so many keys send in the same second",
-    );
-    expect(candidates.some(({ meetsGoal }) => meetsGoal)).toBe(false);
-  });
-
-  it("traffic that stays below the rate needs no limit", () => {
-    const advice = adviceOf(timelinesFrom(together, 1), "protect the origin at 100,000 rps");
-    expect(advice).toMatchObject({ candidates: [], global: null });
-    expect(advice.recommendation).toEqual({
-      kind: "unneeded",
-      reason: expect.stringMatching(
-        /^No limit is needed to protect the origin at 100,000 requests per second from this traffic: at most 2,000 requests per second \(95 % confidence [\d,]+-[\d,]+\) reach it without a limit\.$/,
-      ) as string,
-    });
-  });
-
-  it("a sample is replayed as slower traffic, so that one limit for all keys denies about as much as of all of them", () => {
-    const steady = (keys: number): TrafficShape => ({
-      keys,
-      periodMs: 10 * minuteMs,
-      arrivals: (random, _, addAt) =>
-        poissonArrivals(random, { perSecond: 0.05, periodMs: 10 * minuteMs }, addAt),
-    });
-    const all = timelinesFrom(steady(1_600), 3);
-    const sampled = timelinesFrom(steady(100), 4, { oneKeyIn: 16, requests: all.atMs.length });
-    const [ofAll, ofSample] = [all, sampled].map(
-      (timelines) => adviceOf(timelines, "protect the origin at 80 rps").global?.deniedShare.value,
-    );
-    expect(ofAll).toBeGreaterThan(0.04);
-    expect(Math.abs((ofAll ?? 0) - (ofSample ?? 0))).toBeLessThan(0.04);
   });
 });
 
