@@ -5,7 +5,7 @@ import { addRateLimitFields, mayHaveRateLimitFields } from "../http/wire/rate-li
 import type { PolicyDecision } from "./options.ts";
 import { described, type PolicyFunctions, type StatedPolicy } from "./read-options.ts";
 
-type Fields = ReturnType<LimitDenial["fields"]>;
+type DenialFields = ReturnType<LimitDenial["fields"]>;
 
 /** The contexts of requests that a limiter has denied. Earlier limiters of the chain then pass its response on. */
 const denied = new WeakSet<Context>();
@@ -38,7 +38,7 @@ async function answerOf(
   onDeny: NonNullable<PolicyFunctions["onDeny"]>,
   c: Context,
   decision: PolicyDecision,
-  fields: Fields,
+  fields: DenialFields,
 ): Promise<Response> {
   try {
     const answer: unknown = await onDeny(c, decision);
@@ -55,7 +55,7 @@ async function answerOf(
 }
 
 /** The same response with the fields of the denial, except those that it has or may not have. */
-function withFields(answer: Response, fields: Fields): Response {
+function withFields(answer: Response, fields: DenialFields): Response {
   const response = new Response(answer.body, answer);
   for (const [name, value] of fieldsBeside(answer.headers, fields)) {
     if (mayHaveRateLimitFields(answer.status) || !isRateLimit(name)) {
@@ -66,13 +66,13 @@ function withFields(answer: Response, fields: Fields): Response {
 }
 
 /** Hono adds the headers of the present response to that of its error handler. */
-function addToErrorResponse(c: Context, error: unknown, fields: Fields): void {
+function addToErrorResponse(c: Context, error: unknown, fields: DenialFields): void {
   const isException = typeof error === "object" && error !== null && "res" in error;
   const own = isException && error.res instanceof Response ? error.res.headers : new Headers();
   for (const [name, value] of fieldsBeside(own, fields)) c.res.headers.set(name, value);
 }
 
-const fieldsBeside = (own: Headers, fields: Fields): readonly (readonly [string, string])[] =>
+const fieldsBeside = (own: Headers, fields: DenialFields): readonly (readonly [string, string])[] =>
   Object.entries(fields).filter(([name]) => name !== "Content-Type" && !own.has(name));
 
 const isRateLimit = (name: string): boolean => /ratelimit/i.test(name);
@@ -84,7 +84,7 @@ const isRateLimit = (name: string): boolean => /ratelimit/i.test(name);
 export function addContinuedFields(
   c: Context,
   { status, headers }: Response,
-  fields: Fields,
+  fields: DenialFields,
 ): void {
   if (!mayHaveRateLimitFields(status)) return;
   const { RateLimit, "RateLimit-Policy": policy } = fields;

@@ -8,6 +8,7 @@ type Elsewhere<Subpath extends string> = {
 const subpaths = {
   client: ["createClient", "HeadgateError"],
   hono: ["admin", "rateLimit"],
+  limiter: ["createLimiter"],
   object: ["ControlPlane", "RateLimiter"],
   strategies: ["createMeter", "parseLimits"],
   test: ["createTestLimiter"],
@@ -19,7 +20,11 @@ const elsewhere = <Subpath extends keyof typeof subpaths>(_subpath: Subpath) =>
   undefined as unknown as Elsewhere<Subpath>;
 
 const [inClient, inHono, inObject] = [elsewhere("client"), elsewhere("hono"), elsewhere("object")];
-const [inStrategies, inTest] = [elsewhere("strategies"), elsewhere("test")];
+const [inLimiter, inStrategies, inTest] = [
+  elsewhere("limiter"),
+  elsewhere("strategies"),
+  elsewhere("test"),
+];
 
 // Without these names, imports of them would fail before the error below can say what to write.
 export {
@@ -30,6 +35,7 @@ export {
   inHono as default,
   inHono as describeProblem,
   inHono as rateLimit,
+  inLimiter as createLimiter,
   inObject as ControlPlane,
   inObject as RateLimiter,
   inStrategies as createMeter,

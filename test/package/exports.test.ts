@@ -4,6 +4,7 @@ import { expect, it } from "vitest";
 import { packageSubpaths } from "../../src/local/package-build.ts";
 import * as client from "../../src/package/client.ts";
 import * as hono from "../../src/package/hono.ts";
+import * as limiter from "../../src/package/limiter.ts";
 import * as strategies from "../../src/package/strategies.ts";
 import * as testing from "../../src/package/test.ts";
 
@@ -46,6 +47,8 @@ it("headgate itself has a hint for every value that a subpath exports", () => {
   const source = readFileSync("src/package/index.ts", "utf8");
   const hints = [...source.matchAll(/^ {2}in\w+ as (\w+),/gm)];
   const hinted = new Set(hints.map(([, name]) => name));
-  const values = [client, hono, strategies, testing].flatMap((subpath) => Object.keys(subpath));
+  const values = [client, hono, limiter, strategies, testing].flatMap((subpath) =>
+    Object.keys(subpath),
+  );
   expect(hinted).toEqual(new Set([...values, "ControlPlane", "RateLimiter", "default"]));
 });
