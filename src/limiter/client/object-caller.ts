@@ -77,6 +77,9 @@ export interface LimiterObserver {
 /** Checks wait, and are joined, while this number of calls with checks is under way to their object. */
 const mostCallsOfObject = 1;
 
+/** Objects that can never decide answer within this time, and a request that the isolate decides waits no longer. */
+const mostFirstCallMs = 250;
+
 export interface CallerOptions {
   /** Whether checks that reach an object at the same time may share a call. Default: if the platform allows it. */
   readonly joinsChecks?: boolean;
@@ -112,11 +115,14 @@ export class ObjectCaller {
     this.#joined = new JoinedCalls((location) => this.#stubAt(location), clock, mostCalls);
   }
 
-  /** Returns the first call of this isolate, once. Only for the request that made it. */
-  takeFirstCall(): Promise<unknown> | null {
+  /**
+   * Waits for the first call of this isolate, once, and not for an object that is silent. Only for the request that made the
+   * call.
+   */
+  async takeFirstCall(): Promise<void> {
     const first = this.#firstCall;
     this.#firstCall = null;
-    return first;
+    if (first !== null) await withDeadline(this.#clock, first, mostFirstCallMs).catch(() => null);
   }
 
   /** @returns the object's reply; null when it fails, misses the deadline or is in its cooldown */

@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Admission } from "../../../src/limiter/client/admission.ts";
 import { type Attempt, decideByNewestRules } from "../../../src/limiter/client/attempt.ts";
+import { LimiterClient } from "../../../src/limiter/client/client.ts";
 import type { Outcome, Spend } from "../../../src/limiter/client/outcome.ts";
 import { settled, spendOf, TestIsolate } from "../../fakes/isolate.ts";
 
@@ -238,6 +239,23 @@ describe("a cached denial", () => {
     await isolate.afterAnswers();
     expect(isolate.callNames()).toEqual(["check", "check", "check", "refund"]);
   });
+});
+
+it("the first request of an isolate under an eventual policy waits 250 ms for an object that hangs, and the second one does not wait", async () => {
+  const isolate = new TestIsolate();
+  isolate.before = () => new Promise<never>(() => undefined);
+  const client = new LimiterClient(isolate.namespace(), isolate.clock, null, {
+    awaitsFirstCall: true,
+  });
+  const waitUntil = (): void => undefined;
+  let isDecided = false;
+  const first = Promise.resolve(client.admit([eventual], waitUntil));
+  void first.then(() => (isDecided = true));
+  await isolate.clock.advance(249);
+  expect(isDecided).toBe(false);
+  await isolate.clock.advance(1);
+  expect((await first).outcomes.map(isAllowed)).toEqual([true]);
+  expect(client.admit([eventual], waitUntil)).toBeInstanceOf(Admission);
 });
 
 describe("a decision by the newest rules", () => {
