@@ -95,7 +95,7 @@ export class ObjectCaller {
   readonly #joined: JoinedCalls;
   readonly unusable = new UnusableObjects();
   #firstCall: Promise<unknown> | null = null;
-  /** Whether an object was called, or no request needs to wait for the first call. */
+  /** True once an object was called, and from the start if no request waits for the first call. */
   isTried: boolean;
 
   constructor(
@@ -112,7 +112,10 @@ export class ObjectCaller {
     this.#joined = new JoinedCalls((location) => this.#stubAt(location), clock, mostCalls);
   }
 
-  /** Returns the first call of this isolate, once. Only for the request that made it. */
+  /**
+   * Returns the first call of this isolate, once. Only the request that made the call may wait for it (see
+   * request-context.ts).
+   */
   takeFirstCall(): Promise<unknown> | null {
     const first = this.#firstCall;
     this.#firstCall = null;
