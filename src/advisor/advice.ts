@@ -30,7 +30,10 @@ export interface Candidate {
   readonly deniedShare: Estimate;
   /** The share of keys with a denial. */
   readonly deniedKeyShare: Estimate;
-  /** The same of the keys with at least 10 requests; null without such keys. Keys with few requests are hardly ever denied. */
+  /**
+   * The share of denied keys among those with at least 10 requests; null without such keys. Keys with fewer requests
+   * are hardly ever denied.
+   */
   readonly deniedActiveKeyShare: Estimate | null;
   /** The most requests of all keys that reach the origin within one second. */
   readonly worstBurst: Estimate;
@@ -66,7 +69,7 @@ export interface Advice {
   /** The strictest first, by strategy and window. */
   readonly candidates: readonly Candidate[];
   readonly recommendation: Recommendation;
-  /** For the rate at an origin: one limit for all keys. Else null. */
+  /** One limit for all keys, if the goal is a rate at an origin; else null. */
   readonly global: Candidate | null;
   /** Sentences about the shares of this traffic. */
   readonly notes: readonly string[];

@@ -39,7 +39,7 @@ import {
 import { waitMs } from "./wait.ts";
 
 const mostOutliers = 10;
-/** Fewer keys do not show how sizes of keys are distributed. */
+/** Fewer keys do not show how many requests keys send. */
 const leastKeysOfSizes = 25;
 
 /**
@@ -82,7 +82,7 @@ export function* advise(timelines: Timelines, goal: Goal): Generator<number, Adv
 const strictness = ({ candidate }: JudgedLimit): number =>
   Math.min(...candidate.limits.map(admittedFlood));
 
-/** A sliding log of more units takes more storage than its exactness is worth: buckets keep the same bound. */
+/** A sliding log of more units takes too much storage: `sliding-buckets` ensures the same bound with less. */
 const mostOfLog = 1_000;
 
 /** Whether a strategy can count so many units in such a window. */

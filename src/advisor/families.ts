@@ -26,13 +26,13 @@ interface Window {
   /** The number of windows that a burst of a token bucket holds. */
   readonly burstWindows: number;
   /**
-   * The fewest units of a goal about denials. Where keys send a few requests a day, one request per hour would meet the goal,
-   * but deny everybody who opens a second page.
+   * The fewest units of a limit for a goal about denials. Where keys send a few requests a day, one request per hour
+   * would meet the goal, but deny everybody who opens a second page.
    */
   readonly leastUnits: number;
 }
 
-/** Windows that people know. */
+/** Familiar windows. */
 const windows: readonly Window[] = [
   { windowMs: secondMs, burstWindows: 10, leastUnits: 1 },
   { windowMs: 10 * secondMs, burstWindows: 5, leastUnits: 3 },
@@ -42,7 +42,7 @@ const windows: readonly Window[] = [
   { windowMs: 24 * hourMs, burstWindows: 1, leastUnits: 100 },
 ];
 
-/** Whether a goal about denials considers no stricter limit with this window. */
+/** Whether this limit is the strictest of its window that the advisor considers for a goal about denials. */
 export const isLeast = ({ limit, windowMs }: Limit): boolean =>
   windows.some((window) => window.windowMs === windowMs && limit <= window.leastUnits);
 

@@ -140,7 +140,7 @@ function readShare(plain: string, text: string): Goal | null {
   return null;
 }
 
-/** The most units of a limit, less what rounds up in 12 digits. */
+/** Slightly below the most units of a limit, because greater numbers could round up beyond it. */
 const mostRequests = 999_999_999_999;
 
 function readRate(plain: string, text: string): Goal | null {

@@ -1,35 +1,36 @@
 /**
  * 95 % confidence intervals of the shares of requests and of keys that limits deny.
  *
- * The timelines of a sample hold each key with probability 1/n. The interval is for the share over all keys of the deployment in
- * the recorded period. Complete timelines (n = 1) hold all keys. The interval then states how the share would vary for another
- * set of keys like these.
+ * The timelines of a sample hold each key with probability 1/n. The interval is for the share over all keys of the
+ * deployment in the recorded period. Complete timelines (n = 1) hold all keys. The interval then states how the share
+ * would vary for another set of keys like these.
  *
  * Method: a bootstrap over keys, with a fitted tail.
  *
- * 1. Requests of one key depend on each other, so keys are resampled, not requests. A resample holds each key a Poisson(1)
- *    number of times, because the number of sampled keys is random too (Hanley and MacGibbon, "Creating non-parametric
- *    bootstrap samples using Poisson frequencies", 2006). It yields scaled-up requests T and denials D.
+ * 1. Requests of one key depend on each other, so keys are resampled, not requests. A resample holds each key a
+ *    Poisson(1) number of times, because the number of sampled keys is random too (Hanley and MacGibbon, "Creating
+ *    non-parametric bootstrap samples using Poisson frequencies", 2006). It yields scaled-up requests T and denials D.
  * 2. A sample of one key in n leaves out (n - 1)/n of the keys, so deviations are multiplied by sqrt(1 - 1/n), the
  *    finite population correction.
- * 3. Resamples have no key larger than the largest one. For the upper end, each adds the requests that a fitted tail expects
- *    beyond it, as denied (see tail.ts). The lower end takes larger keys to be denied at least as much as recorded ones.
- * 4. The number R of all requests is known exactly, but not which keys sent those that T does not account for. Where T < R,
- *    the upper end assumes that the limits deny all of the rest (one flooding key outside the sample), and the lower end that
- *    they deny none of it. The share therefore lies from D / max(T, R) to (D + max(0, R - T)) / max(T, R). Requests of the
- *    keys that were lost on the way to the control plane are treated in the same way.
- * 5. Each resample adds a Poisson(1) number of keys that were not seen: for the upper end keys like those that are denied, for
- *    the lower end keys like the average that are not. This is the bootstrap form of the exact interval of a Poisson
- *    count, whose upper end is that of one more event (Garwood 1936; for weighted events Fay and Feuer 1997). Without any
- *    denial it gives the rule of three (Hanley and Lippman-Hand 1983). The unseen key then is like those that a stricter limit
- *    denies, or, if unknown, like the average key and denied entirely.
- * 6. The interval reaches from the 0.5 % to the 99.5 % quantile of 1,000 resamples. Percentile intervals of few and skewed counts
- *    are too short at their upper end (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 14): with
- *    quantiles of 2.5 % and 97.5 % the interval would cover 92 % where 9 of 200 keys are denied. The tests in
- *    test/advisor/coverage.test.ts measure the coverage.
+ * 3. Resamples have no key larger than the largest recorded one. For the upper end, each resample therefore adds denied
+ *    requests: those that a fitted tail expects beyond the largest key (see tail.ts). The lower end assumes that larger
+ *    keys are denied at least as much as recorded ones.
+ * 4. The number R of all requests is known exactly, but not which keys sent those that T does not account for. Where T
+ *    < R, the upper end assumes that the limits deny all of the rest (one flooding key outside the sample), and the
+ *    lower end that they deny none of it. The share therefore lies from D / max(T, R) to (D + max(0, R - T)) / max(T,
+ *    R). Requests of the keys that were lost on the way to the control plane are treated in the same way.
+ * 5. Each resample adds a Poisson(1) number of unseen keys. For the upper end, they are like the keys that are denied.
+ *    For the lower end, they are like the average key, and not denied. This is the bootstrap form of the exact interval
+ *    of a Poisson count, whose upper end is that of one more event (Garwood 1936; for weighted events Fay and Feuer
+ *    1997). Without any denial it gives the rule of three (Hanley and Lippman-Hand 1983). The unseen key then is like
+ *    those that a stricter limit denies, or, if unknown, like the average key and denied entirely.
+ * 6. The interval reaches from the 0.5 % to the 99.5 % quantile of 1,000 resamples. Percentile intervals of few and
+ *    skewed counts are too short at their upper end (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993,
+ *    chapter 14): with quantiles of 2.5 % and 97.5 % the interval would cover 92 % where 9 of 200 keys are denied. The
+ *    tests in test/advisor/coverage.test.ts measure the coverage.
  *
- * Keys of nearly the same requests and denials (within 9 %) are drawn together, as a Poisson number with the mean of their
- * count. The time therefore depends on the variety of keys, not on their number.
+ * Keys of nearly the same requests and denials (within 9 %) are drawn together, as a Poisson number with the mean of
+ * their count. The time therefore depends on the variety of keys, not on their number.
  */
 import type { Estimate } from "./advice.ts";
 import { seededRandom } from "../replay/random.ts";
@@ -62,7 +63,10 @@ export interface SamplingTerms {
   readonly lostArrivals?: number;
   /** A typical key with denials, in case that no key has any here. Default: an average key, denied entirely. */
   readonly unseen?: KeyOutcome | undefined;
-  /** The requests beyond those of the largest key. Default: computed from the requests of the keys. */
+  /**
+   * The requests that keys send beyond those of the largest recorded key. Default: computed from the requests of the
+   * keys.
+   */
   readonly tail?: SizeTail;
   readonly seed?: number;
 }

@@ -68,7 +68,10 @@ export function* replayGlobal(
   };
 }
 
-/** The arrivals of all keys in order of time as those of one key. `rows`: the row of each in the timelines. */
+/**
+ * The arrivals of all keys in order of time, as if one key had sent them. `rows`: the row of each arrival in the
+ * timelines.
+ */
 function asOneKey(timelines: Timelines): { together: Timelines; rows: Uint32Array } {
   const { atMs, cost, outcome, source } = timelines;
   const rows = Uint32Array.from(atMs.keys()).toSorted(

@@ -58,7 +58,9 @@ export function recommendedReason(
   return `${limit} is the strictest limit that ${text} (${shareWithInterval(share)}), and lets at most ${burstText(worstBurst)} of this traffic reach the origin.`;
 }
 
-/** @param most units of one key in the window of the limit, which is the strictest that is considered */
+/**
+ * @param most the most units of one key in the limit's window. The limit is the strictest that the advisor considers
+ */
 export const sparseReason = (most: number, { windowMs }: Limit): string =>
   ` No stricter limit is considered. This traffic needs no limit: no key sends more than ${requestsText(most)} in ${windowWords(windowMs)}.`;
 
@@ -80,8 +82,8 @@ export const unneededReason = (mostPerSecond: number, burst: Estimate): string =
   `No limit is needed to protect the origin at ${requestsText(mostPerSecond)} per second from this traffic: at most ${burstText(burst)} reach it without a limit.`;
 
 /**
- * `few-keys`: more keys like these would do. `heavy-tail`: keys that are larger than the recorded ones may send much of the
- * traffic. `outside-sample`: keys outside the sample may do so.
+ * `few-keys`: a recording of more keys like these would be enough. `heavy-tail`: keys that are larger than the recorded
+ * ones may send much of the traffic. `outside-sample`: keys outside the sample may send much of the traffic.
  */
 export type WaitCause = "few-keys" | "heavy-tail" | "outside-sample";
 

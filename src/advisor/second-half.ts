@@ -1,6 +1,6 @@
 /**
- * Chooses a limit on the first half of a recording, and measures it on the second, which the choice has not seen. Intervals
- * assume that traffic stays as it is; only other traffic shows whether it does.
+ * Chooses a limit on the first half of a recording, and measures it on the second half, which is not used for the
+ * choice. Intervals assume that later traffic is like the recorded one. Only later traffic shows whether this is true.
  */
 import { replay } from "../replay/replay.ts";
 import type { Timelines } from "../replay/timelines.ts";
@@ -8,7 +8,7 @@ import type { Limit } from "../strategies/index.ts";
 import type { Advice, Goal } from "./advice.ts";
 import { advise } from "./advise.ts";
 
-/** The decisions of a limit in the second half, after those in the first. */
+/** The decisions of a limit in the second half. The counters continue from the first half. */
 export interface SecondHalf {
   /** When the half begins. */
   readonly fromMs: number;
@@ -28,7 +28,7 @@ export interface CheckedAdvice {
 }
 
 const leastHalfMs = 3_600_000;
-/** Requests of each half. */
+/** Each half needs this many requests. */
 const leastRequests = 500;
 
 /**

@@ -12,7 +12,7 @@ import { seededRandom } from "../replay/random.ts";
 import { gammaDraw, quantile } from "./resampling.ts";
 
 const mostPart = 0.2;
-/** The grid has this many places, and as many more as the square root of the number of keys in the tail. */
+/** The grid has this many points, plus the square root of the number of keys in the tail. */
 const leastGrid = 30;
 /** Fewer keys say nothing about the shape. */
 const leastKeys = 5;
@@ -20,11 +20,11 @@ const heavyShape = 0.5;
 const heavyPart = 0.975;
 const seed = 31;
 
-/** The keys that are larger than the recorded ones, as far as these show them. */
+/** An estimate, from the recorded keys, of keys that are larger than these. */
 export interface SizeTail {
   /**
-   * How many requests, on average, as many keys as these send beyond those of the largest recorded key: one number for each
-   * drawing of the shape.
+   * The expected requests beyond those of the largest recorded key, for as many keys as were recorded: one number for
+   * each drawing of the shape.
    */
   readonly beyond: Float64Array;
   /** Whether a few keys may send so much that the variance of the requests of a key does not exist: a shape of 1/2 or more. */

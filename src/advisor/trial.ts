@@ -33,7 +33,7 @@ export interface Traffic {
   readonly activeKeys: number;
 }
 
-/** Keys with fewer requests are hardly ever denied, and can be much more in number. */
+/** Keys with fewer requests are hardly ever denied, and may be most of the keys. */
 export const leastActive = 10;
 /** Limits with longer windows hardly depend on the instant within a second. */
 const longestUncertainMs = 60_000;
@@ -50,7 +50,7 @@ export interface JudgedLimit extends Judgement {
   readonly isNear: boolean;
   /** The upper end of the goal's share. */
   readonly high: number;
-  /** The same, if keys outside the sample are like those in it. */
+  /** The upper end of the goal's share, if keys outside the sample are like those in it. */
   readonly highOfSuchKeys: number;
 }
 
@@ -132,7 +132,7 @@ const spanOf = (own: Estimate, fewest: Estimate | null, most: Estimate | null): 
   high: most?.high ?? own.high,
 });
 
-/** The share of the keys with at least so many requests that have a denial. */
+/** Among the keys with at least `least` requests, the share that has a denial. */
 function keyShare({ requestsOfKey, timelines }: Traffic, denied: Uint32Array, least: number) {
   let [keys, deniedKeys] = [0, 0];
   for (let key = 0; key < denied.length; key++) {

@@ -32,7 +32,7 @@ export interface ForgetInput {
    */
   readonly key?: string | readonly string[] | undefined;
   /**
-   * The name of ad hoc limits, in place of a policy; `"adhoc"` for those without a name.
+   * The name of ad hoc limits, in place of a policy; `"adhoc"` for limits without a name.
    * @default none
    */
   readonly name?: string | undefined;

@@ -1,4 +1,4 @@
-/** Parses addresses and CIDR blocks, and gives the key part `ip` of an address. */
+/** Parses addresses and CIDR blocks, and derives the key part `ip` from an address. */
 import ipaddr from "ipaddr.js";
 
 export type Address = ipaddr.IPv4 | ipaddr.IPv6;
@@ -81,7 +81,7 @@ function groupMask(bits: number): number {
   return bits >= 16 ? 0xffff : 0xffff << (16 - bits);
 }
 
-/** The value of the key part `ip` for an address or for such a value; null when the text is neither. */
+/** The value of the key part `ip` for a text that is an address, or already such a value; null for any other text. */
 export function addressKey(text: string, ipv6Prefix: number): string | null {
   const address = parseAddress(text);
   return address === null ? networkKey(text, ipv6Prefix) : networkText(address, ipv6Prefix);

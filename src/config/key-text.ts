@@ -1,4 +1,4 @@
-/** The canonical text of key parts: lists, runtime rules, `/check` and requests name one key by one text. */
+/** The canonical text of key parts. Lists, runtime rules, `/check` and requests all name a key by this text. */
 import { addressKey, parseAddress, withoutPort } from "./address.ts";
 import { type AddressSettings, type KeyPart, partName, token } from "./key.ts";
 import { type Match, normalizedHost } from "./match.ts";
@@ -13,7 +13,7 @@ export interface KeyTextSettings {
 }
 
 /**
- * A text for a key part, in the spelling of a request's value. Requests need not be able to have the value.
+ * The text for a key part as a request would spell it. Also accepts values that no request can have.
  * @returns null for `global`, which has no value, and for an `ip` that is no address
  */
 export function canonicalText(
@@ -49,7 +49,7 @@ export function canonicalText(
   }
 }
 
-/** The key of a function that returns this text, or the texts in this JSON: as the middleware writes it. */
+/** The middleware's text for a key that a function returns: `text` is that text, or a list of texts in JSON. */
 function customText(text: string): string {
   if (!text.startsWith("[")) return text;
   const parsed = jsonOrNull(text);
@@ -61,7 +61,7 @@ function customText(text: string): string {
 
 const isText = (part: unknown): boolean => typeof part === "string" || typeof part === "number";
 
-/** The host of an authority such as `api.example.com:8443`, as URLs write it; null when the text is none. */
+/** The host of an authority such as `api.example.com:8443`, as URLs spell it; null when the text is no authority. */
 function hostIn(text: string): string | null {
   if (!/^[^\0-\x20/?#@\\]+$/.test(text)) return null;
   const isIpv6 = text.includes(":") && parseAddress(text) !== null;
@@ -100,12 +100,12 @@ function possibleTexts({ kind }: KeyPart): PossibleTexts | null {
     case "asn":
       return {
         includes: (value) => /^\d{1,10}$/.test(value) && Number(value) < 2 ** 32,
-        accepted: 'the number of a network such as "13335" or "AS13335"',
+        accepted: 'an AS number such as "13335" or "AS13335"',
       };
     case "colo":
       return matching(/^[A-Z]{3}$/, 'an airport code of three letters such as "FRA"');
     case "header":
-      // Without the white space that HTTP trims, and without the comma of several values.
+      // HTTP trims surrounding white space, and a comma separates several values: no value of a request has either.
       return matching(
         /^[^\p{Cc} ,](?:(?:[^\p{Cc},]|\t)*[^\p{Cc} ,])?$/u,
         "a value without commas, control characters and surrounding white space, as a request header has",
@@ -113,7 +113,7 @@ function possibleTexts({ kind }: KeyPart): PossibleTexts | null {
     case "cookie":
       return matching(/^[^,]+$/, "a value without commas, as a cookie has");
     case "jwt":
-      // Elsewhere, it stands for any characters of a claim.
+      // In lists, `*` in a claim stands for any characters.
       return matching(/^[^*]+$/, 'the value of one claim, without "*"');
     case "ip":
     case "path":

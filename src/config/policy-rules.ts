@@ -256,8 +256,8 @@ function contentOf(base: Policy, input: RuleFields, report: ReportField): RuleCo
 }
 
 /**
- * Reads limits that the Worker's code states for one request, in place of those of a policy. Null when they have problems,
- * which are passed to `report`.
+ * Reads limits that the Worker's code states for one request, in place of the policy's limits. Passes problems to
+ * `report`, and then returns null.
  */
 export function readStatedLimits(
   policy: Policy,
@@ -357,7 +357,7 @@ function isAccepted(
   return problems.length === 0;
 }
 
-/** The patterns for key parts in a rule's entries, each with its place. */
+/** The patterns for key parts in a rule's entries, each with its position. */
 function textsIn(
   { key }: Policy,
   content: RuleContent | KeyRuleContent,
@@ -378,7 +378,9 @@ function textsIn(
   });
 }
 
-/** Whether Cloudflare alone gives the values of a part, so that a wrong text in an entry is a mistake. */
+/**
+ * Whether only Cloudflare sets the values of a part. An entry with a text that Cloudflare never sets is then a mistake.
+ */
 const isLocation = (part: KeyPart): boolean =>
   traitsOf(part).isVerified === true && !("name" in part);
 

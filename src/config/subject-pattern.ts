@@ -90,7 +90,7 @@ function readPattern(
     const pattern = text === "*" ? wildcard(text) : addressPattern(text);
     return pattern === null ? { accepted: acceptedAddress } : { value: pattern };
   }
-  // An address is a pattern above, so that the prefix has no effect. The value of `global` is ignored.
+  // Addresses were handled as patterns above, so the prefix has no effect here. The value of `global` is ignored.
   const settings = { addresses: { ipv6Prefix: 128 }, match: { path } };
   const canonical = canonicalText(part, settings, text) ?? text;
   if (!text.includes("*") || part.kind === "global") {

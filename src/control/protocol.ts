@@ -117,7 +117,9 @@ export interface KeyAlert {
   readonly percent: 80 | 90 | 100;
 }
 
-/** By policy, for keys without rules and overrides of their own; empty for a policy whose mode is `off`. */
+/**
+ * The limits of each policy for keys without rules and overrides of their own. Empty for a policy whose mode is `off`.
+ */
 export type LimitsInEffect = Readonly<Record<string, PolicyInfo["limits"]>>;
 
 /** A policy as an isolate's configuration has it. */
@@ -360,14 +362,14 @@ export interface ControlPlaneMethods {
   rules(query: RuleQuery): Page<Rule>;
   rule(id: string): Rule | null;
   /**
-   * Answers after the key's object has confirmed the rule, or after a second with `isPending`. `unknown` when the rule that
-   * the same request made before no longer exists.
+   * Answers after the key's object has confirmed the rule, or after a second with `isPending`. Answers `unknown` to a
+   * repeated request whose rule no longer exists.
    */
   createRule(call: RuleCreation): Promise<Changed<Rule>>;
   replaceRule(call: RuleReplacement): Promise<Changed<Rule>>;
   deleteRule(call: RuleDeletion): Promise<Changed<null>>;
   changePolicy(call: PolicyPatch): Changed<PolicyState>;
-  /** Answers when the rollback has ended, or after a while, with the first rules that it has restored. */
+  /** Answers with the first rules that were restored: when the rollback has ended, or about a second after it began. */
   rollback(call: Rollback): Promise<Changed<readonly Rule[]>>;
   /** The latest rollback; null when there was none. */
   rollbackProgress(): RollbackProgress | null;
@@ -386,7 +388,7 @@ export interface ControlPlaneMethods {
   rulesOfPolicies(): readonly StaleRules[];
   /**
    * Prometheus text exposition format.
-   * @param limits those in effect, by policy. Default: those of the deployments' configuration
+   * @param limits the limits in effect, by policy. Default: the limits in the deployments' configuration
    */
   metrics(limits?: LimitsInEffect): string;
   /** A ticket for one WebSocket of the tail, valid for 30 s. */

@@ -16,7 +16,10 @@ export interface RollbackProgress extends Rollback {
   readonly endedAtMs: number | null;
   /** How many rules have changed since the entry; null before they are counted. */
   readonly total: number | null;
-  /** How many of them the rollback has compared with the state then, and restored or removed if they differ. */
+  /**
+   * How many of these rules the rollback has compared with their state after the entry, and restored or removed if they
+   * differ.
+   */
   readonly examined: number;
   readonly changed: number;
 }

@@ -37,8 +37,8 @@ export function attributesOf(
 }
 
 /**
- * The values of a cookie. Several lines of the field arrive joined by commas, which origins may read as one line or as
- * several: when this makes a difference, one of the values is empty, so that no value counts as the only one.
+ * The values of a cookie. Several lines of the field arrive joined by commas, and origins may read them as one line or
+ * as several. When the two readings differ, the list gets an empty value, so that the cookie never has a single value.
  */
 function cookiesOf(header: string, name: string): string[] {
   const values = cookiesIn(header.split(";"), name);

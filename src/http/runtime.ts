@@ -164,9 +164,9 @@ export function reportStartError(error: unknown): Failure {
   return { kind: "configuration-invalid", problems };
 }
 
-/** The failure that an unexpected error causes. Only the log has its cause. */
+/** The failure that stands for an unexpected error. Only the log states the cause. */
 export function failureBy(error: unknown): Failure {
-  // The limiter has found, and reported, that its objects can never decide.
+  // The limiter has already reported that its objects can never decide.
   if (error instanceof ConfigProblems) {
     return { kind: "configuration-invalid", problems: error.problems };
   }

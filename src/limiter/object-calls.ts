@@ -15,7 +15,9 @@ const busyMs = 100;
 
 export class DeadlineExceeded extends Error {
   override readonly name = "DeadlineExceeded";
-  /** Whether the isolate was too busy to read a reply in time, so that the delay is no sign of a fault of the object. */
+  /**
+   * Whether the isolate was too busy to read a reply in time. The delay then does not show that the object is at fault.
+   */
   readonly wasBusy: boolean;
 
   constructor(timeoutMs: number, wasBusy = false) {

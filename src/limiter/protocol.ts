@@ -12,7 +12,10 @@
 import type { Ban, Durability, PolicyRules, RulesVersion } from "../config/index.ts";
 import type { Decision, Limit, LimitAccount } from "../strategies/index.ts";
 
-/** The object sends it in place of a reply when its storage can never work. It never changes. */
+/**
+ * The object sends this text in place of a reply when its storage can never work. The text must not change, because
+ * other versions compare it.
+ */
 export const noSqliteStorage = "headgate: the storage of this Durable Object is not SQLite";
 
 /** The cost that one policy charges to a key. */

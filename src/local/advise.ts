@@ -25,7 +25,10 @@ const values = parseCommandLine({
     value: "name",
     about: "The name of the policy in TOML; else that of the samples, or api.",
   },
-  whole: { type: "boolean", about: "Choose from the whole log, and leave no half for a check." },
+  whole: {
+    type: "boolean",
+    about: "Choose from the whole log, without a check on its second half.",
+  },
   ...trafficOptions,
 });
 

@@ -73,7 +73,7 @@ interface OptionToken {
   readonly value?: string | undefined;
 }
 
-/** Node would silently take the last value. */
+/** Rejects repeated options: `parseArgs` of Node.js would silently take the last value. */
 function rejectRepeated(options: CommandOptions, tokens: readonly OptionToken[]): void {
   const first = new Map<string, string>();
   for (const { name, value } of tokens) {

@@ -136,10 +136,10 @@ function secretProblems(
 const bindingProblems = (settings: Settings): string[] =>
   missingBinding(settings, "RATE_LIMITER", "RateLimiter");
 
-/** One line if the platform would lack features with the compatibility date. */
+/** One line if the platform lacks features with this compatibility date. */
 function dateProblems({ wrangler, source: { file } }: Settings): string[] {
   const { compatibility_date: date, compatibility_flags: flags } = wrangler;
-  // The flag enables the latest of the features by itself.
+  // The flag alone enables the latest of the features.
   if (date === undefined || date >= leastCompatibilityDate) return [];
   if (date >= "2024-04-03" && flags.includes("enable_weak_ref")) return [];
   return [

@@ -116,7 +116,7 @@ function rejectUnread({ requests, logs }: LogTimelines, parts: readonly string[]
   const leftOut = logs.reduce((sum, log) => sum + log.leftOut, 0);
   if (leftOut > 0) {
     throw new CommandError(
-      `${logs.map(({ name }) => name).join(", ")}: none of ${countText(leftOut)} requests is one that --match and --status keep.`,
+      `${logs.map(({ name }) => name).join(", ")}: --match and --status leave out all ${countText(leftOut)} requests.`,
     );
   }
   const unread = logs.find((log) => log.unread > 0);

@@ -30,7 +30,7 @@ export const packageSubpaths = (): string[] =>
     .filter((name) => name !== rootEntry)
     .toSorted();
 
-/** The entry of `headgate` itself, which says which subpath to import. */
+/** The entry of `headgate` itself, whose error names the subpath to import. */
 const rootEntry = "index";
 
 /** Replaces the files of an earlier build. */
@@ -70,7 +70,7 @@ async function buildModules(): Promise<Metafile> {
   const subpaths = entriesIn(entryFolder, ".ts");
   const { metafile } = await build({ ...shared, entryPoints: subpaths, write: false });
   const files = Object.values(metafile.outputs).flatMap(({ inputs }) => Object.keys(inputs));
-  // The root is no chunk: its module throws, which a bundler must keep.
+  // The root gets no chunk of its own, because a bundler must keep its module, which throws.
   const sources = files.filter(
     (file) => file.startsWith("src/") && file !== `src/package/${rootEntry}.ts`,
   );

@@ -1,4 +1,4 @@
-/** The lines of `npm run advise` about the half of a log that a choice has not seen. */
+/** The lines of `npm run advise` about the second half of a log, which was not used to choose the limit. */
 import type { SecondHalf } from "../advisor/second-half.ts";
 import { clockText, countText, partText, wrappedLines } from "./report-text.ts";
 

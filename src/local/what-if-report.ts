@@ -195,7 +195,7 @@ export function whatIfFacts(
   };
 }
 
-/** Requests are denied when they first come; retries are counted apart. */
+/** The numbers about requests count first attempts only. Retries have their own numbers. */
 const retryFacts = ({ retries, requests }: ReplayResult): object =>
   retries === null
     ? {}

@@ -1,4 +1,7 @@
-/** The answers to problems that only a request shows: limits that a function returns, and objects that can never count. */
+/**
+ * Answers problems that appear only when a request is handled: invalid limits that a function returns, and objects that
+ * can never count.
+ */
 import { type ConfigProblem, ConfigProblems } from "../config/index.ts";
 import { failureBy, reportStartError } from "../http/runtime.ts";
 import { problemResponse } from "../http/wire/problems.ts";
@@ -6,7 +9,10 @@ import { StatedLimitsInvalid } from "../policies/stated-limits.ts";
 import { ofPackage } from "./environment.ts";
 import { namedNumber } from "./read-options.ts";
 
-/** Lists of problems that were reported: limits that a function returns for each request are reported once. */
+/**
+ * Lists of problems that were already reported. A function may return the same invalid limits for many requests, and
+ * these are reported once.
+ */
 const reported = new WeakSet<object>();
 
 /** Answers 500 with problem details that show no value, and reports the values. Nothing was charged, and no handler has run. */

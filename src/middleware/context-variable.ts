@@ -15,12 +15,13 @@ declare module "hono" {
 /** The value of `c.get("headgate")` behind `rateLimit`. */
 export interface RateLimitContext {
   /**
-   * Whether no policy denies the request, dry runs aside. It is false only behind a policy with `onDeny: "continue"`.
+   * Whether no policy denies the request, apart from dry runs. It is false only behind a policy with `onDeny:
+   * "continue"`.
    */
   readonly allowed: boolean;
   /**
-   * The decisions on the request. One for each policy that has decided it, in the order of the middleware. Those of dry runs have
-   * `dryRun: true`.
+   * The decisions on the request, one for each policy that decided it, in the order of the middleware. Decisions of dry
+   * runs have `dryRun: true`.
    */
   readonly decisions: readonly PolicyDecision[];
   /**
@@ -33,8 +34,8 @@ export interface RateLimitContext {
    */
   readonly settle: (cost: number | Readonly<Record<string, number>>) => Promise<boolean>;
   /**
-   * Forgets what the key of this request has used, and its ban: for one policy, or without `policy` for all policies of the request. The
-   * result is whether all objects have confirmed it.
+   * Resets the counters of this request's key, and ends its ban. Without `policy`, this applies to all policies of the
+   * request. The result is whether all objects have confirmed it.
    * @param policy the name of a policy that has decided the request
    * @returns whether all objects have confirmed it
    * @throws TypeError for the name of another policy
@@ -47,7 +48,7 @@ export interface Contribution {
   readonly runtime: Runtime;
   /** Null before the request is decided, and for requests that no policy applies to. */
   readonly charged: ChargedRequest | null;
-  /** The denials in spite of which the request went on. */
+  /** The denials after which the request went on, because of `onDeny: "continue"`. */
   readonly continued: readonly ChargedRequest[];
   /** The outcomes of dry runs that were decided on their own. */
   readonly dryRuns: readonly Outcome[];
@@ -75,7 +76,7 @@ export function contextVariable(
   return variable;
 }
 
-/** A policy whose denial has been passed over decides once, and is in no later charge. */
+/** A policy that denied a request that went on takes part in no later charge, so it has one decision. */
 function decisionsOf({ charged, continued, dryRuns }: Contribution): readonly PolicyDecision[] {
   const passedOver = continued.flatMap(({ admission }) =>
     admission.outcomes.filter(
@@ -112,7 +113,7 @@ async function reset(all: readonly Contribution[], policy: string | undefined): 
   return confirmed.every(Boolean);
 }
 
-/** The first denial has the spends of all policies, and the last charge those of the others. */
+/** The first denial contains the spends of all policies. The final charge lacks those of the policies that denied. */
 const spendsOf = (
   charged: ChargedRequest | null,
   [first]: readonly ChargedRequest[],

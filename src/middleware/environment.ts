@@ -147,7 +147,7 @@ function newEnvironment({
   return { config, runtime: createRuntime(config, bindings), policies, used };
 }
 
-/** A text with the options of `rateLimit` in place of fields in `POLICIES`. */
+/** The text of a problem, with fields of `POLICIES` replaced by the options of `rateLimit`. */
 const withPlaces = (text: string, policies: readonly StatedPolicy[]): string =>
   text
     .replaceAll(/POLICIES\[(\d+)\](?:\.(\w+))?/g, (place, index: string, option?: string) => {
@@ -156,7 +156,7 @@ const withPlaces = (text: string, policies: readonly StatedPolicy[]): string =>
     })
     .replace(/^POLICIES\b/, "rateLimit");
 
-/** As the reader has written it, such as `rateLimit({ name: "login", key })`. */
+/** An option as the app's code states it, such as `rateLimit({ name: "login", key })`. */
 function optionOf({ name, place }: StatedPolicy, option?: string): string {
   const options = [
     ...(place === null ? [`name: "${name}"`] : []),

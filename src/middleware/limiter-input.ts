@@ -1,4 +1,4 @@
-/** Reads the input of a limiter's calls. Every invalid field is named, with its value and what is accepted. */
+/** Reads the input of a limiter's calls. Errors name every invalid field, its value and what is accepted. */
 import * as v from "valibot";
 import type { Policy } from "../config/index.ts";
 import { attributesSchema } from "../http/check/attributes-input.ts";
@@ -43,7 +43,7 @@ const schemas = {
   settle: fields({ id: v.nullable(v.string(acceptedId)), cost }),
 };
 
-/** The check of one of the limiter's policies, with the limits that the input states. */
+/** The check under one of the limiter's policies, with the limits in the input. */
 export function readLimited(
   method: "check" | "look" | "reserve",
   input: unknown,
@@ -102,7 +102,10 @@ function ownPolicy(
   throw inputError(method, input, [{ field: "policy", accepted }]);
 }
 
-/** The key as requests have it: where a function gives their key, `key` is what the function would return. */
+/**
+ * Reads the key in the form that requests have. If the option `key` is a function, the input's `key` is what it would
+ * return.
+ */
 function keyOf(
   method: LimiterMethod,
   key: readonly string[] | undefined,
@@ -116,7 +119,7 @@ function keyOf(
   throw inputError(method, input, [{ field: "key", accepted }]);
 }
 
-/** The limits are read at once, so that invalid ones are reported for every key. */
+/** Reads the limits before the key is known, so that invalid ones are reported for every key. */
 function withStatedLimits(
   method: LimiterMethod,
   limits: unknown,
@@ -139,10 +142,13 @@ function withStatedLimits(
   return { withLimits };
 }
 
-/** Keys may be secrets or personal data. Only a single text is quoted, because an invalid address must be found. */
+/**
+ * Keys may be secrets or personal data, so lists and long texts are not quoted. A short text is, so that an invalid
+ * address can be found.
+ */
 const longestQuotedKey = 64;
 
-/** @param errors may bring the invalid values; otherwise they are those of the input */
+/** @param errors the invalid fields. Values that they do not state are taken from the input */
 export function inputError(
   method: LimiterMethod,
   input: unknown,

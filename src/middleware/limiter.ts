@@ -36,7 +36,8 @@ export interface LimiterKeyInput {
    */
   readonly policy?: string | undefined;
   /**
-   * The key: a text, or one for each part of the policy's key. Where the options have a function, its result.
+   * The key: a text, or one for each part of the policy's key. If the option `key` is a function, this is what it would
+   * return.
    * @default none, for `global`
    */
   readonly key?: string | readonly string[] | undefined;
@@ -50,7 +51,7 @@ export interface LimiterCheckInput extends LimiterKeyInput {
    */
   readonly cost?: number | undefined;
   /**
-   * Limits in place of those in the options. They are required if the options have a function.
+   * Limits in place of those in the options. They are required if the option `limits` is a function.
    * @default those of the options
    */
   readonly limits?: Limits | undefined;
@@ -66,32 +67,32 @@ export interface LimiterCheckInput extends LimiterKeyInput {
 
 /** A check whose cost can be settled later. */
 export interface LimiterReserveInput extends LimiterCheckInput {
-  /** How long it can be settled, 1,000 to 86,400,000 milliseconds. */
+  /** How long the cost can be settled, 1,000 to 86,400,000 milliseconds. */
   readonly ttlMs: number;
 }
 
 /** A reservation with its actual cost. */
 export interface LimiterSettleInput {
-  /** The id in the answer to `reserve`. With null, as when nothing was reserved, nothing is settled. */
+  /** The id in the answer to `reserve`. It is null if nothing was reserved, and `settle` then does nothing. */
   readonly id: string | null;
   /** The actual cost, an integer from 0 to 1,000,000. */
   readonly cost: number;
 }
 
-/** The answer to a check. A denial is an answer, and no error. */
+/** The answer to a check. A denial is an answer, not an error. */
 export interface LimiterAnswer extends Decision {
   /** The name of the policy. */
   readonly policy: string;
   /**
-   * Why the check is denied, or what allows it. With `"unavailable"` the object gave no answer, and `onError` decided: `limits`
-   * is then empty.
+   * Why the check is denied, or what allows it. With `"unavailable"`, the object did not answer and `onError` decided,
+   * so `limits` is empty.
    */
   readonly reason: DenialReason | "allow" | "dry-run" | "off" | "unavailable";
   /** The names of the limits that deny. The list is empty when a ban or a `deny` list denies. */
   readonly violated: readonly string[];
   /**
-   * The header fields to pass on to a client. They are `RateLimit-Policy`, `RateLimit` and `Retry-After`, as far as there are
-   * any.
+   * The header fields to pass on to a client. They are `RateLimit-Policy`, `RateLimit` and `Retry-After`, if they
+   * apply.
    */
   readonly headers: Readonly<Record<string, string>>;
 }
@@ -104,30 +105,31 @@ export interface LimiterReserveAnswer extends LimiterAnswer {
 
 /** The answer to a settlement. */
 export interface LimiterSettleAnswer {
-  /** Whether this call has settled the reservation. It has not when it is unknown, expired or already settled. */
+  /**
+   * Whether this call has settled the reservation. It is false for a reservation that is unknown, expired or already
+   * settled.
+   */
   readonly settled: boolean;
 }
 
 /**
- * The calls of a limiter outside of a route. `env` is the environment of the Worker or of the object that calls. Invalid input
- * throws a `TypeError`, and a missing binding or secret `ConfigProblems`.
+ * The calls of a limiter outside of a route. `env` is the environment of the calling Worker or object. Invalid input
+ * throws a `TypeError`. A missing binding or secret throws `ConfigProblems`.
  */
 export interface LimiterCalls {
   /** Charges the cost if the limits allow it. */
   readonly check: (env: unknown, input: LimiterCheckInput) => Promise<LimiterAnswer>;
   /** Returns what `check` would return, and charges nothing. */
   readonly look: (env: unknown, input: LimiterCheckInput) => Promise<LimiterAnswer>;
-  /** Resets a key under one policy. It throws if the object gives no answer, and can be repeated. */
+  /** Resets a key under one policy. It throws if the object does not answer, and can then be repeated. */
   readonly forget: (env: unknown, input: LimiterKeyInput) => Promise<void>;
   /** Charges a cost that `settle` can correct within `ttlMs`. */
   readonly reserve: (env: unknown, input: LimiterReserveInput) => Promise<LimiterReserveAnswer>;
-  /**
-   * Corrects a reservation to its actual cost. It throws if the object gives no answer, and can be repeated.
-   */
+  /** Corrects a reservation to its actual cost. It throws if the object does not answer, and can then be repeated. */
   readonly settle: (env: unknown, input: LimiterSettleInput) => Promise<LimiterSettleAnswer>;
 }
 
-/** The keys of the middleware, which are those of the proxy. */
+/** The middleware shares the keys of the proxy, which have no tenant. */
 const tenant = null;
 
 /** @param environmentOf reads an environment that has these policies */
@@ -189,7 +191,7 @@ interface CallContext {
 
 interface ReadCheck {
   readonly check: Check;
-  /** The answer itself, or the one that callers get in place of a failure. Throws failures that are no answer. */
+  /** Returns an answer unchanged, and the answer that stands for a failure. Throws other failures. */
   readonly failed: (answer: LimiterAnswer | Failure) => LimiterAnswer;
 }
 
@@ -212,7 +214,10 @@ function read(
   };
 }
 
-/** A route would answer 503 or 429: a caller gets an answer with the same wait. Null for other failures. */
+/**
+ * A caller gets an answer for failures that a route answers with 503 or 429, with the same wait. Null for other
+ * failures.
+ */
 function denialFor(failure: Failure, policy: Policy, cost: number): LimiterAnswer | null {
   const common = {
     cost,
@@ -237,7 +242,7 @@ function denialFor(failure: Failure, policy: Policy, cost: number): LimiterAnswe
     : denied("unavailable", unavailableRetryMs);
 }
 
-/** After a failure, an isolate calls an object again when this time has passed. */
+/** An isolate does not call an object again until this time has passed since a failure. */
 const unavailableRetryMs = 1_000;
 
 const startError = (failure: Failure): Error =>

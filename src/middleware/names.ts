@@ -1,14 +1,15 @@
 /**
- * The names of limiters. A limiter without a name gets one when it is constructed, from its options and its place among the
- * others of its load: the order of requests has no effect on it. A load consists of the limiters that are constructed until
- * one of them handles a request. An app that is constructed again later, such as for each test, has the same names again.
+ * The names of limiters. A limiter without a name gets one when it is constructed, so the order of requests has no
+ * effect on it. The name depends on the limiter's options and on the limiters before it in the same load. A load
+ * consists of the limiters that are constructed until one of them handles a request. An app that is constructed again
+ * later, such as for each test, therefore has the same names again.
  */
 import { type ConfigProblem, ConfigProblems } from "../config/index.ts";
 import type { StatedPolicy } from "./read-options.ts";
 
-/** The policies of the present load by name. */
+/** The policies of the current load by name. */
 let load = new Map<string, StatedPolicy>();
-/** The names that each place in the code has given in the present load. */
+/** The names of the current load, by the place in the code that constructed their limiters. */
 let places = new Map<string, Place>();
 let isOver = false;
 /** The policies that were constructed when the Worker started, by name. Empty in other runtimes. */
@@ -16,14 +17,14 @@ const started = new Map<string, StatedPolicy>();
 
 interface Place {
   readonly names: string[];
-  /** The run of code that has last used the names, and how many of them. */
+  /** The run of code (see `presentRun`) that last used the names, and how many names it has used. */
   run: object;
   used: number;
 }
 
 /**
- * The policies of the Worker, as far as they are constructed: the control plane knows them from the first request on, whichever
- * route receives it.
+ * The policies that the Worker has constructed so far. With them, the control plane knows the policies of all routes
+ * from the first request on.
  */
 export const constructedPolicies = (): ReadonlyMap<string, StatedPolicy> =>
   new Map([...started, ...load]);
@@ -67,7 +68,10 @@ export function withNames(
   return named;
 }
 
-/** Whether two policies with one name are the same one, constructed again, or share the name on purpose. */
+/**
+ * Whether two policies with one name may share counters: either one was constructed again, or both state the name and
+ * equal options.
+ */
 export const isSame = (a: StatedPolicy, b: StatedPolicy): boolean =>
   a.text === b.text && a.place === b.place;
 
@@ -75,7 +79,7 @@ export function nameTaken({ name, place }: StatedPolicy): ConfigProblem {
   const problem = { variable: "rateLimit", field: "name" };
   if (place === null) {
     const why =
-      "because another rateLimit of this Worker, with other options or without a name, is called so";
+      "because another rateLimit, with other options or without a name, already has this name";
     const accepted = `a name of its own such as name: "${name}-2", ${why}`;
     return { ...problem, value: name, accepted };
   }
@@ -83,7 +87,9 @@ export function nameTaken({ name, place }: StatedPolicy): ConfigProblem {
   return { ...problem, value: undefined, accepted: `a name such as name: "login", ${why}` };
 }
 
-/** The next name of a place. Code that runs again, such as for another request, gives the same names again. */
+/**
+ * The next name of a place in the code. When the same code runs again, such as for another request, the names repeat.
+ */
 function nameAt(stack: string, text: string): string {
   const run = presentRun();
   const key = `${text}\n${stack}`;
@@ -96,7 +102,7 @@ function nameAt(stack: string, text: string): string {
   return name;
 }
 
-/** The first policy of a load is `default`. Others are named by the hash of their options, and a number from the second equal one. */
+/** The first free name: `default`, then `default-` and a hash of the options, then the same with a number from 2 on. */
 function freeName(text: string): string {
   if (!load.has("default")) return "default";
   const base = `default-${hashOf(text)}`;
@@ -106,8 +112,8 @@ function freeName(text: string): string {
 }
 
 /**
- * A module that is loaded with a request is loaded before or after other requests, which the names would depend on. Only
- * apps that are constructed as a whole while requests are handled need no names.
+ * Refuses limiters without a name in modules that are loaded for a request, because their names would depend on the
+ * order of requests. They are accepted if no limiter without a name was constructed at the start.
  */
 function refuseLate(): void {
   if ([...started.values()].every(({ place }) => place === null)) return;
@@ -116,7 +122,7 @@ function refuseLate(): void {
   throw new ConfigProblems([{ variable: "rateLimit", field: "name", value: undefined, accepted }]);
 }
 
-/** Whether the Worker is starting. The platform then refuses random values; other runtimes never do. */
+/** Whether the Worker is starting. Workers have no random values then; other runtimes always have them. */
 function isStarting(): boolean {
   try {
     crypto.randomUUID();
@@ -129,7 +135,7 @@ function isStarting(): boolean {
 let run: object = {};
 let isRunning = false;
 
-/** Identifies the code that runs without interruption. */
+/** An object that is the same for all code that runs without interruption, until the next microtask. */
 function presentRun(): object {
   if (isRunning) return run;
   run = {};
@@ -139,8 +145,8 @@ function presentRun(): object {
 }
 
 /**
- * The calls that led to the construction of a limiter, the nearest first, without those that wait for them and those of Node.js. Empty where the
- * runtime does not report them.
+ * The calls that led to the construction of a limiter, the nearest first. Leaves out asynchronous callers and calls of
+ * Node.js. Empty if the runtime does not report calls.
  */
 function stackAbove(construct: (...options: never) => unknown): string {
   const holder: { readonly stack?: string } = {};

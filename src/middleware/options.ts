@@ -101,7 +101,7 @@ export interface MatchOptions {
    */
   readonly header?: string | Readonly<Record<string, string | true>>;
   /**
-   * The same as the option `pathMatching`. Only one of the two may be set.
+   * How paths are compared, as in the option `pathMatching`. Only one of the two may be set.
    * @default "lenient"
    */
   readonly pathMatching?: "lenient" | "exact";
@@ -163,8 +163,9 @@ export interface DenialResponse {
  */
 export interface PolicyOptions<C = never> {
   /**
-   * The name in responses, in logs and in the console. Limiters with one name share their counters, and have the same options.
-   * Without a name, a limiter has counters of its own: the first one is called `default`, others after their options.
+   * The name in responses, in logs and in the console. Limiters with the same name share their counters, and must have
+   * the same options. A limiter without a name has its own counters. The first one is called `default`, and the others
+   * `default-` with a hash of their options.
    * @default "default"
    */
   readonly name?: string;
@@ -190,9 +191,10 @@ export interface PolicyOptions<C = never> {
    */
   readonly strategy?: StrategyName;
   /**
-   * The key, whose requests share the limits. Key parts such as `"ip"`, `"header:X-Api-Key"` or `["jwt:sub", "path"]`, or a
-   * function that returns the key as a text or a list of texts. If it returns `null`, `undefined`, `""`, an empty list or a list
-   * with such a part, the request has no key, and `onMissingKey` decides.
+   * The key, whose requests share the limits. It consists of key parts such as `"ip"`, `"header:X-Api-Key"` or
+   * `["jwt:sub", "path"]`, or is a function that returns a text or a list of texts. A request has no key if the
+   * function returns `null`, `undefined`, `""`, an empty list, or a list that contains an empty or missing part.
+   * `onMissingKey` then decides.
    * @default "ip"
    */
   readonly key?:
@@ -227,8 +229,9 @@ export interface PolicyOptions<C = never> {
    */
   readonly skip?: (c: C) => MaybePromise<boolean>;
   /**
-   * The response to a denial by limits or a ban. RateLimit fields and `Retry-After` are added to it. With `"continue"`, the
-   * request goes on, is charged to the other policies, and `c.get("headgate").allowed` is false.
+   * The response to a denial by limits or a ban. RateLimit fields and `Retry-After` are added to it. With `"continue"`,
+   * the request reaches the handler although the policy denies it. It is charged to the other policies, and
+   * `c.get("headgate").allowed` is false.
    * @default problem details
    */
   readonly onDeny?:

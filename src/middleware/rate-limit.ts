@@ -32,7 +32,7 @@ import {
 } from "./read-options.ts";
 import type { RateLimitOptions } from "./route-options.ts";
 
-/** As handlers of `new Hono()` have it: without variables or bindings that an app has not declared. */
+/** The environment of handlers of `new Hono()`, which has only the variables and bindings that an app declares. */
 // oxlint-disable-next-line typescript/no-generated-empty-object-type
 type NoEnv = Record<never, never>;
 
@@ -126,8 +126,8 @@ interface RequestEnforcement extends Enforcement {
 }
 
 /**
- * Decides a request by its policies. If all that deny it have `onDeny: "continue"`, the others decide it again, so that it is
- * charged to them.
+ * Decides a request by its policies. If all policies that deny it have `onDeny: "continue"`, the others decide it
+ * again, so that it is charged to them.
  * @param continued earlier denials, whose policies no longer take part
  */
 function enforceAll(
@@ -170,7 +170,7 @@ function enforceAll(
   );
 }
 
-/** Lets the handler answer a request in spite of denials. The response has the fields of the first one. */
+/** Lets the handler answer a denied request. The response has the fields of the first denial. */
 async function goOn(
   c: Context,
   continued: readonly LimitDenial[],

@@ -22,7 +22,7 @@ export interface StatedPolicy {
   /** The line of code that constructs a policy without a name, once it has one; null for a policy with a name. */
   readonly place: string | null;
   readonly isReserved: boolean;
-  /** Whether requests go on that the policy denies. */
+  /** Whether requests go on although the policy denies them. */
   readonly continuesDenied: boolean;
   /** The functions of the options; null where a fixed value, or nothing, is stated. */
   readonly functions: PolicyFunctions;
@@ -244,8 +244,8 @@ function functionsIn(stated: Readonly<Record<string, unknown>>): PolicyFunctions
 }
 
 /**
- * The text of a key: null when the request has none, or when a list lacks a part or is empty. A list of texts and a single
- * text never collide.
+ * The text of the key that a function returned; null when there is no key, or when a list is empty or lacks a part. A
+ * list of texts and a single text never have the same text.
  */
 export function customKeyText(value: unknown, policy: string): string | null {
   const items: readonly unknown[] = Array.isArray(value) ? value : [value];

@@ -1,14 +1,15 @@
-/** Work that outlasts a call of a limiter, such as a sync or a refund. */
+/** Keeps a handler alive for work that outlasts a call of a limiter, such as a sync or a refund. */
 import { type Clock, platformClock } from "../limiter/clock.ts";
 import type { WaitUntil } from "../limiter/client/object-caller.ts";
 import { errorText, report } from "../observability/events.ts";
 
-/** Null where the platform has no such function: the work then continues by itself. */
+/** Null if the platform has no such function: work then continues without it. */
 let ofPlatform: WaitUntil | null | undefined;
 
 /**
- * The function that keeps the running handler of a Worker or an object alive for work. `cloudflare:workers` provides it in
- * every handler, so that callers need not pass their context. Tests with a virtual clock wait for work by themselves.
+ * The function that keeps the running handler of a Worker or an object alive for work. `cloudflare:workers` provides it
+ * in every handler, so that callers need not pass their context. Tests with a virtual clock wait for the work
+ * themselves.
  */
 export async function waitUntilUnder(clock: Clock): Promise<WaitUntil> {
   if (clock !== platformClock) return unattended;

@@ -4,7 +4,10 @@
  */
 
 export type Event =
-  /** The configuration is invalid: the Worker answers every request with 500, or each with limits that a function returns. */
+  /**
+   * The configuration is invalid, and the Worker answers every request with 500. If a function returned invalid limits,
+   * only requests with these limits get 500.
+   */
   | { readonly event: "configuration-invalid"; readonly problems: readonly string[] }
   /** The configuration is valid but has settings that are not recommended. Logged once per isolate. */
   | { readonly event: "configuration-warning"; readonly warnings: readonly string[] }

@@ -1,6 +1,7 @@
 /**
- * The keys that a request names with several values for a part. The policy charges none of them, because the part counts
- * as missing, but a ban or a rule of any of them denies the request: a second value must not evade it.
+ * The keys that a request names by several values for a part. The policy charges none of them, because the part counts
+ * as missing. But a ban or a `block` rule of any of them denies the request, so that a client cannot evade it by adding
+ * a second value.
  */
 import type { Policy } from "../config/index.ts";
 import type { KeyValue } from "./key.ts";
@@ -8,7 +9,7 @@ import { isRepeatable } from "./part-texts.ts";
 import { planOf } from "./plan.ts";
 import type { Claims, RequestAttributes } from "./request-attributes.ts";
 
-/** Each of these keys costs a call of its object. A request that names more is denied. */
+/** Each of these keys costs a call to its object, so a request that names more is denied. */
 export const mostNamedKeys = 16;
 
 /** Whether keys of the policy can have bans or runtime rules. */
@@ -32,7 +33,7 @@ export function namedKeys(
     const texts = isRepeatable(part)
       ? [...new Set(plan.textsOf(part)(request, claims))].filter((text) => text !== "")
       : [];
-    // Only with "shared" is a key without the part charged, and can have rules.
+    // Only "shared" charges a key without the part, so only then can such a key have rules.
     return isShared ? [...texts, null] : texts;
   });
   const count = choices.reduce((product, { length }) => product * length, 1);

@@ -32,8 +32,8 @@ export class PartitionKeys {
   }
 
   /**
-   * For a check with ad hoc limits. Its JSON is an object where those of policies are lists, so they never collide.
-   * @param name that of the limits; null without one
+   * The partition key of a check with ad hoc limits. Its JSON is an object and that of policies is a list, so the two
+   * never collide. @param name the name of the limits; null without one
    * @returns no promise when the key is cached
    */
   adhocPartitionKey(

@@ -27,7 +27,7 @@ export type KeyResolution = {
   readonly policy: Policy;
   /** The field or rule that decided; for `charge`, the one that gave the limits. */
   readonly source: DecisionSource;
-  /** Keys that are not charged, and whose bans and rules deny the request. Default: none. */
+  /** Keys that are not charged, but whose bans and rules can deny the request. Default: none. */
   readonly named?: readonly (readonly KeyValue[])[];
 } & (
   | ({ readonly kind: "charge" } & PartitionKeyParts)
@@ -80,7 +80,7 @@ export function resolveKey(
   }
   if (onMissingKey === "skip") return { kind: "exempt", policy, source: missingKeySource, named };
   if (onMissingKey === "ip") {
-    // The policy's other keys consist of other parts, so none of them equals this key.
+    // Other keys of the policy consist of other parts, so none equals this key.
     const address = plan.addressValue(request, claims);
     return { kind: "charge", policy: charged, source, parts: addressKey, values: [address], named };
   }
@@ -113,7 +113,7 @@ export interface CallerKeyResolution {
 }
 
 /**
- * Conditions are compared with the key's parts and the caller's attributes.
+ * Resolves a key that a caller states. Conditions are compared with the key's parts and the caller's attributes.
  * @param texts one for each part of the key
  * @param withLimits default: the limits of the policy
  * @returns null when they do not fit the policy's key
@@ -153,7 +153,10 @@ export function callerSubject(
   };
 }
 
-/** The policy with the limits of a key: overrides and runtime rules take precedence over limits that code states. */
+/**
+ * The policy with the limits that apply to a key. Overrides and runtime rules take precedence over limits that the
+ * Worker's code states.
+ */
 function chargedUnder(
   policy: Policy,
   subject: Subject | null,

@@ -10,7 +10,10 @@ import { BoundedMap } from "../limiter/bounded-map.ts";
 /** Returns the policy with the limits of the request. */
 export type WithLimits = (policy: Policy) => Policy;
 
-/** The stated limits are invalid. The problems are the same list each time that the same limits are stated. */
+/**
+ * The stated limits are invalid. The same limits always have the same list of problems, so that they can be reported
+ * once.
+ */
 export class StatedLimitsInvalid extends ConfigProblems {
   readonly policy: string;
 
@@ -20,19 +23,20 @@ export class StatedLimitsInvalid extends ConfigProblems {
   }
 }
 
-/** Different limits of one policy that an isolate keeps compiled. It compiles others again when they are stated again. */
+/** How many different limits of one policy an isolate keeps compiled. */
 const mostKept = 256;
 /** Longer texts are compiled each time. */
 const longestKept = 2_048;
 
 type Read = Policy | readonly ConfigProblem[];
 
-/** By the policy in effect: other runtime rules make another policy. */
+/** By the policy in effect. A change of runtime rules makes a new policy object, and so drops the entries. */
 const kept = new WeakMap<Policy, BoundedMap<Read>>();
 
 /**
- * The policy with these limits. Equal limits give the same policy, because derived values are cached by policy object. The
- * counter of a key does not depend on the number of units: other limits continue it, as those of overrides do.
+ * The policy with these limits. Equal limits give the same policy, because derived values are cached by policy object.
+ * The counter of a key does not depend on the number of units, so it continues when the limits change, as with
+ * overrides.
  * @param policies all policies of the Worker: a limit must not have the name of another policy
  * @throws StatedLimitsInvalid
  */
@@ -46,7 +50,7 @@ export function policyWithLimits(
   kept.set(policy, known);
   const read =
     (text === null ? undefined : known.get(text)) ?? readLimits(policy, limits, policies);
-  // Setting it again keeps it longest.
+  // An entry that is set again is dropped last.
   if (text !== null) known.set(text, read);
   if ("name" in read) return read;
   throw new StatedLimitsInvalid(policy.name, read);
@@ -60,7 +64,10 @@ function readLimits(policy: Policy, limits: unknown, policies: readonly Policy[]
   return read === null ? problems : { ...policy, limits: read };
 }
 
-/** Equal texts are equal limits. Null for values that have no JSON of their own, or a long one. */
+/**
+ * A text that identifies the limits: equal texts mean equal limits. Null for values that JSON cannot represent, and for
+ * long texts.
+ */
 function textOf(limits: unknown): string | null {
   let isPlain = true;
   const plain = (_: string, value: unknown): unknown => {
@@ -75,5 +82,5 @@ function textOf(limits: unknown): string | null {
   }
 }
 
-/** Fields that are undefined are left out. */
+/** The types of values that JSON can represent. It leaves out fields that are undefined. */
 const isOfJson: ReadonlySet<string> = new Set(["string", "boolean", "object", "undefined"]);

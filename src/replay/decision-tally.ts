@@ -88,7 +88,7 @@ export class DecisionTally {
     this.#deny(atMs, waitMs);
   }
 
-  /** A queue lets an admitted arrival go on later. */
+  /** Records that a queue delays an admitted arrival. */
   delay(row: number, delayMs: number): void {
     const { timelines, seconds } = this.#counted;
     const atMs = timelines.atMs[row] ?? 0;
@@ -111,7 +111,7 @@ export class DecisionTally {
     this.#retries.sent++;
   }
 
-  /** @param delayMs of a queue */
+  /** @param delayMs how long a queue delays the retry */
   admitRetry(atMs: number, waitedMs: number, delayMs: number): void {
     this.#addLater(atMs + delayMs);
     addToStep(this.#admitted, atMs, 1);

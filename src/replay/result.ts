@@ -63,8 +63,8 @@ export interface ReplayResult {
   /** One for each limit, in their order. */
   readonly mostAdmitted: readonly MostAdmitted[];
   /**
-   * Requests that the limits let through to the origin in each second, of all keys: the greatest is the worst burst. Requests
-   * that a queue delays count when they leave it.
+   * Requests of all keys that the limits let through to the origin in each second. The greatest number is the worst
+   * burst. Requests that a queue delays count when they leave it.
    */
   readonly admittedPerSecond: SecondCounts;
   /** Requests that the limits admitted, by plot step. Steps after the end of the period are left out. */

@@ -1,7 +1,7 @@
-/** Sentences about traffic that a recording cannot show. */
+/** Sentences about what a recording cannot show of its traffic. */
 import { arrivalOutcomes, isDeniedOutcome, type Timelines } from "./timelines.ts";
 
-/** Fewer denials hardly change the traffic. */
+/** A smaller share of denials hardly changes the traffic. */
 const leastDenied = 0.01;
 
 const percent = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 2 });

@@ -1,6 +1,7 @@
 /**
- * Times in whole seconds, as most servers log them. The instant within the second is unknown, so each request gets a random one
- * that depends on its key and second alone. Other instants show how much the result depends on this.
+ * Times in whole seconds, as most servers log them. The instant within the second is unknown, so each request gets a
+ * random one. It depends only on the request's key, its second and its place in the second. Replays at other instants
+ * show how much the result depends on this choice.
  */
 import { randomAt } from "./random.ts";
 import type { Timelines } from "./timelines.ts";
@@ -17,8 +18,9 @@ export function spreadOverSeconds(timelines: Timelines): Timelines {
 }
 
 /**
- * The requests at other instants of the same seconds: all at the start of it, in even intervals, and spans of the window in turn
- * moved to the ends and to the starts of their seconds, so that two spans come as close together as they can.
+ * The same requests at four other choices of instants: all at the start of their second, in even intervals, and two in
+ * which neighbouring windows come as close together as their seconds allow. For the last two, the requests of every
+ * other window move to the ends of their seconds, and the rest to the starts.
  */
 export function otherInstants(timelines: Timelines, windowMs: number): Timelines[] {
   const span = Math.max(1, Math.round(windowMs / secondMs));
@@ -33,9 +35,9 @@ export function otherInstants(timelines: Timelines, windowMs: number): Timelines
 /** One of the requests of a key in a second. */
 interface Placed {
   readonly key: number;
-  /** Since 1970. */
+  /** The second, counted from 1970. */
   readonly second: number;
-  /** From 0 to `count`, exclusive. */
+  /** The request's position among the key's requests in the second, from 0 to `count - 1`. */
   readonly place: number;
   readonly count: number;
 }

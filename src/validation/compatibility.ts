@@ -9,7 +9,10 @@ export const acceptedDate = `"${leastCompatibilityDate}" or later in wrangler.to
 /** Whether the Worker has the latest of the features. */
 export const hasFeatures = (): boolean => typeof FinalizationRegistry === "function";
 
-/** One problem if a Worker whose objects may be elsewhere has an earlier date. */
+/**
+ * One problem if the Worker's compatibility date is too early. A Worker that exports the objects does not start with
+ * such a date, but one whose objects are in another Worker does.
+ */
 export function compatibilityProblems(): ConfigProblem[] {
   const platform: unknown = Reflect.get(globalThis, "Cloudflare");
   const flags = isRecord(platform) ? platform["compatibilityFlags"] : undefined;

@@ -1,4 +1,4 @@
-/** The advice without interruption. */
+/** Runs the advisor to its end without a pause. */
 import type { Advice, Goal } from "../../src/advisor/advice.ts";
 import { advise } from "../../src/advisor/advise.ts";
 import { parseGoal } from "../../src/advisor/goal.ts";

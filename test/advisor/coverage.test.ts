@@ -143,7 +143,10 @@ function coverageOf(title: string, measured: readonly Run[]): Coverage {
   return coverage;
 }
 
-/** The most that the median widths may be. Under Zipf's law and with an attacker, keys that are not recorded may decide the share. */
+/**
+ * Upper bounds of the median widths. Under Zipf's law and with an attacker, unrecorded keys may decide the share, so
+ * the bounds are high.
+ */
 const widest: Readonly<
   Record<DistributionName, Readonly<Record<"sample" | "suchKeys" | "keys" | "log", number>>>
 > = {
@@ -224,7 +227,7 @@ describe("keys of known sizes", () => {
     },
   );
 
-  it("limits are recommended by the share of requests where no key is large, and not where few keys send much", () => {
+  it("a goal about requests gets a recommended limit where no key is large, and none where few keys send much", () => {
     const madeOf = (kinds: RegExp): number[] =>
       measured
         .filter(({ name }) => kinds.test(name))

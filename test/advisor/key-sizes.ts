@@ -5,7 +5,7 @@
 import type { Random } from "../random.ts";
 
 export interface KeySizes {
-  /** The requests of one key, of so many. */
+  /** The number of requests of one key, if the log has `keys` keys. */
   draw(random: Random, key: number, keys: number): number;
   /** The limit whose intervals are measured. */
   readonly limit: number;
@@ -55,7 +55,7 @@ const pareto = (alpha: number, limit: number): KeySizes => ({
   shareBeyond: (most) => (least / most) ** (alpha - 1) / alpha,
 });
 
-/** Some keys are large: as many in each log of 1,000 keys. */
+/** Traffic with the same number of large keys in each 1,000 keys. */
 const withLarge =
   (isLarge: (key: number) => boolean, large: (random: Random) => number, others: number) =>
   (random: Random, key: number): number =>

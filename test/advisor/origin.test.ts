@@ -34,7 +34,7 @@ describe("a goal about the rate at the origin", () => {
     );
   });
 
-  it("every limit that is shown to meet the goal has an interval within it", () => {
+  it("every candidate that is marked as meeting the goal has an interval within the goal", () => {
     const { candidates } = adviceOf(timelinesFrom(together, 1), "protect the origin at 1,000 rps");
     expect(candidates.filter(({ meetsGoal }) => meetsGoal).length).toBeGreaterThan(0);
     for (const { worstBurst, meetsGoal } of candidates) {
@@ -65,7 +65,7 @@ describe("a goal about the rate at the origin", () => {
     });
   });
 
-  it("a sample is replayed as slower traffic, so that one limit for all keys denies about as much as of all of them", () => {
+  it("one limit for all keys denies about the same share of a sample as of all keys", () => {
     const steady = (keys: number): TrafficShape => ({
       keys,
       periodMs: 10 * minuteMs,

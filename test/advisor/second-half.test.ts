@@ -36,7 +36,7 @@ it("a limit is chosen on the first half, and its denials in the second are count
   expect(secondHalf).toMatchObject({ requests: 8_000, keys: 1_000, meetsGoal: true });
 });
 
-it("traffic that changes is shown by the second half, although the first meets the goal", () => {
+it("the second half shows that traffic has changed, although the first half meets the goal", () => {
   const timelines = timelinesFrom(growing(true), 1);
   const { advice, secondHalf } = checked(timelines, "deny at most 1 key in 100");
   expect(advice.recommendation.kind).toBe("recommended");
@@ -69,7 +69,7 @@ it("a short recording is not divided", () => {
   expect(secondHalf).toBeNull();
 });
 
-it("the arrivals before an instant are those of the keys that had come, in their order", () => {
+it("the arrivals before an instant have only keys that had already come, in their order", () => {
   const whole = timelinesFrom(growing(false), 1);
   const middleMs = startMs + 2 * hourMs;
   const first = until(whole, middleMs);

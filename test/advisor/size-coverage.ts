@@ -26,12 +26,12 @@ const counted = ["requests", "keys"] as const;
 
 interface Recommendations {
   readonly made: number;
-  /** Those whose limit meets the goal in truth. */
+  /** How many recommended limits meet the goal for the whole population. */
   readonly met: number;
 }
 
 export interface SizeCoverage {
-  /** The intervals that contain the true share. */
+  /** How many intervals contain the true share. */
   readonly covered: Readonly<Record<Counted, number>>;
   readonly recommended: Readonly<Record<Counted, Recommendations>>;
 }
@@ -117,7 +117,7 @@ function estimate(recording: Recording, limit: number, of: Counted, stricter?: n
   return deniedShare({ requests, denied }, { oneKeyIn, allRequests, tail, unseen });
 }
 
-/** The strictest limit whose interval meets the goal, as the advisor searches it; null without one. */
+/** The strictest limit whose interval meets the goal, found as the advisor does; null if there is none. */
 function recommendedLimit(recording: Recording, of: Counted): number | null {
   const { requests, tail } = recording;
   if (of === "requests" && tail.isHeavy) return null;

@@ -62,7 +62,7 @@ function measuredFor(timelines: Timelines, set: (typeof limits)[number]): Measur
 
 describe("a log in whole seconds", () => {
   it.each(Object.entries(shapes))(
-    "%s: the intervals hold the shares that the true times give, for windows of a second and of ten",
+    "%s: the intervals contain the shares that the true times give, for windows of 1 s and 10 s",
     (_name, arrivals) => {
       const exact = timelinesFrom({ keys, periodMs, arrivals }, 22);
       const logged = loggedInSeconds(exact);
@@ -84,7 +84,7 @@ describe("a log in whole seconds", () => {
     },
   );
 
-  it("limits below a minute alone depend on the instants, and equal logs give equal results", () => {
+  it("only limits with windows below a minute depend on the instants, and equal logs give equal results", () => {
     const arrivals = shapes["pages with files"] ?? (() => {});
     const exact = timelinesFrom({ keys, periodMs, arrivals }, 23);
     const [first, again] = [loggedInSeconds(exact), loggedInSeconds(exact)];
@@ -102,7 +102,7 @@ describe("a log in whole seconds", () => {
     expect(width(first, "60s")).toBe(width(inMilliseconds, "60s"));
   });
 
-  it("a note says that the times are whole seconds, and a log in milliseconds or of few lines has none", () => {
+  it("a log in whole seconds gets a note, and a log in milliseconds or with few lines gets none", () => {
     const arrivals = shapes["even intervals"] ?? (() => {});
     const exact = timelinesFrom({ keys: 2, periodMs, arrivals }, 24);
     expect(trafficNotes(loggedInSeconds(exact)).join()).toContain("The times are whole seconds");

@@ -14,7 +14,7 @@ const never = new Promise<never>(() => undefined);
 
 describe("the deadline of a call", () => {
   it("a reply that arrived while the isolate was busy is not too late", async () => {
-    // A reply of another thread or process is read after the timers that are due.
+    // Like a reply of another thread or process, this one is read after the timers that are due.
     const reply = setImmediate("reply");
     const deadline = withDeadline(platformClock, reply, 1);
     block(20);

@@ -53,7 +53,7 @@ describe("the logs of a command", () => {
     for (const each of lines) expect(each.length).toBeLessThanOrEqual(100);
   });
 
-  it("a log with answers of 429 is said to show what was left after limits, and in which directions results err", async () => {
+  it("a log with 429 responses gets a note that it shows traffic left after limits, and how results err", async () => {
     const denied = (second: number): string => line(second).replace(" 200 ", " 429 ");
     const text = Array.from({ length: 50 }, (_, at) => (at % 5 === 0 ? denied(at) : line(at)));
     const { lines, facts } = await trafficOf(file("limited.log", text.join("")));
@@ -105,7 +105,7 @@ describe("the logs of a command", () => {
     );
   });
 
-  it("a filter leaves requests out, which are counted apart from lines that cannot be read", async () => {
+  it("requests that a filter leaves out are counted apart from lines that cannot be read", async () => {
     const other = line(3).replace("GET /", "POST /login");
     const log = file("f.log", `${line(1)}${other}${other.replace("200", "401")}rubbish\n`);
     const { lines, facts, timelines } = await readValues({
@@ -120,7 +120,7 @@ describe("the logs of a command", () => {
     expect(facts).toMatchObject({ match: ["POST /login"], status: "4xx", logs: [{ leftOut: 2 }] });
   });
 
-  it("a list of addresses is noted, and --trusted-proxies and --address-field choose the client", async () => {
+  it("a log with lists of addresses gets a note, and --trusted-proxies and --address-field choose the client", async () => {
     const log = file(
       "xff.json",
       '{"time":1767614400,"ip":"10.0.0.1","xff":"203.0.113.7, 192.0.2.1"}\n',
@@ -150,7 +150,7 @@ describe("logs that cannot be read", () => {
   it("a filter that keeps no request is an error that names the options", async () => {
     const log = file("none.log", `${line(0)}${line(1)}`);
     expect(await problemOf({ log: [log], match: ["POST /login"] })).toMatch(
-      /none\.log: none of 2 requests is one that --match and --status keep\.$/,
+      /none\.log: --match and --status leave out all 2 requests\.$/,
     );
   });
 

@@ -43,7 +43,7 @@ describe("a policy as TOML", () => {
     expect(lines).toContain(`key = ${JSON.stringify(["ip", part])}`);
   });
 
-  it("a filter of requests is the match of the policy, and comments state what it cannot express", () => {
+  it("a filter of requests becomes the match of the policy, and comments state what a match cannot express", () => {
     const filterOf = (texts: readonly string[], status: string | null) => ({
       match: texts.map((text) => {
         const pattern = readRequestPattern(text);

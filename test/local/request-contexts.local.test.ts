@@ -24,7 +24,7 @@ const policies = [
   { name: "leased", match: { path: "/leased/*" }, limits: many, consistency: "leased" },
   { name: "eventual", match: { path: "/eventual/*" }, limits: many, consistency: "eventual" },
   { name: "lending", match: { path: "/pair/*" }, limits: many, consistency: "leased" },
-  // Denies most requests that "lending" has allowed, whose charge is then given back to a slice.
+  // Denies most requests that "lending" has allowed, so that their charges are given back to a slice.
   { name: "denying", match: { path: "/pair/*" }, key: [user, "method"], limits: "5/s" },
   {
     name: "slots",

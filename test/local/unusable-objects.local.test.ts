@@ -36,7 +36,7 @@ const app = `
   export default app;
 `;
 
-/** Calls the service of Headgate, and responds with the problem of the error. */
+/** Calls Headgate's service binding, and responds with the problem in the error. */
 const other = `
   export default {
     async fetch(request, { HEADGATE }) {
@@ -49,7 +49,7 @@ const other = `
   };
 `;
 
-/** A class that is none of Headgate. */
+/** A class that is not Headgate's. */
 const otherClass = `
   import { DurableObject } from "cloudflare:workers";
   export * from "./index.js";

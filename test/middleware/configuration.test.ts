@@ -1,4 +1,7 @@
-/** Problems with the configuration of a Worker that uses the middleware: they name what the reader has written. */
+/**
+ * Problems with the configuration of a Worker that uses the middleware. They name options as the app's code states
+ * them.
+ */
 import { Hono } from "hono";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { rateLimit, type RateLimitOptions } from "../../src/package/hono.ts";

@@ -23,7 +23,7 @@ const shown = (c: Context): Response =>
   );
 
 describe("dry runs", () => {
-  it("the decisions have those of a dry run with a key of its own, and it denies nothing", async () => {
+  it("the decisions include that of a dry run with its own key, which denies nothing", async () => {
     const app = new Hono();
     app.use(rateLimit({ name: "trial", limits: "1/minute", dryRun: true }));
     app.get("*", shown);
@@ -35,7 +35,7 @@ describe("dry runs", () => {
     expect([second.status, second.headers.has("RateLimit")]).toEqual([200, false]);
   });
 
-  it("the decisions have those of dry runs beside enforced policies, with the same key and with another", async () => {
+  it("the decisions include those of dry runs beside an enforced policy, with the same key and with another", async () => {
     const app = new Hono();
     app.use(
       rateLimit(
@@ -168,7 +168,7 @@ describe('onDeny: "continue"', () => {
     return app;
   };
 
-  it("the handler answers a denied request, with the fields of the denial", async () => {
+  it("after a denial, the handler's answer has the fields of the denial", async () => {
     const app = softly();
     app.get("*", (c) => c.text(c.get("headgate").allowed ? "full" : "reduced"));
     const { visit } = visiting(app);
@@ -180,7 +180,7 @@ describe('onDeny: "continue"', () => {
     expect(headers.has("Retry-After")).toBe(false);
   });
 
-  it("an error that the handler answers to a denied request has Retry-After", async () => {
+  it("an error response of the handler to a denied request has Retry-After", async () => {
     const app = softly();
     app.get("*", (c) => c.text("later", c.get("headgate").allowed ? 200 : (420 as 429)));
     const { visit } = visiting(app);
@@ -190,7 +190,7 @@ describe('onDeny: "continue"', () => {
     expect(headers.get("Retry-After")).toMatch(/^\d+$/);
   });
 
-  it("the decisions name the policy that denies", async () => {
+  it("the decisions of a denied request that goes on name the policy that denies", async () => {
     const app = softly({ name: "hard", limits: "9/minute", key: "global" });
     app.get("*", shown);
     const { visit } = visiting(app);
@@ -274,7 +274,7 @@ describe('onDeny: "continue"', () => {
 });
 
 describe("a function onDeny that throws", () => {
-  /** Denies the second request, and answers the error in one of the ways that an app may choose. */
+  /** Denies the second request with a function `onDeny` that throws, and returns the response to it. */
   async function denialBy(onDeny: (c: Context) => Response, prepare = (_app: Hono) => undefined) {
     const app = new Hono();
     prepare(app);
@@ -290,14 +290,14 @@ describe("a function onDeny that throws", () => {
     throw new HTTPException(429, { message: "slow down" });
   };
 
-  it("an HTTPException keeps the fields of the denial", async () => {
+  it("the response to an HTTPException that onDeny throws has the fields of the denial", async () => {
     const { status, headers, body } = await denialBy(broken);
     expect([status, body]).toEqual([429, "slow down"]);
     expect(headers.get("RateLimit")).toMatch(/^"inner";r=0;t=\d+$/);
     expect(headers.get("Retry-After")).toMatch(/^\d+$/);
   });
 
-  it("an HTTPException with a response of its own keeps the fields, and its own ones", async () => {
+  it("the response inside an HTTPException that onDeny throws keeps its fields, and gets those of the denial", async () => {
     const { status, headers, body } = await denialBy(() => {
       const res = new Response("own", {
         status: 418,
@@ -314,7 +314,7 @@ describe("a function onDeny that throws", () => {
     ["by the context", ({ message }, c) => c.json({ message }, 500)],
     ["by a response of its own", ({ message }) => Response.json({ message }, { status: 500 })],
   ])(
-    "an error that app.onError answers %s keeps the fields and earlier headers",
+    "the response that app.onError makes %s has the fields of the denial and earlier headers",
     async (_, answer) => {
       const { status, headers, body } = await denialBy(broken, (app) => {
         app.use(async (c, next) => {

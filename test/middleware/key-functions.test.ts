@@ -1,4 +1,4 @@
-/** Functions that give keys: their types, and requests for which they give none. */
+/** Functions for the option `key`: their types, and requests for which they return no key. */
 import { Hono, type MiddlewareHandler } from "hono";
 import { expect, it } from "vitest";
 import { rateLimit, type RateLimitOptions } from "../../src/package/hono.ts";

@@ -46,7 +46,7 @@ describe("the counter of a key", () => {
     expect(await visit()).toBe(200);
   });
 
-  it("a key that a function returns is named by the text or the list that it returns", async () => {
+  it("a call names the key of a function by the text or the list that the function returns", async () => {
     const { env } = createTestLimiter();
     const keys: (string | string[])[] = ["user-42", ["team", "red"], '["team","red"]', "[x"];
     const limiter = rateLimit({
@@ -193,7 +193,7 @@ describe("while the object is unavailable", () => {
     ["open", true, {}],
     ["closed", false, { "Retry-After": "1" }],
   ] as const)(
-    "onError = %j answers `allowed: %s` and says so",
+    "while the object is unavailable, onError = %j answers `allowed: %s` with that reason",
     async (onError, allowed, headers) => {
       const { env, fail, recover, clock } = createTestLimiter();
       const limiter = createLimiter({ ...options, name: "out", onError });
@@ -328,7 +328,7 @@ describe("invalid input", () => {
     },
   );
 
-  it("every invalid field is named", async () => {
+  it("the error of a call names every invalid field", async () => {
     const lines = await messageOf(one.reserve(env, anyInput({ key: 7, cost: "1" }) as never));
     expect(lines.split("\n").map((line) => line.split(/[:]| is/)[0])).toEqual([
       "reserve({ key })",
@@ -347,7 +347,7 @@ describe("invalid input", () => {
     expect((await two.check(env, { policy: "second", key: "k" })).policy).toBe("second");
   });
 
-  it("settle and forget name their fields", async () => {
+  it("the errors of settle and forget name the invalid fields", async () => {
     expect(await messageOf(one.settle(env, { id: anyInput(undefined) as never, cost: 1 }))).toBe(
       "settle({ id }) is missing: expected the id of a reservation, or null",
     );

@@ -18,7 +18,7 @@ const statuses = async (app: Hono, paths: readonly string[], env: object): Promi
   return found;
 };
 
-/** Ends the load of whatever was constructed before: a request does. */
+/** Sends a request, which ends the load of limiters that earlier tests have constructed. */
 beforeEach(async () => {
   const app = new Hono().use(rateLimit({ name: "before", limits: "1/minute" }));
   await app.get("/", (c) => c.text("hello")).request("/", visitor, createTestLimiter().env);
@@ -50,7 +50,7 @@ it("two limiters whose key functions have the same text have a counter each", as
   expect(await statuses(app, ["/user", "/tenant", "/user"], env)).toEqual([200, 200, 429]);
 });
 
-it("two limiters with different options work in any order of requests, with the same names", async () => {
+it("two limiters with different options have the same names in any order of requests", async () => {
   const build = () =>
     appWith([
       ["/a", { limits: "1/minute" }],
@@ -69,7 +69,7 @@ it("two limiters with different options work in any order of requests, with the 
   expect(await namesOf(["/b", "/a"])).toEqual(first);
 });
 
-it("the order of options is irrelevant to a name, and the text of functions, too", async () => {
+it("neither the order of options nor the text of functions affects a name", async () => {
   const nameOf = async (options: RateLimitOptions) => {
     const app = appWith([
       ["/first", { limits: "1/minute" }],
@@ -108,12 +108,12 @@ it("one explicit name for different options is refused at construction, with wha
   );
 });
 
-it("the name that a limiter without a name has is refused as an explicit one", () => {
+it("an explicit name is refused if a limiter without a name already has it", () => {
   rateLimit({ limits: "1/minute" });
   expect(() => rateLimit({ name: "default", limits: "1/minute" })).toThrow(ConfigProblems);
 });
 
-it("a limiter without a name beside an explicit default gets another name", async () => {
+it("a limiter without a name gets another name than default if that is an explicit name", async () => {
   const { env } = createTestLimiter();
   const app = appWith([
     ["/named", { name: "default", limits: "1/minute" }],
@@ -122,7 +122,7 @@ it("a limiter without a name beside an explicit default gets another name", asyn
   expect(await statuses(app, ["/named", "/other"], env)).toEqual([200, 200]);
 });
 
-it("a limiter of three policies, of which one has no name, is one limiter", async () => {
+it("a limiter with one unnamed policy among three names only that one", async () => {
   const { env } = createTestLimiter();
   const app = new Hono();
   app.use(
@@ -158,7 +158,7 @@ it("an app that is constructed again has the same names, however often", async (
 it("apps that are constructed for simultaneous requests, before the first is handled, share their names", async () => {
   const { env } = createTestLimiter();
   const answer = async (): Promise<number> => {
-    // As each request begins in a task of its own.
+    // Each request begins in its own task.
     await new Promise((resolve) => void setImmediate(resolve));
     const app = new Hono();
     app.use(rateLimit({ limits: "3/minute" }));
@@ -171,7 +171,7 @@ it("apps that are constructed for simultaneous requests, before the first is han
   expect(found.filter((status) => status === 200)).toHaveLength(3);
 });
 
-it("a limiter of a route that is loaded after the first request never shares a counter: it answers 500 and says what to write", async () => {
+it("an unnamed limiter of a route that is loaded after the first request never shares a counter: it answers 500 and says what to write", async () => {
   const { env } = createTestLimiter();
   const app = new Hono();
   app.use("/a", rateLimit({ limits: "1/minute" }));
@@ -211,7 +211,7 @@ it("where a limiter without a name was constructed when the Worker started, a la
   vi.resetModules();
 });
 
-it("a limiter with a name of a route that is loaded after the first request works", async () => {
+it("a named limiter of a route that is loaded after the first request works", async () => {
   const { env } = createTestLimiter();
   const app = appWith([["/a", { limits: "1/minute" }]]);
   expect(await statuses(app, ["/a"], env)).toEqual([200]);

@@ -1,4 +1,7 @@
-/** Requests of one key whose limits change from request to request, in two isolates, against a list of what was allowed. */
+/**
+ * Compares requests of one key, whose limits change from request to request in two isolates, with a list of allowed
+ * requests.
+ */
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { createLimiter } from "../../src/package/limiter.ts";

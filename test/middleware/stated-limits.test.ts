@@ -134,7 +134,7 @@ describe("precedence", () => {
     expect(await statuses("bob", 2)).toEqual([200, 429]);
   });
 
-  it("allowed and denied keys need no limits", async () => {
+  it("keys on the allow or deny list need no limits", async () => {
     const options = { key: "header:X-User", allow: ["ann"], deny: ["bob"] } as const;
     const { statuses } = appOf({}, options);
     expect(await statuses("ann", 2)).toEqual([200, 200]);
@@ -156,7 +156,7 @@ describe("invalid limits", () => {
     [{ limit: Number.NaN, window: "1m" }, "limit", '"NaN"'],
     [{ limit: 5, window: "1m", strategy: "fast" }, "strategy", '"fast"'],
   ])(
-    "%j answers 500 with a problem, and the event names the value",
+    "the limits %j answer 500 with a problem, and the event names the value",
     async (limits, field, value) => {
       const { ask, handled, name } = appOf({ ann: limits });
       const response = await ask("ann");
@@ -217,7 +217,7 @@ describe("invalid limits", () => {
     expect(await response.text()).toContain("a name that no other policy or limit has");
   });
 
-  it("a function that throws reaches the app's handler of errors", async () => {
+  it("an error that the limits function throws reaches app.onError", async () => {
     const limits = (): never => {
       throw new Error("the database is away");
     };
@@ -227,7 +227,7 @@ describe("invalid limits", () => {
     expect(handled).not.toHaveBeenCalled();
   });
 
-  it("a function in place of limit says what to write", () => {
+  it("a function in place of limit is an error that says what to write", () => {
     const options = { limit: () => 5, windowMs: 1_000 } as unknown as RateLimitOptions;
     expect(() => rateLimit(options)).toThrow(
       /limits may be a function such as \(c\) => "100\/minute"/,
@@ -236,13 +236,13 @@ describe("invalid limits", () => {
 });
 
 describe("strategies and consistency", () => {
-  it("a queue has its maxDelay only in limits that are a queue", async () => {
+  it("maxDelay applies only to returned limits that are a queue", async () => {
     const queue = { limit: 1, window: "10s", strategy: "leaky-bucket", burst: 5 };
     const { ask, statuses, clock } = appOf({ ann: queue, bob: "1/minute" }, { maxDelay: "10s" });
     const delayed = [ask("ann"), ask("ann"), ask("ann")];
     await clock.advance("10s");
     const answers = await Promise.all(delayed);
-    // The order in which the three reach the object is open.
+    // The three requests may reach the object in any order.
     expect(answers.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([200, 200, 429]);
     expect(await statuses("bob", 2)).toEqual([200, 429]);
   });

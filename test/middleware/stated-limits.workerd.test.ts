@@ -1,4 +1,4 @@
-/** Operators of a policy whose limits a function returns: the admin API, its rules and the statistics. */
+/** The admin API, its rules and the statistics for a policy whose limits a function returns. */
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { Hono } from "hono";
@@ -62,7 +62,7 @@ it("the admin API lists and explains a policy whose limits are not known", async
   expect(await call("GET", "/metrics")).toContain(`headgate_decisions_total{policy="${policy}"`);
 });
 
-it("a rule of the limits takes precedence over the function, and its removal restores it", async () => {
+it("a rule of the kind limits takes precedence over the function until it is removed", async () => {
   const { policy, visit, call } = administered();
   await call("PATCH", `/policies/${policy}`, { limits: "1/hour", strategy: "sliding-log" });
   expect([await visit("ann", "9/hour"), await visit("ann", "9/hour")]).toEqual([200, 429]);
@@ -73,7 +73,7 @@ it("a rule of the limits takes precedence over the function, and its removal res
   expect(await visit("ann", "2/hour")).toBe(429);
 });
 
-it("a rule of a key takes precedence over the function", async () => {
+it("a key rule takes precedence over the function that returns limits", async () => {
   const { policy, visit, call } = administered();
   expect([await visit("ann", "1/hour"), await visit("ann", "1/hour")]).toEqual([200, 429]);
   const rule = { policy, key: "ann", kind: "limits", limits: "2/hour", strategy: "sliding-log" };
@@ -81,7 +81,7 @@ it("a rule of a key takes precedence over the function", async () => {
   expect([await visit("ann", "1/hour"), await visit("ann", "9/hour")]).toEqual([200, 429]);
 });
 
-it("a rule of the mode applies: off needs no limits, and a dry run denies nothing", async () => {
+it("a mode rule applies to a policy whose limits a function returns: off needs none, and a dry run denies nothing", async () => {
   vi.spyOn(console, "error").mockReturnValue(undefined);
   vi.spyOn(console, "warn").mockReturnValue(undefined);
   const { policy, visit, call } = administered();

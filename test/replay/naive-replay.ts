@@ -16,7 +16,7 @@ interface NaiveRequest {
 interface NaiveDecision extends NaiveRequest {
   readonly allowed: boolean;
   readonly waitMs: number | null;
-  /** When it reaches the origin, if it is allowed. */
+  /** When the request reaches the origin, if it is allowed. */
   readonly departsMs: number;
 }
 

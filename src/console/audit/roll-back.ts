@@ -1,4 +1,4 @@
-/** Rolls back, and follows a long rollback, which works on after its answer. */
+/** Rolls back rules, and follows a long rollback, which continues after its answer. */
 import type { RollbackProgress } from "../api/answers.ts";
 import { readChanges } from "../api/changes.ts";
 import { call, read } from "../api/client.ts";
@@ -10,8 +10,8 @@ interface LatestRollback {
 }
 
 /**
- * Returns all rules to the state after an audit entry; 0 for the state before the first.
- * @param onProgress called while the rollback works on
+ * Returns all rules to the state after an audit entry, or with 0 to the state before the first entry.
+ * @param onProgress called while the rollback continues
  * @throws Error when another rollback has replaced this one
  */
 export async function rollBack(

@@ -60,7 +60,7 @@ const plainFields = 3;
 const writtenText = ({ limits = "" }: Pick<Rule, "limits">): string =>
   typeof limits === "string" ? limits : JSON.stringify(limits, null, 2);
 
-/** In place of the limits of a policy whose limits a function of the Worker states. */
+/** Shown for a policy whose limits a function of the Worker returns. */
 export const limitsOfRequests = "those that the Worker's code states for each request";
 
 /** "5 per 10 min, sliding-log" or "50 per minute, token-bucket, burst 60". */

@@ -1,6 +1,7 @@
 /**
- * The history of all changes, which is only appended to. The number of an entry is also the version of the rules that the
- * entry changed. Reveals share the numbers, but have a log of their own, so that no number of them removes a change.
+ * The history of all changes, which is only appended to. The number of an entry is also the version of the rules that
+ * the entry changed. Reveals take their numbers from the same sequence, but have their own log: however many there are,
+ * they never displace a change.
  */
 import type { AuditEntry, Page, Rule } from "../protocol.ts";
 import { readMeta, writeMeta } from "./meta.ts";
@@ -13,7 +14,7 @@ export const mostAuditEntries = 100_000;
 /** How many entries one sweep removes. */
 const sweptAtOnce = 1_000;
 
-/** A number in the log that concerns a rule. */
+/** An entry of the log that concerns a rule. */
 export interface RuleChange {
   readonly seq: number;
   readonly rule: string;
@@ -23,7 +24,7 @@ export interface RuleChange {
 
 type AuditRow = { seq: number; at: number; body: string };
 
-/** The part of the numbers that the stored entries do not have. */
+/** The numbers that belong to no stored entry. */
 interface Extent {
   /** The number of the newest entry that was removed; 0 for none. */
   readonly removed: number;
@@ -89,7 +90,7 @@ export class AuditLog {
     return Number.isSafeInteger(seq) && seq >= this.#extent().removed && seq <= this.lastSeq;
   }
 
-  /** The oldest changes of rules after a number, at most `most`. */
+  /** At most `most` changes of rules after the entry `seq`, the oldest first. */
   changesAfter(seq: number, most: number): RuleChange[] {
     return this.#sql
       .exec<{ seq: number; rule: string; action: AuditEntry["action"]; key: string | null }>(
@@ -115,7 +116,7 @@ export class AuditLog {
   }
 
   /**
-   * Removes the oldest entries above the greatest number of them.
+   * Removes the oldest entries if there are more than the log keeps.
    * @returns whether there are more to remove
    */
   removeExcess(lastSeq = this.lastSeq): boolean {
@@ -159,7 +160,7 @@ export class AuditLog {
   /** Read from the database each time, because a transaction may be rolled back. */
   #extent(): Extent {
     const stored = readMeta(this.#sql, "audit");
-    // Before the first reveal, and in the database of a version whose reveals are entries like changes.
+    // There is no stored extent before the first reveal, or after a version that stored reveals among the changes.
     if (stored === null) return { removed: Math.max(this.#bound("MIN"), 1) - 1, reveals: 0 };
     const extent: Extent = JSON.parse(stored);
     return extent;

@@ -179,7 +179,7 @@ export class Control {
 
   /**
    * The part of the metrics that concerns rules and deployments.
-   * @param limits those in effect, by policy. Other policies have the limits of their configuration
+   * @param limits the limits in effect, by policy. Policies without an entry have the limits of their configuration
    */
   rulesMetrics(limits: LimitsInEffect = {}): RulesMetrics {
     const nowMs = this.#tidied();

@@ -33,7 +33,7 @@ const longestDelayMs = 60_000;
 /** How many sets one alarm pushes, and how soon the next one follows. */
 const pushedAtOnce = 200;
 const paceMs = 1_000;
-/** How many pushes of them are under way: the object answers other calls between them. */
+/** How many pushes are under way at once. The object answers other calls between them. */
 const lanes = 25;
 /**
  * How long after a change of deployments all rules are pushed again. Until the roll-out is complete, objects of a

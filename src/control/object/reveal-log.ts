@@ -1,6 +1,6 @@
 /**
- * Which operator has seen which plain key. A key that an operator reveals again within an hour adds no row, so repeated
- * reveals cannot remove older rows.
+ * Records which operator has seen which plain key. Revealing a key again within an hour adds no row, so repeated
+ * reveals cannot displace older rows.
  */
 import type { AuditEntry } from "../protocol.ts";
 import type { Sql } from "./storage.ts";
@@ -45,7 +45,7 @@ export class RevealLog {
     return true;
   }
 
-  /** The newest reveals before a number, the newest first. */
+  /** At most `most` reveals before the number `seq`, the newest first. */
   before(seq: number, most: number): AuditEntry[] {
     return this.#sql
       .exec<{ body: string }>(

@@ -1,10 +1,10 @@
 /**
- * Returns the rules to what they were after an audit entry. A long rollback works in parts, between which the object
- * answers other calls. Each part is one transaction: the first one has the rules of all policies, the others have a few
- * rules of keys each. The alarm continues a rollback whose caller has its answer, and one that a crash has interrupted.
+ * Returns the rules to what they were after an audit entry. A long rollback works in parts, and the object answers
+ * other calls between them. Each part is one transaction. The first one restores the rules of all policies, and each
+ * later one a few rules of keys. The alarm continues a rollback after its caller has got an answer, or after a crash.
  *
- * A change that an operator makes meanwhile is newer than the rollback, and stays. A further rollback replaces the one
- * that is running.
+ * A change that an operator makes during the rollback is newer, and stays. A further rollback replaces the one that is
+ * running.
  */
 import { mostRulesBytes } from "../../config/index.ts";
 import { type Clock, sleep } from "../../limiter/clock.ts";
@@ -16,7 +16,7 @@ import type { RuleBook } from "./rule-book.ts";
 import type { SetName } from "./rule-table.ts";
 import type { Task } from "./scheduler.ts";
 
-/** How many audit entries are read at once, and how many rules are compared, or written. */
+/** How many audit entries are read at once. Below: how many rules are compared, and written, at once. */
 const readAtOnce = 1_000;
 const comparedAtOnce = 100;
 const writtenAtOnce = 25;
@@ -24,7 +24,7 @@ const pauseMs = 5;
 /** How long a call, or an alarm, works on a rollback. */
 const callMs = 700;
 const alarmMs = 2_000;
-/** How many of the restored rules the answer has. */
+/** The most restored rules that an answer contains. */
 const mostAnswered = 100;
 
 interface Job extends RollbackProgress {
@@ -81,7 +81,7 @@ export class Rollbacks implements Task {
     return this.#workFor(alarmMs);
   }
 
-  /** Begins a rollback, and works on it for a while. */
+  /** Begins a rollback, and works on it for `callMs`. The alarm continues it if it takes longer. */
   async begin({ toSeq, actor, note }: Rollback): Promise<Changed<readonly Rule[]>> {
     const { book, clock } = this.#parts;
     if (!book.audit.reaches(toSeq)) return { kind: "unknown" };

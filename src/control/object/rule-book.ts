@@ -1,6 +1,6 @@
 /**
- * The rules, their versions and their history. Each change is one transaction, which writes the rule, the version of its set
- * and the audit entry. No answer has a rule that has expired, although it may be removed later.
+ * The rules, their versions and their history. Each change is one transaction, which writes the rule, the version of
+ * its set and the audit entry. Answers never contain expired rules, although these are removed later.
  */
 import { mostRulesBytes, type PolicyRules } from "../../config/index.ts";
 import { mostKeyRules } from "../../limiter/protocol.ts";
@@ -183,7 +183,9 @@ export class RuleBook {
     });
   }
 
-  /** Makes rules what they were before their first change of a rollback, except those that have expired since. */
+  /**
+   * Returns rules to their state before the first change that a rollback undoes, except rules that have expired since.
+   */
   restore(
     changes: readonly RuleHistory[],
     { actor, note }: Pick<Rollback, "actor" | "note">,

@@ -78,7 +78,7 @@ export async function namedKey(
 }
 
 /**
- * One value for each part of the policy's key.
+ * Reads one value for each part of the policy's key.
  * @throws CallRefused when no request can have the key: a rule for it would have no effect
  */
 function keyValues(policy: Policy, texts: KeyName["key"]): KeyValue[] {

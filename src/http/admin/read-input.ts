@@ -85,7 +85,8 @@ export const instant = v.pipe(
 
 /**
  * The link to the next page, from the query of this one; none on the last page.
- * @param path of the list as it is documented: that of the request may be spelled so that it names another host
+ * @param path the documented path of the list. A request can spell its path so that, in a link, it would name another
+ * host
  */
 export function nextLink(
   { req }: AuthorizedCall,

@@ -21,8 +21,8 @@ export function requireReveal(c: AuthorizedCall): void {
 }
 
 /**
- * The plain keys; null for those that were sealed with another `KEY_SECRET`, or are not known. They are returned only
- * after the audit log has them.
+ * The plain keys, with null for a key that is unknown or was sealed with another `KEY_SECRET`. They are returned only
+ * after the audit log has recorded them.
  * @throws CallRefused when the control plane does not answer
  */
 export async function revealed(

@@ -279,7 +279,7 @@ export async function rollBack(context: AdminContext, c: AuthorizedCall): Promis
     throw isUnknownRule(error) ? fieldsRefused([{ field: "to", accepted: acceptedTo }]) : error;
   });
   await adoptRules(context, c, context.policies);
-  // An object of the previous version cannot return the progress: it answers when all is done.
+  // An object of the previous version has no progress to return: it answers only when the rollback has ended.
   const progress = (await latestRollback(context).catch(() => null)) ?? { state: "done" };
   const rules = value.map((rule) => ruleView(rule));
   return answer({ ...progress, rules }, progress.state === "running" ? 202 : 200);

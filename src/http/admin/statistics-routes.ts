@@ -77,7 +77,9 @@ export async function readMetrics(context: AdminContext, c: AuthorizedCall): Pro
   });
 }
 
-/** The control plane knows the rules, and only isolates the configuration with which they are read. */
+/**
+ * Computed here because the control plane knows only the rules, and isolates know the configuration that they modify.
+ */
 async function limitsInEffect({
   policies,
   controlPlane,

@@ -24,7 +24,7 @@ export interface CheckInput {
   cost?: number;
   limits?: unknown;
   strategy?: string;
-  /** The name of the ad hoc limits, each of which has counters of its own. */
+  /** The name of the ad hoc limits. Each name has counters of its own. */
   name?: string;
   /** The policy's `overrides`, `allow` and `deny` are matched against these and against the key. */
   attributes?: AttributesInput;
@@ -195,7 +195,7 @@ const readForgetOfName = readerOf(
 export const readForget: Reader<ForgetRequest> = (input) => {
   if (!isRecord(input) || input["name"] === undefined) return readForgetOfPolicy(input);
   const forgotten = readForgetOfName(input);
-  // Nothing depends on the limits.
+  // A reset does not depend on the limits.
   return readAdhoc({ name: input["name"], limits: "1/s" }, forgotten);
 };
 
@@ -263,10 +263,10 @@ function policyOrAdhoc<Own extends object, Adhoc extends { key: readonly string[
   };
 }
 
-/** The name of ad hoc limits that state none. */
+/** The name of ad hoc limits that do not state one. */
 const unnamed = "adhoc";
 
-/** Reads ad hoc limits, and adds them to the other fields of their check, or their errors to those of the fields. */
+/** Reads ad hoc limits. Adds them to the other fields of the check, or adds their errors to those of the fields. */
 function readAdhoc<Fields extends object>(
   { name = unnamed, ...limits }: Readonly<Record<string, unknown>>,
   read: Fields | FieldsInvalid,
@@ -282,7 +282,7 @@ function readAdhoc<Fields extends object>(
     known.add(identityOf(error));
   });
   if (isFailure<FieldsInvalid>(read) || adhoc === null) return { kind: "fields-invalid", errors };
-  // Statistics and logs have one policy for all names, which callers choose.
+  // Callers choose the names, so statistics and logs have one policy for all of them.
   const named = adhoc.name === unnamed ? null : adhoc.name;
   return { ...read, adhoc: { ...adhoc, name: unnamed }, name: named };
 }

@@ -47,7 +47,7 @@ export interface LimitDenial {
   readonly denied: ChargedRequest;
   /** At least one. */
   readonly denying: readonly Outcome[];
-  /** The fields of its own answer. */
+  /** The header fields of the default answer to the denial. */
   readonly fields: () => ProblemAnswer["headers"];
 }
 

@@ -135,7 +135,7 @@ async function denyBarred(
   return bars === null || isStale ? charged : denyByLimits(bars, options);
 }
 
-/** @param announced looks at the keys of the request that a preflight announces */
+/** @param announced reads without a charge, of the keys of the request that a preflight announces */
 async function chargeRequest(
   policies: readonly Policy[],
   announced: readonly Spend[],

@@ -1,4 +1,6 @@
-/** Keys that a request names and that no policy charges: their bans and the rules that block them deny the request. */
+/**
+ * Reads the bans and `block` rules of keys that a request names but that no policy charges. Either denies the request.
+ */
 import type { Policy } from "../../config/index.ts";
 import type { Spend } from "../../limiter/client/outcome.ts";
 import type { KeyValue } from "../../policies/key.ts";
@@ -28,7 +30,7 @@ export const looksAt = (
     })),
   );
 
-/** The looks at the keys that the requests of these resolutions name; no promise when they name none. */
+/** The looks at all keys that these resolutions name; no promise when they name none. */
 export function looksAtNamedKeys(
   resolutions: readonly KeyResolution[],
   context: LookContext,

@@ -77,7 +77,7 @@ export class Bans {
     for (const [index, spend] of spends.entries()) {
       const outcome = outcomes[index] ?? null;
       if (outcome === null || !(isBarred(outcome) || outcome.kind === "closed")) continue;
-      // A policy denies a request once, however many of the request's keys are banned or blocked.
+      // A policy counts as denying once, however many of the request's keys are banned or blocked.
       if (refused.some(({ policy }) => policy.name === spend.policy.name)) continue;
       refused.push(spend);
       admission.addOutcomes([outcome]);

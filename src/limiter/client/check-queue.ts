@@ -29,7 +29,7 @@ export class JoinedChecks {
   /** False once the checks are sent or withdrawn. */
   isQueued = true;
   #result: CallResult | null = null;
-  /** Woken when the result is there, or when another call can be sent. */
+  /** Woken when the result has arrived, or when another call can be sent. */
   readonly #waiter = new Waiter();
 
   constructor(checks: readonly FlatCheck[], waitUntil: WaitUntil) {

@@ -36,7 +36,7 @@ export interface BorrowedSlice {
   readonly expiry: Settlement;
   /** Whether a call has returned the slice, or is under way to return it. */
   isReturned: boolean;
-  /** From the first call that returns the slice; null when it failed, so that the settlement is unknown. */
+  /** Set by the first call that returns the slice; null when that call failed and the settlement is unknown. */
   readonly settlement: SharedValue<Settlement | null>;
 }
 
@@ -208,7 +208,7 @@ export class Lease {
   }
 }
 
-/** Returns slices by a call. The reply has their settlements. */
+/** Returns slices with a call, whose reply contains their settlements. */
 export async function returnBy<Reply extends ReturnReply>(
   slices: readonly BorrowedSlice[],
   call: () => Promise<Reply>,

@@ -43,8 +43,8 @@ const maximumRequested = 512;
 
 const returnTimeoutMs = 1_000;
 /**
- * How long a request waits for the settlement of a slice that another request returns. Longer than such a call takes; without
- * a settlement, a spend stays charged.
+ * How long a request waits for the settlement of a slice that another request returns. This is longer than such a call
+ * takes. Without a settlement, a spend stays charged.
  */
 const settledWithinMs = 5_000;
 
@@ -146,7 +146,7 @@ export class Leases {
     });
   }
 
-  /** Other requests usually return a slice. This one does it when they have ended, or when none follows. */
+  /** Returns the slice in case no other request does, because the others have ended or none follows. */
   async #ensureReturned(lease: Lease, slice: BorrowedSlice, waitUntil: WaitUntil): Promise<void> {
     if (lease.isSpendable(slice)) {
       const returnedAtMs = slice.endsAtMs + 2 * provisionalGraceMs;

@@ -98,7 +98,7 @@ export class ObjectCaller {
   readonly #joined: JoinedCalls;
   readonly unusable = new UnusableObjects();
   #firstCall: Promise<unknown> | null = null;
-  /** Whether an object was called, or no request needs to wait for the first call. */
+  /** True once an object was called, and from the start if no request waits for the first call. */
   isTried: boolean;
 
   constructor(

@@ -1,20 +1,22 @@
 /**
- * Requests that wait for other requests of the isolate. On the platform, everything that a request starts belongs to it:
+ * Requests that wait for other requests of the isolate. On the platform, everything that a request starts belongs to
+ * it:
  *
  * - A call or a timer ends with its request.
- * - A continuation runs in the request that created the promise, and never runs once that request has ended. A request that
- *   awaits a promise of another request may therefore wait forever.
- * - A request that settles a promise of a request that has ended changes nothing, and the platform logs a warning.
+ * - A continuation runs in the request that created the promise, and never runs once that request has ended. A request
+ *   that awaits a promise of another request may therefore wait forever.
+ * - Settling a promise of a request that has ended has no effect, and the platform logs a warning.
  *
- * So the isolate keeps values between requests, and never promises, timers or streams. A request that must wait for another
- * one does so here: with a promise of its own, and under its own `waitUntil`, so that it does not end meanwhile.
+ * So the isolate keeps values between requests, and never promises, timers or streams. A request that must wait for
+ * another one does so here: with a promise of its own, and under its own `waitUntil`, so that it does not end
+ * meanwhile.
  */
 import type { Clock } from "../clock.ts";
 import { type WaitUntil, withDeadline } from "../object-calls.ts";
 
 /**
- * Whether one request can resume another. The platform continues a request in its own context then, by default from
- * compatibility date 2024-10-14 on.
+ * Whether one request can resume another. The platform then continues the resumed request in its own context. This is
+ * the default from compatibility date 2024-10-14 on.
  */
 export const canResumeRequests = (): boolean => {
   const flags = "Cloudflare" in globalThis ? Cloudflare.compatibilityFlags : {};

@@ -1,4 +1,7 @@
-/** Objects that can never decide: a mistake in the configuration of the Worker, for which no failure mode is meant. */
+/**
+ * Recognizes objects that can never decide. The cause is a mistake in the Worker's configuration, not an outage, so
+ * `onError` does not apply.
+ */
 import { type ConfigProblem, ConfigProblems, describeProblem } from "../../validation/problems.ts";
 import { report } from "../../observability/events.ts";
 import { noSqliteStorage } from "../protocol.ts";
@@ -21,7 +24,7 @@ const otherClass: ConfigProblem = {
     'the class RateLimiter: class_name = "RateLimiter" in [[durable_objects.bindings]] of wrangler.toml, and export { RateLimiter } from "headgate/object" in the entry file of the Worker',
 };
 
-/** All objects of a binding have the same class, so the first such error is remembered for all of them. */
+/** All objects of a binding have the same class, so the first such error applies to all of them. */
 export class UnusableObjects {
   #problems: ConfigProblems | null = null;
 

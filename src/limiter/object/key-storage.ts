@@ -94,7 +94,7 @@ export class KeyStorage {
     return null;
   }
 
-  /** @throws Error with `noSqliteStorage` when the storage is of a kind that can never work */
+  /** @throws Error with `noSqliteStorage` when the object's class was deployed without SQLite storage */
   #row(key: string): unknown {
     try {
       return this.#storage.kv.get(rowOf(key));
@@ -254,7 +254,10 @@ export class KeyStorage {
   }
 }
 
-/** The platform has no property that says so. Each text of this error names the migration that creates SQLite storage. */
+/**
+ * The platform has no property for the kind of storage. Every text of this error names the migration that creates
+ * SQLite storage.
+ */
 const isWithoutSqlite = (error: unknown): boolean =>
   error instanceof Error && error.message.includes("new_sqlite_classes");
 

@@ -2,9 +2,10 @@
 import type { LogFieldName, LogLine } from "./log-line.ts";
 
 /**
- * The host, client, user and time. Some servers write the virtual host and its port first. A host with colons is in brackets,
- * because an IPv6 address can end like a port. The name of a user may have brackets, too, so that brackets around a day are
- * the time. The length of the time is bounded, so that a long line with many brackets takes linear time.
+ * The host, client, user and time. Some servers write the virtual host and its port first. A host with colons must be
+ * in brackets, because an IPv6 address can end like a port. The name of a user may contain brackets, so only brackets
+ * around a day contain the time. The length of the time is bounded, so that a long line with many brackets takes linear
+ * time.
  */
 const commonLog =
   /^(?:([^\s:]+|\[[^\s\]]+\]):\d+ (?!- ))?(\S+) \S+ (.*?(?=\[\d\d\/)|[^[]*)\[([^\]]{0,64})\]/;
@@ -32,7 +33,7 @@ export class CommonLine implements LogLine {
     return head === null ? null : new CommonLine(line, head);
   }
 
-  /** Whether a quoted request follows the time, as in every line of these formats but a few. */
+  /** Whether a quoted request follows the time, as in nearly every line of these formats. */
   get hasRequest(): boolean {
     return this.#line.startsWith(' "', this.#head[0].length);
   }

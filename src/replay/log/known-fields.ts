@@ -7,7 +7,7 @@ export const timeFields = namesOf(
   "timestamp(ms) time timestamp @timestamp ts datetime date time_iso8601 time_local msec start_time starttime startutc edgestarttimestamp eventtimestamp eventtimestampms",
 );
 
-/** Beside a time of day. */
+/** The field with the date in formats whose time is a time of day. */
 export const dateField = fieldName("date");
 
 export const statusFields = [
@@ -33,7 +33,7 @@ export const forwardedFields = [
   nestedName("requestheaders", "x-forwarded-for"),
   ...namesOf("http_x_forwarded_for x_forwarded_for x-forwarded-for request_x-forwarded-for"),
 ];
-/** The connection of Envoy, which a proxy can have made. */
+/** The client of Envoy's connection, which may be a proxy. */
 const connectionFields = namesOf("downstream_remote_address");
 const ownHeader = nestedName("headers", "cf-connecting-ip");
 

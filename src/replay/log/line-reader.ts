@@ -47,7 +47,7 @@ export interface LineFields {
   readonly filter?: LineFilter | null;
 }
 
-/** A line whose request a filter leaves out, or a message of a Worker. */
+/** Stands for a line that is left out: a request that a filter excludes, or a log message of a Worker. */
 export const leftOut = Symbol("left out");
 
 /** A request, the reason why the line cannot be read, or neither: null for a header or a comment. */
@@ -59,13 +59,13 @@ export type LineReader = (line: string) => ReadLine;
 const mostCost = 1_000_000_000;
 const acceptedCost = `an integer from 0 to ${mostCost}`;
 
-/** The address of the client as written, or the field of that meaning. */
+/** The client's address as the log states it, or else a field that identifies the client. */
 export function usualKeyOf(line: LogLine): LineKey {
   const field = firstField(line, keyFields);
   if (field === null)
     return { reason: "expected a field such as key, ip, client_ip or remote_addr" };
   const { name, value } = field;
-  // The last address of a list is the one that a server has seen itself.
+  // The last address of a list is the only one that the server or its nearest proxy has seen itself.
   const isList = forwardedFields.some(({ text }) => text === name);
   const text = isList ? addressesIn(value)?.at(-1) : value;
   return typeof text === "string" || typeof text === "number"

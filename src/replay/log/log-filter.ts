@@ -10,7 +10,7 @@ import { firstField, type LogFieldName, type LogLine } from "./log-line.ts";
 /** Whether a line is kept, or the reason why that is unknown. */
 export type LineFilter = (line: LogLine) => boolean | string;
 
-/** Requests with one of the methods, and with a path that fits. Null: any. */
+/** Selects requests with one of these methods and a path that fits. Null selects any. */
 export interface RequestPattern {
   /** As written. */
   readonly text: string;
@@ -22,7 +22,7 @@ export const acceptedMatch =
   'a method, a path pattern or both, such as "POST /login", "/api/*" or "GET,HEAD"';
 export const acceptedStatus = 'statuses such as "200", "4xx" or "2xx,401"';
 
-/** A method and a path as in `match` of a policy; or what is accepted. */
+/** Reads a method and a path as in `match` of a policy. Returns what is accepted if the text is invalid. */
 export function readRequestPattern(text: string): RequestPattern | { readonly accepted: string } {
   const words = text.trim().split(/\s+/);
   const isPath = words.at(-1)?.startsWith("/") === true;

@@ -41,7 +41,7 @@ export interface LogKey {
   readonly lists: () => number;
 }
 
-/** Where the address of the client is. */
+/** The field, and the position in its list, of the client's address. */
 export interface LogAddress {
   /** Null: the first field that usually has it. */
   readonly field: LogFieldName | null;

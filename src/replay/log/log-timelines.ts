@@ -29,7 +29,7 @@ export const defaultLogBudget: LogBudget = { arrivals: 8_000_000, keys: 1_000_00
 /** Servers write a line when its request ends, so later lines can have earlier times. */
 const mostDisorderMs = 3_600_000;
 const longestQuote = 200;
-/** The times of fewer requests can be whole seconds by chance, and say nothing about limits. */
+/** The times of fewer requests can be whole seconds by chance. */
 const leastOfSeconds = 10;
 /** A sample of fewer keys would say little. */
 const leastKeys = 100;
@@ -132,7 +132,7 @@ export class LogTimelines {
     log.skip(reason);
   }
 
-  /** Requests at whole seconds are spread over them. */
+  /** Returns the timelines. If all times are whole seconds, requests are spread over their seconds. */
   finish(): Timelines {
     const timelines = this.#builder.finish({
       fromMs: Math.min(this.#fromMs, this.#toMs),

@@ -4,7 +4,7 @@ import { JsonLine, type LogFieldName, type LogLine } from "./log-line.ts";
 import { parseProxyLine } from "./proxy-lines.ts";
 import { TableRows } from "./table-rows.ts";
 
-/** Null when no format fits that is known without a header. */
+/** Returns null when the line fits none of the formats that need no header. */
 export function parseLine(line: string): LogLine | null {
   if (line.startsWith("{")) return JsonLine.parse(line);
   const common = CommonLine.parse(line);
@@ -12,9 +12,9 @@ export function parseLine(line: string): LogLine | null {
 }
 
 /**
- * Reads lines of all formats, which may be mixed. A text is the reason why a line cannot be read.
- * Null for a header and for the begin of a row.
- * @param times the fields of which the header of a table has at least one
+ * Reads lines of all formats, which may be mixed. Returns a text with the reason if a line cannot be read, and null for
+ * a header or for a row that continues in the next line.
+ * @param times the known fields for the time. The header of a table must name at least one
  * @param accepted what is expected of a line that no format fits
  */
 export function lineParser(

@@ -1,4 +1,7 @@
-/** Reads the text of an access log in any format. The key is the client address, or the field of that meaning. */
+/**
+ * Reads the text of an access log in any format. The key is the client's address, or else a field that identifies the
+ * client.
+ */
 import { createLineReader, leftOut, type LoggedRequest, usualKeyOf } from "./line-reader.ts";
 import { LineCounts, type LogReport } from "./log-report.ts";
 import { RecordSplitter } from "./record-splitter.ts";

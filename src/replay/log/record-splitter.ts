@@ -42,7 +42,7 @@ class ObjectLines implements LineReceiver {
 
   addLine(line: string): void {
     const isBegin = line.startsWith("{");
-    // Only the first line of an object is not indented. Open lines before it were cut off, and are no object.
+    // Only the first line of an object is not indented, so open lines before it belong to an object that was cut off.
     if (isBegin) this.end();
     if (this.#open.length === 0 && (!isBegin || line.trimEnd().endsWith("}"))) {
       this.#receiver.addLine(line);
@@ -71,7 +71,7 @@ class ObjectLines implements LineReceiver {
     this.#length = 0;
   }
 
-  /** An object without an end: its lines are read by themselves. */
+  /** Passes on the lines of an object without an end one by one. */
   end(): void {
     const lines = this.#open;
     this.#forget();
@@ -84,10 +84,10 @@ export class RecordSplitter {
   readonly #longest: number;
   readonly #lines: ObjectLines;
   readonly #splitter: LineSplitter;
-  /** The begin of the log, until it shows whether it is an array. */
+  /** The start of the log, kept until it shows whether the log is an array. */
   #begin = "";
   #mode: "begin" | "lines" | "array" = "begin";
-  /** The begin of an element whose end has not arrived. */
+  /** The start of an element whose end has not arrived. */
   #element = "";
   #depth = new JsonDepth();
   #isTooLong = false;
@@ -153,7 +153,7 @@ export class RecordSplitter {
     return "";
   }
 
-  /** Skips white space, commas, and elements that are neither objects nor arrays. */
+  /** Skips white space and commas. Passes on other elements, such as numbers, as records. */
   #skipSeparator(chunk: string, from: number): number {
     const other = /[^\s,\ufeff][^,\]{[]*/y;
     other.lastIndex = from;

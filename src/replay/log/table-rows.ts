@@ -9,7 +9,7 @@ interface TableColumns {
   readonly cellsOf: (row: string) => readonly string[] | null;
 }
 
-/** A row with a line break in quotation marks goes on in the next line, for at most so many characters. */
+/** A row with a line break in quotation marks continues in the next line, up to this many characters. */
 const longestRow = 65_536;
 
 export class TableRows {
@@ -19,7 +19,7 @@ export class TableRows {
   /** A row whose quotation mark is open. */
   #open = "";
 
-  /** @param times the fields of which a header has at least one */
+  /** @param times the known fields for the time. A header must name at least one */
   constructor(times: readonly LogFieldName[]) {
     this.#times = new Set(times.map(({ text }) => text));
   }
@@ -60,7 +60,10 @@ export class TableRows {
     );
   }
 
-  /** The row; null if the line is the begin of a row; a reason if it has other columns; undefined if no columns are known. */
+  /**
+   * Returns the row; null if the row continues in the next line; a reason if it cannot be read; undefined if no columns
+   * are known.
+   */
   readRow(line: string): LogLine | string | null | undefined {
     const columns = this.#columns;
     if (columns === null || (this.#open === "" && line === this.#header)) return undefined;
@@ -84,12 +87,12 @@ export class TableRows {
   }
 }
 
-/** A name such as "Client IP" as `client_ip`. */
+/** Turns a name such as "Client IP" into `client_ip`. */
 const plainName = (name: string): string => name.trim().toLowerCase().replaceAll(/\s+/g, "_");
 
 const cellsOfW3c = (row: string): readonly string[] => row.split(row.includes("\t") ? "\t" : " ");
 
-/** A row whose last cell goes on in the next line. */
+/** Stands for a row whose last cell continues in the next line. */
 const openRow = "open";
 
 function cellsOfCsv(row: string, delimiter: string): readonly string[] | typeof openRow {

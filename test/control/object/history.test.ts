@@ -97,7 +97,7 @@ const reveal = (subject: string, by = actor): NotedAction => ({
 const keyOf = (number: number): string => String(number).padStart(43, "k");
 
 describe("reveals", () => {
-  it("a reveal is an entry, and the same operator's next ones of that key within an hour are none", async () => {
+  it("a reveal adds an entry, and further reveals of that key by the same operator within an hour add none", async () => {
     const plane = new TestPlane();
     const reveals = (): unknown[] =>
       plane.control
@@ -170,7 +170,7 @@ describe("reveals", () => {
     audit.addReveal({ ...entry, key: "k1", action: "reveal" });
     audit.addReveal({ ...entry, key: "k2", action: "reveal" });
     audit.append({ ...entry, seq: 4, action: "reset" });
-    // Entries 1 and 4 and those up to 100,002 would be 100,000: two of the numbers belong to reveals.
+    // The numbers up to 100,002 stand for 100,000 changes, because two of them belong to reveals.
     audit.append({ ...entry, seq: mostAuditEntries + 2, action: "reset" });
     expect(numbers()).toEqual([mostAuditEntries + 2, 4, 3, 2, 1]);
     expect(audit.reaches(0)).toBe(true);

@@ -31,7 +31,7 @@ const copies = [
     FROM numbers, audit WHERE audit.seq = 1`,
 ];
 
-it("a rollback of 12,000 rules has a short answer, and other calls do not wait for it", async () => {
+it("a rollback of 12,000 rules answers before it has ended, and other calls do not wait for it", async () => {
   const object = env.CONTROL_PLANE.getByName(crypto.randomUUID());
   const plane = object as unknown as Plane;
   done(
@@ -70,6 +70,6 @@ it("a rollback of 12,000 rules has a short answer, and other calls do not wait f
   expect(sorted.length).toBeGreaterThan(20);
   expect(await plane.rollbackProgress()).toMatchObject({ state: "done", changed: rules });
   expect(median).toBeLessThan(longestMs);
-  // A pause of the machine is not one of the object.
+  // The bound is generous, because the machine may pause as well.
   expect(longest).toBeLessThan(5 * longestMs);
 }, 300_000);

@@ -52,7 +52,7 @@ function crash(plane: TestPlane): void {
 }
 
 describe("a long rollback", () => {
-  it("its first turn has all rules of policies and a few rules of keys, and the alarm does the rest", async () => {
+  it("a long rollback first changes all rules of policies and a few rules of keys, and the alarm does the rest", async () => {
     const { plane, seq } = await planeWithRules();
     const answer = plane.control.rollback({ toSeq: seq, actor, note });
     expect(modeOf(plane)).toEqual({ kind: "mode", mode: "dry-run" });
@@ -75,7 +75,7 @@ describe("a long rollback", () => {
     expect(plane.heldIds("p", undefined, keyOf(rules - 1))).toEqual([]);
   });
 
-  it("after a crash at any part, the alarm completes it, and each rule has one entry", async () => {
+  it("after a crash at any part of a rollback, the alarm completes it, and each rule has one entry", async () => {
     let interrupted = 0;
     for (let afterMs = 0; afterMs < 25; afterMs += 5) {
       // oxlint-disable no-await-in-loop -- one plane after the other
@@ -95,7 +95,7 @@ describe("a long rollback", () => {
   });
 
   it.each(["without", "with"])(
-    "a change that an operator makes meanwhile stays, %s a crash after it",
+    "a change that an operator makes during a rollback stays, %s a crash after it",
     async (crashing) => {
       const { plane, seq, ids } = await planeWithRules();
       const [id = ""] = ids.slice(-1);
@@ -113,7 +113,7 @@ describe("a long rollback", () => {
     },
   );
 
-  it("another rollback replaces the one that is running, and can take it back", async () => {
+  it("another rollback replaces the one that is running, and can undo its changes", async () => {
     const { plane, seq } = await planeWithRules();
     const before = plane.control.audit({ limit: 1 }).items[0]?.seq ?? 0;
     void plane.control.rollback({ toSeq: seq, actor, note });
@@ -134,7 +134,7 @@ describe("a long rollback", () => {
     expect(own).toHaveLength(rules + 1);
   });
 
-  it("a part that fails is repeated by the alarm", async () => {
+  it("the alarm repeats a part of a rollback that failed", async () => {
     const { plane, seq } = await planeWithRules();
     let failures = 0;
     const answer = plane.control.rollback({ toSeq: seq, actor, note }).catch(() => "failed");

@@ -115,7 +115,7 @@ describe("idempotency keys", () => {
     expect(plane.control.audit({ limit: 10 }).items).toHaveLength(1);
   });
 
-  it("a repeated request returns the rule as it is now, and nothing once it was deleted", async () => {
+  it("a repeated request returns the rule as it is now, and nothing once the rule was deleted", async () => {
     const plane = new TestPlane();
     const first = done(await plane.create(keyRule(), idempotency));
     const { id, revision } = first;
@@ -298,7 +298,7 @@ describe("changing a policy", () => {
 });
 
 describe("expiry", () => {
-  it("no answer has any of 1,200 rules that expire at once, and one call does not wait until all are removed", async () => {
+  it("no answer contains any of 1,200 rules that expire at once, and no call waits until all are removed", async () => {
     const plane = new TestPlane();
     const expiresAtMs = plane.clock.nowMs + 10_000;
     const subject = (number: number): string => String(number).padStart(43, "k");

@@ -1,4 +1,4 @@
-/** Properties of all answers of the admin API: other web origins cannot use them, and URLs in them name no host. */
+/** Properties of all answers of the admin API: other web origins cannot use them, and their URLs contain no host. */
 import { describe, expect, it } from "vitest";
 import { admin, ifMatch, tokens } from "./admin.ts";
 
@@ -35,12 +35,12 @@ describe("every answer below ADMIN_PATH and on ADMIN_HOST", () => {
     expect([response.status, ...isolation(response)]).toEqual([status, "nosniff", "same-origin"]);
   });
 
-  it("a refusal of credentials has them, too", async () => {
+  it("an answer that refuses credentials has nosniff and same-origin", async () => {
     const response = await admin().send("/_headgate/api/policies");
     expect([response.status, ...isolation(response)]).toEqual([401, "nosniff", "same-origin"]);
   });
 
-  it("the opening answer of a tail has no such fields, because it has no content", async () => {
+  it("a tail opens with 101, although other answers have fields about their content", async () => {
     const gate = admin();
     const { body } = await gate.call("POST", "/tail/ticket");
     const headers = { Upgrade: "websocket" };
@@ -56,7 +56,7 @@ describe.each(["//_headgate", "/%5fheadgate", "///_headgate/"])(
   (prefix) => {
     const origin = "https://headgate.example";
 
-    it("gets the same Location of a new rule as any other", async () => {
+    it("the Location of a new rule has the configured path, however the request spells it", async () => {
       const gate = admin();
       const body = JSON.stringify({ policy: gate.policy, key: "192.0.2.1", kind: "allow" });
       const headers = { ...operator, "Content-Type": "application/json" };
@@ -69,7 +69,7 @@ describe.each(["//_headgate", "/%5fheadgate", "///_headgate/"])(
       expect(made.headers.get("Location")).toBe(`/_headgate/api/rules/${id}`);
     });
 
-    it("gets a Link to the next page of the same list", async () => {
+    it("the Link to the next page has the configured path, however the request spells it", async () => {
       const gate = admin();
       await Promise.all(
         ["192.0.2.1", "192.0.2.2"].map((key) =>
@@ -86,7 +86,7 @@ describe.each(["//_headgate", "/%5fheadgate", "///_headgate/"])(
       }
     });
 
-    it("gets an OpenAPI document with the path of the API", async () => {
+    it("the OpenAPI document of the admin API has the configured path, however the request spells it", async () => {
       const url = `${origin}${prefix}/api/openapi.json`;
       const document = await admin().send(url, { headers: operator });
       const { servers } = await document.json<{ servers: object[] }>();
@@ -111,7 +111,7 @@ describe("a repeated POST with an Idempotency-Key", () => {
     return { ...gate, create, first: await create() };
   };
 
-  it("after the rule was deleted, gets 410 and makes none", async () => {
+  it("a repeated POST whose rule was deleted gets 410 and makes no rule", async () => {
     const { call, create, first, policy } = await made();
     await call("DELETE", `/rules/${first.body.id}`, undefined, ifMatch(first));
     const again = await create();
@@ -119,7 +119,7 @@ describe("a repeated POST with an Idempotency-Key", () => {
     expect((await call("GET", `/rules?policy=${policy}`)).body.rules).toEqual([]);
   });
 
-  it("after the rule was replaced, gets the rule as it is now, with its ETag", async () => {
+  it("a repeated POST whose rule was replaced gets the rule as it is now, with its ETag", async () => {
     const { call, create, first } = await made();
     const path = `/rules/${first.body.id}`;
     await call("PUT", path, { kind: "block", note: "Abuse" }, ifMatch(first));
@@ -143,7 +143,7 @@ describe("headgate_limit", () => {
   const patch = (gate: ReturnType<typeof admin>, change: object) =>
     gate.call("PATCH", `/policies/${gate.policy}`, change, { "If-Match": "*" });
 
-  it("has the limits of a policy rule while it is in effect, and none while the mode is off", async () => {
+  it("headgate_limit shows the limits of a policy rule in effect, and none while the mode is off", async () => {
     const gate = admin({ limits: "10/hour" });
     // A beat describes the policies to the control plane.
     await gate.call("GET", "/policies");
@@ -163,7 +163,7 @@ describe("headgate_limit", () => {
     await expect.poll(() => limitsOf(gate), { timeout: 3_000 }).toEqual(configured);
   });
 
-  it("an isolate that does not know the rule yet shows the limits of the rule", async () => {
+  it("headgate_limit shows the limits of a rule that the isolate does not know yet", async () => {
     const gate = admin({ limits: "10/hour" });
     await gate.call("GET", "/policies");
     await patch(gate, { limits: "5/minute" });

@@ -320,7 +320,7 @@ describe("Cloudflare Access", () => {
     expect(await statusOf(ask(gate, jwt, { ...change, ...token }))).toBe(405);
   });
 
-  it("a read that reveals keys needs Sec-Fetch-Site: same-origin, and without it writes no entry", async () => {
+  it("a read that reveals keys needs Sec-Fetch-Site: same-origin, and writes no audit entry without it", async () => {
     const gate = admin({}, { ...access, REVEAL: "admins" });
     const { policy, call } = gate;
     const { body: rule } = await call("POST", "/rules", {

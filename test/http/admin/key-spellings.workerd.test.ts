@@ -90,7 +90,7 @@ const visit = ({ send }: Admin, { url = "/", init }: Row): Promise<number> =>
 
 describe("each spelling of a key", () => {
   it.for(cases)(
-    "for the key %j, rules and explanations mean the key of a request by each of %j",
+    "for the key %j, rules and explanations find the key of a request by each of %j",
     async ([, spellings, row]) => {
       const gate = gateOf(row);
       const { policy, call } = gate;
@@ -179,7 +179,7 @@ describe("each spelling of a key", () => {
 });
 
 describe("a deny rule of a policy with a key of several parts", () => {
-  it("an entry is a list with a text for each part, in any spelling", async () => {
+  it("an entry of a deny rule has a text for each part of the key, in any spelling", async () => {
     const { call, send, policy } = admin({ key: ["asn", "country"] });
     const rule = { policy, kind: "deny", entries: [["AS13335", "de"]], note: "abuse" };
     expect((await call("POST", "/rules", rule)).status).toBe(201);
@@ -218,7 +218,7 @@ describe("a rule for a key that no request can have", () => {
     expect(list.body.rules).toEqual([]);
   });
 
-  it("the problem names the field, the value and what is accepted", async () => {
+  it("the problem of a key that no request can have names the field, the value and what is accepted", async () => {
     const { call, policy } = admin({ key: ["country", "asn"] });
     const refused = await call("POST", "/rules", { policy, key: ["DEU", "ASX"], kind: "allow" });
     expect(refused.body.errors).toEqual([
@@ -229,12 +229,12 @@ describe("a rule for a key that no request can have", () => {
       {
         field: "key[1]",
         accepted:
-          'the number of a network such as "13335" or "AS13335" for asn, got "ASX"; or the id of the key',
+          'an AS number such as "13335" or "AS13335" for asn, got "ASX"; or the id of the key',
       },
     ]);
   });
 
-  it("a key that only callers of /check name has rules by its id", async () => {
+  it("a rule for a key that only callers of /check can have needs the id of the key", async () => {
     const { call, check, policy } = admin({ key: "header:x-user" });
     const { body } = await call("POST", "/keys/explain", { policy, key: "Doe, Jane" });
     const rule = { policy, id: body.id, kind: "block", note: "abuse" };

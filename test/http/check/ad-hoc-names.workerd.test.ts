@@ -58,7 +58,7 @@ describe("the name of ad hoc limits", () => {
     ]);
   });
 
-  it("a name gives no access to the counters of a policy with the same name", async () => {
+  it("a name of ad hoc limits gives no access to the counters of a policy with the same name", async () => {
     const POLICIES = [{ name: "login", key: "header:X-Api-Key", limits: "9/minute", strategy }];
     const checks = [
       { ...spend, name: "login" },
@@ -67,7 +67,7 @@ describe("the name of ad hoc limits", () => {
     expect(await answersOf(checks, { POLICIES })).toMatchObject([remaining(8), remaining(8)]);
   });
 
-  it("a denial under a name states the name, also from the deny cache", async () => {
+  it("a denial by named ad hoc limits states the name, also from the deny cache", async () => {
     const check = { key: "k", limits: "1/hour", name: "export" };
     const [, ...denials] = await answersOf([check, check, check]);
     const denied = { allowed: false, policy: "export", violated: ["export"] };
@@ -78,7 +78,7 @@ describe("the name of ad hoc limits", () => {
     ]);
   });
 
-  it("batches, looks and reservations use the counter of the name", async () => {
+  it("batches, reads and reservations under named ad hoc limits use the counter of the name", async () => {
     const { check } = headgate(one);
     const named = { ...spend, name: "export" };
     const post = async (path: string, body: object): Promise<unknown> =>
@@ -110,7 +110,7 @@ describe("the name of ad hoc limits", () => {
     expect([await left("export"), await left("other"), await left("adhoc")]).toEqual([9, 8, 9]);
   });
 
-  it("each tenant has its own counters of a name", async () => {
+  it("each tenant has its own counters for one name of ad hoc limits", async () => {
     const tokens = ["token-of-the-tenant-a", "token-of-the-tenant-b"];
     const CHECK_TOKENS = tokens.map((token, index) => ({ token, tenant: `t${index}` }));
     const { send } = headgate({ ...one, CHECK_TOKENS });

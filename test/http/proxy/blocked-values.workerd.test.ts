@@ -1,4 +1,4 @@
-/** Rules that block a key and bans, for requests that name the key as one of several values, and for preflights. */
+/** `block` rules and bans, for requests that bring the key's value beside other values, and for preflights. */
 import { SignJWT } from "jose";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { type Admin, admin } from "../admin/admin.ts";
@@ -42,7 +42,7 @@ const statuses = async ({ send }: Admin, requests: readonly Sent[]): Promise<num
   return found;
 };
 
-/** By the key: requests that bring the value `evil` and others, and requests that bring only others. */
+/** For each key: requests that bring the value `evil` beside others, and requests that bring only other values. */
 const ambiguous: readonly [string, readonly Sent[], readonly Sent[]][] = [
   [
     "query:k",
@@ -125,7 +125,7 @@ describe("a request that brings a blocked value beside others", () => {
     expect(await statuses(gate, allowed)).toEqual(allowed.map(() => 200));
   });
 
-  it("a denied request is not charged, and its denial is counted as blocked", async () => {
+  it("a request that is denied for a blocked value is not charged, and its denial is counted as blocked", async () => {
     const gate = gateOf("query:k");
     await block(gate, "evil");
     const [evil, other] = [["/?k=evil&k=x"] as const, ["/?k=x&k=y"] as const];
@@ -137,7 +137,7 @@ describe("a request that brings a blocked value beside others", () => {
     expect(explained.body).toMatchObject({ limits: [{ used: 1 }] });
   });
 
-  it("the end of a rule ends the denials", async () => {
+  it("a request with a blocked value is allowed again when the rule has ended", async () => {
     const gate = gateOf("query:k");
     const rule = { policy: gate.policy, key: "evil", kind: "block", note: "abuse" };
     const made = await gate.call("POST", "/rules", rule);
@@ -148,7 +148,7 @@ describe("a request that brings a blocked value beside others", () => {
   });
 
   it.for(["leased", "eventual"])(
-    "a block rule denies it under %s consistency",
+    "a block rule denies a request with a blocked value beside others under %s consistency",
     async (consistency) => {
       const gate = gateOf("query:k", { consistency });
       expect(await statuses(gate, [["/?k=evil&k=x"]])).toEqual([200]);
@@ -157,7 +157,7 @@ describe("a request that brings a blocked value beside others", () => {
     },
   );
 
-  it("a dry run denies nothing", async () => {
+  it("a dry run denies no request with a blocked value", async () => {
     const gate = gateOf("query:k", { dryRun: true });
     await block(gate, "evil");
     expect(await statuses(gate, [["/?k=evil&k=x"]])).toEqual([200]);

@@ -316,7 +316,7 @@ describe("a spend from a slice whose borrower has ended", () => {
     return { client, endRequests, admission };
   }
 
-  it("a spend is given back within its slice when no request is left that returns the slice", async () => {
+  it("a spend is given back within its slice when no other request is left to return the slice", async () => {
     const isolate = new TestIsolate();
     const { admission } = await borrowed(isolate);
     const isGivenBack = admission.giveBack();
@@ -326,13 +326,13 @@ describe("a spend from a slice whose borrower has ended", () => {
     expect(leftAtObject(isolate)).toBe(992);
   });
 
-  it("giving back a spend ends even if the request that returns the slice ends before the reply", async () => {
+  it("a spend can be given back even if the request that returns the slice ends before the reply", async () => {
     const isolate = new TestIsolate();
     const { client, endRequests, admission } = await borrowed(isolate);
     await isolate.clock.pass(1_010);
     isolate.before = ({ name }) =>
       name === "lease" ? new Promise(() => undefined) : Promise.resolve();
-    // This request ends the slice, and its call returns it.
+    // This request uses up the slice, and its call returns it.
     void client.admit([{ ...leased, cost: 2 }], () => undefined);
     await settled();
     expect(isolate.calls.at(-1)).toMatchObject({ argument: { returned: [{ used: 3 }] } });

@@ -7,7 +7,7 @@ import { answerOf, defaults, headersOf, pathOf, remainingHeader, type Send } fro
 export function headgateApp(options: RateLimitOptions, env: object): Send {
   const app = new Hono();
   const short = options.limits === undefined ? defaults : {};
-  // The copies of an app in several isolates have the same limiter, which the name states where they run in one.
+  // Copies of an app in several isolates share their counters. Here they run in one isolate, so they need a name.
   app.use(rateLimit({ name: "default", ...short, key: "header:X-Client", ...options }));
   app.all("*", (c) => {
     const remaining = c.get("headgate")?.decisions[0]?.limits[0]?.remaining;

@@ -21,7 +21,7 @@ function readerOf(key: string, address?: Partial<LogAddress>) {
   return createLineReader({ time: null, keyOf: read.value.keyOf, cost: null });
 }
 
-/** The values of key parts, the last of the lines being the request. */
+/** The values of key parts in the request that the last line logs. Earlier lines are headers. */
 function valuesOf(lines: readonly string[], parts: readonly string[]) {
   return parts.map((part) => {
     const read = readerOf(part);

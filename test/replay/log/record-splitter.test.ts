@@ -46,7 +46,7 @@ describe("records of a log", () => {
     ]);
   });
 
-  it("a line of Envoy and a host in brackets begin no array", () => {
+  it("neither a line of Envoy nor a host in brackets begins an array", () => {
     const lines = [
       '[2026-01-05T12:00:00.000Z] "GET / HTTP/1.1" 200',
       "[2001:db8::9]:443 a - - [x]",
@@ -54,7 +54,7 @@ describe("records of a log", () => {
     for (const line of lines) expect(recordsOf([line])).toEqual([line]);
   });
 
-  it("elements that are too long are skipped, and those after them are read", () => {
+  it("elements of an array that are too long are skipped, and those after them are read", () => {
     const text = JSON.stringify([{ a: "x".repeat(100) }, { b: 1 }]);
     expect(recordsOf([text.slice(0, 50), text.slice(50)], 40)).toEqual([
       "skipped: expected an element of at most 40 characters",
@@ -62,7 +62,7 @@ describe("records of a log", () => {
     ]);
   });
 
-  it("other elements of an array are records, and an array without an end is reported", () => {
+  it("elements of an array that are no objects are records, and an array without an end is reported", () => {
     expect(recordsOf(['[{"a":1}, 5, "x", {"b":2}, {"c":'])).toEqual([
       '{"a":1}',
       "5",
