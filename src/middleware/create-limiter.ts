@@ -14,7 +14,7 @@ import { readOptions } from "./read-options.ts";
  * @throws ConfigProblems with every problem in the options
  */
 export function createLimiter(...options: readonly PolicyOptions[]): LimiterCalls {
-  const policies = withNames(readOptions(options.map(withKey), "createLimiter"), createLimiter);
+  const policies = withNames(readOptions(options.map(withKey), "createLimiter"));
   return limiterOf(policies, environmentReader(policies));
 }
 

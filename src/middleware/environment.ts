@@ -157,16 +157,16 @@ const withPlaces = (text: string, policies: readonly StatedPolicy[]): string =>
     .replace(/^POLICIES\b/, "rateLimit");
 
 /** An option as the app's code states it, such as `rateLimit({ name: "login", key })`. */
-function optionOf({ name, place }: StatedPolicy, option?: string): string {
+function optionOf({ name, isUnnamed, caller }: StatedPolicy, option?: string): string {
   const options = [
-    ...(place === null ? [`name: "${name}"`] : []),
+    ...(isUnnamed ? [] : [`name: "${name}"`]),
     ...(option === undefined ? [] : [option]),
   ];
-  return `rateLimit({ ${options.join(", ")} })`;
+  return `${caller}({ ${options.join(", ")} })`;
 }
 
-const placeOf = ({ name, place }: StatedPolicy): string =>
-  place === null ? `rateLimit (name: "${name}")` : "rateLimit";
+const placeOf = ({ name, isUnnamed, caller }: StatedPolicy): string =>
+  isUnnamed ? caller : `${caller} (name: "${name}")`;
 
 const byName = (policies: readonly StatedPolicy[]): ReadonlyMap<string, StatedPolicy> =>
   new Map(policies.map((policy) => [policy.name, policy]));

@@ -115,7 +115,7 @@ function keyOf(
   if (functions.key === null) return key;
   const text = customKeyText(key, name);
   if (text !== null) return [text];
-  const accepted = "a text, or a list of texts, as the function key returns it";
+  const accepted = "a text, or a list of texts";
   throw inputError(method, input, [{ field: "key", accepted }]);
 }
 

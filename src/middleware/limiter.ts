@@ -23,7 +23,7 @@ import {
   readLimited,
   readSettlement,
 } from "./limiter-input.ts";
-import { endLoad } from "./names.ts";
+import { noteUse } from "./names.ts";
 import type { Limits } from "./options.ts";
 import type { StatedPolicy } from "./read-options.ts";
 import { waitUntilUnder } from "./wait-until.ts";
@@ -138,7 +138,7 @@ export function limiterOf(
   environmentOf: ReturnType<typeof environmentReader>,
 ): LimiterCalls {
   const call = async (env: unknown): Promise<CallContext> => {
-    endLoad();
+    noteUse();
     const environment = environmentOf(env);
     if (isFailure(environment)) throw startError(environment);
     const { runtime } = environment;

@@ -22,7 +22,7 @@ import { withStreamEnd } from "./body-end.ts";
 import { contextVariable, type RateLimitContext } from "./context-variable.ts";
 import { environmentReader } from "./environment.ts";
 import { type LimiterCalls, limiterOf } from "./limiter.ts";
-import { endLoad, withNames } from "./names.ts";
+import { noteUse, withNames } from "./names.ts";
 import {
   checkedCost,
   checkedSkip,
@@ -45,11 +45,11 @@ type NoEnv = Record<never, never>;
 export function rateLimit<E extends Env = NoEnv>(
   ...options: readonly RateLimitOptions<E>[]
 ): MiddlewareHandler<E> & LimiterCalls {
-  const policies = withNames(readOptions(options), rateLimit);
+  const policies = withNames(readOptions(options));
   const reserved = new Set(policies.flatMap(({ name, isReserved }) => (isReserved ? [name] : [])));
   const environmentOf = environmentReader(policies);
   const limited: MiddlewareHandler<E> = async (c, next) => {
-    endLoad();
+    noteUse();
     const environment = environmentOf(c.env);
     return isFailure(environment)
       ? problemResponse(environment)

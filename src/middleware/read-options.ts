@@ -19,8 +19,10 @@ export interface StatedPolicy {
   readonly written: Readonly<Record<string, unknown>>;
   /** Equal texts are equal policies, whatever their functions do. */
   readonly text: string;
-  /** The line of code that constructs a policy without a name, once it has one; null for a policy with a name. */
-  readonly place: string | null;
+  /** The function that the app calls, such as `rateLimit`. */
+  readonly caller: string;
+  /** Whether the app states no name. */
+  readonly isUnnamed: boolean;
   readonly isReserved: boolean;
   /** Whether requests go on although the policy denies them. */
   readonly continuesDenied: boolean;
@@ -74,7 +76,7 @@ export function readOptions(
   const problems: ConfigProblem[] = [];
   const policies = all.map((options, index) => {
     const variable = all.length === 1 ? caller : `${caller}[${index}]`;
-    return readOne(options, (problem) => problems.push({ ...problem, variable }));
+    return readOne(options, caller, (problem) => problems.push({ ...problem, variable }));
   });
   if (all.length === 0) {
     const accepted = 'at least one policy such as { limits: "100/minute" }';
@@ -89,7 +91,7 @@ export function readOptions(
   return policies;
 }
 
-function readOne(options: unknown, report: ReportProblem): StatedPolicy {
+function readOne(options: unknown, caller: string, report: ReportProblem): StatedPolicy {
   const isObject = typeof options === "object" && options !== null;
   const stated: Readonly<Record<string, unknown>> = isObject ? { ...options } : {};
   const { name = "default", cost, skip, onDeny, reserve = false, ...others } = stated;
@@ -109,7 +111,9 @@ function readOne(options: unknown, report: ReportProblem): StatedPolicy {
     }),
   };
   const reportOption: ReportProblem = (problem) =>
-    report(withHints({ ...problem, value: namedNumber(problem.value) }, stated, isShort));
+    report(
+      withHints({ ...problem, value: namedNumber(problem.value) }, stated, { caller, isShort }),
+    );
   const reportField = (field: string, value: unknown, accepted: string): void =>
     report({ variable: "", field, value, accepted });
   if (isObject) readPolicy("", "", written, reportOption);
@@ -126,7 +130,8 @@ function readOne(options: unknown, report: ReportProblem): StatedPolicy {
     name: asText(name),
     written,
     text: textOf(stated),
-    place: stated["name"] === undefined ? "" : null,
+    caller,
+    isUnnamed: stated["name"] === undefined,
     isReserved: reserve === true,
     continuesDenied: onDeny === "continue",
     functions: functionsIn(stated),
@@ -163,7 +168,7 @@ function reportReservationConflicts(
 function withHints(
   problem: ConfigProblem,
   stated: Readonly<Record<string, unknown>>,
-  isShort: boolean,
+  { caller, isShort }: { readonly caller: string; readonly isShort: boolean },
 ): ConfigProblem {
   const { field, accepted } = problem;
   if (isShort && field === "limits[0].limit") {
@@ -190,7 +195,9 @@ function withHints(
       accepted: `${accepted}; or limit and windowMs`,
     };
   }
-  return { ...problem, accepted: inJavaScript(accepted) + (otherForms[field] ?? "") };
+  // Only routes have a context, and a request that can go on.
+  const otherForm = caller === "rateLimit" ? (otherForms[field] ?? "") : "";
+  return { ...problem, accepted: inJavaScript(accepted) + otherForm };
 }
 
 const orFunction = "; or a function of the context";

@@ -342,7 +342,7 @@ describe("invalid input", () => {
       'look({ policy }) is missing: expected "first" or "second"',
     );
     expect(await messageOf(two.check(env, { policy: "second" }))).toBe(
-      "check({ key }) is missing: expected a text, or a list of texts, as the function key returns it",
+      "check({ key }) is missing: expected a text, or a list of texts",
     );
     expect((await two.check(env, { policy: "second", key: "k" })).policy).toBe("second");
   });

@@ -1,6 +1,6 @@
 /** The names of limiters without an explicit one. Each test has objects of its own. */
 import { Hono } from "hono";
-import { beforeEach, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { ConfigProblems, rateLimit, type RateLimitOptions } from "../../src/package/hono.ts";
 import { createTestLimiter } from "../../src/package/test.ts";
 
@@ -155,60 +155,77 @@ it("an app that is constructed again has the same names, however often", async (
   expect(found).toEqual([200, 200, 200, 200, 200, 200, 429, 429]);
 });
 
-it("apps that are constructed for simultaneous requests, before the first is handled, share their names", async () => {
+it("a limiter without a name whose name has handled requests with other options answers 500 and says what to write", async () => {
   const { env } = createTestLimiter();
-  const answer = async (): Promise<number> => {
-    // Each request begins in its own task.
-    await new Promise((resolve) => void setImmediate(resolve));
-    const app = new Hono();
-    app.use(rateLimit({ limits: "3/minute" }));
-    app.use(rateLimit({ limits: "5/minute" }));
-    await new Promise((resolve) => void setImmediate(resolve));
-    app.get("*", (c) => c.text("hello"));
-    return (await visit(app, "/", env)).status;
-  };
-  const found = await Promise.all(Array.from({ length: 8 }, answer));
-  expect(found.filter((status) => status === 200)).toHaveLength(3);
-});
-
-it("an unnamed limiter of a route that is loaded after the first request never shares a counter: it answers 500 and says what to write", async () => {
-  const { env } = createTestLimiter();
-  const app = new Hono();
-  app.use("/a", rateLimit({ limits: "1/minute" }));
-  app.get("/a", (c) => c.text("hello"));
-  expect(await visit(app, "/a", env)).toMatchObject({ status: 200 });
-  for (const options of [{ limits: "1/minute" }, { limits: "2/minute" }]) {
-    const late = new Hono();
-    late.use("/late", rateLimit(options));
-    // oxlint-disable-next-line no-await-in-loop
-    const response = await late.request("/late", visitor, env);
-    expect(response.status).toBe(500);
-    const accepted = expect.stringContaining('such as name: "login"');
-    // oxlint-disable-next-line no-await-in-loop
-    expect(await response.json()).toMatchObject({
-      errors: [{ variable: "rateLimit", field: "name", accepted }],
-    });
-  }
+  const app = appWith([["/a", { limits: "1/minute" }]]);
+  expect(await statuses(app, ["/a"], env)).toEqual([200]);
+  const late = appWith([["/late", { limits: "2/minute" }]]);
+  const response = await late.request("/late", visitor, env);
+  expect(response.status).toBe(500);
+  const accepted = expect.stringContaining('such as name: "login"');
+  expect(await response.json()).toMatchObject({
+    errors: [{ variable: "rateLimit", field: "name", accepted }],
+  });
   expect(await statuses(app, ["/a"], env)).toEqual([429]);
 });
 
-it("where a limiter without a name was constructed when the Worker started, a later one is refused at construction", async () => {
-  vi.resetModules();
-  const fresh: typeof import("../../src/package/hono.ts") =
-    await import("../../src/package/hono.ts");
-  vi.spyOn(crypto, "randomUUID").mockImplementation(() => {
-    throw new Error("Disallowed operation called within global scope");
+describe("when the modules are part of a Worker's start", () => {
+  /** The package as a Worker loads it: random values are refused until its start is over. */
+  async function startWorker() {
+    vi.resetModules();
+    vi.spyOn(crypto, "randomUUID").mockImplementation(() => {
+      throw new Error("Disallowed operation called within global scope");
+    });
+    const hono: typeof import("../../src/package/hono.ts") =
+      await import("../../src/package/hono.ts");
+    const limiter: typeof import("../../src/package/limiter.ts") =
+      await import("../../src/package/limiter.ts");
+    return { ...hono, ...limiter, endStart: () => void vi.restoreAllMocks() };
+  }
+
+  afterEach(() => {
+    vi.restoreAllMocks();
+    vi.resetModules();
   });
-  fresh.rateLimit({ limits: "1/minute" });
-  fresh.rateLimit({ name: "api", limits: "1/minute" });
-  vi.restoreAllMocks();
-  expect(() => fresh.rateLimit({ limits: "2/minute" })).toThrow(
-    /^rateLimit\.name is missing: expected a name such as name: "login", because this rateLimit is constructed for a request/,
-  );
-  expect(() => fresh.rateLimit({ name: "late", limits: "2/minute" })).not.toThrow();
-  expect(() => fresh.rateLimit({ name: "api", limits: "1/minute" })).not.toThrow();
-  expect(() => fresh.rateLimit({ name: "api", limits: "2/minute" })).toThrow('got "api"');
-  vi.resetModules();
+
+  it("a limiter without a name is refused during a request, whether or not others were constructed at the start", async () => {
+    for (const hasOthers of [false, true]) {
+      // oxlint-disable-next-line no-await-in-loop
+      const worker = await startWorker();
+      if (hasOthers) worker.rateLimit({ limits: "1/minute" });
+      worker.endStart();
+      expect(() => worker.rateLimit({ limits: "2/minute" })).toThrow(
+        /^rateLimit\.name is missing: expected a name such as name: "login", because this limiter is constructed for a request/,
+      );
+      expect(() => worker.createLimiter({ limits: "2/minute" })).toThrow(
+        /^createLimiter\.name is missing/,
+      );
+    }
+  });
+
+  it("a limiter with a name is accepted during a request, unless one of the start has other options", async () => {
+    const worker = await startWorker();
+    worker.rateLimit({ name: "api", limits: "1/minute" });
+    worker.endStart();
+    expect(() => worker.rateLimit({ name: "late", limits: "2/minute" })).not.toThrow();
+    expect(() => worker.rateLimit({ name: "api", limits: "1/minute" })).not.toThrow();
+    expect(() => worker.rateLimit({ name: "api", limits: "2/minute" })).toThrow('got "api"');
+  });
+
+  it("limiters that one line constructs, with other work in between, have a counter each", async () => {
+    const worker = await startWorker();
+    const app = new Hono();
+    for (const path of ["/a", "/b"]) {
+      // Other modules may be loaded between two limiters.
+      // oxlint-disable-next-line no-await-in-loop
+      await Promise.resolve();
+      app.use(path, worker.rateLimit({ limits: "1/minute", key: "global" }));
+    }
+    app.get("*", (c) => c.text("hello"));
+    worker.endStart();
+    const { env } = createTestLimiter();
+    expect(await statuses(app, ["/a", "/b", "/a", "/b"], env)).toEqual([200, 200, 429, 429]);
+  });
 });
 
 it("a named limiter of a route that is loaded after the first request works", async () => {
