@@ -36,7 +36,8 @@ export interface LimiterKeyInput {
    */
   readonly policy?: string | undefined;
   /**
-   * The key: a text, or one for each part of the policy's key. Where the options have a function, its result.
+   * The key: a text, or one for each part of the policy's key. Where the options have a function, its result. A policy with
+   * the key `global` has one counter, and ignores it.
    * @default none, for `global`
    */
   readonly key?: string | readonly string[] | undefined;
