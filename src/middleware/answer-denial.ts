@@ -65,11 +65,16 @@ function withFields(answer: Response, fields: DenialFields): Response {
   return response;
 }
 
-/** Hono adds the headers of the present response to that of its error handler. */
+/**
+ * Hono adds the headers of the present response to that of its error handler, and replaces those of a response that an
+ * exception brings. The handler need not use that response, so its values are added in place of the denial's.
+ */
 function addToErrorResponse(c: Context, error: unknown, fields: DenialFields): void {
   const isException = typeof error === "object" && error !== null && "res" in error;
   const own = isException && error.res instanceof Response ? error.res.headers : new Headers();
-  for (const [name, value] of fieldsBeside(own, fields)) c.res.headers.set(name, value);
+  for (const [name, value] of fieldsBeside(new Headers(), fields)) {
+    c.res.headers.set(name, own.get(name) ?? value);
+  }
 }
 
 const fieldsBeside = (own: Headers, fields: DenialFields): readonly (readonly [string, string])[] =>

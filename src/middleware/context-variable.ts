@@ -15,13 +15,13 @@ declare module "hono" {
 /** The value of `c.get("headgate")` behind `rateLimit`. */
 export interface RateLimitContext {
   /**
-   * Whether no policy denies the request, apart from dry runs. It is false only behind a policy with `onDeny:
-   * "continue"`.
+   * Whether no policy denies the request, apart from dry runs. It is false in handlers behind a policy with
+   * `onDeny: "continue"`, in functions `onDeny`, and in middleware outside of the limiter that denies.
    */
   readonly allowed: boolean;
   /**
    * The decisions on the request, one for each policy that decided it, in the order of the middleware. Decisions of dry
-   * runs have `dryRun: true`.
+   * runs have `dryRun: true`. A `deny` list, a missing key and `onError: "closed"` deny without a decision.
    */
   readonly decisions: readonly PolicyDecision[];
   /**
@@ -46,6 +46,8 @@ export interface RateLimitContext {
 /** The parts of a request's decision that one `rateLimit` contributes. */
 export interface Contribution {
   readonly runtime: Runtime;
+  /** Whether the request goes no further. Not every denial has a decision. */
+  readonly isDenied: boolean;
   /** Null before the request is decided, and for requests that no policy applies to. */
   readonly charged: ChargedRequest | null;
   /** The denials after which the request went on, because of `onDeny: "continue"`. */
@@ -67,7 +69,9 @@ export function contextVariable(
   const all = [...((earlier && contributions.get(earlier)) ?? []), contribution];
   const decisions = [...(earlier?.decisions ?? []), ...decisionsOf(contribution)];
   const variable: RateLimitContext = {
-    allowed: decisions.every(({ allowed, dryRun }) => allowed || dryRun),
+    allowed:
+      all.every(({ isDenied }) => !isDenied) &&
+      decisions.every(({ allowed, dryRun }) => allowed || dryRun),
     decisions,
     settle: (cost) => settle(all, cost),
     reset: (policy) => reset(all, policy),

@@ -37,7 +37,7 @@ export interface LimiterKeyInput {
   readonly policy?: string | undefined;
   /**
    * The key: a text, or one for each part of the policy's key. If the option `key` is a function, this is what it would
-   * return.
+   * return. A policy with the key `global` has one counter, and ignores it.
    * @default none, for `global`
    */
   readonly key?: string | readonly string[] | undefined;

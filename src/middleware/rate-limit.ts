@@ -19,7 +19,7 @@ import { policyWithLimits } from "../policies/stated-limits.ts";
 import { addContinuedFields, answerByFunction, isDenied, noteDenied } from "./answer-denial.ts";
 import { answeringProblems } from "./answer-problems.ts";
 import { withStreamEnd } from "./body-end.ts";
-import { contextVariable, type RateLimitContext } from "./context-variable.ts";
+import { type Contribution, contextVariable, type RateLimitContext } from "./context-variable.ts";
 import { environmentReader } from "./environment.ts";
 import { type LimiterCalls, limiterOf } from "./limiter.ts";
 import { noteUse, withNames } from "./names.ts";
@@ -77,8 +77,12 @@ async function enforce(
   const attributes = attributesOf(c.req.raw);
   const earlier: RateLimitContext | undefined = c.get("headgate");
   const statedCosts = new StatedCosts((policy) => reserved.has(policy));
-  const undecided = { runtime, charged: null, continued: [], dryRuns: [], reserved, statedCosts };
-  c.set("headgate", contextVariable(earlier, undecided));
+  const set = (decided: Partial<Contribution>): void => {
+    const undecided = { isDenied: false, charged: null, continued: [], dryRuns: [] };
+    const contribution = { ...undecided, runtime, reserved, statedCosts, ...decided };
+    c.set("headgate", contextVariable(earlier, contribution));
+  };
+  set({});
   // Browsers send preflights without credentials, and middleware such as `cors` answers them.
   if (isPreflight(attributes)) {
     await next();
@@ -91,17 +95,19 @@ async function enforce(
     runtime,
   );
   runtime.control?.touch(waitUntilOf(c));
+  // Not every denial calls `onDenied`: the request is denied until it is forwarded.
+  set({ isDenied: true });
   let isForwarded = false;
   const response = await enforceAll(c, [], {
     ...enforcement,
     attributes,
     values,
     statedCosts,
+    onDenied: (charged, continued) => set({ isDenied: true, charged, continued }),
     forward: async (charged, continued) => {
       isForwarded = true;
       const dryRuns = (await charged?.admission.dryRuns?.catch(() => []))?.flat() ?? [];
-      const decided = { ...undecided, charged, continued, dryRuns };
-      c.set("headgate", contextVariable(earlier, decided));
+      set({ charged, continued, dryRuns });
       await next();
       return mutable(c.res);
     },
@@ -118,6 +124,7 @@ interface RequestEnforcement extends Enforcement {
   readonly attributes: RequestAttributes;
   readonly values: RequestValues;
   readonly statedCosts: StatedCosts;
+  readonly onDenied: (denied: ChargedRequest, continued: readonly ChargedRequest[]) => void;
   /** Calls the handler. */
   readonly forward: (
     charged: ChargedRequest | null,
@@ -139,6 +146,7 @@ function enforceAll(
   const passedOver = new Set(
     continued.flatMap(({ denying }) => denying.map(({ policy }) => policy.name)),
   );
+  const earlierDenials = continued.map(({ denied }) => denied);
   let charged: ChargedRequest | null = null;
   return enforcePolicies(
     c.req.raw,
@@ -153,6 +161,7 @@ function enforceAll(
       observeBody: withStreamEnd,
       reservationTtlMs: (policy: Policy) =>
         reserved.has(policy.name) ? reservationMs : reservationTtlMs(policy),
+      onDenied: (denied) => enforcement.onDenied(denied, earlierDenials),
       answerDenial: (denial) =>
         mayContinue(policies, denial)
           ? goOn(c, [...continued, denial], enforcement)
@@ -161,11 +170,7 @@ function enforceAll(
       // The fields of a denial list only the limits that deny.
       hasFinalFields: (headers) =>
         continued.length > 0 || (isDenied(c) && hasRateLimitFields(headers)),
-      forward: () =>
-        forward(
-          charged,
-          continued.map(({ denied }) => denied),
-        ),
+      forward: () => forward(charged, earlierDenials),
     },
   );
 }

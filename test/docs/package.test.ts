@@ -1,4 +1,5 @@
 /** The pages about the npm package list the options that its types have, with the defaults of the same fields of policies. */
+import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { readOptions } from "../../src/client/options.ts";
 import { outdated } from "../tools/generated.ts";
@@ -20,6 +21,15 @@ function defaultsOf(page: typeof main, heading: string): ReadonlyMap<string, str
 
 it("the pages show the types and comments of the package", () => {
   expect(outdated(packageReference())).toEqual([]);
+});
+
+it("the table of subpaths lists those that the package exports", () => {
+  const { exports } = JSON.parse(readFileSync("package.json", "utf8")) as { exports: object };
+  const paths = Object.keys(exports).filter((path) => path !== "." && !path.endsWith(".json"));
+  const listed = rowsOf(main, "subpath", "for").map(([path]) => path);
+  expect(new Set(listed)).toEqual(
+    new Set(paths.map((path) => `\`${path.replace(".", "headgate")}\``)),
+  );
 });
 
 it("every field of a policy is an option of the middleware, with the same default", () => {

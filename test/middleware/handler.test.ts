@@ -310,6 +310,27 @@ describe("a function onDeny that throws", () => {
     expect(headers.get("RateLimit")).toMatch(/^"inner";r=0;t=\d+$/);
   });
 
+  it.each<[string, string, (error: Error, c: Context) => Response]>([
+    ["its response", "own", (error, c) => (error as HTTPException).getResponse() ?? c.text("")],
+    ["another response", "{}", (_, c) => c.json({}, 503)],
+    ["another response without the context", "{}", () => Response.json({}, { status: 503 })],
+  ])(
+    "the Retry-After of an HTTPException stays when app.onError answers %s",
+    async (_, text, answer) => {
+      const throwing = (): never => {
+        throw new HTTPException(402, {
+          res: new Response("own", { headers: { "Retry-After": "99" } }),
+        });
+      };
+      const { headers, body } = await denialBy(throwing, (app) => {
+        app.onError(answer);
+        return undefined;
+      });
+      expect([body, headers.get("Retry-After")]).toEqual([text, "99"]);
+      expect(headers.get("RateLimit")).toMatch(/^"inner";r=0;t=\d+$/);
+    },
+  );
+
   it.each<[string, (error: Error, c: Context) => Response]>([
     ["by the context", ({ message }, c) => c.json({ message }, 500)],
     ["by a response of its own", ({ message }) => Response.json({ message }, { status: 500 })],

@@ -65,6 +65,14 @@ describe("the counter of a key", () => {
     }
   });
 
+  it("the key global has one counter, whatever key a call names", async () => {
+    const { env } = createTestLimiter();
+    const limiter = createLimiter({ name: "all", limits: "5/minute", ...log, key: "global" });
+    await limiter.check(env, { key: "a" });
+    await limiter.check(env, {});
+    expect(await remainingOf(limiter, env, "b")).toBe(3);
+  });
+
   it("a limiter without Hono with the same options shares the counters of the route", async () => {
     const { env } = createTestLimiter();
     const options = { name: "both", limits: "5/minute", ...log, key: () => "k" };

@@ -38,6 +38,8 @@ export interface DenialContext {
   readonly tenant: string | null;
   /** The status of denials by limits, in place of the policies' own. */
   readonly denyStatus?: number | undefined;
+  /** Called before a denial is answered, except one by the key alone. */
+  readonly onDenied?: (denied: ChargedRequest) => void;
   /** Answers a denial by limits or bans in place of the policies' own answers; null to leave it to them. */
   readonly answerDenial?: (denial: LimitDenial) => Promise<Response> | null;
 }
@@ -127,6 +129,7 @@ export function denyByLimits(
   for (const each of runtime.denialLog === null ? [] : loggedDenials(denied)) {
     runtime.denialLog?.note(() => each, waitUntil);
   }
+  context.onDenied?.(denied);
   const answerNow = (): ProblemAnswer => denialAnswer(denied, context);
   if (answerDenial !== undefined && isByLimits(denied)) {
     const fields = (): ProblemAnswer["headers"] => answerNow().headers;
