@@ -120,9 +120,10 @@ export class LimiterClient {
   /** Waits for the first call of the isolate, which finds out whether its objects can decide. */
   async #afterFirstCall<Result>(result: Result | Promise<Result>): Promise<Result> {
     const { caller } = this.#isolate;
-    const [awaited] = await Promise.all([result, caller.takeFirstCall()]);
+    const decided = await result;
+    await caller.takeFirstCall();
     caller.unusable.check();
-    return awaited;
+    return decided;
   }
 
   /** Decides the enforced groups from `index` on. */
@@ -261,7 +262,8 @@ export class LimiterClient {
       const outcomes = await this.#strict.decideEach(openSpends, waitUntil, attempt);
       for (const [index, check] of open.entries()) check.outcome = outcomes[index] ?? null;
     });
-    await Promise.all([...calls, isTried ? null : caller.takeFirstCall()]);
+    await Promise.all(calls);
+    if (!isTried) await caller.takeFirstCall();
     caller.unusable.check();
     return checks.flatMap(({ outcome }) => outcome ?? []);
   }

@@ -131,9 +131,11 @@ export class ObjectCaller {
   }
 
   #noteFirst<Reply>(replying: Promise<Reply>): Promise<Reply> {
-    if (!this.isTried) this.#firstCall = replying;
+    if (this.isTried) return replying;
     this.isTried = true;
-    return replying;
+    const noted = replying.finally(() => (this.#firstCall = null));
+    this.#firstCall = noted;
+    return noted;
   }
 
   async #call<Reply>(call: Call<Reply>): Promise<Reply | null> {
