@@ -6,7 +6,7 @@ import { trafficNotes } from "../replay/traffic-notes.ts";
 import { CommandError } from "./command.ts";
 import { logName, readLogFiles } from "./log-files.ts";
 import type { Progress } from "./progress.ts";
-import { countText, fittedText, reportColumns, wrappedLines } from "./report-text.ts";
+import { countOf, countText, fittedText, reportColumns, wrappedLines } from "./report-text.ts";
 import { commonFacts, periodText, requestsOfKeys, type ReadTraffic } from "./traffic.ts";
 import type { LogChoice, LogFilter } from "./traffic-options.ts";
 
@@ -22,7 +22,7 @@ export async function readLogTraffic(
     progress.show(`Reading ${fittedText(name, 60)}`, share),
   );
   progress.clear();
-  rejectUnread(collected, key.parts);
+  rejectUnread(collected, key.parts, filter.match !== null || filter.status !== null);
   const { lines: filters, match } = filterTexts(filter);
   const { logs, isFull, oneKeyIn } = collected;
   const timelines = collected.finish();
@@ -104,7 +104,11 @@ const logFacts = ({ name, lines, read, unread, firstUnread, ...log }: LoggedLine
 });
 
 /** @throws CommandError when no log has a request, or the lines of one are in a wrong order */
-function rejectUnread({ requests, logs }: LogTimelines, parts: readonly string[]): void {
+function rejectUnread(
+  { requests, logs }: LogTimelines,
+  parts: readonly string[],
+  isFiltered: boolean,
+): void {
   const disordered = logs.find(({ outOfOrder, read }) => outOfOrder > read);
   if (disordered !== undefined) {
     const { name, outOfOrder, firstOutOfOrder, lines } = disordered;
@@ -114,20 +118,21 @@ function rejectUnread({ requests, logs }: LogTimelines, parts: readonly string[]
   }
   if (requests > 0) return;
   const leftOut = logs.reduce((sum, log) => sum + log.leftOut, 0);
-  if (leftOut > 0) {
-    throw new CommandError(
-      `${logs.map(({ name }) => name).join(", ")}: --match and --status leave out all ${countText(leftOut)} requests.`,
-    );
-  }
   const unread = logs.find((log) => log.unread > 0);
   if (unread === undefined) {
     const names = logs.map(({ name }) => name).join(", ");
-    throw new CommandError(`${names}: expected at least one line of an access log, got none`);
+    throw new CommandError(
+      leftOut === 0
+        ? `${names}: expected at least one line of an access log, got none`
+        : `${names}: ${leftOutText(leftOut, isFiltered)}, and there is no other request.`,
+    );
   }
+  const before =
+    leftOut === 0 ? "no line" : `${leftOutText(leftOut, isFiltered)}, and no other line`;
   const [{ line, reason } = { line: 1, reason: "" }] = unread.firstUnread;
   throw new CommandError(
     [
-      `${unread.name}: no line has a request with a time and the key ${parts.join(", ")}.`,
+      `${unread.name}: ${before} has a request with a time and the key ${parts.join(", ")}.`,
       `Line ${line}: ${fittedText(unread.firstUnreadText, 80)}`,
       reason,
       ...(reason.includes(acceptedLog) ? [] : [`Accepted: ${acceptedLog}.`]),
@@ -135,3 +140,9 @@ function rejectUnread({ requests, logs }: LogTimelines, parts: readonly string[]
     ].join("\n"),
   );
 }
+
+/** Lines are left out by a filter, or because they are messages of a Worker. */
+const leftOutText = (leftOut: number, isFiltered: boolean): string =>
+  isFiltered
+    ? `--match and --status leave out ${countOf(leftOut, "request")}`
+    : `${countOf(leftOut, "message")} of a Worker ${leftOut === 1 ? "is" : "are"} left out`;

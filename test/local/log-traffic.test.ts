@@ -150,7 +150,44 @@ describe("logs that cannot be read", () => {
   it("a filter that keeps no request is an error that names the options", async () => {
     const log = file("none.log", `${line(0)}${line(1)}`);
     expect(await problemOf({ log: [log], match: ["POST /login"] })).toMatch(
-      /none\.log: --match and --status leave out all 2 requests\.$/,
+      /none\.log: --match and --status leave out 2 requests, and there is no other request\.$/,
+    );
+  });
+
+  const matched = `${JSON.stringify({ time: 1_767_614_400, method: "GET", path: "/a" })}\n`;
+  const traced = (url: string): string =>
+    `${JSON.stringify({ Event: { Request: { URL: url, Method: "GET" } }, EventTimestampMs: 1_767_614_400_000 })}\n`;
+
+  it.each([
+    ["JSON lines", `${matched.repeat(12)}${line(0).replace("GET /", "GET /b")}`],
+    [
+      "Workers trace events",
+      traced("https://example.com/b") + traced("https://example.com/a").repeat(12),
+    ],
+  ])(
+    "%s that a filter keeps, but that have no address, are an error with this reason",
+    async (_, content) => {
+      const problem = await problemOf({ log: [file("kept.log", content)], match: ["GET /a"] });
+      expect(problem).toMatch(
+        /kept\.log: --match and --status leave out 1 request, and no other line has a request with a time and the key ip\.\nLine \d: \{.*\nip is missing; the fields of the line are /,
+      );
+    },
+  );
+
+  it("a log with nothing but messages of Workers is an error that does not name filters", async () => {
+    const message = `${JSON.stringify({ timestamp: 1_767_614_400_000, $metadata: { type: "cf-worker" } })}\n`;
+    const [one, two] = [file("one.json", message), file("two.json", message.repeat(2))];
+    expect(await problemOf({ log: [one] })).toMatch(
+      /one\.json: 1 message of a Worker is left out, and there is no other request\.$/,
+    );
+    expect(await problemOf({ log: [two] })).toMatch(
+      /two\.json: 2 messages of a Worker are left out, and there is no other request\.$/,
+    );
+  });
+
+  it("a filter that leaves out a single request is an error in the singular", async () => {
+    expect(await problemOf({ log: [file("1.log", line(0))], match: ["POST /login"] })).toMatch(
+      /1\.log: --match and --status leave out 1 request, and there is no other request\.$/,
     );
   });
 
