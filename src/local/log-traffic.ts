@@ -31,7 +31,7 @@ export async function readLogTraffic(
   if (key.lists() > 0) notes.push(listNote(key.lists()));
   if (oneKeyIn > 1) notes.push(sampleNote(oneKeyIn, requestsOfKeys(timelines)));
   notes.push(...trafficNotes(timelines));
-  const total = `${countText(collected.requests)} requests`;
+  const total = countOf(collected.requests, "request");
   const requests = oneKeyIn === 1 ? requestsOfKeys(timelines) : total;
   const name = files.length === 1 ? basename(logName(files[0] ?? "")) : `${files.length} logs`;
   return {
@@ -39,7 +39,9 @@ export async function readLogTraffic(
     name,
     lines: [
       ...logs.slice(0, mostListedLogs).flatMap(logLines),
-      ...(logs.length > mostListedLogs ? [`and ${logs.length - mostListedLogs} more logs`] : []),
+      ...(logs.length > mostListedLogs
+        ? [`and ${countOf(logs.length - mostListedLogs, "more log")}`]
+        : []),
       ...wrappedLines(`${requests} by ${key.parts.join(", ")}`),
       ...filters,
       periodText(fromMs, toMs),
@@ -69,7 +71,7 @@ function filterTexts({ match, status }: LogFilter) {
 }
 
 const listNote = (lines: number): string =>
-  `${countText(lines)} lines have a list of addresses. The client is the entry that --trusted-proxies counts from the right; by default the last.`;
+  `${countOf(lines, "line")} ${lines === 1 ? "has" : "have"} a list of addresses. The client is the entry that --trusted-proxies counts from the right; by default the last.`;
 
 const sampleNote = (oneKeyIn: number, kept: string): string =>
   `The log has more requests than memory is used for, so 1 key in ${oneKeyIn} is replayed: ${kept}. Shares are those of these keys; counts and bursts are theirs alone.`;
@@ -87,7 +89,7 @@ function logLines({ name, lines, read, leftOut, unread, firstUnread }: LoggedLin
     .map(({ line, reason }) => fittedText(`  line ${line}: ${reason}`, reportColumns));
   const more = unread - listed.length;
   return [
-    `${fittedText(name, 50)}: ${countText(lines)} lines, ${countText(read)} requests${filtered}${skipped}`,
+    `${fittedText(name, 50)}: ${countOf(lines, "line")}, ${countOf(read, "request")}${filtered}${skipped}`,
     ...listed,
     ...(more > 0 ? [`  and ${countText(more)} more`] : []),
   ];

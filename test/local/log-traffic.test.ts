@@ -78,6 +78,20 @@ describe("the logs of a command", () => {
     });
   });
 
+  it("a single line, request and log are stated in the singular", async () => {
+    const denied = line(0).replace(" 200 ", " 429 ");
+    const { lines } = await trafficOf(file("single.log", denied));
+    expect(lines[0]).toMatch(/single\.log: 1 line, 1 request$/);
+    expect(lines[1]).toBe("1 request of 1 key by ip");
+    expect(lines[3]).toMatch(
+      /^Limits were in force: the only request was denied \(status 429\), so/,
+    );
+    const two = await trafficOf(file("two.log", denied + line(1)));
+    expect(two.lines[3]).toMatch(/: 1 of these 2 requests \(50 %\) was denied \(status 429\), so/);
+    const logs = Array.from({ length: 6 }, (_, at) => file(`s${at}.log`, line(at)));
+    expect((await trafficOf(...logs)).lines[5]).toBe("and 1 more log");
+  });
+
   it("gzip is recognised by its first bytes, also with several members", async () => {
     const members = [line(0), line(1)].map((text) => gzipSync(text));
     const { timelines } = await trafficOf(file("any-name", Buffer.concat(members)));
@@ -114,7 +128,7 @@ describe("the logs of a command", () => {
       status: "4xx",
     });
     expect(timelines.atMs.length).toBe(1);
-    expect(lines[0]).toMatch(/f\.log: 4 lines, 1 requests, 2 left out, 1 skipped$/);
+    expect(lines[0]).toMatch(/f\.log: 4 lines, 1 request, 2 left out, 1 skipped$/);
     expect(lines).toContain("only POST /login");
     expect(lines).toContain("only the status 4xx");
     expect(facts).toMatchObject({ match: ["POST /login"], status: "4xx", logs: [{ leftOut: 2 }] });
@@ -128,7 +142,7 @@ describe("the logs of a command", () => {
     const values = { log: [log], "address-field": "xff" };
     const last = await readValues(values);
     expect(last.timelines.keys).toEqual(["192.0.2.1"]);
-    expect(last.lines.join(" ")).toContain("1 lines have a list of addresses. The client is");
+    expect(last.lines.join(" ")).toContain("1 line has a list of addresses. The client is");
     const second = await readValues({ ...values, "trusted-proxies": "2" });
     expect(second.timelines.keys).toEqual(["203.0.113.7"]);
     expect(second.keyParts).toEqual(["ip"]);
