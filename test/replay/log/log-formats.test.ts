@@ -291,6 +291,7 @@ describe("lists of addresses", () => {
     [3, "198.51.100.66:4711, [2001:db8:1:2::9]:443, 192.0.2.1", "198.51.100.66"],
     [2, ["198.51.100.66, 203.0.113.7", "192.0.2.1"], "203.0.113.7"],
     [2, "198.51.100.66,%20203.0.113.7,%20192.0.2.1", "203.0.113.7"],
+    [1, [7], "ip: expected a list of at least 1 address, got [7]"],
     [2, "192.0.2.1", 'ip: expected a list of at least 2 addresses, got "192.0.2.1"'],
     [2, "nonsense, 192.0.2.1", 'ip: expected an IP address, got "nonsense"; the name'],
   ])("with %s trusted proxies, the client of %o is %s", (trustedProxies, forwarded, client) => {
