@@ -74,7 +74,7 @@ describe("the part of a log that a limit is chosen from", () => {
     );
   });
 
-  it("it is the whole with --whole, which needs no explanation", () => {
+  it("with --whole, all results are of the whole log, and no explanation is given", () => {
     const { text, facts } = reported(steady, "deny at most 2 % of keys", adviseWhole);
     expect(facts).toMatchObject({
       chosenFrom: {
