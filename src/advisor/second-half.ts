@@ -5,7 +5,7 @@
 import { replay } from "../replay/replay.ts";
 import type { Timelines } from "../replay/timelines.ts";
 import type { Limit } from "../strategies/index.ts";
-import type { Advice, Goal } from "./advice.ts";
+import type { Advice, Goal, Recommendation } from "./advice.ts";
 import { advise } from "./advise.ts";
 
 /** The decisions of a limit in the second half. The counters continue from the first half. */
@@ -21,10 +21,20 @@ export interface SecondHalf {
   readonly meetsGoal: boolean;
 }
 
+/**
+ * Why a limit is not chosen from the first half: the halves are too short, or the first half leads to another result than a limit
+ * for each key.
+ */
+export type WholeCause = "too-short" | Exclude<Recommendation["kind"], "recommended">;
+
 export interface CheckedAdvice {
   readonly advice: Advice;
+  /** The part of the recording that the advice is about. */
+  readonly chosenFrom: Timelines;
   /** Null: the limit was chosen from the whole recording. */
   readonly secondHalf: SecondHalf | null;
+  /** Null when the recording was divided, or no check was wanted. */
+  readonly wholeCause: WholeCause | null;
 }
 
 const leastHalfMs = 3_600_000;
@@ -40,14 +50,26 @@ export function* adviseAndCheck(
   goal: Goal,
 ): Generator<number, CheckedAdvice> {
   const fromMs = middleOf(timelines);
-  if (fromMs === null) return { advice: yield* advise(timelines, goal), secondHalf: null };
-  const advice = yield* advise(until(timelines, fromMs), goal);
+  if (fromMs === null) return yield* adviseWhole(timelines, goal, "too-short");
+  const chosenFrom = until(timelines, fromMs);
+  const advice = yield* advise(chosenFrom, goal);
   const { recommendation, candidates } = advice;
-  const chosen =
-    recommendation.kind === "recommended" ? candidates[recommendation.candidate] : undefined;
-  if (chosen === undefined) return { advice: yield* advise(timelines, goal), secondHalf: null };
-  const secondHalf = yield* measured(timelines, goal, chosen.limits, fromMs);
-  return { advice, secondHalf };
+  if (recommendation.kind !== "recommended") {
+    return yield* adviseWhole(timelines, goal, recommendation.kind);
+  }
+  const limits = candidates[recommendation.candidate]?.limits ?? [];
+  const secondHalf = yield* measured(timelines, goal, limits, fromMs);
+  return { advice, chosenFrom, secondHalf, wholeCause: null };
+}
+
+/** Recommends limits for the whole recording, without a check. */
+export function* adviseWhole(
+  timelines: Timelines,
+  goal: Goal,
+  wholeCause: WholeCause | null = null,
+): Generator<number, CheckedAdvice> {
+  const advice = yield* advise(timelines, goal);
+  return { advice, chosenFrom: timelines, secondHalf: null, wholeCause };
 }
 
 /** The middle of the period; null if a half is too short, or has too few requests, to say much. */

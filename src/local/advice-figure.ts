@@ -1,7 +1,8 @@
 /** The plot of `npm run advise`: the share denied against the worst burst at the origin, by strategy. */
 import { dot, gridX, gridY, type PlotOptions, ruleY, text as textMark } from "@observablehq/plot";
-import type { Advice, Candidate } from "../advisor/advice.ts";
+import type { Candidate } from "../advisor/advice.ts";
 import { goalText } from "../advisor/goal.ts";
+import type { CheckedAdvice } from "../advisor/second-half.ts";
 import { chosenOf } from "./advice-report.ts";
 import { drawFigure, type Theme } from "./figure.ts";
 import { rateText, ratesText } from "./limit-sets.ts";
@@ -10,10 +11,11 @@ import { requestsOfKeys, type ReadTraffic } from "./traffic.ts";
 
 /** An SVG with a background of its own, so that light and dark pages can show it. */
 export function adviceFigure(
-  { timelines, name }: Pick<ReadTraffic, "timelines" | "name">,
-  advice: Advice,
+  { name }: Pick<ReadTraffic, "name">,
+  { advice, chosenFrom, secondHalf }: CheckedAdvice,
 ): string {
   const { candidates, goal } = advice;
+  const part = secondHalf === null ? "" : "first half, ";
   const chosen = chosenOf(advice);
   const strategies = [...new Set(candidates.map(({ strategy }) => strategy))];
   const choice =
@@ -22,7 +24,7 @@ export function adviceFigure(
       : `${choiceTexts[advice.recommendation.kind]}: ${ratesText(chosen.limits)}.`;
   const { light } = drawFigure({
     title: `Limits for the goal: ${goalText(goal)}`,
-    subtitle: `${fittedText(name, 40)}: ${requestsOfKeys(timelines)}. ${choice}`,
+    subtitle: `${fittedText(name, 40)}: ${part}${requestsOfKeys(chosenFrom)}. ${choice}`,
     description: `Scatter plot of the denied requests in percent against the worst burst at the origin. ${candidates.map(sentence).join(" ")} ${choice}`,
     panels: (theme) => [legend(theme, strategies), plotOf(theme, candidates, strategies, chosen)],
   });

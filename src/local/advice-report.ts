@@ -1,6 +1,7 @@
 /** The report of `npm run advise`: the candidates, the recommendation, and the policy as TOML. */
 import type { Advice, Candidate, Estimate, Goal } from "../advisor/advice.ts";
 import { goalText } from "../advisor/goal.ts";
+import type { CheckedAdvice } from "../advisor/second-half.ts";
 import { leastActive } from "../advisor/trial.ts";
 import { waitText } from "../strategies/index.ts";
 import { rateText } from "./limit-sets.ts";
@@ -14,32 +15,31 @@ import {
   tableLines,
   wrappedLines,
 } from "./report-text.ts";
-import type { ReadTraffic } from "./traffic.ts";
+import { halfFacts, secondHalfLines } from "./second-half-report.ts";
+import { type ReadTraffic, requestsOfKeys } from "./traffic.ts";
 
 type AdvisedTraffic = Pick<ReadTraffic, "lines" | "facts" | "keyParts" | "keyFields" | "filter">;
 
-/**
- * @param name of the policy in TOML
- * @param check lines about the half of a log that was not used
- */
+/** @param name of the policy in TOML */
 export function adviceLines(
   traffic: AdvisedTraffic,
-  advice: Advice,
+  checked: CheckedAdvice,
   name: string,
-  check: readonly string[],
 ): string[] {
-  const { goal, candidates, global, notes, recommendation } = advice;
+  const { advice } = checked;
+  const { goal, candidates, notes, recommendation } = advice;
+  const check = secondHalfLines(checked);
   const chosen = chosenOf(advice);
   return [
     ...traffic.lines,
     "",
     ...wrappedLines(`Goal: ${goalText(goal)}`),
-    ...(candidates.length === 0 ? [] : ["", ...candidateLines(candidates, global, chosen, goal)]),
+    ...(candidates.length === 0 ? [] : ["", ...candidateLines(checked, chosen)]),
     "",
     ...wrappedLines(`${headings[recommendation.kind]}: ${recommendation.reason}`),
     ...(check.length === 0 ? [] : ["", ...check]),
     ...notes.flatMap((note) => ["", ...wrappedLines(note)]),
-    ...outlierLines(advice, chosen),
+    ...outlierLines(checked, chosen),
     ...tomlLines(traffic, advice, name),
   ];
 }
@@ -73,11 +73,12 @@ const candidateColumns = [
 
 /** A table for all strategies, with a line for each strategy between its rows. */
 function candidateLines(
-  candidates: readonly Candidate[],
-  global: Candidate | null,
+  { advice, chosenFrom, secondHalf }: CheckedAdvice,
   chosen: Candidate | null,
-  goal: Goal,
 ): string[] {
+  const { candidates, global, goal } = advice;
+  const where =
+    secondHalf === null ? "" : ` in the first half of the log (${requestsOfKeys(chosenFrom)})`;
   const byStrategy: (readonly [string, readonly Candidate[]])[] = [
     ...(global === null ? [] : [['one limit for all keys, key = ["global"]', [global]] as const]),
     ...Map.groupBy(candidates, ({ strategy }) => strategy),
@@ -86,7 +87,7 @@ function candidateLines(
   const [heading = "", ...lines] = tableLines(candidateColumns, rows);
   const isMet = global !== null || candidates.some(({ meetsGoal }) => meetsGoal);
   return [
-    "Candidates: what they deny, with 95 % confidence in parentheses",
+    ...wrappedLines(`Candidates: what they deny${where}, with 95 % confidence in parentheses`),
     heading,
     ...byStrategy.flatMap(([strategy, own]) => [strategy, ...lines.splice(0, own.length)]),
     "",
@@ -100,7 +101,9 @@ function tableNotes(
   chosen: Candidate | null,
   goal: Goal,
 ): string[] {
-  const isDoubtful = candidates.some(({ result, meetsGoal }) => result.denied === 0 && !meetsGoal);
+  const isDoubtful =
+    "mostShare" in goal &&
+    candidates.some(({ result, meetsGoal }) => result.denied === 0 && !meetsGoal);
   return [
     `Active keys sent at least ${leastActive} requests.`,
     `met: ${goal.kind === "key-rate" ? "the bound of the strategy ensures the goal" : "the whole interval meets the goal"}.${chosen === null ? "" : " <-: the candidate that is named below."}`,
@@ -144,7 +147,10 @@ const outlierColumns = [
   right("longest denial"),
 ];
 
-function outlierLines({ outliers }: Advice, chosen: Candidate | null): string[] {
+function outlierLines(
+  { advice: { outliers }, secondHalf }: CheckedAdvice,
+  chosen: Candidate | null,
+): string[] {
   if (chosen === null || outliers.length === 0) return [];
   const rows = outliers.map(({ key, requests, shareOfRequests, denied, longestDeniedMs }) => [
     fittedText(key, idLength),
@@ -153,7 +159,8 @@ function outlierLines({ outliers }: Advice, chosen: Candidate | null): string[] 
     partText(denied, requests),
     longestDeniedMs === 0 ? "" : waitText(Math.round(longestDeniedMs)),
   ]);
-  return ["", "Keys that it would deny most", ...tableLines(outlierColumns, rows)];
+  const where = secondHalf === null ? "" : " in the first half";
+  return ["", `Keys that it would deny most${where}`, ...tableLines(outlierColumns, rows)];
 }
 
 function tomlLines(traffic: AdvisedTraffic, advice: Advice, name: string): string[] {
@@ -180,11 +187,13 @@ function tomlOf(traffic: AdvisedTraffic, advice: Advice, name: string): string[]
 }
 
 /** The report for programs. */
-export function adviceFacts(traffic: AdvisedTraffic, advice: Advice, name: string): object {
+export function adviceFacts(traffic: AdvisedTraffic, checked: CheckedAdvice, name: string): object {
+  const { advice } = checked;
   const { goal, candidates, global, notes, recommendation, outliers } = advice;
   const chosen = chosenOf(advice);
   return {
     traffic: traffic.facts,
+    ...halfFacts(checked),
     goal,
     candidates: candidates.map(candidateFacts),
     global: global === null ? null : candidateFacts(global),

@@ -1,15 +1,12 @@
 /** `npm run advise`: recommends limits for the traffic of a log, or of a deployment's samples, and a goal. */
-import { advise } from "../advisor/advise.ts";
-import { adviseAndCheck, type CheckedAdvice } from "../advisor/second-half.ts";
+import { adviseAndCheck, adviseWhole } from "../advisor/second-half.ts";
 import { acceptedGoal, parseGoal } from "../advisor/goal.ts";
 import type { Goal } from "../advisor/advice.ts";
-import type { Timelines } from "../replay/timelines.ts";
 import { ConfigProblems } from "../strategies/index.ts";
 import { adviceFacts, adviceLines } from "./advice-report.ts";
 import { CommandError, parseCommandLine, runCommand } from "./command.ts";
 import { policyName } from "./policy-toml.ts";
 import { Progress } from "./progress.ts";
-import { secondHalfFacts, secondHalfLines } from "./second-half-report.ts";
 import { readTraffic } from "./traffic.ts";
 import { printReport } from "./traffic-report.ts";
 import { trafficChoice, trafficOptions } from "./traffic-options.ts";
@@ -44,23 +41,14 @@ await runCommand(async () => {
   const isHalved = choice.kind === "log" && values.whole !== true;
   const steps = isHalved
     ? adviseAndCheck(traffic.timelines, goal)
-    : withoutCheck(traffic.timelines, goal);
-  const { advice, secondHalf } = progress.finish("Replaying candidates", steps);
-  const isChosen = advice.recommendation.kind !== "wait";
-  const check = isHalved && isChosen ? secondHalfLines(secondHalf) : [];
+    : adviseWhole(traffic.timelines, goal);
+  const checked = progress.finish("Replaying candidates", steps);
   await printReport(values, {
-    lines: () => adviceLines(traffic, advice, name, check),
-    facts: () => ({
-      ...adviceFacts(traffic, advice, name),
-      secondHalf: secondHalfFacts(secondHalf),
-    }),
-    svg: async () => (await import("./advice-figure.ts")).adviceFigure(traffic, advice),
+    lines: () => adviceLines(traffic, checked, name),
+    facts: () => adviceFacts(traffic, checked, name),
+    svg: async () => (await import("./advice-figure.ts")).adviceFigure(traffic, checked),
   });
 });
-
-function* withoutCheck(timelines: Timelines, goal: Goal): Generator<number, CheckedAdvice> {
-  return { advice: yield* advise(timelines, goal), secondHalf: null };
-}
 
 function goalOf(text: string | undefined): Goal {
   if (text === undefined) throw new CommandError(`--goal is missing: expected ${acceptedGoal}`);

@@ -6,7 +6,7 @@ import { trafficNotes } from "../replay/traffic-notes.ts";
 import { CommandError } from "./command.ts";
 import { logName, readLogFiles } from "./log-files.ts";
 import type { Progress } from "./progress.ts";
-import { countText, fittedText, reportColumns, wrappedLines } from "./report-text.ts";
+import { countOf, countText, fittedText, reportColumns, wrappedLines } from "./report-text.ts";
 import { commonFacts, periodText, requestsOfKeys, type ReadTraffic } from "./traffic.ts";
 import type { LogChoice, LogFilter } from "./traffic-options.ts";
 
@@ -22,7 +22,7 @@ export async function readLogTraffic(
     progress.show(`Reading ${fittedText(name, 60)}`, share),
   );
   progress.clear();
-  rejectUnread(collected, key.parts);
+  rejectUnread(collected, key.parts, filter.match !== null || filter.status !== null);
   const { lines: filters, match } = filterTexts(filter);
   const { logs, isFull, oneKeyIn } = collected;
   const timelines = collected.finish();
@@ -31,7 +31,7 @@ export async function readLogTraffic(
   if (key.lists() > 0) notes.push(listNote(key.lists()));
   if (oneKeyIn > 1) notes.push(sampleNote(oneKeyIn, requestsOfKeys(timelines)));
   notes.push(...trafficNotes(timelines));
-  const total = `${countText(collected.requests)} requests`;
+  const total = countOf(collected.requests, "request");
   const requests = oneKeyIn === 1 ? requestsOfKeys(timelines) : total;
   const name = files.length === 1 ? basename(logName(files[0] ?? "")) : `${files.length} logs`;
   return {
@@ -39,7 +39,9 @@ export async function readLogTraffic(
     name,
     lines: [
       ...logs.slice(0, mostListedLogs).flatMap(logLines),
-      ...(logs.length > mostListedLogs ? [`and ${logs.length - mostListedLogs} more logs`] : []),
+      ...(logs.length > mostListedLogs
+        ? [`and ${countOf(logs.length - mostListedLogs, "more log")}`]
+        : []),
       ...wrappedLines(`${requests} by ${key.parts.join(", ")}`),
       ...filters,
       periodText(fromMs, toMs),
@@ -69,7 +71,7 @@ function filterTexts({ match, status }: LogFilter) {
 }
 
 const listNote = (lines: number): string =>
-  `${countText(lines)} lines have a list of addresses. The client is the entry that --trusted-proxies counts from the right; by default the last.`;
+  `${countOf(lines, "line")} ${lines === 1 ? "has" : "have"} a list of addresses. The client is the entry that --trusted-proxies counts from the right; by default the last.`;
 
 const sampleNote = (oneKeyIn: number, kept: string): string =>
   `The log has more requests than memory is used for, so 1 key in ${oneKeyIn} is replayed: ${kept}. Shares are those of these keys; counts and bursts are theirs alone.`;
@@ -87,7 +89,7 @@ function logLines({ name, lines, read, leftOut, unread, firstUnread }: LoggedLin
     .map(({ line, reason }) => fittedText(`  line ${line}: ${reason}`, reportColumns));
   const more = unread - listed.length;
   return [
-    `${fittedText(name, 50)}: ${countText(lines)} lines, ${countText(read)} requests${filtered}${skipped}`,
+    `${fittedText(name, 50)}: ${countOf(lines, "line")}, ${countOf(read, "request")}${filtered}${skipped}`,
     ...listed,
     ...(more > 0 ? [`  and ${countText(more)} more`] : []),
   ];
@@ -104,7 +106,11 @@ const logFacts = ({ name, lines, read, unread, firstUnread, ...log }: LoggedLine
 });
 
 /** @throws CommandError when no log has a request, or the lines of one are in a wrong order */
-function rejectUnread({ requests, logs }: LogTimelines, parts: readonly string[]): void {
+function rejectUnread(
+  { requests, logs }: LogTimelines,
+  parts: readonly string[],
+  isFiltered: boolean,
+): void {
   const disordered = logs.find(({ outOfOrder, read }) => outOfOrder > read);
   if (disordered !== undefined) {
     const { name, outOfOrder, firstOutOfOrder, lines } = disordered;
@@ -114,20 +120,21 @@ function rejectUnread({ requests, logs }: LogTimelines, parts: readonly string[]
   }
   if (requests > 0) return;
   const leftOut = logs.reduce((sum, log) => sum + log.leftOut, 0);
-  if (leftOut > 0) {
-    throw new CommandError(
-      `${logs.map(({ name }) => name).join(", ")}: --match and --status leave out all ${countText(leftOut)} requests.`,
-    );
-  }
   const unread = logs.find((log) => log.unread > 0);
   if (unread === undefined) {
     const names = logs.map(({ name }) => name).join(", ");
-    throw new CommandError(`${names}: expected at least one line of an access log, got none`);
+    throw new CommandError(
+      leftOut === 0
+        ? `${names}: expected at least one line of an access log, got none`
+        : `${names}: ${leftOutText(leftOut, isFiltered)}, and there is no other request.`,
+    );
   }
+  const before =
+    leftOut === 0 ? "no line" : `${leftOutText(leftOut, isFiltered)}, and no other line`;
   const [{ line, reason } = { line: 1, reason: "" }] = unread.firstUnread;
   throw new CommandError(
     [
-      `${unread.name}: no line has a request with a time and the key ${parts.join(", ")}.`,
+      `${unread.name}: ${before} has a request with a time and the key ${parts.join(", ")}.`,
       `Line ${line}: ${fittedText(unread.firstUnreadText, 80)}`,
       reason,
       ...(reason.includes(acceptedLog) ? [] : [`Accepted: ${acceptedLog}.`]),
@@ -135,3 +142,9 @@ function rejectUnread({ requests, logs }: LogTimelines, parts: readonly string[]
     ].join("\n"),
   );
 }
+
+/** Lines are left out by a filter, or because they are messages of a Worker. */
+const leftOutText = (leftOut: number, isFiltered: boolean): string =>
+  isFiltered
+    ? `--match and --status leave out ${countOf(leftOut, "request")}`
+    : `${countOf(leftOut, "message")} of a Worker ${leftOut === 1 ? "is" : "are"} left out`;

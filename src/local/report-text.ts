@@ -6,6 +6,10 @@ export const idLength = 43;
 
 export const countText = (count: number): string => count.toLocaleString("en-US");
 
+/** Such as "1 request" or "1,200 requests". */
+export const countOf = (count: number, noun: string): string =>
+  `${countText(count)} ${noun}${count === 1 ? "" : "s"}`;
+
 /** A share in percent with three digits, such as "0.123 %". */
 export function percentText(share: number): string {
   const percent = share * 100;

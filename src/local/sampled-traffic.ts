@@ -12,7 +12,7 @@ import { waitText } from "../strategies/index.ts";
 import { type AdminApi, adminProblemText, askAdmin } from "./admin-api.ts";
 import { adminApiOf } from "./admin-token.ts";
 import { CommandError } from "./command.ts";
-import { countText, percentText, wrappedLines } from "./report-text.ts";
+import { countOf, countText, percentText, wrappedLines } from "./report-text.ts";
 import { commonFacts, periodText, requestsOfKeys, type ReadTraffic } from "./traffic.ts";
 import type { SamplesChoice, TrafficValues } from "./traffic-options.ts";
 
@@ -98,14 +98,14 @@ function rejectEmpty({ header, timelines }: Samples): void {
   const others = timelines.source.otherLimitsArrivals;
   throw new CommandError(
     others > 0
-      ? `Overrides and rules decided all ${countText(others)} sampled requests of the policy ${policy}, so its limits decided none.`
+      ? `Overrides and rules decided all sampled requests (${countText(others)}) of the policy ${policy}, so its limits decided none.`
       : `There are no samples of the policy ${policy} of the last 24 hours yet. The server samples ${sample} of the keys.`,
   );
 }
 
 function sampleNotes(header: SamplesHeader, otherLimits: number): string[] {
   const { sample, oneKeyIn, requests, coverage, ageMs } = header;
-  const all = requests === null ? "" : ` The policy had ${countText(requests)} requests in all.`;
+  const all = requests === null ? "" : ` The policy had ${countOf(requests, "request")} in all.`;
   const notes = [
     oneKeyIn === 1
       ? `All keys are sampled.${all}`
@@ -118,7 +118,7 @@ function sampleNotes(header: SamplesHeader, otherLimits: number): string[] {
   }
   if (otherLimits > 0) {
     notes.push(
-      `${countText(otherLimits)} requests are left out: overrides or rules of their keys decided them.`,
+      `${countOf(otherLimits, "request")} ${otherLimits === 1 ? "is" : "are"} left out: overrides or rules of their keys decided them.`,
     );
   }
   if (ageMs !== null) {

@@ -3,7 +3,7 @@ import type { Limit } from "../strategies/index.ts";
 import type { Timelines } from "../replay/timelines.ts";
 import { deniedArrivals } from "../replay/traffic-notes.ts";
 import type { Progress } from "./progress.ts";
-import { countText, clockText } from "./report-text.ts";
+import { clockText, countOf } from "./report-text.ts";
 import { waitText } from "../strategies/index.ts";
 import type { LogFilter, TrafficChoice, TrafficValues } from "./traffic-options.ts";
 
@@ -45,10 +45,8 @@ export async function readTraffic(
   return readSampledTraffic(choice, values);
 }
 
-export function requestsOfKeys({ keys, atMs }: Timelines): string {
-  const requests = `${countText(atMs.length)} ${atMs.length === 1 ? "request" : "requests"}`;
-  return `${requests} of ${countText(keys.length)} ${keys.length === 1 ? "key" : "keys"}`;
-}
+export const requestsOfKeys = ({ keys, atMs }: Pick<Timelines, "keys" | "atMs">): string =>
+  `${countOf(atMs.length, "request")} of ${countOf(keys.length, "key")}`;
 
 export const periodText = (fromMs: number, toMs: number): string =>
   `${clockText(fromMs)} to ${clockText(toMs)} UTC (${waitText(Math.max(1, toMs - fromMs))})`;

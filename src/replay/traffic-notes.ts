@@ -13,7 +13,7 @@ export function trafficNotes(timelines: Timelines): string[] {
   const notes: string[] = [];
   if (denied > 0 && denied >= leastDenied * atMs.length) {
     notes.push(
-      `Limits were in force: ${whole.format(denied)} of these ${whole.format(atMs.length)} requests (${percent.format((100 * denied) / atMs.length)} %) were denied (status 429), so the recording shows what was left after limits, not the demand. Clients that slow down after a denial would send more without it: the true denials and bursts are then greater than shown, and a recommended limit is too strict. Clients that retry have sent requests that would not come under a more generous limit: its true denials are then fewer than shown.`,
+      `Limits were in force: ${deniedText(denied, atMs.length)} denied (status 429), so the recording shows what was left after limits, not the demand. Clients that slow down after a denial would send more without it: the true denials and bursts are then greater than shown, and a recommended limit is too strict. Clients that retry have sent requests that would not come under a more generous limit: its true denials are then fewer than shown.`,
     );
   }
   if (source.hasWholeSeconds === true) {
@@ -22,6 +22,12 @@ export function trafficNotes(timelines: Timelines): string[] {
     );
   }
   return notes;
+}
+
+function deniedText(denied: number, requests: number): string {
+  if (requests === 1) return "the only request was";
+  const share = `(${percent.format((100 * denied) / requests)} %)`;
+  return `${whole.format(denied)} of these ${whole.format(requests)} requests ${share} ${denied === 1 ? "was" : "were"}`;
 }
 
 /** Requests that limits denied when they were recorded. Dry runs deny nothing. */

@@ -78,6 +78,20 @@ describe("the logs of a command", () => {
     });
   });
 
+  it("a single line, request and log are stated in the singular", async () => {
+    const denied = line(0).replace(" 200 ", " 429 ");
+    const { lines } = await trafficOf(file("single.log", denied));
+    expect(lines[0]).toMatch(/single\.log: 1 line, 1 request$/);
+    expect(lines[1]).toBe("1 request of 1 key by ip");
+    expect(lines[3]).toMatch(
+      /^Limits were in force: the only request was denied \(status 429\), so/,
+    );
+    const two = await trafficOf(file("two.log", denied + line(1)));
+    expect(two.lines[3]).toMatch(/: 1 of these 2 requests \(50 %\) was denied \(status 429\), so/);
+    const logs = Array.from({ length: 6 }, (_, at) => file(`s${at}.log`, line(at)));
+    expect((await trafficOf(...logs)).lines[5]).toBe("and 1 more log");
+  });
+
   it("gzip is recognised by its first bytes, also with several members", async () => {
     const members = [line(0), line(1)].map((text) => gzipSync(text));
     const { timelines } = await trafficOf(file("any-name", Buffer.concat(members)));
@@ -114,7 +128,7 @@ describe("the logs of a command", () => {
       status: "4xx",
     });
     expect(timelines.atMs.length).toBe(1);
-    expect(lines[0]).toMatch(/f\.log: 4 lines, 1 requests, 2 left out, 1 skipped$/);
+    expect(lines[0]).toMatch(/f\.log: 4 lines, 1 request, 2 left out, 1 skipped$/);
     expect(lines).toContain("only POST /login");
     expect(lines).toContain("only the status 4xx");
     expect(facts).toMatchObject({ match: ["POST /login"], status: "4xx", logs: [{ leftOut: 2 }] });
@@ -128,7 +142,7 @@ describe("the logs of a command", () => {
     const values = { log: [log], "address-field": "xff" };
     const last = await readValues(values);
     expect(last.timelines.keys).toEqual(["192.0.2.1"]);
-    expect(last.lines.join(" ")).toContain("1 lines have a list of addresses. The client is");
+    expect(last.lines.join(" ")).toContain("1 line has a list of addresses. The client is");
     const second = await readValues({ ...values, "trusted-proxies": "2" });
     expect(second.timelines.keys).toEqual(["203.0.113.7"]);
     expect(second.keyParts).toEqual(["ip"]);
@@ -150,7 +164,44 @@ describe("logs that cannot be read", () => {
   it("a filter that keeps no request is an error that names the options", async () => {
     const log = file("none.log", `${line(0)}${line(1)}`);
     expect(await problemOf({ log: [log], match: ["POST /login"] })).toMatch(
-      /none\.log: --match and --status leave out all 2 requests\.$/,
+      /none\.log: --match and --status leave out 2 requests, and there is no other request\.$/,
+    );
+  });
+
+  const matched = `${JSON.stringify({ time: 1_767_614_400, method: "GET", path: "/a" })}\n`;
+  const traced = (url: string): string =>
+    `${JSON.stringify({ Event: { Request: { URL: url, Method: "GET" } }, EventTimestampMs: 1_767_614_400_000 })}\n`;
+
+  it.each([
+    ["JSON lines", `${matched.repeat(12)}${line(0).replace("GET /", "GET /b")}`],
+    [
+      "Workers trace events",
+      traced("https://example.com/b") + traced("https://example.com/a").repeat(12),
+    ],
+  ])(
+    "%s that a filter keeps, but that have no address, are an error with this reason",
+    async (_, content) => {
+      const problem = await problemOf({ log: [file("kept.log", content)], match: ["GET /a"] });
+      expect(problem).toMatch(
+        /kept\.log: --match and --status leave out 1 request, and no other line has a request with a time and the key ip\.\nLine \d: \{.*\nip is missing; the fields of the line are /,
+      );
+    },
+  );
+
+  it("a log with nothing but messages of Workers is an error that does not name filters", async () => {
+    const message = `${JSON.stringify({ timestamp: 1_767_614_400_000, $metadata: { type: "cf-worker" } })}\n`;
+    const [one, two] = [file("one.json", message), file("two.json", message.repeat(2))];
+    expect(await problemOf({ log: [one] })).toMatch(
+      /one\.json: 1 message of a Worker is left out, and there is no other request\.$/,
+    );
+    expect(await problemOf({ log: [two] })).toMatch(
+      /two\.json: 2 messages of a Worker are left out, and there is no other request\.$/,
+    );
+  });
+
+  it("a filter that leaves out a single request is an error in the singular", async () => {
+    expect(await problemOf({ log: [file("1.log", line(0))], match: ["POST /login"] })).toMatch(
+      /1\.log: --match and --status leave out 1 request, and there is no other request\.$/,
     );
   });
 

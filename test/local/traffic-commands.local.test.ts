@@ -211,7 +211,7 @@ describe("npm run advise", () => {
     const file = join(folder, "halves.json");
     const lines = Array.from({ length: 20_000 }, (_, index) =>
       JSON.stringify({
-        time: 1_767_614_400_000 + index * 1_000,
+        time: 1_767_614_400_001 + index * 1_000,
         ip: `10.0.${index % 4}.${(index * 7) % 250}`,
       }),
     );
@@ -223,10 +223,13 @@ describe("npm run advise", () => {
     ]);
     expect(JSON.parse(half.stdout)).toMatchObject({
       recommendation: { kind: "recommended" },
+      traffic: { requests: 20_000, keys: 500 },
+      chosenFrom: { to: "2026-01-05T14:46:39.501Z", requests: 10_000, keys: 500 },
       secondHalf: { requests: 10_000, denied: 0, keys: 500, meetsGoal: true },
     });
     expect(JSON.parse(whole.stdout)).toMatchObject({
       recommendation: { kind: "recommended" },
+      chosenFrom: { requests: 20_000 },
       secondHalf: null,
     });
     const text = await ended("advise", words.slice(0, -1));

@@ -3,8 +3,12 @@ import { type LogFieldName, fieldName, nestedName } from "./log-line.ts";
 
 const namesOf = (text: string): readonly LogFieldName[] => text.split(" ").map(fieldName);
 
+/**
+ * Names of one format come before the usual ones: `time` of Traefik is the second in which the line was written. nginx writes
+ * `msec` beside its times in whole seconds. `date` is last, because it can be a day without a time.
+ */
 export const timeFields = namesOf(
-  "timestamp(ms) time timestamp @timestamp ts datetime date time_iso8601 time_local msec start_time starttime startutc edgestarttimestamp eventtimestamp eventtimestampms",
+  "timestamp(ms) startutc startlocal time timestamp @timestamp ts datetime msec time_iso8601 time_local start_time starttime edgestarttimestamp eventtimestamp eventtimestampms date",
 );
 
 /** The field with the date in formats whose time is a time of day. */

@@ -226,7 +226,7 @@ class AddressReader {
       const accepted =
         trustedProxies === null
           ? "an IP address"
-          : `a list of at least ${trustedProxies} addresses`;
+          : `a list of at least ${trustedProxies} ${trustedProxies === 1 ? "address" : "addresses"}`;
       return { reason: `ip: expected ${accepted}, got ${quoted(refused)}` };
     };
   }

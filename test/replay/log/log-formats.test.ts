@@ -223,6 +223,23 @@ describe("formats of logs", () => {
     expect(statusFilter("2xx")?.(lastLine([line]))).toBe(true);
   });
 
+  it.each([
+    [
+      "Traefik",
+      { time: "2026-01-05T12:00:01Z", StartUTC: "2026-01-05T12:00:00.25Z", StartLocal: "-" },
+    ],
+    ["Traefik", { time: "2026-01-05T12:00:01Z", StartLocal: "2026-01-05T13:00:00.25+01:00" }],
+    ["nginx", { time_iso8601: "2026-01-05T12:00:00+00:00", msec: "1767614400.250" }],
+    ["nginx", { time_local: "05/Jan/2026:12:00:00 +0000", msec: 1_767_614_400.25 }],
+    ["CloudFront", { date: "2026-01-05", time: "12:00:00", "timestamp(ms)": String(noon + 250) }],
+    ["Logpush", { EdgeEndTimestamp: noon + 900, EdgeStartTimestamp: noon + 250 }],
+    ["Google Cloud", { receiveTimestamp: "2026-01-05T12:00:01.5Z", timestamp: noon + 250 }],
+    ["Fluent Bit", { date: 1_767_614_401.5, start_time: "2026-01-05T12:00:00.250Z" }],
+  ])("of several times in a line of %s, that of the request is read: %o", (_, times) => {
+    const line = JSON.stringify({ ...times, ip: "203.0.113.7" });
+    expect(valuesOf([line], ["ip"])).toEqual([[250, "203.0.113.7"]]);
+  });
+
   it("messages of console.log in Workers Logs are no requests", () => {
     const [, lines] = formats.find(([name]) => name === "Workers Logs") ?? ["", []];
     const message = (lines[0] ?? "").replace('"cf-worker-event"', '"cf-worker"');
@@ -274,6 +291,7 @@ describe("lists of addresses", () => {
     [3, "198.51.100.66:4711, [2001:db8:1:2::9]:443, 192.0.2.1", "198.51.100.66"],
     [2, ["198.51.100.66, 203.0.113.7", "192.0.2.1"], "203.0.113.7"],
     [2, "198.51.100.66,%20203.0.113.7,%20192.0.2.1", "203.0.113.7"],
+    [1, [7], "ip: expected a list of at least 1 address, got [7]"],
     [2, "192.0.2.1", 'ip: expected a list of at least 2 addresses, got "192.0.2.1"'],
     [2, "nonsense, 192.0.2.1", 'ip: expected an IP address, got "nonsense"; the name'],
   ])("with %s trusted proxies, the client of %o is %s", (trustedProxies, forwarded, client) => {
