@@ -67,6 +67,8 @@ export class ControlPlaneCaller {
         throw new CallRefused({ kind: "precondition-failed", etag: `"${changed.revision}"` });
       case "key-reused":
         throw new CallRefused({ kind: "idempotency-key-reused" });
+      case "replaced":
+        throw new CallRefused({ kind: "rollback-replaced" });
       case "too-many":
         throw new CallRefused({ kind: "rules-full", most: changed.most });
       case "too-large":

@@ -65,6 +65,7 @@ it.for([
     { kind: "precondition-failed", etag: '"3"' },
   ],
   [{ kind: "key-reused" }, { kind: "idempotency-key-reused" }],
+  [{ kind: "replaced" }, { kind: "rollback-replaced" }],
   [
     { kind: "too-many", most: 16 },
     { kind: "rules-full", most: 16 },
