@@ -205,7 +205,8 @@ export class Rollbacks implements Task {
 
 const newRun = (job: Job | null): Run => ({ job, restored: [], keySets: [] });
 
-function progressOf({ untilSeq: _, ...progress }: Job): RollbackProgress {
+function progressOf(job: Job): RollbackProgress {
+  const { untilSeq: _, ...progress } = job;
   return progress;
 }
 

@@ -56,32 +56,6 @@ describe("creating rules", () => {
     expect(await plane.create(keyRule())).toEqual({ kind: "too-many", most: 16 });
     expect(await plane.create(keyRule({ key: otherKey }))).toMatchObject({ kind: "done" });
   });
-
-  it("a key gets 16 new rules in place of 16 that have expired, although these are not removed yet", async () => {
-    const plane = new TestPlane();
-    const expiresAtMs = plane.clock.nowMs + 60_000;
-    // One call removes at most 100 expired rules.
-    for (let count = 0; count < 300; count++) {
-      const partitionKey = String(count).padStart(43, "k");
-      // oxlint-disable-next-line no-await-in-loop
-      await plane.created(keyRule({ key: partitionKey, expiresAtMs }));
-    }
-    for (let count = 0; count < 16; count++) {
-      // oxlint-disable-next-line no-await-in-loop
-      await plane.created(keyRule({ expiresAtMs }));
-    }
-    plane.clock.nowMs = expiresAtMs;
-    const ids: string[] = [];
-    for (let count = 0; count < 16; count++) {
-      // oxlint-disable-next-line no-await-in-loop
-      const rule = await plane.created(keyRule());
-      expect(rule.state).toBe("applied");
-      ids.unshift(rule.id);
-    }
-    expect(plane.heldIds()).toEqual(ids);
-    expect(plane.pushes.every(([, , , rules]) => rules.length <= 16)).toBe(true);
-    expect(await plane.create(keyRule())).toEqual({ kind: "too-many", most: 16 });
-  });
 });
 
 describe("the text of a policy's rules", () => {
