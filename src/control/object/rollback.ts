@@ -33,7 +33,7 @@ interface Job extends RollbackProgress {
 }
 
 /** A rollback, and what it has done. */
-interface Run {
+interface RollbackRun {
   job: Job | null;
   /** The first rules that it has restored, and all sets of keys that it has changed. */
   readonly restored: Rule[];
@@ -51,12 +51,12 @@ interface RollbackParts {
 }
 
 /** How far a rollback is when its caller gets the answer. */
-type Begun = Omit<Run, "job"> & { readonly progress: RollbackProgress };
+type Begun = Omit<RollbackRun, "job"> & { readonly progress: RollbackProgress };
 
 export class Rollbacks implements Task {
   readonly #parts: RollbackParts;
   /** The latest rollback. Another one replaces it as a whole, so that each caller gets the answer of its own. */
-  #run: Run;
+  #run: RollbackRun;
   /** The work that is left; null when it must be planned again. */
   #work: Iterator<void, void> | null = null;
 
@@ -203,7 +203,7 @@ export class Rollbacks implements Task {
   }
 }
 
-const newRun = (job: Job | null): Run => ({ job, restored: [], keySets: [] });
+const newRun = (job: Job | null): RollbackRun => ({ job, restored: [], keySets: [] });
 
 function progressOf(job: Job): RollbackProgress {
   const { untilSeq: _, ...progress } = job;
