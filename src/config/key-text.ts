@@ -12,6 +12,11 @@ export interface KeyTextSettings {
   readonly match: Pick<Match, "path">;
 }
 
+/** The fields that also determine which values the requests of a policy have. */
+interface UnmatchedSettings extends KeyTextSettings {
+  readonly match: Pick<Match, "methods" | "path" | "host">;
+}
+
 /**
  * The text for a key part as a request would spell it. Also accepts values that no request can have.
  * @returns null for `global`, which has no value, and for an `ip` that is no address
@@ -83,6 +88,32 @@ const matching = (pattern: RegExp, accepted: string): PossibleTexts => ({
 const code = (example: string): PossibleTexts =>
   matching(/^[A-Z][A-Z0-9]$/, `a code of two letters such as "${example}"`);
 
+/** What the policy's `match` requires of a value; null when it matches requests with the value. */
+function unmatchedValue(
+  { kind }: KeyPart,
+  { methods, path, host }: UnmatchedSettings["match"],
+  text: string,
+  value: string,
+): string | null {
+  switch (kind) {
+    case "method":
+      // A policy for GET also matches HEAD.
+      return methods === null || methods.has(value === "HEAD" ? "GET" : value) || methods.has(value)
+        ? null
+        : `a method in match.methods (${[...methods].join(", ")})`;
+    case "path":
+      return path === null || path.mayHaveKey(parsePath(text))
+        ? null
+        : `a path that match.path ("${path.pathname}") matches`;
+    case "host":
+      return host === null || host.test(value)
+        ? null
+        : `a host that match.host ("${host.hostname}") matches`;
+    default:
+      return null;
+  }
+}
+
 /** Null for a part that can have any text. */
 function possibleTexts({ kind }: KeyPart): PossibleTexts | null {
   switch (kind) {
@@ -130,13 +161,13 @@ const isNeverMissing = ({ kind }: KeyPart): boolean =>
   kind === "path" || kind === "method" || kind === "host";
 
 /**
- * Whether requests can have a key with this text.
+ * Whether requests that the policy matches can have a key with this text.
  * @param text null for a part that is missing
  * @returns null if they can, else what is accepted in place of the text
  */
 export function unmatchedText(
   part: KeyPart,
-  settings: KeyTextSettings,
+  settings: UnmatchedSettings,
   text: string | null,
 ): string | null {
   const name = partName(part);
@@ -149,9 +180,11 @@ export function unmatchedText(
   const value = canonicalText(part, settings, text);
   if (value === null) return `an IPv4 or IPv6 address for ${name}${got(text)}`;
   const possible = possibleTexts(part);
-  return possible === null || possible.includes(value)
-    ? null
-    : `${possible.accepted} for ${name}${got(text)}`;
+  const accepted =
+    possible === null || possible.includes(value)
+      ? unmatchedValue(part, settings.match, text, value)
+      : possible.accepted;
+  return accepted && `${accepted} for ${name}${got(text)}`;
 }
 
 const longestQuote = 64;

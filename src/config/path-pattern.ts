@@ -23,6 +23,11 @@ export interface PathPattern {
    * origins read in different ways, share one key.
    */
   readonly keyOf: (path: PathReadings) => string | null;
+  /**
+   * False only when no path that the pattern matches has the key part of this path. A key may have a slash in place of
+   * an escaped one, so `:name` stands for any characters here.
+   */
+  readonly mayHaveKey: (path: PathReadings) => boolean;
 }
 
 /** The key part `path` of every ambiguous path in a policy without a pattern. No canonical path equals it. */
@@ -80,7 +85,9 @@ const isWildcard = (token: string): boolean => token.startsWith("*") || token.st
 function patternOf(written: string): PathPattern {
   const text = written.toWellFormed().replace(/\*{2,}/g, "*");
   const bare = withoutTrailingSlashes(text.replace(/\/{2,}/g, "/"));
-  const lenient = globsOf(bare, (literal) => caseFolded(decodedInSegments(literal)));
+  const lenientGlobs = (pattern: string): PathGlob[] =>
+    globsOf(pattern, (literal) => caseFolded(decodedInSegments(literal)));
+  const lenient = lenientGlobs(bare);
   const exact = globsOf(text, asReceived);
   const [{ literal } = { literal: null }, ...others] = lenient;
   const isLenientMatch =
@@ -106,8 +113,12 @@ function patternOf(written: string): PathPattern {
       });
       return withoutTrailingSlashes(key);
     },
+    mayHaveKey: ({ forKeys }) =>
+      firstMatch(lenientGlobs(bare.replace(wildSegments, "/*")), forKeys) !== null,
   };
 }
+
+const wildSegments = /(?:\/(?:\*|:[a-z_]\w*)(?=\/|$))+/gi;
 
 /** The pattern, and also the pattern without its final `/*`, since `/api/*` covers `/api`. */
 function globsOf(text: string, literalOf: (literal: string) => string): PathGlob[] {

@@ -5,7 +5,7 @@
  */
 import type { ObjectSettings, PolicyMode, PolicyRule, PolicyRules } from "../config/index.ts";
 import type { KeyRule, StaleRules } from "../limiter/protocol.ts";
-import type { Rollback, RollbackProgress } from "./rollback-call.ts";
+import type { Rollback, RollbackProgress, RollbackReply } from "./rollback-call.ts";
 import type { SampleIndex, SamplesQuery } from "./stored-samples.ts";
 import type { CountedKey } from "./space-saving.ts";
 
@@ -255,6 +255,8 @@ export type Changed<Value> =
   | { readonly kind: "outdated"; readonly revision: string }
   /** The `Idempotency-Key` was used with another body. */
   | { readonly kind: "key-reused" }
+  /** Another rollback began before this one had ended. */
+  | { readonly kind: "replaced" }
   | { readonly kind: "too-many"; readonly most: number }
   /** The text of all the policy's rules, as isolates receive it, would have more bytes. */
   | { readonly kind: "too-large"; readonly mostBytes: number };
@@ -370,7 +372,7 @@ export interface ControlPlaneMethods {
   deleteRule(call: RuleDeletion): Promise<Changed<null>>;
   changePolicy(call: PolicyPatch): Changed<PolicyState>;
   /** Answers with the first rules that were restored: when the rollback has ended, or about a second after it began. */
-  rollback(call: Rollback): Promise<Changed<readonly Rule[]>>;
+  rollback(call: Rollback): Promise<RollbackReply>;
   /** The latest rollback; null when there was none. */
   rollbackProgress(): RollbackProgress | null;
   note(action: NotedAction): void;

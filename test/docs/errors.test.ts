@@ -77,6 +77,7 @@ const failures: readonly Failure[] = [
   { kind: "precondition-failed", etag: '"2"' },
   { kind: "idempotency-key-reused" },
   { kind: "rule-gone" },
+  { kind: "rollback-replaced" },
   { kind: "rules-full", most: 16 },
   { kind: "rules-too-large", mostBytes: 32_768 },
   { kind: "upgrade-required" },

@@ -116,10 +116,10 @@ async function problemAt(url: URL, init: RequestInit = {}): Promise<ProblemAnswe
   return { status: response.status, type, errors };
 }
 
-const problemWith = (accepted: string): object => ({
+const problemWith = (accepted: string, variable = "RATE_LIMITER"): object => ({
   status: 500,
   type: "application/problem+json",
-  errors: [{ variable: "RATE_LIMITER", field: "", accepted: expect.stringContaining(accepted) }],
+  errors: [{ variable, field: "", accepted: expect.stringContaining(accepted) }],
 });
 
 const noSqlite = problemWith('new_sqlite_classes = ["RateLimiter"]');
@@ -172,4 +172,24 @@ it("a binding to a class without the methods of RateLimiter is reported as a pro
       await expect.poll(reported).toHaveLength(1);
     });
   }
+});
+
+describe("a control plane without SQLite storage", () => {
+  it("the admin API answers every call with 500, and says what to write for CONTROL_PLANE", async () => {
+    const admin = "the-admin-token-of-unusable-objects";
+    const POLICIES = policiesOf("strict", "open");
+    const variables = { POLICIES, ADMIN_TOKENS: [{ token: admin, name: "alice" }] };
+    const options = { bundledIn: bundles.worker, hasSqlite: false, hasControlPlane: true };
+    await inWorkerd(variables, options, async ({ workerd, reported }) => {
+      const init = { headers: { Authorization: `Bearer ${admin}` } };
+      for (const path of ["rules", "audit", "stats"]) {
+        // oxlint-disable-next-line no-await-in-loop
+        const answer = await problemAt(new URL(`/_headgate/api/${path}`, workerd.url), init);
+        expect(answer).toEqual(
+          problemWith('new_sqlite_classes = ["ControlPlane"]', "CONTROL_PLANE"),
+        );
+      }
+      expect(reported()[0]?.join("\n")).toContain("CONTROL_PLANE");
+    });
+  });
 });

@@ -27,7 +27,7 @@ import type {
   TopKey,
   TopQuery,
 } from "../protocol.ts";
-import type { Rollback, RollbackProgress } from "../rollback-call.ts";
+import type { Rollback, RollbackProgress, RollbackReply } from "../rollback-call.ts";
 import type { StaleRules } from "../../limiter/protocol.ts";
 import type { SampleIndex, SamplesQuery } from "../stored-samples.ts";
 import { Control } from "./control.ts";
@@ -100,7 +100,7 @@ export class ControlPlane
     return this.#control.changePolicy(call);
   }
 
-  rollback(call: Rollback): Promise<Changed<readonly Rule[]>> {
+  rollback(call: Rollback): Promise<RollbackReply> {
     return this.#control.rollback(call);
   }
 

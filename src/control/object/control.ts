@@ -17,7 +17,7 @@ import type {
   RuleQuery,
   RuleReplacement,
 } from "../protocol.ts";
-import type { Rollback, RollbackProgress } from "../rollback-call.ts";
+import type { Rollback, RollbackProgress, RollbackReply } from "../rollback-call.ts";
 import { Deployments } from "./deployments.ts";
 import { Meta } from "./meta.ts";
 import type { RulesMetrics } from "./metrics.ts";
@@ -138,15 +138,16 @@ export class Control {
     return { ...changed, value: this.#shownState(changed.value, nowMs) };
   }
 
-  async rollback(call: Rollback): Promise<Changed<readonly Rule[]>> {
+  async rollback(call: Rollback): Promise<RollbackReply> {
     this.#tidied();
     const changed = await this.#rollbacks.begin(call);
     await this.#scheduler.ensure();
     if (changed.kind !== "done") return changed;
-    const { keySets, isRunning } = this.#rollbacks;
-    const isPending = !isRunning && keySets.length > 0 && !(await this.#outbox.deliver(keySets));
-    const value = changed.value.map((rule) => this.#current(rule));
-    return { ...changed, value, ...(isPending && { isPending }) };
+    const { progress, restored, keySets } = changed.value;
+    const isDelivered =
+      progress.state === "running" || keySets.length === 0 || (await this.#outbox.deliver(keySets));
+    const value = restored.map((rule) => this.#current(rule));
+    return { kind: "done", value, progress, ...(!isDelivered && { isPending: true }) };
   }
 
   get rollbackProgress(): RollbackProgress | null {

@@ -12,7 +12,13 @@ import type { KeyRule } from "../../limiter/protocol.ts";
 import type { Deployments } from "./deployments.ts";
 import type { Meta } from "./meta.ts";
 import type { RuleBook } from "./rule-book.ts";
-import { allPlacements, enforcedKeyRule, type SetName, type SetRow } from "./rule-table.ts";
+import {
+  allPlacements,
+  enforcedKeyRule,
+  isRuleLive,
+  type SetName,
+  type SetRow,
+} from "./rule-table.ts";
 import type { Task } from "./scheduler.ts";
 
 /** Calls `setRules` of a key's object. Returns the version that the object then has. */
@@ -182,8 +188,10 @@ export class Outbox implements Task {
       return null;
     }
     this.#schedule(set);
+    // An object refuses more than 16 rules, and rules that have expired may not be removed yet.
     const rules = book.rules
       .ofSet(set)
+      .filter((rule) => isRuleLive(rule, clock.now()))
       .flatMap((rule) => (rule.scope === "key" ? enforcedKeyRule(rule) : []));
     const version: RulesVersion = { epoch: meta.epoch, version: row.version };
     // An empty set need not be pushed to a place that never had rules of it.

@@ -32,6 +32,14 @@ interface Job extends RollbackProgress {
   readonly untilSeq: number;
 }
 
+/** A rollback, and what it has done. */
+interface RollbackRun {
+  job: Job | null;
+  /** The first rules that it has restored, and all sets of keys that it has changed. */
+  readonly restored: Rule[];
+  readonly keySets: SetName[];
+}
+
 interface RollbackParts {
   readonly book: RuleBook;
   readonly meta: Meta;
@@ -42,18 +50,19 @@ interface RollbackParts {
   readonly onPause: () => void;
 }
 
+/** How far a rollback is when its caller gets the answer. */
+type Begun = Omit<RollbackRun, "job"> & { readonly progress: RollbackProgress };
+
 export class Rollbacks implements Task {
   readonly #parts: RollbackParts;
-  #job: Job | null;
+  /** The latest rollback. Another one replaces it as a whole, so that each caller gets the answer of its own. */
+  #run: RollbackRun;
   /** The work that is left; null when it must be planned again. */
   #work: Iterator<void, void> | null = null;
-  /** The first rules that the current rollback has restored, and all sets of keys that it has changed. */
-  #restored: Rule[] = [];
-  #keySets: SetName[] = [];
 
   constructor(parts: RollbackParts) {
     this.#parts = parts;
-    this.#job = JSON.parse(parts.meta.read("rollback") ?? "null");
+    this.#run = newRun(JSON.parse(parts.meta.read("rollback") ?? "null"));
     parts.book.audit.isHeld = this.isRunning;
   }
 
@@ -63,14 +72,11 @@ export class Rollbacks implements Task {
 
   /** The latest rollback; null when there was none. */
   get progress(): RollbackProgress | null {
-    if (this.#job === null) return null;
-    const { untilSeq: _, ...progress } = this.#job;
-    return progress;
+    return this.#job && progressOf(this.#job);
   }
 
-  /** The sets of key rules that the latest rollback has changed. */
-  get keySets(): readonly SetName[] {
-    return this.#keySets;
+  get #job(): Job | null {
+    return this.#run.job;
   }
 
   dueAtMs(): number | null {
@@ -82,9 +88,11 @@ export class Rollbacks implements Task {
   }
 
   /** Begins a rollback, and works on it for `callMs`. The alarm continues it if it takes longer. */
-  async begin({ toSeq, actor, note }: Rollback): Promise<Changed<readonly Rule[]>> {
+  async begin({ toSeq, actor, note }: Rollback): Promise<Changed<Begun>> {
     const { book, clock } = this.#parts;
     if (!book.audit.reaches(toSeq)) return { kind: "unknown" };
+    const run = newRun(null);
+    this.#run = run;
     this.#keep({
       state: "running",
       toSeq,
@@ -98,12 +106,12 @@ export class Rollbacks implements Task {
       untilSeq: book.audit.lastSeq,
     });
     this.#work = null;
-    this.#restored = [];
-    this.#keySets = [];
     await this.#workFor(callMs);
-    return this.#job?.state === "failed"
+    const { job, restored, keySets } = run;
+    if (job === null || (job.state === "running" && this.#run !== run)) return { kind: "replaced" };
+    return job.state === "failed"
       ? { kind: "too-large", mostBytes: mostRulesBytes }
-      : { kind: "done", value: this.#restored };
+      : { kind: "done", value: { progress: progressOf(job), restored, keySets } };
   }
 
   async #workFor(ms: number): Promise<void> {
@@ -175,8 +183,9 @@ export class Rollbacks implements Task {
     const { changed, keySets } = book.restore(changes, job, clock.now());
     if (changed.kind !== "done") return false;
     const { restored, count } = changed.value;
-    this.#restored.push(...restored.slice(0, mostAnswered - this.#restored.length));
-    this.#keySets.push(...keySets);
+    const run = this.#run;
+    run.restored.push(...restored.slice(0, mostAnswered - run.restored.length));
+    run.keySets.push(...keySets);
     onChanged(keySets);
     this.#progress({ changed: job.changed + count });
     return true;
@@ -189,9 +198,16 @@ export class Rollbacks implements Task {
   #keep(job: Job): void {
     const { meta, book } = this.#parts;
     meta.write("rollback", JSON.stringify(job));
-    this.#job = job;
+    this.#run.job = job;
     book.audit.isHeld = this.isRunning;
   }
+}
+
+const newRun = (job: Job | null): RollbackRun => ({ job, restored: [], keySets: [] });
+
+function progressOf(job: Job): RollbackProgress {
+  const { untilSeq: _, ...progress } = job;
+  return progress;
 }
 
 /** The entries that concern a rule, since the target of a rollback. */

@@ -118,7 +118,7 @@ export class RuleBook {
         if (key !== null && appliedAtMs === null) touched.push({ policy, key });
         return { kind: "done", value: current };
       }
-      const excess = this.#excess(input, 1);
+      const excess = this.#excess(input, nowMs, 1);
       if (excess !== null) return excess;
       const reason: Reason = { actor, action: "create", note: input.note, nowMs };
       const rule = this.#put(input, null, reason, touched);
@@ -133,7 +133,7 @@ export class RuleBook {
       if (rule === null) return { kind: "unknown" };
       if (rule.revision !== revision) return outdated(rule);
       const isMoved = rule.policy !== input.policy || rule.key !== input.key;
-      const excess = isMoved ? this.#excess(input, 1, 0) : null;
+      const excess = isMoved ? this.#excess(input, nowMs, 1, 0) : null;
       if (excess !== null) return excess;
       const reason: Reason = { actor, action: "replace", note: input.note, nowMs };
       const replaced = this.#put(input, rule, reason, touched);
@@ -165,7 +165,7 @@ export class RuleBook {
         (rule) => rule.scope === "policy" && kinds.has(rule.rule.kind),
       );
       const added = parts.filter(({ rule }) => rule !== null).length - named.length;
-      const excess = this.#excess({ policy, key: null }, added);
+      const excess = this.#excess({ policy, key: null }, nowMs, added);
       if (excess !== null) return excess;
       for (const { kind, rule: input } of parts) {
         const [newest, ...others] = named.filter(({ rule }) => rule.kind === kind);
@@ -286,12 +286,20 @@ export class RuleBook {
   }
 
   /** The refusal of a change that adds rules to a full set, or to a full table; null if they fit. */
-  #excess(set: SetName, addedToSet: number, addedInTotal = addedToSet): Changed<never> | null {
-    if (addedInTotal > 0 && this.rules.count + addedInTotal > mostRules) {
+  #excess(
+    set: SetName,
+    nowMs: number,
+    addedToSet: number,
+    addedInTotal = addedToSet,
+  ): Changed<never> | null {
+    if (addedInTotal > 0 && this.rules.liveCount(nowMs) + addedInTotal > mostRules) {
       return { kind: "too-many", most: mostRules };
     }
-    const isFull = addedToSet > 0 && this.rules.ofSet(set).length + addedToSet > mostKeyRules;
-    return isFull ? { kind: "too-many", most: mostKeyRules } : null;
+    if (addedToSet <= 0) return null;
+    const live = this.rules.ofSet(set).filter((rule) => isRuleLive(rule, nowMs));
+    return live.length + addedToSet > mostKeyRules
+      ? { kind: "too-many", most: mostKeyRules }
+      : null;
   }
 
   #put(

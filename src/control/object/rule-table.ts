@@ -43,9 +43,9 @@ export class RuleTable {
     this.#sql = sql;
   }
 
-  get count(): number {
+  liveCount(nowMs: number): number {
     const [row] = this.#sql
-      .exec<{ rules: number }>("SELECT COUNT(*) AS rules FROM rules")
+      .exec<{ rules: number }>(`SELECT COUNT(*) AS rules FROM rules WHERE ${isLiveNow}`, nowMs)
       .toArray();
     return row?.rules ?? 0;
   }

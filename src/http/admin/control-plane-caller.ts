@@ -1,7 +1,9 @@
 /** Calls the control plane object for the admin API, with a deadline. */
 import type { Clock } from "../../limiter/clock.ts";
+import { sqliteProblem } from "../../limiter/client/unusable-objects.ts";
 import { platformRetries, withDeadline } from "../../limiter/object-calls.ts";
 import { errorText, report } from "../../observability/events.ts";
+import { ConfigProblems, describeProblem } from "../../validation/problems.ts";
 import {
   type Changed,
   controlPlaneName,
@@ -38,7 +40,10 @@ export class ControlPlaneCaller {
     this.#clock = clock;
   }
 
-  /** @throws CallRefused when the object fails or does not answer in time */
+  /**
+   * @throws CallRefused when the object fails or does not answer in time
+   * @throws ConfigProblems when its class has no SQLite storage, so that it will never answer
+   */
   async call<Reply>(
     send: (stub: ControlPlaneStub) => Promise<Reply>,
     retry: Parameters<ControlPlaneBinding["getByName"]>[1]["retry"] = platformRetries,
@@ -48,6 +53,11 @@ export class ControlPlaneCaller {
       const stub = this.#objects.getByName(controlPlaneName, { retry });
       return await withDeadline(this.#clock, send(stub), deadlineMs);
     } catch (error) {
+      const problem = sqliteProblem(error, "CONTROL_PLANE", "ControlPlane");
+      if (problem !== null) {
+        report({ event: "configuration-invalid", problems: [describeProblem(problem)] });
+        throw new ConfigProblems([problem]);
+      }
       report({ event: "control-plane-silent", error: errorText(error) });
       throw new CallRefused({ kind: "control-plane-silent" });
     }
@@ -67,6 +77,8 @@ export class ControlPlaneCaller {
         throw new CallRefused({ kind: "precondition-failed", etag: `"${changed.revision}"` });
       case "key-reused":
         throw new CallRefused({ kind: "idempotency-key-reused" });
+      case "replaced":
+        throw new CallRefused({ kind: "rollback-replaced" });
       case "too-many":
         throw new CallRefused({ kind: "rules-full", most: changed.most });
       case "too-large":

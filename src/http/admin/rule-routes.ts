@@ -2,6 +2,7 @@
 import * as v from "valibot";
 import type { KeyPart, Policy } from "../../config/index.ts";
 import type { Rule, RuleInput, RuleKind } from "../../control/protocol.ts";
+import type { RollbackProgress } from "../../control/rollback-call.ts";
 import { fields } from "../../validation/problems.ts";
 import {
   type AuthorizedCall,
@@ -274,15 +275,20 @@ export async function rollBack(context: AdminContext, c: AuthorizedCall): Promis
   const { note } = readEnd({ note: written }, [], context.clock.now(), errors);
   if (errors.list.length > 0) throw fieldsRefused(errors.list);
   const { actor } = c.var.operator;
-  const changed = context.controlPlane.change((stub) => stub.rollback({ toSeq, actor, note }));
+  let progress: RollbackProgress | undefined;
+  const changed = context.controlPlane.change(async (stub) => {
+    const reply = await stub.rollback({ toSeq, actor, note });
+    ({ progress } = reply);
+    return reply;
+  });
   const { value } = await changed.catch((error: unknown) => {
     throw isUnknownRule(error) ? fieldsRefused([{ field: "to", accepted: acceptedTo }]) : error;
   });
   await adoptRules(context, c, context.policies);
   // An object of the previous version has no progress to return: it answers only when the rollback has ended.
-  const progress = (await latestRollback(context).catch(() => null)) ?? { state: "done" };
+  const view = progress === undefined ? { state: "done" } : rollbackView(progress);
   const rules = value.map((rule) => ruleView(rule));
-  return answer({ ...progress, rules }, progress.state === "running" ? 202 : 200);
+  return answer({ ...view, rules }, view.state === "running" ? 202 : 200);
 }
 
 async function latestRollback({ controlPlane }: AdminContext) {

@@ -23,6 +23,7 @@ export interface AdminFailures {
   "idempotency-key-reused": object;
   /** The rule that the first request with the `Idempotency-Key` has made. */
   "rule-gone": object;
+  "rollback-replaced": object;
   "rules-full": { readonly most: number };
   "rules-too-large": { readonly mostBytes: number };
   "upgrade-required": object;
@@ -140,6 +141,12 @@ export const adminProblems: {
     title: "Gone",
     detail:
       "The first request with this Idempotency-Key made a rule, which has been deleted or has expired since. Send another key to make a new rule.",
+  }),
+
+  "rollback-replaced": () => ({
+    status: 409,
+    title: "Conflict",
+    detail: "Another rollback replaced this one before it had ended.",
   }),
 
   "rules-full": ({ most }) => ({

@@ -8,13 +8,29 @@ import { noSqliteStorage } from "../protocol.ts";
 
 const variable = "RATE_LIMITER";
 
-const withoutSqlite: ConfigProblem = {
-  variable,
-  field: "",
-  value: "a class without SQLite storage",
-  accepted:
-    'a class with SQLite storage: [[migrations]] with tag = "v1" and new_sqlite_classes = ["RateLimiter"] in wrangler.toml, in place of new_classes; a class that is deployed without it keeps its storage, so export RateLimiter under another name, and write that name there and in class_name',
-};
+/**
+ * The problem of a binding to a class without SQLite storage.
+ * @param error the error of a call to one of its objects
+ * @returns null when the error has another cause
+ */
+export function sqliteProblem(
+  error: unknown,
+  binding: string,
+  className: string,
+): ConfigProblem | null {
+  // An object whose constructor reads its storage fails with the error of the platform, which names the field to write.
+  if (!(error instanceof Error) || !causes.some((cause) => error.message.includes(cause))) {
+    return null;
+  }
+  return {
+    variable: binding,
+    field: "",
+    value: "a class without SQLite storage",
+    accepted: `a class with SQLite storage: [[migrations]] with tag = "v1" and new_sqlite_classes = ["${className}"] in wrangler.toml, in place of new_classes; a class that is deployed without it keeps its storage, so export ${className} under another name, and write that name there and in class_name`,
+  };
+}
+
+const causes = [noSqliteStorage, "new_sqlite_classes"];
 
 const otherClass: ConfigProblem = {
   variable,
@@ -53,8 +69,8 @@ export class UnusableObjects {
 }
 
 function problemOf(error: unknown, isDecision: boolean): ConfigProblem | null {
-  if (!(error instanceof Error)) return null;
-  if (error.message.includes(noSqliteStorage)) return withoutSqlite;
+  const problem = sqliteProblem(error, variable, "RateLimiter");
+  if (problem !== null || !(error instanceof Error)) return problem;
   return isDecision && (isWithoutMethod(error) || isWithoutRpc(error)) ? otherClass : null;
 }
 

@@ -68,7 +68,12 @@ describe("the control plane object", () => {
       state.epoch,
     ]);
     const undone = await plane.rollback({ toSeq: 0, actor, note: null });
-    expect(undone).toEqual({ kind: "done", value: [] });
+    expect(undone).toMatchObject({
+      kind: "done",
+      value: [],
+      progress: { state: "done", toSeq: 0 },
+    });
+    expect(undone).not.toHaveProperty("isPending");
     expect((await plane.rules({ limit: 10 })).items).toEqual([]);
   });
 

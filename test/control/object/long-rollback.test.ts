@@ -124,6 +124,39 @@ describe("a long rollback", () => {
     expect(modeOf(plane)).toEqual({ kind: "mode", mode: "off" });
   });
 
+  it("each of two rollbacks at once gets its own answer: the first one is refused, because it was replaced", async () => {
+    const { plane, seq } = await planeWithRules();
+    const before = plane.control.audit({ limit: 1 }).items[0]?.seq ?? 0;
+    const first = plane.control.rollback({ toSeq: seq, actor, note });
+    const second = plane.control.rollback({ toSeq: before, actor: bob, note: "stop" });
+    await plane.pass(60_000);
+    expect(await first).toEqual({ kind: "replaced" });
+    expect(await second).toMatchObject({
+      kind: "done",
+      progress: { toSeq: before, actor: bob, note: "stop" },
+    });
+    expect(done(await second)[0]).toMatchObject({ rule: { kind: "mode", mode: "off" } });
+  });
+
+  it("a rollback that has ended is answered with its own rules, although another one has begun since", async () => {
+    const plane = new TestPlane();
+    const { id } = await plane.created(mode("dry-run"));
+    await plane.control.replaceRule({ id, revision: 1, input: mode("off"), actor });
+    const first = plane.control.rollback({ toSeq: 1, actor, note });
+    const second = plane.control.rollback({ toSeq: 0, actor: bob, note: "all" });
+    await plane.pass(1_000);
+    expect(await first).toMatchObject({
+      kind: "done",
+      value: [{ id, rule: { kind: "mode", mode: "dry-run" } }],
+      progress: { state: "done", toSeq: 1, actor, changed: 1 },
+    });
+    expect(await second).toMatchObject({
+      kind: "done",
+      value: [],
+      progress: { toSeq: 0, changed: 1 },
+    });
+  });
+
   it("a rollback that is repeated while it runs, such as after a lost answer, changes each rule once", async () => {
     const { plane, seq } = await planeWithRules();
     void plane.control.rollback({ toSeq: seq, actor, note });

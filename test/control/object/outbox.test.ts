@@ -154,6 +154,26 @@ describe("pushes that overtake each other", () => {
   });
 });
 
+describe("expired rules that are not removed yet", () => {
+  it("a key gets 16 new rules in place of 16 that have expired, and no push has more than 16", async () => {
+    const plane = new TestPlane();
+    const expiresAtMs = plane.clock.nowMs + 60_000;
+    // One call removes at most 100 expired rules.
+    const keys = Array.from({ length: 300 }, (_, number) => String(number).padStart(43, "k"));
+    const expiring = [...keys, ...Array.from({ length: 16 }, () => key)];
+    await Promise.all(expiring.map((each) => plane.created(keyRule({ key: each, expiresAtMs }))));
+    plane.clock.nowMs = expiresAtMs;
+    const ids: string[] = [];
+    for (let count = 0; count < 16; count++) {
+      // oxlint-disable-next-line no-await-in-loop -- calls remove the expired rules one after the other
+      ids.unshift((await plane.created(keyRule())).id);
+    }
+    expect(plane.heldIds()).toEqual(ids);
+    expect(plane.pushes.every(([, , , rules]) => rules.length <= 16)).toBe(true);
+    expect(await plane.create(keyRule())).toEqual({ kind: "too-many", most: 16 });
+  });
+});
+
 describe("placements", () => {
   const location = (call: readonly unknown[]): unknown => Object(call[0]).name;
 

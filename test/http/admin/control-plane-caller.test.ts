@@ -33,6 +33,21 @@ it("a call that hangs is refused after two seconds, and logs one event", async (
   ]);
 });
 
+it("a call to a class without SQLite storage fails as a mistake in the configuration, not as an outage", async () => {
+  const message =
+    "This Durable Object is not backed by SQLite storage. Use `new_sqlite_classes` in place of `new_classes`.";
+  const caller = new ControlPlaneCaller(
+    { getByName: () => ({}) as ControlPlaneStub },
+    new TestClock(),
+  );
+  const result = await resultOf(caller.call(() => Promise.reject(new Error(message))));
+  const accepted = expect.stringContaining('new_sqlite_classes = ["ControlPlane"]');
+  expect(result).toMatchObject({ problems: [{ variable: "CONTROL_PLANE", accepted }] });
+  expect(vi.mocked(console.error).mock.calls).toEqual([
+    [expect.stringContaining('"event":"configuration-invalid"')],
+  ]);
+});
+
 it("each call gets a new stub, because a stub that has failed stays broken", async () => {
   const getByName = vi.fn<() => ControlPlaneStub>(
     () => ({ metrics: async () => "text" }) as object as ControlPlaneStub,
@@ -65,6 +80,7 @@ it.for([
     { kind: "precondition-failed", etag: '"3"' },
   ],
   [{ kind: "key-reused" }, { kind: "idempotency-key-reused" }],
+  [{ kind: "replaced" }, { kind: "rollback-replaced" }],
   [
     { kind: "too-many", most: 16 },
     { kind: "rules-full", most: 16 },

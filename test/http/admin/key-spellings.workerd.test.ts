@@ -218,6 +218,66 @@ describe("a rule for a key that no request can have", () => {
     expect(list.body.rules).toEqual([]);
   });
 
+  it.for<[Row["key"], object, accepted: readonly Key[], refused: readonly Key[]]>([
+    [
+      "path",
+      { path: "/API/*" },
+      ["/api", "/API/Users", "/x/../api/a", "/api%2Fb"],
+      ["/other", "/", "/apis"],
+    ],
+    ["path", { path: "/u/:id/x" }, ["/u/7/x", "/u/a%2Fb/x", "/u/a/b/x"], ["/u/7/y", "/v/7/x"]],
+    ["path", { path: "/u/:id" }, ["/u/7", "/u"], ["/user", "/other"]],
+    ["path", { path: "/Adm", pathMatching: "exact" }, ["/Adm", "/adm"], ["/other"]],
+    ["method", { methods: ["GET", "post"] }, ["GET", "head", "POST"], ["PUT"]],
+    ["method", { methods: "POST" }, ["POST"], ["GET", "HEAD"]],
+    ["host", { host: "*.example.com" }, ["a.example.com", "A.example.com.:8443"], ["example.com"]],
+    ["host", { host: "API.example.com" }, ["api.example.com"], ["www.example.com"]],
+    ["country", { path: "/api/*", methods: "POST" }, ["DE"], []],
+  ])(
+    "a rule of a policy with the key %j and the match %j accepts keys of requests that it matches, and no other",
+    async ([key, match, accepted, refused]) => {
+      const { call, policy } = admin({ key, match });
+      const ruleFor = (each: Key) =>
+        call("POST", "/rules", { policy, key: each, kind: "block", note: "abuse" });
+      for (const each of accepted) {
+        // oxlint-disable-next-line no-await-in-loop
+        expect([each, (await ruleFor(each)).status]).toEqual([each, 201]);
+      }
+      for (const each of refused) {
+        // oxlint-disable-next-line no-await-in-loop
+        expect([each, fieldsOf(await ruleFor(each))]).toEqual([each, ["key"]]);
+      }
+    },
+  );
+
+  it("a block of the key that a request with an escaped slash has takes effect, although the policy does not match the decoded path", async () => {
+    const { call, send, policy } = admin({ key: "path", match: { path: "/u/:id" } });
+    for (const [url, key] of [
+      ["/u/%2F", "/u"],
+      ["/u/a%2Fb", "/u/a/b"],
+    ] as const) {
+      // oxlint-disable-next-line no-await-in-loop
+      const statuses = [await statusOf(send(url)), await statusOf(send(key))];
+      // oxlint-disable-next-line no-await-in-loop
+      const made = await call("POST", "/rules", { policy, key, kind: "block", note: "abuse" });
+      // oxlint-disable-next-line no-await-in-loop
+      statuses.push(made.status, await statusOf(send(url)), await statusOf(send(key)));
+      expect([url, statuses]).toEqual([url, [200, 200, 201, 403, 200]]);
+    }
+  });
+
+  it("the problem of a key that the policy does not match names the field of match", async () => {
+    const match = { path: "/API/:id", methods: ["GET", "PUT"], host: "*.example" };
+    const { call, policy } = admin({ key: ["path", "method", "host"], match });
+    const key = ["/other", "POST", "a.test"];
+    const refused = await call("POST", "/rules", { policy, key, kind: "allow" });
+    expect(refused.body.errors.map(({ accepted }: { accepted: string }) => accepted)).toEqual([
+      'a path that match.path ("/API/:id") matches for path, got "/other"; or the id of the key',
+      'a method in match.methods (GET, PUT) for method, got "POST"; or the id of the key',
+      'a host that match.host ("*.example") matches for host, got "a.test"; or the id of the key',
+    ]);
+  });
+
   it("the problem of a key that no request can have names the field, the value and what is accepted", async () => {
     const { call, policy } = admin({ key: ["country", "asn"] });
     const refused = await call("POST", "/rules", { policy, key: ["DEU", "ASX"], kind: "allow" });
