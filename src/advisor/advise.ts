@@ -36,11 +36,10 @@ import {
   type TriedLimit,
   tryLimits,
 } from "./trial.ts";
+import { leastKeysOfSizes } from "./tail.ts";
 import { waitMs } from "./wait.ts";
 
 const mostOutliers = 10;
-/** Fewer keys do not show how many requests keys send. */
-const leastKeysOfSizes = 25;
 
 /**
  * Replays limits that may meet the goal. Yields the share that is done, from 0 to 1; a caller cancels by not continuing. Equal
@@ -260,10 +259,13 @@ function recommend(
   const last = found.map((each) => each.last);
   const leastHigh = Math.min(...last.map(({ high }) => high));
   const cause = waitCause(traffic, goal, Math.min(...last.map((each) => each.highOfSuchKeys)));
-  const forMs =
-    cause === "few-keys" && "mostShare" in goal
-      ? waitMs(traffic, leastHigh / goal.mostShare)
-      : null;
+  const neededKeys =
+    cause === "few-sizes"
+      ? leastKeysOfSizes / keys.length
+      : cause === "few-keys" && "mostShare" in goal
+        ? leastHigh / goal.mostShare
+        : null;
+  const forMs = neededKeys === null ? null : waitMs(traffic, neededKeys);
   const { oneKeyIn, lostArrivals, keptMs } = source;
   const largestShare =
     traffic.requestsOfKey.reduce((most, own) => Math.max(most, own), 0) /
@@ -279,13 +281,9 @@ function recommend(
 }
 
 /** Why no limit meets a goal about shares. */
-function waitCause(
-  { tail, requestsOfKey }: Traffic,
-  goal: Goal,
-  leastHighOfSuch: number,
-): WaitCause {
+function waitCause({ tail }: Traffic, goal: Goal, leastHighOfSuch: number): WaitCause {
   if (goal.kind !== "denied-requests") return "few-keys";
-  if (requestsOfKey.length < leastKeysOfSizes) return "few-keys";
+  if (tail.isOfFew) return "few-sizes";
   if (tail.isHeavy) return "heavy-tail";
   return leastHighOfSuch <= goal.mostShare ? "outside-sample" : "few-keys";
 }

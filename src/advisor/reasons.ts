@@ -2,6 +2,7 @@
 import { formatDuration, type Limit } from "../strategies/index.ts";
 import type { Candidate, Estimate, Goal } from "./advice.ts";
 import { goalText, requestsText, windowWords } from "./goal.ts";
+import { leastKeysOfSizes } from "./tail.ts";
 import { leastActive, type Traffic } from "./trial.ts";
 
 const significant = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 2 });
@@ -82,10 +83,11 @@ export const unneededReason = (mostPerSecond: number, burst: Estimate): string =
   `No limit is needed to protect the origin at ${requestsText(mostPerSecond)} per second from this traffic: at most ${burstText(burst)} reach it without a limit.`;
 
 /**
- * `few-keys`: a recording of more keys like these would be enough. `heavy-tail`: keys that are larger than the recorded
+ * `few-keys`: a recording of more keys like these would be enough. `few-sizes`: so few keys do not show which kinds of keys
+ * there are. `heavy-tail`: keys that are larger than the recorded
  * ones may send much of the traffic. `outside-sample`: keys outside the sample may send much of the traffic.
  */
-export type WaitCause = "few-keys" | "heavy-tail" | "outside-sample";
+export type WaitCause = "few-keys" | "few-sizes" | "heavy-tail" | "outside-sample";
 
 /** The data on which a recommendation has to wait. */
 export interface WaitFacts {
@@ -120,6 +122,7 @@ export function waitReason(goal: Goal, facts: WaitFacts, nearest: Candidate | nu
   const held = `${whole.format(keys)} ${sampled} ${keys === 1 ? "key" : "keys"}`;
   const causes = {
     "few-keys": `With ${held}, no limit can be shown to ${goalText(goal)}: even without a denial up to ${shareText(leastHigh)} could be denied`,
+    "few-sizes": `${capitalized(held)} do not show how many requests other keys send, since rare keys that send much may be absent: no limit is recommended by a share of requests from fewer than ${whole.format(leastKeysOfSizes)} keys. ${helpOfKeys}`,
     "heavy-tail": `Keys that are not recorded may send much of the traffic: the largest of the ${held} sends ${shareText(largestShare)} of the requests, and the sizes of these keys do not rule out much larger ones. So no limit can be shown to ${goalText(goal)}. ${helpOfKeys}, and more keys may rule out larger ones`,
     "outside-sample": `The ${held} do not account for all requests: keys outside the sample may send much of the traffic, and a limit without a denial in the sample could deny up to ${shareText(leastHigh)}. ${helpOfKeys}`,
   };
@@ -131,16 +134,17 @@ export function waitReason(goal: Goal, facts: WaitFacts, nearest: Candidate | nu
       ? [`sample more keys (such as SAMPLE = "1/${Math.max(1, Math.floor(oneKeyIn / 8))}")`]
       : []),
   ];
+  const isShortLog = keptMs === undefined && periodMs < shortLogMs;
   const noRemedy =
     keptMs !== undefined
       ? `Samples are kept for ${formatDuration(keptMs)} only, so choose a larger share`
-      : periodMs < shortLogMs
+      : isShortLog
         ? `The log covers ${durationText(periodMs)} only, so use a longer one`
         : "The number of keys hardly grows, so choose a larger share";
   const remedy =
     remedies.length > 0
       ? ` ${capitalized(remedies.join(", or "))}.`
-      : cause === "heavy-tail"
+      : cause === "heavy-tail" || (cause === "few-sizes" && !isShortLog)
         ? ""
         : ` ${noRemedy}.`;
   const closest =

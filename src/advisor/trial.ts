@@ -233,9 +233,12 @@ function measured(
   const estimates = estimatesOf(traffic, result, unseen);
   const { highOfSuchKeys, ...ofRequests } = estimates.deniedShare;
   const isOfKeys = goal.kind === "denied-keys";
+  const { tail } = traffic;
   const { high } = isOfKeys ? estimates.deniedKeyShare : ofRequests;
   const meetsGoal =
-    "mostShare" in goal ? high <= goal.mostShare && (isOfKeys || !traffic.tail.isHeavy) : near;
+    "mostShare" in goal
+      ? high <= goal.mostShare && (isOfKeys || !(tail.isHeavy || tail.isOfFew))
+      : near;
   const limits = {
     strategy: result.limits[0]?.strategy ?? "",
     limits: result.limits,
