@@ -80,4 +80,24 @@ describe("a goal about the rate at the origin", () => {
     expect(ofAll).toBeGreaterThan(0.04);
     expect(Math.abs((ofAll ?? 0) - (ofSample ?? 0))).toBeLessThan(0.04);
   });
+
+  it("one limit for all keys replays a sample at the rate of all requests, not at that of one key in n", () => {
+    const periodMs = 10 * minuteMs;
+    const all = { keys: 1_600, perSecond: 0.05 };
+    const shareOf = (keys: number, oneKeyIn: number): number => {
+      const shape: TrafficShape = {
+        keys,
+        periodMs,
+        arrivals: (random, _, addAt) =>
+          poissonArrivals(random, { perSecond: all.perSecond, periodMs }, addAt),
+      };
+      const requests = all.keys * all.perSecond * (periodMs / 1_000);
+      const timelines = timelinesFrom(shape, 5, { oneKeyIn, requests });
+      return adviceOf(timelines, "protect the origin at 60 rps").global?.deniedShare.value ?? 0;
+    };
+    const truth = shareOf(all.keys, 1);
+    // By chance, samples of one key in 16 hold 80 or 120 of 1,600 keys instead of 100.
+    for (const sampled of [80, 120])
+      expect(Math.abs(shareOf(sampled, 16) - truth)).toBeLessThan(0.03);
+  });
 });
