@@ -6,13 +6,49 @@ import { replay } from "../replay/replay.ts";
 import { arrivalSeconds } from "../replay/time-steps.ts";
 import type { Timelines } from "../replay/timelines.ts";
 import { formatDuration } from "../strategies/index.ts";
-import type { Candidate, Estimate } from "./advice.ts";
+import type { Candidate, Estimate, Goal } from "./advice.ts";
 import { worstBurst } from "./burst.ts";
 import { limitsOf } from "./families.ts";
 import { estimatesOf, type Traffic } from "./trial.ts";
 
 /** A sliding log keeps the time of each unit; buckets take the same memory for any limit. */
 const mostUnitsOfLog = 1_000;
+
+export type OriginGoal = Goal & { readonly kind: "origin-rate" };
+
+/** A limit per key that denies this part of the keys is preferred although it denies more requests, up to this factor. */
+const fewKeys = 0.1;
+const mostRequests = 2;
+
+/**
+ * Whether a limit per key is better than one limit for all keys: it denies fewer requests, or it denies few of the keys and not
+ * many more requests. One limit for all keys denies clients that send little because of a few that send much.
+ */
+export function isBetter(perKey: Candidate, global: Candidate): boolean {
+  const [denied, deniedByGlobal] = [perKey.deniedShare.value, global.deniedShare.value];
+  const isOfFew = perKey.deniedKeyShare.value <= fewKeys * global.deniedKeyShare.value;
+  return (
+    denied < deniedByGlobal || (isOfFew && denied <= mostRequests * deniedByGlobal && denied > 0)
+  );
+}
+
+/** Whether more keys send in the same second than may reach the origin, so that no limit per key keeps the rate. */
+export function isCrowded({ timelines }: Traffic, mostPerSecond: number): boolean {
+  const { keys, firstRow, atMs, source } = timelines;
+  const keysOfSecond = new Map<number, number>();
+  for (const key of keys.keys()) {
+    let last = Number.NaN;
+    for (let row = firstRow[key] ?? 0; row < (firstRow[key + 1] ?? 0); row++) {
+      const second = Math.floor((atMs[row] ?? 0) / 1_000);
+      if (second === last) continue;
+      last = second;
+      const count = 1 + (keysOfSecond.get(second) ?? 0);
+      if (count * source.oneKeyIn > mostPerSecond) return true;
+      keysOfSecond.set(second, count);
+    }
+  }
+  return false;
+}
 
 /** The most requests of all keys that arrive within one second. */
 export const unlimitedBurst = ({ timelines }: Traffic): Estimate =>

@@ -173,11 +173,15 @@ function denialsAtOtherInstants(timelines: Timelines, result: ReplayResult): Uin
   return [fewest, most];
 }
 
+/** How a limit for an origin is searched: its recorded worst burst meets the goal, or the whole interval does. */
+export type Bound = "value" | "high";
+
 /** Replays the limits, and yields the share that is done. */
 export function* tryLimits(
   { timelines }: Traffic,
   goal: Goal,
   limits: readonly LimitInput[],
+  bound: Bound = "high",
 ): Generator<number, readonly TriedLimit[]> {
   const sets = limits.map((written) => limitsOf([written]));
   const results = yield* replay(timelines, sets);
@@ -185,12 +189,17 @@ export function* tryLimits(
     const written = limits[index];
     return written === undefined
       ? []
-      : [{ written, result, isNear: isNear(timelines, goal, result) }];
+      : [{ written, result, isNear: isNear(timelines, goal, result, bound) }];
   });
 }
 
-/** Whether the best estimate meets the goal. For an origin, the whole interval counts, because no later limit is more certain. */
-function isNear(timelines: Timelines, goal: Goal, result: ReplayResult): boolean {
+/** Whether the best estimate meets the goal. */
+function isNear(
+  timelines: Timelines,
+  goal: Goal,
+  result: ReplayResult,
+  bound: Bound = "high",
+): boolean {
   switch (goal.kind) {
     case "denied-requests":
       return result.denied <= goal.mostShare * result.requests;
@@ -201,7 +210,7 @@ function isNear(timelines: Timelines, goal: Goal, result: ReplayResult): boolean
     case "origin-rate": {
       const { admittedPerSecond } = result;
       const burst = worstBurst(timelines, admittedPerSecond, mostOfKeyPerSecond(result));
-      return burst.high <= goal.mostPerSecond;
+      return burst[bound] <= goal.mostPerSecond;
     }
     default:
       return false;
@@ -235,10 +244,14 @@ function measured(
   const isOfKeys = goal.kind === "denied-keys";
   const { tail } = traffic;
   const { high } = isOfKeys ? estimates.deniedKeyShare : ofRequests;
+  const meetsShare = (mostShare: number): boolean =>
+    high <= mostShare && (isOfKeys || !(tail.isHeavy || tail.isOfFew));
   const meetsGoal =
     "mostShare" in goal
-      ? high <= goal.mostShare && (isOfKeys || !(tail.isHeavy || tail.isOfFew))
-      : near;
+      ? meetsShare(goal.mostShare)
+      : goal.kind === "origin-rate"
+        ? estimates.worstBurst.high <= goal.mostPerSecond
+        : near;
   const limits = {
     strategy: result.limits[0]?.strategy ?? "",
     limits: result.limits,
