@@ -89,20 +89,17 @@ function* adviseForOrigin(traffic: Traffic, goal: OriginGoal): Generator<number,
   );
   if (!isFound && unlimited.value > mostPerSecond) {
     const estimated = yield* scaled(foundInFamilies(traffic, goal, "value"), [0.6, 1]);
-    const near = estimated.filter(({ best }) => best.isNear && !best.meetsGoal);
-    const families = new Set(near.map(familyOf));
-    const sure = found.filter((each) => each.best.meetsGoal || !families.has(familyOf(each)));
-    found = [...sure, ...near];
+    const added = estimated.filter(({ best: { isNear, meetsGoal } }) => isNear && !meetsGoal);
+    const families = new Set(added.map(familyOf));
+    const kept = found.filter((each) => each.best.meetsGoal || !families.has(familyOf(each)));
+    found = [...kept, ...added];
   }
   yield 1;
   const ordered = byStrictness(found);
   const candidates = ordered.map(({ best }) => best.candidate);
-  const best = [
-    ordered.filter(({ best: { meetsGoal } }) => meetsGoal),
-    ordered.filter(({ best: { isNear } }) => isNear),
-  ]
-    .map((each) => each[nearestIndex(goal, each)]?.best.candidate)
-    .filter((each) => each !== undefined);
+  const sure = ordered.filter((each) => each.best.meetsGoal);
+  const near = ordered.filter(({ best: { isNear, meetsGoal } }) => isNear && !meetsGoal);
+  const best = [sure, near].flatMap((each) => each[nearestIndex(goal, each)]?.best.candidate ?? []);
   const chosen = best.find((each) => isBetter(each, global));
   const shown = chosen ?? global;
   const outliers = outliersOf(traffic, shown);
@@ -112,7 +109,7 @@ function* adviseForOrigin(traffic: Traffic, goal: OriginGoal): Generator<number,
           kind: "global",
           reason: globalReason(mostPerSecond, global, {
             unlimited,
-            best: best[0] ?? null,
+            best: best.at(-1) ?? null,
             isCrowded: isCrowded(traffic, mostPerSecond),
           }),
         }

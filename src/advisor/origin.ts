@@ -16,7 +16,7 @@ const mostUnitsOfLog = 1_000;
 
 export type OriginGoal = Goal & { readonly kind: "origin-rate" };
 
-/** A limit per key that denies this part of the keys is preferred although it denies more requests, up to this factor. */
+/** A limit per key that denies less than this part of the keys is preferred although it denies more requests, up to this factor. */
 const fewKeys = 0.1;
 const mostRequests = 2;
 
@@ -26,10 +26,8 @@ const mostRequests = 2;
  */
 export function isBetter(perKey: Candidate, global: Candidate): boolean {
   const [denied, deniedByGlobal] = [perKey.deniedShare.value, global.deniedShare.value];
-  const isOfFew = perKey.deniedKeyShare.value <= fewKeys * global.deniedKeyShare.value;
-  return (
-    denied < deniedByGlobal || (isOfFew && denied <= mostRequests * deniedByGlobal && denied > 0)
-  );
+  const isOfFew = perKey.deniedKeyShare.value < fewKeys * global.deniedKeyShare.value;
+  return denied < deniedByGlobal || (isOfFew && denied <= mostRequests * deniedByGlobal);
 }
 
 /** Whether more keys send in the same second than may reach the origin, so that no limit per key keeps the rate. */

@@ -3,6 +3,7 @@ import { replay, replayAll } from "../replay/replay.ts";
 import type { ReplayResult } from "../replay/result.ts";
 import type { Timelines } from "../replay/timelines.ts";
 import { otherInstants } from "../replay/whole-seconds.ts";
+import { compiledLimit } from "../strategies/compiled-limit.ts";
 import type { Limit, LimitInput } from "../strategies/index.ts";
 import type { Candidate, Estimate, Goal } from "./advice.ts";
 import { worstBurst } from "./burst.ts";
@@ -120,10 +121,29 @@ export function estimatesOf(
       );
     }
   }
+  if (cannotDeny(traffic, result)) {
+    shares.deniedShare = { value: 0, low: 0, high: 0, highOfSuchKeys: 0 };
+    shares.deniedKeyShare = { value: 0, low: 0, high: 0 };
+    if (shares.deniedActiveKeyShare !== null) shares.deniedActiveKeyShare = shares.deniedKeyShare;
+  }
   return {
     ...shares,
     worstBurst: worstBurst(timelines, result.admittedPerSecond, mostOfKeyPerSecond(result)),
   };
+}
+
+/** A key that sends this many times the requests of all keys together is not like these. */
+const beyondAll = 1_000;
+
+function cannotDeny(
+  { timelines, allRequests }: Traffic,
+  { limits, requests }: ReplayResult,
+): boolean {
+  const { oneKeyIn, lostArrivals } = timelines.source;
+  const all = Math.max(allRequests ?? 0, oneKeyIn * requests) + lostArrivals;
+  const mostCost = timelines.cost.reduce((most, cost) => Math.max(most, cost), 1);
+  const most = beyondAll * all * mostCost;
+  return limits.every((limit) => compiledLimit(limit).capacity >= most);
 }
 
 const spanOf = (own: Estimate, fewest: Estimate | null, most: Estimate | null): Estimate => ({

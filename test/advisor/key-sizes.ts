@@ -73,10 +73,10 @@ const withLarge =
 const minorityShare = 0.03;
 
 /** Few keys carry the traffic: all others send one request. */
-const minority = ({ limit, mean, draw, shareBeyond }: Exact): KeySizes => ({
-  limit,
-  draw: (random) => (random() < minorityShare ? draw(random) : 1),
-  shareBeyond: (most) => shareBeyond(most) / (1 + (1 / minorityShare - 1) / mean),
+const minority = (large: Exact): KeySizes => ({
+  limit: large.limit,
+  draw: (random) => (random() < minorityShare ? large.draw(random) : 1),
+  shareBeyond: (most) => large.shareBeyond(most) / (1 + (1 / minorityShare - 1) / large.mean),
 });
 
 const geometric = (mean: number, limit: number): Exact => ({
