@@ -16,11 +16,12 @@ import {
   limitsOf,
   unfamiliarity,
 } from "./families.ts";
-import { replayGlobal, unlimitedBurst } from "./origin.ts";
+import { isBetter, isCrowded, type OriginGoal, replayGlobal, unlimitedBurst } from "./origin.ts";
 import {
   nothingRecordedReason,
   globalReason,
   notesOf,
+  originReason,
   recommendedReason,
   sparseReason,
   unneededReason,
@@ -29,6 +30,7 @@ import {
 } from "./reasons.ts";
 import { type LimitTry, firstThatMeets, type SearchOutcome } from "./search.ts";
 import {
+  type Bound,
   judged,
   type JudgedLimit,
   type Traffic,
@@ -36,11 +38,10 @@ import {
   type TriedLimit,
   tryLimits,
 } from "./trial.ts";
+import { leastKeysOfSizes } from "./tail.ts";
 import { waitMs } from "./wait.ts";
 
 const mostOutliers = 10;
-/** Fewer keys do not show how many requests keys send. */
-const leastKeysOfSizes = 25;
 
 /**
  * Replays limits that may meet the goal. Yields the share that is done, from 0 to 1; a caller cancels by not continuing. Equal
@@ -48,36 +49,84 @@ const leastKeysOfSizes = 25;
  */
 export function* advise(timelines: Timelines, goal: Goal): Generator<number, Advice> {
   const { source } = timelines;
-  const empty = { goal, candidates: [], global: null, notes: [], outliers: [], source };
   if (timelines.atMs.length === 0) {
     const recommendation = { kind: "wait", forMs: null, reason: nothingRecordedReason } as const;
-    return { ...empty, recommendation };
+    return { goal, candidates: [], recommendation, global: null, notes: [], outliers: [], source };
   }
   const traffic = trafficOf(timelines);
-  if (goal.kind === "origin-rate") {
-    const burst = unlimitedBurst(traffic);
-    if (burst.high <= goal.mostPerSecond) {
-      const reason = unneededReason(goal.mostPerSecond, burst);
-      return { ...empty, recommendation: { kind: "unneeded", reason } };
-    }
-  }
-  const global =
-    goal.kind === "origin-rate"
-      ? yield* scaled(replayGlobal(traffic, goal.mostPerSecond), [0, 0.1])
-      : null;
+  if (goal.kind === "origin-rate") return yield* adviseForOrigin(traffic, goal);
   const found =
     goal.kind === "key-rate"
       ? yield* guaranteed(traffic, goal)
-      : yield* scaled(foundInFamilies(traffic, goal), [global === null ? 0 : 0.1, 1]);
+      : yield* foundInFamilies(traffic, goal);
   yield 1;
-  const ordered = found.toSorted((a, b) => strictness(a.best) - strictness(b.best));
+  const ordered = byStrictness(found);
   const candidates = ordered.map(({ best }) => best.candidate);
-  const recommendation = recommend(traffic, goal, ordered, global);
-  const shown = recommendation.kind === "global" ? global : candidates[nearestIndex(goal, ordered)];
+  const recommendation = recommend(traffic, goal, ordered);
+  const shown = candidates[nearestIndex(goal, ordered)];
   const outliers = shown == null ? [] : outliersOf(traffic, shown);
   const notes = notesOf(traffic, goal, shown ?? null);
+  return { goal, candidates, recommendation, global: null, notes, outliers, source };
+}
+
+/**
+ * Seeks limits per key whose interval is within the goal; if these are not better than one limit for all keys, those whose
+ * recorded worst burst is.
+ */
+function* adviseForOrigin(traffic: Traffic, goal: OriginGoal): Generator<number, Advice> {
+  const { source } = traffic.timelines;
+  const { mostPerSecond } = goal;
+  const unlimited = unlimitedBurst(traffic);
+  if (unlimited.high <= mostPerSecond) {
+    const reason = unneededReason(mostPerSecond, unlimited);
+    const recommendation = { kind: "unneeded", reason } as const;
+    return { goal, candidates: [], recommendation, global: null, notes: [], outliers: [], source };
+  }
+  const global = yield* scaled(replayGlobal(traffic, mostPerSecond), [0, 0.1]);
+  let found = yield* scaled(foundInFamilies(traffic, goal), [0.1, 0.6]);
+  const isFound = found.some(
+    ({ best: { candidate, meetsGoal } }) => meetsGoal && isBetter(candidate, global),
+  );
+  if (!isFound && unlimited.value > mostPerSecond) {
+    const estimated = yield* scaled(foundInFamilies(traffic, goal, "value"), [0.6, 1]);
+    const added = estimated.filter(({ best: { isNear, meetsGoal } }) => isNear && !meetsGoal);
+    const families = new Set(added.map(familyOf));
+    const kept = found.filter((each) => each.best.meetsGoal || !families.has(familyOf(each)));
+    found = [...kept, ...added];
+  }
+  yield 1;
+  const ordered = byStrictness(found);
+  const candidates = ordered.map(({ best }) => best.candidate);
+  const sure = ordered.filter((each) => each.best.meetsGoal);
+  const near = ordered.filter(({ best: { isNear, meetsGoal } }) => isNear && !meetsGoal);
+  const best = [sure, near].flatMap((each) => each[nearestIndex(goal, each)]?.best.candidate ?? []);
+  const chosen = best.find((each) => isBetter(each, global));
+  const shown = chosen ?? global;
+  const outliers = outliersOf(traffic, shown);
+  const recommendation: Recommendation =
+    chosen === undefined
+      ? {
+          kind: "global",
+          reason: globalReason(mostPerSecond, global, {
+            unlimited,
+            best: best.at(-1) ?? null,
+            isCrowded: isCrowded(traffic, mostPerSecond),
+          }),
+        }
+      : {
+          kind: "recommended",
+          candidate: candidates.indexOf(chosen),
+          reason: originReason(mostPerSecond, chosen, global, outliers),
+        };
+  const notes = notesOf(traffic, goal, shown);
   return { goal, candidates, recommendation, global, notes, outliers, source };
 }
+
+const byStrictness = (found: readonly SearchOutcome<JudgedLimit>[]): SearchOutcome<JudgedLimit>[] =>
+  found.toSorted((a, b) => strictness(a.best) - strictness(b.best));
+
+const familyOf = ({ best }: SearchOutcome<JudgedLimit>): string =>
+  best.candidate.limits.map(({ strategy, windowMs }) => `${strategy} ${windowMs}`).join();
 
 const strictness = ({ candidate }: JudgedLimit): number =>
   Math.min(...candidate.limits.map(admittedFlood));
@@ -126,6 +175,7 @@ function* guaranteed(
 function* foundInFamilies(
   traffic: Traffic,
   goal: Goal,
+  bound: Bound = "high",
 ): Generator<number, readonly SearchOutcome<JudgedLimit>[]> {
   const { timelines } = traffic;
   const periodMs = timelines.source.toMs - traffic.recordedFromMs;
@@ -134,7 +184,7 @@ function* foundInFamilies(
   const [{ strategy: firstStrategy } = { strategy: "" }] = families;
   const first = families.filter(({ strategy }) => strategy === firstStrategy);
   const foundFirst = yield* scaled(
-    searchFamilies(traffic, goal, first, (family) => firstGuess(traffic, goal, family)),
+    searchFamilies(traffic, goal, first, (family) => firstGuess(traffic, goal, family), bound),
     [0, 0.5],
   );
   const unitsOf = new Map(
@@ -151,11 +201,16 @@ function* foundInFamilies(
       (goal.kind !== "origin-rate" || windowMs === best),
   );
   const foundOthers = yield* scaled(
-    searchFamilies(traffic, goal, others, ({ windowMs, units }) =>
-      Math.max(
-        0,
-        units.findIndex((each) => each >= (unitsOf.get(windowMs) ?? 1)),
-      ),
+    searchFamilies(
+      traffic,
+      goal,
+      others,
+      ({ windowMs, units }) =>
+        Math.max(
+          0,
+          units.findIndex((each) => each >= (unitsOf.get(windowMs) ?? 1)),
+        ),
+      bound,
     ),
     [0.5, 0.99],
   );
@@ -168,6 +223,7 @@ function* searchFamilies(
   goal: Goal,
   families: readonly Family[],
   guess: (family: Family) => number,
+  bound: Bound,
 ): Generator<number, readonly SearchOutcome<JudgedLimit>[]> {
   const isDescending = goal.kind === "origin-rate";
   const placeOf = ({ units }: Family, index: number): number =>
@@ -183,11 +239,12 @@ function* searchFamilies(
         ? []
         : [family.written(family.units[placeOf(family, index)] ?? 1)];
     });
-    return yield* tryLimits(traffic, goal, limits);
+    return yield* tryLimits(traffic, goal, limits, bound);
   }
-  return yield* firstThatMeets(spaces, tryAll, (tried, before) =>
-    judged(traffic, goal, tried, isDescending ? undefined : before),
-  );
+  return yield* firstThatMeets(spaces, tryAll, (tried, before) => {
+    const judgement = judged(traffic, goal, tried, isDescending ? undefined : before);
+    return { ...judgement, isLast: judgement.isLast || bound === "value" };
+  });
 }
 
 /**
@@ -239,31 +296,26 @@ function recommend(
   traffic: Traffic,
   goal: Goal,
   found: readonly SearchOutcome<JudgedLimit>[],
-  global: Candidate | null,
 ): Recommendation {
   const index = nearestIndex(goal, found);
   const nearest = found[index]?.best;
   if (nearest === undefined) return { kind: "wait", forMs: null, reason: nothingRecordedReason };
   const { candidate } = nearest;
-  if (goal.kind === "origin-rate" && global !== null) {
-    const isBetter = !nearest.meetsGoal || global.deniedShare.value <= candidate.deniedShare.value;
-    if (isBetter) {
-      const reason = globalReason(goal.mostPerSecond, global, nearest.meetsGoal ? candidate : null);
-      return { kind: "global", reason };
-    }
-  }
   if (nearest.meetsGoal) {
-    const reason = `${recommendedReason(goal, candidate, global)}${headroom(traffic, goal, candidate)}`;
+    const reason = `${recommendedReason(goal, candidate)}${headroom(traffic, goal, candidate)}`;
     return { kind: "recommended", candidate: index, reason };
   }
   const { keys, source } = traffic.timelines;
   const last = found.map((each) => each.last);
   const leastHigh = Math.min(...last.map(({ high }) => high));
   const cause = waitCause(traffic, goal, Math.min(...last.map((each) => each.highOfSuchKeys)));
-  const forMs =
-    cause === "few-keys" && "mostShare" in goal
-      ? waitMs(traffic, leastHigh / goal.mostShare)
-      : null;
+  const neededKeys =
+    cause === "few-sizes"
+      ? leastKeysOfSizes / keys.length
+      : cause === "few-keys" && "mostShare" in goal
+        ? leastHigh / goal.mostShare
+        : null;
+  const forMs = neededKeys === null ? null : waitMs(traffic, neededKeys);
   const { oneKeyIn, lostArrivals, keptMs } = source;
   const largestShare =
     traffic.requestsOfKey.reduce((most, own) => Math.max(most, own), 0) /
@@ -279,13 +331,9 @@ function recommend(
 }
 
 /** Why no limit meets a goal about shares. */
-function waitCause(
-  { tail, requestsOfKey }: Traffic,
-  goal: Goal,
-  leastHighOfSuch: number,
-): WaitCause {
+function waitCause({ tail }: Traffic, goal: Goal, leastHighOfSuch: number): WaitCause {
   if (goal.kind !== "denied-requests") return "few-keys";
-  if (requestsOfKey.length < leastKeysOfSizes) return "few-keys";
+  if (tail.isOfFew) return "few-sizes";
   if (tail.isHeavy) return "heavy-tail";
   return leastHighOfSuch <= goal.mostShare ? "outside-sample" : "few-keys";
 }

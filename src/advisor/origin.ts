@@ -6,7 +6,7 @@ import { replay } from "../replay/replay.ts";
 import { arrivalSeconds } from "../replay/time-steps.ts";
 import type { Timelines } from "../replay/timelines.ts";
 import { formatDuration } from "../strategies/index.ts";
-import type { Candidate, Estimate } from "./advice.ts";
+import type { Candidate, Estimate, Goal } from "./advice.ts";
 import { worstBurst } from "./burst.ts";
 import { limitsOf } from "./families.ts";
 import { estimatesOf, type Traffic } from "./trial.ts";
@@ -14,23 +14,60 @@ import { estimatesOf, type Traffic } from "./trial.ts";
 /** A sliding log keeps the time of each unit; buckets take the same memory for any limit. */
 const mostUnitsOfLog = 1_000;
 
+export type OriginGoal = Goal & { readonly kind: "origin-rate" };
+
+/** A limit per key that denies less than this part of the keys is preferred although it denies more requests, up to this factor. */
+const fewKeys = 0.1;
+const mostRequests = 2;
+
+/**
+ * Whether a limit per key is better than one limit for all keys: it denies fewer requests, or it denies few of the keys and not
+ * many more requests. One limit for all keys denies clients that send little because of a few that send much.
+ */
+export function isBetter(perKey: Candidate, global: Candidate): boolean {
+  const [denied, deniedByGlobal] = [perKey.deniedShare.value, global.deniedShare.value];
+  const isOfFew = perKey.deniedKeyShare.value < fewKeys * global.deniedKeyShare.value;
+  return denied < deniedByGlobal || (isOfFew && denied <= mostRequests * deniedByGlobal);
+}
+
+/** Whether more keys send in the same second than may reach the origin, so that no limit per key keeps the rate. */
+export function isCrowded({ timelines }: Traffic, mostPerSecond: number): boolean {
+  const { keys, firstRow, atMs, source } = timelines;
+  const keysOfSecond = new Map<number, number>();
+  for (const key of keys.keys()) {
+    let last = Number.NaN;
+    for (let row = firstRow[key] ?? 0; row < (firstRow[key + 1] ?? 0); row++) {
+      const second = Math.floor((atMs[row] ?? 0) / 1_000);
+      if (second === last) continue;
+      last = second;
+      const count = 1 + (keysOfSecond.get(second) ?? 0);
+      if (count * source.oneKeyIn > mostPerSecond) return true;
+      keysOfSecond.set(second, count);
+    }
+  }
+  return false;
+}
+
 /** The most requests of all keys that arrive within one second. */
 export const unlimitedBurst = ({ timelines }: Traffic): Estimate =>
   worstBurst(timelines, arrivalSeconds(timelines), Infinity);
 
 /**
- * Replays one limit for all keys, and counts its denials by key. A sample of one key in n has as many requests in n seconds as
- * all keys have in one, so it is replayed with a window of n seconds.
+ * Replays one limit for all keys, and counts its denials by key. If all keys have n times as many requests as those in the
+ * timelines, these have as many in n seconds as all have in one, so they are replayed with a window of n seconds. A sample of one
+ * key in 16 often has 5 % more or fewer than 1/16 of the requests, so n is the ratio of the requests, if all are counted.
  */
 export function* replayGlobal(
   traffic: Traffic,
   mostPerSecond: number,
 ): Generator<number, Candidate> {
-  const { timelines } = traffic;
+  const { timelines, allRequests } = traffic;
   const { oneKeyIn } = timelines.source;
   const strategy = mostPerSecond <= mostUnitsOfLog ? "sliding-log" : "sliding-buckets";
   const written = { limit: mostPerSecond, window: "1s", strategy };
-  const replayed = limitsOf([{ ...written, window: formatDuration(1_000 * oneKeyIn) }]);
+  const ratio = allRequests === null ? oneKeyIn : allRequests / timelines.atMs.length;
+  const windowMs = oneKeyIn === 1 ? 1_000 : Math.round(1_000 * Math.max(1, ratio));
+  const replayed = limitsOf([{ ...written, window: formatDuration(windowMs) }]);
   const { together, rows } = asOneKey(timelines);
   const [result] = yield* replay(together, [replayed], { keepsDecisions: true });
   if (result?.allowed == null) throw new Error("expected the decisions of one set of limits");

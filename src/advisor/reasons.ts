@@ -1,7 +1,8 @@
 /** The sentences of a recommendation. */
 import { formatDuration, type Limit } from "../strategies/index.ts";
-import type { Candidate, Estimate, Goal } from "./advice.ts";
+import type { Candidate, Estimate, Goal, Outlier } from "./advice.ts";
 import { goalText, requestsText, windowWords } from "./goal.ts";
+import { leastKeysOfSizes } from "./tail.ts";
 import { leastActive, type Traffic } from "./trial.ts";
 
 const significant = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 2 });
@@ -33,25 +34,13 @@ function oneLimitText(limit: Limit): string {
 const burstText = ({ value, low, high }: Estimate): string =>
   `${requestsText(Math.round(value))} per second (95 % confidence ${whole.format(low)}-${whole.format(high)})`;
 
-/** @param global one limit for all keys, if the goal is for an origin */
-export function recommendedReason(
-  goal: Goal,
-  candidate: Candidate,
-  global: Candidate | null,
-): string {
+export function recommendedReason(goal: Goal, candidate: Candidate): string {
   const { limits, deniedShare, deniedKeyShare, worstBurst } = candidate;
   const limit = limitText(limits);
   const denies = `denies the fewest requests (${shareWithInterval(deniedShare)})`;
   if (goal.kind === "key-rate") {
     const rate = `${requestsText(goal.most)} in ${windowWords(goal.windowMs)}`;
     return `${limit} never lets one key exceed ${rate}, and of the limits with this guarantee it ${denies}.`;
-  }
-  if (goal.kind === "origin-rate") {
-    const compared =
-      global === null
-        ? ""
-        : ` One limit for all keys, with key = ["global"], would deny ${shareText(global.deniedShare.value)}.`;
-    return `${limit} lets at most ${burstText(worstBurst)} of this traffic reach the origin, and of the limits per key that protect it at ${requestsText(goal.mostPerSecond)} per second it ${denies}.${compared}`;
   }
   const share = goal.kind === "denied-keys" ? deniedKeyShare : deniedShare;
   const text = goalText(goal).replace(/^deny/, "denies");
@@ -64,17 +53,60 @@ export function recommendedReason(
 export const sparseReason = (most: number, { windowMs }: Limit): string =>
   ` No stricter limit is considered. This traffic needs no limit: no key sends more than ${requestsText(most)} in ${windowWords(windowMs)}.`;
 
-/** @param best the limit per key that protects the origin and denies the fewest requests; null if there is none */
-export function globalReason(
+/** Such as "12 % of requests and 3 % of keys". */
+const denialsText = ({ deniedShare, deniedKeyShare }: Candidate): string =>
+  `${shareText(deniedShare.value)} of requests and ${shareText(deniedKeyShare.value)} of keys`;
+
+const globalText = (mostPerSecond: number, { limits }: Candidate): string =>
+  `${limitText(limits)} on all keys together, with key = ["global"], never lets more than ${requestsText(mostPerSecond)} per second reach the origin`;
+
+/** The reason for a limit per key that protects an origin. `outliers`: the keys that it denies most. */
+export function originReason(
   mostPerSecond: number,
-  { limits, deniedShare }: Candidate,
-  best: Candidate | null,
+  candidate: Candidate,
+  global: Candidate,
+  outliers: readonly Outlier[],
 ): string {
-  const compared =
-    best === null
-      ? "no limit per key was found that keeps this rate with 95 % confidence, because so many keys send in the same second"
-      : `the best limit per key, ${limitText(best.limits)}, denies ${shareText(best.deniedShare.value)} of requests`;
-  return `${limitText(limits)} on all keys together, with key = ["global"], never lets more than ${requestsText(mostPerSecond)} per second reach the origin, and denies ${shareText(deniedShare.value)} of requests; ${compared}. It does not spare clients that send little, so give clients that send much a limit of their own, too.`;
+  const { limits, worstBurst, result, meetsGoal } = candidate;
+  const rate = `${requestsText(mostPerSecond)} per second`;
+  const reached = `${limitText(limits)} lets at most ${burstText(worstBurst)} of this traffic reach the origin, and denies ${denialsText(candidate)}`;
+  const [largest] = outliers;
+  const isOfOne = largest !== undefined && largest.denied > result.denied / 2;
+  const ofOne = isOfOne
+    ? ` ${shareText(largest.denied / result.denied)} of these denials are of the key ${largest.key}.`
+    : "";
+  const guarantee = meetsGoal
+    ? ""
+    : ` The recorded requests stay within ${rate}, but the interval reaches ${whole.format(worstBurst.high)}, so this limit is no guarantee: use the limit for all keys beside it.`;
+  return `${reached}.${ofOne} ${capitalized(globalText(mostPerSecond, global))}, but would alone deny ${denialsText(global)}.${guarantee}`;
+}
+
+export interface OriginFacts {
+  /** The worst burst without a limit. */
+  readonly unlimited: Estimate;
+  /** The best limit per key that keeps the rate, at least in the recording; null if there is none. */
+  readonly best: Candidate | null;
+  /** Whether more keys send in the same second than may reach the origin. */
+  readonly isCrowded: boolean;
+}
+
+/** The reason for one limit for all keys. */
+export function globalReason(mostPerSecond: number, global: Candidate, facts: OriginFacts): string {
+  return `${globalText(mostPerSecond, global)}, and denies ${denialsText(global)}; ${comparedText(mostPerSecond, facts)}. It does not spare clients that send little, so give clients that send much a limit of their own, too.`;
+}
+
+function comparedText(mostPerSecond: number, { unlimited, best, isCrowded }: OriginFacts): string {
+  const bound = whole.format(mostPerSecond);
+  if (unlimited.value <= mostPerSecond)
+    return `the recorded peak of ${requestsText(Math.round(unlimited.value))} per second is not above ${bound}, but its interval reaches ${whole.format(unlimited.high)}`;
+  if (best === null) {
+    const cause = isCrowded ? ", because so many keys send in the same second" : "";
+    return `no limit per key was found that keeps this rate${cause}`;
+  }
+  const isSure = best.meetsGoal
+    ? ""
+    : `, and lets ${requestsText(Math.round(best.worstBurst.value))} per second reach the origin, with an interval up to ${whole.format(best.worstBurst.high)}`;
+  return `the best limit per key, ${limitText(best.limits)}, denies ${denialsText(best)}${isSure}`;
 }
 
 /** @param burst the worst burst without a limit */
@@ -82,10 +114,11 @@ export const unneededReason = (mostPerSecond: number, burst: Estimate): string =
   `No limit is needed to protect the origin at ${requestsText(mostPerSecond)} per second from this traffic: at most ${burstText(burst)} reach it without a limit.`;
 
 /**
- * `few-keys`: a recording of more keys like these would be enough. `heavy-tail`: keys that are larger than the recorded
+ * `few-keys`: a recording of more keys like these would be enough. `few-sizes`: so few keys do not show which kinds of keys
+ * there are. `heavy-tail`: keys that are larger than the recorded
  * ones may send much of the traffic. `outside-sample`: keys outside the sample may send much of the traffic.
  */
-export type WaitCause = "few-keys" | "heavy-tail" | "outside-sample";
+export type WaitCause = "few-keys" | "few-sizes" | "heavy-tail" | "outside-sample";
 
 /** The data on which a recommendation has to wait. */
 export interface WaitFacts {
@@ -120,6 +153,7 @@ export function waitReason(goal: Goal, facts: WaitFacts, nearest: Candidate | nu
   const held = `${whole.format(keys)} ${sampled} ${keys === 1 ? "key" : "keys"}`;
   const causes = {
     "few-keys": `With ${held}, no limit can be shown to ${goalText(goal)}: even without a denial up to ${shareText(leastHigh)} could be denied`,
+    "few-sizes": `${capitalized(held)} do not show how many requests other keys send, since rare keys that send much may be absent: no limit is recommended by a share of requests from fewer than ${whole.format(leastKeysOfSizes)} keys. ${helpOfKeys}`,
     "heavy-tail": `Keys that are not recorded may send much of the traffic: the largest of the ${held} sends ${shareText(largestShare)} of the requests, and the sizes of these keys do not rule out much larger ones. So no limit can be shown to ${goalText(goal)}. ${helpOfKeys}, and more keys may rule out larger ones`,
     "outside-sample": `The ${held} do not account for all requests: keys outside the sample may send much of the traffic, and a limit without a denial in the sample could deny up to ${shareText(leastHigh)}. ${helpOfKeys}`,
   };
@@ -131,16 +165,17 @@ export function waitReason(goal: Goal, facts: WaitFacts, nearest: Candidate | nu
       ? [`sample more keys (such as SAMPLE = "1/${Math.max(1, Math.floor(oneKeyIn / 8))}")`]
       : []),
   ];
+  const isShortLog = keptMs === undefined && periodMs < shortLogMs;
   const noRemedy =
     keptMs !== undefined
       ? `Samples are kept for ${formatDuration(keptMs)} only, so choose a larger share`
-      : periodMs < shortLogMs
+      : isShortLog
         ? `The log covers ${durationText(periodMs)} only, so use a longer one`
         : "The number of keys hardly grows, so choose a larger share";
   const remedy =
     remedies.length > 0
       ? ` ${capitalized(remedies.join(", or "))}.`
-      : cause === "heavy-tail"
+      : cause === "heavy-tail" || (cause === "few-sizes" && !isShortLog)
         ? ""
         : ` ${noRemedy}.`;
   const closest =

@@ -14,8 +14,13 @@ import { gammaDraw, quantile } from "./resampling.ts";
 const mostPart = 0.2;
 /** The grid has this many points, plus the square root of the number of keys in the tail. */
 const leastGrid = 30;
-/** Fewer keys say nothing about the shape. */
-const leastKeys = 5;
+/** Fewer large keys say nothing about the shape. */
+const leastLarge = 5;
+/**
+ * Fewer keys do not show how many requests keys send. A kind of keys, such as scrapers, that is 1 in n keys is absent from a
+ * recording of 3 n keys with a probability of 5 %: of 500 keys, if it is 1 in 170 keys.
+ */
+export const leastKeysOfSizes = 500;
 const heavyShape = 0.5;
 const heavyPart = 0.975;
 const seed = 31;
@@ -29,6 +34,8 @@ export interface SizeTail {
   readonly beyond: Float64Array;
   /** Whether a few keys may send so much that the variance of the requests of a key does not exist: a shape of 1/2 or more. */
   readonly isHeavy: boolean;
+  /** Whether there are too few keys to show which kinds of keys there are. */
+  readonly isOfFew: boolean;
 }
 
 interface Shape {
@@ -38,12 +45,13 @@ interface Shape {
 }
 
 export function tailOf(requests: ArrayLike<number>, draws: number): SizeTail {
+  const isOfFew = requests.length < leastKeysOfSizes;
   const excesses = excessesOf(Float64Array.from(requests).toSorted());
   const { length } = excesses;
   const largest = excesses[length - 1];
   const beyond = new Float64Array(draws).fill(Infinity);
-  if (largest === undefined || length < leastKeys) return { beyond, isHeavy: true };
-  if (excesses[0] === largest) return { beyond: beyond.fill(0), isHeavy: false };
+  if (largest === undefined || length < leastLarge) return { beyond, isHeavy: true, isOfFew };
+  if (excesses[0] === largest) return { beyond: beyond.fill(0), isHeavy: false, isOfFew };
   const { shapes, cumulative } = posterior(excesses);
   const random = seededRandom(seed);
   const drawn = new Float64Array(draws);
@@ -57,19 +65,23 @@ export function tailOf(requests: ArrayLike<number>, draws: number): SizeTail {
     const keys = length * Math.exp(-Math.log1p(ratio * largest) / shape);
     beyond[index] = (keys * shape * (1 / ratio + largest)) / (1 - shape);
   }
-  return { beyond, isHeavy: quantile(drawn.toSorted(), heavyPart) >= heavyShape };
+  return { beyond, isHeavy: quantile(drawn.toSorted(), heavyPart) >= heavyShape, isOfFew };
 }
 
-/** The requests of the largest keys beyond a threshold. Counts are integers, so the threshold is halfway between two of them. */
+/**
+ * The requests of the largest keys beyond a threshold. Counts are integers, so the threshold is halfway between two of them.
+ * Many keys may have the count that divides the largest keys from the others. Ties say nothing about larger keys, so the
+ * tail is then that of the keys above them, however few these are.
+ */
 function excessesOf(sorted: Float64Array): Float64Array {
   const { length } = sorted;
   const wanted = Math.ceil(Math.min(mostPart * length, 3 * Math.sqrt(length)));
   const edge = sorted[length - wanted] ?? 0;
   const above = sorted.findIndex((each) => each > edge);
-  const isEnough = above !== -1 && length - above >= Math.max(leastKeys, wanted / 2);
-  const from = isEnough ? above : sorted.findIndex((each) => each >= edge);
-  const threshold = isEnough ? edge + 0.5 : edge - 0.5;
-  return sorted.subarray(Math.max(0, from)).map((each) => each - threshold);
+  const isLargest = above === -1;
+  const largest = sorted.subarray(isLargest ? sorted.indexOf(edge) : above);
+  const threshold = (largest[0] ?? 0) - 0.5;
+  return largest.map((each) => each - threshold);
 }
 
 function posterior(excesses: Float64Array): { shapes: Shape[]; cumulative: Float64Array } {

@@ -3,6 +3,7 @@ import { replay, replayAll } from "../replay/replay.ts";
 import type { ReplayResult } from "../replay/result.ts";
 import type { Timelines } from "../replay/timelines.ts";
 import { otherInstants } from "../replay/whole-seconds.ts";
+import { compiledLimit } from "../strategies/compiled-limit.ts";
 import type { Limit, LimitInput } from "../strategies/index.ts";
 import type { Candidate, Estimate, Goal } from "./advice.ts";
 import { worstBurst } from "./burst.ts";
@@ -120,10 +121,29 @@ export function estimatesOf(
       );
     }
   }
+  if (cannotDeny(traffic, result)) {
+    shares.deniedShare = { value: 0, low: 0, high: 0, highOfSuchKeys: 0 };
+    shares.deniedKeyShare = { value: 0, low: 0, high: 0 };
+    if (shares.deniedActiveKeyShare !== null) shares.deniedActiveKeyShare = shares.deniedKeyShare;
+  }
   return {
     ...shares,
     worstBurst: worstBurst(timelines, result.admittedPerSecond, mostOfKeyPerSecond(result)),
   };
+}
+
+/** A key that sends this many times the requests of all keys together is not like these. */
+const beyondAll = 1_000;
+
+function cannotDeny(
+  { timelines, allRequests }: Traffic,
+  { limits, requests }: ReplayResult,
+): boolean {
+  const { oneKeyIn, lostArrivals } = timelines.source;
+  const all = Math.max(allRequests ?? 0, oneKeyIn * requests) + lostArrivals;
+  const mostCost = timelines.cost.reduce((most, cost) => Math.max(most, cost), 1);
+  const most = beyondAll * all * mostCost;
+  return limits.every((limit) => compiledLimit(limit).capacity >= most);
 }
 
 const spanOf = (own: Estimate, fewest: Estimate | null, most: Estimate | null): Estimate => ({
@@ -173,11 +193,15 @@ function denialsAtOtherInstants(timelines: Timelines, result: ReplayResult): Uin
   return [fewest, most];
 }
 
+/** How a limit for an origin is searched: its recorded worst burst meets the goal, or the whole interval does. */
+export type Bound = "value" | "high";
+
 /** Replays the limits, and yields the share that is done. */
 export function* tryLimits(
   { timelines }: Traffic,
   goal: Goal,
   limits: readonly LimitInput[],
+  bound: Bound = "high",
 ): Generator<number, readonly TriedLimit[]> {
   const sets = limits.map((written) => limitsOf([written]));
   const results = yield* replay(timelines, sets);
@@ -185,12 +209,17 @@ export function* tryLimits(
     const written = limits[index];
     return written === undefined
       ? []
-      : [{ written, result, isNear: isNear(timelines, goal, result) }];
+      : [{ written, result, isNear: isNear(timelines, goal, result, bound) }];
   });
 }
 
-/** Whether the best estimate meets the goal. For an origin, the whole interval counts, because no later limit is more certain. */
-function isNear(timelines: Timelines, goal: Goal, result: ReplayResult): boolean {
+/** Whether the best estimate meets the goal. */
+function isNear(
+  timelines: Timelines,
+  goal: Goal,
+  result: ReplayResult,
+  bound: Bound = "high",
+): boolean {
   switch (goal.kind) {
     case "denied-requests":
       return result.denied <= goal.mostShare * result.requests;
@@ -201,7 +230,7 @@ function isNear(timelines: Timelines, goal: Goal, result: ReplayResult): boolean
     case "origin-rate": {
       const { admittedPerSecond } = result;
       const burst = worstBurst(timelines, admittedPerSecond, mostOfKeyPerSecond(result));
-      return burst.high <= goal.mostPerSecond;
+      return burst[bound] <= goal.mostPerSecond;
     }
     default:
       return false;
@@ -233,9 +262,16 @@ function measured(
   const estimates = estimatesOf(traffic, result, unseen);
   const { highOfSuchKeys, ...ofRequests } = estimates.deniedShare;
   const isOfKeys = goal.kind === "denied-keys";
+  const { tail } = traffic;
   const { high } = isOfKeys ? estimates.deniedKeyShare : ofRequests;
+  const meetsShare = (mostShare: number): boolean =>
+    high <= mostShare && (isOfKeys || !(tail.isHeavy || tail.isOfFew));
   const meetsGoal =
-    "mostShare" in goal ? high <= goal.mostShare && (isOfKeys || !traffic.tail.isHeavy) : near;
+    "mostShare" in goal
+      ? meetsShare(goal.mostShare)
+      : goal.kind === "origin-rate"
+        ? estimates.worstBurst.high <= goal.mostPerSecond
+        : near;
   const limits = {
     strategy: result.limits[0]?.strategy ?? "",
     limits: result.limits,

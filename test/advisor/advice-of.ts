@@ -1,5 +1,5 @@
-/** Runs the advisor to its end without a pause. */
-import type { Advice, Goal } from "../../src/advisor/advice.ts";
+/** Runs the advisor to its end without a pause, and reads its recommendation. */
+import type { Advice, Candidate, Goal } from "../../src/advisor/advice.ts";
 import { advise } from "../../src/advisor/advise.ts";
 import { parseGoal } from "../../src/advisor/goal.ts";
 import type { Timelines } from "../../src/replay/timelines.ts";
@@ -10,4 +10,12 @@ export function adviceOf(timelines: Timelines, goal: Goal | string): Advice {
     const step = steps.next();
     if (step.done === true) return step.value;
   }
+}
+
+export function recommendedOf({ candidates, recommendation }: Advice): Candidate {
+  const candidate =
+    recommendation.kind === "recommended" ? candidates[recommendation.candidate] : undefined;
+  if (candidate === undefined)
+    throw new Error(`expected a recommendation: ${recommendation.reason}`);
+  return candidate;
 }

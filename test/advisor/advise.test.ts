@@ -1,21 +1,12 @@
 import { describe, expect, it } from "vitest";
-import type { Advice, Candidate } from "../../src/advisor/advice.ts";
 import { advise } from "../../src/advisor/advise.ts";
 import { parseGoal } from "../../src/advisor/goal.ts";
 import type { Timelines } from "../../src/replay/timelines.ts";
-import { adviceOf } from "./advice-of.ts";
+import { adviceOf, recommendedOf } from "./advice-of.ts";
 import { poissonArrivals, startMs, timelinesFrom, type TrafficShape } from "./traffic.ts";
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
-
-function recommendedOf({ candidates, recommendation }: Advice): Candidate {
-  const candidate =
-    recommendation.kind === "recommended" ? candidates[recommendation.candidate] : undefined;
-  if (candidate === undefined)
-    throw new Error(`expected a recommendation: ${recommendation.reason}`);
-  return candidate;
-}
 
 /** Most keys send one request a minute. One in 100 sends 50 in the first second of each minute. */
 const withBursts: TrafficShape = {
@@ -228,44 +219,6 @@ describe("a sample", () => {
   });
 });
 
-describe("traffic of few large keys", () => {
-  const heavy = (keys: number): TrafficShape => ({
-    keys,
-    periodMs: hourMs,
-    arrivals: (random, _, addAt) => {
-      const requests = Math.floor(4 * (1 - random()) ** (-1 / 1.5));
-      for (let n = 0; n < requests; n++) addAt(random() * hourMs);
-    },
-  });
-  const timelines = timelinesFrom(heavy(1_000), 6);
-
-  it("no limit is recommended by the share of requests, and the reason names the largest key and what helps", () => {
-    const { recommendation, candidates } = adviceOf(timelines, "deny at most 5 % of requests");
-    expect(recommendation).toMatchObject({ kind: "wait", forMs: null });
-    expect(recommendation.reason).toMatch(
-      /^Keys that are not recorded may send much of the traffic: the largest of the 1,000 recorded keys sends [\d.]+ % of the requests, and the sizes of these keys do not rule out much larger ones\. So no limit can be shown to deny at most 5 % of requests\. A goal about keys, such as "deny at most 1 key in 100", counts each of them once, and more keys may rule out larger ones\./,
-    );
-    expect(candidates.some(({ meetsGoal }) => meetsGoal)).toBe(false);
-    for (const { deniedShare } of candidates) expect(deniedShare.high).toBeGreaterThan(0.3);
-  });
-
-  it("fewer than 25 keys are too few to know how large keys are", () => {
-    const few = timelinesFrom({ ...withBursts, keys: 20 }, 1);
-    const { recommendation } = adviceOf(few, "deny at most 5 % of requests");
-    expect(recommendation.reason).toMatch(
-      /^With 20 recorded keys, no limit can be shown to deny at most 5 % of requests: even without a denial up to 100 % could be denied\./,
-    );
-  });
-
-  it("a limit is recommended by the share of keys, with a note that intervals of request shares are wide", () => {
-    const advice = adviceOf(timelines, "deny at most 1 key in 50");
-    expect(recommendedOf(advice).deniedKeyShare.high).toBeLessThanOrEqual(0.02);
-    expect(advice.notes.join()).toContain(
-      "The intervals of request shares allow for these, so they are wide.",
-    );
-  });
-});
-
 describe("keys with few requests", () => {
   const visitors = 60;
   /** 97 % of the keys send one request. */
@@ -347,6 +300,14 @@ describe("a goal about the rate of a key", () => {
     const goal = "never let one key exceed 999,999,999,999 requests in a day";
     const { strategy } = recommendedOf(adviceOf(timelinesFrom(withBursts, 1), goal));
     expect(strategy).toBe("sliding-buckets");
+  });
+
+  it("a limit of 1,000 times all requests or more denies 0 %, without an interval", () => {
+    const few = timelinesFrom({ ...withBursts, keys: 30 }, 1);
+    const goal = "never let one key exceed 999,999,999,999 requests in a millisecond";
+    const { deniedShare, deniedKeyShare } = recommendedOf(adviceOf(few, goal));
+    expect(deniedShare).toEqual({ value: 0, low: 0, high: 0 });
+    expect(deniedKeyShare).toEqual({ value: 0, low: 0, high: 0 });
   });
 
   it("the recommended limit ensures the rate by its bound and denies the fewest requests", () => {

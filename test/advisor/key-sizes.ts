@@ -38,8 +38,16 @@ function normalBelow(z: number): number {
   return z > 0 ? 1 - tail : tail;
 }
 
-const lognormal = (sigma: number, median: number, limit: number): KeySizes => ({
+/** Sizes of which the mean and the share of requests beyond a limit are known. */
+interface Exact extends KeySizes {
+  readonly mean: number;
+  draw(random: Random): number;
+  readonly shareBeyond: (limit: number) => number;
+}
+
+const lognormal = (sigma: number, median: number, limit: number): Exact => ({
   limit,
+  mean: median * Math.exp(sigma ** 2 / 2),
   draw: (random) => Math.round(median * Math.exp(sigma * normal(random))),
   shareBeyond: (most) => {
     const z = Math.log(most / median) / sigma;
@@ -48,9 +56,9 @@ const lognormal = (sigma: number, median: number, limit: number): KeySizes => ({
   },
 });
 
-const least = 5;
-const pareto = (alpha: number, limit: number): KeySizes => ({
+const pareto = (alpha: number, limit: number, least = 5): Exact => ({
   limit,
+  mean: (least * alpha) / (alpha - 1),
   draw: (random) => Math.round(least * (1 - random()) ** (-1 / alpha)),
   shareBeyond: (most) => (least / most) ** (alpha - 1) / alpha,
 });
@@ -60,6 +68,34 @@ const withLarge =
   (isLarge: (key: number) => boolean, large: (random: Random) => number, others: number) =>
   (random: Random, key: number): number =>
     isLarge(key) ? large(random) : poisson(others, random);
+
+/** The share of keys that send more than one request where most send one. */
+const minorityShare = 0.03;
+
+/** Few keys carry the traffic: all others send one request. */
+const minority = (large: Exact): KeySizes => ({
+  limit: large.limit,
+  draw: (random) => (random() < minorityShare ? large.draw(random) : 1),
+  shareBeyond: (most) => large.shareBeyond(most) / (1 + (1 / minorityShare - 1) / large.mean),
+});
+
+const geometric = (mean: number, limit: number): Exact => ({
+  limit,
+  mean: 1 / (1 - Math.exp(-1 / mean)),
+  draw: (random) => 1 + Math.floor(-mean * Math.log(1 - random())),
+  shareBeyond: (most) => Math.exp(-most / mean),
+});
+
+/** Each key is large by chance, so that logs have different numbers of large keys, and small logs often none. */
+const byChance = (
+  share: number,
+  large: (random: Random) => number,
+  others: number,
+  limit: number,
+): KeySizes => ({
+  limit,
+  draw: (random) => (random() < share ? large(random) : poisson(others, random)),
+});
 
 export const keySizes: Readonly<Record<string, KeySizes>> = {
   uniform: { limit: 40, draw: (random) => Math.round(30 * (0.5 + random())) },
@@ -74,11 +110,14 @@ export const keySizes: Readonly<Record<string, KeySizes>> = {
       return requests;
     },
   },
-  geometric: { limit: 60, draw: (random) => 1 + Math.floor(-20 * Math.log(1 - random())) },
+  geometric: geometric(20, 60),
   "97 % send one request": {
     limit: 25,
     draw: (random) => (random() < 0.97 ? 1 : poisson(30, random)),
   },
+  "97 % send one request, 3 % geometric": minority(geometric(100, 300)),
+  "97 % send one request, 3 % lognormal, σ = 1.5": minority(lognormal(1.5, 15, 200)),
+  "97 % send one request, 3 % Pareto, α = 1.5": minority(pareto(1.5, 200, 10)),
   "daily cycle": {
     limit: 20,
     draw: (random) => poisson(30 * (1 + Math.sin(2 * Math.PI * random()) / 2), random),
@@ -117,6 +156,24 @@ export const keySizes: Readonly<Record<string, KeySizes>> = {
       27,
     ),
   },
+  "NAT: each address is large by a chance of 1 in 200": byChance(
+    1 / 200,
+    (random) => poisson(1_000 + 4_000 * random(), random),
+    10,
+    100,
+  ),
+  "scrapers: each key is one by a chance of 3 in 1,000, 10 %": byChance(
+    3 / 1_000,
+    (random) => poisson(1_000, random),
+    27,
+    60,
+  ),
+  "scrapers: each key is one by a chance of 3 in 1,000, 50 %": byChance(
+    3 / 1_000,
+    (random) => poisson(9_000, random),
+    27,
+    60,
+  ),
   "one attacker sends a fifth": {
     limit: 60,
     draw: withLarge(

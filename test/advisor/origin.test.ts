@@ -30,7 +30,7 @@ describe("a goal about the rate at the origin", () => {
       expect(deniedShare.value).toBeGreaterThan(0.5);
     }
     expect(recommendation.reason).toMatch(
-      /^1,000 per second with sliding-log on all keys together, with key = \["global"\], never lets more than 1,000 requests per second reach the origin, and denies 50 % of requests; the best limit per key, .+, denies \d+ % of requests\./,
+      /^1,000 per second with sliding-log on all keys together, with key = \["global"\], never lets more than 1,000 requests per second reach the origin, and denies 50 % of requests and 100 % of keys; the best limit per key, .+, denies \d+ % of requests and 100 % of keys[.,]/,
     );
   });
 
@@ -49,7 +49,7 @@ describe("a goal about the rate at the origin", () => {
     );
     expect(recommendation.kind).toBe("global");
     expect(recommendation.reason).toContain(
-      "no limit per key was found that keeps this rate with 95 % confidence, because so many keys send in the same second",
+      "no limit per key was found that keeps this rate, because so many keys send in the same second",
     );
     expect(candidates.some(({ meetsGoal }) => meetsGoal)).toBe(false);
   });
@@ -79,5 +79,66 @@ describe("a goal about the rate at the origin", () => {
     );
     expect(ofAll).toBeGreaterThan(0.04);
     expect(Math.abs((ofAll ?? 0) - (ofSample ?? 0))).toBeLessThan(0.04);
+  });
+
+  it("one limit for all keys replays a sample at the rate of all requests, not at that of one key in n", () => {
+    const periodMs = 10 * minuteMs;
+    const all = { keys: 1_600, perSecond: 0.05 };
+    const shareOf = (keys: number, oneKeyIn: number): number => {
+      const shape: TrafficShape = {
+        keys,
+        periodMs,
+        arrivals: (random, _, addAt) =>
+          poissonArrivals(random, { perSecond: all.perSecond, periodMs }, addAt),
+      };
+      const requests = all.keys * all.perSecond * (periodMs / 1_000);
+      const timelines = timelinesFrom(shape, 5, { oneKeyIn, requests });
+      return adviceOf(timelines, "protect the origin at 60 rps").global?.deniedShare.value ?? 0;
+    };
+    const truth = shareOf(all.keys, 1);
+    // By chance, samples of one key in 16 hold 80 or 120 of 1,600 keys instead of 100.
+    for (const sampled of [80, 120])
+      expect(Math.abs(shareOf(sampled, 16) - truth)).toBeLessThan(0.03);
+  });
+
+  /** 500 visitors send 5 requests a second together. The key 0 sends 40 a second for 15 minutes. */
+  const withBot: TrafficShape = {
+    keys: 501,
+    periodMs: 60 * minuteMs,
+    arrivals: (random, key, addAt) => {
+      if (key === 0) for (let n = 0; n < 36_000; n++) addAt(20 * minuteMs + 25 * n);
+      else poissonArrivals(random, { perSecond: 0.01, periodMs: 60 * minuteMs }, addAt);
+    },
+  };
+
+  it.each([1, 2])(
+    "a limit per key that denies one client is recommended rather than one limit that denies all, with the seed %i",
+    (seed) => {
+      const advice = adviceOf(timelinesFrom(withBot, seed), "protect the origin at 20 rps");
+      const { recommendation, candidates, global, outliers } = advice;
+      if (recommendation.kind !== "recommended") throw new Error(recommendation.reason);
+      const chosen = candidates[recommendation.candidate];
+      expect(chosen?.result.deniedKeys).toBe(1);
+      expect(chosen?.worstBurst.value).toBeLessThanOrEqual(20);
+      expect(global?.deniedKeyShare.value).toBeGreaterThan(0.9);
+      expect(outliers.map(({ key }) => key)).toEqual(["key-0"]);
+      expect(recommendation.reason).toMatch(
+        /^.+ lets at most \d+ requests per second \(95 % confidence \d+-\d+\) of this traffic reach the origin, and denies \d+ % of requests and 0\.2 % of keys\. 100 % of these denials are of the key key-0\. 20 per second with sliding-log on all keys together, with key = \["global"\], never lets more than 20 requests per second reach the origin, but would alone deny \d+ % of requests and 100 % of keys\. The recorded requests stay within 20 requests per second, but the interval reaches \d+, so this limit is no guarantee: use the limit for all keys beside it\.$/,
+      );
+    },
+  );
+
+  it("a recorded peak below the goal whose interval reaches above it is the reason for one limit for all keys", () => {
+    const quiet: TrafficShape = {
+      ...withBot,
+      arrivals: (random, key, addAt) => {
+        if (key > 0) withBot.arrivals(random, key, addAt);
+      },
+    };
+    const { recommendation } = adviceOf(timelinesFrom(quiet, 1), "protect the origin at 20 rps");
+    expect(recommendation.kind).toBe("global");
+    expect(recommendation.reason).toMatch(
+      /denies 0 % of requests and 0 % of keys; the recorded peak of \d+ requests per second is not above 20, but its interval reaches \d+\./,
+    );
   });
 });

@@ -1,7 +1,7 @@
 /**
  * How often the intervals contain the true share of denials, and how often a recommended limit meets its goal.
  *
- * - Logs: each run is a log of 1,000 other keys. The true share is that of the distribution.
+ * - Logs: each run is a log of 1,000 other keys, or of about 200 of these. The true share is that of the distribution.
  * - Samples: each run samples one key in 16 of 16,000 other keys. The true share is that of the 16,000 keys.
  */
 import type { Estimate } from "../../src/advisor/advice.ts";
@@ -13,12 +13,15 @@ import {
   typicalDeniedKey,
 } from "../../src/advisor/interval.ts";
 import { type SizeTail, tailOf } from "../../src/advisor/tail.ts";
-import { randomFrom } from "../random.ts";
+import { type Random, randomFrom } from "../random.ts";
 import type { Generated } from "../tools/generated.ts";
 import { markdownTable } from "../tools/table.ts";
 import { type KeySizes, keySizes } from "./key-sizes.ts";
 
 const logKeys = 1_000;
+const smallLogKeys = 200;
+/** The true share is that of this many logs together, unless it is computed. */
+const truthLogs = 300;
 const sampledOneIn = 16;
 const goals = { requests: 0.05, keys: 0.02 } as const;
 type Counted = keyof typeof goals;
@@ -65,25 +68,33 @@ function draws(sizes: KeySizes, keys: number, seed: number): Float64Array {
   return new Float64Array(keys).map((_, key) => sizes.draw(random, key, logKeys));
 }
 
-function logs(sizes: KeySizes, runs: number): Recording[] {
-  const all = Array.from({ length: runs }, (_, run) => draws(sizes, logKeys, 1_001 + run));
-  const together = new Float64Array(100 * logKeys);
-  for (let log = 0; log < 100; log++)
-    together.set(draws(sizes, logKeys, 9_001 + log), log * logKeys);
+/** The true shares of the distribution. */
+function truthOf(sizes: KeySizes): Recording["truth"] {
+  let together: Float64Array | undefined;
   const known = new Map<string, number>();
-  const truth = (limit: number, of: Counted): number => {
+  return (limit, of) => {
     const exact = of === "requests" ? sizes.shareBeyond?.(limit) : undefined;
-    const share = exact ?? known.get(`${of} ${limit}`) ?? shareOf(together, limit, of);
+    if (exact !== undefined) return exact;
+    together ??= draws(sizes, truthLogs * logKeys, 9_001);
+    const share = known.get(`${of} ${limit}`) ?? shareOf(together, limit, of);
     known.set(`${of} ${limit}`, share);
     return share;
   };
-  return all.map((requests) => ({
-    requests,
-    oneKeyIn: 1,
-    allRequests: sum(requests),
-    tail: tailOf(requests, resamples),
-    truth,
-  }));
+}
+
+/** Logs with each key of 1,000 for which `isKept` draws true. */
+function logs(
+  sizes: KeySizes,
+  runs: number,
+  truth: Recording["truth"],
+  isKept: (random: Random) => boolean = () => true,
+): Recording[] {
+  return Array.from({ length: runs }, (_, run) => {
+    const random = randomFrom(run + 1);
+    const requests = draws(sizes, logKeys, 1_001 + run).filter(() => isKept(random));
+    const tail = tailOf(requests, resamples);
+    return { requests, oneKeyIn: 1, allRequests: sum(requests), tail, truth };
+  });
 }
 
 function samples(sizes: KeySizes, runs: number): Recording[] {
@@ -120,7 +131,7 @@ function estimate(recording: Recording, limit: number, of: Counted, stricter?: n
 /** The strictest limit whose interval meets the goal, found as the advisor does; null if there is none. */
 function recommendedLimit(recording: Recording, of: Counted): number | null {
   const { requests, tail } = recording;
-  if (of === "requests" && tail.isHeavy) return null;
+  if (of === "requests" && (tail.isHeavy || tail.isOfFew)) return null;
   const units = roundUnits(requests.reduce((most, own) => Math.max(most, own), 0));
   for (const [index, limit] of units.entries()) {
     const share = shareOf(requests, limit, of);
@@ -155,15 +166,19 @@ function coverageOf(recordings: readonly Recording[], limit: number): SizeCovera
 export interface MeasuredSizes {
   readonly name: string;
   readonly logs: SizeCoverage;
+  readonly smallLogs: SizeCoverage;
   readonly samples: SizeCoverage;
 }
 
 export function measureSizes(name: string, runs: number): MeasuredSizes {
   const sizes = keySizes[name];
   if (sizes === undefined) throw new RangeError(`expected a kind of traffic, got "${name}"`);
+  const truth = truthOf(sizes);
+  const isInSmallLog = (random: Random): boolean => random() < smallLogKeys / logKeys;
   return {
     name,
-    logs: coverageOf(logs(sizes, runs), sizes.limit),
+    logs: coverageOf(logs(sizes, runs, truth), sizes.limit),
+    smallLogs: coverageOf(logs(sizes, runs, truth, isInSmallLog), sizes.limit),
     samples: coverageOf(samples(sizes, runs), sizes.limit),
   };
 }
@@ -176,10 +191,14 @@ const coverageHeader = [
   "requests per key",
   "log: requests",
   "log: keys",
+  "small log: requests",
+  "small log: keys",
   "sample: requests",
   "sample: keys",
 ];
-const goalHeader = coverageHeader.with(0, "limit recommended, goal met");
+const goalHeader = coverageHeader
+  .with(0, "limit recommended, goal met")
+  .filter((title) => !title.startsWith("small"));
 
 const recommendationText = ({ made, met }: Recommendations): string =>
   made === 0 ? "none" : `${met} of ${made}`;
@@ -193,9 +212,11 @@ export const coverageDocs = (measured: readonly MeasuredSizes[]): Generated => (
     [advisorPage]: [
       markdownTable(
         coverageHeader,
-        measured.map(({ name, logs: log, samples: sample }) => [
+        measured.map(({ name, logs: log, smallLogs: small, samples: sample }) => [
           name,
-          ...[log, sample].flatMap(({ covered }) => counted.map((of) => String(covered[of]))),
+          ...[log, small, sample].flatMap(({ covered }) =>
+            counted.map((of) => String(covered[of])),
+          ),
         ]),
       ),
       markdownTable(
