@@ -16,7 +16,7 @@ import {
   type Subject,
 } from "./key-rules.ts";
 import { callerKeyValues, type KeyValue, missingParts } from "./key.ts";
-import { hasKeyStates, namedKeys } from "./named-keys.ts";
+import { hasKeyStates, isAmbiguousPath, namedKeys } from "./named-keys.ts";
 import { planOf } from "./plan.ts";
 import type { Claims, RequestAttributes } from "./request-attributes.ts";
 import type { WithLimits } from "./stated-limits.ts";
@@ -72,10 +72,13 @@ export function resolveKey(
   if (match !== null) return { kind: "exempt", policy, source: match.source };
   const { policy: charged, source } = chargedUnder(policy, subject, request.withLimits);
   const missing = missingParts(key, values);
-  if (missing.length === 0) return { kind: "charge", policy: charged, source, parts: key, values };
+  const isComplete = missing.length === 0;
+  const own = { kind: "charge", policy: charged, source, parts: key, values } as const;
+  if (isComplete && !key.some((part) => isAmbiguousPath(part, request))) return own;
   const named = hasKeyStates(policy) ? namedKeys(policy, values, request, claims) : [];
-  if (onMissingKey === "deny" || named === null) {
-    const names = missing.map(partName);
+  if (isComplete && named !== null) return { ...own, named };
+  if (named === null || onMissingKey === "deny") {
+    const names = (isComplete ? key : missing).map(partName);
     return { kind: "missing-key", policy, source: missingKeySource, missing: names };
   }
   if (onMissingKey === "skip") return { kind: "exempt", policy, source: missingKeySource, named };
@@ -85,7 +88,7 @@ export function resolveKey(
     return { kind: "charge", policy: charged, source, parts: addressKey, values: [address], named };
   }
   onMissingKey satisfies "shared";
-  return { kind: "charge", policy: charged, source, parts: key, values, named };
+  return { ...own, named };
 }
 
 const addressKey: readonly KeyPart[] = [{ kind: "ip" }];
