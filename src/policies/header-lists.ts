@@ -4,9 +4,9 @@
 export const membersOf = (headers: Headers, name: string): string[] =>
   membersIn(headers.get(name) ?? "");
 
-/** The members in the value of a list field. */
+/** The members in the value of a list field, without the white space of HTTP around them (RFC 9110, section 5.6.3). */
 export const membersIn = (value: string): string[] =>
-  value.split(",").map((member) => member.trim());
+  value.split(",").map((member) => member.replace(/^[ \t]+|(?<![ \t])[ \t]+$/g, ""));
 
 /** The bearer token in `Authorization` (RFC 6750, section 2.1); null without one. */
 export const bearerIn = (headers: Headers): string | null => bearerOf(headers.get("Authorization"));

@@ -27,8 +27,11 @@ export type KeyResolution = {
   readonly policy: Policy;
   /** The field or rule that decided; for `charge`, the one that gave the limits. */
   readonly source: DecisionSource;
-  /** Keys that are not charged, but whose bans and rules can deny the request. Default: none. */
-  readonly named?: readonly (readonly KeyValue[])[];
+  /**
+   * Keys that are not charged, but whose bans and rules can deny the request. Default: none. Null when there are too many,
+   * which denies the request.
+   */
+  readonly named?: readonly (readonly KeyValue[])[] | null;
 } & (
   | ({ readonly kind: "charge" } & PartitionKeyParts)
   /** On the allowlist, or the policy is off, or `onMissingKey = "skip"` applies. */
@@ -79,7 +82,7 @@ export function resolveKey(
   if (isComplete && named !== null) return { ...own, named };
   if (named === null || onMissingKey === "deny") {
     const names = (isComplete ? key : missing).map(partName);
-    return { kind: "missing-key", policy, source: missingKeySource, missing: names };
+    return { kind: "missing-key", policy, source: missingKeySource, missing: names, named };
   }
   if (onMissingKey === "skip") return { kind: "exempt", policy, source: missingKeySource, named };
   if (onMissingKey === "ip") {

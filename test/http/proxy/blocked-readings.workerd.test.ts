@@ -96,3 +96,59 @@ describe("a path that origins read in different ways", () => {
     expect(await statuses(gate, [["/a;x%2fy"], ["/b;x%2fy"], ["/a"]])).toEqual([200, 429, 200]);
   });
 });
+
+describe("credentials that origins read in different ways", () => {
+  it.for(["shared", "ip", "skip"])(
+    "a block rule of a claim denies a verified token beside other credentials, with onMissingKey = %s",
+    async (onMissingKey) => {
+      const gate = gateOf("jwt:sub", { onMissingKey });
+      await block(gate, "evil");
+      const [evil, other] = await Promise.all(["evil", "x"].map((sub) => jwtOf({ sub })));
+      const fields = (jwt: string): readonly Sent[] => [
+        twice("Authorization", `Bearer ${jwt}`, "Bearer x"),
+        twice("Authorization", "Bearer x", `bearer ${jwt}`),
+        twice("Authorization", `Bearer ${jwt}`, "Basic dTpw"),
+        twice("Authorization", "Basic dTpw", `Bearer ${jwt}`),
+        ...[",", " x", "\tx", ', Bearer a.b.c, realm="x"'].map((end) =>
+          withHeaders({ Authorization: `Bearer ${jwt}${end}` }),
+        ),
+        withHeaders({ Authorization: `Bearer\t${jwt}` }),
+        withHeaders({ Authorization: `Bearer${jwt}` }),
+        withHeaders({ Authorization: `Bearer ${other}, Bearer ${jwt}` }),
+      ];
+      const denied = fields(evil ?? "");
+      expect(await statuses(gate, denied)).toEqual(denied.map(() => 403));
+      const allowed = fields(other ?? "");
+      expect(await statuses(gate, allowed)).toEqual(allowed.map(() => 200));
+    },
+  );
+
+  it("a deny entry of a claim denies a verified token beside other credentials, and other tokens have no claims", async () => {
+    const gate = gateOf("jwt:sub", {
+      deny: ["evil"],
+      overrides: [{ when: "jwt:plan=none", limits: "0/hour" }],
+      limits: "1/hour",
+      onMissingKey: "shared",
+    });
+    const sent = await Promise.all(
+      ["evil", "x", "y"].map(async (sub) =>
+        twice("Authorization", `Bearer ${await jwtOf({ sub, plan: "none" })}`, "Bearer x"),
+      ),
+    );
+    expect(await statuses(gate, sent)).toEqual([403, 200, 429]);
+  });
+
+  it("more than 4 tokens are too many to verify, where a claim can be blocked", async () => {
+    const tokens = (count: number): Sent =>
+      withHeaders({
+        Authorization: Array.from({ length: count }, (_, index) => `Bearer a.b.c${index}`).join(),
+      });
+    const gate = gateOf("jwt:sub");
+    expect(await statuses(gate, [tokens(4), tokens(5)])).toEqual([200, 403]);
+    const { send } = headgate({
+      POLICIES: [{ name: "a", key: "jwt:sub", limits: "9/hour" }],
+      JWT_KEY: secret,
+    });
+    expect(await statusOf(send(...tokens(5)))).toBe(200);
+  });
+});
