@@ -103,13 +103,6 @@ function patternOf(written: string): PathPattern {
   const pathname = tokensOf(bare)
     .map((token) => (isWildcard(token) ? token : decodedInSegments(token)))
     .join("");
-  const keyOfMatch = ({ glob, captures, reading }: PathMatch): string => {
-    const key = glob.rebuilt(captures, (from, to) => {
-      const captured = reading.text.slice(from, to);
-      return reading.isDecoded ? captured : decoded(captured);
-    });
-    return withoutTrailingSlashes(key);
-  };
   return {
     pathname,
     matches: ({ all }) => all.some(({ folded }) => isLenientMatch(folded)),
@@ -165,6 +158,14 @@ function firstMatch(
     }
   }
   return null;
+}
+
+function keyOfMatch({ glob, captures, reading }: PathMatch): string {
+  const key = glob.rebuilt(captures, (from, to) => {
+    const captured = reading.text.slice(from, to);
+    return reading.isDecoded ? captured : decoded(captured);
+  });
+  return withoutTrailingSlashes(key);
 }
 
 /** A path pattern, in the JSON schema. */

@@ -11,6 +11,12 @@ export const membersIn = (value: string): string[] =>
 /** The bearer token in `Authorization` (RFC 6750, section 2.1); null without one. */
 export const bearerIn = (headers: Headers): string | null => bearerOf(headers.get("Authorization"));
 
+/** Texts in the form of a JWT (RFC 7519), wherever they stand in the value of `Authorization`. */
+export const tokensIn = (authorization: string): string[] => {
+  const texts = authorization.split(/^bearer|[^\w.-]+/i);
+  return [...new Set(texts)].filter((text) => text.split(".", 4).length === 3);
+};
+
 /** The bearer token in the value of `Authorization`; null without one. */
 export const bearerOf = (authorization: string | null): string | null =>
   authorization === null ? null : (/^Bearer +(\S+) *$/i.exec(authorization)?.[1] ?? null);

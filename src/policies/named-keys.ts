@@ -10,7 +10,10 @@ import { planOf } from "./plan.ts";
 import type { Claims, RequestAttributes } from "./request-attributes.ts";
 
 /** Each of these keys costs a call to its object, so a request that names more is denied. */
-export const mostNamedKeys = 16;
+const mostNamedKeys = 16;
+
+/** The same, of keys with claims of a verified token, whose lists are not chosen by the client. */
+const mostVerifiedKeys = 64;
 
 /** Whether keys of the policy can have bans or runtime rules. */
 export const hasKeyStates = ({ ban, rules }: Policy): boolean => ban !== null || rules !== null;
@@ -42,8 +45,9 @@ export function namedKeys(
     return value !== null || isShared ? [...others, value] : others;
   });
   const isCharged = isShared || missingParts(key, charged).length === 0;
+  const most = isVerified(key, choices) ? mostVerifiedKeys : mostNamedKeys;
   const count = choices.reduce((product, { length }) => product * length, 1);
-  if (count - (isCharged ? 1 : 0) > mostNamedKeys) return null;
+  if (count - (isCharged ? 1 : 0) > most) return null;
   const keys = choices.reduce<readonly (readonly KeyValue[])[]>(
     (starts, values) => starts.flatMap((start) => values.map((value) => [...start, value])),
     [[]],
@@ -51,3 +55,7 @@ export function namedKeys(
   // The charged key is the last one.
   return isCharged ? keys.slice(0, -1) : keys;
 }
+
+/** Whether only claims have several values. */
+const isVerified = (key: readonly KeyPart[], choices: readonly (readonly KeyValue[])[]): boolean =>
+  key.every(({ kind }, index) => kind === "jwt" || (choices[index]?.length ?? 0) < 2);

@@ -51,10 +51,12 @@ interface PartitionKeyParts {
   readonly values: readonly KeyValue[];
 }
 
+/** @param possible see `TokenClaims` */
 export function resolveKey(
   policy: Policy,
   request: RequestAttributes,
   claims: Claims,
+  possible: Claims | null = claims,
 ): KeyResolution {
   if (policy.isOff) return { kind: "exempt", policy, source: offSource(policy) };
   const { key, onMissingKey, addresses } = policy;
@@ -68,7 +70,17 @@ export function resolveKey(
         textsOf: (part) => plan.textsOf(part)(request, claims),
       }
     : null;
-  const match = subject === null ? null : listMatch(policy, subject);
+  const claimed = possible === null ? key.filter(({ kind }) => kind === "jwt") : [];
+  if (claimed.length > 0 && (plan.hasEntries || hasKeyStates(policy))) {
+    const missing = claimed.map(partName);
+    return { kind: "missing-key", policy, source: missingKeySource, missing, named: null };
+  }
+  const readable = possible ?? claims;
+  // Claims that are only possible can deny a request, but not change its limits.
+  const match =
+    subject === null
+      ? null
+      : listMatch(policy, { ...subject, textsOf: (part) => plan.textsOf(part)(request, readable) });
   if (match?.kind === "blocked") {
     return { kind: match.kind, policy, source: match.source, parts: key, values };
   }
@@ -78,7 +90,7 @@ export function resolveKey(
   const isComplete = missing.length === 0;
   const own = { kind: "charge", policy: charged, source, parts: key, values } as const;
   if (isComplete && !key.some((part) => isAmbiguousPath(part, request))) return own;
-  const named = hasKeyStates(policy) ? namedKeys(policy, values, request, claims) : [];
+  const named = hasKeyStates(policy) ? namedKeys(policy, values, request, readable) : [];
   if (isComplete && named !== null) return { ...own, named };
   if (named === null || onMissingKey === "deny") {
     const names = (isComplete ? key : missing).map(partName);

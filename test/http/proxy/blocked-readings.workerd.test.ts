@@ -126,7 +126,7 @@ describe("credentials that origins read in different ways", () => {
   it("a deny entry of a claim denies a verified token beside other credentials, and other tokens have no claims", async () => {
     const gate = gateOf("jwt:sub", {
       deny: ["evil"],
-      overrides: [{ when: "jwt:plan=none", limits: "0/hour" }],
+      overrides: [{ when: "jwt:plan=none", limits: "9/hour" }],
       limits: "1/hour",
       onMissingKey: "shared",
     });

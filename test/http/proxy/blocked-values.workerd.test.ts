@@ -103,9 +103,7 @@ describe("a request that brings a blocked value beside others", () => {
   it("a block rule of a header value that begins with a no-break space denies it beside others", async () => {
     const gate = gateOf("header:x-user");
     expect(await block(gate, "\u00a0x")).toBe(201);
-    const sent = ["\u00a0x", "z, \u00a0x", "z, x"].map((value) =>
-      twice("X-User", value),
-    );
+    const sent = ["\u00a0x", "z, \u00a0x", "z, x"].map((value) => twice("X-User", value));
     expect(await statuses(gate, sent)).toEqual([403, 403, 200]);
   });
 
