@@ -167,7 +167,7 @@ async function chargeRequest(
   const charged = { spends, admission, resolutions };
   const isDenied = admission.isRefused && attempt?.isStale() !== true;
   if (isDenied) return denyByLimits(charged, options);
-  // The limits come first: they bound how often the objects of other keys are called.
+  // The limits come first: unless `onMissingKey` is "skip", they bound how often the objects of other keys are called.
   return looks.length === 0 ? charged : denyBarred(charged, looks, options);
 }
 
