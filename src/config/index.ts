@@ -79,7 +79,7 @@ export {
 export type { AllowedOrigins } from "./cors.ts";
 export { demoLimits, isUnconfigured } from "./demo.ts";
 export { normalizedPath } from "./check-path.ts";
-export { pathKey } from "./path-pattern.ts";
+export { pathKey, pathKeys } from "./path-pattern.ts";
 export { parsePath, PathReadings } from "./path-readings.ts";
 export { hasPieces } from "./wildcard.ts";
 export { hasLimits } from "./policies.ts";

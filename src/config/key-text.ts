@@ -95,23 +95,18 @@ function unmatchedValue(
   text: string,
   value: string,
 ): string | null {
-  switch (kind) {
-    case "method":
-      // A policy for GET also matches HEAD.
-      return methods === null || methods.has(value === "HEAD" ? "GET" : value) || methods.has(value)
-        ? null
-        : `a method in match.methods (${[...methods].join(", ")})`;
-    case "path":
-      return path === null || path.mayHaveKey(parsePath(text))
-        ? null
-        : `a path that match.path ("${path.pathname}") matches`;
-    case "host":
-      return host === null || host.test(value)
-        ? null
-        : `a host that match.host ("${host.hostname}") matches`;
-    default:
-      return null;
+  if (kind === "method" && methods !== null) {
+    // A policy for GET also matches HEAD.
+    const isMatched = methods.has(value) || (value === "HEAD" && methods.has("GET"));
+    return isMatched ? null : `a method in match.methods (${[...methods].join(", ")})`;
   }
+  if (kind === "path" && path !== null && !path.mayHaveKey(parsePath(text))) {
+    return `a path that match.path ("${path.pathname}") matches`;
+  }
+  if (kind === "host" && host !== null && !host.test(value)) {
+    return `a host that match.host ("${host.hostname}") matches`;
+  }
+  return null;
 }
 
 /** Null for a part that can have any text. */

@@ -5,6 +5,7 @@ import {
   caseFolded,
   decoded,
   decodedInSegments,
+  readingOf,
   type PathReading,
   type PathReadings,
   withoutTrailingSlashes,
@@ -28,6 +29,8 @@ export interface PathPattern {
    * an escaped one, so `:name` stands for any characters here.
    */
   readonly mayHaveKey: (path: PathReadings) => boolean;
+  /** The key part `path` of each reading that matches. */
+  readonly keysOf: (readings: readonly PathReading[]) => readonly string[];
 }
 
 /** The key part `path` of every ambiguous path in a policy without a pattern. No canonical path equals it. */
@@ -36,6 +39,16 @@ const ambiguousPath = "//";
 /** The key part `path`, for a policy with this pattern. */
 export const pathKey = (path: PathReadings, pattern: PathPattern | null): string =>
   pattern?.keyOf(path) ?? path.canonical ?? ambiguousPath;
+
+/** The key part `path` of all paths that origins may read. Only ambiguous paths have several. */
+export function pathKeys(path: PathReadings, pattern: PathPattern | null): readonly string[] {
+  if (path.canonical !== null) return [pathKey(path, pattern)];
+  const { canonicals } = path;
+  if (pattern === null) return canonicals;
+  const keys = pattern.keysOf(canonicals.map((text) => readingOf(text, true)));
+  // Some patterns, such as "/a;b/*", match no canonical path.
+  return keys.length > 0 ? keys : pattern.keysOf(path.all);
+}
 
 const acceptedPattern =
   'a path pattern such as "/login" or "/api/*", made of literals, "*" for any characters and ":name" for one segment';
@@ -104,17 +117,17 @@ function patternOf(written: string): PathPattern {
     keyOf: (path) => {
       const match = firstMatch(lenient, path.forKeys);
       if (match === null) return null;
-      const { glob, captures, reading } = match;
       // Otherwise each spelling of an ambiguous path would be a new key.
-      if (path.canonical === null && glob.literal === null) return pathname;
-      const key = glob.rebuilt(captures, (from, to) => {
-        const captured = reading.text.slice(from, to);
-        return reading.isDecoded ? captured : decoded(captured);
-      });
-      return withoutTrailingSlashes(key);
+      const isPattern = path.canonical === null && match.glob.literal === null;
+      return isPattern ? pathname : keyOfMatch(match);
     },
     mayHaveKey: ({ forKeys }) =>
       firstMatch(lenientGlobs(bare.replace(wildSegments, "/*")), forKeys) !== null,
+    keysOf: (readings) =>
+      readings.flatMap((reading) => {
+        const match = firstMatch(lenient, [reading]);
+        return match === null ? [] : keyOfMatch(match);
+      }),
   };
 }
 
@@ -156,6 +169,14 @@ function firstMatch(
     }
   }
   return null;
+}
+
+function keyOfMatch({ glob, captures, reading }: PathMatch): string {
+  const key = glob.rebuilt(captures, (from, to) => {
+    const captured = reading.text.slice(from, to);
+    return reading.isDecoded ? captured : decoded(captured);
+  });
+  return withoutTrailingSlashes(key);
 }
 
 /** A path pattern, in the JSON schema. */

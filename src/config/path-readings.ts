@@ -43,9 +43,15 @@ export class PathReadings {
    */
   get canonical(): string | null {
     if (this.#canonical === undefined) {
-      this.#canonical = this.#isUnambiguous ? this.#plain : canonicalOf(this.#spellings);
+      const [only = null, ...others] = this.#isUnambiguous ? [this.#plain] : this.canonicals;
+      this.#canonical = others.length > 0 ? null : only;
     }
     return this.#canonical;
+  }
+
+  /** The canonical paths that origins may read: several for an ambiguous path, at most 16. */
+  get canonicals(): readonly string[] {
+    return canonicalsOf(this.#spellings);
   }
 
   /** The forms of a path in which a pattern is searched. The key is taken from the first form that matches. */
@@ -147,7 +153,7 @@ function resolved(text: string): string {
   return `/${kept.join("/")}`;
 }
 
-function readingOf(text: string, isDecoded: boolean): PathReading {
+export function readingOf(text: string, isDecoded: boolean): PathReading {
   return { text, folded: caseFolded(text), isDecoded };
 }
 
@@ -191,8 +197,7 @@ function addVariants(texts: Set<string>, text: string): void {
   }
 }
 
-/** The canonical path if all kinds of origins read the same one, else null. */
-function canonicalOf(spellings: readonly string[]): string | null {
+function canonicalsOf(spellings: readonly string[]): readonly string[] {
   const texts = spellings.flatMap((spelling) =>
     decodersFor(spelling).flatMap((decodeText) => {
       const text = decodeText(spelling);
@@ -204,12 +209,10 @@ function canonicalOf(spellings: readonly string[]): string | null {
       ];
     }),
   );
-  const [only, ...others] = new Set(
-    texts.map((text) =>
-      withoutTrailingSlashes(
-        withoutFinalNewline(resolved(merged(withSlashes(withoutParameters(text))))),
-      ),
+  const canonicals = texts.map((text) =>
+    withoutTrailingSlashes(
+      withoutFinalNewline(resolved(merged(withSlashes(withoutParameters(text))))),
     ),
   );
-  return only === undefined || others.length > 0 ? null : only;
+  return [...new Set(canonicals)];
 }

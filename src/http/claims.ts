@@ -4,17 +4,20 @@ import type { JwtKey, JwtSettings } from "../config/index.ts";
 import { Cooldown } from "../limiter/client/cooldown.ts";
 import type { Clock } from "../limiter/clock.ts";
 import { errorText, report } from "../observability/events.ts";
-import { bearerIn } from "../policies/header-lists.ts";
-import type { Claims } from "../policies/request-attributes.ts";
+import { bearerOf, tokensIn } from "../policies/header-lists.ts";
+import type { Claims, TokenClaims } from "../policies/request-attributes.ts";
 import { JsonTooDeep, refuseDeepJson } from "../validation/json.ts";
 import { isRecord } from "../validation/problems.ts";
 import { fetchedKeys, keyCooldownMs, verifiedPayload, withKeyErrors } from "./key-set.ts";
-import type { Failure } from "./wire/problems.ts";
+import { type Failure, isFailure } from "./wire/problems.ts";
 
 /** Without a valid token there are no claims. An invalid token is not logged; an unavailable verification key is. */
-export type ReadClaims = (headers: Headers) => Promise<{ readonly claims: Claims } | Failure>;
+export type ReadClaims = (headers: Headers) => Promise<TokenClaims | Failure>;
 
 const noClaims = { claims: {} } as const;
+
+/** Each of them costs a verification. */
+const mostTokens = 4;
 
 export function claimsReader({ keys, issuers, audiences }: JwtSettings, clock: Clock): ReadClaims {
   const keyCooldown = new Cooldown(keyCooldownMs, clock);
@@ -33,7 +36,7 @@ export function claimsReader({ keys, issuers, audiences }: JwtSettings, clock: C
     ...(issuers !== null && { issuer: [...issuers] }),
     ...(audiences !== null && { audience: [...audiences] }),
   };
-  const verified = async (token: string): Promise<{ readonly claims: Claims } | Failure> => {
+  const verified = async (token: string): Promise<TokenClaims | Failure> => {
     try {
       const payloadText = shallowPayload(token);
       const payload = await verifiedPayload(token, key, {
@@ -54,9 +57,26 @@ export function claimsReader({ keys, issuers, audiences }: JwtSettings, clock: C
   };
   const { hold = (reading) => reading } = clock;
   return async (headers) => {
-    const token = bearerIn(headers);
-    return token === null ? noClaims : hold(verified(token));
+    const authorization = headers.get("Authorization");
+    if (authorization === null) return noClaims;
+    const token = bearerOf(authorization);
+    if (token !== null && /^[\w.-]+$/.test(token)) return hold(verified(token));
+    const tokens = tokensIn(authorization);
+    if (tokens.length > mostTokens) return { ...noClaims, possible: null };
+    return tokens.length === 0 ? noClaims : hold(Promise.all(tokens.map(verified)).then(merged));
   };
+}
+
+/** The claims of several tokens, as lists. */
+function merged(readings: readonly (TokenClaims | Failure)[]): TokenClaims | Failure {
+  const possible = new Map<string, unknown[]>();
+  for (const reading of readings) {
+    if (isFailure(reading)) return reading;
+    for (const [name, value] of Object.entries(reading.claims)) {
+      possible.set(name, [possible.get(name) ?? [], value].flat());
+    }
+  }
+  return { ...noClaims, possible: Object.fromEntries(possible) };
 }
 
 const parameters = {

@@ -1,19 +1,26 @@
 /**
- * The keys that a request names by several values for a part. The policy charges none of them, because the part counts
- * as missing. But a ban or a `block` rule of any of them denies the request, so that a client cannot evade it by adding
- * a second value.
+ * The keys that a request names by several values for a part, or by a path that origins read in different ways. The
+ * policy charges none of them. But a ban or a `block` rule of any of them denies the request, so that a client cannot
+ * evade it by adding a second value.
  */
-import type { Policy } from "../config/index.ts";
-import type { KeyValue } from "./key.ts";
+import type { KeyPart, Policy } from "../config/index.ts";
+import { type KeyValue, missingParts } from "./key.ts";
 import { isRepeatable } from "./part-texts.ts";
 import { planOf } from "./plan.ts";
 import type { Claims, RequestAttributes } from "./request-attributes.ts";
 
 /** Each of these keys costs a call to its object, so a request that names more is denied. */
-export const mostNamedKeys = 16;
+const mostNamedKeys = 16;
+
+/** The same, of keys with claims of a verified token, whose lists are not chosen by the client. */
+const mostVerifiedKeys = 64;
 
 /** Whether keys of the policy can have bans or runtime rules. */
 export const hasKeyStates = ({ ban, rules }: Policy): boolean => ban !== null || rules !== null;
+
+/** Whether the part is a path that names several keys. */
+export const isAmbiguousPath = ({ kind }: KeyPart, { target }: RequestAttributes): boolean =>
+  kind === "path" && target.path.canonical === null;
 
 /**
  * @param charged the values of the request's key, with null for the parts that are missing
@@ -25,22 +32,30 @@ export function namedKeys(
   request: RequestAttributes,
   claims: Claims,
 ): readonly (readonly KeyValue[])[] | null {
+  const { key, onMissingKey } = policy;
   const plan = planOf(policy);
-  const isShared = policy.onMissingKey === "shared";
-  const choices = policy.key.map((part, index): readonly KeyValue[] => {
+  // Only "shared" charges a key without the part, so only then can such a key have rules.
+  const isShared = onMissingKey === "shared";
+  const choices = key.map((part, index): readonly KeyValue[] => {
     const value = charged[index] ?? null;
-    if (value !== null || part.kind === "global") return [value];
-    const texts = isRepeatable(part)
-      ? [...new Set(plan.textsOf(part)(request, claims))].filter((text) => text !== "")
-      : [];
-    // Only "shared" charges a key without the part, so only then can such a key have rules.
-    return isShared ? [...texts, null] : texts;
+    if (part.kind === "global") return [null];
+    const isRead = value === null ? isRepeatable(part) : isAmbiguousPath(part, request);
+    const texts = new Set(isRead ? plan.textsOf(part)(request, claims) : []);
+    const others = [...texts].filter((text) => text !== "" && text !== value);
+    return value !== null || isShared ? [...others, value] : others;
   });
+  const isCharged = isShared || missingParts(key, charged).length === 0;
+  const most = isVerified(key, choices) ? mostVerifiedKeys : mostNamedKeys;
   const count = choices.reduce((product, { length }) => product * length, 1);
-  if (count - (isShared ? 1 : 0) > mostNamedKeys) return null;
+  if (count - (isCharged ? 1 : 0) > most) return null;
   const keys = choices.reduce<readonly (readonly KeyValue[])[]>(
     (starts, values) => starts.flatMap((start) => values.map((value) => [...start, value])),
     [[]],
   );
-  return isShared ? keys.slice(0, -1) : keys;
+  // The charged key is the last one.
+  return isCharged ? keys.slice(0, -1) : keys;
 }
+
+/** Whether only claims have several values. */
+const isVerified = (key: readonly KeyPart[], choices: readonly (readonly KeyValue[])[]): boolean =>
+  key.every(({ kind }, index) => kind === "jwt" || (choices[index]?.length ?? 0) < 2);

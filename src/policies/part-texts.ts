@@ -1,17 +1,17 @@
 /** Reads all values that a request has for a key part, for comparison with the entries of lists and overrides. */
-import type { KeyPart } from "../config/index.ts";
+import { type KeyPart, pathKeys } from "../config/index.ts";
 import { membersIn } from "./header-lists.ts";
 import { keyPartReader, type KeySettings, scalarText } from "./key.ts";
 import { parameterValues } from "./query-parameters.ts";
 import type { Claims, RequestAttributes } from "./request-attributes.ts";
 
-export type TextsReader = (request: RequestAttributes, claims: Claims) => readonly string[];
-
-/** Whether a request may have several values of a part. */
+/** Whether a request may have several values of a part, so that the part counts as missing. */
 export const isRepeatable = ({ kind }: KeyPart): boolean =>
   kind === "jwt" || kind === "header" || kind === "cookie" || kind === "query";
 
-/** Each item of a list claim, and each value of a repeated header, is a separate value. */
+export type TextsReader = (request: RequestAttributes, claims: Claims) => readonly string[];
+
+/** Each item of a list claim, each value of a repeated header, and each reading of a path is a separate value. */
 export function textsReader(part: KeyPart, settings: KeySettings): TextsReader {
   if (part.kind === "jwt") return (_, claims) => claimTexts(claims, part.name);
   if (part.kind === "header") {
@@ -22,6 +22,7 @@ export function textsReader(part: KeyPart, settings: KeySettings): TextsReader {
   }
   if (part.kind === "cookie") return ({ cookies }) => cookies(part.name);
   if (part.kind === "query") return ({ target }) => parameterValues(target.url, part.name);
+  if (part.kind === "path") return ({ target }) => pathKeys(target.path, settings.match.path);
   const read = keyPartReader(part, settings);
   return (request, claims) => {
     const value = read(request, claims);

@@ -17,3 +17,12 @@ export interface RequestAttributes {
 
 /** The claims of a verified token; empty without one. */
 export type Claims = Readonly<Record<string, unknown>>;
+
+export interface TokenClaims {
+  readonly claims: Claims;
+  /**
+   * The claims that an origin may read where the credentials are not one bearer token: each is a list. They can only deny
+   * the request. Null when there are too many tokens to verify. Default: `claims`.
+   */
+  readonly possible?: Claims | null;
+}

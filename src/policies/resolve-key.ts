@@ -16,7 +16,7 @@ import {
   type Subject,
 } from "./key-rules.ts";
 import { callerKeyValues, type KeyValue, missingParts } from "./key.ts";
-import { hasKeyStates, namedKeys } from "./named-keys.ts";
+import { hasKeyStates, isAmbiguousPath, namedKeys } from "./named-keys.ts";
 import { planOf } from "./plan.ts";
 import type { Claims, RequestAttributes } from "./request-attributes.ts";
 import type { WithLimits } from "./stated-limits.ts";
@@ -27,8 +27,11 @@ export type KeyResolution = {
   readonly policy: Policy;
   /** The field or rule that decided; for `charge`, the one that gave the limits. */
   readonly source: DecisionSource;
-  /** Keys that are not charged, but whose bans and rules can deny the request. Default: none. */
-  readonly named?: readonly (readonly KeyValue[])[];
+  /**
+   * Keys that are not charged, but whose bans and rules can deny the request. Default: none. Null when there are too many,
+   * which denies the request.
+   */
+  readonly named?: readonly (readonly KeyValue[])[] | null;
 } & (
   | ({ readonly kind: "charge" } & PartitionKeyParts)
   /** On the allowlist, or the policy is off, or `onMissingKey = "skip"` applies. */
@@ -48,10 +51,12 @@ interface PartitionKeyParts {
   readonly values: readonly KeyValue[];
 }
 
+/** @param possible see `TokenClaims` */
 export function resolveKey(
   policy: Policy,
   request: RequestAttributes,
   claims: Claims,
+  possible: Claims | null = claims,
 ): KeyResolution {
   if (policy.isOff) return { kind: "exempt", policy, source: offSource(policy) };
   const { key, onMissingKey, addresses } = policy;
@@ -65,18 +70,31 @@ export function resolveKey(
         textsOf: (part) => plan.textsOf(part)(request, claims),
       }
     : null;
-  const match = subject === null ? null : listMatch(policy, subject);
+  const claimed = possible === null ? key.filter(({ kind }) => kind === "jwt") : [];
+  if (claimed.length > 0 && (plan.hasEntries || hasKeyStates(policy))) {
+    const missing = claimed.map(partName);
+    return { kind: "missing-key", policy, source: missingKeySource, missing, named: null };
+  }
+  const readable = possible ?? claims;
+  // Claims that are only possible can deny a request, but not change its limits.
+  const match =
+    subject === null
+      ? null
+      : listMatch(policy, { ...subject, textsOf: (part) => plan.textsOf(part)(request, readable) });
   if (match?.kind === "blocked") {
     return { kind: match.kind, policy, source: match.source, parts: key, values };
   }
   if (match !== null) return { kind: "exempt", policy, source: match.source };
   const { policy: charged, source } = chargedUnder(policy, subject, request.withLimits);
   const missing = missingParts(key, values);
-  if (missing.length === 0) return { kind: "charge", policy: charged, source, parts: key, values };
-  const named = hasKeyStates(policy) ? namedKeys(policy, values, request, claims) : [];
-  if (onMissingKey === "deny" || named === null) {
-    const names = missing.map(partName);
-    return { kind: "missing-key", policy, source: missingKeySource, missing: names };
+  const isComplete = missing.length === 0;
+  const own = { kind: "charge", policy: charged, source, parts: key, values } as const;
+  if (isComplete && !key.some((part) => isAmbiguousPath(part, request))) return own;
+  const named = hasKeyStates(policy) ? namedKeys(policy, values, request, readable) : [];
+  if (isComplete && named !== null) return { ...own, named };
+  if (named === null || onMissingKey === "deny") {
+    const names = (isComplete ? key : missing).map(partName);
+    return { kind: "missing-key", policy, source: missingKeySource, missing: names, named };
   }
   if (onMissingKey === "skip") return { kind: "exempt", policy, source: missingKeySource, named };
   if (onMissingKey === "ip") {
@@ -85,7 +103,7 @@ export function resolveKey(
     return { kind: "charge", policy: charged, source, parts: addressKey, values: [address], named };
   }
   onMissingKey satisfies "shared";
-  return { kind: "charge", policy: charged, source, parts: key, values, named };
+  return { ...own, named };
 }
 
 const addressKey: readonly KeyPart[] = [{ kind: "ip" }];

@@ -7,7 +7,7 @@ import type { Spend } from "../../limiter/client/outcome.ts";
 import { costOfRequest } from "../../policies/cost.ts";
 import { matchingPolicies } from "../../policies/match.ts";
 import { planOf } from "../../policies/plan.ts";
-import type { Claims, RequestAttributes } from "../../policies/request-attributes.ts";
+import type { Claims, RequestAttributes, TokenClaims } from "../../policies/request-attributes.ts";
 import { type KeyResolution, resolveKey } from "../../policies/resolve-key.ts";
 import { type ChargedRequest, plainKeyOf, recordOutcomes } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
@@ -142,11 +142,13 @@ async function chargeRequest(
   options: ChargeOptions,
 ): Promise<ChargedRequest | Response> {
   const { runtime, attributes, waitUntil, attempt, dryRunDenials } = options;
-  const token = policies.some((policy) => planOf(policy).needsClaims)
+  const token: TokenClaims | Failure = policies.some((policy) => planOf(policy).needsClaims)
     ? await readToken(policies, options)
     : { claims: options.claims ?? noClaims };
   if (isFailure(token)) return problemResponse(token);
-  const resolutions = policies.map((policy) => resolveKey(policy, attributes, token.claims));
+  const resolutions = policies.map((policy) =>
+    resolveKey(policy, attributes, token.claims, token.possible),
+  );
   const keyDenials = enforcedDenials(resolutions.filter(isKeyDenial), dryRunDenials);
   if (keyDenials.length > 0) return denyByKey(keyDenials, options);
   const naming = looksAtNamedKeys(resolutions, options);
@@ -165,7 +167,7 @@ async function chargeRequest(
   const charged = { spends, admission, resolutions };
   const isDenied = admission.isRefused && attempt?.isStale() !== true;
   if (isDenied) return denyByLimits(charged, options);
-  // The limits come first: they bound how often the objects of other keys are called.
+  // The limits come first: unless `onMissingKey` is "skip", they bound how often the objects of other keys are called.
   return looks.length === 0 ? charged : denyBarred(charged, looks, options);
 }
 
@@ -185,9 +187,15 @@ const noClaims: Claims = {};
 async function readToken(
   policies: readonly Policy[],
   { runtime, attributes, claims: stated }: EnforcementOptions,
-): Promise<{ readonly claims: Claims } | Failure> {
+): Promise<TokenClaims | Failure> {
   const token = await runtime.readClaims(attributes.headers);
-  if (!isFailure<Failure>(token)) return { claims: { ...token.claims, ...stated } };
+  if (!isFailure<Failure>(token)) {
+    const { claims, possible } = token;
+    return {
+      claims: { ...claims, ...stated },
+      ...(possible !== undefined && { possible: possible && { ...possible, ...stated } }),
+    };
+  }
   const isEnforced = policies.some((policy) => !policy.isDryRun && planOf(policy).needsClaims);
   return isEnforced ? token : { claims: { ...stated } };
 }

@@ -35,7 +35,10 @@ export function looksAtNamedKeys(
   resolutions: readonly KeyResolution[],
   context: LookContext,
 ): readonly Spend[] | Promise<readonly Spend[]> {
-  if (resolutions.every(({ named = [] }) => named.length === 0)) return [];
-  const looks = resolutions.map(({ policy, named = [] }) => looksAt(policy, named, context));
+  const naming = resolutions.filter(
+    ({ named }) => named !== null && named !== undefined && named.length > 0,
+  );
+  if (naming.length === 0) return [];
+  const looks = naming.map(({ policy, named }) => looksAt(policy, named ?? [], context));
   return Promise.all(looks).then((lists) => lists.flat());
 }

@@ -9,7 +9,7 @@ import type { RequestAttributes } from "../../policies/request-attributes.ts";
 import { hasKeyStates } from "../../policies/named-keys.ts";
 import { type KeyResolution, resolveKey } from "../../policies/resolve-key.ts";
 import type { Runtime } from "../runtime.ts";
-import type { KeyDenial } from "./denial.ts";
+import { isKeyDenial, type KeyDenial } from "./denial.ts";
 import { looksAt } from "./look-at-keys.ts";
 
 /** The keys of an announced request that may deny its preflight. */
@@ -35,7 +35,9 @@ export async function resolveAnnounced(context: {
   for (const announced of announcedPolicies(runtime.policies, attributes)) {
     // Browsers send no credentials with a preflight, so there are no claims.
     const resolution = resolveKey(announced.policy, announced.attributes, {});
-    if (resolution.kind === "blocked") blocked.push(resolution);
+    const isDenied =
+      isKeyDenial(resolution) && (resolution.kind === "blocked" || resolution.named === null);
+    if (isDenied) blocked.push(resolution);
     else if (hasKeyStates(announced.policy)) {
       looks.push(looksAt(announced.policy, announcedKeys(resolution), context));
     }
@@ -45,7 +47,8 @@ export async function resolveAnnounced(context: {
 
 /** If the preflight lacks a part of a key, the key is unknown: the announced request may have that part. */
 function announcedKeys(resolution: KeyResolution): readonly (readonly KeyValue[])[] {
-  const { kind, policy, named = [] } = resolution;
+  const { kind, policy } = resolution;
+  const named = resolution.named ?? [];
   const isOwn = kind === "charge" && resolution.parts === policy.key;
   const keys = isOwn ? [resolution.values, ...named] : named;
   return keys.filter((values) => missingParts(policy.key, values).length === 0);

@@ -10,11 +10,11 @@ type Init = NonNullable<Parameters<Admin["send"]>[1]>;
 type Sent = readonly [path: string, init?: Init];
 
 const secret = "a secret of the tests, thirty-two bytes or more";
-const bearer = async (claims: Record<string, unknown>): Promise<Init> => {
-  const signed = new SignJWT(claims).setProtectedHeader({ alg: "HS256" });
-  const jwt = await signed.sign(new TextEncoder().encode(secret));
-  return { headers: { Authorization: `Bearer ${jwt}` } };
-};
+const jwtOf = (claims: Record<string, unknown>): Promise<string> =>
+  new SignJWT(claims).setProtectedHeader({ alg: "HS256" }).sign(new TextEncoder().encode(secret));
+const bearer = async (claims: Record<string, unknown>): Promise<Init> => ({
+  headers: { Authorization: `Bearer ${await jwtOf(claims)}` },
+});
 const withHeaders = (headers: HeadersInit): Sent => ["/", { headers }];
 const twice = (name: string, ...values: string[]): Sent =>
   withHeaders(values.map((value): [string, string] => [name, value]));
@@ -69,6 +69,7 @@ const ambiguous: readonly [string, readonly Sent[], readonly Sent[]][] = [
       twice("X-User", "x,evil"),
       twice("X-User", "evil,"),
       twice("X-User", "evil", "evil"),
+      twice("X-User", "x", "\t evil \t"),
     ],
     [twice("X-User", "x", "y"), twice("X-User", "evil2,x"), ["/"]],
   ],
@@ -97,6 +98,13 @@ describe("a request that brings a blocked value beside others", () => {
     const sent = [["x", "evil"], ["evil"], "evil", ["x", "y"], "x"].map((sub) => bearer({ sub }));
     const requests = (await Promise.all(sent)).map((init) => ["/", init] as const);
     expect(await statuses(gate, requests)).toEqual([403, 403, 403, 200, 200]);
+  });
+
+  it("a block rule of a header value that begins with a no-break space denies it beside others", async () => {
+    const gate = gateOf("header:x-user");
+    expect(await block(gate, "\u00a0x")).toBe(201);
+    const sent = ["\u00a0x", "z, \u00a0x", "z, x"].map((value) => twice("X-User", value));
+    expect(await statuses(gate, sent)).toEqual([403, 403, 200]);
   });
 
   it("a block rule of a key of several parts denies every combination with its values", async () => {
@@ -222,6 +230,19 @@ describe("a request that names too many keys", () => {
     },
   );
 
+  it.for(["shared", "skip"])(
+    "a verified list claim may have 64 values with onMissingKey = %s",
+    async (onMissingKey) => {
+      const gate = gateOf("jwt:groups", { onMissingKey });
+      await block(gate, "g63");
+      const sent = [17, 63, 64, 65].map(async (length): Promise<Sent> => {
+        const groups = Array.from({ length }, (_, index) => `g${index}`);
+        return ["/", await bearer({ groups })];
+      });
+      expect(await statuses(gate, await Promise.all(sent))).toEqual([200, 200, 403, 403]);
+    },
+  );
+
   it("a request with many values is charged where keys have no bans and no rules", async () => {
     const { send } = headgate({ POLICIES: [{ name: "a", key: "query:k", limits: "9/hour" }] });
     expect(await statusOf(send(values(64)))).toBe(200);
@@ -264,6 +285,22 @@ describe("a preflight of a blocked client", () => {
       ),
     ).toEqual([403, 403, 200, 200, 200]);
   });
+
+  it.for(["shared", "ip", "skip", "deny"])(
+    "a block rule denies the preflight of a request that names further keys, with onMissingKey = %s",
+    async (onMissingKey) => {
+      const gate = gateOf("query:k", { onMissingKey });
+      await block(gate, "evil");
+      const further = Array.from({ length: 16 }, (_, index) => `&k=${index}`).join("");
+      const paths = ["/?k=evil&k=x", `/?k=evil${further}`, "/?k=x&k=y", `/?k=0${further}`];
+      expect(
+        await statuses(
+          gate,
+          paths.map((path) => [path, preflight()]),
+        ),
+      ).toEqual([403, 403, 200, 200]);
+    },
+  );
 
   it("a block rule denies no preflight of a request that its policy does not match", async () => {
     const gate = gateOf("ip", { match: { methods: ["DELETE"] } });
