@@ -13,6 +13,8 @@ import { estimatesOf, type Traffic } from "./trial.ts";
 
 /** A sliding log keeps the time of each unit; buckets take the same memory for any limit. */
 const mostUnitsOfLog = 1_000;
+/** A year. A sample with few of very many requests would need a window that is too long for a limit. */
+const longestWindowMs = 365 * 86_400_000;
 
 export type OriginGoal = Goal & { readonly kind: "origin-rate" };
 
@@ -66,7 +68,8 @@ export function* replayGlobal(
   const strategy = mostPerSecond <= mostUnitsOfLog ? "sliding-log" : "sliding-buckets";
   const written = { limit: mostPerSecond, window: "1s", strategy };
   const ratio = allRequests === null ? oneKeyIn : allRequests / timelines.atMs.length;
-  const windowMs = oneKeyIn === 1 ? 1_000 : Math.round(1_000 * Math.max(1, ratio));
+  const windowMs =
+    oneKeyIn === 1 ? 1_000 : Math.min(longestWindowMs, Math.round(1_000 * Math.max(1, ratio)));
   const replayed = limitsOf([{ ...written, window: formatDuration(windowMs) }]);
   const { together, rows } = asOneKey(timelines);
   const [result] = yield* replay(together, [replayed], { keepsDecisions: true });

@@ -209,9 +209,9 @@ describe("keys of known sizes", () => {
     "lognormal, σ = 2",
     "Pareto, α = 1.5",
     "97 % send one request",
-    "97 % send one request, 3 % Pareto, α = 1.5",
+    "97 % send one, 3 % Pareto, α = 1.5",
     "scrapers: 3 keys of 1,000 send 50 %",
-    "scrapers: each key is one by a chance of 3 in 1,000, 50 %",
+    "scrapers: 3 in 1,000 by chance send 50 %",
   ];
   const measured = isFull ? measureAllSizes() : short.map((name) => measureSizes(name, 20));
   const of = isFull ? tableRuns : 20;

@@ -115,9 +115,9 @@ export const keySizes: Readonly<Record<string, KeySizes>> = {
     limit: 25,
     draw: (random) => (random() < 0.97 ? 1 : poisson(30, random)),
   },
-  "97 % send one request, 3 % geometric": minority(geometric(100, 300)),
-  "97 % send one request, 3 % lognormal, σ = 1.5": minority(lognormal(1.5, 15, 200)),
-  "97 % send one request, 3 % Pareto, α = 1.5": minority(pareto(1.5, 200, 10)),
+  "97 % send one, 3 % geometric": minority(geometric(100, 300)),
+  "97 % send one, 3 % lognormal, σ = 1.5": minority(lognormal(1.5, 15, 200)),
+  "97 % send one, 3 % Pareto, α = 1.5": minority(pareto(1.5, 200, 10)),
   "daily cycle": {
     limit: 20,
     draw: (random) => poisson(30 * (1 + Math.sin(2 * Math.PI * random()) / 2), random),
@@ -132,7 +132,7 @@ export const keySizes: Readonly<Record<string, KeySizes>> = {
   "Pareto, α = 1.2": pareto(1.2, 200),
   "Pareto, α = 1.5": pareto(1.5, 100),
   "Pareto, α = 2": pareto(2, 50),
-  "NAT: 5 addresses of 1,000 send as much as 100-500 others": {
+  "NAT: 5 addresses of 1,000 send most": {
     limit: 100,
     draw: withLarge(
       (key) => key % 200 === 0,
@@ -156,19 +156,19 @@ export const keySizes: Readonly<Record<string, KeySizes>> = {
       27,
     ),
   },
-  "NAT: each address is large by a chance of 1 in 200": byChance(
+  "NAT: 1 address in 200, by chance": byChance(
     1 / 200,
     (random) => poisson(1_000 + 4_000 * random(), random),
     10,
     100,
   ),
-  "scrapers: each key is one by a chance of 3 in 1,000, 10 %": byChance(
+  "scrapers: 3 in 1,000 by chance send 10 %": byChance(
     3 / 1_000,
     (random) => poisson(1_000, random),
     27,
     60,
   ),
-  "scrapers: each key is one by a chance of 3 in 1,000, 50 %": byChance(
+  "scrapers: 3 in 1,000 by chance send 50 %": byChance(
     3 / 1_000,
     (random) => poisson(9_000, random),
     27,

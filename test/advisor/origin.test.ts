@@ -141,4 +141,14 @@ describe("a goal about the rate at the origin", () => {
       /denies 0 % of requests and 0 % of keys; the recorded peak of \d+ requests per second is not above 20, but its interval reaches \d+\./,
     );
   });
+
+  it("a sample with one of very many requests gets advice, too", () => {
+    const one: TrafficShape = {
+      keys: 1,
+      periodMs: minuteMs,
+      arrivals: (_, _key, addAt) => addAt(5),
+    };
+    const sampled = timelinesFrom(one, 1, { oneKeyIn: 64, requests: 1e12 });
+    expect(adviceOf(sampled, "protect the origin at 1 rps").recommendation.kind).toBe("global");
+  });
 });
