@@ -9,13 +9,10 @@ import { takeRecorded } from "./recorder.ts";
 import { compare } from "./targets.ts";
 
 const inShort = /\/test\/conformance\//;
-/** The previous version has no console, no samples, and no page for Workers that are not configured yet. */
-const ofNewPages = /\/test\/http\/(?:admin\/console|admin\/recorded-traffic|setup\/)/;
 
 afterAll(async () => {
   const { requests, skipped } = takeRecorded();
   const { testPath = "" } = expect.getState();
-  if (ofNewPages.test(testPath)) return;
   expect(skipped).toBeLessThanOrEqual(requests.length);
   if (requests.length === 0 || (!isFull && !inShort.test(testPath))) return;
   const { differences } = await compare(requests, (request) => origin.fetch(request));

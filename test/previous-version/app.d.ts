@@ -1,4 +1,4 @@
-/** The Worker and both halves of the limiter before flat calls and joined calls, with what the tests use of them. */
+/** The Worker and both halves of the limiter, with what the tests use of them. */
 import type { Clock } from "../../src/limiter/clock.ts";
 import type { RowStorage } from "../../src/limiter/object/key-storage.ts";
 import type { Limiter as CurrentLimiter } from "../../src/limiter/object/limiter.ts";
@@ -15,8 +15,7 @@ export declare function createApp(env: object): {
   };
 };
 
-/** The object. It has no `decide`. */
-export type Limiter = Omit<CurrentLimiter, "decide">;
+export type Limiter = CurrentLimiter;
 
 export declare const Limiter: new (
   platform: Clock & { readonly storage: RowStorage; readonly isolate?: object },
