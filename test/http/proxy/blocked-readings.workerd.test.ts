@@ -138,6 +138,15 @@ describe("credentials that origins read in different ways", () => {
     expect(await statuses(gate, sent)).toEqual([403, 200, 429]);
   });
 
+  it("an allow entry of a claim exempts a clean token, and no token beside other credentials", async () => {
+    const gate = gateOf("jwt:sub", { allow: ["alice"], limits: "1/hour" });
+    const jwt = await jwtOf({ sub: "alice" });
+    const clean = withHeaders({ Authorization: `Bearer ${jwt}` });
+    expect(await statuses(gate, [clean, clean])).toEqual([200, 200]);
+    const joined = twice("Authorization", `Bearer ${jwt}`, "Bearer x");
+    expect(await statuses(gate, [joined, joined])).toEqual([200, 429]);
+  });
+
   it("more than 4 tokens are too many to verify, where a claim can be blocked", async () => {
     const tokens = (count: number): Sent =>
       withHeaders({
