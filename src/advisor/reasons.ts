@@ -208,7 +208,11 @@ export function notesOf(
   shown: Candidate | null,
 ): string[] {
   const notes: string[] = [];
-  if (tail.isHeavy && goal.kind !== "denied-requests") {
+  if (tail.isOfFew && goal.kind !== "denied-requests") {
+    notes.push(
+      `Fewer than ${whole.format(leastKeysOfSizes)} keys do not show how many requests other keys send, so the intervals of request shares reach up to 100 %.`,
+    );
+  } else if (tail.isHeavy && goal.kind !== "denied-requests") {
     notes.push(
       "The sizes of the recorded keys do not rule out much larger ones. The intervals of request shares allow for these, so they are wide.",
     );

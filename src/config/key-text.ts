@@ -88,7 +88,7 @@ const matching = (pattern: RegExp, accepted: string): PossibleTexts => ({
 const code = (example: string): PossibleTexts =>
   matching(/^[A-Z][A-Z0-9]$/, `a code of two letters such as "${example}"`);
 
-/** What the policy's `match` requires of a value; null when it matches requests with the value. */
+/** The policy's `match` requires this of a value. Null when it matches requests with the value. */
 function unmatchedValue(
   { kind }: KeyPart,
   { methods, path, host }: UnmatchedSettings["match"],

@@ -235,7 +235,7 @@ describe("formats of logs", () => {
     ["Logpush", { EdgeEndTimestamp: noon + 900, EdgeStartTimestamp: noon + 250 }],
     ["Google Cloud", { receiveTimestamp: "2026-01-05T12:00:01.5Z", timestamp: noon + 250 }],
     ["Fluent Bit", { date: 1_767_614_401.5, start_time: "2026-01-05T12:00:00.250Z" }],
-  ])("of several times in a line of %s, that of the request is read: %o", (_, times) => {
+  ])("a line of %s with several times is read with that of the request: %o", (_, times) => {
     const line = JSON.stringify({ ...times, ip: "203.0.113.7" });
     expect(valuesOf([line], ["ip"])).toEqual([[250, "203.0.113.7"]]);
   });
