@@ -161,12 +161,14 @@ function estimateShare(cells: readonly Cell[], terms: SamplingTerms): ShareEstim
   }
   for (const each of [lows, highs, highsOfSuch]) each.sort();
   const value = sum(cells, "denied") / requests;
+  // Beside a sample there are other keys, which the requests of all keys bound. Beside a log there may be any.
+  const isUnbounded = oneKeyIn === 1 && terms.tail?.isOfFew === true;
   const highEnd = (values: Float64Array): number =>
     Math.min(1, Math.max(value, quantile(values, highPart)));
   return {
     value,
     low: Math.min(value, quantile(lows, lowPart)),
-    high: highEnd(highs),
+    high: isUnbounded ? 1 : highEnd(highs),
     highOfSuchKeys: highEnd(highsOfSuch),
   };
 }

@@ -203,12 +203,12 @@ const oftenActive = 2;
 
 /** Sentences about the shares of this traffic. */
 export function notesOf(
-  { tail, requestsOfKey, activeKeys }: Traffic,
+  { timelines, tail, requestsOfKey, activeKeys }: Traffic,
   goal: Goal,
   shown: Candidate | null,
 ): string[] {
   const notes: string[] = [];
-  if (tail.isOfFew && goal.kind !== "denied-requests") {
+  if (tail.isOfFew && timelines.source.oneKeyIn === 1 && goal.kind !== "denied-requests") {
     notes.push(
       `Fewer than ${whole.format(leastKeysOfSizes)} keys do not show how many requests other keys send, so the intervals of request shares reach up to 100 %.`,
     );

@@ -51,9 +51,7 @@ export function tailOf(requests: ArrayLike<number>, draws: number): SizeTail {
   const largest = excesses[length - 1];
   const beyond = new Float64Array(draws).fill(Infinity);
   if (largest === undefined || length < leastLarge) return { beyond, isHeavy: true, isOfFew };
-  if (excesses[0] === largest) {
-    return { beyond: isOfFew ? beyond : beyond.fill(0), isHeavy: false, isOfFew };
-  }
+  if (excesses[0] === largest) return { beyond: beyond.fill(0), isHeavy: false, isOfFew };
   const { shapes, cumulative } = posterior(excesses);
   const random = seededRandom(seed);
   const drawn = new Float64Array(draws);
@@ -63,7 +61,7 @@ export function tailOf(requests: ArrayLike<number>, draws: number): SizeTail {
     const { ratio, shape: usual } = shapes.at(place) ?? { ratio: 1, shape: 1 };
     const shape = (usual * length) / gammaDraw(length, random);
     drawn[index] = shape;
-    if (shape >= 1 || isOfFew) continue;
+    if (shape >= 1) continue;
     const keys = length * Math.exp(-Math.log1p(ratio * largest) / shape);
     beyond[index] = (keys * shape * (1 / ratio + largest)) / (1 - shape);
   }

@@ -21,7 +21,7 @@ const runs = 25;
 const leastCovered = 22;
 const oneKeyIn = 24;
 const populationKeys = 4_000;
-const logKeys = 200;
+const logKeys = 500;
 /** The width falls with the square root of the number of keys. */
 const widerLogs = Math.sqrt(1_000 / logKeys);
 

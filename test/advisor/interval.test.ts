@@ -34,7 +34,7 @@ describe("the share of denied requests", () => {
   });
 
   it("four times as many keys halve the width", () => {
-    const [few, many] = [400, 1_600].map((keys) => {
+    const [few, many] = [600, 2_400].map((keys) => {
       const { low, high } = deniedShare(counts(keys, keys / 4), complete);
       return high - low;
     });
