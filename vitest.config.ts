@@ -33,7 +33,14 @@ const inThreads = {
   testTimeout: 60_000,
 } as const;
 
-const inOneWorker = {
+const workerdGroup = {
+  // The default would leave one core idle.
+  maxWorkers: "100%",
+  sequence: { groupOrder: 1 },
+} as const;
+
+const inSharedWorkers = {
+  ...workerdGroup,
   // Starting a Worker for each file would take most of the time. Each file restores the mocks, the clock and the
   // variables that it changes, and each test has keys of its own.
   isolate: false,
@@ -41,7 +48,6 @@ const inOneWorker = {
   setupFiles: "test/differential/compare-recorded.workerd.ts",
   // Evicting an object waits for its write-behind timer of one second.
   testTimeout: 60_000,
-  sequence: { groupOrder: 1 },
 } as const;
 
 /** Turns joined calls on or off, whatever the platform allows. */
@@ -59,9 +65,9 @@ const withJoinedCalls = (areJoined: boolean): Plugin => ({
   },
 });
 
-/** The tests in plain Node that draw or replay more in a full run. `npm test` runs the others as they are. */
+/** The tests in plain Node that only a full run has, or that draw and replay more in it. */
 const isLonger = (file: string): boolean =>
-  /\/(?:for-all|mode)\.ts"/.test(readFileSync(file, "utf8"));
+  file.includes(".full.") || /\/(?:for-all|mode)\.ts"/.test(readFileSync(file, "utf8"));
 const longerFiles = globSync("test/**/*.test.ts").filter(isLonger);
 
 /** `.ci/run` has 15 minutes, which all stories in the browser would exceed: it runs those of keys, and the smoke test. */
@@ -181,7 +187,7 @@ export default defineConfig(({ mode }) => {
           plugins: [withJoinedCalls(!isFull), inWorkerd()],
           test: {
             name: "workerd",
-            ...inOneWorker,
+            ...inSharedWorkers,
             include: ["test/**/*.workerd.test.ts"],
             exclude: [...exclusive, ...skipped],
           },
@@ -191,11 +197,11 @@ export default defineConfig(({ mode }) => {
           plugins: [inWorkerd()],
           test: {
             name: "workerd-exclusive",
+            ...workerdGroup,
             restoreMocks: true,
             testTimeout: 60_000,
             include: exclusive,
             exclude: skipped,
-            sequence: { groupOrder: 1 },
           },
         },
         {
