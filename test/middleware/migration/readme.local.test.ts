@@ -62,6 +62,9 @@ const workers = {
       ...optionEdits,
       [/^import \{ DurableObjectStore.*\n/m, ""],
       [/^ *store:.*\n/m, ""],
+      // The page says to construct the limiter outside of the handler.
+      ["(c: Context, next: Next) =>", ""],
+      ["})(c, next)", "})"],
       ["export { DurableObjectRateLimiter };\n", classExport],
       // The example leaves these out, or states a type that no longer exists.
       [/^/, 'import { Hono } from "hono";\n'],
