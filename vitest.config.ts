@@ -74,7 +74,9 @@ const longerFiles = globSync("test/**/*.test.ts").filter(isLonger);
 const leftOutStories =
   process.env["HEADGATE_FEW_STORIES"] === undefined
     ? []
-    : ["test/console/{advisor,audit,live,overview,playground,policies,shell}.local.test.ts"];
+    : [
+        "test/console/{advisor,audit,keys-conflicts,live,overview,playground,policies,shell}.local.test.ts",
+      ];
 
 /** The slowest files with processes of their own. Vitest starts large files first, so that these would run last and alone. */
 const slowFiles = [
