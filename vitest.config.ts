@@ -56,10 +56,7 @@ const withJoinedCalls = (areJoined: boolean): Plugin => ({
   enforce: "pre",
   transform(code, id) {
     if (!id.endsWith("/src/limiter/client/object-caller.ts")) return undefined;
-    const replaced = code.replace(
-      "joinsChecks = canResumeRequests()",
-      `joinsChecks = ${areJoined}`,
-    );
+    const replaced = code.replace("joinsChecks = canResumeRequests()", `joinsChecks = ${areJoined}`);
     if (replaced === code) throw new Error(`expected the default of joinsChecks in ${id}`);
     return replaced;
   },
@@ -74,9 +71,7 @@ const longerFiles = globSync("test/**/*.test.ts").filter(isLonger);
 const leftOutStories =
   process.env["HEADGATE_FEW_STORIES"] === undefined
     ? []
-    : [
-        "test/console/{advisor,audit,keys-conflicts,live,overview,playground,policies,shell}.local.test.ts",
-      ];
+    : ["test/console/{advisor,audit,keys-conflicts,live,overview,playground,policies,shell}.local.test.ts"];
 
 /** The slowest files with processes of their own. Vitest starts large files first, so that these would run last and alone. */
 const slowFiles = [
@@ -100,18 +95,14 @@ const slowFiles = [
 
 class SlowFilesFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const isSlow = ({ moduleId }: TestSpecification): boolean =>
-      slowFiles.some((file) => moduleId.endsWith(file));
+    const isSlow = ({ moduleId }: TestSpecification): boolean => slowFiles.some((file) => moduleId.endsWith(file));
     const sorted = await super.sort(files);
     return [...sorted.filter(isSlow), ...sorted.filter((file) => !isSlow(file))];
   }
 }
 
 /** Files that need a Worker of their own: one restarts it, one counts the rows in all shards. */
-const exclusive = [
-  "test/http/check/service.workerd.test.ts",
-  "test/limiter/client/sharding.full.workerd.test.ts",
-];
+const exclusive = ["test/http/check/service.workerd.test.ts", "test/limiter/client/sharding.full.workerd.test.ts"];
 
 const withProcesses = {
   // Most tests wait for the processes that they start, so that two cores run three files at a time.
@@ -211,9 +202,7 @@ export default defineConfig(({ mode }) => {
           test: {
             name: "local",
             include: [isFull ? "test/**/*.local.test.ts" : "test/**/*.smoke.local.test.ts"],
-            exclude: isFull
-              ? ["test/**/*.smoke.local.test.ts", packageTests, ...leftOutStories]
-              : [],
+            exclude: isFull ? ["test/**/*.smoke.local.test.ts", packageTests, ...leftOutStories] : [],
             ...withProcesses,
           },
         },

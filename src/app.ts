@@ -9,13 +9,7 @@ import { brokenService, createService, type Service } from "./http/check/service
 import { waitUntilFrom } from "./http/proxy/enforce.ts";
 import { createProxy, type Proxy } from "./http/proxy/proxy.ts";
 import { rejectMalformedUrl, routedPath } from "./http/routed-path.ts";
-import {
-  answerInternalError,
-  createRuntime,
-  reportStartError,
-  reportWarnings,
-  type Runtime,
-} from "./http/runtime.ts";
+import { answerInternalError, createRuntime, reportStartError, reportWarnings, type Runtime } from "./http/runtime.ts";
 import { setupAnswer } from "./http/setup/answer.ts";
 import type { Failure } from "./http/wire/problems.ts";
 
@@ -24,11 +18,7 @@ export type { Service } from "./http/check/service.ts";
 
 export interface App {
   /** Returns the same responses as `routes`, with less work for most requests. */
-  readonly fetch: (
-    request: Request,
-    env: Env,
-    ctx: ExecutionContext,
-  ) => Response | Promise<Response>;
+  readonly fetch: (request: Request, env: Env, ctx: ExecutionContext) => Response | Promise<Response>;
   readonly routes: Hono;
   readonly service: Service;
 }
@@ -73,11 +63,7 @@ const startFailure = (failure: Failure, variables: Readonly<Record<string, unkno
  */
 function fastPath(
   { checkPath, admin }: Config,
-  {
-    routed,
-    check,
-    proxy,
-  }: { readonly routed: Hono; readonly check: AnswerCheck; readonly proxy: Proxy },
+  { routed, check, proxy }: { readonly routed: Hono; readonly check: AnswerCheck; readonly proxy: Proxy },
 ): App["fetch"] {
   const paths = admin === null ? [checkPath] : [checkPath, admin.path];
   return (request, env, ctx) => {
@@ -86,8 +72,7 @@ function fastPath(
     const waitUntil = (work: Promise<unknown>): void => ctx.waitUntil(work);
     const { received } = target.path;
     if (received === checkPath && request.method === "POST") return check(request, waitUntil);
-    const isProxied =
-      !paths.some((path) => isAtOrBelow(path, received)) && target.hostname !== admin?.host;
+    const isProxied = !paths.some((path) => isAtOrBelow(path, received)) && target.hostname !== admin?.host;
     return isProxied ? proxy(request, waitUntil, target) : routed.fetch(request, env, ctx);
   };
 }

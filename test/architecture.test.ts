@@ -77,16 +77,7 @@ const rules: Readonly<Record<string, Rule>> = {
   },
   // Runs in the tests of users, and is not part of the Worker.
   testing: {
-    from: [
-      ...pure,
-      "config",
-      "limiter",
-      "limiter/object",
-      "http",
-      "http/check",
-      "http/wire",
-      "client",
-    ],
+    from: [...pure, "config", "limiter", "limiter/object", "http", "http/check", "http/wire", "client"],
     packages: none,
   },
   // The client runs wherever there is `fetch`, and is not part of the Worker.
@@ -152,8 +143,7 @@ const filesBelow = (folder: string): string[] =>
     .filter((path) => /\.tsx?$/.test(path) && !path.endsWith(".d.ts"))
     .map((path) => join(folder, path));
 
-const statements =
-  /^(?:import|export)\s(type\s)?(?:[^;"]*\sfrom\s)?"([^"]+)"|\bimport\("([^"]+)"\)/gm;
+const statements = /^(?:import|export)\s(type\s)?(?:[^;"]*\sfrom\s)?"([^"]+)"|\bimport\("([^"]+)"\)/gm;
 
 const sources: Source[] = filesBelow("src").map((path) => {
   const text = readFileSync(path, "utf8");
@@ -207,8 +197,7 @@ it("only the limiter, the local commands and the clocks of the console and the c
   const readsClock = /\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(/;
   const readers = sources.filter(
     ({ path, text }) =>
-      readsClock.test(text) &&
-      !/^src\/(?:limiter\/|local\/|(?:console|client)\/clock\.ts)/.test(path),
+      readsClock.test(text) && !/^src\/(?:limiter\/|local\/|(?:console|client)\/clock\.ts)/.test(path),
   );
   expect(readers.map(({ path }) => path)).toEqual([]);
 });

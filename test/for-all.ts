@@ -29,7 +29,6 @@ export function forAll<Values extends [unknown, ...unknown[]]>(
       return holds;
     });
     await fc.assert(property, { numRuns: leastRuns });
-    if (checkedRuns < leastRuns)
-      throw new Error(`only ${checkedRuns} of ${leastRuns} runs checked the property`);
+    if (checkedRuns < leastRuns) throw new Error(`only ${checkedRuns} of ${leastRuns} runs checked the property`);
   };
 }

@@ -25,8 +25,7 @@ const sources = [...filesBelow("src", /\.tsx?$/), ...filesBelow("test", /\.ts$/)
 );
 const pages = [...filesBelow("test", /\.md$/), ...pagePaths()];
 
-const title =
-  /(?:\b(?:it|test|describe)(?:\.\w+)*\(|\btestEach\([^"'`]*|\)\()\s*(["'`])((?:(?!\1)[^\\]|\\.)+)\1/g;
+const title = /(?:\b(?:it|test|describe)(?:\.\w+)*\(|\btestEach\([^"'`]*|\)\()\s*(["'`])((?:(?!\1)[^\\]|\\.)+)\1/g;
 
 /** Comments as running text, without the marks at the beginning of their lines. */
 function commentsOf(path: string, code: string): Text[] {
@@ -64,9 +63,7 @@ const codes = sources.map((path) => ({ path, code: readFileSync(path, "utf8") })
 it("the check finds comments, titles and paragraphs, and what is wrong with them", () => {
   const code = `/** Of nothing nobody is asked. */\nit("tells what is told", () => 0);\nconst a = 1; // Who asks\n`;
   expect(violations([...commentsOf("a.ts", code), ...titlesOf("a.ts", code)])).toHaveLength(3);
-  expect(
-    violations(paragraphsOf("a.md", "# Who is charged\n\nWhat is charged? The key is.\n")),
-  ).toHaveLength(1);
+  expect(violations(paragraphsOf("a.md", "# Who is charged\n\nWhat is charged? The key is.\n"))).toHaveLength(1);
 });
 
 it("comments name their subject and use the usual technical verbs", () => {
@@ -74,9 +71,7 @@ it("comments name their subject and use the usual technical verbs", () => {
 });
 
 it("test titles name their subject and use the usual technical verbs", () => {
-  const titles = codes
-    .filter(({ path }) => path.startsWith("test/"))
-    .flatMap(({ path, code }) => titlesOf(path, code));
+  const titles = codes.filter(({ path }) => path.startsWith("test/")).flatMap(({ path, code }) => titlesOf(path, code));
   expect(titles.length).toBeGreaterThan(500);
   expect(violations(titles)).toEqual([]);
 });

@@ -44,9 +44,7 @@ function problemsIn(text: string): string[] {
   const triggers = Object.keys(workflow.on);
   return [
     ...triggers
-      .filter(
-        (trigger) => !["push", "pull_request", "schedule", "workflow_dispatch"].includes(trigger),
-      )
+      .filter((trigger) => !["push", "pull_request", "schedule", "workflow_dispatch"].includes(trigger))
       .map((trigger) => `trigger ${trigger}`),
     ...(workflow.permissions === undefined ? ["no permissions"] : []),
     ...writesIn("the workflow", workflow.permissions),
@@ -56,9 +54,7 @@ function problemsIn(text: string): string[] {
       ...(triggers.includes("pull_request") ? writesIn(name, job.permissions) : []),
     ]),
     ...stepsOf(workflow).flatMap(({ uses = "", run = "", with: inputs }) => [
-      ...(uses === "" || /^[\w-]+\/[\w-]+@[\da-f]{40}$/.test(uses)
-        ? []
-        : [`${uses} is not pinned`]),
+      ...(uses === "" || /^[\w-]+\/[\w-]+@[\da-f]{40}$/.test(uses) ? [] : [`${uses} is not pinned`]),
       ...(uses.startsWith("actions/checkout@") && inputs?.["persist-credentials"] !== false
         ? ["the checkout keeps its credentials"]
         : []),
@@ -66,9 +62,7 @@ function problemsIn(text: string): string[] {
       ...(run.includes("${{") ? [`an expression in ${run}`] : []),
     ]),
     ...[...text.matchAll(/^( *)- uses: (.*)$/gm)].flatMap(([line, indent, uses]) =>
-      text.includes(`\n${indent}# ${versionBefore(text, line)}\n${line}`)
-        ? []
-        : [`no version above ${uses}`],
+      text.includes(`\n${indent}# ${versionBefore(text, line)}\n${line}`) ? [] : [`no version above ${uses}`],
     ),
   ];
 }
@@ -119,8 +113,7 @@ describe("every workflow", () => {
 
 describe("the workflow of a release", () => {
   const { on, permissions, jobs } = parsed(textOf("release.yml"));
-  const commandsOf = (job: string): string[] =>
-    (jobs[job]?.steps ?? []).flatMap(({ run }) => run ?? []);
+  const commandsOf = (job: string): string[] => (jobs[job]?.steps ?? []).flatMap(({ run }) => run ?? []);
 
   it("the workflow runs for a version tag only", () => {
     expect(on).toEqual({ push: { tags: ["v[0-9]+.[0-9]+.[0-9]+"] } });
@@ -137,9 +130,7 @@ describe("the workflow of a release", () => {
   });
 
   it("jobs that can write neither check out the repository nor install dependencies", () => {
-    const others = Object.entries(jobs).flatMap(([name, job]) =>
-      name === "pack" ? [] : job.steps,
-    );
+    const others = Object.entries(jobs).flatMap(([name, job]) => (name === "pack" ? [] : job.steps));
     expect(others.filter(({ uses }) => uses?.startsWith("actions/checkout@"))).toEqual([]);
     const commands = others.flatMap(({ run }) => run ?? []);
     expect(commands.filter((run) => /npm (?:ci|install|run)/.test(run))).toEqual([]);

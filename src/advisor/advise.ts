@@ -8,14 +8,7 @@ import { peaks } from "../replay/peaks.ts";
 import type { Timelines } from "../replay/timelines.ts";
 import { ConfigProblems, formatDuration, type LimitInput } from "../strategies/index.ts";
 import type { Advice, Candidate, Goal, Outlier, Recommendation } from "./advice.ts";
-import {
-  admittedFlood,
-  familiesWithin,
-  type Family,
-  isLeast,
-  limitsOf,
-  unfamiliarity,
-} from "./families.ts";
+import { admittedFlood, familiesWithin, type Family, isLeast, limitsOf, unfamiliarity } from "./families.ts";
 import { isBetter, isCrowded, type OriginGoal, replayGlobal, unlimitedBurst } from "./origin.ts";
 import {
   nothingRecordedReason,
@@ -29,15 +22,7 @@ import {
   waitReason,
 } from "./reasons.ts";
 import { type LimitTry, firstThatMeets, type SearchOutcome } from "./search.ts";
-import {
-  type Bound,
-  judged,
-  type JudgedLimit,
-  type Traffic,
-  trafficOf,
-  type TriedLimit,
-  tryLimits,
-} from "./trial.ts";
+import { type Bound, judged, type JudgedLimit, type Traffic, trafficOf, type TriedLimit, tryLimits } from "./trial.ts";
 import { leastKeysOfSizes } from "./tail.ts";
 import { waitMs } from "./wait.ts";
 
@@ -55,10 +40,7 @@ export function* advise(timelines: Timelines, goal: Goal): Generator<number, Adv
   }
   const traffic = trafficOf(timelines);
   if (goal.kind === "origin-rate") return yield* adviseForOrigin(traffic, goal);
-  const found =
-    goal.kind === "key-rate"
-      ? yield* guaranteed(traffic, goal)
-      : yield* foundInFamilies(traffic, goal);
+  const found = goal.kind === "key-rate" ? yield* guaranteed(traffic, goal) : yield* foundInFamilies(traffic, goal);
   yield 1;
   const ordered = byStrictness(found);
   const candidates = ordered.map(({ best }) => best.candidate);
@@ -84,9 +66,7 @@ function* adviseForOrigin(traffic: Traffic, goal: OriginGoal): Generator<number,
   }
   const global = yield* scaled(replayGlobal(traffic, mostPerSecond), [0, 0.1]);
   let found = yield* scaled(foundInFamilies(traffic, goal), [0.1, 0.6]);
-  const isFound = found.some(
-    ({ best: { candidate, meetsGoal } }) => meetsGoal && isBetter(candidate, global),
-  );
+  const isFound = found.some(({ best: { candidate, meetsGoal } }) => meetsGoal && isBetter(candidate, global));
   if (!isFound && unlimited.value > mostPerSecond) {
     const estimated = yield* scaled(foundInFamilies(traffic, goal, "value"), [0.6, 1]);
     const added = estimated.filter(({ best: { isNear, meetsGoal } }) => isNear && !meetsGoal);
@@ -128,8 +108,7 @@ const byStrictness = (found: readonly SearchOutcome<JudgedLimit>[]): SearchOutco
 const familyOf = ({ best }: SearchOutcome<JudgedLimit>): string =>
   best.candidate.limits.map(({ strategy, windowMs }) => `${strategy} ${windowMs}`).join();
 
-const strictness = ({ candidate }: JudgedLimit): number =>
-  Math.min(...candidate.limits.map(admittedFlood));
+const strictness = ({ candidate }: JudgedLimit): number => Math.min(...candidate.limits.map(admittedFlood));
 
 /** A sliding log of more units takes too much storage: `sliding-buckets` ensures the same bound with less. */
 const mostOfLog = 1_000;
@@ -226,8 +205,7 @@ function* searchFamilies(
   bound: Bound,
 ): Generator<number, readonly SearchOutcome<JudgedLimit>[]> {
   const isDescending = goal.kind === "origin-rate";
-  const placeOf = ({ units }: Family, index: number): number =>
-    isDescending ? units.length - 1 - index : index;
+  const placeOf = ({ units }: Family, index: number): number => (isDescending ? units.length - 1 - index : index);
   const spaces = families.map((family) => ({
     length: family.units.length,
     guess: placeOf(family, guess(family)),
@@ -235,9 +213,7 @@ function* searchFamilies(
   function* tryAll(attempts: readonly LimitTry[]): Generator<number, readonly TriedLimit[]> {
     const limits = attempts.flatMap(({ space, index }) => {
       const family = families[space];
-      return family === undefined
-        ? []
-        : [family.written(family.units[placeOf(family, index)] ?? 1)];
+      return family === undefined ? [] : [family.written(family.units[placeOf(family, index)] ?? 1)];
     });
     return yield* tryLimits(traffic, goal, limits, bound);
   }
@@ -292,11 +268,7 @@ function rank(goal: Goal, { candidate, isNear }: JudgedLimit): readonly number[]
   return isNear ? [factor * denied, factor * flood] : [candidate.worstBurst.value, denied];
 }
 
-function recommend(
-  traffic: Traffic,
-  goal: Goal,
-  found: readonly SearchOutcome<JudgedLimit>[],
-): Recommendation {
+function recommend(traffic: Traffic, goal: Goal, found: readonly SearchOutcome<JudgedLimit>[]): Recommendation {
   const index = nearestIndex(goal, found);
   const nearest = found[index]?.best;
   if (nearest === undefined) return { kind: "wait", forMs: null, reason: nothingRecordedReason };
@@ -318,8 +290,7 @@ function recommend(
   const forMs = neededKeys === null ? null : waitMs(traffic, neededKeys);
   const { oneKeyIn, lostArrivals, keptMs } = source;
   const largestShare =
-    traffic.requestsOfKey.reduce((most, own) => Math.max(most, own), 0) /
-    traffic.timelines.atMs.length;
+    traffic.requestsOfKey.reduce((most, own) => Math.max(most, own), 0) / traffic.timelines.atMs.length;
   const periodMs = source.toMs - traffic.recordedFromMs;
   const sampled = { keys: keys.length, oneKeyIn, lostArrivals, keptMs, periodMs };
   const facts = { ...sampled, forMs, leastHigh, cause, largestShare };

@@ -30,11 +30,7 @@ const highOf = (count: number, z: number): number =>
  * @param perSecond the admitted requests of the keys in the timelines
  * @param mostOfKey the most that the limits admit of one key within a second
  */
-export function worstBurst(
-  timelines: Timelines,
-  perSecond: SecondCounts,
-  mostOfKey: number,
-): Estimate {
+export function worstBurst(timelines: Timelines, perSecond: SecondCounts, mostOfKey: number): Estimate {
   const { counts, startsMs } = perSecond;
   let busiest = 0;
   for (let index = 1; index < counts.length; index++) {

@@ -1,11 +1,5 @@
 /** The limits that the advisor compares: families of one strategy and window, with round numbers of units. */
-import {
-  defaultStrategy,
-  formatDuration,
-  type Limit,
-  type LimitInput,
-  parseLimits,
-} from "../strategies/index.ts";
+import { defaultStrategy, formatDuration, type Limit, type LimitInput, parseLimits } from "../strategies/index.ts";
 import { compiledLimit } from "../strategies/compiled-limit.ts";
 
 /** Limits that differ only in their units. */
@@ -71,9 +65,7 @@ export function familiesWithin(
       strategy,
       windowMs,
       units: roundUnits(
-        strategy === "sliding-log"
-          ? Math.min(mostUnits(windowMs), mostUnitsOfLog)
-          : mostUnits(windowMs),
+        strategy === "sliding-log" ? Math.min(mostUnits(windowMs), mostUnitsOfLog) : mostUnits(windowMs),
         isOfDenials ? leastUnits : 1,
       ),
       written: (units: number) => ({
@@ -126,9 +118,7 @@ export function admittedFlood(limit: Limit): number {
   const { capacity, units, windowMs } = compiledLimit(limit);
   const logs = floodSpansMs.map((spanMs) =>
     Math.log(
-      limit.strategy === "token-bucket"
-        ? capacity + (units * spanMs) / windowMs
-        : units * Math.ceil(spanMs / windowMs),
+      limit.strategy === "token-bucket" ? capacity + (units * spanMs) / windowMs : units * Math.ceil(spanMs / windowMs),
     ),
   );
   return Math.exp(logs.reduce((sum, each) => sum + each, 0) / logs.length);

@@ -30,9 +30,7 @@ const shareForms = [
   },
   // 1 key in 1,000
   {
-    form: new RegExp(
-      String.raw`(?<![\w.,-])${number} ${subject} ?${ofEach} ?${number}(?: ${subject})?(?![\w])`,
-    ),
+    form: new RegExp(String.raw`(?<![\w.,-])${number} ${subject} ?${ofEach} ?${number}(?: ${subject})?(?![\w])`),
     read: ([, amount = "", of = "", total = ""]: string[]) => ({
       share: readNumber(amount) / readNumber(total),
       of,
@@ -40,9 +38,7 @@ const shareForms = [
   },
   // 1 in 1,000 keys
   {
-    form: new RegExp(
-      String.raw`(?<![\w.,-])${number} ?${ofEach} ?${number} (?:of )?${subject}(?![\w])`,
-    ),
+    form: new RegExp(String.raw`(?<![\w.,-])${number} ?${ofEach} ?${number} (?:of )?${subject}(?![\w])`),
     read: ([, amount = "", total = "", of = ""]: string[]) => ({
       share: readNumber(amount) / readNumber(total),
       of,
@@ -50,8 +46,7 @@ const shareForms = [
   },
 ] as const;
 
-const partsOf = (unit: string): number =>
-  unit === "ppm" ? 1e6 : unit === "‰" || unit.includes("mil") ? 1_000 : 100;
+const partsOf = (unit: string): number => (unit === "ppm" ? 1e6 : unit === "‰" || unit.includes("mil") ? 1_000 : 100);
 
 const perWindow = String.raw`(?:\/|(?:per|in|within|over|during|every|each|an?)\b)(?: ?(?:an?|any|one|each|every|single)\b)* ?((?:\d+ ?)?[a-z]+)`;
 const rateForms = [
@@ -60,9 +55,7 @@ const rateForms = [
 ];
 
 const denyWords = [
-  ..."deny denies denied denying reject rejects rejected refuse refused block blocked drop dropped".split(
-    " ",
-  ),
+  ..."deny denies denied denying reject rejects rejected refuse refused block blocked drop dropped".split(" "),
   ..."throttle throttled limited turn away".split(" "),
 ];
 const mostWords = [
@@ -77,18 +70,10 @@ const shareWords = new Set([
 ]);
 const rateWords = new Set([
   ...mostWords,
-  ..."please i want we to are be is may should must can will get gets have let lets allow allows".split(
-    " ",
-  ),
-  ..."permit limit limits cap caps restrict hold keep protect protects shield guard with against".split(
-    " ",
-  ),
-  ..."receive receives reach reaches see sees serve send sends sending make makes go by for from per".split(
-    " ",
-  ),
-  ..."one any a an single each every my our your it only rate requests request traffic in on that".split(
-    " ",
-  ),
+  ..."please i want we to are be is may should must can will get gets have let lets allow allows".split(" "),
+  ..."permit limit limits cap caps restrict hold keep protect protects shield guard with against".split(" "),
+  ..."receive receives reach reaches see sees serve send sends sending make makes go by for from per".split(" "),
+  ..."one any a an single each every my our your it only rate requests request traffic in on that".split(" "),
 ]);
 
 /**
@@ -129,8 +114,7 @@ function readShare(plain: string, text: string): Goal | null {
       continue;
     }
     if (!(share > 0 && share <= 1)) {
-      const hint =
-        share === 0 ? "; no recording can prove that a limit denies nothing, so state a share" : "";
+      const hint = share === 0 ? "; no recording can prove that a limit denies nothing, so state a share" : "";
       throw problem(text, `a share above 0 % and at most 100 %${hint}`);
     }
     const mostShare = Number(share.toPrecision(12));
@@ -194,9 +178,7 @@ function readNumber(text: string): number {
 /** Removes separators of thousands. A comma that does not separate thousands is a decimal comma. */
 function plainDigits(digits: string): string {
   const joined = digits.replaceAll(/[_' ]/g, "");
-  return /^-?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?$/.test(joined)
-    ? joined.replaceAll(",", "")
-    : joined.replace(",", ".");
+  return /^-?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?$/.test(joined) ? joined.replaceAll(",", "") : joined.replace(",", ".");
 }
 
 const numberFormat = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 12 });
@@ -208,8 +190,7 @@ export const requestsText = (requests: number): string =>
 
 /** The goal in the words of `acceptedGoal`, which `parseGoal` reads. */
 export function goalText(goal: Goal): string {
-  if (goal.kind === "denied-requests")
-    return `deny at most ${percentText(goal.mostShare)} of requests`;
+  if (goal.kind === "denied-requests") return `deny at most ${percentText(goal.mostShare)} of requests`;
   if (goal.kind === "denied-keys") {
     const total = Math.round(1 / goal.mostShare);
     const isOneIn = total > 1 && Number((1 / total).toPrecision(12)) === goal.mostShare;

@@ -104,8 +104,7 @@ export function deniedKeyShare(
 }
 
 /** The average key of the denials: the key of a request that is drawn from all denied ones. Undefined without denials. */
-export const typicalDeniedKey = (counts: KeyCounts): KeyOutcome | undefined =>
-  typicalOfCells(cellsOf(counts));
+export const typicalDeniedKey = (counts: KeyCounts): KeyOutcome | undefined => typicalOfCells(cellsOf(counts));
 
 const cellsPerOctave = 8;
 const sizeClass = (count: number): number =>
@@ -154,8 +153,7 @@ function estimateShare(cells: readonly Cell[], terms: SamplingTerms): ShareEstim
     const accounted = t + deniedKeys * unseen.requests + beyond;
     const denied = d + deniedKeys * unseen.denied + beyond;
     lows[index] = d / Math.max(1, t + allowedKeys * mean, least);
-    const ofSuch =
-      beyond === Infinity ? 1 : (denied + lostArrivals) / Math.max(1, accounted + lostArrivals);
+    const ofSuch = beyond === Infinity ? 1 : (denied + lostArrivals) / Math.max(1, accounted + lostArrivals);
     highs[index] = Math.max(ofSuch, (d + Math.max(0, least - t)) / Math.max(1, t, least));
     highsOfSuch[index] = ofSuch;
   }
@@ -163,8 +161,7 @@ function estimateShare(cells: readonly Cell[], terms: SamplingTerms): ShareEstim
   const value = sum(cells, "denied") / requests;
   // Beside a sample there are other keys, which the requests of all keys bound. Beside a log there may be any.
   const isUnbounded = oneKeyIn === 1 && terms.tail?.isOfFew === true;
-  const highEnd = (values: Float64Array): number =>
-    Math.min(1, Math.max(value, quantile(values, highPart)));
+  const highEnd = (values: Float64Array): number => Math.min(1, Math.max(value, quantile(values, highPart)));
   return {
     value,
     low: Math.min(value, quantile(lows, lowPart)),
@@ -174,11 +171,7 @@ function estimateShare(cells: readonly Cell[], terms: SamplingTerms): ShareEstim
 }
 
 /** Draws the requests and denials of a resample. */
-function resampler(
-  cells: readonly Cell[],
-  oneKeyIn: number,
-  random: () => number,
-): () => KeyOutcome {
+function resampler(cells: readonly Cell[], oneKeyIn: number, random: () => number): () => KeyOutcome {
   const spread = oneKeyIn === 1 ? 1 : Math.sqrt(1 - 1 / oneKeyIn);
   const [requests, denied] = [sum(cells, "requests"), sum(cells, "denied")];
   const parts = cells
@@ -206,7 +199,6 @@ function typicalOfCells(cells: readonly Cell[]): KeyOutcome | undefined {
   const denied = sum(cells, "denied");
   if (denied === 0) return undefined;
   const average = (field: "requests" | "denied"): number =>
-    cells.reduce((total, cell) => total + (cell.denied * cell[field]) / Math.max(1, cell.keys), 0) /
-    denied;
+    cells.reduce((total, cell) => total + (cell.denied * cell[field]) / Math.max(1, cell.keys), 0) / denied;
   return { requests: average("requests"), denied: average("denied") };
 }

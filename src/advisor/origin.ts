@@ -59,17 +59,13 @@ export const unlimitedBurst = ({ timelines }: Traffic): Estimate =>
  * timelines, these have as many in n seconds as all have in one, so they are replayed with a window of n seconds. A sample of one
  * key in 16 often has 5 % more or fewer than 1/16 of the requests, so n is the ratio of the requests, if all are counted.
  */
-export function* replayGlobal(
-  traffic: Traffic,
-  mostPerSecond: number,
-): Generator<number, Candidate> {
+export function* replayGlobal(traffic: Traffic, mostPerSecond: number): Generator<number, Candidate> {
   const { timelines, allRequests } = traffic;
   const { oneKeyIn } = timelines.source;
   const strategy = mostPerSecond <= mostUnitsOfLog ? "sliding-log" : "sliding-buckets";
   const written = { limit: mostPerSecond, window: "1s", strategy };
   const ratio = allRequests === null ? oneKeyIn : allRequests / timelines.atMs.length;
-  const windowMs =
-    oneKeyIn === 1 ? 1_000 : Math.min(longestWindowMs, Math.round(1_000 * Math.max(1, ratio)));
+  const windowMs = oneKeyIn === 1 ? 1_000 : Math.min(longestWindowMs, Math.round(1_000 * Math.max(1, ratio)));
   const replayed = limitsOf([{ ...written, window: formatDuration(windowMs) }]);
   const { together, rows } = asOneKey(timelines);
   const [result] = yield* replay(together, [replayed], { keepsDecisions: true });
@@ -114,9 +110,7 @@ export function* replayGlobal(
  */
 function asOneKey(timelines: Timelines): { together: Timelines; rows: Uint32Array } {
   const { atMs, cost, outcome, source } = timelines;
-  const rows = Uint32Array.from(atMs.keys()).toSorted(
-    (a, b) => (atMs[a] ?? 0) - (atMs[b] ?? 0) || a - b,
-  );
+  const rows = Uint32Array.from(atMs.keys()).toSorted((a, b) => (atMs[a] ?? 0) - (atMs[b] ?? 0) || a - b);
   const together = {
     keys: ["global"],
     firstRow: Uint32Array.of(0, rows.length),

@@ -23,10 +23,7 @@ export function limitText(limits: readonly Limit[]): string {
 function oneLimitText(limit: Limit): string {
   const words = windowWords(limit.windowMs).replace(/^an? /, "");
   const burst: unknown = Reflect.get(limit, "burst");
-  const bursts =
-    typeof burst === "number" && burst !== limit.limit
-      ? ` and bursts of ${whole.format(burst)}`
-      : "";
+  const bursts = typeof burst === "number" && burst !== limit.limit ? ` and bursts of ${whole.format(burst)}` : "";
   return `${whole.format(limit.limit)} per ${words}${bursts} with ${limit.strategy}`;
 }
 
@@ -140,15 +137,12 @@ export interface WaitFacts {
 /** The number of keys in a shorter log says little about that of a longer one. */
 const shortLogMs = 86_400_000;
 
-export const nothingRecordedReason =
-  "The timelines hold no requests, so there is nothing to replay.";
+export const nothingRecordedReason = "The timelines hold no requests, so there is nothing to replay.";
 
-const helpOfKeys =
-  'A goal about keys, such as "deny at most 1 key in 100", counts each of them once';
+const helpOfKeys = 'A goal about keys, such as "deny at most 1 key in 100", counts each of them once';
 
 export function waitReason(goal: Goal, facts: WaitFacts, nearest: Candidate | null): string {
-  const { keys, oneKeyIn, forMs, leastHigh, cause, largestShare, lostArrivals, keptMs, periodMs } =
-    facts;
+  const { keys, oneKeyIn, forMs, leastHigh, cause, largestShare, lostArrivals, keptMs, periodMs } = facts;
   const sampled = oneKeyIn === 1 ? "recorded" : "sampled";
   const held = `${whole.format(keys)} ${sampled} ${keys === 1 ? "key" : "keys"}`;
   const causes = {
@@ -157,13 +151,10 @@ export function waitReason(goal: Goal, facts: WaitFacts, nearest: Candidate | nu
     "heavy-tail": `Keys that are not recorded may send much of the traffic: the largest of the ${held} sends ${shareText(largestShare)} of the requests, and the sizes of these keys do not rule out much larger ones. So no limit can be shown to ${goalText(goal)}. ${helpOfKeys}, and more keys may rule out larger ones`,
     "outside-sample": `The ${held} do not account for all requests: keys outside the sample may send much of the traffic, and a limit without a denial in the sample could deny up to ${shareText(leastHigh)}. ${helpOfKeys}`,
   };
-  const lost =
-    lostArrivals > 0 ? ` ${requestsText(lostArrivals)} of these keys were not recorded.` : "";
+  const lost = lostArrivals > 0 ? ` ${requestsText(lostArrivals)} of these keys were not recorded.` : "";
   const remedies = [
     ...(forMs === null ? [] : [`record for another ${durationText(forMs)}`]),
-    ...(oneKeyIn > 1
-      ? [`sample more keys (such as SAMPLE = "1/${Math.max(1, Math.floor(oneKeyIn / 8))}")`]
-      : []),
+    ...(oneKeyIn > 1 ? [`sample more keys (such as SAMPLE = "1/${Math.max(1, Math.floor(oneKeyIn / 8))}")`] : []),
   ];
   const isShortLog = keptMs === undefined && periodMs < shortLogMs;
   const noRemedy =

@@ -88,11 +88,9 @@ class Search<Tried extends Trial, Judged extends Judgement> {
 
   found(): SearchOutcome<Judged> {
     const far = this.#tried.get(this.#far);
-    const judged =
-      this.#judged.length === 0 && far !== undefined ? [this.#judge(far, undefined)] : this.#judged;
+    const judged = this.#judged.length === 0 && far !== undefined ? [this.#judge(far, undefined)] : this.#judged;
     const [near, last] = [judged[0], judged.at(-1)];
-    if (near === undefined || last === undefined)
-      throw new RangeError("a search needs at least one limit to try");
+    if (near === undefined || last === undefined) throw new RangeError("a search needs at least one limit to try");
     return { best: last.meetsGoal ? last : near, last };
   }
 }

@@ -45,10 +45,7 @@ const leastRequests = 500;
  * Recommends limits for the first half if that is enough for a recommendation, else for the whole. Yields the share that is done,
  * from 0 to 1.
  */
-export function* adviseAndCheck(
-  timelines: Timelines,
-  goal: Goal,
-): Generator<number, CheckedAdvice> {
+export function* adviseAndCheck(timelines: Timelines, goal: Goal): Generator<number, CheckedAdvice> {
   const fromMs = middleOf(timelines);
   if (fromMs === null) return yield* adviseWhole(timelines, goal, "too-short");
   const chosenFrom = until(timelines, fromMs);
@@ -132,8 +129,7 @@ function* measured(
 ): Generator<number, SecondHalf> {
   const [result] = yield* replay(timelines, [limits], { keepsDecisions: true });
   const allowed = result?.allowed;
-  if (result === undefined || allowed == null)
-    throw new Error("expected the decisions of a replay");
+  if (result === undefined || allowed == null) throw new Error("expected the decisions of a replay");
   const { keys, firstRow, atMs } = timelines;
   const counts = { requests: 0, denied: 0, keys: 0, deniedKeys: 0 };
   for (let key = 0; key < keys.length; key++) {

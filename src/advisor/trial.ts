@@ -57,24 +57,19 @@ export interface JudgedLimit extends Judgement {
 
 export function trafficOf(timelines: Timelines): Traffic {
   const { firstRow, keys, source } = timelines;
-  const requestsOfKey = Uint32Array.from(
-    keys,
-    (_, key) => (firstRow[key + 1] ?? 0) - (firstRow[key] ?? 0),
-  );
+  const requestsOfKey = Uint32Array.from(keys, (_, key) => (firstRow[key + 1] ?? 0) - (firstRow[key] ?? 0));
   const { requests, oneKeyIn, otherLimitsArrivals } = source;
   // The requests that other limits decide are known for the sampled keys only.
   const allRequests = requests === null ? null : requests - oneKeyIn * otherLimitsArrivals;
   let firstMs = source.toMs;
-  for (const key of keys.keys())
-    firstMs = Math.min(firstMs, timelines.atMs[firstRow[key] ?? 0] ?? firstMs);
+  for (const key of keys.keys()) firstMs = Math.min(firstMs, timelines.atMs[firstRow[key] ?? 0] ?? firstMs);
   const recordedFromMs = Math.max(source.fromMs, firstMs);
   const tail = tailOf(requestsOfKey, resamples);
   const activeKeys = requestsOfKey.filter((own) => own >= leastActive).length;
   return { timelines, requestsOfKey, allRequests, recordedFromMs, tail, activeKeys };
 }
 
-const mostOfKeyPerSecond = ({ limits }: ReplayResult): number =>
-  Math.min(...limits.map(mostPerSecond));
+const mostOfKeyPerSecond = ({ limits }: ReplayResult): number => Math.min(...limits.map(mostPerSecond));
 
 const countsOf = ({ requestsOfKey }: Traffic, denied: Uint32Array): KeyCounts => ({
   requests: requestsOfKey,
@@ -82,17 +77,12 @@ const countsOf = ({ requestsOfKey }: Traffic, denied: Uint32Array): KeyCounts =>
 });
 
 /** The intervals of what a replay decided. */
-export type Estimates = Pick<
-  Candidate,
-  "deniedKeyShare" | "deniedActiveKeyShare" | "worstBurst"
-> & { readonly deniedShare: ShareEstimate };
+export type Estimates = Pick<Candidate, "deniedKeyShare" | "deniedActiveKeyShare" | "worstBurst"> & {
+  readonly deniedShare: ShareEstimate;
+};
 
 /** The intervals of a replay's shares and of its worst burst. */
-export function estimatesOf(
-  traffic: Traffic,
-  result: ReplayResult,
-  unseen?: KeyOutcome,
-): Estimates {
+export function estimatesOf(traffic: Traffic, result: ReplayResult, unseen?: KeyOutcome): Estimates {
   const { timelines, allRequests, tail } = traffic;
   const { oneKeyIn, lostArrivals } = timelines.source;
   const terms = { oneKeyIn, allRequests, lostArrivals, unseen, tail };
@@ -108,11 +98,7 @@ export function estimatesOf(
       ...spanOf(shares.deniedShare, fewest.deniedShare, most.deniedShare),
       highOfSuchKeys: most.deniedShare.highOfSuchKeys,
     };
-    shares.deniedKeyShare = spanOf(
-      shares.deniedKeyShare,
-      fewest.deniedKeyShare,
-      most.deniedKeyShare,
-    );
+    shares.deniedKeyShare = spanOf(shares.deniedKeyShare, fewest.deniedKeyShare, most.deniedKeyShare);
     if (shares.deniedActiveKeyShare !== null) {
       shares.deniedActiveKeyShare = spanOf(
         shares.deniedActiveKeyShare,
@@ -135,10 +121,7 @@ export function estimatesOf(
 /** A key that sends this many times the requests of all keys together is not like these. */
 const beyondAll = 1_000;
 
-function cannotDeny(
-  { timelines, allRequests }: Traffic,
-  { limits, requests }: ReplayResult,
-): boolean {
+function cannotDeny({ timelines, allRequests }: Traffic, { limits, requests }: ReplayResult): boolean {
   const { oneKeyIn, lostArrivals } = timelines.source;
   const all = Math.max(allRequests ?? 0, oneKeyIn * requests) + lostArrivals;
   const mostCost = timelines.cost.reduce((most, cost) => Math.max(most, cost), 1);
@@ -207,19 +190,12 @@ export function* tryLimits(
   const results = yield* replay(timelines, sets);
   return results.flatMap((result, index) => {
     const written = limits[index];
-    return written === undefined
-      ? []
-      : [{ written, result, isNear: isNear(timelines, goal, result, bound) }];
+    return written === undefined ? [] : [{ written, result, isNear: isNear(timelines, goal, result, bound) }];
   });
 }
 
 /** Whether the best estimate meets the goal. */
-function isNear(
-  timelines: Timelines,
-  goal: Goal,
-  result: ReplayResult,
-  bound: Bound = "high",
-): boolean {
+function isNear(timelines: Timelines, goal: Goal, result: ReplayResult, bound: Bound = "high"): boolean {
   switch (goal.kind) {
     case "denied-requests":
       return result.denied <= goal.mostShare * result.requests;
@@ -255,17 +231,13 @@ function measured(
   { result, isNear: near }: Pick<TriedLimit, "result" | "isNear">,
   stricter: TriedLimit | undefined,
 ): Measured {
-  const unseen =
-    stricter === undefined
-      ? undefined
-      : typicalDeniedKey(countsOf(traffic, stricter.result.deniedOfKey));
+  const unseen = stricter === undefined ? undefined : typicalDeniedKey(countsOf(traffic, stricter.result.deniedOfKey));
   const estimates = estimatesOf(traffic, result, unseen);
   const { highOfSuchKeys, ...ofRequests } = estimates.deniedShare;
   const isOfKeys = goal.kind === "denied-keys";
   const { tail } = traffic;
   const { high } = isOfKeys ? estimates.deniedKeyShare : ofRequests;
-  const meetsShare = (mostShare: number): boolean =>
-    high <= mostShare && (isOfKeys || !(tail.isHeavy || tail.isOfFew));
+  const meetsShare = (mostShare: number): boolean => high <= mostShare && (isOfKeys || !(tail.isHeavy || tail.isOfFew));
   const meetsGoal =
     "mostShare" in goal
       ? meetsShare(goal.mostShare)
@@ -289,12 +261,7 @@ function measured(
  * Computes the intervals of a limit.
  * @param stricter a stricter limit, whose denials show what a denied key is like
  */
-export function judged(
-  traffic: Traffic,
-  goal: Goal,
-  tried: TriedLimit,
-  stricter: TriedLimit | undefined,
-): JudgedLimit {
+export function judged(traffic: Traffic, goal: Goal, tried: TriedLimit, stricter: TriedLimit | undefined): JudgedLimit {
   const { limits, ...highs } = measured(traffic, goal, tried, stricter);
   const candidate = { ...limits, written: [tried.written] };
   const { meetsGoal } = candidate;

@@ -43,9 +43,7 @@ export function createCaller(settings: CallerSettings): Caller {
       new HeadgateError(`${place}: no answer within ${timeoutMs} ms (timeoutMs)`, {
         isSafeToRepeat: isIdempotent,
       });
-    const answer = await within(clock, { timeoutMs, late }, signal, (ended) =>
-      transport.send(call, ended),
-    );
+    const answer = await within(clock, { timeoutMs, late }, signal, (ended) => transport.send(call, ended));
     const problem = answerProblem(operation, answer);
     if (problem === null) {
       // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- answerProblem has verified the shape
@@ -96,8 +94,7 @@ const firstBackoffMs = 100;
 function waitBeforeRepeat(error: unknown, repeats: number): number | null {
   if (!(error instanceof HeadgateError) || !error.isSafeToRepeat) return null;
   // A 429 without an advertised wait means that no wait suffices.
-  const isTemporary =
-    error.status === 429 ? error.retryAfterMs !== null : temporary.has(error.status);
+  const isTemporary = error.status === 429 ? error.retryAfterMs !== null : temporary.has(error.status);
   return isTemporary ? Math.max(error.retryAfterMs ?? 0, firstBackoffMs * 2 ** repeats) : null;
 }
 

@@ -14,12 +14,7 @@ import type {
   SettleAnswer,
   SettleInput,
 } from "./messages.ts";
-import {
-  type ClientOptions,
-  type HttpOptions,
-  readOptions,
-  type ServiceOptions,
-} from "./options.ts";
+import { type ClientOptions, type HttpOptions, readOptions, type ServiceOptions } from "./options.ts";
 import { serviceTransport } from "./service.ts";
 
 /** The options of one call. */
@@ -64,17 +59,11 @@ export function createClient(options: ClientOptions): ServiceClient {
 }
 
 /** The client with a clock and random numbers of its own. */
-export function createClientAt(
-  clock: Clock,
-  random: () => number,
-  options: ClientOptions,
-): ServiceClient {
+export function createClientAt(clock: Clock, random: () => number, options: ClientOptions): ServiceClient {
   const { target, bounds } = readOptions(options);
   const settings = { ...bounds, clock, random };
   if (target.kind === "service") {
-    return serviceClient(
-      createCaller({ ...settings, transport: serviceTransport(target.service) }),
-    );
+    return serviceClient(createCaller({ ...settings, transport: serviceTransport(target.service) }));
   }
   return clientBy(createCaller({ ...settings, transport: httpTransport(target, clock) }));
 }
@@ -86,17 +75,12 @@ export const clientBy = (call: Caller): Client => ({
 });
 
 const serviceClient = (call: Caller): ServiceClient => ({
-  check: async (input, { signal } = {}) =>
-    call({ operation: "check", input, isIdempotent: isFree(input) }, signal),
+  check: async (input, { signal } = {}) => call({ operation: "check", input, isIdempotent: isFree(input) }, signal),
   look: (input, { signal } = {}) => call({ operation: "look", input, isIdempotent: true }, signal),
-  forget: (input, { signal } = {}) =>
-    call({ operation: "forget", input, isIdempotent: true }, signal),
-  reserve: (input, { signal } = {}) =>
-    call({ operation: "reserve", input, isIdempotent: false }, signal),
+  forget: (input, { signal } = {}) => call({ operation: "forget", input, isIdempotent: true }, signal),
+  reserve: (input, { signal } = {}) => call({ operation: "reserve", input, isIdempotent: false }, signal),
   settle: async ({ id, cost }, { signal } = {}) =>
-    id === null
-      ? { settled: false }
-      : call({ operation: "settle", input: { id, cost }, isIdempotent: true }, signal),
+    id === null ? { settled: false } : call({ operation: "settle", input: { id, cost }, isIdempotent: true }, signal),
 });
 
 /** A cost of 0 charges nothing. */

@@ -42,8 +42,7 @@ const routes: Readonly<Record<Operation, Route>> = {
 export function httpTransport({ endpoint, token, fetch }: HttpTarget, clock: Clock): Transport {
   const gate = new Gate(clock);
   const urlOf = (operation: Operation): string => endpoint + routes[operation].below;
-  const placeOf = (operation: Operation): string =>
-    `${routes[operation].method} ${urlOf(operation)}`;
+  const placeOf = (operation: Operation): string => `${routes[operation].method} ${urlOf(operation)}`;
   return {
     placeOf,
     heldBackMs: (operation) => gate.waitMs(operation),
@@ -59,8 +58,7 @@ export function httpTransport({ endpoint, token, fetch }: HttpTarget, clock: Clo
       if (call.operation === "forget" ? status === 204 : status === 200 && json !== undefined) {
         return json;
       }
-      const what =
-        problem === null ? unexpected(response, text) : `${problem.title}: ${problem.detail}`;
+      const what = problem === null ? unexpected(response, text) : `${problem.title}: ${problem.detail}`;
       // Nothing is charged by a call that is rejected or redirected. Browsers show a redirect as status 0.
       const isUncharged = status === 0 || (status >= 300 && status < 500);
       const isSafeToRepeat = call.isIdempotent || isUncharged;
@@ -125,14 +123,11 @@ const unconnected: ReadonlySet<unknown> = new Set([
 ]);
 
 const isNeverSent = (error: unknown): boolean =>
-  error instanceof Error &&
-  (("code" in error && unconnected.has(error.code)) || isNeverSent(error.cause));
+  error instanceof Error && (("code" in error && unconnected.has(error.code)) || isNeverSent(error.cause));
 
 function causeText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  return error.cause instanceof Error
-    ? `${error.message} (${causeText(error.cause)})`
-    : error.message;
+  return error.cause instanceof Error ? `${error.message} (${causeText(error.cause)})` : error.message;
 }
 
 /** Undefined for a text that is no JSON. */

@@ -76,8 +76,7 @@ export function answerProblem(operation: Operation, answer: unknown): string | n
 }
 
 function shapeProblem(path: string, shape: Shape, value: unknown): string | null {
-  if (!isRecord(value))
-    return `expected ${path || "the answer"} to be an object, got ${shown(value)}`;
+  if (!isRecord(value)) return `expected ${path || "the answer"} to be an object, got ${shown(value)}`;
   for (const [name, { is, text }] of Object.entries(shape)) {
     const field = path === "" ? name : `${path}.${name}`;
     if (!is(value[name])) return `expected ${field} to be ${text}, got ${shown(value[name])}`;
@@ -85,8 +84,7 @@ function shapeProblem(path: string, shape: Shape, value: unknown): string | null
   return null;
 }
 
-export const isProblem = (value: unknown): value is Problem =>
-  shapeProblem("", problemShape, value) === null;
+export const isProblem = (value: unknown): value is Problem => shapeProblem("", problemShape, value) === null;
 
 const longestShown = 80;
 

@@ -36,9 +36,7 @@ const placeOf = (operation: string): string => `service.${operation}()`;
 
 export function serviceTransport(service: HeadgateService | UntypedService): Transport {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a binding has the methods of its entrypoint, whatever its type
-  const methods = service as unknown as Readonly<
-    Record<string, (input: object) => Promise<unknown>>
-  >;
+  const methods = service as unknown as Readonly<Record<string, (input: object) => Promise<unknown>>>;
   return {
     placeOf,
     heldBackMs: () => 0,

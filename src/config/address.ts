@@ -36,8 +36,7 @@ function parseIpv6(text: string): ipaddr.IPv6 | null {
   return ipaddr.IPv6.parse(new URL(url).hostname.slice(1, -1));
 }
 
-const isIpv4InIpv6 = (address: ipaddr.IPv6): boolean =>
-  address.isIPv4MappedAddress() || address.match(nat64);
+const isIpv4InIpv6 = (address: ipaddr.IPv6): boolean => address.isIPv4MappedAddress() || address.match(nat64);
 
 /** A CIDR block such as `10.0.0.0/8`, or an address as a network of one; null when the text is neither. */
 export function parseNetwork(text: string): Network | null {
@@ -63,8 +62,7 @@ export function isWithin(address: Address, { address: first, prefixBits }: Netwo
  */
 export function withoutPort(text: string): string {
   const bare = /^"(.*)"$/.exec(text)?.[1] ?? text;
-  const [, ipv4, ipv6, port = "0"] =
-    /^(?:([\d.]+)|\[([\da-f.]*:[\da-f:.]*)\])(?::(\d{1,5}))?$/i.exec(bare) ?? [];
+  const [, ipv4, ipv6, port = "0"] = /^(?:([\d.]+)|\[([\da-f.]*:[\da-f:.]*)\])(?::(\d{1,5}))?$/i.exec(bare) ?? [];
   return Number(port) <= 65_535 ? (ipv4 ?? ipv6 ?? bare) : text;
 }
 

@@ -27,11 +27,7 @@ export interface AccessSettings {
 }
 
 /** Null without credentials. */
-export function readAdmin(
-  env: KnownVariables,
-  checkPath: string,
-  report: ReportProblem,
-): AdminSettings | null {
+export function readAdmin(env: KnownVariables, checkPath: string, report: ReportProblem): AdminSettings | null {
   const hasCredentials = isSet(env.ADMIN_TOKENS) || isSet(env.ACCESS_TEAM);
   const settings = {
     path: readPath("ADMIN_PATH", env.ADMIN_PATH, "/_headgate", report),
@@ -49,16 +45,13 @@ export function adminWarnings({ ADMIN_TOKENS, CHECK_TOKENS }: KnownVariables): s
   const ofCheck = new Set(tokenTexts(CHECK_TOKENS));
   const isShared = tokenTexts(ADMIN_TOKENS).some((token) => ofCheck.has(token));
   return isShared
-    ? [
-        "ADMIN_TOKENS: one of its tokens is also in CHECK_TOKENS, so callers of /check can use the admin API",
-      ]
+    ? ["ADMIN_TOKENS: one of its tokens is also in CHECK_TOKENS, so callers of /check can use the admin API"]
     : [];
 }
 
 /** Neither path may be below the other. */
 function reportOverlap(value: string, checkPath: string, report: ReportProblem): void {
-  const [longer, shorter] =
-    value.length > checkPath.length ? [value, checkPath] : [checkPath, value];
+  const [longer, shorter] = value.length > checkPath.length ? [value, checkPath] : [checkPath, value];
   if (longer !== shorter && !longer.startsWith(`${shorter}/`)) return;
   const accepted = `a path that is not at, above or below CHECK_PATH, which is "${checkPath}"`;
   report({ variable: "ADMIN_PATH", field: "", value, accepted });

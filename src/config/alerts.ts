@@ -49,9 +49,7 @@ export function alertWarnings(env: KnownVariables, hasAdmin: boolean): string[] 
   if (isSet(env.ALERT_WEBHOOK)) {
     return hasAdmin
       ? []
-      : [
-          "ALERT_WEBHOOK: has no effect without ADMIN_TOKENS or ACCESS_TEAM, because alerts need the control plane",
-        ];
+      : ["ALERT_WEBHOOK: has no effect without ADMIN_TOKENS or ACCESS_TEAM, because alerts need the control plane"];
   }
   const unused = ["ALERT_SECRET", "ALERT_KEYS"] as const satisfies VariableName[];
   return unused
@@ -60,18 +58,15 @@ export function alertWarnings(env: KnownVariables, hasAdmin: boolean): string[] 
 }
 
 /** Whether the host is this machine, so that no one on a network path can read a request. */
-const isLocalHost = (host: string): boolean =>
-  /^(?:(?:.+\.)?localhost|127\.0\.0\.1|\[::1\])$/.test(host);
+const isLocalHost = (host: string): boolean => /^(?:(?:.+\.)?localhost|127\.0\.0\.1|\[::1\])$/.test(host);
 
 function readWebhook(value: unknown, report: ReportProblem): URL | null {
   if (!isSet(value)) return null;
   const url = typeof value === "string" && URL.canParse(value) ? new URL(value) : null;
-  const isSafe =
-    url?.protocol === "https:" || (url?.protocol === "http:" && isLocalHost(url.hostname));
+  const isSafe = url?.protocol === "https:" || (url?.protocol === "http:" && isLocalHost(url.hostname));
   // `fetch` rejects a URL with credentials.
   if (url !== null && isSafe && `${url.username}${url.password}` === "") return url;
-  const accepted =
-    "an https URL without credentials that accepts a POST, or an http URL of localhost";
+  const accepted = "an https URL without credentials that accepts a POST, or an http URL of localhost";
   // The paths of many webhooks are secrets.
   report({ variable: "ALERT_WEBHOOK", field: "", value: hidden, accepted });
   return null;

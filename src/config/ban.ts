@@ -1,12 +1,6 @@
 /** The field `ban`: denies a key for some time after repeated denials. */
 import * as v from "valibot";
-import {
-  acceptedDuration,
-  type Limit,
-  parseDuration,
-  parseLimits,
-  writtenDuration,
-} from "../strategies/index.ts";
+import { acceptedDuration, type Limit, parseDuration, parseLimits, writtenDuration } from "../strategies/index.ts";
 import { fields, integerFrom } from "../validation/problems.ts";
 
 /** Expressed as limits, so that meters count denials and bans like any other units. */

@@ -12,8 +12,7 @@ export function readPath(
   report: ReportProblem,
 ): string {
   if (!isSet(value)) return fallback;
-  if (typeof value === "string" && /^(?:\/(?!\.\.?(?:\/|$))[a-z0-9_.-]+)+$/i.test(value))
-    return value;
+  if (typeof value === "string" && /^(?:\/(?!\.\.?(?:\/|$))[a-z0-9_.-]+)+$/i.test(value)) return value;
   report({
     variable,
     field: "",

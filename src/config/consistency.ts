@@ -25,11 +25,7 @@ const kinds = ["strict", "leased", "eventual"] as const;
 export const consistencyFields = {
   consistency: v.optional(v.picklist(kinds, 'one of "strict", "leased", "eventual"'), "strict"),
   syncEvery: v.optional(
-    durationBetween(
-      shortestSyncMs,
-      longestSyncMs,
-      'a duration from 100 ms to 10 s such as "500ms" or "2s"',
-    ),
+    durationBetween(shortestSyncMs, longestSyncMs, 'a duration from 100 ms to 10 s such as "500ms" or "2s"'),
   ),
 };
 
@@ -45,11 +41,7 @@ export const consistencyOf = (written: {
  * Reports a consistency other than `strict` in a policy with fields that need the object's decision, and names these
  * fields.
  */
-export function reportConsistencyConflicts(
-  policy: unknown,
-  limits: readonly Limit[],
-  report: ReportField,
-): void {
+export function reportConsistencyConflicts(policy: unknown, limits: readonly Limit[], report: ReportField): void {
   if (!isRecord(policy)) return;
   const { consistency, syncEvery, count, cost, ban } = policy;
   const isOther = consistency === undefined || consistency === "strict" || consistency === "leased";

@@ -38,10 +38,7 @@ export function readCorsOrigins(value: unknown, report: ReportProblem): AllowedO
 
 /** Rejects `*` within an origin, because it would match only itself. */
 const isOrigin = (value: unknown): value is string =>
-  typeof value === "string" &&
-  !value.includes("*") &&
-  URL.canParse(value) &&
-  new URL(value).origin === value;
+  typeof value === "string" && !value.includes("*") && URL.canParse(value) && new URL(value).origin === value;
 
 const defaultPreflights = "600/minute";
 
@@ -53,11 +50,7 @@ const variable = "PREFLIGHT_LIMITS";
  * The policy for preflights. Its key is the address, because preflights carry no credentials. `trustedProxies` defaults to
  * the value that the policies share. Null when preflights have no limits, or invalid ones.
  */
-export function readPreflights(
-  value: unknown,
-  policies: readonly Policy[],
-  report: ReportProblem,
-): Policy | null {
+export function readPreflights(value: unknown, policies: readonly Policy[], report: ReportProblem): Policy | null {
   if (value === "off") return null;
   if (isBrokenJson(value)) {
     report({ variable, field: "", value, accepted: acceptedJson(value) });

@@ -53,9 +53,7 @@ export function readCost(value: unknown): Cost | null {
   }
   if (from !== "header" && from !== "query") return null;
   const isName = (from === "header" ? token : visible).test(name);
-  return isName && v.is(requestCost, value)
-    ? { kind: "request", from, name, max: value.max }
-    : null;
+  return isName && v.is(requestCost, value) ? { kind: "request", from, name, max: value.max } : null;
 }
 
 /** The least cost that a request spends before it is forwarded. */
@@ -64,8 +62,7 @@ export const reservedCost = (cost: Cost): number => {
   return cost.kind === "response" ? cost.reserve : 1;
 };
 
-export const acceptedCount =
-  '{ status = [...] } or { exceptStatus = [...] } with statuses such as "401", 404 or "5xx"';
+export const acceptedCount = '{ status = [...] } or { exceptStatus = [...] } with statuses such as "401", 404 or "5xx"';
 
 export function readCount(value: unknown): Count | null {
   if (!isRecord(value)) return null;
@@ -96,10 +93,7 @@ export function writtenCost() {
 
 /** The value of `count`, in the JSON schema. */
 export function writtenCount() {
-  const status = v.union([
-    integerFrom(100, 599),
-    v.pipe(v.string(), v.regex(/^[1-5](?:\d\d|[xX]{2})$/)),
-  ]);
+  const status = v.union([integerFrom(100, 599), v.pipe(v.string(), v.regex(/^[1-5](?:\d\d|[xX]{2})$/))]);
   const list = v.optional(v.pipe(v.array(status), v.minLength(1)));
   return v.pipe(v.strictObject({ status: list, exceptStatus: list }), v.entries(1));
 }

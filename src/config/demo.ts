@@ -26,6 +26,5 @@ const neededVariables: readonly string[] = ["KEY_SECRET", "POLICIES"];
 export const isUnconfigured = (problems: readonly ConfigProblem[], variables: Variables): boolean =>
   unknownVariables(variables).length === 0 &&
   problems.every(
-    ({ variable, field, value }) =>
-      value === undefined && field === "" && neededVariables.includes(variable),
+    ({ variable, field, value }) => value === undefined && field === "" && neededVariables.includes(variable),
   );

@@ -17,14 +17,7 @@ import { ConfigProblems } from "../validation/problems.ts";
 
 export type { AccessSettings, AdminSettings } from "./admin.ts";
 export { type AlertSettings, alertSettings } from "./alerts.ts";
-export {
-  type Address,
-  allWorkers,
-  isWithin,
-  networkText,
-  parseAddress,
-  withoutPort,
-} from "./address.ts";
+export { type Address, allWorkers, isWithin, networkText, parseAddress, withoutPort } from "./address.ts";
 export { type Cost, type Count, greatestCost, mostReserved } from "./cost.ts";
 export type { Ban } from "./ban.ts";
 export type { DenialAnswer } from "./on-deny.ts";
@@ -33,14 +26,7 @@ export { canonicalText, type KeyTextSettings, unmatchedText } from "./key-text.t
 export type { Condition, SubjectPattern, Pattern } from "./subject-pattern.ts";
 export { type Match, normalizedHost } from "./match.ts";
 export type { Durability, FailureMode, Policy } from "./policy.ts";
-export {
-  type AddressSettings,
-  type KeyPart,
-  mostKeyParts,
-  partName,
-  type PlainKey,
-  readKeyPart,
-} from "./key.ts";
+export { type AddressSettings, type KeyPart, mostKeyParts, partName, type PlainKey, readKeyPart } from "./key.ts";
 export type { JwtKey, JwtKeys, JwtSettings } from "./jwt.ts";
 export {
   defaultShards,
@@ -86,13 +72,7 @@ export { hasLimits } from "./policies.ts";
 export { isKnownVariable } from "./known-variables.ts";
 export { policyFields, readPolicy } from "./policy.ts";
 export type { ReportProblem } from "./variables.ts";
-export {
-  type AdminRight,
-  adminRights,
-  type AdminToken,
-  type CheckToken,
-  type Right,
-} from "./tokens.ts";
+export { type AdminRight, adminRights, type AdminToken, type CheckToken, type Right } from "./tokens.ts";
 
 export interface Config extends Policies {
   readonly origin: Origin;

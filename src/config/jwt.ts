@@ -36,10 +36,8 @@ export interface JwtSettings {
 const acceptedKey =
   "a public RSA key of at least 2048 bits or a P-256 key, as PEM or JWK, for RS256 or ES256; or a secret text (or a " +
   'JWK of kty "oct") for HS256';
-const acceptedUrl =
-  'an https URL without credentials such as "https://id.example.com/.well-known/jwks.json"';
-const acceptedTexts =
-  'a text such as "https://id.example.com/" that tokens contain, or a list of such texts';
+const acceptedUrl = 'an https URL without credentials such as "https://id.example.com/.well-known/jwks.json"';
+const acceptedTexts = 'a text such as "https://id.example.com/" that tokens contain, or a list of such texts';
 
 /** Null when neither a key nor a key set is configured, or the one configured is invalid. */
 export function readJwt(env: KnownVariables, report: ReportProblem): JwtSettings | null {
@@ -50,16 +48,12 @@ export function readJwt(env: KnownVariables, report: ReportProblem): JwtSettings
 }
 
 /** Whether a key or key set is configured, valid or not. */
-export const hasJwt = (env: KnownVariables): boolean =>
-  isSet(env.JWT_KEY) || isSet(env.JWT_JWKS_URL);
+export const hasJwt = (env: KnownVariables): boolean => isSet(env.JWT_KEY) || isSet(env.JWT_JWKS_URL);
 
 export function jwtWarnings(jwt: JwtSettings | null): string[] {
-  const isGuessable =
-    jwt?.keys.kind === "key" && jwt.keys.format === "raw" && jwt.keys.material.length < 32;
+  const isGuessable = jwt?.keys.kind === "key" && jwt.keys.format === "raw" && jwt.keys.material.length < 32;
   return isGuessable
-    ? [
-        "JWT_KEY: a secret of less than 32 bytes can be guessed from any token that it signed (RFC 7518, section 3.2)",
-      ]
+    ? ["JWT_KEY: a secret of less than 32 bytes can be guessed from any token that it signed (RFC 7518, section 3.2)"]
     : [];
 }
 
@@ -134,8 +128,7 @@ function jwkOf(value: Record<string, unknown>): JwtKey | null {
 const pem = /^-----BEGIN PUBLIC KEY-----([^-]+)-----END PUBLIC KEY-----$/;
 
 /** The constant beginning of SubjectPublicKeyInfo (RFC 5280, section 4.1) for RSA keys and for P-256 keys. */
-const rsaKey =
-  /^3082[0-9a-f]{4}300d06092a864886f70d01010105000382[0-9a-f]{4}003082[0-9a-f]{4}0282([0-9a-f]{4})/;
+const rsaKey = /^3082[0-9a-f]{4}300d06092a864886f70d01010105000382[0-9a-f]{4}003082[0-9a-f]{4}0282([0-9a-f]{4})/;
 const p256Key = /^3059301306072a8648ce3d020106082a8648ce3d03010703420004[0-9a-f]{128}$/;
 
 function spkiOf(text: string): JwtKey | null {

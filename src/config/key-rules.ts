@@ -24,14 +24,7 @@ import {
 import { pathPatternOf } from "./match.ts";
 import type { PathPattern } from "./path-pattern.ts";
 import { hidden } from "./variables.ts";
-import {
-  acceptedFields,
-  asText,
-  type ReportField,
-  isRecord,
-  joinPath,
-  nearestName,
-} from "../validation/problems.ts";
+import { acceptedFields, asText, type ReportField, isRecord, joinPath, nearestName } from "../validation/problems.ts";
 
 /** Limits that replace the policy's for one subject or condition. */
 export interface Override {
@@ -58,11 +51,7 @@ export const acceptedOverrides = `a list of up to ${mostListEntries} overrides s
 const overrideFields = ["key", "when", "limits", "strategy"];
 
 /** @param policy a written policy, whose other fields may be invalid */
-export function readKeyRules(
-  policy: unknown,
-  defaults: LimitDefaults,
-  report: ReportField,
-): KeyRules {
+export function readKeyRules(policy: unknown, defaults: LimitDefaults, report: ReportField): KeyRules {
   const written = isRecord(policy) ? policy : {};
   const reportAt: ReportAt = (field, value, accepted) => report({ field, value, accepted });
   // Entries are not compared with an invalid key.
@@ -79,9 +68,7 @@ export function readKeyRules(
     allow: readList(written, "allow", acceptedList, reportAt, (value, field) =>
       readSubject(value, key, field, reportAt),
     ),
-    deny: readList(written, "deny", acceptedList, reportAt, (value, field) =>
-      readSubject(value, key, field, reportAt),
-    ),
+    deny: readList(written, "deny", acceptedList, reportAt, (value, field) => readSubject(value, key, field, reportAt)),
   };
 }
 
@@ -114,18 +101,11 @@ function readList<Item>(
   }
   // A copy has no holes, which `map` would skip.
   const values: unknown[] = Array.from(list);
-  return values
-    .map((value, index) => read(value, `${name}[${index}]`))
-    .filter((item) => item !== null);
+  return values.map((value, index) => read(value, `${name}[${index}]`)).filter((item) => item !== null);
 }
 
 /** Null when the value is invalid, which is reported, or when the policy's key is. */
-function readSubject(
-  value: unknown,
-  key: PolicyKey | null,
-  field: string,
-  reportAt: ReportAt,
-): SubjectPattern | null {
+function readSubject(value: unknown, key: PolicyKey | null, field: string, reportAt: ReportAt): SubjectPattern | null {
   if (key === null) return null;
   const read = readSubjectPattern(value, key.parts, key.path);
   if ("value" in read) return read.value;
@@ -176,11 +156,7 @@ function readTarget(
   reportAt: ReportAt,
 ): Override["for"] | null {
   if ((subject === undefined) === (when === undefined)) {
-    reportAt(
-      "key",
-      subject,
-      "either the field key with a key of the policy, or the field when with a condition",
-    );
+    reportAt("key", subject, "either the field key with a key of the policy, or the field when with a condition");
     return null;
   }
   if (when === undefined) return readSubject(subject, key, "key", reportAt);
@@ -210,10 +186,7 @@ function writtenSubject() {
 
 /** The fields `overrides`, `allow` and `deny`, in the JSON schema. */
 export function writtenKeyRules() {
-  const when = v.pipe(
-    v.string(),
-    v.regex(new RegExp(`^\\s*(?:${verifiedParts()})\\s*=[\\s\\S]*\\S`)),
-  );
+  const when = v.pipe(v.string(), v.regex(new RegExp(`^\\s*(?:${verifiedParts()})\\s*=[\\s\\S]*\\S`)));
   const override = v.strictObject({
     key: v.optional(writtenSubject()),
     when: v.optional(when),

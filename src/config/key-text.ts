@@ -21,11 +21,7 @@ interface UnmatchedSettings extends KeyTextSettings {
  * The text for a key part as a request would spell it. Also accepts values that no request can have.
  * @returns null for `global`, which has no value, and for an `ip` that is no address
  */
-export function canonicalText(
-  part: KeyPart,
-  { addresses, match }: KeyTextSettings,
-  text: string,
-): string | null {
+export function canonicalText(part: KeyPart, { addresses, match }: KeyTextSettings, text: string): string | null {
   switch (part.kind) {
     case "global":
       return null;
@@ -152,24 +148,17 @@ function possibleTexts({ kind }: KeyPart): PossibleTexts | null {
   }
 }
 
-const isNeverMissing = ({ kind }: KeyPart): boolean =>
-  kind === "path" || kind === "method" || kind === "host";
+const isNeverMissing = ({ kind }: KeyPart): boolean => kind === "path" || kind === "method" || kind === "host";
 
 /**
  * Whether requests that the policy matches can have a key with this text.
  * @param text null for a part that is missing
  * @returns null if they can, else what is accepted in place of the text
  */
-export function unmatchedText(
-  part: KeyPart,
-  settings: UnmatchedSettings,
-  text: string | null,
-): string | null {
+export function unmatchedText(part: KeyPart, settings: UnmatchedSettings, text: string | null): string | null {
   const name = partName(part);
   if (part.kind === "global") {
-    return text === null || text === name
-      ? null
-      : `null for ${name}, which has no value${got(text)}`;
+    return text === null || text === name ? null : `null for ${name}, which has no value${got(text)}`;
   }
   if (text === null) return isNeverMissing(part) ? `a text for ${name}; it is never missing` : null;
   const value = canonicalText(part, settings, text);

@@ -48,8 +48,7 @@ export type KeyPart =
   | { readonly kind: keyof typeof plainParts | keyof typeof codeParts }
   | { readonly kind: keyof typeof namedParts; readonly name: string };
 
-export const traitsOf = ({ kind }: KeyPart): KeyPartTraits =>
-  ({ ...plainParts, ...namedParts, ...codeParts })[kind];
+export const traitsOf = ({ kind }: KeyPart): KeyPartTraits => ({ ...plainParts, ...namedParts, ...codeParts })[kind];
 
 /** A key before it becomes a partition key. */
 export interface PlainKey {
@@ -82,8 +81,7 @@ export const acceptedKey =
     .join(", ")}, "header:<name>", "cookie:<name>", "query:<name>" and "jwt:<claim>"`;
 
 /** A part as the configuration writes it. */
-export const partName = (part: KeyPart): string =>
-  "name" in part ? `${part.kind}:${part.name}` : part.kind;
+export const partName = (part: KeyPart): string => ("name" in part ? `${part.kind}:${part.name}` : part.kind);
 
 /** A list of parts, parts separated by commas, or a function of the Worker; null for anything else. */
 export function readKey(value: unknown): readonly KeyPart[] | null {
@@ -123,16 +121,12 @@ export function keyWarning(key: readonly KeyPart[]): string | null {
 }
 
 /** Whether one caller can send any number of different values. */
-const isInventable = ({ isVerified = false, isCoarse = false }: KeyPartTraits): boolean =>
-  !isVerified && !isCoarse;
+const isInventable = ({ isVerified = false, isCoarse = false }: KeyPartTraits): boolean => !isVerified && !isCoarse;
 
 /** The value of `key`, in the JSON schema: one part, a list, or parts separated by commas. */
 export function writtenKey() {
   const plain = v.picklist(Object.keys(plainParts));
-  const kinds = [
-    ...plain.options,
-    ...Object.keys(namedParts).map((kind) => `${anyCase(kind)}:[!-+\\x2d-~]+`),
-  ];
+  const kinds = [...plain.options, ...Object.keys(namedParts).map((kind) => `${anyCase(kind)}:[!-+\\x2d-~]+`)];
   const padded = String.raw`\s*(?:${kinds.join("|")})\s*`;
   const part = v.pipe(v.string(), v.regex(new RegExp(`^${padded}$`)));
   const list = v.pipe(v.string(), v.regex(new RegExp(`^${padded}(?:,${padded})*$`)));
@@ -143,8 +137,6 @@ export function writtenKey() {
 /** A regular expression for the parts that callers cannot invent, as conditions write them. */
 export const verifiedParts = (): string =>
   [
-    ...Object.keys(plainParts).filter(
-      (kind) => isKindOf(plainParts, kind) && traitsOf({ kind }).isVerified === true,
-    ),
+    ...Object.keys(plainParts).filter((kind) => isKindOf(plainParts, kind) && traitsOf({ kind }).isVerified === true),
     `${anyCase("jwt")}:[!-~]+`,
   ].join("|");

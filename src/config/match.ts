@@ -35,9 +35,7 @@ function hostPattern(text: string): HostPattern | null {
   const [first = "", ...others] = piecesOf(hostname);
   if (!/^[a-z0-9*.-]+$/.test(hostname)) return null;
   if (others.length > 0) return { hostname, test: (host) => hasPieces(host, [first, ...others]) };
-  return URL.canParse(`http://${hostname}`)
-    ? { hostname, test: (host) => host === hostname }
-    : null;
+  return URL.canParse(`http://${hostname}`) ? { hostname, test: (host) => host === hostname } : null;
 }
 
 /** A field value without surrounding white space, which HTTP trims (RFC 9110, section 5.5). */
@@ -69,17 +67,11 @@ export const pathMatchingSchema = v.optional(v.picklist(pathMatchings, '"lenient
 
 const matchEntries = {
   methods: v.optional(
-    schemaOfNullable(
-      readMethods,
-      'a list of HTTP methods such as ["GET", "POST"], or one method such as "POST"',
-    ),
+    schemaOfNullable(readMethods, 'a list of HTTP methods such as ["GET", "POST"], or one method such as "POST"'),
   ),
   path: v.optional(schemaOf((value) => readPathPattern(asText(value)))),
   host: v.optional(
-    schemaOfNullable(
-      (value) => hostPattern(asText(value)),
-      'a host such as "api.example.com" or "*.example.com"',
-    ),
+    schemaOfNullable((value) => hostPattern(asText(value)), 'a host such as "api.example.com" or "*.example.com"'),
   ),
   header: v.optional(
     schemaOfNullable(
@@ -112,10 +104,7 @@ const everything: Match = {
 };
 
 /** Defaults to every request. */
-export function matchOf(
-  match: Match | undefined = everything,
-  pathMatching: PathMatching = match.pathMatching,
-): Match {
+export function matchOf(match: Match | undefined = everything, pathMatching: PathMatching = match.pathMatching): Match {
   return { ...match, pathMatching };
 }
 

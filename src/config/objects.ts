@@ -32,8 +32,7 @@ export interface ObjectSettings {
 export const defaultShards = 32;
 export const mostShards = 4096;
 
-const oneOf = (values: readonly string[]): string =>
-  `one of ${values.map((value) => `"${value}"`).join(", ")}`;
+const oneOf = (values: readonly string[]): string => `one of ${values.map((value) => `"${value}"`).join(", ")}`;
 
 export const objectFields = {
   objects: v.optional(v.picklist(["per-key", "sharded"], oneOf(["per-key", "sharded"]))),
@@ -50,9 +49,7 @@ export function readShards(policy: unknown, report: ReportField): number | null 
   if (shards === undefined) return objects === "sharded" ? defaultShards : null;
   const isOutOfPlace = objects === "per-key";
   if (!isOutOfPlace && isShardCount(shards)) return shards;
-  const accepted = isOutOfPlace
-    ? 'nothing unless objects is "sharded"'
-    : `an integer from 1 to ${mostShards}`;
+  const accepted = isOutOfPlace ? 'nothing unless objects is "sharded"' : `an integer from 1 to ${mostShards}`;
   report({ field: "shards", value: shards, accepted });
   return null;
 }

@@ -26,8 +26,7 @@ export function readOrigin(value: unknown, report: ReportProblem): Origin {
     field: "",
     // A text with these characters may contain credentials.
     value: typeof value === "string" && /[@?#]/.test(value) ? hidden : value,
-    accepted:
-      'an http or https URL without path, query or credentials such as "https://api.example.com", or "route"',
+    accepted: 'an http or https URL without path, query or credentials such as "https://api.example.com", or "route"',
   });
   return { kind: "none" };
 }

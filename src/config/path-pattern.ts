@@ -62,9 +62,7 @@ const permitted = /[\w\-.~!$&',;=@%/ *:]/;
 export function readPathPattern(text: string): ReadResult<PathPattern> {
   if (!text.startsWith("/")) return { accepted: acceptedPattern };
   const advice = adviceFor(text);
-  return advice === null
-    ? { value: patternOf(text) }
-    : { accepted: `${acceptedPattern}; ${advice}` };
+  return advice === null ? { value: patternOf(text) } : { accepted: `${acceptedPattern}; ${advice}` };
 }
 
 /** How to rewrite an invalid pattern; null for a valid one. */
@@ -90,8 +88,7 @@ function adviceForCharacter(character: string): string {
     : `write ${itself}`;
 }
 
-const tokensOf = (text: string): string[] =>
-  text.match(/\*+|(?<=\/):[a-z_]\w*(?=\/|$)|[^*:]+|:/gi) ?? [];
+const tokensOf = (text: string): string[] => text.match(/\*+|(?<=\/):[a-z_]\w*(?=\/|$)|[^*:]+|:/gi) ?? [];
 
 const isWildcard = (token: string): boolean => token.startsWith("*") || token.startsWith(":");
 
@@ -121,8 +118,7 @@ function patternOf(written: string): PathPattern {
       const isPattern = path.canonical === null && match.glob.literal === null;
       return isPattern ? pathname : keyOfMatch(match);
     },
-    mayHaveKey: ({ forKeys }) =>
-      firstMatch(lenientGlobs(bare.replace(wildSegments, "/*")), forKeys) !== null,
+    mayHaveKey: ({ forKeys }) => firstMatch(lenientGlobs(bare.replace(wildSegments, "/*")), forKeys) !== null,
     keysOf: (readings) =>
       readings.flatMap((reading) => {
         const match = firstMatch(lenient, [reading]);
@@ -149,8 +145,7 @@ function chunksOf(text: string, literalOf: (literal: string) => string): Chunk[]
 }
 
 /** Encodes spaces and non-ASCII letters as the URL parser does. */
-const asReceived = (literal: string): string =>
-  literal.replace(/[^\x21-\x7e]+/g, (each) => encodeURIComponent(each));
+const asReceived = (literal: string): string => literal.replace(/[^\x21-\x7e]+/g, (each) => encodeURIComponent(each));
 
 interface PathMatch {
   readonly glob: PathGlob;
@@ -158,10 +153,7 @@ interface PathMatch {
   readonly reading: PathReading;
 }
 
-function firstMatch(
-  globs: readonly PathGlob[],
-  readings: readonly PathReading[],
-): PathMatch | null {
+function firstMatch(globs: readonly PathGlob[], readings: readonly PathReading[]): PathMatch | null {
   for (const reading of readings) {
     for (const glob of globs) {
       const captures = glob.match(reading.folded);
@@ -180,5 +172,4 @@ function keyOfMatch({ glob, captures, reading }: PathMatch): string {
 }
 
 /** A path pattern, in the JSON schema. */
-export const writtenPath = () =>
-  v.pipe(v.string(), v.regex(new RegExp(`^/(?:${permitted.source}|[^ -~])*$`)));
+export const writtenPath = () => v.pipe(v.string(), v.regex(new RegExp(`^/(?:${permitted.source}|[^ -~])*$`)));

@@ -31,9 +31,7 @@ export class PathReadings {
 
   /** Every distinct form. */
   get all(): readonly PathReading[] {
-    this.#all ??= this.#isUnambiguous
-      ? [readingOf(this.#plain, true)]
-      : readingsOf(this.#spellings);
+    this.#all ??= this.#isUnambiguous ? [readingOf(this.#plain, true)] : readingsOf(this.#spellings);
     return this.#all;
   }
 
@@ -57,9 +55,7 @@ export class PathReadings {
   /** The forms of a path in which a pattern is searched. The key is taken from the first form that matches. */
   get forKeys(): readonly PathReading[] {
     const { canonical } = this;
-    return canonical === null || this.#isUnambiguous
-      ? this.all
-      : [readingOf(canonical, true), ...this.all];
+    return canonical === null || this.#isUnambiguous ? this.all : [readingOf(canonical, true), ...this.all];
   }
 
   get #plain(): string {
@@ -96,16 +92,11 @@ const multibyte =
 const plainEscape = `(?:%[0-7][0-9a-f]|${multibyte})+`;
 const plainEscapes = new RegExp(plainEscape, "gi");
 const escapes = new RegExp(`%u[0-9a-f]{4}|${plainEscape}`, "gi");
-const escapesInSegments = new RegExp(
-  `%u(?!00(?:2f|5c))[0-9a-f]{4}|(?:%(?!2f|5c)[0-7][0-9a-f]|${multibyte})+`,
-  "gi",
-);
+const escapesInSegments = new RegExp(`%u(?!00(?:2f|5c))[0-9a-f]{4}|(?:%(?!2f|5c)[0-7][0-9a-f]|${multibyte})+`, "gi");
 
 /** Never throws, because the expressions above match valid escapes only. */
 const decode = (run: string): string =>
-  /^%u/i.test(run)
-    ? String.fromCharCode(Number.parseInt(run.slice(2), 16))
-    : decodeURIComponent(run);
+  /^%u/i.test(run) ? String.fromCharCode(Number.parseInt(run.slice(2), 16)) : decodeURIComponent(run);
 
 /**
  * Folds all letters that some origin compares as equal: Python and Java treat "ſ" as "s" and "ı" as "i". Every character
@@ -186,12 +177,7 @@ function decodings(spelling: string, decodeText: Decoder): Set<string> {
 }
 
 function addVariants(texts: Set<string>, text: string): void {
-  for (const each of [
-    resolved(merged(text)),
-    resolved(merged(withSlashes(text))),
-    resolved(text),
-    text,
-  ]) {
+  for (const each of [resolved(merged(text)), resolved(merged(withSlashes(text))), resolved(text), text]) {
     texts.add(withoutTrailingSlashes(each));
     texts.add(withoutTrailingSlashes(withoutFinalNewline(each)));
   }
@@ -210,9 +196,7 @@ function canonicalsOf(spellings: readonly string[]): readonly string[] {
     }),
   );
   const canonicals = texts.map((text) =>
-    withoutTrailingSlashes(
-      withoutFinalNewline(resolved(merged(withSlashes(withoutParameters(text))))),
-    ),
+    withoutTrailingSlashes(withoutFinalNewline(resolved(merged(withSlashes(withoutParameters(text)))))),
   );
   return [...new Set(canonicals)];
 }

@@ -58,9 +58,7 @@ export function readPolicies(env: Variables, checkPath: string, report: ReportPr
 /** Whether any variable sets policies. A misnamed list counts, since it is a problem of its own. */
 export const hasLimits = (env: Variables): boolean =>
   Object.entries(env).some(
-    ([name, value]) =>
-      isSet(value) &&
-      (Object.values<string>(shortForm).includes(name) || name.startsWith("POLICIES")),
+    ([name, value]) => isSet(value) && (Object.values<string>(shortForm).includes(name) || name.startsWith("POLICIES")),
   );
 
 function warningsIn(written: WrittenPolicy): string[] {
@@ -77,9 +75,7 @@ const placeOf = ({ variable, field }: WrittenPolicy, name: string): string =>
 function readShortForm(env: Variables, report: ReportProblem): WrittenPolicy[] {
   const set = Object.entries(shortForm).filter(([, variable]) => isSet(env[variable]));
   if (set.length === 0) return [];
-  const broken = new Set(
-    set.map(([, variable]) => variable).filter((variable) => isBrokenJson(env[variable])),
-  );
+  const broken = new Set(set.map(([, variable]) => variable).filter((variable) => isBrokenJson(env[variable])));
   for (const variable of broken) {
     const accepted = acceptedJson(env[variable]);
     report({ variable, field: "", value: env[variable], accepted });
@@ -125,11 +121,7 @@ function isSelfPolicy({ match: { path, pathMatching } }: Policy, checkPath: stri
 }
 
 /** Rejects `onDeny` for calls of `/check`, whose answers follow the OpenAPI document. */
-function reportSelfDenialAnswers(
-  written: readonly WrittenPolicy[],
-  checkPath: string,
-  report: ReportProblem,
-): void {
+function reportSelfDenialAnswers(written: readonly WrittenPolicy[], checkPath: string, report: ReportProblem): void {
   for (const { variable, field, policy } of written) {
     if (policy === null || policy.onDeny === null || !isSelfPolicy(policy, checkPath)) continue;
     const accepted = `nothing, because the policy limits calls of ${checkPath}`;
@@ -138,11 +130,7 @@ function reportSelfDenialAnswers(
 }
 
 /** Without a verification key, every request would lack its claims. */
-function reportUnverifiableClaims(
-  written: readonly WrittenPolicy[],
-  env: Variables,
-  report: ReportProblem,
-): void {
+function reportUnverifiableClaims(written: readonly WrittenPolicy[], env: Variables, report: ReportProblem): void {
   if (hasJwt(env)) return;
   const places = written.flatMap((each) => {
     const value = isRecord(each.value) ? each.value : {};

@@ -57,8 +57,7 @@ export function readLists(env: Variables, report: ReportProblem): WrittenPolicy[
 }
 
 /** Hides values that seem to contain lists of keys, since keys may be credentials of customers. */
-const quotable = (value: unknown): unknown =>
-  /over|allow|deny/i.test(jsonOf(value)) ? hidden : value;
+const quotable = (value: unknown): unknown => (/over|allow|deny/i.test(jsonOf(value)) ? hidden : value);
 
 const entriesOf = (variable: string, list: readonly unknown[]): ListEntry[] =>
   // A copy has no holes, which `map` would skip.
@@ -86,8 +85,7 @@ function readContinued(
       return Array.isArray(list) ? [{ ...source, list: list as readonly unknown[] }] : [];
     });
     // A field that is not a list remains, and is a problem of the policy.
-    if (sources.length === 0 || !(value[name] === undefined || Array.isArray(value[name])))
-      continue;
+    if (sources.length === 0 || !(value[name] === undefined || Array.isArray(value[name]))) continue;
     const items = sources.flatMap((source) =>
       Array.from(source.list, (item, index) => ({
         item,

@@ -7,13 +7,7 @@ import { acceptedNotation, holdsSlots, isQueue, type Limit } from "../strategies
 import type { JwtSettings } from "./jwt.ts";
 import { acceptedOverrides, conditionParts, type Override, readKeyRules } from "./key-rules.ts";
 import { type Policy, readPolicy } from "./policy.ts";
-import {
-  type PolicyMode,
-  policyModes,
-  type PolicyRule,
-  type PolicyRules,
-  type RuleEntry,
-} from "./runtime-rules.ts";
+import { type PolicyMode, policyModes, type PolicyRule, type PolicyRules, type RuleEntry } from "./runtime-rules.ts";
 import { type KeyPart, traitsOf } from "./key.ts";
 import { unmatchedText } from "./key-text.ts";
 import { acceptedList, type Pattern, type SubjectPattern } from "./subject-pattern.ts";
@@ -73,9 +67,7 @@ export function readRules(base: Policy, rules: PolicyRules): ReadRules {
   const refused: RefusedRule[] = [];
   for (const { id, expiresAtMs = Number.POSITIVE_INFINITY, ...input } of stored.output) {
     const problems: string[] = [];
-    const content = contentOf(base, input, ({ field, accepted }) =>
-      problems.push(`${field}: expected ${accepted}`),
-    );
+    const content = contentOf(base, input, ({ field, accepted }) => problems.push(`${field}: expected ${accepted}`));
     if (content === null) refused.push({ id, reason: problems.join("; ") });
     else parts.push({ id, expiresAtMs, ...content });
   }
@@ -104,9 +96,7 @@ export function applyRules(base: Policy, { rules, parts }: ReadRules, nowMs: num
     ruleLists: {
       allow: subjects("allow"),
       deny: subjects("deny"),
-      overrides: live.flatMap((part) =>
-        part.kind === "overrides" ? entriesOf(part.id, part.overrides) : [],
-      ),
+      overrides: live.flatMap((part) => (part.kind === "overrides" ? entriesOf(part.id, part.overrides) : [])),
     },
   };
   return { policy, changesAtMs };
@@ -122,10 +112,8 @@ export function policyWithRules(
   return { ...applyRules(base, read, nowMs), refused: read.refused };
 }
 
-const entriesOf = <Entry extends object>(
-  rule: string,
-  entries: readonly Entry[],
-): (Entry & RuleEntry)[] => entries.map((entry, index) => ({ ...entry, rule, index }));
+const entriesOf = <Entry extends object>(rule: string, entries: readonly Entry[]): (Entry & RuleEntry)[] =>
+  entries.map((entry, index) => ({ ...entry, rule, index }));
 
 /** The rest of the configuration, with which a new rule must not conflict. */
 export interface RuleContext {
@@ -210,8 +198,7 @@ export function readKeyRule(
   if (limits === null) return null;
   if (limits.some(holdsSlots) && !policy.limits.some(holdsSlots)) {
     // An isolate learns of the rule from the decision, when it is too late to make the spend a reservation.
-    const accepted =
-      "no concurrency limit, because the policy has none: its requests release no slots";
+    const accepted = "no concurrency limit, because the policy has none: its requests release no slots";
     report({ field: kind, value: input["limits"], accepted });
     return null;
   }
@@ -219,8 +206,7 @@ export function readKeyRule(
   return isAccepted(policy, content, context, report) ? content : null;
 }
 
-const oneOf = (values: readonly string[]): string =>
-  `one of ${values.map((value) => `"${value}"`).join(", ")}`;
+const oneOf = (values: readonly string[]): string => `one of ${values.map((value) => `"${value}"`).join(", ")}`;
 
 function contentOf(base: Policy, input: RuleFields, report: ReportField): RuleContent | null {
   const { kind } = input;
@@ -271,16 +257,10 @@ export function readStatedLimits(
   }
   const read = limitsIn(policy, { limits }, report);
   if (read === null) return null;
-  return isAccepted(policy, { kind: "limits", limits: read }, { policies, jwt: null }, report)
-    ? read
-    : null;
+  return isAccepted(policy, { kind: "limits", limits: read }, { policies, jwt: null }, report) ? read : null;
 }
 
-function limitsIn(
-  base: Policy,
-  { limits, strategy }: RuleFields,
-  report: ReportField,
-): readonly Limit[] | null {
+function limitsIn(base: Policy, { limits, strategy }: RuleFields, report: ReportField): readonly Limit[] | null {
   const own = strategy === undefined ? {} : { strategy };
   return reread(base, { limits, ...own }, report)?.limits ?? null;
 }
@@ -304,8 +284,7 @@ function entriesIn(
 }
 
 /** Whether a rule with this list would have no effect. */
-const isNothing = (list: unknown): boolean =>
-  list === undefined || (Array.isArray(list) && list.length === 0);
+const isNothing = (list: unknown): boolean => list === undefined || (Array.isArray(list) && list.length === 0);
 
 /** The written policy without the entries of the configuration, which need not fit a rule. */
 function withoutEntries({ written }: Policy): RuleFields {
@@ -343,10 +322,7 @@ function isAccepted(
     problems.push({ field: content.kind, value: name, accepted });
   }
   for (const [place, part, pattern] of textsIn(policy, content)) {
-    const accepted =
-      pattern.kind === "text" && isLocation(part)
-        ? unmatchedText(part, policy, pattern.text)
-        : null;
+    const accepted = pattern.kind === "text" && isLocation(part) ? unmatchedText(part, policy, pattern.text) : null;
     if (accepted !== null) problems.push({ field: place, value: "", accepted });
   }
   if (jwt === null && conditionParts(overrides).some(({ kind }) => kind === "jwt")) {
@@ -368,8 +344,7 @@ function textsIn(
     ...entries.map((entry, index) => [`entries[${index}]`, entry] as const),
     ...overrides.map((override, index) => [`overrides[${index}]`, override.for] as const),
   ].flatMap(([place, target]) => {
-    if (target.kind === "condition")
-      return [[place, target.condition.part, target.condition.pattern]];
+    if (target.kind === "condition") return [[place, target.condition.part, target.condition.pattern]];
     const patterns = target.kind === "key" ? target.patterns : [];
     return key.flatMap((part, index) => {
       const pattern = patterns[index];
@@ -381,8 +356,7 @@ function textsIn(
 /**
  * Whether only Cloudflare sets the values of a part. An entry with a text that Cloudflare never sets is then a mistake.
  */
-const isLocation = (part: KeyPart): boolean =>
-  traitsOf(part).isVerified === true && !("name" in part);
+const isLocation = (part: KeyPart): boolean => traitsOf(part).isVerified === true && !("name" in part);
 
 /** The policy that has each name of a policy or limit, except for this policy's names. */
 function namesOfOthers(policy: Policy, policies: readonly Policy[]): ReadonlyMap<string, string> {

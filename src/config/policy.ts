@@ -17,12 +17,7 @@ import {
   writtenDuration,
   writtenLimits,
 } from "../strategies/index.ts";
-import {
-  type Consistency,
-  consistencyFields,
-  consistencyOf,
-  reportConsistencyConflicts,
-} from "./consistency.ts";
+import { type Consistency, consistencyFields, consistencyOf, reportConsistencyConflicts } from "./consistency.ts";
 import {
   acceptedCost,
   acceptedCount,
@@ -147,29 +142,21 @@ export const policyEntries = {
   strategy: v.optional(v.picklist(strategyNames, acceptedStrategy)),
   onError: v.optional(v.picklist(["local", "open", "closed"], acceptedFailureMode), "local"),
   timeout: v.optional(
-    durationBetween(
-      shortestTimeoutMs,
-      longestTimeoutMs,
-      'a duration from 10 ms to 30 s such as "500ms" or "1s"',
-    ),
+    durationBetween(shortestTimeoutMs, longestTimeoutMs, 'a duration from 10 ms to 30 s such as "500ms" or "1s"'),
     "1s",
   ),
   cost: v.optional(
     schemaOfNullable(readCost, (value) => acceptedCost + didYouMeanField(value, costFields)),
     1,
   ),
-  count: v.optional(
-    schemaOfNullable(readCount, (value) => acceptedCount + didYouMeanField(value, countFields)),
-  ),
+  count: v.optional(schemaOfNullable(readCount, (value) => acceptedCount + didYouMeanField(value, countFields))),
   // `readKeyRules` validates these, since their entries depend on the key.
   overrides: v.optional(v.unknown()),
   allow: v.optional(v.unknown()),
   deny: v.optional(v.unknown()),
   ban: v.optional(banSchema),
   dryRun: v.optional(v.boolean("true or false"), false),
-  maxDelay: v.optional(
-    durationBetween(1, longestDelayMs, 'a duration from 1 ms to 1 hour such as "5s"'),
-  ),
+  maxDelay: v.optional(durationBetween(1, longestDelayMs, 'a duration from 1 ms to 1 hour such as "5s"')),
   onDeny: v.optional(onDenySchema),
   ...objectFields,
   ...consistencyFields,
@@ -183,12 +170,7 @@ export const policyFields: readonly string[] = Object.keys(policyEntries);
 const policySchema = fields(policyEntries);
 
 /** The policy; null if it has problems, which are passed to `report`. */
-export function readPolicy(
-  variable: string,
-  field: string,
-  value: unknown,
-  report: ReportProblem,
-): Policy | null {
+export function readPolicy(variable: string, field: string, value: unknown, report: ReportProblem): Policy | null {
   const parsed = v.safeParse(policySchema, value);
   const problems = problemsFromIssues("", "", parsed.issues ?? [])
     .map(unknownFieldProblem)
@@ -202,12 +184,8 @@ export function readPolicy(
   const shards = readShards(value, reportWithin);
   const all = [limits, ...keyRules.overrides.map((override) => override.limits)];
   // If one of these fields is invalid, the policy may be meant to have a queue.
-  const queueFields = ["limits", "strategy", "overrides", "maxDelay"].map((name) =>
-    joinPath(field, name),
-  );
-  const mayMeanQueue = problems.some((problem) =>
-    queueFields.some((place) => problem.field.startsWith(place)),
-  );
+  const queueFields = ["limits", "strategy", "overrides", "maxDelay"].map((name) => joinPath(field, name));
+  const mayMeanQueue = problems.some((problem) => queueFields.some((place) => problem.field.startsWith(place)));
   const mayHaveQueue = mayMeanQueue || statesNoLimits(value) || all.flat().some(isQueue);
   if (!mayHaveQueue) reportMaxDelay(value, reportWithin);
   reportConsistencyConflicts(value, all.flat(), reportWithin);
@@ -269,8 +247,7 @@ function unknownFieldProblem(problem: ConfigProblem): ConfigProblem {
   const { field, value, accepted } = problem;
   if (field === "" || /[.[]/.test(field) || policyFields.includes(field)) return problem;
   const near = nearestName(field, [...policyFields, ...matchFields, ...limitFields]);
-  const mayBeKeys =
-    near === null ? typeof value === "object" && value !== null : keyFields.includes(near);
+  const mayBeKeys = near === null ? typeof value === "object" && value !== null : keyFields.includes(near);
   return {
     ...problem,
     value: mayBeKeys ? hidden : value,
@@ -299,15 +276,12 @@ function limitDefaults(value: unknown): LimitDefaults {
 }
 
 /** Whether a function of the Worker's code gives the limits of each request. */
-const statesNoLimits = (policy: unknown): boolean =>
-  isRecord(policy) && typeof policy["limits"] === "function";
+const statesNoLimits = (policy: unknown): boolean => isRecord(policy) && typeof policy["limits"] === "function";
 
 function limitsOf(value: unknown, defaults: LimitDefaults, report: ReportField): Limit[] {
   const limits = isRecord(value) ? value["limits"] : undefined;
   if (limits === undefined || limits === null || statesNoLimits(value)) return [];
-  return readLimits(limits, defaults, (problem) =>
-    report({ ...problem, field: joinPath("limits", problem.field) }),
-  );
+  return readLimits(limits, defaults, (problem) => report({ ...problem, field: joinPath("limits", problem.field) }));
 }
 
 /** A policy, in the JSON schema. */

@@ -1,11 +1,5 @@
 /** Limits that can never deny a request, because another limit of the same list always denies first. */
-import {
-  changesByDenial,
-  isQueue,
-  type Limit,
-  holdsSlots,
-  strategies,
-} from "../strategies/index.ts";
+import { changesByDenial, isQueue, type Limit, holdsSlots, strategies } from "../strategies/index.ts";
 
 export interface Redundancy {
   readonly limit: Limit;
@@ -25,20 +19,16 @@ export function redundantLimits(limits: readonly Limit[]): Redundancy[] {
 }
 
 /** A calendar period differs from its nominal window by less than half. */
-const shortestWindowMs = ({ windowMs, period }: Limit): number =>
-  period === undefined ? windowMs : windowMs / 2;
-const longestWindowMs = ({ windowMs, period }: Limit): number =>
-  period === undefined ? windowMs : 2 * windowMs;
+const shortestWindowMs = ({ windowMs, period }: Limit): number => (period === undefined ? windowMs : windowMs / 2);
+const longestWindowMs = ({ windowMs, period }: Limit): number => (period === undefined ? windowMs : 2 * windowMs);
 
 function neverDenies(limit: Limit, other: Limit): boolean {
   // The bounds do not hold for slots, which last as long as requests, for queues, which delay requests, or for
   // elastic windows.
-  if (holdsSlots(limit) || holdsSlots(other) || isQueue(limit) || changesByDenial(limit))
-    return false;
+  if (holdsSlots(limit) || holdsSlots(other) || isQueue(limit) || changesByDenial(limit)) return false;
   const windowMs = longestWindowMs(limit);
   const perWindow = mostPerWindow(other);
-  const mostIn = (spanMs: number): number =>
-    Math.ceil(spanMs / shortestWindowMs(other)) * perWindow;
+  const mostIn = (spanMs: number): number => Math.ceil(spanMs / shortestWindowMs(other)) * perWindow;
   switch (limit.strategy) {
     case "fixed-window":
     case "sliding-log":

@@ -20,13 +20,8 @@ export interface PolicyRules extends RulesVersion {
 export const policyModes = ["enforce", "dry-run", "off"] as const;
 export type PolicyMode = (typeof policyModes)[number];
 
-export const modeOf = ({
-  isOff,
-  isDryRun,
-}: {
-  readonly isOff: boolean;
-  readonly isDryRun: boolean;
-}): PolicyMode => (isOff ? "off" : isDryRun ? "dry-run" : "enforce");
+export const modeOf = ({ isOff, isDryRun }: { readonly isOff: boolean; readonly isDryRun: boolean }): PolicyMode =>
+  isOff ? "off" : isDryRun ? "dry-run" : "enforce";
 
 /** A runtime rule of one policy. Its fields have the forms of the configuration. */
 export type PolicyRule = {

@@ -6,9 +6,7 @@ import { asText } from "../validation/problems.ts";
 /** The parsed value, or a description of the accepted values. */
 export type ReadResult<Value> = { readonly value: Value } | { readonly accepted: string };
 
-export function schemaOf<Value>(
-  read: (value: unknown) => ReadResult<Value>,
-): v.GenericSchema<unknown, Value> {
+export function schemaOf<Value>(read: (value: unknown) => ReadResult<Value>): v.GenericSchema<unknown, Value> {
   return v.pipe(
     v.unknown(),
     v.rawTransform<unknown, Value>(({ dataset, addIssue, NEVER }) => {

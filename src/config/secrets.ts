@@ -24,8 +24,7 @@ const tokenVariables = ["CHECK_TOKENS", "ADMIN_TOKENS"] as const;
 const leastKeySecretLength = 32;
 const leastTokenLength = 16;
 
-const isPlaceholder = (text: unknown): boolean =>
-  typeof text === "string" && placeholders.has(text.trim());
+const isPlaceholder = (text: unknown): boolean => typeof text === "string" && placeholders.has(text.trim());
 
 /** A problem for each secret that is a public placeholder. */
 export function placeholderProblems(env: KnownVariables): ConfigProblem[] {
@@ -43,9 +42,7 @@ export function shortSecrets(env: KnownVariables): string[] {
   const { KEY_SECRET: secret } = env;
   const lines: string[] = [];
   if (typeof secret === "string" && secret !== "" && secret.length < leastKeySecretLength) {
-    lines.push(
-      `KEY_SECRET: expected at least ${leastKeySecretLength} random characters, got ${secret.length}`,
-    );
+    lines.push(`KEY_SECRET: expected at least ${leastKeySecretLength} random characters, got ${secret.length}`);
   }
   for (const variable of tokenVariables) {
     const lengths = tokenTexts(env[variable]).map(({ length }) => length);

@@ -44,9 +44,7 @@ export function readSubjectPattern(
 ): ReadResult<SubjectPattern> {
   if (typeof written === "string" && looksLikeAddress(written)) {
     const pattern = addressPattern(written);
-    return pattern === null
-      ? { accepted: acceptedAddress }
-      : { value: { kind: "address", pattern } };
+    return pattern === null ? { accepted: acceptedAddress } : { value: { kind: "address", pattern } };
   }
   const texts: readonly unknown[] = Array.isArray(written) ? written : [written];
   const names = key.map(partName).join(", ");
@@ -76,11 +74,7 @@ export function readCondition(written: unknown): ReadResult<Condition> {
   return "accepted" in pattern ? pattern : { value: { part, pattern: pattern.value } };
 }
 
-function readPattern(
-  written: unknown,
-  part: KeyPart,
-  path: PathPattern | null,
-): ReadResult<Pattern> {
+function readPattern(written: unknown, part: KeyPart, path: PathPattern | null): ReadResult<Pattern> {
   const text = asText(written);
   const name = partName(part);
   if (text === "" || text.length > longestText || !text.isWellFormed()) {

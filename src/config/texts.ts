@@ -2,8 +2,7 @@
 import type { KnownVariables, VariableName } from "./known-variables.ts";
 import { isBrokenJson, isSet, jsonErrorNote, type ReportProblem, typedList } from "./variables.ts";
 
-const isText = (value: unknown): value is string =>
-  typeof value === "string" && value.trim() !== "";
+const isText = (value: unknown): value is string => typeof value === "string" && value.trim() !== "";
 
 /** Null when the variable is not set, or invalid. */
 export function readTexts(

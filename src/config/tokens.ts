@@ -1,14 +1,6 @@
 /** The variables `CHECK_TOKENS`, `CHECK_AUTH` and `ADMIN_TOKENS`: bearer tokens, and the rights of each. */
 import * as v from "valibot";
-import {
-  hidden,
-  isBrokenJson,
-  isSet,
-  jsonErrorNote,
-  typedList,
-  type ReportProblem,
-  typedValue,
-} from "./variables.ts";
+import { hidden, isBrokenJson, isSet, jsonErrorNote, typedList, type ReportProblem, typedValue } from "./variables.ts";
 import { writtenJson } from "./schemas.ts";
 import { asText, didYouMeanField, fields, isRecord } from "../validation/problems.ts";
 
@@ -57,8 +49,7 @@ interface WrittenToken<Each extends string> {
 const longestLabel = 128;
 
 /** Whether a value consists of visible ASCII characters, so that a header can carry it. */
-export const isVisible = (value: unknown): value is string =>
-  typeof value === "string" && /^[\x21-\x7e]+$/.test(value);
+export const isVisible = (value: unknown): value is string => typeof value === "string" && /^[\x21-\x7e]+$/.test(value);
 
 const token = v.custom<string>(isVisible);
 

@@ -16,8 +16,7 @@ export function isSet(value: unknown): boolean {
   return value !== undefined && value !== null && value !== "";
 }
 
-const beginsLikeJson = (value: unknown): value is string =>
-  typeof value === "string" && /^\s*[[{]/.test(value);
+const beginsLikeJson = (value: unknown): value is string => typeof value === "string" && /^\s*[[{]/.test(value);
 
 /** The parsed list or object of a JSON text; any other value unchanged. */
 export function typedValue(value: unknown): unknown {
@@ -61,8 +60,5 @@ export function numberedNames(env: Variables, name: string): string[] {
 
 /** Whether a key is `name`, or `name` with `_2`, `_3`, … */
 export function isNumbered(key: string, name: string): boolean {
-  return (
-    key === name ||
-    (key.startsWith(`${name}_`) && /^(?:[2-9]|[1-9]\d+)$/.test(key.slice(name.length + 1)))
-  );
+  return key === name || (key.startsWith(`${name}_`) && /^(?:[2-9]|[1-9]\d+)$/.test(key.slice(name.length + 1)));
 }

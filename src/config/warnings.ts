@@ -1,12 +1,5 @@
 /** Warnings about settings that are valid but discouraged. */
-import {
-  createMeter,
-  isQueue,
-  type Limit,
-  mostStoredBytesOf,
-  holdsSlots,
-  strategies,
-} from "../strategies/index.ts";
+import { createMeter, isQueue, type Limit, mostStoredBytesOf, holdsSlots, strategies } from "../strategies/index.ts";
 import { mostReserved, reservedCost } from "./cost.ts";
 import { keyWarning, partName } from "./key.ts";
 import type { Policy } from "./policy.ts";
@@ -66,8 +59,7 @@ function wholePolicyWarnings(policy: Policy, lists: readonly (readonly Limit[])[
   const isTooMuch = (list: readonly Limit[]): boolean =>
     createMeter(list).look(reservedCost(cost), 0).retryAfterMs === null;
   if (lists.some(isTooMuch)) {
-    const text =
-      "every request is denied, because its cost is greater than the limits can ever allow";
+    const text = "every request is denied, because its cost is greater than the limits can ever allow";
     warnings.push({ field: "cost", text });
   }
   const syncedBytes = Math.max(0, ...lists.map(storedBytes));
@@ -80,18 +72,14 @@ function wholePolicyWarnings(policy: Policy, lists: readonly (readonly Limit[])[
   const text = objects.shards === null ? keyWarning(key) : null;
   if (text !== null) warnings.push({ field: "key", text });
   const isShared = key.every(({ kind }) => kind === "global");
-  if (
-    ban !== null &&
-    (isShared || (onMissingKey === "shared" && key.some((part) => "name" in part)))
-  ) {
+  if (ban !== null && (isShared || (onMissingKey === "shared" && key.some((part) => "name" in part)))) {
     const others = isShared ? "all other clients" : "all clients that lack a part of the key";
     warnings.push({ field: "ban", text: `one denied client bans ${others}, which share its key` });
   }
   return warnings;
 }
 
-const storedBytes = (list: readonly Limit[]): number =>
-  list.reduce((sum, limit) => sum + mostStoredBytesOf(limit), 0);
+const storedBytes = (list: readonly Limit[]): number => list.reduce((sum, limit) => sum + mostStoredBytesOf(limit), 0);
 
 function limitWarnings(limit: Limit): string[] {
   const warnings: string[] = [];
@@ -119,9 +107,7 @@ const mostStoredBytes = 1_900_000;
 
 /** A warning for each key whose policies together may need more than one row. */
 export function sharedKeyWarnings(policies: readonly Policy[]): string[] {
-  const byKey = Map.groupBy(policies, ({ key, objects }) =>
-    JSON.stringify([key.map(partName).toSorted(), objects]),
-  );
+  const byKey = Map.groupBy(policies, ({ key, objects }) => JSON.stringify([key.map(partName).toSorted(), objects]));
   return [...byKey.values()].flatMap((sharing) => {
     const sum = sharing.reduce((sumBytes, policy) => sumBytes + storedBytesOf(policy), 0);
     if (sharing.length === 1 || sum <= mostStoredBytes) return [];
@@ -136,9 +122,6 @@ export function sharedKeyWarnings(policies: readonly Policy[]): string[] {
 
 /** The greatest size of a policy's state, with its own limits or those of an override. */
 const storedBytesOf = ({ limits, keyRules }: Policy): number =>
-  Math.max(
-    storedBytes(limits),
-    ...keyRules.overrides.map((override) => storedBytes(override.limits)),
-  );
+  Math.max(storedBytes(limits), ...keyRules.overrides.map((override) => storedBytes(override.limits)));
 
 const megabytes = (sizeBytes: number): string => `${(sizeBytes / 1_000_000).toFixed(1)} MB`;

@@ -1,11 +1,6 @@
 /** The form in which each variable is written, from which the JSON schema is generated. The Worker does not import this file. */
 import * as v from "valibot";
-import {
-  defaultStrategy,
-  strategyNames,
-  writtenDuration,
-  writtenLimits,
-} from "../strategies/index.ts";
+import { defaultStrategy, strategyNames, writtenDuration, writtenLimits } from "../strategies/index.ts";
 import { writtenKey } from "./key.ts";
 import { writtenKeyRules } from "./key-rules.ts";
 import type { VariableName } from "./known-variables.ts";
@@ -15,12 +10,10 @@ import { writtenAdminTokens, writtenCheckTokens } from "./tokens.ts";
 import { anyCase } from "../validation/written.ts";
 
 /** An entry of `POLICIES` that continues the lists of a policy. */
-export const writtenContinuation = () =>
-  v.strictObject({ continues: v.string(), ...writtenKeyRules() });
+export const writtenContinuation = () => v.strictObject({ continues: v.string(), ...writtenKeyRules() });
 
 /** A list of policies, or JSON text. The generator adds continuations to the items. */
-const writtenPolicies = () =>
-  v.union([v.pipe(v.array(writtenPolicy()), v.minLength(1)), writtenJson()]);
+const writtenPolicies = () => v.union([v.pipe(v.array(writtenPolicy()), v.minLength(1)), writtenJson()]);
 
 /** A text or a list of texts. JSON text is a text. */
 const texts = () => v.union([v.string(), v.pipe(v.array(v.string()), v.minLength(1))]);
@@ -40,12 +33,7 @@ function writtenPreflights() {
 
 function writtenOrigins() {
   const origin = v.pipe(v.string(), v.regex(/^[a-z]+:\/\/[^/?#*]+$/));
-  return v.union([
-    v.literal("*"),
-    origin,
-    v.pipe(v.array(origin), v.minLength(1), v.maxLength(64)),
-    writtenJson(),
-  ]);
+  return v.union([v.literal("*"), origin, v.pipe(v.array(origin), v.minLength(1), v.maxLength(64)), writtenJson()]);
 }
 
 /** By variable. Every variable may also be an empty text, which counts as not set. */
@@ -76,10 +64,7 @@ export const writtenVariables = (): Readonly<Record<VariableName, v.GenericSchem
   ),
   ALERT_WEBHOOK: url("http", "https"),
   ALERT_SECRET: v.string(),
-  ALERT_DENIED_SHARE: v.optional(
-    v.pipe(v.string(), v.regex(/^\s*\d{1,3}(?:\.\d+)?\s*%\s*$/)),
-    "20%",
-  ),
+  ALERT_DENIED_SHARE: v.optional(v.pipe(v.string(), v.regex(/^\s*\d{1,3}(?:\.\d+)?\s*%\s*$/)), "20%"),
   ALERT_KEYS: texts(),
   KEY_SECRET: v.string(),
   JWT_KEY: v.union([v.string(), v.record(v.string(), v.unknown())]),

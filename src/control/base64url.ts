@@ -6,8 +6,7 @@ const digitOf = new Uint8Array(128).fill(notDigit);
 for (let digit = 0; digit < digits.length; digit++) digitOf[digits.charCodeAt(digit)] = digit;
 
 /** The value of a character, 0 to 63; 64 for a character that is not of base64url. */
-export const digitAt = (text: string, index: number): number =>
-  digitOf[text.charCodeAt(index)] ?? notDigit;
+export const digitAt = (text: string, index: number): number => digitOf[text.charCodeAt(index)] ?? notDigit;
 
 const codes = new TextEncoder().encode(digits);
 const ascii = new TextDecoder();

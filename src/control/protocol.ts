@@ -33,8 +33,7 @@ export type OutcomeName = (typeof outcomeNames)[number];
 
 /** Upper bounds of the latency histogram's buckets, in milliseconds; the last bucket has no bound. */
 export const latencyBoundsMs = [
-  1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024, 1_536, 2_048,
-  4_096, 8_192,
+  1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024, 1_536, 2_048, 4_096, 8_192,
 ] as const;
 
 /** A partition key among the most frequent of a sketch. */

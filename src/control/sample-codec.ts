@@ -141,13 +141,10 @@ export function decodeBatches(
 export const countArrivals = (keys: SampledKeys): number =>
   [...keys.values()].flat().filter(({ kind }) => kind === "arrival").length;
 
-const damaged = (reason: string): RangeError =>
-  new RangeError(`the samples are damaged: ${reason}`);
+const damaged = (reason: string): RangeError => new RangeError(`the samples are damaged: ${reason}`);
 
 function inOrder(events: readonly SampledEvent[]): readonly SampledEvent[] {
-  const isOrdered = events.every(
-    ({ atMs }, index) => index === 0 || (events[index - 1]?.atMs ?? 0) <= atMs,
-  );
+  const isOrdered = events.every(({ atMs }, index) => index === 0 || (events[index - 1]?.atMs ?? 0) <= atMs);
   return isOrdered ? events : events.toSorted((one, other) => one.atMs - other.atMs);
 }
 

@@ -77,9 +77,7 @@ export class SpaceSaving {
     const slots = this.#keys.map((_, slot) => slot);
     const counts = this.#counts;
     const errors = this.#errors;
-    slots.sort(
-      (a, b) => (counts[b] ?? 0) - (counts[a] ?? 0) || (errors[a] ?? 0) - (errors[b] ?? 0),
-    );
+    slots.sort((a, b) => (counts[b] ?? 0) - (counts[a] ?? 0) || (errors[a] ?? 0) - (errors[b] ?? 0));
     const keys = slots.slice(0, mostListed).map((slot) => ({
       key: this.#keys[slot] ?? "",
       count: (counts[slot] ?? 0) + this.#offset,

@@ -15,17 +15,13 @@ export function urlOf(request: Request): URL | null {
 }
 
 /** Null when the URL is not in plain form. */
-export const plainTargetOf = (request: Request): RequestTarget | null =>
-  RequestTarget.plain(request.url);
+export const plainTargetOf = (request: Request): RequestTarget | null => RequestTarget.plain(request.url);
 
 /** @throws TypeError when the URL is invalid, which `rejectMalformedUrl` prevents */
 export const targetOf = (request: Request): RequestTarget =>
   plainTargetOf(request) ?? RequestTarget.of(urlOf(request) ?? new URL(request.url));
 
-export function attributesOf(
-  request: Request,
-  target: RequestTarget = targetOf(request),
-): RequestAttributes {
+export function attributesOf(request: Request, target: RequestTarget = targetOf(request)): RequestAttributes {
   const { method, headers } = request;
   return {
     method,
@@ -53,10 +49,7 @@ function cookiesOf(header: string, name: string): string[] {
  * also skips values that it cannot decode.
  */
 const cookiesIn = (pairs: readonly string[], name: string): string[] =>
-  pairs
-    .filter((pair) => pair.split("=", 1)[0]?.trim() === name)
-    .map((pair) => validCookie(parse(pair, name)[name]));
+  pairs.filter((pair) => pair.split("=", 1)[0]?.trim() === name).map((pair) => validCookie(parse(pair, name)[name]));
 
 /** A cookie contains no comma (RFC 6265, section 4.1.1). */
-const validCookie = (value: string | undefined): string =>
-  value === undefined || value.includes(",") ? "" : value;
+const validCookie = (value: string | undefined): string => (value === undefined || value.includes(",") ? "" : value);

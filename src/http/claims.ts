@@ -27,9 +27,7 @@ export function claimsReader({ keys, issuers, audiences }: JwtSettings, clock: C
     reportCooldown.begin();
     report({ event: "token-number-inexact" });
   };
-  const key = withKeyErrors(
-    keys.kind === "set" ? fetchedKeys(keys.url, keyCooldown) : configuredKey(keys),
-  );
+  const key = withKeyErrors(keys.kind === "set" ? fetchedKeys(keys.url, keyCooldown) : configuredKey(keys));
   const options: JWTVerifyOptions = {
     // Never HS256 with a key set: anyone could sign a token with a public key as the shared secret.
     algorithms: keys.kind === "set" ? ["RS256", "ES256"] : [keys.algorithm],
@@ -128,11 +126,7 @@ const maybeInexact = /\d{16}|\d[.eE]|-0/;
  * @param payload the parsed payload
  * @param reportInexactNumber is called for each claim whose digits cannot be recovered
  */
-function exactClaims(
-  text: string | null,
-  payload: Claims,
-  reportInexactNumber: () => void,
-): Claims {
+function exactClaims(text: string | null, payload: Claims, reportInexactNumber: () => void): Claims {
   // Invalid UTF-8 is decoded to U+FFFD: two names that differ only there would become one key.
   if (text === null) return {};
   if (!maybeInexact.test(text)) return payload;

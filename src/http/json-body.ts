@@ -43,10 +43,7 @@ function mediaTypeIn(contentType: string): string {
 }
 
 /** Stops reading at the limit. @returns null when the body is larger */
-async function readBytes(
-  body: AsyncIterable<Uint8Array>,
-  limitBytes: number,
-): Promise<BufferSource | null> {
+async function readBytes(body: AsyncIterable<Uint8Array>, limitBytes: number): Promise<BufferSource | null> {
   const chunks: Uint8Array[] = [];
   let sizeBytes = 0;
   for await (const chunk of body) {

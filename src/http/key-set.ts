@@ -26,9 +26,7 @@ export function fetchedKeys(url: URL, cooldown: Cooldown): JWTVerifyGetKey {
     timeoutDuration: timeoutMs,
     [customFetch]: async (from, init) => {
       if (cooldown.isOn)
-        throw new Error(
-          `skipped: the last fetch of the key set failed less than ${keyCooldownMs / 1_000} seconds ago`,
-        );
+        throw new Error(`skipped: the last fetch of the key set failed less than ${keyCooldownMs / 1_000} seconds ago`);
       return fetch(from, init);
     },
   });
@@ -41,8 +39,7 @@ export function withKeyErrors(key: JWTVerifyGetKey): JWTVerifyGetKey {
       return await key(header, token);
     } catch (error) {
       const isTokenError =
-        error instanceof errors.JWKSNoMatchingKey ||
-        error instanceof errors.JWKSMultipleMatchingKeys;
+        error instanceof errors.JWKSNoMatchingKey || error instanceof errors.JWKSMultipleMatchingKeys;
       throw isTokenError ? error : new KeyUnavailable(errorText(error));
     }
   };

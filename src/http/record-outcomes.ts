@@ -6,13 +6,7 @@ import type { PlainKey } from "../config/index.ts";
 import type { IsolateStatistics } from "../control/client/statistics.ts";
 import type { OutcomeName } from "../control/protocol.ts";
 import type { Admission } from "../limiter/client/admission.ts";
-import {
-  admits,
-  allows,
-  isByKeyRule,
-  type Outcome,
-  type Spend,
-} from "../limiter/client/outcome.ts";
+import { admits, allows, isByKeyRule, type Outcome, type Spend } from "../limiter/client/outcome.ts";
 import type { KeyResolution } from "../policies/resolve-key.ts";
 import type { Runtime } from "./runtime.ts";
 import { sampleArrival } from "./sample-arrivals.ts";
@@ -57,11 +51,7 @@ async function recordLater(
   for (const outcome of outcomes.flat()) recordOutcome(statistics, outcome, spends);
 }
 
-function recordOutcome(
-  statistics: IsolateStatistics,
-  outcome: Outcome,
-  spends: readonly Spend[],
-): void {
+function recordOutcome(statistics: IsolateStatistics, outcome: Outcome, spends: readonly Spend[]): void {
   const { name, isDryRun } = outcome.policy;
   const spend = spends.find(({ policy }) => policy.name === name);
   if (spend === undefined) return;
@@ -125,14 +115,10 @@ export interface FinishedCheck {
 }
 
 /** Records a check. Looks are not recorded. */
-export function recordCheck(
-  { resolved, outcome }: FinishedCheck,
-  { statistics }: Pick<Runtime, "statistics">,
-): void {
+export function recordCheck({ resolved, outcome }: FinishedCheck, { statistics }: Pick<Runtime, "statistics">): void {
   const { spend, uncharged, isDryRun } = resolved;
   if (statistics === null || uncharged === "off") return;
-  const name =
-    uncharged === null ? chargedName(outcome, isDryRun) : unchargedName(uncharged, isDryRun);
+  const name = uncharged === null ? chargedName(outcome, isDryRun) : unchargedName(uncharged, isDryRun);
   const isByLimits = uncharged === null && outcome !== null && "decision" in outcome;
   const decision = isByLimits ? outcome.decision : null;
   statistics.record(spend.policy.name, name, spend, decision, spend.plain ?? null);

@@ -6,8 +6,7 @@ import { optionsAnswer } from "./proxy/forward.ts";
 import { urlOf } from "./attributes.ts";
 
 /** Normalised like `CHECK_PATH`, so that another spelling of it cannot reach the origin; `/` without a valid URL. */
-export const routedPath = (request: Request): string =>
-  normalizedPath(urlOf(request)?.pathname ?? "/");
+export const routedPath = (request: Request): string => normalizedPath(urlOf(request)?.pathname ?? "/");
 
 /** URL parsing accepts more characters, but in `Forwarded` they could be read as further parameters. */
 const hostName = /^(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])$/;
@@ -20,8 +19,7 @@ const isServerWideOptions = ({ method, url }: Request): boolean =>
 export async function rejectMalformedUrl(c: Context, next: Next): Promise<Response | undefined> {
   if (isServerWideOptions(c.req.raw)) return optionsAnswer();
   const url = urlOf(c.req.raw);
-  if (url === null || !hostName.test(url.hostname))
-    return problemResponse({ kind: "url-malformed" });
+  if (url === null || !hostName.test(url.hostname)) return problemResponse({ kind: "url-malformed" });
   await next();
   return undefined;
 }

@@ -1,11 +1,5 @@
 /** The dependencies that the routes share, created once for each environment, and the reports of internal errors. */
-import {
-  type CheckToken,
-  type Config,
-  ConfigProblems,
-  describeProblem,
-  type Policy,
-} from "../config/index.ts";
+import { type CheckToken, type Config, ConfigProblems, describeProblem, type Policy } from "../config/index.ts";
 import { ControlClient, type ControlPlaneObjects } from "../control/client/control-client.ts";
 import { KeySealer } from "../control/client/key-sealer.ts";
 import { IsolateStatistics } from "../control/client/statistics.ts";
@@ -97,8 +91,7 @@ export function createRuntime(config: Config, env: Bindings): Runtime {
     pseudonym: async () => (pseudonym ??= `headgate-${(await sign(via)).slice(0, 8)}`),
     limiter,
     bans: new Bans(limiter, clock),
-    readClaims:
-      config.jwt === null ? async () => ({ claims: {} }) : claimsReader(config.jwt, clock),
+    readClaims: config.jwt === null ? async () => ({ claims: {} }) : claimsReader(config.jwt, clock),
     hasLegacyHeaders: config.hasLegacyHeaders,
     denialLog: config.logsDenials ? new DenialLog(clock) : null,
   };

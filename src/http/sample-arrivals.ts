@@ -52,8 +52,6 @@ function hasOtherLimits({ limits }: Outcome["policy"], { policy }: Spend): boole
   const { keyRules, ruleLists } = policy;
   return (
     limits !== policy.limits ||
-    [keyRules, ruleLists].some(({ overrides }) =>
-      overrides.some((override) => override.limits === limits),
-    )
+    [keyRules, ruleLists].some(({ overrides }) => overrides.some((override) => override.limits === limits))
   );
 }

@@ -10,12 +10,7 @@
  *   `windowMs`. A wait of null is -1. Any other reply is one text: the JSON of a `CheckReply` or of a `FlatError`.
  */
 import type { Durability } from "../config/index.ts";
-import {
-  compiledLimit,
-  type Decision,
-  type Limit,
-  type LimitDecision,
-} from "../strategies/index.ts";
+import { compiledLimit, type Decision, type Limit, type LimitDecision } from "../strategies/index.ts";
 import type { Charge, CheckCall, CheckReply } from "./protocol.ts";
 
 export type FlatList = readonly (string | number)[];
@@ -130,11 +125,7 @@ const flatError = (error: unknown): FlatError => {
   return { error: { name, message } };
 };
 
-function pushReply(
-  replies: (string | number)[],
-  charges: readonly Charge[],
-  reply: CheckReply,
-): void {
+function pushReply(replies: (string | number)[], charges: readonly Charge[], reply: CheckReply): void {
   if (!isNumeric(charges, reply)) {
     replies.push(JSON.stringify(reply));
     return;
@@ -160,27 +151,18 @@ function pushReply(
   }
 }
 
-const numericFields = new Set<string>([
-  "decisions",
-  "spentAtMs",
-  "isFirm",
-  "firmForMs",
-] satisfies (keyof CheckReply)[]);
+const numericFields = new Set<string>(["decisions", "spentAtMs", "isFirm", "firmForMs"] satisfies (keyof CheckReply)[]);
 
 /** Whether numbers alone can express the reply. */
 const isNumeric = (charges: readonly Charge[], reply: CheckReply): boolean =>
   Object.keys(reply).every((field) => numericFields.has(field)) &&
   reply.decisions.length === charges.length &&
   reply.decisions.every(
-    ({ cost, limits }, index) =>
-      cost === charges[index]?.cost && limits.length === charges[index]?.limits.length,
+    ({ cost, limits }, index) => cost === charges[index]?.cost && limits.length === charges[index]?.limits.length,
   );
 
 /** @returns one reply for each check, in their order; an error for a check that the object could not decide */
-export function decodeReplies(
-  checks: readonly FlatCheck[],
-  replies: FlatList,
-): (CheckReply | Error)[] {
+export function decodeReplies(checks: readonly FlatCheck[], replies: FlatList): (CheckReply | Error)[] {
   const reader = new FlatReader(replies);
   const read = checks.map(({ charges }) => reader.reply(charges));
   reader.end();
@@ -211,9 +193,7 @@ class FlatReader {
     }
     if (firmForMs === 0) return { decisions, spentAtMs };
     const isFirm = true;
-    return firmForMs === defaultFirmMs
-      ? { decisions, spentAtMs, isFirm }
-      : { decisions, spentAtMs, isFirm, firmForMs };
+    return firmForMs === defaultFirmMs ? { decisions, spentAtMs, isFirm } : { decisions, spentAtMs, isFirm, firmForMs };
   }
 
   #decision({ cost, limits }: FlatCharge): Decision {
@@ -261,9 +241,7 @@ class FlatReader {
   #number(): number {
     const value = this.#values[this.#at++];
     if (typeof value !== "number")
-      throw new TypeError(
-        `expected a number as value ${this.#at - 1} of the reply, got ${typeof value}`,
-      );
+      throw new TypeError(`expected a number as value ${this.#at - 1} of the reply, got ${typeof value}`);
     return value;
   }
 }

@@ -9,10 +9,7 @@ export interface InternedMeter {
 }
 
 /** Returns a meter for these limits: `before` itself if it has them, else one that takes over its state. */
-export function internedMeter(
-  limits: readonly Limit[],
-  before: InternedMeter | undefined,
-): InternedMeter {
+export function internedMeter(limits: readonly Limit[], before: InternedMeter | undefined): InternedMeter {
   const interned = internedLimits(limits);
   if (before === undefined) return { meter: createMeter(interned), limits: interned };
   if (before.limits === interned) return before;

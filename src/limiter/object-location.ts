@@ -21,8 +21,7 @@ export function objectLocation(settings: ObjectSettings, partitionKey: string): 
 }
 
 /** Identifies an object among those of all jurisdictions. */
-export const objectId = ({ name, jurisdiction }: ObjectLocation): string =>
-  `${jurisdiction ?? ""} ${name}`;
+export const objectId = ({ name, jurisdiction }: ObjectLocation): string => `${jurisdiction ?? ""} ${name}`;
 
 /** 48 bits in base64. */
 const hashedCharacters = 8;

@@ -18,10 +18,7 @@ export function adviceFigure(
   const part = secondHalf === null ? "" : "first half, ";
   const chosen = chosenOf(advice);
   const strategies = [...new Set(candidates.map(({ strategy }) => strategy))];
-  const choice =
-    chosen === null
-      ? ""
-      : `${choiceTexts[advice.recommendation.kind]}: ${ratesText(chosen.limits)}.`;
+  const choice = chosen === null ? "" : `${choiceTexts[advice.recommendation.kind]}: ${ratesText(chosen.limits)}.`;
   const { light } = drawFigure({
     title: `Limits for the goal: ${goalText(goal)}`,
     subtitle: `${fittedText(name, 40)}: ${part}${requestsOfKeys(chosenFrom)}. ${choice}`,

@@ -6,26 +6,14 @@ import { leastActive } from "../advisor/trial.ts";
 import { waitText } from "../strategies/index.ts";
 import { rateText } from "./limit-sets.ts";
 import { policyToml } from "./policy-toml.ts";
-import {
-  countText,
-  fittedText,
-  idLength,
-  partText,
-  percentText,
-  tableLines,
-  wrappedLines,
-} from "./report-text.ts";
+import { countText, fittedText, idLength, partText, percentText, tableLines, wrappedLines } from "./report-text.ts";
 import { halfFacts, secondHalfLines } from "./second-half-report.ts";
 import { type ReadTraffic, requestsOfKeys } from "./traffic.ts";
 
 type AdvisedTraffic = Pick<ReadTraffic, "lines" | "facts" | "keyParts" | "keyFields" | "filter">;
 
 /** @param name of the policy in TOML */
-export function adviceLines(
-  traffic: AdvisedTraffic,
-  checked: CheckedAdvice,
-  name: string,
-): string[] {
+export function adviceLines(traffic: AdvisedTraffic, checked: CheckedAdvice, name: string): string[] {
   const { advice } = checked;
   const { goal, candidates, notes, recommendation } = advice;
   const check = secondHalfLines(checked);
@@ -54,9 +42,7 @@ const headings = {
 /** The recommended candidate. */
 export function chosenOf({ candidates, global, recommendation }: Advice): Candidate | null {
   if (recommendation.kind === "global") return global;
-  return recommendation.kind === "recommended"
-    ? (candidates[recommendation.candidate] ?? null)
-    : null;
+  return recommendation.kind === "recommended" ? (candidates[recommendation.candidate] ?? null) : null;
 }
 
 const right = (heading: string) => ({ heading, align: "right" }) as const;
@@ -72,13 +58,9 @@ const candidateColumns = [
 ];
 
 /** A table for all strategies, with a line for each strategy between its rows. */
-function candidateLines(
-  { advice, chosenFrom, secondHalf }: CheckedAdvice,
-  chosen: Candidate | null,
-): string[] {
+function candidateLines({ advice, chosenFrom, secondHalf }: CheckedAdvice, chosen: Candidate | null): string[] {
   const { candidates, global, goal } = advice;
-  const where =
-    secondHalf === null ? "" : ` in the first half of the log (${requestsOfKeys(chosenFrom)})`;
+  const where = secondHalf === null ? "" : ` in the first half of the log (${requestsOfKeys(chosenFrom)})`;
   const byStrategy: (readonly [string, readonly Candidate[]])[] = [
     ...(global === null ? [] : [['one limit for all keys, key = ["global"]', [global]] as const]),
     ...Map.groupBy(candidates, ({ strategy }) => strategy),
@@ -96,14 +78,9 @@ function candidateLines(
   ];
 }
 
-function tableNotes(
-  candidates: readonly Candidate[],
-  chosen: Candidate | null,
-  goal: Goal,
-): string[] {
+function tableNotes(candidates: readonly Candidate[], chosen: Candidate | null, goal: Goal): string[] {
   const isDoubtful =
-    "mostShare" in goal &&
-    candidates.some(({ result, meetsGoal }) => result.denied === 0 && !meetsGoal);
+    "mostShare" in goal && candidates.some(({ result, meetsGoal }) => result.denied === 0 && !meetsGoal);
   return [
     `Active keys sent at least ${leastActive} requests.`,
     `met: ${goal.kind === "key-rate" ? "the bound of the strategy ensures the goal" : "the whole interval meets the goal"}.${chosen === null ? "" : " <-: the candidate that is named below."}`,
@@ -116,17 +93,14 @@ function tableNotes(
 }
 
 function candidateRow(candidate: Candidate, chosen: Candidate | null): string[] {
-  const { limits, deniedShare, deniedKeyShare, deniedActiveKeyShare, worstBurst, meetsGoal } =
-    candidate;
+  const { limits, deniedShare, deniedKeyShare, deniedActiveKeyShare, worstBurst, meetsGoal } = candidate;
   const bursts = limits.map((limit): unknown => Reflect.get(limit, "burst"));
   return [
     limits.map(rateText).join("; "),
     bursts.map((burst) => (typeof burst === "number" ? countText(burst) : "")).join("; "),
     estimateText(deniedShare, (share) => shortText(share * 100)),
     estimateText(deniedKeyShare, (share) => shortText(share * 100)),
-    deniedActiveKeyShare === null
-      ? ""
-      : estimateText(deniedActiveKeyShare, (share) => shortText(share * 100)),
+    deniedActiveKeyShare === null ? "" : estimateText(deniedActiveKeyShare, (share) => shortText(share * 100)),
     estimateText(worstBurst, (burst) => countText(Math.round(burst))),
     `${meetsGoal ? "met" : ""}${candidate === chosen ? " <-" : ""}`,
   ];
@@ -147,10 +121,7 @@ const outlierColumns = [
   right("longest denial"),
 ];
 
-function outlierLines(
-  { advice: { outliers }, secondHalf }: CheckedAdvice,
-  chosen: Candidate | null,
-): string[] {
+function outlierLines({ advice: { outliers }, secondHalf }: CheckedAdvice, chosen: Candidate | null): string[] {
   if (chosen === null || outliers.length === 0) return [];
   const rows = outliers.map(({ key, requests, shareOfRequests, denied, longestDeniedMs }) => [
     fittedText(key, idLength),

@@ -39,9 +39,7 @@ await runCommand(async () => {
   const progress = new Progress();
   const traffic = await readTraffic(choice, values, progress);
   const isHalved = choice.kind === "log" && values.whole !== true;
-  const steps = isHalved
-    ? adviseAndCheck(traffic.timelines, goal)
-    : adviseWhole(traffic.timelines, goal);
+  const steps = isHalved ? adviseAndCheck(traffic.timelines, goal) : adviseWhole(traffic.timelines, goal);
   const checked = progress.finish("Replaying candidates", steps);
   await printReport(values, {
     lines: () => adviceLines(traffic, checked, name),

@@ -15,15 +15,7 @@ export interface ChangelogPart {
 }
 
 /** Those of Keep a Changelog, after the part that says what an upgrade does to stored state. */
-const partTitles = [
-  "Upgrade",
-  "Security",
-  "Changed",
-  "Deprecated",
-  "Removed",
-  "Added",
-  "Fixed",
-] as const;
+const partTitles = ["Upgrade", "Security", "Changed", "Deprecated", "Removed", "Added", "Fixed"] as const;
 
 const unreleased = "Unreleased";
 /** Each release states what happens to stored state, under this name. */
@@ -73,9 +65,7 @@ export function sectionProblems({ name, parts }: ChangelogSection): string[] {
   const upgrade = parts.find(({ title }) => title === "Upgrade");
   return [
     ...parts.flatMap(({ title, text }) => [
-      ...(known.includes(title)
-        ? []
-        : [`${place}: expected one of ${known.join(", ")}, got the part "${title}".`]),
+      ...(known.includes(title) ? [] : [`${place}: expected one of ${known.join(", ")}, got the part "${title}".`]),
       ...(text === "" ? [`${place}: expected entries below "### ${title}", which is empty.`] : []),
     ]),
     ...(upgrade?.text.includes(storedStateEntry) === true

@@ -30,10 +30,7 @@ export async function runCommand(run: () => void | Promise<void>): Promise<void>
 
 /** Returns the option values of the command line. Prints the help text and ends the process on `--help`. */
 // oxlint-disable-next-line typescript/explicit-function-return-type -- inferred from the options
-export function parseCommandLine<const O extends CommandOptions>(
-  options: O,
-  command = commandLine(process.env),
-) {
+export function parseCommandLine<const O extends CommandOptions>(options: O, command = commandLine(process.env)) {
   exitOnHelp(options, command);
   return orExit(options, () => {
     const { values, tokens } = parseArgs({ options, tokens: true });
@@ -61,8 +58,7 @@ export function parseArgument<const O extends CommandOptions>(
     });
     rejectRepeated(options, tokens);
     const [argument, ...others] = positionals;
-    if (others.length > 0)
-      throw new Error(`Expected one ${placeholder}, got "${positionals.join(" ")}"`);
+    if (others.length > 0) throw new Error(`Expected one ${placeholder}, got "${positionals.join(" ")}"`);
     return { values, argument };
   });
 }
@@ -111,9 +107,7 @@ export function helpOf(options: CommandOptions, command = commandLine(process.en
     ["-h, --help", "Show this help."],
   ];
   const width = Math.max(...rows.map(([usage = ""]) => usage.length));
-  const lines = rows.map(([usage = "", about = ""]) =>
-    `  ${usage.padEnd(width)}  ${about}`.trimEnd(),
-  );
+  const lines = rows.map(([usage = "", about = ""]) => `  ${usage.padEnd(width)}  ${about}`.trimEnd());
   return [`Usage: ${command} [options]`, "", "Options:", ...lines].join("\n");
 }
 
@@ -124,9 +118,7 @@ function usageOf(name: string, { type, short, value = "value" }: CommandOption):
 
 function aboutOf({ about = "", default: fallback, multiple }: CommandOption): string {
   const notes = [
-    ...(fallback === undefined || typeof fallback === "boolean"
-      ? []
-      : [`default: ${fallback.toString()}`]),
+    ...(fallback === undefined || typeof fallback === "boolean" ? [] : [`default: ${fallback.toString()}`]),
     ...(multiple === true ? ["repeatable"] : []),
   ];
   return notes.length > 0 ? `${about} (${notes.join(", ")})`.trimStart() : about;
@@ -139,5 +131,4 @@ export function commandLine(env: Readonly<Record<string, string | undefined>>): 
   return script === "start" ? "npm start --" : `npm run ${script} --`;
 }
 
-export const messageOf = (error: unknown): string =>
-  error instanceof Error ? error.message : String(error);
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -26,10 +26,7 @@ export interface Findings {
 }
 
 /** @param variables the variables that the Worker would get with these settings */
-export function checkConfiguration(
-  settings: Settings,
-  variables: Readonly<Record<string, unknown>>,
-): Findings {
+export function checkConfiguration(settings: Settings, variables: Readonly<Record<string, unknown>>): Findings {
   const { config, problems } = readConfig(variables);
   const missing = problems.filter(({ value }) => value === undefined);
   const reported = new Set(missing.map(({ variable }) => variable));
@@ -83,9 +80,7 @@ export function summary({ policies, origin }: Config): string {
   const names = policies.map(({ name, limits, keyRules, isDryRun }) => {
     const unread = secretOfPlaceholder(name);
     if (unread !== null) return `  ${unread}: a secret whose value is not available here`;
-    const texts = limits.map(
-      (limit) => `${limit.limit} per ${formatWindow(limit)}, ${limit.strategy}`,
-    );
+    const texts = limits.map((limit) => `${limit.limit} per ${formatWindow(limit)}, ${limit.strategy}`);
     const { overrides, allow, deny } = keyRules;
     const notes = [
       ...(isDryRun ? ["dry run"] : []),
@@ -106,13 +101,10 @@ function settingsWarnings({ source, wrangler, ignoredDevVars }: Settings): strin
   const section = environment === "" ? "secrets" : `env.${environment}.secrets`;
   return [
     ...ignoredDevVars.map(
-      (name) =>
-        `${name} is set in .dev.vars, but the Worker does not get it: list it under [${section}] in ${file}.`,
+      (name) => `${name} is set in .dev.vars, but the Worker does not get it: list it under [${section}] in ${file}.`,
     ),
     ...(wrangler.secrets === undefined
-      ? [
-          `[${section}] is missing in ${file}: without it, wrangler deploys even if KEY_SECRET is not set.`,
-        ]
+      ? [`[${section}] is missing in ${file}: without it, wrangler deploys even if KEY_SECRET is not set.`]
       : []),
   ];
 }
@@ -133,8 +125,7 @@ function secretProblems(
 }
 
 /** One line if the environment lacks the binding of the rate limiter's objects. */
-const bindingProblems = (settings: Settings): string[] =>
-  missingBinding(settings, "RATE_LIMITER", "RateLimiter");
+const bindingProblems = (settings: Settings): string[] => missingBinding(settings, "RATE_LIMITER", "RateLimiter");
 
 /** One line if the platform lacks features with this compatibility date. */
 function dateProblems({ wrangler, source: { file } }: Settings): string[] {
@@ -142,16 +133,11 @@ function dateProblems({ wrangler, source: { file } }: Settings): string[] {
   // The flag alone enables the latest of the features.
   if (date === undefined || date >= leastCompatibilityDate) return [];
   if (date >= "2024-04-03" && flags.includes("enable_weak_ref")) return [];
-  return [
-    `compatibility_date in ${file}: expected "${leastCompatibilityDate}" or later, got "${date}"`,
-  ];
+  return [`compatibility_date in ${file}: expected "${leastCompatibilityDate}" or later, got "${date}"`];
 }
 
 /** One line if an environment would run the demo, since the user may expect the variables of the top level in it. */
-function environmentProblems(
-  { source: { file, environment } }: Settings,
-  config: Config | null,
-): string[] {
+function environmentProblems({ source: { file, environment } }: Settings, config: Config | null): string[] {
   if (environment === "" || config?.origin.kind !== "demo") return [];
   return [
     `POLICIES is missing in the environment "${environment}" of ${file}: expected [[env.${environment}.vars.POLICIES]], ` +
@@ -173,8 +159,7 @@ function consoleWarnings(settings: Settings, { host }: AdminSettings): string[] 
   const { wrangler, vars, uploadedSecrets, requiredSecrets, source } = settings;
   const { assets } = wrangler;
   if (assets?.binding !== "ASSETS") return [];
-  const hasTokens =
-    requiredSecrets.includes("ADMIN_TOKENS") || "ADMIN_TOKENS" in { ...vars, ...uploadedSecrets };
+  const hasTokens = requiredSecrets.includes("ADMIN_TOKENS") || "ADMIN_TOKENS" in { ...vars, ...uploadedSecrets };
   return [
     ...(assets.run_worker_first === true
       ? []
@@ -183,9 +168,7 @@ function consoleWarnings(settings: Settings, { host }: AdminSettings): string[] 
         ]),
     ...(assets.html_handling === "none"
       ? []
-      : [
-          `[assets] in ${source.file}: expected html_handling = "none"; without it, the console is not found.`,
-        ]),
+      : [`[assets] in ${source.file}: expected html_handling = "none"; without it, the console is not found.`]),
     ...(hasTokens && host === null
       ? [
           'ADMIN_HOST is not set, so the console is not served: set it to a host such as "admin.example.com", or remove [assets].',
@@ -233,18 +216,11 @@ function misplacedInSection(
     if (isKnownVariable(name)) return [misplacementText(name, value, path, isJson)];
     if (otherSections.has(name)) return [];
     const sections = Array.isArray(value) ? (value as unknown[]) : [value];
-    return sections
-      .filter(isRecord)
-      .flatMap((inner) => misplacedInSection(inner, [...path, name], isJson));
+    return sections.filter(isRecord).flatMap((inner) => misplacedInSection(inner, [...path, name], isJson));
   });
 }
 
-function misplacementText(
-  name: string,
-  value: unknown,
-  path: readonly string[],
-  isJson: boolean,
-): string {
+function misplacementText(name: string, value: unknown, path: readonly string[], isJson: boolean): string {
   const [first, environment] = path;
   const prefix = first === "env" && environment !== undefined ? `env.${environment}.` : "";
   const where = path.length === 0 ? "at the top level" : `in [${path.join(".")}]`;

@@ -53,10 +53,7 @@ export async function buildConsoleIn(folder: string): Promise<readonly Metafile[
     chunkNames: "chunk-[hash]",
     loader: { ".svg": "copy" },
     entryPoints: { console: join(sourceFolder, "main.tsx"), icon: join(sourceFolder, "icon.svg") },
-    plugins: [
-      ...workerNames.map((name) => workerModule(name, workerUrl(name), "module")),
-      stylesOfLaterViews,
-    ],
+    plugins: [...workerNames.map((name) => workerModule(name, workerUrl(name), "module")), stylesOfLaterViews],
   });
   // The style sheet of the page has the styles of all other views, which esbuild also writes for each view.
   for (const file of outputs(metafile, ".css").filter((name) => name.startsWith("chunk-"))) {
@@ -88,8 +85,7 @@ export async function buildPlayground(): Promise<string> {
     entryPoints: [join(sourceFolder, "playground/page.tsx")],
     plugins: [workerModule("playground", source, "classic")],
   });
-  const text = (extension: string): string =>
-    outputFiles.find(({ path }) => path.endsWith(extension))?.text ?? "";
+  const text = (extension: string): string => outputFiles.find(({ path }) => path.endsWith(extension))?.text ?? "";
   const style = `<style>${text(".css")}</style>`;
   const script = `<script type="module">${text(".js").replaceAll("</script", String.raw`<\/script`)}</script>`;
   mkdirSync(playgroundFolder, { recursive: true });
@@ -126,20 +122,17 @@ const workerModule = (name: WorkerName, source: string, type: WorkerType): Plugi
 const stylesOfLaterViews: Plugin = {
   name: "styles-of-later-views",
   setup(builder) {
-    builder.onLoad(
-      { filter: /console\/(?:advisor|audit|keys|live|playground)\/.+\.css$/ },
-      async ({ path }) => {
-        const { outputFiles } = await build({ ...shared, entryPoints: [path], write: false });
-        return {
-          contents: `
+    builder.onLoad({ filter: /console\/(?:advisor|audit|keys|live|playground)\/.+\.css$/ }, async ({ path }) => {
+      const { outputFiles } = await build({ ...shared, entryPoints: [path], write: false });
+      return {
+        contents: `
           const sheet = new CSSStyleSheet();
           sheet.replaceSync(${JSON.stringify(outputFiles[0]?.text ?? "")});
           document.adoptedStyleSheets.push(sheet);
         `,
-          loader: "js",
-        };
-      },
-    );
+        loader: "js",
+      };
+    });
   },
 };
 

@@ -5,12 +5,7 @@
 import { Agent, type ClientRequest, request } from "node:http";
 import { setTimeout } from "node:timers/promises";
 import type { Config, Policy } from "../config/index.ts";
-import {
-  type ExampleClient,
-  examplePolicy,
-  type ExampleRequest,
-  exampleRequest,
-} from "./example-request.ts";
+import { type ExampleClient, examplePolicy, type ExampleRequest, exampleRequest } from "./example-request.ts";
 import type { LocalSetup } from "./local-setup.ts";
 
 export interface DemoVisitor {
@@ -42,9 +37,7 @@ export function demoVisitors(config: Config): DemoVisitor[] {
   const ordinary = Array.from({ length: ordinaryVisitors }, (_, index) => {
     const number = index + 1;
     const address = number % 2 === 0 ? `2001:db8:${number}::1` : `203.0.113.${number}`;
-    const requests = ofOrigin.map((policy) =>
-      exampleRequest(policy, { address, value: `visitor-${number}` }),
-    );
+    const requests = ofOrigin.map((policy) => exampleRequest(policy, { address, value: `visitor-${number}` }));
     const requestAt = (tick: number): ExampleRequest | null => {
       const turn = (tick + index * 3) / ordinaryPeriodTicks;
       return Number.isInteger(turn) ? (requests[(turn + index) % requests.length] ?? null) : null;
@@ -70,13 +63,10 @@ export function demoVisitors(config: Config): DemoVisitor[] {
 
 /** A request to the login that a policy limits, or to `/login`. */
 function attackOf(policies: readonly Policy[], client: ExampleClient): ExampleRequest {
-  const login = policies.find(({ match }) =>
-    /log-?in|auth|sign-?in|password|token/i.test(match.path?.pathname ?? ""),
-  );
+  const login = policies.find(({ match }) => /log-?in|auth|sign-?in|password|token/i.test(match.path?.pathname ?? ""));
   if (login !== undefined) return exampleRequest(login, client);
   const general = policies.find(({ match: { path } }) => path === null);
-  const fields =
-    general === undefined ? new Map<string, string>() : exampleRequest(general, client).fields;
+  const fields = general === undefined ? new Map<string, string>() : exampleRequest(general, client).fields;
   return { method: "POST", target: "/login", fields };
 }
 

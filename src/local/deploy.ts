@@ -10,9 +10,7 @@ import { missingSecrets, removeSecrets, writeRandomSecrets } from "./first-secre
 import { deployedVariables, readSettings, type Settings } from "./settings.ts";
 import { configurationSource, deployOptions, readDeployOptions } from "./configuration-source.ts";
 
-const wranglerBin = fileURLToPath(
-  new URL("../../node_modules/wrangler/bin/wrangler.js", import.meta.url),
-);
+const wranglerBin = fileURLToPath(new URL("../../node_modules/wrangler/bin/wrangler.js", import.meta.url));
 
 await runCommand(async () => {
   const words = process.argv.slice(2);

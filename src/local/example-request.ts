@@ -8,13 +8,7 @@ const forwardedAddress = "203.0.113.7";
 const exampleValue = "example";
 
 /** No `curl` command can choose these key parts: tokens must be signed, and the runtime supplies the location. */
-const unavailableKeyParts: ReadonlySet<KeyPart["kind"]> = new Set([
-  "jwt",
-  "country",
-  "continent",
-  "asn",
-  "colo",
-]);
+const unavailableKeyParts: ReadonlySet<KeyPart["kind"]> = new Set(["jwt", "country", "continent", "asn", "colo"]);
 
 /**
  * The policy of the example: the first one that charges a request which `curl` can send, else the first of the list.
@@ -23,8 +17,7 @@ export function examplePolicy({ policies, selfPolicies }: Config): Policy | unde
   const ofOrigin = policies.filter((policy) => !selfPolicies.includes(policy));
   const charging = ofOrigin.filter(
     ({ key, onMissingKey }) =>
-      (onMissingKey !== "skip" && onMissingKey !== "deny") ||
-      key.every(({ kind }) => !unavailableKeyParts.has(kind)),
+      (onMissingKey !== "skip" && onMissingKey !== "deny") || key.every(({ kind }) => !unavailableKeyParts.has(kind)),
   );
   const enforced = charging.filter(({ isDryRun }) => !isDryRun);
   return enforced[0] ?? charging[0] ?? ofOrigin[0] ?? policies[0];
@@ -52,8 +45,7 @@ export function exampleRequest(
   const { match, key, addresses } = policy;
   const fields = new Map<string, string>();
   if (match.host !== null) fields.set("Host", hostOf(policy));
-  for (const [name, wanted] of match.headers ?? [])
-    fields.set(name, wanted === true ? value : wanted);
+  for (const [name, wanted] of match.headers ?? []) fields.set(name, wanted === true ? value : wanted);
   for (const part of key) {
     if (part.kind === "header" && !fields.has(part.name)) fields.set(part.name, value);
   }
@@ -63,9 +55,7 @@ export function exampleRequest(
     const proxies = Array.from({ length: addresses.trustedProxies - 1 }, () => loopbackAddress);
     fields.set("X-Forwarded-For", [address, ...proxies].join(", "));
   }
-  const query = key.flatMap((part) =>
-    part.kind === "query" ? `${encodeURIComponent(part.name)}=${value}` : [],
-  );
+  const query = key.flatMap((part) => (part.kind === "query" ? `${encodeURIComponent(part.name)}=${value}` : []));
   const target = `${pathOf(policy)}${query.length > 0 ? `?${query.join("&")}` : ""}`;
   return { method: methodOf(policy), target, fields };
 }
@@ -89,8 +79,7 @@ export function requestCommand(url: string, policy: Policy): string {
 export const exampleKey = (policy: Policy): string[] =>
   policy.key.map((part) => {
     const { kind } = part;
-    if (kind === "ip")
-      return policy.addresses.trustedProxies === null ? loopbackAddress : forwardedAddress;
+    if (kind === "ip") return policy.addresses.trustedProxies === null ? loopbackAddress : forwardedAddress;
     if (kind === "path") return pathOf(policy);
     if (kind === "method") return methodOf(policy);
     if (kind === "host") return hostOf(policy);

@@ -31,9 +31,7 @@ async function run(): Promise<void> {
     origin.close();
     rmSync(persistTo, { recursive: true, force: true });
   });
-  const generated = Object.fromEntries(
-    requiredSecrets.map((name) => [name, randomBytes(24).toString("base64url")]),
-  );
+  const generated = Object.fromEntries(requiredSecrets.map((name) => [name, randomBytes(24).toString("base64url")]));
   await worker.run({
     wrangler,
     variables: { ORIGIN: origin.url, ...vars, ...generated, ...secrets },

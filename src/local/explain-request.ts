@@ -60,9 +60,7 @@ export async function fetchExplanation(api: AdminApi, body: object): Promise<rea
   const invalid = status === 422 && Array.isArray(errors) ? errors.filter(isRecord) : [];
   throw new CommandError(
     invalid.length > 0
-      ? invalid
-          .map(({ field, accepted }) => `${optionOf(String(field))}: expected ${String(accepted)}`)
-          .join("\n")
+      ? invalid.map(({ field, accepted }) => `${optionOf(String(field))}: expected ${String(accepted)}`).join("\n")
       : await adminProblemText(api, String(Reflect.get(body, "policy")), answer),
   );
 }

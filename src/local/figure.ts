@@ -117,11 +117,7 @@ function draw({ title, subtitle, description, panels }: FigureOptions, theme: Th
   return `${portable(outer.toString(), theme)}\n`;
 }
 
-function element(
-  name: string,
-  attributes: Readonly<Record<string, string | number>>,
-  text = "",
-): SvgElement {
+function element(name: string, attributes: Readonly<Record<string, string | number>>, text = ""): SvgElement {
   const created = document.createElementNS(namespace, name);
   for (const [key, value] of Object.entries(attributes)) created.setAttribute(key, String(value));
   created.textContent = text;
@@ -133,6 +129,4 @@ const portable = (svg: string, theme: Theme): string =>
   svg
     .replaceAll("currentColor", theme.text)
     .replaceAll("var(--plot-background)", theme.background)
-    .replaceAll(/(?<=="[^"]*)\d+\.\d{3,}(?=[^"]*")/g, (number) =>
-      String(Number(Number(number).toFixed(2))),
-    );
+    .replaceAll(/(?<=="[^"]*)\d+\.\d{3,}(?=[^"]*")/g, (number) => String(Number(Number(number).toFixed(2))));

@@ -47,5 +47,4 @@ export function writeRandomSecrets(names: readonly string[]): string {
   return file;
 }
 
-export const removeSecrets = (file: string): void =>
-  rmSync(dirname(file), { recursive: true, force: true });
+export const removeSecrets = (file: string): void => rmSync(dirname(file), { recursive: true, force: true });

@@ -47,9 +47,7 @@ export function writtenLimitSets({ limits = [], strategy }: LimitValues): LimitS
     );
   }
   if (limits.length > labels.length) {
-    throw new CommandError(
-      `--limits: expected at most ${labels.length} sets, got ${limits.length}`,
-    );
+    throw new CommandError(`--limits: expected at most ${labels.length} sets, got ${limits.length}`);
   }
   if (strategy !== undefined && !strategies.has(strategy)) {
     throw new CommandError(`--strategy: expected ${acceptedStrategy}, got "${strategy}"`);
@@ -98,8 +96,7 @@ const windowNames: Readonly<Record<string, string>> = {
 /** The window of a limit in notation, such as "minute" or "10m". */
 export const windowText = (window: string): string => windowNames[window] ?? window;
 
-export const rateText = (limit: Limit): string =>
-  `${countText(limit.limit)} per ${windowText(formatWindow(limit))}`;
+export const rateText = (limit: Limit): string => `${countText(limit.limit)} per ${windowText(formatWindow(limit))}`;
 
 /** Such as "100 per minute; 10 per second, sliding-window-counter". */
 export function ratesText(limits: readonly Limit[]): string {

@@ -57,9 +57,7 @@ export class LiveConfiguration {
 
   #reject(problems: readonly string[]): void {
     this.#isRejected = true;
-    this.#options.printError(
-      this.#isServing ? rejectionMessage(problems) : problemsMessage(problems),
-    );
+    this.#options.printError(this.#isServing ? rejectionMessage(problems) : problemsMessage(problems));
   }
 
   get #isServing(): boolean {

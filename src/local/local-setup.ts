@@ -61,12 +61,10 @@ const hasFixedHost = (
   { dev, route, routes }: Unstable_Config,
   { ORIGIN }: Readonly<Record<string, unknown>>,
 ): boolean =>
-  dev.host !== undefined ||
-  (takesHostFromRoute({ ORIGIN }) && (route !== undefined || (routes ?? []).length > 0));
+  dev.host !== undefined || (takesHostFromRoute({ ORIGIN }) && (route !== undefined || (routes ?? []).length > 0));
 
 /** With `ORIGIN = "route"`, the host of a route is also that of the origin. */
-export const takesHostFromRoute = ({ ORIGIN }: Readonly<Record<string, unknown>>): boolean =>
-  ORIGIN === "route";
+export const takesHostFromRoute = ({ ORIGIN }: Readonly<Record<string, unknown>>): boolean => ORIGIN === "route";
 
 export const runsSameWorker = (one: LocalSetup, other: LocalSetup): boolean =>
   isDeepStrictEqual(one.variables, other.variables) &&
@@ -78,7 +76,5 @@ function jurisdictionWarnings(policies: readonly Policy[]): string[] {
   const bound = policies.filter(({ objects }) => objects.jurisdiction !== null);
   if (bound.length === 0) return [];
   const names = bound.map(({ name, onError }) => `${name} (onError = "${onError}")`).join(", ");
-  return [
-    `Local workerd does not support jurisdictions, so onError decides for these policies: ${names}.`,
-  ];
+  return [`Local workerd does not support jurisdictions, so onError decides for these policies: ${names}.`];
 }

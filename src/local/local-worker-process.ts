@@ -22,8 +22,8 @@ let isPending = false;
 
 devEnv.on("reloadComplete", ({ config }: { config: object }) => {
   // HTTP requests wait until wrangler's proxy listens and knows the new Worker.
-  void Promise.all([devEnv.proxy.ready.promise, devEnv.proxy.runtimeMessageMutex.drained()]).then(
-    () => report(requestIds.get(config) ?? latest, null),
+  void Promise.all([devEnv.proxy.ready.promise, devEnv.proxy.runtimeMessageMutex.drained()]).then(() =>
+    report(requestIds.get(config) ?? latest, null),
   );
 });
 // wrangler has printed the error. After an edit of the code, it builds again when the code changes.
@@ -47,14 +47,7 @@ async function apply(assignment: RunRequest): Promise<void> {
   }
 }
 
-function inputOf({
-  wrangler,
-  environment,
-  variables,
-  secretNames,
-  port,
-  persistTo,
-}: RunRequest): Input {
+function inputOf({ wrangler, environment, variables, secretNames, port, persistTo }: RunRequest): Input {
   const bindings = Object.entries(variables).map(([name, value]) => {
     if (secretNames.includes(name)) return [name, { type: "secret_text", value }];
     return [name, { type: typeof value === "string" ? "plain_text" : "json", value }];

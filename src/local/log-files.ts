@@ -39,11 +39,7 @@ export async function readLogFiles(
   return notes;
 }
 
-async function readLogFile(
-  file: string,
-  timelines: LogTimelines,
-  onProgress: LogProgress,
-): Promise<string | null> {
+async function readLogFile(file: string, timelines: LogTimelines, onProgress: LogProgress): Promise<string | null> {
   const name = logName(file);
   const size = file === standardInput ? null : fileSize(file);
   let bytes = 0;
@@ -84,9 +80,7 @@ function fileSize(file: string): number | null {
   try {
     const stat = statSync(file);
     if (stat.isDirectory()) {
-      throw new CommandError(
-        `--log: ${file} is a folder: expected a file, or several with --log for each.`,
-      );
+      throw new CommandError(`--log: ${file} is a folder: expected a file, or several with --log for each.`);
     }
     // A pipe such as <(zcat access.log.gz) has no size.
     return stat.isFile() ? stat.size : null;
@@ -94,9 +88,7 @@ function fileSize(file: string): number | null {
     if (error instanceof CommandError) throw error;
     const isMissing = error instanceof Error && Reflect.get(error, "code") === "ENOENT";
     const reason = isMissing ? "no such file" : messageOf(error);
-    throw new CommandError(
-      `--log: expected a file or "-" for standard input, got "${file}": ${reason}`,
-    );
+    throw new CommandError(`--log: expected a file or "-" for standard input, got "${file}": ${reason}`);
   }
 }
 
@@ -119,10 +111,7 @@ const formats: readonly { readonly magic: readonly number[]; readonly advice: st
 const longestMagic = 5;
 
 /** The bytes without compression. */
-async function unpacked(
-  name: string,
-  chunks: AsyncGenerator<Buffer>,
-): Promise<AsyncIterable<Buffer>> {
+async function unpacked(name: string, chunks: AsyncGenerator<Buffer>): Promise<AsyncIterable<Buffer>> {
   let begin = Buffer.alloc(0);
   while (begin.length < longestMagic) {
     const { value, done } = await chunks.next();
@@ -144,7 +133,5 @@ async function unpacked(
 function failureText(error: unknown): string {
   const code: unknown = error instanceof Error ? Reflect.get(error, "code") : undefined;
   if (code === "Z_BUF_ERROR") return "the gzip data end too early";
-  return String(code).startsWith("Z_")
-    ? `the gzip data are damaged (${messageOf(error)})`
-    : messageOf(error);
+  return String(code).startsWith("Z_") ? `the gzip data are damaged (${messageOf(error)})` : messageOf(error);
 }

@@ -39,9 +39,7 @@ export async function readLogTraffic(
     name,
     lines: [
       ...logs.slice(0, mostListedLogs).flatMap(logLines),
-      ...(logs.length > mostListedLogs
-        ? [`and ${countOf(logs.length - mostListedLogs, "more log")}`]
-        : []),
+      ...(logs.length > mostListedLogs ? [`and ${countOf(logs.length - mostListedLogs, "more log")}`] : []),
       ...wrappedLines(`${requests} by ${key.parts.join(", ")}`),
       ...filters,
       periodText(fromMs, toMs),
@@ -106,11 +104,7 @@ const logFacts = ({ name, lines, read, unread, firstUnread, ...log }: LoggedLine
 });
 
 /** @throws CommandError when no log has a request, or the lines of one are in a wrong order */
-function rejectUnread(
-  { requests, logs }: LogTimelines,
-  parts: readonly string[],
-  isFiltered: boolean,
-): void {
+function rejectUnread({ requests, logs }: LogTimelines, parts: readonly string[], isFiltered: boolean): void {
   const disordered = logs.find(({ outOfOrder, read }) => outOfOrder > read);
   if (disordered !== undefined) {
     const { name, outOfOrder, firstOutOfOrder, lines } = disordered;
@@ -129,8 +123,7 @@ function rejectUnread(
         : `${names}: ${leftOutText(leftOut, isFiltered)}, and there is no other request.`,
     );
   }
-  const before =
-    leftOut === 0 ? "no line" : `${leftOutText(leftOut, isFiltered)}, and no other line`;
+  const before = leftOut === 0 ? "no line" : `${leftOutText(leftOut, isFiltered)}, and no other line`;
   const [{ line, reason } = { line: 1, reason: "" }] = unread.firstUnread;
   throw new CommandError(
     [

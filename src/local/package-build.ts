@@ -71,9 +71,7 @@ async function buildModules(): Promise<Metafile> {
   const { metafile } = await build({ ...shared, entryPoints: subpaths, write: false });
   const files = Object.values(metafile.outputs).flatMap(({ inputs }) => Object.keys(inputs));
   // The root gets no chunk of its own, because a bundler must keep its module, which throws.
-  const sources = files.filter(
-    (file) => file.startsWith("src/") && file !== `src/package/${rootEntry}.ts`,
-  );
+  const sources = files.filter((file) => file.startsWith("src/") && file !== `src/package/${rootEntry}.ts`);
   const entries = sources.map((file) => [join(sourceEntries, file), file]);
   await build({ ...shared, entryPoints: { ...Object.fromEntries(entries), ...subpaths } });
   rmSync(join(packageFolder, sourceEntries), { recursive: true });
@@ -94,9 +92,7 @@ async function buildDeclarations(): Promise<void> {
 }
 
 const entriesIn = (folder: string, extension: string): Record<string, string> =>
-  Object.fromEntries(
-    [...packageSubpaths(), rootEntry].map((name) => [name, join(folder, name + extension)]),
-  );
+  Object.fromEntries([...packageSubpaths(), rootEntry].map((name) => [name, join(folder, name + extension)]));
 
 /** The licenses of the packages whose code is in the build. */
 function licensesOf(builds: readonly Metafile[]): string {
@@ -109,9 +105,7 @@ function licensesOf(builds: readonly Metafile[]): string {
 }
 
 function licenseIn(folder: string): string {
-  const { name, version, license } = JSON.parse(
-    readFileSync(join(root, folder, "package.json"), "utf8"),
-  );
+  const { name, version, license } = JSON.parse(readFileSync(join(root, folder, "package.json"), "utf8"));
   const file = readdirSync(join(root, folder)).find((each) => /^licen[cs]e/i.test(each));
   const text = file === undefined ? "" : readFileSync(join(root, folder, file), "utf8");
   return `${name} ${version} (${license})\n\n${text}`.trimEnd() + "\n";

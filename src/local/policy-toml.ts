@@ -47,9 +47,7 @@ function filterComments(filter: LogFilter | null): string[] {
   const match = filter?.match ?? [];
   const texts = match.map(({ text }) => plain(text)).join(" or ");
   return [
-    ...(match.length > 1
-      ? [`# Only the requests ${texts} were read: write a policy for each.`]
-      : []),
+    ...(match.length > 1 ? [`# Only the requests ${texts} were read: write a policy for each.`] : []),
     ...(filter?.status == null
       ? []
       : [`# Only the status ${filter.status} was read: this policy counts all requests.`]),
@@ -80,9 +78,7 @@ function headerOf(field: string): string {
 
 function limitsToml(written: readonly LimitInput[]): string {
   if (written.every(isPlain)) {
-    return JSON.stringify(
-      written.map(({ limit, window }) => `${limit}/${windowText(window)}`).join("; "),
-    );
+    return JSON.stringify(written.map(({ limit, window }) => `${limit}/${windowText(window)}`).join("; "));
   }
   const tables = written.map(({ strategy: _strategy, ...limit }) => {
     const fields = Object.entries(limit).filter(([, value]) => value !== undefined);

@@ -69,9 +69,7 @@ export function statedRelease(): { readonly version: string; readonly notes: str
   const version = statedVersion(read);
   const section = changelogSection(read("CHANGELOG.md"), version);
   if (section === null) {
-    throw new CommandError(
-      `CHANGELOG.md: expected a section "## [${version}]", the version of package.json.`,
-    );
+    throw new CommandError(`CHANGELOG.md: expected a section "## [${version}]", the version of package.json.`);
   }
   const problems = sectionProblems(section);
   if (problems.length > 0) throw new CommandError(problems.join("\n"));
@@ -83,9 +81,7 @@ function repositoryProblems(tag: string): string[] {
   const onBranch = git("rev-parse", "--abbrev-ref", "HEAD");
   return [
     ...(onBranch === branch ? [] : [`Expected the branch ${branch}, got ${onBranch}.`]),
-    ...(changes.length === 0
-      ? []
-      : [`Expected no uncommitted changes, got ${changes.length}: ${listed(changes)}.`]),
+    ...(changes.length === 0 ? [] : [`Expected no uncommitted changes, got ${changes.length}: ${listed(changes)}.`]),
     ...(git("tag", "--list", tag) === "" ? [] : [`The tag ${tag} exists.`]),
   ];
 }

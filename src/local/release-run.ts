@@ -55,11 +55,9 @@ export async function pack(version: string, notes: string): Promise<void> {
   writeFileSync(join(folder, "notes.md"), `${notes}\n`);
 }
 
-const packagesIn = (folder: string): string[] =>
-  readdirSync(folder).filter((file) => file.endsWith(".tgz"));
+const packagesIn = (folder: string): string[] => readdirSync(folder).filter((file) => file.endsWith(".tgz"));
 
-const sha256 = (file: string): string =>
-  createHash("sha256").update(readFileSync(file)).digest("hex");
+const sha256 = (file: string): string => createHash("sha256").update(readFileSync(file)).digest("hex");
 
 let child: ChildProcess | null = null;
 let stoppedBy: NodeJS.Signals | null = null;

@@ -7,8 +7,7 @@ export const idLength = 43;
 export const countText = (count: number): string => count.toLocaleString("en-US");
 
 /** Such as "1 request" or "1,200 requests". */
-export const countOf = (count: number, noun: string): string =>
-  `${countText(count)} ${noun}${count === 1 ? "" : "s"}`;
+export const countOf = (count: number, noun: string): string => `${countText(count)} ${noun}${count === 1 ? "" : "s"}`;
 
 /** A share in percent with three digits, such as "0.123 %". */
 export function percentText(share: number): string {
@@ -22,8 +21,7 @@ export const partText = (part: number, whole: number): string =>
   `${countText(part)} (${percentText(whole === 0 ? 0 : part / whole)})`;
 
 /** Such as "2026-01-05 12:00:00". */
-export const clockText = (atMs: number): string =>
-  new Date(atMs).toISOString().slice(0, 19).replace("T", " ");
+export const clockText = (atMs: number): string => new Date(atMs).toISOString().slice(0, 19).replace("T", " ");
 
 /** A text of at most `width` characters, without control characters. The middle is left out. */
 export function fittedText(text: string, width: number): string {
@@ -41,14 +39,9 @@ export interface ReportColumn {
 }
 
 /** The lines of a table with aligned columns, indented by two spaces. The headings are the first line. */
-export function tableLines(
-  columns: readonly ReportColumn[],
-  rows: readonly (readonly string[])[],
-): string[] {
+export function tableLines(columns: readonly ReportColumn[], rows: readonly (readonly string[])[]): string[] {
   const all = [columns.map(({ heading }) => heading), ...rows];
-  const widths = columns.map((_, index) =>
-    Math.max(...all.map((cells) => (cells[index] ?? "").length)),
-  );
+  const widths = columns.map((_, index) => Math.max(...all.map((cells) => (cells[index] ?? "").length)));
   return all.map((cells) =>
     cells
       .map((cell, index) => {

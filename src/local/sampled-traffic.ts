@@ -1,11 +1,6 @@
 /** Reads the samples of a policy from a running Headgate. */
 import { isRecord } from "../validation/problems.ts";
-import {
-  type Samples,
-  type SamplesHeader,
-  SamplesProblem,
-  SamplesReader,
-} from "../replay/read-samples.ts";
+import { type Samples, type SamplesHeader, SamplesProblem, SamplesReader } from "../replay/read-samples.ts";
 import { trafficNotes } from "../replay/traffic-notes.ts";
 import type { Limit } from "../strategies/index.ts";
 import { waitText } from "../strategies/index.ts";
@@ -21,10 +16,7 @@ const timeoutMs = 60_000;
 /** Isolates report at least every minute while they have requests. */
 const silentMs = 600_000;
 
-export async function readSampledTraffic(
-  { url, policy }: SamplesChoice,
-  values: TrafficValues,
-): Promise<ReadTraffic> {
+export async function readSampledTraffic({ url, policy }: SamplesChoice, values: TrafficValues): Promise<ReadTraffic> {
   const api = adminApiOf({ ...values, url });
   const path = `/policies/${encodeURIComponent(policy)}`;
   const answer = await askAdmin(api, path, { method: "GET" });
@@ -42,9 +34,7 @@ export async function readSampledTraffic(
     lines: [
       `Samples of the policy ${policy} at ${new URL(url).origin}: ${requestsOfKeys(timelines)}`,
       periodText(fromMs, toMs),
-      ...[...sampleNotes(header, timelines.source.otherLimitsArrivals), ...notes].flatMap((note) =>
-        wrappedLines(note),
-      ),
+      ...[...sampleNotes(header, timelines.source.otherLimitsArrivals), ...notes].flatMap((note) => wrappedLines(note)),
     ],
     facts: {
       policy,
@@ -112,9 +102,7 @@ function sampleNotes(header: SamplesHeader, otherLimits: number): string[] {
       : `1 key in ${countText(oneKeyIn)} is sampled (SAMPLE = "${sample}").${all} Shares are those of the sampled keys; counts and bursts are theirs alone.`,
   ];
   if (coverage < 1) {
-    notes.push(
-      `${percentText(coverage)} of the requests of sampled keys were recorded; the others found no room.`,
-    );
+    notes.push(`${percentText(coverage)} of the requests of sampled keys were recorded; the others found no room.`);
   }
   if (otherLimits > 0) {
     notes.push(

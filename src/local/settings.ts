@@ -59,10 +59,7 @@ export const localVariables = ({ vars, secrets }: Settings): Record<string, unkn
  */
 export function deployedVariables(settings: Settings): Record<string, unknown> {
   const { vars, secrets, uploadedSecrets, requiredSecrets } = settings;
-  const placeholders = ["KEY_SECRET", ...requiredSecrets].map((name) => [
-    name,
-    placeholderFor(name),
-  ]);
+  const placeholders = ["KEY_SECRET", ...requiredSecrets].map((name) => [name, placeholderFor(name)]);
   // Other lines of `.dev.vars` apply to local runs only.
   const local = Object.entries(secrets).filter(([name]) => requiredSecrets.includes(name));
   return { ...Object.fromEntries([...placeholders, ...local]), ...uploadedSecrets, ...vars };
@@ -96,9 +93,7 @@ const textSecrets: ReadonlySet<string> = new Set([
 
 /** The name of the secret that a placeholder policy stands for; null for every other policy. */
 export const secretOfPlaceholder = (policyName: string): string | null =>
-  policyName.startsWith(placeholderPrefix)
-    ? policyName.slice(placeholderPrefix.length).toUpperCase()
-    : null;
+  policyName.startsWith(placeholderPrefix) ? policyName.slice(placeholderPrefix.length).toUpperCase() : null;
 
 /**
  * Whether neither a variable nor a secret sets limits. A required secret counts as set: if POLICIES is one and is
@@ -149,10 +144,7 @@ function lineSuffix(error: unknown): string {
 }
 
 /** wrangler reads the secrets: thus the checked secrets are those that the local Worker gets. */
-function readLocalSecrets(
-  { vars, secrets }: Unstable_Config,
-  source: ConfigurationSource,
-): Record<string, string> {
+function readLocalSecrets({ vars, secrets }: Unstable_Config, source: ConfigurationSource): Record<string, string> {
   const { file, environment } = source;
   const env = environment === "" ? undefined : environment;
   const present = readDevVars(source);
@@ -161,9 +153,7 @@ function readLocalSecrets(
   const listed = secrets && { ...secrets, required: [...(secrets.required ?? []), ...optional] };
   const bindings = unstable_getVarsForDev(file, undefined, vars, env, true, listed);
   return Object.fromEntries(
-    Object.entries(bindings).flatMap(([name, { type, value }]) =>
-      type === "secret_text" ? [[name, value]] : [],
-    ),
+    Object.entries(bindings).flatMap(([name, { type, value }]) => (type === "secret_text" ? [[name, value]] : [])),
   );
 }
 
@@ -176,8 +166,6 @@ function readUploadedSecrets({ secretsFile }: ConfigurationSource): Record<strin
   const values: unknown = jsonOrNull(text) ?? parseEnv(text);
   if (!isRecord(values)) return {};
   return Object.fromEntries(
-    Object.entries(values).flatMap(([name, value]) =>
-      typeof value === "string" ? [[name, value]] : [],
-    ),
+    Object.entries(values).flatMap(([name, value]) => (typeof value === "string" ? [[name, value]] : [])),
   );
 }

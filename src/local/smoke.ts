@@ -5,21 +5,9 @@ import { CommandError, parseArgument, runCommand } from "./command.ts";
 import { configurationSource } from "./configuration-source.ts";
 import { readDevVars } from "./dev-vars.ts";
 import { isLocalUrl } from "./admin-api.ts";
-import {
-  adminApi,
-  adminHostProxiesNothing,
-  consoleElsewhere,
-  consoleOnAdminHost,
-} from "./smoke/admin-steps.ts";
+import { adminApi, adminHostProxiesNothing, consoleElsewhere, consoleOnAdminHost } from "./smoke/admin-steps.ts";
 import { sender } from "./smoke/bounded-request.ts";
-import {
-  checkDenial,
-  decisions,
-  health,
-  openApi,
-  unauthorized,
-  unknownPolicy,
-} from "./smoke/check-steps.ts";
+import { checkDenial, decisions, health, openApi, unauthorized, unknownPolicy } from "./smoke/check-steps.ts";
 import { proxyDenial, proxyFields } from "./smoke/proxy-steps.ts";
 import { runStep, type SmokeStep, type SmokeTarget, type StepOutcome } from "./smoke/smoke-step.ts";
 
@@ -98,10 +86,7 @@ await runCommand(async () => {
 /** Returns whether no step failed. */
 async function smokeTest(target: SmokeTarget, seconds: number): Promise<boolean> {
   const stop = new AbortController();
-  const timer = setTimeout(
-    () => stop.abort(new Error(`the ${seconds} s of --timeout are over`)),
-    seconds * 1000,
-  );
+  const timer = setTimeout(() => stop.abort(new Error(`the ${seconds} s of --timeout are over`)), seconds * 1000);
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     process.on(signal, () => stop.abort(new Error(`stopped by ${signal}`)));
   }
@@ -135,12 +120,7 @@ function summary(results: readonly StepOutcome[]): string {
 
 function serverUrl(text = ""): URL {
   const url = URL.parse(text);
-  if (
-    url === null ||
-    !/^https?:$/.test(url.protocol) ||
-    url.pathname !== "/" ||
-    url.search !== ""
-  ) {
+  if (url === null || !/^https?:$/.test(url.protocol) || url.pathname !== "/" || url.search !== "") {
     throw new CommandError(
       `Expected the URL of a deployment without a path, such as https://limits.example.com, got "${text}".`,
     );
@@ -163,8 +143,7 @@ function adminUrl(host: string | undefined, { protocol, port }: URL): URL | null
 }
 
 function pathOption(name: string, path: string): string {
-  if (path.startsWith("/") && URL.canParse(path, "http://localhost") && !path.startsWith("//"))
-    return path;
+  if (path.startsWith("/") && URL.canParse(path, "http://localhost") && !path.startsWith("//")) return path;
   throw new CommandError(`--${name}: expected a path such as /login, got "${path}".`);
 }
 
@@ -178,8 +157,7 @@ function integerOption(name: string, text: string, least: number, most: number):
 function readToken(url: URL): string | null {
   if (values.token !== undefined) return values.token;
   const text =
-    process.env["CHECK_TOKENS"] ||
-    (isLocalUrl(url) ? readDevVars(configurationSource({}))["CHECK_TOKENS"] : undefined);
+    process.env["CHECK_TOKENS"] || (isLocalUrl(url) ? readDevVars(configurationSource({}))["CHECK_TOKENS"] : undefined);
   const problems: string[] = [];
   const tokens = readCheckTokens(text, ({ accepted }) => problems.push(accepted));
   if (problems.length > 0) throw new CommandError(`CHECK_TOKENS: expected ${problems.join("; ")}.`);

@@ -64,10 +64,7 @@ export function startMessage(
   const commands =
     policy === undefined
       ? []
-      : [
-          requestCommand(url, policy),
-          ...checkCommands(`${url}${config.checkPath}`, policy, config),
-        ];
+      : [requestCommand(url, policy), ...checkCommands(`${url}${config.checkPath}`, policy, config)];
   return `
 Headgate is running at ${url}
 
@@ -92,10 +89,7 @@ function sampleLine({ admin, sampleOneKeyIn }: Config): string {
 }
 
 /** Lines with the URL and a token of the admin API, and with links to the playground and to the console, signed in. */
-function adminLines(
-  url: string,
-  { config, hasConsole }: Pick<LocalSetup, "config" | "hasConsole">,
-): string {
+function adminLines(url: string, { config, hasConsole }: Pick<LocalSetup, "config" | "hasConsole">): string {
   const admin = config?.admin ?? null;
   const [token] = (admin?.tokens ?? []).toSorted((one, other) => other.may.size - one.may.size);
   if (admin === null || token === undefined) return "";
@@ -112,10 +106,7 @@ function checkCommands(check: string, policy: Policy, { checkTokens }: Config): 
   const [token] = checkTokens;
   if (token === undefined) return [];
   const keys = exampleKey(policy);
-  const query = [
-    `policy=${policy.name}`,
-    ...keys.map((key) => `key=${encodeURIComponent(key)}`),
-  ].join("&");
+  const query = [`policy=${policy.name}`, ...keys.map((key) => `key=${encodeURIComponent(key)}`)].join("&");
   const key = keys.length === 1 ? keys[0] : keys;
   const body = JSON.stringify({ policy: policy.name, key, cost: 2 });
   const authorization = `-H "Authorization: Bearer ${token.token}"`;

@@ -122,11 +122,7 @@ const logOptions = [
   ...(["address-field", "trusted-proxies", "match", "status"] as const),
 ];
 
-function rejectOthers(
-  values: TrafficValues,
-  names: readonly (keyof TrafficValues)[],
-  source: string,
-): void {
+function rejectOthers(values: TrafficValues, names: readonly (keyof TrafficValues)[], source: string): void {
   const name = names.find((each) => values[each] !== undefined);
   if (name !== undefined) throw new CommandError(`--${name} does not apply to ${source}.`);
 }
@@ -158,9 +154,7 @@ function keyOf(values: TrafficValues): LogKey {
   const { parts } = key.value;
   const option = (["address-field", "trusted-proxies"] as const).find((each) => values[each]);
   if (option !== undefined && !parts.includes("ip")) {
-    throw new CommandError(
-      `--${option} applies to the key part ip: expected it in --key, got ${parts.join(", ")}`,
-    );
+    throw new CommandError(`--${option} applies to the key part ip: expected it in --key, got ${parts.join(", ")}`);
   }
   return key.value;
 }

@@ -26,9 +26,7 @@ export async function printReport({ json, svg }: ReportValues, report: Report): 
   try {
     writeFileSync(svg, text);
   } catch (error) {
-    throw new CommandError(
-      `--svg: expected a file that can be written, got "${svg}": ${messageOf(error)}`,
-    );
+    throw new CommandError(`--svg: expected a file that can be written, got "${svg}": ${messageOf(error)}`);
   }
   if (json !== true) console.log(`\nThe plot is in ${svg}.`);
 }

@@ -52,12 +52,7 @@ export const periodText = (fromMs: number, toMs: number): string =>
   `${clockText(fromMs)} to ${clockText(toMs)} UTC (${waitText(Math.max(1, toMs - fromMs))})`;
 
 /** The fields of the facts that every source has. */
-export const commonFacts = ({
-  keys,
-  atMs,
-  outcome,
-  source,
-}: Timelines): Record<string, unknown> => ({
+export const commonFacts = ({ keys, atMs, outcome, source }: Timelines): Record<string, unknown> => ({
   requests: atMs.length,
   keys: keys.length,
   from: new Date(source.fromMs).toISOString(),

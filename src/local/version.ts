@@ -77,9 +77,7 @@ export function nextVersion(current: string, argument: string | undefined): stri
     );
   }
   if (bumpBetween(numbers, next) === null) {
-    throw new CommandError(
-      `Expected a version greater than ${current}, which package.json states, got ${argument}.`,
-    );
+    throw new CommandError(`Expected a version greater than ${current}, which package.json states, got ${argument}.`);
   }
   return argument;
 }

@@ -34,8 +34,7 @@ export function whatIfFigure(
       `${label}: ${ratesText(limits)} denies ${partText(denied, requests)}`,
   );
   const mostDenied = shown.reduce(
-    (most, { withoutRetries }) =>
-      withoutRetries.denials.counts.reduce((a, b) => Math.max(a, b), most),
+    (most, { withoutRetries }) => withoutRetries.denials.counts.reduce((a, b) => Math.max(a, b), most),
     1,
   );
   const { light } = drawFigure({
@@ -64,12 +63,7 @@ function colourOf({ colours }: Theme, index: number): string {
 }
 
 /** @param most the end of the axis, so that panels can be compared; null: the greatest count */
-function panel(
-  heading: string,
-  points: readonly Point[],
-  colour: string,
-  most: number | null,
-): PlotOptions {
+function panel(heading: string, points: readonly Point[], colour: string, most: number | null): PlotOptions {
   const greatest = points.reduce((sum, { count }) => Math.max(sum, count), 1);
   return {
     height: 156,

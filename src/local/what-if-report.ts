@@ -29,10 +29,7 @@ export interface DeniedKey {
   readonly longestDeniedMs: number;
 }
 
-export function whatIfLines(
-  { timelines, lines, policy }: ReadTraffic,
-  sets: readonly ReplayedSet[],
-) {
+export function whatIfLines({ timelines, lines, policy }: ReadTraffic, sets: readonly ReplayedSet[]) {
   const most = sets.length === 1 ? 10 : 5;
   return [
     ...lines,
@@ -122,13 +119,7 @@ const mostRows = ({ keys }: Timelines, { label, limits, withoutRetries }: Replay
     return [label, rateText(limit), countText(most?.units ?? 0), fittedText(key, 48)];
   });
 
-const keyColumns = [
-  { heading: "key" },
-  right("requests"),
-  right("of all"),
-  right("denied"),
-  right("longest denial"),
-];
+const keyColumns = [{ heading: "key" }, right("requests"), right("of all"), right("denied"), right("longest denial")];
 
 function deniedKeyLines(timelines: Timelines, set: ReplayedSet, most: number): string[] {
   const keys = deniedMost(timelines, set.withoutRetries, most);
@@ -162,8 +153,7 @@ export function deniedMost(
     }));
 }
 
-const durationText = (durationMs: number): string =>
-  durationMs === 0 ? "" : waitText(Math.round(durationMs));
+const durationText = (durationMs: number): string => (durationMs === 0 ? "" : waitText(Math.round(durationMs)));
 
 const burstText = (perSecond: number): string => `${countText(perSecond)} per second`;
 
@@ -175,10 +165,7 @@ export function worstSecond(counts: Float64Array): number {
 }
 
 /** The report for programs. */
-export function whatIfFacts(
-  { timelines, facts }: ReadTraffic,
-  sets: readonly ReplayedSet[],
-): object {
+export function whatIfFacts({ timelines, facts }: ReadTraffic, sets: readonly ReplayedSet[]): object {
   return {
     traffic: facts,
     worstBurstPerSecond: worstSecond(arrivalSeconds(timelines).counts),

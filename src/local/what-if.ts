@@ -17,18 +17,12 @@ await runCommand(async () => {
   const progress = new Progress();
   const traffic = await readTraffic(choice, values, progress);
   const { timelines, policy } = traffic;
-  const sets: LimitSet[] =
-    policy === null ? written : [{ label: "now", limits: policy.limits }, ...written];
+  const sets: LimitSet[] = policy === null ? written : [{ label: "now", limits: policy.limits }, ...written];
   const limits = sets.map((set) => set.limits);
-  const problem = limits
-    .map((each) => replayProblem(timelines, each))
-    .find((each) => each !== null);
+  const problem = limits.map((each) => replayProblem(timelines, each)).find((each) => each !== null);
   if (problem !== undefined) throw new CommandError(problem);
   const first = progress.finish("Replaying without retries", replay(timelines, limits));
-  const again = progress.finish(
-    "Replaying with retries",
-    replay(timelines, limits, { retry: "obey" }),
-  );
+  const again = progress.finish("Replaying with retries", replay(timelines, limits, { retry: "obey" }));
   const replayed = sets.map((set, index): ReplayedSet => {
     const [withoutRetries, withRetries] = [first[index], again[index]];
     if (withoutRetries === undefined || withRetries === undefined) throw new Error("no result");

@@ -24,8 +24,7 @@ function configFolder(env: Environment, home: string, platform: NodeJS.Platform)
   return join(appData ?? join(home, "AppData", "Roaming"), "xdg.config");
 }
 
-const isFolder = (path: string): boolean =>
-  statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 
 /**
  * Whether a failed build comes from the file watcher of a bundle that wrangler is replacing. wrangler deletes the

@@ -16,9 +16,7 @@ export const isDenied = (c: Context): boolean => denied.has(c);
 /** The decisions of a denial, in which only enforced policies take part. */
 export const denyingDecisions = ({ denying }: LimitDenial): readonly PolicyDecision[] =>
   denying.flatMap((outcome) =>
-    "decision" in outcome
-      ? [{ policy: outcome.policy.name, dryRun: false, ...outcome.decision }]
-      : [],
+    "decision" in outcome ? [{ policy: outcome.policy.name, dryRun: false, ...outcome.decision }] : [],
   );
 
 /** Calls the function `onDeny` of the first denying policy that has one; null if none has. */
@@ -86,11 +84,7 @@ const isRateLimit = (name: string): boolean => /ratelimit/i.test(name);
  * Adds the fields of a denial to the response of a handler that ran in spite of it. Only an error has `Retry-After`: a
  * client must not take a response that it can use for a refusal.
  */
-export function addContinuedFields(
-  c: Context,
-  { status, headers }: Response,
-  fields: DenialFields,
-): void {
+export function addContinuedFields(c: Context, { status, headers }: Response, fields: DenialFields): void {
   if (!mayHaveRateLimitFields(status)) return;
   const { RateLimit, "RateLimit-Policy": policy } = fields;
   addRateLimitFields(headers, {

@@ -16,15 +16,12 @@ import { namedNumber } from "./read-options.ts";
 const reported = new WeakSet<object>();
 
 /** Answers 500 with problem details that show no value, and reports the values. Nothing was charged, and no handler has run. */
-export async function answeringProblems<Answer>(
-  enforce: () => Promise<Answer>,
-): Promise<Answer | Response> {
+export async function answeringProblems<Answer>(enforce: () => Promise<Answer>): Promise<Answer | Response> {
   try {
     return await enforce();
   } catch (error) {
     if (!(error instanceof ConfigProblems)) throw error;
-    if (!(error instanceof StatedLimitsInvalid))
-      return problemResponse(ofPackage(failureBy(error)));
+    if (!(error instanceof StatedLimitsInvalid)) return problemResponse(ofPackage(failureBy(error)));
     const problems = error.problems.map((problem) => ofFunction(problem, error.policy));
     if (!reported.has(error.problems)) reportStartError(new ConfigProblems(problems));
     reported.add(error.problems);

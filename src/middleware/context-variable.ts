@@ -62,16 +62,11 @@ export interface Contribution {
 const contributions = new WeakMap<RateLimitContext, readonly Contribution[]>();
 
 /** @param earlier the variable, if another `rateLimit` has set it for the same request */
-export function contextVariable(
-  earlier: RateLimitContext | undefined,
-  contribution: Contribution,
-): RateLimitContext {
+export function contextVariable(earlier: RateLimitContext | undefined, contribution: Contribution): RateLimitContext {
   const all = [...((earlier && contributions.get(earlier)) ?? []), contribution];
   const decisions = [...(earlier?.decisions ?? []), ...decisionsOf(contribution)];
   const variable: RateLimitContext = {
-    allowed:
-      all.every(({ isDenied }) => !isDenied) &&
-      decisions.every(({ allowed, dryRun }) => allowed || dryRun),
+    allowed: all.every(({ isDenied }) => !isDenied) && decisions.every(({ allowed, dryRun }) => allowed || dryRun),
     decisions,
     settle: (cost) => settle(all, cost),
     reset: (policy) => reset(all, policy),
@@ -94,8 +89,7 @@ function decisionsOf({ charged, continued, dryRuns }: Contribution): readonly Po
   });
 }
 
-const namesIn = (names: Iterable<string>): string =>
-  [...new Set(names)].map((name) => `"${name}"`).join(", ");
+const namesIn = (names: Iterable<string>): string => [...new Set(names)].map((name) => `"${name}"`).join(", ");
 
 async function reset(all: readonly Contribution[], policy: string | undefined): Promise<boolean> {
   const spends = all.flatMap(({ runtime, charged, continued }) =>
@@ -118,15 +112,10 @@ async function reset(all: readonly Contribution[], policy: string | undefined): 
 }
 
 /** The first denial contains the spends of all policies. The final charge lacks those of the policies that denied. */
-const spendsOf = (
-  charged: ChargedRequest | null,
-  [first]: readonly ChargedRequest[],
-): readonly Spend[] => (first ?? charged)?.spends ?? [];
+const spendsOf = (charged: ChargedRequest | null, [first]: readonly ChargedRequest[]): readonly Spend[] =>
+  (first ?? charged)?.spends ?? [];
 
-async function settle(
-  all: readonly Contribution[],
-  cost: number | Readonly<Record<string, number>>,
-): Promise<boolean> {
+async function settle(all: readonly Contribution[], cost: number | Readonly<Record<string, number>>): Promise<boolean> {
   const reserved = all.flatMap((contribution) =>
     [...contribution.reserved].map((policy) => ({ policy, ...contribution })),
   );
@@ -142,9 +131,7 @@ async function settle(
     const places = reserved.filter((each) => each.policy === policy);
     if (places.length === 0) {
       const names = namesIn(reserved.map((each) => each.policy));
-      throw new TypeError(
-        `settle: "${policy}" is not a policy with reserve: true; expected ${names}`,
-      );
+      throw new TypeError(`settle: "${policy}" is not a policy with reserve: true; expected ${names}`);
     }
     const checked = checkedCost(units, "settle got the cost");
     return places.map(

@@ -1,12 +1,6 @@
 /** The runtime of a Worker's environment: its bindings, its secrets, and the policies of its middleware. */
 import { type Config, ConfigProblems, deploymentProblems, parseConfig } from "../config/index.ts";
-import {
-  type Bindings,
-  createRuntime,
-  reportStartError,
-  reportWarnings,
-  type Runtime,
-} from "../http/runtime.ts";
+import { type Bindings, createRuntime, reportStartError, reportWarnings, type Runtime } from "../http/runtime.ts";
 import type { Failure } from "../http/wire/problems.ts";
 import { BoundedMap } from "../limiter/bounded-map.ts";
 import { compatibilityProblems } from "../validation/compatibility.ts";
@@ -59,9 +53,7 @@ const mostOfBinding = 16;
  * Returns a function that reads the environment of a context, or the failure to answer with. A failure is reported once.
  * @param own policies that the environment must have
  */
-export function environmentReader(
-  own: readonly StatedPolicy[],
-): (env: unknown) => WorkerEnvironment | Failure {
+export function environmentReader(own: readonly StatedPolicy[]): (env: unknown) => WorkerEnvironment | Failure {
   const failures = new WeakMap<object, Failure>();
   return (value) => {
     const env: object = typeof value === "object" && value !== null ? value : {};
@@ -107,9 +99,7 @@ function environmentWith(env: object, own: readonly StatedPolicy[]): KnownEnviro
   byBinding.set(objects, siblings);
   const known = siblings.get(text);
   const environment =
-    known !== undefined && hasAll(known, own)
-      ? known
-      : newEnvironment({ bindings, variables, own, known });
+    known !== undefined && hasAll(known, own) ? known : newEnvironment({ bindings, variables, own, known });
   siblings.set(text, environment);
   byEnv.set(env, environment);
   return environment;
@@ -158,10 +148,7 @@ const withPlaces = (text: string, policies: readonly StatedPolicy[]): string =>
 
 /** An option as the app's code states it, such as `rateLimit({ name: "login", key })`. */
 function optionOf({ name, isUnnamed, caller }: StatedPolicy, option?: string): string {
-  const options = [
-    ...(isUnnamed ? [] : [`name: "${name}"`]),
-    ...(option === undefined ? [] : [option]),
-  ];
+  const options = [...(isUnnamed ? [] : [`name: "${name}"`]), ...(option === undefined ? [] : [option])];
   return `${caller}({ ${options.join(", ")} })`;
 }
 
@@ -200,10 +187,7 @@ function configOrNull(...config: Parameters<typeof configOf>): Config | null {
 }
 
 /** @throws ConfigProblems that name options in place of entries of `POLICIES` */
-function configOf(
-  variables: Readonly<Record<string, unknown>>,
-  byNames: ReadonlyMap<string, StatedPolicy>,
-): Config {
+function configOf(variables: Readonly<Record<string, unknown>>, byNames: ReadonlyMap<string, StatedPolicy>): Config {
   const policies = [...byNames.values()];
   try {
     return parseConfig({ ...variables, POLICIES: policies.map(({ written }) => written) });

@@ -3,20 +3,9 @@ import * as v from "valibot";
 import type { Policy } from "../config/index.ts";
 import { attributesSchema } from "../http/check/attributes-input.ts";
 import { commonCheck } from "../http/check/common-check.ts";
-import {
-  cost,
-  errorsOf,
-  type KeyReference,
-  type PolicyCheck,
-  requiredKey,
-  ttlMs,
-} from "../http/check/input.ts";
+import { cost, errorsOf, type KeyReference, type PolicyCheck, requiredKey, ttlMs } from "../http/check/input.ts";
 import type { FieldError } from "../http/wire/problems.ts";
-import {
-  policyWithLimits,
-  StatedLimitsInvalid,
-  type WithLimits,
-} from "../policies/stated-limits.ts";
+import { policyWithLimits, StatedLimitsInvalid, type WithLimits } from "../policies/stated-limits.ts";
 import { acceptedNotation } from "../strategies/index.ts";
 import { describeProblem, fields, isRecord } from "../validation/problems.ts";
 import { customKeyText, type StatedPolicy } from "./read-options.ts";
@@ -65,34 +54,22 @@ export function readLimited(
   };
 }
 
-export function readKeyOf(
-  method: "forget",
-  input: unknown,
-  stated: readonly StatedPolicy[],
-): KeyReference {
+export function readKeyOf(method: "forget", input: unknown, stated: readonly StatedPolicy[]): KeyReference {
   const { key } = parsed(method, input);
   const own = ownPolicy(method, input, stated);
   return { policy: own.name, key: keyOf(method, key, own, isRecord(input) ? input : {}) };
 }
 
-export const readSettlement = (
-  input: unknown,
-): { readonly id: string | null; readonly cost: number } => parsed("settle", input);
+export const readSettlement = (input: unknown): { readonly id: string | null; readonly cost: number } =>
+  parsed("settle", input);
 
-function parsed<Method extends LimiterMethod>(
-  method: Method,
-  input: unknown,
-): v.InferOutput<(typeof schemas)[Method]> {
+function parsed<Method extends LimiterMethod>(method: Method, input: unknown): v.InferOutput<(typeof schemas)[Method]> {
   const result = v.safeParse(schemas[method], input);
   if (result.success) return result.output;
   throw inputError(method, input, errorsOf(result.issues));
 }
 
-function ownPolicy(
-  method: LimiterMethod,
-  input: unknown,
-  stated: readonly StatedPolicy[],
-): StatedPolicy {
+function ownPolicy(method: LimiterMethod, input: unknown, stated: readonly StatedPolicy[]): StatedPolicy {
   const name = isRecord(input) ? input["policy"] : undefined;
   const [only] = stated;
   const own = stated.find((policy) => policy.name === name);
@@ -156,8 +133,7 @@ export function inputError(
 ): TypeError {
   const lines = errors.map((error) => {
     const { field, accepted } = error;
-    if (field === "body")
-      return describeProblem({ variable: method, field: "", value: input, accepted });
+    if (field === "body") return describeProblem({ variable: method, field: "", value: input, accepted });
     const [, name = "", within = ""] = /^(\w+)\.?(.*)$/s.exec(field) ?? [];
     const value = "value" in error ? error.value : valueAt(input, name, within);
     return describeProblem({ variable: `${method}({ ${name} })`, field: within, value, accepted });

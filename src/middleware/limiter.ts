@@ -16,13 +16,7 @@ import type { DenialReason } from "../limiter/client/outcome.ts";
 import type { Decision } from "../strategies/index.ts";
 import { ConfigProblems } from "../validation/problems.ts";
 import type { environmentReader } from "./environment.ts";
-import {
-  inputError,
-  type LimiterMethod,
-  readKeyOf,
-  readLimited,
-  readSettlement,
-} from "./limiter-input.ts";
+import { inputError, type LimiterMethod, readKeyOf, readLimited, readSettlement } from "./limiter-input.ts";
 import { noteUse } from "./names.ts";
 import type { Limits } from "./options.ts";
 import type { StatedPolicy } from "./read-options.ts";
@@ -166,12 +160,7 @@ export function limiterOf(
     reserve: async (env, input) => {
       const { runtime, waitUntil } = await call(env);
       const { check, failed } = read("reserve", input, stated, runtime);
-      const answer = await openReservation(
-        runtime,
-        { ...check, ttlMs: input.ttlMs },
-        tenant,
-        waitUntil,
-      );
+      const answer = await openReservation(runtime, { ...check, ttlMs: input.ttlMs }, tenant, waitUntil);
       return isFailure(answer) ? { ...failed(answer), id: null } : answer;
     },
     settle: async (env, input) => {
@@ -246,11 +235,7 @@ function denialFor(failure: Failure, policy: Policy, cost: number): LimiterAnswe
 const unavailableRetryMs = 1_000;
 
 const startError = (failure: Failure): Error =>
-  failure.kind === "configuration-invalid"
-    ? new ConfigProblems(failure.problems)
-    : problemError(failure);
+  failure.kind === "configuration-invalid" ? new ConfigProblems(failure.problems) : problemError(failure);
 
 const failureError = (method: LimiterMethod, input: unknown, failure: Failure): Error =>
-  failure.kind === "fields-invalid"
-    ? inputError(method, input, failure.errors)
-    : problemError(failure);
+  failure.kind === "fields-invalid" ? inputError(method, input, failure.errors) : problemError(failure);

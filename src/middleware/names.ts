@@ -58,8 +58,7 @@ export function withNames(policies: readonly StatedPolicy[]): readonly StatedPol
 }
 
 /** Whether two policies with one name are the same one, constructed again, or share the name on purpose. */
-export const isSame = (a: StatedPolicy, b: StatedPolicy): boolean =>
-  a.text === b.text && a.isUnnamed === b.isUnnamed;
+export const isSame = (a: StatedPolicy, b: StatedPolicy): boolean => a.text === b.text && a.isUnnamed === b.isUnnamed;
 
 const nameField = { field: "name" };
 

@@ -234,10 +234,7 @@ export interface PolicyOptions<C = never> {
    * `c.get("headgate").allowed` is false.
    * @default problem details
    */
-  readonly onDeny?:
-    | "continue"
-    | DenialResponse
-    | ((c: C, decision: PolicyDecision) => MaybePromise<Response>);
+  readonly onDeny?: "continue" | DenialResponse | ((c: C, decision: PolicyDecision) => MaybePromise<Response>);
   /**
    * The statuses whose responses are charged. For example, `{ status: ["401"] }` charges failed logins only.
    * @default all

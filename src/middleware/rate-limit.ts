@@ -23,13 +23,7 @@ import { type Contribution, contextVariable, type RateLimitContext } from "./con
 import { environmentReader } from "./environment.ts";
 import { type LimiterCalls, limiterOf } from "./limiter.ts";
 import { noteUse, withNames } from "./names.ts";
-import {
-  checkedCost,
-  checkedSkip,
-  customKeyText,
-  readOptions,
-  type StatedPolicy,
-} from "./read-options.ts";
+import { checkedCost, checkedSkip, customKeyText, readOptions, type StatedPolicy } from "./read-options.ts";
 import type { RateLimitOptions } from "./route-options.ts";
 
 /** The environment of handlers of `new Hono()`, which has only the variables and bindings that an app declares. */
@@ -53,9 +47,7 @@ export function rateLimit<E extends Env = NoEnv>(
     const environment = environmentOf(c.env);
     return isFailure(environment)
       ? problemResponse(environment)
-      : answeringProblems(() =>
-          enforce(c, next, { policies, reserved, runtime: environment.runtime }),
-        );
+      : answeringProblems(() => enforce(c, next, { policies, reserved, runtime: environment.runtime }));
   };
   return Object.assign(limited, limiterOf(policies, environmentOf));
 }
@@ -67,11 +59,7 @@ interface Enforcement {
   readonly runtime: Runtime;
 }
 
-async function enforce(
-  c: Context,
-  next: Next,
-  enforcement: Enforcement,
-): Promise<Response | undefined> {
+async function enforce(c: Context, next: Next, enforcement: Enforcement): Promise<Response | undefined> {
   const { policies, reserved, runtime } = enforcement;
   if (urlOf(c.req.raw) === null) return problemResponse({ kind: "url-malformed" });
   const attributes = attributesOf(c.req.raw);
@@ -126,10 +114,7 @@ interface RequestEnforcement extends Enforcement {
   readonly statedCosts: StatedCosts;
   readonly onDenied: (denied: ChargedRequest, continued: readonly ChargedRequest[]) => void;
   /** Calls the handler. */
-  readonly forward: (
-    charged: ChargedRequest | null,
-    continued: readonly ChargedRequest[],
-  ) => Promise<Response>;
+  readonly forward: (charged: ChargedRequest | null, continued: readonly ChargedRequest[]) => Promise<Response>;
 }
 
 /**
@@ -137,15 +122,9 @@ interface RequestEnforcement extends Enforcement {
  * again, so that it is charged to them.
  * @param continued earlier denials, whose policies no longer take part
  */
-function enforceAll(
-  c: Context,
-  continued: readonly LimitDenial[],
-  enforcement: RequestEnforcement,
-): Promise<Response> {
+function enforceAll(c: Context, continued: readonly LimitDenial[], enforcement: RequestEnforcement): Promise<Response> {
   const { policies, reserved, runtime, attributes, values, statedCosts, forward } = enforcement;
-  const passedOver = new Set(
-    continued.flatMap(({ denying }) => denying.map(({ policy }) => policy.name)),
-  );
+  const passedOver = new Set(continued.flatMap(({ denying }) => denying.map(({ policy }) => policy.name)));
   const earlierDenials = continued.map(({ denied }) => denied);
   let charged: ChargedRequest | null = null;
   return enforcePolicies(
@@ -159,8 +138,7 @@ function enforceAll(
       costs: values.costs,
       statedCosts,
       observeBody: withStreamEnd,
-      reservationTtlMs: (policy: Policy) =>
-        reserved.has(policy.name) ? reservationMs : reservationTtlMs(policy),
+      reservationTtlMs: (policy: Policy) => (reserved.has(policy.name) ? reservationMs : reservationTtlMs(policy)),
       onDenied: (denied) => enforcement.onDenied(denied, earlierDenials),
       answerDenial: (denial) =>
         mayContinue(policies, denial)
@@ -168,19 +146,14 @@ function enforceAll(
           : answerByFunction(c, policies, denial),
       onAdmitted: (admitted) => (charged = admitted),
       // The fields of a denial list only the limits that deny.
-      hasFinalFields: (headers) =>
-        continued.length > 0 || (isDenied(c) && hasRateLimitFields(headers)),
+      hasFinalFields: (headers) => continued.length > 0 || (isDenied(c) && hasRateLimitFields(headers)),
       forward: () => forward(charged, earlierDenials),
     },
   );
 }
 
 /** Lets the handler answer a denied request. The response has the fields of the first denial. */
-async function goOn(
-  c: Context,
-  continued: readonly LimitDenial[],
-  enforcement: RequestEnforcement,
-): Promise<Response> {
+async function goOn(c: Context, continued: readonly LimitDenial[], enforcement: RequestEnforcement): Promise<Response> {
   let isForwarded = false;
   const response = await enforceAll(c, continued, {
     ...enforcement,
@@ -197,9 +170,7 @@ async function goOn(
 }
 
 const mayContinue = (policies: readonly StatedPolicy[], { denying }: LimitDenial): boolean =>
-  denying.every(({ policy }) =>
-    policies.some(({ name, continuesDenied }) => continuesDenied && name === policy.name),
-  );
+  denying.every(({ policy }) => policies.some(({ name, continuesDenied }) => continuesDenied && name === policy.name));
 
 /** Without the first step, Hono would copy the headers of the present response over those of the new one. */
 function replaceResponse(c: Context, response: Response): void {
@@ -215,11 +186,7 @@ interface RequestValues {
   readonly costs: ReadonlyMap<string, number>;
 }
 
-async function valuesFor(
-  c: Context,
-  policies: readonly StatedPolicy[],
-  runtime: Runtime,
-): Promise<RequestValues> {
+async function valuesFor(c: Context, policies: readonly StatedPolicy[], runtime: Runtime): Promise<RequestValues> {
   const charged = new Set<string>();
   const keys = new Map<string, string | null>();
   const costs = new Map<string, number>();
@@ -241,9 +208,7 @@ async function valuesFor(
     attributes: {
       customKey: (policy) => keys.get(policy) ?? null,
       withLimits: (policy) =>
-        stated.has(policy.name)
-          ? policyWithLimits(policy, stated.get(policy.name), runtime.policies)
-          : policy,
+        stated.has(policy.name) ? policyWithLimits(policy, stated.get(policy.name), runtime.policies) : policy,
     },
   };
 }
@@ -268,7 +233,6 @@ function waitUntilOf(c: Context): WaitUntil {
   }
   return (work) => {
     if (context !== null) context.waitUntil(work);
-    else
-      work.catch((error: unknown) => report({ event: "internal-error", error: errorText(error) }));
+    else work.catch((error: unknown) => report({ event: "internal-error", error: errorText(error) }));
   };
 }

@@ -69,10 +69,7 @@ const replacements: Readonly<Record<string, string>> = {
 };
 
 /** @throws ConfigProblems with every problem in the options */
-export function readOptions(
-  all: readonly unknown[],
-  caller = "rateLimit",
-): readonly StatedPolicy[] {
+export function readOptions(all: readonly unknown[], caller = "rateLimit"): readonly StatedPolicy[] {
   const problems: ConfigProblem[] = [];
   const policies = all.map((options, index) => {
     const variable = all.length === 1 ? caller : `${caller}[${index}]`;
@@ -111,9 +108,7 @@ function readOne(options: unknown, caller: string, report: ReportProblem): State
     }),
   };
   const reportOption: ReportProblem = (problem) =>
-    report(
-      withHints({ ...problem, value: namedNumber(problem.value) }, stated, { caller, isShort }),
-    );
+    report(withHints({ ...problem, value: namedNumber(problem.value) }, stated, { caller, isShort }));
   const reportField = (field: string, value: unknown, accepted: string): void =>
     report({ variable: "", field, value, accepted });
   if (isObject) readPolicy("", "", written, reportOption);
@@ -142,8 +137,7 @@ function readOne(options: unknown, caller: string, report: ReportProblem): State
  * A function whose value is missing, such as after a change of the app's variables, must not put all clients on one counter.
  * `POLICIES` has no functions, and another default.
  */
-const defaultMissingKey = (key: unknown): unknown =>
-  typeof key === "function" ? "deny" : undefined;
+const defaultMissingKey = (key: unknown): unknown => (typeof key === "function" ? "deny" : undefined);
 
 function definedIn(fields: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
@@ -158,8 +152,7 @@ function reportReservationConflicts(
   if (consistency === "leased" || consistency === "eventual") {
     report("consistency", consistency, '"strict", because the policy has reserve');
   }
-  const isOfResponse =
-    typeof cost === "object" && cost !== null && "reserve" in cost && cost.reserve !== undefined;
+  const isOfResponse = typeof cost === "object" && cost !== null && "reserve" in cost && cost.reserve !== undefined;
   if (isOfResponse) report("reserve", reserve, "nothing beside a cost from the response");
   if (count !== undefined) report("reserve", reserve, "nothing beside count");
 }
@@ -229,8 +222,7 @@ function textOf(stated: Readonly<Record<string, unknown>>): string {
   }
 }
 
-const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number =>
-  a < b ? -1 : 1;
+const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number => (a < b ? -1 : 1);
 
 /* The casts below are checked by `typeof`; TypeScript cannot know the parameters of a function. */
 function functionsIn(stated: Readonly<Record<string, unknown>>): PolicyFunctions {
@@ -295,9 +287,7 @@ export function checkedCost(value: unknown, place: string): number {
   if (Number.isInteger(value) && Number(value) >= 0 && Number(value) <= greatestCost) {
     return Number(value);
   }
-  throw new TypeError(
-    `${place} ${described(value)}; expected an integer from 0 to ${greatestCost}`,
-  );
+  throw new TypeError(`${place} ${described(value)}; expected an integer from 0 to ${greatestCost}`);
 }
 
 /** A value that a function returned, for an error. */

@@ -107,8 +107,7 @@ const pseudonymLength = 16;
  * A pseudonym of a key in events: 96 bits of its HMAC. The holder of `KEY_SECRET` can compute it for a known key.
  * @param partitionKey an HMAC in base64url
  */
-export const keyPseudonym = (partitionKey: string): string =>
-  partitionKey.slice(0, pseudonymLength);
+export const keyPseudonym = (partitionKey: string): string => partitionKey.slice(0, pseudonymLength);
 
 const longestErrorText = 500;
 

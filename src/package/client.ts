@@ -1,10 +1,5 @@
 /** `headgate/client`: a typed client of `/check` over HTTP or over a service binding. */
-export {
-  type CallOptions,
-  type Client,
-  createClient,
-  type ServiceClient,
-} from "../client/client.ts";
+export { type CallOptions, type Client, createClient, type ServiceClient } from "../client/client.ts";
 export { HeadgateError } from "../client/headgate-error.ts";
 export type { Fetch } from "../client/http.ts";
 export type {

@@ -20,11 +20,7 @@ const elsewhere = <Subpath extends keyof typeof subpaths>(_subpath: Subpath) =>
   undefined as unknown as Elsewhere<Subpath>;
 
 const [inClient, inHono, inObject] = [elsewhere("client"), elsewhere("hono"), elsewhere("object")];
-const [inLimiter, inStrategies, inTest] = [
-  elsewhere("limiter"),
-  elsewhere("strategies"),
-  elsewhere("test"),
-];
+const [inLimiter, inStrategies, inTest] = [elsewhere("limiter"), elsewhere("strategies"), elsewhere("test")];
 
 // Without these names, imports of them would fail before the error below can say what to write.
 export {
@@ -48,7 +44,5 @@ export {
   inTest as createTestLimiter,
 };
 
-const hints = Object.entries(subpaths).map(
-  ([subpath, names]) => `${names.join(" and ")} from "headgate/${subpath}"`,
-);
+const hints = Object.entries(subpaths).map(([subpath, names]) => `${names.join(" and ")} from "headgate/${subpath}"`);
 throw new Error(`"headgate" has no exports of its own: import ${hints.join(", ")}`);

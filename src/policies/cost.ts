@@ -5,10 +5,7 @@ import { parameterValues } from "./query-parameters.ts";
 import type { RequestAttributes } from "./request-attributes.ts";
 
 /** The cost that is spent before the request is forwarded: at least 1. */
-export function costOfRequest(
-  { cost }: Pick<Policy, "cost">,
-  attributes: RequestAttributes,
-): number {
+export function costOfRequest({ cost }: Pick<Policy, "cost">, attributes: RequestAttributes): number {
   switch (cost.kind) {
     case "fixed":
       return cost.units;
@@ -36,15 +33,8 @@ export function costOfResponse(
 }
 
 /** All values, since an origin may use any of them. */
-function writtenCosts(
-  from: "header" | "query",
-  name: string,
-  attributes: RequestAttributes,
-): string[] {
-  const texts =
-    from === "header"
-      ? membersOf(attributes.headers, name)
-      : parameterValues(attributes.target.url, name);
+function writtenCosts(from: "header" | "query", name: string, attributes: RequestAttributes): string[] {
+  const texts = from === "header" ? membersOf(attributes.headers, name) : parameterValues(attributes.target.url, name);
   return texts.filter((text) => text !== "");
 }
 

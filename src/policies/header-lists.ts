@@ -1,8 +1,7 @@
 /** Parses values of header fields. */
 
 /** The members of a list field. Repeated fields arrive as one, joined by commas. */
-export const membersOf = (headers: Headers, name: string): string[] =>
-  membersIn(headers.get(name) ?? "");
+export const membersOf = (headers: Headers, name: string): string[] => membersIn(headers.get(name) ?? "");
 
 /** The members in the value of a list field, without the white space of HTTP around them (RFC 9110, section 5.6.3). */
 export const membersIn = (value: string): string[] =>

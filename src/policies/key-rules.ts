@@ -99,11 +99,7 @@ function denied(list: readonly MaybeOfRule<SubjectPattern>[], subject: Subject):
       (entry.kind === "key" &&
         entry.patterns.every((pattern, position) => {
           const part = subject.key[position];
-          return (
-            part === undefined ||
-            part.kind === "global" ||
-            matchesCondition({ part, pattern }, subject)
-          );
+          return part === undefined || part.kind === "global" || matchesCondition({ part, pattern }, subject);
         })),
   );
   const entry = list[index];
@@ -118,9 +114,7 @@ function overridden(overrides: readonly MaybeOfRule<Override>[], subject: Subjec
       : matchesSubject(override.for, subject),
   );
   const override = overrides[index];
-  return override === undefined
-    ? null
-    : { limits: override.limits, source: sourceOf("overrides", override, index) };
+  return override === undefined ? null : { limits: override.limits, source: sourceOf("overrides", override, index) };
 }
 
 function matchesSubject(entry: SubjectPattern, { address, key, values }: Subject): boolean {
@@ -141,9 +135,7 @@ function matchesCondition({ part, pattern }: Condition, { address, textsOf }: Su
 
 function matchesAddress(pattern: Pattern, address: Address | null): boolean {
   if (address === null) return false;
-  return pattern.kind === "network"
-    ? isWithin(address, pattern.network)
-    : matchesText(pattern, address.toString());
+  return pattern.kind === "network" ? isWithin(address, pattern.network) : matchesText(pattern, address.toString());
 }
 
 function matchesText(pattern: Pattern, text: string): boolean {

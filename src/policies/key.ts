@@ -1,11 +1,5 @@
 /** The values of key parts, from a request or from a call of `/check`. */
-import {
-  canonicalText,
-  type KeyPart,
-  normalizedHost,
-  pathKey,
-  type Policy,
-} from "../config/index.ts";
+import { canonicalText, type KeyPart, normalizedHost, pathKey, type Policy } from "../config/index.ts";
 import { visitorKey, visitorOf } from "./address.ts";
 import { parameterValues } from "./query-parameters.ts";
 import type { Claims, RequestAttributes } from "./request-attributes.ts";
@@ -24,17 +18,11 @@ export function keyReader(policy: KeySettings & Pick<Policy, "key">): KeyReader 
   return (attributes, claims) => readers.map((read) => read(attributes, claims));
 }
 
-export const missingParts = (
-  parts: readonly KeyPart[],
-  values: readonly KeyValue[],
-): readonly KeyPart[] =>
+export const missingParts = (parts: readonly KeyPart[], values: readonly KeyValue[]): readonly KeyPart[] =>
   parts.filter((part, index) => part.kind !== "global" && values[index] === null);
 
 /** Reads the value of one part in a request. */
-export function keyPartReader(
-  part: KeyPart,
-  { name, addresses, match }: KeySettings,
-): KeyPartReader {
+export function keyPartReader(part: KeyPart, { name, addresses, match }: KeySettings): KeyPartReader {
   switch (part.kind) {
     case "ip":
       return ({ headers }) => visitorKey(visitorOf(headers, addresses), addresses.ipv6Prefix);
@@ -45,8 +33,7 @@ export function keyPartReader(
     case "query":
       return ({ target }) => queryValue(target.url, part.name);
     case "jwt":
-      return (_, claims) =>
-        Object.hasOwn(claims, part.name) ? scalarText(claims[part.name]) : null;
+      return (_, claims) => (Object.hasOwn(claims, part.name) ? scalarText(claims[part.name]) : null);
     case "path":
       return ({ target }) => pathKey(target.path, match.path);
     case "method":

@@ -12,11 +12,8 @@ export interface Matcher {
 
 export function matcherOf(match: Match): Matcher {
   const { headers: wanted } = match;
-  const target = [pathTest(match), methodTest(match), hostTest(match)].filter(
-    (test) => test !== null,
-  );
-  const headers: Test[] =
-    wanted === null ? [] : [(attributes) => matchesHeaders(wanted, attributes.headers)];
+  const target = [pathTest(match), methodTest(match), hostTest(match)].filter((test) => test !== null);
+  const headers: Test[] = wanted === null ? [] : [(attributes) => matchesHeaders(wanted, attributes.headers)];
   return { matches: allOf([...target, ...headers]), matchesTarget: allOf(target) };
 }
 
@@ -42,10 +39,5 @@ const hostTest = ({ host }: Match): Test | null =>
   host === null ? null : ({ target }) => host.test(normalizedHost(target.hostname));
 
 /** @param wanted by name, the value that a header must have, or true for any value */
-export const matchesHeaders = (
-  wanted: ReadonlyMap<string, string | true>,
-  headers: Headers,
-): boolean =>
-  [...wanted].every(([name, value]) =>
-    value === true ? headers.has(name) : headers.get(name) === value,
-  );
+export const matchesHeaders = (wanted: ReadonlyMap<string, string | true>, headers: Headers): boolean =>
+  [...wanted].every(([name, value]) => (value === true ? headers.has(name) : headers.get(name) === value));

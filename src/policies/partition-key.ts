@@ -91,9 +91,7 @@ function newEncoding(parts: readonly KeyPart[]): Encoding {
     return (values) => `[${head}${JSON.stringify(values[index] ?? null)}]]`;
   }
   return (values) => {
-    const pairs = sorted.map(
-      ({ head, index }) => `${head}${JSON.stringify(values[index] ?? null)}]`,
-    );
+    const pairs = sorted.map(({ head, index }) => `${head}${JSON.stringify(values[index] ?? null)}]`);
     return `[${pairs.join()}]`;
   };
 }

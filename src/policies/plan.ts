@@ -35,8 +35,7 @@ function newPlan(policy: Policy): Plan {
   const lists = [keyRules, ruleLists];
   const overrides = lists.flatMap((each) => each.overrides);
   const conditions = conditionParts(overrides);
-  const hasEntries =
-    overrides.length > 0 || lists.some(({ allow, deny }) => allow.length > 0 || deny.length > 0);
+  const hasEntries = overrides.length > 0 || lists.some(({ allow, deny }) => allow.length > 0 || deny.length > 0);
   const compared = hasEntries ? [...key, ...conditions] : [];
   const texts = new Map(compared.map((part) => [part, textsReader(part, policy)]));
   return {

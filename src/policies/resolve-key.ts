@@ -1,20 +1,8 @@
 /** Finds the key that a policy charges for a request, or why it charges none. */
 import { type KeyPart, partName, type Policy } from "../config/index.ts";
 import { visitorOf } from "./address.ts";
-import {
-  type CallerAttributes,
-  noAttributes,
-  statedAddress,
-  statedTexts,
-} from "./caller-attributes.ts";
-import {
-  type DecisionSource,
-  limitsFor,
-  limitsSource,
-  type ListMatch,
-  listMatch,
-  type Subject,
-} from "./key-rules.ts";
+import { type CallerAttributes, noAttributes, statedAddress, statedTexts } from "./caller-attributes.ts";
+import { type DecisionSource, limitsFor, limitsSource, type ListMatch, listMatch, type Subject } from "./key-rules.ts";
 import { callerKeyValues, type KeyValue, missingParts } from "./key.ts";
 import { hasKeyStates, isAmbiguousPath, namedKeys } from "./named-keys.ts";
 import { planOf } from "./plan.ts";
@@ -181,8 +169,7 @@ function chargedUnder(
   withLimits: WithLimits | undefined,
 ): Pick<KeyResolution, "policy" | "source"> {
   const own = limitsSource(policy.limitsRule);
-  const { limits, source } =
-    subject === null ? { limits: null, source: own } : limitsFor(policy, subject);
+  const { limits, source } = subject === null ? { limits: null, source: own } : limitsFor(policy, subject);
   const overridden = limits === null ? undefined : planOf(policy).overridden.get(limits);
   if (overridden !== undefined) return { policy: overridden, source };
   const isStated = withLimits !== undefined && policy.limitsRule === null;

@@ -1,10 +1,5 @@
 /** Limits that the Worker's code states for one request, in place of a policy's own, such as those of a customer in a database. */
-import {
-  type ConfigProblem,
-  ConfigProblems,
-  type Policy,
-  readStatedLimits,
-} from "../config/index.ts";
+import { type ConfigProblem, ConfigProblems, type Policy, readStatedLimits } from "../config/index.ts";
 import { BoundedMap } from "../limiter/bounded-map.ts";
 
 /** Returns the policy with the limits of the request. */
@@ -40,16 +35,11 @@ const kept = new WeakMap<Policy, BoundedMap<Read>>();
  * @param policies all policies of the Worker: a limit must not have the name of another policy
  * @throws StatedLimitsInvalid
  */
-export function policyWithLimits(
-  policy: Policy,
-  limits: unknown,
-  policies: readonly Policy[],
-): Policy {
+export function policyWithLimits(policy: Policy, limits: unknown, policies: readonly Policy[]): Policy {
   const text = textOf(limits);
   const known = kept.get(policy) ?? new BoundedMap<Read>(mostKept);
   kept.set(policy, known);
-  const read =
-    (text === null ? undefined : known.get(text)) ?? readLimits(policy, limits, policies);
+  const read = (text === null ? undefined : known.get(text)) ?? readLimits(policy, limits, policies);
   // An entry that is set again is dropped last.
   if (text !== null) known.set(text, read);
   if ("name" in read) return read;
@@ -58,9 +48,7 @@ export function policyWithLimits(
 
 function readLimits(policy: Policy, limits: unknown, policies: readonly Policy[]): Read {
   const problems: ConfigProblem[] = [];
-  const read = readStatedLimits(policy, limits, policies, (problem) =>
-    problems.push({ ...problem, variable: "" }),
-  );
+  const read = readStatedLimits(policy, limits, policies, (problem) => problems.push({ ...problem, variable: "" }));
   return read === null ? problems : { ...policy, limits: read };
 }
 

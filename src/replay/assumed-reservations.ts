@@ -40,9 +40,7 @@ export class AssumedReservations {
       this.#ofKey = typicalReservation(this.#timelines, from, to);
     }
     const typical = this.#ofKey?.runsMs == null ? this.#ofAll : this.#ofKey;
-    return typical === null
-      ? null
-      : reservationLike(typical, atMs[row] ?? 0, cost[row] ?? 0, ttlMs);
+    return typical === null ? null : reservationLike(typical, atMs[row] ?? 0, cost[row] ?? 0, ttlMs);
   }
 }
 
@@ -82,5 +80,4 @@ function reservationLike(
 }
 
 /** The lower one of two in the middle. */
-const median = (values: Float64Array): number | null =>
-  values.toSorted()[(values.length - 1) >> 1] ?? null;
+const median = (values: Float64Array): number | null => values.toSorted()[(values.length - 1) >> 1] ?? null;

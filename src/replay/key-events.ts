@@ -5,12 +5,7 @@ import { mostWithin } from "./peaks.ts";
 import { obeyedWaitMs, denialWaitMs } from "./retry-after.ts";
 import type { DecisionTally } from "./decision-tally.ts";
 import { timeQueue } from "./time-queue.ts";
-import {
-  type ArrivalReservation,
-  arrivalOutcomes,
-  isDeniedOutcome,
-  type Timelines,
-} from "./timelines.ts";
+import { type ArrivalReservation, arrivalOutcomes, isDeniedOutcome, type Timelines } from "./timelines.ts";
 
 /** The part of a replay that is the same for all keys. */
 export interface KeysSetting {
@@ -133,9 +128,7 @@ class KeyEvents implements KeyRun {
   /** Whether a request is settled within the millisecond of its arrival. */
   #settlesAtOnce(requests: readonly Request[]): boolean {
     const { atMs } = this.#setting.timelines;
-    return requests.some(
-      ({ row, reservation }) => (reservation?.settledAtMs ?? Infinity) <= (atMs[row] ?? 0),
-    );
+    return requests.some(({ row, reservation }) => (reservation?.settledAtMs ?? Infinity) <= (atMs[row] ?? 0));
   }
 
   /**
@@ -147,8 +140,7 @@ class KeyEvents implements KeyRun {
     const { timelines } = this.#setting;
     const wasDenied = ({ row, retry }: Request): boolean =>
       retry === 0 && isDenied[timelines.outcome[row] ?? 0] === true;
-    const fits = ({ row }: Request): boolean =>
-      this.#meter.look(timelines.cost[row] ?? 0, nowMs).allowed;
+    const fits = ({ row }: Request): boolean => this.#meter.look(timelines.cost[row] ?? 0, nowMs).allowed;
     let allowed = requests.filter((request) => !wasDenied(request));
     let denied = requests.filter(wasDenied);
     for (;;) {

@@ -36,11 +36,7 @@ interface Rows {
 }
 
 /** The most units of rows in order of time within any span of a window. */
-export function mostWithin(
-  atMs: Float64Array,
-  units: Float64Array,
-  { from, to, windowMs, isIncluded }: Rows,
-): number {
+export function mostWithin(atMs: Float64Array, units: Float64Array, { from, to, windowMs, isIncluded }: Rows): number {
   let [most, sum, oldest] = [0, 0, from];
   for (let row = from; row < to; row++) {
     if (isIncluded?.[row] === 0) continue;

@@ -162,8 +162,7 @@ export class SamplesReader {
     if (typeof id !== "string") throw this.#problem('an "id", which is a partition key', id);
     const part = hasOtherLimits === true ? this.#other : this.#own;
     for (const arrival of this.#list("arrivals", arrivals)) {
-      if (!part.add(id, arrival))
-        throw this.#problem(`an arrival such as ${exampleArrival}`, arrival);
+      if (!part.add(id, arrival)) throw this.#problem(`an arrival such as ${exampleArrival}`, arrival);
     }
     for (const written of this.#list("settlements", settlements)) {
       const settlement = settlementOf(id, written);
@@ -183,9 +182,7 @@ export class SamplesReader {
   #problem(expected: string, found: unknown): SamplesProblem {
     const text = found === undefined ? "nothing" : JSON.stringify(found);
     const quoted = text.length > 200 ? `${text.slice(0, 200)}…` : text;
-    return new SamplesProblem(
-      `line ${this.lines} of the samples: expected ${expected}, got ${quoted}`,
-    );
+    return new SamplesProblem(`line ${this.lines} of the samples: expected ${expected}, got ${quoted}`);
   }
 }
 
@@ -198,8 +195,7 @@ class SampledArrivals {
   /** Returns whether the arrival is valid. */
   add(key: string, written: unknown): boolean {
     if (!Array.isArray(written)) return false;
-    const [atMs, cost, name, ttlMs = 0, settledAtMs = null, settledCost = cost]: unknown[] =
-      written;
+    const [atMs, cost, name, ttlMs = 0, settledAtMs = null, settledCost = cost]: unknown[] = written;
     const isValid = isInstant(atMs) && isCount(cost) && typeof name === "string" && isCount(ttlMs);
     const isSettled = settledAtMs === null || isInstant(settledAtMs);
     if (!isValid || !isSettled || !isCount(settledCost)) return false;
@@ -231,8 +227,7 @@ class SampledArrivals {
 const placeOf = (key: string, atMs: number, cost: number): string => `${key} ${atMs} ${cost}`;
 
 /** An outcome that a later version adds is unknown. */
-const outcomeOf = (name: string): ArrivalOutcome =>
-  arrivalOutcomes.find((outcome) => outcome === name) ?? "unknown";
+const outcomeOf = (name: string): ArrivalOutcome => arrivalOutcomes.find((outcome) => outcome === name) ?? "unknown";
 
 function settlementOf(key: string, written: unknown): FoundSettlement | null {
   if (!Array.isArray(written)) return null;

@@ -94,9 +94,7 @@ class Keys {
     const reserved = reservedKeys(timelines, hasSlots);
     this.#hasEvents = (key) => obeys || hasSlots || reserved[key] === 1;
     this.#isSkipped = (key) =>
-      !decidesAll &&
-      reserved[key] === 0 &&
-      spent.every(({ capacity, most }) => (most[key] ?? 0) <= capacity);
+      !decidesAll && reserved[key] === 0 && spent.every(({ capacity, most }) => (most[key] ?? 0) <= capacity);
   }
 
   /** Makes decisions until the budget is spent. Returns whether any are left. */
@@ -117,16 +115,12 @@ class Keys {
   #begin(key: number): KeyRun {
     this.#setting.tally.beginKey(key);
     if (this.#isSkipped(key)) return new KeyArrivals(this.#setting, key, true);
-    return this.#hasEvents(key)
-      ? keyEvents(this.#setting, key)
-      : new KeyArrivals(this.#setting, key, false);
+    return this.#hasEvents(key) ? keyEvents(this.#setting, key) : new KeyArrivals(this.#setting, key, false);
   }
 
   share(): number {
     const rows = this.#setting.timelines.atMs.length;
-    return rows === 0
-      ? 1
-      : (this.#run?.row ?? this.#setting.timelines.firstRow[this.#key] ?? 0) / rows;
+    return rows === 0 ? 1 : (this.#run?.row ?? this.#setting.timelines.firstRow[this.#key] ?? 0) / rows;
   }
 }
 

@@ -17,5 +17,4 @@ export function denialWaitMs({ limits }: Decision): number | null {
 }
 
 /** `Retry-After` of the response to a denied request: whole seconds, at least one. */
-export const obeyedWaitMs = (waitMs: number): number =>
-  Math.max(1, Math.ceil(waitMs / 1_000)) * 1_000;
+export const obeyedWaitMs = (waitMs: number): number => Math.max(1, Math.ceil(waitMs / 1_000)) * 1_000;

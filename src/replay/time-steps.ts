@@ -50,8 +50,7 @@ function countSeconds(atMs: Float64Array): ArrivalSeconds {
 }
 
 /** The distinct values, in order. A log can span years: an array of all its seconds could be larger than memory. */
-const distinct = (seconds: Float64Array): Float64Array =>
-  Float64Array.from(new Set(seconds)).toSorted();
+const distinct = (seconds: Float64Array): Float64Array => Float64Array.from(new Set(seconds)).toSorted();
 
 /**
  * The arrivals of each plot step. The steps cover the period of the source, and arrivals outside of it.
@@ -77,10 +76,7 @@ export function arrivalSteps(timelines: Timelines, writtenStepMs: number | undef
 
 function defaultStepMs(periodMs: number): number {
   const least = periodMs / mostDefaultSteps;
-  return (
-    defaultStepsMs.find((stepMs) => stepMs >= least) ??
-    Math.max(1, Math.ceil(least / dayMs)) * dayMs
-  );
+  return defaultStepsMs.find((stepMs) => stepMs >= least) ?? Math.max(1, Math.ceil(least / dayMs)) * dayMs;
 }
 
 /** An instant outside of the steps is left out. */

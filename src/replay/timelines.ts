@@ -68,12 +68,7 @@ export interface Timelines {
 }
 
 const firstCapacity = 1_024;
-const deniedOutcomes: ReadonlySet<ArrivalOutcome> = new Set([
-  "denied",
-  "banned",
-  "dry-run-denied",
-  "fallback-closed",
-]);
+const deniedOutcomes: ReadonlySet<ArrivalOutcome> = new Set(["denied", "banned", "dry-run-denied", "fallback-closed"]);
 
 /** Whether the outcome spends nothing. */
 export const isDeniedOutcome = (outcome: ArrivalOutcome): boolean => deniedOutcomes.has(outcome);
@@ -187,11 +182,7 @@ export class TimelinesBuilder {
 }
 
 /** The values of the rows. A loop is ten times as fast as `from` of a typed array. */
-function gathered<Column extends Float64Array | Uint8Array>(
-  column: Column,
-  rows: Uint32Array,
-  values: Column,
-): Column {
+function gathered<Column extends Float64Array | Uint8Array>(column: Column, rows: Uint32Array, values: Column): Column {
   for (let place = 0; place < rows.length; place++) values[place] = column[rows[place] ?? 0] ?? 0;
   return values;
 }
@@ -230,9 +221,7 @@ function orderedRows(
   // The order of decisions within a millisecond is not recorded. A denial spends nothing, so decisions in which the allowed
   // arrivals come first are equal to those in any other order.
   const compare = (a: number, b: number): number =>
-    (atMs[a] ?? 0) - (atMs[b] ?? 0) ||
-    Number(isDenied[outcome[a] ?? 0]) - Number(isDenied[outcome[b] ?? 0]) ||
-    a - b;
+    (atMs[a] ?? 0) - (atMs[b] ?? 0) || Number(isDenied[outcome[a] ?? 0]) - Number(isDenied[outcome[b] ?? 0]) || a - b;
   for (let index = 0; index < keys; index++) {
     const own = rows.subarray(firstRow[index], firstRow[index + 1]);
     if (!isOrdered(own, compare)) own.sort(compare);

@@ -32,9 +32,7 @@ function deniedText(denied: number, requests: number): string {
 
 /** Requests that limits denied when they were recorded. Dry runs deny nothing. */
 export function deniedArrivals({ outcome }: Pick<Timelines, "outcome">): number {
-  const isDenied = arrivalOutcomes.map(
-    (name) => name !== "dry-run-denied" && isDeniedOutcome(name),
-  );
+  const isDenied = arrivalOutcomes.map((name) => name !== "dry-run-denied" && isDeniedOutcome(name));
   let denied = 0;
   for (const each of outcome) if (isDenied[each] === true) denied++;
   return denied;

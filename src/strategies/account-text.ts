@@ -66,18 +66,10 @@ const windowPlace = ({ windowMs }: LimitDecision, { units, period, timezone }: T
     ? `in ${units === 0 ? "a" : "this"} window of ${spanText(windowMs, "1 ")}`
     : `${periodNames[period]} (${timezone ?? "UTC"})`;
 
-function windowSums({
-  currentUnits,
-  previousUnits,
-  overlapMs,
-  windowMs,
-}: TermsOf<"two-windows">): string[] {
+function windowSums({ currentUnits, previousUnits, overlapMs, windowMs }: TermsOf<"two-windows">): string[] {
   if (previousUnits === 0) return [];
   const share = shareText(previousUnits, overlapMs, windowMs);
-  return [
-    `${numberText(currentUnits)} in this window`,
-    `${numberText(previousUnits)} × ${share} of the one before`,
-  ];
+  return [`${numberText(currentUnits)} in this window`, `${numberText(previousUnits)} × ${share} of the one before`];
 }
 
 const fewestDecimals = 2;
@@ -136,8 +128,7 @@ function queueSums(terms: TermsOf<"queue">): string[] {
 /** When units stop counting, unless the next request fits at that instant. */
 function notesOf(terms: AccountTerms, limit: LimitDecision): string[] {
   const { remaining, replenishAfterMs } = limit;
-  const isNext = (changesInMs: number): boolean =>
-    remaining === 0 && changesInMs === replenishAfterMs;
+  const isNext = (changesInMs: number): boolean => remaining === 0 && changesInMs === replenishAfterMs;
   switch (terms.kind) {
     case "window":
       return isNext(terms.endsInMs) && !terms.isElastic ? [] : [windowNote(terms)];
@@ -157,10 +148,7 @@ function notesOf(terms: AccountTerms, limit: LimitDecision): string[] {
   }
 }
 
-function rateNote(
-  { strategy, limit: units, windowMs }: LimitDecision,
-  terms: TermsOf<"level">,
-): string {
+function rateNote({ strategy, limit: units, windowMs }: LimitDecision, terms: TermsOf<"level">): string {
   const { stepMs, nextStepInMs } = terms;
   if (stepMs > 1) return `up to ${numberText(units)} are refilled in ${waitText(nextStepInMs)}`;
   const verb = strategy === tokenBucketName ? "are refilled" : "drain";

@@ -88,5 +88,4 @@ export interface LimitAccount {
   readonly terms: AccountTerms;
 }
 
-export const sumOf = (parts: readonly LeavingUnits[]): number =>
-  parts.reduce((sum, { units }) => sum + units, 0);
+export const sumOf = (parts: readonly LeavingUnits[]): number => parts.reduce((sum, { units }) => sum + units, 0);

@@ -9,9 +9,7 @@ export interface AlignedLimit extends Limit {
 }
 
 /** The option `align`; the first alignment is the default. */
-export function alignOption<const Alignments extends readonly [string, ...string[]]>(
-  alignments: Alignments,
-) {
+export function alignOption<const Alignments extends readonly [string, ...string[]]>(alignments: Alignments) {
   const accepted = `one of ${alignments.map((each) => `"${each}"`).join(", ")}`;
   return { align: v.optional(v.picklist(alignments, accepted), () => alignments[0]) };
 }

@@ -41,19 +41,11 @@ type MaybeReservations = BucketReservations | null;
 
 const never = Number.POSITIVE_INFINITY;
 
-const withNewest = (
-  reserved: BucketReservations,
-  newest: OpenReservations | null,
-  least: number,
-): MaybeReservations =>
+const withNewest = (reserved: BucketReservations, newest: OpenReservations | null, least: number): MaybeReservations =>
   newest === null ? null : { newest, least, firstFinalAtMs: reserved.firstFinalAtMs };
 
 /** Records a spend that found `owed` credits owed. */
-export function recordSpend(
-  reserved: BucketReservations,
-  atMs: number,
-  owed: number,
-): BucketReservations {
+export function recordSpend(reserved: BucketReservations, atMs: number, owed: number): BucketReservations {
   const { newest, least, firstFinalAtMs } = reserved;
   return owed >= least || atMs <= newest.atMs ? reserved : { newest, least: owed, firstFinalAtMs };
 }
@@ -214,8 +206,7 @@ export function encodeReservations(
   const reserved = dropExpired(before, nowMs);
   if (reserved === null || owedNow === 0) return "";
   const { newest, firstFinalAtMs } = reserved;
-  const first =
-    firstFinalAtMs === null ? 0 : firstFinalAtMs === never ? 1 : 2 + firstFinalAtMs - periodStartMs;
+  const first = firstFinalAtMs === null ? 0 : firstFinalAtMs === never ? 1 : 2 + firstFinalAtMs - periodStartMs;
   const leasts = leastsOf(reserved, owedNow);
   return encodeIntegers([first]) + encodeEntries(listEntries(newest), nowMs, leasts);
 }
@@ -231,7 +222,6 @@ export function decodeReservations(
   const read = decodeEntries(integers, nowMs, true);
   if (first === undefined || read === null || read.entries.length === 0) return undefined;
   const firstFinalAtMs = first === 0 ? null : first === 1 ? never : periodStartMs + first - 2;
-  if (firstFinalAtMs !== null && firstFinalAtMs !== never && firstFinalAtMs > nowMs)
-    return undefined;
+  if (firstFinalAtMs !== null && firstFinalAtMs !== never && firstFinalAtMs > nowMs) return undefined;
   return linkReservations(read.entries, read.leasts, firstFinalAtMs);
 }

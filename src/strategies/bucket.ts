@@ -23,12 +23,7 @@ import {
   renewBucketReservations,
   rescaleReservations,
 } from "./bucket-reservations.ts";
-import {
-  greatestCommonDivisor,
-  multiplyDivideCeil,
-  multiplyDivideFloor,
-  unitsSchema,
-} from "./integers.ts";
+import { greatestCommonDivisor, multiplyDivideCeil, multiplyDivideFloor, unitsSchema } from "./integers.ts";
 import { decodeDated, decodeIntegers, encodeDated, encodeIntegers } from "./log/varint.ts";
 import { openBytes } from "./open-reservations.ts";
 import {
@@ -124,23 +119,13 @@ function unitsOwed(limit: BucketLimit, state: BucketState, nowMs: number): numbe
 }
 
 /** The least wait in milliseconds until at most `credits` are owed. Call it only if more are owed now. */
-export function waitUntilOwed(
-  limit: BucketLimit,
-  state: BucketState,
-  credits: number,
-  nowMs: number,
-) {
+export function waitUntilOwed(limit: BucketLimit, state: BucketState, credits: number, nowMs: number) {
   const excess = state.owed - credits;
   return state.atMs + Math.ceil(excess / limit.creditsPerStep) * limit.stepMs - nowMs;
 }
 
 /** Adds units at an instant. If a later spend exists, they count from it, so that they drain no earlier. */
-function addOwed(
-  limit: BucketLimit,
-  before: BucketState,
-  spent: DatedUnits,
-  nowMs: number,
-): BucketState {
+function addOwed(limit: BucketLimit, before: BucketState, spent: DatedUnits, nowMs: number): BucketState {
   // A drained bucket must decide like a new one, because storage may have discarded its state.
   const owedNow = creditsOwed(limit, before, nowMs);
   const state = owedNow === 0 ? nothingOwed : before;
@@ -160,24 +145,14 @@ function addOwed(
 }
 
 /** The state of a queue after a spend. Only the last spend can be refunded, because later slots are already promised. */
-export function enqueue(
-  limit: BucketLimit,
-  state: BucketState,
-  spent: DatedUnits,
-  nowMs: number,
-): BucketState {
+export function enqueue(limit: BucketLimit, state: BucketState, spent: DatedUnits, nowMs: number): BucketState {
   const next = addOwed(limit, state, spent, nowMs);
   const atMs = next.newest?.atMs ?? spent.atMs;
   return { ...next, newest: { atMs, owed: 0, older: null, depth: 1 } };
 }
 
 /** The state after a spend that is not a reservation. */
-export function spendFinal(
-  limit: BucketLimit,
-  state: BucketState,
-  spent: DatedUnits,
-  nowMs: number,
-) {
+export function spendFinal(limit: BucketLimit, state: BucketState, spent: DatedUnits, nowMs: number) {
   const next = addOwed(limit, state, spent, nowMs);
   const { reserved, newest } = next;
   if (reserved === null || reserved.firstFinalAtMs === null || newest === null) return next;
@@ -269,12 +244,7 @@ function mergeMark(newest: Mark, later: Mark): Mark {
  * Gives back units, but at most the least credits owed at any time since their spend, because all credits beyond that
  * have drained. The least credits are exact for an open reservation. Otherwise the marks give a lower bound.
  */
-function refundUnits(
-  limit: BucketLimit,
-  state: BucketState,
-  refunded: DatedUnits,
-  nowMs: number,
-): BucketState {
+function refundUnits(limit: BucketLimit, state: BucketState, refunded: DatedUnits, nowMs: number): BucketState {
   const spentAtMs = refunded.atMs;
   const owed = creditsOwed(limit, state, nowMs);
   const marks = listMarks(state.newest);
@@ -307,12 +277,7 @@ function encodeState(limit: BucketLimit, state: BucketState, nowMs: number): str
   return encodeIntegers(head) + encodeDated(marks, nowMs);
 }
 
-function decodeState(
-  limit: BucketLimit,
-  stored: unknown,
-  nowMs: number,
-  storedOpen = "",
-): BucketState | null {
+function decodeState(limit: BucketLimit, stored: unknown, nowMs: number, storedOpen = ""): BucketState | null {
   const [ageMs, creditsPerUnit, owed, ...integers] = decodeIntegers(stored) ?? [];
   if (ageMs === undefined || creditsPerUnit === undefined || owed === undefined) return null;
   const marks = decodeDated(integers, nowMs);
@@ -327,12 +292,7 @@ function decodeState(
 }
 
 /** The state for a limit with another number of units, and so with other credits per unit. */
-function adaptState(
-  limit: BucketLimit,
-  state: BucketState,
-  before: BucketLimit,
-  nowMs: number,
-): BucketState {
+function adaptState(limit: BucketLimit, state: BucketState, before: BucketLimit, nowMs: number): BucketState {
   const { creditsPerUnit } = before;
   const isSame = creditsPerUnit === limit.creditsPerUnit && state.reserved === null;
   if (isSame && state.owed <= mostOwed(limit)) return state;

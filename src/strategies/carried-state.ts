@@ -40,9 +40,7 @@ export function stateFor({ strategy, limit }: CompiledLimit, carried: CarriedSta
     return strategy.restore(limit, carried.data, carried.writtenAtMs, carried.open);
   }
   const { compiled, state, writtenAtMs } = carried;
-  return compiled.limit === limit
-    ? state
-    : strategy.adapt(limit, state, compiled.limit, writtenAtMs);
+  return compiled.limit === limit ? state : strategy.adapt(limit, state, compiled.limit, writtenAtMs);
 }
 
 /** Whether the data has the shape of a stored state. Its strategy validates the content when a meter has the limit. */

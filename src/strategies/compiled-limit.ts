@@ -11,15 +11,9 @@ import { tokenBucket } from "./token-bucket.ts";
 
 /** Every strategy by its name. Configuration accepts all of them, and the shared tests cover all of them. */
 export const strategies: ReadonlyMap<string, Strategy> = new Map(
-  [
-    fixedWindow,
-    slidingLog,
-    slidingWindowCounter,
-    slidingBuckets,
-    tokenBucket,
-    leakyBucket,
-    concurrency,
-  ].map((strategy) => [strategy.name, strategy]),
+  [fixedWindow, slidingLog, slidingWindowCounter, slidingBuckets, tokenBucket, leakyBucket, concurrency].map(
+    (strategy) => [strategy.name, strategy],
+  ),
 );
 
 /** The names of all strategies. */
@@ -29,8 +23,7 @@ export const strategyNames: readonly string[] = [...strategies.keys()];
 export const defaultStrategy: string = slidingWindowCounter.name;
 
 /** Whether units of a limit are slots, which are given back when the work ends. */
-export const holdsSlots = ({ strategy }: Limit): boolean =>
-  strategies.get(strategy)?.holdsSlots === true;
+export const holdsSlots = ({ strategy }: Limit): boolean => strategies.get(strategy)?.holdsSlots === true;
 
 /**
  * Returns for how long a meter keeps what it needs to give a provisional spend back, in milliseconds. A meter frees
@@ -38,10 +31,7 @@ export const holdsSlots = ({ strategy }: Limit): boolean =>
  * ttl is no shorter.
  */
 export const provisionalTtlMs = (limits: readonly Limit[], provisionalMs: number): number =>
-  limits.reduce(
-    (ttlMs, limit) => (holdsSlots(limit) ? Math.max(ttlMs, limit.windowMs) : ttlMs),
-    provisionalMs,
-  );
+  limits.reduce((ttlMs, limit) => (holdsSlots(limit) ? Math.max(ttlMs, limit.windowMs) : ttlMs), provisionalMs);
 
 /** Whether a denial by a limit affects later decisions. */
 export const changesByDenial = (limit: Limit): boolean => Reflect.get(limit, "elastic") === true;

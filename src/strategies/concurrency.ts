@@ -16,8 +16,6 @@ export const concurrency: Strategy = {
   holdsSlots: true,
   account(limit, state, nowMs) {
     const terms = slidingLog.account(limit, state, nowMs);
-    return terms.kind === "log"
-      ? { kind: "slots", slots: terms.units, oldest: terms.oldest }
-      : terms;
+    return terms.kind === "log" ? { kind: "slots", slots: terms.units, oldest: terms.oldest } : terms;
   },
 };

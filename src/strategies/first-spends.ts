@@ -86,10 +86,7 @@ function finalizeExpired(before: FirstSpends, nowMs: number): FirstSpends {
   return { final, open };
 }
 
-function insertFinalSpend(
-  final: readonly DatedUnits[],
-  { atMs, units }: DatedUnits,
-): readonly DatedUnits[] {
+function insertFinalSpend(final: readonly DatedUnits[], { atMs, units }: DatedUnits): readonly DatedUnits[] {
   const known = final.find((spend) => spend.atMs === atMs);
   const others = final.filter((spend) => spend !== known);
   return [...others, { atMs, units: units + (known?.units ?? 0) }]
@@ -97,8 +94,7 @@ function insertFinalSpend(
     .slice(0, mostFinal);
 }
 
-export const hasReservedSpend = ({ open }: FirstSpends, atMs: number): boolean =>
-  entryAt(open, atMs) !== null;
+export const hasReservedSpend = ({ open }: FirstSpends, atMs: number): boolean => entryAt(open, atMs) !== null;
 
 /** Settles a reservation for which `hasReservedSpend` is true. */
 export function settleReservedSpend(
@@ -128,11 +124,7 @@ export const firstSpendReservations = {
   isOpen: ({ firstSpends }: { readonly firstSpends: FirstSpends }, spentAtMs: number): boolean =>
     hasReservedSpend(firstSpends, spentAtMs),
 
-  renew<State extends { readonly firstSpends: FirstSpends }>(
-    state: State,
-    renewal: Renewal,
-    nowMs: number,
-  ): State {
+  renew<State extends { readonly firstSpends: FirstSpends }>(state: State, renewal: Renewal, nowMs: number): State {
     const { final, open } = state.firstSpends;
     const renewed = renewEntries(open, renewal, nowMs);
     return renewed === open ? state : { ...state, firstSpends: { final, open: renewed } };
@@ -141,22 +133,14 @@ export const firstSpendReservations = {
 
 /** The instant of the first kept spend; infinity for none. */
 const firstAtMs = ({ final, open }: FirstSpends): number =>
-  Math.min(
-    final[0]?.atMs ?? Number.POSITIVE_INFINITY,
-    open?.oldestAtMs ?? Number.POSITIVE_INFINITY,
-  );
+  Math.min(final[0]?.atMs ?? Number.POSITIVE_INFINITY, open?.oldestAtMs ?? Number.POSITIVE_INFINITY);
 
 /**
  * The opening of a window after units were given back.
  * @param openedAtMs the opening before that
  * @param count units left in the window
  */
-export function reopenedAtMs(
-  before: FirstSpends,
-  left: FirstSpends,
-  openedAtMs: number,
-  count: number,
-): number {
+export function reopenedAtMs(before: FirstSpends, left: FirstSpends, openedAtMs: number, count: number): number {
   if (firstAtMs(before) !== openedAtMs) return openedAtMs;
   // A final spend that was left out may be older than the open reservations.
   if (left.final.length === 0 && !isComplete(left, count)) return openedAtMs;

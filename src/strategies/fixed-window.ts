@@ -71,9 +71,7 @@ const periodOf = ({ period = "day", timezone = "UTC" }: FixedWindowLimit, atMs: 
   periodAt(period, timezone, atMs);
 
 const startMsOf = (limit: FixedWindowLimit, atMs: number): number =>
-  limit.align === "calendar"
-    ? periodOf(limit, atMs).startMs
-    : openingMs(limit.align, limit.windowMs, atMs);
+  limit.align === "calendar" ? periodOf(limit, atMs).startMs : openingMs(limit.align, limit.windowMs, atMs);
 
 const endMsOf = (limit: FixedWindowLimit, startedAtMs: number): number =>
   limit.align === "calendar" ? periodOf(limit, startedAtMs).endMs : startedAtMs + limit.windowMs;
@@ -81,15 +79,9 @@ const endMsOf = (limit: FixedWindowLimit, startedAtMs: number): number =>
 const isOver = (limit: FixedWindowLimit, window: FixedWindow, nowMs: number): boolean =>
   window.count === 0 || nowMs >= endMsOf(limit, window.startedAtMs);
 
-const isOpenedByRequest = ({ align, elastic }: FixedWindowLimit): boolean =>
-  align === "first-request" && !elastic;
+const isOpenedByRequest = ({ align, elastic }: FixedWindowLimit): boolean => align === "first-request" && !elastic;
 
-function spend(
-  limit: FixedWindowLimit,
-  window: FixedWindow,
-  spent: DatedUnits,
-  nowMs: number,
-): FixedWindow {
+function spend(limit: FixedWindowLimit, window: FixedWindow, spent: DatedUnits, nowMs: number): FixedWindow {
   const { atMs, units } = spent;
   if (isOver(limit, window, nowMs)) {
     const openedAtMs = startMsOf(limit, atMs);
@@ -99,8 +91,7 @@ function spend(
   }
   // A late booking may be from before the open window. If its own window is over, it is dropped. Otherwise it counts in the
   // open window, which never adds quota.
-  const isOfFormerWindow =
-    limit.align === "first-request" ? atMs + limit.windowMs <= nowMs : atMs < window.openedAtMs;
+  const isOfFormerWindow = limit.align === "first-request" ? atMs + limit.windowMs <= nowMs : atMs < window.openedAtMs;
   if (isOfFormerWindow) return window;
   const { openedAtMs, startedAtMs, count, firstSpends } = window;
   return {
@@ -111,12 +102,7 @@ function spend(
   };
 }
 
-function refund(
-  limit: FixedWindowLimit,
-  window: FixedWindow,
-  refunded: DatedUnits,
-  nowMs: number,
-): FixedWindow {
+function refund(limit: FixedWindowLimit, window: FixedWindow, refunded: DatedUnits, nowMs: number): FixedWindow {
   if (isOver(limit, window, nowMs) || refunded.atMs < window.openedAtMs) return window;
   const firstSpends = removeFinalSpend(window.firstSpends, refunded);
   return removeUnits(limit, window, refunded.units, firstSpends);
@@ -137,12 +123,7 @@ function removeUnits(
   return { openedAtMs, startedAtMs, count, firstSpends };
 }
 
-function reserve(
-  limit: FixedWindowLimit,
-  window: FixedWindow,
-  reserved: ReservedUnits,
-  nowMs: number,
-): FixedWindow {
+function reserve(limit: FixedWindowLimit, window: FixedWindow, reserved: ReservedUnits, nowMs: number): FixedWindow {
   const { units } = reserved;
   if (!isOpenedByRequest(limit)) return spend(limit, window, { atMs: nowMs, units }, nowMs);
   const isFirst = isOver(limit, window, nowMs);
@@ -155,12 +136,7 @@ function reserve(
   };
 }
 
-function settle(
-  limit: FixedWindowLimit,
-  window: FixedWindow,
-  settlement: SettledUnits,
-  nowMs: number,
-): FixedWindow {
+function settle(limit: FixedWindowLimit, window: FixedWindow, settlement: SettledUnits, nowMs: number): FixedWindow {
   const { cost, actualCost, spentAtMs } = settlement;
   if (isOver(limit, window, nowMs) || spentAtMs < window.openedAtMs) return window;
   const units = cost - actualCost;
@@ -178,8 +154,7 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, FixedWindow>({
     timezone: v.optional(timezoneSchema),
     elastic: v.optional(v.boolean("true or false"), false),
   },
-  complete: (limit) =>
-    limit.align === "calendar" ? { ...limit, timezone: limit.timezone ?? "UTC" } : limit,
+  complete: (limit) => (limit.align === "calendar" ? { ...limit, timezone: limit.timezone ?? "UTC" } : limit),
   problem(limit) {
     if (limit.align === "calendar" && limit.period === undefined) {
       return {
@@ -204,11 +179,7 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, FixedWindow>({
   identity: ({ align, timezone, elastic }) => {
     if (elastic) return "elastic";
     // Isolates of the previous version send the time zone as the configuration spells it, in any letter case.
-    return align === "calendar"
-      ? `calendar ${timezone?.toLowerCase()}`
-      : align === "clock"
-        ? "clock"
-        : "";
+    return align === "calendar" ? `calendar ${timezone?.toLowerCase()}` : align === "clock" ? "clock" : "";
   },
   capacity: (limit) => limit.limit,
   mostPerWindow: ({ limit, elastic }) => (elastic ? limit : 2 * limit),
@@ -259,8 +230,7 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, FixedWindow>({
   idleAtMs: (limit, window) => (window.count === 0 ? 0 : endMsOf(limit, window.startedAtMs)),
 
   store: (_limit, { openedAtMs, startedAtMs, count, firstSpends }, nowMs) =>
-    encodeIntegers([nowMs - startedAtMs, count, startedAtMs - openedAtMs]) +
-    encodeFinalSpends(firstSpends, nowMs),
+    encodeIntegers([nowMs - startedAtMs, count, startedAtMs - openedAtMs]) + encodeFinalSpends(firstSpends, nowMs),
 
   sizeBytes: ({ firstSpends }) => constantSizeBytes + openBytes(firstSpends.open),
 

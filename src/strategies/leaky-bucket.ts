@@ -49,10 +49,7 @@ export const isBoundByDelay = (limit: Limit, capacity: number): boolean =>
   isQueue(limit) && capacity <= Number(Reflect.get(limit, "burst") ?? limit.limit);
 
 /** The limits with a longest delay for each queue. Null changes nothing: the burst alone bounds the delay. */
-export function withMaxDelay(
-  limits: readonly Limit[],
-  maxDelayMs: number | null,
-): readonly Limit[] {
+export function withMaxDelay(limits: readonly Limit[], maxDelayMs: number | null): readonly Limit[] {
   if (maxDelayMs === null) return limits;
   return limits.map((limit) => (isQueue(limit) ? { ...limit, maxDelayMs } : limit));
 }
@@ -65,8 +62,7 @@ function complete(written: LeakyBucketLimit): LeakyBucketLimit {
   const { mode, burst, creditsPerUnit, creditsPerStep, maxDelayMs } = limit;
   if (mode === "police") return { ...limit, capacity: burst, slackCredits: 0 };
   const burstCredits = burst * creditsPerUnit;
-  const waitingCredits =
-    maxDelayMs === undefined ? burstCredits : Math.min(burstCredits, maxDelayMs * creditsPerStep);
+  const waitingCredits = maxDelayMs === undefined ? burstCredits : Math.min(burstCredits, maxDelayMs * creditsPerStep);
   // One unit departs at once; the others wait.
   const capacity = Math.floor(waitingCredits / creditsPerUnit) + 1;
   return { ...limit, capacity, slackCredits: waitingCredits % creditsPerUnit };
@@ -85,9 +81,7 @@ export const leakyBucket = strategyOfParts<LeakyBucketLimit, BucketState>({
   mostPerWindow: ({ capacity, limit }) => capacity + limit,
 
   used: (limit, state, nowMs) =>
-    Math.ceil(
-      Math.max(0, creditsOwed(limit, state, nowMs) - limit.slackCredits) / limit.creditsPerUnit,
-    ),
+    Math.ceil(Math.max(0, creditsOwed(limit, state, nowMs) - limit.slackCredits) / limit.creditsPerUnit),
 
   account(limit, state, nowMs) {
     const terms = bucketTerms(limit, state, nowMs);
@@ -110,9 +104,7 @@ export const leakyBucket = strategyOfParts<LeakyBucketLimit, BucketState>({
   delayMs: delayMsOf,
 
   spend: (limit, state, spent, nowMs) =>
-    limit.mode === "queue"
-      ? enqueue(limit, state, spent, nowMs)
-      : spendFinal(limit, state, spent, nowMs),
+    limit.mode === "queue" ? enqueue(limit, state, spent, nowMs) : spendFinal(limit, state, spent, nowMs),
 
   reservations: {
     ...bucketReservations,

@@ -21,13 +21,7 @@ import {
   joinPath,
   problemsFromIssues,
 } from "../validation/problems.ts";
-import {
-  defaultStrategy,
-  mostStoredBytesOf,
-  compiledLimit,
-  strategies,
-  strategyNames,
-} from "./compiled-limit.ts";
+import { defaultStrategy, mostStoredBytesOf, compiledLimit, strategies, strategyNames } from "./compiled-limit.ts";
 import type { Limit } from "./strategy.ts";
 
 /** A limit as written: the fields that all limits have, and those of its strategy. */
@@ -68,8 +62,7 @@ const acceptedLimits = `from 1 to ${mostLimits} limits`;
 /** All states of a policy share one storage row of at most 2 MB, which holds other data too. */
 const mostStoredBytes = 1_900_000;
 export const namePattern = /^[a-z][a-z0-9_.-]{0,63}$/;
-export const acceptedName =
-  "a name of 1 to 64 characters from a-z, 0-9, '_', '.' and '-' that begins with a letter";
+export const acceptedName = "a name of 1 to 64 characters from a-z, 0-9, '_', '.' and '-' that begins with a letter";
 export const acceptedStrategy = `one of ${strategyNames.map((name) => `"${name}"`).join(", ")}`;
 
 const limitEntries = {
@@ -121,13 +114,8 @@ export function parseLimits(
 }
 
 /** Like `parseLimits`, but accepts any value, passes problems to `report`, and returns the valid limits. */
-export function readLimits(
-  input: unknown,
-  defaults: LimitDefaults,
-  report: (problem: ConfigProblem) => void,
-): Limit[] {
-  const reportAt: ReportAt = (field, value, accepted) =>
-    report({ variable: "", field, value, accepted });
+export function readLimits(input: unknown, defaults: LimitDefaults, report: (problem: ConfigProblem) => void): Limit[] {
+  const reportAt: ReportAt = (field, value, accepted) => report({ variable: "", field, value, accepted });
   const items: readonly unknown[] = Array.isArray(input) ? input : [input];
   if (items.length === 0 || items.length > mostLimits) {
     reportAt("", input, acceptedLimits);
@@ -147,10 +135,7 @@ export function readLimits(
     reportAt("", input, acceptedLimits);
     return [];
   }
-  const storedBytes = drafts.reduce(
-    (sum, { limit }) => sum + mostStoredBytesOf({ ...limit, name: "" }),
-    0,
-  );
+  const storedBytes = drafts.reduce((sum, { limit }) => sum + mostStoredBytesOf({ ...limit, name: "" }), 0);
   if (storedBytes > mostStoredBytes) {
     const accepted = `limits whose states together take at most ${mostStoredBytes} bytes; these take ${storedBytes}`;
     reportAt("", input, accepted);
@@ -158,20 +143,13 @@ export function readLimits(
   return nameLimits(drafts, defaults.policy ?? "default", reportAt);
 }
 
-function readNotation(
-  text: string,
-  field: string,
-  defaultName: string,
-  reportAt: ReportAt,
-): LimitDraft[] {
+function readNotation(text: string, field: string, defaultName: string, reportAt: ReportAt): LimitDraft[] {
   const parts = splitNotation(text);
   if (parts.includes(null)) reportAt(field, text, acceptedNotation + unlimitedHint(text));
   return parts.flatMap((part) => {
     if (part === null) return [];
     const limit = parseUnits(part.limit);
-    const hint = Number.isNaN(limit)
-      ? `, in digits such as 100 or 1_000${unlimitedHint(part.limit)}`
-      : "";
+    const hint = Number.isNaN(limit) ? `, in digits such as 100 or 1_000${unlimitedHint(part.limit)}` : "";
     const reportPart: ReportAt = (place, value, accepted) =>
       reportAt(place, value, accepted + (place === joinPath(field, "limit") ? hint : ""));
     const value = { limit, window: part.window };
@@ -185,11 +163,7 @@ const unlimitedHint = (text: string): string =>
     ? "; to limit nothing, leave the policy out, or put exempt keys in allow"
     : "";
 
-function readFields(
-  { field, written, value }: WrittenLimit,
-  defaultName: string,
-  reportAt: ReportAt,
-): LimitDraft[] {
+function readFields({ field, written, value }: WrittenLimit, defaultName: string, reportAt: ReportAt): LimitDraft[] {
   if (!isRecord(value)) {
     reportAt(field, written, `${acceptedNotation}, or an object`);
     return [];
@@ -231,10 +205,7 @@ const isCalendarOnly = (window: WrittenWindow | null): boolean =>
 /**
  * A limit that has no name yet. A window such as "1d" keeps its calendar period only if it is aligned to the calendar.
  */
-function unnamedLimit(
-  options: { readonly limit: number; readonly strategy: string },
-  window: string,
-): Limit {
+function unnamedLimit(options: { readonly limit: number; readonly strategy: string }, window: string): Limit {
   const parsed = parseWindow(window);
   const { windowMs, period } = parsed ?? { windowMs: 0 };
   const isCalendar = isCalendarOnly(parsed) || Reflect.get(options, "align") === "calendar";
@@ -253,8 +224,7 @@ function anyOption(input: object): v.ObjectEntries {
  */
 function nameLimits(drafts: readonly LimitDraft[], policy: string, reportAt: ReportAt): Limit[] {
   const shortName = ({ limit }: LimitDraft): string =>
-    limit.name ??
-    (drafts.length === 1 ? policy : `${policy}.${limit.limit}-per-${formatWindow(limit)}`);
+    limit.name ?? (drafts.length === 1 ? policy : `${policy}.${limit.limit}-per-${formatWindow(limit)}`);
   const shortNames = drafts.map(shortName);
   const names = new Set<string>();
   const identities = new Set<string>();
@@ -262,9 +232,7 @@ function nameLimits(drafts: readonly LimitDraft[], policy: string, reportAt: Rep
     const short = shortName(draft);
     const isShared = shortNames.some((name, other) => other !== index && name === short);
     const name =
-      isShared && draft.limit.name === undefined
-        ? freeName(`${short}.${draft.limit.strategy}`, names)
-        : short;
+      isShared && draft.limit.name === undefined ? freeName(`${short}.${draft.limit.strategy}`, names) : short;
     const limit: Limit = { ...draft.limit, name };
     const { identity } = compiledLimit(limit);
     if (identities.has(identity)) {
@@ -291,10 +259,7 @@ function writtenOptions(): v.ObjectEntries {
   const all = [...strategies.values()].flatMap(({ options }) => Object.entries(options));
   const byName = Map.groupBy(all, ([name]) => name);
   return Object.fromEntries(
-    [...byName].map(([name, same]) => [
-      name,
-      v.optional(v.union(same.map(([, option]) => option))),
-    ]),
+    [...byName].map(([name, same]) => [name, v.optional(v.union(same.map(([, option]) => option)))]),
   );
 }
 

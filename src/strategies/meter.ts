@@ -141,8 +141,7 @@ class LimitsMeter implements Meter {
     const states = new Map(carried.states.map((state) => [state.identity, state]));
     // A stored state may be later than the meter, if the clock was ahead and has been corrected since.
     this.seenMs = limits.reduce(
-      (latestMs, limit) =>
-        Math.max(latestMs, states.get(compiledLimit(limit).identity)?.writtenAtMs ?? 0),
+      (latestMs, limit) => Math.max(latestMs, states.get(compiledLimit(limit).identity)?.writtenAtMs ?? 0),
       carried.seenMs,
     );
     this.#limits = limits.map((limit) => {
@@ -173,9 +172,7 @@ class LimitsMeter implements Meter {
     }
     const seenMs = Math.max(carried.writtenAtMs, carriedSeenMs);
     // Another limit has seen a later time. Without a new booking, this limit would give back units too early.
-    return seenMs < this.seenMs
-      ? rebooked({ compiled, state }, seenMs, this.seenMs)
-      : { compiled, state };
+    return seenMs < this.seenMs ? rebooked({ compiled, state }, seenMs, this.seenMs) : { compiled, state };
   }
 
   #refuse(identity: string): void {
@@ -257,9 +254,7 @@ class LimitsMeter implements Meter {
     if (cost === 0) return;
     const seenMs = this.#correctedMs(nowMs);
     const refunded = { atMs: spentAtMs, units: cost };
-    this.#change(seenMs, ({ compiled: { limit, strategy }, state }) =>
-      strategy.refund(limit, state, refunded, seenMs),
-    );
+    this.#change(seenMs, ({ compiled: { limit, strategy }, state }) => strategy.refund(limit, state, refunded, seenMs));
   }
 
   settle(reservation: SettledReservation, nowMs: number): void {
@@ -308,17 +303,12 @@ class LimitsMeter implements Meter {
   }
 
   idleAtMs(): number {
-    const own = this.#limits.map(({ compiled: { limit, strategy }, state }) =>
-      strategy.idleAtMs(limit, state),
-    );
+    const own = this.#limits.map(({ compiled: { limit, strategy }, state }) => strategy.idleAtMs(limit, state));
     return Math.max(0, ...own, ...this.#absentStates.map((state) => state.idleAtMs));
   }
 
   get retentionMs(): number {
-    return this.#limits.reduce(
-      (longest, { compiled }) => Math.max(longest, compiled.retentionMs),
-      0,
-    );
+    return this.#limits.reduce((longest, { compiled }) => Math.max(longest, compiled.retentionMs), 0);
   }
 
   sizeBytes(): number {
@@ -347,9 +337,7 @@ class LimitsMeter implements Meter {
 
   /** The limits as `#correctedMs` would leave them: the same list, unless the clock was mis-set. */
   #correctedLimits(nowMs: number): readonly MeteredLimit[] {
-    return this.#isMisset(nowMs)
-      ? this.#limits.map((metered) => rebooked(metered, this.seenMs, nowMs))
-      : this.#limits;
+    return this.#isMisset(nowMs) ? this.#limits.map((metered) => rebooked(metered, this.seenMs, nowMs)) : this.#limits;
   }
 
   #isMisset(nowMs: number): boolean {
@@ -382,13 +370,11 @@ class LimitsMeter implements Meter {
 }
 
 function requireInstant(nowMs: number): void {
-  if (!isInstant(nowMs))
-    throw new RangeError(`nowMs must be integer milliseconds since 1970, not ${String(nowMs)}`);
+  if (!isInstant(nowMs)) throw new RangeError(`nowMs must be integer milliseconds since 1970, not ${String(nowMs)}`);
 }
 
 function requireCount(name: string, value: number): void {
-  if (!isCount(value))
-    throw new RangeError(`${name} must be an integer of at least 0, not ${String(value)}`);
+  if (!isCount(value)) throw new RangeError(`${name} must be an integer of at least 0, not ${String(value)}`);
 }
 
 function requireTtl(ttlMs: number): void {

@@ -104,9 +104,7 @@ export function settledState(
     next = strategy.refund(limit, state, { atMs: spentAtMs, units: refunded }, seenMs);
   }
   // Units beyond the reserved cost are spent now.
-  return actualCost > cost
-    ? bookedState({ compiled, state: next }, actualCost - cost, seenMs, seenMs)
-    : next;
+  return actualCost > cost ? bookedState({ compiled, state: next }, actualCost - cost, seenMs, seenMs) : next;
 }
 
 /** The state without the slots of a reservation. */
@@ -129,11 +127,7 @@ export const canRenew = ({ compiled: { strategy } }: MeteredLimit): boolean =>
   strategy.holdsSlots || strategy.reservations !== null;
 
 /** The state with a reservation open until `ttlMs` after `seenMs`. */
-export function renewedState(
-  metered: MeteredLimit,
-  reservation: RenewedReservation,
-  seenMs: number,
-): unknown {
+export function renewedState(metered: MeteredLimit, reservation: RenewedReservation, seenMs: number): unknown {
   const { compiled, state } = metered;
   const { holdsSlots, reservations } = compiled.strategy;
   if (reservations !== null) return reservations.renew(state, reservation, seenMs);
@@ -147,11 +141,7 @@ export function renewedState(
  * Measures the units of each limit that count at `atMs`, held units included.
  * @param used receives them; a new list for each decision would make decisions slower
  */
-export function measureUsed(
-  limits: readonly MeteredLimit[],
-  { atMs, heldUnits }: DecisionTime,
-  used: number[],
-): void {
+export function measureUsed(limits: readonly MeteredLimit[], { atMs, heldUnits }: DecisionTime, used: number[]): void {
   let index = 0;
   for (const { compiled, state } of limits) {
     used[index++] = compiled.strategy.used(compiled.limit, state, atMs) + heldUnits;
@@ -175,11 +165,7 @@ const fits = ({ compiled }: MeteredLimit, used: number, cost: number): boolean =
   cost === 0 || used + cost <= compiled.capacity;
 
 /** @param used the result of `measureUsed` for the same limits */
-export function isWithinAll(
-  limits: readonly MeteredLimit[],
-  used: readonly number[],
-  cost: number,
-): boolean {
+export function isWithinAll(limits: readonly MeteredLimit[], used: readonly number[], cost: number): boolean {
   // A plain loop: this runs on every decision.
   for (let index = 0; index < limits.length; index++) {
     const metered = limits[index];
@@ -189,13 +175,8 @@ export function isWithinAll(
 }
 
 /** The state with the held units spent. */
-const stateWithHeld = (
-  { compiled, state }: MeteredLimit,
-  { atMs, heldUnits }: DecisionTime,
-): unknown =>
-  heldUnits === 0
-    ? state
-    : compiled.strategy.spend(compiled.limit, state, { atMs, units: heldUnits }, atMs);
+const stateWithHeld = ({ compiled, state }: MeteredLimit, { atMs, heldUnits }: DecisionTime): unknown =>
+  heldUnits === 0 ? state : compiled.strategy.spend(compiled.limit, state, { atMs, units: heldUnits }, atMs);
 
 /** How long an allowed request waits in the slowest queue, computed before its units are spent. */
 export function queueDelayMs(limits: readonly MeteredLimit[], time: DecisionTime): number {
@@ -249,9 +230,7 @@ export function unspentDecision(
 }
 
 /** The greatest wait of several limits or decisions: null if one never allows the cost, 0 if all allow it. */
-export function longestWaitMs(
-  decisions: readonly { readonly retryAfterMs: number | null }[],
-): number | null {
+export function longestWaitMs(decisions: readonly { readonly retryAfterMs: number | null }[]): number | null {
   let longestMs = 0;
   for (const { retryAfterMs } of decisions) {
     if (retryAfterMs === null) return null;
@@ -260,12 +239,7 @@ export function longestWaitMs(
   return longestMs;
 }
 
-function limitDecision(
-  metered: MeteredLimit,
-  used: number,
-  cost: number,
-  time: DecisionTime,
-): LimitDecision {
+function limitDecision(metered: MeteredLimit, used: number, cost: number, time: DecisionTime): LimitDecision {
   const { strategy, limit, capacity, name, units, windowMs } = metered.compiled;
   const { atMs, lagMs } = time;
   const allowed = fits(metered, used, cost);

@@ -126,8 +126,7 @@ function windowForm(): string {
   return String.raw`(?:${durationForm()}|(?:0*1)?\s*(?:${anyName(names)}))`;
 }
 
-const writtenForm = (form: string) =>
-  v.pipe(v.string(), v.regex(new RegExp(String.raw`^\s*${form}\s*$`)));
+const writtenForm = (form: string) => v.pipe(v.string(), v.regex(new RegExp(String.raw`^\s*${form}\s*$`)));
 
 /** A duration, in the JSON schema. */
 export const writtenDuration = () => writtenForm(durationForm());

@@ -60,10 +60,7 @@ function pushEntry(older: OpenReservations | null, entry: ReservationEntry): Ope
 }
 
 /** Adds a reservation that is not older than the newest entry; null when the list is full. */
-export function addEntry(
-  open: OpenReservations | null,
-  entry: ReservationEntry,
-): OpenReservations | null {
+export function addEntry(open: OpenReservations | null, entry: ReservationEntry): OpenReservations | null {
   if (open?.atMs === entry.atMs) {
     const { older, atMs, leastBefore } = open;
     const amount = open.amount + entry.amount;
@@ -88,8 +85,7 @@ export function entryAt(open: OpenReservations | null, atMs: number): OpenReserv
 }
 
 /** All entries, the oldest first. */
-export const listEntries = (open: OpenReservations | null): OpenReservations[] =>
-  splitAt(open, 0).newer;
+export const listEntries = (open: OpenReservations | null): OpenReservations[] => splitAt(open, 0).newer;
 
 /** The entries from an instant on, the oldest first, and the list of the older ones. */
 function splitAt(open: OpenReservations | null, fromMs: number) {
@@ -179,8 +175,7 @@ export function renewEntries(
   return changeEntriesFrom(open, oldest.atMs, extend).open;
 }
 
-export const openBytes = (open: OpenReservations | null | undefined): number =>
-  (open?.length ?? 0) * bytesPerOpenEntry;
+export const openBytes = (open: OpenReservations | null | undefined): number => (open?.length ?? 0) * bytesPerOpenEntry;
 
 /**
  * Encodes entries, the oldest first. An entry consists of the time since the entry before it (for the first, its
@@ -237,10 +232,7 @@ export function decodeEntries(
  * Links decoded entries to a list.
  * @param leasts for each entry, the least credits owed since it; they become `leastBefore` of the next newer entry
  */
-export function linkEntries(
-  entries: readonly DecodedEntry[],
-  leasts: readonly number[],
-): OpenReservations | null {
+export function linkEntries(entries: readonly DecodedEntry[], leasts: readonly number[]): OpenReservations | null {
   return entries.reduce<OpenReservations | null>((open, entry, index) => {
     const leastBefore = index === 0 ? Number.POSITIVE_INFINITY : (leasts[index - 1] ?? 0);
     return pushEntry(open, { ...entry, leastBefore });

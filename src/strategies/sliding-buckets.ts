@@ -76,6 +76,5 @@ export const slidingBuckets = strategyOfParts<SlidingBucketsLimit, Runs>({
   },
   identity: ({ buckets, edge }) => (edge === "drop" ? `${buckets} drop` : `${buckets}`),
   mostPerWindow: ({ limit, edge }) => (edge === "keep" ? limit : 2 * limit),
-  mostStoredBytes: ({ limit, buckets, keptMs }) =>
-    100 + mostBytesOfRuns(Math.min(limit, buckets + 1), keptMs, limit),
+  mostStoredBytes: ({ limit, buckets, keptMs }) => 100 + mostBytesOfRuns(Math.min(limit, buckets + 1), keptMs, limit),
 });

@@ -26,6 +26,5 @@ export const slidingLog = strategyOfParts<Limit, Runs>({
   identity: () => "",
   mostPerWindow: ({ limit }) => limit,
   // There is at most one run for each millisecond.
-  mostStoredBytes: ({ limit, windowMs }) =>
-    100 + mostBytesOfRuns(Math.min(limit, windowMs), windowMs, limit),
+  mostStoredBytes: ({ limit, windowMs }) => 100 + mostBytesOfRuns(Math.min(limit, windowMs), windowMs, limit),
 });

@@ -61,12 +61,7 @@ function rollBuckets(limit: Limit, buckets: BucketPair, nowMs: number): BucketPa
 }
 
 /** The buckets after their opening moves to a later time. Units that may belong to either count in the later bucket. */
-function reopenBuckets(
-  limit: Limit,
-  buckets: BucketPair,
-  opensAtMs: number,
-  nowMs: number,
-): BucketPair {
+function reopenBuckets(limit: Limit, buckets: BucketPair, opensAtMs: number, nowMs: number): BucketPair {
   const { previous, current, firstSpends } = buckets;
   return nowMs < opensAtMs + limit.windowMs
     ? { openedAtMs: opensAtMs, previous: 0, current: previous + current, firstSpends }
@@ -89,12 +84,7 @@ function elapsedUntil(limit: Limit, previous: number, room: number): number {
   return limit.windowMs - multiplyDivideCeil(room + 1, limit.windowMs, previous) + 1;
 }
 
-function spend(
-  limit: AlignedLimit,
-  buckets: BucketPair,
-  spent: DatedUnits,
-  nowMs: number,
-): BucketPair {
+function spend(limit: AlignedLimit, buckets: BucketPair, spent: DatedUnits, nowMs: number): BucketPair {
   const { atMs, units } = spent;
   const before = rollBuckets(limit, buckets, nowMs);
   const isOnClock = limit.align === "clock";
@@ -105,20 +95,13 @@ function spend(
   }
   const { openedAtMs, previous, current } = before;
   if (atMs < openedAtMs - limit.windowMs) return buckets;
-  const firstSpends = isOnClock
-    ? noFirstSpends
-    : addFinalSpend(before.firstSpends, previous + current, spent);
+  const firstSpends = isOnClock ? noFirstSpends : addFinalSpend(before.firstSpends, previous + current, spent);
   return atMs >= openedAtMs
     ? { openedAtMs, previous, current: current + units, firstSpends }
     : { openedAtMs, previous: previous + units, current, firstSpends };
 }
 
-function refund(
-  limit: AlignedLimit,
-  buckets: BucketPair,
-  refunded: DatedUnits,
-  nowMs: number,
-): BucketPair {
+function refund(limit: AlignedLimit, buckets: BucketPair, refunded: DatedUnits, nowMs: number): BucketPair {
   const { atMs: spentAtMs, units } = refunded;
   const before = rollBuckets(limit, buckets, nowMs);
   const { openedAtMs, previous, current } = before;
@@ -145,12 +128,7 @@ function refund(
   return opensAtMs === firstAtMs ? after : reopenBuckets(limit, after, opensAtMs, nowMs);
 }
 
-function reserve(
-  limit: AlignedLimit,
-  buckets: BucketPair,
-  reserved: ReservedUnits,
-  nowMs: number,
-): BucketPair {
+function reserve(limit: AlignedLimit, buckets: BucketPair, reserved: ReservedUnits, nowMs: number): BucketPair {
   const { units } = reserved;
   const before = rollBuckets(limit, buckets, nowMs);
   // The current bucket cannot move while the previous one counts.
@@ -167,12 +145,7 @@ function reserve(
   };
 }
 
-function settle(
-  limit: AlignedLimit,
-  buckets: BucketPair,
-  settlement: SettledUnits,
-  nowMs: number,
-): BucketPair {
+function settle(limit: AlignedLimit, buckets: BucketPair, settlement: SettledUnits, nowMs: number): BucketPair {
   const { cost, actualCost, spentAtMs } = settlement;
   const units = cost - actualCost;
   const refunded = { atMs: spentAtMs, units };
@@ -238,8 +211,7 @@ export const slidingWindowCounter = strategyOfParts<AlignedLimit, BucketPair>({
     ...firstSpendReservations,
     reserve,
     settle,
-    store: (limit, buckets, nowMs) =>
-      encodeReservedSpends(rollBuckets(limit, buckets, nowMs).firstSpends, nowMs),
+    store: (limit, buckets, nowMs) => encodeReservedSpends(rollBuckets(limit, buckets, nowMs).firstSpends, nowMs),
   },
 
   idleAtMs(limit, buckets) {

@@ -84,19 +84,14 @@ export const detachSegments = (snapshot: unknown, numberOf: (text: string) => nu
   mapSegments(snapshot, (segment) => (typeof segment === "string" ? numberOf(segment) : segment));
 
 /** Reverses `detachSegments`. A number without a text stays, and `createMeter` rejects its state. */
-export const attachSegments = (
-  stored: unknown,
-  textOf: (number: number) => string | undefined,
-): unknown =>
+export const attachSegments = (stored: unknown, textOf: (number: number) => string | undefined): unknown =>
   mapSegments(stored, (segment) => (isCount(segment) ? (textOf(segment) ?? segment) : segment));
 
 /** A copy of a snapshot with each sealed segment replaced. In a list of texts, all but the last are sealed segments. */
 function mapSegments(stored: unknown, change: (segment: unknown) => unknown): unknown {
   if (!Array.isArray(stored) || stored[0] !== version) return stored;
   const mapData = (data: unknown): unknown =>
-    Array.isArray(data)
-      ? data.map((part: unknown, index) => (index < data.length - 1 ? change(part) : part))
-      : data;
+    Array.isArray(data) ? data.map((part: unknown, index) => (index < data.length - 1 ? change(part) : part)) : data;
   return stored.map((state: unknown, index) =>
     index > 1 && Array.isArray(state)
       ? state.map((field: unknown, place) => (place === 2 ? mapData(field) : field))

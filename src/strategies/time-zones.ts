@@ -56,8 +56,7 @@ const formatters = new Map<string, Intl.DateTimeFormat>();
 export function offsetMs(timezone: string, atMs: number): number {
   // The text is such as "5/19/2026, GMT-08:00"; "GMT" alone is UTC.
   const text = formatterFor(timezone.toLowerCase()).format(atMs);
-  const [, sign, hours, minutes, seconds = 0] =
-    /GMT([+-])(\d\d):(\d\d)(?::(\d\d))?$/.exec(text) ?? [];
+  const [, sign, hours, minutes, seconds = 0] = /GMT([+-])(\d\d):(\d\d)(?::(\d\d))?$/.exec(text) ?? [];
   const offset = (Number(hours) * 3_600 + Number(minutes) * 60 + Number(seconds)) * 1_000;
   return sign === undefined ? 0 : sign === "-" ? -offset : offset;
 }
@@ -65,8 +64,7 @@ export function offsetMs(timezone: string, atMs: number): number {
 /** Evicts the least recently used formatter. */
 function formatterFor(folded: string): Intl.DateTimeFormat {
   const known = formatters.get(folded);
-  const formatter =
-    known ?? new Intl.DateTimeFormat("en-US", { timeZone: folded, timeZoneName: "longOffset" });
+  const formatter = known ?? new Intl.DateTimeFormat("en-US", { timeZone: folded, timeZoneName: "longOffset" });
   formatters.delete(folded);
   formatters.set(folded, formatter);
   const [oldest] = formatters.keys();

@@ -31,10 +31,7 @@ export const tokenBucket = strategyOfParts<TokenBucketLimit, BucketState>({
   name: "token-bucket",
   options: {
     ...burstOption,
-    refill: v.optional(
-      v.picklist(["continuous", "interval"], 'one of "continuous", "interval"'),
-      "continuous",
-    ),
+    refill: v.optional(v.picklist(["continuous", "interval"], 'one of "continuous", "interval"'), "continuous"),
   },
   complete(written) {
     const limit = withRate(written);

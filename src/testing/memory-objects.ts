@@ -114,8 +114,7 @@ export class MemoryNamespace implements TestNamespace {
       { id, name: id.name },
       {
         get: (known, property) => {
-          if (typeof property !== "string" || Object.hasOwn(known, property))
-            return Reflect.get(known, property);
+          if (typeof property !== "string" || Object.hasOwn(known, property)) return Reflect.get(known, property);
           // A stub that is awaited must not look like a promise.
           if (property === "then") return undefined;
           return (...values: unknown[]) => this.#call(name, jurisdiction, property, values);
@@ -141,12 +140,7 @@ export class MemoryNamespace implements TestNamespace {
   }
 
   /** Values are cloned in both directions, as the platform does. */
-  async #call(
-    name: string,
-    jurisdiction: string | null,
-    method: string,
-    values: readonly unknown[],
-  ): Promise<unknown> {
+  async #call(name: string, jurisdiction: string | null, method: string, values: readonly unknown[]): Promise<unknown> {
     const sent = structuredClone(values);
     return this.#deliver({ object: name, method, values: sent }, async () => {
       const object = this.#objects.object(name, jurisdiction);
@@ -163,8 +157,7 @@ export class MemoryNamespace implements TestNamespace {
 const isCallable = (method: string): boolean =>
   method !== "constructor" && method !== "alarm" && Object.hasOwn(Limiter.prototype, method);
 
-const idText = (name: string, jurisdiction: string | null): string =>
-  `${jurisdiction ?? ""}/${name}`;
+const idText = (name: string, jurisdiction: string | null): string => `${jurisdiction ?? ""}/${name}`;
 
 const objectIdOf = (text: string, name?: string): TestObjectId => ({
   toString: () => text,

@@ -51,11 +51,7 @@ export class MemoryStorage implements RowStorage {
   }
 
   /** In the order of names. The names of an object's rows are ASCII. */
-  protected listRows({
-    prefix = "",
-    startAfter = "",
-    limit = Number.POSITIVE_INFINITY,
-  }: RowRange): [string, string][] {
+  protected listRows({ prefix = "", startAfter = "", limit = Number.POSITIVE_INFINITY }: RowRange): [string, string][] {
     return [...this.rows]
       .filter(([name]) => name.startsWith(prefix) && name > startAfter)
       .toSorted(([name], [other]) => (name < other ? -1 : 1))

@@ -17,8 +17,7 @@ export function readTestOptions(options: object): TestSettings {
   const problems: Omit<ConfigProblem, "variable">[] = [];
   const startAtMs = instantOf(startAt);
   if (startAtMs === null) {
-    const accepted =
-      'a Date, a text such as "2026-01-31T23:59:00Z", or an integer of milliseconds since 1970';
+    const accepted = 'a Date, a text such as "2026-01-31T23:59:00Z", or an integer of milliseconds since 1970';
     problems.push({ field: "startAt", value: startAt, accepted });
   }
   if (!isListOrNull(policies)) {
@@ -28,16 +27,13 @@ export function readTestOptions(options: object): TestSettings {
     problems.push({ field, value, accepted: "one of the options startAt, policies" });
   }
   if (problems.length > 0 || startAtMs === null || !isListOrNull(policies)) {
-    throw new ConfigProblems(
-      problems.map((problem) => ({ variable: "createTestLimiter", ...problem })),
-    );
+    throw new ConfigProblems(problems.map((problem) => ({ variable: "createTestLimiter", ...problem })));
   }
   return { startAtMs, policies };
 }
 
 /** `parseConfig` reads the policies. */
-const isListOrNull = (value: unknown): value is readonly TestPolicy[] | null =>
-  value === null || Array.isArray(value);
+const isListOrNull = (value: unknown): value is readonly TestPolicy[] | null => value === null || Array.isArray(value);
 
 /** Null for a value that is no instant. */
 function instantOf(value: unknown): number | null {

@@ -49,9 +49,7 @@ export function createTestLimiter(
   options: TestLimiterOptions & { readonly policies: readonly TestPolicy[] },
 ): TestLimiter & TestService;
 export function createTestLimiter(options?: TestLimiterOptions): TestLimiter;
-export function createTestLimiter(
-  options: TestLimiterOptions = {},
-): TestLimiter & Partial<TestService> {
+export function createTestLimiter(options: TestLimiterOptions = {}): TestLimiter & Partial<TestService> {
   const { startAtMs, policies } = readTestOptions(options);
   const clock = new VirtualClock(startAtMs);
   const faults = new Faults();

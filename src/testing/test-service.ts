@@ -38,10 +38,7 @@ export function testService(
   policies: readonly TestPolicy[],
   env: Bindings & { readonly KEY_SECRET: string },
 ): TestService {
-  const runtime = createRuntime(
-    parseConfig({ KEY_SECRET: env.KEY_SECRET, POLICIES: policies }),
-    env,
-  );
+  const runtime = createRuntime(parseConfig({ KEY_SECRET: env.KEY_SECRET, POLICIES: policies }), env);
   const service = serviceOver(runtime);
   const call = createCaller({
     transport: serviceTransport(service),
@@ -68,9 +65,7 @@ function serviceOver(runtime: Runtime): BatchService {
       perform(readBatch, input, async ({ checks }) => {
         const answers = await decideBatch(runtime, checks, null, waitUntil);
         return {
-          results: answers.map((answer) =>
-            isFailure(answer) ? { problem: problemDetails(answer) } : answer,
-          ),
+          results: answers.map((answer) => (isFailure(answer) ? { problem: problemDetails(answer) } : answer)),
         };
       }),
     ),

@@ -20,8 +20,7 @@ const idleTurns = 5;
 
 /** Some environments of test runners lack `setImmediate`. */
 const platformTurn: (act: () => void) => unknown =
-  (globalThis as { readonly setImmediate?: (act: () => void) => unknown }).setImmediate ??
-  globalThis.setTimeout;
+  (globalThis as { readonly setImmediate?: (act: () => void) => unknown }).setImmediate ?? globalThis.setTimeout;
 
 /** Also fires under fake timers that are installed after this module is loaded. */
 const nextTurn = (): Promise<void> => new Promise((resolve) => void platformTurn(resolve));

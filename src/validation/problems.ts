@@ -95,9 +95,7 @@ export function fields<const Entries extends v.ObjectEntries>(
 
 /** The accepted values for an unknown field: the known fields, with a suggestion. */
 export const acceptedFields = (name: string, known: readonly string[]): string =>
-  known.length === 0
-    ? "no fields"
-    : `one of the fields ${known.join(", ")}${didYouMean(name, known)}`;
+  known.length === 0 ? "no fields" : `one of the fields ${known.join(", ")}${didYouMean(name, known)}`;
 
 /** A suggestion such as `; did you mean limits?`; "" if no known name is near. */
 export function didYouMean(name: string, known: readonly string[]): string {
@@ -168,14 +166,5 @@ function issuePath(issue: v.BaseIssue<unknown>): string {
 }
 
 /** A schema of integers within bounds. */
-export const integerFrom = (
-  least: number,
-  most: number,
-  accepted = `an integer from ${least} to ${most}`,
-) =>
-  v.pipe(
-    v.number(accepted),
-    v.safeInteger(accepted),
-    v.minValue(least, accepted),
-    v.maxValue(most, accepted),
-  );
+export const integerFrom = (least: number, most: number, accepted = `an integer from ${least} to ${most}`) =>
+  v.pipe(v.number(accepted), v.safeInteger(accepted), v.minValue(least, accepted), v.maxValue(most, accepted));

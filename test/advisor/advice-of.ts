@@ -13,9 +13,7 @@ export function adviceOf(timelines: Timelines, goal: Goal | string): Advice {
 }
 
 export function recommendedOf({ candidates, recommendation }: Advice): Candidate {
-  const candidate =
-    recommendation.kind === "recommended" ? candidates[recommendation.candidate] : undefined;
-  if (candidate === undefined)
-    throw new Error(`expected a recommendation: ${recommendation.reason}`);
+  const candidate = recommendation.kind === "recommended" ? candidates[recommendation.candidate] : undefined;
+  if (candidate === undefined) throw new Error(`expected a recommendation: ${recommendation.reason}`);
   return candidate;
 }

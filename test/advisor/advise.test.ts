@@ -68,10 +68,7 @@ describe("a goal about denials", () => {
     const units = shares.map((mostShare) => {
       const { candidates } = adviceOf(timelines, { kind: "denied-requests", mostShare });
       return new Map(
-        candidates.map(({ limits: [limit] }) => [
-          `${limit?.strategy} ${limit?.windowMs}`,
-          limit?.limit ?? 0,
-        ]),
+        candidates.map(({ limits: [limit] }) => [`${limit?.strategy} ${limit?.windowMs}`, limit?.limit ?? 0]),
       );
     });
     for (const [index, own] of units.entries()) {
@@ -93,9 +90,7 @@ describe("a goal about denials", () => {
   });
 
   it("equal timelines give equal advice, and the order of candidates is that of strictness", () => {
-    const [first, second] = [1, 2].map(() =>
-      adviceOf(timelinesFrom(withBursts, 1), "deny at most 5 % of requests"),
-    );
+    const [first, second] = [1, 2].map(() => adviceOf(timelinesFrom(withBursts, 1), "deny at most 5 % of requests"));
     expect(first).toEqual(second);
   });
 });
@@ -183,8 +178,7 @@ describe("too little data", () => {
       {
         keys: 1_000,
         periodMs: hourMs,
-        arrivals: (random, _, addAt) =>
-          poissonArrivals(random, { perSecond: 0.01, periodMs: hourMs }, addAt),
+        arrivals: (random, _, addAt) => poissonArrivals(random, { perSecond: 0.01, periodMs: hourMs }, addAt),
       },
       4,
       { oneKeyIn: 64, requests: 64 * 72_000 },
@@ -243,10 +237,7 @@ describe("keys with few requests", () => {
   });
 
   it("without such keys the share is unknown, and without few requests there is no note", () => {
-    const single = timelinesFrom(
-      { ...diluted, arrivals: (random, _, addAt) => addAt(random() * hourMs) },
-      8,
-    );
+    const single = timelinesFrom({ ...diluted, arrivals: (random, _, addAt) => addAt(random() * hourMs) }, 8);
     const { candidates } = adviceOf(single, "deny at most 1 key in 100");
     expect(candidates[0]?.deniedActiveKeyShare).toBe(null);
     const all = { ...diluted, keys: visitors };

@@ -36,10 +36,7 @@ function decided(name: DistributionName, keys: number, seed: number): Decided {
   const [result] = replayAll(timelines, [parseLimits(limits)]);
   const { firstRow } = timelines;
   return {
-    requests: Uint32Array.from(
-      timelines.keys,
-      (_, key) => (firstRow[key + 1] ?? 0) - (firstRow[key] ?? 0),
-    ),
+    requests: Uint32Array.from(timelines.keys, (_, key) => (firstRow[key + 1] ?? 0) - (firstRow[key] ?? 0)),
     denied: result?.deniedOfKey ?? new Uint32Array(),
   };
 }
@@ -53,8 +50,7 @@ interface Truth {
 }
 
 const truthOf = (all: readonly Decided[]): Truth => {
-  const sumOf = (count: (each: Decided) => number): number =>
-    all.reduce((sum, each) => sum + count(each), 0);
+  const sumOf = (count: (each: Decided) => number): number => all.reduce((sum, each) => sum + count(each), 0);
   return {
     ofRequests: sumOf(({ denied }) => total(denied)) / sumOf(({ requests }) => total(requests)),
     ofKeys: sumOf(deniedKeysOf) / sumOf(({ requests }) => requests.length),
@@ -119,17 +115,13 @@ interface Coverage {
 
 /** Measures the coverage, and prints it with the seeds of the runs whose interval misses the truth. */
 function coverageOf(title: string, measured: readonly Run[]): Coverage {
-  const missedRequests = measured.filter(
-    ({ ofRequests, truth }) => !covers(ofRequests, truth.ofRequests),
-  );
+  const missedRequests = measured.filter(({ ofRequests, truth }) => !covers(ofRequests, truth.ofRequests));
   const missedKeys = measured.filter(({ ofKeys, truth }) => !covers(ofKeys, truth.ofKeys));
   const coverage = {
     ofRequests: measured.length - missedRequests.length,
     ofKeys: measured.length - missedKeys.length,
     requestsWidth: median(measured.map(({ ofRequests: { low, high } }) => high - low)),
-    suchKeysWidth: median(
-      measured.map(({ ofRequests: { low, highOfSuchKeys } }) => highOfSuchKeys - low),
-    ),
+    suchKeysWidth: median(measured.map(({ ofRequests: { low, highOfSuchKeys } }) => highOfSuchKeys - low)),
     keysWidth: median(measured.map(({ ofKeys: { low, high } }) => high - low)),
   };
   const seeds = (of: readonly Run[]): string => of.map(({ seed }) => seed).join(" ") || "none";
@@ -147,9 +139,7 @@ function coverageOf(title: string, measured: readonly Run[]): Coverage {
  * Upper bounds of the median widths. Under Zipf's law and with an attacker, unrecorded keys may decide the share, so
  * the bounds are high.
  */
-const widest: Readonly<
-  Record<DistributionName, Readonly<Record<"sample" | "suchKeys" | "keys" | "log", number>>>
-> = {
+const widest: Readonly<Record<DistributionName, Readonly<Record<"sample" | "suchKeys" | "keys" | "log", number>>>> = {
   uniform: { sample: 0.24, suchKeys: 0.08, keys: 0.23, log: 0.025 },
   poisson: { sample: 0.22, suchKeys: 0.025, keys: 0.18, log: 0.005 },
   bursts: { sample: 0.28, suchKeys: 0.15, keys: 0.18, log: 0.05 },
@@ -195,9 +185,7 @@ describe("an attacker outside most samples", () => {
         const terms = { oneKeyIn, allRequests: total(requests) };
         return { seed: run + 1, truth: truthOf([attacked]), ...intervalsOf(sample, terms) };
       });
-      expect(coverageOf(`attacker ${share}`, measured).ofRequests).toBeGreaterThanOrEqual(
-        leastCovered,
-      );
+      expect(coverageOf(`attacker ${share}`, measured).ofRequests).toBeGreaterThanOrEqual(leastCovered);
     },
   );
 });
@@ -239,9 +227,7 @@ describe("keys of known sizes", () => {
 
   it("a goal about requests gets a recommended limit where no key is large, and none where few keys send much", () => {
     const madeOf = (kinds: RegExp): number[] =>
-      measured
-        .filter(({ name }) => kinds.test(name))
-        .map(({ logs }) => logs.recommended.requests.made);
+      measured.filter(({ name }) => kinds.test(name)).map(({ logs }) => logs.recommended.requests.made);
     expect(Math.min(...madeOf(/^(?:geometric|97 % send one request$)/))).toBeGreaterThan(0.8 * of);
     expect(Math.max(...madeOf(/lognormal|Pareto|^scrapers|^NAT/))).toBeLessThan(0.15 * of);
   });

@@ -75,18 +75,9 @@ describe("parseGoal", () => {
     ["deny at most -1 % of requests", "a share above 0 % and at most 100 %"],
     ["deny at most 0 % of requests", "no recording can prove that a limit denies nothing"],
     ["deny at most 1 key in 0", "a share above 0 % and at most 100 %"],
-    [
-      "never let one key exceed 99999999999999999999 requests in a second",
-      "at most 999,999,999,999 requests, got",
-    ],
-    [
-      "never let one key exceed 0 requests in a second",
-      "a whole number of at least 1 request, got",
-    ],
-    [
-      "never let one key exceed 2.5 requests in a second",
-      "a whole number of at least 1 request, got",
-    ],
+    ["never let one key exceed 99999999999999999999 requests in a second", "at most 999,999,999,999 requests, got"],
+    ["never let one key exceed 0 requests in a second", "a whole number of at least 1 request, got"],
+    ["never let one key exceed 2.5 requests in a second", "a whole number of at least 1 request, got"],
     ["protect the origin at -500 requests per second", "a whole number of at least 1 request, got"],
     ["protect the origin at 500 requests per minute", "expected requests per second"],
   ])('the impossible goal "%s" is rejected with the amounts that are accepted', (text, message) => {
@@ -96,13 +87,7 @@ describe("parseGoal", () => {
 
   it("the text of every goal is read as the same goal", () => {
     for (const [, goal] of goals) expect(parseGoal(goalText(goal))).toEqual(goal);
-    const written = [
-      ofRequests(0.001),
-      ofKeys(0.001),
-      ofKeys(0.02),
-      ofKeys(0.3),
-      ofKey(1, 3_600_000),
-    ];
+    const written = [ofRequests(0.001), ofKeys(0.001), ofKeys(0.02), ofKeys(0.3), ofKey(1, 3_600_000)];
     expect(written.map(goalText)).toEqual([
       "deny at most 0.1 % of requests",
       "deny at most 1 key in 1,000",

@@ -104,8 +104,7 @@ describe("the worst burst at the origin", () => {
       {
         keys,
         periodMs,
-        arrivals: (random, _, addAt) =>
-          poissonArrivals(random, { perSecond: perKey, periodMs }, addAt),
+        arrivals: (random, _, addAt) => poissonArrivals(random, { perSecond: perKey, periodMs }, addAt),
       },
       seed,
     );
@@ -144,8 +143,7 @@ function sampleOf(all: Timelines, oneKeyIn: number, random: () => number): Timel
   const kept = [...all.keys.keys()].filter(() => random() < 1 / oneKeyIn);
   const rows = kept.map((key) => all.atMs.subarray(all.firstRow[key], all.firstRow[key + 1]));
   const firstRow = new Uint32Array(kept.length + 1);
-  for (const [index, own] of rows.entries())
-    firstRow[index + 1] = (firstRow[index] ?? 0) + own.length;
+  for (const [index, own] of rows.entries()) firstRow[index + 1] = (firstRow[index] ?? 0) + own.length;
   const count = firstRow[kept.length] ?? 0;
   const atMs = new Float64Array(count);
   for (const [index, own] of rows.entries()) atMs.set(own, firstRow[index]);

@@ -13,8 +13,7 @@ export interface KeySizes {
   readonly shareBeyond?: (limit: number) => number;
 }
 
-const normal = (random: Random): number =>
-  Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+const normal = (random: Random): number => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
 
 function poisson(mean: number, random: Random): number {
   if (mean > 50) return Math.max(0, Math.round(mean + Math.sqrt(mean) * normal(random)));
@@ -31,9 +30,7 @@ function poisson(mean: number, random: Random): number {
 function normalBelow(z: number): number {
   const x = Math.abs(z) / Math.SQRT2;
   const t = 1 / (1 + 0.3275911 * x);
-  const series =
-    t *
-    (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));
+  const series = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));
   const tail = 0.5 * series * Math.exp(-x * x);
   return z > 0 ? 1 - tail : tail;
 }
@@ -87,12 +84,7 @@ const geometric = (mean: number, limit: number): Exact => ({
 });
 
 /** Each key is large by chance, so that logs have different numbers of large keys, and small logs often none. */
-const byChance = (
-  share: number,
-  large: (random: Random) => number,
-  others: number,
-  limit: number,
-): KeySizes => ({
+const byChance = (share: number, large: (random: Random) => number, others: number, limit: number): KeySizes => ({
   limit,
   draw: (random) => (random() < share ? large(random) : poisson(others, random)),
 });
@@ -156,24 +148,9 @@ export const keySizes: Readonly<Record<string, KeySizes>> = {
       27,
     ),
   },
-  "NAT: 1 address in 200, by chance": byChance(
-    1 / 200,
-    (random) => poisson(1_000 + 4_000 * random(), random),
-    10,
-    100,
-  ),
-  "scrapers: 3 in 1,000 by chance send 10 %": byChance(
-    3 / 1_000,
-    (random) => poisson(1_000, random),
-    27,
-    60,
-  ),
-  "scrapers: 3 in 1,000 by chance send 50 %": byChance(
-    3 / 1_000,
-    (random) => poisson(9_000, random),
-    27,
-    60,
-  ),
+  "NAT: 1 address in 200, by chance": byChance(1 / 200, (random) => poisson(1_000 + 4_000 * random(), random), 10, 100),
+  "scrapers: 3 in 1,000 by chance send 10 %": byChance(3 / 1_000, (random) => poisson(1_000, random), 27, 60),
+  "scrapers: 3 in 1,000 by chance send 50 %": byChance(3 / 1_000, (random) => poisson(9_000, random), 27, 60),
   "one attacker sends a fifth": {
     limit: 60,
     draw: withLarge(

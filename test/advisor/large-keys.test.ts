@@ -50,16 +50,12 @@ describe("traffic of few large keys", () => {
 
   it("500 keys of the same size are enough for a limit by the share of requests", () => {
     const enough = timelinesFrom({ ...steady, keys: 500 }, 1);
-    expect(adviceOf(enough, "deny at most 20 % of requests").recommendation.kind).toBe(
-      "recommended",
-    );
+    expect(adviceOf(enough, "deny at most 20 % of requests").recommendation.kind).toBe("recommended");
   });
 
   it("a limit is recommended by the share of keys, with a note that intervals of request shares are wide", () => {
     const advice = adviceOf(timelines, "deny at most 1 key in 50");
     expect(recommendedOf(advice).deniedKeyShare.high).toBeLessThanOrEqual(0.02);
-    expect(advice.notes.join()).toContain(
-      "The intervals of request shares allow for these, so they are wide.",
-    );
+    expect(advice.notes.join()).toContain("The intervals of request shares allow for these, so they are wide.");
   });
 });

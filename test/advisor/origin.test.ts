@@ -10,8 +10,7 @@ describe("a goal about the rate at the origin", () => {
     keys: 50,
     periodMs: 5 * minuteMs,
     arrivals: (_, key, addAt) => {
-      for (let n = 0; n < 200; n++)
-        addAt(Math.floor(n / 40) * minuteMs + 20 * (n % 40) + (key % 7));
+      for (let n = 0; n < 200; n++) addAt(Math.floor(n / 40) * minuteMs + 20 * (n % 40) + (key % 7));
     },
   };
 
@@ -43,10 +42,7 @@ describe("a goal about the rate at the origin", () => {
   });
 
   it("where more keys send in one second than the goal allows, only one limit for all keys protects the origin", () => {
-    const { candidates, recommendation } = adviceOf(
-      timelinesFrom(together, 1),
-      "protect the origin at 20 rps",
-    );
+    const { candidates, recommendation } = adviceOf(timelinesFrom(together, 1), "protect the origin at 20 rps");
     expect(recommendation.kind).toBe("global");
     expect(recommendation.reason).toContain(
       "no limit per key was found that keeps this rate, because so many keys send in the same second",
@@ -69,8 +65,7 @@ describe("a goal about the rate at the origin", () => {
     const steady = (keys: number): TrafficShape => ({
       keys,
       periodMs: 10 * minuteMs,
-      arrivals: (random, _, addAt) =>
-        poissonArrivals(random, { perSecond: 0.05, periodMs: 10 * minuteMs }, addAt),
+      arrivals: (random, _, addAt) => poissonArrivals(random, { perSecond: 0.05, periodMs: 10 * minuteMs }, addAt),
     });
     const all = timelinesFrom(steady(1_600), 3);
     const sampled = timelinesFrom(steady(100), 4, { oneKeyIn: 16, requests: all.atMs.length });
@@ -88,8 +83,7 @@ describe("a goal about the rate at the origin", () => {
       const shape: TrafficShape = {
         keys,
         periodMs,
-        arrivals: (random, _, addAt) =>
-          poissonArrivals(random, { perSecond: all.perSecond, periodMs }, addAt),
+        arrivals: (random, _, addAt) => poissonArrivals(random, { perSecond: all.perSecond, periodMs }, addAt),
       };
       const requests = all.keys * all.perSecond * (periodMs / 1_000);
       const timelines = timelinesFrom(shape, 5, { oneKeyIn, requests });
@@ -97,8 +91,7 @@ describe("a goal about the rate at the origin", () => {
     };
     const truth = shareOf(all.keys, 1);
     // By chance, samples of one key in 16 hold 80 or 120 of 1,600 keys instead of 100.
-    for (const sampled of [80, 120])
-      expect(Math.abs(shareOf(sampled, 16) - truth)).toBeLessThan(0.03);
+    for (const sampled of [80, 120]) expect(Math.abs(shareOf(sampled, 16) - truth)).toBeLessThan(0.03);
   });
 
   /** 500 visitors send 5 requests a second together. The key 0 sends 40 a second for 15 minutes. */

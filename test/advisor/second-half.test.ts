@@ -78,10 +78,7 @@ it("the arrivals before an instant have only keys that had already come, in thei
     return [...own].filter((atMs) => atMs < middleMs).map((atMs) => [whole.keys[key], atMs]);
   });
   const kept = [...first.keys.keys()].flatMap((key) =>
-    [...first.atMs.subarray(first.firstRow[key], first.firstRow[key + 1])].map((atMs) => [
-      first.keys[key],
-      atMs,
-    ]),
+    [...first.atMs.subarray(first.firstRow[key], first.firstRow[key + 1])].map((atMs) => [first.keys[key], atMs]),
   );
   expect(rows.length).toBeGreaterThan(1_000);
   expect(kept).toEqual(rows);

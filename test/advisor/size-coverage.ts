@@ -6,12 +6,7 @@
  */
 import type { Estimate } from "../../src/advisor/advice.ts";
 import { roundUnits } from "../../src/advisor/families.ts";
-import {
-  deniedKeyShare,
-  deniedShare,
-  resamples,
-  typicalDeniedKey,
-} from "../../src/advisor/interval.ts";
+import { deniedKeyShare, deniedShare, resamples, typicalDeniedKey } from "../../src/advisor/interval.ts";
 import { type SizeTail, tailOf } from "../../src/advisor/tail.ts";
 import { type Random, randomFrom } from "../random.ts";
 import type { Generated } from "../tools/generated.ts";
@@ -122,9 +117,7 @@ function estimate(recording: Recording, limit: number, of: Counted, stricter?: n
     return deniedKeyShare(requests.length, denied.filter((own) => own > 0).length, { oneKeyIn });
   }
   const unseen =
-    stricter === undefined
-      ? undefined
-      : typicalDeniedKey({ requests, denied: deniedBy(requests, stricter) });
+    stricter === undefined ? undefined : typicalDeniedKey({ requests, denied: deniedBy(requests, stricter) });
   return deniedShare({ requests, denied }, { oneKeyIn, allRequests, tail, unseen });
 }
 
@@ -195,12 +188,9 @@ const coverageHeader = [
   "sample: requests",
   "sample: keys",
 ];
-const goalHeader = coverageHeader
-  .with(0, "limit recommended, goal met")
-  .filter((title) => !title.startsWith("small"));
+const goalHeader = coverageHeader.with(0, "limit recommended, goal met").filter((title) => !title.startsWith("small"));
 
-const recommendationText = ({ made, met }: Recommendations): string =>
-  made === 0 ? "none" : `${met} of ${made}`;
+const recommendationText = ({ made, met }: Recommendations): string => (made === 0 ? "none" : `${met} of ${made}`);
 
 export const advisorPage = "docs/reference/advisor.md";
 
@@ -226,9 +216,7 @@ export const coverageDocs = (measured: readonly MeasuredSizes[]): Generated => (
         goalHeader,
         measured.map(({ name, logs: log, samples: sample }) => [
           name,
-          ...[log, sample].flatMap(({ recommended }) =>
-            counted.map((of) => recommendationText(recommended[of])),
-          ),
+          ...[log, sample].flatMap(({ recommended }) => counted.map((of) => recommendationText(recommended[of]))),
         ]),
       ),
     ],

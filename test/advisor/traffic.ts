@@ -1,9 +1,5 @@
 /** Synthetic traffic with known distributions. */
-import {
-  type Timelines,
-  TimelinesBuilder,
-  type TimelinesSource,
-} from "../../src/replay/timelines.ts";
+import { type Timelines, TimelinesBuilder, type TimelinesSource } from "../../src/replay/timelines.ts";
 import { type Random, randomFrom } from "../random.ts";
 
 export const startMs = Date.UTC(2026, 0, 5);

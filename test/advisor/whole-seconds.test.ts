@@ -14,8 +14,7 @@ const periodMs = 200_000;
 const keys = 120;
 
 const shapes: Readonly<Record<string, TrafficShape["arrivals"]>> = {
-  "independent requests": (random, _, addAt) =>
-    poissonArrivals(random, { perSecond: 0.4 + random(), periodMs }, addAt),
+  "independent requests": (random, _, addAt) => poissonArrivals(random, { perSecond: 0.4 + random(), periodMs }, addAt),
   "pages with files": (random, _, addAt) => {
     for (let page = 0; page < 8; page++) {
       const atMs = random() * (periodMs - 1_000);
@@ -34,9 +33,10 @@ const shapes: Readonly<Record<string, TrafficShape["arrivals"]>> = {
   },
 };
 
-const limits = ["sliding-log", "fixed-window", "sliding-window-counter", "token-bucket"].flatMap(
-  (strategy) => [[{ limit: 6, window: "1s", strategy }], [{ limit: 12, window: "10s", strategy }]],
-);
+const limits = ["sliding-log", "fixed-window", "sliding-window-counter", "token-bucket"].flatMap((strategy) => [
+  [{ limit: 6, window: "1s", strategy }],
+  [{ limit: 12, window: "10s", strategy }],
+]);
 
 /** The log of the same requests in whole seconds. */
 function loggedInSeconds({ keys: names, firstRow, atMs }: Timelines): Timelines {
@@ -89,8 +89,7 @@ describe("a log in whole seconds", () => {
     const exact = timelinesFrom({ keys, periodMs, arrivals }, 23);
     const [first, again] = [loggedInSeconds(exact), loggedInSeconds(exact)];
     expect(again).toEqual(first);
-    const secondsOf = ({ atMs }: Timelines) =>
-      atMs.map((each) => Math.floor(each / 1_000)).toSorted();
+    const secondsOf = ({ atMs }: Timelines) => atMs.map((each) => Math.floor(each / 1_000)).toSorted();
     expect(secondsOf(first)).toEqual(secondsOf(exact));
     const width = (timelines: Timelines, window: string): number => {
       const set = [{ limit: 8, window, strategy: "sliding-log" }];

@@ -9,8 +9,7 @@ const json = { "Content-Type": "application/json" };
 
 /** A client whose calls all get this response. */
 function clientOf(status: number, headers: Record<string, string>, body: string) {
-  const fetch: HttpOptions["fetch"] = async () =>
-    new Response(status === 204 ? null : body, { status, headers });
+  const fetch: HttpOptions["fetch"] = async () => new Response(status === 204 ? null : body, { status, headers });
   return createClient({ url, token: "t", retries: 0, fetch });
 }
 
@@ -49,11 +48,7 @@ it.each<[string, Parameters<typeof clientOf>, string]>([
     "expected an answer of Headgate, got a redirect to https://www.example.com/check",
   ],
   ["null", [200, json, "null"], "expected the answer to be an object, got null"],
-  [
-    "JSON of another API",
-    [200, json, '{"status":"ok"}'],
-    "expected allowed to be true or false, got undefined",
-  ],
+  ["JSON of another API", [200, json, '{"status":"ok"}'], "expected allowed to be true or false, got undefined"],
   [
     "a decision with a field of another type",
     [200, json, allowed.replace('"retryAfterMs":0', '"retryAfterMs":"soon"')],
@@ -70,14 +65,8 @@ it.each<[string, Parameters<typeof clientOf>, string]>([
 
 it.each<[string, string]>([
   ['{"results":{}}', "expected results to be a list, each entry an object, got {}"],
-  [
-    `{"results":[${allowed},{"allowed":1}]}`,
-    "expected results[1].allowed to be true or false, got 1",
-  ],
-  [
-    '{"results":[{"problem":{"title":"T"}}]}',
-    "expected results[0].problem.detail to be a text, got undefined",
-  ],
+  [`{"results":[${allowed},{"allowed":1}]}`, "expected results[1].allowed to be true or false, got 1"],
+  ['{"results":[{"problem":{"title":"T"}}]}', "expected results[0].problem.detail to be a text, got undefined"],
 ])("a batch with the answer %s names the field that is wrong", async (body, message) => {
   const batching = clientOf(200, json, body).batch({ checks: [{ key: "k" }] });
   expect(await messageOf(batching)).toBe(`${call}/batch: ${message}`);

@@ -53,8 +53,7 @@ const thrownBy = async (call: Promise<unknown>): Promise<HeadgateError> => {
 };
 
 describe.each(ways)("the client over $way", ({ way, clientOf }) => {
-  const place = (http: string, method: string): string =>
-    way === "HTTP" ? http : `service.${method}()`;
+  const place = (http: string, method: string): string => (way === "HTTP" ? http : `service.${method}()`);
 
   it(`a check over ${way} charges the key, and a look does not`, async () => {
     const limiter = clientOf();
@@ -202,9 +201,7 @@ describe("the types of the client", () => {
     expectTypeOf<keyof client.ReserveInput>().toEqualTypeOf<keyof server.ReserveInput>();
     expectTypeOf<keyof client.ForgetInput>().toEqualTypeOf<keyof server.ForgetInput>();
     expectTypeOf<keyof client.SettleInput>().toEqualTypeOf<keyof server.SettleInput>();
-    expectTypeOf<Required<server.CheckInput>["attributes"]>().toExtend<
-      client.CheckInput["attributes"]
-    >();
+    expectTypeOf<Required<server.CheckInput>["attributes"]>().toExtend<client.CheckInput["attributes"]>();
     expectTypeOf<LimitInput>().toExtend<client.CheckInput["limits"]>();
   });
 

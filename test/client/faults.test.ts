@@ -1,22 +1,12 @@
 /** The client and a server that fails: errors, safe repeats, waits and aborts. */
 import { describe, expect, it } from "vitest";
 import { type Client, createClientAt } from "../../src/client/client.ts";
-import {
-  allow,
-  type Answer,
-  closedUrl,
-  drop,
-  dropInBody,
-  problem,
-  silence,
-  text,
-} from "./faulty-server.ts";
+import { allow, type Answer, closedUrl, drop, dropInBody, problem, silence, text } from "./faulty-server.ts";
 import { setUp, thrownBy } from "./setup.ts";
 import { SkippingClock, timeoutMs } from "./skipping-clock.ts";
 
 const key = { policy: "api", key: "k" };
-const date = (seconds: number): string =>
-  new Date(Date.UTC(2026, 10, 8, 8, 0, seconds)).toUTCString();
+const date = (seconds: number): string => new Date(Date.UTC(2026, 10, 8, 8, 0, seconds)).toUTCString();
 
 /** Calls that charge, and calls that can be repeated whatever happened to the first attempt. */
 const charging = {
@@ -44,22 +34,19 @@ describe("a rejected call", () => {
     expect(clock.waits).toEqual([waitMs]);
   });
 
-  it.each(Object.entries(charging))(
-    "a %s with 429 is repeated at most as often as retries says",
-    async (_, call) => {
-      const answers = [problem(429, { "Retry-After": "1" })];
-      const { limiter, clock, requests } = await setUp(answers, { retries: 3 });
-      expect(await thrownBy(call(limiter))).toMatchObject({
-        name: "HeadgateError",
-        status: 429,
-        problem: { title: "Title", detail: "Detail." },
-        retryAfterMs: 1_000,
-        isSafeToRepeat: true,
-      });
-      expect(requests).toHaveLength(4);
-      expect(clock.waits).toEqual([1_000, 1_000, 1_000]);
-    },
-  );
+  it.each(Object.entries(charging))("a %s with 429 is repeated at most as often as retries says", async (_, call) => {
+    const answers = [problem(429, { "Retry-After": "1" })];
+    const { limiter, clock, requests } = await setUp(answers, { retries: 3 });
+    expect(await thrownBy(call(limiter))).toMatchObject({
+      name: "HeadgateError",
+      status: 429,
+      problem: { title: "Title", detail: "Detail." },
+      retryAfterMs: 1_000,
+      isSafeToRepeat: true,
+    });
+    expect(requests).toHaveLength(4);
+    expect(clock.waits).toEqual([1_000, 1_000, 1_000]);
+  });
 
   it("a client with 0 retries never repeats a call", async () => {
     const answers = [problem(429, { "Retry-After": "1" })];
@@ -99,14 +86,11 @@ describe("a rejected call", () => {
     expect(setups.map(({ clock }) => clock.waits)).toEqual([[4_500], [4_100], [150]]);
   });
 
-  it.each([400, 401, 403, 404, 405, 413, 415, 422, 500])(
-    "a call with status %i is not repeated",
-    async (status) => {
-      const { limiter, requests } = await setUp([problem(status, { "Retry-After": "1" })]);
-      expect(await thrownBy(limiter.look(key))).toMatchObject({ status });
-      expect(requests).toHaveLength(1);
-    },
-  );
+  it.each([400, 401, 403, 404, 405, 413, 415, 422, 500])("a call with status %i is not repeated", async (status) => {
+    const { limiter, requests } = await setUp([problem(status, { "Retry-After": "1" })]);
+    expect(await thrownBy(limiter.look(key))).toMatchObject({ status });
+    expect(requests).toHaveLength(1);
+  });
 });
 
 const lost: readonly (readonly [string, Answer])[] = [

@@ -60,10 +60,7 @@ it("a call that would wait longer than maxWaitMs is not sent, and its error stat
 });
 
 it("an answer holds back calls for a minute at most, because the limits may be raised meanwhile", async () => {
-  const { limiter, clock, requests } = await setUp([
-    allow({ RateLimit: '"a";r=0;t=3600' }),
-    allow(),
-  ]);
+  const { limiter, clock, requests } = await setUp([allow({ RateLimit: '"a";r=0;t=3600' }), allow()]);
   await limiter.check(key);
   clock.advance(59_999);
   expect(await thrownBy(limiter.check(key))).toBeNull();
@@ -152,8 +149,7 @@ it("a client waits as long as a policy that limits the calls of /check demands",
       return response;
     },
   });
-  for (let count = 0; count < 5; count += 1)
-    await limiter.check({ policy: "api", key: "192.0.2.1" });
+  for (let count = 0; count < 5; count += 1) await limiter.check({ policy: "api", key: "192.0.2.1" });
   expect(statuses).toEqual([200, 200, 200, 200, 200]);
   expect(clock.waits).toEqual([1_000, 1_000]);
 });

@@ -9,46 +9,27 @@ const valid = { url: "https://limits.example.com", token: "t" };
 
 const expectedUrl =
   'url: expected the http or https URL of the Worker without a path, such as "https://limits.example.com"; or service, got';
-const expectedToken =
-  "token: expected a token of CHECK_TOKENS: visible ASCII characters without spaces, got";
+const expectedToken = "token: expected a token of CHECK_TOKENS: visible ASCII characters without spaces, got";
 
 describe("createClient", () => {
   it.each<[unknown, string]>([
     [undefined, `${expectedUrl} undefined; ${expectedToken} undefined`],
     [{ ...valid, url: "limits.example.com" }, `${expectedUrl} "limits.example.com"`],
     [{ ...valid, url: "ftp://limits.example.com" }, `${expectedUrl} "ftp://limits.example.com"`],
-    [
-      { ...valid, url: "https://limits.example.com/check" },
-      `${expectedUrl} "https://limits.example.com/check"`,
-    ],
-    [
-      { ...valid, url: "https://limits.example.com?a" },
-      `${expectedUrl} "https://limits.example.com?a"`,
-    ],
+    [{ ...valid, url: "https://limits.example.com/check" }, `${expectedUrl} "https://limits.example.com/check"`],
+    [{ ...valid, url: "https://limits.example.com?a" }, `${expectedUrl} "https://limits.example.com?a"`],
     [{ ...valid, url: 7 }, `${expectedUrl} 7`],
     [{ ...valid, token: "" }, `${expectedToken} ""`],
     [{ ...valid, token: undefined }, `${expectedToken} undefined`],
     [{ ...valid, token: "secret\n" }, `${expectedToken} other characters`],
     [{ ...valid, token: "Bearer secret" }, `${expectedToken} other characters`],
-    [
-      { ...valid, path: "check" },
-      'path: expected the CHECK_PATH of the Worker, such as "/check", got "check"',
-    ],
-    [
-      { ...valid, path: "/check/" },
-      'path: expected the CHECK_PATH of the Worker, such as "/check", got "/check/"',
-    ],
+    [{ ...valid, path: "check" }, 'path: expected the CHECK_PATH of the Worker, such as "/check", got "check"'],
+    [{ ...valid, path: "/check/" }, 'path: expected the CHECK_PATH of the Worker, such as "/check", got "/check/"'],
     [{ ...valid, retries: -1 }, "retries: expected an integer from 0 to 10, got -1"],
     [{ ...valid, retries: 1.5 }, "retries: expected an integer from 0 to 10, got 1.5"],
-    [
-      { ...valid, maxWaitMs: "1s" },
-      'maxWaitMs: expected an integer from 0 to 2147483647, got "1s"',
-    ],
+    [{ ...valid, maxWaitMs: "1s" }, 'maxWaitMs: expected an integer from 0 to 2147483647, got "1s"'],
     [{ ...valid, timeoutMs: 0 }, "timeoutMs: expected an integer from 1 to 2147483647, got 0"],
-    [
-      { ...valid, timeoutMs: Infinity },
-      "timeoutMs: expected an integer from 1 to 2147483647, got Infinity",
-    ],
+    [{ ...valid, timeoutMs: Infinity }, "timeoutMs: expected an integer from 1 to 2147483647, got Infinity"],
     [{ ...valid, fetch: "fetch" }, 'fetch: expected a function, got "fetch"'],
     [
       { ...valid, retry: 3, retries: -1 },

@@ -26,12 +26,7 @@ const faults = fc.array(
   { minLength: 1, maxLength: 8 },
 );
 
-async function answer({
-  status,
-  retryAfterSeconds,
-  replenishSeconds,
-  isReadable,
-}: Fault): Promise<FetchResponse> {
+async function answer({ status, retryAfterSeconds, replenishSeconds, isReadable }: Fault): Promise<FetchResponse> {
   if (status === null) throw new TypeError("fetch failed");
   const headers = new Headers();
   if (retryAfterSeconds !== null) headers.set("Retry-After", String(retryAfterSeconds));
@@ -40,8 +35,7 @@ async function answer({
 }
 
 /** Whether an attempt with this answer may have been charged. */
-const mayBeCharged = ({ status }: Fault): boolean =>
-  status === null || status < 300 || status >= 500;
+const mayBeCharged = ({ status }: Fault): boolean => status === null || status < 300 || status >= 500;
 
 interface Attempt {
   readonly atMs: number;
@@ -53,13 +47,7 @@ const kinds = fc.constantFrom("check", "reserve", "look", "settle");
 it(
   "no charge is repeated, and no attempt comes too early, too late or too often",
   forAll(
-    [
-      faults,
-      kinds,
-      fc.nat(4),
-      fc.nat(20_000),
-      fc.float({ min: 0, max: Math.fround(0.999), noNaN: true }),
-    ],
+    [faults, kinds, fc.nat(4), fc.nat(20_000), fc.float({ min: 0, max: Math.fround(0.999), noNaN: true })],
     async (script, kind, retries, maxWaitMs, random) => {
       const clock = new SkippingClock();
       const attempts: Attempt[] = [];

@@ -89,9 +89,7 @@ describe("an error of the service", () => {
   );
 
   it("a binding of another entrypoint is an error that names the expected one", async () => {
-    const { limiter, calls } = clientOf(
-      new TypeError('The RPC receiver does not implement the method "look".'),
-    );
+    const { limiter, calls } = clientOf(new TypeError('The RPC receiver does not implement the method "look".'));
     expect(String(await thrownBy(limiter.look(key)))).toBe(
       'TypeError: service: expected a service binding with entrypoint = "Headgate", got one without look()',
     );

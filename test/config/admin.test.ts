@@ -67,15 +67,12 @@ describe("ADMIN_PATH", () => {
     expect(configOf({ ADMIN_PATH: path, ADMIN_TOKENS: token }).admin?.path).toBe(path);
   });
 
-  it.for(["admin", "/admin/", "/", "/a//b", "/a b", "/..", "/a/../b", 5])(
-    "ADMIN_PATH rejects %j",
-    (value) => {
-      const accepted = expect.stringMatching(/a path .*"\/_headgate"/);
-      expect(problemsIn({ ...whole, ADMIN_PATH: value })).toEqual([
-        { variable: "ADMIN_PATH", field: "", value, accepted },
-      ]);
-    },
-  );
+  it.for(["admin", "/admin/", "/", "/a//b", "/a b", "/..", "/a/../b", 5])("ADMIN_PATH rejects %j", (value) => {
+    const accepted = expect.stringMatching(/a path .*"\/_headgate"/);
+    expect(problemsIn({ ...whole, ADMIN_PATH: value })).toEqual([
+      { variable: "ADMIN_PATH", field: "", value, accepted },
+    ]);
+  });
 
   it.for<Variables>([
     { ADMIN_PATH: "/check" },
@@ -106,19 +103,15 @@ describe("Cloudflare Access", () => {
     expect(admin?.access?.audiences).toEqual(["one", "other"]);
   });
 
-  it.for([
-    "acme.example.com",
-    "https://acme.cloudflareaccess.com",
-    "a.b.cloudflareaccess.com",
-    "-acme",
-    "acme/",
-    5,
-  ])("ACCESS_TEAM rejects %j", (value) => {
-    const accepted = expect.stringContaining("Zero Trust team");
-    expect(problemsIn({ ...whole, ...access, ACCESS_TEAM: value })).toEqual([
-      { variable: "ACCESS_TEAM", field: "", value, accepted },
-    ]);
-  });
+  it.for(["acme.example.com", "https://acme.cloudflareaccess.com", "a.b.cloudflareaccess.com", "-acme", "acme/", 5])(
+    "ACCESS_TEAM rejects %j",
+    (value) => {
+      const accepted = expect.stringContaining("Zero Trust team");
+      expect(problemsIn({ ...whole, ...access, ACCESS_TEAM: value })).toEqual([
+        { variable: "ACCESS_TEAM", field: "", value, accepted },
+      ]);
+    },
+  );
 
   it.for<[keyof typeof access, string]>([
     ["ADMIN_HOST", "ACCESS_TEAM"],
@@ -168,13 +161,10 @@ it.for<[unknown, number]>([
   [token, 1],
   [["another-token-of-check", { token, tenant: "acme" }], 1],
   ["another-token-of-check", 0],
-])(
-  "with CHECK_TOKENS = %j, %i warnings name a token that both variables have",
-  ([tokens, count]) => {
-    const { warnings } = configOf({
-      ADMIN_TOKENS: [{ token, may: ["read"] }],
-      CHECK_TOKENS: tokens,
-    });
-    expect(warnings.filter((line) => line.startsWith("ADMIN_TOKENS: "))).toHaveLength(count);
-  },
-);
+])("with CHECK_TOKENS = %j, %i warnings name a token that both variables have", ([tokens, count]) => {
+  const { warnings } = configOf({
+    ADMIN_TOKENS: [{ token, may: ["read"] }],
+    CHECK_TOKENS: tokens,
+  });
+  expect(warnings.filter((line) => line.startsWith("ADMIN_TOKENS: "))).toHaveLength(count);
+});

@@ -33,9 +33,7 @@ describe("alerts", () => {
     7,
   ])("the webhook %j is invalid, and the problem does not quote it", (value) => {
     const problems = problemsIn({ ...whole, ALERT_WEBHOOK: value });
-    expect(problems.map((problem) => [problem.variable, problem.value])).toEqual([
-      ["ALERT_WEBHOOK", "(hidden)"],
-    ]);
+    expect(problems.map((problem) => [problem.variable, problem.value])).toEqual([["ALERT_WEBHOOK", "(hidden)"]]);
   });
 
   it.for([secret, `whsec_${secret}`, ` ${secret}\n`])("the secret %j is base64", (written) => {
@@ -47,9 +45,7 @@ describe("alerts", () => {
     "the secret %j is invalid, and the problem does not quote it",
     (value) => {
       const problems = problemsIn({ ...whole, ALERT_SECRET: value });
-      expect(problems.map((problem) => [problem.variable, problem.value])).toEqual([
-        ["ALERT_SECRET", "(hidden)"],
-      ]);
+      expect(problems.map((problem) => [problem.variable, problem.value])).toEqual([["ALERT_SECRET", "(hidden)"]]);
     },
   );
 
@@ -75,13 +71,10 @@ describe("alerts", () => {
     },
   );
 
-  it.for(["api", ["default", "api"], "default,", [7], "[broken"])(
-    "the policies %j are invalid",
-    (value) => {
-      const problems = problemsIn({ ...whole, ALERT_KEYS: value });
-      expect(problems.map(({ variable }) => variable)).toEqual(["ALERT_KEYS"]);
-    },
-  );
+  it.for(["api", ["default", "api"], "default,", [7], "[broken"])("the policies %j are invalid", (value) => {
+    const problems = problemsIn({ ...whole, ALERT_KEYS: value });
+    expect(problems.map(({ variable }) => variable)).toEqual(["ALERT_KEYS"]);
+  });
 
   it("settings without effect are warnings", () => {
     const unused = configOf({ ALERT_SECRET: secret, ALERT_KEYS: "default" });

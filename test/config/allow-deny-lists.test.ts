@@ -31,17 +31,14 @@ function patternText(pattern: Pattern): string {
   return `${address.toString()}/${prefixBits}`;
 }
 
-const listedOf = (key: unknown, entry: unknown): unknown =>
-  keyRulesOf({ key, deny: [entry] })?.deny.map(entryText)[0];
+const listedOf = (key: unknown, entry: unknown): unknown => keyRulesOf({ key, deny: [entry] })?.deny.map(entryText)[0];
 
 describe("an entry of allow or deny", () => {
   it("a problem does not quote an entry that may be a client's credential", () => {
     const valueOf = (fields: Fields): unknown => problemsWith(fields)[0]?.value;
     expect(valueOf({ key: "header:x-api-key", deny: ["sk-live-123*"] })).toBe("(hidden)");
     expect(valueOf({ key: ["ip", "jwt:sub"], allow: [["u1"]] })).toBe("(hidden)");
-    expect(valueOf({ key: "query:k", overrides: [{ key: "sk-*", limits: "1/s" }] })).toBe(
-      "(hidden)",
-    );
+    expect(valueOf({ key: "query:k", overrides: [{ key: "sk-*", limits: "1/s" }] })).toBe("(hidden)");
     expect(valueOf({ key: "header:x-api-key", deny: ["10.0.0.0/33"] })).toBe("10.0.0.0/33");
     expect(valueOf({ key: "ip", deny: ["localhost"] })).toBe("localhost");
   });
@@ -62,15 +59,12 @@ describe("an entry of allow or deny", () => {
     "1.2.3.456",
     "2001:db8::/129",
     "203.0.113.1*",
-  ])(
-    "a text that resembles an address and is not one is rejected, whatever the key: %s",
-    (entry) => {
-      for (const key of ["header:x-api-key", "jwt:sub", "ip"]) {
-        expect(placesWith({ key, deny: [entry] })).toEqual(["POLICIES [0].deny[0]"]);
-      }
-      expect(placesWith({ key: "header:x-api-key", deny: [[entry.replace("*", "")]] })).toEqual([]);
-    },
-  );
+  ])("a text that resembles an address and is not one is rejected, whatever the key: %s", (entry) => {
+    for (const key of ["header:x-api-key", "jwt:sub", "ip"]) {
+      expect(placesWith({ key, deny: [entry] })).toEqual(["POLICIES [0].deny[0]"]);
+    }
+    expect(placesWith({ key: "header:x-api-key", deny: [[entry.replace("*", "")]] })).toEqual([]);
+  });
 
   it.for<[string, string]>([
     ["203.0.113.7", "203.0.113.7/32"],
@@ -164,30 +158,22 @@ describe("an entry of allow or deny", () => {
       ],
     ],
   ];
-  const refused = keyed.flatMap(([key, entries]) =>
-    entries.map((entry): [string, unknown] => [key, entry]),
-  );
+  const refused = keyed.flatMap(([key, entries]) => entries.map((entry): [string, unknown] => [key, entry]));
 
-  const hiddenOr = (entry: unknown): unknown =>
-    expect.toSatisfy((value) => value === "(hidden)" || value === entry);
+  const hiddenOr = (entry: unknown): unknown => expect.toSatisfy((value) => value === "(hidden)" || value === entry);
 
-  it.for(refused)(
-    "in a policy with the key %s, an invalid entry is reported with its place: %j",
-    ([key, entry]) => {
-      for (const list of ["allow", "deny"]) {
-        expect(problemsWith({ key, [list]: ["203.0.113.1", entry] })).toEqual([
-          {
-            variable: "POLICIES",
-            field: `[0].${list}[1]`,
-            value: /^(?:header|cookie|query|jwt):/.test(key) ? hiddenOr(entry) : entry,
-            accepted: expect.stringMatching(
-              /^an address|^an IPv4|^a well-formed text|^a value with/,
-            ),
-          },
-        ]);
-      }
-    },
-  );
+  it.for(refused)("in a policy with the key %s, an invalid entry is reported with its place: %j", ([key, entry]) => {
+    for (const list of ["allow", "deny"]) {
+      expect(problemsWith({ key, [list]: ["203.0.113.1", entry] })).toEqual([
+        {
+          variable: "POLICIES",
+          field: `[0].${list}[1]`,
+          value: /^(?:header|cookie|query|jwt):/.test(key) ? hiddenOr(entry) : entry,
+          accepted: expect.stringMatching(/^an address|^an IPv4|^a well-formed text|^a value with/),
+        },
+      ]);
+    }
+  });
 });
 
 describe("the lists allow and deny", () => {
@@ -200,33 +186,25 @@ describe("the lists allow and deny", () => {
   it("a list keeps the order of its entries, of which there may be 256", () => {
     const keys = Array.from({ length: 257 }, (_, index) => `10.0.${index >> 8}.${index & 255}`);
     const most = keys.slice(0, 256);
-    expect(keyRulesOf({ deny: most })?.deny.map(entryText)).toEqual(
-      most.map((each) => `${each}/32`),
-    );
-    expect(placesWith({ allow: keys, deny: keys })).toEqual([
-      "POLICIES [0].allow",
-      "POLICIES [0].deny",
-    ]);
+    expect(keyRulesOf({ deny: most })?.deny.map(entryText)).toEqual(most.map((each) => `${each}/32`));
+    expect(placesWith({ allow: keys, deny: keys })).toEqual(["POLICIES [0].allow", "POLICIES [0].deny"]);
     const overrides = keys.map((key) => ({ key, limits: "2/s" }));
     expect(keyRulesOf({ overrides: overrides.slice(1) })?.overrides).toHaveLength(256);
     expect(placesWith({ overrides })).toEqual(["POLICIES [0].overrides"]);
   });
 
-  it.for([null, "203.0.113.7", "", 5, true, {}, { 0: "203.0.113.7" }])(
-    "a list cannot be %j",
-    (written) => {
-      for (const name of ["allow", "deny", "overrides"]) {
-        expect(problemsWith({ [name]: written })).toEqual([
-          {
-            variable: "POLICIES",
-            field: `[0].${name}`,
-            value: written,
-            accepted: expect.stringMatching(/^a list of up to 256 /),
-          },
-        ]);
-      }
-    },
-  );
+  it.for([null, "203.0.113.7", "", 5, true, {}, { 0: "203.0.113.7" }])("a list cannot be %j", (written) => {
+    for (const name of ["allow", "deny", "overrides"]) {
+      expect(problemsWith({ [name]: written })).toEqual([
+        {
+          variable: "POLICIES",
+          field: `[0].${name}`,
+          value: written,
+          accepted: expect.stringMatching(/^a list of up to 256 /),
+        },
+      ]);
+    }
+  });
 
   it("a hole in a list is a problem", () => {
     const deny: unknown[] = ["203.0.113.7"];
@@ -255,12 +233,9 @@ describe("the key global in lists", () => {
 });
 
 describe("an IPv4 address with stars", () => {
-  it.for(["203.0.113.*", "*.0.113.7", "*.*.*.*", "0.*.255.*", "*"])(
-    "the address pattern %s is valid",
-    (text) => {
-      expect(problemsWith({ deny: [text] })).toEqual([]);
-    },
-  );
+  it.for(["203.0.113.*", "*.0.113.7", "*.*.*.*", "0.*.255.*", "*"])("the address pattern %s is valid", (text) => {
+    expect(problemsWith({ deny: [text] })).toEqual([]);
+  });
 
   it.for([
     "256.0.0.*",
@@ -283,9 +258,7 @@ describe("an IPv4 address with stars", () => {
         variable: "POLICIES",
         field: "[0].deny[0]",
         value: text,
-        accepted: expect.stringContaining(
-          'such as "203.0.113.*", or a CIDR block such as "10.0.0.0/8"',
-        ),
+        accepted: expect.stringContaining('such as "203.0.113.*", or a CIDR block such as "10.0.0.0/8"'),
       },
     ]);
   });

@@ -14,9 +14,11 @@ const parsed = (fields: Fields): Partial<Policy> =>
 
 /** The place of each problem, and what is accepted there. */
 const problemsAt = (fields: Fields): [string, unknown, string][] =>
-  problemsIn({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...fields }] }).map(
-    ({ field, value, accepted }) => [field, value, accepted],
-  );
+  problemsIn({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...fields }] }).map(({ field, value, accepted }) => [
+    field,
+    value,
+    accepted,
+  ]);
 
 describe("the field ban", () => {
   it("a policy has no ban by default", () => {
@@ -75,21 +77,16 @@ describe("the field ban", () => {
     expect(problemsAt({ ban })).toEqual([["[0].ban", ban, expect.stringMatching(short)]]);
   });
 
-  it.for([[[]], [["10m"]], [[{ after: 1, within: "1m", for: "1m" }]]])(
-    "ban rejects the object %j",
-    ([ban]) => {
-      expect(problemsAt({ ban })).toEqual([["[0].ban", ban, "an object"]]);
-    },
-  );
+  it.for([[[]], [["10m"]], [[{ after: 1, within: "1m", for: "1m" }]]])("ban rejects the object %j", ([ban]) => {
+    expect(problemsAt({ ban })).toEqual([["[0].ban", ban, "an object"]]);
+  });
 
   const sound = { after: 3, within: "10m", for: "1h" };
   it.for([0, -1, 1.5, 1_001, Infinity, Number.NaN, "3", "NaN", null, true, [3], {}])(
     "ban.after rejects %j",
     (after) => {
       const accepted = "an integer from 1 to 1000";
-      expect(problemsAt({ ban: { ...sound, after } })).toEqual([
-        ["[0].ban.after", after, accepted],
-      ]);
+      expect(problemsAt({ ban: { ...sound, after } })).toEqual([["[0].ban.after", after, accepted]]);
     },
   );
 
@@ -97,9 +94,7 @@ describe("the field ban", () => {
   it.for(durations)("ban.within and ban.for reject %j", (wrong) => {
     for (const name of ["within", "for"]) {
       const accepted = expect.stringMatching(/^a duration from 1 ms to 10 years/);
-      expect(problemsAt({ ban: { ...sound, [name]: wrong } })).toEqual([
-        [`[0].ban.${name}`, wrong, accepted],
-      ]);
+      expect(problemsAt({ ban: { ...sound, [name]: wrong } })).toEqual([[`[0].ban.${name}`, wrong, accepted]]);
     }
   });
 
@@ -145,12 +140,9 @@ describe("the field onDeny", () => {
     expect(parsed({ onDeny }).onDeny).toEqual(expected);
   });
 
-  it.for([[null], ["Later"], [429], [true], [[]], [[{ status: 429 }]]])(
-    "onDeny rejects %j",
-    ([all]) => {
-      expect(problemsAt({ onDeny: all })).toEqual([["[0].onDeny", all, "an object"]]);
-    },
-  );
+  it.for([[null], ["Later"], [429], [true], [[]], [[{ status: 429 }]]])("onDeny rejects %j", ([all]) => {
+    expect(problemsAt({ onDeny: all })).toEqual([["[0].onDeny", all, "an object"]]);
+  });
 
   it.for([399, 600, 200, 302, 0, -429, 429.5, Infinity, Number.NaN, "429", null, true, [429]])(
     "onDeny.status rejects %j",

@@ -5,8 +5,7 @@ import { forAll } from "../for-all.ts";
 import { segments, spelling } from "../policies/paths.ts";
 
 /** The normalized path of a request, which is compared with `CHECK_PATH`. */
-const pathOf = (path: string): string =>
-  normalizedPath(new URL(`https://h.example${path}`).pathname);
+const pathOf = (path: string): string => normalizedPath(new URL(`https://h.example${path}`).pathname);
 
 describe("the normalization of a path for the comparison with CHECK_PATH", () => {
   it.for([
@@ -40,12 +39,9 @@ describe("the normalization of a path for the comparison with CHECK_PATH", () =>
 
   it(
     "a normalized path has the same decoded segments as the path",
-    forAll(
-      [segments.chain((each) => fc.tuple(fc.constant(each), spelling(each)))],
-      ([decoded, path]) => {
-        expect(pathOf(path).split("/").map(decodeURIComponent)).toEqual(["", ...decoded]);
-      },
-    ),
+    forAll([segments.chain((each) => fc.tuple(fc.constant(each), spelling(each)))], ([decoded, path]) => {
+      expect(pathOf(path).split("/").map(decodeURIComponent)).toEqual(["", ...decoded]);
+    }),
   );
 
   it(

@@ -6,9 +6,10 @@ const policy = { name: "p", limits: "10/minute" };
 const consistencyOf = (fields: object): unknown =>
   parseConfig({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...fields }] }).policies[0]?.consistency;
 const problemsWith = (fields: object): [string, unknown][] =>
-  problemsIn({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...fields }] }).map(
-    ({ field, accepted }) => [field.replace("[0].", ""), accepted],
-  );
+  problemsIn({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...fields }] }).map(({ field, accepted }) => [
+    field.replace("[0].", ""),
+    accepted,
+  ]);
 
 describe("the consistency of a policy", () => {
   it.for<[object, object]>([
@@ -44,26 +45,19 @@ describe("the consistency of a policy", () => {
   it.for<[object, RegExp]>([
     [{ strategy: "concurrency" }, /concurrency/],
     [{ strategy: "leaky-bucket" }, /leaky-bucket queue/],
-    [
-      { limits: { limit: 1, window: "1m", strategy: "fixed-window", elastic: true } },
-      /an elastic window/,
-    ],
+    [{ limits: { limit: 1, window: "1m", strategy: "fixed-window", elastic: true } }, /an elastic window/],
     [{ count: { status: ["401"] } }, /count/],
     [{ cost: { from: "response-header:x", reserve: 1, max: 5 } }, /a cost from the response/],
     [{ ban: "10m" }, /ban/],
     [
       {
-        overrides: [
-          { key: "1.2.3.4", limits: { limit: 5, window: "1m", strategy: "concurrency" } },
-        ],
+        overrides: [{ key: "1.2.3.4", limits: { limit: 5, window: "1m", strategy: "concurrency" } }],
       },
       /concurrency/,
     ],
   ])("a policy with %j must be strict", ([fields, what]) => {
     for (const consistency of ["leased", "eventual"]) {
-      expect(problemsWith({ ...fields, consistency })).toEqual([
-        ["consistency", expect.stringMatching(what)],
-      ]);
+      expect(problemsWith({ ...fields, consistency })).toEqual([["consistency", expect.stringMatching(what)]]);
     }
     expect(problemsWith(fields)).toEqual([]);
   });
@@ -75,27 +69,17 @@ describe("the consistency of a policy", () => {
         POLICIES: [{ name: "p", limits: `${limit}/hour`, strategy: "sliding-log", consistency }],
       }).warnings;
     expect(warningsOf(100_000, "eventual")).toEqual([
-      expect.stringMatching(
-        /^POLICIES\[0\]\.consistency: .* each sync of a key may transfer \d+ kB/,
-      ),
+      expect.stringMatching(/^POLICIES\[0\]\.consistency: .* each sync of a key may transfer \d+ kB/),
     ]);
     expect(warningsOf(100_000, "leased")).toEqual([]);
     expect(warningsOf(1_000, "eventual")).toEqual([]);
   });
 
-  it.for(["leased", "eventual"])(
-    "the consistency %s is valid with all other fields",
-    (consistency) => {
-      for (const strategy of [
-        "fixed-window",
-        "sliding-log",
-        "sliding-window-counter",
-        "token-bucket",
-      ]) {
-        expect(problemsWith({ consistency, strategy, cost: 3 })).toEqual([]);
-      }
-      const police = { limit: 5, window: "1m", strategy: "leaky-bucket", mode: "police" };
-      expect(problemsWith({ consistency, limits: police })).toEqual([]);
-    },
-  );
+  it.for(["leased", "eventual"])("the consistency %s is valid with all other fields", (consistency) => {
+    for (const strategy of ["fixed-window", "sliding-log", "sliding-window-counter", "token-bucket"]) {
+      expect(problemsWith({ consistency, strategy, cost: 3 })).toEqual([]);
+    }
+    const police = { limit: 5, window: "1m", strategy: "leaky-bucket", mode: "police" };
+    expect(problemsWith({ consistency, limits: police })).toEqual([]);
+  });
 });

@@ -92,13 +92,10 @@ describe("PREFLIGHT_LIMITS", () => {
       { limits: "5/second", ipv6Prefix: 48 },
       { ipv6Prefix: 48, trustedProxies: null },
     ],
-  ])(
-    "PREFLIGHT_LIMITS = %j sets the address fields of the preflight policy",
-    ([PREFLIGHT_LIMITS, addresses]) => {
-      expect(limitsOf(PREFLIGHT_LIMITS)).toEqual(["5 per 1000 sliding-window-counter"]);
-      expect(configOf({ PREFLIGHT_LIMITS }).preflights?.addresses).toEqual(addresses);
-    },
-  );
+  ])("PREFLIGHT_LIMITS = %j sets the address fields of the preflight policy", ([PREFLIGHT_LIMITS, addresses]) => {
+    expect(limitsOf(PREFLIGHT_LIMITS)).toEqual(["5 per 1000 sliding-window-counter"]);
+    expect(configOf({ PREFLIGHT_LIMITS }).preflights?.addresses).toEqual(addresses);
+  });
 
   it("the preflight policy has the key ip, sharded objects and a name that no policy can have", () => {
     const { preflights, policies } = configOf({});
@@ -120,9 +117,7 @@ describe("PREFLIGHT_LIMITS", () => {
     [{ limits: "5/second", trustedProxies: 0 }, "trustedProxies"],
   ])("PREFLIGHT_LIMITS rejects %j: %s", ([PREFLIGHT_LIMITS, field]) => {
     const problems = problemsIn({ ...whole, PREFLIGHT_LIMITS });
-    expect(problems.map((each) => [each.variable, each.field])).toEqual([
-      ["PREFLIGHT_LIMITS", field],
-    ]);
+    expect(problems.map((each) => [each.variable, each.field])).toEqual([["PREFLIGHT_LIMITS", field]]);
   });
 
   it('PREFLIGHT_LIMITS = "off" removes the limits of preflights', () => {
@@ -137,25 +132,16 @@ describe("the trusted proxies of preflights", () => {
   const policy = (name: string, fields: object): object => ({ name, limits: "1/s", ...fields });
   const configured = (POLICIES: object[], PREFLIGHT_LIMITS?: unknown) => {
     const { preflights, warnings } = configOf({ POLICIES, PREFLIGHT_LIMITS });
-    return [
-      preflights?.addresses.trustedProxies,
-      warnings.filter((text) => /PREFLIGHT/.test(text)),
-    ];
+    return [preflights?.addresses.trustedProxies, warnings.filter((text) => /PREFLIGHT/.test(text))];
   };
 
   it("preflights use the trustedProxies of the policies with ip in their keys, if all of them have the same value", () => {
     const [one, two] = [{ trustedProxies: 1 }, { trustedProxies: 2 }];
-    expect(configured([policy("a", one), policy("b", { ...one, key: ["ip", "path"] })])).toEqual([
-      1,
-      [],
-    ]);
+    expect(configured([policy("a", one), policy("b", { ...one, key: ["ip", "path"] })])).toEqual([1, []]);
     expect(configured([policy("a", {}), policy("b", {})])).toEqual([null, []]);
     // A policy with another key determines trustedProxies only if no policy has the key ip.
     expect(configured([policy("a", one), policy("b", { ...two, key: "global" })])).toEqual([1, []]);
-    expect(configured([policy("b", { ...two, key: "header:a", onMissingKey: "ip" })])).toEqual([
-      2,
-      [],
-    ]);
+    expect(configured([policy("b", { ...two, key: "header:a", onMissingKey: "ip" })])).toEqual([2, []]);
     expect(configured([policy("a", one)], { limits: "5/s", ipv6Prefix: 48 })).toEqual([1, []]);
   });
 

@@ -37,10 +37,7 @@ describe("maxDelay", () => {
     [{ overrides: [{ key: "203.0.113.7", limits: "1/soon" }] }, "overrides[0].limits.window"],
     [{ overrides: 5 }, "overrides"],
     [{ maxDelay: "soon" }, "maxDelay"],
-  ])(
-    "maxDelay is not reported if an invalid field may be intended as a queue: %j",
-    ([fields, place]) => {
-      expect(placesWith({ maxDelay, ...fields })).toEqual([`POLICIES [0].${place}`]);
-    },
-  );
+  ])("maxDelay is not reported if an invalid field may be intended as a queue: %j", ([fields, place]) => {
+    expect(placesWith({ maxDelay, ...fields })).toEqual([`POLICIES [0].${place}`]);
+  });
 });

@@ -7,9 +7,7 @@ it.for(["", null, undefined])(
   (value) => {
     const { origin, policies, warnings } = configOf({ LIMITS: value, ORIGIN: value });
     expect(origin).toEqual({ kind: "demo" });
-    expect(policies.map(({ name, limits }) => [name, limits.map((limit) => limit.limit)])).toEqual([
-      ["default", [5]],
-    ]);
+    expect(policies.map(({ name, limits }) => [name, limits.map((limit) => limit.limit)])).toEqual([["default", [5]]]);
     expect(warnings).toEqual([expect.stringMatching(/^LIMITS and ORIGIN are not set: the demo/)]);
   },
 );

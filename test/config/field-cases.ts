@@ -47,8 +47,7 @@ export const reportedProblems = (fields: Fields): ReportedProblem[] =>
   }));
 
 /** The part of an error message that depends on the kind of mistake. It quotes no value. */
-const hint =
-  /(?:; did you mean \w+\?|, in digits such as 100 or 1_000|; (?:write|":name" stands|a pattern has) .*)$/;
+const hint = /(?:; did you mean \w+\?|, in digits such as 100 or 1_000|; (?:write|":name" stands|a pattern has) .*)$/;
 
 const withoutHints = (problems: readonly ReportedProblem[]): ReportedProblem[] =>
   problems.map((each) => ({ ...each, accepted: each.accepted.replace(hint, "") }));

@@ -46,15 +46,12 @@ describe("the position of an error in JSON", () => {
     expect(jsonErrorAt(text)).toEqual({ line, column });
   });
 
-  it.for([
-    "[]",
-    " {} ",
-    '\t[1, -0.5e+3, "\\u00e9\\n", "🚪", true, false, null]\r\n',
-    '{"a":[{}]}',
-    "7",
-  ])("%j has no JSON error", (text) => {
-    expect(jsonErrorAt(text)).toBeNull();
-  });
+  it.for(["[]", " {} ", '\t[1, -0.5e+3, "\\u00e9\\n", "🚪", true, false, null]\r\n', '{"a":[{}]}', "7"])(
+    "%j has no JSON error",
+    (text) => {
+      expect(jsonErrorAt(text)).toBeNull();
+    },
+  );
 
   it("jsonErrorAt finds an error exactly when JSON.parse does, and text after the error does not change its position", async () => {
     let brokenTexts = 0;

@@ -23,9 +23,7 @@ const variablesValidator = new Validator(
 /** The errors of variables as they stand in wrangler.toml. Empty for values that TOML cannot express. */
 export function schemaErrors(variables: Readonly<Record<string, unknown>>): string[] {
   const known = Object.fromEntries(
-    Object.entries(variables).filter(
-      ([name, value]) => isKnownVariable(name) && value !== undefined,
-    ),
+    Object.entries(variables).filter(([name, value]) => isKnownVariable(name) && value !== undefined),
   );
   if (!isToml(known)) return [];
   return variablesValidator

@@ -17,10 +17,7 @@ beforeAll(async () => {
     publicExponent: new Uint8Array([1, 0, 1]),
     hash: "SHA-256",
   };
-  rsaOf1024 = (await crypto.subtle.generateKey(algorithm, true, [
-    "sign",
-    "verify",
-  ])) as CryptoKeyPair;
+  rsaOf1024 = (await crypto.subtle.generateKey(algorithm, true, ["sign", "verify"])) as CryptoKeyPair;
   rsaJwk = await exportJWK(rsa.publicKey);
   ecJwk = await exportJWK(ec.publicKey);
 });
@@ -29,8 +26,7 @@ const jwtOf = (JWT_KEY: unknown): unknown => configOf({ JWT_KEY }).jwt?.keys;
 
 const oneLine = (pem: string): string => pem.trim().replaceAll("\n", String.raw`\n`);
 const inside = (pem: string): string => pem.replaceAll(/-----[A-Z ]+-----/g, "").trim();
-const base64url = (bytes: string): string =>
-  btoa(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+const base64url = (bytes: string): string => btoa(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 
 describe("JWT_KEY", () => {
   it("JWT_KEY accepts a PEM public key with line breaks, in one line, or without delimiters", async () => {
@@ -180,9 +176,7 @@ describe.each(["JWT_ISSUER", "JWT_AUDIENCE"])("%s", (variable) => {
     "the variable rejects %j",
     ([value]) => {
       const accepted = expect.stringContaining("a list of such texts");
-      expect(problemsIn({ ...whole, [variable]: value })).toEqual([
-        { variable, field: "", value, accepted },
-      ]);
+      expect(problemsIn({ ...whole, [variable]: value })).toEqual([{ variable, field: "", value, accepted }]);
     },
   );
 });

@@ -118,8 +118,7 @@ describeField({
     },
     {
       at: "[0].key",
-      accepted:
-        /^either the field key with a key of the policy, or the field when with a condition$/,
+      accepted: /^either the field key with a key of the policy, or the field when with a condition$/,
       values: [{}, { key, when: "jwt:plan=pro" }, { key, when: null }, { key: 5, when: 5 }],
       of: (target) => [{ ...(target as object), limits }],
     },
@@ -160,9 +159,7 @@ describeField({
       accepted: /^one of "fixed-window", .*"concurrency"$/,
       values: ["magic", "", null, 5, ["sliding-log"]],
       of: (strategy) =>
-        at === "[0].strategy"
-          ? [{ key, limits, strategy }]
-          : [{ key, limits: { limit: 5, window: "1m", strategy } }],
+        at === "[0].strategy" ? [{ key, limits, strategy }] : [{ key, limits: { limit: 5, window: "1m", strategy } }],
     })),
     {
       at: "[0].cost",
@@ -347,14 +344,7 @@ describeField({
     {
       at: ".body",
       accepted: /^a well-formed text of at most 4096 bytes$/,
-      values: [
-        ...otherTypes,
-        5,
-        { error: "zu viel" },
-        "ä".repeat(2_049),
-        "z".repeat(4_097),
-        "\ud800",
-      ],
+      values: [...otherTypes, 5, { error: "zu viel" }, "ä".repeat(2_049), "z".repeat(4_097), "\ud800"],
       of: (body) => ({ body }),
     },
     {

@@ -104,9 +104,9 @@ describe("the fields about keys and addresses", () => {
   it("a key may have eight parts", () => {
     const key = Array.from("abcdefgh", (name) => `header:${name}`);
     expect(configOf({ POLICIES: [{ ...policy, key }] }).policies[0]?.key).toHaveLength(8);
-    expect(
-      problemsIn({ KEY_SECRET: "s", POLICIES: [{ ...policy, key: [...key, "ip"] }] }),
-    ).toMatchObject([{ field: "[0].key" }]);
+    expect(problemsIn({ KEY_SECRET: "s", POLICIES: [{ ...policy, key: [...key, "ip"] }] })).toMatchObject([
+      { field: "[0].key" },
+    ]);
   });
 
   it("match.methods accepts one method", () => {

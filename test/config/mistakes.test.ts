@@ -66,9 +66,7 @@ describe("an easily made mistake", () => {
   });
 
   it("a value that JSON cannot represent is reported by its type", () => {
-    const POLICIES = [
-      { name: "a", limits: [{ limit: 1, window: "1s", strategy: { toString: null } }] },
-    ];
+    const POLICIES = [{ name: "a", limits: [{ limit: 1, window: "1s", strategy: { toString: null } }] }];
     expect(placesOf({ KEY_SECRET: "s", POLICIES })).toEqual(["POLICIES [0].limits[0].strategy"]);
     expect(problemsIn({ ...whole, ORIGIN: 1n }).map(describeProblem)).toEqual([
       expect.stringMatching(/^ORIGIN: expected an http or https URL .*, got bigint$/),

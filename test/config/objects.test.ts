@@ -5,8 +5,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 const policy = { name: "a", limits: "1/s" };
 
-const parsed = (fields: Fields): object =>
-  configOf({ POLICIES: [{ ...policy, ...fields }] }).policies[0] ?? {};
+const parsed = (fields: Fields): object => configOf({ POLICIES: [{ ...policy, ...fields }] }).policies[0] ?? {};
 
 const problemsWith = (fields: Fields): unknown[] => [
   ...problemsIn({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...fields }] }),

@@ -44,9 +44,7 @@ describe("ORIGIN", () => {
     "https://a.example#hunter2",
     "https:/user:hunter2@",
   ])("ORIGIN rejects %s without quoting possible credentials", (ORIGIN) => {
-    expect(problemsIn({ ...whole, ORIGIN })).toMatchObject([
-      { variable: "ORIGIN", value: "(hidden)" },
-    ]);
+    expect(problemsIn({ ...whole, ORIGIN })).toMatchObject([{ variable: "ORIGIN", value: "(hidden)" }]);
   });
 });
 

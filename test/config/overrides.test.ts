@@ -29,9 +29,11 @@ const placesWith = (fields: Fields, variables: Fields = { JWT_KEY }): string[] =
 
 /** The problems of an override after a valid one: the place within it, the value, and what is accepted. */
 const problemsAt = (override: unknown, fields: Fields = {}): unknown[] =>
-  problemsWith({ ...fields, overrides: [{ key, limits }, override] }).map(
-    ({ field, value, accepted }) => [field.replace("[0].overrides[1]", ""), value, accepted],
-  );
+  problemsWith({ ...fields, overrides: [{ key, limits }, override] }).map(({ field, value, accepted }) => [
+    field.replace("[0].overrides[1]", ""),
+    value,
+    accepted,
+  ]);
 
 describe("the limits of an override", () => {
   it("the limits of an override inherit the strategy and the name of the policy", () => {
@@ -66,9 +68,7 @@ describe("the limits of an override", () => {
       { name: "x", limits: "1/s" },
       { name: "a", limits: "1/s", overrides },
     ];
-    expect(problemsIn({ KEY_SECRET: "s", POLICIES })).toMatchObject([
-      { field: "[1].limits", value: "x" },
-    ]);
+    expect(problemsIn({ KEY_SECRET: "s", POLICIES })).toMatchObject([{ field: "[1].limits", value: "x" }]);
   });
 
   it("maxDelay applies to the limits of overrides", () => {
@@ -163,11 +163,7 @@ describe("the subject of an override", () => {
     { "jwt:plan": "pro" },
   ])("an override rejects the condition %j", (when) => {
     expect(problemsAt({ when, limits })).toEqual([
-      [
-        ".when",
-        when,
-        expect.stringMatching(/^"<part>=<value>" with a part that callers cannot invent/),
-      ],
+      [".when", when, expect.stringMatching(/^"<part>=<value>" with a part that callers cannot invent/)],
     ]);
   });
 
@@ -190,28 +186,22 @@ describe("the subject of an override", () => {
     ["both", { key, when: "jwt:plan=pro", limits }, key],
     ["both, of which one is null", { key, when: null, limits }, key],
   ])("an override must have exactly one of key and when, not %s", ([, override, value]) => {
-    const accepted =
-      "either the field key with a key of the policy, or the field when with a condition";
+    const accepted = "either the field key with a key of the policy, or the field when with a condition";
     expect(problemsAt(override)).toEqual([[".key", value, accepted]]);
   });
 });
 
 describe("an override", () => {
-  it.for([[null], ["203.0.113.7"], [5], [true], [[]], [[key, limits]]])(
-    "an override cannot be %j",
-    ([all]) => {
-      expect(problemsAt(all)).toEqual([["", all, expect.stringContaining('{ key = "partner-42"')]]);
-    },
-  );
+  it.for([[null], ["203.0.113.7"], [5], [true], [[]], [[key, limits]]])("an override cannot be %j", ([all]) => {
+    expect(problemsAt(all)).toEqual([["", all, expect.stringContaining('{ key = "partner-42"')]]);
+  });
 
   it("all problems of all overrides are reported together", () => {
     const wrong = { key: "x", limits: ["0/s", "1/soon"], strategy: "magic", cost: 5, toString: 1 };
     const fields = ["cost", "toString", "key", "strategy", "limits[0].limit", "limits[1].window"];
     const places = fields.map((field) => `POLICIES [0].overrides[0].${field}`);
     const empty = ["key", "limits"].map((field) => `POLICIES [0].overrides[1].${field}`);
-    expect(placesWith({ overrides: [wrong, {}] }).toSorted()).toEqual(
-      [...places, ...empty].toSorted(),
-    );
+    expect(placesWith({ overrides: [wrong, {}] }).toSorted()).toEqual([...places, ...empty].toSorted());
   });
 });
 
@@ -221,9 +211,7 @@ describe("a condition on a claim without a verification key", () => {
 
   it("the limits of an override with an unverifiable claim are validated with the policy's strategy, so the claim is the only problem", () => {
     const most = { when, limits: "999999999999989/day" };
-    expect(placesWith({ strategy: "fixed-window", overrides: [most] }, nothing)).toEqual([
-      "JWT_KEY",
-    ]);
+    expect(placesWith({ strategy: "fixed-window", overrides: [most] }, nothing)).toEqual(["JWT_KEY"]);
   });
 
   it("an unverifiable claim is reported together with the other problems of its override", () => {
@@ -231,10 +219,7 @@ describe("a condition on a claim without a verification key", () => {
       "POLICIES [0].overrides[0].limits.limit",
       "JWT_KEY",
     ]);
-    expect(placesWith({ overrides: [{ when }] }, nothing)).toEqual([
-      "POLICIES [0].overrides[0].limits",
-      "JWT_KEY",
-    ]);
+    expect(placesWith({ overrides: [{ when }] }, nothing)).toEqual(["POLICIES [0].overrides[0].limits", "JWT_KEY"]);
   });
 });
 
@@ -246,9 +231,7 @@ describe("an unknown strategy", () => {
     expect(placesWith({ overrides: [{ key, limits: "1/s", strategy }] })).toEqual([
       "POLICIES [0].overrides[0].strategy",
     ]);
-    expect(placesWith({ overrides: [{ key, limits: inThem }] })).toEqual([
-      "POLICIES [0].overrides[0].limits.strategy",
-    ]);
+    expect(placesWith({ overrides: [{ key, limits: inThem }] })).toEqual(["POLICIES [0].overrides[0].limits.strategy"]);
     expect(placesWith({ overrides: [{ key, limits: [inThem], strategy }] })).toEqual([
       "POLICIES [0].overrides[0].strategy",
       "POLICIES [0].overrides[0].limits[0].strategy",

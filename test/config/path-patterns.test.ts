@@ -8,8 +8,7 @@ const withPolicy = (fields: object): Record<string, unknown> => ({
   POLICIES: [{ name: "a", limits: "1/s", ...fields }],
 });
 
-const messagesOf = (fields: object): string[] =>
-  problemsIn(withPolicy(fields)).map(describeProblem);
+const messagesOf = (fields: object): string[] => problemsIn(withPolicy(fields)).map(describeProblem);
 
 describe("match.path", () => {
   it.for(["/", "/*", "/login", "/a/:b/*", "/:a", "/~x.y_z-1,2;@=&$!'", "/a b", "/ä", "/%2A%3a%zz"])(
@@ -20,8 +19,7 @@ describe("match.path", () => {
   );
 
   const group = 'write "*" or ":name" in place of a regular expression or a group, or ';
-  const segment =
-    '":name" stands for a whole segment; write "*" for a part of one, or "%3A" for ":" itself';
+  const segment = '":name" stands for a whole segment; write "*" for a part of one, or "%3A" for ":" itself';
   it.for<[string, string]>([
     ["/users/:id(\\d+)", `${group}"%28" for "(" itself`],
     ["/a\\b", 'write "%5C" for "\\" itself'],
@@ -55,8 +53,7 @@ describe("match.path", () => {
 
 describe("pathMatching", () => {
   const matchingOf = (fields: object): unknown =>
-    configOf({ POLICIES: [{ name: "a", limits: "1/s", ...fields }] }).policies[0]?.match
-      .pathMatching;
+    configOf({ POLICIES: [{ name: "a", limits: "1/s", ...fields }] }).policies[0]?.match.pathMatching;
 
   it("pathMatching defaults to lenient, and may be set in the policy or in match", () => {
     expect(matchingOf({})).toBe("lenient");

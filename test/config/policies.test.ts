@@ -6,9 +6,7 @@ const secret = { KEY_SECRET: "s" };
 
 const policiesOf = (POLICIES: unknown): unknown => plain(configOf({ POLICIES }));
 
-const problemsOfPolicy = (policy: unknown): unknown[] => [
-  ...problemsIn({ ...secret, POLICIES: [policy] }),
-];
+const problemsOfPolicy = (policy: unknown): unknown[] => [...problemsIn({ ...secret, POLICIES: [policy] })];
 
 describe("a policy", () => {
   it("a policy has its written fields and defaults for the others", () => {
@@ -102,39 +100,19 @@ describe("a problem of a policy", () => {
     ["unknown field of a match", { match: { verb: "GET" } }, "match.verb", /methods, path, host/],
     ["methods in one text", { match: { methods: "GET, PUT" } }, "match.methods", /list of HTTP/],
     ["empty text for methods", { match: { methods: "" } }, "match.methods", /list of HTTP/],
-    [
-      "misspelt field of a match",
-      { match: { method: "GET" } },
-      "match.method",
-      /; did you mean methods\?$/,
-    ],
+    ["misspelt field of a match", { match: { method: "GET" } }, "match.method", /; did you mean methods\?$/],
     ["misspelt field", { limts: "1/s" }, "limts", /; did you mean limits\?$/],
     ["field of match", { methods: ["GET"] }, "methods", /; methods is a field of match$/],
     ["field of a limit", { burst: 5 }, "burst", /; burst is a field of a limit$/],
-    [
-      "misspelt field of a cost",
-      { cost: { form: "query:n", max: 5 } },
-      "cost",
-      /; did you mean from\?$/,
-    ],
-    [
-      "misspelt field of count",
-      { count: { statuses: ["401"] } },
-      "count",
-      /; did you mean status\?$/,
-    ],
+    ["misspelt field of a cost", { cost: { form: "query:n", max: 5 } }, "cost", /; did you mean from\?$/],
+    ["misspelt field of count", { count: { statuses: ["401"] } }, "count", /; did you mean status\?$/],
     [
       "misspelt field of a ban",
       { ban: { after: 1, within: "1m", for: "1m", afer: 1 } },
       "ban.afer",
       /; did you mean after\?$/,
     ],
-    [
-      "misspelt field of onDeny",
-      { onDeny: { stauts: 429 } },
-      "onDeny.stauts",
-      /; did you mean status\?$/,
-    ],
+    ["misspelt field of onDeny", { onDeny: { stauts: 429 } }, "onDeny.stauts", /; did you mean status\?$/],
     ["no methods", { match: { methods: [] } }, "match.methods", /list of HTTP methods/],
     ["method that is none", { match: { methods: ["GET", "P UT"] } }, "match.methods", /list of/],
     ["path without a slash", { match: { path: "login" } }, "match.path", /"\/login" or "\/api/],
@@ -153,45 +131,30 @@ describe("a problem of a policy", () => {
     ["header that is none", { key: ["header:a b"] }, "key", /"header:<name>"/],
     ["empty key", { key: [] }, "key", /^1 to 8 different/],
     ["empty text for a key", { key: "" }, "key", /^1 to 8 different/],
-    [
-      "nine parts",
-      { key: Array.from("abcdefghi").map((c) => `header:${c}`) },
-      "key",
-      /^1 to 8 different/,
-    ],
+    ["nine parts", { key: Array.from("abcdefghi").map((c) => `header:${c}`) }, "key", /^1 to 8 different/],
     ["no limits", { limits: undefined }, "limits", /"10\/minute"/],
     ["limits that are null", { limits: null }, "limits", /"10\/minute"/],
     ["empty limits", { limits: [] }, "limits", /from 1 to 16 limits/],
     ["limit of 0", { limits: { limit: 0, window: "1s" } }, "limits.limit", /integer from 1/],
     ["bad duration", { limits: ["1/s", "1/soon"] }, "limits[1].window", /a duration/],
-    [
-      "unknown field of a limit",
-      { limits: [{ limit: 1, window: "1s", per: 1 }] },
-      "limits[0].per",
-      /limit, window/,
-    ],
+    ["unknown field of a limit", { limits: [{ limit: 1, window: "1s", per: 1 }] }, "limits[0].per", /limit, window/],
     ["failure mode", { onError: "ajar" }, "onError", /"local", "open", "closed"/],
     ["timeout too short", { timeout: "9ms" }, "timeout", /10 ms to 30 s/],
     ["timeout too long", { timeout: "31s" }, "timeout", /10 ms to 30 s/],
     ["timeout without a unit", { timeout: 500 }, "timeout", /"500ms"/],
-  ])(
-    "a problem of a policy names its place, its value and what is accepted: %s",
-    ([, wrong, place, accepted]) => {
-      const policy = Object.fromEntries(
-        Object.entries({ name: "a", limits: "1/s", ...wrong }).filter(
-          ([, value]) => value !== undefined,
-        ),
-      );
-      expect(problemsOfPolicy(policy)).toEqual([
-        {
-          variable: "POLICIES",
-          field: `[0].${place}`,
-          value: valueAt(policy, place),
-          accepted: expect.stringMatching(accepted),
-        },
-      ]);
-    },
-  );
+  ])("a problem of a policy names its place, its value and what is accepted: %s", ([, wrong, place, accepted]) => {
+    const policy = Object.fromEntries(
+      Object.entries({ name: "a", limits: "1/s", ...wrong }).filter(([, value]) => value !== undefined),
+    );
+    expect(problemsOfPolicy(policy)).toEqual([
+      {
+        variable: "POLICIES",
+        field: `[0].${place}`,
+        value: valueAt(policy, place),
+        accepted: expect.stringMatching(accepted),
+      },
+    ]);
+  });
 
   /** The value at a place such as `limits[1].window`; for a limit in notation, its text. */
   function valueAt(policy: unknown, place: string): unknown {
@@ -335,9 +298,7 @@ describe("POLICIES", () => {
   ])("POLICIES and POLICIES_2 reject %s", ([, value]) => {
     const POLICIES = [named("a")];
     const accepted = expect.stringContaining("list");
-    expect(problemsIn({ ...secret, POLICIES: value })).toEqual([
-      { variable: "POLICIES", field: "", value, accepted },
-    ]);
+    expect(problemsIn({ ...secret, POLICIES: value })).toEqual([{ variable: "POLICIES", field: "", value, accepted }]);
     expect(problemsIn({ ...secret, POLICIES, POLICIES_2: value })).toEqual([
       { variable: "POLICIES_2", field: "", value, accepted },
     ]);

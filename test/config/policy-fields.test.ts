@@ -166,12 +166,7 @@ describeField({
   good: [
     ["1/ms", "5/minute", "10 per 2 minutes", "100/hour; 5/second", "5/30s,9/1m|20/1h"],
     ["999999999999999/ms", "5/3650d", "1/month; 2/year", " 5 / MINUTE "],
-    [
-      "5/minute;",
-      ["5/minute"],
-      { limit: 5, window: "1m" },
-      [{ limit: 5, window: "1m", name: "x" }, "9/h"],
-    ],
+    ["5/minute;", ["5/minute"], { limit: 5, window: "1m" }, [{ limit: 5, window: "1m", name: "x" }, "9/h"]],
     [{ limit: 100_000, window: "1d", strategy: "sliding-log" }],
     [{ limit: 5, window: "1m", strategy: "token-bucket", burst: 9 }],
     [Array.from({ length: 16 }, (_, index) => `5/${index + 1}s`)],
@@ -290,9 +285,10 @@ describeField({
         [...otherTypes, 0, -1, 1.5, 1_000_001, Number.NaN, Infinity, "5", "NaN", "", [5]],
         ["header:X-Price", { from: "header:X-Price" }, { max: 5 }, { from: null, max: 5 }],
         [0, -1, 1.5, 1_000_001, "5", null].map((max) => ({ from: "header:X-Price", max })),
-        ["", "X-Price", "header:", "header:a b", "cookie:price", "jwt:price", "query:a b"].map(
-          (from) => ({ from, max: 5 }),
-        ),
+        ["", "X-Price", "header:", "header:a b", "cookie:price", "jwt:price", "query:a b"].map((from) => ({
+          from,
+          max: 5,
+        })),
         [0, 6, 1.5, "2", null, -1].map((reserve) => ({ ...ofResponse, reserve })),
         [
           { ...ofResponse, least: 1 },
@@ -305,9 +301,10 @@ describeField({
 
 describeField({
   field: "count",
-  good: [["200"], [200], ["2xx"], ["401", "5XX"], [100, 599], ["1xx", "2xx", "3xx"]].flatMap(
-    (statuses) => [{ status: statuses }, { exceptStatus: statuses }],
-  ),
+  good: [["200"], [200], ["2xx"], ["401", "5XX"], [100, 599], ["1xx", "2xx", "3xx"]].flatMap((statuses) => [
+    { status: statuses },
+    { exceptStatus: statuses },
+  ]),
   bad: [
     {
       accepted: /^\{ status = \[\.\.\.\] \} or \{ exceptStatus = \[\.\.\.\] \} with statuses such/,
@@ -317,12 +314,10 @@ describeField({
           { status: ["404"], exceptStatus: ["500"] },
           { status: ["404"], except: true },
         ],
-        [null, "404", 404, [], {}, [null], [""], ["xxx"], ["6xx"], ["0xx"], ["40x"]].map(
-          (status) => ({ status }),
-        ),
-        [[99], [600], [404.5], [-404], [Number.NaN], ["NaN"], ["404 "], ["400-499"]].map(
-          (exceptStatus) => ({ exceptStatus }),
-        ),
+        [null, "404", 404, [], {}, [null], [""], ["xxx"], ["6xx"], ["0xx"], ["40x"]].map((status) => ({ status })),
+        [[99], [600], [404.5], [-404], [Number.NaN], ["NaN"], ["404 "], ["400-499"]].map((exceptStatus) => ({
+          exceptStatus,
+        })),
       ].flat(),
     },
   ],
@@ -377,9 +372,7 @@ describe("the problems of a policy", () => {
     };
     const problems = reportedProblems(wrong);
     const places = Object.keys(wrong).map((field) => (field === "deny" ? "deny[0]" : field));
-    expect(problems.map(({ field }) => field).toSorted()).toEqual(
-      places.map((place) => `[0].${place}`).toSorted(),
-    );
+    expect(problems.map(({ field }) => field).toSorted()).toEqual(places.map((place) => `[0].${place}`).toSorted());
   });
 
   it.for(["__proto__", "constructor", "limit", "Name", "", "on_error"])(

@@ -139,10 +139,7 @@ describe("customers' keys in POLICIES", () => {
     ["a misspelt text", [{ ...policy, allowed: key }]],
     ["an unknown list", [{ ...policy, blocklist: [key] }]],
     ["an override's misspelt key", [{ ...policy, overrides: [{ keys: key, limits: "1/s" }] }]],
-    [
-      "a key of two parts for one",
-      [{ ...policy, overrides: [{ key: [key, key], limits: "1/s" }] }],
-    ],
+    ["a key of two parts for one", [{ ...policy, overrides: [{ key: [key, key], limits: "1/s" }] }]],
     ["a continuation of other fields", [policy, { continues: "api", keys: [key] }]],
   ])("no problem quotes keys of customers in POLICIES: %s", ([, POLICIES]) => {
     const problems = problemsIn({ KEY_SECRET, POLICIES });

@@ -31,8 +31,7 @@ const rulesOf = (...rules: readonly unknown[]): PolicyRules => ({
   text: JSON.stringify(rules.map((rule, index) => ({ id: `r${index}`, ...Object(rule) }))),
 });
 
-const underRules = (base: Policy, ...rules: readonly unknown[]) =>
-  policyWithRules(base, rulesOf(...rules), nowMs);
+const underRules = (base: Policy, ...rules: readonly unknown[]) => policyWithRules(base, rulesOf(...rules), nowMs);
 
 const limitOf = ({ limits }: Pick<Policy, "limits">): unknown =>
   limits.map(({ name, limit, windowMs, strategy }) => [name, limit, windowMs, strategy]);
@@ -116,9 +115,7 @@ describe("a policy under rules", () => {
     );
     expect(refused).toEqual([]);
     expect(limitOf(policy)).toEqual([["default", 7, 3_600_000, "token-bucket"]]);
-    expect(policy.ruleLists.deny).toMatchObject([
-      { kind: "key", patterns: [{ kind: "text", text: "k-1" }] },
-    ]);
+    expect(policy.ruleLists.deny).toMatchObject([{ kind: "key", patterns: [{ kind: "text", text: "k-1" }] }]);
   });
 
   it("a policy that POLICIES_2 continues keeps its entries under rules", () => {
@@ -176,14 +173,11 @@ describe("rules that the configuration refuses", () => {
     [{}, { kind: "overrides", overrides: [{ key: "192.0.2.1" }] }, "overrides[0].limits: expected"],
     [{}, { kind: "mode", mode: "none" }, 'mode: expected one of "enforce", "dry-run", "off"'],
     [{}, { kind: "later", entries: [] }, "kind: expected one of"],
-  ])(
-    "under %j the rule %j has no effect, and the others stay in effect",
-    (fields, rule, reason) => {
-      const { policy, refused } = underRules(policyOf(fields), rule, { kind: "mode", mode: "off" });
-      expect(refused).toEqual([{ id: "r0", reason: expect.stringContaining(reason) }]);
-      expect(policy).toMatchObject({ isOff: true, modeRule: "r1", limitsRule: null });
-    },
-  );
+  ])("under %j the rule %j has no effect, and the others stay in effect", (fields, rule, reason) => {
+    const { policy, refused } = underRules(policyOf(fields), rule, { kind: "mode", mode: "off" });
+    expect(refused).toEqual([{ id: "r0", reason: expect.stringContaining(reason) }]);
+    expect(policy).toMatchObject({ isOff: true, modeRule: "r1", limitsRule: null });
+  });
 
   it("the reason quotes no entry, since entries may be API keys", () => {
     const base = policyOf({ key: ["header:x-key", "path"] });
@@ -231,9 +225,11 @@ describe("validation of a new policy rule", () => {
     [{}, { limits: { limit: 5, window: "1m", buckets: 6 }, strategy: "sliding-log" }],
   ])("under %j the limits %j are refused with the configuration's messages", (fields, limits) => {
     const POLICIES = [{ name: "a", limits: "10/minute", ...fields, ...limits }];
-    const configured = problemsIn({ KEY_SECRET: "s", POLICIES }).map(
-      ({ field, value, accepted }) => ({ field: field.replace("[0].", ""), value, accepted }),
-    );
+    const configured = problemsIn({ KEY_SECRET: "s", POLICIES }).map(({ field, value, accepted }) => ({
+      field: field.replace("[0].", ""),
+      value,
+      accepted,
+    }));
     expect(configured.length).toBeGreaterThan(0);
     const problems = created(policyOf(fields), { kind: "limits", ...limits });
     expect(problems).toEqual(configured);
@@ -242,9 +238,7 @@ describe("validation of a new policy rule", () => {
   it("an invalid entry is reported at its position, and is hidden if it may be an API key", () => {
     const policy = policyOf({ key: ["header:x-key", "path"] });
     const entries = ["192.0.2.1", "secret-api-key"];
-    expect(created(policy, { kind: "deny", entries })).toMatchObject([
-      { field: "entries[1]", value: "(hidden)" },
-    ]);
+    expect(created(policy, { kind: "deny", entries })).toMatchObject([{ field: "entries[1]", value: "(hidden)" }]);
   });
 
   it.each([["allow"], ["deny"], ["overrides"]])("a rule of kind %s needs an entry", (kind) => {
@@ -326,9 +320,7 @@ describe("validation of a new key rule", () => {
   it("invalid kinds and limits are reported, with the configuration's messages", () => {
     const accepted = 'one of "limits", "allow", "block"';
     expect(read({ kind: "deny" })).toEqual([{ field: "kind", value: "deny", accepted }]);
-    expect(read({ kind: "limits", limits: "10/parsec" })).toMatchObject([
-      { field: "limits.window" },
-    ]);
+    expect(read({ kind: "limits", limits: "10/parsec" })).toMatchObject([{ field: "limits.window" }]);
     expect(read({ kind: "limits" })).toMatchObject([{ field: "limits", value: undefined }]);
     const other = { ...policyOf(), name: "b" };
     const named = { kind: "limits", limits: [{ name: "b", limit: 1, window: "1s" }] };
@@ -338,8 +330,7 @@ describe("validation of a new key rule", () => {
   it("a concurrency limit needs a policy with one, whose requests release their slots", () => {
     const limits = "5/minute";
     const slots = { kind: "limits", limits, strategy: "concurrency" };
-    const accepted =
-      "no concurrency limit, because the policy has none: its requests release no slots";
+    const accepted = "no concurrency limit, because the policy has none: its requests release no slots";
     expect(read(slots)).toEqual([{ field: "limits", value: limits, accepted }]);
     const policy = policyOf({ strategy: "concurrency" });
     expect(read(slots, policy)).toMatchObject({ limits: [{ strategy: "concurrency" }] });

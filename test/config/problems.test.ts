@@ -15,14 +15,11 @@ describe("a problem written as one line", () => {
     ["STRATEGY.a", "STRATEGY", "a", ["x", 1, null]],
     ["limit", "", "limit", -5],
     ["[1].name", "", "[1].name", null],
-  ])(
-    "a problem written as one line names its place and value: %s",
-    ([place, variable, field, value]) => {
-      expect(describeProblem({ variable, field, value, accepted })).toBe(
-        `${place}: expected anything else, got ${JSON.stringify(value)}`,
-      );
-    },
-  );
+  ])("a problem written as one line names its place and value: %s", ([place, variable, field, value]) => {
+    expect(describeProblem({ variable, field, value, accepted })).toBe(
+      `${place}: expected anything else, got ${JSON.stringify(value)}`,
+    );
+  });
 
   it("a missing value is reported as missing", () => {
     expect(describeProblem({ variable: "KEY_SECRET", field: "", value: undefined, accepted })).toBe(
@@ -31,19 +28,11 @@ describe("a problem written as one line", () => {
   });
 
   it.for([
-    [
-      "one of the fields a, b; did you mean a?",
-      "expected one of the fields a, b, got 5; did you mean a?",
-    ],
-    [
-      '"x; y"; or { a = 1 }; did you mean a?',
-      'expected "x; y"; or { a = 1 }, got 5; did you mean a?',
-    ],
+    ["one of the fields a, b; did you mean a?", "expected one of the fields a, b, got 5; did you mean a?"],
+    ['"x; y"; or { a = 1 }; did you mean a?', 'expected "x; y"; or { a = 1 }, got 5; did you mean a?'],
     ['an odd " quotation mark; or a hint', 'expected an odd " quotation mark; or a hint, got 5'],
   ] as const)("a hint follows the quoted value: %s", ([text, line]) => {
-    expect(describeProblem({ variable: "V", field: "", value: 5, accepted: text })).toBe(
-      `V: ${line}`,
-    );
+    expect(describeProblem({ variable: "V", field: "", value: 5, accepted: text })).toBe(`V: ${line}`);
   });
 
   it("a long value is truncated", () => {
@@ -184,17 +173,11 @@ describe("a secret", () => {
 
 describe("variables of any shape", () => {
   const any = fc.anything({ maxDepth: 2 });
-  const entry = fc.record(
-    { limit: any, window: any, strategy: any, name: any, align: any },
-    { requiredKeys: [] },
-  );
+  const entry = fc.record({ limit: any, window: any, strategy: any, name: any, align: any }, { requiredKeys: [] });
   const anyPolicy = fc.record(
     {
       name: fc.oneof(name, any),
-      match: fc.oneof(
-        fc.record({ methods: any, path: any, host: any, header: any }, { requiredKeys: [] }),
-        any,
-      ),
+      match: fc.oneof(fc.record({ methods: any, path: any, host: any, header: any }, { requiredKeys: [] }), any),
       key: fc.oneof(fc.constant("jwt:sub"), any),
       onMissingKey: any,
       ipv6Prefix: fc.oneof(fc.integer(), any),

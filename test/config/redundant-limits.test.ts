@@ -1,12 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { redundantLimits } from "../../src/config/redundant-limits.ts";
-import {
-  createMeter,
-  type Limit,
-  type LimitInput,
-  parseLimits,
-} from "../../src/strategies/index.ts";
+import { createMeter, type Limit, type LimitInput, parseLimits } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
 import { configOf } from "./harness.ts";
 
@@ -27,9 +22,7 @@ describe("a limit that can never deny", () => {
     ]);
     const overrides = [{ key: "203.0.113.7", limits: "10/second; 1000000000/minute" }];
     expect(configOf({ POLICIES: [{ name: "a", limits: "1/s", overrides }] }).warnings).toEqual([
-      expect.stringMatching(
-        /^POLICIES\[0\]\.overrides: the limit "a\.1000000000-per-1m" .* never denies/,
-      ),
+      expect.stringMatching(/^POLICIES\[0\]\.overrides: the limit "a\.1000000000-per-1m" .* never denies/),
     ]);
   });
 
@@ -88,9 +81,7 @@ describe("a limit that can never deny", () => {
 
   it("a single limit is never redundant, and of two limits at most one is", () => {
     expect(redundantOf("10/minute")).toEqual([]);
-    expect(
-      redundantOf(log(10, "1m"), { limit: 10, window: "1m", strategy: "sliding-buckets" }),
-    ).toEqual(["10/60000"]);
+    expect(redundantOf(log(10, "1m"), { limit: 10, window: "1m", strategy: "sliding-buckets" })).toEqual(["10/60000"]);
   });
 
   const anyLimit = fc
@@ -122,10 +113,7 @@ describe("a limit that can never deny", () => {
 
   it("a redundant limit denies no request that the other limit allows", async () => {
     let checkedRequests = 0;
-    const isDeniedAlone = (
-      limits: readonly Limit[],
-      requests: { waitMs: number; cost: number }[],
-    ) => {
+    const isDeniedAlone = (limits: readonly Limit[], requests: { waitMs: number; cost: number }[]) => {
       const [first] = redundantLimits(limits);
       if (first === undefined) return false;
       const [at, by] = [limits.indexOf(first.limit), limits.indexOf(first.by)];

@@ -147,9 +147,7 @@ describe("warnings", () => {
         JWT_KEY: "k".repeat(32),
         POLICIES: [{ name: "a", limits: "1/s", ban: "1h", ...fields }],
       }).warnings;
-    const shared = expect.stringContaining(
-      'POLICIES[0].ban: the policy "a": one denied client bans all',
-    );
+    const shared = expect.stringContaining('POLICIES[0].ban: the policy "a": one denied client bans all');
     expect(warningsOf({ key: "global" })).toEqual([shared]);
     expect(warningsOf({ key: "jwt:sub" })).toEqual([shared]);
     expect(warningsOf({ key: "jwt:sub", onMissingKey: "ip" })).toEqual([]);

@@ -87,9 +87,7 @@ describe("an unknown variable", () => {
   });
 
   it("the value of an unknown variable is not quoted, since it may be a misspelt secret", () => {
-    expect(linesOf({ KEY_SECRT: "hunter2", CHECK_TOKEN: ["hunter2"] }).join()).not.toContain(
-      "hunter2",
-    );
+    expect(linesOf({ KEY_SECRT: "hunter2", CHECK_TOKEN: ["hunter2"] }).join()).not.toContain("hunter2");
   });
 
   it.for<unknown>(["", 0, false, [], {}, { limit: 5 }, ["x"]])(
@@ -129,29 +127,21 @@ describe("a binding", () => {
 });
 
 describe("EXTRA_VARS", () => {
-  it.for<unknown>([
-    "REGION,BUILD_ID",
-    " REGION , BUILD_ID ",
-    ["REGION", "BUILD_ID"],
-    '["REGION", "BUILD_ID"]',
-  ])("EXTRA_VARS = %j keeps its variables from being reported", (names) => {
-    expect(linesOf({ REGION: "eu", BUILD_ID: 7, EXTRA_VARS: names })).toEqual([]);
-    expect(linesOf({ region: "eu", EXTRA_VARS: names })).toHaveLength(1);
-  });
+  it.for<unknown>(["REGION,BUILD_ID", " REGION , BUILD_ID ", ["REGION", "BUILD_ID"], '["REGION", "BUILD_ID"]'])(
+    "EXTRA_VARS = %j keeps its variables from being reported",
+    (names) => {
+      expect(linesOf({ REGION: "eu", BUILD_ID: 7, EXTRA_VARS: names })).toEqual([]);
+      expect(linesOf({ region: "eu", EXTRA_VARS: names })).toHaveLength(1);
+    },
+  );
 
-  it.for<unknown>([
-    5,
-    true,
-    "a b",
-    ["REGION", 5],
-    [["REGION"]],
-    "REGION,",
-    { REGION: true },
-    "[REGION",
-  ])("EXTRA_VARS = %j is reported, and the configuration is valid", (names) => {
-    expect(linesOf({ EXTRA_VARS: names })).toEqual([
-      expect.stringMatching(/^EXTRA_VARS: expected the names of your own variables/),
-    ]);
-    expect(() => parseConfig({ ...whole, EXTRA_VARS: names })).not.toThrow();
-  });
+  it.for<unknown>([5, true, "a b", ["REGION", 5], [["REGION"]], "REGION,", { REGION: true }, "[REGION"])(
+    "EXTRA_VARS = %j is reported, and the configuration is valid",
+    (names) => {
+      expect(linesOf({ EXTRA_VARS: names })).toEqual([
+        expect.stringMatching(/^EXTRA_VARS: expected the names of your own variables/),
+      ]);
+      expect(() => parseConfig({ ...whole, EXTRA_VARS: names })).not.toThrow();
+    },
+  );
 });

@@ -75,31 +75,28 @@ describe("the minimal configuration", () => {
     expect(plain(configOf({ ...unset, LIMITS: whole["LIMITS"] }))).toEqual(plain(configOf(whole)));
   });
 
-  it.for(["", null, undefined])(
-    "KEY_SECRET and limits are reported as missing when they are %j",
-    (value) => {
-      const unset = {
-        ORIGIN: "https://api.example.com",
-        LIMITS: value,
-        POLICIES: value,
-        KEY_SECRET: value,
-      };
-      expect(problemsIn(unset)).toEqual([
-        {
-          variable: "POLICIES",
-          field: "",
-          value: undefined,
-          accepted: expect.stringMatching(/list of policies.* LIMITS/),
-        },
-        {
-          variable: "KEY_SECRET",
-          field: "",
-          value: undefined,
-          accepted: expect.stringContaining("wrangler secret put KEY_SECRET"),
-        },
-      ]);
-    },
-  );
+  it.for(["", null, undefined])("KEY_SECRET and limits are reported as missing when they are %j", (value) => {
+    const unset = {
+      ORIGIN: "https://api.example.com",
+      LIMITS: value,
+      POLICIES: value,
+      KEY_SECRET: value,
+    };
+    expect(problemsIn(unset)).toEqual([
+      {
+        variable: "POLICIES",
+        field: "",
+        value: undefined,
+        accepted: expect.stringMatching(/list of policies.* LIMITS/),
+      },
+      {
+        variable: "KEY_SECRET",
+        field: "",
+        value: undefined,
+        accepted: expect.stringContaining("wrangler secret put KEY_SECRET"),
+      },
+    ]);
+  });
 
   it("unknown variables do not change the configuration", () => {
     const others = { RATE_LIMITER: {}, PATH: "/usr/bin", POLICY: 1, LIMITS_2: "junk", ORIGINS: 1 };
@@ -137,9 +134,7 @@ describe("ORIGIN", () => {
         variable: "ORIGIN",
         field: "",
         value,
-        accepted: expect.stringMatching(
-          /http or https URL .*"https:\/\/api\.example\.com".*"route"/,
-        ),
+        accepted: expect.stringMatching(/http or https URL .*"https:\/\/api\.example\.com".*"route"/),
       },
     ]);
   });
@@ -162,12 +157,9 @@ describe("ORIGIN", () => {
 });
 
 describe("CHECK_PATH", () => {
-  it.for(["/check", "/limits", "/a/b/c", "/v1.2/rate-limit_check", "/0"])(
-    "CHECK_PATH accepts %s",
-    (value) => {
-      expect(configOf({ CHECK_PATH: value }).checkPath).toBe(value);
-    },
-  );
+  it.for(["/check", "/limits", "/a/b/c", "/v1.2/rate-limit_check", "/0"])("CHECK_PATH accepts %s", (value) => {
+    expect(configOf({ CHECK_PATH: value }).checkPath).toBe(value);
+  });
 
   it.for([
     "/",
@@ -298,14 +290,7 @@ describe("the secrets", () => {
       CHECK_TOKENS: " ",
       LIMITS: "x",
     };
-    expect(placesOf(wrong)).toEqual([
-      "ORIGIN",
-      "ORIGIN_SECRET",
-      "CHECK_PATH",
-      "LIMITS",
-      "CHECK_TOKENS",
-      "KEY_SECRET",
-    ]);
+    expect(placesOf(wrong)).toEqual(["ORIGIN", "ORIGIN_SECRET", "CHECK_PATH", "LIMITS", "CHECK_TOKENS", "KEY_SECRET"]);
   });
 });
 
@@ -358,16 +343,8 @@ describe("LIMITS, STRATEGY and KEY", () => {
       { LIMITS: '{"limit":1,"window":"1s","strategy":"x"}' },
       [{ variable: "LIMITS", field: "strategy", value: "x" }],
     ],
-    [
-      "unknown strategy",
-      { LIMITS: "1/s", STRATEGY: "magic" },
-      [{ variable: "STRATEGY", field: "", value: "magic" }],
-    ],
-    [
-      "bad key",
-      { LIMITS: "1/s", KEY: "ip;path" },
-      [{ variable: "KEY", field: "", value: "ip;path" }],
-    ],
+    ["unknown strategy", { LIMITS: "1/s", STRATEGY: "magic" }, [{ variable: "STRATEGY", field: "", value: "magic" }]],
+    ["bad key", { LIMITS: "1/s", KEY: "ip;path" }, [{ variable: "KEY", field: "", value: "ip;path" }]],
     [
       "too many units for the strategy",
       { LIMITS: "100001/s", STRATEGY: "sliding-log" },

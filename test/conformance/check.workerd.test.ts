@@ -82,8 +82,7 @@ describe("S03: a body", () => {
     return statusOf(send("/check", { method: "POST", headers, body }));
   };
   const text = (sizeBytes: number): string => `{"key":"${key}"}`.padEnd(sizeBytes, " ");
-  const chunked = (whole: string): ReadableStream =>
-    new Blob([whole]).stream().pipeThrough(new TransformStream());
+  const chunked = (whole: string): ReadableStream => new Blob([whole]).stream().pipeThrough(new TransformStream());
 
   it("S03: a body that is too large is answered with 413, with and without Content-Length", async () => {
     expect(await post(text(16_384))).toBe(200);
@@ -147,9 +146,14 @@ it("S05: a batch has at most 100 checks, charges each, and answers them in order
   const { results } = await response.json<{
     results: { allowed?: boolean; problem?: { status: number } }[];
   }>();
-  expect([response.status, ...results.map((each) => each.problem?.status ?? each.allowed)]).toEqual(
-    [200, true, 404, false, true, false],
-  );
+  expect([response.status, ...results.map((each) => each.problem?.status ?? each.allowed)]).toEqual([
+    200,
+    true,
+    404,
+    false,
+    true,
+    false,
+  ]);
 });
 
 it("S06: a denial is answered with 200 and allowed: false, unless deny requests another status", async () => {
@@ -202,23 +206,18 @@ describe("S10: an object that does not answer in time", () => {
     ["closed", [503, 503]],
     ["open", [200, 200]],
     ["local", [200, 429]],
-  ] as const)(
-    "S10: onError decides when an object does not answer in time: %s",
-    async ([onError, statuses]) => {
-      expect(
-        await whileSilent(onError, [
-          ["/", visitor],
-          ["/", visitor],
-        ]),
-      ).toEqual(statuses);
-    },
-  );
+  ] as const)("S10: onError decides when an object does not answer in time: %s", async ([onError, statuses]) => {
+    expect(
+      await whileSilent(onError, [
+        ["/", visitor],
+        ["/", visitor],
+      ]),
+    ).toEqual(statuses);
+  });
 
   it("S10: /check answers 503 when an object does not answer in time", async () => {
     const look = await whileSilent("closed", [[`/check?key=${key}`, token]]);
-    const forget = await whileSilent("closed", [
-      [`/check?key=${key}`, { ...token, method: "DELETE" }],
-    ]);
+    const forget = await whileSilent("closed", [[`/check?key=${key}`, { ...token, method: "DELETE" }]]);
     expect([look, forget]).toEqual([[503], [503]]);
   });
 });

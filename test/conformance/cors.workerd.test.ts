@@ -38,48 +38,35 @@ it.for([
   const limited = headgate({ ...one, CORS_ORIGINS });
   await statusOf(limited.send("/", visitor));
   const closed = { POLICIES: [{ name: "p", limits: "9/s", onError: "closed" }], RATE_LIMITER: {} };
-  const answers = [
-    await limited.send("/", script),
-    await headgate({ ...closed, CORS_ORIGINS }).send("/", script),
-  ];
+  const answers = [await limited.send("/", script), await headgate({ ...closed, CORS_ORIGINS }).send("/", script)];
   expect(answers.map(({ status }) => status)).toEqual([429, 503]);
   for (const { headers } of answers) {
     expect(headers.get("Access-Control-Allow-Origin")).toBe(expected.origin);
     expect(headers.get("Vary")).toBe(expected.vary);
     const exposed = (headers.get("Access-Control-Expose-Headers") ?? "").split(", ");
-    expect(exposed).toEqual(
-      expect.arrayContaining(["RateLimit", "RateLimit-Policy", "Retry-After"]),
-    );
+    expect(exposed).toEqual(expect.arrayContaining(["RateLimit", "RateLimit-Policy", "Retry-After"]));
   }
   vi.restoreAllMocks();
 });
 
 it("C03: the origin's exposed fields are kept and extended, and no Access-Control-Allow-Origin is added", async () => {
   const { send } = headgate({ LIMITS: "9/minute", CORS_ORIGINS: "*" });
-  const open = await send(
-    `/answer?Access-Control-Allow-Origin=${app}&Access-Control-Expose-Headers=X-Mine`,
-    script,
-  );
-  expect([
-    open.headers.get("Access-Control-Allow-Origin"),
-    open.headers.get("Access-Control-Expose-Headers"),
-  ]).toEqual([app, "X-Mine, RateLimit, RateLimit-Policy"]);
+  const open = await send(`/answer?Access-Control-Allow-Origin=${app}&Access-Control-Expose-Headers=X-Mine`, script);
+  expect([open.headers.get("Access-Control-Allow-Origin"), open.headers.get("Access-Control-Expose-Headers")]).toEqual([
+    app,
+    "X-Mine, RateLimit, RateLimit-Policy",
+  ]);
   const closed = await send("/answer?X-Mine=1", script);
-  expect([...closed.headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual(
-    [],
-  );
+  expect([...closed.headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual([]);
 });
 
 it.for([
   ["without an Origin field", {}],
   ["with an Origin field", { Origin: app }],
-] as const)(
-  "C04: an OPTIONS that is no preflight is forwarded and charged: %s",
-  async ([, fields]) => {
-    const { send } = headgate(one);
-    const init = { method: "OPTIONS", headers: { ...visitor.headers, ...fields } };
-    const response = await send("/", init);
-    expect(await response.json()).toMatchObject({ method: "OPTIONS" });
-    expect(await statusOf(send("/", init))).toBe(429);
-  },
-);
+] as const)("C04: an OPTIONS that is no preflight is forwarded and charged: %s", async ([, fields]) => {
+  const { send } = headgate(one);
+  const init = { method: "OPTIONS", headers: { ...visitor.headers, ...fields } };
+  const response = await send("/", init);
+  expect(await response.json()).toMatchObject({ method: "OPTIONS" });
+  expect(await statusOf(send("/", init))).toBe(429);
+});

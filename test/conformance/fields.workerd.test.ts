@@ -21,8 +21,7 @@ afterAll(() => {
 });
 
 const fieldNames = ["RateLimit-Policy", "RateLimit"] as const;
-const fieldsOf = ({ headers }: Response): (string | null)[] =>
-  fieldNames.map((name) => headers.get(name));
+const fieldsOf = ({ headers }: Response): (string | null)[] => fieldNames.map((name) => headers.get(name));
 const valuesOf = (recorded: readonly Exchange[]): string[] =>
   recorded.flatMap(({ response }) => fieldsOf(response).filter((value) => value !== null));
 
@@ -117,10 +116,7 @@ it.for(['a"b', "a\\b", "café", "a\u0000", "a\n", "\u{1f600}"])(
   "H08: a name that a String cannot represent unescaped is a configuration problem: %j",
   async (name) => {
     const limit = { limit: 1, window: "1m", name };
-    expect(await invalidFieldsOf({ POLICIES: [{ name, limits: "1/s" }] })).toEqual([
-      500,
-      "[0].name",
-    ]);
+    expect(await invalidFieldsOf({ POLICIES: [{ name, limits: "1/s" }] })).toEqual([500, "[0].name"]);
     expect(await invalidFieldsOf({ LIMITS: limit })).toEqual([500, "name"]);
   },
 );
@@ -147,8 +143,7 @@ it.for([Infinity, Number.NaN, 1e15, 2 ** 53, -1, 0.5])(
 );
 
 it("H10: no two items of a field have names that are equal without regard to case", async () => {
-  const namesOf = (value: string | null): string[] =>
-    itemsOf(value).map(({ name }) => String(name).toLowerCase());
+  const namesOf = (value: string | null): string[] => itemsOf(value).map(({ name }) => String(name).toLowerCase());
   for (const value of valuesOf(exchanges)) {
     expect(new Set(namesOf(value)).size).toBe(namesOf(value).length);
   }
@@ -220,18 +215,11 @@ it.for([300, 301, 302, 303, 304, 305, 307, 308])(
   },
 );
 
-it.each([200, 299, 400, 404, 599])(
-  "H14: RateLimit fields are added to a response of status %i",
-  async (status) => {
-    const { send } = headgate({ LIMITS: "9/minute" });
-    const response = await send(`/answer?status=${status}`, visitor);
-    expect([response.status, ...fieldsOf(response)]).toEqual([
-      status,
-      '"default";q=9;w=60',
-      '"default";r=8;t=60',
-    ]);
-  },
-);
+it.each([200, 299, 400, 404, 599])("H14: RateLimit fields are added to a response of status %i", async (status) => {
+  const { send } = headgate({ LIMITS: "9/minute" });
+  const response = await send(`/answer?status=${status}`, visitor);
+  expect([response.status, ...fieldsOf(response)]).toEqual([status, '"default";q=9;w=60', '"default";r=8;t=60']);
+});
 
 it("H14: no RateLimit fields are added to a WebSocket upgrade", async () => {
   const { send } = headgate({ LIMITS: "9/minute" });
@@ -244,9 +232,7 @@ it("H14: no RateLimit fields are added to a WebSocket upgrade", async () => {
 
 it("H15: the RateLimit fields have only parameters of the draft", () => {
   const parameters = (items: "policies" | "limits"): Set<string> =>
-    new Set(
-      exchanges.flatMap((each) => each[items].flatMap((item) => [...item.parameters.keys()])),
-    );
+    new Set(exchanges.flatMap((each) => each[items].flatMap((item) => [...item.parameters.keys()])));
   expect(parameters("policies")).toEqual(new Set(["q", "qu", "w"]));
   expect(parameters("limits")).toEqual(new Set(["r", "t"]));
 });
@@ -278,10 +264,7 @@ it(
 it(
   "H16: a text that is not a String and a number that is not an Integer are not serialised",
   forAll(
-    [
-      fc.string({ unit: "binary" }).filter((text) => /[^\x20-\x7e]/.test(text)),
-      fc.constantFrom(1e15, -1e15, 2 ** 53),
-    ],
+    [fc.string({ unit: "binary" }).filter((text) => /[^\x20-\x7e]/.test(text)), fc.constantFrom(1e15, -1e15, 2 ** 53)],
     (text, number) => {
       expect(() => serializeList([[text, new Map()]])).toThrow(SerializeError);
       expect(() => serializeList([["a", new Map([["a", text]])]])).toThrow(SerializeError);
@@ -323,9 +306,7 @@ it("H17: r is from 0 to q, also for concurrent requests and bursts", async () =>
   const burst = { limit: 5, window: "1m", strategy: "token-bucket", burst: 20 };
   const { send } = headgate({ LIMITS: burst });
   const answers = await Promise.all(Array.from({ length: 30 }, () => send("/", visitor)));
-  const remaining = answers.map(({ headers }) =>
-    Number(itemsOf(headers.get("RateLimit"))[0]?.parameters.get("r")),
-  );
+  const remaining = answers.map(({ headers }) => Number(itemsOf(headers.get("RateLimit"))[0]?.parameters.get("r")));
   expect([Math.min(...remaining), Math.max(...remaining)]).toEqual([0, 5]);
   expect(answers.filter(({ status }) => status === 200)).toHaveLength(20);
 });

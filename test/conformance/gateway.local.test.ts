@@ -46,11 +46,7 @@ async function exchange(
     exchanged.request.resume();
     respond(exchanged.response);
   });
-  const wireResponse = await ask(
-    proxied.workerd.url,
-    [`${method} ${target} HTTP/1.1`, ...fields],
-    body,
-  );
+  const wireResponse = await ask(proxied.workerd.url, [`${method} ${target} HTTP/1.1`, ...fields], body);
   const raw: string[] = (request as IncomingMessage | null)?.rawHeaders ?? [];
   const received = (name: string): string[] =>
     raw.filter((_, at) => at % 2 === 1 && raw[at - 1]?.toLowerCase() === name.toLowerCase());
@@ -61,15 +57,12 @@ it.for([
   ["in any case", ["connection: x-one, X-TWO"]],
   ["with any space", ["Connection:  \tX-One ,,X-Two\t,  "]],
   ["in several lines", ["Connection: X-One", "Connection: keep-alive", "CONNECTION: x-two"]],
-] as const)(
-  "G01: request fields that Connection names are not forwarded to the origin: %s",
-  async ([, lines]) => {
-    const fields = ["X-One: 1", "x-two: 2", "X-Two: 3", "X-Kept: 4"];
-    const { received, status } = await exchange(ownPath("g"), [...lines, ...fields]);
-    expect(status).toBe(200);
-    expect(["X-One", "X-Two", "X-Kept"].map(received)).toEqual([[], [], ["4"]]);
-  },
-);
+] as const)("G01: request fields that Connection names are not forwarded to the origin: %s", async ([, lines]) => {
+  const fields = ["X-One: 1", "x-two: 2", "X-Two: 3", "X-Kept: 4"];
+  const { received, status } = await exchange(ownPath("g"), [...lines, ...fields]);
+  expect(status).toBe(200);
+  expect(["X-One", "X-Two", "X-Kept"].map(received)).toEqual([[], [], ["4"]]);
+});
 
 it("G01: response fields that Connection names are not forwarded to the client", async () => {
   const { lines } = await exchange(ownPath("g"), [], (response) => {
@@ -99,11 +92,7 @@ it("G02: the transfer coding of a request is removed, and its body is forwarded"
     request.once("end", () => response.end());
   });
   const lines = [`POST ${path} HTTP/1.1`, "Transfer-Encoding: chunked", "Trailer: X-T"];
-  const answer = await ask(
-    proxied.workerd.url,
-    lines,
-    "3\r\nabc\r\n2\r\nde\r\n0\r\nX-T: 1\r\n\r\n",
-  );
+  const answer = await ask(proxied.workerd.url, lines, "3\r\nabc\r\n2\r\nde\r\n0\r\nX-T: 1\r\n\r\n");
   expect(answer.status).toBe(200);
   expect(String(await bodies[0])).toBe("abcde");
 });
@@ -119,8 +108,7 @@ it("G02: hop-by-hop fields of a response are not forwarded", async () => {
 
 it("G03: Connection removes neither the field of the key nor the fields that Headgate adds", async () => {
   const path = ownPath("by-address");
-  const named =
-    "CF-Connecting-IP, X-Key, RateLimit, RateLimit-Policy, Via, Forwarded, X-Forwarded-For";
+  const named = "CF-Connecting-IP, X-Key, RateLimit, RateLimit-Policy, Via, Forwarded, X-Forwarded-For";
   const fields = [visitor, `Connection: ${named}`];
   const first = await exchange(path, fields);
   const second = await exchange(path, fields, (response) => {
@@ -145,9 +133,7 @@ it.for([
     const fields = [`X-Cf: {"httpProtocol":"${protocol}"}`, "Via: 1.0 fred", "Via: 1.1 p (a, b)"];
     const { received } = await exchange(ownPath("g"), fields);
     const via = received("Via").join(", ");
-    expect(via).toMatch(
-      new RegExp(`^1\\.0 fred, 1\\.1 p \\(a, b\\), ${version} headgate-[\\w-]{8}$`),
-    );
+    expect(via).toMatch(new RegExp(`^1\\.0 fred, 1\\.1 p \\(a, b\\), ${version} headgate-[\\w-]{8}$`));
   },
 );
 
@@ -209,25 +195,17 @@ it.for(["CONNECT", "get"])("G07: %s reaches no origin", async (method) => {
 
 it.for([
   ["in one line", ["RateLimit", '"edge";r=1;t=9, t;r=2', "RateLimit-Policy", '"edge";q=5;w=9']],
-  [
-    "in several",
-    ["RateLimit", '"edge";r=1;t=9', "RateLimit", "t;r=2", "RateLimit-Policy", '"edge";q=5;w=9'],
-  ],
-] as const)(
-  "G08: valid RateLimit items of the origin stay, and Headgate's follow: %s",
-  async ([, fields]) => {
-    const { lines } = await exchange(ownPath("g"), [], (response) => {
-      response.writeHead(200, [...fields]).end();
-    });
-    const names = (name: string): unknown[] =>
-      parseList(lines(name).join(", ")).map(([item]) =>
-        item instanceof Token ? item.toString() : item,
-      );
-    expect(names("RateLimit")).toEqual(["edge", "t", "g"]);
-    expect(names("RateLimit-Policy")).toEqual(["edge", "g"]);
-    expect(lines("RateLimit").join(", ")).toMatch(/^"edge";r=1;t=9, t;r=2, "g";r=\d+;t=\d+$/);
-  },
-);
+  ["in several", ["RateLimit", '"edge";r=1;t=9', "RateLimit", "t;r=2", "RateLimit-Policy", '"edge";q=5;w=9']],
+] as const)("G08: valid RateLimit items of the origin stay, and Headgate's follow: %s", async ([, fields]) => {
+  const { lines } = await exchange(ownPath("g"), [], (response) => {
+    response.writeHead(200, [...fields]).end();
+  });
+  const names = (name: string): unknown[] =>
+    parseList(lines(name).join(", ")).map(([item]) => (item instanceof Token ? item.toString() : item));
+  expect(names("RateLimit")).toEqual(["edge", "t", "g"]);
+  expect(names("RateLimit-Policy")).toEqual(["edge", "g"]);
+  expect(lines("RateLimit").join(", ")).toMatch(/^"edge";r=1;t=9, t;r=2, "g";r=\d+;t=\d+$/);
+});
 
 it.for([
   ["draft 7", ["RateLimit", "limit=100, remaining=5, reset=3", "RateLimit-Policy", "100;w=60"]],
@@ -240,8 +218,7 @@ it.for([
       response.writeHead(200, [...fields]).end();
     });
     const sent = new Map<string, string[]>();
-    for (let at = 0; at < fields.length; at += 2)
-      sent.set(fields[at] ?? "", [fields[at + 1] ?? ""]);
+    for (let at = 0; at < fields.length; at += 2) sent.set(fields[at] ?? "", [fields[at + 1] ?? ""]);
     expect(status).toBe(200);
     for (const name of ["RateLimit", "RateLimit-Policy", ...sent.keys()]) {
       expect([name, lines(name)]).toEqual([name, sent.get(name) ?? []]);
@@ -252,49 +229,25 @@ it.for([
 it("G10: a response keeps its cookies, status, content coding, validators and bytes", async () => {
   const zipped = gzipSync("All of it, to the last byte. ".repeat(50));
   const cookies = ["a=1; Path=/; Expires=Wed, 21 Oct 2099 07:28:00 GMT", "b=2; HttpOnly", "c="];
-  const { status, lines, body } = await exchange(
-    ownPath("g"),
-    ["Accept-Encoding: gzip"],
-    (response) => {
-      const set = cookies.flatMap((cookie) => ["Set-Cookie", cookie]);
-      const about = [
-        "Content-Encoding",
-        "gzip",
-        "ETag",
-        'W/"e"',
-        "Cache-Control",
-        "max-age=5",
-        "Vary",
-        "A",
-      ];
-      response
-        .writeHead(203, [...set, ...about, "Content-Length", String(zipped.length)])
-        .end(zipped);
-    },
-  );
+  const { status, lines, body } = await exchange(ownPath("g"), ["Accept-Encoding: gzip"], (response) => {
+    const set = cookies.flatMap((cookie) => ["Set-Cookie", cookie]);
+    const about = ["Content-Encoding", "gzip", "ETag", 'W/"e"', "Cache-Control", "max-age=5", "Vary", "A"];
+    response.writeHead(203, [...set, ...about, "Content-Length", String(zipped.length)]).end(zipped);
+  });
   expect([status, lines("Set-Cookie")]).toEqual([203, cookies]);
   const names = ["Content-Encoding", "ETag", "Cache-Control", "Vary", "Content-Length"];
-  expect(names.map((name) => lines(name)[0])).toEqual([
-    "gzip",
-    'W/"e"',
-    "max-age=5",
-    "A",
-    String(zipped.length),
-  ]);
+  expect(names.map((name) => lines(name)[0])).toEqual(["gzip", 'W/"e"', "max-age=5", "A", String(zipped.length)]);
   expect(Buffer.from(body, "latin1").equals(zipped)).toBe(true);
 });
 
-it.for([301, 302, 303, 307, 308])(
-  "G10: a redirect of status %i is forwarded, not followed",
-  async (status) => {
-    const path = ownPath("g");
-    const answer = await exchange(path, [], (response) => {
-      response.writeHead(status, ["Location", "../elsewhere?a#b"]).end();
-    });
-    expect([answer.status, answer.lines("Location")]).toEqual([status, ["../elsewhere?a#b"]]);
-    expect(proxied.origin.requestCount(path)).toBe(1);
-  },
-);
+it.for([301, 302, 303, 307, 308])("G10: a redirect of status %i is forwarded, not followed", async (status) => {
+  const path = ownPath("g");
+  const answer = await exchange(path, [], (response) => {
+    response.writeHead(status, ["Location", "../elsewhere?a#b"]).end();
+  });
+  expect([answer.status, answer.lines("Location")]).toEqual([status, ["../elsewhere?a#b"]]);
+  expect(proxied.origin.requestCount(path)).toBe(1);
+});
 
 it.for([200, 304])(
   "G10: a response to HEAD keeps the Content-Length of the origin and has no body: %i",
@@ -325,33 +278,27 @@ it.for([
   ["é%C3%A9", "%C3%A9%C3%A9"],
   ["a/./b/../c/%2e%2E/d", "a/d"],
   ["?q='", "?q=%27"],
-] as const)(
-  "G11: path and query reach the origin as the URL parser leaves them: %s",
-  async ([rest, parsed]) => {
-    const path = ownPath("g");
-    const target = path + Buffer.from(rest).toString("latin1");
-    const { request } = await exchange(path, [], undefined, { target });
-    expect(request?.url).toBe(path + (parsed ?? rest));
-  },
-);
+] as const)("G11: path and query reach the origin as the URL parser leaves them: %s", async ([rest, parsed]) => {
+  const path = ownPath("g");
+  const target = path + Buffer.from(rest).toString("latin1");
+  const { request } = await exchange(path, [], undefined, { target });
+  expect(request?.url).toBe(path + (parsed ?? rest));
+});
 
 it.for([
   ["203.0.113.7", "203.0.113.7"],
   ["2001:DB8::1", '"[2001:db8::1]"'],
   ["::ffff:203.0.113.7", "203.0.113.7"],
-] as const)(
-  "G12: the client address is the last one in X-Forwarded-For and Forwarded: %s",
-  async ([address, node]) => {
-    const spoofed = ["X-Forwarded-For: 192.0.2.1", 'Forwarded: for="[2001:db8::bad]";proto=http'];
-    const fields = [`CF-Connecting-IP: ${address}`, ...spoofed];
-    const { received } = await exchange(ownPath("g"), fields);
-    const last = node.replaceAll(/["[\]]/g, "");
-    expect(received("X-Forwarded-For").join(", ")).toBe(`192.0.2.1, ${last}`);
-    expect(received("Forwarded").join(", ")).toBe(
-      `for="[2001:db8::bad]";proto=http, for=${node};host="headgate.example";proto=http`,
-    );
-  },
-);
+] as const)("G12: the client address is the last one in X-Forwarded-For and Forwarded: %s", async ([address, node]) => {
+  const spoofed = ["X-Forwarded-For: 192.0.2.1", 'Forwarded: for="[2001:db8::bad]";proto=http'];
+  const fields = [`CF-Connecting-IP: ${address}`, ...spoofed];
+  const { received } = await exchange(ownPath("g"), fields);
+  const last = node.replaceAll(/["[\]]/g, "");
+  expect(received("X-Forwarded-For").join(", ")).toBe(`192.0.2.1, ${last}`);
+  expect(received("Forwarded").join(", ")).toBe(
+    `for="[2001:db8::bad]";proto=http, for=${node};host="headgate.example";proto=http`,
+  );
+});
 
 it.for(['a",for=10.0.0.1;host="b', "a,b", "a;b=c", "a*"])(
   "G12: a request with an invalid Host is answered with 400 and not forwarded: %s",
@@ -384,11 +331,7 @@ it("H14: a response has no trailers, which could contain RateLimit fields", asyn
     ]);
     response.end("chunks");
   });
-  expect([body, lines("Transfer-Encoding"), lines("Trailer")]).toEqual([
-    "in chunks",
-    ["chunked"],
-    [],
-  ]);
+  expect([body, lines("Transfer-Encoding"), lines("Trailer")]).toEqual(["in chunks", ["chunked"], []]);
   expect(lines("RateLimit").join()).toMatch(/^"g";r=\d+;t=\d+$/);
 });
 

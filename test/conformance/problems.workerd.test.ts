@@ -93,9 +93,7 @@ it("R05: Retry-After is the longest wait of several violated limits", async () =
   const { send } = headgate({ LIMITS, STRATEGY: "fixed-window" });
   await statusOf(send("/", visitor));
   const response = await send("/", visitor);
-  const waits = itemsOf(response.headers.get("RateLimit")).map(({ parameters }) =>
-    parameters.get("t"),
-  );
+  const waits = itemsOf(response.headers.get("RateLimit")).map(({ parameters }) => parameters.get("t"));
   expect([waits, response.headers.get("Retry-After")]).toEqual([[60, 3_600, 1], "3600"]);
 });
 
@@ -105,9 +103,7 @@ it("R06: a denial is a problem of a registered type with the status of the respo
     expect(response.headers.get("Content-Type")).toBe("application/problem+json");
     const { type, title, status, detail } = JSON.parse(body) as Problem;
     const [fragment, expected] =
-      kind === "a ban"
-        ? ["abnormal-usage-detected", "Abnormal Usage Detected"]
-        : ["quota-exceeded", "Quota Exceeded"];
+      kind === "a ban" ? ["abnormal-usage-detected", "Abnormal Usage Detected"] : ["quota-exceeded", "Quota Exceeded"];
     expect([type, title, status]).toEqual([`${registered}${fragment}`, expected, response.status]);
     expect(detail).toMatch(/^[A-Z].*\.$/);
   }
@@ -143,13 +139,7 @@ const problems: readonly (readonly [number, string, Record<string, unknown>, str
   [404, "an unknown policy", one, "/check?policy=other&key=k", { headers: token }],
   [405, "a method that is not allowed", one, "/check", { method: "PUT", headers: token }],
   [413, "a body that is too large", one, "/check", post("x".repeat(16_385))],
-  [
-    415,
-    "a body of another type",
-    one,
-    "/check",
-    post("{}", { ...token, "Content-Type": "text/plain" }),
-  ],
+  [415, "a body of another type", one, "/check", post("{}", { ...token, "Content-Type": "text/plain" })],
   [
     422,
     "invalid fields",
@@ -160,13 +150,7 @@ const problems: readonly (readonly [number, string, Record<string, unknown>, str
   [500, "an invalid configuration", { LIMITS: "secret-k/minute" }, "/", visitor],
   [502, "an unreachable origin", one, "/unreachable", visitor],
   [503, "no decision in time", closed, "/", visitor],
-  [
-    508,
-    "an origin that is Headgate itself",
-    { ...one, ORIGIN: "https://headgate.example" },
-    "/",
-    visitor,
-  ],
+  [508, "an origin that is Headgate itself", { ...one, ORIGIN: "https://headgate.example" }, "/", visitor],
 ];
 
 it("R07: no response that Headgate makes itself may be stored by a cache", async () => {

@@ -70,9 +70,7 @@ export interface Item {
 }
 
 export const itemsOf = (value: string | null): Item[] =>
-  value === null
-    ? []
-    : parseList(value).map(([name, parameters]) => ({ name, parameters: new Map(parameters) }));
+  value === null ? [] : parseList(value).map(([name, parameters]) => ({ name, parameters: new Map(parameters) }));
 
 /** The exchanges of each kind: five requests at one instant, and one 20 seconds later. */
 export async function recordExchanges(): Promise<Exchange[]> {

@@ -44,9 +44,7 @@ export function testsById(): ReadonlyMap<string, readonly string[]> {
   const files = readdirSync("test", { recursive: true, encoding: "utf8" });
   for (const file of files.filter((each) => each.endsWith(".test.ts")).toSorted()) {
     const text = readFileSync(join("test", file), "utf8");
-    for (const id of new Set(
-      [...text.matchAll(/["`']([HRCGKS]\d\d): /g)].map(([, each]) => each),
-    )) {
+    for (const id of new Set([...text.matchAll(/["`']([HRCGKS]\d\d): /g)].map(([, each]) => each))) {
       if (id === undefined) continue;
       const link = `[${file.replace(/(?:\.workerd|\.local)?\.test\.ts$/, "")}](${relative("test/conformance", join("test", file))})`;
       links.set(id, [...(links.get(id) ?? []), link]);
@@ -58,13 +56,10 @@ export function testsById(): ReadonlyMap<string, readonly string[]> {
 /** The page with current links. Where an id has no test, its reason stays. */
 export function updated(text: string): string {
   const links = testsById();
-  return text.replaceAll(
-    rowPattern,
-    (_row, id: string, statement: string, source: string, tests: string) => {
-      const cell = links.get(id)?.join(", ") ?? (tests.startsWith("[") ? "" : tests);
-      return `| ${id} | ${statement} | ${source} | ${cell} |`;
-    },
-  );
+  return text.replaceAll(rowPattern, (_row, id: string, statement: string, source: string, tests: string) => {
+    const cell = links.get(id)?.join(", ") ?? (tests.startsWith("[") ? "" : tests);
+    return `| ${id} | ${statement} | ${source} | ${cell} |`;
+  });
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {

@@ -14,12 +14,9 @@ const policies = ["busy", "quiet", "other"].map((name) => ({
   limits: "100/minute",
 }));
 
-const button = (within: Page | Locator, name: string): Locator =>
-  within.getByRole("button", { name, exact: true });
-const recommendation = (page: Page): Locator =>
-  page.getByRole("region", { name: "Recommendation" });
-const viewOf = (policy: string, goal: string): string =>
-  `advisor?${new URLSearchParams({ policy, goal }).toString()}`;
+const button = (within: Page | Locator, name: string): Locator => within.getByRole("button", { name, exact: true });
+const recommendation = (page: Page): Locator => page.getByRole("region", { name: "Recommendation" });
+const viewOf = (policy: string, goal: string): string => `advisor?${new URLSearchParams({ policy, goal }).toString()}`;
 
 const rateOfKey = "never let one key exceed 4 requests in a second";
 const slider = (page: Page): Locator => page.getByRole("slider");
@@ -56,9 +53,7 @@ describe.skipIf(!hasBrowser)("the Advisor in Chromium, skipped unless it is inst
     const page = await site.open(viewOf("busy", rateOfKey));
     await recommendation(page).getByText("Recommended: 4 per second, sliding-log").waitFor();
     await page.getByText(/^Based on all 31 keys with 100 requests in .*, 100 % coverage/).waitFor();
-    expect(await page.getByRole("radio", { name: /^Never let one key exceed 4/ }).isChecked()).toBe(
-      true,
-    );
+    expect(await page.getByRole("radio", { name: /^Never let one key exceed 4/ }).isChecked()).toBe(true);
     await expect.poll(() => colorsOf(page.locator(".plot canvas"))).toBeGreaterThan(4);
     await page.getByRole("table", { name: "Candidates" }).getByText("In effect now").waitFor();
     expect(await axeViolations(page)).toEqual([]);
@@ -87,12 +82,8 @@ describe.skipIf(!hasBrowser)("the Advisor in Chromium, skipped unless it is inst
     const rate = page.getByLabel("Requests per second at the origin");
     await rate.fill("1");
     await rate.press("Tab");
-    await recommendation(page)
-      .getByText("1 per second, sliding-log for all keys together")
-      .waitFor();
-    expect(new URL(page.url()).searchParams.get("goal")).toBe(
-      "protect the origin at 1 request per second",
-    );
+    await recommendation(page).getByText("1 per second, sliding-log for all keys together").waitFor();
+    expect(new URL(page.url()).searchParams.get("goal")).toBe("protect the origin at 1 request per second");
     const words = page.getByLabel("In your own words");
     await words.fill("make it fast");
     await words.press("Enter");
@@ -102,9 +93,7 @@ describe.skipIf(!hasBrowser)("the Advisor in Chromium, skipped unless it is inst
       .waitFor();
     await words.fill("Reject no more than 1 client in 2!");
     await words.press("Enter");
-    await expect
-      .poll(() => new URL(page.url()).searchParams.get("goal"))
-      .toBe("deny at most 1 key in 2");
+    await expect.poll(() => new URL(page.url()).searchParams.get("goal")).toBe("deny at most 1 key in 2");
     await recommendation(page)
       .getByText(/^Recommended: /)
       .waitFor();
@@ -118,9 +107,7 @@ describe.skipIf(!hasBrowser)("the Advisor in Chromium, skipped unless it is inst
 
   it("a policy without samples says why and shows the first ones by itself, and samples that cannot be read are read again", async () => {
     const quiet = await site.open(viewOf("quiet", rateOfKey));
-    await quiet
-      .getByText(/^There is nothing to replay yet: policy quiet has counted no requests/)
-      .waitFor();
+    await quiet.getByText(/^There is nothing to replay yet: policy quiet has counted no requests/).waitFor();
     expect(await axeViolations(quiet)).toEqual([]);
     await expect
       .poll(async () => {

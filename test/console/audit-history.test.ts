@@ -23,12 +23,9 @@ function searchedUndone(own: AuditEntry, entries: readonly AuditEntry[]): AuditE
   if (!["create", "replace", "delete"].includes(own.action)) return null;
   const earlier = entries.filter(({ seq, rule: id }) => seq < own.seq && id !== null);
   const found = earlier.find(({ action, rule: id, before, after }) =>
-    own.before === null
-      ? action !== "expire" && after === null && isSame(before, own.after)
-      : id === own.rule,
+    own.before === null ? action !== "expire" && after === null && isSame(before, own.after) : id === own.rule,
   );
-  const isInverse =
-    found !== undefined && isSame(found.before, own.after) && isSame(found.after, own.before);
+  const isInverse = found !== undefined && isSame(found.before, own.after) && isSame(found.after, own.before);
   return isInverse ? found : null;
 }
 
@@ -39,9 +36,7 @@ function searchedObstacle(own: AuditEntry, entries: readonly AuditEntry[]): numb
   if (ofRule !== undefined || own.after !== null) return ofRule?.seq;
   return later.find(
     ({ after, rule: id, seq }) =>
-      after !== null &&
-      isSame(after, own.before) &&
-      !later.some((other) => other.rule === id && other.seq > seq),
+      after !== null && isSame(after, own.before) && !later.some((other) => other.rule === id && other.seq > seq),
   )?.seq;
 }
 
@@ -74,9 +69,7 @@ const longLog = (count: number): AuditEntry[] =>
   Array.from({ length: count }, (_, index) => {
     const seq = count - index;
     const own = rule({ id: `r${seq % 97}`, keyId: `k${seq}`, revision: seq });
-    return seq % 2 === 0
-      ? entry({ seq, action: "delete", before: own })
-      : entry({ seq, after: own });
+    return seq % 2 === 0 ? entry({ seq, action: "delete", before: own }) : entry({ seq, after: own });
   });
 
 describe("the index of audit entries", () => {

@@ -30,10 +30,7 @@ describe("the sentence of an entry", () => {
       { action: "delete" as const, before: deny },
       "removed the rule “2 deny entries: 192.0.2.1, 192.0.2.2” from policy api",
     ],
-    [
-      { action: "expire" as const, before: rule() },
-      "ended the rule “mode dry-run” of policy api, which expired",
-    ],
+    [{ action: "expire" as const, before: rule() }, "ended the rule “mode dry-run” of policy api, which expired"],
     [
       { action: "rollback" as const, before: deny },
       "rolled back: removed the rule “2 deny entries: 192.0.2.1, 192.0.2.2” from policy api",
@@ -106,10 +103,7 @@ describe("the entry that another one undoes", () => {
     ["a new rule", history, made],
     [
       "a new rule like one that expired",
-      [
-        entry({ seq: 5, after: { ...off, id: "r2" } }),
-        entry({ seq: 4, action: "expire" as const, before: off }),
-      ],
+      [entry({ seq: 5, after: { ...off, id: "r2" } }), entry({ seq: 4, action: "expire" as const, before: off })],
       undefined,
     ],
   ])("%s undoes nothing", (_, entries, own = entries[0]) => {
@@ -119,8 +113,7 @@ describe("the entry that another one undoes", () => {
 
 it("a filter matches by policy, actor, action and rule, and by the beginning of the id of a key", () => {
   const blocked = entry({ seq: 1, after: block });
-  const isMatched = (query: string): boolean =>
-    matches(blocked, filterIn(new URLSearchParams(query)));
+  const isMatched = (query: string): boolean => matches(blocked, filterIn(new URLSearchParams(query)));
   expect(isMatched("")).toBe(true);
   expect(isMatched("policy=api&actor=ops&action=create&key=GVw6&rule=r1")).toBe(true);
   for (const query of ["policy=login", "actor=x", "action=delete", "key=Vw6", "rule=r2"]) {

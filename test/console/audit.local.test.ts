@@ -18,13 +18,9 @@ const policies = names.map((name) => ({
   limits: "2/hour",
 }));
 
-const button = (within: Page | Locator, name: string): Locator =>
-  within.getByRole("button", { name, exact: true });
+const button = (within: Page | Locator, name: string): Locator => within.getByRole("button", { name, exact: true });
 const entryWith = (page: Page, text: string | RegExp): Locator =>
-  page
-    .getByRole("list", { name: "Audit entries" })
-    .locator(":scope > li")
-    .filter({ hasText: text });
+  page.getByRole("list", { name: "Audit entries" }).locator(":scope > li").filter({ hasText: text });
 const undoButton = (page: Page, text: string): Locator =>
   page.getByLabel("Messages").getByRole("button", { name: `Undo: ${text}` });
 
@@ -46,11 +42,7 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
     const after = await rules("undone");
     const page = await site.open("audit?policy=undone");
     for (const [text, now, then] of [
-      [
-        "without charge for 1 d (Abuse).",
-        /^allow without charge, until/,
-        "2 per hour, from the configuration",
-      ],
+      ["without charge for 1 d (Abuse).", /^allow without charge, until/, "2 per hour, from the configuration"],
       ["set the mode of policy undone to off.", "mode off, without an end", /^mode dry-run, until/],
       ["removed the rule “block”", "2 per hour, from the configuration", /^block, until/],
     ] as const) {
@@ -263,9 +255,7 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
     const page = await site.open(`audit?policy=links&key=${id}`);
     const entry = entryWith(page, `reset the usage of key ${id.slice(0, 8)}… of policy links`);
     await entry.getByText("Cannot be undone by itself: a reset forgets the usage").waitFor();
-    expect(await entry.getByRole("link", { name: /^Key/ }).getAttribute("href")).toBe(
-      `./keys?policy=links&id=${id}`,
-    );
+    expect(await entry.getByRole("link", { name: /^Key/ }).getAttribute("href")).toBe(`./keys?policy=links&id=${id}`);
     await entry.getByRole("link", { name: "Policy links" }).click();
     await page.getByRole("heading", { level: 1, name: "Policy links" }).waitFor();
     const reader = await site.open("audit?policy=links", { token: tokens.reader });

@@ -39,8 +39,7 @@ describe.skipIf(!hasBrowser)("pages in Chromium, skipped unless it is installed"
     server.close();
   });
 
-  const script = (text: string): string =>
-    `<script src="${origin}/script?text=${encodeURIComponent(text)}"></script>`;
+  const script = (text: string): string => `<script src="${origin}/script?text=${encodeURIComponent(text)}"></script>`;
   const open = async (body: string): Promise<OpenedPage> => {
     const opened = await openPage(browser, { width: 320 });
     await opened.page.goto(`${origin}/?text=${encodeURIComponent(body)}`);
@@ -103,9 +102,7 @@ describe.skipIf(!hasBrowser)("pages in Chromium, skipped unless it is installed"
     await page.goto(`${origin}/?text=${encodeURIComponent(body)}`);
     const before = await heapBytes(page);
     // Only elements that were drawn can be shifted.
-    await page.evaluate(
-      `new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))`,
-    );
+    await page.evaluate(`new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))`);
     await page.evaluate(`void setTimeout(() => {
       for (const end = Date.now() + 120; Date.now() < end; );
       globalThis.kept = new Array(2e6).fill(0.5);

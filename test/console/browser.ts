@@ -89,14 +89,12 @@ async function watchProblems(page: Page): Promise<readonly string[]> {
   page.on("request", (request) => {
     const { protocol, hostname } = new URL(request.url());
     const isLocal = hostname === "localhost" || hostname.endsWith(".localhost");
-    if (/^(?:https?|wss?):$/.test(protocol) && !isLocal)
-      problems.push(`request to another host: ${request.url()}`);
+    if (/^(?:https?|wss?):$/.test(protocol) && !isLocal) problems.push(`request to another host: ${request.url()}`);
   });
   page.on("requestfailed", (request) => {
     const reason = request.failure()?.errorText ?? "";
     // The page itself aborts requests that it no longer needs.
-    if (reason !== "net::ERR_ABORTED")
-      problems.push(`failed: ${request.method()} ${request.url()} ${reason}`);
+    if (reason !== "net::ERR_ABORTED") problems.push(`failed: ${request.method()} ${request.url()} ${reason}`);
   });
   return problems;
 }

@@ -41,10 +41,7 @@ describe("the label of a mark", () => {
     [{ after: limits(20, 50) }, "Boosted to 20/1m; 50/1h"],
     [{ after: limits(5, 25) }, "Limits 5/1m; 25/1h"],
     [{ after: limits(100) }, "Limits 100/1m"],
-    [
-      { action: "replace" as const, before: limits(20, 100), after: limits(20, 100) },
-      "Boost changed",
-    ],
+    [{ action: "replace" as const, before: limits(20, 100), after: limits(20, 100) }, "Boost changed"],
     [{ action: "delete" as const, before: limits(20, 100) }, "Boost removed"],
     [{ action: "expire" as const, before: limits(20, 100) }, "Boost expired"],
     [{ action: "delete" as const, before: limits(5, 25) }, "Limits removed"],

@@ -44,11 +44,7 @@ export async function rulesOf(worker: ConsoleWorker, policy: string): Promise<st
 }
 
 /** The number of sampled arrivals of a policy, or of one of its keys. */
-export async function sampledArrivals(
-  worker: ConsoleWorker,
-  policy: string,
-  key?: string,
-): Promise<number> {
+export async function sampledArrivals(worker: ConsoleWorker, policy: string, key?: string): Promise<number> {
   const { body } = await worker.api("GET", `/samples?policy=${policy}`);
   const lines = String(body).trim().split("\n").slice(1);
   return lines

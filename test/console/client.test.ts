@@ -1,14 +1,7 @@
 /** The console's client of the admin API without a browser: refused credentials, lost answers, and the clock. */
 import { signal } from "@preact/signals";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import {
-  call,
-  ConnectionLost,
-  isConnected,
-  read,
-  refusal,
-  token,
-} from "../../src/console/api/client.ts";
+import { call, ConnectionLost, isConnected, read, refusal, token } from "../../src/console/api/client.ts";
 import { TailConnection } from "../../src/console/api/tail.ts";
 import { Polling, staleness } from "../../src/console/api/poll.ts";
 import { Sender } from "../../src/console/api/sender.ts";
@@ -20,8 +13,7 @@ import { session, signIn, signOut, startSession } from "../../src/console/shell/
 import { followTokenLinks } from "../../src/console/shell/token-link.ts";
 
 const operator = { name: "ops", via: "token", may: ["read"] };
-const problem = (status: number, detail: string): Response =>
-  Response.json({ title: "", status, detail }, { status });
+const problem = (status: number, detail: string): Response => Response.json({ title: "", status, detail }, { status });
 
 /** Answers the next calls in this order, and the others as the last one. */
 function answers(...responses: (() => Response)[]) {
@@ -140,8 +132,7 @@ describe("a session", () => {
 });
 
 describe("the start of the page", () => {
-  const html = (): Response =>
-    new Response("<!doctype html>", { headers: { "Content-Type": "text/html" } });
+  const html = (): Response => new Response("<!doctype html>", { headers: { "Content-Type": "text/html" } });
 
   it.each([
     ["a page of HTML", html],

@@ -22,12 +22,7 @@ import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
 import { launchBrowser, openPage, type PageOptions, screenshotFolder } from "./browser.ts";
-import {
-  type ConsoleWorker,
-  type ConsoleWorkerOptions,
-  startConsoleWorker,
-  tokens,
-} from "./console-worker.ts";
+import { type ConsoleWorker, type ConsoleWorkerOptions, startConsoleWorker, tokens } from "./console-worker.ts";
 
 export interface OpenOptions extends PageOptions {
   /** Null opens the page signed out. Default: the token of the operator with all rights. */
@@ -69,11 +64,7 @@ export function consoleSite(workerOptions: ConsoleWorkerOptions = {}): ConsoleSi
 }
 
 /** When the test ends, closes the page, and fails on problems that are not allowed. */
-async function openTestPage(
-  browser: Browser,
-  options: PageOptions,
-  allowed: readonly RegExp[],
-): Promise<Page> {
+async function openTestPage(browser: Browser, options: PageOptions, allowed: readonly RegExp[]): Promise<Page> {
   const { page, problems } = await openPage(browser, options);
   const title = expect.getState().currentTestName ?? "test";
   onTestFinished(async () => {

@@ -2,11 +2,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { checkout, freePort, printed, started, stopped } from "../local/checkout.ts";
-import {
-  type AdminAnswer,
-  type AdminCallOptions,
-  callAdmin,
-} from "../tools/control-plane/admin-client.ts";
+import { type AdminAnswer, type AdminCallOptions, callAdmin } from "../tools/control-plane/admin-client.ts";
 
 /** The token of an operator with all rights, and of one who may only read. */
 export const tokens = {
@@ -69,8 +65,7 @@ export async function startConsoleWorker({
   };
   configure(Object.entries(values).map(([name, value]) => `${name} = ${toml(value)}`));
   const secretsFile = join(folder, ".dev.vars");
-  const adminLine = (list: readonly AdminTokenEntry[]): string =>
-    `ADMIN_TOKENS='${JSON.stringify(list)}'\n`;
+  const adminLine = (list: readonly AdminTokenEntry[]): string => `ADMIN_TOKENS='${JSON.stringify(list)}'\n`;
   writeFileSync(secretsFile, adminLine(allOperators));
   const port = await freePort();
   const run = await started(folder, port);
@@ -79,8 +74,7 @@ export async function startConsoleWorker({
     consoleUrl: `http://${adminHost}:${port}${adminPath}/`,
     printedLink: /^ {2}console +(\S+)$/m.exec(run.output())?.[1] ?? "",
     siteUrl,
-    api: (method, path, options) =>
-      callAdmin(siteUrl, method, path, { token: tokens.operator, adminPath, ...options }),
+    api: (method, path, options) => callAdmin(siteUrl, method, path, { token: tokens.operator, adminPath, ...options }),
     request: async (address, path, method = "GET") => {
       const headers = { "cf-connecting-ip": address };
       const response = await fetch(new URL(path, siteUrl), { method, headers });

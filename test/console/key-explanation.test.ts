@@ -38,15 +38,12 @@ describe("the arithmetic of a limit", () => {
     ["5 of 5 in the last minute.", /^5 of 5 in the last minute\.$/],
   ])("%s is one line of the arithmetic, so that no line appears or vanishes", (sentence, line) => {
     const explanation = explained({ limits: [limit("api", false, sentence)] });
-    expect(arithmeticLines(explanation)).toEqual([
-      { name: "api", text: expect.stringMatching(line) },
-    ]);
+    expect(arithmeticLines(explanation)).toEqual([{ name: "api", text: expect.stringMatching(line) }]);
     expect(totalsText(explanation)).toBe(`${sentence.replace(/[;.].*$/, "")}.`);
   });
 
   it("notes between the total and the wait are arithmetic", () => {
-    const sentence =
-      "2 of 2 in the last hour; the oldest leaves in 5 min; the next request fits in 5 min.";
+    const sentence = "2 of 2 in the last hour; the oldest leaves in 5 min; the next request fits in 5 min.";
     const explanation = explained({ limits: [limit("api", false, sentence)] });
     expect(arithmeticLines(explanation)).toEqual([
       { name: "api", text: "the oldest leaves in 5 min; the next request fits in 5 min." },
@@ -96,22 +93,10 @@ describe("the result of a step", () => {
 });
 
 it.each([
-  [
-    { allowed: true, reason: "limit", nextChangeInMs: 600_000 },
-    "A rule behind this ends in 10 min.",
-  ],
-  [
-    { allowed: true, reason: "dry-run", nextChangeInMs: 3_200 },
-    "Without further requests, this changes in 3.2 s.",
-  ],
-  [
-    { allowed: false, reason: "limit", nextChangeInMs: 3_200 },
-    "Without further requests, this changes in 3.2 s.",
-  ],
-  [
-    { allowed: true, reason: "limit", nextChangeInMs: null },
-    "Without further requests, nothing changes.",
-  ],
+  [{ allowed: true, reason: "limit", nextChangeInMs: 600_000 }, "A rule behind this ends in 10 min."],
+  [{ allowed: true, reason: "dry-run", nextChangeInMs: 3_200 }, "Without further requests, this changes in 3.2 s."],
+  [{ allowed: false, reason: "limit", nextChangeInMs: 3_200 }, "Without further requests, this changes in 3.2 s."],
+  [{ allowed: true, reason: "limit", nextChangeInMs: null }, "Without further requests, nothing changes."],
 ])("the next change of %o reads as %s", (explanation, text) => {
   expect(nextChangeText(explanation)).toBe(text);
 });

@@ -133,9 +133,7 @@ describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is 
     // The dialog shows the rule of the lost attempt, and still repeats that attempt.
     await dialog.getByText(/replaces the rule of operator/).waitFor();
     await page.unroute(/api\/rules$/);
-    const sent = page.waitForRequest(
-      (request) => request.method() !== "GET" && /api\/rules/.test(request.url()),
-    );
+    const sent = page.waitForRequest((request) => request.method() !== "GET" && /api\/rules/.test(request.url()));
     await button(dialog, "Boost the key").click();
     expect((await sent).headers()["idempotency-key"]).toBe(keys[0]);
     expect(new Set(keys).size).toBe(1);

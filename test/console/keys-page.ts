@@ -12,16 +12,14 @@ interface RuleAnswer {
   readonly limits?: unknown;
 }
 
-export const button = (place: Page | Locator, name: string | RegExp): Locator =>
-  place.getByRole("button", { name });
+export const button = (place: Page | Locator, name: string | RegExp): Locator => place.getByRole("button", { name });
 
 /** Traffic of client addresses to the policy `api`, and the rules of such a key. */
 export function keysOf(site: ConsoleSite) {
   const statuses = async (address: string, count: number): Promise<number[]> => {
     const seen: number[] = [];
     // oxlint-disable-next-line no-await-in-loop -- the requests of one client come one after another
-    for (let each = 0; each < count; each++)
-      seen.push(await site.worker.request(address, "/api/x"));
+    for (let each = 0; each < count; each++) seen.push(await site.worker.request(address, "/api/x"));
     return seen;
   };
 
@@ -47,14 +45,12 @@ export const find = async (page: Page, address: string): Promise<void> => {
   await page.getByRole("region", { name: "Explanation" }).waitFor();
 };
 
-export const explanationOf = (page: Page): Locator =>
-  page.getByRole("region", { name: "Explanation" });
+export const explanationOf = (page: Page): Locator => page.getByRole("region", { name: "Explanation" });
 /** Resolves when the sentence at the top matches. */
 export const explains = async (page: Page, text: RegExp): Promise<void> => {
   const sentence = explanationOf(page).getByRole("paragraph").first();
   await expect.poll(() => sentence.textContent()).toMatch(text);
 };
 
-export const rulesIn = (page: Page): Locator =>
-  page.getByRole("region", { name: "Rules of this key" }).first();
+export const rulesIn = (page: Page): Locator => page.getByRole("region", { name: "Rules of this key" }).first();
 export const messages = (page: Page): Locator => page.getByRole("region", { name: "Messages" });

@@ -28,10 +28,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     await expect.poll(() => row.textContent()).toMatch(/^ip=198\.51\.100\.1\d+$/);
     await row.getByRole("link").click();
     const explanation = explanationOf(page);
-    await explains(
-      page,
-      /^Denied for another .+: the limit api is exceeded\. 5 of 5 in the last 10 minutes/,
-    );
+    await explains(page, /^Denied for another .+: the limit api is exceeded\. 5 of 5 in the last 10 minutes/);
     await page.getByText("Show the arithmetic").click();
     await expect
       .poll(() => explanation.getByRole("row").nth(1).textContent())
@@ -96,9 +93,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     const first = await left.textContent();
     await expect.poll(() => left.textContent()).not.toBe(first);
     const [rule] = await rulesOf(id);
-    expect(rule?.limits).toEqual([
-      { limit: 50, window: "10m", strategy: "sliding-window-counter" },
-    ]);
+    expect(rule?.limits).toEqual([{ limit: 50, window: "10m", strategy: "sliding-window-counter" }]);
     await button(messages(page), "Undo").click();
     await page.getByText("No rule. The key has the limits of its policy.").waitFor();
     await explains(page, /^Denied for another/);
@@ -117,9 +112,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     const dialog = page.getByRole("dialog");
     await dialog.getByLabel("Other", { exact: true }).check();
     await dialog.getByLabel("Other limits").fill("31/10m");
-    await dialog
-      .getByText(/This replaces the rule of operator: limits 20\/10m, which ends in/)
-      .waitFor();
+    await dialog.getByText(/This replaces the rule of operator: limits 20\/10m, which ends in/).waitFor();
     await button(dialog, "Boost the key").click();
     await rulesIn(page)
       .getByText(/limits 31\/10m/)

@@ -10,13 +10,7 @@ import {
   sourcedLimits,
 } from "../../src/console/keys/effects.ts";
 import { labelOf, partsOfLabel, soughtKey } from "../../src/console/keys/key-text.ts";
-import {
-  extension,
-  laterLimitsRule,
-  laterRule,
-  planOf,
-  replacedRule,
-} from "../../src/console/keys/plan.ts";
+import { extension, laterLimitsRule, laterRule, planOf, replacedRule } from "../../src/console/keys/plan.ts";
 import { ruleText } from "../../src/console/parts/rule-text.ts";
 import { isResultOf, type RulePlan } from "../../src/console/api/rule-plan.ts";
 import { undoStep } from "../../src/console/api/undo-plan.ts";
@@ -54,14 +48,11 @@ describe("limits of a boost", () => {
     const written = parseLimits(scaled.map((each) => writtenLimit(each, "api")) as never, {
       policy: "api",
     });
-    const identities = (list: readonly object[]): string[] =>
-      list.map((each) => compiledLimit(each as never).identity);
+    const identities = (list: readonly object[]): string[] => list.map((each) => compiledLimit(each as never).identity);
     expect(identities(written)).toEqual(identities(limits));
     expect(written.map(({ limit }) => limit)).toEqual(limits.map(({ limit }) => limit * factor));
     const bursts = written.map((each) => Reflect.get(each, "burst"));
-    expect(bursts).toEqual(
-      limits.map(({ burst }) => (burst === undefined ? burst : burst * factor)),
-    );
+    expect(bursts).toEqual(limits.map(({ burst }) => (burst === undefined ? burst : burst * factor)));
   });
 
   it("slots stay as they are unless the operator chooses otherwise", () => {
@@ -73,13 +64,10 @@ describe("limits of a boost", () => {
   });
 
   it("no product exceeds the greatest number of units", () => {
-    const [limit] = scaledLimits(
-      answered({ limit: 500_000_000_000_000, window: "1h", strategy: "fixed-window" }),
-      {
-        factor: 10,
-        scalesSlots: false,
-      },
-    );
+    const [limit] = scaledLimits(answered({ limit: 500_000_000_000_000, window: "1h", strategy: "fixed-window" }), {
+      factor: 10,
+      scalesSlots: false,
+    });
     expect(limit?.limit).toBe(999_999_999_999_999);
     expect(answered([writtenLimit(limit as FullLimit, "api")] as never)).toHaveLength(1);
   });
@@ -225,11 +213,7 @@ const explained = (changed: Partial<Explanation> = {}, matching: readonly string
 
 describe("sentences about effects", () => {
   it("limits are named with their source", () => {
-    const limits = answered([
-      "5/10s",
-      "1000/month",
-      { limit: 3, window: "1m", strategy: "concurrency" },
-    ]);
+    const limits = answered(["5/10s", "1000/month", { limit: 3, window: "1m", strategy: "concurrency" }]);
     expect(sourcedLimits(limits, "key-rule-limits")).toBe(
       "5 per 10 s and 1,000 per calendar month and 3 at once, from a rule of the key",
     );
@@ -241,12 +225,9 @@ describe("sentences about effects", () => {
     [["key-rule-limits", "policy-rule-limits"], "a policy rule"],
     [["configured-overrides", "policy-rule-limits"], "an override of the configuration"],
     [["policy-rule-overrides", "configured-overrides"], "an override of a policy rule"],
-  ])(
-    "with the matching steps %j, the limits without rules of the key come from %s",
-    (steps, from) => {
-      expect(limitsWithoutRules(explained({}, steps))).toBe(`5 per 10 s, from ${from}`);
-    },
-  );
+  ])("with the matching steps %j, the limits without rules of the key come from %s", (steps, from) => {
+    expect(limitsWithoutRules(explained({}, steps))).toBe(`5 per 10 s, from ${from}`);
+  });
 
   it.each([
     ["limits", "mode", /policy is off/],
@@ -258,13 +239,10 @@ describe("sentences about effects", () => {
     ["limits", "key-rule-allow", /allows this key without charge/],
     ["allow", "key-rule-block", /A rule blocks this key/],
     ["block", "configured-allow", /still allows/],
-  ] as const)(
-    "a rule of the kind %s has no effect while the step %s matches",
-    (kind, step, text) => {
-      const [first = ""] = obstacles(kind, explained({ bannedForMs: 42_000 }, [step]));
-      expect(first).toMatch(text);
-    },
-  );
+  ] as const)("a rule of the kind %s has no effect while the step %s matches", (kind, step, text) => {
+    const [first = ""] = obstacles(kind, explained({ bannedForMs: 42_000 }, [step]));
+    expect(first).toMatch(text);
+  });
 
   it.each(["block", "allow", "limits"] as const)(
     "nothing comes before a rule of the kind %s when only later steps match",
@@ -343,8 +321,7 @@ describe("plain keys as text", () => {
     });
 
     it("attributes are read one per line, and a line without a value is refused", () => {
-      const withAttributes = (attributes: string): unknown =>
-        soughtKey({ ...typed, attributes }, ["global"]);
+      const withAttributes = (attributes: string): unknown => soughtKey({ ...typed, attributes }, ["global"]);
       expect(withAttributes(" country = DE\n\njwt:plan=pro=1 ")).toEqual({
         attributes: { country: "DE", "jwt:plan": "pro=1" },
       });

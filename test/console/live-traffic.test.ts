@@ -42,11 +42,9 @@ const readBy = (live: LiveTraffic, plane: Plane, hasLost = false, aheadMs = 0): 
   live.add(plane.answer(live.fromMs(nowMs) - aheadMs, hasLost), nowMs);
 };
 
-const allowedIn = (live: LiveTraffic): number =>
-  numbersOf(trafficOfPolicy(live.traffic(), "api").total).allowed;
+const allowedIn = (live: LiveTraffic): number => numbersOf(trafficOfPolicy(live.traffic(), "api").total).allowed;
 
-const ratesOf = (live: LiveTraffic): readonly (number | null)[] =>
-  trafficOfPolicy(live.traffic(), "api").lines.allowed;
+const ratesOf = (live: LiveTraffic): readonly (number | null)[] => trafficOfPolicy(live.traffic(), "api").lines.allowed;
 
 describe("live traffic", () => {
   it("the five minutes before the first read have the mean rate of each minute", () => {

@@ -57,8 +57,7 @@ describe.skipIf(!hasBrowser)("the tail in Chromium, skipped unless it is install
     const resume = page.getByRole("button", { name: /^Resume/ });
     await resume.waitFor();
     const before = await page.getByRole("row").count();
-    const waiting = async (): Promise<number> =>
-      Number(/\d+/.exec(await resume.innerText())?.[0] ?? 0);
+    const waiting = async (): Promise<number> => Number(/\d+/.exec(await resume.innerText())?.[0] ?? 0);
     await denyUntil("192.0.2.12", async () => (await waiting()) >= 3);
     expect(await page.getByRole("row").count()).toBe(before);
     expect(await horizontalOverflow(page)).toBe(0);

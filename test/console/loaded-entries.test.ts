@@ -39,9 +39,7 @@ it(
     for (const { kind, added, to } of acts) {
       log.add(added);
       // oxlint-disable-next-line no-await-in-loop
-      await { newer: loaded.loadNewer, older: loaded.loadOlder, to: () => loaded.loadTo(to) }[
-        kind
-      ]();
+      await { newer: loaded.loadNewer, older: loaded.loadOlder, to: () => loaded.loadTo(to) }[kind]();
       const seqs = seqsOf(loaded);
       expect(seqs).toEqual(seqs.map((_, index) => (seqs[0] ?? 0) - index));
       const most = kind === "to" ? Math.max(to, 1) : Infinity;

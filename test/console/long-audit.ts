@@ -13,9 +13,7 @@ export interface GeneratedLog {
 /** Entry `seq`; two in a row make and remove one rule. */
 function generated(seq: number): AuditPage["entries"][number] {
   const before = rule({ id: `r${Math.ceil(seq / 2)}`, policy: "many", keyId: `key${seq % 50}` });
-  return seq % 2 === 0
-    ? entry({ seq, action: "delete", before })
-    : entry({ seq, after: before, note: `Made ${seq}` });
+  return seq % 2 === 0 ? entry({ seq, action: "delete", before }) : entry({ seq, after: before, note: `Made ${seq}` });
 }
 
 /** A page of a log, as the admin API answers it. */

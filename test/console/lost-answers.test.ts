@@ -27,8 +27,7 @@ function worker(answer: (method: string, path: string) => Response | null) {
   });
   return sent;
 }
-const outdated = (): Response =>
-  Response.json({ title: "", status: 412, detail: "It has changed." }, { status: 412 });
+const outdated = (): Response => Response.json({ title: "", status: 412, detail: "It has changed." }, { status: 412 });
 
 beforeEach(() => vi.useFakeTimers({ toFake: ["Date"], now: Date.parse("2026-11-22T12:00:00Z") }));
 afterEach(() => {
@@ -67,18 +66,10 @@ describe("a change of a policy whose answer was lost", () => {
   });
 
   it.each([
-    [
-      "is recognized when a rule of another kind is added after it",
-      [made, stored({ id: "r2", kind: "deny" })],
-      true,
-    ],
+    ["is recognized when a rule of another kind is added after it", [made, stored({ id: "r2", kind: "deny" })], true],
     ["is not recognized in another mode", [stored({ mode: "off", expiresAt })], false],
     ["is not recognized in the same mode without an end", [stored()], false],
-    [
-      "is not recognized in the same mode with another note",
-      [stored({ expiresAt, note: "Why" })],
-      false,
-    ],
+    ["is not recognized in the same mode with another note", [stored({ expiresAt, note: "Why" })], false],
     ["is not recognized when another rule sets the mode, too", [made, stored({ id: "r2" })], false],
     ["is not recognized when no rule sets the mode", [], false],
   ])("%s", (_, rules, isResult) => {

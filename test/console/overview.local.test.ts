@@ -4,13 +4,7 @@ import { describe, expect, it } from "vitest";
 import { hasBrowser } from "./browser.ts";
 import { consoleSite } from "./console-site.ts";
 import { tokens } from "./console-worker.ts";
-import {
-  axeViolations,
-  colorsOf,
-  focusOrder,
-  horizontalOverflow,
-  observePerformance,
-} from "./page-checks.ts";
+import { axeViolations, colorsOf, focusOrder, horizontalOverflow, observePerformance } from "./page-checks.ts";
 import { boundsMs, point } from "./statistics.ts";
 import { link, shown } from "./views.ts";
 
@@ -23,8 +17,7 @@ const tile = (page: Page, title: string): Locator =>
     .locator("dd")
     .first();
 
-const countOf = async (locator: Locator): Promise<number> =>
-  Number((await locator.innerText()).replaceAll(",", ""));
+const countOf = async (locator: Locator): Promise<number> => Number((await locator.innerText()).replaceAll(",", ""));
 
 const rowOf = (page: Page, policy: string): Locator =>
   page.getByRole("row").filter({ has: page.getByRole("link", { name: policy, exact: true }) });
@@ -61,12 +54,8 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     expect(await colorsOf(page.locator(".plot canvas"))).toBeGreaterThan(4);
     await page.getByText("Show as table").click();
     const table = page.getByRole("region", { name: "Decisions per minute of policy login" });
-    await expect
-      .poll(async () => sumOf(await table.locator("td:nth-child(3)").allInnerTexts()))
-      .toBe(before + 7);
-    expect(await rowOf(page, "login").first().getByRole("cell").nth(3).innerText()).toBe(
-      String(before + 7),
-    );
+    await expect.poll(async () => sumOf(await table.locator("td:nth-child(3)").allInnerTexts())).toBe(before + 7);
+    expect(await rowOf(page, "login").first().getByRole("cell").nth(3).innerText()).toBe(String(before + 7));
     const top = page.getByRole("region", { name: "Top denied keys of login" });
     await expect.poll(() => top.getByRole("row").count(), patience).toBeGreaterThan(1);
     expect(await axeViolations(page)).toEqual([]);
@@ -98,10 +87,7 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     await page.getByRole("combobox", { name: "Policy" }).selectOption("search");
     await arrived(tile(page, "Would be denied"), (count) => count === 4);
     expect(await countOf(tile(page, "Allowed"))).toBe(6);
-    await page
-      .locator(".plot-legend")
-      .getByText("Allowed, but would be denied (dry run)")
-      .waitFor();
+    await page.locator(".plot-legend").getByText("Allowed, but would be denied (dry run)").waitFor();
     await page.getByRole("heading", { name: "Top keys that would be denied of search" }).waitFor();
     await page.getByRole("columnheader", { name: "Would be denied" }).last().waitFor();
     expect(await colorsOf(page.locator(".plot canvas"))).toBeGreaterThan(4);
@@ -186,9 +172,7 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     expect(await horizontalOverflow(page)).toBe(0);
     // Each number of a policy is on the screen.
     const frame = page.getByRole("region", { name: "Policies" });
-    expect(await frame.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)).toBe(
-      0,
-    );
+    expect(await frame.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)).toBe(0);
   });
 
   it("a browser with an invalid language has a plot", async () => {

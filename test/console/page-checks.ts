@@ -4,10 +4,7 @@ import { createRequire } from "node:module";
 import type { AxeResults } from "axe-core";
 import type { Locator, Page } from "playwright-core";
 
-const axeSource = readFileSync(
-  createRequire(import.meta.url).resolve("axe-core/axe.min.js"),
-  "utf8",
-);
+const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 const axeOptions = {
   runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
@@ -18,13 +15,10 @@ const axeOptions = {
 export async function axeViolations(page: Page): Promise<string[]> {
   // The content security policy blocks scripts in tags, but not code of the debugger.
   await page.evaluate(`globalThis.axe ?? (() => { ${axeSource} })()`);
-  const { violations } = await page.evaluate<AxeResults>(
-    `axe.run(document, ${JSON.stringify(axeOptions)})`,
-  );
+  const { violations } = await page.evaluate<AxeResults>(`axe.run(document, ${JSON.stringify(axeOptions)})`);
   return violations.flatMap(({ id, impact, nodes }) =>
     nodes.map(
-      ({ target, failureSummary }) =>
-        `${id} (${impact ?? "unrated"}) ${target.join(" ")}: ${failureSummary ?? ""}`,
+      ({ target, failureSummary }) => `${id} (${impact ?? "unrated"}) ${target.join(" ")}: ${failureSummary ?? ""}`,
     ),
   );
 }
@@ -64,8 +58,7 @@ export async function focused(page: Page): Promise<string> {
   if ((await element.count()) === 0) return "";
   const [line = ""] = (await element.ariaSnapshot()).split("\n");
   // A line with a colon in its name is in quotation marks of YAML.
-  const [, described = ""] =
-    /^- '?([\w-]+(?: "(?:[^"\\]|\\.)*")?(?: \[[^\]]*\])*)/.exec(line) ?? [];
+  const [, described = ""] = /^- '?([\w-]+(?: "(?:[^"\\]|\\.)*")?(?: \[[^\]]*\])*)/.exec(line) ?? [];
   return described;
 }
 

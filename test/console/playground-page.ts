@@ -3,8 +3,7 @@ import type { Locator, Page } from "playwright-core";
 import { expect } from "vitest";
 import { colorsOf } from "./page-checks.ts";
 
-export const lane = (page: Page, name: string | RegExp): Locator =>
-  page.getByRole("article", { name });
+export const lane = (page: Page, name: string | RegExp): Locator => page.getByRole("article", { name });
 
 export const lanes = (page: Page): Locator => page.getByRole("article");
 
@@ -17,9 +16,7 @@ export async function done(page: Page): Promise<void> {
 
 /** How many lanes have an empty canvas. */
 const undrawn = async (page: Page): Promise<number> => {
-  const colors = await Promise.all(
-    (await page.getByRole("article").locator("canvas[role=img]").all()).map(colorsOf),
-  );
+  const colors = await Promise.all((await page.getByRole("article").locator("canvas[role=img]").all()).map(colorsOf));
   return colors.filter((count) => count < 3).length;
 };
 

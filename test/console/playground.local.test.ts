@@ -9,16 +9,7 @@ import { readConfiguration } from "../docs/configuration-blocks.ts";
 import { hasBrowser, launchBrowser, openPage, type PageOptions } from "./browser.ts";
 import { decisionsOf, runOf, scenarioOf } from "./playground/runs.ts";
 import { axeViolations, colorsOf, horizontalOverflow, observePerformance } from "./page-checks.ts";
-import {
-  done,
-  follow,
-  headline,
-  lane,
-  lanes,
-  plotBox,
-  shownTexts,
-  tableDecisions,
-} from "./playground-page.ts";
+import { done, follow, headline, lane, lanes, plotBox, shownTexts, tableDecisions } from "./playground-page.ts";
 
 const edgeBurst =
   "limit=100/1m+fixed-window+align=clock&traffic=bursts&size=200&within=2s&first=59s&every=5m&length=130s";
@@ -131,9 +122,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     await first.getByRole("button", { name: "Try the worst traffic" }).last().click();
     await expect
       .poll(() => headline(page))
-      .toMatch(
-        /^Fixed window: 20 requests passed within 1 ms, twice the limit of 10 per minute: 10 at/,
-      );
+      .toMatch(/^Fixed window: 20 requests passed within 1 ms, twice the limit of 10 per minute: 10 at/);
   });
 
   it("a limit typed by hand says where its windows start, and a click shows the burst at their edge", async () => {
@@ -149,9 +138,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     await page.getByText("A window starts with the first request of a client").waitFor();
     await page.getByRole("button", { name: "Use align=clock" }).click();
     expect(await limits.inputValue()).toBe("100/minute fixed-window align=clock");
-    await expect
-      .poll(() => headline(page))
-      .toMatch(/^Fixed window: 200 requests passed within 2 s/);
+    await expect.poll(() => headline(page)).toMatch(/^Fixed window: 200 requests passed within 2 s/);
     await first.getByRole("button", { name: "Try the worst traffic" }).waitFor({ state: "hidden" });
   });
 
@@ -160,9 +147,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     await done(page);
     const limits = page.getByLabel("Limits, one per line");
     await limits.fill("100 parsecs");
-    await page
-      .getByText(/^limit: expected limits such as "10\/minute".*got "100 parsecs"/)
-      .waitFor();
+    await page.getByText(/^limit: expected limits such as "10\/minute".*got "100 parsecs"/).waitFor();
     expect(await limits.getAttribute("aria-invalid")).toBe("true");
     await page.getByLabel("Clients", { exact: true }).fill("2");
     await page.getByText("Not valid: Limits, one per line. The results are those").waitFor();
@@ -170,9 +155,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     await lane(page, "Fixed window last valid limits").waitFor();
     expect(await page.locator(".pg-results > .pg-old").count()).toBe(1);
     const copies = page.getByRole("region", { name: "Copy", exact: true }).getByRole("button");
-    expect(await copies.evaluateAll((all) => all.map((each) => each.matches(":disabled")))).toEqual(
-      [true, true],
-    );
+    expect(await copies.evaluateAll((all) => all.map((each) => each.matches(":disabled")))).toEqual([true, true]);
     await page.getByLabel("Clients", { exact: true }).fill("1");
     await limits.fill("100/minute\n10/second sliding-log");
     await expect.poll(() => lane(page, "As written").locator(".pg-gauge").count()).toBe(2);
@@ -210,12 +193,9 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     await page.getByText("Paste an access log, or choose a file, to run it.").waitFor();
     const common = Array.from(
       { length: 4 },
-      (_, second) =>
-        `203.0.113.7 - - [05/Jan/2026:12:00:0${second} +0000] "GET / HTTP/1.1" 200 512`,
+      (_, second) => `203.0.113.7 - - [05/Jan/2026:12:00:0${second} +0000] "GET / HTTP/1.1" 200 512`,
     );
-    const json = ["0.0", "0.5"].map(
-      (at) => `{"time":"2026-01-05T12:00:1${at}Z","ip":"203.0.113.8"}`,
-    );
+    const json = ["0.0", "0.5"].map((at) => `{"time":"2026-01-05T12:00:1${at}Z","ip":"203.0.113.8"}`);
     const text = [...common, "not a request", ...json].join("\n");
     await page.getByRole("textbox", { name: "Access log" }).fill(text);
     await done(page);
@@ -264,18 +244,14 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
         return files;
       })()`,
     );
-    await page
-      .getByRole("textbox", { name: "Access log" })
-      .dispatchEvent("drop", { dataTransfer: dropped });
+    await page.getByRole("textbox", { name: "Access log" }).dispatchEvent("drop", { dataTransfer: dropped });
     await page.getByText("2 lines read, 0 unreadable.").waitFor();
     await page.getByText("Times are in UTC.").waitFor();
     expect(page.url()).not.toContain("203.0.113");
   });
 
   it("the limits are copied as a configuration that is accepted, and the link shows the same again", async () => {
-    const page = await open(
-      "limit=100/1m+token-bucket+burst=30&limit=1000/1d&traffic=poisson&rate=90/1m&seed=7",
-    );
+    const page = await open("limit=100/1m+token-bucket+burst=30&limit=1000/1d&traffic=poisson&rate=90/1m&seed=7");
     await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
     await done(page);
     const copied = async (label: string): Promise<string> => {
@@ -346,9 +322,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
 
   it("a web worker that cannot start is reported with its reason", async () => {
     const page = await empty();
-    await page.addInitScript(
-      "Worker = class { constructor() { throw new Error('blocked here'); } }",
-    );
+    await page.addInitScript("Worker = class { constructor() { throw new Error('blocked here'); } }");
     await page.goto(file);
     await page.getByText("The web worker that runs the requests failed. blocked here").waitFor();
     await page.getByRole("button", { name: "Try again" }).waitFor();

@@ -26,20 +26,17 @@ const atMsOf = (marks: readonly PlotMark[], width: number): number[][] =>
 describe("groups of marks", () => {
   it(
     "have each mark of the axis once, in the order of time, and do not overlap",
-    forAll(
-      [fc.array(fc.integer({ min: 0, max: 3_000 })), fc.integer({ min: 1, max: 2_000 })],
-      (times, width) => {
-        const groups = groupsOf(times.map(mark), width);
-        const expected = times
-          .filter((atMs) => atMs >= axis.fromMs && atMs <= axis.toMs)
-          .toSorted((one, other) => one - other);
-        expect(groups.flatMap(({ marks }) => marks.map(({ atMs }) => atMs))).toEqual(expected);
-        const lefts = groups.map(({ left }) => left);
-        const distances = lefts.slice(1).map((left, index) => left - (lefts[index] ?? 0));
-        expect(Math.min(markSize, ...distances)).toBe(markSize);
-        expect(Math.max(0, ...lefts)).toBeLessThanOrEqual(width);
-      },
-    ),
+    forAll([fc.array(fc.integer({ min: 0, max: 3_000 })), fc.integer({ min: 1, max: 2_000 })], (times, width) => {
+      const groups = groupsOf(times.map(mark), width);
+      const expected = times
+        .filter((atMs) => atMs >= axis.fromMs && atMs <= axis.toMs)
+        .toSorted((one, other) => one - other);
+      expect(groups.flatMap(({ marks }) => marks.map(({ atMs }) => atMs))).toEqual(expected);
+      const lefts = groups.map(({ left }) => left);
+      const distances = lefts.slice(1).map((left, index) => left - (lefts[index] ?? 0));
+      expect(Math.min(markSize, ...distances)).toBe(markSize);
+      expect(Math.max(0, ...lefts)).toBeLessThanOrEqual(width);
+    }),
   );
 
   it("a wide axis separates marks that a narrow axis groups", () => {
@@ -49,32 +46,23 @@ describe("groups of marks", () => {
 
   it(
     "labels are on the axis, and cover neither each other nor a mark",
-    forAll(
-      [fc.array(fc.integer({ min: 1_000, max: 2_000 })), fc.integer({ min: 150, max: 2_000 })],
-      (times, width) => {
-        const groups = groupsOf(times.map(mark), width);
-        const labels = groups.flatMap(({ label }) => (label === null ? [] : [label]));
-        const ranges = [0, 1].map((row) => [
-          ...labels
-            .filter((label) => label.row === row)
-            .map(({ left, width: own }) => [left, left + own] as const),
-          ...(row === 0
-            ? groups.map(({ left }) => [left - markSize / 2, left + markSize / 2] as const)
-            : []),
-        ]);
-        for (const row of ranges) {
-          const sorted = row.toSorted(([one], [other]) => one - other);
-          const overlaps = sorted.filter(
-            ([left], index) => left < (sorted[index - 1]?.[1] ?? left),
-          );
-          expect(overlaps).toEqual([]);
-        }
-        for (const { left, width: own } of labels) {
-          expect(left).toBeGreaterThanOrEqual(0);
-          expect(left + own).toBeLessThanOrEqual(width);
-        }
-      },
-    ),
+    forAll([fc.array(fc.integer({ min: 1_000, max: 2_000 })), fc.integer({ min: 150, max: 2_000 })], (times, width) => {
+      const groups = groupsOf(times.map(mark), width);
+      const labels = groups.flatMap(({ label }) => (label === null ? [] : [label]));
+      const ranges = [0, 1].map((row) => [
+        ...labels.filter((label) => label.row === row).map(({ left, width: own }) => [left, left + own] as const),
+        ...(row === 0 ? groups.map(({ left }) => [left - markSize / 2, left + markSize / 2] as const) : []),
+      ]);
+      for (const row of ranges) {
+        const sorted = row.toSorted(([one], [other]) => one - other);
+        const overlaps = sorted.filter(([left], index) => left < (sorted[index - 1]?.[1] ?? left));
+        expect(overlaps).toEqual([]);
+      }
+      for (const { left, width: own } of labels) {
+        expect(left).toBeGreaterThanOrEqual(0);
+        expect(left + own).toBeLessThanOrEqual(width);
+      }
+    }),
   );
 
   const textsOf = (times: readonly number[], width: number): (string | undefined)[] =>
@@ -82,21 +70,16 @@ describe("groups of marks", () => {
 
   it(
     "the nearest mark of each label is its own, and no other mark is as near",
-    forAll(
-      [fc.array(fc.integer({ min: 1_000, max: 2_000 })), fc.integer({ min: 150, max: 2_000 })],
-      (times, width) => {
-        const groups = groupsOf(times.map(mark), width);
-        for (const [own, { label }] of groups.entries()) {
-          if (label === null) continue;
-          const distances = groups.map(({ left }) =>
-            Math.max(label.left - left, left - label.left - label.width),
-          );
-          const others = distances.filter((_, index) => index !== own);
-          expect(distances[own]).toBeLessThan(17);
-          expect(Math.min(markSize, ...others)).toBeGreaterThan(markSize - 1);
-        }
-      },
-    ),
+    forAll([fc.array(fc.integer({ min: 1_000, max: 2_000 })), fc.integer({ min: 150, max: 2_000 })], (times, width) => {
+      const groups = groupsOf(times.map(mark), width);
+      for (const [own, { label }] of groups.entries()) {
+        if (label === null) continue;
+        const distances = groups.map(({ left }) => Math.max(label.left - left, left - label.left - label.width));
+        const others = distances.filter((_, index) => index !== own);
+        expect(distances[own]).toBeLessThan(17);
+        expect(Math.min(markSize, ...others)).toBeGreaterThan(markSize - 1);
+      }
+    }),
   );
 
   it("marks that are far from each other have labels, on a wide axis and on a narrow one", () => {
@@ -108,11 +91,7 @@ describe("groups of marks", () => {
 
   it("a label that would be beside the mark of another change is left out", () => {
     expect(textsOf([1_940, 1_990], 1_000)).toEqual(["Blocked by someone", undefined]);
-    expect(textsOf([1_500, 1_530, 1_560], 1_000)).toEqual([
-      "Blocked by someone",
-      undefined,
-      "Blocked by someone",
-    ]);
+    expect(textsOf([1_500, 1_530, 1_560], 1_000)).toEqual(["Blocked by someone", undefined, "Blocked by someone"]);
   });
 
   it("the label of a group has its newest mark and the number of the others, or is left out", () => {

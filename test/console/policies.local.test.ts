@@ -3,14 +3,7 @@ import type { Locator, Page } from "playwright-core";
 import { beforeAll, describe, expect, it } from "vitest";
 import type { Policy } from "../../src/console/api/answers.ts";
 import { hasBrowser } from "./browser.ts";
-import {
-  addSecondOperator,
-  called,
-  policyOf,
-  rulesOf,
-  sampledArrivals,
-  second,
-} from "./changes.ts";
+import { addSecondOperator, called, policyOf, rulesOf, sampledArrivals, second } from "./changes.ts";
 import { consoleSite } from "./console-site.ts";
 import { tokens } from "./console-worker.ts";
 import { axeViolations, colorsOf, focused, horizontalOverflow } from "./page-checks.ts";
@@ -24,11 +17,9 @@ const policies = names.map((name) => ({
   limits: name === "halved" ? "6/hour" : "2/hour",
 }));
 
-const card = (page: Page, name: string): Locator =>
-  page.getByRole("article", { name: `Policy ${name}`, exact: true });
+const card = (page: Page, name: string): Locator => page.getByRole("article", { name: `Policy ${name}`, exact: true });
 const part = (page: Page, name: string): Locator => page.getByRole("region", { name, exact: true });
-const button = (within: Page | Locator, name: string): Locator =>
-  within.getByRole("button", { name, exact: true });
+const button = (within: Page | Locator, name: string): Locator => within.getByRole("button", { name, exact: true });
 const undoButton = (page: Page, text: string): Locator =>
   page.getByLabel("Messages").getByRole("button", { name: `Undo: ${text}` });
 
@@ -124,10 +115,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await expect.poll(() => status("lists")).toBe(403);
     const [rule] = (await policyOf(site.worker, "lists")).rules;
     await button(deny, "Change: 2 deny entries: 192.0.2.1, 198.51.100.0/24").click();
-    await page
-      .getByRole("dialog")
-      .getByRole("textbox", { name: "Entries" })
-      .fill("198.51.100.0/24");
+    await page.getByRole("dialog").getByRole("textbox", { name: "Entries" }).fill("198.51.100.0/24");
     await page.getByRole("dialog").getByText("removed: 192.0.2.1.").waitFor();
     await button(page.getByRole("dialog"), "Change the entries").click();
     await expect.poll(() => status("lists")).toBe(200);
@@ -167,9 +155,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await dialog.waitFor({ state: "hidden" });
     expect((await policyOf(site.worker, "both")).limits.value).toMatchObject([{ limit: 70 }]);
     await undoButton(page, "Limits of policy both").click();
-    await expect
-      .poll(async () => (await policyOf(site.worker, "both")).limits.value)
-      .toMatchObject([{ limit: 30 }]);
+    await expect.poll(async () => (await policyOf(site.worker, "both")).limits.value).toMatchObject([{ limit: 30 }]);
   });
 
   /** The call of a dialog arrives, and its answer is lost. */
@@ -226,10 +212,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
       ...content,
     });
     const page = await site.open("policies?name=merged");
-    await button(
-      part(page, "Allow entries"),
-      "Change: 2 allow entries: 192.0.2.7, 192.0.2.8",
-    ).click();
+    await button(part(page, "Allow entries"), "Change: 2 allow entries: 192.0.2.7, 192.0.2.8").click();
     const dialog = page.getByRole("dialog");
     const field = dialog.getByRole("textbox", { name: "Entries" });
     await field.fill("192.0.2.8\n192.0.2.9");
@@ -328,9 +311,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
       .waitFor();
     await button(part(page, "Mode"), "enforce").click();
     const dialog = page.getByRole("dialog");
-    await dialog
-      .getByText(/^Then: [1-9]\d* of \d+ requests denied, of \d keys?\. Now: 0\.$/)
-      .waitFor();
+    await dialog.getByText(/^Then: [1-9]\d* of \d+ requests denied, of \d keys?\. Now: 0\.$/).waitFor();
     expect(await axeViolations(page)).toEqual([]);
   });
 
@@ -375,17 +356,14 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
   it.each([
     ["light", 320],
     ["dark", 1_280],
-  ] as const)(
-    "a link opens one policy without violations and overflow, in %s at %i px",
-    async (theme, width) => {
-      const page = await site.open("policies?name=both", { theme, width });
-      await page.getByRole("heading", { level: 1, name: "Policy both" }).waitFor();
-      expect(await axeViolations(page)).toEqual([]);
-      expect(await horizontalOverflow(page)).toBe(0);
-      await button(part(page, "Overrides"), "Add overrides").click();
-      await page.getByRole("dialog").waitFor();
-      expect(await axeViolations(page)).toEqual([]);
-      expect(await horizontalOverflow(page)).toBe(0);
-    },
-  );
+  ] as const)("a link opens one policy without violations and overflow, in %s at %i px", async (theme, width) => {
+    const page = await site.open("policies?name=both", { theme, width });
+    await page.getByRole("heading", { level: 1, name: "Policy both" }).waitFor();
+    expect(await axeViolations(page)).toEqual([]);
+    expect(await horizontalOverflow(page)).toBe(0);
+    await button(part(page, "Overrides"), "Add overrides").click();
+    await page.getByRole("dialog").waitFor();
+    expect(await axeViolations(page)).toEqual([]);
+    expect(await horizontalOverflow(page)).toBe(0);
+  });
 });

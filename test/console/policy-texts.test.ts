@@ -2,17 +2,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Policy, Rule, WrittenLimits } from "../../src/console/api/answers.ts";
-import {
-  decisionsOf,
-  decisionsText,
-  modeDecisionsText,
-} from "../../src/console/policies/decisions.ts";
-import {
-  changedEntries,
-  linesOf,
-  mergeLines,
-  readLines,
-} from "../../src/console/policies/entry-lines.ts";
+import { decisionsOf, decisionsText, modeDecisionsText } from "../../src/console/policies/decisions.ts";
+import { changedEntries, linesOf, mergeLines, readLines } from "../../src/console/policies/entry-lines.ts";
 import { editedLimits, previewOf, readLimits } from "../../src/console/policies/limits-text.ts";
 import { authorText, policyWithout } from "../../src/console/parts/in-effect.ts";
 import { limitsWritten } from "../../src/console/playground/model/written-limits.ts";
@@ -108,17 +99,13 @@ describe("the state of a policy without a rule", () => {
   const newer = { id: "new", kind: "limits" } as const;
 
   it("the mode and the limits are those of the configuration", () => {
-    expect(policyWithout(policy({}), { kind: "mode", id: "r1" })).toBe(
-      "enforce, from the configuration",
-    );
+    expect(policyWithout(policy({}), { kind: "mode", id: "r1" })).toBe("enforce, from the configuration");
     expect(policyWithout(policy({}), newer)).toBe("100 per minute, from the configuration");
   });
 
   it("an older rule of the kind decides first, unless the configuration refuses it", () => {
     const rules = [rule({ id: "new", kind: "limits" }), older] as Rule[];
-    expect(policyWithout(policy({ rules }), newer)).toBe(
-      "limits 9/h, from a rule by amy, without an end",
-    );
+    expect(policyWithout(policy({ rules }), newer)).toBe("limits 9/h, from a rule by amy, without an end");
     const refused = [{ rule: "old", reason: "…" }];
     expect(policyWithout(policy({ rules, refused }), newer)).toMatch(/^100 per minute/);
   });

@@ -50,8 +50,7 @@ type StepOf = typeof step extends fc.Arbitrary<infer Value> ? Value : never;
 const history = fc.array(step, { minLength: 1, maxLength: 12 }).map(historyOf);
 const nowMs = fc.constantFrom(startMs, startMs + 1_000, startMs + 30_000, startMs + 90_000);
 
-const live = (rules: Rules, now: number): AuditedRule[] =>
-  [...rules.values()].filter((each) => !hasEnded(each, now));
+const live = (rules: Rules, now: number): AuditedRule[] => [...rules.values()].filter((each) => !hasEnded(each, now));
 
 /**
  * The rules after steps: each has the content that its step restores.
@@ -91,9 +90,7 @@ describe("the preview of a rollback", () => {
     "has no step for a rule that is what it was",
     forAll([history, fc.nat(12), nowMs], ({ entries, states }, offset, now) => {
       const { steps } = rollbackPlan(entries, offset % states.length, now);
-      const idle = steps.filter(
-        (each) => each.kind === "replace" && isSameRule(each.rule, each.former),
-      );
+      const idle = steps.filter((each) => each.kind === "replace" && isSameRule(each.rule, each.former));
       expect(idle).toEqual([]);
     }),
   );
@@ -102,9 +99,7 @@ describe("the preview of a rollback", () => {
     const made = entry({ seq: 1, after: rule() });
     const reset = entry({ seq: 2, action: "reset", policy: "api", keyId: "k" });
     expect(rollbackPlan([reset, made], 1, startMs)).toEqual({ steps: [], ended: [] });
-    expect(rollbackPlan([reset, made], 0, startMs).steps).toEqual([
-      { kind: "remove", rule: rule() },
-    ]);
+    expect(rollbackPlan([reset, made], 0, startMs).steps).toEqual([{ kind: "remove", rule: rule() }]);
   });
 
   it("names the policies, and counts the keys, that it concerns", () => {

@@ -24,9 +24,9 @@ const entry = names.find((name) => /^console-.+\.js$/.test(name)) ?? "";
 const style = names.filter((name) => name.endsWith(".css"));
 
 /** The files of the views: the modules that the entry point imports on demand. */
-const viewFiles = [
-  ...readFileSync(join(folder, entry), "utf8").matchAll(/\bimport\("\.\/([\w-]+\.js)"\)/g),
-].map(([, name = ""]) => name);
+const viewFiles = [...readFileSync(join(folder, entry), "utf8").matchAll(/\bimport\("\.\/([\w-]+\.js)"\)/g)].map(
+  ([, name = ""]) => name,
+);
 
 const wireBytes = (name: string): number =>
   [...new Set([...style, ...loadedWith(entry), ...loadedWith(name)])]

@@ -6,11 +6,7 @@ export const boundsMs = [1, 2, 4, 8];
 export const startMs = Date.UTC(2026, 10, 22, 10);
 export const minuteMs = 60_000;
 
-export const point = (
-  atMs: number,
-  policy: string,
-  others: Partial<StatisticsPoint>,
-): StatisticsPoint => ({
+export const point = (atMs: number, policy: string, others: Partial<StatisticsPoint>): StatisticsPoint => ({
   at: new Date(atMs).toISOString(),
   policy,
   outcomes: {},

@@ -36,10 +36,7 @@ describe("traffic", () => {
       for (const policy of ["a", "b", "c", null]) {
         const own = points.filter((each) => policy === null || each.policy === policy);
         const sum = (names: readonly Outcome[]): number =>
-          own.reduce(
-            (all, each) => all + names.reduce((n, name) => n + (each.outcomes[name] ?? 0), 0),
-            0,
-          );
+          own.reduce((all, each) => all + names.reduce((n, name) => n + (each.outcomes[name] ?? 0), 0), 0);
         const { total, lines } = trafficOfPolicy(traffic, policy);
         const expected = {
           allowed: sum(["allowed", "exempt", "dry-run-denied"]),
@@ -96,10 +93,7 @@ describe("a percentile", () => {
   it(
     "is the bound of the bucket with the latency of that rank",
     forAll(
-      [
-        fc.array(fc.double({ min: 0, max: 12, noNaN: true }), { minLength: 1 }),
-        fc.constantFrom(0.5, 0.9, 0.99, 1),
-      ],
+      [fc.array(fc.double({ min: 0, max: 12, noNaN: true }), { minLength: 1 }), fc.constantFrom(0.5, 0.9, 0.99, 1)],
       (latenciesMs, share) => {
         const buckets = new Float64Array(boundsMs.length + 1);
         for (const latencyMs of latenciesMs) {
@@ -108,9 +102,7 @@ describe("a percentile", () => {
         }
         const rank = Math.ceil(share * latenciesMs.length);
         const ranked = latenciesMs.toSorted((one, other) => one - other)[rank - 1] ?? 0;
-        expect(percentile(buckets, boundsMs, share)).toBe(
-          boundsMs[bucketOf(ranked)] ?? Number.POSITIVE_INFINITY,
-        );
+        expect(percentile(buckets, boundsMs, share)).toBe(boundsMs[bucketOf(ranked)] ?? Number.POSITIVE_INFINITY);
       },
     ),
   );

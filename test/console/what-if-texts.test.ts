@@ -19,9 +19,7 @@ import { rule } from "./audit-entries.ts";
 import { knownSamples } from "./replay/known-samples.ts";
 
 const minuteMs = 60_000;
-const limitsOf = (limit: number) => [
-  { name: "api", limit, windowMs: minuteMs, strategy: "sliding-log" },
-];
+const limitsOf = (limit: number) => [{ name: "api", limit, windowMs: minuteMs, strategy: "sliding-log" }];
 
 const policyWith = (fields: Partial<Policy> = {}): Policy =>
   ({
@@ -35,8 +33,7 @@ const policyWith = (fields: Partial<Policy> = {}): Policy =>
     ...fields,
   }) as unknown as Policy;
 
-const kinds = ({ ways }: Change): string[] =>
-  ways.map(({ title, decider }) => `${title}: ${decider.kind}`);
+const kinds = ({ ways }: Change): string[] => ways.map(({ title, decider }) => `${title}: ${decider.kind}`);
 
 describe("the ways that a change of rules compares", () => {
   const limitsRule = rule({ id: "l1", kind: "limits", limits: "10/minute" });
@@ -63,11 +60,7 @@ describe("the ways that a change of rules compares", () => {
       mode: { value: "dry-run", source: "rule", rule: "m1" },
       rules: [modeRule] as never,
     });
-    expect(kinds(changeOfRules(policy, []))).toEqual([
-      "Observed: recorded",
-      "Now: all-allowed",
-      "Then: limits",
-    ]);
+    expect(kinds(changeOfRules(policy, []))).toEqual(["Observed: recorded", "Now: all-allowed", "Then: limits"]);
   });
 
   it("a rule that the configuration refuses decides nothing", () => {
@@ -156,17 +149,14 @@ describe("the texts of the section", () => {
     expect(changeSummary(comparisonOf(), { titles })).toBe(
       "Then: 30 of 100 requests denied, of 5 keys. Now: 2, of 1 key.",
     );
-    expect(changeSummary(comparisonOf(), { titles, key: "k" })).toBe(
-      "Then: 30 of 100 requests denied. Now: 2.",
-    );
+    expect(changeSummary(comparisonOf(), { titles, key: "k" })).toBe("Then: 30 of 100 requests denied. Now: 2.");
     expect(changeSummary(comparisonOf({ requests: 0 }), { titles, key: "k" })).toBe(
       "The samples have no requests of the key.",
     );
   });
 
   it("a deployment without samples gets the reason and what to do", () => {
-    const of = (fields: object): string | null =>
-      noAnswer({ ...knownSamples(), ...fields }, undefined);
+    const of = (fields: object): string | null => noAnswer({ ...knownSamples(), ...fields }, undefined);
     expect(of({ sample: "off" })).toMatch(/SAMPLE is "off".*Set it to "1\/64"/);
     const { source } = knownSamples();
     const empty = { arrivals: 0, keys: 0 };
@@ -186,9 +176,7 @@ describe("the texts of the section", () => {
     expect(isInSample(id("A___"), 64)).toBe(true);
     expect(isInSample(id("BAAA"), 64)).toBe(false);
     const known = { ...knownSamples(), source: { ...knownSamples().source, oneKeyIn: 64 } };
-    expect(noAnswer(known, id("BAAA"))).toMatch(
-      /^This key is not in the sample, which has 1 key in 64/,
-    );
+    expect(noAnswer(known, id("BAAA"))).toMatch(/^This key is not in the sample, which has 1 key in 64/);
   });
 
   it("few keys, lost requests, old samples and other limits are warnings", () => {

@@ -44,8 +44,7 @@ const samples = fc
 const byTime = (events: readonly SampledEvent[]): SampledEvent[] =>
   events.toSorted((one, other) => one.atMs - other.atMs);
 
-const ordered = (all: SampledKeys): SampledKeys =>
-  new Map([...all].map(([key, events]) => [key, byTime(events)]));
+const ordered = (all: SampledKeys): SampledKeys => new Map([...all].map(([key, events]) => [key, byTime(events)]));
 
 it(
   "decoded samples are the encoded ones, in order of time",
@@ -110,14 +109,7 @@ it("an arrival with cost 1 that follows within 8 s takes two bytes if allowed an
   const startMs = 1_796_000_000_000;
   const size = (outcome: SampledArrival["outcome"], count: number): number =>
     encodeSamples(
-      new Map([
-        [
-          key,
-          Array.from({ length: count }, (_, index) =>
-            arrival(startMs + index * 8_191, { outcome }),
-          ),
-        ],
-      ]),
+      new Map([[key, Array.from({ length: count }, (_, index) => arrival(startMs + index * 8_191, { outcome }))]]),
     ).length;
   expect(size("allowed", 101) - size("allowed", 1)).toBe(200);
   expect(size("denied", 101) - size("denied", 1)).toBe(300);
@@ -128,11 +120,7 @@ it.each([
   ["no bytes at all", [], /end within an integer/],
   ["an integer beyond the safe integers", [1, ...Array<number>(8).fill(255), 1], /too large/],
   ["a part of a key", [1, 0, 7, 7], /end within a key/],
-  [
-    "flags that this version does not have",
-    [1, 0, ...Array<number>(32).fill(0), 1, 1, 128, 1],
-    /unknown flags/,
-  ],
+  ["flags that this version does not have", [1, 0, ...Array<number>(32).fill(0), 1, 1, 128, 1], /unknown flags/],
 ])("%s is an error that names the reason", (_, bytes, reason) => {
   expect(() => decodeSamples(Uint8Array.from(bytes))).toThrow(reason);
 });
@@ -157,9 +145,6 @@ it.each([
   ["D___", 16, true],
   ["EAAA", 16, false],
   ["____", 1, true],
-])(
-  "a key that begins with %s is in a sample of one key in %i: %s",
-  (prefix, oneKeyIn, expected) => {
-    expect(isSampledKey(prefix.padEnd(43, "_"), oneKeyIn)).toBe(expected);
-  },
-);
+])("a key that begins with %s is in a sample of one key in %i: %s", (prefix, oneKeyIn, expected) => {
+  expect(isSampledKey(prefix.padEnd(43, "_"), oneKeyIn)).toBe(expected);
+});

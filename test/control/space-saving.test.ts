@@ -30,10 +30,10 @@ function checkBounds({ keys, mostOther }: TopList, exact: Exact): number {
 }
 
 /** Few distinct keys make ties, replacements and collisions frequent. */
-const streams = fc.array(
-  fc.tuple(fc.nat({ max: 60 }).map(String), fc.constantFrom(0, 1, 1, 1, 2, 7, 1_000)),
-  { maxLength: 400, size: "max" },
-);
+const streams = fc.array(fc.tuple(fc.nat({ max: 60 }).map(String), fc.constantFrom(0, 1, 1, 1, 2, 7, 1_000)), {
+  maxLength: 400,
+  size: "max",
+});
 
 const fed = (mostKeys: number, stream: readonly (readonly [string, number])[], exact: Exact) => {
   const sketch = new SpaceSaving(mostKeys);
@@ -82,13 +82,10 @@ describe("Space-Saving", () => {
 
   it("the true count of every key is within its bounds, listed or not", async () => {
     let checked = 0;
-    await forAll(
-      [fc.integer({ min: 1, max: 20 }), fc.nat({ max: 25 }), streams],
-      (slots, listed, stream) => {
-        const exact: Exact = new Map();
-        checked += checkBounds(fed(slots, stream, exact).top(listed), exact);
-      },
-    )();
+    await forAll([fc.integer({ min: 1, max: 20 }), fc.nat({ max: 25 }), streams], (slots, listed, stream) => {
+      const exact: Exact = new Map();
+      checked += checkBounds(fed(slots, stream, exact).top(listed), exact);
+    })();
     expect(checked).toBeGreaterThan(2_000);
   });
 
@@ -109,12 +106,9 @@ describe("Space-Saving", () => {
 
   it("the bounds hold when sketches are merged repeatedly, even from lists of a few keys", async () => {
     let checked = 0;
-    const parts = fc.array(
-      fc.tuple(fc.integer({ min: 1, max: 20 }), fc.nat({ max: 12 }), streams),
-      {
-        maxLength: 8,
-      },
-    );
+    const parts = fc.array(fc.tuple(fc.integer({ min: 1, max: 20 }), fc.nat({ max: 12 }), streams), {
+      maxLength: 8,
+    });
     await forAll([fc.integer({ min: 1, max: 30 }), parts], (slots, each) => {
       const exact: Exact = new Map();
       const merged = new SpaceSaving(slots);

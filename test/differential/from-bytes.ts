@@ -44,8 +44,7 @@ export function requestFrom(bytes: string): Pick<RecordedRequest, "url" | "init"
 /** The platform has read these fields, and the request lacks them. */
 const ofConnection = new Set(["content-length", "transfer-encoding", "host", "x-cf"]);
 
-const bytesOf = (text: string): Uint8Array<ArrayBuffer> =>
-  Uint8Array.from(text, (byte) => byte.charCodeAt(0));
+const bytesOf = (text: string): Uint8Array<ArrayBuffer> => Uint8Array.from(text, (byte) => byte.charCodeAt(0));
 
 function dechunked(text: string): string {
   const [, size = "", after = ""] = /^([0-9a-f]+)[^\r]*\r\n([^]*)$/i.exec(text) ?? [];

@@ -1,14 +1,7 @@
 /** Replays the requests of the fuzz test: valid, malformed and hostile ones of each kind. */
 import { beforeAll, expect, it } from "vitest";
 import { isFull } from "../mode.ts";
-import {
-  callOf,
-  exclusiveKey,
-  invalidCall,
-  queryOf,
-  sharedKey,
-  tokens,
-} from "../tools/fuzz/checks.ts";
+import { callOf, exclusiveKey, invalidCall, queryOf, sharedKey, tokens } from "../tools/fuzz/checks.ts";
 import { Draw } from "../tools/fuzz/draw.ts";
 import { origin as originModule, originSecret } from "../tools/fuzz/origin.ts";
 import { ExclusiveKey, ownPolicy } from "../tools/fuzz/own.ts";
@@ -76,22 +69,19 @@ beforeAll(async () => {
 const seeds = isFull ? [1, 2] : [1];
 const count = isFull ? 2_000 : 500;
 
-it.each(seeds)(
-  "the requests that the fuzz test draws from seed %i are answered alike",
-  async (seed) => {
-    const { requests, unrepresentable } = await drawn(seed, count, deployment);
-    expect(requests.length).toBeGreaterThan(count * 0.8);
-    expect(unrepresentable).toBeLessThan(count * 0.2);
-    const { answers, differences } = await compare(requests, origin);
-    expect(differences.slice(0, 3).join("\n\n")).toBe("");
-    const statuses = Map.groupBy(answers, ({ status }) => status);
-    for (const status of [200, 400, 401, 403, 404, 422, 429]) {
-      expect(statuses.get(status)?.length ?? 0).toBeGreaterThan(count / 100);
-    }
-    const logs = answers.flatMap(({ log }) => log);
-    expect(logs.filter((line) => line.includes('"internal-error"'))).toEqual([]);
-  },
-);
+it.each(seeds)("the requests that the fuzz test draws from seed %i are answered alike", async (seed) => {
+  const { requests, unrepresentable } = await drawn(seed, count, deployment);
+  expect(requests.length).toBeGreaterThan(count * 0.8);
+  expect(unrepresentable).toBeLessThan(count * 0.2);
+  const { answers, differences } = await compare(requests, origin);
+  expect(differences.slice(0, 3).join("\n\n")).toBe("");
+  const statuses = Map.groupBy(answers, ({ status }) => status);
+  for (const status of [200, 400, 401, 403, 404, 422, 429]) {
+    expect(statuses.get(status)?.length ?? 0).toBeGreaterThan(count / 100);
+  }
+  const logs = answers.flatMap(({ log }) => log);
+  expect(logs.filter((line) => line.includes('"internal-error"'))).toEqual([]);
+});
 
 it("both versions answer the requests of the fuzz test alike when there are no objects", async () => {
   const open = { POLICIES: deployment.POLICIES.replaceAll('"closed"', '"open"') };

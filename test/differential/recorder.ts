@@ -15,9 +15,7 @@ export function takeRecorded(): { requests: RecordedRequest[]; skipped: number }
  * Records a request, unless its body is a stream, which can be read once.
  * @returns a function that notes the response
  */
-export function record(
-  request: Omit<RecordedRequest, "atMs">,
-): (response: Response) => Promise<void> {
+export function record(request: Omit<RecordedRequest, "atMs">): (response: Response) => Promise<void> {
   const isStream = request.init.body instanceof ReadableStream;
   if (isStream) {
     skipped++;

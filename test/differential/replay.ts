@@ -54,11 +54,7 @@ const stub = new Proxy(
 );
 const controlPlane = { getByName: () => stub };
 
-export async function replay(
-  target: Target,
-  requests: readonly RecordedRequest[],
-  origin: Origin,
-): Promise<Answer[]> {
+export async function replay(target: Target, requests: readonly RecordedRequest[], origin: Origin): Promise<Answer[]> {
   const time = new VirtualTime();
   const objects = new MemoryObjects(target, time);
   const bindings = { RATE_LIMITER: objects.namespace, CONTROL_PLANE: controlPlane };
@@ -86,8 +82,7 @@ export async function replay(
       await objects.runAlarms();
       const { variables } = request;
       const worker =
-        workers.get(variables) ??
-        target.handlerOf({ ...variables, ...bindings, ...withoutObjects(variables) });
+        workers.get(variables) ?? target.handlerOf({ ...variables, ...bindings, ...withoutObjects(variables) });
       workers.set(variables, worker);
       const response = await send(worker, renamed(request, names), time);
       // oxlint-enable no-await-in-loop
@@ -100,9 +95,7 @@ export async function replay(
 
 /** A test without objects is replayed without objects. Other stand-ins for objects are replaced by objects in memory. */
 const withoutObjects = ({ RATE_LIMITER }: { readonly RATE_LIMITER?: object }): object =>
-  RATE_LIMITER !== undefined && Object.keys(RATE_LIMITER).length === 0
-    ? { RATE_LIMITER: noObjects }
-    : {};
+  RATE_LIMITER !== undefined && Object.keys(RATE_LIMITER).length === 0 ? { RATE_LIMITER: noObjects } : {};
 
 /** Replaces missing objects, so that the error has the same text in every build. */
 const noObjects = {
@@ -150,8 +143,7 @@ async function textOf(request: Request): Promise<string> {
   return [`${request.method} ${request.url}`, ...lines, "", await request.text()].join("\n");
 }
 
-const idsIn = (body: string): string[] =>
-  [...body.matchAll(/"id":"([^"]+)"/g)].map(([, id = ""]) => id);
+const idsIn = (body: string): string[] => [...body.matchAll(/"id":"([^"]+)"/g)].map(([, id = ""]) => id);
 
 /** Maps the random names of the recorded response to those of the replayed response. */
 function rename(

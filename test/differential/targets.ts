@@ -69,9 +69,7 @@ const mixed: readonly Target[] = [
 export async function compare(
   requests: readonly RecordedRequest[],
   origin: Origin,
-  compared: readonly Target[] = isFull
-    ? [currentVersion, honoAlone, ...mixed]
-    : [currentVersion, honoAlone],
+  compared: readonly Target[] = isFull ? [currentVersion, honoAlone, ...mixed] : [currentVersion, honoAlone],
 ): Promise<Comparison> {
   const expected = await replay(previousVersion, requests, origin);
   const found: string[] = [];
@@ -81,8 +79,7 @@ export async function compare(
     const answers = await replay(target, requests, origin);
     for (const [index, request] of requests.entries()) {
       const [is, was] = [answers[index], expected[index]];
-      if (JSON.stringify(is) !== JSON.stringify(was))
-        found.push(described(target, request, was, is));
+      if (JSON.stringify(is) !== JSON.stringify(was)) found.push(described(target, request, was, is));
     }
   }
   return { answers: expected, differences: found };

@@ -38,17 +38,11 @@ export class VirtualTime {
 
   /** Ends at once for the origin, whose delays change no answer, and whose work holds the timers. */
   readonly wait = (afterMs: number): Promise<void> =>
-    this.#held > 0
-      ? Promise.resolve()
-      : new Promise((resolve) => void this.after(afterMs, resolve));
+    this.#held > 0 ? Promise.resolve() : new Promise((resolve) => void this.after(afterMs, resolve));
 
   /** Sets the clock, and fires the timers that are due. The clock may be set back. */
   async set(atMs: number): Promise<void> {
-    for (
-      let timer = this.#timers.next();
-      timer !== undefined && timer.dueAtMs <= atMs;
-      timer = this.#timers.next()
-    ) {
+    for (let timer = this.#timers.next(); timer !== undefined && timer.dueAtMs <= atMs; timer = this.#timers.next()) {
       this.#fire(timer);
       // Work that a timer starts settles before the next timer fires.
       // oxlint-disable-next-line no-await-in-loop
@@ -162,10 +156,7 @@ export async function withSurroundings<Value>(
  * Replaces methods of an object for the code that a replay runs.
  * @returns a function that puts the former ones back
  */
-function put(
-  target: object,
-  methods: Readonly<Record<string, (...given: never[]) => unknown>>,
-): () => void {
+function put(target: object, methods: Readonly<Record<string, (...given: never[]) => unknown>>): () => void {
   const undos = Object.entries(methods).map(([name, method]) => {
     const former: unknown = Reflect.get(target, name);
     const descriptor = Object.getOwnPropertyDescriptor(target, name);

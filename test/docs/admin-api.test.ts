@@ -17,8 +17,7 @@ const otherRights = new Map([
   ["/tail", "a ticket"],
 ]);
 
-const firstCodes = (heading: string): string[] =>
-  rowsOf(page, heading).map(([cell]) => codesIn(cell)[0] ?? "");
+const firstCodes = (heading: string): string[] => rowsOf(page, heading).map(([cell]) => codesIn(cell)[0] ?? "");
 
 describe("the page about the admin API", () => {
   it("lists every call of the OpenAPI document, with its right", () => {
@@ -55,9 +54,7 @@ describe("the page about the admin API", () => {
   });
 
   it("lists every field of a request for an explanation", () => {
-    expect(firstCodes("field").toSorted()).toEqual(
-      Object.keys(schemas.KeyReference.properties).toSorted(),
-    );
+    expect(firstCodes("field").toSorted()).toEqual(Object.keys(schemas.KeyReference.properties).toSorted());
   });
 
   it("lists every outcome of the statistics", () => {
@@ -68,8 +65,8 @@ describe("the page about the admin API", () => {
     const text = metricsText(exampleMetrics());
     const labelsOf = (name: string): string[] => [
       ...new Set(
-        [...text.matchAll(new RegExp(`^${name}(?:_bucket|_sum|_count)?\\{(.*)\\}`, "gm"))].flatMap(
-          ([, labels = ""]) => [...labels.matchAll(/(\w+)=/g)].map(([, label = ""]) => label),
+        [...text.matchAll(new RegExp(`^${name}(?:_bucket|_sum|_count)?\\{(.*)\\}`, "gm"))].flatMap(([, labels = ""]) =>
+          [...labels.matchAll(/(\w+)=/g)].map(([, label = ""]) => label),
         ),
       ),
     ];
@@ -78,11 +75,7 @@ describe("the page about the admin API", () => {
       type,
       labelsOf(name),
     ]);
-    const listed = rowsOf(page, "metric").map(([name, type, labels]) => [
-      codesIn(name)[0],
-      type,
-      codesIn(labels),
-    ]);
+    const listed = rowsOf(page, "metric").map(([name, type, labels]) => [codesIn(name)[0], type, codesIn(labels)]);
     expect(listed).toEqual(exported);
   });
 

@@ -10,17 +10,14 @@ import { type Answer, having, many, pageTraffic } from "./page-traffic.ts";
 const page = "docs/how-to/limit-by-api-key-and-plan.md";
 const { serve, send, remaining } = pageTraffic();
 
-const order = (apiKey: string, address: string): Promise<Answer> =>
-  send("/api/orders", { apiKey, address });
+const order = (apiKey: string, address: string): Promise<Answer> => send("/api/orders", { apiKey, address });
 
 describe("API keys with two plans", () => {
   serve(page);
 
   it("a key without an override gets 60 requests, and a key with one gets 600", async () => {
     const [free, pro] = await Promise.all(
-      ["sk_free_1", "sk_pro_1"].map((key, index) =>
-        many(61, () => order(key, `203.0.113.${index}`)),
-      ),
+      ["sk_free_1", "sk_pro_1"].map((key, index) => many(61, () => order(key, `203.0.113.${index}`))),
     );
     expect(having(free ?? [], 200)).toHaveLength(60);
     expect(having(free ?? [], 429, '"violated-policies":["api-key"]')).toHaveLength(1);
@@ -56,9 +53,7 @@ describe("unknown API keys", () => {
   });
 
   it("an address that invents keys is denied after 100 unknown keys", async () => {
-    const answers = await many(120, () =>
-      order(`sk_unknown_${crypto.randomUUID()}`, "203.0.113.12"),
-    );
+    const answers = await many(120, () => order(`sk_unknown_${crypto.randomUUID()}`, "203.0.113.12"));
     expect(having(answers, 401)).toHaveLength(100);
     expect(having(answers, 429, '"violated-policies":["unknown-keys"]')).toHaveLength(20);
   });
@@ -73,10 +68,7 @@ describe("API keys in a secret", () => {
     const local = toml.replace(/^ORIGIN = .*\n/m, "");
     const shipped = readFileSync("wrangler.toml", "utf8");
     writeFileSync(join(folder, "wrangler.toml"), withBlock(shipped, local));
-    writeFileSync(
-      join(folder, ".dev.vars"),
-      pageBlock("how-to/limit-by-api-key-and-plan", "dotenv"),
-    );
+    writeFileSync(join(folder, ".dev.vars"), pageBlock("how-to/limit-by-api-key-and-plan", "dotenv"));
     const port = await freePort();
     const run = await started(folder, port);
     try {

@@ -61,13 +61,10 @@ describe("the tutorial about asking before an act", () => {
   });
 
   it("the Worker allows three mails of a user, passes on the fields, and denies the next", async () => {
-    const send = (): Promise<Response> =>
-      fetch(workerd.otherUrl, { headers: { "X-User": "dave" } });
+    const send = (): Promise<Response> => fetch(workerd.otherUrl, { headers: { "X-User": "dave" } });
     const answers = [await send(), await send(), await send(), await send()];
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429]);
-    expect(answers.map(({ headers }) => headers.get("RateLimit-Policy"))).toEqual(
-      Array(4).fill('"mail";q=3;w=3600'),
-    );
+    expect(answers.map(({ headers }) => headers.get("RateLimit-Policy"))).toEqual(Array(4).fill('"mail";q=3;w=3600'));
     expect(Number(answers[3]?.headers.get("Retry-After"))).toBeGreaterThan(3_500);
     expect((await fetch(workerd.otherUrl)).status).toBe(401);
   });

@@ -10,11 +10,7 @@ import { readConfiguration } from "./configuration-blocks.ts";
 import type { Server } from "./session.ts";
 
 /** @param bundledIn the folder with the bundle */
-export async function bundleServer(
-  bundledIn: string,
-  origin: RecipeOrigin,
-  demoOriginUrl: string,
-): Promise<Server> {
+export async function bundleServer(bundledIn: string, origin: RecipeOrigin, demoOriginUrl: string): Promise<Server> {
   const root = mkdtempSync(join(tmpdir(), "headgate-page-"));
   const port = await freePort();
   const secrets = {

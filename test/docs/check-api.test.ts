@@ -12,8 +12,7 @@ const { tables } = readPage(path);
 const rowsOf = (heading: string, place = 0): readonly (readonly string[])[] =>
   tables.filter((table) => table.heading === heading)[place]?.rows ?? [];
 
-const names = (rows: ReturnType<typeof rowsOf>): string[] =>
-  rows.flatMap(([cell]) => codesIn(cell));
+const names = (rows: ReturnType<typeof rowsOf>): string[] => rows.flatMap(([cell]) => codesIn(cell));
 
 const { schemas } = document.components;
 
@@ -48,18 +47,14 @@ describe("the page about /check", () => {
     expect(new Set(names(rowsOf("Fields of a check")))).toEqual(fields);
     expect(names(rowsOf("Fields of a response"))).toEqual(schemas.Decision.required);
     expect(
-      ["name", "strategy", "limit", "windowMs"]
-        .concat(names(rowsOf("Fields of a response", 1)))
-        .toSorted(),
+      ["name", "strategy", "limit", "windowMs"].concat(names(rowsOf("Fields of a response", 1))).toSorted(),
     ).toEqual(schemas.LimitDecision.required.toSorted());
   });
 
   it("the tables of reasons list every reason", () => {
     const [denied, allowed] = [names(rowsOf("Reasons")), names(rowsOf("Reasons", 1))];
     expect(denied.toSorted()).toEqual(schemas.Problem.properties.reason.enum.toSorted());
-    expect(new Set([...denied, ...allowed])).toEqual(
-      new Set(schemas.Decision.properties.reason.enum),
-    );
+    expect(new Set([...denied, ...allowed])).toEqual(new Set(schemas.Decision.properties.reason.enum));
   });
 
   it("the table of errors lists every status of a problem", () => {

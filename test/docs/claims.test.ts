@@ -12,29 +12,15 @@ it("every fenced block of the documentation is run or compared by a test", () =>
 });
 
 it("blocks that a runner knows need no test of their own, and others do", () => {
-  const infos = [
-    "toml",
-    "bash",
-    "http",
-    "toml invalid",
-    "text",
-    "bash account",
-    "bash example",
-    "json event",
-  ];
+  const infos = ["toml", "bash", "http", "toml invalid", "text", "bash account", "bash example", "json event"];
   const others = ["json", "toml other", "nginx", "bash other", ""];
-  const fences = [...infos, "mermaid", "text figure", ...others].map(
-    (info) => `\`\`\`${info}\n\`\`\`\n`,
-  );
+  const fences = [...infos, "mermaid", "text figure", ...others].map((info) => `\`\`\`${info}\n\`\`\`\n`);
   const unclaimed = unclaimedBlocks(parsePage("docs/a.md", fences.join("\n")), []);
   expect(unclaimed.map(infoOf)).toEqual(others);
 });
 
 it("a test claims the blocks of a page, a language and words that it reads", () => {
-  const page = parsePage(
-    "docs/how-to/a.md",
-    "```js\none\n```\n\n```js\ntwo\n```\n\n```ts\none\n```\n",
-  );
+  const page = parsePage("docs/how-to/a.md", "```js\none\n```\n\n```js\ntwo\n```\n\n```ts\none\n```\n");
   const unclaimed = (code: string): number => unclaimedBlocks(page, claimsIn(code)).length;
   expect(unclaimed("")).toBe(3);
   expect(unclaimed('pageBlock("how-to/a", "js", "one")')).toBe(2);

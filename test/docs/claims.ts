@@ -30,15 +30,10 @@ export function unclaimedBlocks(page: Page, claims: readonly Claim[]): Block[] {
 }
 
 const isRun = (block: Block): boolean =>
-  isConfiguration(block) ||
-  isCommand(block) ||
-  isCheckedCommand(block) ||
-  isExample(block) ||
-  isEvent(block);
+  isConfiguration(block) || isCommand(block) || isCheckedCommand(block) || isExample(block) || isEvent(block);
 
 /** A picture in characters, a formula or a diagram: nothing that a reader would type or see printed. */
-const isFigure = (block: Block): boolean =>
-  block.language === "mermaid" || infoOf(block) === "text figure";
+const isFigure = (block: Block): boolean => block.language === "mermaid" || infoOf(block) === "text figure";
 
 const covers = ({ page, info, words }: Claim, block: Block): boolean =>
   page === block.page && info === infoOf(block) && block.text.includes(words);
@@ -46,9 +41,7 @@ const covers = ({ page, info, words }: Claim, block: Block): boolean =>
 /** The claims of all tests. */
 export const readClaims = (): Claim[] =>
   readdirSync("test", { recursive: true, encoding: "utf8" })
-    .filter(
-      (path) => path.endsWith(".ts") && !/docs\/(?:claims|output|pages)[.\w]*\.ts$/.test(path),
-    )
+    .filter((path) => path.endsWith(".ts") && !/docs\/(?:claims|output|pages)[.\w]*\.ts$/.test(path))
     .flatMap((path) => claimsIn(readFileSync(join("test", path), "utf8")));
 
 /**
@@ -70,8 +63,8 @@ export function claimsIn(code: string): Claim[] {
   const paths = code.match(/\b(?:docs\/[\w/-]+|README)\.md(?=["'])/g) ?? [];
   const infos = [
     ...(code.match(/(?<=```)\w+(?: \w+)*(?=\\n|\n)/g) ?? []),
-    ...[...code.matchAll(/\blanguage === "(\w+)"(?: && info\[0\] === "(\w+)")?/g)].map(
-      ([, language = "", word]) => (word === undefined ? language : `${language} ${word}`),
+    ...[...code.matchAll(/\blanguage === "(\w+)"(?: && info\[0\] === "(\w+)")?/g)].map(([, language = "", word]) =>
+      word === undefined ? language : `${language} ${word}`,
     ),
   ];
   return [...claims, ...paths.flatMap((page) => infos.map((info) => ({ page, info, words: "" })))];
@@ -79,8 +72,6 @@ export function claimsIn(code: string): Claim[] {
 
 /** The path of a page in quotation marks, or the paths that a variable can stand for. */
 function pagesIn(argument: string, code: string): string[] {
-  const names = argument.startsWith('"')
-    ? [argument.slice(1, -1)]
-    : (code.match(/(?<=")[\w-]+\/[\w-]+(?=")/g) ?? []);
+  const names = argument.startsWith('"') ? [argument.slice(1, -1)] : (code.match(/(?<=")[\w-]+\/[\w-]+(?=")/g) ?? []);
   return names.map((name) => `docs/${name}.md`);
 }

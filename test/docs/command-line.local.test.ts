@@ -10,9 +10,7 @@ const withoutCode = (text: string): string => text.replaceAll("`", "");
 
 /** The rows of the table of options below a heading. */
 const rowsUnder = (heading: string): string[][] =>
-  (tables.findLast((table) => table.heading === heading)?.rows ?? []).map((row) =>
-    row.map(withoutCode),
-  );
+  (tables.findLast((table) => table.heading === heading)?.rows ?? []).map((row) => row.map(withoutCode));
 
 const npmRun = (...words: string[]): Run => runNpm(".", "run", "--silent", ...words);
 
@@ -25,10 +23,7 @@ interface Option {
 /** The options in the help text of a command, whose first line is its usage. */
 async function optionsOf(firstLine: string, ...words: string[]): Promise<Option[]> {
   const run = npmRun(...words, "--help");
-  expect([await run.ended, run.output()]).toEqual([
-    0,
-    expect.stringContaining(`Usage: ${firstLine} [options]\n`),
-  ]);
+  expect([await run.ended, run.output()]).toEqual([0, expect.stringContaining(`Usage: ${firstLine} [options]\n`)]);
   const [, own = ""] = /Options:\n([^]*?)(?:\n\n|$)/.exec(run.output()) ?? [];
   return own.split("\n").flatMap((line) => {
     const [, usage = "", about = ""] = /^ {2}(.+?)(?: {2,}(.*))?$/.exec(line) ?? [];
@@ -51,11 +46,7 @@ it.each([
 ])(
   "%s -- --help prints the options that the page lists, and does nothing else",
   async (heading = "", argument = "") => {
-    const options = await optionsOf(
-      `${heading} --${argument}`,
-      heading.split(" ").at(-1) ?? "",
-      "--",
-    );
+    const options = await optionsOf(`${heading} --${argument}`, heading.split(" ").at(-1) ?? "", "--");
     const listed = new Map(rowsUnder(heading).map(([usage = "", fallback]) => [usage, fallback]));
     expect([...listed.keys()].toSorted()).toEqual(options.map(({ usage }) => usage).toSorted());
     for (const { usage, fallback } of options) {

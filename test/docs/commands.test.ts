@@ -6,9 +6,7 @@ import { readPages } from "./pages.ts";
 it("every command that no test runs exists, with its options and arguments", () => {
   const problems = readPages()
     .flatMap(({ blocks }) => blocks.filter(isCheckedCommand))
-    .flatMap(({ page, line, text }) =>
-      commandProblems(text).map((problem) => `${page}:${line}: ${problem}`),
-    );
+    .flatMap(({ page, line, text }) => commandProblems(text).map((problem) => `${page}:${line}: ${problem}`));
   expect(problems).toEqual([]);
 });
 

@@ -16,9 +16,7 @@ const commandLine = readPage("docs/reference/command-line.md");
 
 /** Programs that every reader has, or that another program on the page installs. */
 const otherPrograms = new Set(
-  "awk cat cd cp curl dig echo export git grep head jq ls mkdir node openssl printf rm sort tail uniq wc".split(
-    " ",
-  ),
+  "awk cat cd cp curl dig echo export git grep head jq ls mkdir node openssl printf rm sort tail uniq wc".split(" "),
 );
 
 /** Programs of this project, run by `npx`. */
@@ -26,9 +24,7 @@ const projectPrograms = new Set(["oxfmt", "vitest", "tsc"]);
 
 /** Returns one text for each command that does not exist. */
 export const commandProblems = (text: string): string[] =>
-  commandsIn(text).flatMap((words) =>
-    problemsOf(words).map((problem) => `${words.join(" ")}: ${problem}`),
-  );
+  commandsIn(text).flatMap((words) => problemsOf(words).map((problem) => `${words.join(" ")}: ${problem}`));
 
 function problemsOf([program = "", ...words]: readonly string[]): readonly string[] {
   switch (program) {
@@ -50,8 +46,7 @@ function npmProblems(words: readonly string[]): string[] {
   if (command === "create" && words[1] === "cloudflare@latest") return [];
   const script = scriptOf(words);
   if (scripts[script] === undefined) return [`package.json has no script ${script}`];
-  if (command !== "run" && command !== "start" && command !== "test")
-    return [`expected npm run ${script}`];
+  if (command !== "run" && command !== "start" && command !== "test") return [`expected npm run ${script}`];
   const own = words.indexOf("--") < 0 ? [] : words.slice(words.indexOf("--") + 1);
   if (script === "deploy") return wranglerProblems(["deploy", ...own]);
   const [name = ""] = own;
@@ -72,9 +67,7 @@ function scriptOf(words: readonly string[]): string {
 /** The options of `npm run <script> -- <name>` on the page of the command line, which lists all of them. */
 function listedOptions(script: string, name: string): Set<string> {
   const heading = script === "start" ? "npm start" : `npm run ${script}`;
-  const rows = commandLine.tables
-    .filter((table) => table.heading === heading)
-    .flatMap((table) => table.rows);
+  const rows = commandLine.tables.filter((table) => table.heading === heading).flatMap((table) => table.rows);
   const own = script === "bench" ? rows.filter((row) => row.includes(`\`${name}\``)) : rows;
   const text = own.flat().join("\n");
   return new Set(text.match(/(?<=[`,] ?)--?[a-z][a-z-]*/g));
@@ -97,7 +90,5 @@ function withoutShellSyntax(words: readonly string[]): string[] {
   const start = words.findIndex((word) => !/^[A-Z_]+=/.test(word));
   return words
     .slice(start < 0 ? words.length : start)
-    .filter(
-      (word, index, all) => !/^\d?[<>]/.test(word) && !/^\d?[<>]+$/.test(all[index - 1] ?? ""),
-    );
+    .filter((word, index, all) => !/^\d?[<>]/.test(word) && !/^\d?[<>]+$/.test(all[index - 1] ?? ""));
 }

@@ -17,8 +17,7 @@ export interface ReadConfiguration {
 }
 
 /** Whether a block is Headgate's configuration; `toml other` is another Worker's. */
-export const isConfiguration = ({ language, info }: Block): boolean =>
-  language === "toml" && info[0] !== "other";
+export const isConfiguration = ({ language, info }: Block): boolean => language === "toml" && info[0] !== "other";
 
 export const isInvalid = ({ info }: Block): boolean => info[0] === "invalid";
 
@@ -38,10 +37,7 @@ export function readConfiguration(block: Pick<Block, "text">): ReadConfiguration
     const top = settingsOf("");
     return {
       vars: top.wrangler.vars,
-      problems: [
-        ...topProblems(top),
-        ...environments.map(settingsOf).flatMap((settings) => problemsOf(settings)),
-      ],
+      problems: [...topProblems(top), ...environments.map(settingsOf).flatMap((settings) => problemsOf(settings))],
     };
   };
   try {

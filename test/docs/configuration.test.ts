@@ -14,9 +14,7 @@ describe("the configuration in the documentation", () => {
   it("every toml block is a valid configuration", () => {
     const problems = blocks
       .filter(({ block }) => !isInvalid(block))
-      .flatMap(({ place: where, block }) =>
-        readConfiguration(block).problems.map((problem) => `${where}: ${problem}`),
-      );
+      .flatMap(({ place: where, block }) => readConfiguration(block).problems.map((problem) => `${where}: ${problem}`));
     expect(problems).toEqual([]);
   });
 

@@ -8,9 +8,7 @@ const { blocks, tables, text } = readPage("CONTRIBUTING.md");
 it("the table of commands has every npm script and no other", () => {
   const { scripts } = JSON.parse(readFileSync("package.json", "utf8")) as { scripts: object };
   const commands = tables.find(({ columns }) => columns[0] === "command")?.rows ?? [];
-  const named = commands.flatMap(
-    ([command = ""]) => /npm (?:run )?([a-z][a-z:-]*)/.exec(command)?.[1] ?? [],
-  );
+  const named = commands.flatMap(([command = ""]) => /npm (?:run )?([a-z][a-z:-]*)/.exec(command)?.[1] ?? []);
   // npm itself runs `prepack`.
   const written = Object.keys(scripts).filter((name) => name !== "prepack");
   expect(named.filter((name) => name !== "ci").toSorted()).toEqual(written.toSorted());
@@ -20,16 +18,12 @@ it("the map of the source tree has every folder of src and no other", () => {
   const figure = blocks.find(({ language }) => language === "text")?.text ?? "";
   const [, map = ""] = /^src\/\n((?: .*\n)+)/.exec(figure) ?? [];
   const drawn = [...map.matchAll(/^ {2}([a-z]+)\//gm)].map(([, name = ""]) => name);
-  const folders = readdirSync("src", { withFileTypes: true }).filter((entry) =>
-    entry.isDirectory(),
-  );
+  const folders = readdirSync("src", { withFileTypes: true }).filter((entry) => entry.isDirectory());
   expect(drawn.toSorted()).toEqual(folders.map(({ name }) => name).toSorted());
 });
 
 it("every file and folder that CONTRIBUTING.md names exists", () => {
-  const paths = [...text.matchAll(/`((?:src|test|docs)(?:\/[\w./-]+)?)`/g)].map(
-    ([, path = ""]) => path,
-  );
+  const paths = [...text.matchAll(/`((?:src|test|docs)(?:\/[\w./-]+)?)`/g)].map(([, path = ""]) => path);
   expect(paths.length).toBeGreaterThan(20);
   expect(paths.filter((path) => !existsSync(path))).toEqual([]);
 });

@@ -23,10 +23,7 @@ it.skipIf(promtool === null)("promtool accepts the scrape configuration of the p
     const file = join(folder, "prometheus.yml");
     writeFileSync(file, pageBlock("how-to/dashboards-and-alerts", "yaml"));
     writeFileSync(join(folder, "headgate-token"), "a-token");
-    writeFileSync(
-      join(folder, "alerts.yml"),
-      readFileSync("docs/operate/monitoring/alerts.yml", "utf8"),
-    );
+    writeFileSync(join(folder, "alerts.yml"), readFileSync("docs/operate/monitoring/alerts.yml", "utf8"));
     const { status, stdout, stderr } = spawnSync(promtool ?? "", ["check", "config", file], {
       encoding: "utf8",
     });
@@ -65,9 +62,7 @@ it("the page shows the body of an alert as it is sent", () => {
 
 it("the page shows a valid list of admin tokens", () => {
   const [, value = ""] =
-    /^ADMIN_TOKENS='(.*)'\n$/.exec(
-      pageBlock("how-to/dashboards-and-alerts", "text figure", "ADMIN_TOKENS="),
-    ) ?? [];
+    /^ADMIN_TOKENS='(.*)'\n$/.exec(pageBlock("how-to/dashboards-and-alerts", "text figure", "ADMIN_TOKENS=")) ?? [];
   const { admin } = configOf({ ADMIN_TOKENS: value });
   expect(admin?.tokens.map(({ name, may }) => [name, [...may]])).toEqual([
     ["alice", ["read", "write", "reveal"]],
@@ -86,15 +81,11 @@ it("the page lists the doubles of a data point, and its query reads those that i
     new Map(
       exportedDoubles
         .map((name, index) => [`double${index + 1}`, name] as const)
-        .toSorted(
-          ([one], [other]) => [...listed.keys()].indexOf(one) - [...listed.keys()].indexOf(other),
-        ),
+        .toSorted(([one], [other]) => [...listed.keys()].indexOf(one) - [...listed.keys()].indexOf(other)),
     ),
   );
   const query = pageBlock("how-to/dashboards-and-alerts", "sql");
   const summed = [...query.matchAll(/SUM\((double\d+) \* _sample_interval\) AS (\w+)/g)];
-  expect(summed.map(([, column = ""]) => listed.get(column))).toEqual(
-    summed.map(([, , name]) => name),
-  );
+  expect(summed.map(([, column = ""]) => listed.get(column))).toEqual(summed.map(([, , name]) => name));
   expect(summed).not.toHaveLength(0);
 });

@@ -8,9 +8,7 @@ import { TestObject } from "../fakes/test-object.ts";
 const page = readFileSync("docs/explanation/durability.md", "utf8");
 
 const rows = [
-  ...page.matchAll(
-    /^\| (\d+)\/(\w+) +\| `([a-z-]+)`(?:, `burst = (\d+)`)? +\| (\d+) s +\| (yes|no) +\|$/gm,
-  ),
+  ...page.matchAll(/^\| (\d+)\/(\w+) +\| `([a-z-]+)`(?:, `burst = (\d+)`)? +\| (\d+) s +\| (yes|no) +\|$/gm),
 ];
 
 test("the page has a table of limits that remember 10 seconds or less", () => {

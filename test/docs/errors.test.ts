@@ -98,17 +98,10 @@ it("the pages of errors show every problem document, and no other", () => {
 });
 
 it("the page of errors names the Proxy-Status error of every problem", () => {
-  const titles = new Map(
-    rowsOf(page, "error").map(([error = "", problems = ""]) => [error, problems]),
-  );
+  const titles = new Map(rowsOf(page, "error").map(([error = "", problems = ""]) => [error, problems]));
   // Responses of /check have no Proxy-Status.
   const end = failures.findIndex(({ kind }) => kind === "unauthorized");
-  const without = [
-    "url-malformed",
-    "configuration-invalid",
-    "configuration-missing",
-    "reservations-full",
-  ];
+  const without = ["url-malformed", "configuration-invalid", "configuration-missing", "reservations-full"];
   const used = failures
     .slice(0, end)
     .filter(({ kind }) => !without.includes(kind))
@@ -116,8 +109,6 @@ it("the page of errors names the Proxy-Status error of every problem", () => {
       const error = proxyErrorOf(problemResponse(failure)) ?? "";
       return [error, problemDetails(failure).status] as const;
     });
-  const missing = used.filter(
-    ([error, status]) => !titles.get(`\`${error}\``)?.includes(String(status)),
-  );
+  const missing = used.filter(([error, status]) => !titles.get(`\`${error}\``)?.includes(String(status)));
   expect(missing).toEqual([]);
 });

@@ -18,12 +18,8 @@ function problemsOf(value: unknown): string[] {
   const declared = declaredEvents.get(String(name));
   if (declared === undefined) return [`unknown event ${String(name)}`];
   const missing = declared.filter(({ name: each, isOptional }) => !isOptional && !(each in fields));
-  const unknown = Object.keys(fields).filter(
-    (field) => !declared.some((each) => each.name === field),
-  );
-  const wrong = declared.filter(
-    (field) => field.name in fields && !isOfType(fields[field.name], field),
-  );
+  const unknown = Object.keys(fields).filter((field) => !declared.some((each) => each.name === field));
+  const wrong = declared.filter((field) => field.name in fields && !isOfType(fields[field.name], field));
   return [
     ...missing.map((field) => `${String(name)}: the field ${field.name} is missing`),
     ...unknown.map((field) => `${String(name)}: unknown field ${field}`),

@@ -6,9 +6,7 @@ import { readPages } from "./pages.ts";
 it("every log line on a page is an event with the fields and types that the code declares", () => {
   const problems = readPages()
     .flatMap(({ blocks }) => blocks.filter(isEvent))
-    .flatMap(({ page, line, text }) =>
-      eventProblems(text).map((problem) => `${page}:${line}: ${problem}`),
-    );
+    .flatMap(({ page, line, text }) => eventProblems(text).map((problem) => `${page}:${line}: ${problem}`));
   expect(problems).toEqual([]);
 });
 
@@ -37,10 +35,7 @@ describe("the check of log lines", () => {
     ['{"event":"origin-too-slow"}', "origin-too-slow: the field timeoutMs is missing"],
     ['{"event":"denials-omitted","omitted":1,"a":1}', "denials-omitted: unknown field a"],
     ['{"event":"denials-omitted","omitted":"1"}', "denials-omitted: omitted is no number"],
-    [
-      '{"event":"spends-dropped","policies":[1]}',
-      "spends-dropped: policies is no readonly string[]",
-    ],
+    ['{"event":"spends-dropped","policies":[1]}', "spends-dropped: policies is no readonly string[]"],
     ['{"event":"origin-loop","reason":"x"}', 'origin-loop: reason is no "origin-is-self" | "via"'],
   ])("the log line %s is reported", (text, problem) => {
     expect(eventProblems(text)).toEqual([problem]);

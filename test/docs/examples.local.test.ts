@@ -30,9 +30,7 @@ afterAll(() => {
 
 async function serverOf(path: string): Promise<Server> {
   if (pagesOfScripts.includes(path)) return projectFolder();
-  return pagesOfNpmStart.includes(path)
-    ? npmStartServer(origin)
-    : bundleServer(folder, origin, demoOrigin.url);
+  return pagesOfNpmStart.includes(path) ? npmStartServer(origin) : bundleServer(folder, origin, demoOrigin.url);
 }
 
 async function problemsOf(page: Page): Promise<string[]> {

@@ -12,8 +12,7 @@ export interface Field {
 /** The rows of the table whose first column is `heading`. */
 export function fieldsOf(page: Page, heading: string): Field[] {
   const { columns = [] } = page.tables.find((table) => table.columns[0] === heading) ?? {};
-  const cell = (row: readonly string[], column: string): string =>
-    row[columns.indexOf(column)] ?? "";
+  const cell = (row: readonly string[], column: string): string => row[columns.indexOf(column)] ?? "";
   return rowsOf(page, heading).map((row) => ({
     name: withoutCodeFont(cell(row, heading)),
     default: cell(row, "default"),
@@ -21,8 +20,7 @@ export function fieldsOf(page: Page, heading: string): Field[] {
   }));
 }
 
-export const namesOf = (fields: readonly Field[]): string[] =>
-  fields.map(({ name }) => name).toSorted();
+export const namesOf = (fields: readonly Field[]): string[] => fields.map(({ name }) => name).toSorted();
 
 /** The fields whose default is a value. */
 export const withDefault = (fields: readonly Field[]): Field[] =>

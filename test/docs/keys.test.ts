@@ -15,9 +15,7 @@ describe("the page of keys", () => {
       POLICIES: [{ name: "a", limits: "1/s", key: "x" }],
       KEY_SECRET: "s",
     });
-    const accepted = [...(problem?.accepted ?? "").matchAll(/"([^"]+)"/g)]
-      .map(([, part = ""]) => part)
-      .toSorted();
+    const accepted = [...(problem?.accepted ?? "").matchAll(/"([^"]+)"/g)].map(([, part = ""]) => part).toSorted();
     expect(
       rowsOf(keys, "part", "value", "missing when")
         .flatMap(([part]) => codesIn(part))
@@ -35,9 +33,7 @@ describe("the page of keys", () => {
   });
 
   it.each(
-    rowsOf(keys, "`match.path`", "request", "value of the part").map((cells) =>
-      cells.map((cell) => codesIn(cell)[0]),
-    ),
+    rowsOf(keys, "`match.path`", "request", "value of the part").map((cells) => cells.map((cell) => codesIn(cell)[0])),
   )("the part path with the pattern %s is, for %s, %s", (pattern, path = "", value = "") => {
     const policy = policyOf({
       key: "path",

@@ -14,9 +14,7 @@ const token = "the-admin-token-of-alice";
 const servers: TestHarness[] = [];
 
 const installed = (code: string): string =>
-  code.replaceAll(/"headgate\/(\w+)"/g, (_, name: string) =>
-    JSON.stringify(resolve(`src/package/${name}.ts`)),
-  );
+  code.replaceAll(/"headgate\/(\w+)"/g, (_, name: string) => JSON.stringify(resolve(`src/package/${name}.ts`)));
 
 async function served(name: string, code: string, configuration: string): Promise<TestHarness> {
   const own = join(folder, name);
@@ -60,11 +58,7 @@ interface Answer {
   readonly text: string;
 }
 
-const ask = async (
-  server: TestHarness,
-  url: string,
-  headers: Record<string, string> = {},
-): Promise<Answer> => {
+const ask = async (server: TestHarness, url: string, headers: Record<string, string> = {}): Promise<Answer> => {
   const response = await server.fetch(new URL(url, "https://app.example").href, {
     headers: { "CF-Connecting-IP": "203.0.113.7", ...headers },
     redirect: "manual",
@@ -82,11 +76,7 @@ let whole: TestHarness;
 beforeAll(async () => {
   const configuration = pageBlock(page, "toml other", "RATE_LIMITER");
   small = await served("small", pageBlock(page, "ts worker"), configuration);
-  whole = await served(
-    "whole",
-    wholeApp(),
-    `${configuration}\n${pageBlock(page, "toml other", "CONTROL_PLANE")}`,
-  );
+  whole = await served("whole", wholeApp(), `${configuration}\n${pageBlock(page, "toml other", "CONTROL_PLANE")}`);
 });
 
 afterAll(async () => {
@@ -214,9 +204,7 @@ describe("the console and the admin API of the page", () => {
     });
     const { policies } = JSON.parse(text) as { policies: { name: string }[] };
     expect(policies.map(({ name }) => name).toSorted()).toEqual(
-      "account attempts client custom fast left login plan quotes rows shared status team tokens user".split(
-        " ",
-      ),
+      "account attempts client custom fast left login plan quotes rows shared status team tokens user".split(" "),
     );
   });
 });

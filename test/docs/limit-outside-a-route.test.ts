@@ -27,10 +27,7 @@ async function example(): Promise<Example> {
     export { createTestLimiter } from "headgate/test";
     export { app };`;
   const file = join(folder, "example.mjs");
-  const alias = ["hono", "test"].map((name) => [
-    `headgate/${name}`,
-    resolve(`src/package/${name}.ts`),
-  ]);
+  const alias = ["hono", "test"].map((name) => [`headgate/${name}`, resolve(`src/package/${name}.ts`)]);
   await build({
     stdin: { contents: code, loader: "ts", resolveDir: folder },
     outfile: file,
@@ -48,10 +45,6 @@ it("a job of a user and the user's requests charge the same counter", async () =
   const { env } = createLimiter();
   const visit = async (user: string): Promise<number> =>
     (await app.request("/api/x", { headers: { "X-User": user } }, env)).status;
-  expect([await visit("ann"), await chargeJob(env, "ann"), await visit("ann")]).toEqual([
-    200,
-    true,
-    429,
-  ]);
+  expect([await visit("ann"), await chargeJob(env, "ann"), await visit("ann")]).toEqual([200, true, 429]);
   expect([await chargeJob(env, "ann"), await chargeJob(env, "bob")]).toEqual([false, true]);
 });

@@ -33,10 +33,7 @@ const partitionKeys = new Map([
   ["`ip`, an IPv6 address", partitions.partitionKey(partsOf("ip"), ["2001:db8:0:1::/64"])],
   ["`header:X-Api-Key`", partitions.partitionKey(partsOf("header:X-Api-Key"), ["k-1"])],
   ["a missing part", partitions.partitionKey(partsOf("header:X-Api-Key"), [null])],
-  [
-    "a `/check` token with a tenant",
-    partitions.partitionKey(partsOf("ip"), ["203.0.113.7"], "acme"),
-  ],
+  ["a `/check` token with a tenant", partitions.partitionKey(partsOf("ip"), ["203.0.113.7"], "acme")],
   ["a check with ad hoc `limits`", partitions.adhocPartitionKey(["203.0.113.7"])],
 ]);
 
@@ -47,10 +44,7 @@ it("the page has a text for each kind of key", () => {
   expect(codesIn(rows[0]?.[1])).toEqual([JSON.stringify(JSON.parse(shownText))]);
 });
 
-it.each(rows)(
-  "the command with the text of %s prints the pseudonym in events",
-  async (name, text) => {
-    const partitionKey = (await partitionKeys.get(name ?? "")) ?? "";
-    expect(computed(codesIn(text)[0] ?? "")).toBe(keyPseudonym(partitionKey));
-  },
-);
+it.each(rows)("the command with the text of %s prints the pseudonym in events", async (name, text) => {
+  const partitionKey = (await partitionKeys.get(name ?? "")) ?? "";
+  expect(computed(codesIn(text)[0] ?? "")).toBe(keyPseudonym(partitionKey));
+});

@@ -193,9 +193,7 @@ describe("the Worker of the example service", () => {
       });
     const answers = await Promise.all(Array.from({ length: 101 }, request));
     const denied = answers.filter(({ status }) => status === 429);
-    expect([answers.filter(({ status }) => status === 200).length, denied.length]).toEqual([
-      100, 1,
-    ]);
+    expect([answers.filter(({ status }) => status === 200).length, denied.length]).toEqual([100, 1]);
     expect(denied[0]?.headers.get("Retry-After")).toMatch(/^\d+$/);
     for (const { headers } of answers) {
       expect(headers.get("RateLimit-Policy")).toBe('"api";q=100;w=60');

@@ -51,9 +51,7 @@ const expressions = [
 
 /** Metrics with their labels and the values of these, as a scrape of the example returns them. */
 const exported = new Map<string, Map<string, Set<string>>>();
-for (const [, name = "", labels = ""] of metricsText(exampleMetrics()).matchAll(
-  /^(headgate_\w+)(?:\{(.*)\})? /gm,
-)) {
+for (const [, name = "", labels = ""] of metricsText(exampleMetrics()).matchAll(/^(headgate_\w+)(?:\{(.*)\})? /gm)) {
   const known = exported.get(name) ?? new Map<string, Set<string>>();
   for (const [, label = "", value = ""] of labels.matchAll(/(\w+)="([^"]*)"/g)) {
     known.set(label, (known.get(label) ?? new Set()).add(value));
@@ -92,14 +90,8 @@ it.each([...expressions, ...ruleExpressions])(
 );
 
 it("the check of expressions finds unknown metrics, labels and values", () => {
-  const wrong =
-    'sum by (key) (headgate_decisions_total{outcome="denid"}) + headgate_limit{mode="a"} + headgate_keys';
-  expect(unknownIn(wrong)).toEqual([
-    'outcome="denid"',
-    "headgate_limit{mode}",
-    "headgate_keys",
-    "key",
-  ]);
+  const wrong = 'sum by (key) (headgate_decisions_total{outcome="denid"}) + headgate_limit{mode="a"} + headgate_keys';
+  expect(unknownIn(wrong)).toEqual(['outcome="denid"', "headgate_limit{mode}", "headgate_keys", "key"]);
 });
 
 it("every metric is on the dashboard or in an alert", () => {
@@ -160,19 +152,14 @@ describe.skipIf(promtool === null)("promtool", () => {
     const tests = readFileSync(`${folder}/alerts.test.yml`, "utf8");
     for (const [, alert = ""] of rules.matchAll(/- alert: (\w+)/g)) {
       const cases = [...tests.matchAll(new RegExp(`alertname: ${alert}\\n +exp_alerts:(.*)`, "g"))];
-      expect(new Set(cases.map(([, expected = ""]) => expected.trim()))).toEqual(
-        new Set(["[]", ""]),
-      );
+      expect(new Set(cases.map(([, expected = ""]) => expected.trim()))).toEqual(new Set(["[]", ""]));
     }
   });
 
   it("promtool parses every expression of the dashboard", () => {
     const groups = expressions.map((expr, index) => ({ record: `panel:${index}`, expr }));
     // JSON is YAML.
-    writeFileSync(
-      join(temporary, "rules.json"),
-      JSON.stringify({ groups: [{ name: "dashboard", rules: groups }] }),
-    );
+    writeFileSync(join(temporary, "rules.json"), JSON.stringify({ groups: [{ name: "dashboard", rules: groups }] }));
     expect(run(["check", "rules", "rules.json"], temporary)).toBe("accepted");
   });
 });

@@ -41,11 +41,7 @@ describe("the comparison of shown and printed output", () => {
   });
 
   it("an ellipsis matches any text, and other characters only themselves", () => {
-    expect([matches("a…c", "a\nb\nc"), matches("a.c", "abc"), matches("a…c", "ac")]).toEqual([
-      true,
-      false,
-      true,
-    ]);
+    expect([matches("a…c", "a\nb\nc"), matches("a.c", "abc"), matches("a…c", "ac")]).toEqual([true, false, true]);
   });
 });
 

@@ -6,8 +6,7 @@ import type { Block, Page } from "./pages.ts";
 const outputLanguages = new Set(["http", "json", "text"]);
 
 /** Whether a block shows the output of the commands above it. `text figure` and `json event` do not. */
-export const isOutput = ({ language, info }: Block): boolean =>
-  outputLanguages.has(language) && info.length === 0;
+export const isOutput = ({ language, info }: Block): boolean => outputLanguages.has(language) && info.length === 0;
 
 /** The output blocks between this block and the next block of another kind. */
 export function outputsOf(page: Page, block: Block): Block[] {
@@ -53,17 +52,14 @@ function httpDifference(shown: string, printed: string): string | null {
   return absent.length === 0 ? null : differing(absent.join("\n"), printed);
 }
 
-const comparable = (line: string): string =>
-  line.trimEnd().replace(/^[\w-]+(?=:)/, (name) => name.toLowerCase());
+const comparable = (line: string): string => line.trimEnd().replace(/^[\w-]+(?=:)/, (name) => name.toLowerCase());
 
 /** The output has the shown members, and may have others. Several documents stand one after the other. */
 function jsonDifference(shown: string, printed: string): string | null {
   const expected = documentsOf(shown.replace(/,?\n\s*…,?[ \t]*(?=\n)/g, ""));
   if (expected === null || expected.length === 0) return `the shown text is not JSON:\n${shown}`;
   const found = documentsOf(printed) ?? documentsOf(bodyOf(printed)) ?? [];
-  const isShown =
-    found.length === expected.length &&
-    expected.every((each, index) => includes(each, found[index]));
+  const isShown = found.length === expected.length && expected.every((each, index) => includes(each, found[index]));
   return isShown ? null : differing(shown, printed);
 }
 
@@ -98,9 +94,7 @@ function includes(shown: unknown, value: unknown): boolean {
     );
   }
   if (isRecord(shown)) {
-    return (
-      isRecord(value) && Object.entries(shown).every(([name, each]) => includes(each, value[name]))
-    );
+    return isRecord(value) && Object.entries(shown).every(([name, each]) => includes(each, value[name]));
   }
   return isDeepStrictEqual(shown, value);
 }

@@ -27,9 +27,7 @@ it("the table of subpaths lists those that the package exports", () => {
   const { exports } = JSON.parse(readFileSync("package.json", "utf8")) as { exports: object };
   const paths = Object.keys(exports).filter((path) => path !== "." && !path.endsWith(".json"));
   const listed = rowsOf(main, "subpath", "for").map(([path]) => path);
-  expect(new Set(listed)).toEqual(
-    new Set(paths.map((path) => `\`${path.replace(".", "headgate")}\``)),
-  );
+  expect(new Set(listed)).toEqual(new Set(paths.map((path) => `\`${path.replace(".", "headgate")}\``)));
 });
 
 it("every field of a policy is an option of the middleware, with the same default", () => {

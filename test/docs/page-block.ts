@@ -10,14 +10,10 @@ export const pageAt = (page: string): Page => readPage(`docs/${page}.md`);
  * @throws Error if there is none, or more than one
  */
 export function pageBlock(page: string, info: string, words = ""): string {
-  const blocks = pageAt(page).blocks.filter(
-    (block) => infoOf(block) === info && block.text.includes(words),
-  );
+  const blocks = pageAt(page).blocks.filter((block) => infoOf(block) === info && block.text.includes(words));
   const [block, ...others] = blocks;
   if (block === undefined || others.length > 0) {
-    throw new Error(
-      `expected one block of ${info} with "${words}" in ${page}, got ${blocks.length}`,
-    );
+    throw new Error(`expected one block of ${info} with "${words}" in ${page}, got ${blocks.length}`);
   }
   return block.text;
 }

@@ -97,8 +97,7 @@ function maxColumns(line: string): number {
 /** A picture exists in light and dark, and has a text for readers who cannot see it. */
 function pictureProblems({ pictures }: Page): string[] {
   return pictures.flatMap((picture) => {
-    const [, light = "", type = ""] =
-      /<img\s[^>]*src="([^"]*)-light\.(svg|png)"/.exec(picture) ?? [];
+    const [, light = "", type = ""] = /<img\s[^>]*src="([^"]*)-light\.(svg|png)"/.exec(picture) ?? [];
     const [, alternative = ""] = /<img\s[^>]*alt="([^"]*)"/.exec(picture) ?? [];
     const source = `<source media="(prefers-color-scheme: dark)" srcset="${light}-dark.${type}"`;
     return [
@@ -111,18 +110,14 @@ function pictureProblems({ pictures }: Page): string[] {
 
 /** Every file beside the pages is shown or linked by one of them. */
 export function unusedFiles(pages: readonly Page[], files: readonly string[]): string[] {
-  const linked = new Set(
-    pages.flatMap(({ path, links }) => links.map((link) => normalize(join(dirname(path), link)))),
-  );
+  const linked = new Set(pages.flatMap(({ path, links }) => links.map((link) => normalize(join(dirname(path), link)))));
   return files.filter((file) => !linked.has(file));
 }
 
 /** Every page of the manual is linked from an index: the README, or a list of examples that it links. */
 export function indexProblems(indexes: readonly Page[], paths: readonly string[]): string[] {
   const linked = new Set(
-    indexes.flatMap(({ path, links }) =>
-      links.map((link) => normalize(join(dirname(path), link.replace(/#.*/, "")))),
-    ),
+    indexes.flatMap(({ path, links }) => links.map((link) => normalize(join(dirname(path), link.replace(/#.*/, ""))))),
   );
   return paths
     .filter((path) => path.startsWith("docs/") && !linked.has(path))

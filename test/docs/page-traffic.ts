@@ -85,10 +85,7 @@ export function pageTraffic(): PageTraffic {
 
   const url = (): string => workerd?.url.origin ?? "";
 
-  const send = async (
-    path: string,
-    { method, body, address, token, apiKey }: Sent,
-  ): Promise<Answer> => {
+  const send = async (path: string, { method, body, address, token, apiKey }: Sent): Promise<Answer> => {
     const response = await fetch(url() + path, {
       method: method ?? "GET",
       headers: {

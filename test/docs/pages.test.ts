@@ -2,13 +2,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import {
-  formProblems,
-  indexProblems,
-  linkProblems,
-  localPlayground,
-  unusedFiles,
-} from "./page-rules.ts";
+import { formProblems, indexProblems, linkProblems, localPlayground, unusedFiles } from "./page-rules.ts";
 import { type Page, parsePage, readPage, readPages, rowsOf } from "./pages.ts";
 import { examplesPage } from "./worker-examples.ts";
 
@@ -49,20 +43,7 @@ const good = parsePage(
 
 describe("the reader of pages", () => {
   it("a page has a title, a first sentence, headings with GitHub's slugs, and blocks with lines", () => {
-    const page = made(
-      "# A",
-      "",
-      "One.",
-      "",
-      "```toml invalid",
-      "x = 1",
-      "```",
-      "",
-      "- b",
-      "  ```sh",
-      "  y",
-      "  ```",
-    );
+    const page = made("# A", "", "One.", "", "```toml invalid", "x = 1", "```", "", "- b", "  ```sh", "  y", "  ```");
     expect(page).toMatchObject({ title: "A", firstSentence: "One." });
     expect(page.blocks).toEqual([
       { page: "docs/a.md", language: "toml", info: ["invalid"], text: "x = 1\n", line: 5 },
@@ -129,11 +110,7 @@ describe("the rules for pages", () => {
       "expected at most 30 words in the first sentence, got 32",
     ],
     ["with a long line", ["# A", "", "One.", "", "x ".repeat(61)], "line 5 has 122 columns"],
-    [
-      "with a wide table",
-      ["# A", "", "B.", "", `| ${"x".repeat(160)} |`],
-      "line 5 has 164 columns",
-    ],
+    ["with a wide table", ["# A", "", "B.", "", `| ${"x".repeat(160)} |`], "line 5 has 164 columns"],
     [
       "of many lines",
       ["# A", "", "One.", "", ...Array.from({ length: 400 }, () => "x")],
@@ -145,11 +122,7 @@ describe("the rules for pages", () => {
 
   it.each([
     ["without a dark one", '<img alt="a" src="a-light.svg">', 1],
-    [
-      "of another dark one",
-      `${dark.replace("a-dark", "b-dark")}<img alt="a" src="a-light.svg">`,
-      1,
-    ],
+    ["of another dark one", `${dark.replace("a-dark", "b-dark")}<img alt="a" src="a-light.svg">`, 1],
     ["without a text", `${dark}<img alt="" src="a-light.svg">`, 1],
     ["without an image", dark, 3],
     ["in light and dark with a text", `${dark}<img alt="a" src="a-light.svg">`, 0],
@@ -165,19 +138,7 @@ describe("the rules for pages", () => {
 
   it("long code, tables up to 160 columns and unbreakable links are accepted", () => {
     const link = `[x](https://x.example/${"x".repeat(120)})`;
-    const page = made(
-      "# A",
-      "",
-      "One.",
-      "",
-      "```",
-      "x".repeat(200),
-      "```",
-      "",
-      `| ${"x".repeat(150)} |`,
-      "",
-      link,
-    );
+    const page = made("# A", "", "One.", "", "```", "x".repeat(200), "```", "", `| ${"x".repeat(150)} |`, "", link);
     expect(formProblems(page)).toEqual([]);
   });
 
@@ -185,8 +146,6 @@ describe("the rules for pages", () => {
     const index = parsePage("README.md", "[b](docs/b.md)");
     const list = parsePage("docs/d/README.md", "[e](e/README.md)");
     const paths = ["README.md", "docs/b.md", "docs/c.md", "docs/d/e/README.md"];
-    expect(indexProblems([index, list], paths)).toEqual([
-      "docs/c.md is not linked from README.md or docs/d/README.md",
-    ]);
+    expect(indexProblems([index, list], paths)).toEqual(["docs/c.md is not linked from README.md or docs/d/README.md"]);
   });
 });

@@ -88,9 +88,7 @@ export function parsePage(path: string, text: string): Page {
     headings,
     anchors: new Set([...headings.map(({ slug }) => slug), ...attributesOf(all, /(?:id|name)/)]),
     links: [
-      ...all.flatMap((token) =>
-        token.type === "link" || token.type === "image" ? hrefOf(token) : [],
-      ),
+      ...all.flatMap((token) => (token.type === "link" || token.type === "image" ? hrefOf(token) : [])),
       ...attributesOf(all, /(?:href|src|srcset)/),
     ],
     pictures: text.match(/<picture>[^]*?<\/picture>/g) ?? [],
@@ -101,8 +99,7 @@ export function parsePage(path: string, text: string): Page {
 }
 
 /** A definition such as `[ref]: https://…` is resolved by the links that use it. */
-const hrefOf = (token: Token): string[] =>
-  "href" in token && typeof token.href === "string" ? [token.href] : [];
+const hrefOf = (token: Token): string[] => ("href" in token && typeof token.href === "string" ? [token.href] : []);
 
 function headingsOf(tokens: readonly Token[]): Heading[] {
   const slugger = new GithubSlugger();
@@ -155,15 +152,13 @@ const textOf = ({ text }: Tokens.TableCell): string => text;
  * @throws Error without such a table, or if it has no rows
  */
 export function rowsOf({ path, tables }: Page, ...columns: readonly string[]): Table["rows"] {
-  const { rows = [] } =
-    tables.find((table) => columns.every((name, index) => table.columns[index] === name)) ?? {};
+  const { rows = [] } = tables.find((table) => columns.every((name, index) => table.columns[index] === name)) ?? {};
   if (rows.length === 0) throw new Error(`${path} has no table of ${columns.join(", ")}`);
   return rows;
 }
 
 /** The texts in code font in a cell or a sentence. */
-export const codesIn = (markdown = ""): string[] =>
-  [...markdown.matchAll(/`([^`]+)`/g)].map(([, code = ""]) => code);
+export const codesIn = (markdown = ""): string[] => [...markdown.matchAll(/`([^`]+)`/g)].map(([, code = ""]) => code);
 
 function attributesOf(tokens: readonly Token[], name: RegExp): string[] {
   const attribute = new RegExp(`\\s${name.source}=(?:"([^"]*)"|'([^']*)')`, "g");
@@ -174,17 +169,13 @@ function attributesOf(tokens: readonly Token[], name: RegExp): string[] {
 }
 
 function blocksOf(page: string, text: string, tokens: readonly Token[]): Block[] {
-  const fenced = tokens.filter(
-    (token) => token.type === "code" && token["codeBlockStyle"] !== "indented",
-  );
+  const fenced = tokens.filter((token) => token.type === "code" && token["codeBlockStyle"] !== "indented");
   const openings = linesOf(text).filter(({ isOpening }) => isOpening);
   if (openings.length !== fenced.length) {
     throw new Error(`${page}: ${openings.length} fences, but ${fenced.length} fenced blocks`);
   }
   return fenced.map((token, index) => {
-    const [language = "", ...info] = (
-      "lang" in token && typeof token.lang === "string" ? token.lang : ""
-    ).split(/\s+/);
+    const [language = "", ...info] = ("lang" in token && typeof token.lang === "string" ? token.lang : "").split(/\s+/);
     return {
       page,
       language: language.toLowerCase(),

@@ -12,9 +12,7 @@ function documentedDecisions(section: string): string[] {
   const { text } = headings.find(({ slug }) => slug === section) ?? { text: "" };
   const table = tables.find(({ heading, columns }) => heading === text && columns[0] === "at");
   const column = (name: string): number => table?.columns.indexOf(name) ?? -1;
-  return (table?.rows ?? []).map(
-    (row) => `${row[column("decision")] ?? ""} ${row[column("remaining")] ?? ""}`,
-  );
+  return (table?.rows ?? []).map((row) => `${row[column("decision")] ?? ""} ${row[column("remaining")] ?? ""}`);
 }
 
 /** In the playground all requests take 3 s. In the example of the page, a request states when it ends. */

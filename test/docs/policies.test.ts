@@ -30,9 +30,7 @@ const limitFields = fieldsOf(page, "field of a limit");
 
 describe("the fields of a policy", () => {
   it("the page lists every field of a policy and no other", () => {
-    expect(namesOf(policyFields)).toEqual(
-      acceptedFields({ name: "a", limits: "1/hour", unknown: 1 }),
-    );
+    expect(namesOf(policyFields)).toEqual(acceptedFields({ name: "a", limits: "1/hour", unknown: 1 }));
   });
 
   it.each(policyFields)("the example of the policy field $name is valid", ({ name, example }) => {
@@ -81,10 +79,7 @@ describe("the fields of a limit", () => {
 
   it("the page lists every field of a limit and no other", () => {
     const calendar = { strategy: "fixed-window", align: "calendar" };
-    const accepted = [
-      calendar,
-      ...[...strategies.keys()].map((strategy) => ({ strategy })),
-    ].flatMap((limit) =>
+    const accepted = [calendar, ...[...strategies.keys()].map((strategy) => ({ strategy }))].flatMap((limit) =>
       acceptedFields(policyWith({ limit: 1, window: "1d", ...limit, unknown: 1 })),
     );
     expect(namesOf(limitFields)).toEqual([...new Set(accepted)].toSorted());
@@ -93,9 +88,7 @@ describe("the fields of a limit", () => {
   it.each(limitFields)("the example of the limit field $name is valid", ({ name, example }) => {
     expect(example).toMatch(new RegExp(`^${name} = `));
     const { [name]: _, ...others } = limitFor(name);
-    const written = Object.entries(others).map(
-      ([each, value]) => `${each} = ${JSON.stringify(value)}`,
-    );
+    const written = Object.entries(others).map(([each, value]) => `${each} = ${JSON.stringify(value)}`);
     const limit = [...written, example].join(", ");
     const text = `[[vars.POLICIES]]\nname = "a"\nlimits = { ${limit} }\n`;
     expect(readConfiguration({ text }).problems).toEqual([]);
@@ -107,9 +100,7 @@ describe("the fields of a limit", () => {
     ({ name, default: fallback }) => {
       const value = valueOf(fallback);
       const limit = limitFor(name);
-      expect(policyOf(policyWith({ ...limit, [name]: value }))).toEqual(
-        policyOf(policyWith(limit)),
-      );
+      expect(policyOf(policyWith({ ...limit, [name]: value }))).toEqual(policyOf(policyWith(limit)));
     },
   );
 });

@@ -2,14 +2,7 @@
 import { Temporal } from "temporal-polyfill";
 import { describe, expect, it, vi } from "vitest";
 import { pageBlock } from "./page-block.ts";
-import {
-  type Answer,
-  type CheckedDecision,
-  having,
-  many,
-  pageTraffic,
-  type Sent,
-} from "./page-traffic.ts";
+import { type Answer, type CheckedDecision, having, many, pageTraffic, type Sent } from "./page-traffic.ts";
 
 const { origin, serve, url, printed, send, check, look, remaining } = pageTraffic();
 
@@ -44,10 +37,7 @@ describe("protect a login", () => {
     const address = "203.0.113.3";
     await many(50, () => login(address, "a guess"));
     const refused = await login(address, "the right password");
-    expect([refused.status, refused.text]).toEqual([
-      429,
-      expect.stringContaining("#abnormal-usage-detected"),
-    ]);
+    expect([refused.status, refused.text]).toEqual([429, expect.stringContaining("#abnormal-usage-detected")]);
     expect((await check("DELETE", `?policy=login&key=${address}`)).status).toBe(204);
     expect((await login(address, "the right password")).status).toBe(200);
   });
@@ -58,9 +48,7 @@ describe("limit by a JWT claim", () => {
 
   /** The remaining units of the limit of a thousand per hour after a request. */
   const left = async (sent: Sent, path = "/api/things"): Promise<string | undefined> =>
-    /^"user.1000-per-1h";r=(\d+);/.exec(
-      (await send(path, sent)).headers.get("RateLimit") ?? "",
-    )?.[1];
+    /^"user.1000-per-1h";r=(\d+);/.exec((await send(path, sent)).headers.get("RateLimit") ?? "")?.[1];
 
   it("the per-user recipe limits each user by token, from any address", async () => {
     const alice = await origin().tokenOf({ sub: "alice" });
@@ -97,10 +85,7 @@ describe("limit by a JWT claim", () => {
     const erin = { token: await origin().tokenOf({ sub: "erin" }) };
     await check("POST", "", { policy: "search", key: "erin", cost: 30 });
     const { status, text } = await send("/api/search", erin);
-    expect([status, JSON.parse(text)]).toEqual([
-      429,
-      expect.objectContaining({ "violated-policies": ["search"] }),
-    ]);
+    expect([status, JSON.parse(text)]).toEqual([429, expect.objectContaining({ "violated-policies": ["search"] })]);
     expect(await remaining("user", "erin")).toBe(1_000);
   });
 
@@ -189,8 +174,7 @@ describe("calendar quotas", () => {
 
   const berlinAt = (atMs: number): Temporal.ZonedDateTime =>
     Temporal.Instant.fromEpochMilliseconds(atMs).toZonedDateTimeISO("Europe/Berlin");
-  const midnightAfter = (atMs: number): number =>
-    berlinAt(atMs).add({ days: 1 }).startOfDay().epochMilliseconds;
+  const midnightAfter = (atMs: number): number => berlinAt(atMs).add({ days: 1 }).startOfDay().epochMilliseconds;
 
   it("the daily recipe reports how long this day is and how long it is until midnight in Berlin", async () => {
     const beforeMs = Date.now();
@@ -200,9 +184,7 @@ describe("calendar quotas", () => {
     const hours = [beforeMs, afterMs].map((atMs) => berlinAt(atMs).hoursInDay);
     expect(hours).toContain((limit?.windowMs ?? 0) / 3_600_000);
     // The decision lies between the two instants, even around midnight.
-    const decided = [beforeMs, afterMs].map(
-      (atMs) => midnightAfter(atMs) - (limit?.resetAfterMs ?? 0),
-    );
+    const decided = [beforeMs, afterMs].map((atMs) => midnightAfter(atMs) - (limit?.resetAfterMs ?? 0));
     expect(decided.some((atMs) => atMs >= beforeMs && atMs <= afterMs)).toBe(true);
   });
 
@@ -210,8 +192,7 @@ describe("calendar quotas", () => {
     const beforeMs = Date.now();
     const { headers } = await send("/", { address: "203.0.113.2" });
     const afterMs = Date.now();
-    const [, left, seconds] =
-      /^"daily";r=(\d+);t=(\d+)$/.exec(headers.get("RateLimit") ?? "") ?? [];
+    const [, left, seconds] = /^"daily";r=(\d+);t=(\d+)$/.exec(headers.get("RateLimit") ?? "") ?? [];
     expect(left).toBe("999");
     const decided = [beforeMs, afterMs].map((atMs) => midnightAfter(atMs) - Number(seconds) * 1000);
     expect(decided.some((atMs) => atMs > beforeMs - 1000 && atMs <= afterMs)).toBe(true);
@@ -277,9 +258,6 @@ describe("shadow rollout", () => {
   it("the shadow recipe still denies by the old limit", async () => {
     await check("POST", "", { policy: "api", key: "203.0.113.3", cost: 100 });
     const { status, text } = await send("/", { address: "203.0.113.3" });
-    expect([status, JSON.parse(text)]).toEqual([
-      429,
-      expect.objectContaining({ "violated-policies": ["api"] }),
-    ]);
+    expect([status, JSON.parse(text)]).toEqual([429, expect.objectContaining({ "violated-policies": ["api"] })]);
   });
 });

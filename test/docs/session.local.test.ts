@@ -13,10 +13,7 @@ let served: (string | null)[] = [];
 
 beforeAll(async () => {
   origin = await startRecipeOrigin();
-  writeFileSync(
-    join(folder, ".dev.vars"),
-    'CHECK_TOKENS="the-token"\nADMIN_TOKENS="the-admin-token"\n',
-  );
+  writeFileSync(join(folder, ".dev.vars"), 'CHECK_TOKENS="the-token"\nADMIN_TOKENS="the-admin-token"\n');
 });
 
 afterAll(() => {
@@ -24,9 +21,7 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-async function play(
-  ...blocks: readonly (readonly [info: string, text: string])[]
-): Promise<string[]> {
+async function play(...blocks: readonly (readonly [info: string, text: string])[]): Promise<string[]> {
   served = [];
   const text = blocks.map(([info, lines]) => `\`\`\`${info}\n${lines}\n\`\`\`\n`).join("\n");
   return runSession(
@@ -71,27 +66,13 @@ it("each command runs with the latest valid configuration above it", async () =>
 });
 
 it("output that differs from the page is reported with its line", async () => {
-  const problems = await play(
-    ["bash", "echo one"],
-    ["text", "two"],
-    ["bash", "echo 3"],
-    ["json", "4"],
-  );
-  expect(problems).toEqual([
-    "docs/a.md:5: shown:\n  two\nprinted:\n  one",
-    "docs/a.md:13: shown:\n  4\nprinted:\n  3",
-  ]);
+  const problems = await play(["bash", "echo one"], ["text", "two"], ["bash", "echo 3"], ["json", "4"]);
+  expect(problems).toEqual(["docs/a.md:5: shown:\n  two\nprinted:\n  one", "docs/a.md:13: shown:\n  4\nprinted:\n  3"]);
 });
 
 it("a failing command is reported with everything printed, and ends the session", async () => {
-  const problems = await play(
-    ["bash", "echo one\nls absent\necho two"],
-    ["bash", "echo three"],
-    ["text", "4"],
-  );
-  expect(problems).toEqual([
-    expect.stringMatching(/^docs\/a\.md:1: failed:\none\nls: .*absent.*\n$/),
-  ]);
+  const problems = await play(["bash", "echo one\nls absent\necho two"], ["bash", "echo three"], ["text", "4"]);
+  expect(problems).toEqual([expect.stringMatching(/^docs\/a\.md:1: failed:\none\nls: .*absent.*\n$/)]);
 });
 
 it("an unset variable is reported", async () => {

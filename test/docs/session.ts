@@ -21,19 +21,12 @@ export interface Server {
 export const pagesOfNpmStart: readonly string[] = ["README.md", "docs/tutorials/first-limit.md"];
 
 /** Pages whose commands run scripts of the project, and call no server. */
-export const pagesOfScripts: readonly string[] = [
-  "docs/how-to/choose-a-limit-from-your-traffic.md",
-];
+export const pagesOfScripts: readonly string[] = ["docs/how-to/choose-a-limit-from-your-traffic.md"];
 
-export const isCommand = ({ language, info }: Block): boolean =>
-  language === "bash" && info.length === 0;
+export const isCommand = ({ language, info }: Block): boolean => language === "bash" && info.length === 0;
 
 /** Returns one text for each command that fails and each output that differs. */
-export async function runSession(
-  page: Page,
-  server: Server,
-  origin: RecipeOrigin,
-): Promise<string[]> {
+export async function runSession(page: Page, server: Server, origin: RecipeOrigin): Promise<string[]> {
   const all = steps(page);
   let served = all[0]?.configuration ?? null;
   await server.serve(served);
@@ -53,9 +46,7 @@ export async function runSession(
       problems.push(...shown.flatMap((block) => problemOf(block, toShown(output, server, origin))));
     }
   } catch (error) {
-    problems.push(
-      `${page.path}:${line}: ${error instanceof Error ? error.message : String(error)}`,
-    );
+    problems.push(`${page.path}:${line}: ${error instanceof Error ? error.message : String(error)}`);
   } finally {
     await shell.close();
   }
@@ -84,9 +75,7 @@ export function steps(page: Page): Step[] {
 
 /** A block that sets nothing at the top level does not affect the commands. */
 const isServed = (block: Block): boolean =>
-  isConfiguration(block) &&
-  !isInvalid(block) &&
-  Object.keys(readConfiguration(block).vars).length > 0;
+  isConfiguration(block) && !isInvalid(block) && Object.keys(readConfiguration(block).vars).length > 0;
 
 /** Output blocks that follow no command and no rejected configuration. Nothing would check them. */
 export const orphanedOutputs = (page: Page): Block[] => {
@@ -98,10 +87,7 @@ export const orphanedOutputs = (page: Page): Block[] => {
   return page.blocks.filter((block) => isOutput(block) && !compared.has(block));
 };
 
-async function shellVariables(
-  folder: string,
-  origin: RecipeOrigin,
-): Promise<Record<string, string>> {
+async function shellVariables(folder: string, origin: RecipeOrigin): Promise<Record<string, string>> {
   const secrets = readFileSync(join(folder, ".dev.vars"), "utf8");
   return {
     TOKEN: /^CHECK_TOKENS="(.+)"$/m.exec(secrets)?.[1] ?? "",

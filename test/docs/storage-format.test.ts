@@ -37,15 +37,10 @@ test("the example row is the row that an object writes for the stated requests",
 });
 
 test("the example of runtime rules is stored in the row of a key with these rules", () => {
-  const [, written = ""] =
-    /## Runtime rules[\s\S]*?^```text figure\n([\s\S]*?)^```$/m.exec(page) ?? [];
-  const [keyRules, policyRules] = JSON.parse(
-    `[${written.replaceAll("]]]\n", "]]],")}]`,
-  ) as unknown[][];
+  const [, written = ""] = /## Runtime rules[\s\S]*?^```text figure\n([\s\S]*?)^```$/m.exec(page) ?? [];
+  const [keyRules, policyRules] = JSON.parse(`[${written.replaceAll("]]]\n", "]]],")}]`) as unknown[][];
   const object = new VirtualObject(new MemoryStorage(), 1_800_000_000_000);
-  const [[policy, epoch, version, , rules]] = keyRules as [
-    [string, number, number, number, KeyRule[]],
-  ];
+  const [[policy, epoch, version, , rules]] = keyRules as [[string, number, number, number, KeyRule[]]];
   object.limiter.setRules("k", policy, rules, { epoch, version });
   const [[, , policyVersion, text]] = policyRules as [[string, number, number, string]];
   const charged = {
@@ -58,18 +53,16 @@ test("the example of runtime rules is stored in the row of a key with these rule
 });
 
 test("the table of integers is the content of the data in the example row", () => {
-  const [, data = ""] =
-    /The string `(\w+)` holds these integers/.exec(page.replace(/\s+/g, " ")) ?? [];
-  const stated = [...page.matchAll(/^\| +(\d+) \| (?:the|units|milliseconds|its) /gm)].map(
-    ([, integer]) => Number(integer),
+  const [, data = ""] = /The string `(\w+)` holds these integers/.exec(page.replace(/\s+/g, " ")) ?? [];
+  const stated = [...page.matchAll(/^\| +(\d+) \| (?:the|units|milliseconds|its) /gm)].map(([, integer]) =>
+    Number(integer),
   );
   expect(JSON.stringify(shownRow()[1])).toContain(`"${data}"`);
   expect(stated).toEqual(decodeIntegers(data));
 });
 
 test("the example body of a sample is the compact form of its two arrivals", () => {
-  const [, figure = ""] =
-    /### Samples of traffic[\s\S]*?^```text figure\n([\s\S]*?)^```$/m.exec(page) ?? [];
+  const [, figure = ""] = /### Samples of traffic[\s\S]*?^```text figure\n([\s\S]*?)^```$/m.exec(page) ?? [];
   const shown = figure
     .split("\n")
     .map((line) => line.split("  ")[0]?.replace("00 × 32", "00 ".repeat(32)) ?? "")
@@ -98,11 +91,7 @@ test("the page lists every table of the control plane object", () => {
     waitUntil: () => undefined,
   };
   expect(() => new StatisticsIntake(storage, settings, 0)).not.toThrow();
-  const tables = storage.sql
-    .exec<{ name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'")
-    .toArray();
+  const tables = storage.sql.exec<{ name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'").toArray();
   const listed = rowsOf(readPage("docs/reference/storage-format.md"), "table");
-  expect(new Set(listed.map(([name]) => codesIn(name)[0]))).toEqual(
-    new Set(tables.map(({ name }) => name)),
-  );
+  expect(new Set(listed.map(([name]) => codesIn(name)[0]))).toEqual(new Set(tables.map(({ name }) => name)));
 });

@@ -73,8 +73,7 @@ function limitsOf(toml: string): readonly Limit[] {
 const tables = tablesOf(page);
 const examples = tables.filter(({ columns }) => columns[0] === "at");
 
-const instantOf = (time: string): number =>
-  time.includes("-") ? Date.parse(`${time.replace(" ", "T")}Z`) : at(time);
+const instantOf = (time: string): number => (time.includes("-") ? Date.parse(`${time.replace(" ", "T")}Z`) : at(time));
 
 const nothing = "–";
 
@@ -137,18 +136,9 @@ describe("the examples of the strategies", () => {
 
   test("an example with a changed decision, a changed remainder or a changed wait is found", () => {
     for (const [stated, changed] of [
-      [
-        "|    1 | denied   |         0 | 8 s         |",
-        "|    1 | allowed  |         0 | 8 s         |",
-      ],
-      [
-        "|    1 | denied   |         0 | 8 s         |",
-        "|    1 | denied   |         1 | 8 s         |",
-      ],
-      [
-        "|    1 | denied   |         0 | 8 s         |",
-        "|    1 | denied   |         0 | 9 s         |",
-      ],
+      ["|    1 | denied   |         0 | 8 s         |", "|    1 | allowed  |         0 | 8 s         |"],
+      ["|    1 | denied   |         0 | 8 s         |", "|    1 | denied   |         1 | 8 s         |"],
+      ["|    1 | denied   |         0 | 8 s         |", "|    1 | denied   |         0 | 9 s         |"],
     ] as const) {
       const [example] = tablesOf(page.replace(stated, changed)).filter(
         ({ heading, columns }) => heading === "sliding-log" && columns[0] === "at",
@@ -166,9 +156,7 @@ const tableWith = (column: string): Table => {
 };
 
 const optionsIn = (cell: string): object =>
-  Object.fromEntries(
-    [...cell.matchAll(/(\w+) = "(\w+)"/g)].map(([, name, value]) => [name, value]),
-  );
+  Object.fromEntries([...cell.matchAll(/(\w+) = "(\w+)"/g)].map(([, name, value]) => [name, value]));
 
 describe("the table of bounds and state sizes", () => {
   const { rows } = tableWith("bound");
@@ -188,9 +176,7 @@ describe("the table of bounds and state sizes", () => {
         return parsed;
       };
       const sizes = [limitOf(100, "1m"), limitOf(10_000, "1h")].map(mostStoredBytesOf);
-      expect([row["100/minute"], row["10000/hour"]]).toEqual(
-        sizes.map((size) => size.toLocaleString("en")),
-      );
+      expect([row["100/minute"], row["10000/hour"]]).toEqual(sizes.map((size) => size.toLocaleString("en")));
       const limit = limitOf(100, "1m");
       const { strategy: rule, limit: complete } = compiledLimit(limit);
       const bounds: Readonly<Record<string, number>> = {
@@ -207,9 +193,7 @@ describe("the table of bounds and state sizes", () => {
 
 test("the table of fields lists every field of a limit, and no other", () => {
   const { rows } = tableWith("field");
-  expect(rows.map(({ field = "" }) => field.replaceAll("`", "")).toSorted()).toEqual(
-    limitFields.toSorted(),
-  );
+  expect(rows.map(({ field = "" }) => field.replaceAll("`", "")).toSorted()).toEqual(limitFields.toSorted());
 });
 
 test("the names of limits are those that the page states", () => {
@@ -219,8 +203,6 @@ test("the names of limits are those that the page states", () => {
 
 test("each string in the table of notation is a list of limits", () => {
   const { rows } = tableWith("string");
-  const counts = rows.map(({ string = "" }) =>
-    parseLimits(JSON.parse(string.replace(/`/g, "")) as string),
-  );
+  const counts = rows.map(({ string = "" }) => parseLimits(JSON.parse(string.replace(/`/g, "")) as string));
   expect(counts.map(({ length }) => length)).toEqual([1, 1, 1, 2, 1]);
 });

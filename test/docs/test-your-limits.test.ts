@@ -27,10 +27,7 @@ it.each(examples)("the tests in the example pass in plain Node: $name", async ({
     platform: "node",
     format: "esm",
     alias: Object.fromEntries(
-      ["client", "hono", "test"].map((subpath) => [
-        `headgate/${subpath}`,
-        resolve(`src/package/${subpath}.ts`),
-      ]),
+      ["client", "hono", "test"].map((subpath) => [`headgate/${subpath}`, resolve(`src/package/${subpath}.ts`)]),
     ),
   });
   const output = execFileSync(process.execPath, [file], { encoding: "utf8" });

@@ -27,12 +27,9 @@ function read(set: object): unknown {
   return { ...config, policies: config.policies.map((policy) => ({ ...policy, written: null })) };
 }
 
-it.each(withDefault(variables))(
-  "the page states the default of the variable $name",
-  ({ name, default: fallback }) => {
-    expect(read({ [name]: valueOf(fallback) })).toEqual(read({}));
-  },
-);
+it.each(withDefault(variables))("the page states the default of the variable $name", ({ name, default: fallback }) => {
+  expect(read({ [name]: valueOf(fallback) })).toEqual(read({}));
+});
 
 /** The value of a secret that the page shows as a line of .dev.vars. */
 function shownSecret(name: string): string {

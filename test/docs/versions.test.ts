@@ -16,11 +16,8 @@ interface Package {
 }
 
 it("the table of tools has the versions that package.json and wrangler.toml state", () => {
-  const { engines, devDependencies, peerDependencies } = JSON.parse(
-    readFileSync("package.json", "utf8"),
-  ) as Package;
-  const [, date] =
-    /^compatibility_date = "(.+)"$/m.exec(readFileSync("wrangler.toml", "utf8")) ?? [];
+  const { engines, devDependencies, peerDependencies } = JSON.parse(readFileSync("package.json", "utf8")) as Package;
+  const [, date] = /^compatibility_date = "(.+)"$/m.exec(readFileSync("wrangler.toml", "utf8")) ?? [];
   const majors = Object.entries(devDependencies)
     .filter(([name]) => /^typescript(?:-\d+)?$/.test(name))
     .map(([, version]) => /(\d+)(?=\.\d+\.\d+$)/.exec(version)?.[0] ?? "")

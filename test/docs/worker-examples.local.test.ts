@@ -6,12 +6,7 @@ import { promisify } from "node:util";
 import { afterAll, expect, it, vi } from "vitest";
 import { checkout, freePort, printed, runNpm, stopped } from "../local/checkout.ts";
 import { difference } from "./output.ts";
-import {
-  exampleNamed,
-  exampleNames,
-  examplesFolder,
-  type ShownCommand,
-} from "./worker-examples.ts";
+import { exampleNamed, exampleNames, examplesFolder, type ShownCommand } from "./worker-examples.ts";
 
 const { folder, remove } = checkout();
 cpSync(examplesFolder, join(folder, examplesFolder), { recursive: true });
@@ -20,10 +15,7 @@ afterAll(remove);
 const run = promisify(execFile);
 
 /** Null if the command prints what is shown, and else the difference. Repeats a command that prints it later. */
-async function differenceOf(
-  { command, shown, isLater }: ShownCommand,
-  port: number,
-): Promise<string | null> {
+async function differenceOf({ command, shown, isLater }: ShownCommand, port: number): Promise<string | null> {
   const local = command.replaceAll("localhost:8787", `localhost:${port}`);
   const compare = async (): Promise<string | null> => {
     const { stdout } = await run("bash", ["-c", local]);
@@ -33,27 +25,24 @@ async function differenceOf(
   return compare();
 }
 
-it.each(exampleNames())(
-  "the example %s starts with one command and prints what its README shows",
-  async (name) => {
-    const { start, commands } = exampleNamed(name);
-    const port = await freePort();
-    const [npm, ...words] = start.split(" ");
-    const example = runNpm(folder, ...words, "--port", String(port));
-    const differences: (string | null)[] = [];
-    try {
-      await printed(example, "Stop with Ctrl-C.");
-      for (const command of commands) {
-        // Commands run one after the other.
-        // oxlint-disable-next-line no-await-in-loop
-        differences.push(await differenceOf(command, port));
-      }
-    } finally {
-      await stopped(example);
+it.each(exampleNames())("the example %s starts with one command and prints what its README shows", async (name) => {
+  const { start, commands } = exampleNamed(name);
+  const port = await freePort();
+  const [npm, ...words] = start.split(" ");
+  const example = runNpm(folder, ...words, "--port", String(port));
+  const differences: (string | null)[] = [];
+  try {
+    await printed(example, "Stop with Ctrl-C.");
+    for (const command of commands) {
+      // Commands run one after the other.
+      // oxlint-disable-next-line no-await-in-loop
+      differences.push(await differenceOf(command, port));
     }
-    expect([npm, ...differences]).toEqual(["npm", ...commands.map(() => null)]);
-  },
-);
+  } finally {
+    await stopped(example);
+  }
+  expect([npm, ...differences]).toEqual(["npm", ...commands.map(() => null)]);
+});
 
 it("npm run example without a known name lists the examples", async () => {
   const example = runNpm(".", "run", "--silent", "example", "--", "llm");

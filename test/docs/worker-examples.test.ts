@@ -3,13 +3,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { parsePage, readPage } from "./pages.ts";
-import {
-  exampleNamed,
-  exampleNames,
-  examplesFolder,
-  examplesPage,
-  readExample,
-} from "./worker-examples.ts";
+import { exampleNamed, exampleNames, examplesFolder, examplesPage, readExample } from "./worker-examples.ts";
 
 const linesOf = (path: string): number => readFileSync(path, "utf8").trimEnd().split("\n").length;
 
@@ -19,20 +13,17 @@ it("there are five examples, and the list of examples links each with its folder
   expect(linked.toSorted()).toEqual(exampleNames().map((name) => `${name}/README.md`));
 });
 
-it.each(exampleNames())(
-  "the example %s has under 60 lines, and a README of at most ten",
-  (name) => {
-    const folder = join(examplesFolder, name);
-    const sources = readdirSync(folder, { recursive: true, encoding: "utf8" })
-      .filter((path) => path.endsWith(".ts") && !path.includes(".wrangler/"))
-      .map((path) => join(folder, path));
-    // The source of the proxy is Headgate itself.
-    expect(sources).toEqual(name === "proxy-with-plans" ? [] : [join(folder, "src/index.ts")]);
-    const files = [...sources, join(folder, "wrangler.toml")];
-    expect(files.filter((file) => linesOf(file) >= 60)).toEqual([]);
-    expect(linesOf(join(folder, "README.md"))).toBeLessThanOrEqual(10);
-  },
-);
+it.each(exampleNames())("the example %s has under 60 lines, and a README of at most ten", (name) => {
+  const folder = join(examplesFolder, name);
+  const sources = readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((path) => path.endsWith(".ts") && !path.includes(".wrangler/"))
+    .map((path) => join(folder, path));
+  // The source of the proxy is Headgate itself.
+  expect(sources).toEqual(name === "proxy-with-plans" ? [] : [join(folder, "src/index.ts")]);
+  const files = [...sources, join(folder, "wrangler.toml")];
+  expect(files.filter((file) => linesOf(file) >= 60)).toEqual([]);
+  expect(linesOf(join(folder, "README.md"))).toBeLessThanOrEqual(10);
+});
 
 it.each(exampleNames())("the example %s imports only what a reader can install", (name) => {
   const source = join(examplesFolder, name, "src/index.ts");

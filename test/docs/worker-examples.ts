@@ -12,8 +12,7 @@ export const exampleNames = (): string[] =>
     .map(({ name }) => name);
 
 /** A block whose first command starts the example. The others show what they print as a comment. */
-export const isExample = ({ language, info }: Block): boolean =>
-  language === "bash" && info[0] === "example";
+export const isExample = ({ language, info }: Block): boolean => language === "bash" && info[0] === "example";
 
 export interface ShownCommand {
   readonly command: string;

@@ -55,9 +55,7 @@ export function wranglerProblems(words: readonly string[]): string[] {
     }
   }
   const most = mostPositionals(command);
-  return positionals <= most
-    ? problems
-    : [...problems, `expected at most ${most} arguments, got ${positionals}`];
+  return positionals <= most ? problems : [...problems, `expected at most ${most} arguments, got ${positionals}`];
 }
 
 const mostPositionals = ({ positionals, options }: Command): number =>

@@ -4,16 +4,14 @@ import type { Charge, CheckCall } from "../../src/limiter/protocol.ts";
 import { type Decision, type LimitInput, parseLimits } from "../../src/strategies/index.ts";
 
 /** A charge of one policy. The names of its limits derive from the policy's name. */
-export const charge = (
-  limits: string | LimitInput,
-  cost = 1,
-  policy = "p",
-  strategy = "fixed-window",
-): Charge => ({ policy, limits: parseLimits(limits, { policy, strategy }), cost });
+export const charge = (limits: string | LimitInput, cost = 1, policy = "p", strategy = "fixed-window"): Charge => ({
+  policy,
+  limits: parseLimits(limits, { policy, strategy }),
+  cost,
+});
 
 /** A charge of 100 units a minute in a sliding log. */
-export const logOf = (cost: number, policy = "p"): Charge =>
-  charge("100/minute", cost, policy, "sliding-log");
+export const logOf = (cost: number, policy = "p"): Charge => charge("100/minute", cost, policy, "sliding-log");
 
 export const call = (charges: Charge | readonly Charge[], key = "k"): CheckCall => ({
   key,
@@ -26,8 +24,7 @@ export const confirmed = (charges: Charge | readonly Charge[], key = "k"): Check
 });
 
 /** The units that remain of the first limit of the first charge. */
-export const remainingOf = (decisions: readonly Decision[]): number | undefined =>
-  decisions[0]?.limits[0]?.remaining;
+export const remainingOf = (decisions: readonly Decision[]): number | undefined => decisions[0]?.limits[0]?.remaining;
 
 /** Runs `act` and returns the events that it logs as errors, one per line. */
 export async function eventsOf(act: () => unknown): Promise<string> {

@@ -1,11 +1,5 @@
 /** Flat calls in the form of nested ones, for fakes of objects and for tests that look at calls. */
-import {
-  answerChecks,
-  chargeText,
-  decodeReplies,
-  type FlatCall,
-  type FlatList,
-} from "../../src/limiter/flat-calls.ts";
+import { answerChecks, chargeText, decodeReplies, type FlatCall, type FlatList } from "../../src/limiter/flat-calls.ts";
 import { internedCharge } from "../../src/limiter/object/interned-charges.ts";
 import type { BatchCall, CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
 

@@ -9,11 +9,7 @@ import type { Limiter } from "../../src/limiter/object/limiter.ts";
 import type { CheckReply } from "../../src/limiter/protocol.ts";
 import type { Outcome, Spend } from "../../src/limiter/client/outcome.ts";
 import { flatReplies, nestedCall } from "./flat-calls.ts";
-import {
-  MemoryNamespace,
-  MemoryObjects,
-  type ObjectCall,
-} from "../../src/testing/memory-objects.ts";
+import { MemoryNamespace, MemoryObjects, type ObjectCall } from "../../src/testing/memory-objects.ts";
 import { VirtualClock } from "../../src/testing/virtual-clock.ts";
 
 export const startMs = Date.UTC(2100, 0, 1);
@@ -77,10 +73,7 @@ export class TestIsolate {
   /** Records a call of `decide` as the nested call with the same checks, and replies as to that one. */
   async #deliver({ object, method, values }: ObjectCall, reply: () => unknown): Promise<unknown> {
     const [first, second] = values;
-    const flat =
-      method === "decide"
-        ? { texts: first as readonly string[], checks: second as FlatList }
-        : null;
+    const flat = method === "decide" ? { texts: first as readonly string[], checks: second as FlatList } : null;
     const call = {
       object,
       ...(flat === null ? { name: method, argument: first } : nestedCall(flat)),

@@ -6,10 +6,7 @@ import type { ControlStorage, Sql, SqlRow, SqlValue } from "../../src/control/ob
 const bound = (value: SqlValue) => (value instanceof ArrayBuffer ? new Uint8Array(value) : value);
 const readRow = (row: Record<string, unknown>): Record<string, unknown> =>
   Object.fromEntries(
-    Object.entries(row).map(([column, value]) => [
-      column,
-      value instanceof Uint8Array ? value.slice().buffer : value,
-    ]),
+    Object.entries(row).map(([column, value]) => [column, value instanceof Uint8Array ? value.slice().buffer : value]),
   );
 
 export class MemorySql implements ControlStorage {
@@ -69,13 +66,9 @@ export class MemorySql implements ControlStorage {
   copy(): MemorySql {
     const copy = new MemorySql();
     copy.alarmAtMs = this.alarmAtMs;
-    for (const { sql } of this.#database
-      .prepare("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
-      .all())
+    for (const { sql } of this.#database.prepare("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").all())
       copy.#database.exec(String(sql));
-    for (const { name } of this.#database
-      .prepare("SELECT name FROM sqlite_master WHERE type = 'table'")
-      .all()) {
+    for (const { name } of this.#database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all()) {
       for (const row of this.#database.prepare(`SELECT * FROM ${String(name)}`).all()) {
         const columns = Object.keys(row);
         const values = columns.map(() => "?").join(", ");

@@ -31,10 +31,7 @@ export function requireRules(
   const newer: StaleRules = { policy, ...rulesOf(version) };
   const staleReply = { decisions: [], spentAtMs: [], stale: [newer] };
   const isOlder = ({ charges }: CheckCall): boolean =>
-    charges.some(
-      (charge) =>
-        charge.policy === policy && charge.rules !== undefined && charge.rules.version < version,
-    );
+    charges.some((charge) => charge.policy === policy && charge.rules !== undefined && charge.rules.version < version);
   isolate.instead = (call) => {
     const isDecision = ["check", "look", "reserve", "lease", "batch"].includes(call.name);
     const checks = isDecision && isAffected(call) ? checksOf(call.argument) : [];
@@ -43,9 +40,7 @@ export function requireRules(
     if (call.name === "reserve") return { ...staleReply, isOpen: false, fullForMs: 0 };
     if (call.name !== "batch") return staleReply;
     const object = isolate.object(call.object);
-    return checks.map((check) =>
-      isOlder(check) ? staleReply : object.check(structuredClone(check)),
-    );
+    return checks.map((check) => (isOlder(check) ? staleReply : object.check(structuredClone(check))));
   };
 }
 
@@ -62,9 +57,7 @@ export class RulesKeeper {
     for (const { version } of rules) this.version = Math.max(this.version, version);
   }
 
-  async decide<Result>(
-    decide: (attempt: Attempt | null) => Result | Promise<Result>,
-  ): Promise<Result> {
+  async decide<Result>(decide: (attempt: Attempt | null) => Result | Promise<Result>): Promise<Result> {
     return decideByNewestRules(this, this.waitUntil, decide);
   }
 

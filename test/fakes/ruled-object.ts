@@ -12,11 +12,7 @@ export const until = (offsetMs: number): { expiresAtMs: number } => ({
 
 export const block: KeyRule = { id: "b", kind: "block" };
 export const allow: KeyRule = { id: "a", kind: "allow" };
-export const limits = (
-  text: string,
-  id = "l",
-  strategy = "fixed-window",
-): KeyRule & { kind: "limits" } => ({
+export const limits = (text: string, id = "l", strategy = "fixed-window"): KeyRule & { kind: "limits" } => ({
   id,
   kind: "limits",
   limits: parseLimits(text, { policy: "p", strategy }),
@@ -33,8 +29,6 @@ export function ruled(...rules: KeyRule[]): TestObject {
   return object;
 }
 
-export const check = (object: TestObject, ...charges: Charge[]): CheckReply =>
-  object.limiter.check(call(charges));
+export const check = (object: TestObject, ...charges: Charge[]): CheckReply => object.limiter.check(call(charges));
 
-export const allowedOf = ({ decisions }: CheckReply): boolean[] =>
-  decisions.map(({ allowed }) => allowed);
+export const allowedOf = ({ decisions }: CheckReply): boolean[] => decisions.map(({ allowed }) => allowed);

@@ -41,12 +41,7 @@ export class TestObject extends VirtualObject<CountedStorage> {
   /** Borrows a slice of the key `k`, with a new id unless one is given. */
   lease(
     charges: Charge | readonly Charge[],
-    {
-      units = 10,
-      ttlMs = 5_000,
-      id = `slice-${this.#slices++}`,
-      returned = [] as SliceReturned[],
-    } = {},
+    { units = 10, ttlMs = 5_000, id = `slice-${this.#slices++}`, returned = [] as SliceReturned[] } = {},
   ): LeaseReply & { id: string } {
     const wanted = { id, units, ttlMs };
     return { ...this.limiter.lease({ ...call(charges), wanted, returned }), id };

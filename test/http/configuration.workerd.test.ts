@@ -38,9 +38,7 @@ describe("a broken configuration", () => {
       { name: "a", limits: "5/minute", matches: {} },
       { name: "No Name", limits: { limit: 999_999_999_999_989, window: "1d" } },
     ];
-    expect(
-      await reportedPlaces({ POLICIES: policies, ORIGIN: "nonsense", KEY_SECRET: "" }),
-    ).toEqual([
+    expect(await reportedPlaces({ POLICIES: policies, ORIGIN: "nonsense", KEY_SECRET: "" })).toEqual([
       "ORIGIN",
       "POLICIES [0].limits[0].limit",
       "POLICIES [0].limits[0].window",
@@ -161,16 +159,14 @@ describe("a configuration that check-config rejects and the Worker accepts", () 
       // oxlint-disable-next-line no-await-in-loop
       expect(await statusOf(own.send(path))).toBe(500);
     }
-    expect(
-      await reportedPlaces({ ...sound, CHECK_TOKENS: ["at least 32 random characters"] }),
-    ).toEqual(["CHECK_TOKENS"]);
+    expect(await reportedPlaces({ ...sound, CHECK_TOKENS: ["at least 32 random characters"] })).toEqual([
+      "CHECK_TOKENS",
+    ]);
   });
 
   it("unknown variables are logged beside the problems of a broken configuration", async () => {
     const warnings = vi.spyOn(console, "warn").mockReturnValue(undefined);
-    expect(await reportedPlaces({ ...sound, LIMITS: undefined, LIMTS: "5/minute" })).toEqual([
-      "POLICIES",
-    ]);
+    expect(await reportedPlaces({ ...sound, LIMITS: undefined, LIMTS: "5/minute" })).toEqual(["POLICIES"]);
     expect(warnings.mock.calls.join()).toContain("unknown variable LIMTS; did you mean LIMITS?");
     warnings.mockRestore();
   });

@@ -91,9 +91,7 @@ export async function expectContract(
     ...(operation === undefined
       ? await differencesInRejection(contract, operations, method, response)
       : await differencesInResponse(document, operation, method, response)),
-    ...(operation !== undefined && response.ok
-      ? differencesInRequest(document, operation, url, body)
-      : []),
+    ...(operation !== undefined && response.ok ? differencesInRequest(document, operation, url, body) : []),
   ];
   if (differences.length === 0) return;
   throw new Error(`${method} ${url.pathname} ${response.status}:\n${differences.join("\n")}`);
@@ -151,9 +149,7 @@ function differencesInHeaders(
       const { required, schema } = resolved(document, field) as Field;
       const text = headers.get(name);
       if (text === null) return required === true ? [`${name}: missing`] : [];
-      return differencesInValue(document, schema, valueOf(document, schema, text)).map(
-        (each) => `${name}: ${each}`,
-      );
+      return differencesInValue(document, schema, valueOf(document, schema, text)).map((each) => `${name}: ${each}`);
     }),
   ];
 }
@@ -169,19 +165,14 @@ async function differencesInBody(
   if (response.status === 101) return [];
   const text = new TextDecoder().decode(await response.clone().arrayBuffer());
   if (content === undefined || type === null) {
-    return content === undefined && type === null && text === ""
-      ? []
-      : [`body: ${type} and ${text.length} characters`];
+    return content === undefined && type === null && text === "" ? [] : [`body: ${type} and ${text.length} characters`];
   }
   const schema = (content[type] ?? content["*/*"])?.schema;
   if (schema === undefined) return [`Content-Type: ${type} is not in the document`];
   if (method === "HEAD") return text === "" ? [] : ["body: not empty for HEAD"];
   const value = valueOfBody(type, text);
   const hasStatus = type !== "application/problem+json" || statusIn(value) === response.status;
-  return [
-    ...differencesInValue(document, schema, value),
-    ...(hasStatus ? [] : ["status: differs in the body"]),
-  ];
+  return [...differencesInValue(document, schema, value), ...(hasStatus ? [] : ["status: differs in the body"])];
 }
 
 /** The list of all lines for lines of JSON. */
@@ -196,15 +187,8 @@ const statusIn = (value: unknown): unknown =>
   typeof value === "object" && value !== null && "status" in value ? value.status : undefined;
 
 /** An accepted request must match the document. */
-function differencesInRequest(
-  document: Document,
-  operation: Operation,
-  url: URL,
-  body: unknown,
-): string[] {
-  const parameters = (operation.parameters ?? []).map(
-    (each) => resolved(document, each) as Parameter,
-  );
+function differencesInRequest(document: Document, operation: Operation, url: URL, body: unknown): string[] {
+  const parameters = (operation.parameters ?? []).map((each) => resolved(document, each) as Parameter);
   const queryParameters = parameters.filter((each) => each.in === "query");
   const names = new Set(queryParameters.map(({ name }) => name));
   const schema = operation.requestBody?.content["application/json"]?.schema;
@@ -221,17 +205,13 @@ function differencesInRequest(
     }),
     ...(schema === undefined || typeof body !== "string"
       ? []
-      : differencesInValue(document, schema, JSON.parse(body)).map(
-          (each) => `request body: ${each}`,
-        )),
+      : differencesInValue(document, schema, JSON.parse(body)).map((each) => `request body: ${each}`)),
   ];
 }
 
 /** Converts a text to an integer where the schema expects one. */
 const valueOf = (document: Document, schema: Schema, text: string): unknown =>
-  (resolved(document, schema) as Schema).type === "integer" && /^\d+$/.test(text)
-    ? Number(text)
-    : text;
+  (resolved(document, schema) as Schema).type === "integer" && /^\d+$/.test(text) ? Number(text) : text;
 
 /** Passes `components` along, since schemas refer to each other by `$ref`. */
 function differencesInValue(document: Document, schema: Schema, value: unknown): string[] {

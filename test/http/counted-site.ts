@@ -67,9 +67,7 @@ export class CountedSite {
   /** The sampled events of a policy by key, in the batch since the last call. */
   async samples(policy = "p0"): Promise<ReturnType<typeof decodeSamples>> {
     const events = (await this.batch())?.samples?.[policy]?.events;
-    return events === undefined
-      ? new Map()
-      : decodeSamples(fromBase64Url(events) ?? new Uint8Array());
+    return events === undefined ? new Map() : decodeSamples(fromBase64Url(events) ?? new Uint8Array());
   }
 
   /** Sends a request to the origin. */

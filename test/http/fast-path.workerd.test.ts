@@ -142,10 +142,7 @@ it("the fast path and Hono's routes respond to an error in the proxy with the sa
     throw new Error("broken");
   });
   const app = appOf({ LIMITS: "10/minute", CORS_ORIGINS: "*" });
-  const request = [
-    "https://headgate.example/a",
-    { headers: { Origin: "https://a.example" } },
-  ] as const;
+  const request = ["https://headgate.example/a", { headers: { Origin: "https://a.example" } }] as const;
   const answer = await answerOf(app.fetch, ...request);
   expect(answer).toMatchObject({ status: 500 });
   expect(answer).toEqual(await answerOf((...call) => app.routes.fetch(...call), ...request));

@@ -55,9 +55,7 @@ describe("failures of the origin", () => {
     vi.spyOn(globalThis, "fetch").mockResolvedValue(new Response(body));
     const { response } = begin("/", visitor);
     await expect((await response).text()).rejects.toThrow("connection lost");
-    expect(events()).toEqual([
-      { event: "origin-response-broken", error: "Error: connection lost" },
-    ]);
+    expect(events()).toEqual([{ event: "origin-response-broken", error: "Error: connection lost" }]);
   });
 
   it("a client that goes away is not reported as a failure of the origin", async () => {

@@ -2,11 +2,7 @@
  * A Worker with the variables and keys of one test. Each response at or below its `CHECK_PATH`, and of its
  * admin API, is compared with the OpenAPI document.
  */
-import {
-  createExecutionContext,
-  runInDurableObject,
-  waitOnExecutionContext,
-} from "cloudflare:test";
+import { createExecutionContext, runInDurableObject, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import worker, { type RateLimiter } from "../../src/index.ts";
 import { type Clock, clockName, platformClock } from "../../src/limiter/clock.ts";
@@ -96,8 +92,7 @@ export function impatientObjects(
     end(act);
     return () => undefined;
   };
-  const getByName: typeof env.RATE_LIMITER.getByName = (...call) =>
-    env.RATE_LIMITER.getByName(...call);
+  const getByName: typeof env.RATE_LIMITER.getByName = (...call) => env.RATE_LIMITER.getByName(...call);
   return { RATE_LIMITER: { getByName, [clockName]: { ...platformClock, after } }, waitsMs };
 }
 

@@ -1,12 +1,7 @@
 /** The outcomes of requests and checks in the statistics: each decision counts once, under the right name. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { KeySealer } from "../../src/control/client/key-sealer.ts";
-import {
-  decideBatch,
-  decideCheck,
-  look,
-  openReservation,
-} from "../../src/http/check/operations.ts";
+import { decideBatch, decideCheck, look, openReservation } from "../../src/http/check/operations.ts";
 import { objectLocation } from "../../src/limiter/object-location.ts";
 import { CountedSite, secret } from "./counted-site.ts";
 
@@ -57,9 +52,7 @@ describe("requests through the proxy", () => {
   });
 
   it("keys on lists count as exempt or blocked, and a blocked key is listed", async () => {
-    const site = new CountedSite([
-      { limits: "1/minute", allow: ["192.0.2.1"], deny: ["192.0.2.2"] },
-    ]);
+    const site = new CountedSite([{ limits: "1/minute", allow: ["192.0.2.1"], deny: ["192.0.2.2"] }]);
     await site.request();
     expect(await site.outcomes()).toEqual({ exempt: 1 });
     expect(await site.request({ "CF-Connecting-IP": "192.0.2.2" })).toBe(403);
@@ -68,9 +61,7 @@ describe("requests through the proxy", () => {
   });
 
   it("a request without a required key part counts as blocked, without a key", async () => {
-    const site = new CountedSite([
-      { limits: "1/minute", key: "header:x-user", onMissingKey: "deny" },
-    ]);
+    const site = new CountedSite([{ limits: "1/minute", key: "header:x-user", onMissingKey: "deny" }]);
     expect(await site.request()).toBe(403);
     expect(await site.counts()).toMatchObject({ outcomes: { blocked: 1 }, topDenied: [] });
   });
@@ -109,15 +100,12 @@ describe("requests through the proxy", () => {
     ["local", 200, "fallback-local"],
     ["open", 200, "fallback-open"],
     ["closed", 503, "fallback-closed"],
-  ])(
-    "without an answer of the object, onError = %j counts %d as %s",
-    async (onError, status, name) => {
-      const site = new CountedSite([{ limits: "10/minute", onError }]);
-      site.isolate.before = () => Promise.reject(new Error("unreachable"));
-      expect(await site.request()).toBe(status);
-      expect(await site.outcomes()).toEqual({ [name]: 1 });
-    },
-  );
+  ])("without an answer of the object, onError = %j counts %d as %s", async (onError, status, name) => {
+    const site = new CountedSite([{ limits: "10/minute", onError }]);
+    site.isolate.before = () => Promise.reject(new Error("unreachable"));
+    expect(await site.request()).toBe(status);
+    expect(await site.outcomes()).toEqual({ [name]: 1 });
+  });
 
   it("a decision of the isolate under eventual consistency does not count as a fallback", async () => {
     const site = new CountedSite([{ limits: "1/minute", consistency: "eventual" }]);
@@ -185,11 +173,7 @@ describe("checks", () => {
 
   it("checks of listed keys, key rules, dry runs and failures count under the same outcomes as in the proxy", async () => {
     const lists = { limits: "1/minute", allow: ["192.0.2.1"], deny: ["192.0.2.2"] };
-    const site = new CountedSite([
-      lists,
-      { limits: "1/minute", dryRun: true },
-      { limits: "1/minute" },
-    ]);
+    const site = new CountedSite([lists, { limits: "1/minute", dryRun: true }, { limits: "1/minute" }]);
     const { runtime, waitUntil } = site;
     const decide = (policy: string, address: string) =>
       decideCheck(runtime, { policy, key: [address], cost: 1 }, null, waitUntil);
@@ -257,9 +241,7 @@ describe("plain keys", () => {
     const sealer = new KeySealer(secret);
     const labels = async (): Promise<(string | null)[]> =>
       Promise.all(
-        ((await site.counts())?.topSpenders ?? []).map(({ key, sealed = "" }) =>
-          sealer.open("p0", key, sealed),
-        ),
+        ((await site.counts())?.topSpenders ?? []).map(({ key, sealed = "" }) => sealer.open("p0", key, sealed)),
       );
     await site.request({ "X-User": "a" });
     expect(await labels()).toEqual(["ip=192.0.2.1, header:x-user=a"]);

@@ -68,8 +68,7 @@ async function readsOf(app: TestApp, request: Request): Promise<Reads> {
 const claims = { JWT_KEY: "a secret of at least thirty-two bytes" };
 
 /** An app with one policy. */
-const appWith = (policy: object): TestApp =>
-  new TestApp([{ name: "p", limits: "1000/minute", ...policy }], claims);
+const appWith = (policy: object): TestApp => new TestApp([{ name: "p", limits: "1000/minute", ...policy }], claims);
 
 describe("a proxied request", () => {
   const everything = { key: "global" };
@@ -129,8 +128,7 @@ it.for<[object, string]>([
   });
 });
 
-const isPolicy = (key: unknown): key is Policy =>
-  typeof key === "object" && key !== null && "keyRules" in key;
+const isPolicy = (key: unknown): key is Policy => typeof key === "object" && key !== null && "keyRules" in key;
 
 /** The keys of entries that are added to any `WeakMap` while `work` runs. */
 async function memoised(work: () => unknown): Promise<readonly unknown[]> {
@@ -160,12 +158,7 @@ const policies = [
 ];
 
 /** The objects of a policy with which computed values are cached. */
-const constantsOf = (policy: Policy): readonly unknown[] => [
-  policy,
-  policy.key,
-  policy.limits,
-  ...policy.limits,
-];
+const constantsOf = (policy: Policy): readonly unknown[] => [policy, policy.key, policy.limits, ...policy.limits];
 
 async function sendHundred(app: TestApp): Promise<void> {
   for (let round = 0; round < 10; round++) {
@@ -189,9 +182,7 @@ async function sendHundred(app: TestApp): Promise<void> {
 describe("values derived from a policy", () => {
   it("a hundred requests compute no value that depends only on a policy, because all are computed at the start", async () => {
     const apps: TestApp[] = [];
-    const before = await memoised(
-      () => void apps.push(new TestApp(policies, { CONTROL_PLANE: undefined })),
-    );
+    const before = await memoised(() => void apps.push(new TestApp(policies, { CONTROL_PLANE: undefined })));
     const prepared = before.filter(isPolicy);
     expect(new Set(prepared.map(({ name }) => name))).toEqual(
       new Set([...policies.map(({ name }) => name), "headgate.preflights"]),

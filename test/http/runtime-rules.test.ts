@@ -6,15 +6,9 @@ import { TestApp } from "./app.ts";
 
 const limitsOf = (limits: string) => parseLimits(limits, { policy: "p", strategy: "fixed-window" });
 
-const fieldsOf = ({ headers }: Response): unknown => [
-  headers.get("RateLimit-Policy"),
-  headers.get("RateLimit"),
-];
+const fieldsOf = ({ headers }: Response): unknown => [headers.get("RateLimit-Policy"), headers.get("RateLimit")];
 
-const problemOf = async (response: Response): Promise<unknown> => [
-  response.status,
-  await response.json(),
-];
+const problemOf = async (response: Response): Promise<unknown> => [response.status, await response.json()];
 
 /** Lines that the app logs, as objects. */
 const logged = (level: "log" | "warn"): unknown[] =>
@@ -65,9 +59,7 @@ describe("policy rules that an object knows and the isolate does not", () => {
   });
 
   it("a preflight of a newly denied network gets 403", async () => {
-    const app = new TestApp([
-      { name: "p", limits: "2/minute", ban: { after: 2, within: "1m", for: "1h" } },
-    ]);
+    const app = new TestApp([{ name: "p", limits: "2/minute", ban: { after: 2, within: "1m", for: "1h" } }]);
     app.setPolicyRules("p", [{ kind: "deny", entries: ["203.0.113.0/24"] }]);
     const headers = { Origin: "https://shop.example", "Access-Control-Request-Method": "GET" };
     const response = await app.send("/", { method: "OPTIONS", headers });
@@ -76,9 +68,7 @@ describe("policy rules that an object knows and the isolate does not", () => {
   });
 
   it("a preflight is decided again when the look for a ban is stale, and charged once", async () => {
-    const app = new TestApp([
-      { name: "p", limits: "2/minute", ban: { after: 2, within: "1m", for: "1h" } },
-    ]);
+    const app = new TestApp([{ name: "p", limits: "2/minute", ban: { after: 2, within: "1m", for: "1h" } }]);
     app.setPolicyRules("p", [{ kind: "limits", limits: "1/minute" }]);
     const headers = { Origin: "https://shop.example", "Access-Control-Request-Method": "GET" };
     const response = await app.send("/", { method: "OPTIONS", headers });
@@ -218,10 +208,7 @@ describe("key rules in the proxy", () => {
     });
     app.setKeyRules("p", [{ kind: "limits", limits }]);
     const response = await app.send("/");
-    expect(fieldsOf(response)).toEqual([
-      '"tight";q=1;w=60',
-      expect.stringContaining('"tight";r=0'),
-    ]);
+    expect(fieldsOf(response)).toEqual(['"tight";q=1;w=60', expect.stringContaining('"tight";r=0')]);
     expect(await problemOf(response)).toMatchObject([429, { "violated-policies": ["tight"] }]);
   });
 
@@ -272,9 +259,7 @@ describe("key rules in the proxy", () => {
     app.setKeyRules("p", [{ kind: "block" }]);
     vi.mocked(console.warn).mockClear();
     expect((await app.send("/")).status).toBe(200);
-    expect(logged("warn")).toMatchObject([
-      { event: "dry-run-denied", policy: "p", reason: "listed", violated: [] },
-    ]);
+    expect(logged("warn")).toMatchObject([{ event: "dry-run-denied", policy: "p", reason: "listed", violated: [] }]);
   });
 });
 

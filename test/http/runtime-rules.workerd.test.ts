@@ -21,8 +21,7 @@ class LimiterObjects {
   readonly #objects = new Map<string, Limiter>();
 
   getByName(name: string): object {
-    const object =
-      this.#objects.get(name) ?? new Limiter({ storage: new MemoryStorage(), ...platformClock });
+    const object = this.#objects.get(name) ?? new Limiter({ storage: new MemoryStorage(), ...platformClock });
     this.#objects.set(name, object);
     return new Proxy(object, {
       get:
@@ -30,9 +29,7 @@ class LimiterObjects {
         async (...args: readonly unknown[]) => {
           const [texts, checks] = args as [readonly string[], FlatList];
           const isFlat = method === "decide";
-          this.calls.push(
-            isFlat ? nestedCall({ texts, checks }) : { name: String(method), argument: args[0] },
-          );
+          this.calls.push(isFlat ? nestedCall({ texts, checks }) : { name: String(method), argument: args[0] });
           return structuredClone(Reflect.apply(Reflect.get(target, method), target, args));
         },
     });
@@ -129,14 +126,8 @@ describe("requests that keep the rules up to date", () => {
     ["check of the service", ({ app, waitUntil }) => app.service.check({ key }, waitUntil)],
     ["look of the service", ({ app, waitUntil }) => app.service.look({ key }, waitUntil)],
     ["forget of the service", ({ app, waitUntil }) => app.service.forget({ key }, waitUntil)],
-    [
-      "reserve of the service",
-      ({ app, waitUntil }) => app.service.reserve({ key, ttlMs: 5_000 }, waitUntil),
-    ],
-    [
-      "settle of the service",
-      ({ app, waitUntil }) => app.service.settle({ id, cost: 1 }, waitUntil),
-    ],
+    ["reserve of the service", ({ app, waitUntil }) => app.service.reserve({ key, ttlMs: 5_000 }, waitUntil)],
+    ["settle of the service", ({ app, waitUntil }) => app.service.settle({ id, cost: 1 }, waitUntil)],
   ])("%s starts a beat when one is due", async (_, call) => {
     const worker = start();
     await call(worker);
@@ -218,9 +209,7 @@ describe("rules in the Worker", () => {
   });
 
   it("calls of /check are limited by the rules of the policies for them", async () => {
-    const POLICIES = [
-      { name: "api", match: { path: "/check*" }, key: "global", limits: "10/minute" },
-    ];
+    const POLICIES = [{ name: "api", match: { path: "/check*" }, key: "global", limits: "10/minute" }];
     const worker = start({ POLICIES });
     worker.plane.set({ kind: "limits", limits: "1/minute" });
     const statuses: number[] = [];

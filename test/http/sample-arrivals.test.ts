@@ -1,13 +1,7 @@
 /** The traffic sample of an isolate: which decisions and settlements it records, and with which times. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { SampledArrival, SampledEvent } from "../../src/control/sample-codec.ts";
-import {
-  decideBatch,
-  decideCheck,
-  look,
-  openReservation,
-  settleReservation,
-} from "../../src/http/check/operations.ts";
+import { decideBatch, decideCheck, look, openReservation, settleReservation } from "../../src/http/check/operations.ts";
 import { startMs } from "../fakes/isolate.ts";
 import { CountedSite } from "./counted-site.ts";
 

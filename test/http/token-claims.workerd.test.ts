@@ -14,13 +14,9 @@ const variables = (fields: object = {}): Record<string, unknown> => ({
 afterEach(() => void vi.restoreAllMocks());
 
 /** A request with a signed token of this payload, which may be any bytes. */
-async function withPayload(
-  payload: string | Uint8Array,
-): Promise<{ headers: Record<string, string> }> {
+async function withPayload(payload: string | Uint8Array): Promise<{ headers: Record<string, string> }> {
   const bytes = typeof payload === "string" ? utf8.encode(payload) : payload;
-  const token = await new CompactSign(bytes)
-    .setProtectedHeader({ alg: "HS256" })
-    .sign(utf8.encode(secret));
+  const token = await new CompactSign(bytes).setProtectedHeader({ alg: "HS256" }).sign(utf8.encode(secret));
   return { headers: { Authorization: `Bearer ${token}` } };
 }
 
@@ -119,10 +115,7 @@ describe("a token of deeply nested JSON", () => {
     const gate = headgate(variables({ onMissingKey: "deny" }));
     expect(await sendAs(gate, claims(64))).toBe(200);
     const response = await gate.send("/", await withPayload(claims(65)));
-    expect([response.status, response.headers.get("Content-Type")]).toEqual([
-      400,
-      "application/problem+json",
-    ]);
+    expect([response.status, response.headers.get("Content-Type")]).toEqual([400, "application/problem+json"]);
     expect(await response.json()).toMatchObject({
       title: "Bad Request",
       detail: `The JSON in the bearer token is nested deeper than 64 levels at character ${'{"sub":"ann","deep":'.length + 64}.`,

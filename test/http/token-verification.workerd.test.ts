@@ -82,14 +82,7 @@ describe("a key by claim", () => {
 
   it("texts, numbers and booleans are key values; lists, objects and absent claims are missing", async () => {
     const gate = headgate({ POLICIES: [{ ...policy, key: "jwt:org" }], JWT_KEY: secret });
-    const tokens = [
-      { org: 7 },
-      { org: "7" },
-      { org: true },
-      { org: ["7"] },
-      { org: { id: 7 } },
-      {},
-    ];
+    const tokens = [{ org: 7 }, { org: "7" }, { org: true }, { org: ["7"] }, { org: { id: 7 } }, {}];
     const signedTokens = await Promise.all(tokens.map((claims) => signed(hs256(), claims)));
     expect(await statusesOf(gate, signedTokens)).toEqual([200, 429, 200, 200, 429, 429]);
   });
@@ -165,14 +158,7 @@ describe("a token", () => {
       { aud: "api" },
       { iss: "https://id.example.com", aud: "api" },
     ].map((claims) => signed(hs256(), { sub: "ann", ...claims }));
-    expect(await areVerified(variables, await Promise.all(tokens))).toEqual([
-      true,
-      true,
-      false,
-      false,
-      false,
-      false,
-    ]);
+    expect(await areVerified(variables, await Promise.all(tokens))).toEqual([true, true, false, false, false, false]);
   });
 
   it("a public key as PEM or JWK verifies only tokens of its own algorithm", async () => {
@@ -239,8 +225,7 @@ describe("a token", () => {
     outputs.push(JSON.stringify(logs.flatMap((log) => log.mock.calls)));
     expect(response.status).toBe(403);
     expect(outputs[0]).toContain('"missing_parts":["jwt:org"]');
-    for (const each of [token, "canary-sub", secret])
-      expect(outputs.join("\n")).not.toContain(each);
+    for (const each of [token, "canary-sub", secret]) expect(outputs.join("\n")).not.toContain(each);
   });
 });
 

@@ -18,11 +18,7 @@ import { limitOf, type Variant, variants } from "../strategies/variants.ts";
 
 type Kind = FlatCheck["kind"];
 
-const flat = (
-  charges: readonly Charge[],
-  kind: Kind = "relaxed",
-  provisionalMs = 0,
-): FlatCheck => ({
+const flat = (charges: readonly Charge[], kind: Kind = "relaxed", provisionalMs = 0): FlatCheck => ({
   key: "k",
   provisionalMs,
   kind,
@@ -166,9 +162,12 @@ describe("flat calls", () => {
       [good, broken, alien, good],
       object.limiter.decide(structuredClone(texts), structuredClone(checks)),
     );
-    expect(
-      read.map((each) => (each instanceof Error ? each.name : each.decisions[0]?.allowed)),
-    ).toEqual([true, "SyntaxError", "TypeError", true]);
+    expect(read.map((each) => (each instanceof Error ? each.name : each.decisions[0]?.allowed))).toEqual([
+      true,
+      "SyntaxError",
+      "TypeError",
+      true,
+    ]);
     expect(object.remaining(charge("5/minute"))).toBe(3);
   });
 

@@ -9,11 +9,7 @@ import { startMs, timelinesFrom, type TrafficShape } from "../advisor/traffic.ts
 const hourMs = 3_600_000;
 
 /** Each key sends requests in the first or in the second half, or in both. */
-const halves = (
-  keys: number,
-  periodMs: number,
-  requestsOf: (key: number, half: number) => number,
-): TrafficShape => ({
+const halves = (keys: number, periodMs: number, requestsOf: (key: number, half: number) => number): TrafficShape => ({
   keys,
   periodMs,
   arrivals: (random, key, addAt) => {

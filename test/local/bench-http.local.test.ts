@@ -8,8 +8,7 @@ import { type Run, runNpm } from "./checkout.ts";
 const folder = mkdtempSync(join(tmpdir(), "headgate-bench-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const bench = (...options: string[]): Run =>
-  runNpm(".", "run", "--silent", "bench", "--", "http", ...options);
+const bench = (...options: string[]): Run => runNpm(".", "run", "--silent", "bench", "--", "http", ...options);
 
 it("npm run bench -- http measures the selected contestants and their floors, checks the goals and draws a plot", async () => {
   // autocannon is always installed, wrk is not.
@@ -33,18 +32,12 @@ it("npm run bench -- http measures the selected contestants and their floors, ch
     /^\| denied ÷ JSON request and response \| at least 0\.80 \| \d.+ \| (?:met|missed) \|$/m,
   );
   for (const theme of ["light", "dark"]) {
-    expect(readFileSync(join(folder, `http-${theme}.svg`), "utf8")).toMatch(
-      /^<svg [^]+Headgate, [^]+denied/,
-    );
+    expect(readFileSync(join(folder, `http-${theme}.svg`), "utf8")).toMatch(/^<svg [^]+Headgate, [^]+denied/);
   }
 });
 
 it.each([
-  [
-    "--only",
-    "check,nothing",
-    /^--only: expected some of plain, plain-json, noop, .*, got "nothing"/,
-  ],
+  ["--only", "check,nothing", /^--only: expected some of plain, plain-json, noop, .*, got "nothing"/],
   ["--seconds", "11", /^--seconds: expected a number from 0\.1 to 10, got "11"\n$/],
   ["--generator", "ab", /^--generator: expected "wrk" or "autocannon", got "ab"\n$/],
   ["--record", "--goals", /^--record: expected a run of everything, got --goals, --only or/],

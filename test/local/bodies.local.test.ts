@@ -46,10 +46,7 @@ type Answering = (response: ServerResponse) => unknown;
 
 const gzipped = gzipSync(text);
 const answers: [string, Answering, string?][] = [
-  [
-    "with a Content-Length",
-    (response) => response.setHeader("Content-Length", text.length).end(text),
-  ],
+  ["with a Content-Length", (response) => response.setHeader("Content-Length", text.length).end(text)],
   ["in chunks", (response) => (response.write(text), response.end(text))],
   [
     "that is gzipped, with a length and an ETag",
@@ -72,28 +69,16 @@ const answers: [string, Answering, string?][] = [
   ],
   [
     "in brotli, with a weak ETag",
-    (response) =>
-      response
-        .writeHead(200, { "Content-Encoding": "br", ETag: 'W/"b"' })
-        .end(brotliCompressSync(text)),
+    (response) => response.writeHead(200, { "Content-Encoding": "br", ETag: 'W/"b"' }).end(brotliCompressSync(text)),
   ],
   [
     "of a range request",
-    (response) =>
-      response
-        .writeHead(206, { "Content-Range": "bytes 0-4/100", "Content-Length": 5 })
-        .end("bytes"),
+    (response) => response.writeHead(206, { "Content-Range": "bytes 0-4/100", "Content-Length": 5 }).end("bytes"),
   ],
-  [
-    "of 5 MB with its length",
-    (response) => response.setHeader("Content-Length", large.length).end(large),
-  ],
+  ["of 5 MB with its length", (response) => response.setHeader("Content-Length", large.length).end(large)],
   ["of 5 MB in chunks", (response) => (response.write(large), response.end())],
   ["of nothing", (response) => response.end()],
-  [
-    "of length 0 with a Content-Length",
-    (response) => response.setHeader("Content-Length", 0).end(),
-  ],
+  ["of length 0 with a Content-Length", (response) => response.setHeader("Content-Length", 0).end()],
   ["of a 204", (response) => response.writeHead(204, { ETag: '"c"' }).end()],
   ["of a 304", (response) => response.writeHead(304, { ETag: '"d"' }).end()],
   [
@@ -105,20 +90,17 @@ const answers: [string, Answering, string?][] = [
 ];
 
 describe.each(["slots", "plain"])("bodies through a policy of %s", (policy) => {
-  it.each(answers)(
-    "the proxy forwards a body %s unchanged",
-    async (_, answering, method = "GET") => {
-      const { key, path } = own(policy);
-      // A fixed `Date`: otherwise two responses sent in different seconds would differ.
-      const answer = ({ response }: Exchange): unknown =>
-        answering(response.setHeader("Date", "Thu, 01 Jan 2026 00:00:00 GMT"));
-      proxied.origin.answers.set(path, answer);
-      const request = { method, headers: { "Accept-Encoding": "gzip, br" } };
-      const straight = await passedOn(proxied.sendToOrigin(path, request));
-      expect(await passedOn(proxied.send(path, key, request))).toEqual(straight);
-      await proxied.untilRemaining(policy, key, policy === "slots" ? 3 : 999_999);
-    },
-  );
+  it.each(answers)("the proxy forwards a body %s unchanged", async (_, answering, method = "GET") => {
+    const { key, path } = own(policy);
+    // A fixed `Date`: otherwise two responses sent in different seconds would differ.
+    const answer = ({ response }: Exchange): unknown =>
+      answering(response.setHeader("Date", "Thu, 01 Jan 2026 00:00:00 GMT"));
+    proxied.origin.answers.set(path, answer);
+    const request = { method, headers: { "Accept-Encoding": "gzip, br" } };
+    const straight = await passedOn(proxied.sendToOrigin(path, request));
+    expect(await passedOn(proxied.send(path, key, request))).toEqual(straight);
+    await proxied.untilRemaining(policy, key, policy === "slots" ? 3 : 999_999);
+  });
 
   it("the proxy forwards server-sent events one by one, as the origin sends them", async () => {
     const { key, path } = own(policy);

@@ -1,12 +1,7 @@
 /** The changelog: its own format, and how a release changes it. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import {
-  changelogSection,
-  isBreaking,
-  releasedChangelog,
-  unreleasedProblems,
-} from "../../src/local/changelog.ts";
+import { changelogSection, isBreaking, releasedChangelog, unreleasedProblems } from "../../src/local/changelog.ts";
 import { parsePage } from "../docs/pages.ts";
 
 const own = readFileSync("CHANGELOG.md", "utf8");
@@ -58,9 +53,7 @@ describe("a release of a changelog", () => {
   });
 
   it("nothing but the heading and the link is added", () => {
-    const removed = after
-      .replace("## [0.2.0] - 2027-01-02\n\n", "")
-      .replace("[0.2.0]: #020---2027-01-02\n", "");
+    const removed = after.replace("## [0.2.0] - 2027-01-02\n\n", "").replace("[0.2.0]: #020---2027-01-02\n", "");
     expect(removed).toBe(before);
   });
 });
@@ -79,11 +72,7 @@ describe("a changelog that cannot be released", () => {
       changelogOf("### Upgrade\n\n- Nothing to do.\n"),
       'an entry "**Stored state:**"',
     ],
-    [
-      "with an unknown part",
-      changelogOf(`${upgrade}\n### News\n\n- A thing.\n`),
-      'got the part "News"',
-    ],
+    ["with an unknown part", changelogOf(`${upgrade}\n### News\n\n- A thing.\n`), 'got the part "News"'],
     [
       "with an empty part",
       changelogOf(`${upgrade}\n### Added\n\n### Fixed\n\n- A thing.\n`),

@@ -30,8 +30,7 @@ export function checkout(): Checkout {
         join(folder, "wrangler.toml"),
         shipped.replace("[vars]\n", () => `[vars]\n${lines.join("\n")}\n`),
       ),
-    checkToken: () =>
-      /^CHECK_TOKENS="(.+)"$/m.exec(readFileSync(join(folder, ".dev.vars"), "utf8"))?.[1] ?? "",
+    checkToken: () => /^CHECK_TOKENS="(.+)"$/m.exec(readFileSync(join(folder, ".dev.vars"), "utf8"))?.[1] ?? "",
     remove: () => rmSync(folder, { recursive: true, force: true }),
   };
 }

@@ -114,9 +114,7 @@ describe.concurrent("retries of HTTP clients", () => {
       expect((await fetch(workerd.url, { headers })).status).toBe(200);
       // The origin has received the first request and one retry.
       expect(await get(workerd.url, headers)).toEqual({ served: 2 });
-      const recordedResponses = await (
-        await fetch(workerd.url)
-      ).json<Record<string, RecordedResponse[]>>();
+      const recordedResponses = await (await fetch(workerd.url)).json<Record<string, RecordedResponse[]>>();
       const [spent, refused, retried, ...others] = recordedResponses[name] ?? [];
       expect([spent?.status, refused?.status, retried?.status]).toEqual([200, 429, 200]);
       expect(others).toEqual([]);

@@ -43,8 +43,7 @@ export async function startCloudflareApi(): Promise<CloudflareApi> {
       return { id: "an-id", deployment_id: "a-deployment", startup_time_ms: 1, resources };
     }
     if (!exists) return null;
-    if (path.endsWith("/secrets"))
-      return [...secrets].map((name) => ({ name, type: "secret_text" }));
+    if (path.endsWith("/secrets")) return [...secrets].map((name) => ({ name, type: "secret_text" }));
     if (path.includes("/services/")) {
       const script = { tag: "a-tag", last_deployed_from: "wrangler", migration_tag: "v2" };
       return { default_environment: { environment: "production", script } };

@@ -60,15 +60,12 @@ describe("the options of a command", () => {
     },
   );
 
-  it.each(["--help", "-h"])(
-    "a command prints its help text for %s, even with unknown options",
-    (word) => {
-      expect(() => read("--nothing", word)).toThrow("exit 0");
-      expect(printed).toEqual([helpOf(options)]);
-      expect(isHelp(word)).toBe(true);
-      expect(isHelp("--helpful")).toBe(false);
-    },
-  );
+  it.each(["--help", "-h"])("a command prints its help text for %s, even with unknown options", (word) => {
+    expect(() => read("--nothing", word)).toThrow("exit 0");
+    expect(printed).toEqual([helpOf(options)]);
+    expect(isHelp(word)).toBe(true);
+    expect(isHelp("--helpful")).toBe(false);
+  });
 });
 
 it("the help text has a line for each option with its value, its default, and whether it may be repeated", () => {
@@ -86,9 +83,7 @@ it("the help text has a line for each option with its value, its default, and wh
 });
 
 it("the help text names the npm command of the script", () => {
-  const names = ["start", "deploy", undefined].map((name) =>
-    commandLine({ npm_lifecycle_event: name }),
-  );
+  const names = ["start", "deploy", undefined].map((name) => commandLine({ npm_lifecycle_event: name }));
   expect(names).toEqual(["npm start --", "npm run deploy --", "node <script>"]);
 });
 

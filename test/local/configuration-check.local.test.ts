@@ -12,8 +12,7 @@ import { wranglerToml } from "./wrangler-toml.ts";
 
 const secret = "a-secret-of-thirty-two-characters-or-more";
 
-const summed = (vars: Record<string, unknown>): string =>
-  summary(parseConfig({ KEY_SECRET: secret, ...vars }));
+const summed = (vars: Record<string, unknown>): string => summary(parseConfig({ KEY_SECRET: secret, ...vars }));
 
 describe("the summary of a valid configuration", () => {
   it("the summary of a configuration has a line for each policy with its limits, dry run and key rules", () => {
@@ -67,21 +66,12 @@ describe("the check of a deployment", () => {
     edited = (toml: string): string => toml,
   ): Findings {
     writeFileSync(join(folder, "wrangler.toml"), edited(wranglerToml(vars, required)));
-    const source = configurationSource(
-      { config: join(folder, "wrangler.toml"), env: "" },
-      {},
-      folder,
-    );
+    const source = configurationSource({ config: join(folder, "wrangler.toml"), env: "" }, {}, folder);
     const settings = readSettings(source);
     return checkConfiguration(settings, variablesOf(settings));
   }
 
-  it.each([
-    ["POLICIES"],
-    ["POLICIES", "POLICIES_2"],
-    ["POLICIES", "POLICIES_2", "POLICIES_3"],
-    ["LIMITS"],
-  ])(
+  it.each([["POLICIES"], ["POLICIES", "POLICIES_2"], ["POLICIES", "POLICIES_2", "POLICIES_3"], ["LIMITS"]])(
     "the check of a deployment accepts required secrets that set limits, without their values: %s %s %s",
     (...names) => {
       const { config, problems } = findingsOf([], ["KEY_SECRET", ...names]);
@@ -90,9 +80,7 @@ describe("the check of a deployment", () => {
         .split("\n")
         .slice(1);
       const unread = names.map((name) => `  ${name}: a secret whose value is not available here`);
-      expect(lines).toEqual(
-        names[0] === "LIMITS" ? ["  default: 1 per 1s, sliding-window-counter"] : unread,
-      );
+      expect(lines).toEqual(names[0] === "LIMITS" ? ["  default: 1 per 1s, sliding-window-counter"] : unread);
     },
   );
 
@@ -103,14 +91,10 @@ describe("the check of a deployment", () => {
   ])(
     "the check of a deployment with the compatibility date %s and the flags '%s' finds %i problems",
     (date, flags, count) => {
-      const { problems } = findingsOf(
-        ['LIMITS = "5/s"'],
-        ["KEY_SECRET"],
-        deployedVariables,
-        (toml) => toml.replace('"2026-11-01"', `"${date}"\n${flags}`),
+      const { problems } = findingsOf(['LIMITS = "5/s"'], ["KEY_SECRET"], deployedVariables, (toml) =>
+        toml.replace('"2026-11-01"', `"${date}"\n${flags}`),
       );
-      const line =
-        /^compatibility_date in .*wrangler\.toml: expected "2025-05-05" or later, got "2025-05-04"$/;
+      const line = /^compatibility_date in .*wrangler\.toml: expected "2025-05-05" or later, got "2025-05-04"$/;
       expect(problems).toEqual(Array(count).fill(expect.stringMatching(line)));
     },
   );

@@ -27,16 +27,11 @@ describe("the environment of a command", () => {
     const named = configurationSource({ env: "staging" }, processEnv, folder);
     expect([named.environment, named.environmentOption]).toEqual(["staging", "--env"]);
     const inherited = configurationSource({}, processEnv, folder);
-    expect([inherited.environment, inherited.environmentOption]).toEqual([
-      "production",
-      "CLOUDFLARE_ENV",
-    ]);
+    expect([inherited.environment, inherited.environmentOption]).toEqual(["production", "CLOUDFLARE_ENV"]);
   });
 
   it("an empty --env selects the top level, whatever CLOUDFLARE_ENV names", () => {
-    expect(
-      configurationSource({ env: "" }, { CLOUDFLARE_ENV: "production" }, folder).environment,
-    ).toBe("");
+    expect(configurationSource({ env: "" }, { CLOUDFLARE_ENV: "production" }, folder).environment).toBe("");
   });
 
   it("CLOUDFLARE_ENV can be set in .env and .env.local, where the later file wins", () => {
@@ -91,17 +86,7 @@ describe("the options of npm run deploy", () => {
   });
 
   it("npm run deploy reads one or more variables after --var, and none after another option", () => {
-    const words = [
-      "--var",
-      "A:1",
-      "B:2",
-      "--outdir",
-      "D:4",
-      "--var=C:3",
-      "E:5",
-      "--dry-run",
-      "F:6",
-    ];
+    const words = ["--var", "A:1", "B:2", "--outdir", "D:4", "--var=C:3", "E:5", "--dry-run", "F:6"];
     expect(readDeployOptions(words).var).toEqual(["A:1", "B:2", "C:3", "E:5"]);
   });
 

@@ -9,11 +9,7 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { callAdmin, setLimits } from "../tools/control-plane/admin-client.ts";
-import {
-  type ControlProcess,
-  type Isolates,
-  startIsolates,
-} from "../tools/control-plane/isolates.ts";
+import { type ControlProcess, type Isolates, startIsolates } from "../tools/control-plane/isolates.ts";
 import { latencyAt, Load, warmUp, within } from "../tools/control-plane/lanes.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-control-plane-"));
@@ -56,9 +52,7 @@ async function counted(name: string): Promise<number | null> {
   const { status, body } = await callAdmin(isolates.url(name), "GET", "/stats?policy=api");
   if (status !== 200) return null;
   const { points } = body as { points: { outcomes: Record<string, number> }[] };
-  return points
-    .flatMap(({ outcomes }) => Object.values(outcomes))
-    .reduce((sum, each) => sum + each, 0);
+  return points.flatMap(({ outcomes }) => Object.values(outcomes)).reduce((sum, each) => sum + each, 0);
 }
 
 let decided = 0;

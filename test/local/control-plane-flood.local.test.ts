@@ -71,8 +71,7 @@ it("no object is called for wrong admin tokens, also after an address has had to
   const statuses = new Set<number>();
   for (const path of ["/rules", "/keys/explain", "/policies", "/tail/ticket"]) {
     // oxlint-disable-next-line no-await-in-loop
-    for (let count = 0; count < 50; count++)
-      statuses.add(await attempt(url, `/_headgate/api${path}`));
+    for (let count = 0; count < 50; count++) statuses.add(await attempt(url, `/_headgate/api${path}`));
   }
   const address = { authorization: "Bearer wrong", "cf-connecting-ip": "203.0.113.7" };
   for (let count = 0; count < 20; count++) {

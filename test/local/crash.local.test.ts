@@ -1,8 +1,7 @@
 import { expect, it } from "vitest";
 import { type Run, runNpm } from "./checkout.ts";
 
-const crash = (...options: string[]): Run =>
-  runNpm(".", "run", "--silent", "bench", "--", "crash", ...options);
+const crash = (...options: string[]): Run => runNpm(".", "run", "--silent", "bench", "--", "crash", ...options);
 
 const figures = /^\d+(?:, \d+){4}(?: units by kill; max \d+| units admitted before each kill)$/;
 

@@ -4,10 +4,7 @@ import { startDemoOrigin } from "../../src/local/demo-origin.ts";
 it("the demo origin responds with the request that it received and with the first KB of its body", async () => {
   const origin = await startDemoOrigin();
   const ask = async (path: string, body?: string): Promise<unknown> => {
-    const response = await fetch(
-      `${origin.url}${path}`,
-      body === undefined ? {} : { method: "POST", body },
-    );
+    const response = await fetch(`${origin.url}${path}`, body === undefined ? {} : { method: "POST", body });
     expect(response.headers.get("Content-Type")).toBe("application/json");
     return response.json();
   };

@@ -70,9 +70,7 @@ describe("the demo traffic", () => {
   });
 
   it("an origin or a webhook of one's own forbids it", () => {
-    const setup = { hasDemoOrigin: true, variables: {} } as Parameters<
-      typeof demoTrafficObstacle
-    >[0];
+    const setup = { hasDemoOrigin: true, variables: {} } as Parameters<typeof demoTrafficObstacle>[0];
     expect(demoTrafficObstacle(setup)).toBeNull();
     expect(demoTrafficObstacle({ ...setup, hasDemoOrigin: false })).toMatch(/^ORIGIN is set/);
     const variables = { ALERT_WEBHOOK: "https://hooks.example.com/1" };
@@ -110,8 +108,7 @@ describe("npm start -- --demo-traffic", () => {
     const response = await fetch(url, { headers: { Authorization: `Bearer ${token}` } });
     return response.json();
   };
-  const until = (check: () => Promise<void>): Promise<void> =>
-    vi.waitFor(check, { timeout: 60_000, interval: 500 });
+  const until = (check: () => Promise<void>): Promise<void> => vi.waitFor(check, { timeout: 60_000, interval: 500 });
 
   interface Counts {
     readonly points: readonly { readonly outcomes: Readonly<Record<string, number>> }[];

@@ -25,8 +25,7 @@ const run = async (script: string, ...options: string[]): Promise<[number | null
   const npm = runNpm(folder, "run", "--silent", script, "--", ...options);
   return [await npm.ended, npm.output()];
 };
-const deploy = (...options: string[]): ReturnType<typeof run> =>
-  run("deploy", "--dry-run", ...options);
+const deploy = (...options: string[]): ReturnType<typeof run> => run("deploy", "--dry-run", ...options);
 
 const sound = ['ORIGIN = "https://production.example.com"', 'LIMITS = "100/minute"'];
 const isUploaded = "--dry-run: exiting now.";
@@ -44,10 +43,7 @@ describe("npm run deploy", () => {
   it("npm run deploy -e=staging deploys nothing if that environment has problems that the top level does not have", async () => {
     write(sound, 'LIMITS = "5/soon"');
     const [exitCode, output] = await deploy("-e=staging");
-    expect([exitCode, output]).toEqual([
-      1,
-      expect.stringMatching(/^LIMITS\S*: expected .*, got "5\/soon"/m),
-    ]);
+    expect([exitCode, output]).toEqual([1, expect.stringMatching(/^LIMITS\S*: expected .*, got "5\/soon"/m)]);
     expect(output).toContain("Nothing was deployed: the configuration has problems.");
     expect(output).not.toContain(isUploaded);
   });
@@ -68,10 +64,7 @@ describe("npm run deploy", () => {
     expect(named).toContain("https://staging.example.com");
     const [exitCode, topLevel] = await deploy("--env=");
     writeFileSync(join(folder, ".env"), "");
-    expect([exitCode, topLevel]).toEqual([
-      1,
-      expect.stringMatching(/^STRATEGY: expected .*, got 1/m),
-    ]);
+    expect([exitCode, topLevel]).toEqual([1, expect.stringMatching(/^STRATEGY: expected .*, got 1/m)]);
   });
 
   it("npm run deploy checks the file of --config and exits with wrangler's exit code", async () => {
@@ -88,9 +81,7 @@ describe("npm run deploy", () => {
     const [exitCode, output] = await run("deploy", "--help");
     expect([exitCode, output]).toEqual([
       0,
-      expect.stringMatching(
-        /^Usage: npm run deploy -- \[options\]\n[^]+--secrets-file[^]+--outfile/,
-      ),
+      expect.stringMatching(/^Usage: npm run deploy -- \[options\]\n[^]+--secrets-file[^]+--outfile/),
     ]);
     expect(output).not.toContain("STRATEGY");
   });

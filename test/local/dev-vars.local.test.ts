@@ -4,10 +4,7 @@ import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { devVarsFile, devVarsFiles, ensureDevVars, readDevVars } from "../../src/local/dev-vars.ts";
-import {
-  type ConfigurationSource,
-  configurationSource,
-} from "../../src/local/configuration-source.ts";
+import { type ConfigurationSource, configurationSource } from "../../src/local/configuration-source.ts";
 
 let folder = "";
 beforeEach(() => {
@@ -43,17 +40,14 @@ describe("npm start and .dev.vars", () => {
     ["an unterminated line", 'JWT_KEY="a"', 'JWT_KEY="a"\n# '],
     ["a terminated line", 'JWT_KEY="a"\n', 'JWT_KEY="a"\n# '],
     ["nothing", "", "# "],
-  ])(
-    "npm start appends missing secrets to .dev.vars on lines of their own after %s",
-    (_, before, after) => {
-      writeFileSync(file(), before);
-      ensureDevVars(sourceIn());
-      expect(text().slice(0, after.length)).toBe(after);
-      const names = before === "" ? [] : ["JWT_KEY"];
-      const expected = ["ADMIN_TOKENS", "CHECK_TOKENS", ...names, "KEY_SECRET"];
-      expect(Object.keys(parseEnv(text())).toSorted()).toEqual(expected);
-    },
-  );
+  ])("npm start appends missing secrets to .dev.vars on lines of their own after %s", (_, before, after) => {
+    writeFileSync(file(), before);
+    ensureDevVars(sourceIn());
+    expect(text().slice(0, after.length)).toBe(after);
+    const names = before === "" ? [] : ["JWT_KEY"];
+    const expected = ["ADMIN_TOKENS", "CHECK_TOKENS", ...names, "KEY_SECRET"];
+    expect(Object.keys(parseEnv(text())).toSorted()).toEqual(expected);
+  });
 
   it("npm start generates only the missing secrets, and replaces an empty one", () => {
     writeFileSync(file(), "KEY_SECRET=a\nCHECK_TOKENS=\n");

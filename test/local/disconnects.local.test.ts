@@ -51,13 +51,10 @@ describe("5,000 clients that disconnect in the middle of their requests", () => 
         return callsUnderWay === 0 && refunded["tenant"] === givenBack;
       };
       await expect.poll(isAtRest, { timeout: 20_000, interval: 100 }).toBe(true);
-      await expect
-        .poll(() => remainingOf(workerd, "slots", calls), { timeout: 20_000, interval: 100 })
-        .toBe(slots);
+      await expect.poll(() => remainingOf(workerd, "slots", calls), { timeout: 20_000, interval: 100 }).toBe(slots);
       const counts = await countsOf(workerd);
       const { allowed, denied, refunded } = counts;
-      const countOf = (counted: Readonly<Record<string, number>>, policy: string): number =>
-        counted[policy] ?? 0;
+      const countOf = (counted: Readonly<Record<string, number>>, policy: string): number => counted[policy] ?? 0;
 
       // A request that is reset before the Worker has read it never begins. Each one that begins is charged.
       expect(counts.requests.length).toBeGreaterThan(statuses.length);
@@ -114,9 +111,7 @@ describe("an object 150 ms away", () => {
     expect(mostUnderWay).toBeGreaterThan(1);
     expect(mostUnderWay).toBeLessThan(9);
     // Checks on one key are sent in the order of their arrival, each once.
-    const carriers = counts.calls.flatMap(({ checks }, index) =>
-      Array.from({ length: checks }, () => index),
-    );
+    const carriers = counts.calls.flatMap(({ checks }, index) => Array.from({ length: checks }, () => index));
     expect(carriers).toEqual(counts.requests.map(({ callsBefore }) => callsBefore));
   });
 });

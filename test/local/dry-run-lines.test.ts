@@ -30,11 +30,7 @@ it("the first would-be denial of a policy is a line, and the others are one line
 
 it("other lines are left to the caller, even if they mention a dry run or are no JSON", () => {
   const lines = new DryRunLines(() => expect.unreachable());
-  for (const line of [
-    '{"event":"request-denied"}',
-    "dry-run-denied",
-    '{"event":"dry-run-denied"',
-  ]) {
+  for (const line of ['{"event":"request-denied"}', "dry-run-denied", '{"event":"dry-run-denied"']) {
     expect(lines.takes(line)).toBe(false);
   }
 });

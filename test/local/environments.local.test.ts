@@ -3,12 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { checkConfiguration, sizeProblems } from "../../src/local/configuration-check.ts";
-import {
-  deployedVariables,
-  localVariables,
-  readSettings,
-  type Settings,
-} from "../../src/local/settings.ts";
+import { deployedVariables, localVariables, readSettings, type Settings } from "../../src/local/settings.ts";
 import { type SourceValues, configurationSource } from "../../src/local/configuration-source.ts";
 import { wranglerToml } from "./wrangler-toml.ts";
 
@@ -61,14 +56,8 @@ describe("an environment of wrangler.toml", () => {
     expect(() => settingsOf({ env: "stagin" })).toThrow(
       `--env: expected an environment of ${file("wrangler.toml")} ("staging", "production"), got "stagin"`,
     );
-    const named = configurationSource(
-      { config: file("wrangler.toml") },
-      { CLOUDFLARE_ENV: "test" },
-      folder,
-    );
-    expect(() => readSettings(named)).toThrow(
-      /^CLOUDFLARE_ENV: expected an environment of .*, got "test"$/,
-    );
+    const named = configurationSource({ config: file("wrangler.toml") }, { CLOUDFLARE_ENV: "test" }, folder);
+    expect(() => readSettings(named)).toThrow(/^CLOUDFLARE_ENV: expected an environment of .*, got "test"$/);
   });
 
   it("naming an environment is an error if the file defines none", () => {
@@ -148,9 +137,7 @@ describe("variables and secrets", () => {
     const [, problems] = found(settingsOf({ var: ["LIMITS:soon"] }));
     expect(problems).toEqual([expect.stringMatching(/^LIMITS: expected .*, got "soon"/)]);
     const [, long] = found(settingsOf({ var: [`JWT_ISSUER:${"x".repeat(5_121)}`] }));
-    expect(long).toEqual([
-      expect.stringMatching(/^JWT_ISSUER: expected at most 5120 bytes, got 5121/),
-    ]);
+    expect(long).toEqual([expect.stringMatching(/^JWT_ISSUER: expected at most 5120 bytes, got 5121/)]);
   });
 
   it("a deployment includes the secrets of --secrets-file, in JSON or in the format of .dev.vars", () => {

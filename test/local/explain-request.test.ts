@@ -36,10 +36,7 @@ describe("the body that the options of npm run explain give", () => {
   it.each([
     [{ key: ["x"] }, "--policy is missing: expected the name of a policy."],
     [{ policy: "a", key: ["x"], id: "y" }, "Expected either --key or --id, got both."],
-    [
-      { policy: "a", attribute: ["DE"] },
-      '--attribute: expected name=value such as country=DE, got "DE"',
-    ],
+    [{ policy: "a", attribute: ["DE"] }, '--attribute: expected name=value such as country=DE, got "DE"'],
   ])("%o is rejected: %s", (values, message) => {
     expect(() => explainBody(values)).toThrow(new CommandError(message));
   });
@@ -110,9 +107,7 @@ describe("the answer to npm run explain", () => {
         ? [200, "application/json", { policies: [{ name: "login" }, { name: "search" }] }]
         : [404, problem, { status: 404, title: "Not Found", detail: "no such policy" }],
     );
-    expect(message).toBe(
-      '--policy: expected one of "login", "search", got "logn"; did you mean login?',
-    );
+    expect(message).toBe('--policy: expected one of "login", "search", got "logn"; did you mean login?');
   });
 
   it.each([

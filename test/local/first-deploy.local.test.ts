@@ -34,9 +34,7 @@ const lastUpload = (): Upload => {
   return upload;
 };
 const secretsIn = ({ bindings }: Upload): Record<string, string> =>
-  Object.fromEntries(
-    bindings.flatMap(({ type, name, text = "" }) => (type === "secret_text" ? [[name, text]] : [])),
-  );
+  Object.fromEntries(bindings.flatMap(({ type, name, text = "" }) => (type === "secret_text" ? [[name, text]] : [])));
 
 const browser = { Accept: "text/html", "CF-Connecting-IP": "203.0.113.7" };
 
@@ -78,10 +76,7 @@ async function visit(
 describe("the first deployment", () => {
   it("an unconfigured copy deploys with random secrets, shows what to set, and is configured by the next deployment", async () => {
     const [exitCode, output] = await deploy();
-    expect([exitCode, output]).toEqual([
-      0,
-      expect.stringContaining("the demo limits are in effect"),
-    ]);
+    expect([exitCode, output]).toEqual([0, expect.stringContaining("the demo limits are in effect")]);
     const first = lastUpload();
     const secrets = secretsIn(first);
     expect(Object.keys(secrets).toSorted()).toEqual(["CHECK_TOKENS", "KEY_SECRET"]);

@@ -2,18 +2,7 @@ import { expect, it } from "vitest";
 import { runNpm } from "./checkout.ts";
 
 it("npm run bench -- first-seen prints keys per second for per-key objects and for shards", async () => {
-  const run = runNpm(
-    ".",
-    "run",
-    "--silent",
-    "bench",
-    "--",
-    "first-seen",
-    "--rounds",
-    "1",
-    "--shards",
-    "8",
-  );
+  const run = runNpm(".", "run", "--silent", "bench", "--", "first-seen", "--rounds", "1", "--shards", "8");
   const exitCode = await run.ended;
   const figures = [
     expect.stringMatching(/^ {2}per-key +[\d,]+ {2}\([\d,]+\)$/),

@@ -88,9 +88,7 @@ export class Frames {
     if (this.#unread.length < dataAt + size) return null;
     const mask = this.#unread.subarray(maskAt, dataAt);
     const data = Buffer.from(
-      this.#unread
-        .subarray(dataAt, dataAt + size)
-        .map((byte, index) => byte ^ (mask[index % 4] ?? 0)),
+      this.#unread.subarray(dataAt, dataAt + size).map((byte, index) => byte ^ (mask[index % 4] ?? 0)),
     );
     this.#unread = this.#unread.subarray(dataAt + size);
     return { opcode: first & 0x0f, data };
@@ -143,10 +141,6 @@ export async function upgrade(url: URL): Promise<Upgrade> {
     },
   });
   request.end();
-  const [answer, socket, unread] = (await once(request, "upgrade")) as [
-    IncomingMessage,
-    Socket,
-    Buffer,
-  ];
+  const [answer, socket, unread] = (await once(request, "upgrade")) as [IncomingMessage, Socket, Buffer];
   return { answer, frames: new Frames(socket, "client", unread) };
 }

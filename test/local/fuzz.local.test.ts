@@ -1,8 +1,7 @@
 import { expect, it } from "vitest";
 import { type Run, runNpm } from "./checkout.ts";
 
-const fuzz = (...options: string[]): Run =>
-  runNpm(".", "run", "--silent", "bench", "--", "fuzz", ...options);
+const fuzz = (...options: string[]): Run => runNpm(".", "run", "--silent", "bench", "--", "fuzz", ...options);
 
 const resultCount = (name: string): unknown =>
   expect.stringMatching(new RegExp(`^${name.padEnd(11)} (?:[a-z0-9-]+ \\d+(?:, |$))+$`));

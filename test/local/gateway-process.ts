@@ -86,9 +86,7 @@ export const caddy: GatewayProgram = {
 }
 ${replaced(pageBlock("how-to/behind-caddy", "caddyfile", "app.example.com"), {
   ...(isBehindLoadBalancer && {
-    "method GET": `method GET\n${onLoopback(
-      pageBlock("how-to/behind-caddy", "caddyfile", "trusted_proxies"),
-    )}`,
+    "method GET": `method GET\n${onLoopback(pageBlock("how-to/behind-caddy", "caddyfile", "trusted_proxies"))}`,
   }),
   "app.example.com": `http://127.0.0.1:${port}`,
   "https://headgate.example.com": headgate.origin,
@@ -134,9 +132,7 @@ export const startNginx = (contentsFor: (port: number) => string): Promise<Gatew
   startGateway((port, folder) => ({
     program: "nginx",
     // A single process leaves no workers behind when it is killed.
-    args: `-p ${folder}/ -e stderr -c nginx.conf -g`
-      .split(" ")
-      .concat("daemon off; master_process off;"),
+    args: `-p ${folder}/ -e stderr -c nginx.conf -g`.split(" ").concat("daemon off; master_process off;"),
     files: {
       "nginx.conf": `pid nginx.pid;
 events {}
@@ -155,15 +151,12 @@ const onLoopback = (block: string): string => replaced(block, { "10.0.0.0/8": "1
 /** @throws Error if the documented configuration lacks one of the texts to replace */
 function replaced(block: string, replacements: Readonly<Record<string, string>>): string {
   return Object.entries(replacements).reduce((text, [shown, used]) => {
-    if (!text.includes(shown))
-      throw new Error(`expected "${shown}" in the documented configuration`);
+    if (!text.includes(shown)) throw new Error(`expected "${shown}" in the documented configuration`);
     return text.replaceAll(shown, () => used);
   }, block);
 }
 
-async function startGateway(
-  commandFor: (port: number, folder: string) => Command,
-): Promise<GatewayProcess> {
+async function startGateway(commandFor: (port: number, folder: string) => Command): Promise<GatewayProcess> {
   const folder = mkdtempSync(join(tmpdir(), "headgate-gateway-"));
   const port = await freePort();
   const { program, args, files, env: extraEnv } = commandFor(port, folder);

@@ -80,9 +80,7 @@ beforeAll(async () => {
   behind = await startBehindGateway(policies);
   origin = behind.origin;
   for (const { name } of gateways) {
-    origin.answers.set(`/${name}/own-fields`, ({ response }) =>
-      response.setHeader("RateLimit", '"origin";r=5').end(),
-    );
+    origin.answers.set(`/${name}/own-fields`, ({ response }) => response.setHeader("RateLimit", '"origin";r=5').end());
     origin.answers.set(`/${name}/each/forbidden`, ({ response }) =>
       response.writeHead(403, { "X-From": "the origin" }).end("forbidden by the origin"),
     );
@@ -98,11 +96,7 @@ afterAll(async () => {
 });
 
 /** One response through another gateway process. */
-async function responseThrough(
-  program: typeof nginx,
-  changed: Partial<Upstreams>,
-  path: string,
-): Promise<Response> {
+async function responseThrough(program: typeof nginx, changed: Partial<Upstreams>, path: string): Promise<Response> {
   const gateway = await program.start({ ...behind.upstreams, ...changed });
   try {
     const response = await fetch(gateway.url + path);
@@ -121,11 +115,8 @@ for (const { name, program, ...expected } of gateways) {
   describe.skipIf(!program.isInstalled)(`${name}, skipped unless it is installed`, () => {
     let gateway: GatewayProcess;
     const path = (rest: string): string => `/${name}/${rest}`;
-    const send = (
-      rest: string,
-      headers: Record<string, string> = {},
-      init: RequestInit = {},
-    ): Promise<Response> => fetch(gateway.url + path(rest), { headers, ...init });
+    const send = (rest: string, headers: Record<string, string> = {}, init: RequestInit = {}): Promise<Response> =>
+      fetch(gateway.url + path(rest), { headers, ...init });
 
     beforeAll(async () => {
       gateway = await program.start(behind.upstreams);
@@ -134,11 +125,7 @@ for (const { name, program, ...expected } of gateways) {
 
     it("an allowed request reaches the origin unchanged, and its client gets the RateLimit fields", async () => {
       const response = await send("each/a?b=%2F");
-      expect(rateLimitFields(response.headers)).toEqual([
-        '"each";r=1;t=3600',
-        '"each";q=2;w=3600',
-        null,
-      ]);
+      expect(rateLimitFields(response.headers)).toEqual(['"each";r=1;t=3600', '"each";q=2;w=3600', null]);
       const { request, headers } = await response.json<ReceivedRequest>();
       expect([response.status, request]).toEqual([200, `GET ${path("each/a?b=%2F")}`]);
       expect(Object.keys(headers).filter((field) => field.startsWith("ratelimit"))).toEqual([]);
@@ -153,11 +140,7 @@ for (const { name, program, ...expected } of gateways) {
       expect(statuses).toEqual([200, 200]);
       const denied = await send("each/denied");
       const [limit, policy, seconds] = rateLimitFields(denied.headers);
-      expect([denied.status, limit, policy]).toEqual([
-        429,
-        `"each";r=0;t=${seconds}`,
-        '"each";q=2;w=3600',
-      ]);
+      expect([denied.status, limit, policy]).toEqual([429, `"each";r=0;t=${seconds}`, '"each";q=2;w=3600']);
       expect(Number(seconds)).toBeGreaterThan(3_500);
       expect(denied.headers.get("Cache-Control")).toBe("no-store");
       expect(await denied.text()).toMatch(expected.deniedBody);
@@ -186,12 +169,7 @@ for (const { name, program, ...expected } of gateways) {
 
     it("a request that matches no policy has no RateLimit field at the origin or the client", async () => {
       const response = await send("free");
-      expect([response.status, ...rateLimitFields(response.headers)]).toEqual([
-        200,
-        null,
-        null,
-        null,
-      ]);
+      expect([response.status, ...rateLimitFields(response.headers)]).toEqual([200, null, null, null]);
       const { headers } = await response.json<ReceivedRequest>();
       expect(Object.keys(headers).filter((field) => field.startsWith("ratelimit"))).toEqual([]);
     });
@@ -220,9 +198,7 @@ for (const { name, program, ...expected } of gateways) {
     });
 
     it("exactly the limit of 20 concurrent requests reaches the origin", async () => {
-      const statuses = await Promise.all(
-        Array.from({ length: 20 }, () => statusOf(send("each/at-once"))),
-      );
+      const statuses = await Promise.all(Array.from({ length: 20 }, () => statusOf(send("each/at-once"))));
       expect(statuses.filter((status) => status === 429)).toHaveLength(18);
       expect(origin.requestCount(path("each/at-once"))).toBe(2);
     });
@@ -295,21 +271,18 @@ for (const { name, program, ...expected } of gateways) {
       expect(await statusOf(send("users"))).toBe(403);
     });
 
-    it.runIf(expected.forwardsUpgrades)(
-      "a WebSocket upgrade is charged, and denied beyond the limit",
-      async () => {
-        const upgrade = (): Promise<number> => {
-          const headers = {
-            Connection: "Upgrade",
-            Upgrade: "websocket",
-            "Sec-WebSocket-Version": "13",
-            "Sec-WebSocket-Key": socketKey,
-          };
-          return new Client(gateway.url + path("each/socket"), { headers }).upgraded();
+    it.runIf(expected.forwardsUpgrades)("a WebSocket upgrade is charged, and denied beyond the limit", async () => {
+      const upgrade = (): Promise<number> => {
+        const headers = {
+          Connection: "Upgrade",
+          Upgrade: "websocket",
+          "Sec-WebSocket-Version": "13",
+          "Sec-WebSocket-Key": socketKey,
         };
-        expect([await upgrade(), await upgrade(), await upgrade()]).toEqual([101, 101, 429]);
-      },
-    );
+        return new Client(gateway.url + path("each/socket"), { headers }).upgraded();
+      };
+      expect([await upgrade(), await upgrade(), await upgrade()]).toEqual([101, 101, 429]);
+    });
 
     it("behind a load balancer, the visitor is charged and not an address that the client invented", async () => {
       const balanced = await program.start({ ...behind.upstreams, isBehindLoadBalancer: true });
@@ -347,20 +320,17 @@ describe.skipIf(!nginx.isInstalled)("nginx without a decision, skipped unless in
   it.for([
     ["Headgate is stopped", unreachable],
     ["its token is wrong", async () => ({ token: "wrong" })],
-  ] as const)(
-    "nginx fails closed or, when so configured, open while %s",
-    async ([name, change]) => {
-      const path = `/nginx/each/${name.replaceAll(" ", "-")}`;
-      const closed = await responseThrough(nginx, await change(), path);
-      expect(closed.status).toBe(500);
-      // A client learns nothing about the gateway's token.
-      expect(closed.headers.has("WWW-Authenticate")).toBe(false);
-      expect(origin.requestCount(path)).toBe(0);
-      const open = await responseThrough(nginx, { ...(await change()), edit: failOpen }, path);
-      expect(open.status).toBe(200);
-      expect(origin.requestCount(path)).toBe(1);
-    },
-  );
+  ] as const)("nginx fails closed or, when so configured, open while %s", async ([name, change]) => {
+    const path = `/nginx/each/${name.replaceAll(" ", "-")}`;
+    const closed = await responseThrough(nginx, await change(), path);
+    expect(closed.status).toBe(500);
+    // A client learns nothing about the gateway's token.
+    expect(closed.headers.has("WWW-Authenticate")).toBe(false);
+    expect(origin.requestCount(path)).toBe(0);
+    const open = await responseThrough(nginx, { ...(await change()), edit: failOpen }, path);
+    expect(open.status).toBe(200);
+    expect(origin.requestCount(path)).toBe(1);
+  });
 
   it.for([422, 500, 503])(
     "nginx fails closed, even when configured to fail open, if Headgate answers %s",
@@ -382,19 +352,15 @@ describe.skipIf(!nginx.isInstalled)("nginx without a decision, skipped unless in
   );
 });
 
-describe.skipIf(!haproxy.isInstalled)(
-  "HAProxy without a decision, skipped unless installed",
-  () => {
-    it.for([
-      ["Headgate is stopped", unreachable],
-      ["its token is wrong", async () => ({ token: "wrong" })],
-    ] as const)("HAProxy fails open, when so configured, while %s", async ([name, change]) => {
-      const path = `/haproxy/each/open-while-${name.replaceAll(" ", "-")}`;
-      const edit = (lua: string): string =>
-        lua.replace("txn:done(txn:reply({ status = 500 }))", "return");
-      const response = await responseThrough(haproxy, { ...(await change()), edit }, path);
-      expect(response.status).toBe(200);
-      expect(origin.requestCount(path)).toBe(1);
-    });
-  },
-);
+describe.skipIf(!haproxy.isInstalled)("HAProxy without a decision, skipped unless installed", () => {
+  it.for([
+    ["Headgate is stopped", unreachable],
+    ["its token is wrong", async () => ({ token: "wrong" })],
+  ] as const)("HAProxy fails open, when so configured, while %s", async ([name, change]) => {
+    const path = `/haproxy/each/open-while-${name.replaceAll(" ", "-")}`;
+    const edit = (lua: string): string => lua.replace("txn:done(txn:reply({ status = 500 }))", "return");
+    const response = await responseThrough(haproxy, { ...(await change()), edit }, path);
+    expect(response.status).toBe(200);
+    expect(origin.requestCount(path)).toBe(1);
+  });
+});

@@ -4,12 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { boundBytes } from "../tools/memory/docs.ts";
-import {
-  type BusyIsolate,
-  Collections,
-  type Consistency,
-  startBusyIsolate,
-} from "../tools/memory/isolate.ts";
+import { type BusyIsolate, Collections, type Consistency, startBusyIsolate } from "../tools/memory/isolate.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-heap-"));
 let isolate: BusyIsolate;
@@ -55,10 +50,8 @@ it("the heap of an isolate stays bounded while it makes reservations of new keys
 
 it("the heap sizes of the largest isolate are read from V8 output that arrives in pieces", () => {
   const collections = new Collections();
-  const large =
-    "[9:0x514affd16000]     7139 ms: Mark-Compact (reduce) 21.5 (44.5) -> 13.0 (44.5) MB, pooled: 0.0 MB\n";
-  const small =
-    "[9:0x514aff820000:0]   12 ms: Scavenge 2.5 (4.5) -> 1.0 (4.5) MB, 0.25 / 0.00 ms\n";
+  const large = "[9:0x514affd16000]     7139 ms: Mark-Compact (reduce) 21.5 (44.5) -> 13.0 (44.5) MB, pooled: 0.0 MB\n";
+  const small = "[9:0x514aff820000:0]   12 ms: Scavenge 2.5 (4.5) -> 1.0 (4.5) MB, 0.25 / 0.00 ms\n";
   for (const piece of [large.slice(0, 30), large.slice(30) + small + "another line\n"]) {
     collections.read(piece);
   }

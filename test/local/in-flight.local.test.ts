@@ -227,22 +227,17 @@ describe("an origin that fails", () => {
   it.each([
     ["with a Content-Length", { "Content-Length": 1_000 }],
     ["in chunks", {}],
-  ])(
-    "an origin that fails during a body %s ends the response and frees the slot",
-    async (_, headers) => {
-      const { policy, key, path } = own("slots");
-      const client = proxied.send(path, key);
-      const { response } = await proxied.origin.nextExchange(path);
-      response.writeHead(200, headers).write("begun");
-      expect(await client.firstBytes()).toBe("begun");
-      const cut = new Promise(
-        (resolve) => void client.answer.then((each) => each.on("error", resolve)),
-      );
-      response.socket?.resetAndDestroy();
-      expect(await cut).toMatchObject({ code: "ECONNRESET" });
-      await proxied.untilRemaining(policy, key, 3);
-    },
-  );
+  ])("an origin that fails during a body %s ends the response and frees the slot", async (_, headers) => {
+    const { policy, key, path } = own("slots");
+    const client = proxied.send(path, key);
+    const { response } = await proxied.origin.nextExchange(path);
+    response.writeHead(200, headers).write("begun");
+    expect(await client.firstBytes()).toBe("begun");
+    const cut = new Promise((resolve) => void client.answer.then((each) => each.on("error", resolve)));
+    response.socket?.resetAndDestroy();
+    expect(await cut).toMatchObject({ code: "ECONNRESET" });
+    await proxied.untilRemaining(policy, key, 3);
+  });
 
   it("an unreachable origin gives a 502 and frees the slot", async () => {
     const { policy, key, path } = own("slots");
@@ -349,9 +344,7 @@ describe("a cost that depends on the response", () => {
   it("a policy that counts failed logins lets at most five of fifty concurrent wrong passwords through in a minute", async () => {
     const { policy, key, path } = own("login");
     proxied.origin.answers.set(path, ({ response }) => response.writeHead(401).end("wrong"));
-    const statuses = await Promise.all(
-      Array.from({ length: 50 }, () => proxied.send(path, key).status()),
-    );
+    const statuses = await Promise.all(Array.from({ length: 50 }, () => proxied.send(path, key).status()));
     expect(proxied.origin.requestCount(path)).toBe(5);
     expect(statuses.filter((status) => status === 401)).toHaveLength(5);
     expect(statuses.filter((status) => status === 429)).toHaveLength(45);

@@ -66,8 +66,7 @@ async function heldCalls(checks: number): Promise<HeldCall[]> {
   return held;
 }
 
-const answerAtOnce = (): void =>
-  void proxied.origin.answers.set("/objects/", ({ response }) => response.end());
+const answerAtOnce = (): void => void proxied.origin.answers.set("/objects/", ({ response }) => response.end());
 
 let keys = 0;
 const newKey = (): string => `key-${(keys += 1)}`;
@@ -88,9 +87,7 @@ describe("requests that wait for a call together", () => {
     const alsoLeaving = send("second", key, 10);
     await heldCalls(31);
     expect(held.length).toBeLessThan(31);
-    await Promise.all(
-      [...leaving, ...alsoLeaving].map((each) => each.disconnect("resetAndDestroy")),
-    );
+    await Promise.all([...leaving, ...alsoLeaving].map((each) => each.disconnect("resetAndDestroy")));
     // Another request finds all of them disconnected.
     answerAtOnce();
     await statusesOf(send("first", newKey()));

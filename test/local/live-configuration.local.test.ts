@@ -55,9 +55,7 @@ describe("an edit of the configuration", () => {
     next = () => limited("7/hour");
     await configuration.update();
     expect(setups).toEqual([next()]);
-    expect(printed).toEqual([
-      "In effect now: default 7 per 1h, in front of https://api.example.com.",
-    ]);
+    expect(printed).toEqual(["In effect now: default 7 per 1h, in front of https://api.example.com."]);
   });
 
   it("an edit that changes no setting does nothing", async () => {
@@ -71,10 +69,7 @@ describe("an edit of the configuration", () => {
     ["a variable", setupWith({ LIMITS: "5/minute", LEGACY_HEADERS: true })],
     ["a secret", setupWith({ LIMITS: "5/minute", KEY_SECRET: `${secret}!` })],
     ["a secret into a variable", { ...limited("5/minute"), secretNames: [] }],
-    [
-      "a binding",
-      { ...limited("5/minute"), wrangler: { name: "other" } as LocalSetup["wrangler"] },
-    ],
+    ["a binding", { ...limited("5/minute"), wrangler: { name: "other" } as LocalSetup["wrangler"] }],
   ])("an edit takes effect when it changes %s", async (_, setup) => {
     const configuration = configurationFrom(limited("5/minute"));
     next = () => setup;
@@ -91,10 +86,7 @@ describe("an edit of the configuration", () => {
     };
     await configuration.update();
     expect(setups).toEqual([]);
-    expect(printed).toEqual([
-      `${kept}  LIMITS is bad\n  KEY is bad`,
-      `${kept}  wrangler.toml:3: Invalid TOML`,
-    ]);
+    expect(printed).toEqual([`${kept}  LIMITS is bad\n  KEY is bad`, `${kept}  wrangler.toml:3: Invalid TOML`]);
   });
 
   it("an edit that corrects a rejected one is confirmed, even if the configuration is the same as before", async () => {
@@ -112,16 +104,12 @@ describe("an edit of the configuration", () => {
       await configuration.update();
       await configuration.update();
       expect(setups).toEqual([]);
-      expect(printed).toEqual([
-        "In effect now: default 5 per 1m, in front of https://api.example.com.",
-      ]);
+      expect(printed).toEqual(["In effect now: default 5 per 1m, in front of https://api.example.com."]);
     }
   });
 
   it("each new warning is printed once", async () => {
-    const configuration = configurationFrom(
-      setupWith({ LIMITS: "5/minute" }, { warnings: ["old"] }),
-    );
+    const configuration = configurationFrom(setupWith({ LIMITS: "5/minute" }, { warnings: ["old"] }));
     next = () => setupWith({ LIMITS: "5/minute" }, { warnings: ["old", "new"] });
     await configuration.update();
     await configuration.update();

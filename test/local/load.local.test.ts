@@ -1,8 +1,7 @@
 import { expect, it } from "vitest";
 import { type Run, runNpm } from "./checkout.ts";
 
-const load = (...options: string[]): Run =>
-  runNpm(".", "run", "--silent", "bench", "--", "load", ...options);
+const load = (...options: string[]): Run => runNpm(".", "run", "--silent", "bench", "--", "load", ...options);
 
 const exact = (objects: string): unknown[] => [
   `objects    ${objects}`,
@@ -18,10 +17,7 @@ const exact = (objects: string): unknown[] => [
 it("npm run bench -- load admits exactly the limit in each window for per-key and sharded objects, and reports it", async () => {
   const run = load("--limit", "20", "--windows", "2");
   const exitCode = await run.ended;
-  expect(run.output().trimEnd().split("\n")).toEqual([
-    ...exact("per-key"),
-    ...exact("sharded, 32"),
-  ]);
+  expect(run.output().trimEnd().split("\n")).toEqual([...exact("per-key"), ...exact("sharded, 32")]);
   expect(exitCode).toBe(0);
 });
 

@@ -57,10 +57,7 @@ describe("the setup of npm start", () => {
   });
 
   it("the setup of npm start names the variables that are secrets", () => {
-    expect(setupWith(origin, limits).secretNames.toSorted()).toEqual([
-      "CHECK_TOKENS",
-      "KEY_SECRET",
-    ]);
+    expect(setupWith(origin, limits).secretNames.toSorted()).toEqual(["CHECK_TOKENS", "KEY_SECRET"]);
   });
 
   it("npm start passes ADMIN_TOKENS of .dev.vars to the Worker although [secrets] does not list it", () => {
@@ -88,14 +85,9 @@ describe("the setup of npm start", () => {
 
   it("npm start reports an invalid ADMIN_HOST, and one that ACCESS_TEAM needs", () => {
     withTokens();
-    const problemsOf = (line: string): readonly string[] =>
-      setupWith(origin, limits, line).problems;
-    expect(problemsOf('ADMIN_HOST = "https://a.example"')).toEqual([
-      expect.stringMatching(/^ADMIN_HOST/),
-    ]);
-    expect(problemsOf('ACCESS_TEAM = "acme"\nACCESS_AUDIENCE = "tag"')).toEqual([
-      expect.stringMatching(/^ADMIN_HOST/),
-    ]);
+    const problemsOf = (line: string): readonly string[] => setupWith(origin, limits, line).problems;
+    expect(problemsOf('ADMIN_HOST = "https://a.example"')).toEqual([expect.stringMatching(/^ADMIN_HOST/)]);
+    expect(problemsOf('ACCESS_TEAM = "acme"\nACCESS_AUDIENCE = "tag"')).toEqual([expect.stringMatching(/^ADMIN_HOST/)]);
   });
 
   it("npm start sets no ADMIN_HOST without tokens of the admin API", () => {
@@ -114,9 +106,7 @@ describe("the setup of npm start", () => {
     expect(setupWith(limits).config?.sampleOneKeyIn).toBe(1);
     expect(setupWith(limits, 'SAMPLE = "1/8"').config?.sampleOneKeyIn).toBe(8);
     expect(setupWith(limits, 'SAMPLE = "off"').config?.sampleOneKeyIn).toBe(null);
-    expect(setupWith(limits, 'SAMPLE = "all"').problems).toEqual([
-      expect.stringMatching(/^SAMPLE: .*"all"/),
-    ]);
+    expect(setupWith(limits, 'SAMPLE = "all"').problems).toEqual([expect.stringMatching(/^SAMPLE: .*"all"/)]);
   });
 
   it("npm start has a console with the binding ASSETS, if requests keep their host", () => {
@@ -133,12 +123,9 @@ describe("the setup of npm start", () => {
   });
 
   it("npm start warns that local workerd does not support jurisdictions", () => {
-    const policy =
-      'POLICIES = [{ name = "a", limits = "1/s", jurisdiction = "eu", onError = "closed" }]';
+    const policy = 'POLICIES = [{ name = "a", limits = "1/s", jurisdiction = "eu", onError = "closed" }]';
     expect(setupWith(origin, policy).warnings).toEqual([
-      expect.stringMatching(
-        /^Local workerd does not support jurisdictions.*: a \(onError = "closed"\)\.$/,
-      ),
+      expect.stringMatching(/^Local workerd does not support jurisdictions.*: a \(onError = "closed"\)\.$/),
     ]);
   });
 

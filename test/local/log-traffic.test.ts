@@ -68,10 +68,7 @@ describe("the logs of a command", () => {
     expect(lines.join(" ")).toContain("a recommended limit is too strict");
     const json = { time: "2026-01-05T12:00:00.123Z", ip: "203.0.113.7", status: "429" };
     const allowed = { ...json, status: 200 };
-    const ofJson = file(
-      "limited.json",
-      [json, allowed].map((each) => `${JSON.stringify(each)}\n`).join(""),
-    );
+    const ofJson = file("limited.json", [json, allowed].map((each) => `${JSON.stringify(each)}\n`).join(""));
     expect((await trafficOf(ofJson)).facts).toMatchObject({
       alreadyDenied: 1,
       wholeSeconds: false,
@@ -83,9 +80,7 @@ describe("the logs of a command", () => {
     const { lines } = await trafficOf(file("single.log", denied));
     expect(lines[0]).toMatch(/single\.log: 1 line, 1 request$/);
     expect(lines[1]).toBe("1 request of 1 key by ip");
-    expect(lines[3]).toMatch(
-      /^Limits were in force: the only request was denied \(status 429\), so/,
-    );
+    expect(lines[3]).toMatch(/^Limits were in force: the only request was denied \(status 429\), so/);
     const two = await trafficOf(file("two.log", denied + line(1)));
     expect(two.lines[3]).toMatch(/: 1 of these 2 requests \(50 %\) was denied \(status 429\), so/);
     const logs = Array.from({ length: 6 }, (_, at) => file(`s${at}.log`, line(at)));
@@ -114,9 +109,7 @@ describe("the logs of a command", () => {
     const cut = packed.subarray(0, Math.floor(packed.length / 2));
     const { timelines, lines } = await trafficOf(file("cut.gz", cut));
     expect(timelines.atMs.length).toBeGreaterThan(10_000);
-    expect(lines.join(" ")).toContain(
-      "cut.gz: the gzip data end too early. The lines before are used.",
-    );
+    expect(lines.join(" ")).toContain("cut.gz: the gzip data end too early. The lines before are used.");
   });
 
   it("requests that a filter leaves out are counted apart from lines that cannot be read", async () => {
@@ -135,10 +128,7 @@ describe("the logs of a command", () => {
   });
 
   it("a log with lists of addresses gets a note, and --trusted-proxies and --address-field choose the client", async () => {
-    const log = file(
-      "xff.json",
-      '{"time":1767614400,"ip":"10.0.0.1","xff":"203.0.113.7, 192.0.2.1"}\n',
-    );
+    const log = file("xff.json", '{"time":1767614400,"ip":"10.0.0.1","xff":"203.0.113.7, 192.0.2.1"}\n');
     const values = { log: [log], "address-field": "xff" };
     const last = await readValues(values);
     expect(last.timelines.keys).toEqual(["192.0.2.1"]);
@@ -174,19 +164,13 @@ describe("logs that cannot be read", () => {
 
   it.each([
     ["JSON lines", `${matched.repeat(12)}${line(0).replace("GET /", "GET /b")}`],
-    [
-      "Workers trace events",
-      traced("https://example.com/b") + traced("https://example.com/a").repeat(12),
-    ],
-  ])(
-    "%s that a filter keeps, but that have no address, are an error with this reason",
-    async (_, content) => {
-      const problem = await problemOf({ log: [file("kept.log", content)], match: ["GET /a"] });
-      expect(problem).toMatch(
-        /kept\.log: --match and --status leave out 1 request, and no other line has a request with a time and the key ip\.\nLine \d: \{.*\nip is missing; the fields of the line are /,
-      );
-    },
-  );
+    ["Workers trace events", traced("https://example.com/b") + traced("https://example.com/a").repeat(12)],
+  ])("%s that a filter keeps, but that have no address, are an error with this reason", async (_, content) => {
+    const problem = await problemOf({ log: [file("kept.log", content)], match: ["GET /a"] });
+    expect(problem).toMatch(
+      /kept\.log: --match and --status leave out 1 request, and no other line has a request with a time and the key ip\.\nLine \d: \{.*\nip is missing; the fields of the line are /,
+    );
+  });
 
   it("a log with nothing but messages of Workers is an error that does not name filters", async () => {
     const message = `${JSON.stringify({ timestamp: 1_767_614_400_000, $metadata: { type: "cf-worker" } })}\n`;
@@ -218,35 +202,21 @@ describe("logs that cannot be read", () => {
     ["cut.gz", cut, /cut\.gz: the gzip data end too early$/],
     ["zeros.bin", new Uint8Array(100_000), /no line has a request .*\nLine 1: �+…�+\nexpected the/],
     ["many.txt", many, /no line has a request with a time and the key ip\.\nLine 1: rubbish\n/],
-    [
-      "z.zst",
-      new Uint8Array([0x28, 0xb5, 0x2f, 0xfd, 0]),
-      /is compressed with zstd: pipe zstd -dc/,
-    ],
+    ["z.zst", new Uint8Array([0x28, 0xb5, 0x2f, 0xfd, 0]), /is compressed with zstd: pipe zstd -dc/],
     ["utf16.log", Buffer.from(`\ufeff${line(0)}`, "utf16le"), /is in UTF-16: expected UTF-8/],
-    [
-      "back.json",
-      backwards,
-      /back\.json: the times of 9 of 10 lines .* first in line 2\. Expected/,
-    ],
+    ["back.json", backwards, /back\.json: the times of 9 of 10 lines .* first in line 2\. Expected/],
   ])("%s is a clear error", async (name, content, message) => {
     expect(await problemOf({ log: [file(name, content)] })).toMatch(message);
   });
 
   it.each([
-    [
-      { key: ["header:x-api-key"] },
-      /header:x-api-key is missing; the fields of the line are time, ip\n/,
-    ],
+    [{ key: ["header:x-api-key"] }, /header:x-api-key is missing; the fields of the line are time, ip\n/],
     [{ time: "start" }, /start is missing; the fields of the line are time, ip\n/],
     [{ cost: "tokens" }, /tokens is missing; the fields of the line are time, ip\n/],
-  ])(
-    "a field that no line has is an error with the fields of the first line: %o",
-    async (values, message) => {
-      const log = file("fields.json", '{"time":1767614400,"ip":"203.0.113.7"}\n');
-      expect(await problemOf({ log: [log], ...values })).toMatch(message);
-    },
-  );
+  ])("a field that no line has is an error with the fields of the first line: %o", async (values, message) => {
+    const log = file("fields.json", '{"time":1767614400,"ip":"203.0.113.7"}\n');
+    expect(await problemOf({ log: [log], ...values })).toMatch(message);
+  });
 
   it("a folder and a missing file are errors", async () => {
     expect(await problemOf({ log: [folder] })).toContain("is a folder: expected a file");

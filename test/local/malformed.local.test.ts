@@ -61,10 +61,7 @@ describe("a request with an invalid host", () => {
 describe("a body that ends early", () => {
   it("a /check body that ends early is invalid JSON", async () => {
     const answer = await answerTo(chunked("/check", '3\r\n{"k\r\nno length\r\n'));
-    expect([answer?.status, answer?.headers.get("content-type")]).toEqual([
-      400,
-      "application/problem+json",
-    ]);
+    expect([answer?.status, answer?.headers.get("content-type")]).toEqual([400, "application/problem+json"]);
   });
 });
 

@@ -75,22 +75,19 @@ async function answerOf(path: string, method: string): Promise<Readable> {
 
 const hasMemory = process.platform === "linux";
 
-describe.each(["plain", "slots"] as const)(
-  "a body of 100 MB through a policy called %s",
-  (policy) => {
-    it.runIf(hasMemory)(
-      "the Worker streams a request body and a response body of 100 MB without buffering them",
-      async () => {
-        await countOf(await answerOf(`/${policy}/1`, "GET"));
-        await countOf(await answerOf(`/${policy}/1`, "POST"));
-        const before = workerd.memoryBytes()?.most ?? 0;
-        expect(await countOf(await answerOf(`/${policy}/100`, "GET"))).toBe(sizeBytes);
-        const receivedSize = await (await answerOf(`/${policy}/100`, "POST")).toArray();
-        expect(Number(Buffer.concat(receivedSize as Buffer[]))).toBe(sizeBytes);
-        // The highest memory use of the process so far.
-        const growth = (workerd.memoryBytes()?.most ?? 0) - before;
-        expect(growth).toBeLessThan(mostGrowthBytes);
-      },
-    );
-  },
-);
+describe.each(["plain", "slots"] as const)("a body of 100 MB through a policy called %s", (policy) => {
+  it.runIf(hasMemory)(
+    "the Worker streams a request body and a response body of 100 MB without buffering them",
+    async () => {
+      await countOf(await answerOf(`/${policy}/1`, "GET"));
+      await countOf(await answerOf(`/${policy}/1`, "POST"));
+      const before = workerd.memoryBytes()?.most ?? 0;
+      expect(await countOf(await answerOf(`/${policy}/100`, "GET"))).toBe(sizeBytes);
+      const receivedSize = await (await answerOf(`/${policy}/100`, "POST")).toArray();
+      expect(Number(Buffer.concat(receivedSize as Buffer[]))).toBe(sizeBytes);
+      // The highest memory use of the process so far.
+      const growth = (workerd.memoryBytes()?.most ?? 0) - before;
+      expect(growth).toBeLessThan(mostGrowthBytes);
+    },
+  );
+});

@@ -131,9 +131,7 @@ describe("variables outside of [vars]", () => {
     const run = runNpm(folder, "run", "--silent", "check-config", "--", deployed);
     expect(await run.ended).toBe(1);
     rmSync(file);
-    expect(run.output()).toContain(
-      'LIMITS is at the top level, where it has no effect: move it to "vars"',
-    );
+    expect(run.output()).toContain('LIMITS is at the top level, where it has no effect: move it to "vars"');
   });
 });
 
@@ -181,9 +179,7 @@ describe("invalid secrets", () => {
 });
 
 describe("POLICIES as a secret", () => {
-  const policies = [
-    { name: "partners", key: "header:x-api-key", limits: "5/minute", objects: "sharded" },
-  ];
+  const policies = [{ name: "partners", key: "header:x-api-key", limits: "5/minute", objects: "sharded" }];
   const overrides = [{ continues: "partners", overrides: [{ key: "sk_live_1", limits: "9/s" }] }];
 
   it("npm run check-config checks POLICIES from .dev.vars and then uses no demo limits", async () => {
@@ -207,18 +203,12 @@ describe("POLICIES as a secret", () => {
     const [exitCode, lines] = await checked({ secrets, required: ["POLICIES"] });
     expect([exitCode, lines]).toEqual([
       1,
-      [
-        expect.stringMatching(
-          /^POLICIES\[1\]\.overrides\[0\]\.limits\.limit: expected .*, got "0\/s"$/,
-        ),
-      ],
+      [expect.stringMatching(/^POLICIES\[1\]\.overrides\[0\]\.limits\.limit: expected .*, got "0\/s"$/)],
     ]);
     const cut = [...goodSecrets, `POLICIES='${broken.slice(0, -1)}'`];
     const [, cutLines] = await checked({ secrets: cut, required: ["POLICIES"] });
     expect(cutLines).toEqual([
-      expect.stringMatching(
-        /^POLICIES: expected .*, got "\(hidden\)"; .* invalid at line 1, column \d+$/,
-      ),
+      expect.stringMatching(/^POLICIES: expected .*, got "\(hidden\)"; .* invalid at line 1, column \d+$/),
     ]);
   });
 
@@ -236,10 +226,7 @@ describe("POLICIES as a secret", () => {
     const long = Array.from({ length: 200 }, (_, index) => ({ name: `p${index}`, limits: "1/s" }));
     const secrets = [...goodSecrets, `POLICIES='${JSON.stringify(long)}'`];
     const [exitCode, lines] = await checked({ secrets, required: ["POLICIES"] });
-    expect([exitCode, lines]).toEqual([
-      1,
-      [expect.stringMatching(/^POLICIES: expected at most 5120 bytes, got \d+;/)],
-    ]);
+    expect([exitCode, lines]).toEqual([1, [expect.stringMatching(/^POLICIES: expected at most 5120 bytes, got \d+;/)]]);
   });
 });
 
@@ -286,13 +273,9 @@ describe("a broken value", () => {
     expect([exitCode, lines]).toEqual([
       1,
       [
-        expect.stringMatching(
-          /^LIMITS: expected valid JSON, got .*; the JSON is invalid at line 1, column 14$/,
-        ),
+        expect.stringMatching(/^LIMITS: expected valid JSON, got .*; the JSON is invalid at line 1, column 14$/),
         expect.stringMatching(/^POLICIES_2 is missing: .* because POLICIES_3 is set/),
-        expect.stringMatching(
-          /^POLICIES_3\[0\]\.limts: expected .*, got "5\/s"; did you mean limits\?$/,
-        ),
+        expect.stringMatching(/^POLICIES_3\[0\]\.limts: expected .*, got "5\/s"; did you mean limits\?$/),
         expect.stringMatching(/^CORS_ORIGINS: expected .* invalid at line 1, column 27$/),
       ],
     ]);

@@ -39,10 +39,7 @@ const request = async (): Promise<number> => {
 };
 
 /** Polls until the result is not null. */
-async function eventually<Value>(
-  look: () => Promise<Value | null>,
-  everyMs: number,
-): Promise<Value> {
+async function eventually<Value>(look: () => Promise<Value | null>, everyMs: number): Promise<Value> {
   for (;;) {
     const found = await look();
     if (found !== null) return found;
@@ -166,9 +163,7 @@ it.skipIf(!hasPrometheus)("Prometheus scrapes the metrics and loads the alert ru
     const ratios = `query?query=${limit}`;
     expect(await read(ratios)).toMatchObject({
       data: {
-        result: [
-          { metric: { policy: "default" }, value: [expect.any(Number), "0.002777777777777778"] },
-        ],
+        result: [{ metric: { policy: "default" }, value: [expect.any(Number), "0.002777777777777778"] }],
       },
     });
   } finally {

@@ -76,55 +76,52 @@ function expectAllCharged(reached: readonly Reached[], fewest: number): void {
 describe.each([
   ["Express", startExpress, true],
   ["nginx", startNginxOrigin, nginx.isInstalled],
-] as const)(
-  "every composition of two spellings, with %s as the origin",
-  (_, start, isInstalled) => {
-    it.skipIf(!isInstalled)(
-      "every spelling of a path that reaches a handler is charged by Headgate to one key",
-      async () => {
-        const origin = await start();
-        const variables = {
-          ORIGIN: origin.url,
-          CHECK_TOKENS: token,
-          POLICIES: JSON.stringify(policies),
-        };
-        const headgate = await startWorkerd(folder, variables);
-        try {
-          const { reached, charges } = await sendAll(headgate.url.href, compositions);
-          expectAllCharged(reached, 25);
-          for (const { name, pattern } of handlers.slice(0, 2)) {
-            const look = new URL(`/check?policy=${name}&key=${pattern}`, headgate.url);
-            // oxlint-disable-next-line no-await-in-loop
-            const response = await fetch(look, { headers: { Authorization: `Bearer ${token}` } });
-            // oxlint-disable-next-line no-await-in-loop
-            const { limits } = await response.json<{ limits: { remaining: number }[] }>();
-            expect([name, limits[0]?.remaining]).toEqual([name, limit - (charges.get(name) ?? 0)]);
-          }
-        } finally {
-          await headgate.close();
-          await origin.close();
+] as const)("every composition of two spellings, with %s as the origin", (_, start, isInstalled) => {
+  it.skipIf(!isInstalled)(
+    "every spelling of a path that reaches a handler is charged by Headgate to one key",
+    async () => {
+      const origin = await start();
+      const variables = {
+        ORIGIN: origin.url,
+        CHECK_TOKENS: token,
+        POLICIES: JSON.stringify(policies),
+      };
+      const headgate = await startWorkerd(folder, variables);
+      try {
+        const { reached, charges } = await sendAll(headgate.url.href, compositions);
+        expectAllCharged(reached, 25);
+        for (const { name, pattern } of handlers.slice(0, 2)) {
+          const look = new URL(`/check?policy=${name}&key=${pattern}`, headgate.url);
+          // oxlint-disable-next-line no-await-in-loop
+          const response = await fetch(look, { headers: { Authorization: `Bearer ${token}` } });
+          // oxlint-disable-next-line no-await-in-loop
+          const { limits } = await response.json<{ limits: { remaining: number }[] }>();
+          expect([name, limits[0]?.remaining]).toEqual([name, limit - (charges.get(name) ?? 0)]);
         }
-      },
-      120_000,
-    );
+      } finally {
+        await headgate.close();
+        await origin.close();
+      }
+    },
+    120_000,
+  );
 
-    it.skipIf(!nginx.isInstalled)(
-      "every spelling of a path that reaches a handler through nginx is charged by Headgate",
-      async () => {
-        const origin = await start();
-        const variables = { CHECK_TOKENS: token, POLICIES: JSON.stringify(policies) };
-        const headgate = await startWorkerd(folder, variables);
-        const gateway = await nginx.start({ headgate: headgate.url, origin: origin.url, token });
-        try {
-          // nginx forwards the path as received, and Express decodes little of it.
-          expectAllCharged((await sendAll(gateway.url, compositions)).reached, 5);
-        } finally {
-          await gateway.close();
-          await headgate.close();
-          await origin.close();
-        }
-      },
-      120_000,
-    );
-  },
-);
+  it.skipIf(!nginx.isInstalled)(
+    "every spelling of a path that reaches a handler through nginx is charged by Headgate",
+    async () => {
+      const origin = await start();
+      const variables = { CHECK_TOKENS: token, POLICIES: JSON.stringify(policies) };
+      const headgate = await startWorkerd(folder, variables);
+      const gateway = await nginx.start({ headgate: headgate.url, origin: origin.url, token });
+      try {
+        // nginx forwards the path as received, and Express decodes little of it.
+        expectAllCharged((await sendAll(gateway.url, compositions)).reached, 5);
+      } finally {
+        await gateway.close();
+        await headgate.close();
+        await origin.close();
+      }
+    },
+    120_000,
+  );
+});

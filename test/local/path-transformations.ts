@@ -16,10 +16,7 @@ export const transformations: ReadonlyMap<string, Transformation> = new Map([
   ["doubled first slash", (path) => path.replace("/", "//")],
   ["doubled last slash", (path) => path.replace(/\/(?=[^/]*$)/, "//")],
   ["encoded first slash", (path) => path.replace("/", "/%2f")],
-  [
-    "encoded last slash",
-    (path) => (path.lastIndexOf("/") > 0 ? path.replace(/\/(?=[^/]*$)/, "%2F") : path),
-  ],
+  ["encoded last slash", (path) => (path.lastIndexOf("/") > 0 ? path.replace(/\/(?=[^/]*$)/, "%2F") : path)],
   ["appended encoded slash", (path) => `${path}%2f`],
   ["encoded first letter", (path) => path.replace(/[a-z]/i, encodedLetter)],
   ["encoded last letter", (path) => path.replace(/[a-z](?=[^a-z]*$)/i, encodedLetter)],
@@ -32,10 +29,7 @@ export const transformations: ReadonlyMap<string, Transformation> = new Map([
   ["dot segments with encoded slashes after", (path) => `${path}%2fx%2f..`],
   ["dot segments that stay in a segment", (path) => `${path}%2F..%2F..%2Fb`],
   ["first slash as backslash", (path) => path.replace("/", "/\\")],
-  [
-    "last slash as backslash",
-    (path) => path.replace(/.\/(?=[^/]*$)/, (each) => each.replace("/", "\\")),
-  ],
+  ["last slash as backslash", (path) => path.replace(/.\/(?=[^/]*$)/, (each) => each.replace("/", "\\"))],
   ["encoded backslash", (path) => path.replace(lastSegment, (each) => `${each}%5cx`)],
   ["encoded backslash before dot segments", (path) => `/x%5cy%2f..${path}`],
   ["parameters", (path) => `${path};v=1`],
@@ -45,11 +39,7 @@ export const transformations: ReadonlyMap<string, Transformation> = new Map([
   ["trailing space", (path) => `${path}%20`],
   [
     "double encoding",
-    (path) =>
-      path.replace(
-        /%|[a-z](?=[^a-z]*$)/i,
-        (each) => `%25${each === "%" ? "" : encodedLetter(each).slice(1)}`,
-      ),
+    (path) => path.replace(/%|[a-z](?=[^a-z]*$)/i, (each) => `%25${each === "%" ? "" : encodedLetter(each).slice(1)}`),
   ],
 ]);
 

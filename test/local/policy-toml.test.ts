@@ -56,15 +56,11 @@ describe("a policy as TOML", () => {
     expect(one[0]).toBe("# Only the status 401 was read: this policy counts all requests.");
     expect(one).toContain('match = { methods = ["POST","PUT"], path = "/login" }');
     const two = policyToml({ ...policy, filter: filterOf(["POST", "/signup/*"], null) });
-    expect(two[0]).toBe(
-      "# Only the requests POST or /signup/* were read: write a policy for each.",
-    );
+    expect(two[0]).toBe("# Only the requests POST or /signup/* were read: write a policy for each.");
     expect(two.join("")).not.toContain("match =");
   });
 
   it("an invalid name is rejected", () => {
-    expect(() => policyName("My API")).toThrow(
-      /^--name: expected a name of 1 to 64 .*, got "My API"$/,
-    );
+    expect(() => policyName("My API")).toThrow(/^--name: expected a name of 1 to 64 .*, got "My API"$/);
   });
 });

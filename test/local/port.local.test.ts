@@ -39,9 +39,7 @@ describe("the text of --port", () => {
   it.each(["0", "-1", "65536", "99999", "100000", "abc", "", "8787x", "08787", "80.5", " 80"])(
     "%j is rejected as a port",
     (text) => {
-      expect(() => readPort(text)).toThrow(
-        `--port: expected a port from 1 to 65535, got "${text}"`,
-      );
+      expect(() => readPort(text)).toThrow(`--port: expected a port from 1 to 65535, got "${text}"`);
     },
   );
 });

@@ -163,8 +163,7 @@ export class Client {
   }
 }
 
-export const bodyOf = async (answer: IncomingMessage): Promise<Buffer> =>
-  Buffer.concat(await answer.toArray());
+export const bodyOf = async (answer: IncomingMessage): Promise<Buffer> => Buffer.concat(await answer.toArray());
 
 export interface Proxied {
   readonly origin: Origin;
@@ -216,16 +215,13 @@ export async function startProxied(
     vars,
     remaining: remainingOf,
     untilRemaining: (policy, key, units) =>
-      expect
-        .poll(async () => (await remainingOf(policy, key))[0], { timeout: 10_000, interval: 10 })
-        .toBe(units),
+      expect.poll(async () => (await remainingOf(policy, key))[0], { timeout: 10_000, interval: 10 }).toBe(units),
     send: (path, key, { headers = {}, ...clientOptions } = {}) =>
       new Client(new URL(path, workerd.url).href, {
         ...clientOptions,
         headers: { "X-Key": key, ...headers },
       }),
-    sendToOrigin: (path, clientOptions) =>
-      new Client(new URL(path, origin.url).href, clientOptions),
+    sendToOrigin: (path, clientOptions) => new Client(new URL(path, origin.url).href, clientOptions),
     close: async () => {
       await workerd.close();
       await origin.close();

@@ -41,9 +41,7 @@ describe("a release", () => {
     expect(repository.git("log", "-1", "--format=%s")).toBe("Release 0.2.0");
     expect(repository.git("status", "--porcelain")).toBe("");
     expect(repository.git("cat-file", "-t", "v0.2.0")).toBe("tag");
-    expect(repository.git("rev-parse", "v0.2.0^{commit}")).toBe(
-      repository.git("rev-parse", "HEAD"),
-    );
+    expect(repository.git("rev-parse", "v0.2.0^{commit}")).toBe(repository.git("rev-parse", "HEAD"));
     const [, date] = /^## \[0\.2\.0\] - (.+)$/m.exec(repository.read("CHANGELOG.md")) ?? [];
     expect(dates).toContain(date);
     expect(output).toContain("git push --atomic origin main v0.2.0");
@@ -54,9 +52,7 @@ describe("a release", () => {
     const packed = join(repository.folder, "dist/release/0.3.0/headgate-0.3.0.tgz");
     const sum = createHash("sha256").update(readFileSync(packed)).digest("hex");
     expect(repository.read("dist/release/0.3.0/SHA256SUMS")).toBe(`${sum}  headgate-0.3.0.tgz\n`);
-    expect(repository.read("dist/release/0.3.0/notes.md")).toBe(
-      `${upgradeNote}\n### Added\n\n- A thing.\n`,
-    );
+    expect(repository.read("dist/release/0.3.0/notes.md")).toBe(`${upgradeNote}\n### Added\n\n- A thing.\n`);
     expect(repository.read("lib/a.js")).toContain('"0.3.0"');
   });
 
@@ -88,15 +84,9 @@ describe("a release", () => {
   it("--pack-only packs the version that package.json states, without a commit or a tag", async () => {
     const before = repository.git("rev-parse", "HEAD");
     await expectRefusal(["--pack-only"], "CHANGELOG.md, 0.1.0: expected a part");
-    repository.commit(
-      "CHANGELOG.md",
-      changelogWith("").replace("The first.", `${upgradeNote}\nThe first.`),
-    );
+    repository.commit("CHANGELOG.md", changelogWith("").replace("The first.", `${upgradeNote}\nThe first.`));
     const { exitCode, output } = await repository.release(["--pack-only"]);
-    expect([exitCode, output]).toEqual([
-      0,
-      expect.stringContaining("Packed v0.1.0 into dist/release/0.1.0:"),
-    ]);
+    expect([exitCode, output]).toEqual([0, expect.stringContaining("Packed v0.1.0 into dist/release/0.1.0:")]);
     expect(repository.read("dist/release/0.1.0/SHA256SUMS")).toContain("headgate-0.1.0.tgz");
     expect(repository.git("rev-parse", "HEAD~1")).toBe(before);
     expect(repository.git("tag", "--list")).toBe("");
@@ -105,10 +95,7 @@ describe("a release", () => {
 
 describe("a release that is refused", () => {
   it("a missing, an unknown and a second argument are refused", async () => {
-    await expectRefusal(
-      [],
-      "Expected patch, minor, major, or a version such as 0.2.0, got nothing.",
-    );
+    await expectRefusal([], "Expected patch, minor, major, or a version such as 0.2.0, got nothing.");
     await expectRefusal(["huge"], 'got "huge".');
     await expectRefusal(["minor", "0.2.0"], 'Expected one <patch|minor|major|x.y.z>, got "minor 0');
     await expectRefusal(["minor", "--publish"], "Unknown option '--publish'");
@@ -181,10 +168,7 @@ describe("a release whose step fails", () => {
   });
 
   it("an interrupted release leaves everything as it was", async () => {
-    repository.commit(
-      "package.json",
-      testedBy(`node -e 'console.log("tests run"); setInterval(() => {}, 1000)'`),
-    );
+    repository.commit("package.json", testedBy(`node -e 'console.log("tests run"); setInterval(() => {}, 1000)'`));
     const before = repository.state();
     const { exitCode, output } = await repository.release(["minor"], {
       text: "\ntests run",

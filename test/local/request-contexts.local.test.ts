@@ -106,20 +106,14 @@ async function answerOf({ workerd, agent }: Site, sent: Sent): Promise<[number, 
     headers: { ...headers, ...(body !== undefined && { "Content-Type": "application/json" }) },
   });
   request.end(body === undefined ? undefined : JSON.stringify(body));
-  const [response] = (await once(request, "response")) as [
-    AsyncIterable<Buffer> & { statusCode: number },
-  ];
+  const [response] = (await once(request, "response")) as [AsyncIterable<Buffer> & { statusCode: number }];
   let text = "";
   for await (const chunk of response) text += chunk.toString();
   return [response.statusCode, text];
 }
 
 /** Sends a request on a connection of its own, and resets it within 8 ms. */
-async function disconnect(
-  { workerd }: Site,
-  { path, headers }: Sent,
-  random: Random,
-): Promise<void> {
+async function disconnect({ workerd }: Site, { path, headers }: Sent, random: Random): Promise<void> {
   const request = requestOf(new URL(path, workerd.url).href, {
     agent: false,
     headers: { ...headers },
@@ -217,9 +211,7 @@ it("under mixed load, no request settles a promise of a request that has ended, 
       }
     });
     await Promise.all(clients);
-    expect(printed).not.toMatch(
-      /request context|different request|since ended|had hung|never complete/,
-    );
+    expect(printed).not.toMatch(/request context|different request|since ended|had hung|never complete/);
     expect(printed).not.toContain("object-silent");
     expect(new Set(statuses.keys())).toEqual(new Set([200, 429]));
     expect(statuses.get(200)).toBeGreaterThan(100);

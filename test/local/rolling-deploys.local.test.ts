@@ -74,95 +74,85 @@ afterAll(() => rmSync(folder, { recursive: true }));
 describe.each<{ isolates: Version; objects: Version }>([
   { isolates: "current", objects: "previous" },
   { isolates: "previous", objects: "current" },
-])(
-  "isolates of the $isolates version with objects of the $objects version",
-  ({ isolates, objects }) => {
-    let running: RunningWorkerd<Version>;
-    let caller: Caller;
+])("isolates of the $isolates version with objects of the $objects version", ({ isolates, objects }) => {
+  let running: RunningWorkerd<Version>;
+  let caller: Caller;
 
-    beforeAll(async () => {
-      running = await startWith(folder, objects);
-      caller = new Caller(running, isolates);
-    }, 30_000);
-    afterAll(() => running.kill());
+  beforeAll(async () => {
+    running = await startWith(folder, objects);
+    caller = new Caller(running, isolates);
+  }, 30_000);
+  afterAll(() => running.kill());
 
-    /** A key that no other test uses. */
-    const newKey = (): string => crypto.randomUUID();
+  /** A key that no other test uses. */
+  const newKey = (): string => crypto.randomUUID();
 
-    it.each(Object.keys(strategies))(
-      "check, look, batch and forget work across versions with %s",
-      async (policy) => {
-        const user = newKey();
-        const check = { policy, key: user, cost: 30 };
-        expect(await caller.post("", check)).toMatchObject({
-          allowed: true,
-          limits: [{ remaining: 70 }],
-        });
-        const { results } = await caller.post("/batch", {
-          checks: [check, { ...check, cost: 41 }, check],
-        });
-        expect(results?.map(({ allowed }) => allowed)).toEqual([true, false, true]);
-        expect(await caller.left(policy, user)).toBe(10);
-        expect(await caller.post("", check)).toMatchObject({ allowed: false });
-        expect(await caller.forget(policy, user)).toBe(204);
-        expect(await caller.left(policy, user)).toBe(100);
-      },
-    );
-
-    it.each(Object.keys(strategies))(
-      "reserve and settle work across versions with %s",
-      async (policy) => {
-        const user = newKey();
-        const reserve = { policy, key: user, cost: 40, ttlMs: 60_000 };
-        const first = await caller.post("/reserve", reserve);
-        const second = await caller.post("/reserve", reserve);
-        expect(second).toMatchObject({ allowed: true, limits: [{ remaining: 20 }] });
-        expect(await caller.post("/settle", { id: first.id, cost: 10 })).toEqual({ settled: true });
-        expect(await caller.post("/settle", { id: first.id, cost: 10 })).toEqual({
-          settled: false,
-        });
-        expect(await caller.left(policy, user)).toBe(policy === "slots" ? 60 : 50);
-        await caller.post("/settle", { id: second.id, cost: 0 });
-        expect(await caller.left(policy, user)).toBe(policy === "slots" ? 100 : 90);
-      },
-    );
-
-    it.each(["leased", "eventual"])("each %s spend counts once across versions", async (policy) => {
-      const user = newKey();
-      const checks = Array.from({ length: 40 }, () => caller.post("", { policy, key: user }));
-      const answers = await Promise.all(checks);
-      expect(answers.filter(({ allowed }) => allowed)).toHaveLength(40);
-      const seen = async (): Promise<void> => expect(await caller.left(policy, user)).toBe(60);
-      await vi.waitFor(seen, { timeout: 5_000, interval: 50 });
+  it.each(Object.keys(strategies))("check, look, batch and forget work across versions with %s", async (policy) => {
+    const user = newKey();
+    const check = { policy, key: user, cost: 30 };
+    expect(await caller.post("", check)).toMatchObject({
+      allowed: true,
+      limits: [{ remaining: 70 }],
     });
-
-    it("a key that is denied too often is banned across versions", async () => {
-      const user = newKey();
-      const check = { policy: "banning", key: user, cost: 1 };
-      for (const allowed of [true, false, false]) {
-        // oxlint-disable-next-line no-await-in-loop
-        expect(await caller.post("", check)).toMatchObject({ allowed });
-      }
-      const { bannedForMs } = await caller.post("", check);
-      expect(bannedForMs).toBeGreaterThan(3_500_000);
+    const { results } = await caller.post("/batch", {
+      checks: [check, { ...check, cost: 41 }, check],
     });
+    expect(results?.map(({ allowed }) => allowed)).toEqual([true, false, true]);
+    expect(await caller.left(policy, user)).toBe(10);
+    expect(await caller.post("", check)).toMatchObject({ allowed: false });
+    expect(await caller.forget(policy, user)).toBe(204);
+    expect(await caller.left(policy, user)).toBe(100);
+  });
 
-    it("the spends of a first policy are refunded across versions when the second policy denies", async () => {
-      const headers = { "x-tenant": newKey(), "x-user": newKey() };
-      const statuses: number[] = [];
-      for (let round = 0; round < 3; round++) {
-        const requests = Array.from({ length: 20 }, () => caller.request("/tenant/a", headers));
-        // oxlint-disable-next-line no-await-in-loop
-        statuses.push(...(await Promise.all(requests)));
-      }
-      expect(statuses.filter((status) => status === 200)).toHaveLength(3);
-      expect(statuses.filter((status) => status === 429)).toHaveLength(57);
-      const seen = async (): Promise<void> =>
-        expect(await caller.left("tenant", headers["x-tenant"])).toBe(97);
-      await vi.waitFor(seen, { timeout: 5_000, interval: 50 });
+  it.each(Object.keys(strategies))("reserve and settle work across versions with %s", async (policy) => {
+    const user = newKey();
+    const reserve = { policy, key: user, cost: 40, ttlMs: 60_000 };
+    const first = await caller.post("/reserve", reserve);
+    const second = await caller.post("/reserve", reserve);
+    expect(second).toMatchObject({ allowed: true, limits: [{ remaining: 20 }] });
+    expect(await caller.post("/settle", { id: first.id, cost: 10 })).toEqual({ settled: true });
+    expect(await caller.post("/settle", { id: first.id, cost: 10 })).toEqual({
+      settled: false,
     });
-  },
-);
+    expect(await caller.left(policy, user)).toBe(policy === "slots" ? 60 : 50);
+    await caller.post("/settle", { id: second.id, cost: 0 });
+    expect(await caller.left(policy, user)).toBe(policy === "slots" ? 100 : 90);
+  });
+
+  it.each(["leased", "eventual"])("each %s spend counts once across versions", async (policy) => {
+    const user = newKey();
+    const checks = Array.from({ length: 40 }, () => caller.post("", { policy, key: user }));
+    const answers = await Promise.all(checks);
+    expect(answers.filter(({ allowed }) => allowed)).toHaveLength(40);
+    const seen = async (): Promise<void> => expect(await caller.left(policy, user)).toBe(60);
+    await vi.waitFor(seen, { timeout: 5_000, interval: 50 });
+  });
+
+  it("a key that is denied too often is banned across versions", async () => {
+    const user = newKey();
+    const check = { policy: "banning", key: user, cost: 1 };
+    for (const allowed of [true, false, false]) {
+      // oxlint-disable-next-line no-await-in-loop
+      expect(await caller.post("", check)).toMatchObject({ allowed });
+    }
+    const { bannedForMs } = await caller.post("", check);
+    expect(bannedForMs).toBeGreaterThan(3_500_000);
+  });
+
+  it("the spends of a first policy are refunded across versions when the second policy denies", async () => {
+    const headers = { "x-tenant": newKey(), "x-user": newKey() };
+    const statuses: number[] = [];
+    for (let round = 0; round < 3; round++) {
+      const requests = Array.from({ length: 20 }, () => caller.request("/tenant/a", headers));
+      // oxlint-disable-next-line no-await-in-loop
+      statuses.push(...(await Promise.all(requests)));
+    }
+    expect(statuses.filter((status) => status === 200)).toHaveLength(3);
+    expect(statuses.filter((status) => status === 429)).toHaveLength(57);
+    const seen = async (): Promise<void> => expect(await caller.left("tenant", headers["x-tenant"])).toBe(97);
+    await vi.waitFor(seen, { timeout: 5_000, interval: 50 });
+  });
+});
 
 it("each version reads what the other has stored, including open reservations", async () => {
   const user = crypto.randomUUID();

@@ -105,8 +105,7 @@ async function answerOf(name: string, path: string, init: object): Promise<Answe
 const search = (apiKey: string): Promise<Answer> =>
   answerOf("assistant", "/search", { headers: { "X-Api-Key": apiKey } });
 
-const twentyMore = (apiKey: string): Promise<Answer[]> =>
-  Promise.all(Array.from({ length: 20 }, () => search(apiKey)));
+const twentyMore = (apiKey: string): Promise<Answer[]> => Promise.all(Array.from({ length: 20 }, () => search(apiKey)));
 
 const complete = (apiKey: string, body: string): Promise<Answer> =>
   answerOf("assistant", "/complete", { method: "POST", headers: { "X-Api-Key": apiKey }, body });
@@ -157,10 +156,7 @@ describe("a Worker with the documented service binding", () => {
   it("a Worker with a service binding can reserve tokens and gets a refund of those not used", async () => {
     const tokens = { key: ["tokens", "one"], limits: "5000/hour" };
     const answer = await complete("one", "the words of a prompt");
-    expect([answer.status, answer.json]).toEqual([
-      200,
-      { text: "prompt a of words the", tokens: 5 },
-    ]);
+    expect([answer.status, answer.json]).toEqual([200, { text: "prompt a of words the", tokens: 5 }]);
     await expect.poll(() => remaining(tokens)).toBe(4_995);
     // Leaves fewer tokens than an answer may use.
     await remaining({ ...tokens, cost: 4_000 });
@@ -191,10 +187,7 @@ describe("errors of service calls", () => {
       message: expect.stringMatching(names),
       problem: expect.objectContaining({
         status: 422,
-        errors: [
-          expect.objectContaining({ field: "key" }),
-          expect.objectContaining({ field: "cost" }),
-        ],
+        errors: [expect.objectContaining({ field: "key" }), expect.objectContaining({ field: "cost" })],
       }),
     });
     expect(await thrownTo("of-2026-04-20")).toEqual({ message: expect.stringMatching(names) });
@@ -211,8 +204,7 @@ describe("errors of service calls", () => {
 
   it("the client names the expected entrypoint when the binding has none", async () => {
     expect(await thrownTo("unnamed", true)).toEqual({
-      message:
-        'service: expected a service binding with entrypoint = "Headgate", got one without check()',
+      message: 'service: expected a service binding with entrypoint = "Headgate", got one without check()',
     });
   });
 });

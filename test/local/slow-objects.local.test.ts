@@ -205,9 +205,7 @@ describe("while objects fail", () => {
     for (const { response } of three) response.end();
     await Promise.all(four.map((client) => client.status()));
     const more = [1, 2, 3].map(() => proxied.send(path, key));
-    for (const { response } of await Promise.all(
-      more.map(() => proxied.origin.nextExchange(path)),
-    )) {
+    for (const { response } of await Promise.all(more.map(() => proxied.origin.nextExchange(path)))) {
       response.end();
     }
     expect(await Promise.all(more.map((client) => client.status()))).toEqual([200, 200, 200]);

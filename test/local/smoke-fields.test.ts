@@ -40,14 +40,11 @@ describe("Retry-After of a denial", () => {
     expect(sentWaitSeconds(new Headers({ "Retry-After": "12" }))).toBe(12);
   });
 
-  it.each(["0", "-1", "1.5", "Wed, 21 Oct 2026 07:28:00 GMT", ""])(
-    'the value "%s" is rejected',
-    (value) => {
-      expect(() => sentWaitSeconds(new Headers({ "Retry-After": value }))).toThrow(
-        `expected Retry-After with seconds, got "${value}"`,
-      );
-    },
-  );
+  it.each(["0", "-1", "1.5", "Wed, 21 Oct 2026 07:28:00 GMT", ""])('the value "%s" is rejected', (value) => {
+    expect(() => sentWaitSeconds(new Headers({ "Retry-After": value }))).toThrow(
+      `expected Retry-After with seconds, got "${value}"`,
+    );
+  });
 
   it("a missing field is rejected", () => {
     expect(() => sentWaitSeconds(new Headers())).toThrow("got none");

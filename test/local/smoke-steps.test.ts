@@ -6,11 +6,7 @@ import {
   consoleElsewhere,
   consoleOnAdminHost,
 } from "../../src/local/smoke/admin-steps.ts";
-import {
-  type ReceivedAnswer,
-  NoAnswer,
-  type SentRequest,
-} from "../../src/local/smoke/bounded-request.ts";
+import { type ReceivedAnswer, NoAnswer, type SentRequest } from "../../src/local/smoke/bounded-request.ts";
 import {
   checkDenial,
   decisions,
@@ -20,12 +16,7 @@ import {
   unknownPolicy,
 } from "../../src/local/smoke/check-steps.ts";
 import { proxyDenial, proxyFields } from "../../src/local/smoke/proxy-steps.ts";
-import {
-  printable,
-  runStep,
-  type SmokeStep,
-  type SmokeTarget,
-} from "../../src/local/smoke/smoke-step.ts";
+import { printable, runStep, type SmokeStep, type SmokeTarget } from "../../src/local/smoke/smoke-step.ts";
 import { readPage, rowsOf } from "../docs/pages.ts";
 
 const target: SmokeTarget = {
@@ -116,8 +107,7 @@ type Row = readonly [
   changes?: Partial<SmokeTarget>,
 ];
 
-const named = ([step, detail, answers, changes = {}]: Row) =>
-  [step.name, detail, step, answers, changes] as const;
+const named = ([step, detail, answers, changes = {}]: Row) => [step.name, detail, step, answers, changes] as const;
 
 const bearer = { "WWW-Authenticate": 'Bearer realm="headgate"' };
 const errors = [{ variable: "LIMITS", field: "limit", accepted: "an integer" }];
@@ -126,16 +116,8 @@ describe("a step that fails", () => {
   it.each(
     (
       [
-        [
-          health,
-          "expected the health of Headgate at /check/health, got 200 with text/html",
-          [website],
-        ],
-        [
-          health,
-          "the configuration is invalid: LIMITS.limit: expected an integer",
-          [problem(500, { errors })],
-        ],
+        [health, "expected the health of Headgate at /check/health, got 200 with text/html", [website]],
+        [health, "the configuration is invalid: LIMITS.limit: expected an integer", [problem(500, { errors })]],
         [health, "got 503 (A reason.)", [problem(503)]],
         [
           health,
@@ -153,16 +135,8 @@ describe("a step that fails", () => {
         [unknownPolicy, "the deployment does not accept the token", [problem(401)]],
         [decisions, "a charge left 6 of 5 units", [allowed(5), allowed(6)]],
         [decisions, "expected the status 204, got 200", [allowed(5), allowed(4), allowed(4)]],
-        [
-          decisions,
-          "a reset left 3 units, after 4",
-          [allowed(5), allowed(4), answer(204, ""), allowed(3)],
-        ],
-        [
-          decisions,
-          "expected a new key to be allowed, got deny",
-          [answer(200, { allowed: false, reason: "deny" })],
-        ],
+        [decisions, "a reset left 3 units, after 4", [allowed(5), allowed(4), answer(204, ""), allowed(3)]],
+        [decisions, "expected a new key to be allowed, got deny", [answer(200, { allowed: false, reason: "deny" })]],
         [decisions, "the decision has no limits", [answer(200, { allowed: true, limits: [] })]],
         [
           decisions,
@@ -172,11 +146,7 @@ describe("a step that fails", () => {
         ],
         [checkDenial, "expected the status 429, got 200", [allowed(0)]],
         [checkDenial, "expected Retry-After with seconds, got none", [allowed(0), answer(429, {})]],
-        [
-          checkDenial,
-          "expected RateLimit with r=0 of q=1",
-          [allowed(0), answer(429, {}, deniedFields)],
-        ],
+        [checkDenial, "expected RateLimit with r=0 of q=1", [allowed(0), answer(429, {}, deniedFields)]],
         [proxyFields, '"a" has r=6, which exceeds q=5', [limited(6)]],
         [proxyFields, "GET /login has no RateLimit fields", [website], { path: "/login" }],
         [
@@ -187,38 +157,14 @@ describe("a step that fails", () => {
         [proxyDenial, '"a" 0 of 5 per 10 s: a denial needs more than the 6 requests', [limited(0)]],
         [proxyDenial, "GET / has no RateLimit fields, so it has no limit", [website]],
         [proxyDenial, "expected Retry-After with seconds, got none", [limited(0), limited(0, 429)]],
-        [
-          proxyDenial,
-          "expected problem details with the status 429",
-          [answer(429, "no", deniedFields)],
-        ],
+        [proxyDenial, "expected problem details with the status 429", [answer(429, "no", deniedFields)]],
         [proxyDenial, "no type and reason of a denial", [problem(429, {}, deniedFields)]],
-        [
-          adminApi,
-          "the admin API answers without a token",
-          [answer(200, { name: "a", may: ["read"] })],
-        ],
-        [
-          consoleElsewhere,
-          "the console is served on limits.example.com",
-          [answer(200, consolePage)],
-        ],
-        [
-          consoleOnAdminHost,
-          "expected the console at admin.example.com/_headgate/, got 200",
-          [website],
-        ],
-        [
-          consoleOnAdminHost,
-          "the console has no Content-Security-Policy",
-          [answer(200, consolePage)],
-        ],
+        [adminApi, "the admin API answers without a token", [answer(200, { name: "a", may: ["read"] })]],
+        [consoleElsewhere, "the console is served on limits.example.com", [answer(200, consolePage)]],
+        [consoleOnAdminHost, "expected the console at admin.example.com/_headgate/, got 200", [website]],
+        [consoleOnAdminHost, "the console has no Content-Security-Policy", [answer(200, consolePage)]],
         [adminHostProxiesNothing, "expected the status 404, got 200 with text/html", [website]],
-        [
-          adminHostProxiesNothing,
-          "expected problem details with the status 404",
-          [answer(404, "Not found")],
-        ],
+        [adminHostProxiesNothing, "expected problem details with the status 404", [answer(404, "Not found")]],
         [health, "no answer: ECONNRESET", []],
       ] satisfies Row[]
     ).map(named),
@@ -275,18 +221,11 @@ describe("the requests of a step", () => {
     const answers = [allowed(5), allowed(4), answer(204, ""), allowed(5)];
     const first = await ran(decisions, answers);
     expect(first.detail).toBe("5 units, 4 after a charge, 5 after the reset");
-    expect(first.sent.map(({ method = "GET" }) => method)).toEqual([
-      "GET",
-      "POST",
-      "DELETE",
-      "GET",
-    ]);
+    expect(first.sent.map(({ method = "GET" }) => method)).toEqual(["GET", "POST", "DELETE", "GET"]);
     const keys = [first, await ran(decisions, answers)].map(
       ({ sent }) => new URL(sent[0]?.url ?? "").searchParams.get("key") ?? "",
     );
-    expect(keys).toEqual(
-      keys.map(() => expect.stringMatching(/^2001:db8:[\da-f]{4}:[\da-f]{4}::1$/)),
-    );
+    expect(keys).toEqual(keys.map(() => expect.stringMatching(/^2001:db8:[\da-f]{4}:[\da-f]{4}::1$/)));
     expect(new Set(keys).size).toBe(2);
     expect(first.sent[1]?.body).toEqual({ key: keys[0] });
   });
@@ -334,9 +273,7 @@ it("the page about the command line has a row for each step, in their order", ()
     consoleOnAdminHost,
     adminHostProxiesNothing,
   ];
-  expect(rows.map(([name = ""]) => name.replaceAll("`", ""))).toEqual(
-    steps.map(({ name }) => name),
-  );
+  expect(rows.map(([name = ""]) => name.replaceAll("`", ""))).toEqual(steps.map(({ name }) => name));
 });
 
 it("control characters of a server are not printed, and long texts are cut", () => {

@@ -57,35 +57,23 @@ describe("npm run smoke against npm start", () => {
 
   it("npm run smoke passes with the local token, prints no token", async () => {
     const npm = runNpm(folder, "run", "--silent", "smoke", "--", url);
-    expect([await npm.ended, npm.output()]).toEqual([
-      0,
-      expect.stringContaining("9 passed, 0 failed, 3 skipped"),
-    ]);
+    expect([await npm.ended, npm.output()]).toEqual([0, expect.stringContaining("9 passed, 0 failed, 3 skipped")]);
     expect(npm.output()).not.toContain(checkToken());
-    expect(stepsIn(npm.output()).get("OpenAPI and version")).toBe(
-      `pass: Headgate ${packageVersion}`,
-    );
+    expect(stepsIn(npm.output()).get("OpenAPI and version")).toBe(`pass: Headgate ${packageVersion}`);
   });
 
   it("with the host of the console and a number of requests, every step passes", async () => {
     const words = [url, "--admin-host", "admin.localhost", "--path", "/hello"];
     const { exitCode, output, steps } = await smoke(folder, [...words, "--until-denied", "10"]);
-    expect([exitCode, output]).toEqual([
-      0,
-      expect.stringContaining("12 passed, 0 failed, 0 skipped"),
-    ]);
-    expect(steps.get("denial by the proxy")).toMatch(
-      /^pass: request \d got 429 \("default" 0 of 5/,
-    );
+    expect([exitCode, output]).toEqual([0, expect.stringContaining("12 passed, 0 failed, 0 skipped")]);
+    expect(steps.get("denial by the proxy")).toMatch(/^pass: request \d got 429 \("default" 0 of 5/);
   });
 
   it("a token of CHECK_TOKENS in the environment is used, and a wrong one is reported without being printed", async () => {
     const wrong = "a-wrong-token-of-the-tests";
     const rejected = await smoke(folder, [url], wrong);
     expect(rejected.exitCode).toBe(1);
-    expect(rejected.steps.get("unknown policy")).toBe(
-      "fail: the deployment does not accept the token",
-    );
+    expect(rejected.steps.get("unknown policy")).toBe("fail: the deployment does not accept the token");
     expect(rejected.output).not.toContain(wrong);
     const tokens = JSON.stringify([{ token: wrong, may: ["look"] }, checkToken()]);
     expect(await smoke(folder, [url], tokens)).toMatchObject({ exitCode: 0 });
@@ -97,9 +85,7 @@ describe("npm run smoke against npm start", () => {
   it("another version than the expected one fails", async () => {
     const { exitCode, steps } = await smoke(folder, [url, "--expect-version", "9.9.9"]);
     expect(exitCode).toBe(1);
-    expect(steps.get("OpenAPI and version")).toContain(
-      `fail: expected the version 9.9.9, got ${packageVersion}`,
-    );
+    expect(steps.get("OpenAPI and version")).toContain(`fail: expected the version 9.9.9, got ${packageVersion}`);
   });
 
   it("policies with several key parts are charged with --policy and --key", async () => {
@@ -125,9 +111,7 @@ describe("npm run smoke against npm start", () => {
     const words = ["--policy", "api", "--key", "smoke-test", "--key", "/api/x", "--path", "/login"];
     const named = await smoke(folder, [url, ...words]);
     expect(named.exitCode).toBe(0);
-    expect(named.steps.get("look, charge and reset")).toBe(
-      "pass: 50 units, 49 after a charge, 50 after the reset",
-    );
+    expect(named.steps.get("look, charge and reset")).toBe("pass: 50 units, 49 after a charge, 50 after the reset");
     const mistaken = await smoke(folder, [url, "--policy", "apj", "--key", "a"]);
     expect(mistaken).toMatchObject({ exitCode: 1 });
   });
@@ -179,10 +163,7 @@ describe("npm run smoke against servers that are not Headgate", () => {
     for (const [url, reason] of Object.entries(reasons)) {
       // oxlint-disable-next-line no-await-in-loop
       const { exitCode, steps } = await smoke(".", [url]);
-      expect([exitCode, steps.get("health")]).toEqual([
-        1,
-        expect.stringContaining(`fail: no answer: ${reason}`),
-      ]);
+      expect([exitCode, steps.get("health")]).toEqual([1, expect.stringContaining(`fail: no answer: ${reason}`)]);
     }
     raw.close();
   });
@@ -190,10 +171,7 @@ describe("npm run smoke against servers that are not Headgate", () => {
 
 describe("the arguments of npm run smoke", () => {
   it.each([
-    [
-      [],
-      'Expected the URL of a deployment without a path, such as https://limits.example.com, got "".',
-    ],
+    [[], 'Expected the URL of a deployment without a path, such as https://limits.example.com, got "".'],
     [["limits.example.com"], 'without a path, such as https://limits.example.com, got "limits'],
     [["ftp://limits.example.com"], 'got "ftp://limits.example.com"'],
     [["https://limits.example.com/check"], 'got "https://limits.example.com/check"'],
@@ -212,10 +190,7 @@ describe("the arguments of npm run smoke", () => {
 
   it("tokens in CHECK_TOKENS that cannot be read are reported without their text", async () => {
     const { exitCode, output } = await smoke(".", ["https://a.example"], '[{"tokn": "secret"}]');
-    expect([exitCode, output]).toEqual([
-      1,
-      expect.stringMatching(/^CHECK_TOKENS: expected a bearer/),
-    ]);
+    expect([exitCode, output]).toEqual([1, expect.stringMatching(/^CHECK_TOKENS: expected a bearer/)]);
     expect(output).not.toContain("secret");
   });
 });

@@ -1,11 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { parseConfig } from "../../src/config/index.ts";
-import {
-  inEffectMessage,
-  problemsMessage,
-  rejectionMessage,
-  startMessage,
-} from "../../src/local/start-messages.ts";
+import { inEffectMessage, problemsMessage, rejectionMessage, startMessage } from "../../src/local/start-messages.ts";
 import { readConfiguration } from "../docs/configuration-blocks.ts";
 import { pageBlock } from "../docs/page-block.ts";
 import type { LocalSetup } from "../../src/local/local-setup.ts";
@@ -50,9 +45,7 @@ describe("the message after an edit", () => {
   });
 
   it("the message after an edit names at most five policies", () => {
-    const texts = [5, 6, 9].map((count) =>
-      line(setupWith({ ORIGIN: "route", POLICIES: named(count) })),
-    );
+    const texts = [5, 6, 9].map((count) => line(setupWith({ ORIGIN: "route", POLICIES: named(count) })));
     expect(texts.map((text) => /p4 5 per 1s(.*)\.$/.exec(text)?.[1])).toEqual([
       ", in front of the origin of the route",
       "; and 1 more, in front of the origin of the route",
@@ -93,9 +86,7 @@ it("the problems of an edit are printed on separate lines below the line that in
 });
 
 it("the banner without a valid configuration says that every request gets 500 and how to stop", () => {
-  expect(
-    startMessage("http://localhost:1", { ...setupWith({ LIMITS: "1/s" }), config: null }),
-  ).toMatch(
+  expect(startMessage("http://localhost:1", { ...setupWith({ LIMITS: "1/s" }), config: null })).toMatch(
     /^\nHeadgate is running at http:\/\/localhost:1, but answers every request with 500 [^]+Stop with Ctrl-C\.\n$/,
   );
 });
@@ -115,9 +106,7 @@ it.for([
 ])("the banner states which keys SAMPLE = %j records", ([SAMPLE, text]) => {
   const vars = { LIMITS: "1/s", SAMPLE };
   const withAdmin = { ...vars, ADMIN_TOKENS: "a-token-of-alice" };
-  expect(startMessage("http://localhost:1", setupWith(withAdmin))).toContain(
-    `\n  traffic sample ${text}\n`,
-  );
+  expect(startMessage("http://localhost:1", setupWith(withAdmin))).toContain(`\n  traffic sample ${text}\n`);
   expect(startMessage("http://localhost:1", setupWith(vars))).not.toContain("traffic sample");
 });
 

@@ -139,10 +139,7 @@ describe("an edit while npm start runs", () => {
       }
     })();
     const limits = ['LIMITS = "1000/hour"', 'STRATEGY = "fixed-window"'];
-    await inEffect(
-      [ownOrigin(), ...limits],
-      "In effect now: default 1000 per 1h, in front of http",
-    );
+    await inEffect([ownOrigin(), ...limits], "In effect now: default 1000 per 1h, in front of http");
     polling.abort();
     await pollingEnded;
     expect(statuses.length).toBeGreaterThan(5);

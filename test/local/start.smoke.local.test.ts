@@ -23,9 +23,7 @@ describe("npm start in a fresh checkout", () => {
     expect(output).toContain(`Headgate is running at ${url}`);
     expect(output).toContain("configuration  [vars] in wrangler.toml");
     const commands = output.split("\n").filter((line) => line.startsWith("  curl "));
-    const answers = commands.map((command) =>
-      execFileSync("sh", ["-c", command], { encoding: "utf8" }),
-    );
+    const answers = commands.map((command) => execFileSync("sh", ["-c", command], { encoding: "utf8" }));
     expect(answers.map((answer) => answer.split("\r\n")[0])).toEqual([
       "HTTP/1.1 200 OK",
       expect.stringContaining('"remaining":4'),

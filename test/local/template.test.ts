@@ -33,10 +33,7 @@ interface PackageJson {
 const read = (path: string): string => readFileSync(path, "utf8");
 const manifest = JSON.parse(read("package.json")) as PackageJson;
 const { cloudflare } = manifest;
-const wrangler: Unstable_Config = unstable_readConfig(
-  { config: "wrangler.toml" },
-  { hideWarnings: true },
-);
+const wrangler: Unstable_Config = unstable_readConfig({ config: "wrangler.toml" }, { hideWarnings: true });
 const readme = read("README.md");
 const buttonPage = read("docs/how-to/deploy-with-the-button.md");
 
@@ -145,7 +142,5 @@ it("the lock file fits package.json, so that a build installs exact versions", (
 
 it("git ignores dependencies, wrangler's files and secrets, and not the example of secrets", () => {
   const ignored = read(".gitignore").split("\n");
-  expect(ignored).toEqual(
-    expect.arrayContaining(["node_modules/", ".wrangler/", ".dev.vars*", "!.dev.vars.example"]),
-  );
+  expect(ignored).toEqual(expect.arrayContaining(["node_modules/", ".wrangler/", ".dev.vars*", "!.dev.vars.example"]));
 });

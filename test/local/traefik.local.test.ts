@@ -19,12 +19,8 @@ interface Middleware {
 interface Configuration {
   readonly http: {
     readonly middlewares: Readonly<Record<string, Middleware>>;
-    readonly routers: Readonly<
-      Record<string, { rule: string; middlewares: readonly string[]; service: string }>
-    >;
-    readonly services: Readonly<
-      Record<string, { loadBalancer: { servers: readonly { url: string }[] } }>
-    >;
+    readonly routers: Readonly<Record<string, { rule: string; middlewares: readonly string[]; service: string }>>;
+    readonly services: Readonly<Record<string, { loadBalancer: { servers: readonly { url: string }[] } }>>;
   };
 }
 
@@ -92,11 +88,7 @@ describe("the documented configuration of Traefik", () => {
   });
 
   it("Traefik sets the token, asks Headgate over HTTPS without trusting the client's fields, and removes the token", () => {
-    expect(chain.map((middleware) => Object.keys(middleware)[0])).toEqual([
-      "headers",
-      "forwardAuth",
-      "headers",
-    ]);
+    expect(chain.map((middleware) => Object.keys(middleware)[0])).toEqual(["headers", "forwardAuth", "headers"]);
     const [before, forwardAuth, after] = chain;
     expect(before?.headers?.customRequestHeaders["X-Headgate-Token"]).toBe("the token");
     expect(forwardAuth?.forwardAuth).toEqual({
@@ -117,10 +109,7 @@ describe("the documented configuration of Traefik", () => {
     });
     expect((await passed("/visits/a")).denial).toBeNull();
     const { denial } = await passed("/visits/a");
-    expect([denial?.status, Number(denial?.headers.get("Retry-After")) > 3_500]).toEqual([
-      429,
-      true,
-    ]);
+    expect([denial?.status, Number(denial?.headers.get("Retry-After")) > 3_500]).toEqual([429, true]);
     expect(await denial?.json()).toMatchObject({ "violated-policies": ["visits"] });
   });
 
@@ -130,14 +119,11 @@ describe("the documented configuration of Traefik", () => {
     ["CF-Connecting-IP", "192.0.2.9"],
     ["X-Forwarded-For", "192.0.2.9"],
     ["X-Forwarded-Uri", "/free"],
-  ] as const)(
-    "a client of Traefik cannot describe another request with %s",
-    async ([name, value]) => {
-      const path = `/visits/${name}`;
-      expect((await passed(path, { [name]: value })).denial).toBeNull();
-      expect(await behind.remaining("visits", "203.0.113.7", path)).toBe(1);
-    },
-  );
+  ] as const)("a client of Traefik cannot describe another request with %s", async ([name, value]) => {
+    const path = `/visits/${name}`;
+    expect((await passed(path, { [name]: value })).denial).toBeNull();
+    expect(await behind.remaining("visits", "203.0.113.7", path)).toBe(1);
+  });
 
   it("Traefik's clients keep their own Authorization field, which is the key of a jwt: policy", async () => {
     const ann = await bearer("ann");

@@ -34,11 +34,7 @@ interface Ended {
 const whatIf = (words: readonly string[], input?: string | Uint8Array): Promise<Ended> =>
   ended("what-if", words, input);
 
-async function ended(
-  command: string,
-  words: readonly string[],
-  input: string | Uint8Array = "",
-): Promise<Ended> {
+async function ended(command: string, words: readonly string[], input: string | Uint8Array = ""): Promise<Ended> {
   const child = spawn(process.execPath, [`src/local/${command}.ts`, ...words]);
   const [stdout, stderr]: [string[], string[]] = [[], []];
   child.stdout.setEncoding("utf8").on("data", (text: string) => stdout.push(text));
@@ -64,9 +60,7 @@ describe("npm run what-if", () => {
     expect(stdout).toMatch(/\n {2}B +0 \(0 %\) +0 \(0 %\) +11 per second\n/);
     expect(stdout).toMatch(/\n {2}203\.0\.113\.7 +600 +90\.9 % +300 \(50 %\)/);
     expect(stdout).toContain("B denies no key.");
-    expect(readFileSync(svg, "utf8")).toMatch(
-      /^<svg[^>]*>.*A: 300 per minute, sliding-log denies 300 \(45\.5 %\)/s,
-    );
+    expect(readFileSync(svg, "utf8")).toMatch(/^<svg[^>]*>.*A: 300 per minute, sliding-log denies 300 \(45\.5 %\)/s);
   });
 
   it("the command reads gzip from standard input and prints JSON", async () => {
@@ -115,11 +109,7 @@ describe("npm run what-if", () => {
       storedAt: new Date(from + 3_600_000).toISOString(),
       ageMs: 7_200_000,
     };
-    const arrivals = Array.from({ length: 20 }, (_, index) => [
-      from + index,
-      1,
-      index < 15 ? "allowed" : "denied",
-    ]);
+    const arrivals = Array.from({ length: 20 }, (_, index) => [from + index, 1, index < 15 ? "allowed" : "denied"]);
     const limit = { name: "api", limit: 15, windowMs: 60_000, strategy: "sliding-log" };
     const requests: unknown[] = [];
     const server = createServer(({ url, headers }, response) => {
@@ -134,25 +124,16 @@ describe("npm run what-if", () => {
     const address = server.address();
     const port = typeof address === "object" && address !== null ? address.port : 0;
     const words = ["--url", `http://127.0.0.1:${port}`, "--policy", "api", "--token", "a-token"];
-    const { code, stdout } = await whatIf([
-      ...words,
-      "--limits",
-      "10/minute",
-      "--strategy=sliding-log",
-    ]);
+    const { code, stdout } = await whatIf([...words, "--limits", "10/minute", "--strategy=sliding-log"]);
     server.close();
     expect(code).toBe(0);
     expect(requests).toEqual([
       ["/_headgate/api/policies/api", "Bearer a-token"],
       ["/_headgate/api/samples?policy=api", "Bearer a-token"],
     ]);
-    expect(stdout).toMatch(
-      /\n {2}recorded +5 \(25 %\) +1 \(100 %\)\n {2}now +5 \(25 %\).*\n {2}A +10 \(50 %\)/,
-    );
+    expect(stdout).toMatch(/\n {2}recorded +5 \(25 %\) +1 \(100 %\)\n {2}now +5 \(25 %\).*\n {2}A +10 \(50 %\)/);
     expect(stdout).toContain("2026-01-05 12:00:00 to 2026-01-05 13:00:00 UTC");
-    expect(stdout).toContain(
-      '1 key in 64 is sampled (SAMPLE = "1/64"). The policy had 1,280 requests in all.',
-    );
+    expect(stdout).toContain('1 key in 64 is sampled (SAMPLE = "1/64"). The policy had 1,280 requests in all.');
     expect(stdout).toMatch(/The latest samples were stored 2 h ago\. No isolate reported since/);
   });
 
@@ -217,10 +198,7 @@ describe("npm run advise", () => {
     );
     writeFileSync(file, `${lines.join("\n")}\n`);
     const words = ["--log", file, "--goal", "deny at most 2 % of keys", "--json"];
-    const [half, whole] = await Promise.all([
-      ended("advise", words),
-      ended("advise", [...words, "--whole"]),
-    ]);
+    const [half, whole] = await Promise.all([ended("advise", words), ended("advise", [...words, "--whole"])]);
     expect(JSON.parse(half.stdout)).toMatchObject({
       recommendation: { kind: "recommended" },
       traffic: { requests: 20_000, keys: 500 },
@@ -242,9 +220,7 @@ describe("npm run advise", () => {
     const { code, stderr } = await ended("advise", ["--log", "no.log", "--goal", "be nice"]);
     expect([code, stderr]).toEqual([
       1,
-      expect.stringMatching(
-        /^--goal: expected "deny at most 0\.1 % of requests".*, got "be nice"\n$/,
-      ),
+      expect.stringMatching(/^--goal: expected "deny at most 0\.1 % of requests".*, got "be nice"\n$/),
     ]);
   });
 });

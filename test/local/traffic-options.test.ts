@@ -28,10 +28,7 @@ describe("the choice of traffic", () => {
     [{ log: ["a", "a"] }, /^--log: expected a once, got it twice$/],
     [{ log: ["a"], key: ["jwt:sub"] }, /^--key: jwt:sub: a log has no verified tokens/],
     [{ policy: "api", match: ["/a"] }, /^--match does not apply to samples/],
-    [
-      { log: ["a"], match: ["POST /a /b"] },
-      /^--match: expected a method, a path .*"POST \/a \/b"$/,
-    ],
+    [{ log: ["a"], match: ["POST /a /b"] }, /^--match: expected a method, a path .*"POST \/a \/b"$/],
     [{ log: ["a"], match: ["/a{2}"] }, /^--match: expected a path pattern such as .*"\/a\{2\}"$/],
     [{ log: ["a"], status: "9xx" }, /^--status: expected statuses such as .*, got "9xx"$/],
     [{ log: ["a"], "trusted-proxies": "0" }, /^--trusted-proxies: expected an integer from 1/],
@@ -48,12 +45,7 @@ describe("the sets of limits", () => {
       limits: ["100/minute; 10/second", '[{"limit":5,"window":"1m","strategy":"token-bucket"}]'],
       strategy: "sliding-log",
     });
-    expect(
-      sets.map(({ label, limits }) => [
-        label,
-        ...limits.map((each) => [each.limit, each.strategy]),
-      ]),
-    ).toEqual([
+    expect(sets.map(({ label, limits }) => [label, ...limits.map((each) => [each.limit, each.strategy])])).toEqual([
       ["A", [100, "sliding-log"], [10, "sliding-log"]],
       ["B", [5, "token-bucket"]],
     ]);

@@ -62,9 +62,7 @@ const workerOf = ({ isolates, objects }: Pair, bindings: readonly string[]): str
       globalOutbound = "origin",
     )),`;
 
-const configOf = (
-  workers: readonly string[],
-): string => `using Workerd = import "/workerd/workerd.capnp";
+const configOf = (workers: readonly string[]): string => `using Workerd = import "/workerd/workerd.capnp";
 
 const config :Workerd.Config = (
   services = [${workers.join("")}

@@ -30,10 +30,7 @@ beforeAll(async () => {
   writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
   symlinkSync(resolve("node_modules"), join(folder, "node_modules"));
   writeFileSync(join(folder, "src/client.ts"), `${client}\n${waiting}\n${metered}`);
-  writeFileSync(
-    join(folder, "src/closed.ts"),
-    client.replace("failOpen = true", "failOpen = false"),
-  );
+  writeFileSync(join(folder, "src/closed.ts"), client.replace("failOpen = true", "failOpen = false"));
   writeFileSync(join(folder, "src/retry.ts"), retrying);
   writeFileSync(join(folder, "src/plain.ts"), `const token: string = "t";\n${brief}`);
   const policies = [

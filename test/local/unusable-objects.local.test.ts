@@ -65,10 +65,7 @@ beforeAll(() => {
   const main = join(folder, "index.js");
   writeFileSync(main, app);
   const configuration = join(folder, "app.json");
-  writeFileSync(
-    configuration,
-    JSON.stringify({ name: "app", main, compatibility_date: "2026-11-01" }),
-  );
+  writeFileSync(configuration, JSON.stringify({ name: "app", main, compatibility_date: "2026-11-01" }));
   bundle(bundles.app, configuration);
 });
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -166,9 +163,7 @@ it("a binding to a class without the methods of RateLimiter is reported as a pro
     const POLICIES = policiesOf(consistency, "open");
     // oxlint-disable-next-line no-await-in-loop
     await inWorkerd({ POLICIES }, options, async ({ workerd, reported }) => {
-      expect(await problemAt(new URL("/api/page", workerd.url))).toEqual(
-        problemWith('class_name = "RateLimiter"'),
-      );
+      expect(await problemAt(new URL("/api/page", workerd.url))).toEqual(problemWith('class_name = "RateLimiter"'));
       await expect.poll(reported).toHaveLength(1);
     });
   }
@@ -185,9 +180,7 @@ describe("a control plane without SQLite storage", () => {
       for (const path of ["rules", "audit", "stats"]) {
         // oxlint-disable-next-line no-await-in-loop
         const answer = await problemAt(new URL(`/_headgate/api/${path}`, workerd.url), init);
-        expect(answer).toEqual(
-          problemWith('new_sqlite_classes = ["ControlPlane"]', "CONTROL_PLANE"),
-        );
+        expect(answer).toEqual(problemWith('new_sqlite_classes = ["ControlPlane"]', "CONTROL_PLANE"));
       }
       expect(reported()[0]?.join("\n")).toContain("CONTROL_PLANE");
     });

@@ -12,9 +12,7 @@ export interface UselessServers {
 
 export async function startUselessServers(): Promise<UselessServers> {
   const silent = createServer(() => undefined);
-  const other = createServer(({ url = "" }, response) =>
-    response.end(decodeURIComponent(url.slice(1))),
-  );
+  const other = createServer(({ url = "" }, response) => response.end(decodeURIComponent(url.slice(1))));
   const [silentPort, otherPort] = [await portOf(silent), await portOf(other)];
   return {
     silentPort,

@@ -2,13 +2,7 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import {
-  filesWithVersion,
-  mayBreak,
-  nextVersion,
-  statedVersion,
-  versionPlaces,
-} from "../../src/local/version.ts";
+import { filesWithVersion, mayBreak, nextVersion, statedVersion, versionPlaces } from "../../src/local/version.ts";
 
 const read = (file: string): string => readFileSync(file, "utf8");
 const current = statedVersion(read);

@@ -3,15 +3,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { beforeAll, describe, expect, it } from "vitest";
 import { randomFrom } from "../random.ts";
-import {
-  accepted,
-  closing,
-  type Frames,
-  invalidOpcode,
-  opcodes,
-  upgrade,
-  upgraded,
-} from "./frames.ts";
+import { accepted, closing, type Frames, invalidOpcode, opcodes, upgrade, upgraded } from "./frames.ts";
 import { type Proxied, startProxied } from "./proxied.ts";
 
 const slots = { limit: 3, window: "1h", strategy: "concurrency" };
@@ -59,10 +51,7 @@ interface Both {
 async function opened(path: string): Promise<Both> {
   const { promise, resolve } = Promise.withResolvers<Frames>();
   awaited.set(path, resolve);
-  const [client, origin] = await Promise.all([
-    upgraded(new URL(path, proxied.workerd.url)),
-    promise,
-  ]);
+  const [client, origin] = await Promise.all([upgraded(new URL(path, proxied.workerd.url)), promise]);
   return { client, origin };
 }
 
@@ -115,12 +104,7 @@ describe("a WebSocket with a slot", () => {
       const { answer, frames } = await upgrade(new URL(path, proxied.workerd.url));
       frames.stream.destroy();
       const names = ["x-private", "proxy-authenticate", "ratelimit", "set-cookie"];
-      expect(names.map((name) => answer.headers[name])).toEqual([
-        undefined,
-        undefined,
-        '"o";r=1',
-        ["a=1"],
-      ]);
+      expect(names.map((name) => answer.headers[name])).toEqual([undefined, undefined, '"o";r=1', ["a=1"]]);
     },
   );
 
@@ -166,42 +150,12 @@ describe("a WebSocket with a slot", () => {
 describe("the slot of a WebSocket is freed and the other side is closed", () => {
   it.each<[string, (both: Both) => unknown, keyof Both, object]>([
     ["the origin sends a close frame", ({ origin }) => origin.close(4001, "bye"), "client", bye],
-    [
-      "the origin resets the connection",
-      ({ origin }) => socketOf(origin).resetAndDestroy(),
-      "client",
-      gone,
-    ],
-    [
-      "the origin closes the connection",
-      ({ origin }) => socketOf(origin).destroy(),
-      "client",
-      gone,
-    ],
-    [
-      "the origin sends an invalid frame",
-      ({ origin }) => origin.send(invalidOpcode, "?"),
-      "client",
-      gone,
-    ],
-    [
-      "the client resets the connection",
-      ({ client }) => socketOf(client).resetAndDestroy(),
-      "origin",
-      gone,
-    ],
-    [
-      "the client closes the connection",
-      ({ client }) => socketOf(client).destroy(),
-      "origin",
-      gone,
-    ],
-    [
-      "the client sends an invalid frame",
-      ({ client }) => client.send(invalidOpcode, "?"),
-      "origin",
-      gone,
-    ],
+    ["the origin resets the connection", ({ origin }) => socketOf(origin).resetAndDestroy(), "client", gone],
+    ["the origin closes the connection", ({ origin }) => socketOf(origin).destroy(), "client", gone],
+    ["the origin sends an invalid frame", ({ origin }) => origin.send(invalidOpcode, "?"), "client", gone],
+    ["the client resets the connection", ({ client }) => socketOf(client).resetAndDestroy(), "origin", gone],
+    ["the client closes the connection", ({ client }) => socketOf(client).destroy(), "origin", gone],
+    ["the client sends an invalid frame", ({ client }) => client.send(invalidOpcode, "?"), "origin", gone],
   ])("the slot is freed and the other side is closed after %s", async (_, end, other, expected) => {
     const { key, path } = own("slots");
     const both = await opened(path);

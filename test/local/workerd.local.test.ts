@@ -63,7 +63,5 @@ it("workerd ends with the process that started it, however that process ends", a
   expect((await fetch(String(url).trim())).status).toBe(200);
   starter.kill("SIGKILL");
   await once(starter, "close");
-  await expect
-    .poll(() => fetch(String(url).trim()).catch(() => "gone"), { timeout: 5_000 })
-    .toBe("gone");
+  await expect.poll(() => fetch(String(url).trim()).catch(() => "gone"), { timeout: 5_000 }).toBe("gone");
 });

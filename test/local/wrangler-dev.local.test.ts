@@ -15,12 +15,9 @@ it.each<[NodeJS.Platform, Record<string, string>, string[]]>([
   ["win32", { APPDATA: join(home, "data") }, ["data", "xdg.config", ".wrangler", "registry"]],
   ["linux", { XDG_CONFIG_HOME: join(home, "chosen") }, ["chosen", ".wrangler", "registry"]],
   ["linux", { WRANGLER_REGISTRY_PATH: join(home, "other") }, ["other"]],
-])(
-  "local Workers register in the same folder as wrangler dev on %s with %j",
-  (platform, env, path) => {
-    expect(devRegistryPath(env, home, platform)).toBe(join(home, ...path));
-  },
-);
+])("local Workers register in the same folder as wrangler dev on %s with %j", (platform, env, path) => {
+  expect(devRegistryPath(env, home, platform)).toBe(join(home, ...path));
+});
 
 it("local Workers register in ~/.wrangler if that folder exists", () => {
   const legacy = join(home, "old");
@@ -32,11 +29,8 @@ it("local Workers register in ~/.wrangler if that folder exists", () => {
 it.for([
   ["Failed to rebuild the Worker", true],
   ["Failed to construct initial bundle", false],
-] as const)(
-  "wrangler's reason %j means that a later build failed, and not the first one: %j",
-  ([reason, expected]) => {
-    const wrangler = readFileSync(createRequire(import.meta.url).resolve("wrangler"), "utf8");
-    expect(wrangler).toContain(`reason: "${reason}"`);
-    expect(isRebuildFailure({ reason })).toBe(expected);
-  },
-);
+] as const)("wrangler's reason %j means that a later build failed, and not the first one: %j", ([reason, expected]) => {
+  const wrangler = readFileSync(createRequire(import.meta.url).resolve("wrangler"), "utf8");
+  expect(wrangler).toContain(`reason: "${reason}"`);
+  expect(isRebuildFailure({ reason })).toBe(expected);
+});

@@ -56,8 +56,7 @@ function administeredApp(variables: Record<string, unknown> = {}) {
     await waitOnExecutionContext(ctx);
     return { status: response.status, headers: response.headers, text };
   };
-  const visit = async (user: string): Promise<number> =>
-    (await send("/api/x", { headers: { "X-User": user } })).status;
+  const visit = async (user: string): Promise<number> => (await send("/api/x", { headers: { "X-User": user } })).status;
   // oxlint-disable-next-line typescript/no-explicit-any
   const call = async (method: string, path: string, body?: unknown): Promise<any> => {
     const headers = { Authorization: `Bearer ${token}`, "If-Match": "*" };
@@ -115,9 +114,7 @@ it("a second value of a header does not evade a rule that blocks the first one",
   expect((await call("POST", "/rules", block)).status).toBe(201);
   const status = async (user: string): Promise<number> =>
     (await send("/keyed", { headers: { "X-User": user } })).status;
-  expect([await status("evil"), await status("evil, x"), await status("x, y")]).toEqual([
-    403, 403, 200,
-  ]);
+  expect([await status("evil"), await status("evil, x"), await status("x, y")]).toEqual([403, 403, 200]);
 });
 
 it("the statistics count the decisions of the middleware", async () => {

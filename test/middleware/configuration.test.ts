@@ -65,9 +65,7 @@ it("a compatibility date without the features of the platform is named in the re
   expect(await response.json()).toMatchObject({
     errors: [{ variable: "compatibility_date", accepted }],
   });
-  expect(lines.join()).toContain(
-    `compatibility_date: expected \\"${leastCompatibilityDate}\\" or later`,
-  );
+  expect(lines.join()).toContain(`compatibility_date: expected \\"${leastCompatibilityDate}\\" or later`);
 });
 
 it("a Worker with objects does not start with a compatibility date without their features", () => {

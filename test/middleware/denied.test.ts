@@ -21,8 +21,7 @@ function logging(...limiters: readonly (readonly RateLimitOptions[])[]) {
   });
   for (const options of limiters) app.use(rateLimit(...options));
   app.get("*", (c) => c.text("hello"));
-  const visit = async () =>
-    app.request("/", { headers: { "CF-Connecting-IP": "203.0.113.7" } }, env);
+  const visit = async () => app.request("/", { headers: { "CF-Connecting-IP": "203.0.113.7" } }, env);
   return { app, log, visit, fail };
 }
 
@@ -98,8 +97,7 @@ it('a policy that denies after another one with onDeny: "continue" has its decis
 });
 
 it("a handler may reset the key of a request that another limiter denies", async () => {
-  const onDeny = async (c: Context): Promise<Response> =>
-    c.json(await c.get("headgate").reset("inner"), 429);
+  const onDeny = async (c: Context): Promise<Response> => c.json(await c.get("headgate").reset("inner"), 429);
   const { log, visit } = logging([outer], [{ ...inner, onDeny }]);
   await visit();
   expect(await (await visit()).json()).toBe(true);

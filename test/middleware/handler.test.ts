@@ -18,9 +18,7 @@ function visiting(app: Hono) {
 }
 
 const shown = (c: Context): Response =>
-  c.json(
-    c.get("headgate").decisions.map(({ policy, dryRun, allowed }) => ({ policy, dryRun, allowed })),
-  );
+  c.json(c.get("headgate").decisions.map(({ policy, dryRun, allowed }) => ({ policy, dryRun, allowed })));
 
 describe("dry runs", () => {
   it("the decisions include that of a dry run with its own key, which denies nothing", async () => {
@@ -100,9 +98,7 @@ describe("reset", () => {
       const { visit } = visiting(app);
       const user = { "X-User": "a" };
       const other = { "X-User": "b" };
-      expect([(await visit("/", other)).status, (await visit("/", other)).status]).toEqual([
-        200, 200,
-      ]);
+      expect([(await visit("/", other)).status, (await visit("/", other)).status]).toEqual([200, 200]);
       await visit("/", user);
       expect((await visit("/reset", user)).body).toBe("true");
       const statuses = [
@@ -148,9 +144,7 @@ describe("reset", () => {
       await c.get("headgate").reset(c.req.query("policy"));
       return c.text("done");
     });
-    app.get("*", (c) =>
-      c.json(c.get("headgate").decisions.map(({ limits }) => limits[0]?.remaining)),
-    );
+    app.get("*", (c) => c.json(c.get("headgate").decisions.map(({ limits }) => limits[0]?.remaining)));
     const { visit } = visiting(app);
     await visit();
     await visit("/reset?policy=second");
@@ -265,9 +259,7 @@ describe('onDeny: "continue"', () => {
 
   it("a client on the deny list gets 403, although denials by limits let requests go on", async () => {
     const app = new Hono();
-    app.use(
-      rateLimit({ name: "soft", limits: "1/minute", onDeny: "continue", deny: ["203.0.113.7"] }),
-    );
+    app.use(rateLimit({ name: "soft", limits: "1/minute", onDeny: "continue", deny: ["203.0.113.7"] }));
     app.get("*", (c) => c.text("hello"));
     expect((await visiting(app).visit()).status).toBe(403);
   });
@@ -314,43 +306,37 @@ describe("a function onDeny that throws", () => {
     ["its response", "own", (error, c) => (error as HTTPException).getResponse() ?? c.text("")],
     ["another response", "{}", (_, c) => c.json({}, 503)],
     ["another response without the context", "{}", () => Response.json({}, { status: 503 })],
-  ])(
-    "the Retry-After of an HTTPException stays when app.onError answers %s",
-    async (_, text, answer) => {
-      const throwing = (): never => {
-        throw new HTTPException(402, {
-          res: new Response("own", { headers: { "Retry-After": "99" } }),
-        });
-      };
-      const { headers, body } = await denialBy(throwing, (app) => {
-        app.onError(answer);
-        return undefined;
+  ])("the Retry-After of an HTTPException stays when app.onError answers %s", async (_, text, answer) => {
+    const throwing = (): never => {
+      throw new HTTPException(402, {
+        res: new Response("own", { headers: { "Retry-After": "99" } }),
       });
-      expect([body, headers.get("Retry-After")]).toEqual([text, "99"]);
-      expect(headers.get("RateLimit")).toMatch(/^"inner";r=0;t=\d+$/);
-    },
-  );
+    };
+    const { headers, body } = await denialBy(throwing, (app) => {
+      app.onError(answer);
+      return undefined;
+    });
+    expect([body, headers.get("Retry-After")]).toEqual([text, "99"]);
+    expect(headers.get("RateLimit")).toMatch(/^"inner";r=0;t=\d+$/);
+  });
 
   it.each<[string, (error: Error, c: Context) => Response]>([
     ["by the context", ({ message }, c) => c.json({ message }, 500)],
     ["by a response of its own", ({ message }) => Response.json({ message }, { status: 500 })],
-  ])(
-    "the response that app.onError makes %s has the fields of the denial and earlier headers",
-    async (_, answer) => {
-      const { status, headers, body } = await denialBy(broken, (app) => {
-        app.use(async (c, next) => {
-          c.header("X-Request-Id", "42");
-          await next();
-        });
-        app.onError(answer);
-        return undefined;
+  ])("the response that app.onError makes %s has the fields of the denial and earlier headers", async (_, answer) => {
+    const { status, headers, body } = await denialBy(broken, (app) => {
+      app.use(async (c, next) => {
+        c.header("X-Request-Id", "42");
+        await next();
       });
-      expect([status, body]).toEqual([500, '{"message":"slow down"}']);
-      expect(headers.get("Content-Type")).toContain("application/json");
-      expect(headers.get("X-Request-Id")).toBe("42");
-      expect(headers.get("RateLimit")).toMatch(/^"inner";r=0;t=\d+$/);
-      expect(headers.get("Retry-After")).toMatch(/^\d+$/);
-      expect(headers.get("Cache-Control")).toBe("no-store");
-    },
-  );
+      app.onError(answer);
+      return undefined;
+    });
+    expect([status, body]).toEqual([500, '{"message":"slow down"}']);
+    expect(headers.get("Content-Type")).toContain("application/json");
+    expect(headers.get("X-Request-Id")).toBe("42");
+    expect(headers.get("RateLimit")).toMatch(/^"inner";r=0;t=\d+$/);
+    expect(headers.get("Retry-After")).toMatch(/^\d+$/);
+    expect(headers.get("Cache-Control")).toBe("no-store");
+  });
 });

@@ -134,17 +134,15 @@ describe("costs and reservations", () => {
     expect(await remainingOf(limiter, env, "a")).toBe(90);
     const denied = await limiter.reserve(env, { key: "a", cost: 91, ttlMs: 60_000 });
     expect([denied.allowed, denied.id]).toEqual([false, null]);
-    expect(
-      await limiter.settle(env, denied.id === null ? { id: null, cost: 1 } : { id, cost: 1 }),
-    ).toEqual({ settled: false });
+    expect(await limiter.settle(env, denied.id === null ? { id: null, cost: 1 } : { id, cost: 1 })).toEqual({
+      settled: false,
+    });
   });
 
   it("too many open reservations of a key are a denial with its reason and a wait", async () => {
     const { env } = createTestLimiter();
     const limiter = createLimiter({ ...options, name: "many", limits: "5000/hour" });
-    const open = Array.from({ length: 1_000 }, () =>
-      limiter.reserve(env, { key: "a", ttlMs: 60_000 }),
-    );
+    const open = Array.from({ length: 1_000 }, () => limiter.reserve(env, { key: "a", ttlMs: 60_000 }));
     expect((await Promise.all(open)).every(({ allowed }) => allowed)).toBe(true);
     const denied = await limiter.reserve(env, { key: "a", ttlMs: 60_000 });
     expect(denied).toMatchObject({ allowed: false, reason: "reservations", id: null });
@@ -230,10 +228,7 @@ describe("while the object is unavailable", () => {
     const { env, fail } = createTestLimiter();
     const limiter = createLimiter({ ...options, name: "local" });
     fail();
-    const answers = [
-      await limiter.check(env, { key: "a" }),
-      await limiter.check(env, { key: "a" }),
-    ];
+    const answers = [await limiter.check(env, { key: "a" }), await limiter.check(env, { key: "a" })];
     expect(answers.map(({ allowed }) => allowed)).toEqual([true, false]);
   });
 
@@ -264,21 +259,14 @@ describe("invalid input", () => {
       () => null,
       (thrown: unknown) => thrown,
     );
-    if (!(error instanceof TypeError))
-      throw new Error(`expected a TypeError, got ${String(error)}`);
+    if (!(error instanceof TypeError)) throw new Error(`expected a TypeError, got ${String(error)}`);
     return error.message;
   };
   const anyInput = (input: unknown) => input as { key: string };
 
   it.each([
-    [
-      { key: "203.0.113.7", cost: 1.5 },
-      "check({ cost }): expected an integer from 0 to 1000000, got 1.5",
-    ],
-    [
-      { key: "203.0.113.7", cost: -1 },
-      "check({ cost }): expected an integer from 0 to 1000000, got -1",
-    ],
+    [{ key: "203.0.113.7", cost: 1.5 }, "check({ cost }): expected an integer from 0 to 1000000, got 1.5"],
+    [{ key: "203.0.113.7", cost: -1 }, "check({ cost }): expected an integer from 0 to 1000000, got -1"],
     [
       { key: "" },
       'check({ key }): expected a well-formed text of 1 to 1024 UTF-8 bytes, or a list of such texts, got ""',
@@ -288,10 +276,7 @@ describe("invalid input", () => {
       "check({ key }): expected a well-formed text of 1 to 1024 UTF-8 bytes, or a list of such texts, got null",
     ],
     [{}, "check({ key }) is missing: expected a text for ip, where ip is an IPv4 or IPv6 address"],
-    [
-      { key: "nobody" },
-      'check({ key }): expected a text for ip, where ip is an IPv4 or IPv6 address, got "nobody"',
-    ],
+    [{ key: "nobody" }, 'check({ key }): expected a text for ip, where ip is an IPv4 or IPv6 address, got "nobody"'],
     [
       { key: ["a", "b"] },
       'check({ key }): expected a text for ip, where ip is an IPv4 or IPv6 address, got "(a list of 2)"',
@@ -302,9 +287,7 @@ describe("invalid input", () => {
     ],
     [
       { key: "203.0.113.7", limits: "lots" },
-      expect.stringMatching(
-        /^check\(\{ limits \}\): expected limits such as "10\/minute".*, got "lots"$/,
-      ),
+      expect.stringMatching(/^check\(\{ limits \}\): expected limits such as "10\/minute".*, got "lots"$/),
     ],
     [
       { key: "203.0.113.7", limits: [{ limit: 0, window: "1m" }] },
@@ -328,13 +311,10 @@ describe("invalid input", () => {
       ),
     ],
     ["203.0.113.7", 'check: expected an object, got "203.0.113.7"'],
-  ])(
-    "check(env, %j) throws a TypeError that names field, value and what is accepted",
-    async (input, message) => {
-      const thrown = await messageOf(one.check(env, anyInput(input)));
-      expect(thrown).toEqual(message);
-    },
-  );
+  ])("check(env, %j) throws a TypeError that names field, value and what is accepted", async (input, message) => {
+    const thrown = await messageOf(one.check(env, anyInput(input)));
+    expect(thrown).toEqual(message);
+  });
 
   it("the error of a call names every invalid field", async () => {
     const lines = await messageOf(one.reserve(env, anyInput({ key: 7, cost: "1" }) as never));
@@ -359,17 +339,13 @@ describe("invalid input", () => {
     expect(await messageOf(one.settle(env, { id: anyInput(undefined) as never, cost: 1 }))).toBe(
       "settle({ id }) is missing: expected the id of a reservation, or null",
     );
-    expect(await messageOf(one.forget(env, {}))).toMatch(
-      /^forget\(\{ key \}\) is missing: expected/,
-    );
+    expect(await messageOf(one.forget(env, {}))).toMatch(/^forget\(\{ key \}\) is missing: expected/);
     expect(await one.settle(env, { id: "unknown", cost: 1 })).toEqual({ settled: false });
   });
 
   it("a missing binding and a missing secret throw ConfigProblems that name them", async () => {
     const problemsOf = async (own: object): Promise<string> => {
-      const thrown: unknown = await one
-        .check(own, { key: "203.0.113.7" })
-        .catch((error: unknown) => error);
+      const thrown: unknown = await one.check(own, { key: "203.0.113.7" }).catch((error: unknown) => error);
       if (!(thrown instanceof ConfigProblems)) throw new Error("expected ConfigProblems");
       return thrown.message;
     };

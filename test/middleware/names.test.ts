@@ -176,10 +176,8 @@ describe("when the modules are part of a Worker's start", () => {
     vi.spyOn(crypto, "randomUUID").mockImplementation(() => {
       throw new Error("Disallowed operation called within global scope");
     });
-    const hono: typeof import("../../src/package/hono.ts") =
-      await import("../../src/package/hono.ts");
-    const limiter: typeof import("../../src/package/limiter.ts") =
-      await import("../../src/package/limiter.ts");
+    const hono: typeof import("../../src/package/hono.ts") = await import("../../src/package/hono.ts");
+    const limiter: typeof import("../../src/package/limiter.ts") = await import("../../src/package/limiter.ts");
     return { ...hono, ...limiter, endStart: () => void vi.restoreAllMocks() };
   }
 
@@ -197,9 +195,7 @@ describe("when the modules are part of a Worker's start", () => {
       expect(() => worker.rateLimit({ limits: "2/minute" })).toThrow(
         /^rateLimit\.name is missing: expected a name such as name: "login", because this limiter is constructed for a request/,
       );
-      expect(() => worker.createLimiter({ limits: "2/minute" })).toThrow(
-        /^createLimiter\.name is missing/,
-      );
+      expect(() => worker.createLimiter({ limits: "2/minute" })).toThrow(/^createLimiter\.name is missing/);
     }
   });
 

@@ -225,10 +225,7 @@ it("a function answers denials, and the response keeps the fields of the denial"
     rateLimit({
       limits: "1/minute",
       onDeny: (c, { policy, retryAfterMs, limits }) =>
-        c.json(
-          { policy, wait: retryAfterMs !== null && retryAfterMs > 0, limits: limits.length },
-          420 as 429,
-        ),
+        c.json({ policy, wait: retryAfterMs !== null && retryAfterMs > 0, limits: limits.length }, 420 as 429),
     }),
   );
   app.get("*", (c) => c.text("hello"));
@@ -363,7 +360,5 @@ it("a limiter that is constructed for each request keeps its counters", async ()
   app.use((c, next) => rateLimit({ limits: "2/minute", key: () => "k" })(c, next));
   app.get("*", (c) => c.text("hello"));
   const visit = visitor(app);
-  expect([(await visit()).status, (await visit()).status, (await visit()).status]).toEqual([
-    200, 200, 429,
-  ]);
+  expect([(await visit()).status, (await visit()).status, (await visit()).status]).toEqual([200, 200, 429]);
 });

@@ -83,10 +83,7 @@ it.each<readonly [options: unknown, ...errors: string[]]>([
     { limits: "5/minute", limit: 5, windowMs: 1000 },
     'rateLimit.limits: expected nothing beside limit and windowMs, got "5/minute"',
   ],
-  [
-    { limits: "5/minute", skip: true },
-    "rateLimit.skip: expected a function (c) => boolean, got true",
-  ],
+  [{ limits: "5/minute", skip: true }, "rateLimit.skip: expected a function (c) => boolean, got true"],
   [{ limits: "5/minute", reserve: 1 }, "rateLimit.reserve: expected true or false, got 1"],
   [
     { limits: "5/minute", reserve: true, consistency: "leased" },
@@ -96,12 +93,9 @@ it.each<readonly [options: unknown, ...errors: string[]]>([
     { limits: "5/minute", reserve: true, count: { status: ["401"] } },
     "rateLimit.reserve: expected nothing beside count, got true",
   ],
-])(
-  "%j is rejected, and the error names the option, the value and what is accepted",
-  (options, ...errors) => {
-    expect(errorsOf(options)).toEqual(errors);
-  },
-);
+])("%j is rejected, and the error names the option, the value and what is accepted", (options, ...errors) => {
+  expect(errorsOf(options)).toEqual(errors);
+});
 
 const circular: Record<string, unknown> = { limits: "5/minute" };
 circular["match"] = circular;
@@ -111,10 +105,7 @@ it.each([
   [{ limit: Number.NaN, windowMs: 1_000 }, /^rateLimit\.limit: expected an integer .*, got "NaN"$/],
   [circular, /^rateLimit\.match\./],
   [{ limits: "5/minute", name: Object.create(null) }, /^rateLimit\.name: expected a name/],
-  [
-    { limits: "5/minute", skipp: true },
-    /, limit, windowMs, reserve, skip, got true; did you mean skip\?/,
-  ],
+  [{ limits: "5/minute", skipp: true }, /, limit, windowMs, reserve, skip, got true; did you mean skip\?/],
   [{ limits: "5/minute", count: {} }, /expected \{ status: \[\.\.\.\] \} or/],
   [{ limits: "5/minute", onDeny: "no" }, /expected an object; or a function of the context, got/],
 ])("the error for the options %# is plain, whatever their values", (options, error) => {
@@ -126,9 +117,7 @@ it("problems of several policies are reported together, by their position", () =
     expect.stringMatching(/^rateLimit\[1\]\.onErorr: .*; did you mean onError\?$/),
     'rateLimit[1].name: expected a name that no other policy has, got "default"',
   ]);
-  expect(errorsOf()).toEqual([
-    'rateLimit is missing: expected at least one policy such as { limits: "100/minute" }',
-  ]);
+  expect(errorsOf()).toEqual(['rateLimit is missing: expected at least one policy such as { limits: "100/minute" }']);
 });
 
 it.each([

@@ -81,9 +81,7 @@ it("settle states the wrong cost, the wrong name, and a missing reservation", as
     'settle: "other" is not a policy with reserve: true; expected "r"',
     "true",
   ]);
-  expect((await visit({ path: "/final" })).body).toBe(
-    "settle: no policy of this request has reserve: true",
-  );
+  expect((await visit({ path: "/final" })).body).toBe("settle: no policy of this request has reserve: true");
 });
 
 it("a slot is held until the streamed response has ended", async () => {
@@ -127,9 +125,7 @@ function withOneSlot(answer: () => Response) {
 }
 
 const endless = (): Response =>
-  new Response(
-    new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(1_000)) }),
-  );
+  new Response(new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(1_000)) }));
 
 it("a request with the method HEAD releases its slot, although its body is never read", async () => {
   const { send, isFree } = withOneSlot(endless);

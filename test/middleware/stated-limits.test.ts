@@ -14,9 +14,8 @@ afterEach(() => void vi.restoreAllMocks());
 /** The limits of each user, as rows of a database. Tests change them. */
 type Rows = Record<string, unknown>;
 
-const isFromRow =
-  (rows: Rows) => async (c: { req: { header(name: string): string | undefined } }) =>
-    rows[c.req.header("X-User") ?? ""] as Limits;
+const isFromRow = (rows: Rows) => async (c: { req: { header(name: string): string | undefined } }) =>
+  rows[c.req.header("X-User") ?? ""] as Limits;
 
 let policies = 0;
 
@@ -49,17 +48,14 @@ function appOf(rows: Rows, options: Partial<RateLimitOptions> = {}) {
   return { ...test, name, limiter, handled, ask, statuses };
 }
 
-const events = (): unknown[] =>
-  vi.mocked(console.error).mock.calls.map(([line]) => JSON.parse(String(line)));
+const events = (): unknown[] => vi.mocked(console.error).mock.calls.map(([line]) => JSON.parse(String(line)));
 
 describe("the limits of a request", () => {
   it("each request is decided by the limits that the function returns, and its fields state them", async () => {
     const { ask, statuses, name } = appOf({ ann: "2/minute", bob: ["3/minute", "9/hour"] });
     expect(await statuses("ann", 3)).toEqual([200, 200, 429]);
     const { headers } = await ask("bob");
-    expect(headers.get("RateLimit-Policy")).toBe(
-      `"${name}.3-per-1m";q=3;w=60, "${name}.9-per-1h";q=9;w=3600`,
-    );
+    expect(headers.get("RateLimit-Policy")).toBe(`"${name}.3-per-1m";q=3;w=60, "${name}.9-per-1h";q=9;w=3600`);
     expect(await statuses("bob", 3)).toEqual([200, 200, 429]);
   });
 
@@ -155,28 +151,21 @@ describe("invalid limits", () => {
     [[{ limit: 5, window: "soon" }], "[0].window", '"soon"'],
     [{ limit: Number.NaN, window: "1m" }, "limit", '"NaN"'],
     [{ limit: 5, window: "1m", strategy: "fast" }, "strategy", '"fast"'],
-  ])(
-    "the limits %j answer 500 with a problem, and the event names the value",
-    async (limits, field, value) => {
-      const { ask, handled, name } = appOf({ ann: limits });
-      const response = await ask("ann");
-      expect(response.status).toBe(500);
-      expect(response.headers.get("Content-Type")).toBe("application/problem+json");
-      const expected = expect.stringMatching(
-        new RegExp(`^the function limits of the policy "${name}" to return `),
-      );
-      expect(await response.json()).toMatchObject({
-        status: 500,
-        title: "Internal Server Error",
-        errors: [{ variable: "rateLimit({ limits })", field, accepted: expected }],
-      });
-      expect(handled).not.toHaveBeenCalled();
-      expect(events()).toEqual([
-        { event: "configuration-invalid", problems: [expect.stringContaining(`got ${value}`)] },
-      ]);
-      expect(JSON.stringify(events())).toContain("rateLimit({ limits })");
-    },
-  );
+  ])("the limits %j answer 500 with a problem, and the event names the value", async (limits, field, value) => {
+    const { ask, handled, name } = appOf({ ann: limits });
+    const response = await ask("ann");
+    expect(response.status).toBe(500);
+    expect(response.headers.get("Content-Type")).toBe("application/problem+json");
+    const expected = expect.stringMatching(new RegExp(`^the function limits of the policy "${name}" to return `));
+    expect(await response.json()).toMatchObject({
+      status: 500,
+      title: "Internal Server Error",
+      errors: [{ variable: "rateLimit({ limits })", field, accepted: expected }],
+    });
+    expect(handled).not.toHaveBeenCalled();
+    expect(events()).toEqual([{ event: "configuration-invalid", problems: [expect.stringContaining(`got ${value}`)] }]);
+    expect(JSON.stringify(events())).toContain("rateLimit({ limits })");
+  });
 
   it("the same invalid limits are reported once, and other requests are decided", async () => {
     const { statuses } = appOf({ ann: "lots", bob: "1/minute", cid: "few" });
@@ -229,9 +218,7 @@ describe("invalid limits", () => {
 
   it("a function in place of limit is an error that says what to write", () => {
     const options = { limit: () => 5, windowMs: 1_000 } as unknown as RateLimitOptions;
-    expect(() => rateLimit(options)).toThrow(
-      /limits may be a function such as \(c\) => "100\/minute"/,
-    );
+    expect(() => rateLimit(options)).toThrow(/limits may be a function such as \(c\) => "100\/minute"/);
   });
 });
 
@@ -304,9 +291,7 @@ describe("outside of a route", () => {
     expect(await statuses("ann", 1)).toEqual([200]);
     const answer = await limiter.check(env, { key: "ann", limits: "3/minute" });
     expect(answer.limits[0]?.remaining).toBe(1);
-    expect((await limiter.look(env, { key: "ann", limits: "9/minute" })).limits[0]?.remaining).toBe(
-      7,
-    );
+    expect((await limiter.look(env, { key: "ann", limits: "9/minute" })).limits[0]?.remaining).toBe(7);
     expect(await statuses("ann", 2)).toEqual([200, 429]);
     await limiter.forget(env, { key: "ann" });
     expect(await statuses("ann", 1)).toEqual([200]);

@@ -19,16 +19,11 @@ interface DocumentedEvent {
 function documentedEvents(page: string): Map<string, DocumentedEvent> {
   const [, table = ""] = /^## All events$([^]*?)^## /m.exec(page) ?? [];
   const sections = new Map(
-    page
-      .split(/^## /m)
-      .map((text) => [text.slice(0, text.indexOf("\n")).replaceAll("`", ""), text] as const),
+    page.split(/^## /m).map((text) => [text.slice(0, text.indexOf("\n")).replaceAll("`", ""), text] as const),
   );
   return new Map(
     [...table.matchAll(/^\| \[`([a-z-]+)`\]\(#([a-z-]+)\) +\| (\w+) /gm)].map(
-      ([, name = "", anchor = "", level = ""]) => [
-        name,
-        { level, section: sections.get(anchor) ?? "" },
-      ],
+      ([, name = "", anchor = "", level = ""]) => [name, { level, section: sections.get(anchor) ?? "" }],
     ),
   );
 }
@@ -48,9 +43,7 @@ const files = readdirSync("src", { recursive: true, encoding: "utf8" })
 test("the page about logs has a row with the level, and a section, for each declared event", () => {
   expect([...documented.keys()].toSorted()).toEqual([...declaredEvents.keys()].toSorted());
   expect(declaredEvents.size).toBeGreaterThan(15);
-  const wrongLevels = [...documented].filter(
-    ([name, { level }]) => level !== declaredLevel(source, name),
-  );
+  const wrongLevels = [...documented].filter(([name, { level }]) => level !== declaredLevel(source, name));
   expect(wrongLevels).toEqual([]);
 });
 

@@ -58,12 +58,9 @@ beforeAll(async () => {
 
 afterAll(() => app.remove());
 
-it.each(compilers)(
-  "the calling Worker compiles with TypeScript $version and $moduleResolution",
-  async (compiler) => {
-    expect(await app.typeErrors(compiler, ["@cloudflare/workers-types"])).toBe("");
-  },
-);
+it.each(compilers)("the calling Worker compiles with TypeScript $version and $moduleResolution", async (compiler) => {
+  expect(await app.typeErrors(compiler, ["@cloudflare/workers-types"])).toBe("");
+});
 
 describe.each(tools)("a Worker with headgate/client, built with %s", (tool) => {
   let server: TestHarness;
@@ -75,9 +72,7 @@ describe.each(tools)("a Worker with headgate/client, built with %s", (tool) => {
 
   afterAll(() => server.close());
 
-  const answer = async (
-    user: string,
-  ): Promise<{ readonly status: number; readonly body: object }> => {
+  const answer = async (user: string): Promise<{ readonly status: number; readonly body: object }> => {
     const response = await server.fetch("https://app.example/", { headers: { "x-user": user } });
     return { status: response.status, body: (await response.json()) as object };
   };

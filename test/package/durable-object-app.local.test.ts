@@ -64,12 +64,9 @@ beforeAll(async () => {
 
 afterAll(() => app.remove());
 
-it.each(compilers)(
-  "the object compiles with TypeScript $version and $moduleResolution",
-  async (compiler) => {
-    expect(await app.typeErrors(compiler, ["@cloudflare/workers-types"])).toBe("");
-  },
-);
+it.each(compilers)("the object compiles with TypeScript $version and $moduleResolution", async (compiler) => {
+  expect(await app.typeErrors(compiler, ["@cloudflare/workers-types"])).toBe("");
+});
 
 describe.each(tools)("a Durable Object with headgate/strategies, built with %s", (tool) => {
   let server: TestHarness;
@@ -81,8 +78,7 @@ describe.each(tools)("a Durable Object with headgate/strategies, built with %s",
 
   afterAll(() => server.close());
 
-  const ask = async (agent: string): Promise<number> =>
-    (await server.fetch(`https://app.example/${agent}`)).status;
+  const ask = async (agent: string): Promise<number> => (await server.fetch(`https://app.example/${agent}`)).status;
 
   it("an object allows exactly its limit of concurrent calls", async () => {
     const statuses = await Promise.all(Array.from({ length: 12 }, () => ask("one")));

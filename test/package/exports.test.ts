@@ -47,8 +47,6 @@ it("headgate itself has a hint for every value that a subpath exports", () => {
   const source = readFileSync("src/package/index.ts", "utf8");
   const hints = [...source.matchAll(/^ {2}in\w+ as (\w+),/gm)];
   const hinted = new Set(hints.map(([, name]) => name));
-  const values = [client, hono, limiter, strategies, testing].flatMap((subpath) =>
-    Object.keys(subpath),
-  );
+  const values = [client, hono, limiter, strategies, testing].flatMap((subpath) => Object.keys(subpath));
   expect(hinted).toEqual(new Set([...values, "ControlPlane", "RateLimiter", "default"]));
 });

@@ -55,10 +55,7 @@ export default defineConfig({ plugins: [cloudflare()] });
  * @param linked the packages that the app uses besides Headgate. They come from the repository, so that no test needs a
  * network
  */
-export async function freshApp(
-  files: Readonly<Record<string, string>>,
-  linked: readonly string[],
-): Promise<FreshApp> {
+export async function freshApp(files: Readonly<Record<string, string>>, linked: readonly string[]): Promise<FreshApp> {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), "headgate-app-")));
   const all = {
     "package.json": '{ "name": "app", "private": true, "type": "module" }',
@@ -103,10 +100,7 @@ async function typeErrors(
     skipLibCheck: false,
     noEmit: true,
   };
-  writeFileSync(
-    join(folder, configuration),
-    JSON.stringify({ compilerOptions, include: ["src/**/*.ts"] }),
-  );
+  writeFileSync(join(folder, configuration), JSON.stringify({ compilerOptions, include: ["src/**/*.ts"] }));
   return outputOf(resolve(binaries[version]), ["-p", configuration], folder);
 }
 

@@ -87,20 +87,20 @@ const secrets = { KEY_SECRET: "a secret of more than thirty-two characters" };
 let app: FreshApp;
 
 beforeAll(async () => {
-  app = await freshApp(
-    { "src/index.ts": worker, "src/types.ts": types, "wrangler.toml": configuration },
-    ["@cloudflare/workers-types", "@cloudflare/vite-plugin", "hono", "vite", "wrangler"],
-  );
+  app = await freshApp({ "src/index.ts": worker, "src/types.ts": types, "wrangler.toml": configuration }, [
+    "@cloudflare/workers-types",
+    "@cloudflare/vite-plugin",
+    "hono",
+    "vite",
+    "wrangler",
+  ]);
 });
 
 afterAll(() => app.remove());
 
-it.each(compilers)(
-  "the Hono Worker compiles with TypeScript $version and $moduleResolution",
-  async (compiler) => {
-    expect(await app.typeErrors(compiler, ["@cloudflare/workers-types"])).toBe("");
-  },
-);
+it.each(compilers)("the Hono Worker compiles with TypeScript $version and $moduleResolution", async (compiler) => {
+  expect(await app.typeErrors(compiler, ["@cloudflare/workers-types"])).toBe("");
+});
 
 describe.each(tools)("a Hono Worker with headgate/hono, built with %s", (tool) => {
   let server: TestHarness;

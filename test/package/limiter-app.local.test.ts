@@ -141,12 +141,7 @@ describe.each(tools)("a Worker with headgate/limiter, built with %s", (tool) => 
     webSocket.accept();
     for (const text of ["one", "two", "three", "four"]) webSocket.send(text);
     await expect.poll(() => received.length).toBe(4);
-    expect(received.toSorted()).toEqual([
-      "one",
-      "three",
-      "two",
-      expect.stringMatching(/^wait \d+ s$/),
-    ]);
+    expect(received.toSorted()).toEqual(["one", "three", "two", expect.stringMatching(/^wait \d+ s$/)]);
     webSocket.close();
   });
 
@@ -157,11 +152,7 @@ describe.each(tools)("a Worker with headgate/limiter, built with %s", (tool) => 
 
   it("a plain fetch handler answers 429 with the fields of the limits", async () => {
     const headers = { "CF-Connecting-IP": "203.0.113.7" };
-    const answers = [
-      await ask("/", { headers }),
-      await ask("/", { headers }),
-      await ask("/", { headers }),
-    ];
+    const answers = [await ask("/", { headers }), await ask("/", { headers }), await ask("/", { headers })];
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 429]);
     expect(answers[0]?.headers.get("RateLimit")).toMatch(/^"visits";r=1;t=\d+$/);
     expect(Number(answers[2]?.headers.get("Retry-After"))).toBeGreaterThan(0);

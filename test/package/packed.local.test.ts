@@ -33,9 +33,7 @@ describe("the files of the package", () => {
     const attw = [resolve("node_modules/.bin/attw"), inject("tarball"), ...words];
     const report = execFileSync(process.execPath, attw, { encoding: "utf8" });
     for (const name of packageSubpaths()) {
-      expect(report).toMatch(
-        new RegExp(`"headgate/${name}"\\s+node16 \\(from ESM\\): OK \\(ESM\\)`),
-      );
+      expect(report).toMatch(new RegExp(`"headgate/${name}"\\s+node16 \\(from ESM\\): OK \\(ESM\\)`));
     }
   });
 
@@ -84,9 +82,7 @@ describe("the files of the package", () => {
       write: false,
       metafile: true,
     });
-    const byModules = Object.values(metafile.outputs).flatMap((output) =>
-      output.imports.map(({ path }) => path),
-    );
+    const byModules = Object.values(metafile.outputs).flatMap((output) => output.imports.map(({ path }) => path));
     const byDeclarations = readdirSync(lib)
       .filter((file) => file.endsWith(".d.ts"))
       .flatMap((file) => importedBy(readFileSync(join(lib, file), "utf8")))
@@ -102,10 +98,7 @@ describe("the files of the package", () => {
     const all = packageSubpaths().map((name) => `export * as ${name} from "headgate/${name}";`);
     const { sources } = await bundled(all.join("\n"));
     const ofConsole = ["@preact/signals", "@preact/signals-core", "preact", "uplot"];
-    const packages = new Set([
-      ...ofConsole,
-      ...sources.flatMap((source) => bundledPackage.exec(source)?.[1] ?? []),
-    ]);
+    const packages = new Set([...ofConsole, ...sources.flatMap((source) => bundledPackage.exec(source)?.[1] ?? [])]);
     const licenses = readFileSync(join(installed, "lib/THIRD-PARTY-LICENSES.txt"), "utf8");
     const named = [...licenses.matchAll(/^(\S+) \d+\.\d+\.\d+ \(/gm)].map(([, name]) => name);
     expect(new Set(named)).toEqual(packages);
@@ -145,9 +138,7 @@ async function bundled(code: string): Promise<Bundled> {
   expect(mappings === "").toBe(sources.length === 0);
   return {
     gzippedBytes: gzipSync(module ?? "", { level: 9 }).length,
-    sources: sources.map(
-      (source) => /(?:src|node_modules)\/(?!headgate\/).*$/.exec(source)?.[0] ?? "",
-    ),
+    sources: sources.map((source) => /(?:src|node_modules)\/(?!headgate\/).*$/.exec(source)?.[0] ?? ""),
   };
 }
 
@@ -160,12 +151,10 @@ interface Import {
 }
 
 const ofStrategies = /^src\/(?:strategies|validation)\//;
-const ofObjects =
-  /^src\/(?:strategies|validation|config|observability|(?:limiter|control)\/(?!client\/))/;
+const ofObjects = /^src\/(?:strategies|validation|config|observability|(?:limiter|control)\/(?!client\/))/;
 const ofMiddleware = /^src\/(?!client\/|testing\/|(?:limiter|control)\/object\/)/;
 /** A limiter without Hono has no proxy and no admin API. */
-const ofLimiter =
-  /^src\/(?!client\/|testing\/|http\/(?:admin|proxy)\/|(?:limiter|control)\/object\/)/;
+const ofLimiter = /^src\/(?!client\/|testing\/|http\/(?:admin|proxy)\/|(?:limiter|control)\/object\/)/;
 /** A limiter in memory has no proxy, no admin API and no middleware. */
 const ofTests = /^src\/(?!middleware\/|http\/(?:admin|proxy)\/|(?:control\/object)\/)/;
 
@@ -223,10 +212,7 @@ describe("the code that a bundler takes from the package", () => {
     await expect(import(/* @vite-ignore */ url)).rejects.toThrow('rateLimit from "headgate/hono"');
   });
 
-  it.each(packageSubpaths())(
-    "an import of headgate/%s that is not used adds nothing",
-    async (name) => {
-      expect((await bundled(`import "headgate/${name}";`)).sources).toEqual([]);
-    },
-  );
+  it.each(packageSubpaths())("an import of headgate/%s that is not used adds nothing", async (name) => {
+    expect((await bundled(`import "headgate/${name}";`)).sources).toEqual([]);
+  });
 });

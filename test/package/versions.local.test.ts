@@ -41,10 +41,7 @@ const secrets = { KEY_SECRET: "a secret of more than thirty-two characters" };
 type Version = "current" | "previous";
 
 /** A Worker of one version whose objects are of another, or of its own. */
-const configuration = (
-  isolates: Version,
-  objects: Version,
-): string => `name = "${isolates}-on-${objects}"
+const configuration = (isolates: Version, objects: Version): string => `name = "${isolates}-on-${objects}"
 main = "${isolates === "current" ? "src/index.ts" : "previous.js"}"
 compatibility_date = "2026-11-01"
 compatibility_flags = ["enable_request_signal"]
@@ -68,10 +65,7 @@ let app: FreshApp;
 let server: TestHarness;
 
 beforeAll(async () => {
-  const configurations = pairs.map(({ isolates, objects, name }) => [
-    `${name}.toml`,
-    configuration(isolates, objects),
-  ]);
+  const configurations = pairs.map(({ isolates, objects, name }) => [`${name}.toml`, configuration(isolates, objects)]);
   app = await freshApp({ "src/index.ts": worker, ...Object.fromEntries(configurations) }, [
     "@cloudflare/workers-types",
     "hono",
@@ -112,13 +106,11 @@ interface Answer {
 
 /** The answer of `/check` of the previous version. */
 async function check(objects: Version, body: object): Promise<Answer> {
-  const response = await server
-    .getWorker(`previous-on-${objects}`)
-    .fetch("https://previous.example/check", {
-      method: "POST",
-      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
-      body: JSON.stringify(body),
-    });
+  const response = await server.getWorker(`previous-on-${objects}`).fetch("https://previous.example/check", {
+    method: "POST",
+    headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
   const answer = await response.json();
   expect(answer).toMatchObject({ allowed: expect.any(Boolean) });
   return answer as Answer;

@@ -31,9 +31,7 @@ function spellings(groups: readonly number[]): string[] {
 }
 
 /** The distinct key values of these texts. */
-const charged = (texts: readonly string[]): (string | null)[] => [
-  ...new Set(texts.map(chargedAddress)),
-];
+const charged = (texts: readonly string[]): (string | null)[] => [...new Set(texts.map(chargedAddress))];
 
 describe("an IPv4 address", () => {
   it(
@@ -57,9 +55,7 @@ describe("an IPv4 address", () => {
   );
 
   it("an IPv4 address has one key value, whether mapped, dotted or hexadecimal", () => {
-    expect(charged(["1.2.3.4", "::ffff:1.2.3.4", "::ffff:102:304", "64:ff9b::1.2.3.4"])).toEqual([
-      "1.2.3.4",
-    ]);
+    expect(charged(["1.2.3.4", "::ffff:1.2.3.4", "::ffff:102:304", "64:ff9b::1.2.3.4"])).toEqual(["1.2.3.4"]);
   });
 });
 
@@ -85,9 +81,7 @@ describe("an IPv6 address", () => {
       const other = groups.map((each, at) => (at === index ? each ^ difference : each));
       const texts = [groups, other].map((each) => each.map(hex).join(":"));
       expect(new Set(texts.map((text) => text.split(":").slice(0, 4).join(":"))).size).toBe(2);
-      expect(new Set([chargedAddress(texts[0] ?? ""), chargedAddress(texts[1] ?? "")]).size).toBe(
-        2,
-      );
+      expect(new Set([chargedAddress(texts[0] ?? ""), chargedAddress(texts[1] ?? "")]).size).toBe(2);
     }),
   );
 
@@ -228,13 +222,10 @@ describe("texts that are not addresses", () => {
   );
   it(
     "a text is an IPv6 address exactly when the URL parser accepts it",
-    forAll(
-      [fc.array(piece, { minLength: 1, maxLength: 9 }).map((pieces) => pieces.join(":"))],
-      (text) => {
-        const isIpv6 = text.includes(":") && URL.canParse(`http://[${text}]`);
-        expect(chargedAddress(text) !== null).toBe(isIpv6);
-      },
-    ),
+    forAll([fc.array(piece, { minLength: 1, maxLength: 9 }).map((pieces) => pieces.join(":"))], (text) => {
+      const isIpv6 = text.includes(":") && URL.canParse(`http://[${text}]`);
+      expect(chargedAddress(text) !== null).toBe(isIpv6);
+    }),
   );
 });
 

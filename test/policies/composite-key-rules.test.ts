@@ -23,37 +23,24 @@ const requests = [
 
 describe("a key rule for a key of several parts", () => {
   const rulingFor = (fields: object, method: string, headers: Record<string, string>) =>
-    resolveKey(
-      policyOf({ key, limits: "5/s", ...fields }),
-      requestTo("/", { method, headers }),
-      {},
-    );
+    resolveKey(policyOf({ key, limits: "5/s", ...fields }), requestTo("/", { method, headers }), {});
 
-  it.for(requests)(
-    "an allow entry for several parts matches a request %s: %s %j %s",
-    ([, method, headers, holds]) => {
-      const { kind } = rulingFor({ allow: [entry] }, method, headers);
-      expect(kind).toBe(holds ? "exempt" : "charge");
-    },
-  );
+  it.for(requests)("an allow entry for several parts matches a request %s: %s %j %s", ([, method, headers, holds]) => {
+    const { kind } = rulingFor({ allow: [entry] }, method, headers);
+    expect(kind).toBe(holds ? "exempt" : "charge");
+  });
 
-  it.for(requests)(
-    "a deny entry for several parts matches a request %s: %s %j %s",
-    ([, method, headers, holds]) => {
-      const { kind } = rulingFor({ deny: [entry] }, method, headers);
-      expect(kind).toBe(holds ? "blocked" : "charge");
-    },
-  );
+  it.for(requests)("a deny entry for several parts matches a request %s: %s %j %s", ([, method, headers, holds]) => {
+    const { kind } = rulingFor({ deny: [entry] }, method, headers);
+    expect(kind).toBe(holds ? "blocked" : "charge");
+  });
 
-  it.for(requests)(
-    "an override for several parts matches a request %s: %s %j %s",
-    ([, method, headers, holds]) => {
-      const overrides = [{ key: entry, limits: "9/s" }];
-      expect(rulingFor({ overrides }, method, headers)).toMatchObject({
-        policy: { limits: [{ limit: holds ? 9 : 5 }] },
-      });
-    },
-  );
+  it.for(requests)("an override for several parts matches a request %s: %s %j %s", ([, method, headers, holds]) => {
+    const overrides = [{ key: entry, limits: "9/s" }];
+    expect(rulingFor({ overrides }, method, headers)).toMatchObject({
+      policy: { limits: [{ limit: holds ? 9 : 5 }] },
+    });
+  });
 
   it("an entry for several parts may have a star for the address", () => {
     const starred = ["any", "203.0.113.*", "gold", "GET"];

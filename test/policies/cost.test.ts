@@ -20,11 +20,7 @@ const byQuery = (query: string, max = 100): number =>
 const byResponse = (text: string | null, reserve = 7, max = 100, fields: Fields = {}): number => {
   const policy = policyOf({ ...fields, cost: { from: "response-header:X-Cost", reserve, max } });
   const headers = text === null ? {} : { "x-cost": text };
-  return costOfResponse(
-    policy,
-    costOfRequest(policy, requestTo("/")),
-    new Response("", { headers }),
-  );
+  return costOfResponse(policy, costOfRequest(policy, requestTo("/")), new Response("", { headers }));
 };
 
 /** Written costs, and the units that they cost with a maximum of 100; null for invalid costs. */
@@ -97,17 +93,13 @@ describe("the cost of a request", () => {
 
   it("a request without a cost, or with a cost of 0, costs 1", () => {
     expect([null, "", " ", "0", "00"].map((text) => byHeader(text))).toEqual([1, 1, 1, 1, 1]);
-    expect(["", "cost", "cost=", "cost=0", "x=5"].map((query) => byQuery(query))).toEqual([
-      1, 1, 1, 1, 1,
-    ]);
+    expect(["", "cost", "cost=", "cost=0", "x=5"].map((query) => byQuery(query))).toEqual([1, 1, 1, 1, 1]);
   });
 
   it("spaces around a header value do not change the cost", () => {
     expect(byHeader("  5  ")).toBe(5);
     expect(byHeader("\t5")).toBe(5);
-    expect(["cost=+5", "cost=5+", "cost=%205"].map((query) => byQuery(query))).toEqual([
-      100, 100, 100,
-    ]);
+    expect(["cost=+5", "cost=5+", "cost=%205"].map((query) => byQuery(query))).toEqual([100, 100, 100]);
   });
 
   it("several costs in a request count as the greatest of them", () => {
@@ -168,28 +160,14 @@ describe("the cost of a request", () => {
     expect(queries.map((query) => byQuery(query))).toEqual([100, 100, 6, 100]);
   });
 
-  it.for([
-    "%2563ost=50",
-    "%2543OST=50",
-    "xcost=50",
-    "cost_=50",
-    "costs=50",
-    "x[cost]=50",
-    "x=cost=50",
-  ])("the query %j has no cost, because no origin reads the parameter in it", (query) =>
-    expect(byQuery(query)).toBe(1),
+  it.for(["%2563ost=50", "%2543OST=50", "xcost=50", "cost_=50", "costs=50", "x[cost]=50", "x=cost=50"])(
+    "the query %j has no cost, because no origin reads the parameter in it",
+    (query) => expect(byQuery(query)).toBe(1),
   );
 
   it("the parameter name may have a dot, a space or a bracket in place of an underscore", () => {
     const policy = policyOf({ cost: { from: "query:page_size", max: 100 } });
-    const queries = [
-      "page_size",
-      "page.size",
-      "page+size",
-      "Page%20Size",
-      "page[size",
-      "page_size[]",
-    ];
+    const queries = ["page_size", "page.size", "page+size", "Page%20Size", "page[size", "page_size[]"];
     for (const query of queries) {
       expect(costOfRequest(policy, requestTo(`/?${query}=50`))).toBe(50);
     }
@@ -244,13 +222,10 @@ describe("the cost of a request", () => {
 
   it(
     "the cost of a request is an integer from 1 to the maximum, whatever the query",
-    forAll(
-      [fc.webQueryParameters(), fc.string({ unit: "binary" }), greatest],
-      (query, text, max) => {
-        const { search } = new URL(`https://h.example/?cost=${text}&${query}`);
-        expect(isCost(byQuery(search.slice(1), max), 1, max)).toBe(true);
-      },
-    ),
+    forAll([fc.webQueryParameters(), fc.string({ unit: "binary" }), greatest], (query, text, max) => {
+      const { search } = new URL(`https://h.example/?cost=${text}&${query}`);
+      expect(isCost(byQuery(search.slice(1), max), 1, max)).toBe(true);
+    }),
   );
 });
 
@@ -352,21 +327,16 @@ describe("the responses that count", () => {
     "status and exceptStatus with the same list select opposite responses",
     forAll(
       [
-        fc.array(
-          fc.oneof(
-            fc.integer({ min: 100, max: 599 }),
-            fc.constantFrom("1xx", "2xx", "3xx", "4xx", "5xx"),
-          ),
-          { minLength: 1, maxLength: 5 },
-        ),
+        fc.array(fc.oneof(fc.integer({ min: 100, max: 599 }), fc.constantFrom("1xx", "2xx", "3xx", "4xx", "5xx")), {
+          minLength: 1,
+          maxLength: 5,
+        }),
         fc.integer({ min: 200, max: 599 }),
       ],
       (statusList, status) => {
         const costWith = (count: unknown): number =>
           costOfResponse(policyOf({ count }), 1, new Response(null, { status }));
-        const isListed = statusList.some(
-          (each) => each === status || each === `${Math.floor(status / 100)}xx`,
-        );
+        const isListed = statusList.some((each) => each === status || each === `${Math.floor(status / 100)}xx`);
         expect(costWith({ status: statusList })).toBe(isListed ? 1 : 0);
         expect(costWith({ exceptStatus: statusList.map(String) })).toBe(isListed ? 0 : 1);
       },

@@ -6,11 +6,7 @@ import { resolveKey } from "../../src/policies/resolve-key.ts";
 import { policyOf, requestTo } from "./harness.ts";
 
 /** The key of a request for a URL with these headers. */
-function requestKey(
-  key: string | string[],
-  headers: Record<string, string> = {},
-  target = "/",
-): readonly KeyValue[] {
+function requestKey(key: string | string[], headers: Record<string, string> = {}, target = "/"): readonly KeyValue[] {
   const made = resolveKey(policyOf({ key }), requestTo(target, { headers }), {});
   return made.kind === "charge" ? made.values : [];
 }
@@ -42,8 +38,7 @@ describe("the key of a request", () => {
   });
 
   it("the key part ip groups IPv6 addresses by network", () => {
-    const address = (ip: string): readonly KeyValue[] =>
-      requestKey("ip", { "CF-Connecting-IP": ip });
+    const address = (ip: string): readonly KeyValue[] => requestKey("ip", { "CF-Connecting-IP": ip });
     expect(address("2001:db8::1")).toEqual(address("2001:db8:0:0:5:6:7:8"));
     expect(address("2001:db8::1")).not.toEqual(address("2001:db8:0:1::1"));
     expect(address("::ffff:203.0.113.7")).toEqual(["203.0.113.7"]);
@@ -62,8 +57,7 @@ describe("the key of a request", () => {
 });
 
 describe("a part of a key", () => {
-  const cookie = (header: string): readonly KeyValue[] =>
-    requestKey("cookie:sid", { Cookie: header });
+  const cookie = (header: string): readonly KeyValue[] => requestKey("cookie:sid", { Cookie: header });
   const query = (text: string): readonly KeyValue[] => requestKey("query:k", {}, `/?${text}`);
 
   it("a header with a comma is a missing key part, because it may be several joined headers", () => {
@@ -128,11 +122,7 @@ describe("a part of a key", () => {
     expect(query(text)).toEqual([expected]);
   });
 
-  const partsOfVisit = (
-    key: string[],
-    options: Parameters<typeof requestTo>[1],
-    claims = {},
-  ): unknown =>
+  const partsOfVisit = (key: string[], options: Parameters<typeof requestTo>[1], claims = {}): unknown =>
     resolveKey(policyOf({ key }), requestTo("https://API.Example.com.:8443/A//b", options), claims);
 
   it("the key parts method, host and path are in canonical form", () => {
@@ -215,17 +205,9 @@ describe("a request without a part of the key", () => {
 
 describe("the key that a caller names", () => {
   it("a caller's key has the canonical form of a request's key", () => {
-    expect(callerKey("host, method", "API.Example.com.", "patch")).toEqual([
-      "api.example.com",
-      "PATCH",
-    ]);
+    expect(callerKey("host, method", "API.Example.com.", "patch")).toEqual(["api.example.com", "PATCH"]);
     const location = ["country", "continent", "colo", "asn"];
-    expect(callerKey(location, "de", "eu", "fra", "as013335")).toEqual([
-      "DE",
-      "EU",
-      "FRA",
-      "13335",
-    ]);
+    expect(callerKey(location, "de", "eu", "fra", "as013335")).toEqual(["DE", "EU", "FRA", "13335"]);
     expect(callerKey("jwt:sub, query:a, header:b", " U ", "x,y", "é")).toEqual([" U ", "x,y", "é"]);
     const policy = policyOf({ key: "ip", ipv6Prefix: 48, trustedProxies: 2 });
     expect(callerKeyValues(policy, ["2001:DB8:1:2::3"])).toEqual(["2001:db8:1::/48"]);
@@ -257,9 +239,7 @@ describe("the key that a caller names", () => {
 
   const part = fc.constantFrom("ip", "path", "global", "header:a", "header:b");
   // A header with a comma is a missing part.
-  const text = fc
-    .stringMatching(/^[\x21-\x7e]([\x20-\x7e]{0,8}[\x21-\x7e])?$/)
-    .filter((each) => !each.includes(","));
+  const text = fc.stringMatching(/^[\x21-\x7e]([\x20-\x7e]{0,8}[\x21-\x7e])?$/).filter((each) => !each.includes(","));
   const address = fc.oneof(
     fc.ipV4(),
     fc.ipV6().filter((each) => !each.includes(".")),
@@ -285,9 +265,7 @@ describe("the key that a caller names", () => {
         };
         const texts = key.map((each) => Object.entries(named).find(([name]) => name === each)?.[1]);
         expect(callerKey(key, ...texts.map((each) => each ?? "whatever"))).toEqual(request);
-        expect(request.map((value) => value === null)).toEqual(
-          key.map((each) => each === "global"),
-        );
+        expect(request.map((value) => value === null)).toEqual(key.map((each) => each === "global"));
       },
     ),
   );

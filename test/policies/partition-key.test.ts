@@ -24,9 +24,7 @@ describe("a partition key", () => {
   });
 
   it("partition keys are equal in all versions, since counters are stored under them", async () => {
-    expect(await partitionOf("ip", ["203.0.113.7"])).toBe(
-      "SyfzblXaJ4LDOFfw6gIwUk5oRXIzDSOfUl9ZVx_lTCE",
-    );
+    expect(await partitionOf("ip", ["203.0.113.7"])).toBe("SyfzblXaJ4LDOFfw6gIwUk5oRXIzDSOfUl9ZVx_lTCE");
     expect(await partitionOf("header:x-tenant, global", ["ä", null])).toBe(
       "vUv5MRJ-mkCfQ03orMRAoHKeJszjvpaecgNFFqQIYao",
     );
@@ -39,11 +37,7 @@ describe("a partition key", () => {
     ["global", [null], "mQeWjw1vjilTejhc_cq1JVEeFUqyOYn4WJTljzV-PYs"],
     ["cookie:sid, query:k", ["x", "y"], "gFc9LVih9uCggY-UvWVyo0GX0m3yVyg-nWHTVZY5nOo"],
     ["method, host", ["GET", "h.example"], "BjwkxdIf9KzTqtjqkcOmmS88QH_d-Gc54pUbT1bNPms"],
-    [
-      "country, continent, asn, colo",
-      ["DE", "EU", "3320", "FRA"],
-      "xHIg47cDug4_uLLxJzc49H5uJjL418_gKJP50Uar39g",
-    ],
+    ["country, continent, asn, colo", ["DE", "EU", "3320", "FRA"], "xHIg47cDug4_uLLxJzc49H5uJjL418_gKJP50Uar39g"],
     ["jwt:sub", ["u1"], "TLYvNuMl0_8oVPC1ah5cu--bzsFWHuja_gJAy2ciFak"],
   ])("the partition key of %s as %j is equal in all versions", async ([key, values, expected]) => {
     expect(await partitionOf(key, values)).toBe(expected);
@@ -66,9 +60,7 @@ describe("a partition key", () => {
   it("a partition key is the same in every isolate and every call", async () => {
     const partitions = new PartitionKeys(hmacWith(secret));
     const keys = await Promise.all(
-      [partitions, partitions, new PartitionKeys(hmacWith(secret))].map((each) =>
-        partitionOf("ip", ["a"], each),
-      ),
+      [partitions, partitions, new PartitionKeys(hmacWith(secret))].map((each) => partitionOf("ip", ["a"], each)),
     );
     keys.push(await partitionOf("ip", ["a"], partitions));
     expect(new Set(keys).size).toBe(1);
@@ -88,8 +80,7 @@ describe("a partition key", () => {
 
 describe("the text of a partition key", () => {
   /** The HMAC of the text that has always been its input. */
-  const hmacOf = (text: string): string =>
-    createHmac("sha256", secret).update(text).digest("base64url");
+  const hmacOf = (text: string): string => createHmac("sha256", secret).update(text).digest("base64url");
 
   const piece = fc.constantFrom('"', "],[", "\\", "a", "\u0000", "\u2028", "ä", "\ud83d\ude00");
   const text = fc.string({ unit: piece, maxLength: 4 });
@@ -169,8 +160,7 @@ describe("the cache of partition keys", () => {
 
 describe("the partition key of a check with ad hoc limits", () => {
   const partitions = new PartitionKeys(hmacWith(secret));
-  const adhocOf = async (...texts: string[]): Promise<string> =>
-    partitions.adhocPartitionKey(texts);
+  const adhocOf = async (...texts: string[]): Promise<string> => partitions.adhocPartitionKey(texts);
 
   it("the partition keys of ad hoc checks are equal in all versions", async () => {
     expect(await adhocOf("203.0.113.7")).toBe("LjeYjg_Sl-xzXAsRDrZdz2CefCykDOqlw8_2sWJrX9I");
@@ -223,31 +213,12 @@ describe("two keys", () => {
     ["of a half and its replacement", ["path", ["\ud800"]], ["path", ["\ufffd"]]],
     ["of one and two characters that look alike", ["path", ["é"]], ["path", ["e\u0301"]]],
     ["with a zero", ["path", ["a"]], ["path", ["a\u0000"]]],
-  ])(
-    "different keys have different partition keys: %s",
-    async ([, [oneKey, one], [otherKey, other]]) => {
-      const partitions = new PartitionKeys(hmacWith(secret));
-      expect(await partitionOf(oneKey, one, partitions)).not.toBe(
-        await partitionOf(otherKey, other, partitions),
-      );
-    },
-  );
+  ])("different keys have different partition keys: %s", async ([, [oneKey, one], [otherKey, other]]) => {
+    const partitions = new PartitionKeys(hmacWith(secret));
+    expect(await partitionOf(oneKey, one, partitions)).not.toBe(await partitionOf(otherKey, other, partitions));
+  });
 
-  const piece = fc.constantFrom(
-    '"',
-    '","',
-    '"],["',
-    "[",
-    "]",
-    ",",
-    "\\",
-    ":",
-    "null",
-    "ip",
-    "a",
-    "\u0000",
-    "\ud800",
-  );
+  const piece = fc.constantFrom('"', '","', '"],["', "[", "]", ",", "\\", ":", "null", "ip", "a", "\u0000", "\ud800");
   const value = fc.oneof(fc.constant(null), fc.string({ unit: piece, maxLength: 3 }));
   const key = fc
     .subarray(["ip", "path", "header:a", "header:b", "cookie:a", "query:a", "jwt:a", "asn"], {
@@ -264,12 +235,8 @@ describe("two keys", () => {
     forAll(
       [two],
       async ([[oneKey, one], [otherKey, other]]) => {
-        const isSame =
-          oneKey.join() === otherKey.join() && one.every((each, index) => each === other[index]);
-        const keys = [
-          await partitionOf(oneKey, one, partitions),
-          await partitionOf(otherKey, other),
-        ];
+        const isSame = oneKey.join() === otherKey.join() && one.every((each, index) => each === other[index]);
+        const keys = [await partitionOf(oneKey, one, partitions), await partitionOf(otherKey, other)];
         expect(keys[0] === keys[1]).toBe(isSame);
       },
       1_000,

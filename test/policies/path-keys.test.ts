@@ -84,12 +84,9 @@ describe("the key part path with a pattern", () => {
     ["/login", "/login%0A", "/login"],
     ["/files/:name", "/FILES/%41%5cb", "/files/A\\b"],
     ["/ä/:x", "/%C3%84/%C3%84", "/ä/Ä"],
-  ])(
-    "with the pattern %s, the key part path of %s is %s, in the proxy and in /check",
-    ([pattern, path, expected]) => {
-      expect(keysOf(path, pattern)).toEqual(twice(expected));
-    },
-  );
+  ])("with the pattern %s, the key part path of %s is %s, in the proxy and in /check", ([pattern, path, expected]) => {
+    expect(keysOf(path, pattern)).toEqual(twice(expected));
+  });
 
   it("a path that a caller names keeps its case if the pattern does not match it", () => {
     expect(keysOf("/Other%2fPath/", "/api/*")).toEqual(twice("/Other/Path"));

@@ -162,18 +162,14 @@ describe("a path pattern", () => {
 
   it(
     "a pattern matches every spelling of a path, and no other path",
-    forAll(
-      [spelling(["api", "users"]), spelling(["api"]), spelling(["apis", "users"])],
-      (users, api, others) => {
-        const of = (path: string): boolean[] =>
-          [users, api, others].map((each) => meets({ path }, each));
-        expect(of("/api/users")).toEqual([true, false, false]);
-        expect(of("/api/users/")).toEqual([true, false, false]);
-        expect(of("/api")).toEqual([false, true, false]);
-        expect(of("/api/*")).toEqual([true, true, false]);
-        expect(of("/:collection/users")).toEqual([true, false, true]);
-      },
-    ),
+    forAll([spelling(["api", "users"]), spelling(["api"]), spelling(["apis", "users"])], (users, api, others) => {
+      const of = (path: string): boolean[] => [users, api, others].map((each) => meets({ path }, each));
+      expect(of("/api/users")).toEqual([true, false, false]);
+      expect(of("/api/users/")).toEqual([true, false, false]);
+      expect(of("/api")).toEqual([false, true, false]);
+      expect(of("/api/*")).toEqual([true, true, false]);
+      expect(of("/:collection/users")).toEqual([true, false, true]);
+    }),
   );
 
   it("a pattern matches the same paths as an equivalent regular expression, lenient and exact", async () => {
@@ -221,8 +217,7 @@ describe("a path pattern", () => {
 });
 
 describe('a path pattern with pathMatching = "exact"', () => {
-  const exactly = (path: string, requested: string): boolean =>
-    meets({ path, pathMatching: "exact" }, requested);
+  const exactly = (path: string, requested: string): boolean => meets({ path, pathMatching: "exact" }, requested);
 
   it.for<[string, string, boolean]>([
     ["/api", "/api", true],

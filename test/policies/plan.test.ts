@@ -102,7 +102,5 @@ it("a plan has one policy for each override, which differs from the original onl
   ];
   const policy = policyOf({ overrides });
   const { overridden } = planOf(policy);
-  expect([...overridden]).toEqual(
-    policy.keyRules.overrides.map(({ limits }) => [limits, { ...policy, limits }]),
-  );
+  expect([...overridden]).toEqual(policy.keyRules.overrides.map(({ limits }) => [limits, { ...policy, limits }]));
 });

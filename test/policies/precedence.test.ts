@@ -13,16 +13,10 @@ const address = "203.0.113.7";
 const others = ["192.0.2.1", "192.0.2.2"];
 
 /** All lists of four flags. */
-const combinations = Array.from({ length: 16 }, (_, bits) =>
-  [8, 4, 2, 1].map((bit) => (bits & bit) !== 0),
-);
+const combinations = Array.from({ length: 16 }, (_, bits) => [8, 4, 2, 1].map((bit) => (bits & bit) !== 0));
 
 const withRules = (base: Policy, ...rules: readonly object[]): Policy => {
-  const { policy, refused } = policyWithRules(
-    base,
-    { epoch: 1, version: 1, text: JSON.stringify(rules) },
-    0,
-  );
+  const { policy, refused } = policyWithRules(base, { epoch: 1, version: 1, text: JSON.stringify(rules) }, 0);
   expect(refused).toEqual([]);
   return policy;
 };
@@ -57,8 +51,7 @@ describe("lists that decide before any object is called", () => {
         { kind: "exempt", source: source("allow", null, 2) },
         { kind: "charge", source: source("limits") },
       ].find((_, index) => matches[index] ?? true);
-      for (const resolution of resolutions(policy))
-        expect(resolution).toMatchObject(expected ?? {});
+      for (const resolution of resolutions(policy)) expect(resolution).toMatchObject(expected ?? {});
     },
   );
 });
@@ -121,10 +114,7 @@ describe("a policy that a rule has switched off", () => {
 
   it("the policy needs no claims of the request's token", () => {
     const policy = policyOf({ key: "jwt:sub" });
-    expect([planOf(policy).needsClaims, planOf(withRules(policy, off)).needsClaims]).toEqual([
-      true,
-      false,
-    ]);
+    expect([planOf(policy).needsClaims, planOf(withRules(policy, off)).needsClaims]).toEqual([true, false]);
   });
 });
 

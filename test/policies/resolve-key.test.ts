@@ -13,21 +13,14 @@ const visitor = { "CF-Connecting-IP": address };
 const partner = { "X-Api-Key": "partner-42" };
 const key = "header:x-api-key";
 
-const resolved = (
-  fields: Fields,
-  request: RequestOptions = { headers: visitor },
-  claims: Fields = {},
-) => resolveKey(policyOf(fields), requestTo("/", request), claims);
+const resolved = (fields: Fields, request: RequestOptions = { headers: visitor }, claims: Fields = {}) =>
+  resolveKey(policyOf(fields), requestTo("/", request), claims);
 
 /**
  * The units of the limit that applies to a charged request; for any other request, the kind of its resolution, such
  * as `blocked`.
  */
-function limitOf(
-  fields: Fields,
-  request?: RequestOptions,
-  claims?: Fields,
-): number | string | undefined {
+function limitOf(fields: Fields, request?: RequestOptions, claims?: Fields): number | string | undefined {
   const resolution = resolved(fields, request, claims);
   return resolution.kind === "charge" ? resolution.policy.limits[0]?.limit : resolution.kind;
 }
@@ -123,9 +116,7 @@ describe("the first matching override", () => {
     const policy = policyOf({ ...fields, overrides: [{ key: address, limits: "9/s" }] });
     const resolution = resolveKey(policy, requestTo("/", { headers: visitor }), {});
     expect(resolution).toMatchObject({ parts: plain.key, values: [address] });
-    expect(
-      resolution.kind === "charge" && { ...resolution.policy, limits: 0, keyRules: 0, written: 0 },
-    ).toEqual({
+    expect(resolution.kind === "charge" && { ...resolution.policy, limits: 0, keyRules: 0, written: 0 }).toEqual({
       ...plain,
       limits: 0,
       keyRules: 0,
@@ -162,9 +153,7 @@ describe("the first matching override", () => {
             .split(".")
             .map((octet) => Number(octet).toString(2).padStart(8, "0"))
             .join("");
-        const first = widths.findIndex(
-          (bits) => bitsOf(address).slice(0, bits) === bitsOf(from).slice(0, bits),
-        );
+        const first = widths.findIndex((bits) => bitsOf(address).slice(0, bits) === bitsOf(from).slice(0, bits));
         const request = { headers: { "CF-Connecting-IP": from } };
         expect(limitOf({ overrides: blocks }, request)).toBe(first < 0 ? 1 : first + 2);
       },
@@ -294,9 +283,7 @@ describe("a caller who names a key", () => {
     expect(limitOfCaller(fields, "::ffff:10.9.9.9")).toBe("blocked");
     expect(limitOfCaller(fields, address)).toBe("exempt");
     expect(limitOfCaller(fields, "192.0.2.1")).toBe(1);
-    expect(limitOfCaller({ key: "path, ip", deny: ["10.0.0.0/8"] }, "/", "10.9.9.9")).toBe(
-      "blocked",
-    );
+    expect(limitOfCaller({ key: "path, ip", deny: ["10.0.0.0/8"] }, "/", "10.9.9.9")).toBe("blocked");
   });
 
   it("lists compare the exact address of a caller's key, not its IPv6 network", () => {

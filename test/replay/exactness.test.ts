@@ -78,9 +78,7 @@ class Clients {
     const client = this.#below(4);
     const key = `client ${client}`;
     const cost = 1 + this.#below(3);
-    return client > 1 && this.#random() < 0.4
-      ? this.#reserve(policy, key, cost)
-      : this.#site.check(policy, key, cost);
+    return client > 1 && this.#random() < 0.4 ? this.#reserve(policy, key, cost) : this.#site.check(policy, key, cost);
   }
 
   /** One reservation in ten is never settled, and expires. */
@@ -158,11 +156,7 @@ const forms: Readonly<Record<string, Form>> = {
 const proxied = { objects: "sharded", shards: 1 };
 
 /** Sends requests of three clients through the proxy. Each begins when the one before is decided. */
-async function sendRequests(
-  site: RecordedSite,
-  random: Random,
-  gapMs: number,
-): Promise<RecordedAnswer[]> {
+async function sendRequests(site: RecordedSite, random: Random, gapMs: number): Promise<RecordedAnswer[]> {
   const answers: Promise<RecordedAnswer>[] = [];
   for (let step = 0; step < steps; step++) {
     // oxlint-disable no-await-in-loop -- one after the other, as time passes

@@ -80,9 +80,7 @@ it(
     const naive = timelines.keys.map((key) => {
       const own = list.filter((arrival) => arrival.key === key);
       const spans = own.map(({ atMs: fromMs }) =>
-        own
-          .filter(({ atMs }) => atMs >= fromMs && atMs - fromMs < spanMs)
-          .reduce((sum, { cost = 1 }) => sum + cost, 0),
+        own.filter(({ atMs }) => atMs >= fromMs && atMs - fromMs < spanMs).reduce((sum, { cost = 1 }) => sum + cost, 0),
       );
       return Math.max(...spans);
     });

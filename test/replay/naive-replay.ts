@@ -30,15 +30,12 @@ export function naiveReplay(
   const denied = first.filter(({ allowed }) => !allowed);
   const admitted = decisions.filter(({ allowed }) => allowed);
   const again = decisions.filter((each) => each.retry > 0);
-  const perKey = (count: (key: number) => number): number[] =>
-    timelines.keys.map((_, key) => count(key));
+  const perKey = (count: (key: number) => number): number[] => timelines.keys.map((_, key) => count(key));
   const deniedOfKey = perKey((key) => denied.filter((each) => each.key === key).length);
   const longest = perKey((key) => longestDenial(decisions.filter((each) => each.key === key)));
   const secondOf = (instantMs: number): number => instantMs - (instantMs % 1_000);
   const departures = admitted.map(({ departsMs }) => secondOf(departsMs));
-  const seconds = [
-    ...new Set([...first.map(({ atMs }) => secondOf(atMs)), ...departures]),
-  ].toSorted((a, b) => a - b);
+  const seconds = [...new Set([...first.map(({ atMs }) => secondOf(atMs)), ...departures])].toSorted((a, b) => a - b);
   const { fromMs, toMs } = timelines.source;
   const startMs = fromMs - (fromMs % stepMs);
   const lastMs = Math.max(toMs, ...first.map(({ atMs }) => atMs - (atMs % 1_000) + 999));
@@ -71,10 +68,7 @@ export function naiveReplay(
     }),
     admittedPerSecond: {
       startsMs: Float64Array.from(seconds),
-      counts: Float64Array.from(
-        seconds,
-        (second) => departures.filter((each) => each === second).length,
-      ),
+      counts: Float64Array.from(seconds, (second) => departures.filter((each) => each === second).length),
     },
     admitted: countsOf(admitted),
     denials: countsOf(decisions.filter(({ allowed }) => !allowed)),
@@ -92,20 +86,14 @@ export function naiveReplay(
             abandoned: first.filter(({ row }) => !admitted.some((each) => each.row === row)).length,
             longestWaitMs: Math.max(
               0,
-              ...again
-                .filter(({ allowed }) => allowed)
-                .map(({ row, atMs }) => atMs - (timelines.atMs[row] ?? 0)),
+              ...again.filter(({ allowed }) => allowed).map(({ row, atMs }) => atMs - (timelines.atMs[row] ?? 0)),
             ),
           },
   };
 }
 
 /** Decides all requests in order of time; those of one instant in order of their rows, retries last. */
-function decide(
-  { keys, firstRow, atMs, cost }: Timelines,
-  limits: readonly Limit[],
-  obeys: boolean,
-): NaiveDecision[] {
+function decide({ keys, firstRow, atMs, cost }: Timelines, limits: readonly Limit[], obeys: boolean): NaiveDecision[] {
   const meters = new Map<number, Meter>();
   const waiting: NaiveRequest[] = keys.flatMap((_, key) =>
     Array.from(atMs.subarray(firstRow[key], firstRow[key + 1]), (ms, place) => {
@@ -114,9 +102,7 @@ function decide(
   );
   const decided: NaiveDecision[] = [];
   for (;;) {
-    waiting.sort(
-      (a, b) => a.atMs - b.atMs || Math.min(a.retry, 1) - Math.min(b.retry, 1) || a.row - b.row,
-    );
+    waiting.sort((a, b) => a.atMs - b.atMs || Math.min(a.retry, 1) - Math.min(b.retry, 1) || a.row - b.row);
     const request = waiting.shift();
     if (request === undefined) return decided;
     const { key, row, retry } = request;
@@ -146,11 +132,7 @@ function longestDenial(decisions: readonly NaiveDecision[]): number {
 }
 
 /** @param admitted those of one key, in order of time */
-const mostOf = (
-  admitted: readonly NaiveDecision[],
-  { cost }: Timelines,
-  windowMs: number,
-): number =>
+const mostOf = (admitted: readonly NaiveDecision[], { cost }: Timelines, windowMs: number): number =>
   Math.max(
     0,
     ...admitted.map((start) =>

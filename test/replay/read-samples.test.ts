@@ -30,13 +30,7 @@ const arrivalsOf = ({ keys, firstRow, atMs, cost, outcome, reservations }: Timel
     Array.from(atMs.subarray(firstRow[index], firstRow[index + 1]), (ms, place) => {
       const row = (firstRow[index] ?? 0) + place;
       const reservation = reservations.get(row);
-      return [
-        key,
-        ms - fromMs,
-        cost[row],
-        arrivalOutcomes[outcome[row] ?? 0],
-        ...(reservation ? [reservation] : []),
-      ];
+      return [key, ms - fromMs, cost[row], arrivalOutcomes[outcome[row] ?? 0], ...(reservation ? [reservation] : [])];
     }),
   );
 

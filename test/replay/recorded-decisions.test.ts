@@ -2,13 +2,7 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { replayAll } from "../../src/replay/replay.ts";
-import {
-  createMeter,
-  holdsSlots,
-  isQueue,
-  type Limit,
-  type Meter,
-} from "../../src/strategies/index.ts";
+import { createMeter, holdsSlots, isQueue, type Limit, type Meter } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
 import { startMs } from "../strategies/meters.ts";
 import { limitOf, type Variant, variants } from "../strategies/variants.ts";
@@ -46,10 +40,7 @@ const requestsOf = (tickMs: number, costs: readonly number[]): fc.Arbitrary<read
       reserved: fc.option(
         fc.record({
           ttlMs: fc.constantFrom(1_000, 60_000, 3_600_000),
-          runsMs: fc.oneof(
-            fc.constantFrom(0, 1, 2, null),
-            fc.integer({ min: 0, max: Math.min(4 * tickMs, 3_000) }),
-          ),
+          runsMs: fc.oneof(fc.constantFrom(0, 1, 2, null), fc.integer({ min: 0, max: Math.min(4 * tickMs, 3_000) })),
           actualCost: fc.constantFrom(0, 0, 1, 1, 2),
         }),
         { freq: 4 },
@@ -121,8 +112,7 @@ function record(requests: readonly Request[], limits: readonly Limit[]): readonl
       };
       events.push({ atMs: renewMs, order, run: renew });
     }
-    const settle = (): void =>
-      meter.settle({ cost, actualCost, spentAtMs: atMs, ttlMs, heldAtMs }, settledAtMs);
+    const settle = (): void => meter.settle({ cost, actualCost, spentAtMs: atMs, ttlMs, heldAtMs }, settledAtMs);
     events.push({ atMs: settledAtMs, order, run: settle });
   };
   let atMs = startMs;
@@ -161,10 +151,7 @@ const setsOf = (variant: Variant) =>
         ({ strategy, options }) => strategy === "leaky-bucket" && options["mode"] === "queue",
       );
       const scaledMs = hasQueue ? windowMs * (mostRequests + 1) : windowMs;
-      return [
-        limitOf(variant, units, scaledMs),
-        ...(isPair ? [limitOf(other, units + 2, 5 * scaledMs, "other")] : []),
-      ];
+      return [limitOf(variant, units, scaledMs), ...(isPair ? [limitOf(other, units + 2, 5 * scaledMs, "other")] : [])];
     });
 
 it.each(variants)("$title: a replay makes the recorded decisions", async (variant) => {
@@ -178,8 +165,7 @@ it.each(variants)("$title: a replay makes the recorded decisions", async (varian
       seen.denied += arrivals.filter(({ outcome }) => outcome === "denied").length;
       seen.settled += settledMs.size;
       seen.together += arrivals.filter(({ atMs }) => settledMs.has(atMs)).length;
-      if (arrivals.every(({ reservation }) => reservation === undefined))
-        fc.pre(!limits.some(holdsSlots));
+      if (arrivals.every(({ reservation }) => reservation === undefined)) fc.pre(!limits.some(holdsSlots));
       expectRecordedDecisions(arrivals, limits);
       seen.checked += arrivals.length;
     },

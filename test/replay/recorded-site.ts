@@ -77,8 +77,7 @@ export class RecordedSite {
     const methods = {
       beat: async (call: BeatCall) => control.beat(structuredClone(call)),
       samples: async (query: SamplesQuery) => statistics.samples(query),
-      sampleChunks: async (policy: string, ids: readonly number[]) =>
-        statistics.sampleChunks(policy, ids),
+      sampleChunks: async (policy: string, ids: readonly number[]) => statistics.sampleChunks(policy, ids),
     };
     return { getByName: () => methods };
   }

@@ -9,10 +9,7 @@ const arrivals = (key: string, ...timesMs: number[]): TestArrival[] =>
   timesMs.map((atMs) => ({ key, atMs: startMs + atMs }));
 
 it("a replay counts the denied requests and keys, and how long each key was denied", () => {
-  const timelines = timelinesOf([
-    ...arrivals("a", 0, 1_000, 2_000, 70_000),
-    ...arrivals("b", 0, 61_000),
-  ]);
+  const timelines = timelinesOf([...arrivals("a", 0, 1_000, 2_000, 70_000), ...arrivals("b", 0, 61_000)]);
   const [result] = replayAll(timelines, [fixed("1/minute")], { keepsDecisions: true });
   expect(result).toMatchObject({ requests: 6, denied: 2, keys: 2, deniedKeys: 1 });
   expect([...(result?.deniedOfKey ?? [])]).toEqual([2, 0]);
@@ -21,16 +18,12 @@ it("a replay counts the denied requests and keys, and how long each key was deni
   expect([...(result?.allowed ?? [])]).toEqual([1, 0, 0, 1, 1, 1]);
   expect(result?.mostAdmitted).toEqual([{ limit: "default", windowMs: 60_000, units: 1, key: 0 }]);
   const { startsMs, counts } = result?.admittedPerSecond ?? {};
-  expect([...(startsMs ?? [])].map((ms) => ms - startMs)).toEqual([
-    0, 1_000, 2_000, 61_000, 70_000,
-  ]);
+  expect([...(startsMs ?? [])].map((ms) => ms - startMs)).toEqual([0, 1_000, 2_000, 61_000, 70_000]);
   expect([...(counts ?? [])]).toEqual([2, 0, 0, 1, 1]);
 });
 
 it("a caller cancels a replay by not continuing it", () => {
-  const timelines = timelinesOf(
-    arrivals("a", ...Array.from({ length: 1_000 }, (_, index) => index)),
-  );
+  const timelines = timelinesOf(arrivals("a", ...Array.from({ length: 1_000 }, (_, index) => index)));
   const steps = replay(
     timelines,
     Array.from({ length: 1_000 }, () => fixed("1/minute")),

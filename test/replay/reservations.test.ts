@@ -64,21 +64,12 @@ it("a settlement above the reserved cost leaves a debt", () => {
 it("a request that the recording denied is assumed to run as long, and to cost as much, as the key's median", () => {
   const denied = { outcome: "denied" as const };
   const others = [100, 300, 9_000].map((runsMs, index) => reservedAt(100_000 * index, runsMs));
-  const list = [
-    ...others,
-    reservedAt(300_000, null, denied),
-    reservedAt(300_299, 300),
-    reservedAt(300_300, 300),
-  ];
+  const list = [...others, reservedAt(300_000, null, denied), reservedAt(300_299, 300), reservedAt(300_300, 300)];
   expect(replayed(list, "1/30s", "concurrency").allowed).toEqual([1, 1, 1, 1, 0, 1]);
   // The key has no settlement of its own, so the median of all keys counts: most cost nothing in the end.
-  const countOfOthers = [0, 0, 1].map((settledCost, index) =>
-    reservedAt(index, 5, { settledCost }),
-  );
+  const countOfOthers = [0, 0, 1].map((settledCost, index) => reservedAt(index, 5, { settledCost }));
   const countOfKey = [0, 10, 20].map((atMs) => reservedAt(atMs, null, { ...denied, key: "b" }));
-  expect(replayed([...countOfOthers, ...countOfKey], "1/minute", "sliding-log").allowed).toEqual([
-    1, 0, 0, 1, 1, 1,
-  ]);
+  expect(replayed([...countOfOthers, ...countOfKey], "1/minute", "sliding-log").allowed).toEqual([1, 0, 0, 1, 1, 1]);
 });
 
 it("a set with slots is refused when no arrival has a duration, as in a log", () => {
@@ -117,15 +108,10 @@ it("a key sends at most 100,000 retries", () => {
   expect(hourly?.retries?.abandoned).toBeGreaterThan(10_000);
 });
 
-it.each([0, -1, 0.5, Number.NaN, 1])(
-  "a plot step of %d ms is refused when it is no step or too short",
-  (stepMs) => {
-    const list = [
-      { key: "a", atMs: startMs },
-      { key: "a", atMs: startMs + 200_000 },
-    ];
-    expect(() => replayAll(timelinesOf(list), [], { stepMs })).toThrow(
-      /^stepMs must be an integer/,
-    );
-  },
-);
+it.each([0, -1, 0.5, Number.NaN, 1])("a plot step of %d ms is refused when it is no step or too short", (stepMs) => {
+  const list = [
+    { key: "a", atMs: startMs },
+    { key: "a", atMs: startMs + 200_000 },
+  ];
+  expect(() => replayAll(timelinesOf(list), [], { stepMs })).toThrow(/^stepMs must be an integer/);
+});

@@ -1,11 +1,6 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import {
-  type Arrival,
-  arrivalOutcomes,
-  isDeniedOutcome,
-  TimelinesBuilder,
-} from "../../src/replay/timelines.ts";
+import { type Arrival, arrivalOutcomes, isDeniedOutcome, TimelinesBuilder } from "../../src/replay/timelines.ts";
 import { forAll } from "../for-all.ts";
 import { sourceOf } from "./timelines-of.ts";
 
@@ -35,9 +30,7 @@ it(
     const byKey = Object.groupBy(list, ({ key }) => key);
     const expected = Object.values(byKey).flatMap((own = []) =>
       own.toSorted(
-        (a, b) =>
-          a.atMs - b.atMs ||
-          Number(isDeniedOutcome(a.outcome)) - Number(isDeniedOutcome(b.outcome)),
+        (a, b) => a.atMs - b.atMs || Number(isDeniedOutcome(a.outcome)) - Number(isDeniedOutcome(b.outcome)),
       ),
     );
     const rows = timelines.keys.flatMap((key, index) =>

@@ -4,14 +4,7 @@ import { drawFigure, type Figure, type Theme } from "../../src/local/figure.ts";
 import type { Generated } from "../tools/generated.ts";
 import { picture } from "../tools/picture.ts";
 import { markdownTable, whole } from "../tools/table.ts";
-import {
-  admissionHeader,
-  admissionRow,
-  limitText,
-  type Measurement,
-  percentText,
-  shape,
-} from "./admission.ts";
+import { admissionHeader, admissionRow, limitText, type Measurement, percentText, shape } from "./admission.ts";
 
 export const admissionPage = "docs/explanation/consistency.md";
 

@@ -47,11 +47,7 @@ export interface Measurement {
   readonly calls: number;
 }
 
-export async function measure(
-  setting: AdmissionSetting,
-  count: number,
-  seed = 1,
-): Promise<Measurement> {
+export async function measure(setting: AdmissionSetting, count: number, seed = 1): Promise<Measurement> {
   const { consistency, syncEvery, limit, windowMs, windows } = setting;
   const { requestsPerSecond, maximumDelayMs } = shape;
   const world = new World();
@@ -67,10 +63,7 @@ export async function measure(
     consistency,
     ...(syncEvery !== undefined && { syncEvery }),
   });
-  const isolates = Array.from(
-    { length: count },
-    (_, index) => new SimulatedIsolate(world, object, policy, index, 0),
-  );
+  const isolates = Array.from({ length: count }, (_, index) => new SimulatedIsolate(world, object, policy, index, 0));
   const untilMs = startMs + windows * windowMs;
   let requests = 0;
   const next = (): void => {
@@ -81,9 +74,7 @@ export async function measure(
   };
   world.at(startMs, next);
   await world.runUntil(untilMs);
-  const admitted = [object, ...isolates]
-    .flatMap((each) => each.admitted)
-    .toSorted((a, b) => a.atMs - b.atMs);
+  const admitted = [object, ...isolates].flatMap((each) => each.admitted).toSorted((a, b) => a.atMs - b.atMs);
   const units = admitted.reduce((sum, each) => sum + each.units, 0);
   return {
     setting,
@@ -110,8 +101,7 @@ export const admissionHeader = [
 
 export const percentText = (share: number): string => `${(100 * share).toFixed(1)} %`;
 
-export const limitText = ({ limit, windowMs }: AdmissionSetting): string =>
-  `${whole(limit)} per ${windowMs / 1_000} s`;
+export const limitText = ({ limit, windowMs }: AdmissionSetting): string => `${whole(limit)} per ${windowMs / 1_000} s`;
 
 export const admissionRow = ({ setting, isolates, over, under, calls }: Measurement): string[] => [
   `\`"${setting.consistency}"\``,

@@ -10,12 +10,9 @@ import { disturbed, type Schedule, withAndWithout } from "./control/schedules.ts
 const repeated = process.env["SEED"];
 
 const seedsOf = (count: number, first = 1): readonly number[] =>
-  repeated === undefined
-    ? Array.from({ length: count }, (_, index) => index + first)
-    : [Number(repeated)];
+  repeated === undefined ? Array.from({ length: count }, (_, index) => index + first) : [Number(repeated)];
 
-const command = (seed: number): string =>
-  `SEED=${seed} npx vitest run --project pure test/simulation/control.test.ts`;
+const command = (seed: number): string => `SEED=${seed} npx vitest run --project pure test/simulation/control.test.ts`;
 
 /** The counts of all simulations, for the last test. */
 const all = new Checks();
@@ -73,10 +70,7 @@ describe("simulations of the control plane", () => {
     await simulate(withAndWithout, seedsOf(isFull ? 30 : 8));
   });
 
-  it.skipIf(repeated !== undefined).each(invariants)(
-    "the simulations have checked often enough: %s",
-    (invariant) => {
-      expect(all.counts.get(invariant) ?? 0).toBeGreaterThanOrEqual(leastChecks[invariant]);
-    },
-  );
+  it.skipIf(repeated !== undefined).each(invariants)("the simulations have checked often enough: %s", (invariant) => {
+    expect(all.counts.get(invariant) ?? 0).toBeGreaterThanOrEqual(leastChecks[invariant]);
+  });
 });

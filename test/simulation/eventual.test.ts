@@ -53,9 +53,7 @@ class SyncState {
 
   readonly onCall = (isolate: number, call: unknown): (() => void) => {
     const { others = [], ...first } = call as SyncCall;
-    const snapshots = [first, ...others].map(
-      (each) => [each.key, this.#count(isolate, each)] as const,
-    );
+    const snapshots = [first, ...others].map((each) => [each.key, this.#count(isolate, each)] as const);
     return () => {
       for (const [key, units] of snapshots) this.#inSnapshot.set(`${isolate} ${key}`, units);
     };
@@ -66,9 +64,7 @@ class SyncState {
     this.#counted.set(key, unitsByIsolate);
     if (batch > (this.#batches.get(`${isolate} ${key}`) ?? 0)) {
       this.#batches.set(`${isolate} ${key}`, batch);
-      const units = charges
-        .flatMap(({ spends }) => spends)
-        .reduce((sum, [, each]) => sum + each, 0);
+      const units = charges.flatMap(({ spends }) => spends).reduce((sum, [, each]) => sum + each, 0);
       unitsByIsolate.set(isolate, (unitsByIsolate.get(isolate) ?? 0) + units);
     }
     return new Map(unitsByIsolate);
@@ -88,12 +84,7 @@ async function simulate(
   policy: Policy,
   schedule: Schedule,
   keys: readonly string[] = ["key"],
-  onDecided: (
-    simulation: Simulation,
-    isolate: number,
-    key: string,
-    isAdmitted: boolean,
-  ) => void = () => undefined,
+  onDecided: (simulation: Simulation, isolate: number, key: string, isAdmitted: boolean) => void = () => undefined,
 ): Promise<Simulation> {
   const world = new World();
   const object = new SimulatedObject(world, randomFrom(schedule.seed), schedule);
@@ -147,8 +138,7 @@ describe("eventual consistency under random faults", () => {
         await world.runUntil(world.nowMs + 5_000);
         const charges = [{ policy: "p", limits: policy.limits, cost: 0 }];
         const countedUnits = keys.map((key) => {
-          const remaining = object.limiter.look({ key, charges }).decisions[0]?.limits[0]
-            ?.remaining;
+          const remaining = object.limiter.look({ key, charges }).decisions[0]?.limits[0]?.remaining;
           return 1_000 - (remaining ?? 0);
         });
         expect(countedUnits).toEqual(
@@ -172,32 +162,24 @@ describe("eventual consistency under random faults", () => {
       async (schedule, limit, windowMs, keys) => {
         const policy = policyOf({ limit, window: `${windowMs}ms`, strategy: "sliding-log" });
         const excesses: number[] = [];
-        await simulate(
-          policy,
-          schedule,
-          keys,
-          ({ world, isolates, syncState }, index, ofKey, isAdmitted) => {
-            if (!isAdmitted) return;
-            const inWindow = (atMs: number): boolean => world.nowMs - atMs < windowMs;
-            let used = 0;
-            let unknown = 0;
-            for (const [other, { admitted }] of isolates.entries()) {
-              let known =
-                other === index
-                  ? Number.POSITIVE_INFINITY
-                  : syncState.unitsKnown(index, other, ofKey);
-              for (const { atMs, units, key } of admitted) {
-                if (key !== ofKey) continue;
-                const unknownUnits = Math.max(0, units - known);
-                known = Math.max(0, known - units);
-                if (!inWindow(atMs)) continue;
-                used += units;
-                unknown += unknownUnits;
-              }
+        await simulate(policy, schedule, keys, ({ world, isolates, syncState }, index, ofKey, isAdmitted) => {
+          if (!isAdmitted) return;
+          const inWindow = (atMs: number): boolean => world.nowMs - atMs < windowMs;
+          let used = 0;
+          let unknown = 0;
+          for (const [other, { admitted }] of isolates.entries()) {
+            let known = other === index ? Number.POSITIVE_INFINITY : syncState.unitsKnown(index, other, ofKey);
+            for (const { atMs, units, key } of admitted) {
+              if (key !== ofKey) continue;
+              const unknownUnits = Math.max(0, units - known);
+              known = Math.max(0, known - units);
+              if (!inWindow(atMs)) continue;
+              used += units;
+              unknown += unknownUnits;
             }
-            if (used > limit + unknown) excesses.push(used - limit - unknown);
-          },
-        );
+          }
+          if (used > limit + unknown) excesses.push(used - limit - unknown);
+        });
         expect(excesses).toEqual([]);
       },
       300,

@@ -67,10 +67,7 @@ async function flood(
   const request = async (): Promise<void> => {
     const sentAtMs = world.nowMs;
     requests++;
-    const { outcomes } = await client.admit(
-      [{ policy, partitionKey: "k", cost: 1 }],
-      () => undefined,
-    );
+    const { outcomes } = await client.admit([{ policy, partitionKey: "k", cost: 1 }], () => undefined);
     longestMs = Math.max(longestMs, world.nowMs - sentAtMs);
     if (outcomes.every(admits)) admitted.push({ atMs: world.nowMs, units: 1 });
   };
@@ -124,8 +121,7 @@ describe("a flood on a key whose object answers one call in seven", () => {
       let checks = 0;
       return async (call) => {
         checks++;
-        if (checks % answersEvery !== 0)
-          throw Object.assign(new Error("busy"), { overloaded: true });
+        if (checks % answersEvery !== 0) throw Object.assign(new Error("busy"), { overloaded: true });
         return limiter.check(call);
       };
     });

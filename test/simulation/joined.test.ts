@@ -16,12 +16,9 @@ import { type CallSizes, play } from "./joined/simulation.ts";
 const repeated = process.env["SEED"];
 
 const seedsOf = (count: number): readonly number[] =>
-  repeated === undefined
-    ? Array.from({ length: count }, (_, index) => index + 1)
-    : [Number(repeated)];
+  repeated === undefined ? Array.from({ length: count }, (_, index) => index + 1) : [Number(repeated)];
 
-const command = (seed: number): string =>
-  `SEED=${seed} npx vitest run --project pure test/simulation/joined.test.ts`;
+const command = (seed: number): string => `SEED=${seed} npx vitest run --project pure test/simulation/joined.test.ts`;
 
 /** The sums over all simulations, which the last tests check. */
 const all = new Checks<JoinedInvariant>();

@@ -34,16 +34,7 @@ const schedules = fc.record({
       times: fc.integer({ min: 1, max: 25 }),
       everyMs: fc.nat({ max: 30 }),
       units: fc.integer({ min: 1, max: 3 }),
-      fault: fc.constantFrom(
-        "none",
-        "none",
-        "none",
-        "none",
-        "object",
-        "isolate",
-        "disconnect",
-        "connect",
-      ),
+      fault: fc.constantFrom("none", "none", "none", "none", "object", "isolate", "disconnect", "connect"),
     }),
     { minLength: 1, maxLength: 25 },
   ),
@@ -107,12 +98,7 @@ describe("strict and leased consistency under random faults", () => {
     async ([consistency, runs, fullRuns]) => {
       let spentFromSlices = 0;
       await forAll(
-        [
-          schedules,
-          fc.constantFrom(...lendable),
-          fc.integer({ min: 1, max: 400 }),
-          fc.integer({ min: 20, max: 500 }),
-        ],
+        [schedules, fc.constantFrom(...lendable), fc.integer({ min: 1, max: 400 }), fc.integer({ min: 20, max: 500 })],
         async (schedule, strategy, limit, tens) => {
           const windowMs = tens * 10;
           const policy = policyOf(limitOf(strategy, limit, windowMs), consistency);
@@ -134,12 +120,7 @@ describe("strict and leased consistency under random faults", () => {
 
   it("a leased policy is not charged for requests that another key denies, however late the denial is", async () => {
     await forAll(
-      [
-        fc.integer(),
-        fc.constantFrom(0, 20, 300, 900),
-        fc.integer({ min: 1, max: 40 }),
-        fc.constantFrom("1s", "10s"),
-      ],
+      [fc.integer(), fc.constantFrom(0, 20, 300, 900), fc.integer({ min: 1, max: 40 }), fc.constantFrom("1s", "10s")],
       async (seed, maximumDelayMs, everyMs, timeout) => {
         const world = new World();
         const random = randomFrom(seed);
@@ -189,8 +170,7 @@ describe("strict and leased consistency under random faults", () => {
     const lease = limiter.lease.bind(limiter);
     Object.assign(limiter, {
       lease: (call: LeaseCall) => ({ ...lease(call), settled: undefined }),
-      giveBackSlices: (call: ReturnCall) =>
-        void Limiter.prototype.giveBackSlices.call(limiter, call),
+      giveBackSlices: (call: ReturnCall) => void Limiter.prototype.giveBackSlices.call(limiter, call),
     });
     const client = new LimiterClient(
       object.namespace(0, () => true),

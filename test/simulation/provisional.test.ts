@@ -212,11 +212,7 @@ describe("a provisional spend", () => {
     };
     for (let index = 0; index < 1_500; index++) world.at(startMs, () => void request());
     await world.runUntil(startMs + 100);
-    const reserving = client.reserve(
-      { policy: tenant, partitionKey: "tenant", cost: 1 },
-      60_000,
-      () => undefined,
-    );
+    const reserving = client.reserve({ policy: tenant, partitionKey: "tenant", cost: 1 }, 60_000, () => undefined);
     await world.runUntil(startMs + 200);
     const { address, fullForMs } = await reserving;
     expect([admitted, address === null, fullForMs]).toEqual([1_500, false, 0]);
@@ -285,9 +281,7 @@ describe("a cached denial", () => {
       // oxlint-disable-next-line no-await-in-loop
       await world.runUntil(world.nowMs + 10_000);
       const charge = { policy: tenant.name, limits: tenant.limits, cost: 1 };
-      const { decisions } = fleet
-        .object("tenant")
-        .limiter.look({ key: "tenant", charges: [charge] });
+      const { decisions } = fleet.object("tenant").limiter.look({ key: "tenant", charges: [charge] });
       expect(decisions[0]?.limits[0]?.remaining).toBe(97);
     }
   });

@@ -23,8 +23,7 @@ const sharded = (policy: Policy): Policy => ({
   objects: { ...policy.objects, shards: 1 },
 });
 
-const keysOf = (count: number): string[] =>
-  Array.from({ length: count }, (_, index) => `key-${index}`);
+const keysOf = (count: number): string[] => Array.from({ length: count }, (_, index) => `key-${index}`);
 
 /** Replaces the object's `sync`. The replacement receives the original. */
 function replaceSync(
@@ -129,9 +128,7 @@ describe("an isolate under eventual consistency", () => {
   it("each spend is counted under the limits that it was made under", async () => {
     const { request, pass, remaining } = simulateIsolate();
     const [free, pro] = [policyOf(5, "1h"), policyOf(500, "1d")];
-    expect([await request(pro, 3), await request(free, 10), await request(pro, 1)]).toEqual([
-      3, 5, 1,
-    ]);
+    expect([await request(pro, 3), await request(free, 10), await request(pro, 1)]).toEqual([3, 5, 1]);
     await pass(5_000);
     expect([remaining(free), remaining(pro)]).toEqual([0, 496]);
     expect([await request(free, 10), await request(pro, 1)]).toEqual([0, 1]);

@@ -70,8 +70,7 @@ export class World {
 }
 
 const isBefore = (event: Event, other: Event | undefined): boolean =>
-  other !== undefined &&
-  (event.atMs < other.atMs || (event.atMs === other.atMs && event.order < other.order));
+  other !== undefined && (event.atMs < other.atMs || (event.atMs === other.atMs && event.order < other.order));
 
 /** The faults of a network. */
 export interface Network {
@@ -128,10 +127,7 @@ export class SimulatedObject {
   }
 
   /** The Durable Object namespace of one isolate. */
-  namespace(
-    isolate: number,
-    isAlive: () => boolean,
-  ): ConstructorParameters<typeof LimiterClient>[0] {
+  namespace(isolate: number, isAlive: () => boolean): ConstructorParameters<typeof LimiterClient>[0] {
     const names = ["decide", "lease", "giveBackSlices", "sync", "refund", "forget"].concat([
       "batch",
       "look",
@@ -142,8 +138,7 @@ export class SimulatedObject {
     const stub = Object.fromEntries(
       names.map((name) => [
         name,
-        (...call: unknown[]) =>
-          isAlive() ? this.#carry(isolate, name, call) : new Promise(() => undefined),
+        (...call: unknown[]) => (isAlive() ? this.#carry(isolate, name, call) : new Promise(() => undefined)),
       ]),
     );
     return { getByName: () => stub } as unknown as ConstructorParameters<typeof LimiterClient>[0];
@@ -162,10 +157,7 @@ export class SimulatedObject {
         return;
       }
       const admitted: Admitted[] = [];
-      const methods = this.limiter as unknown as Record<
-        string,
-        (...each: readonly unknown[]) => unknown
-      >;
+      const methods = this.limiter as unknown as Record<string, (...each: readonly unknown[]) => unknown>;
       let answer: unknown;
       try {
         answer = structuredClone(
@@ -229,13 +221,7 @@ export class SimulatedIsolate {
   readonly admitted: (Admitted & { readonly key: string })[] = [];
 
   /** @param number identifies the isolate's calls */
-  constructor(
-    world: World,
-    object: SimulatedObject,
-    policy: Policy,
-    number: number,
-    aheadMs: number,
-  ) {
+  constructor(world: World, object: SimulatedObject, policy: Policy, number: number, aheadMs: number) {
     this.#world = world;
     this.#object = object;
     this.#policy = policy;
@@ -264,7 +250,6 @@ export class SimulatedIsolate {
     const { eventNumber } = this.#world;
     const { outcomes } = await this.#client.admit([spend], () => undefined);
     const isImmediate = eventNumber === this.#world.eventNumber;
-    if (isImmediate && outcomes.every(allows))
-      this.admitted.push({ atMs: this.#world.nowMs, units, key });
+    if (isImmediate && outcomes.every(allows)) this.admitted.push({ atMs: this.#world.nowMs, units, key });
   }
 }

@@ -47,18 +47,12 @@ const cases: readonly (readonly [sentence: string, example: Case])[] = [
       time: "10:01:30.6",
     },
   ],
-  [
-    "41 of 60 in the last minute; 19 more fit now.",
-    { limit: counter, spends: [["10:00:00", 41]], time: "10:00:06" },
-  ],
+  ["41 of 60 in the last minute; 19 more fit now.", { limit: counter, spends: [["10:00:00", 41]], time: "10:00:06" }],
   [
     "49 of 60 in the last minute: 41 counted here and 8 lent to isolates; 11 more fit now.",
     { limit: counter, spends: [["10:00:00", 41]], time: "10:00:06", heldUnits: 8 },
   ],
-  [
-    "0 of 60 in the last minute; 60 more fit now.",
-    { limit: counter, spends: [], time: "10:00:00" },
-  ],
+  ["0 of 60 in the last minute; 60 more fit now.", { limit: counter, spends: [], time: "10:00:00" }],
   [
     "5 of 5 in this window of 10 seconds; the next request fits in 3.2 s.",
     { limit: fixed, spends: [["10:00:00", 5]], time: "10:00:06.8" },
@@ -193,10 +187,7 @@ describe("the sentence about a limit", () => {
 
   test(
     "the share that a sentence shows gives the right product",
-    forAll(
-      [fc.integer({ min: 1, max: 50_000 }), fc.integer({ min: 1, max: 59_999 })],
-      expectShareOfRightProduct,
-    ),
+    forAll([fc.integer({ min: 1, max: 50_000 }), fc.integer({ min: 1, max: 59_999 })], expectShareOfRightProduct),
   );
 });
 

@@ -25,9 +25,7 @@ function sumOf(terms: AccountTerms): number {
     case "buckets":
       return terms.buckets.reduce((sum, { units }) => sum + units, 0);
     case "two-windows":
-      return (
-        terms.currentUnits + Math.floor((terms.previousUnits * terms.overlapMs) / terms.windowMs)
-      );
+      return terms.currentUnits + Math.floor((terms.previousUnits * terms.overlapMs) / terms.windowMs);
     case "level":
       return Math.ceil(terms.owedCredits / terms.creditsPerUnit);
     case "queue":
@@ -123,24 +121,20 @@ function nextLeaving(terms: AccountTerms): LeavingUnits | null {
   }
 }
 
-const usedAt = (meter: Meter, atMs: number, index: number): number =>
-  meter.account(atMs)[index]?.used ?? Number.NaN;
+const usedAt = (meter: Meter, atMs: number, index: number): number => meter.account(atMs)[index]?.used ?? Number.NaN;
 
-testEach(
-  limitSets,
-  "the oldest units of an account stop counting at the millisecond that it states",
-  (limitSet) =>
-    forAllScenarios([scenarios(limitSet)], (scenario) => {
-      const { meter, nowMs } = runWithReservations(scenario);
-      const atMs = Math.max(nowMs, meter.seenMs);
-      for (const [index, { used, terms }] of meter.account(atMs).entries()) {
-        const leaving = nextLeaving(terms);
-        if (leaving === null) continue;
-        const { units, leavesInMs } = leaving;
-        expectSame(usedAt(meter, atMs + leavesInMs - 1, index), used);
-        expectSame(usedAt(meter, atMs + leavesInMs, index), used - units);
-      }
-    }),
+testEach(limitSets, "the oldest units of an account stop counting at the millisecond that it states", (limitSet) =>
+  forAllScenarios([scenarios(limitSet)], (scenario) => {
+    const { meter, nowMs } = runWithReservations(scenario);
+    const atMs = Math.max(nowMs, meter.seenMs);
+    for (const [index, { used, terms }] of meter.account(atMs).entries()) {
+      const leaving = nextLeaving(terms);
+      if (leaving === null) continue;
+      const { units, leavesInMs } = leaving;
+      expectSame(usedAt(meter, atMs + leavesInMs - 1, index), used);
+      expectSame(usedAt(meter, atMs + leavesInMs, index), used - units);
+    }
+  }),
 );
 
 test("an account counts units that lie beyond the capacity, such as a debt", () => {

@@ -64,9 +64,7 @@ const spelling: fc.Arbitrary<Spelling> = fc.record({
   zeros: fc.tuple(zeros, zeros),
   per: fc.oneof(
     fc.tuple(spaces, fc.constant("/"), spaces).map((parts) => parts.join("")),
-    fc
-      .tuple(someSpaces, fc.constantFrom("per", "PER", "Per"), someSpaces)
-      .map((parts) => parts.join("")),
+    fc.tuple(someSpaces, fc.constantFrom("per", "PER", "Per"), someSpaces).map((parts) => parts.join("")),
   ),
   space: spaces,
   word: fc.constantFrom("", "", " request", "  requests", " Req", " reqs"),
@@ -78,9 +76,7 @@ function spelledLimit({ limit, windowMs, period }: ParsedLimit, how: Spelling): 
       ? unitNames.flatMap(([size, ...names]) =>
           windowMs % size === 0 ? names.map((name) => [windowMs / size, name] as const) : [],
         )
-      : periodNames.flatMap(([, name, ...names]) =>
-          name === period ? names.map((each) => [1, each] as const) : [],
-        );
+      : periodNames.flatMap(([, name, ...names]) => (name === period ? names.map((each) => [1, each] as const) : []));
   const [count, name] = choices[how.unit % choices.length] ?? [windowMs, "ms"];
   const unit = Array.from(name, (letter, index) =>
     (how.capitals >> index) % 2 === 1 ? letter.toUpperCase() : letter,
@@ -89,9 +85,7 @@ function spelledLimit({ limit, windowMs, period }: ParsedLimit, how: Spelling): 
   return `${how.zeros[0]}${limit}${how.word}${how.per}${number}${how.space}${unit}`;
 }
 
-const separator = fc
-  .tuple(spaces, fc.constantFrom(";", ",", "|"), spaces)
-  .map((parts) => parts.join(""));
+const separator = fc.tuple(spaces, fc.constantFrom(";", ",", "|"), spaces).map((parts) => parts.join(""));
 
 /** A limit, its spelling, and the separator after it. */
 const spelledLimits = (greatest: number) =>
@@ -106,9 +100,7 @@ const spelledLimits = (greatest: number) =>
 type SpelledLimits = readonly (readonly [ParsedLimit, Spelling, string])[];
 
 const textOf = (limits: SpelledLimits): string =>
-  limits
-    .map(([limit, how], index) => `${limits[index - 1]?.[2] ?? ""}${spelledLimit(limit, how)}`)
-    .join("");
+  limits.map(([limit, how], index) => `${limits[index - 1]?.[2] ?? ""}${spelledLimit(limit, how)}`).join("");
 
 const distinct = fc.uniqueArray(spelledLimits(10_000), {
   minLength: 1,
@@ -178,9 +170,7 @@ function piecesOf(text: string): Piece[] {
 
 const sizeOf = new Map(unitNames.flatMap(([size, ...names]) => names.map((name) => [name, size])));
 const periodOf = new Map(
-  periodNames.flatMap(([windowMs, period, ...names]) =>
-    names.map((name) => [name, { windowMs, period }]),
-  ),
+  periodNames.flatMap(([windowMs, period, ...names]) => names.map((name) => [name, { windowMs, period }])),
 );
 
 const requestWords = new Set(["request", "requests", "req", "reqs"]);
@@ -279,9 +269,7 @@ const token = fc.constantFrom(
 );
 const tokens = fc.string({ unit: token, maxLength: 16 });
 
-const valid = fc
-  .array(spelledLimits(999_999_999_999_999), { minLength: 1, maxLength: 3 })
-  .map(textOf);
+const valid = fc.array(spelledLimits(999_999_999_999_999), { minLength: 1, maxLength: 3 }).map(textOf);
 
 /** Replaces a part of a text with a copy of itself or with another text, `times` times. */
 interface Edit {

@@ -48,8 +48,7 @@ describe("timelines of sliding buckets: a window of one hour in buckets of one m
       return JSON.stringify(meter.snapshot());
     };
     const [by60, by12, by7] = ["1h", "12ms", "7s"].map((window) => ({ limit: 5, window }));
-    if (by60 === undefined || by12 === undefined || by7 === undefined)
-      throw new Error("expected three limits");
+    if (by60 === undefined || by12 === undefined || by7 === undefined) throw new Error("expected three limits");
     expect(snapshotOf(by60)).toBe(snapshotOf({ ...by60, precision: "1m" }));
     expect(snapshotOf(by12)).toBe(snapshotOf({ ...by12, buckets: 12 }));
     expect(snapshotOf(by7)).toBe(snapshotOf({ ...by7, buckets: 56 }));
@@ -98,22 +97,19 @@ describe("timelines of token buckets", () => {
     ]);
   });
 
-  test.each(["continuous", "interval"])(
-    "an idle bucket never holds more than its burst (%s)",
-    (refill) => {
-      expectTimeline({ limit: 3, window: "1m", refill }, "token-bucket", [
-        ["0:00:00", 3, true, 0],
-        ["1:00:00", 1, true, 2],
-        ["1:00:00", 1, true, 1],
-        ["1:00:00", 1, true, 0],
-        ["1:00:00", 1, false, 0],
-        // The idle hour does not refill the bucket twice.
-        ["1:00:01", 1, false, 0],
-        ["9:00:00", 3, true, 0],
-        ["9:00:00", 1, false, 0],
-      ]);
-    },
-  );
+  test.each(["continuous", "interval"])("an idle bucket never holds more than its burst (%s)", (refill) => {
+    expectTimeline({ limit: 3, window: "1m", refill }, "token-bucket", [
+      ["0:00:00", 3, true, 0],
+      ["1:00:00", 1, true, 2],
+      ["1:00:00", 1, true, 1],
+      ["1:00:00", 1, true, 0],
+      ["1:00:00", 1, false, 0],
+      // The idle hour does not refill the bucket twice.
+      ["1:00:01", 1, false, 0],
+      ["9:00:00", 3, true, 0],
+      ["9:00:00", 1, false, 0],
+    ]);
+  });
 });
 
 describe("timelines of a leaky-bucket queue", () => {

@@ -7,13 +7,7 @@ import type { LimitInput } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
 import { expectSame, hourMs, meterOf } from "./meters.ts";
 
-type Row = readonly [
-  time: string,
-  cost: number,
-  allowed: boolean,
-  waitHours: number | null,
-  windowHours: number,
-];
+type Row = readonly [time: string, cost: number, allowed: boolean, waitHours: number | null, windowHours: number];
 
 /** Times are in UTC; waits and windows are in hours. */
 function expectCalendar(limit: LimitInput | string, rows: readonly Row[]): void {
@@ -85,15 +79,9 @@ describe("calendar windows", () => {
 
 describe("the calendar period of an instant", () => {
   const zones = [
-    ..."UTC Africa/Cairo Africa/Casablanca America/Asuncion America/Havana America/New_York".split(
-      " ",
-    ),
-    ..."America/Nuuk America/Sao_Paulo America/St_Johns Antarctica/Troll Asia/Beirut Asia/Gaza".split(
-      " ",
-    ),
-    ..."Asia/Kathmandu Asia/Tehran Atlantic/Azores Australia/Lord_Howe Europe/Berlin Pacific/Apia".split(
-      " ",
-    ),
+    ..."UTC Africa/Cairo Africa/Casablanca America/Asuncion America/Havana America/New_York".split(" "),
+    ..."America/Nuuk America/Sao_Paulo America/St_Johns Antarctica/Troll Asia/Beirut Asia/Gaza".split(" "),
+    ..."Asia/Kathmandu Asia/Tehran Atlantic/Azores Australia/Lord_Howe Europe/Berlin Pacific/Apia".split(" "),
     ..."Pacific/Chatham".split(" "),
   ];
   const instant = fc.integer({ min: Date.UTC(2012, 0, 1), max: Date.UTC(2036, 0, 1) });
@@ -116,9 +104,7 @@ describe("the calendar period of an instant", () => {
       forAll(
         [instant, zone],
         (atMs, timezone) => {
-          const today = Temporal.Instant.fromEpochMilliseconds(atMs)
-            .toZonedDateTimeISO(timezone)
-            .toPlainDate();
+          const today = Temporal.Instant.fromEpochMilliseconds(atMs).toZonedDateTimeISO(timezone).toPlainDate();
           const first = firstDays[period](today);
           expectSame(periodAt(period, timezone, atMs), {
             startMs: firstInstant(first, timezone),
@@ -131,15 +117,12 @@ describe("the calendar period of an instant", () => {
 
   test(
     "calendar periods follow each other without gaps",
-    forAll(
-      [instant, zone, fc.constantFrom("day", "week", "month", "year")],
-      (atMs, timezone, period) => {
-        const { startMs, endMs } = periodAt(period, timezone, atMs);
-        expectSame(atMs >= startMs && atMs < endMs, true);
-        expectSame(periodAt(period, timezone, endMs).startMs, endMs);
-        expectSame(periodAt(period, timezone, startMs - 1).endMs, startMs);
-        expectSame(periodAt(period, timezone, startMs), { startMs, endMs });
-      },
-    ),
+    forAll([instant, zone, fc.constantFrom("day", "week", "month", "year")], (atMs, timezone, period) => {
+      const { startMs, endMs } = periodAt(period, timezone, atMs);
+      expectSame(atMs >= startMs && atMs < endMs, true);
+      expectSame(periodAt(period, timezone, endMs).startMs, endMs);
+      expectSame(periodAt(period, timezone, startMs - 1).endMs, startMs);
+      expectSame(periodAt(period, timezone, startMs), { startMs, endMs });
+    }),
   );
 });

@@ -18,8 +18,7 @@ import {
 /** The decision for a caller whose clock lags: every wait is longer by the lag. */
 function delayedBy(lagMs: number, decision: Decision): Decision {
   const delayed = (waitMs: number): number => (waitMs === 0 ? 0 : waitMs + lagMs);
-  const orNever = (waitMs: number | null): number | null =>
-    waitMs === null ? null : delayed(waitMs);
+  const orNever = (waitMs: number | null): number | null => (waitMs === null ? null : delayed(waitMs));
   return {
     ...decision,
     delayMs: delayed(decision.delayMs),
@@ -38,27 +37,22 @@ testEach(
   "after the clock steps back, a meter decides at the latest time it has seen and adds the lag to waits",
   (limitSet) => {
     let lags = 0;
-    const check = forAllScenarios(
-      [scenarios(limitSet, ["consume", "consume", "look"])],
-      (scenario) => {
-        const lagging = startRun(scenario);
-        const steady = createMeter(scenario.limits);
-        for (const step of [...scenario.steps, ...scenario.laterSteps]) {
-          const { seenMs } = lagging;
-          const actual = lagging.apply(step);
-          const atMs = Math.max(lagging.nowMs, seenMs);
-          const { cost, heldUnits } = step;
-          const decision =
-            step.kind === "look"
-              ? steady.look(cost, atMs, heldUnits)
-              : steady.consume(cost, atMs, heldUnits);
-          expectSame(actual, delayedBy(atMs - lagging.nowMs, decision));
-          expectSame(lagging.meter.seenMs, lagging.seenMs);
-          if (atMs > lagging.nowMs) lags++;
-        }
-        expectSame(lagging.meter.snapshot(), steady.snapshot());
-      },
-    );
+    const check = forAllScenarios([scenarios(limitSet, ["consume", "consume", "look"])], (scenario) => {
+      const lagging = startRun(scenario);
+      const steady = createMeter(scenario.limits);
+      for (const step of [...scenario.steps, ...scenario.laterSteps]) {
+        const { seenMs } = lagging;
+        const actual = lagging.apply(step);
+        const atMs = Math.max(lagging.nowMs, seenMs);
+        const { cost, heldUnits } = step;
+        const decision =
+          step.kind === "look" ? steady.look(cost, atMs, heldUnits) : steady.consume(cost, atMs, heldUnits);
+        expectSame(actual, delayedBy(atMs - lagging.nowMs, decision));
+        expectSame(lagging.meter.seenMs, lagging.seenMs);
+        if (atMs > lagging.nowMs) lags++;
+      }
+      expectSame(lagging.meter.snapshot(), steady.snapshot());
+    });
     return async () => {
       await check();
       expect(lags).toBeGreaterThan(10);
@@ -76,17 +70,14 @@ function misset(scenario: Scenario, ticks: number): ScenarioRun {
   return exhausted;
 }
 
-testEach(
-  inelasticLimitSets,
-  "a clock set back by more than the longest window adds no quota",
-  (limitSet) =>
-    forAllScenarios([scenarios(limitSet), fc.nat(50)], (scenario, ticks) => {
-      const { meter, nowMs, latestMs } = misset(scenario, ticks);
-      const before = remainders(meter, latestMs);
-      expectSame(remainders(meter, nowMs), before);
-      expectSame(meter.consume(1, nowMs).allowed, false);
-      expectSame(remainders(meter, nowMs), before);
-    }),
+testEach(inelasticLimitSets, "a clock set back by more than the longest window adds no quota", (limitSet) =>
+  forAllScenarios([scenarios(limitSet), fc.nat(50)], (scenario, ticks) => {
+    const { meter, nowMs, latestMs } = misset(scenario, ticks);
+    const before = remainders(meter, latestMs);
+    expectSame(remainders(meter, nowMs), before);
+    expectSame(meter.consume(1, nowMs).allowed, false);
+    expectSame(remainders(meter, nowMs), before);
+  }),
 );
 
 testEach(
@@ -119,41 +110,32 @@ testEach(
     }),
 );
 
-testEach(
-  inelasticLimitSets,
-  "lent units count as spent at the instant of the decision",
-  (limitSet) =>
-    forAllScenarios(
-      [scenarios(limitSet), fc.nat(8), fc.integer({ min: 1, max: 8 })],
-      (scenario, cost, heldUnits) => {
-        const { meter, nowMs } = run(scenario);
-        const booked = createMeter(scenario.limits, meter.snapshot());
-        // Books at the latest time that the meter has seen, whatever the clock shows.
-        booked.book(heldUnits, Number.MAX_SAFE_INTEGER, nowMs);
-        expectSame(meter.look(cost, nowMs, heldUnits), booked.look(cost, nowMs));
-        expectSame(meter.consume(cost, nowMs, heldUnits), booked.consume(cost, nowMs));
-      },
-    ),
+testEach(inelasticLimitSets, "lent units count as spent at the instant of the decision", (limitSet) =>
+  forAllScenarios([scenarios(limitSet), fc.nat(8), fc.integer({ min: 1, max: 8 })], (scenario, cost, heldUnits) => {
+    const { meter, nowMs } = run(scenario);
+    const booked = createMeter(scenario.limits, meter.snapshot());
+    // Books at the latest time that the meter has seen, whatever the clock shows.
+    booked.book(heldUnits, Number.MAX_SAFE_INTEGER, nowMs);
+    expectSame(meter.look(cost, nowMs, heldUnits), booked.look(cost, nowMs));
+    expectSame(meter.consume(cost, nowMs, heldUnits), booked.consume(cost, nowMs));
+  }),
 );
 
 testEach(
   inelasticLimitSets,
   "lent units are not part of the state, whether the request is allowed or denied",
   (limitSet) =>
-    forAllScenarios(
-      [scenarios(limitSet), fc.nat(8), fc.constantFrom(0, 0, 1)],
-      (scenario, pick, excess) => {
-        const { meter, nowMs } = run(scenario);
-        const remaining = remainingAt(meter, nowMs);
-        fc.pre(remaining > 1);
-        const heldUnits = 1 + (pick % (remaining - 1));
-        const cost = remaining - heldUnits + excess;
-        const unaware = createMeter(scenario.limits, meter.snapshot());
-        expectSame(meter.consume(cost, nowMs, heldUnits).allowed, excess === 0);
-        if (excess === 0) unaware.consume(cost, nowMs);
-        expectSame(meter.snapshot(), unaware.snapshot());
-      },
-    ),
+    forAllScenarios([scenarios(limitSet), fc.nat(8), fc.constantFrom(0, 0, 1)], (scenario, pick, excess) => {
+      const { meter, nowMs } = run(scenario);
+      const remaining = remainingAt(meter, nowMs);
+      fc.pre(remaining > 1);
+      const heldUnits = 1 + (pick % (remaining - 1));
+      const cost = remaining - heldUnits + excess;
+      const unaware = createMeter(scenario.limits, meter.snapshot());
+      expectSame(meter.consume(cost, nowMs, heldUnits).allowed, excess === 0);
+      if (excess === 0) unaware.consume(cost, nowMs);
+      expectSame(meter.snapshot(), unaware.snapshot());
+    }),
 );
 
 testEach(limitSets, "booking a cost that fits has the same effect as consuming it", (limitSet) =>
@@ -189,15 +171,12 @@ testEach(
 );
 
 testEach(limitSets, "booking units of the past adds no quota", (limitSet) =>
-  forAllScenarios(
-    [scenarios(limitSet), fc.integer({ min: 1, max: 8 }), fc.nat(20)],
-    (scenario, cost, ticks) => {
-      const { meter, nowMs } = run(scenario);
-      const before = remainders(meter, nowMs);
-      meter.book(cost, nowMs - ticks * scenario.tickMs, nowMs);
-      remainders(meter, nowMs).forEach((remaining, index) => {
-        expect(remaining).toBeLessThanOrEqual(before[index] ?? Number.NaN);
-      });
-    },
-  ),
+  forAllScenarios([scenarios(limitSet), fc.integer({ min: 1, max: 8 }), fc.nat(20)], (scenario, cost, ticks) => {
+    const { meter, nowMs } = run(scenario);
+    const before = remainders(meter, nowMs);
+    meter.book(cost, nowMs - ticks * scenario.tickMs, nowMs);
+    remainders(meter, nowMs).forEach((remaining, index) => {
+      expect(remaining).toBeLessThanOrEqual(before[index] ?? Number.NaN);
+    });
+  }),
 );

@@ -2,8 +2,7 @@ import { describe, expect, it } from "vitest";
 import { createMeter, type Limit, parseLimits, strategies } from "../../src/strategies/index.ts";
 import { remainders, startMs } from "./meters.ts";
 
-const limitsOf = (notation: string, strategy: string): Limit[] =>
-  parseLimits(notation, { strategy });
+const limitsOf = (notation: string, strategy: string): Limit[] => parseLimits(notation, { strategy });
 
 describe.each([...strategies.keys()])("edge cases of the strategy %s", (strategy) => {
   it("a limit that is absent from some calls and then used again adds no quota, although its state holds later times than the call", () => {

@@ -1,11 +1,7 @@
 /** Products beyond 2^53, compared with BigInt. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import {
-  multiplyDivideCeil,
-  multiplyDivideFloor,
-  productProblem,
-} from "../../src/strategies/integers.ts";
+import { multiplyDivideCeil, multiplyDivideFloor, productProblem } from "../../src/strategies/integers.ts";
 import { forAll } from "../for-all.ts";
 
 describe("multiplyDivideFloor and multiplyDivideCeil", () => {

@@ -66,76 +66,64 @@ for (const [bound, kinds] of boundCases) {
   );
 }
 
-testEach(
-  limitSets,
-  "law 2: waiting retryAfterMs suffices and one millisecond less does not",
-  (limitSet) =>
-    forAllScenarios(
-      [scenarios(limitSet), fc.nat(50), fc.double({ min: 0, max: 1, noNaN: true })],
-      (scenario, pick, part) => {
-        const after = run(scenario);
-        const cost = deniedCost(after, pick);
-        const { meter, nowMs } = after;
-        const { allowed, retryAfterMs } = meter.look(cost, nowMs);
-        const waitMs = retryAfterMs ?? 0;
-        expectSame([allowed, waitMs > 0], [false, true]);
-        expectSame(meter.look(cost, nowMs + waitMs - 1).allowed, false);
-        expectSame(meter.look(cost, nowMs + Math.floor(part * (waitMs - 1))).allowed, false);
-        expectSame(meter.look(cost, nowMs + waitMs).allowed, true);
-        expectSame(meter.consume(cost, nowMs + waitMs).allowed, true);
-      },
-    ),
+testEach(limitSets, "law 2: waiting retryAfterMs suffices and one millisecond less does not", (limitSet) =>
+  forAllScenarios(
+    [scenarios(limitSet), fc.nat(50), fc.double({ min: 0, max: 1, noNaN: true })],
+    (scenario, pick, part) => {
+      const after = run(scenario);
+      const cost = deniedCost(after, pick);
+      const { meter, nowMs } = after;
+      const { allowed, retryAfterMs } = meter.look(cost, nowMs);
+      const waitMs = retryAfterMs ?? 0;
+      expectSame([allowed, waitMs > 0], [false, true]);
+      expectSame(meter.look(cost, nowMs + waitMs - 1).allowed, false);
+      expectSame(meter.look(cost, nowMs + Math.floor(part * (waitMs - 1))).allowed, false);
+      expectSame(meter.look(cost, nowMs + waitMs).allowed, true);
+      expectSame(meter.consume(cost, nowMs + waitMs).allowed, true);
+    },
+  ),
 );
 
-testEach(
-  limitSets,
-  "law 2: the wait of each limit is exact, and the decision's is the longest of them",
-  (limitSet) =>
-    forAllScenarios(
-      [scenarios(limitSet), fc.nat(50), fc.constantFrom(0, 0, 0, 1, 5)],
-      (scenario, pick, excess) => {
-        const after = run(scenario);
-        const cost = deniedCost(after, pick) + excess;
-        const { meter, nowMs } = after;
-        const decision = meter.look(cost, nowMs);
-        const waits = decision.limits.map((limit) => limit.retryAfterMs);
-        fc.pre(waits.some((waitMs) => waitMs !== null && waitMs > 0));
-        const longestMs = Math.max(...waits.map((waitMs) => waitMs ?? 0));
-        expectSame(decision.retryAfterMs, waits.includes(null) ? null : longestMs);
-        waits.forEach((waitMs, index) => {
-          expectSame(waitMs === 0, decision.limits[index]?.allowed);
-          if (waitMs === null || waitMs === 0) return;
-          expectSame(meter.look(cost, nowMs + waitMs - 1).limits[index]?.allowed, false);
-          expectSame(meter.look(cost, nowMs + waitMs).limits[index]?.allowed, true);
-        });
-      },
-    ),
+testEach(limitSets, "law 2: the wait of each limit is exact, and the decision's is the longest of them", (limitSet) =>
+  forAllScenarios([scenarios(limitSet), fc.nat(50), fc.constantFrom(0, 0, 0, 1, 5)], (scenario, pick, excess) => {
+    const after = run(scenario);
+    const cost = deniedCost(after, pick) + excess;
+    const { meter, nowMs } = after;
+    const decision = meter.look(cost, nowMs);
+    const waits = decision.limits.map((limit) => limit.retryAfterMs);
+    fc.pre(waits.some((waitMs) => waitMs !== null && waitMs > 0));
+    const longestMs = Math.max(...waits.map((waitMs) => waitMs ?? 0));
+    expectSame(decision.retryAfterMs, waits.includes(null) ? null : longestMs);
+    waits.forEach((waitMs, index) => {
+      expectSame(waitMs === 0, decision.limits[index]?.allowed);
+      if (waitMs === null || waitMs === 0) return;
+      expectSame(meter.look(cost, nowMs + waitMs - 1).limits[index]?.allowed, false);
+      expectSame(meter.look(cost, nowMs + waitMs).limits[index]?.allowed, true);
+    });
+  }),
 );
 
 testEach(
   inelasticLimitSets,
   "law 3: a denial or a look leaves the snapshot and all later decisions unchanged",
   (limitSet) =>
-    forAllScenarios(
-      [scenarios(limitSet), fc.nat(9), fc.integer({ min: -20, max: 20 })],
-      (scenario, cost, ticks) => {
-        const disturbed = startRun(scenario);
-        const undisturbed = startRun(scenario);
-        for (const step of scenario.steps) {
-          const { meter, nowMs } = disturbed;
-          const before = meter.snapshot();
-          const { changes } = meter;
-          meter.look(cost, nowMs, cost);
-          meter.look(cost, Math.max(0, nowMs + ticks * scenario.tickMs));
-          if (!meter.look(cost, nowMs).allowed) meter.consume(cost, nowMs);
-          expectSame(meter.consume(1_000, nowMs).allowed, false);
-          meter.consume(0, nowMs);
-          expectSame(meter.snapshot(), before);
-          expectSame(meter.changes, changes);
-          expectSame(disturbed.apply(step), undisturbed.apply(step));
-        }
-      },
-    ),
+    forAllScenarios([scenarios(limitSet), fc.nat(9), fc.integer({ min: -20, max: 20 })], (scenario, cost, ticks) => {
+      const disturbed = startRun(scenario);
+      const undisturbed = startRun(scenario);
+      for (const step of scenario.steps) {
+        const { meter, nowMs } = disturbed;
+        const before = meter.snapshot();
+        const { changes } = meter;
+        meter.look(cost, nowMs, cost);
+        meter.look(cost, Math.max(0, nowMs + ticks * scenario.tickMs));
+        if (!meter.look(cost, nowMs).allowed) meter.consume(cost, nowMs);
+        expectSame(meter.consume(1_000, nowMs).allowed, false);
+        meter.consume(0, nowMs);
+        expectSame(meter.snapshot(), before);
+        expectSame(meter.changes, changes);
+        expectSame(disturbed.apply(step), undisturbed.apply(step));
+      }
+    }),
 );
 
 testEach(limitSets, "law 4: replenishAfterMs and resetAfterMs are exact", (limitSet) =>
@@ -160,40 +148,33 @@ testEach(
   limitSets,
   "law 4: replenishAfterMs <= retryAfterMs <= resetAfterMs for a cost of 1, and all are 0 at capacity",
   (limitSet) =>
-    forAllScenarios(
-      [scenarios(limitSet, ["fill", "fill", "consume", "book", "refund"])],
-      (scenario) => {
-        const started = startRun(scenario);
-        for (const step of [...scenario.steps, ...scenario.laterSteps]) {
-          started.apply(step);
-          const { limits } = started.meter.look(1, started.nowMs);
-          expectSame(
-            limits.filter((limit) => !isInOrder(limit)),
-            [],
-          );
-        }
-      },
-    ),
-);
-
-testEach(
-  limitSets,
-  "law 5: storing and restoring a meter at every step changes no decision",
-  (limitSet) =>
-    forAllScenarios([scenarios(limitSet)], (scenario) => {
-      const restoring = startRun(scenario);
-      const live = startRun(scenario);
+    forAllScenarios([scenarios(limitSet, ["fill", "fill", "consume", "book", "refund"])], (scenario) => {
+      const started = startRun(scenario);
       for (const step of [...scenario.steps, ...scenario.laterSteps]) {
-        restoring.meter = revived(restoring.meter, scenario);
-        expectSame(restoring.meter.refused, null);
-        expectSame(restoring.apply(step), live.apply(step));
-        expectSame(restoring.meter.snapshot(), live.meter.snapshot());
-        // Idle states are not stored, so a restored meter knows only that their idleAtMs has passed.
-        const idleAtMs = ({ meter }: ScenarioRun): number =>
-          Math.max(meter.idleAtMs(), meter.seenMs);
-        expectSame(idleAtMs(restoring), idleAtMs(live));
+        started.apply(step);
+        const { limits } = started.meter.look(1, started.nowMs);
+        expectSame(
+          limits.filter((limit) => !isInOrder(limit)),
+          [],
+        );
       }
     }),
+);
+
+testEach(limitSets, "law 5: storing and restoring a meter at every step changes no decision", (limitSet) =>
+  forAllScenarios([scenarios(limitSet)], (scenario) => {
+    const restoring = startRun(scenario);
+    const live = startRun(scenario);
+    for (const step of [...scenario.steps, ...scenario.laterSteps]) {
+      restoring.meter = revived(restoring.meter, scenario);
+      expectSame(restoring.meter.refused, null);
+      expectSame(restoring.apply(step), live.apply(step));
+      expectSame(restoring.meter.snapshot(), live.meter.snapshot());
+      // Idle states are not stored, so a restored meter knows only that their idleAtMs has passed.
+      const idleAtMs = ({ meter }: ScenarioRun): number => Math.max(meter.idleAtMs(), meter.seenMs);
+      expectSame(idleAtMs(restoring), idleAtMs(live));
+    }
+  }),
 );
 
 testEach(
@@ -227,27 +208,24 @@ testEach(limitSets, "law 6: remaining is stated as after the decision", (limitSe
   }),
 );
 
-testEach(
-  limitSets,
-  "law 7: a cost of n has the same effect as n costs of 1 at the same instant",
-  (limitSet) =>
-    forAllScenarios([scenarios(limitSet), fc.nat(50)], (scenario, pick) => {
-      const { meter, nowMs } = run(scenario);
-      const remaining = remainingAt(meter, nowMs);
-      fc.pre(remaining > 0);
-      const cost = 1 + (pick % remaining);
-      const oneByOne = revived(meter, scenario);
-      expectSame(meter.consume(cost, nowMs).allowed, true);
-      for (let unit = 0; unit < cost; unit++) {
-        expectSame(oneByOne.consume(1, nowMs).allowed, true);
-      }
-      // A best-effort refund without a matching spend can leave first spends of more units than the window has. Only a
-      // further refund of this kind could then move the two windows differently.
-      if (!scenario.steps.some(({ kind }) => kind === "refund")) {
-        expectSame(oneByOne.snapshot(), meter.snapshot());
-      }
-      expectSame(oneByOne.look(1, nowMs), meter.look(1, nowMs));
-    }),
+testEach(limitSets, "law 7: a cost of n has the same effect as n costs of 1 at the same instant", (limitSet) =>
+  forAllScenarios([scenarios(limitSet), fc.nat(50)], (scenario, pick) => {
+    const { meter, nowMs } = run(scenario);
+    const remaining = remainingAt(meter, nowMs);
+    fc.pre(remaining > 0);
+    const cost = 1 + (pick % remaining);
+    const oneByOne = revived(meter, scenario);
+    expectSame(meter.consume(cost, nowMs).allowed, true);
+    for (let unit = 0; unit < cost; unit++) {
+      expectSame(oneByOne.consume(1, nowMs).allowed, true);
+    }
+    // A best-effort refund without a matching spend can leave first spends of more units than the window has. Only a
+    // further refund of this kind could then move the two windows differently.
+    if (!scenario.steps.some(({ kind }) => kind === "refund")) {
+      expectSame(oneByOne.snapshot(), meter.snapshot());
+    }
+    expectSame(oneByOne.look(1, nowMs), meter.look(1, nowMs));
+  }),
 );
 
 testEach(

@@ -22,11 +22,7 @@ describe("the name of a limit", () => {
   });
 
   it("a limit's name includes the strategy only where two names would be equal", () => {
-    const list = [
-      "10/minute",
-      { limit: 10, window: "60s", strategy: "sliding-log" },
-      { limit: 10, window: "1h" },
-    ];
+    const list = ["10/minute", { limit: 10, window: "60s", strategy: "sliding-log" }, { limit: 10, window: "1h" }];
     expect(namesOf(list, { policy: "api" })).toEqual([
       "api.10-per-1m.sliding-window-counter",
       "api.10-per-1m.sliding-log",
@@ -59,26 +55,19 @@ describe("the name of a limit", () => {
   });
 
   it("a configured name is used for a single limit and in a list", () => {
-    expect(namesOf({ limit: 1, window: "1s", name: "burst" }, { policy: "api" })).toEqual([
-      "burst",
-    ]);
+    expect(namesOf({ limit: 1, window: "1s", name: "burst" }, { policy: "api" })).toEqual(["burst"]);
     const list = [{ limit: 1, window: "1s", name: "burst" }, "10/minute"];
     expect(namesOf(list, { policy: "api" })).toEqual(["burst", "api.10-per-1m"]);
   });
 
   it("a generated name that equals a configured name gets the strategy added", () => {
     const list = ["10/minute", { limit: 3, window: "1d", name: "api.10-per-1m" }];
-    expect(namesOf(list, { policy: "api" })).toEqual([
-      "api.10-per-1m.sliding-window-counter",
-      "api.10-per-1m",
-    ]);
+    expect(namesOf(list, { policy: "api" })).toEqual(["api.10-per-1m.sliding-window-counter", "api.10-per-1m"]);
   });
 
   it("two limits with the same configured name are a problem", () => {
     const list = ["1s", "1m"].map((window) => ({ limit: 1, window, name: "same" }));
-    expect(problemsOf(list)).toEqual([
-      expect.objectContaining({ field: "[1].name", value: "same" }),
-    ]);
+    expect(problemsOf(list)).toEqual([expect.objectContaining({ field: "[1].name", value: "same" })]);
   });
 
   it.for(["", "A", "1a", "-a", "a b", "a/b", "ä", 'a"b', `a${"b".repeat(64)}`, "a\n", 5, null])(
@@ -122,16 +111,13 @@ describe("limits of one list that would share a state", () => {
     ["fixed-window", { window: "1mo" }, { window: "month", timezone: "UTC", align: "calendar" }],
     ["fixed-window", { window: "1mo" }, { window: "1mo", timezone: "utc" }],
     ["concurrency", { window: "60s" }, { window: "1 minute" }],
-  ])(
-    "two limits of %s with %j and %j would share a state and are refused",
-    ([strategy, one, other]) => {
-      const problems = problemsOf([
-        { limit: 1, window: "1s", strategy, ...one },
-        { limit: 2, window: "1s", strategy, ...other },
-      ]);
-      expect(problems).toMatchObject([{ field: "[1]", accepted: expect.stringMatching(/differ/) }]);
-    },
-  );
+  ])("two limits of %s with %j and %j would share a state and are refused", ([strategy, one, other]) => {
+    const problems = problemsOf([
+      { limit: 1, window: "1s", strategy, ...one },
+      { limit: 2, window: "1s", strategy, ...other },
+    ]);
+    expect(problems).toMatchObject([{ field: "[1]", accepted: expect.stringMatching(/differ/) }]);
+  });
 
   it("limits that differ in window, strategy or an option have separate states and are accepted", () => {
     const list = [

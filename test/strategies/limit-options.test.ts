@@ -8,9 +8,7 @@ const problemRowsOf = (input: unknown): unknown[][] =>
   problemsOf(input).map(({ field, value, accepted }) => [field, value, accepted]);
 
 const units = "an integer from 1 to 999999999999999";
-const product = expect.stringMatching(
-  /^fewer units or a shorter window: .* must stay below 2\^52$/,
-);
+const product = expect.stringMatching(/^fewer units or a shorter window: .* must stay below 2\^52$/);
 const buckets = "an integer from 1 to 1000 that divides the window in milliseconds";
 const precision = "a duration that divides the window into at most 1000 parts";
 const duration =
@@ -68,11 +66,7 @@ describe("the options of a limit", () => {
     ["sliding buckets without options", sliced, { edge: "keep" }],
     ["one bucket", { ...sliced, buckets: 1 }, { edge: "keep", buckets: 1 }],
     ["the most buckets", { ...sliced, buckets: 1_000 }, { edge: "keep", buckets: 1_000 }],
-    [
-      "buckets of a millisecond",
-      { ...sliced, window: "9ms", buckets: 9 },
-      { windowMs: 9, edge: "keep", buckets: 9 },
-    ],
+    ["buckets of a millisecond", { ...sliced, window: "9ms", buckets: 9 }, { windowMs: 9, edge: "keep", buckets: 9 }],
     ["a precision", { ...sliced, precision: "1 Second" }, { edge: "keep", precision: 1_000 }],
     ["the finest precision", { ...sliced, precision: "60ms" }, { edge: "keep", precision: 60 }],
     ["the coarsest precision", { ...sliced, precision: "1m" }, { edge: "keep", precision: 60_000 }],
@@ -91,19 +85,11 @@ describe("the options of a limit", () => {
     ["a calendar week as one word", { ...calendar, window: "week" }, week],
     ["a time zone", { ...calendar, timezone: "Asia/Tokyo" }, { ...day, timezone: "Asia/Tokyo" }],
     ["UTC", { ...calendar, timezone: "UTC" }, { ...day, timezone: "UTC" }],
-    [
-      "a time zone named after its offset",
-      { ...monthly, timezone: "Etc/GMT+5" },
-      { ...month, timezone: "Etc/GMT+5" },
-    ],
+    ["a time zone named after its offset", { ...monthly, timezone: "Etc/GMT+5" }, { ...month, timezone: "Etc/GMT+5" }],
     ["a month", monthly, month],
     ["a month in words", { ...monthly, window: "1 month" }, month],
     ["a month as one word", { ...monthly, window: "Months" }, month],
-    [
-      "a month with the options that it implies",
-      { ...calendar, window: "mo", elastic: false },
-      month,
-    ],
+    ["a month with the options that it implies", { ...calendar, window: "mo", elastic: false }, month],
     ["a year", { ...monthly, window: "1y" }, year],
     ["a year in short", { ...monthly, window: "yr" }, year],
     ["a year with zeros before its number", { ...monthly, window: "001 YRS" }, year],
@@ -138,14 +124,13 @@ type ProblemCase = readonly [title: string, input: Fields, field: string, accept
 
 describe("a problem of an option", () => {
   it.for<ProblemCase>([
-    ...[0, -1, 1.5, 10 ** 15, Infinity, Number.NaN, "5", null, [], true].flatMap(
-      (burst): ProblemCase[] =>
-        [token, leaky].map((bucket) => [
-          `${bucket.strategy} with burst ${String(burst)}`,
-          { ...bucket, burst },
-          "burst",
-          units,
-        ]),
+    ...[0, -1, 1.5, 10 ** 15, Infinity, Number.NaN, "5", null, [], true].flatMap((burst): ProblemCase[] =>
+      [token, leaky].map((bucket) => [
+        `${bucket.strategy} with burst ${String(burst)}`,
+        { ...bucket, burst },
+        "burst",
+        units,
+      ]),
     ),
     [
       "a product that is too large for its burst",
@@ -181,18 +166,8 @@ describe("a problem of an option", () => {
       "buckets",
       buckets,
     ]),
-    [
-      "1001 buckets that divide the window",
-      { ...sliced, window: "1001s", buckets: 1_001 },
-      "buckets",
-      buckets,
-    ],
-    [
-      "more buckets than milliseconds",
-      { ...sliced, window: "5ms", buckets: 10 },
-      "buckets",
-      buckets,
-    ],
+    ["1001 buckets that divide the window", { ...sliced, window: "1001s", buckets: 1_001 }, "buckets", buckets],
+    ["more buckets than milliseconds", { ...sliced, window: "5ms", buckets: 10 }, "buckets", buckets],
     ...["7s", "59ms", "50ms", "59 ms", "2m", "61s", "1ms"].map((text): ProblemCase => [
       `a precision of ${text}`,
       { ...sliced, precision: text },
@@ -224,12 +199,7 @@ describe("a problem of an option", () => {
       "at most 100000 for the strategy concurrency",
     ],
     ["elastic", { ...fixed, elastic: "true" }, "elastic", "true or false"],
-    [
-      "elastic with clock alignment",
-      { ...fixed, align: "clock", elastic: true },
-      "elastic",
-      inelastic,
-    ],
+    ["elastic with clock alignment", { ...fixed, align: "clock", elastic: true }, "elastic", inelastic],
     ["an elastic calendar", { ...calendar, elastic: true }, "elastic", inelastic],
     ["an elastic month", { ...monthly, elastic: true }, "elastic", inelastic],
     ...["Mars/Olympus", "+01:00", "-0500", "", " UTC", "Europe/Berlin\n", "Europe", 1, null].map(
@@ -240,12 +210,7 @@ describe("a problem of an option", () => {
         zone,
       ],
     ),
-    [
-      "a time zone with clock alignment",
-      { ...fixed, align: "clock", timezone: "UTC" },
-      "timezone",
-      noZone,
-    ],
+    ["a time zone with clock alignment", { ...fixed, align: "clock", timezone: "UTC" }, "timezone", noZone],
     ["a time zone without a calendar window", { ...fixed, timezone: "UTC" }, "timezone", noZone],
     ["align", { ...fixed, align: "moon" }, "align", alignments],
     ["align of a month", { ...monthly, align: null }, "align", alignments],
@@ -255,34 +220,14 @@ describe("a problem of an option", () => {
       "window",
       calendarWindow,
     ]),
-    ...[
-      "2 months",
-      "0 months",
-      "12mo",
-      "2y",
-      "1.5 years",
-      "month month",
-      "monthly",
-      "-1 month",
-    ].map((text): ProblemCase => [
-      `the window ${text}`,
-      { limit: 1, window: text },
-      "window",
-      window,
-    ]),
+    ...["2 months", "0 months", "12mo", "2y", "1.5 years", "month month", "monthly", "-1 month"].map(
+      (text): ProblemCase => [`the window ${text}`, { limit: 1, window: text }, "window", window],
+    ),
     ["a month with clock alignment", { ...monthly, align: "clock" }, "align", implied],
-    [
-      "a year from the first request",
-      { ...fixed, window: "year", align: "first-request" },
-      "align",
-      implied,
-    ],
-  ])(
-    "a refused option names the field, the value and the accepted values (%s)",
-    ([, input, field, accepted]) => {
-      expect(problemRowsOf(input)).toEqual([[field, input[field], accepted]]);
-    },
-  );
+    ["a year from the first request", { ...fixed, window: "year", align: "first-request" }, "align", implied],
+  ])("a refused option names the field, the value and the accepted values (%s)", ([, input, field, accepted]) => {
+    expect(problemRowsOf(input)).toEqual([[field, input[field], accepted]]);
+  });
 
   it.for([
     "sliding-log",
@@ -295,9 +240,7 @@ describe("a problem of an option", () => {
     "",
     null,
   ])("the strategy %j is refused with a window of one month", (strategy) => {
-    expect(problemRowsOf({ ...monthly, strategy })).toEqual([
-      ["strategy", strategy, impliedStrategy],
-    ]);
+    expect(problemRowsOf({ ...monthly, strategy })).toEqual([["strategy", strategy, impliedStrategy]]);
   });
 
   it.for<[string, Fields, string[]]>([
@@ -313,9 +256,7 @@ describe("a problem of an option", () => {
     ["leaky-bucket", { refill: "interval" }, ["burst", "mode"]],
   ])("an option of another strategy is refused: %s with %j", ([strategy, option, own]) => {
     const [field = "", value] = Object.entries(option)[0] ?? [];
-    expect(problemRowsOf({ limit: 1, window: "1m", strategy, ...option })).toEqual([
-      [field, value, fieldsOf(...own)],
-    ]);
+    expect(problemRowsOf({ limit: 1, window: "1m", strategy, ...option })).toEqual([[field, value, fieldsOf(...own)]]);
   });
 
   it.for<[string, string]>([
@@ -326,9 +267,7 @@ describe("a problem of an option", () => {
     ["mod", "mode"],
   ])("the problem of the unknown field %s suggests the field %s", ([field, suggestion]) => {
     const limit = { limit: 1, window: "1m", strategy: "leaky-bucket", [field]: 5 };
-    expect(problemRowsOf(limit)).toEqual([
-      [field, 5, `${fieldsOf("burst", "mode")}; did you mean ${suggestion}?`],
-    ]);
+    expect(problemRowsOf(limit)).toEqual([[field, 5, `${fieldsOf("burst", "mode")}; did you mean ${suggestion}?`]]);
   });
 
   it("a window of one day with align = calendar does not imply the strategy fixed-window", () => {

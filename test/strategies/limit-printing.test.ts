@@ -33,8 +33,7 @@ const anyUnits = fc.oneof(units, fc.integer({ min: 1, max: greatest }), fc.const
 const joined = (...parts: fc.Arbitrary<Options>[]): fc.Arbitrary<Options> =>
   fc.tuple(...parts).map((all) => Object.assign({}, ...all) as Options);
 
-const fieldsOf = (arbitraries: Record<string, fc.Arbitrary<unknown>>): fc.Arbitrary<Options> =>
-  fc.record(arbitraries);
+const fieldsOf = (arbitraries: Record<string, fc.Arbitrary<unknown>>): fc.Arbitrary<Options> => fc.record(arbitraries);
 
 const optional = (arbitraries: Record<string, fc.Arbitrary<unknown>>): fc.Arbitrary<Options> =>
   fc.record(arbitraries, { requiredKeys: [] });
@@ -100,9 +99,7 @@ type Unnamed = Omit<Limit, "name"> & { readonly name?: string };
 
 const limit = fc.oneof(
   ...[...strategies.keys()].map((strategy) =>
-    joined(limitsOf[strategy] ?? withoutOptions, named).map(
-      (fields) => ({ ...fields, strategy }) as Options & Unnamed,
-    ),
+    joined(limitsOf[strategy] ?? withoutOptions, named).map((fields) => ({ ...fields, strategy }) as Options & Unnamed),
   ),
 );
 
@@ -123,9 +120,7 @@ function isDefault(name: string, value: unknown, { period }: Limit): boolean {
 /** @param isShort whether to omit defaults */
 function fieldsOfLimit(each: Limit, isShort: boolean): LimitInput {
   const { windowMs, period, ...rest } = each;
-  const all = Object.entries(rest).filter(
-    ([name, value]) => !(isShort && isDefault(name, value, each)),
-  );
+  const all = Object.entries(rest).filter(([name, value]) => !(isShort && isDefault(name, value, each)));
   const fields: Record<string, unknown> = Object.fromEntries(all);
   const precision = fields["precision"];
   if (typeof precision === "number") fields["precision"] = formatDuration(precision);

@@ -16,9 +16,7 @@ import { dayMs, problemsOf } from "./meters.ts";
 const longestMs = 3_650 * dayMs;
 
 /** The distinct fields with problems. */
-const fieldsOf = (input: unknown): string[] => [
-  ...new Set(problemsOf(input).map(({ field }) => field)),
-];
+const fieldsOf = (input: unknown): string[] => [...new Set(problemsOf(input).map(({ field }) => field))];
 
 describe("a parsed limit", () => {
   it("the strategy of a limit is its own, else its policy's, else sliding-window-counter", () => {
@@ -54,13 +52,7 @@ describe("a problem of a limit", () => {
     ["limit of 0", { ...fine, limit: 0 }, "limit", 0, /integer from 1/],
     ["negative limit", { ...fine, limit: -3 }, "limit", -3, /integer from 1/],
     ["limit that is not an integer", { ...fine, limit: 1.5 }, "limit", 1.5, /integer from 1/],
-    [
-      "limit above the maximum",
-      { ...fine, limit: 10 ** 15 },
-      "limit",
-      10 ** 15,
-      /to 999999999999999/,
-    ],
+    ["limit above the maximum", { ...fine, limit: 10 ** 15 }, "limit", 10 ** 15, /to 999999999999999/],
     ["limit as a string", { ...fine, limit: "5" }, "limit", "5", /integer/],
     ["missing limit", { window: "1s" }, "limit", undefined, /integer/],
     ["missing window", { limit: 1 }, "window", undefined, /a duration/],
@@ -101,15 +93,12 @@ describe("a problem of a limit", () => {
     ["nested list", [["1/s"]], "[0]", ["1/s"], /, or an object$/],
     // oxlint-disable-next-line no-sparse-arrays
     ["hole in a list", [, "1/s"], "[0]", undefined, /, or an object$/],
-  ])(
-    "a problem names the field, the value and the accepted values (%s)",
-    ([, input, field, value, accepted]) => {
-      const [problem, ...others] = problemsOf(input);
-      expect(others).toEqual([]);
-      expect(problem).toEqual({ variable: "", field, value, accepted: expect.any(String) });
-      expect(problem?.accepted).toMatch(accepted);
-    },
-  );
+  ])("a problem names the field, the value and the accepted values (%s)", ([, input, field, value, accepted]) => {
+    const [problem, ...others] = problemsOf(input);
+    expect(others).toEqual([]);
+    expect(problem).toEqual({ variable: "", field, value, accepted: expect.any(String) });
+    expect(problem?.accepted).toMatch(accepted);
+  });
 
   it.for<[string, string, RegExp]>([
     ["0/minute", "0/minute", /integer from 1/],
@@ -173,8 +162,7 @@ describe("a problem of a limit", () => {
 });
 
 describe("the bounds of limits", () => {
-  const windows = (count: number): string =>
-    Array.from({ length: count }, (_, index) => `1/${index + 1}s`).join(";");
+  const windows = (count: number): string => Array.from({ length: count }, (_, index) => `1/${index + 1}s`).join(";");
 
   it("a policy has at most 16 limits, in a text or a list", () => {
     expect(parseLimits(windows(16))).toHaveLength(16);
@@ -209,11 +197,7 @@ describe("the bounds of limits", () => {
 
 describe("limits of any shape", () => {
   const isWhole = ({ limit, windowMs, name }: Limit): boolean =>
-    Number.isSafeInteger(limit) &&
-    limit >= 1 &&
-    windowMs >= 1 &&
-    windowMs <= longestMs &&
-    name !== "";
+    Number.isSafeInteger(limit) && limit >= 1 && windowMs >= 1 && windowMs <= longestMs && name !== "";
 
   const any = fc.anything({ maxDepth: 2 });
   const values: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
@@ -248,10 +232,7 @@ describe("limits of any shape", () => {
   );
   const entry = fc.oneof(
     plausible,
-    fc.record(
-      { ...values, strategy: fc.oneof(fc.constantFrom(...strategies.keys()), any) },
-      { requiredKeys: [] },
-    ),
+    fc.record({ ...values, strategy: fc.oneof(fc.constantFrom(...strategies.keys()), any) }, { requiredKeys: [] }),
   );
   it(
     "any value is either parsed to complete limits or has problems",

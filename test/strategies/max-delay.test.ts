@@ -13,10 +13,7 @@ import { forAll } from "../for-all.ts";
 import { startMs } from "./meters.ts";
 
 const queueOf = (limit: number, windowMs: number, burst: number, maxDelayMs: number): Limit[] => [
-  ...withMaxDelay(
-    parseLimits({ limit, window: `${windowMs}ms`, strategy: "leaky-bucket", burst }),
-    maxDelayMs,
-  ),
+  ...withMaxDelay(parseLimits({ limit, window: `${windowMs}ms`, strategy: "leaky-bucket", burst }), maxDelayMs),
 ];
 
 /** Slots of W/L ms each (window W ms, limit L), counted in units of 1/L ms, so that all numbers are integers. */

@@ -1,30 +1,10 @@
 /** Which state a meter keeps, for how long, and how it validates a stored state. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import {
-  createMeter,
-  type Limit,
-  type LimitDecision,
-  type Meter,
-  parseLimits,
-} from "../../src/strategies/index.ts";
+import { createMeter, type Limit, type LimitDecision, type Meter, parseLimits } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
-import {
-  expectSame,
-  minuteMs as windowMs,
-  remainders,
-  remainingAt,
-  restored,
-  startMs,
-} from "./meters.ts";
-import {
-  forAllScenarios,
-  limitSets,
-  ScenarioRun,
-  scenarios,
-  startRun,
-  testEach,
-} from "./scenario.ts";
+import { expectSame, minuteMs as windowMs, remainders, remainingAt, restored, startMs } from "./meters.ts";
+import { forAllScenarios, limitSets, ScenarioRun, scenarios, startRun, testEach } from "./scenario.ts";
 import { limitOf, plainVariants } from "./variants.ts";
 
 /** A meter that has spent `units` units of each limit at the start. */
@@ -83,174 +63,152 @@ describe.each(plainVariants)("state across configurations: $title", (variant) =>
   });
 });
 
-describe.each(plainVariants)(
-  "the state of a limit that is absent from a call: $title",
-  (variant) => {
-    const ours = limitOf(variant, 10, windowMs, "ours");
-    const [otherVariant = variant] = plainVariants;
-    const theirs = limitOf(otherVariant, 100, 2 * windowMs, "theirs");
+describe.each(plainVariants)("the state of a limit that is absent from a call: $title", (variant) => {
+  const ours = limitOf(variant, 10, windowMs, "ours");
+  const [otherVariant = variant] = plainVariants;
+  const theirs = limitOf(otherVariant, 100, 2 * windowMs, "theirs");
 
-    test("the state of an absent limit survives spends of other limits", () => {
-      const meter = handedOver(spent(8, ours), theirs);
-      meter.consume(30, startMs + 1);
-      const back = handedOver(handedOver(meter), ours, theirs);
-      const { limits } = back.look(1, startMs + 1);
-      expect(limits.map((limit) => limit.remaining)).toEqual([2, 70]);
-    });
+  test("the state of an absent limit survives spends of other limits", () => {
+    const meter = handedOver(spent(8, ours), theirs);
+    meter.consume(30, startMs + 1);
+    const back = handedOver(handedOver(meter), ours, theirs);
+    const { limits } = back.look(1, startMs + 1);
+    expect(limits.map((limit) => limit.remaining)).toEqual([2, 70]);
+  });
 
-    test("the state of an absent limit survives a clock that steps back by more than the other windows", () => {
-      const short = limitOf(otherVariant, 100, 1_000, "short");
-      const meter = handedOver(spent(10, ours), short);
-      meter.consume(1, startMs - 1_001);
-      const back = handedOver(handedOver(meter), ours);
-      expect(back.refused).toBeNull();
-      expect(remainingAt(back, startMs - 1_001)).toBe(0);
-      expect(remainingAt(back, startMs)).toBe(0);
-    });
+  test("the state of an absent limit survives a clock that steps back by more than the other windows", () => {
+    const short = limitOf(otherVariant, 100, 1_000, "short");
+    const meter = handedOver(spent(10, ours), short);
+    meter.consume(1, startMs - 1_001);
+    const back = handedOver(handedOver(meter), ours);
+    expect(back.refused).toBeNull();
+    expect(remainingAt(back, startMs - 1_001)).toBe(0);
+    expect(remainingAt(back, startMs)).toBe(0);
+  });
 
-    test("idleAtMs includes the state of an absent limit", () => {
-      const meter = spent(8, ours);
-      expect(handedOver(meter).idleAtMs()).toBe(meter.idleAtMs());
-      expect(meter.idleAtMs()).toBeGreaterThan(startMs);
-    });
+  test("idleAtMs includes the state of an absent limit", () => {
+    const meter = spent(8, ours);
+    expect(handedOver(meter).idleAtMs()).toBe(meter.idleAtMs());
+    expect(meter.idleAtMs()).toBeGreaterThan(startMs);
+  });
 
-    test("the state of an absent limit leaves the snapshot at its idleAtMs, not one millisecond earlier", () => {
-      const meter = spent(8, ours);
-      const bare = (atMs: number): unknown => {
-        const other = createMeter([theirs]);
-        other.consume(1, atMs);
-        return other.snapshot();
-      };
-      const snapshotAt = (atMs: number): unknown => {
-        const other = handedOver(meter, theirs);
-        other.consume(1, atMs);
-        return other.snapshot();
-      };
-      expect(snapshotAt(meter.idleAtMs())).toStrictEqual(bare(meter.idleAtMs()));
-      expect(snapshotAt(meter.idleAtMs() - 1)).not.toStrictEqual(bare(meter.idleAtMs() - 1));
-    });
-  },
-);
+  test("the state of an absent limit leaves the snapshot at its idleAtMs, not one millisecond earlier", () => {
+    const meter = spent(8, ours);
+    const bare = (atMs: number): unknown => {
+      const other = createMeter([theirs]);
+      other.consume(1, atMs);
+      return other.snapshot();
+    };
+    const snapshotAt = (atMs: number): unknown => {
+      const other = handedOver(meter, theirs);
+      other.consume(1, atMs);
+      return other.snapshot();
+    };
+    expect(snapshotAt(meter.idleAtMs())).toStrictEqual(bare(meter.idleAtMs()));
+    expect(snapshotAt(meter.idleAtMs() - 1)).not.toStrictEqual(bare(meter.idleAtMs() - 1));
+  });
+});
 
-describe.each(plainVariants)(
-  "a stored value that was not written by a meter: $title",
-  (variant) => {
-    const limits = [limitOf(variant, 5, windowMs), limitOf(variant, 9, 3 * windowMs, "long")];
+describe.each(plainVariants)("a stored value that was not written by a meter: $title", (variant) => {
+  const limits = [limitOf(variant, 5, windowMs), limitOf(variant, 9, 3 * windowMs, "long")];
 
-    /** Whatever was stored, the meter decides within its limits and does not throw. */
-    function expectSane(meter: Meter): void {
-      for (const nowMs of [startMs, startMs + 1, startMs - 5 * windowMs, startMs + 9 * windowMs]) {
-        const { limits: decided } = meter.consume(1, nowMs);
-        const isSane = ({ remaining, capacity }: LimitDecision): boolean =>
-          Number.isSafeInteger(remaining) && remaining >= 0 && remaining <= capacity;
-        expectSame(
-          decided.filter((limit) => !isSane(limit)),
-          [],
-        );
-      }
-      meter.book(1, startMs, startMs);
-      meter.refund(1, startMs, startMs);
-      expect(Number.isSafeInteger(meter.idleAtMs())).toBe(true);
-      expect(createMeter(limits, structuredClone(meter.snapshot())).refused).toBeNull();
-    }
-
-    const isEmptySnapshot = (value: unknown): boolean =>
-      Array.isArray(value) && value.length === 2 && value[0] === 2;
-
-    test(
-      "a meter refuses any value that is not a snapshot and starts empty",
-      forAll(
-        [fc.anything({ withNullPrototype: true, withDate: true, withMap: true })],
-        (stored) => {
-          fc.pre(stored !== undefined && !isEmptySnapshot(stored));
-          const meter = createMeter(limits, stored);
-          expect(meter.refused).not.toBeNull();
-          expectSame(meter.look(1, startMs), createMeter(limits).look(1, startMs));
-          expectSane(meter);
-        },
-      ),
-    );
-
-    /** The snapshot with the value at this path replaced. */
-    function altered(value: unknown, path: readonly number[], other: unknown): unknown {
-      const [step, ...rest] = path;
-      if (!Array.isArray(value) || value.length === 0 || step === undefined) return other;
-      const index = step % value.length;
-      return value.map((item: unknown, position) =>
-        position === index ? altered(item, rest, other) : item,
+  /** Whatever was stored, the meter decides within its limits and does not throw. */
+  function expectSane(meter: Meter): void {
+    for (const nowMs of [startMs, startMs + 1, startMs - 5 * windowMs, startMs + 9 * windowMs]) {
+      const { limits: decided } = meter.consume(1, nowMs);
+      const isSane = ({ remaining, capacity }: LimitDecision): boolean =>
+        Number.isSafeInteger(remaining) && remaining >= 0 && remaining <= capacity;
+      expectSame(
+        decided.filter((limit) => !isSane(limit)),
+        [],
       );
     }
+    meter.book(1, startMs, startMs);
+    meter.refund(1, startMs, startMs);
+    expect(Number.isSafeInteger(meter.idleAtMs())).toBe(true);
+    expect(createMeter(limits, structuredClone(meter.snapshot())).refused).toBeNull();
+  }
 
-    const replacement = fc.oneof(
-      fc.anything(),
-      fc.integer({ min: -3, max: 3 }),
-      fc.constantFrom(
-        -1,
-        0.5,
-        Number.NaN,
-        Infinity,
-        2 ** 53,
-        Number.MAX_SAFE_INTEGER,
-        -0,
-        "1",
-        null,
-      ),
-      fc.array(fc.oneof(fc.nat(9), fc.double()), { maxLength: 6 }),
-      fc.uint8Array({ maxLength: 12 }),
-    );
+  const isEmptySnapshot = (value: unknown): boolean => Array.isArray(value) && value.length === 2 && value[0] === 2;
 
-    test(
-      "a snapshot with one replaced value is refused or decides within the limits",
-      forAll(
-        [fc.array(fc.nat(9), { minLength: 1, maxLength: 3 }), replacement],
-        (path, other) => {
-          const meter = spent(2, ...limits);
-          meter.consume(1, startMs + windowMs + 7);
-          expectSane(createMeter(limits, altered(meter.snapshot(), path, other)));
-        },
-        250,
-      ),
-    );
-
-    test("a snapshot of another version is refused, and its state is not used", () => {
-      const [version, ...rest] = snapshotOf(spent(5, ...limits));
-      for (const other of [Number(version) + 1, 0, String(version), null]) {
-        const meter = createMeter(limits, [other, ...rest]);
-        expect(meter.refused).toBe("not a snapshot of this version");
-        expect(remainingAt(meter, startMs)).toBe(5);
-      }
-    });
-
-    test("a snapshot of this version with malformed states is refused", () => {
-      const snapshot = snapshotOf(spent(2, ...limits));
-      const [version, seenMs, state, other] = snapshot;
-      if (!Array.isArray(state)) throw new TypeError("expected a state that is a list");
-      const [identity, idleAtMs, data]: unknown[] = state;
-      for (const stored of [
-        [version],
-        [version, -1],
-        [version, seenMs, other, "no state"],
-        [version, seenMs, other, [identity, idleAtMs]],
-        [version, seenMs, other, [5, idleAtMs, data]],
-        [version, seenMs, other, [identity, -1, data]],
-        [version, seenMs, other, [identity, String(idleAtMs), data]],
-        [version, seenMs, other, [identity, idleAtMs, data, 0.5]],
-        [version, seenMs, other, [identity, idleAtMs, data, seenMs, 1]],
-        { version, seenMs, states: [] },
-        JSON.stringify(snapshot),
-      ]) {
-        expect(createMeter(limits, stored).refused).not.toBeNull();
-      }
-    });
-
-    test("a refused state of one limit does not affect the state of the other", () => {
-      const snapshot = snapshotOf(spent(2, ...limits));
-      const meter = createMeter(limits, altered(snapshot, [2, 2], ["nonsense"]));
+  test(
+    "a meter refuses any value that is not a snapshot and starts empty",
+    forAll([fc.anything({ withNullPrototype: true, withDate: true, withMap: true })], (stored) => {
+      fc.pre(stored !== undefined && !isEmptySnapshot(stored));
+      const meter = createMeter(limits, stored);
       expect(meter.refused).not.toBeNull();
-      expect(remainders(meter, startMs)).toEqual([5, 7]);
-    });
-  },
-);
+      expectSame(meter.look(1, startMs), createMeter(limits).look(1, startMs));
+      expectSane(meter);
+    }),
+  );
+
+  /** The snapshot with the value at this path replaced. */
+  function altered(value: unknown, path: readonly number[], other: unknown): unknown {
+    const [step, ...rest] = path;
+    if (!Array.isArray(value) || value.length === 0 || step === undefined) return other;
+    const index = step % value.length;
+    return value.map((item: unknown, position) => (position === index ? altered(item, rest, other) : item));
+  }
+
+  const replacement = fc.oneof(
+    fc.anything(),
+    fc.integer({ min: -3, max: 3 }),
+    fc.constantFrom(-1, 0.5, Number.NaN, Infinity, 2 ** 53, Number.MAX_SAFE_INTEGER, -0, "1", null),
+    fc.array(fc.oneof(fc.nat(9), fc.double()), { maxLength: 6 }),
+    fc.uint8Array({ maxLength: 12 }),
+  );
+
+  test(
+    "a snapshot with one replaced value is refused or decides within the limits",
+    forAll(
+      [fc.array(fc.nat(9), { minLength: 1, maxLength: 3 }), replacement],
+      (path, other) => {
+        const meter = spent(2, ...limits);
+        meter.consume(1, startMs + windowMs + 7);
+        expectSane(createMeter(limits, altered(meter.snapshot(), path, other)));
+      },
+      250,
+    ),
+  );
+
+  test("a snapshot of another version is refused, and its state is not used", () => {
+    const [version, ...rest] = snapshotOf(spent(5, ...limits));
+    for (const other of [Number(version) + 1, 0, String(version), null]) {
+      const meter = createMeter(limits, [other, ...rest]);
+      expect(meter.refused).toBe("not a snapshot of this version");
+      expect(remainingAt(meter, startMs)).toBe(5);
+    }
+  });
+
+  test("a snapshot of this version with malformed states is refused", () => {
+    const snapshot = snapshotOf(spent(2, ...limits));
+    const [version, seenMs, state, other] = snapshot;
+    if (!Array.isArray(state)) throw new TypeError("expected a state that is a list");
+    const [identity, idleAtMs, data]: unknown[] = state;
+    for (const stored of [
+      [version],
+      [version, -1],
+      [version, seenMs, other, "no state"],
+      [version, seenMs, other, [identity, idleAtMs]],
+      [version, seenMs, other, [5, idleAtMs, data]],
+      [version, seenMs, other, [identity, -1, data]],
+      [version, seenMs, other, [identity, String(idleAtMs), data]],
+      [version, seenMs, other, [identity, idleAtMs, data, 0.5]],
+      [version, seenMs, other, [identity, idleAtMs, data, seenMs, 1]],
+      { version, seenMs, states: [] },
+      JSON.stringify(snapshot),
+    ]) {
+      expect(createMeter(limits, stored).refused).not.toBeNull();
+    }
+  });
+
+  test("a refused state of one limit does not affect the state of the other", () => {
+    const snapshot = snapshotOf(spent(2, ...limits));
+    const meter = createMeter(limits, altered(snapshot, [2, 2], ["nonsense"]));
+    expect(meter.refused).not.toBeNull();
+    expect(remainders(meter, startMs)).toEqual([5, 7]);
+  });
+});
 
 test("a number that is not an integer of at least 0 is a RangeError and leaves the meter unchanged", () => {
   const calls: readonly ((meter: Meter, value: number) => unknown)[] = [
@@ -279,53 +237,43 @@ test("a number that is not an integer of at least 0 is a RangeError and leaves t
   }
 });
 
-testEach(
-  limitSets,
-  "changes grows whenever the last written snapshot would decide otherwise",
-  (limitSet) =>
-    forAllScenarios([scenarios(limitSet)], (scenario) => {
-      const started = startRun(scenario);
-      let changes = 0;
-      let written = started.meter.snapshot();
-      for (const step of scenario.steps) {
-        started.apply(step);
-        const { meter } = started;
-        if (meter.changes > changes) written = meter.snapshot();
-        ({ changes } = meter);
-        const atMs = meter.seenMs;
-        expectSame(createMeter(scenario.limits, written).look(1, atMs), meter.look(1, atMs));
-      }
-    }),
+testEach(limitSets, "changes grows whenever the last written snapshot would decide otherwise", (limitSet) =>
+  forAllScenarios([scenarios(limitSet)], (scenario) => {
+    const started = startRun(scenario);
+    let changes = 0;
+    let written = started.meter.snapshot();
+    for (const step of scenario.steps) {
+      started.apply(step);
+      const { meter } = started;
+      if (meter.changes > changes) written = meter.snapshot();
+      ({ changes } = meter);
+      const atMs = meter.seenMs;
+      expectSame(createMeter(scenario.limits, written).look(1, atMs), meter.look(1, atMs));
+    }
+  }),
 );
 
-testEach(
-  limitSets,
-  "changes grows with a request exactly when its snapshot changes",
-  (limitSet) => {
-    const seen = { same: 0, different: 0 };
-    const check = forAllScenarios(
-      [scenarios(limitSet, ["consume", "fill", "look"])],
-      (scenario) => {
-        const { limits, startMs: firstMs, tickMs, steps, laterSteps } = scenario;
-        // The clock may step back by more than the longest window: then even a denial changes the snapshot.
-        const started = new ScenarioRun(createMeter(limits), firstMs, 20 * tickMs);
-        for (const step of [...steps, ...laterSteps]) {
-          const { meter } = started;
-          const { changes } = meter;
-          const before = JSON.stringify(meter.snapshot());
-          started.apply(step);
-          const isSame = JSON.stringify(meter.snapshot()) === before;
-          expectSame(meter.changes > changes, !isSame);
-          seen[isSame ? "same" : "different"]++;
-        }
-      },
-    );
-    return async () => {
-      await check();
-      expect(Math.min(...Object.values(seen))).toBeGreaterThan(50);
-    };
-  },
-);
+testEach(limitSets, "changes grows with a request exactly when its snapshot changes", (limitSet) => {
+  const seen = { same: 0, different: 0 };
+  const check = forAllScenarios([scenarios(limitSet, ["consume", "fill", "look"])], (scenario) => {
+    const { limits, startMs: firstMs, tickMs, steps, laterSteps } = scenario;
+    // The clock may step back by more than the longest window: then even a denial changes the snapshot.
+    const started = new ScenarioRun(createMeter(limits), firstMs, 20 * tickMs);
+    for (const step of [...steps, ...laterSteps]) {
+      const { meter } = started;
+      const { changes } = meter;
+      const before = JSON.stringify(meter.snapshot());
+      started.apply(step);
+      const isSame = JSON.stringify(meter.snapshot()) === before;
+      expectSame(meter.changes > changes, !isSame);
+      seen[isSame ? "same" : "different"]++;
+    }
+  });
+  return async () => {
+    await check();
+    expect(Math.min(...Object.values(seen))).toBeGreaterThan(50);
+  };
+});
 
 describe.each(plainVariants)("edge cases of a meter: $title", (variant) => {
   const limits = [limitOf(variant, 5, windowMs)];

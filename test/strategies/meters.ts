@@ -50,8 +50,7 @@ export const restored = (meter: Meter, limits: readonly Limit[]): Meter =>
 export const remainingOf = (decision: Decision): number =>
   Math.min(...decision.limits.map(({ remaining }) => remaining));
 
-export const remainingAt = (meter: Meter, nowMs: number): number =>
-  remainingOf(meter.look(1, nowMs));
+export const remainingAt = (meter: Meter, nowMs: number): number => remainingOf(meter.look(1, nowMs));
 
 /** `remaining` of each limit. */
 export const remainders = (meter: Meter, nowMs: number): number[] =>

@@ -33,13 +33,10 @@ const anyCase = (text: string): fc.Arbitrary<string> =>
       .join(""),
   );
 
-const unit = fc
-  .constantFrom(...named)
-  .chain(([name, size]) => anyCase(name).map((written) => ({ written, size })));
+const unit = fc.constantFrom(...named).chain(([name, size]) => anyCase(name).map((written) => ({ written, size })));
 
 /** The number and window of each limit. */
-const parsed = (text: string): [number, number][] =>
-  parseLimits(text).map(({ limit, windowMs }) => [limit, windowMs]);
+const parsed = (text: string): [number, number][] => parseLimits(text).map(({ limit, windowMs }) => [limit, windowMs]);
 
 describe("the notation of durations", () => {
   it.for(named)("a duration has the unit %s", ([name, size]) => {
@@ -94,14 +91,11 @@ describe("the notation of durations", () => {
 
   it(
     "a duration in any letter case and spacing is its number times its unit, between 1 ms and 10 years",
-    forAll(
-      [fc.integer({ min: 0, max: 10 ** 12 }), spaces, unit],
-      (count, space, { written, size }) => {
-        const product = count * size;
-        const expected = product >= 1 && product <= longest ? product : null;
-        expect(parseDuration(`${space}${count}${space}${written}${space}`)).toBe(expected);
-      },
-    ),
+    forAll([fc.integer({ min: 0, max: 10 ** 12 }), spaces, unit], (count, space, { written, size }) => {
+      const product = count * size;
+      const expected = product >= 1 && product <= longest ? product : null;
+      expect(parseDuration(`${space}${count}${space}${written}${space}`)).toBe(expected);
+    }),
   );
 
   it.for<[number, string]>([
@@ -196,12 +190,9 @@ describe("the notation of limits", () => {
         [5, second],
       ],
     ],
-  ])(
-    "parseLimits accepts %j with request words, underscores or a final semicolon",
-    ([text, expected]) => {
-      expect(parsed(text)).toEqual(expected);
-    },
-  );
+  ])("parseLimits accepts %j with request words, underscores or a final semicolon", ([text, expected]) => {
+    expect(parsed(text)).toEqual(expected);
+  });
 
   it.for([
     "10/minute;;",
@@ -226,10 +217,7 @@ describe("the notation of limits", () => {
   });
 
   it.for<[string, RegExp]>([
-    [
-      "-5/minute",
-      /: expected an integer from 1 .*, in digits such as 100 or 1_000, got "-5\/minute"$/,
-    ],
+    ["-5/minute", /: expected an integer from 1 .*, in digits such as 100 or 1_000, got "-5\/minute"$/],
     ["1.5/minute", /: expected an integer from 1 .*, in digits .*, got "1\.5\/minute"$/],
     ["1e3/minute", /: expected an integer from 1 .*, in digits .*, got "1e3\/minute"$/],
     ["0/minute", /: expected an integer from 1 .*, got "0\/minute"$/],

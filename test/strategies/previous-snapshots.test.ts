@@ -5,15 +5,7 @@ import { createMeter, type Limit, type Meter } from "../../src/strategies/index.
 import { forAll } from "../for-all.ts";
 import * as previousVersion from "../previous-version/strategies.js";
 import { expectSame, minuteMs, remainingAt, startMs, stored } from "./meters.ts";
-import {
-  limitSets,
-  mostWithin,
-  ScenarioRun,
-  scenarios,
-  singleLimits,
-  startRun,
-  testEach,
-} from "./scenario.ts";
+import { limitSets, mostWithin, ScenarioRun, scenarios, singleLimits, startRun, testEach } from "./scenario.ts";
 import { boundOf, limitOf, spanOf, variants } from "./variants.ts";
 
 /** The meter of the previous version; its reservations have positional arguments. */
@@ -36,8 +28,7 @@ testEach(
       [scenarios(limitSet, ["consume", "consume", "fill", "look", "book"])],
       (scenario) => {
         const { limits, steps, laterSteps, startMs: firstMs, longestWindowMs } = scenario;
-        const previousMeter = (snapshot?: unknown): Meter =>
-          previous.createMeter(limits, snapshot) as unknown as Meter;
+        const previousMeter = (snapshot?: unknown): Meter => previous.createMeter(limits, snapshot) as unknown as Meter;
         const current = startRun(scenario);
         const old = new ScenarioRun(previousMeter(), firstMs, longestWindowMs);
         expectSame(current.applyAll(steps), old.applyAll(steps));
@@ -131,8 +122,7 @@ testEach(
             spend.units = 0;
             counts.settled++;
           } else {
-            const reserve = () =>
-              isOld ? old.reserve(cost, ttlMs, nowMs) : meter.reserve({ cost, ttlMs }, nowMs);
+            const reserve = () => (isOld ? old.reserve(cost, ttlMs, nowMs) : meter.reserve({ cost, ttlMs }, nowMs));
             const consume = () => (isOld ? old : meter).consume(cost, nowMs);
             if ((kind === "reserve" ? reserve() : consume()).allowed) {
               const spend = { atMs: nowMs, units: cost };

@@ -18,8 +18,7 @@ const option = (limit: Limit, name: string): unknown => Reflect.get(limit, name)
 
 const burstOf = (limit: Limit): number => Number(option(limit, "burst") ?? limit.limit);
 
-const isQueue = (limit: Limit): boolean =>
-  limit.strategy === "leaky-bucket" && option(limit, "mode") !== "police";
+const isQueue = (limit: Limit): boolean => limit.strategy === "leaky-bucket" && option(limit, "mode") !== "police";
 
 /** The most units that can be spent at one instant. */
 export function capacityOf(limit: Limit): number {
@@ -85,9 +84,7 @@ function periodName(limit: Limit, atMs: number): string {
   const quarter = Math.floor(atMs / quarterMs);
   const known = names.get(quarter);
   if (known !== undefined) return known;
-  const date = Temporal.Instant.fromEpochMilliseconds(atMs)
-    .toZonedDateTimeISO(timezone)
-    .toPlainDate();
+  const date = Temporal.Instant.fromEpochMilliseconds(atMs).toZonedDateTimeISO(timezone).toPlainDate();
   const name = {
     day: () => date.toString(),
     week: () => date.subtract({ days: date.dayOfWeek - 1 }).toString(),
@@ -98,8 +95,7 @@ function periodName(limit: Limit, atMs: number): string {
   return name;
 }
 
-const countInLog: Rule = (limit, requests, nowMs) =>
-  sumOf(requests, ({ atMs }) => nowMs - atMs < limit.windowMs);
+const countInLog: Rule = (limit, requests, nowMs) => sumOf(requests, ({ atMs }) => nowMs - atMs < limit.windowMs);
 
 const countInTwoBuckets: Rule = (limit, requests, nowMs) => {
   const { windowMs } = limit;
@@ -116,9 +112,7 @@ const countInTwoBuckets: Rule = (limit, requests, nowMs) => {
   const current = sumOf(requests, isWithin(openedAtMs, openedAtMs + windowMs));
   const previous = sumOf(requests, isWithin(openedAtMs - windowMs, openedAtMs));
   const leftMs = windowMs - (nowMs - openedAtMs);
-  return Number(
-    (BigInt(current) * BigInt(windowMs) + BigInt(previous) * BigInt(leftMs)) / BigInt(windowMs),
-  );
+  return Number((BigInt(current) * BigInt(windowMs) + BigInt(previous) * BigInt(leftMs)) / BigInt(windowMs));
 };
 
 /** The greatest number of at most 60 that divides the window. */
@@ -211,8 +205,7 @@ const countInQueue: Rule = (limit, requests, nowMs) => {
   const free = freeSlotAfter(limit, requests);
   const first = free > now ? free : now;
   const unit = BigInt(limit.windowMs);
-  const fits = (cost: number): boolean =>
-    first + BigInt(cost - 1) * unit - now <= BigInt(burstOf(limit)) * unit;
+  const fits = (cost: number): boolean => first + BigInt(cost - 1) * unit - now <= BigInt(burstOf(limit)) * unit;
   let [most, tooMany] = [0, capacityOf(limit) + 1];
   while (tooMany - most > 1) {
     const middle = Math.floor((most + tooMany) / 2);

@@ -7,14 +7,7 @@ import { describe, expect, test } from "vitest";
 import { createMeter, type Meter, parseLimits } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
 import { expectSame, remainingAt, startMs } from "./meters.ts";
-import {
-  applyToBoth,
-  type LimitSet,
-  ScenarioRun,
-  scenarios,
-  singleLimits,
-  testEach,
-} from "./scenario.ts";
+import { applyToBoth, type LimitSet, ScenarioRun, scenarios, singleLimits, testEach } from "./scenario.ts";
 import { variants } from "./variants.ts";
 
 /** Spends units and later returns some of them. */
@@ -29,8 +22,7 @@ const returns: readonly Return[] = [
   {
     title: "a refund",
     spend: (meter, cost, _ttlMs, nowMs) => meter.consume(cost, nowMs).allowed,
-    undo: (meter, { cost, actualCost, spentAtMs }, nowMs) =>
-      meter.refund(cost - actualCost, spentAtMs, nowMs),
+    undo: (meter, { cost, actualCost, spentAtMs }, nowMs) => meter.refund(cost - actualCost, spentAtMs, nowMs),
   },
   {
     title: "a settlement",
@@ -39,8 +31,7 @@ const returns: readonly Return[] = [
   },
 ];
 
-const opensCounter = ({ title }: LimitSet): boolean =>
-  title === "sliding-window-counter first-request";
+const opensCounter = ({ title }: LimitSet): boolean => title === "sliding-window-counter first-request";
 
 /** Without interval refills, whose grid the refunded spend may have set, and without elastic windows. */
 const refundable = singleLimits(
@@ -74,9 +65,7 @@ for (const { title, spend, undo } of returns) {
           const spentAtMs = refunding.nowMs;
           expectSame(spend(meter, cost, ttlMs, spentAtMs), true);
           // A settlement frees every slot, whatever the actual cost is.
-          const actualCost = used.some(({ strategy }) => strategy === "concurrency")
-            ? 0
-            : part % cost;
+          const actualCost = used.some(({ strategy }) => strategy === "concurrency") ? 0 : part % cost;
           other.book(actualCost, spentAtMs, spentAtMs);
           applyToBoth(steps.slice(5, 5 + stepsBetween), refunding, other);
           const before = JSON.stringify(meter.look(1, refunding.nowMs));
@@ -100,25 +89,20 @@ for (const { title, spend, undo } of returns) {
 }
 
 describe("a bucket in which each request reserves 1,000 units and returns 700 of them after 10 s", () => {
-  test.each(["token-bucket", "leaky-bucket"])(
-    "keeps most of the returned quota (%s)",
-    (strategy) => {
-      const mode = strategy === "leaky-bucket" ? { mode: "police" } : {};
-      const limits = parseLimits({ limit: 20_000, window: "1m", burst: 40_000, strategy, ...mode });
-      const [refunding, exact] = [createMeter(limits), createMeter(limits)];
-      for (let second = 0; second < 600; second++) {
-        const nowMs = startMs + second * 1_000;
-        expect(refunding.consume(1_000, nowMs).allowed).toBe(true);
-        if (second >= 10) refunding.refund(700, nowMs - 10_000, nowMs);
-        // Spends only what the refunded requests used.
-        exact.consume(second < 590 ? 300 : 1_000, nowMs);
-      }
-      const [remaining = 0, most = 0] = [refunding, exact].map((meter) =>
-        remainingAt(meter, startMs + 600_000),
-      );
-      expect(remaining).toBeLessThanOrEqual(most);
-      expect(remaining).toBeGreaterThan(12_000);
-      expect(most).toBeLessThan(34_000);
-    },
-  );
+  test.each(["token-bucket", "leaky-bucket"])("keeps most of the returned quota (%s)", (strategy) => {
+    const mode = strategy === "leaky-bucket" ? { mode: "police" } : {};
+    const limits = parseLimits({ limit: 20_000, window: "1m", burst: 40_000, strategy, ...mode });
+    const [refunding, exact] = [createMeter(limits), createMeter(limits)];
+    for (let second = 0; second < 600; second++) {
+      const nowMs = startMs + second * 1_000;
+      expect(refunding.consume(1_000, nowMs).allowed).toBe(true);
+      if (second >= 10) refunding.refund(700, nowMs - 10_000, nowMs);
+      // Spends only what the refunded requests used.
+      exact.consume(second < 590 ? 300 : 1_000, nowMs);
+    }
+    const [remaining = 0, most = 0] = [refunding, exact].map((meter) => remainingAt(meter, startMs + 600_000));
+    expect(remaining).toBeLessThanOrEqual(most);
+    expect(remaining).toBeGreaterThan(12_000);
+    expect(most).toBeLessThan(34_000);
+  });
 });

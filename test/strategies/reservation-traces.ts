@@ -8,16 +8,7 @@ import { createMeter, type Limit, type Meter } from "../../src/strategies/index.
 import { dayMs, remainingAt, stored } from "./meters.ts";
 
 export interface Action {
-  readonly kind:
-    | "reserve"
-    | "settle"
-    | "consume"
-    | "fill"
-    | "book"
-    | "look"
-    | "deny"
-    | "restart"
-    | "copy";
+  readonly kind: "reserve" | "settle" | "consume" | "fill" | "book" | "look" | "deny" | "restart" | "copy";
   readonly idleTicks: number;
   readonly cost: number;
   /** Selects the open reservation that is settled. */
@@ -128,9 +119,7 @@ export class Trace {
     if (kind === "restart") this.restart();
     if (kind === "copy") this.meter = this.meter.withLimits(structuredClone(this.limits));
     if (kind !== "settle") return false;
-    const candidates = this.open.filter(
-      (spend) => this.nowMs < spend.atMs + spend.ttlMs && mayBeSettled(spend),
-    );
+    const candidates = this.open.filter((spend) => this.nowMs < spend.atMs + spend.ttlMs && mayBeSettled(spend));
     const spend = candidates[pick % Math.max(1, candidates.length)];
     if (spend === undefined) return false;
     this.settle(spend, actualCost);
@@ -170,9 +159,7 @@ export function isInTime(limit: Limit, trace: Trace, spend: Spend): boolean {
   if (strategy === "sliding-window-counter" && !isAligned) {
     return spend.atMs >= bucketStartMs(windowMs, spends, trace.nowMs);
   }
-  return option(limit, "refill") === "interval"
-    ? spend.atMs >= periodStartMs(limit, spends, trace.nowMs)
-    : true;
+  return option(limit, "refill") === "interval" ? spend.atMs >= periodStartMs(limit, spends, trace.nowMs) : true;
 }
 
 const never = Number.POSITIVE_INFINITY;
@@ -196,11 +183,7 @@ function bucketStartMs(windowMs: number, spends: readonly Spend[], nowMs: number
 }
 
 /** The beginning of the current refill period. */
-function periodStartMs(
-  { limit, windowMs }: Limit,
-  spends: readonly Spend[],
-  nowMs: number,
-): number {
+function periodStartMs({ limit, windowMs }: Limit, spends: readonly Spend[], nowMs: number): number {
   let usedUnits = 0;
   let startedAtMs = never;
   const walkTo = (atMs: number): void => {

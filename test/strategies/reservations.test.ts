@@ -3,15 +3,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createMeter, type Meter } from "../../src/strategies/index.ts";
 import { expectSame, meterOf, remainders, remainingAt } from "./meters.ts";
-import {
-  forAllScenarios,
-  deniedCost,
-  inelasticLimitSets,
-  limitSets,
-  run,
-  scenarios,
-  testEach,
-} from "./scenario.ts";
+import { forAllScenarios, deniedCost, inelasticLimitSets, limitSets, run, scenarios, testEach } from "./scenario.ts";
 import { at } from "./timeline.ts";
 import type { Variant } from "./variants.ts";
 
@@ -257,10 +249,7 @@ testEach(limitSets, "waits are exact while a reservation is open", (limitSet) =>
       fc.pre(remaining > 0);
       const ttlMs = Math.ceil((ticks * scenario.tickMs) / 3);
       const reserved = meter.reserve({ cost: 1 + (pick % remaining), ttlMs }, nowMs);
-      expectSame(
-        [reserved.allowed, reserved.limits.map((limit) => limit.remaining)],
-        [true, remainders(meter, nowMs)],
-      );
+      expectSame([reserved.allowed, reserved.limits.map((limit) => limit.remaining)], [true, remainders(meter, nowMs)]);
       const cost = deniedCost(after, pickDenied);
       const waitMs = meter.look(cost, nowMs).retryAfterMs ?? 0;
       expect(waitMs).toBeGreaterThan(0);

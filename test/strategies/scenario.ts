@@ -116,10 +116,7 @@ function stateIdentity({ strategy, options, tickMs }: Variant, ticks: number): s
 }
 
 /** Draws scenarios whose steps are of these kinds. */
-export function scenarios(
-  limitSet: LimitSet,
-  kinds: readonly StepKind[] = everyKind,
-): fc.Arbitrary<Scenario> {
+export function scenarios(limitSet: LimitSet, kinds: readonly StepKind[] = everyKind): fc.Arbitrary<Scenario> {
   return fc
     .record({
       limits: limitDrafts(limitSet),
@@ -150,8 +147,7 @@ export function scenarios(
  * An instant at which clock-aligned windows begin: 840 ticks are a whole number of every window. Where ticks are hours or
  * days, it is early in a year, before the clock changes of March and April.
  */
-const epochOf = (tickMs: number): number =>
-  tickMs < hourMs ? 10 * 840 * tickMs : Date.UTC(2026, 2, 1);
+const epochOf = (tickMs: number): number => (tickMs < hourMs ? 10 * 840 * tickMs : Date.UTC(2026, 2, 1));
 
 function stepOf({ idleTicks, jitterMs, agoTicks, ...step }: StepDraft, tickMs: number): Step {
   const idleMs = idleTicks * tickMs + (tickMs === 1 ? 0 : jitterMs);
@@ -268,10 +264,7 @@ export function applyToBoth(steps: readonly Step[], first: ScenarioRun, other: M
 }
 
 /** The most units spent in any span of this length. */
-export function mostWithin(
-  spends: readonly Pick<Spend, "atMs" | "units">[],
-  spanMs: number,
-): number {
+export function mostWithin(spends: readonly Pick<Spend, "atMs" | "units">[], spanMs: number): number {
   const sums = spends.map(({ atMs }) =>
     spends
       .filter((spend) => spend.atMs >= atMs && spend.atMs < atMs + spanMs)
@@ -281,8 +274,7 @@ export function mostWithin(
 }
 
 /** `forAll` with fewer runs: a property of scenarios is checked for each of 24 limit sets. */
-export const forAllScenarios: typeof forAll = (arbitraries, check) =>
-  forAll(arbitraries, check, 60);
+export const forAllScenarios: typeof forAll = (arbitraries, check) => forAll(arbitraries, check, 60);
 
 /** Declares a test for each limit set. */
 export function testEach(

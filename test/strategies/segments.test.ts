@@ -79,8 +79,7 @@ describe("the segments of a long log", () => {
     const meter = spentEvery(10_000, 9, limitsOf("100000 per 1000 seconds"));
     for (let unit = 0; unit < 2_000; unit++) meter.consume(1, startMs + 100_000 + unit * 100);
     const before = sealedOf(meter).length;
-    for (let unit = 0; unit < 1_500; unit++)
-      meter.book(1, startMs + 110_001 + unit * 2, startMs + 400_000);
+    for (let unit = 0; unit < 1_500; unit++) meter.book(1, startMs + 110_001 + unit * 2, startMs + 400_000);
     expect(sealedOf(meter).length).toBeGreaterThan(before + 1);
     expect(createMeter(limitsOf("100000 per 1000 seconds"), meter.snapshot()).refused).toBeNull();
   });
@@ -223,9 +222,7 @@ describe("segments in rows of their own", () => {
     for (let unit = 0; unit < 2_000; unit++) meter.book(1, startMs + unit, startMs + unit);
     const { numberOf, textOf } = segmentRows();
     const detached = detachSegments(meter.snapshot(), numberOf);
-    const attached = attachSegments(detached, (number) =>
-      number === 1 ? undefined : textOf(number),
-    );
+    const attached = attachSegments(detached, (number) => (number === 1 ? undefined : textOf(number)));
     const found = createMeter(limits, attached);
     expect(found.refused).not.toBeNull();
     expect(remainders(found, startMs + 2_000)).toEqual([10_000, 0, 10_000]);
@@ -301,12 +298,10 @@ describe("a long log with random corrections", () => {
           const from = Math.floor(place * instants.length);
           if (kind === "spend") for (let unit = 0; unit < count; unit++) spend((nowMs += unit % 2));
           const agoMs = Math.floor(place * 3_100);
-          if (kind === "book")
-            for (let unit = 0; unit < count; unit++) spend(nowMs - Math.max(0, agoMs - 3 * unit));
+          if (kind === "book") for (let unit = 0; unit < count; unit++) spend(nowMs - Math.max(0, agoMs - 3 * unit));
           if (kind === "refund") for (const atMs of instants.slice(from, from + 3)) refund(atMs);
           if (kind === "drain")
-            for (const atMs of instants.slice(from, from + 2 * count))
-              while (runs.has(atMs)) refund(atMs);
+            for (const atMs of instants.slice(from, from + 2 * count)) while (runs.has(atMs)) refund(atMs);
           if (kind === "restore") {
             const stored = structuredClone(strategy.store(limit, log, nowMs));
             log = strategy.restore(limit, stored, nowMs);
@@ -325,14 +320,9 @@ describe("a long log with random corrections", () => {
 
   function expectLikeList({ log, runs, nowMs }: LogVersion): void {
     if (strategy === undefined) return;
-    const all = [...runs]
-      .filter(([atMs]) => nowMs - atMs < limit.windowMs)
-      .toSorted(([a], [b]) => a - b);
+    const all = [...runs].filter(([atMs]) => nowMs - atMs < limit.windowMs).toSorted(([a], [b]) => a - b);
     for (const atMs of [nowMs, nowMs + 700, nowMs + 2_999]) {
-      const used = all.reduce(
-        (sum, [at, units]) => sum + (atMs - at < limit.windowMs ? units : 0),
-        0,
-      );
+      const used = all.reduce((sum, [at, units]) => sum + (atMs - at < limit.windowMs ? units : 0), 0);
       expectSame(strategy.used(limit, log, atMs), used);
     }
     const used = strategy.used(limit, log, nowMs);
@@ -343,10 +333,7 @@ describe("a long log with random corrections", () => {
       const last = all.find(([, units]) => (left -= units) <= 0);
       // This cost fits once `leaving` units have stopped counting.
       const cost = limit.limit - used + leaving;
-      expectSame(
-        strategy.waitMs(limit, log, cost, nowMs),
-        (last?.[0] ?? 0) + limit.windowMs - nowMs,
-      );
+      expectSame(strategy.waitMs(limit, log, cost, nowMs), (last?.[0] ?? 0) + limit.windowMs - nowMs);
     }
     const stored = [strategy.store(limit, log, nowMs)].flat();
     expectSame(all.length > 256 || stored.length === 1, true);

@@ -1,12 +1,6 @@
 /** Law 10 by example: quotas after many reservations, the declared exceptions, and the storage of reservations. */
 import { describe, expect, test, vi } from "vitest";
-import {
-  createMeter,
-  type LimitInput,
-  type Meter,
-  parseLimits,
-  strategies,
-} from "../../src/strategies/index.ts";
+import { createMeter, type LimitInput, type Meter, parseLimits, strategies } from "../../src/strategies/index.ts";
 import { randomFrom } from "../random.ts";
 import { dayMs, expectSame, limitFrom, meterOf, minuteMs, remainingAt, stored } from "./meters.ts";
 import { Trace, withoutReservations } from "./reservation-traces.ts";
@@ -70,8 +64,7 @@ describe("reservations in a window that a request opens", () => {
     meter.reserve({ cost: 1, ttlMs }, startMs + 5_000);
     meter.consume(1, startMs + 9_000);
     meter.reserve({ cost: 1, ttlMs }, startMs + 12_000);
-    const resetsAt = (): number =>
-      startMs + 20_000 + (meter.look(1, startMs + 20_000).limits[0]?.resetAfterMs ?? 0);
+    const resetsAt = (): number => startMs + 20_000 + (meter.look(1, startMs + 20_000).limits[0]?.resetAfterMs ?? 0);
     const settle = (spentAtMs: number, actualCost: number): number => {
       meter.settle({ cost: 1, actualCost, spentAtMs, ttlMs }, startMs + 20_000);
       return resetsAt() - startMs - minuteMs;
@@ -127,18 +120,12 @@ describe("reservations in a window that a request opens", () => {
   });
 
   test("a reservation that is never settled counts as spent after ttlMs", () => {
-    for (const form of [
-      { strategy: "fixed-window" },
-      { strategy: "token-bucket", refill: "interval" },
-    ]) {
+    for (const form of [{ strategy: "fixed-window" }, { strategy: "token-bucket", refill: "interval" }]) {
       const meter = meterOf({ limit: 10, window: "1m", ...form });
       meter.reserve({ cost: 1, ttlMs: 1_000 }, startMs);
       const ttlMs = 30_000;
       for (const atMs of [500, 5_000]) meter.reserve({ cost: 1, ttlMs }, startMs + atMs);
-      const restored = createMeter(
-        parseLimits({ limit: 10, window: "1m", ...form }),
-        stored(meter),
-      );
+      const restored = createMeter(parseLimits({ limit: 10, window: "1m", ...form }), stored(meter));
       for (const each of [meter, restored]) {
         each.settle({ cost: 1, actualCost: 0, spentAtMs: startMs + 500, ttlMs }, startMs + 6_000);
         each.settle({ cost: 1, actualCost: 0, spentAtMs: startMs + 5_000, ttlMs }, startMs + 6_000);
@@ -210,27 +197,23 @@ describe.each(titledForms)("reservations of $title", ({ limit }) => {
     expectNoOtherEffect();
   });
 
-  test.each([1, 10, 1_000])(
-    "each of %i open reservations adds at most 24 bytes to the stored row",
-    (count) => {
-      const limits = parseLimits({ ...limit, limit: 2_000, ...burstOf(limit, 2_000) });
-      const [reserving, spending] = [createMeter(limits), createMeter(limits)];
-      for (let each = 0; each < count; each++) {
-        const nowMs = startMs + each * 13;
-        expect(reserving.reserve({ cost: 1, ttlMs: dayMs }, nowMs).allowed).toBe(true);
-        // Slots last for the window in both meters, so both logs have the same runs.
-        spending.consume(1, nowMs);
-      }
-      const bytesOf = (meter: Meter): number => JSON.stringify(meter.snapshot()).length;
-      expect(bytesOf(reserving) - bytesOf(spending)).toBeLessThanOrEqual(24 * count);
-    },
-  );
+  test.each([1, 10, 1_000])("each of %i open reservations adds at most 24 bytes to the stored row", (count) => {
+    const limits = parseLimits({ ...limit, limit: 2_000, ...burstOf(limit, 2_000) });
+    const [reserving, spending] = [createMeter(limits), createMeter(limits)];
+    for (let each = 0; each < count; each++) {
+      const nowMs = startMs + each * 13;
+      expect(reserving.reserve({ cost: 1, ttlMs: dayMs }, nowMs).allowed).toBe(true);
+      // Slots last for the window in both meters, so both logs have the same runs.
+      spending.consume(1, nowMs);
+    }
+    const bytesOf = (meter: Meter): number => JSON.stringify(meter.snapshot()).length;
+    expect(bytesOf(reserving) - bytesOf(spending)).toBeLessThanOrEqual(24 * count);
+  });
 
   test("the snapshot keeps no data of a reservation that is settled or past its ttlMs", () => {
     const limits = parseLimits({ ...limit, limit: 2_000, ...burstOf(limit, 2_000) });
     const [reserving, spending] = [createMeter(limits), createMeter(limits)];
-    const openTexts = (meter: Meter): number =>
-      JSON.stringify(meter.snapshot()).split('"+"').length - 1;
+    const openTexts = (meter: Meter): number => JSON.stringify(meter.snapshot()).split('"+"').length - 1;
     for (let each = 0; each < 50; each++) {
       const nowMs = startMs + each;
       reserving.reserve({ cost: 1, ttlMs: each < 25 ? 2_000 : 600_000 }, nowMs);

@@ -4,18 +4,11 @@ import { expect } from "vitest";
 import type { Limit } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
 import { expectSame, hourMs } from "./meters.ts";
-import {
-  type Action,
-  actions,
-  isInTime,
-  Trace,
-  withoutReservations,
-} from "./reservation-traces.ts";
+import { type Action, actions, isInTime, Trace, withoutReservations } from "./reservation-traces.ts";
 import { type LimitSet, limitSetsOf, testEach } from "./scenario.ts";
 import { limitOf, type Variant } from "./variants.ts";
 
-const isQueue = ({ strategy, options }: Variant): boolean =>
-  strategy === "leaky-bucket" && options["mode"] === "queue";
+const isQueue = ({ strategy, options }: Variant): boolean => strategy === "leaky-bucket" && options["mode"] === "queue";
 
 /** The limit sets without the declared exceptions. */
 const exactLimitSets = limitSetsOf((variant) => !variant.isElastic && !isQueue(variant));
@@ -44,8 +37,7 @@ function settings(limitSet: LimitSet, units: fc.Arbitrary<number>): fc.Arbitrary
       // Two calendar limits of one variant would share their state.
       const distinct = drafts.filter(
         ({ variant }, index) =>
-          variant.tickMs === null ||
-          drafts.findIndex((other) => other.variant === variant) === index,
+          variant.tickMs === null || drafts.findIndex((other) => other.variant === variant) === index,
       );
       const longestMs = Math.max(...distinct.map(({ variant }) => variant.tickMs ?? tickMs));
       const limits = distinct.map(({ variant, units: limit, ticks }, index) =>
@@ -78,10 +70,7 @@ testEach(
     let settlements = 0;
     const settled = { nothing: 0, less: 0, same: 0, more: 0 };
     const check = forAll(
-      [
-        settings(limitSet, fc.integer({ min: 3, max: 40 })),
-        actions(kinds, { minLength: 5, maxLength: 40 }),
-      ],
+      [settings(limitSet, fc.integer({ min: 3, max: 40 })), actions(kinds, { minLength: 5, maxLength: 40 })],
       ({ limits, tickMs }, steps) => {
         const trace = new Trace(limits, startMs);
         for (const step of steps) {

@@ -4,15 +4,7 @@ import { createMeter, type Limit, strategies } from "../../src/strategies/index.
 import { isFull } from "../mode.ts";
 import { type Random, randomFrom } from "../random.ts";
 import { dayMs } from "./meters.ts";
-import {
-  capacityOf,
-  delayMs,
-  isElastic,
-  longestWaitMs,
-  type Request,
-  type Rule,
-  rules,
-} from "./references.ts";
+import { capacityOf, delayMs, isElastic, longestWaitMs, type Request, type Rule, rules } from "./references.ts";
 import { limitOf, type Variant, variants } from "./variants.ts";
 
 interface Outcome {
@@ -75,8 +67,7 @@ class Reference {
   #waitMs(cost: number, atMs: number, nowMs: number, expectedMs: number | null): number | null {
     if (cost > capacityOf(this.#limit)) return null;
     const expectedAtMs = nowMs + (expectedMs ?? 0);
-    const isExact =
-      expectedAtMs > atMs && this.#fits(cost, expectedAtMs) && !this.#fits(cost, expectedAtMs - 1);
+    const isExact = expectedAtMs > atMs && this.#fits(cost, expectedAtMs) && !this.#fits(cost, expectedAtMs - 1);
     if (isExact) return expectedMs;
     let tooShortMs = 0;
     let enoughMs = longestWaitMs(this.#limit);
@@ -212,17 +203,14 @@ test("every strategy has a reference rule", () => {
   expect(Object.keys(rules)).toEqual(expect.arrayContaining([...strategies.keys()]));
 });
 
-test.each(variants)(
-  `$title decides like its reference rule in ${stepCount} random steps`,
-  (variant) => {
-    const rule = rules[variant.strategy];
-    if (rule === undefined) throw new Error(`expected a rule for ${variant.strategy}`);
-    let allowedCount = 0;
-    for (let index = 0; index < limitCount; index++) {
-      allowedCount += simulate(variant, rule, 2 * index);
-    }
-    // Both outcomes are frequent. Repeated requests keep an elastic window closed, so it allows fewer.
-    expect(allowedCount / stepCount).toBeGreaterThan(variant.isElastic ? 0.1 : 0.3);
-    expect(allowedCount / stepCount).toBeLessThan(0.75);
-  },
-);
+test.each(variants)(`$title decides like its reference rule in ${stepCount} random steps`, (variant) => {
+  const rule = rules[variant.strategy];
+  if (rule === undefined) throw new Error(`expected a rule for ${variant.strategy}`);
+  let allowedCount = 0;
+  for (let index = 0; index < limitCount; index++) {
+    allowedCount += simulate(variant, rule, 2 * index);
+  }
+  // Both outcomes are frequent. Repeated requests keep an elastic window closed, so it allows fewer.
+  expect(allowedCount / stepCount).toBeGreaterThan(variant.isElastic ? 0.1 : 0.3);
+  expect(allowedCount / stepCount).toBeLessThan(0.75);
+});

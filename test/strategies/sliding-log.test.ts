@@ -44,8 +44,7 @@ describe("a log of 100,000 units", () => {
   test("a log is stored in at most 3 bytes per instant, and units that no longer count take none", () => {
     const meter = full();
     expect(sizeOf(meter)).toBeLessThan(3 * 100_000);
-    for (let offsetMs = 100_000; offsetMs < 250_000; offsetMs++)
-      meter.consume(1, startMs + offsetMs);
+    for (let offsetMs = 100_000; offsetMs < 250_000; offsetMs++) meter.consume(1, startMs + offsetMs);
     expect(sizeOf(meter)).toBeLessThan(3 * 100_000);
     meter.consume(1, startMs + 349_998);
     expect(sizeOf(meter)).toBeLessThan(100);
@@ -74,9 +73,7 @@ describe("a log of 100,000 units", () => {
     const meter = full();
     const restored = createMeter(limits, structuredClone(meter.snapshot()));
     for (const offsetMs of [100_000, 100_001, 130_000, 199_998, 199_999]) {
-      expect(restored.consume(7, startMs + offsetMs)).toStrictEqual(
-        meter.consume(7, startMs + offsetMs),
-      );
+      expect(restored.consume(7, startMs + offsetMs)).toStrictEqual(meter.consume(7, startMs + offsetMs));
     }
   });
 });
@@ -136,9 +133,7 @@ describe("a late booking in a sliding log", () => {
     meter.book(1, startMs + 300, startMs + 600);
     meter.book(1, startMs + 50, startMs + 600);
     meter.book(1, startMs + 550, startMs + 600);
-    expect(endsOf(meter, startMs + 600)).toEqual([
-      1_050, 1_100, 1_200, 1_200, 1_300, 1_300, 1_500, 1_550,
-    ]);
+    expect(endsOf(meter, startMs + 600)).toEqual([1_050, 1_100, 1_200, 1_200, 1_300, 1_300, 1_500, 1_550]);
   });
 
   test("a booking one window old does not count, and one a millisecond younger does", () => {
@@ -259,9 +254,7 @@ describe("versions of a log", () => {
           const from = versions[Math.max(0, versions.length - 1 - (pick % 7) * (pick % 5))];
           if (from === undefined) continue;
           const nowMs = from.nowMs + idleMs;
-          const refundedAtMs = isRefund
-            ? from.units.at(pick % Math.max(1, from.units.length))
-            : undefined;
+          const refundedAtMs = isRefund ? from.units.at(pick % Math.max(1, from.units.length)) : undefined;
           if (refundedAtMs === undefined) {
             const atMs = nowMs - agoMs;
             const log = strategy.spend(limit, from.log, { atMs, units }, nowMs);
@@ -282,8 +275,7 @@ describe("versions of a log", () => {
             expectSame(strategy.used(limit, log, atMs), used.length);
           }
           const leaving = units.map((unit) => unit + limit.windowMs).toSorted((a, b) => a - b);
-          const room = (atMs: number): number =>
-            limit.limit - leaving.filter((at) => at > atMs).length;
+          const room = (atMs: number): number => limit.limit - leaving.filter((at) => at > atMs).length;
           const fitsAtMs = [nowMs, ...leaving].find((atMs) => atMs >= nowMs && room(atMs) >= 3);
           // waitMs is defined only for a cost that does not fit.
           if (fitsAtMs === nowMs) continue;

@@ -1,11 +1,6 @@
 /** Stored states: rounding when limits change, states of absent limits, clock corrections and validation. */
 import { describe, expect, test } from "vitest";
-import {
-  createMeter,
-  type Limit,
-  type Meter,
-  parseLimits as limitsOf,
-} from "../../src/strategies/index.ts";
+import { createMeter, type Limit, type Meter, parseLimits as limitsOf } from "../../src/strategies/index.ts";
 import { minuteMs, packed, remainingAt, startMs, stored } from "./meters.ts";
 
 const identitiesOf = (meter: Meter): unknown[] =>
@@ -55,9 +50,7 @@ describe("states of limits that are absent", () => {
     let meter = createMeter([]);
     const seconds = Array.from({ length: 300 }, (_, index) => 401 + ((index * 7) % 300));
     for (const each of seconds) {
-      meter = meter.withLimits(
-        limitsOf({ limit: 10, window: `${each}s`, strategy: "fixed-window" }),
-      );
+      meter = meter.withLimits(limitsOf({ limit: 10, window: `${each}s`, strategy: "fixed-window" }));
       meter.consume(1, startMs);
     }
     const restored = createMeter([], stored(meter.withLimits([])));
@@ -74,9 +67,7 @@ describe("states of limits that are absent", () => {
     const hours = [9, 3, 12, 5, 1, 8, 11, 2, 7, 10, 4, 6];
     let nowMs = startMs;
     for (const hour of hours) {
-      meter = meter.withLimits(
-        limitsOf({ limit: 100_000, window: `${hour}h`, strategy: "sliding-log" }),
-      );
+      meter = meter.withLimits(limitsOf({ limit: 100_000, window: `${hour}h`, strategy: "sliding-log" }));
       for (let unit = 0; unit < 12_000; unit++) meter.consume(1, nowMs++);
     }
     const kept = identitiesOf(meter.withLimits([]));
@@ -144,18 +135,9 @@ describe("the validation of sealed segments", () => {
     ["an integer beyond 2^53", [packed(...run(startMs), 1, 2 ** 53)]],
     ["units that add up to more than 2^53", [packed(startMs, 2 ** 53 - 1, 1, 2 ** 53 - 1)]],
     ["an instant after the tail", [packed(...run(nowMs))]],
-    [
-      "an instant before the previous segment",
-      [packed(...run(startMs + 9)), packed(...run(startMs))],
-    ],
-    [
-      "the last instant of the previous segment",
-      [packed(...run(startMs)), packed(...run(startMs))],
-    ],
-    [
-      "more runs than a segment holds",
-      [packed(startMs, 1, ...Array.from({ length: 5_000 }, () => [1, 1]).flat())],
-    ],
+    ["an instant before the previous segment", [packed(...run(startMs + 9)), packed(...run(startMs))]],
+    ["the last instant of the previous segment", [packed(...run(startMs)), packed(...run(startMs))]],
+    ["more runs than a segment holds", [packed(startMs, 1, ...Array.from({ length: 5_000 }, () => [1, 1]).flat())]],
   ])("sealed segments with %s are refused", (_, texts) => {
     const meter = meterOf(...texts, tail);
     expect(meter.refused).not.toBeNull();
@@ -226,66 +208,57 @@ describe("the validation of open reservations", () => {
     return { limits, snapshot: stored(meter) };
   };
 
-  describe.each(["fixed-window", "sliding-window-counter", "token-bucket"])(
-    "open reservations of a %s",
-    (strategy) => {
-      const { limits, snapshot } = snapshotOf(strategy);
-      const [version, seenMs, state, open] = snapshot;
-      const isBucket = strategy === "token-bucket";
-      const head = isBucket ? [0] : [];
-      const entry = (step: number, amount: number, seconds: number): number[] =>
-        isBucket ? [step, amount, seconds, 0] : [step, amount, seconds];
+  describe.each(["fixed-window", "sliding-window-counter", "token-bucket"])("open reservations of a %s", (strategy) => {
+    const { limits, snapshot } = snapshotOf(strategy);
+    const [version, seenMs, state, open] = snapshot;
+    const isBucket = strategy === "token-bucket";
+    const head = isBucket ? [0] : [];
+    const entry = (step: number, amount: number, seconds: number): number[] =>
+      isBucket ? [step, amount, seconds, 0] : [step, amount, seconds];
 
-      test("stored reservations are restored as they were written", () => {
-        const meter = createMeter(limits, snapshot);
-        expect(meter.refused).toBeNull();
-        expect(stored(meter)).toEqual(snapshot);
-        const text = packed(...head, ...entry(5, 2, 100), ...entry(5, 1, 100));
-        expect(createMeter(limits, [version, seenMs, state, ["+", 0, text]]).refused).toBeNull();
-      });
+    test("stored reservations are restored as they were written", () => {
+      const meter = createMeter(limits, snapshot);
+      expect(meter.refused).toBeNull();
+      expect(stored(meter)).toEqual(snapshot);
+      const text = packed(...head, ...entry(5, 2, 100), ...entry(5, 1, 100));
+      expect(createMeter(limits, [version, seenMs, state, ["+", 0, text]]).refused).toBeNull();
+    });
 
-      test.each([
-        ["are not a string", [5]],
-        ["are an empty string", [""]],
-        ["contain a character outside the alphabet", ["%%"]],
-        ["end within an entry", [packed(...head, ...entry(5, 1, 100), 1)]],
-        ["have an entry of 0 units", [packed(...head, ...entry(5, 0, 100))]],
-        [
-          "have two entries at one instant",
-          [packed(...head, ...entry(5, 1, 100), ...entry(0, 1, 100))],
-        ],
-        ["have an entry that has expired", [packed(...head, ...entry(5, 1, 0))]],
-        ["have an entry of more than one day", [packed(...head, ...entry(5, 1, 86_403))]],
-        [
-          "have an entry later than now",
-          [packed(...head, ...entry(5, 1, 100), ...entry(6, 1, 100))],
-        ],
-        ["have an entry before 1970", [packed(...head, ...entry(2 ** 46, 1, 100))]],
-        ["have no entries", [packed(...head)]],
-      ])("stored reservations are refused when they %s", (_, [text]) => {
-        const meter = createMeter(limits, [version, seenMs, state, ["+", 0, text]]);
-        expect(meter.refused).not.toBeNull();
-      });
+    test.each([
+      ["are not a string", [5]],
+      ["are an empty string", [""]],
+      ["contain a character outside the alphabet", ["%%"]],
+      ["end within an entry", [packed(...head, ...entry(5, 1, 100), 1)]],
+      ["have an entry of 0 units", [packed(...head, ...entry(5, 0, 100))]],
+      ["have two entries at one instant", [packed(...head, ...entry(5, 1, 100), ...entry(0, 1, 100))]],
+      ["have an entry that has expired", [packed(...head, ...entry(5, 1, 0))]],
+      ["have an entry of more than one day", [packed(...head, ...entry(5, 1, 86_403))]],
+      ["have an entry later than now", [packed(...head, ...entry(5, 1, 100), ...entry(6, 1, 100))]],
+      ["have an entry before 1970", [packed(...head, ...entry(2 ** 46, 1, 100))]],
+      ["have no entries", [packed(...head)]],
+    ])("stored reservations are refused when they %s", (_, [text]) => {
+      const meter = createMeter(limits, [version, seenMs, state, ["+", 0, text]]);
+      expect(meter.refused).not.toBeNull();
+    });
 
-      test("stored reservations are refused when the state that they belong to is missing, and when they occur twice", () => {
-        expect(createMeter(limits, [version, seenMs, open, state]).refused).not.toBeNull();
-        expect(createMeter(limits, [version, seenMs, state, open, open]).refused).not.toBeNull();
-      });
+    test("stored reservations are refused when the state that they belong to is missing, and when they occur twice", () => {
+      expect(createMeter(limits, [version, seenMs, open, state]).refused).not.toBeNull();
+      expect(createMeter(limits, [version, seenMs, state, open, open]).refused).not.toBeNull();
+    });
 
-      test("open reservations stay with the state of an absent limit, in memory and in storage", () => {
-        const day = limitsOf({ limit: 5, window: "1d", strategy: "sliding-log" });
-        for (const meter of [
-          createMeter(limits, snapshot).withLimits(day).withLimits(limits),
-          createMeter(limits, stored(createMeter(day, snapshot))),
-          createMeter([], stored(createMeter([], snapshot))).withLimits(limits),
-        ]) {
-          meter.settle({ cost: 2, actualCost: 0, spentAtMs: startMs, ttlMs }, startMs + 6);
-          meter.settle({ cost: 1, actualCost: 0, spentAtMs: startMs + 5, ttlMs }, startMs + 6);
-          expect(meter.look(1, startMs + 6).limits[0]).toMatchObject({ remaining: 10 });
-        }
-      });
-    },
-  );
+    test("open reservations stay with the state of an absent limit, in memory and in storage", () => {
+      const day = limitsOf({ limit: 5, window: "1d", strategy: "sliding-log" });
+      for (const meter of [
+        createMeter(limits, snapshot).withLimits(day).withLimits(limits),
+        createMeter(limits, stored(createMeter(day, snapshot))),
+        createMeter([], stored(createMeter([], snapshot))).withLimits(limits),
+      ]) {
+        meter.settle({ cost: 2, actualCost: 0, spentAtMs: startMs, ttlMs }, startMs + 6);
+        meter.settle({ cost: 1, actualCost: 0, spentAtMs: startMs + 5, ttlMs }, startMs + 6);
+        expect(meter.look(1, startMs + 6).limits[0]).toMatchObject({ remaining: 10 });
+      }
+    });
+  });
 
   test("stored reservations of a window are refused when they exceed its count", () => {
     const { limits, snapshot } = snapshotOf("fixed-window");
@@ -329,8 +302,7 @@ describe("the size of open reservations", () => {
         reserving.reserve({ cost: 1, ttlMs: 60_000 }, startMs + each);
         spending.consume(1, startMs + each);
       }
-      const more = (sizeOf: (meter: Meter) => number): number =>
-        sizeOf(reserving) - sizeOf(spending);
+      const more = (sizeOf: (meter: Meter) => number): number => sizeOf(reserving) - sizeOf(spending);
       const liveBytes = more((meter) => meter.sizeBytes());
       expect(liveBytes).toBeGreaterThan(1_000 * 50);
       expect(liveBytes).toBeLessThan(1_000 * 200);

@@ -155,18 +155,15 @@ describe("timelines of a sliding window counter", () => {
 });
 
 describe("timelines of all window strategies", () => {
-  test.each(["fixed-window", "sliding-log"])(
-    "a limit of 1 admits one request per window (%s)",
-    (strategy) => {
-      expectTimeline("1/second", strategy, [
-        ["0:00", 1, true, 0],
-        ["0:00.999", 1, false, 0, 1],
-        ["0:01", 1, true, 0],
-        ["0:01.999", 1, false, 0, 1],
-        ["0:02", 1, true, 0],
-      ]);
-    },
-  );
+  test.each(["fixed-window", "sliding-log"])("a limit of 1 admits one request per window (%s)", (strategy) => {
+    expectTimeline("1/second", strategy, [
+      ["0:00", 1, true, 0],
+      ["0:00.999", 1, false, 0, 1],
+      ["0:01", 1, true, 0],
+      ["0:01.999", 1, false, 0, 1],
+      ["0:02", 1, true, 0],
+    ]);
+  });
 
   test("a counter with limit 1 admits the next request as soon as the previous unit weighs less than 1", () => {
     expectTimeline("1/second", "sliding-window-counter", [
@@ -179,16 +176,13 @@ describe("timelines of all window strategies", () => {
 
   const windowStrategies = ["fixed-window", "sliding-log", "sliding-window-counter"];
 
-  test.each(windowStrategies)(
-    "a cost above the limit never fits and spends nothing (%s)",
-    (strategy) => {
-      expectTimeline("5/minute", strategy, [
-        ["0:00", 6, false, 5, null],
-        ["0:00", 5, true, 0],
-        ["0:01", 6, false, 0, null],
-      ]);
-    },
-  );
+  test.each(windowStrategies)("a cost above the limit never fits and spends nothing (%s)", (strategy) => {
+    expectTimeline("5/minute", strategy, [
+      ["0:00", 6, false, 5, null],
+      ["0:00", 5, true, 0],
+      ["0:01", 6, false, 0, null],
+    ]);
+  });
 
   test.each(windowStrategies)("a cost of 0 is allowed and spends nothing (%s)", (strategy) => {
     expectTimeline("2/minute", strategy, [

@@ -10,20 +10,10 @@ export function at(time: string): number {
 }
 
 /** `remaining` is the least of all limits, `waitMs` is `retryAfterMs`. Columns after `allowed` are optional. */
-export type Row = readonly [
-  time: string,
-  cost: number,
-  allowed: boolean,
-  remaining?: number,
-  waitMs?: number | null,
-];
+export type Row = readonly [time: string, cost: number, allowed: boolean, remaining?: number, waitMs?: number | null];
 
 /** Consumes the costs of the rows from a fresh meter and expects the decisions of the rows. */
-export function expectTimeline(
-  limits: string | LimitInput,
-  strategy: string,
-  rows: readonly Row[],
-): void {
+export function expectTimeline(limits: string | LimitInput, strategy: string, rows: readonly Row[]): void {
   const meter = createMeter(parseLimits(limits, { strategy }));
   const decided = rows.map((row): Row => {
     const [time, cost] = row;

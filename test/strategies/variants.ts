@@ -1,11 +1,5 @@
 /** The strategies in each of their variants: the laws are tested for every one. */
-import {
-  createMeter,
-  type Limit,
-  type LimitInput,
-  parseLimits,
-  strategies,
-} from "../../src/strategies/index.ts";
+import { createMeter, type Limit, type LimitInput, parseLimits, strategies } from "../../src/strategies/index.ts";
 import { compiledLimit } from "../../src/strategies/compiled-limit.ts";
 import { dayMs, hourMs, minuteMs } from "./meters.ts";
 
@@ -35,24 +29,14 @@ const optionsOf: Readonly<Record<string, readonly Options[]>> = {
     { window: "1y", timezone: "Australia/Lord_Howe" },
   ],
   "sliding-window-counter": [{ align: "first-request" }, { align: "clock" }],
-  "sliding-buckets": [
-    { edge: "keep" },
-    { edge: "drop" },
-    { edge: "keep", buckets: 1 },
-    { edge: "drop", buckets: 1 },
-  ],
+  "sliding-buckets": [{ edge: "keep" }, { edge: "drop" }, { edge: "keep", buckets: 1 }, { edge: "drop", buckets: 1 }],
   "token-bucket": [
     { refill: "continuous" },
     { refill: "interval" },
     { refill: "continuous", burst: 5 },
     { refill: "interval", burst: 5 },
   ],
-  "leaky-bucket": [
-    { mode: "queue" },
-    { mode: "police" },
-    { mode: "queue", burst: 3 },
-    { mode: "police", burst: 3 },
-  ],
+  "leaky-bucket": [{ mode: "queue" }, { mode: "police" }, { mode: "queue", burst: 3 }, { mode: "police", burst: 3 }],
 };
 
 const calendarTicksMs: Readonly<Record<string, number>> = {
@@ -90,8 +74,7 @@ const shortestPeriodMs: Readonly<Record<string, number>> = {
   year: 365 * dayMs,
 };
 
-export const spanOf = (limit: Limit): number =>
-  shortestPeriodMs[limit.period ?? ""] ?? limit.windowMs;
+export const spanOf = (limit: Limit): number => shortestPeriodMs[limit.period ?? ""] ?? limit.windowMs;
 
 /** @param windowMs ignored for a calendar window */
 export function limitOf(variant: Variant, limit: number, windowMs: number, name = "limit"): Limit {
@@ -105,6 +88,5 @@ export function limitOf(variant: Variant, limit: number, windowMs: number, name 
 /** The variants with a window of any length and a capacity that equals the limit. */
 export const plainVariants: readonly Variant[] = variants.filter(
   (variant) =>
-    variant.tickMs === null &&
-    createMeter([limitOf(variant, 10, minuteMs)]).look(1, 0).limits[0]?.capacity === 10,
+    variant.tickMs === null && createMeter([limitOf(variant, 10, minuteMs)]).look(1, 0).limits[0]?.capacity === 10,
 );

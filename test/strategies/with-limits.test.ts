@@ -1,13 +1,7 @@
 /** `withLimits` gives a meter other limits without a snapshot; it decides like a meter restored from a snapshot. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import {
-  attachSegments,
-  createMeter,
-  type Limit,
-  type Meter,
-  parseLimits,
-} from "../../src/strategies/index.ts";
+import { attachSegments, createMeter, type Limit, type Meter, parseLimits } from "../../src/strategies/index.ts";
 import {
   dayMs,
   expectSame,
@@ -61,15 +55,12 @@ testEach(
         fc.boolean(),
       ],
       (scenario, configurations, isReversed) => {
-        const start = () =>
-          new ScenarioRun(createMeter([]), scenario.startMs, scenario.longestWindowMs);
+        const start = () => new ScenarioRun(createMeter([]), scenario.startMs, scenario.longestWindowMs);
         const [live, restoring] = [start(), start()];
         const steps = [...scenario.steps, ...scenario.laterSteps];
         const stepsPerTurn = Math.ceil(steps.length / (configurations.length + 1));
         [[], ...configurations].forEach((configuration, turn) => {
-          const limits = scenario.limits.flatMap((limit, index) =>
-            changedLimit(limit, configuration[index] ?? "keep"),
-          );
+          const limits = scenario.limits.flatMap((limit, index) => changedLimit(limit, configuration[index] ?? "keep"));
           if (isReversed && turn % 2 === 1) limits.reverse();
           const { changes: before } = live.meter;
           live.meter = live.meter.withLimits(limits);
@@ -94,20 +85,17 @@ testEach(
   },
 );
 
-testEach(
-  limitSets,
-  "a meter decides as before after another meter was made of it and has spent",
-  (limitSet) =>
-    forAllScenarios([scenarios(limitSet)], (scenario) => {
-      const [copied, untouched] = [startRun(scenario), startRun(scenario)];
-      for (const step of [...scenario.steps, ...scenario.laterSteps]) {
-        const other = copied.meter.withLimits(scenario.limits);
-        other.book(step.cost, copied.nowMs, copied.nowMs + step.agoMs);
-        other.consume(1, copied.nowMs + step.agoMs + 1);
-        expectSame(copied.apply(step), untouched.apply(step));
-        expectSame(copied.meter.snapshot(), untouched.meter.snapshot());
-      }
-    }),
+testEach(limitSets, "a meter decides as before after another meter was made of it and has spent", (limitSet) =>
+  forAllScenarios([scenarios(limitSet)], (scenario) => {
+    const [copied, untouched] = [startRun(scenario), startRun(scenario)];
+    for (const step of [...scenario.steps, ...scenario.laterSteps]) {
+      const other = copied.meter.withLimits(scenario.limits);
+      other.book(step.cost, copied.nowMs, copied.nowMs + step.agoMs);
+      other.consume(1, copied.nowMs + step.agoMs + 1);
+      expectSame(copied.apply(step), untouched.apply(step));
+      expectSame(copied.meter.snapshot(), untouched.meter.snapshot());
+    }
+  }),
 );
 
 describe("withLimits", () => {
@@ -250,8 +238,7 @@ describe("retentionMs and sizeBytes", () => {
     const limits = parseLimits({ limit: 400, window: "10m", strategy });
     sizes.forEach((measuredBytes, index) => {
       const meter = createMeter(limits);
-      for (let unit = 0; unit < ([0, 1, 5, 300][index] ?? 0); unit++)
-        meter.consume(1, startMs + unit * 997);
+      for (let unit = 0; unit < ([0, 1, 5, 300][index] ?? 0); unit++) meter.consume(1, startMs + unit * 997);
       expect(meter.sizeBytes()).toBeGreaterThan(measuredBytes / 2);
       expect(meter.sizeBytes()).toBeLessThan(measuredBytes * 2);
     });

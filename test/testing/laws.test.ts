@@ -6,13 +6,7 @@ import { createTestLimiter } from "../../src/package/test.ts";
 import { forAll } from "../for-all.ts";
 
 const limits = ["3/minute; 10/hour", "5/10s", "20 per 90 seconds"];
-const strategies = [
-  "fixed-window",
-  "sliding-log",
-  "sliding-window-counter",
-  "sliding-buckets",
-  "token-bucket",
-];
+const strategies = ["fixed-window", "sliding-log", "sliding-window-counter", "sliding-buckets", "token-bucket"];
 
 interface Step {
   readonly afterMs: number;

@@ -61,9 +61,7 @@ it.each(["constructor", "alarm", "unknown", "toString"])(
   "a call of %j, which is no method of an object for callers, fails as on the platform",
   async (method) => {
     const stub = namespace().getByName("a") as unknown as Record<string, () => Promise<unknown>>;
-    await expect(stub[method]?.()).rejects.toThrow(
-      `The RPC receiver does not implement the method "${method}".`,
-    );
+    await expect(stub[method]?.()).rejects.toThrow(`The RPC receiver does not implement the method "${method}".`);
   },
 );
 

@@ -141,12 +141,7 @@ describe("storage in memory", () => {
 
   it("storage in memory and the platform's both lose their alarm when they are emptied", async () => {
     const run = await sameOnBoth(forgottenKey);
-    expect(run.log.map((noted) => (noted as unknown[]).at(-1) !== null)).toEqual([
-      true,
-      false,
-      true,
-      false,
-    ]);
+    expect(run.log.map((noted) => (noted as unknown[]).at(-1) !== null)).toEqual([true, false, true, false]);
   });
 
   it("storage in memory and the platform's are both empty in the end", async () => {

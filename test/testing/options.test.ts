@@ -12,14 +12,11 @@ it.each([
   expect(clock.now()).toBe(startMs);
 });
 
-it.each(["soon", new Date(Number.NaN), -1, 0.5, null, {}])(
-  "a startAt that is no time is rejected: %j",
-  (startAt) => {
-    expect(() => createTestLimiter({ startAt: startAt as string })).toThrow(
-      'createTestLimiter.startAt: expected a Date, a text such as "2026-01-31T23:59:00Z", or an integer of milliseconds since 1970, got',
-    );
-  },
-);
+it.each(["soon", new Date(Number.NaN), -1, 0.5, null, {}])("a startAt that is no time is rejected: %j", (startAt) => {
+  expect(() => createTestLimiter({ startAt: startAt as string })).toThrow(
+    'createTestLimiter.startAt: expected a Date, a text such as "2026-01-31T23:59:00Z", or an integer of milliseconds since 1970, got',
+  );
+});
 
 it("all invalid options are reported together, with their values", () => {
   const options = { startAt: "soon", policies: "5/minute", clock: 1 };

@@ -22,8 +22,7 @@ describe("a Hono app with a limiter in memory", () => {
   it("a request is denied until the clock has passed the window", async () => {
     const { env, clock } = createTestLimiter();
     const hono = app({ limits: "2/minute" });
-    const status = async (): Promise<number> =>
-      (await hono.request("/api/items", visitor, env)).status;
+    const status = async (): Promise<number> => (await hono.request("/api/items", visitor, env)).status;
     expect([await status(), await status(), await status()]).toEqual([200, 200, 429]);
     await clock.advance(59_999);
     expect(await status()).toBe(429);
@@ -62,20 +61,17 @@ describe("a Hono app with a limiter in memory", () => {
     ["open", 200],
     ["closed", 503],
     ["local", 200],
-  ])(
-    "while every call of an object fails, onError = %j answers at once with %i",
-    async (onError, status) => {
-      const { env, clock, fail, recover } = createTestLimiter();
-      const hono = app({ limits: "1/minute", onError });
-      fail();
-      const first = await hono.request("/api/items", visitor, env);
-      expect(first.status).toBe(status);
-      recover();
-      await clock.advance("1s");
-      expect((await hono.request("/api/items", visitor, env)).status).toBe(200);
-      expect((await hono.request("/api/items", visitor, env)).status).toBe(429);
-    },
-  );
+  ])("while every call of an object fails, onError = %j answers at once with %i", async (onError, status) => {
+    const { env, clock, fail, recover } = createTestLimiter();
+    const hono = app({ limits: "1/minute", onError });
+    fail();
+    const first = await hono.request("/api/items", visitor, env);
+    expect(first.status).toBe(status);
+    recover();
+    await clock.advance("1s");
+    expect((await hono.request("/api/items", visitor, env)).status).toBe(200);
+    expect((await hono.request("/api/items", visitor, env)).status).toBe(429);
+  });
 
   it("a request of a silent object is answered when its timeout has passed", async () => {
     const { env, clock, fail } = createTestLimiter();

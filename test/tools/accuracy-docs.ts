@@ -10,10 +10,7 @@ import { markdownTable } from "./table.ts";
 
 export const accuracyPage = "docs/explanation/accuracy.md";
 
-export const accuracyDocs = (
-  measured: readonly Accuracy[],
-  peers: readonly PeerExactness[],
-): Generated => ({
+export const accuracyDocs = (measured: readonly Accuracy[], peers: readonly PeerExactness[]): Generated => ({
   command: "npm run bench -- accuracy",
   pages: {
     [accuracyPage]: [
@@ -62,8 +59,7 @@ function accuracyFigure(measured: readonly Accuracy[]): Figure {
   };
   return drawFigure({
     title: "Accuracy by strategy",
-    subtitle:
-      "Compared with an exact sliding log, for 200,000 requests against a limit of 100 per minute.",
+    subtitle: "Compared with an exact sliding log, for 200,000 requests against a limit of 100 per minute.",
     description: `Two bar charts with a row for each strategy. ${bars
       .map(
         ({ title, over, under, most }) =>

@@ -17,8 +17,7 @@ const tallies = (title: string): Tally[] => {
 };
 
 /** The most units admitted in any window, relative to the limit. */
-const mostOf = (all: readonly Tally[]): number =>
-  Math.max(...all.map((tally) => tally.most)) / shape.limit;
+const mostOf = (all: readonly Tally[]): number => Math.max(...all.map((tally) => tally.most)) / shape.limit;
 
 const titlesOf = (isMeant: (accuracy: Accuracy) => boolean): string[] =>
   measured.filter(isMeant).map(({ form }) => form.title);

@@ -26,10 +26,7 @@ if (values.write) writeGenerated(accuracyDocs(measured, peers));
 else print();
 
 function print(): void {
-  const rows = measured.map((accuracy) => [
-    ...accuracyRow(accuracy),
-    rough(decisionsPerSecond(accuracy.form)),
-  ]);
+  const rows = measured.map((accuracy) => [...accuracyRow(accuracy), rough(decisionsPerSecond(accuracy.form))]);
   console.log(`${whole(shape.requests)} requests of each kind of traffic, against a limit of ${shape.limit} per ${shape.windowMs / 1_000} s.
 
 The decisions are compared with those of a sliding log that receives the same requests.

@@ -52,8 +52,7 @@ export const benchCommands: Readonly<Record<string, BenchCommand>> = {
     run: () => import("./memory.ts"),
   },
   console: {
-    about:
-      "The console in Chromium: first view, long tasks, memory. Fails when a target is missed.",
+    about: "The console in Chromium: first view, long tasks, memory. Fails when a target is missed.",
     run: () => import("./console.ts"),
   },
   "start-up": {

@@ -26,10 +26,7 @@ await runCommand(measure);
 
 async function measure(): Promise<void> {
   if (!hasBrowser) throw new CommandError("expected chromium in PATH, or Linux on x64");
-  const [worker, browser] = await Promise.all([
-    startConsoleWorker({ policies: manyPolicies }),
-    launchBrowser(),
-  ]);
+  const [worker, browser] = await Promise.all([startConsoleWorker({ policies: manyPolicies }), launchBrowser()]);
   let isOver = false;
   const load = sendLoad(worker, () => isOver);
   try {
@@ -48,9 +45,7 @@ async function measureAll(site: MeasuredSite): Promise<void> {
   const missed: string[] = [];
   const measurements = [
     () => firstView(site, rounds),
-    ...["?span=5m", "?span=1h", "live", "policies"].map(
-      (view) => () => liveData(site, view, seconds),
-    ),
+    ...["?span=5m", "?span=1h", "live", "policies"].map((view) => () => liveData(site, view, seconds)),
     () => playgroundRuns(site, rounds),
     () => tailMemory(site, minutes),
   ];

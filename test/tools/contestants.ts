@@ -106,8 +106,7 @@ function startLimiter(load: BenchLoad, decide: (limiter: RateLimiter) => boolean
   };
 }
 
-const keysOf = ({ keys }: BenchLoad): string[] =>
-  Array.from({ length: keys }, (_, index) => `203.0.113.7:${index}`);
+const keysOf = ({ keys }: BenchLoad): string[] => Array.from({ length: keys }, (_, index) => `203.0.113.7:${index}`);
 
 function advance({ everyMs }: BenchLoad): () => string {
   return () => {

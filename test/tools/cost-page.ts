@@ -2,14 +2,7 @@
 import { barX, gridX, ruleX, textX } from "@observablehq/plot";
 import { type BeatsCosts, beatsTable } from "./control-plane/beats-cost.ts";
 import type { ShapeCost } from "./cost-replay.ts";
-import {
-  centsText,
-  costParts,
-  costTable,
-  dollarsByPart,
-  priceTable,
-  totalDollars,
-} from "./cost-table.ts";
+import { centsText, costParts, costTable, dollarsByPart, priceTable, totalDollars } from "./cost-table.ts";
 import { drawFigure, type Figure } from "../../src/local/figure.ts";
 import type { Generated } from "./generated.ts";
 import { type PeerCost, peerCostTable } from "./peers/costs.ts";
@@ -20,11 +13,7 @@ export const costPage = "docs/operate/costs.md";
 
 const title = "Price of a million requests";
 
-export const costDocs = (
-  costs: readonly ShapeCost[],
-  beats: BeatsCosts,
-  peers: readonly PeerCost[],
-): Generated => ({
+export const costDocs = (costs: readonly ShapeCost[], beats: BeatsCosts, peers: readonly PeerCost[]): Generated => ({
   command: "npm run bench -- cost",
   pages: {
     [costPage]: [

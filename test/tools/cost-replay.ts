@@ -45,8 +45,7 @@ export async function measureCosts(scale = 1): Promise<ShapeCost[]> {
 async function billOf(shape: CostShape, scale: number): Promise<Bill> {
   const bills: Bill[] = [];
   for (const arrivals of shape.objects(scale)) bills.push(await billOfObject(shape, arrivals));
-  const sum = (count: (bill: Bill) => number): number =>
-    bills.reduce((total, bill) => total + count(bill), 0);
+  const sum = (count: (bill: Bill) => number): number => bills.reduce((total, bill) => total + count(bill), 0);
   return {
     decisions: sum((bill) => bill.decisions),
     denied: sum((bill) => bill.denied),
@@ -96,8 +95,7 @@ export async function billOfObject(shape: CostShape, arrivals: readonly Arrival[
 
 /** The prices of the parts of an object's bill, in dollars. */
 export const partDollars = (bill: Bill): Record<"rows" | "calls" | "seconds", number> => ({
-  rows:
-    dollarsFor(bill.rowsWritten, prices.rowsWritten) + dollarsFor(bill.rowsRead, prices.rowsRead),
+  rows: dollarsFor(bill.rowsWritten, prices.rowsWritten) + dollarsFor(bill.rowsRead, prices.rowsRead),
   calls: dollarsFor(bill.calls + bill.alarms, prices.objectRequests),
   seconds: dollarsFor(bill.activeSeconds, prices.objectSeconds),
 });
@@ -110,9 +108,7 @@ export function objectDollars(bill: Bill): number {
 
 /** The price of the Worker, in dollars, with one request for each decision. */
 export const workerDollars = ({ decisions }: Bill): number =>
-  dollarsFor(decisions, prices.workerRequests) +
-  dollarsFor(decisions * workerMs, prices.workerCpuMs);
+  dollarsFor(decisions, prices.workerRequests) + dollarsFor(decisions * workerMs, prices.workerCpuMs);
 
 /** The count per million decisions. */
-export const perMillion = (count: number, { decisions }: Bill): number =>
-  (count * 1_000_000) / decisions;
+export const perMillion = (count: number, { decisions }: Bill): number => (count * 1_000_000) / decisions;

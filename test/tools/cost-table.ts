@@ -1,13 +1,7 @@
 /**
  * The cost table, with a row for each shape of traffic. All figures except the denied share are per million decisions.
  */
-import {
-  objectDollars,
-  partDollars,
-  perMillion,
-  type ShapeCost,
-  workerDollars,
-} from "./cost-replay.ts";
+import { objectDollars, partDollars, perMillion, type ShapeCost, workerDollars } from "./cost-replay.ts";
 import { type Price, prices, readIn, sources } from "./prices.ts";
 import { markdownTable, type Row, rough, whole } from "./table.ts";
 
@@ -58,9 +52,7 @@ export const centsText = (dollars: number): string => `$${dollars.toFixed(2)}`;
 const priceText = (dollars: number): string =>
   `$${dollars.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 3 })}`;
 
-export const costTable = (
-  costs: readonly ShapeCost[],
-): string => `${markdownTable(costHeader, costs.map(costRow))}
+export const costTable = (costs: readonly ShapeCost[]): string => `${markdownTable(costHeader, costs.map(costRow))}
 
 ${costs.map(({ shape }) => `- **${shape.name}**: ${shape.traffic}.`).join("\n")}
 

@@ -11,13 +11,7 @@ import {
   shareOf,
 } from "./control-plane/beats-cost.ts";
 import { CostedObject } from "./cost-object.ts";
-import {
-  type Bill,
-  billOfObject,
-  measureCosts,
-  objectDollars,
-  workerDollars,
-} from "./cost-replay.ts";
+import { type Bill, billOfObject, measureCosts, objectDollars, workerDollars } from "./cost-replay.ts";
 import { type Arrival, type CostShape, costShapes } from "./cost-shapes.ts";
 import { busyKeyDollars, costDocs, costPage } from "./cost-page.ts";
 import { centsText, totalDollars } from "./cost-table.ts";
@@ -61,8 +55,7 @@ describe("the cost table", () => {
   });
 
   it("the prices in the README are those of the table", () => {
-    const [, section = ""] =
-      /^## Cost and speed\n([^]*?)^## /m.exec(readFileSync("README.md", "utf8")) ?? [];
+    const [, section = ""] = /^## Cost and speed\n([^]*?)^## /m.exec(readFileSync("README.md", "utf8")) ?? [];
     const stated = section.match(/\$\d+\.\d\d/g) ?? [];
     const ofWorker = costs.map(({ bill }) => (1e6 * workerDollars(bill)) / bill.decisions);
     const prices = [...costs.map(totalDollars), ...ofWorker].map(centsText);

@@ -87,9 +87,7 @@ function report(calls: Calls): void {
 /** Compares turns that follow each other. */
 function reportRatios(): void {
   const ratios = namedWaits.map((name) => {
-    const pairs = turns.joined.map(
-      (turn, round) => [turn[name], turns.separate[round]?.[name] ?? Number.NaN] as const,
-    );
+    const pairs = turns.joined.map((turn, round) => [turn[name], turns.separate[round]?.[name] ?? Number.NaN] as const);
     const { median, lower, upper } = pairedRatio(pairs);
     return `${name} ${median.toFixed(2)} (${lower.toFixed(2)} to ${upper.toFixed(2)})`;
   });

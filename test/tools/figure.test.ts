@@ -32,9 +32,7 @@ describe.each(themeNames)("a figure in the %s theme", (name) => {
     expect(start).toContain('role="img"');
     expect(start).toContain('aria-labelledby="title description"');
     expect(figure[name]).toContain('<title id="title">Price &amp; traffic</title>');
-    expect(figure[name]).toContain(
-      '<desc id="description">Bar chart. A costs 1, B costs 2.</desc>',
-    );
+    expect(figure[name]).toContain('<desc id="description">Bar chart. A costs 1, B costs 2.</desc>');
   });
 
   it("a figure places its panels below one another and has the height of all", () => {

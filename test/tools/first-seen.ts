@@ -84,11 +84,7 @@ try {
     { name: "per-key", ...common },
     { name: "sharded", ...common, objects: "sharded", shards },
   ];
-  const workerd = await startWorkerd(
-    folder,
-    { POLICIES: JSON.stringify(policies) },
-    { other: callerCode },
-  );
+  const workerd = await startWorkerd(folder, { POLICIES: JSON.stringify(policies) }, { other: callerCode });
   try {
     await measure(workerd);
   } finally {
@@ -116,9 +112,7 @@ async function measure(workerd: Workerd): Promise<void> {
       // oxlint-enable no-await-in-loop
     }
   }
-  console.log(
-    `first-seen keys per second, ${callers} callers: median of ${rounds} rounds (each round)`,
-  );
+  console.log(`first-seen keys per second, ${callers} callers: median of ${rounds} rounds (each round)`);
   for (const way of ways) report(way, figures[way]);
 }
 
@@ -138,12 +132,7 @@ function report(way: Way, { perKey, sharded }: KeyRate): void {
   sharded/per-key ${(median(sharded) / median(perKey)).toFixed(1)}`);
 }
 
-async function keysPerSecond(
-  workerd: Workerd,
-  way: Way,
-  shardCount: number | null,
-  count: number,
-): Promise<number> {
+async function keysPerSecond(workerd: Workerd, way: Way, shardCount: number | null, count: number): Promise<number> {
   const body = JSON.stringify({ way, shards: shardCount, from: keys, count, callers });
   keys += count;
   const response = await fetch(workerd.otherUrl, { method: "POST", body });

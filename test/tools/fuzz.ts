@@ -73,8 +73,7 @@ keys        ${keys} checked at the end
 log         ${countsText(log.events)}`);
   const faultLines = [
     ...result.faults.map(
-      ({ id, what, request }) =>
-        `request ${id} of seed ${seed}: ${what}\n  ${JSON.stringify(request)}`,
+      ({ id, what, request }) => `request ${id} of seed ${seed}: ${what}\n  ${JSON.stringify(request)}`,
     ),
     ...[...faults, ...log.faults()].map((what) => `seed ${seed}: ${what}`),
   ];

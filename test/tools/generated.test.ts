@@ -4,14 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { benchCommands } from "./bench-commands.ts";
-import {
-  type Generated,
-  outdated,
-  partsOf,
-  withParts,
-  wrapped,
-  writeGenerated,
-} from "./generated.ts";
+import { type Generated, outdated, partsOf, withParts, wrapped, writeGenerated } from "./generated.ts";
 import { markdownTable } from "./table.ts";
 
 const command = "npm run bench -- cost";
@@ -59,9 +52,7 @@ describe("writing what a command generates", () => {
     };
     writeFileSync(path, `# A\n\n${part("old")}\n`);
     expect(outdated(docs)).toEqual(
-      ["page.md", "plot-light.svg", "plot-dark.svg"].map(
-        (name) => `${join(folder, name)}: run ${command} --write`,
-      ),
+      ["page.md", "plot-light.svg", "plot-dark.svg"].map((name) => `${join(folder, name)}: run ${command} --write`),
     );
     writeGenerated(docs);
     expect(outdated(docs)).toEqual([]);
@@ -72,9 +63,7 @@ describe("writing what a command generates", () => {
 });
 
 describe("the documentation", () => {
-  const names = existsSync("docs")
-    ? readdirSync("docs", { recursive: true, encoding: "utf8" })
-    : [];
+  const names = existsSync("docs") ? readdirSync("docs", { recursive: true, encoding: "utf8" }) : [];
 
   it("every generated part of a page names a command that exists", () => {
     for (const name of names.filter((each) => each.endsWith(".md"))) {

@@ -81,9 +81,7 @@ export function partsOf(page: string, command?: string): string[] {
 export function withParts(page: string, command: string, texts: readonly string[]): string {
   const sections = sectionsOf(page, command);
   if (sections.length !== texts.length) {
-    throw new Error(
-      `expected ${texts.length} × ${startMark(command)} in the page, got ${sections.length}`,
-    );
+    throw new Error(`expected ${texts.length} × ${startMark(command)} in the page, got ${sections.length}`);
   }
   const pieces = sections.map(({ from, to }, index) => {
     const previousEnd = sections[index - 1]?.to ?? 0;

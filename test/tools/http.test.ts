@@ -40,9 +40,7 @@ describe("the statistics of the HTTP benchmark", () => {
 
   it("a quantile is the value that the given share of values does not exceed", () => {
     const values = Array.from({ length: 200 }, (_, index) => 200 - index);
-    expect([quantile(values, 0.5), quantile(values, 0.99), quantile(values, 1)]).toEqual([
-      100, 198, 200,
-    ]);
+    expect([quantile(values, 0.5), quantile(values, 0.99), quantile(values, 1)]).toEqual([100, 198, 200]);
     expect(quantile([4], 0.99)).toBe(4);
   });
 });
@@ -68,9 +66,7 @@ measured {"requests":1845,"microseconds":1001471,"p50":16201,"p99":38450,"errors
       p50Ms: 16.201,
       p99Ms: 38.45,
     });
-    expect(() => parseWrk("unable to connect to 127.0.0.1:1 Connection refused\n")).toThrow(
-      "Connection refused",
-    );
+    expect(() => parseWrk("unable to connect to 127.0.0.1:1 Connection refused\n")).toThrow("Connection refused");
   });
 
   it("autocannon's figures are its own counts, and latencies that the benchmark measures itself", () => {
@@ -150,9 +146,10 @@ describe("the matches of the HTTP benchmark", () => {
   });
 
   it("a floor that others are compared with has no turns under load of its own", () => {
-    const subjects = allMatches(["check", "noop", "plain"].map(contestantOf)).map(
-      ({ subject, load }) => [subject, load],
-    );
+    const subjects = allMatches(["check", "noop", "plain"].map(contestantOf)).map(({ subject, load }) => [
+      subject,
+      load,
+    ]);
     expect(subjects).not.toContainEqual(["noop", "loaded"]);
     expect(subjects).toContainEqual(["plain", "loaded"]);
   });
@@ -189,12 +186,7 @@ function matchOf(load: LoadName, rates: Readonly<Record<string, readonly number[
     match: { subject, others: others.map(([id]) => id), load },
     rounds: first.map(
       (_, round) =>
-        new Map(
-          Object.entries(rates).map(([id, of]) => [
-            id,
-            turnOf(of[round] ?? 0, id === "plain" ? 0 : 250),
-          ]),
-        ),
+        new Map(Object.entries(rates).map(([id, of]) => [id, turnOf(of[round] ?? 0, id === "plain" ? 0 : 250)])),
     ),
   };
 }
@@ -247,9 +239,7 @@ describe("a recorded run", () => {
   });
 
   it("a goal is met or missed, or not judged if it was not measured", () => {
-    const verdicts = new Map(
-      judge(outcome.matches).map((verdict) => [verdict.title, verdict.isMet]),
-    );
+    const verdicts = new Map(judge(outcome.matches).map((verdict) => [verdict.title, verdict.isMet]));
     expect(verdicts.get("strict, one key ÷ no-op object call")).toBe(true);
     expect(verdicts.get("proxy, denied ÷ JSON response")).toBe(false);
     expect(verdicts.get("strict, p50 alone ÷ no-op object call, JSON request")).toBe(false);
@@ -270,8 +260,7 @@ describe("a recorded run", () => {
 
 describe("the contestants of the HTTP benchmark", () => {
   it("every contestant has a unique name", () => {
-    const namesOf = (name: (of: Contestant) => string): Set<string> =>
-      new Set(contestants.map(name));
+    const namesOf = (name: (of: Contestant) => string): Set<string> => new Set(contestants.map(name));
     expect(namesOf(({ id }) => id).size).toBe(contestants.length);
     expect(namesOf(({ group, title }) => `${group}: ${title}`).size).toBe(contestants.length);
   });
@@ -316,9 +305,7 @@ describe("the recorded run of the HTTP benchmark", () => {
     const { figures, skipped, settings } = last;
     const nameOf = ({ id, group, title }: { id: string; group: string; title: string }): string =>
       `${id}: ${group}, ${title}`;
-    expect([...figures, ...skipped].map(nameOf).toSorted()).toEqual(
-      contestants.map(nameOf).toSorted(),
-    );
+    expect([...figures, ...skipped].map(nameOf).toSorted()).toEqual(contestants.map(nameOf).toSorted());
     expect(last.goals.map(({ title, bound }) => [title, bound])).toEqual(
       goals.map(({ title, bound }) => [title, bound]),
     );

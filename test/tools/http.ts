@@ -158,9 +158,7 @@ function chosenOf(names: string | undefined): readonly Contestant[] {
   const unknown = wanted.filter((name) => !contestants.some(({ id }) => id === name));
   if (unknown.length > 0) {
     const all = contestants.map(({ id }) => id).join(", ");
-    exitWithError(
-      `--only: expected some of ${all}, got ${unknown.map((name) => `"${name}"`).join(", ")}`,
-    );
+    exitWithError(`--only: expected some of ${all}, got ${unknown.map((name) => `"${name}"`).join(", ")}`);
   }
   return contestants.filter(({ id }) => wanted.includes(id));
 }

@@ -144,7 +144,5 @@ function shardsOf(text = String(defaultShards)): number {
 }
 
 function duration(name: string, text: string): number {
-  return (
-    parseDuration(text) ?? exitWithError(`--${name}: expected ${acceptedDuration}, got "${text}"`)
-  );
+  return parseDuration(text) ?? exitWithError(`--${name}: expected ${acceptedDuration}, got "${text}"`);
 }

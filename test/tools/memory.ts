@@ -21,12 +21,7 @@ import {
   recordedPath,
   recordedRun,
 } from "./memory/docs.ts";
-import {
-  type BusyIsolate,
-  consistencies,
-  type Consistency,
-  startBusyIsolate,
-} from "./memory/isolate.ts";
+import { type BusyIsolate, consistencies, type Consistency, startBusyIsolate } from "./memory/isolate.ts";
 import { positiveInteger, readOptions, writeOption } from "./options.ts";
 import { whole } from "./table.ts";
 
@@ -48,9 +43,7 @@ const values = readOptions("memory", {
 const keys = positiveInteger("keys", values.keys);
 const chosen = consistencies.filter((each) => (values.consistency ?? each) === each);
 if (chosen.length === 0) {
-  exitWithError(
-    `--consistency: expected one of ${consistencies.join(", ")}, got "${values.consistency}"`,
-  );
+  exitWithError(`--consistency: expected one of ${consistencies.join(", ")}, got "${values.consistency}"`);
 }
 const isRecorded = values.record && chosen.length === consistencies.length;
 if (values.record && !isRecorded) exitWithError("--record: expected no --consistency with it");

@@ -7,8 +7,7 @@ export const readOptions = <const O extends CommandOptions>(name: string, option
   parseCommandLine(options, `npm run bench -- ${name}`);
 
 /** The option `--write` of a measurement that generates parts of pages. */
-export const writeOption = (pages: string) =>
-  ({ type: "boolean", default: false, about: `Update ${pages}.` }) as const;
+export const writeOption = (pages: string) => ({ type: "boolean", default: false, about: `Update ${pages}.` }) as const;
 
 /** Reads an integer from 1 to `most`. Any other text ends the command with an error. */
 export function positiveInteger(name: string, text: string, most = 999_999_999): number {

@@ -15,13 +15,7 @@ import {
   type OverheadCall,
   type OverheadReply,
 } from "./overhead/loads.ts";
-import {
-  comparisons,
-  medianOf,
-  overheadOf,
-  overheadRow,
-  type Comparison,
-} from "./overhead/table.ts";
+import { comparisons, medianOf, overheadOf, overheadRow, type Comparison } from "./overhead/table.ts";
 import { positiveInteger, readOptions } from "./options.ts";
 import { markdownTable } from "./table.ts";
 import { bundle, runWorkerd } from "./workerd-process.ts";
@@ -100,9 +94,7 @@ async function measure(url: URL, pid: number): Promise<void> {
   const batchMs = medianOf(all.flatMap((each) => each.batchMs));
   console.log(`closing a batch, for which no decision waits: ${batchMs.toFixed(1)} ms`);
   for (const [part, compared] of boundedParts) {
-    const most = Math.max(
-      ...all.flatMap((each) => compared.map((comparison) => overheadOf(each, comparison))),
-    );
+    const most = Math.max(...all.flatMap((each) => compared.map((comparison) => overheadOf(each, comparison))));
     const isWithin = most < mostNs;
     const verdict = isWithin ? "less than 1 µs" : "expected less than 1 µs";
     console.log(`${part} add at most ${Math.round(most)} ns to a decision: ${verdict}`);

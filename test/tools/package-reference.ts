@@ -81,9 +81,7 @@ function subpathText({ name, about, exports }: Subpath, described: Map<string, s
     return `\`${exported.name}\` ([${place}](${pageOf(place)}#headgate${place}))`;
   });
   for (const exported of own) described.set(identityOf(exported), name);
-  const callable = own.filter(({ signature }) =>
-    /^export (?:function|const)/.test(signature ?? ""),
-  );
+  const callable = own.filter(({ signature }) => /^export (?:function|const)/.test(signature ?? ""));
   const types = own.filter((exported) => !callable.includes(exported));
   return [
     `## \`headgate/${name}\``,
@@ -179,9 +177,7 @@ function shortType(type: string): string {
     .replaceAll(/\(\(.*?\) => .*?\)(?= \||$)/g, "function")
     .replace(/^\(.*\) => .*$/, "function");
   const all = [...new Set(short.match(/(?:\([^()]*\)|[^|()])+/g)?.map((each) => each.trim()))];
-  const shown = all.filter(
-    (_, index) => all.slice(0, index + 1).join(" | ").length <= widestType - 4,
-  );
+  const shown = all.filter((_, index) => all.slice(0, index + 1).join(" | ").length <= widestType - 4);
   return shown.length < all.length ? [...shown, "…"].join(" | ") : shown.join(" | ");
 }
 

@@ -58,8 +58,7 @@ export function readSubpaths(): Subpath[] {
   return names.map((name): Subpath => {
     const file = program.getSourceFile(fileOf(name));
     const module = file && checker.getSymbolAtLocation(file);
-    if (file === undefined || module === undefined)
-      throw new Error(`${fileOf(name)} exports nothing`);
+    if (file === undefined || module === undefined) throw new Error(`${fileOf(name)} exports nothing`);
     const [, about = ""] = /^\/\*\*(.*?)\*\//s.exec(file.text) ?? [];
     const symbols = checker.getExportsOfModule(module);
     const exported = new Set(symbols.map((symbol) => symbol.name));
@@ -120,17 +119,11 @@ function signatureOf(declaration: ts.Declaration, name: string): string {
   if (ts.isVariableDeclaration(declaration) && declaration.type !== undefined) {
     return `export const ${name}: ${declaration.type.getText()};`;
   }
-  throw new Error(
-    `expected a class, an interface, a function, a type, or a value of a stated type, got ${name}`,
-  );
+  throw new Error(`expected a class, an interface, a function, a type, or a value of a stated type, got ${name}`);
 }
 
-function basesOf({
-  heritageClauses,
-}: ts.InterfaceDeclaration | ts.ClassDeclaration): ts.Expression[] {
-  return [...(heritageClauses ?? [])].flatMap(({ types }) =>
-    types.map(({ expression }) => expression),
-  );
+function basesOf({ heritageClauses }: ts.InterfaceDeclaration | ts.ClassDeclaration): ts.Expression[] {
+  return [...(heritageClauses ?? [])].flatMap(({ types }) => types.map(({ expression }) => expression));
 }
 
 /** The members of an interface that the package does not export. */
@@ -181,9 +174,7 @@ const sourceOf = (node: ts.Node | undefined): string =>
     .trim();
 
 function aboutOf(declaration: ts.Node): string {
-  const documented = ts.isVariableDeclaration(declaration)
-    ? declaration.parent.parent
-    : declaration;
+  const documented = ts.isVariableDeclaration(declaration) ? declaration.parent.parent : declaration;
   return ts
     .getJSDocCommentsAndTags(documented)
     .filter(ts.isJSDoc)

@@ -71,7 +71,5 @@ export const prices = {
   },
 } satisfies Record<string, Price>;
 
-export const dollarsFor = (
-  count: number,
-  { dollars, per }: Pick<Price, "dollars" | "per">,
-): number => (count / per) * dollars;
+export const dollarsFor = (count: number, { dollars, per }: Pick<Price, "dollars" | "per">): number =>
+  (count / per) * dollars;

@@ -10,13 +10,7 @@ import { setTimeout } from "node:timers/promises";
 import { randomFrom } from "../random.ts";
 import { type Isolates, startIsolates } from "./control-plane/isolates.ts";
 import { changeKeys, delaysOfKeyRules, keyPolicies } from "./control-plane/key-changes.ts";
-import {
-  changedPolicies,
-  changePolicies,
-  openTail,
-  policyNames,
-  Traffic,
-} from "./control-plane/policy-changes.ts";
+import { changedPolicies, changePolicies, openTail, policyNames, Traffic } from "./control-plane/policy-changes.ts";
 import { positiveInteger, readOptions } from "./options.ts";
 import { medianOf } from "./overhead/table.ts";
 import { markdownTable, type Row, whole } from "./table.ts";

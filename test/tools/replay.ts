@@ -44,8 +44,7 @@ function replay(form: Form, arrivals: KeyArrivals): Tally {
 
 /** The tally of several keys. */
 export function sumOf(keys: readonly Tally[]): Tally {
-  const sum = (count: (key: Tally) => number): number =>
-    keys.reduce((total, key) => total + count(key), 0);
+  const sum = (count: (key: Tally) => number): number => keys.reduce((total, key) => total + count(key), 0);
   return {
     requests: sum((key) => key.requests),
     over: sum((key) => key.over),

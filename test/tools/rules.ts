@@ -74,6 +74,5 @@ console.log(
   ),
 );
 const isSlow =
-  firstTurnMs >= mostMsPerPage ||
-  results.some(([name, ms]) => name.startsWith("page") && ms >= mostMsPerPage);
+  firstTurnMs >= mostMsPerPage || results.some(([name, ms]) => name.startsWith("page") && ms >= mostMsPerPage);
 process.exit(isSlow ? 1 : 0);

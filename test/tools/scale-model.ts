@@ -52,8 +52,7 @@ const returnsPerSecond = 1;
 const leastDemand = 6;
 /** Each slice is a row. With fewer decisions per second and isolate than this, `leased` costs more than `strict`. */
 export const worthwhileUnits =
-  borrowsPerSecond * (1 + prices.rowsWritten.dollars / prices.objectRequests.dollars) +
-  returnsPerSecond;
+  borrowsPerSecond * (1 + prices.rowsWritten.dollars / prices.objectRequests.dollars) + returnsPerSecond;
 /** The default of `syncEvery`. */
 const defaultSyncSeconds = 1;
 /** Keys of a shard are synced together (`sync-queue.ts`): at most this many in a call. */
@@ -79,15 +78,10 @@ export function loadOf(groups: readonly KeyGroup[], way: ServingMode): ModelledL
   const rates = groups.map((group) => keyRates(group, way));
   const decisions = sumOf(groups, ({ keys, perSecond }) => keys * perSecond);
   const isJoint = way.consistency === "eventual" && shards !== null;
-  const calls = isJoint
-    ? jointCalls(groups, { ...way, shards }, total(rates, "calls"))
-    : total(rates, "calls");
+  const calls = isJoint ? jointCalls(groups, { ...way, shards }, total(rates, "calls")) : total(rates, "calls");
   const changes = total(rates, "changes");
   const lives = sumOf(rates, ({ keys, ...key }) => keys * livesOf(key.changes + key.slices));
-  const alarms =
-    shards === null
-      ? sumOf(rates, ({ keys, ...key }) => keys * alarmsOf(key))
-      : shards / alarmSeconds;
+  const alarms = shards === null ? sumOf(rates, ({ keys, ...key }) => keys * alarmsOf(key)) : shards / alarmSeconds;
   const puts =
     total(rates, "slices") +
     sumOf(rates, (key) => {
@@ -125,8 +119,7 @@ export function loadOf(groups: readonly KeyGroup[], way: ServingMode): ModelledL
  * group.
  * @param perSecond the rate of events
  */
-const startRate = (perSecond: number, seconds: number): number =>
-  perSecond / (1 + perSecond * seconds);
+const startRate = (perSecond: number, seconds: number): number => perSecond / (1 + perSecond * seconds);
 
 function keyRates({ keys, perSecond }: KeyGroup, way: ServingMode): KeyRates {
   const { consistency, isolates, deniedShare = 0, hasDenyCache = true } = way;
@@ -158,8 +151,7 @@ function jointCalls(
   const first = isolates * firstSeen(groups, isolates);
   const allowed = (1 - (way.deniedShare ?? 0)) * sumOf(groups, (key) => key.keys * key.perSecond);
   const lines =
-    startRate(first / pairs, firstSeconds) +
-    startRate(Math.max(0, allowed - first) / pairs, syncSecondsOf(way));
+    startRate(first / pairs, firstSeconds) + startRate(Math.max(0, allowed - first) / pairs, syncSecondsOf(way));
   return Math.min(syncs, Math.max(pairs * lines, syncs / keysOfCall));
 }
 
@@ -181,8 +173,7 @@ function firstSeen(groups: readonly KeyGroup[], isolates: number): number {
   }
   return sumOf(
     groups,
-    ({ keys, perSecond }) =>
-      keys * (perSecond / isolates) * Math.exp((-perSecond / isolates) * most),
+    ({ keys, perSecond }) => keys * (perSecond / isolates) * Math.exp((-perSecond / isolates) * most),
   );
 }
 

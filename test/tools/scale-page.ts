@@ -41,20 +41,16 @@ export interface Table {
 
 type Setting = Omit<ServingMode, "isolates">;
 
-const keysText = (count: number): string =>
-  count < 1e6 ? whole(count) : `${whole(count / 1e6)} million`;
+const keysText = (count: number): string => (count < 1e6 ? whole(count) : `${whole(count / 1e6)} million`);
 
-const dollarsOf = ({ bill }: ModelledLoad): string =>
-  centsText(perMillion(objectDollars(bill), bill));
+const dollarsOf = ({ bill }: ModelledLoad): string => centsText(perMillion(objectDollars(bill), bill));
 
 /** Marks an object that would receive more calls than its limit. */
 const mark = (load: ModelledLoad): string => (load.hottest > mostCallsPerObject ? " †" : "");
 
-const oneKey = (perSecond: number, way: ServingMode): ModelledLoad =>
-  loadOf([{ keys: 1, perSecond }], way);
+const oneKey = (perSecond: number, way: ServingMode): ModelledLoad => loadOf([{ keys: 1, perSecond }], way);
 
-const callsAndPrice = (load: ModelledLoad): string =>
-  `${rough(load.hottest)}/s, ${dollarsOf(load)}${mark(load)}`;
+const callsAndPrice = (load: ModelledLoad): string => `${rough(load.hottest)}/s, ${dollarsOf(load)}${mark(load)}`;
 
 /** Rates of one key, and the isolates that receive its requests. */
 const hotKeys = [
@@ -130,13 +126,9 @@ function floodTable(): Table {
   const rows = rates.map((perSecond) => [
     `${whole(perSecond)}/s`,
     ...floodIsolates.map((isolates) =>
-      perSecond / isolates > mostPerIsolate
-        ? "–"
-        : callsAndPrice(oneKey(perSecond, { ...flood, isolates })),
+      perSecond / isolates > mostPerIsolate ? "–" : callsAndPrice(oneKey(perSecond, { ...flood, isolates })),
     ),
-    callsAndPrice(
-      oneKey(perSecond, { ...flood, isolates: isolatesFor(perSecond), hasDenyCache: false }),
-    ),
+    callsAndPrice(oneKey(perSecond, { ...flood, isolates: isolatesFor(perSecond), hasDenyCache: false })),
   ]);
   const titles = floodIsolates.map((isolates) => `${whole(isolates)} isolates`);
   return { header: ["denied requests", ...titles, "`denyCache = false`"], rows };

@@ -44,12 +44,7 @@ export async function replays(count: number = replayCases.length): Promise<Repla
   return Promise.all(all);
 }
 
-function replayed(
-  keys: number,
-  perSecond: number,
-  decisions: number,
-  isSharded: boolean,
-): Promise<Bill> {
+function replayed(keys: number, perSecond: number, decisions: number, isSharded: boolean): Promise<Bill> {
   const random = randomFrom(7);
   let atMs = 1_800_000_000_000;
   const arrivals = Array.from({ length: decisions }, () => {

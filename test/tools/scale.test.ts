@@ -14,16 +14,15 @@ import { cellsOf } from "./table.ts";
 const replayed = await replays(isFull ? undefined : 5);
 const page = readFileSync(scalePage, "utf8");
 const distributions = { uniform, zipf };
-const ways: readonly Omit<ServingMode, "isolates">[] = (
-  ["strict", "leased", "eventual"] as const
-).flatMap((consistency) => [null, 32, 4096].map((shards) => ({ consistency, shards })));
+const ways: readonly Omit<ServingMode, "isolates">[] = (["strict", "leased", "eventual"] as const).flatMap(
+  (consistency) => [null, 32, 4096].map((shards) => ({ consistency, shards })),
+);
 /** The saving of leased shrinks where fewer requests are allowed, because slices are worth less. */
 const paid = ways.filter(({ consistency }) => consistency !== "leased");
 const strict = { consistency: "strict", shards: null, isolates: 100 } as const;
 
 const addedBy = ({ bill }: ModelledLoad): number => perMillion(objectDollars(bill), bill);
-const oneKey = (perSecond: number, way: ServingMode): ModelledLoad =>
-  loadOf([{ keys: 1, perSecond }], way);
+const oneKey = (perSecond: number, way: ServingMode): ModelledLoad => loadOf([{ keys: 1, perSecond }], way);
 
 describe("the page about capacity", () => {
   it("the tables of the page equal the computed ones", () => {
@@ -57,11 +56,7 @@ describe("the price", () => {
     ["an object's memory", called, 0.47],
     ["a row per ten decisions", { ...called, rowsWritten: million / 10 }, 0.57],
     ["a row per allowed decision, half denied", { ...called, rowsWritten: million / 2 }, 0.97],
-    [
-      "a row per decision that waits 10 ms for it",
-      { ...called, rowsWritten: million, activeSeconds: 10_000 },
-      1.49,
-    ],
+    ["a row per decision that waits 10 ms for it", { ...called, rowsWritten: million, activeSeconds: 10_000 }, 1.49],
   ])("the price of a million decisions is right for %s", (_, bill, dollars) => {
     expect(objectDollars(bill) + workerDollars(bill)).toBeCloseTo(dollars, 2);
   });
@@ -82,21 +77,16 @@ describe.each(Object.entries(distributions))("a distribution of keys: %s", (_, d
     expect(requests).toBeCloseTo(1_000, 6);
   });
 
-  it.each(ways)(
-    "a higher rate makes more calls in total and fewer calls per request: $consistency, $shards",
-    (way) => {
-      const loads = [1e2, 1e3, 1e4, 1e5, 1e6].map((rate) =>
-        loadOf(distribution(rate, 1e5), { ...way, isolates: 100 }),
-      );
-      const calls = loads.map(({ bill }) => bill.calls);
-      const hottest = loads.map((load) => load.hottest);
-      const shares = loads.map(({ bill }) => Math.round(perMillion(bill.calls, bill)));
-      const ascending = (a: number, b: number): number => a - b;
-      expect(calls).toEqual(calls.toSorted(ascending));
-      expect(hottest).toEqual(hottest.toSorted(ascending));
-      expect(shares).toEqual(shares.toSorted(ascending).toReversed());
-    },
-  );
+  it.each(ways)("a higher rate makes more calls in total and fewer calls per request: $consistency, $shards", (way) => {
+    const loads = [1e2, 1e3, 1e4, 1e5, 1e6].map((rate) => loadOf(distribution(rate, 1e5), { ...way, isolates: 100 }));
+    const calls = loads.map(({ bill }) => bill.calls);
+    const hottest = loads.map((load) => load.hottest);
+    const shares = loads.map(({ bill }) => Math.round(perMillion(bill.calls, bill)));
+    const ascending = (a: number, b: number): number => a - b;
+    expect(calls).toEqual(calls.toSorted(ascending));
+    expect(hottest).toEqual(hottest.toSorted(ascending));
+    expect(shares).toEqual(shares.toSorted(ascending).toReversed());
+  });
 
   it.each(ways)(
     "shards never increase the calls and decrease them only with eventual consistency, and no layout has more calls than requests: $consistency, $shards",
@@ -148,8 +138,7 @@ describe("the calls of isolates", () => {
 describe("the cost model", () => {
   it("the model is within a twentieth of what the object's own code is billed for", () => {
     for (const { modelled, replayed: bill } of replayed) {
-      const ratio =
-        perMillion(objectDollars(modelled), modelled) / perMillion(objectDollars(bill), bill);
+      const ratio = perMillion(objectDollars(modelled), modelled) / perMillion(objectDollars(bill), bill);
       expect(Math.abs(ratio - 1)).toBeLessThan(0.05);
     }
   });
@@ -159,21 +148,15 @@ describe("a conclusion of the page about capacity", () => {
   it("keys cost most when their rates are equal", () => {
     for (const rate of rates) {
       for (const keys of keyCounts) {
-        const [even, hot] = [uniform, zipf].map((spread) =>
-          addedBy(loadOf(spread(rate, keys), strict)),
-        );
+        const [even, hot] = [uniform, zipf].map((spread) => addedBy(loadOf(spread(rate, keys), strict)));
         expect(even).toBeGreaterThan(hot ?? 0);
       }
     }
   });
 
   it("cold keys cost a row each, and hot keys hardly any", () => {
-    expect(
-      perMillion(oneKey(0.1, strict).bill.rowsWritten, oneKey(0.1, strict).bill),
-    ).toBeGreaterThan(990_000);
-    expect(perMillion(oneKey(10, strict).bill.rowsWritten, oneKey(10, strict).bill)).toBeLessThan(
-      200_000,
-    );
+    expect(perMillion(oneKey(0.1, strict).bill.rowsWritten, oneKey(0.1, strict).bill)).toBeGreaterThan(990_000);
+    expect(perMillion(oneKey(10, strict).bill.rowsWritten, oneKey(10, strict).bill)).toBeLessThan(200_000);
   });
 
   it("strict consistency reaches 1,000 requests a second on one key in any layout", () => {

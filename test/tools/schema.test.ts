@@ -33,9 +33,7 @@ describe("the JSON schema of wrangler.toml", () => {
       Object.entries(definitions[name]?.properties ?? {}).flatMap(([field, schema]) =>
         "description" in schema ? [field] : [],
       );
-    expect(described("HeadgatePolicy").toSorted()).toEqual(
-      [...Object.keys(policyEntries), "continues"].toSorted(),
-    );
+    expect(described("HeadgatePolicy").toSorted()).toEqual([...Object.keys(policyEntries), "continues"].toSorted());
     expect(described("HeadgateLimitFields").toSorted()).toEqual([...limitFields].toSorted());
   });
 
@@ -61,12 +59,8 @@ describe("the JSON schema of wrangler.toml", () => {
   });
 
   it("mistakes in an environment and in wrangler's own settings are found", () => {
-    expect(
-      errorsOfFile(withBlock(shipped, 'LIMITS = "1/s"\n[env.a.vars]\nLIMITS = 5')),
-    ).not.toEqual([]);
-    expect(
-      errorsOfFile(withBlock(shipped, 'LIMITS = "1/s"\n[observability]\nenabled = 1')),
-    ).not.toEqual([]);
+    expect(errorsOfFile(withBlock(shipped, 'LIMITS = "1/s"\n[env.a.vars]\nLIMITS = 5'))).not.toEqual([]);
+    expect(errorsOfFile(withBlock(shipped, 'LIMITS = "1/s"\n[observability]\nenabled = 1'))).not.toEqual([]);
   });
 });
 
@@ -95,21 +89,16 @@ describe("the defaults that editors show", () => {
       ...(name === "shards" && { objects: "sharded" }),
       ...(name === "syncEvery" && { consistency: "eventual" }),
     };
-    expect(effective(variablesWith({ ...policy, [name]: fallback }))).toEqual(
-      effective(variablesWith(policy)),
-    );
+    expect(effective(variablesWith({ ...policy, [name]: fallback }))).toEqual(effective(variablesWith(policy)));
   });
 
-  it.each(defaultsOf("HeadgateLimitFields"))(
-    "%s = %j is the default of limits",
-    (name, fallback) => {
-      const strategy = [...strategies.values()].find(({ options }) => name in options)?.name;
-      const limit = { limit: 5, window: "1h", strategy: strategy ?? "fixed-window" };
-      expect(effective(variablesWith({ limits: { ...limit, [name]: fallback } }))).toEqual(
-        effective(variablesWith({ limits: limit })),
-      );
-    },
-  );
+  it.each(defaultsOf("HeadgateLimitFields"))("%s = %j is the default of limits", (name, fallback) => {
+    const strategy = [...strategies.values()].find(({ options }) => name in options)?.name;
+    const limit = { limit: 5, window: "1h", strategy: strategy ?? "fixed-window" };
+    expect(effective(variablesWith({ limits: { ...limit, [name]: fallback } }))).toEqual(
+      effective(variablesWith({ limits: limit })),
+    );
+  });
 });
 
 /** The paths of schemas that accept every value. */
@@ -149,10 +138,7 @@ describe("a mistake that an editor shows", () => {
     ["a fraction", { shards: 1.5, objects: "sharded" }],
     ["an invalid name", { name: "Login" }],
     ["limits without a window", { limits: { limit: 5 } }],
-    [
-      "an option of another strategy",
-      { limits: { limit: 5, window: "1m", strategy: "sliding-log", burst: 9 } },
-    ],
+    ["an option of another strategy", { limits: { limit: 5, window: "1m", strategy: "sliding-log", burst: 9 } }],
     ["an unknown strategy", { limits: { limit: 5, window: "1m", strategy: "leaky" } }],
     ["no limits in the notation", { limits: "five per minute" }],
     ["an unknown unit in the notation", { limits: "100/fortnight" }],
@@ -179,10 +165,7 @@ describe("a mistake that an editor shows", () => {
       "an override with a key and a condition",
       { overrides: [{ key: "203.0.113.7", when: "country=DE", limits: "1/s" }] },
     ],
-    [
-      "a condition on a part that callers invent",
-      { overrides: [{ when: "header:A=b", limits: "1/s" }] },
-    ],
+    ["a condition on a part that callers invent", { overrides: [{ when: "header:A=b", limits: "1/s" }] }],
     ["shards without objects", { shards: 8 }],
     ["shards of an object for each key", { shards: 8, objects: "per-key" }],
     ["syncs without a consistency", { syncEvery: "2s" }],
@@ -207,10 +190,7 @@ describe("a mistake that an editor shows", () => {
 
   it.each<[string, Values]>([
     ["an empty list of names in EXTRA_VARS", { ...variablesWith({}), EXTRA_VARS: [] }],
-    [
-      "a condition with a line break",
-      variablesWith({ overrides: [{ when: "jwt:plan=\npro", limits: "1/s" }] }),
-    ],
+    ["a condition with a line break", variablesWith({ overrides: [{ when: "jwt:plan=\npro", limits: "1/s" }] })],
   ])("%s is accepted by the schema and by the Worker", (_, variables) => {
     expect(problemsIn(variables)).toEqual([]);
     expect(schemaErrors(variables)).toEqual([]);
@@ -301,14 +281,13 @@ describe("the schema and the Worker agree", () => {
   );
 
   it("on every character of a path, except a colon within a segment", () => {
-    const characters = Array.from({ length: 0x7f - 0x20 }, (_, index) =>
-      String.fromCharCode(0x20 + index),
-    ).concat("é", "\u{1f600}");
-    const withPath = (character: string): Values =>
-      variablesWith({ match: { path: `/a${character}b` } });
+    const characters = Array.from({ length: 0x7f - 0x20 }, (_, index) => String.fromCharCode(0x20 + index)).concat(
+      "é",
+      "\u{1f600}",
+    );
+    const withPath = (character: string): Values => variablesWith({ match: { path: `/a${character}b` } });
     const different = characters.filter(
-      (each) =>
-        (schemaErrors(withPath(each)).length === 0) !== (problemsIn(withPath(each)).length === 0),
+      (each) => (schemaErrors(withPath(each)).length === 0) !== (problemsIn(withPath(each)).length === 0),
     );
     expect(different).toEqual([":"]);
   });
@@ -329,9 +308,7 @@ describe("the schema and the Worker agree", () => {
         const variables = variablesWith({ ...beside, [field]: value });
         const isAccepted = schemaErrors(variables).length === 0;
         // A conflict with another field is no matter of this field's form.
-        const problems = problemsIn(variables).filter(
-          (problem) => problem.field === `[0].${field}`,
-        );
+        const problems = problemsIn(variables).filter((problem) => problem.field === `[0].${field}`);
         expect([field, value, isAccepted]).toEqual([field, value, problems.length === 0]);
       },
       200,
@@ -342,14 +319,7 @@ describe("the schema and the Worker agree", () => {
   const space = fc.constantFrom("", " ", "  ");
   const separator = fc.constantFrom("/", " per ", " PER ", " requests per ", " req/", " reqs / ");
   const one = fc
-    .tuple(
-      space,
-      fc.integer({ min: 1, max: 9_999 }),
-      separator,
-      fc.constantFrom("", "1", "2 "),
-      knownUnit,
-      space,
-    )
+    .tuple(space, fc.integer({ min: 1, max: 9_999 }), separator, fc.constantFrom("", "1", "2 "), knownUnit, space)
     .map((parts) => parts.join(""));
   const notation = fc
     .tuple(

@@ -29,8 +29,7 @@ const unstated: ReadonlySet<string> = new Set(["check", "max_bytes", "transform"
 function converted(schema: v.GenericSchema): Schema {
   const { $schema: _, ...rest }: JsonSchema = toJsonSchema(schema, {
     typeMode: "input",
-    overrideAction: ({ valibotAction, jsonSchema }) =>
-      unstated.has(valibotAction.type) ? jsonSchema : undefined,
+    overrideAction: ({ valibotAction, jsonSchema }) => (unstated.has(valibotAction.type) ? jsonSchema : undefined),
   });
   return simplified(rest) as Schema;
 }
@@ -42,9 +41,7 @@ function simplified(value: unknown): unknown {
   const entries = Object.entries(value).filter(
     ([name, each]) => !(name === "required" && Array.isArray(each) && each.length === 0),
   );
-  const { anyOf, ...schema }: Schema = Object.fromEntries(
-    entries.map(([name, each]) => [name, simplified(each)]),
-  );
+  const { anyOf, ...schema }: Schema = Object.fromEntries(entries.map(([name, each]) => [name, simplified(each)]));
   if (!Array.isArray(anyOf)) return schema;
   const branches = mergedBranches(anyOf.filter(isSchema));
   const [only = {}, ...others] = branches;
@@ -56,9 +53,7 @@ const generalKeywords = ["enum", "const", "anyOf", "allOf", "not", "$ref"];
 
 function mergedBranches(branches: readonly Schema[]): Schema[] {
   const nested = branches.flatMap((each) =>
-    Array.isArray(each["anyOf"]) && Object.keys(each).length === 1
-      ? (each["anyOf"] as Schema[])
-      : [each],
+    Array.isArray(each["anyOf"]) && Object.keys(each).length === 1 ? (each["anyOf"] as Schema[]) : [each],
   );
   const kept: Schema[] = [];
   const merged: Schema = {};
@@ -169,15 +164,10 @@ function withReferences(value: unknown, definitions: Definitions): unknown {
     const $ref = reference(name);
     return fallback === undefined ? $ref : { default: fallback, allOf: [$ref] };
   }
-  const inner = Object.entries(value).map(([key, each]) => [
-    key,
-    withReferences(each, definitions),
-  ]);
+  const inner = Object.entries(value).map(([key, each]) => [key, withReferences(each, definitions)]);
   const fields = definitions.get(JSON.stringify(value["properties"] ?? null));
   const replaced = Object.fromEntries(inner) as Schema;
-  return fields === undefined
-    ? replaced
-    : { ...withoutFields(replaced), allOf: [reference(fields)] };
+  return fields === undefined ? replaced : { ...withoutFields(replaced), allOf: [reference(fields)] };
 }
 
 /** Keywords that concern objects only, so that they may apply where values of other types are accepted, too. */
@@ -197,11 +187,7 @@ function policyOrContinuation(policy: Schema): Schema {
   return {
     ...rest,
     properties: { ...(properties as Schema), continues },
-    ...conditional(
-      { required: ["continues"] },
-      { propertyNames: { enum: continuation } },
-      { required },
-    ),
+    ...conditional({ required: ["continues"] }, { propertyNames: { enum: continuation } }, { required }),
   };
 }
 
@@ -222,8 +208,7 @@ const policyRules: Schema = {
 /** The rules between fields of an override. */
 const overrideRules: Schema = { oneOf: [{ required: ["key"] }, { required: ["when"] }] };
 
-const propertiesOf = (schema: Schema): Record<string, Schema> =>
-  (schema["properties"] ?? {}) as Record<string, Schema>;
+const propertiesOf = (schema: Schema): Record<string, Schema> => (schema["properties"] ?? {}) as Record<string, Schema>;
 
 /** Fields of a policy whose own fields have a table. */
 const fieldsWithTable = ["match", "ban", "onDeny"];
@@ -246,11 +231,7 @@ function headgateDefinitions(): Schema {
     Object.assign(field, described(field, meanings, policiesPage));
   }
   Object.assign(propertiesOf(describedPolicy)["overrides"]?.["items"] ?? {}, overrideRules);
-  const { type: _, ...limitFields } = described(
-    limit,
-    meaningsIn(policiesPage, "field of a limit"),
-    policiesPage,
-  );
+  const { type: _, ...limitFields } = described(limit, meaningsIn(policiesPage, "field of a limit"), policiesPage);
   const fields = reference("HeadgateLimitFields");
   return {
     HeadgateVariables: withReferences(variablesSchema(), shared),
@@ -284,10 +265,7 @@ function variablesSchema(): Schema {
     ...known,
     patternProperties: { [`^${further}$`]: properties["POLICIES"] },
     // With EXTRA_VARS, other variables may be the user's own.
-    ...conditional(
-      { not: { required: ["EXTRA_VARS"] } },
-      { propertyNames: { pattern: `^(?:${names})$` } },
-    ),
+    ...conditional({ not: { required: ["EXTRA_VARS"] } }, { propertyNames: { pattern: `^(?:${names})$` } }),
   };
 }
 
@@ -308,9 +286,10 @@ function wranglerDefinitions(): Record<string, Schema> {
 }
 
 export function wranglerSchema(): Schema {
-  const { version, license } = JSON.parse(
-    readFileSync(`${wranglerFolder}/package.json`, "utf8"),
-  ) as { version: string; license: string };
+  const { version, license } = JSON.parse(readFileSync(`${wranglerFolder}/package.json`, "utf8")) as {
+    version: string;
+    license: string;
+  };
   return {
     $schema: "http://json-schema.org/draft-07/schema#",
     $comment: `Generated by: npx node test/tools/schema.ts. All definitions without "Headgate" in their names are those of wrangler ${version} (${license}).`,

@@ -79,10 +79,7 @@ await runCommand(takeScreenshots);
 async function takeScreenshots(): Promise<void> {
   const seconds = positiveInteger("seconds", values.seconds, 3_600);
   if (!hasBrowser) throw new CommandError("expected chromium in PATH, or Linux on x64");
-  const [worker, browser] = await Promise.all([
-    startConsoleWorker({ policies: shopPolicies }),
-    launchBrowser(),
-  ]);
+  const [worker, browser] = await Promise.all([startConsoleWorker({ policies: shopPolicies }), launchBrowser()]);
   let isOver = false;
   const traffic = sendTraffic(worker, () => isOver);
   try {
@@ -108,12 +105,9 @@ async function operate(worker: ConsoleWorker, seconds: number): Promise<void> {
 async function takeAll(browser: Browser, worker: ConsoleWorker, seconds: number): Promise<void> {
   rmSync(screenshotFolder, { recursive: true, force: true });
   mkdirSync(screenshotFolder, { recursive: true });
-  const open = (shot: Shot, theme: Theme): Promise<OpenShot> =>
-    openShot(browser, worker, shot, theme);
+  const open = (shot: Shot, theme: Theme): Promise<OpenShot> => openShot(browser, worker, shot, theme);
   const live = shotsOf("").filter(({ isLive = false }) => isLive);
-  const opened = await Promise.all(
-    live.flatMap((shot) => themes.map((theme) => open(shot, theme))),
-  );
+  const opened = await Promise.all(live.flatMap((shot) => themes.map((theme) => open(shot, theme))));
   await operate(worker, seconds);
   for (const each of opened) await take(each);
   const { body } = await worker.api("GET", "/top?policy=login&by=denied");
@@ -123,12 +117,7 @@ async function takeAll(browser: Browser, worker: ConsoleWorker, seconds: number)
   for (const shot of others) for (const theme of themes) await take(await open(shot, theme));
 }
 
-async function openShot(
-  browser: Browser,
-  { consoleUrl }: ConsoleWorker,
-  shot: Shot,
-  theme: Theme,
-): Promise<OpenShot> {
+async function openShot(browser: Browser, { consoleUrl }: ConsoleWorker, shot: Shot, theme: Theme): Promise<OpenShot> {
   const { view, width = 1_280, height = 800 } = shot;
   const { page, problems } = await openPage(browser, { width, height, theme });
   await page.goto(new URL(`${view}#token=${tokens.operator}`, consoleUrl).href);
@@ -149,8 +138,7 @@ async function take({ shot, theme, page, problems }: OpenShot): Promise<void> {
 async function untilComplete(page: Page): Promise<void> {
   await page.getByRole("heading", { level: 1 }).waitFor();
   // oxlint-disable-next-line no-await-in-loop
-  while ((await page.getByText(/^(?:Loading|Replaying the traffic) /).count()) > 0)
-    await setTimeout(100);
+  while ((await page.getByText(/^(?:Loading|Replaying the traffic) /).count()) > 0) await setTimeout(100);
   await setTimeout(3_000);
 }
 
@@ -158,9 +146,7 @@ function save(name: string, image: Buffer, isDocumented: boolean): void {
   const files = [join(screenshotFolder, name)];
   if (values.write && isDocumented) {
     if (image.length > mostDocumentedBytes) {
-      throw new CommandError(
-        `${name}: expected at most ${mostDocumentedBytes} bytes, got ${image.length}`,
-      );
+      throw new CommandError(`${name}: expected at most ${mostDocumentedBytes} bytes, got ${image.length}`);
     }
     mkdirSync(documentationFolder, { recursive: true });
     files.push(join(documentationFolder, name));

@@ -5,14 +5,7 @@
  */
 import { measure } from "mitata";
 import { createMeter, type Meter } from "../../src/strategies/index.ts";
-import {
-  type DecisionContestant,
-  type Decide,
-  headgate,
-  installClock,
-  type BenchLoad,
-  peers,
-} from "./contestants.ts";
+import { type DecisionContestant, type Decide, headgate, installClock, type BenchLoad, peers } from "./contestants.ts";
 import { type Form, forms, limitsOf } from "./forms.ts";
 import { readOptions } from "./options.ts";
 import { writtenBytes } from "./snapshot-size.ts";
@@ -36,12 +29,7 @@ const header: Row = [
   ...peers.map(({ title }) => `× ${title}`),
   "largest snapshot, bytes",
 ];
-const logHeader: Row = [
-  "full sliding-log, limit",
-  "decisions/s",
-  "time ÷ fixed-window's",
-  "bytes per entry",
-];
+const logHeader: Row = ["full sliding-log, limit", "decisions/s", "time ÷ fixed-window's", "bytes per entry"];
 
 const contestants: readonly DecisionContestant[] = [...forms.map(headgate), ...peers];
 

@@ -21,7 +21,6 @@ export function cellsOf(markdown: string): Row[] {
 export const whole = (value: number): string => Math.round(value).toLocaleString("en-US");
 
 /** Three significant digits, the precision of the measurements. */
-export const rough = (value: number): string =>
-  value.toLocaleString("en-US", { maximumSignificantDigits: 3 });
+export const rough = (value: number): string => value.toLocaleString("en-US", { maximumSignificantDigits: 3 });
 
 export const percent = (part: number, all: number): string => ((100 * part) / all).toFixed(2);

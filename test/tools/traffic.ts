@@ -81,21 +81,14 @@ const burst = (length: number, atMs: number): number[] => Array.from({ length },
 
 /** Twice the limit, evenly over one window. */
 const steady = ({ limit, windowMs }: Shape, fromMs: number): number[] =>
-  Array.from(
-    { length: 2 * limit },
-    (_, request) => fromMs + Math.floor((request * windowMs) / (2 * limit)),
-  );
+  Array.from({ length: 2 * limit }, (_, request) => fromMs + Math.floor((request * windowMs) / (2 * limit)));
 
 /** Each attack takes less than three windows and is followed by a pause of two, in which every strategy recovers. */
 const attacks: readonly Attack[] = [
   // The end of a clock-aligned window and the beginning of the next.
   ({ limit }, clockMs) => [...burst(limit, clockMs - 1), ...burst(limit, clockMs)],
   // The same for a window that a request has opened.
-  ({ limit, windowMs }, _, anyMs) => [
-    anyMs,
-    ...burst(limit, anyMs + windowMs - 1),
-    ...burst(limit, anyMs + windowMs),
-  ],
+  ({ limit, windowMs }, _, anyMs) => [anyMs, ...burst(limit, anyMs + windowMs - 1), ...burst(limit, anyMs + windowMs)],
   // The end of a full window, then the requests that a strategy with an estimated count admits after it.
   (shape, clockMs) => [...burst(shape.limit, clockMs - 1), ...steady(shape, clockMs)],
   (shape, _, anyMs) => [
@@ -104,10 +97,7 @@ const attacks: readonly Attack[] = [
     ...steady(shape, anyMs + shape.windowMs),
   ],
   // The end of the first of 60 buckets, and the instant at which it may be forgotten early.
-  ({ limit, windowMs }, clockMs) => [
-    ...burst(limit, clockMs + windowMs / 60 - 1),
-    ...burst(limit, clockMs + windowMs),
-  ],
+  ({ limit, windowMs }, clockMs) => [...burst(limit, clockMs + windowMs / 60 - 1), ...burst(limit, clockMs + windowMs)],
 ];
 
 /** A thousand keys. The n-th has 1/n of the rate of the first, which exceeds its limit several times. */

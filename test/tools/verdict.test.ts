@@ -11,8 +11,7 @@ const exact: MeasuredLoad = {
   errors: 0,
 };
 
-const faultsOf = (change: Partial<MeasuredLoad>): number =>
-  judge({ ...exact, ...change }).faults.length;
+const faultsOf = (change: Partial<MeasuredLoad>): number => judge({ ...exact, ...change }).faults.length;
 
 describe("the verdict on a load test", () => {
   it("a load test passes when every window admits each unit of the limit once", () => {
@@ -23,10 +22,7 @@ describe("the verdict on a load test", () => {
     ["one request too many was admitted", { remainingCounts: [6, 5, 5], served: 16 }],
     ["one request too few was admitted", { remainingCounts: [4, 5, 5], served: 14 }],
     ["more windows opened than fit into the time", { remainingCounts: [6, 6, 6], served: 18 }],
-    [
-      "a response reported more remaining than the limit",
-      { remainingCounts: [5, 5, 5, 1], served: 16 },
-    ],
+    ["a response reported more remaining than the limit", { remainingCounts: [5, 5, 5, 1], served: 16 }],
     ["a denied request reached the origin", { served: 16 }],
     ["the load never reached the limit", { denied: 0 }],
     ["a request failed", { errors: 1 }],

@@ -19,10 +19,7 @@ export interface Verdict {
 }
 
 export function judge(load: MeasuredLoad): Verdict {
-  const units = Array.from(
-    { length: load.limit },
-    (_, remaining) => load.remainingCounts[remaining] ?? 0,
-  );
+  const units = Array.from({ length: load.limit }, (_, remaining) => load.remainingCounts[remaining] ?? 0);
   const allowed = load.remainingCounts.reduce((sum, count) => sum + count, 0);
   // The first request of a window has `remaining` one below the limit, so their number is the number of windows.
   const windows = units.at(-1) ?? 0;
@@ -31,15 +28,9 @@ export function judge(load: MeasuredLoad): Verdict {
   const faults = [
     ...(isWhole ? [] : [`not every window admitted exactly ${load.limit}`]),
     ...(windows >= 1 ? [] : ["no window was opened"]),
-    ...(windows <= mostWindows
-      ? []
-      : [`${windows} windows opened, at most ${mostWindows} fit into the time`]),
-    ...(load.remainingCounts.length <= load.limit
-      ? []
-      : ["a response reported more remaining than the limit"]),
-    ...(load.served === allowed
-      ? []
-      : [`${load.served} requests reached the origin, ${allowed} were allowed`]),
+    ...(windows <= mostWindows ? [] : [`${windows} windows opened, at most ${mostWindows} fit into the time`]),
+    ...(load.remainingCounts.length <= load.limit ? [] : ["a response reported more remaining than the limit"]),
+    ...(load.served === allowed ? [] : [`${load.served} requests reached the origin, ${allowed} were allowed`]),
     ...(load.denied > 0 ? [] : ["no request was denied, so the load did not reach the limit"]),
     ...(load.errors === 0 ? [] : [`${load.errors} requests failed`]),
   ];

@@ -37,11 +37,7 @@ export interface WorkerdProcessOptions {
 export async function runWorkerd<Socket extends string>(
   folder: string,
   ports: Readonly<Record<Socket, number>>,
-  {
-    print = (): void => undefined,
-    flags = [],
-    configuration = "workerd.capnp",
-  }: WorkerdProcessOptions = {},
+  { print = (): void => undefined, flags = [], configuration = "workerd.capnp" }: WorkerdProcessOptions = {},
 ): Promise<RunningWorkerd<Socket>> {
   const sockets = Object.entries(ports).flatMap(([name, port]) => [
     "--socket-addr",

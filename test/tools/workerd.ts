@@ -2,14 +2,7 @@
  * Runs the bundle of Headgate in its own workerd, in front of an origin that counts requests. It can be killed without
  * warning and restarted with the same storage and ports.
  */
-import {
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  writeFileSync,
-} from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { bundle, type RunningWorkerd, runWorkerd } from "./workerd-process.ts";
 
@@ -101,9 +94,7 @@ export async function startWorkerd(
   const outbound = vars["ORIGIN"] === undefined ? "origin" : "network";
   writeFileSync(join(folder, "workerd.capnp"), workerdConfig(bindings, outbound, surroundings));
   const { print = (): void => undefined, flags = [] } = surroundings;
-  const start = async (
-    ports: Readonly<Record<Socket, number>>,
-  ): Promise<RunningWorkerd<Socket>> => {
+  const start = async (ports: Readonly<Record<Socket, number>>): Promise<RunningWorkerd<Socket>> => {
     const started = await runWorkerd(folder, ports, { print, flags });
     // The first response of any status shows that workerd is running.
     await fetch(`http://127.0.0.1:${started.ports.headgate}/check/health`);
@@ -141,14 +132,10 @@ function workerdConfig(
   { cfField, hasControlPlane = false, hasSqlite = true, v8Flags = [] }: WorkerdOptions,
 ): string {
   const http = cfField === undefined ? "" : `cfBlobHeader = ${JSON.stringify(cfField)}`;
-  const classes = [
-    ["RATE_LIMITER", "RateLimiter"],
-    ...(hasControlPlane ? [["CONTROL_PLANE", "ControlPlane"]] : []),
-  ];
+  const classes = [["RATE_LIMITER", "RateLimiter"], ...(hasControlPlane ? [["CONTROL_PLANE", "ControlPlane"]] : [])];
   // As wrangler does, texts are bound as texts and other values as JSON.
   const values = Object.entries(bindings).map(([name, value]) => {
-    const [type, text] =
-      typeof value === "string" ? ["text", value] : ["json", JSON.stringify(value)];
+    const [type, text] = typeof value === "string" ? ["text", value] : ["json", JSON.stringify(value)];
     return `(name = ${JSON.stringify(name)}, ${type} = ${JSON.stringify(text)}),`;
   });
   return `using Workerd = import "/workerd/workerd.capnp";
@@ -206,8 +193,7 @@ function processMemory(pid: number): { now: number; most: number } | null {
   const path = `/proc/${pid}/status`;
   if (!existsSync(path)) return null;
   const text = readFileSync(path, "utf8");
-  const bytesOf = (name: string): number =>
-    1_024 * Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, "m").exec(text)?.[1]);
+  const bytesOf = (name: string): number => 1_024 * Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, "m").exec(text)?.[1]);
   return { now: bytesOf("VmRSS"), most: bytesOf("VmHWM") };
 }
 

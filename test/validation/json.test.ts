@@ -3,8 +3,7 @@ import { describe, expect, it } from "vitest";
 import { JsonTooDeep, mostJsonDepth, parseJson } from "../../src/validation/json.ts";
 import { forAll } from "../for-all.ts";
 
-const nested = (depth: number, inner = ""): string =>
-  `${"[".repeat(depth)}${inner}${"]".repeat(depth)}`;
+const nested = (depth: number, inner = ""): string => `${"[".repeat(depth)}${inner}${"]".repeat(depth)}`;
 
 /** The position at which the text is refused as too deep, or null. */
 function depthErrorAt(text: string): number | null {
@@ -29,9 +28,7 @@ describe("parseJson", () => {
   it("JSON is parsed up to 64 levels of nesting and refused one level deeper", () => {
     expect(mostJsonDepth).toBe(64);
     expect(parseJson(nested(64))).toEqual(JSON.parse(nested(64)));
-    expect(() => parseJson(nested(65))).toThrow(
-      "JSON is nested deeper than 64 levels at character 65",
-    );
+    expect(() => parseJson(nested(65))).toThrow("JSON is nested deeper than 64 levels at character 65");
   });
 
   it("JSON that is too deep is refused at the bracket of level 65, with objects and lists mixed", () => {

@@ -38,9 +38,7 @@ export function AdviceFor({ policy, goal, samples, onOpen }: AdviceForProps) {
     <>
       <Progress task={task} />
       {task.problem.value !== null && <Failure problem={task.problem.value} />}
-      {advice !== null && (
-        <Shown {...{ policy, goal, samples, advice, onOpen }} inEffect={inEffect.result.value} />
-      )}
+      {advice !== null && <Shown {...{ policy, goal, samples, advice, onOpen }} inEffect={inEffect.result.value} />}
     </>
   );
 }
@@ -50,8 +48,7 @@ const Progress = ({ task: { share } }: { readonly task: TaskState<unknown> }) =>
   <p class="progress dim" role="status">
     {share.value !== null && (
       <>
-        Replaying the traffic under candidates …{" "}
-        <progress value={share.value} aria-label="Replays that are done" />
+        Replaying the traffic under candidates … <progress value={share.value} aria-label="Replays that are done" />
       </>
     )}
   </p>
@@ -102,8 +99,8 @@ function Shown({ policy, goal, samples, advice, inEffect, onOpen }: ShownAdviceP
         <section class="card">
           <h2>Candidates</h2>
           <p class="hint">
-            Ranges are 95 % confidence intervals for all keys, also for keys that are unlike the
-            sampled ones. A goal about shares is met if the whole range meets it.
+            Ranges are 95 % confidence intervals for all keys, also for keys that are unlike the sampled ones. A goal
+            about shares is met if the whole range meets it.
           </p>
           <CandidateTable {...{ advice, selected, inEffect, onChoose }} />
         </section>
@@ -125,10 +122,7 @@ function useChanged({ policy, goal, samples, candidate, units }: ChangedLimits):
   readonly limits: readonly FullLimit[];
   readonly isRunning: boolean;
 } {
-  const limits = useMemo(
-    () => (candidate === null ? [] : withLimit(candidate.limits, units)),
-    [candidate, units],
-  );
+  const limits = useMemo(() => (candidate === null ? [] : withLimit(candidate.limits, units)), [candidate, units]);
   const isMoved = candidate !== null && candidate.limits[0]?.limit !== units;
   const request = { policy: policy.name, goal, limits };
   const { result, share } = useTask(
@@ -140,11 +134,7 @@ function useChanged({ policy, goal, samples, candidate, units }: ChangedLimits):
 }
 
 /** The heading differs, because a reason alone does not say whether a limit is recommended. */
-function Recommendation({
-  advice: { candidates, global, notes, recommendation },
-}: {
-  readonly advice: ShownAdvice;
-}) {
+function Recommendation({ advice: { candidates, global, notes, recommendation } }: { readonly advice: ShownAdvice }) {
   const { kind, reason } = recommendation;
   const chosen = kind === "recommended" ? candidates[recommendation.candidate] : global;
   const line = limitsLine(chosen?.limits ?? []);
@@ -164,8 +154,7 @@ function Recommendation({
       {kind === "wait" && (
         <h2>
           Too little data
-          {recommendation.forMs !== null &&
-            `: wait about ${durationText(recommendation.forMs)} more`}
+          {recommendation.forMs !== null && `: wait about ${durationText(recommendation.forMs)} more`}
         </h2>
       )}
       <p>{reason}</p>

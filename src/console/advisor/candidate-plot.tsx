@@ -3,13 +3,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import "../parts/plot.css";
 import { numberText } from "../parts/text.ts";
-import {
-  type MarkName,
-  type PlotPoint,
-  plotSummary,
-  type Shape,
-  strategyMarks,
-} from "./plot-points.ts";
+import { type MarkName, type PlotPoint, plotSummary, type Shape, strategyMarks } from "./plot-points.ts";
 import { ScatterChart, type ScatterData, scatterHeight, type ShownPoint } from "./scatter-chart.ts";
 import { shareText } from "./texts.ts";
 
@@ -68,9 +62,7 @@ function Legend({ points, hasGoal }: LegendProps) {
         </span>
       ))}
       <span class="dim">solid ring: selected</span>
-      {points.some(({ isRecommended }) => isRecommended) && (
-        <span class="dim">dashed ring: recommended</span>
-      )}
+      {points.some(({ isRecommended }) => isRecommended) && <span class="dim">dashed ring: recommended</span>}
       {hasGoal && <span class="dim">dashed line: goal</span>}
     </p>
   );
@@ -96,17 +88,12 @@ function Mark({ name }: { readonly name: MarkName }) {
 /** Left of the point where it would not fit on the right. */
 function Tooltip({ shown: { point, left, top } }: { readonly shown: ShownPoint }) {
   return (
-    <div
-      class="mark-text tip"
-      style={{ left: `${left}px`, top: `${top + 12}px` }}
-      aria-hidden="true"
-    >
+    <div class="mark-text tip" style={{ left: `${left}px`, top: `${top + 12}px` }} aria-hidden="true">
       <p>
         <b>{point.label}</b>
       </p>
       <p>
-        {shareText(point.share)} denied; at most {numberText(Math.round(point.burst))} requests in a
-        second
+        {shareText(point.share)} denied; at most {numberText(Math.round(point.burst))} requests in a second
       </p>
       {point.isRecommended && <p>recommended</p>}
     </div>

@@ -49,8 +49,7 @@ export function CandidateTable({ advice, selected, inEffect, onChoose }: Candida
     },
     {
       title: "Denied keys of 10+ requests",
-      cell: ({ candidate: { deniedActiveKeyShare: share } }) =>
-        share === null ? "–" : shareEstimateText(share),
+      cell: ({ candidate: { deniedActiveKeyShare: share } }) => (share === null ? "–" : shareEstimateText(share)),
       sortBy: ({ candidate: { deniedActiveKeyShare: share } }) => share?.value ?? 0,
       isNumber: true,
     },
@@ -67,12 +66,7 @@ export function CandidateTable({ advice, selected, inEffect, onChoose }: Candida
   ];
   return (
     <div class="candidates">
-      <Table
-        caption="Candidates"
-        columns={columns}
-        rows={rows}
-        keyOf={({ index }) => index ?? "now"}
-      />
+      <Table caption="Candidates" columns={columns} rows={rows} keyOf={({ index }) => index ?? "now"} />
     </div>
   );
 }

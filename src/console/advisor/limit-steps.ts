@@ -22,16 +22,12 @@ export function stepsAround(limit: number): readonly number[] {
 /** The index of the step that is nearest to a number. */
 export const nearestStep = (steps: readonly number[], value: number): number =>
   steps.reduce(
-    (best, step, index) =>
-      Math.abs(step - value) < Math.abs((steps[best] ?? 0) - value) ? index : best,
+    (best, step, index) => (Math.abs(step - value) < Math.abs((steps[best] ?? 0) - value) ? index : best),
     0,
   );
 
 /** Other limits of a candidate stay as they are. A burst keeps its ratio to the limit. */
-export const withLimit = (
-  [first, ...others]: readonly FullLimit[],
-  units: number,
-): readonly FullLimit[] => {
+export const withLimit = ([first, ...others]: readonly FullLimit[], units: number): readonly FullLimit[] => {
   if (first === undefined) return others;
   const { limit, burst } = first;
   const scaled = {

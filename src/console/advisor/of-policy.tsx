@@ -48,9 +48,7 @@ export function OfPolicy({ policy, onOpen }: OfPolicyProps) {
             </p>
           )}
           {obstacle !== null && <Empty>{obstacle}</Empty>}
-          {obstacle === null && goal !== null && (
-            <AdviceFor {...{ policy, goal, samples, onOpen }} />
-          )}
+          {obstacle === null && goal !== null && <AdviceFor {...{ policy, goal, samples, onOpen }} />}
         </>
       )}
     </>

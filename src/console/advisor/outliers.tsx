@@ -25,8 +25,7 @@ export function Outliers({ policy, outliers }: OutliersProps) {
     },
     {
       title: "Requests",
-      cell: ({ requests, shareOfRequests }) =>
-        `${numberText(requests)} (${shareText(shareOfRequests)})`,
+      cell: ({ requests, shareOfRequests }) => `${numberText(requests)} (${shareText(shareOfRequests)})`,
       sortBy: ({ requests }) => requests,
       isNumber: true,
     },
@@ -49,12 +48,7 @@ export function Outliers({ policy, outliers }: OutliersProps) {
       {outliers.length === 0 ? (
         <p class="dim">No sampled key would be denied.</p>
       ) : (
-        <Table
-          caption="Denials by key"
-          columns={columns}
-          rows={outliers}
-          keyOf={({ key }) => key}
-        />
+        <Table caption="Denials by key" columns={columns} rows={outliers} keyOf={({ key }) => key} />
       )}
     </section>
   );

@@ -73,9 +73,7 @@ const placeOf = ({ deniedShare, worstBurst }: ShownCandidate) => ({
 });
 
 /** Where the goal ends on an axis; null for goals that are on none. */
-export function goalLine(
-  goal: Goal,
-): { readonly axis: "share" | "burst"; readonly at: number } | null {
+export function goalLine(goal: Goal): { readonly axis: "share" | "burst"; readonly at: number } | null {
   if (goal.kind === "denied-requests") return { axis: "share", at: goal.mostShare };
   return goal.kind === "origin-rate" ? { axis: "burst", at: goal.mostPerSecond } : null;
 }
@@ -89,10 +87,7 @@ interface PlacedPoint {
 const nearPx = 24;
 
 /** The index of the point that is nearest to the pointer; null for none near it. */
-export function nearestPoint(
-  places: readonly PlacedPoint[],
-  { left, top }: PlacedPoint,
-): number | null {
+export function nearestPoint(places: readonly PlacedPoint[], { left, top }: PlacedPoint): number | null {
   let nearest: number | null = null;
   let least = nearPx;
   for (const [index, place] of places.entries()) {

@@ -4,13 +4,7 @@ import "../parts/valid-language.ts";
 import uPlot from "uplot";
 import { CssColors } from "../parts/css-colors.ts";
 import { shortNumberText } from "../parts/text.ts";
-import {
-  type goalLine,
-  nearestPoint,
-  type PlotPoint,
-  type Shape,
-  strategyMarks,
-} from "./plot-points.ts";
+import { type goalLine, nearestPoint, type PlotPoint, type Shape, strategyMarks } from "./plot-points.ts";
 import { shareText } from "./texts.ts";
 
 export const scatterHeight = 320;
@@ -50,9 +44,7 @@ export class ScatterChart {
     this.#onPoint = onPoint;
     this.#colors = new CssColors(frame, () => this.#plot.redraw());
     this.#plot = new uPlot(this.#options(frame.clientWidth), aligned(data), frame);
-    this.#resized = new ResizeObserver(() =>
-      this.#plot.setSize({ width: frame.clientWidth, height: scatterHeight }),
-    );
+    this.#resized = new ResizeObserver(() => this.#plot.setSize({ width: frame.clientWidth, height: scatterHeight }));
     this.#resized.observe(frame);
     frame.addEventListener("click", () => {
       const candidate = this.#shown?.candidate ?? null;
@@ -161,9 +153,7 @@ export class ScatterChart {
     const { ctx, bbox } = plot;
     const at = plot.valToPos(goal.at, goal.axis === "share" ? "x" : "y", true);
     const isInside =
-      goal.axis === "share"
-        ? at <= bbox.left + bbox.width
-        : at >= bbox.top && at <= bbox.top + bbox.height;
+      goal.axis === "share" ? at <= bbox.left + bbox.width : at >= bbox.top && at <= bbox.top + bbox.height;
     if (!isInside) return;
     ctx.strokeStyle = this.#colors.of("--dim");
     ctx.lineWidth = uPlot.pxRatio;

@@ -20,16 +20,11 @@ export const queryOf = (candidate: ShownCandidate, units?: number): Query => ({
  * Index of the candidate of the URL. Newer samples may have given it another number of units. Without one, it is that of the
  * recommendation.
  */
-export function chosenIn(
-  { candidates, recommendation }: ShownAdvice,
-  query: URLSearchParams,
-): number | null {
+export function chosenIn({ candidates, recommendation }: ShownAdvice, query: URLSearchParams): number | null {
   const chosen = query.get("candidate") ?? "";
   const exact = candidates.findIndex((candidate) => nameOf(candidate) === chosen);
   if (exact !== -1) return exact;
-  const similar = candidates.findIndex(
-    (candidate) => familyOf(nameOf(candidate)) === familyOf(chosen),
-  );
+  const similar = candidates.findIndex((candidate) => familyOf(nameOf(candidate)) === familyOf(chosen));
   if (similar !== -1) return similar;
   if (recommendation.kind === "recommended") return recommendation.candidate;
   return candidates.length > 0 ? 0 : null;

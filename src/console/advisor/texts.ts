@@ -29,8 +29,7 @@ export function countEstimateText({ value, low, high }: Estimate): string {
 
 const rounded = (value: number): string => numberText(Math.round(value));
 
-export const limitsLine = (limits: readonly FullLimit[]): string =>
-  limits.map(limitLine).join("; ");
+export const limitsLine = (limits: readonly FullLimit[]): string => limits.map(limitLine).join("; ");
 
 const hourMs = 3_600_000;
 
@@ -63,9 +62,7 @@ const minuteMs = 60_000;
 
 /** Whole minutes, so that the text does not change each second. */
 const agoText = (agoMs: number): string =>
-  agoMs < minuteMs
-    ? "less than a minute ago"
-    : `${durationText(minuteMs * Math.floor(agoMs / minuteMs))} ago`;
+  agoMs < minuteMs ? "less than a minute ago" : `${durationText(minuteMs * Math.floor(agoMs / minuteMs))} ago`;
 
 /** Two digits: the number of all keys is estimated. */
 const roughText = (count: number): string => {

@@ -26,14 +26,11 @@ export function AdvisorView() {
       <section class="advisor">
         <h1>Advisor</h1>
         <p class="hint">
-          Replays the traffic of the last 24 hours under many limits, and recommends the one that
-          reaches your goal. <a href={hrefOf("playground")}>Compare strategies</a> in the
-          playground.
+          Replays the traffic of the last 24 hours under many limits, and recommends the one that reaches your goal.{" "}
+          <a href={hrefOf("playground")}>Compare strategies</a> in the playground.
         </p>
         {policies === null && problem.value === null && <Loading what="the policies" />}
-        {policies === null && problem.value !== null && (
-          <Failure problem={problem.value} onRetry={readAgain} />
-        )}
+        {policies === null && problem.value !== null && <Failure problem={problem.value} onRetry={readAgain} />}
         {policies?.length === 0 && <Empty>The configuration has no policies.</Empty>}
         {policies !== null && policies.length > 0 && <OfPolicies policies={policies} />}
       </section>
@@ -63,14 +60,10 @@ function OfPolicies({ policies }: { readonly policies: readonly Policy[] }) {
             })
           }
         />
-        {policy !== undefined && (
-          <a href={hrefOf("policies", { name: policy.name })}>Policy {policy.name}</a>
-        )}
+        {policy !== undefined && <a href={hrefOf("policies", { name: policy.name })}>Policy {policy.name}</a>}
       </div>
       {policy !== undefined && <OfPolicy key={policy.name} policy={policy} onOpen={setDialog} />}
-      {policy === undefined && name !== null && (
-        <Empty>There is no policy with the name {name}.</Empty>
-      )}
+      {policy === undefined && name !== null && <Empty>There is no policy with the name {name}.</Empty>}
       {dialog !== null && changed !== undefined && (
         <PolicyDialog {...{ dialog, live: changed }} onClose={() => setDialog(null)} />
       )}

@@ -148,9 +148,7 @@ function objectIn(text: string): object | undefined {
 }
 
 /** A query, with its question mark if it has fields. */
-export const queryText = (
-  fields: Readonly<Record<string, string | number | undefined>>,
-): string => {
+export const queryText = (fields: Readonly<Record<string, string | number | undefined>>): string => {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(fields)) {
     if (value !== undefined) query.set(name, String(value));

@@ -44,8 +44,7 @@ const ruleNow = ({ id }: AuditedRule): Promise<Rule | null> =>
     throw error;
   });
 
-export const readPolicy = (name: string): Promise<Policy> =>
-  read<Policy>(`policies/${encodeURIComponent(name)}`);
+export const readPolicy = (name: string): Promise<Policy> => read<Policy>(`policies/${encodeURIComponent(name)}`);
 
 /** @param patch sets or removes only `kind` */
 export const policyChangeBy = (

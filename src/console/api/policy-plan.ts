@@ -16,11 +16,7 @@ export const rulesOfKind = ({ rules }: Policy, kind: PatchedKind): readonly Rule
   rules.filter((rule) => rule.kind === kind);
 
 /** Whether the rules of the kind are what the patch made of those before it. Rules of other kinds may have changed since. */
-export function isResultOfPatch(
-  { before, after }: PolicyUpdate,
-  kind: PatchedKind,
-  patch: PolicyChange,
-): boolean {
+export function isResultOfPatch({ before, after }: PolicyUpdate, kind: PatchedKind, patch: PolicyChange): boolean {
   const { mode, limits, strategy, overrides, ...term } = patch;
   const [newest = null] = rulesOfKind(before, kind);
   const [rule, ...others] = rulesOfKind(after, kind);

@@ -19,9 +19,8 @@ const running = signal<readonly Polled<unknown>[]>([]);
 /** Why a value that the page still shows is old; null while all of them are current, and while the connection is lost. */
 export const staleness = computed(
   () =>
-    running.value
-      .filter(({ value }) => value.value !== null)
-      .find(({ problem }) => problem.value !== null)?.problem.value ?? null,
+    running.value.filter(({ value }) => value.value !== null).find(({ problem }) => problem.value !== null)?.problem
+      .value ?? null,
 );
 
 /**
@@ -101,5 +100,4 @@ export class Polling<Value> implements Polled<Value> {
   }
 }
 
-const errorOf = (error: unknown): Error =>
-  error instanceof Error ? error : new Error(String(error));
+const errorOf = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));

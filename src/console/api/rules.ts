@@ -10,12 +10,8 @@ export type { NewRule, PolicyChange, Term } from "./rule-input.ts";
  * Repeats the call once after a lost connection.
  * @param idempotencyKey the key of an earlier attempt whose answer was lost: at most one rule is then made
  */
-export async function createRule(
-  rule: NewRule,
-  idempotencyKey: string = crypto.randomUUID(),
-): Promise<Rule> {
-  const create = (): Promise<Answer<Rule>> =>
-    call<Rule>("POST", "rules", { body: rule, idempotencyKey });
+export async function createRule(rule: NewRule, idempotencyKey: string = crypto.randomUUID()): Promise<Rule> {
+  const create = (): Promise<Answer<Rule>> => call<Rule>("POST", "rules", { body: rule, idempotencyKey });
   return changed(
     create().catch((error: unknown) => {
       if (error instanceof ConnectionLost) return create();
@@ -28,23 +24,15 @@ export async function createRule(
 export const replaceRule = async (
   { id, revision }: Pick<Rule, "id" | "revision">,
   content: RuleContent,
-): Promise<Rule> =>
-  changed(call<Rule>("PUT", `rules/${id}`, { body: content, ifMatch: tagOf(revision) }));
+): Promise<Rule> => changed(call<Rule>("PUT", `rules/${id}`, { body: content, ifMatch: tagOf(revision) }));
 
 /** @throws ApiProblem with status 412 when another operator has changed the rule */
-export const deleteRule = async ({
-  id,
-  revision,
-}: Pick<Rule, "id" | "revision">): Promise<unknown> =>
+export const deleteRule = async ({ id, revision }: Pick<Rule, "id" | "revision">): Promise<unknown> =>
   changed(call("DELETE", `rules/${id}`, { ifMatch: tagOf(revision) }));
 
 /** @throws ApiProblem with status 412 when another operator has changed the policy since it was read */
 export const changePolicy = async (
-  {
-    name,
-    epoch,
-    version,
-  }: { readonly name: string; readonly epoch: number; readonly version: number },
+  { name, epoch, version }: { readonly name: string; readonly epoch: number; readonly version: number },
   change: PolicyChange,
 ): Promise<Policy> =>
   changed(

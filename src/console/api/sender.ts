@@ -44,8 +44,7 @@ const isUnsure = (error: unknown): boolean =>
 export const isOutdated = (error: unknown): error is ApiProblem =>
   error instanceof ApiProblem && (error.status === 412 || error.status === 404);
 
-const sent = <Result>({ change, idempotencyKey }: Attempt<Result>): Promise<Result> =>
-  change.send(idempotencyKey);
+const sent = <Result>({ change, idempotencyKey }: Attempt<Result>): Promise<Result> => change.send(idempotencyKey);
 
 async function sentAgain<Result>(attempt: Attempt<Result>): Promise<Result> {
   try {

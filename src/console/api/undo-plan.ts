@@ -11,20 +11,10 @@ export type UndoStep =
   /** `rule` is the one in effect, which becomes `former` again. */
   | { readonly kind: "replace"; readonly rule: AuditedRule; readonly former: AuditedRule };
 
-type KindFields = Pick<
-  AuditedRule,
-  "kind" | "limits" | "strategy" | "mode" | "entries" | "overrides"
->;
+type KindFields = Pick<AuditedRule, "kind" | "limits" | "strategy" | "mode" | "entries" | "overrides">;
 
 /** The kind of a rule and the fields of that kind, as a call to the admin API sends them. */
-export const contentOf = ({
-  kind,
-  limits,
-  strategy,
-  mode,
-  entries,
-  overrides,
-}: KindFields): KindFields => ({
+export const contentOf = ({ kind, limits, strategy, mode, entries, overrides }: KindFields): KindFields => ({
   kind,
   ...(limits !== undefined && { limits }),
   ...(strategy !== undefined && { strategy }),

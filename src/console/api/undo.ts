@@ -3,12 +3,7 @@ import { now } from "../clock.ts";
 import type { AuditedRule, Policy, Rule } from "./answers.ts";
 import { ApiProblem } from "./client.ts";
 import { changeBy, readPolicy } from "./conditional-change.ts";
-import {
-  isResultOfPatch,
-  type PatchedKind,
-  type PolicyUpdate,
-  rulesOfKind,
-} from "./policy-plan.ts";
+import { isResultOfPatch, type PatchedKind, type PolicyUpdate, rulesOfKind } from "./policy-plan.ts";
 import type { KeyReference, PolicyChange, Term } from "./rule-input.ts";
 import type { RulePlan } from "./rule-plan.ts";
 import { changePolicy } from "./rules.ts";
@@ -57,10 +52,7 @@ export const endOf = ({ expiresAt, note }: AuditedRule): Pick<Term, "expiresAt" 
  * Returns a function that makes the rules of a policy of one kind what they were before a change. After a failure, it can be
  * called again, and continues.
  */
-export function undoOfPolicy(
-  { before, after }: PolicyUpdate,
-  kind: PatchedKind,
-): () => Promise<void> {
+export function undoOfPolicy({ before, after }: PolicyUpdate, kind: PatchedKind): () => Promise<void> {
   const sender = new Sender<unknown>();
   let steps: ConditionalChange<unknown>[] | null = null;
   return async () => {
@@ -84,8 +76,7 @@ function patchTo(rule: Rule | null, base: Policy, kind: PatchedKind): Conditiona
   return {
     send: async () => {
       const current = await readPolicy(base.name);
-      if (revisionsOf(current, kind) === revisionsOf(base, kind))
-        return changePolicy(current, patch);
+      if (revisionsOf(current, kind) === revisionsOf(base, kind)) return changePolicy(current, patch);
       const detail = `The ${kind} of policy ${base.name} changed again, so this change is not undone.`;
       throw new ApiProblem({ status: 412, detail });
     },
@@ -101,10 +92,7 @@ const revisionsOf = (policy: Policy, kind: PatchedKind): string =>
     .map(({ id, revision }) => `${id} ${revision}`)
     .join();
 
-function patchOf(
-  kind: PatchedKind,
-  { mode, limits, strategy, entries, overrides }: Rule,
-): PolicyChange {
+function patchOf(kind: PatchedKind, { mode, limits, strategy, entries, overrides }: Rule): PolicyChange {
   if (kind === "mode") return { mode: mode ?? null };
   if (kind === "overrides") return { overrides: overrides ?? null };
   if (kind !== "limits") return { [kind]: entries };

@@ -97,11 +97,7 @@ export function EntryList({ rows, history, named, canChange = false }: EntryList
         ))}
       </ol>
       {undone !== null && (
-        <UndoDialog
-          entry={undone}
-          option={history.undoOption(undone, nowMs)}
-          onClose={() => setUndone(null)}
-        />
+        <UndoDialog entry={undone} option={history.undoOption(undone, nowMs)} onClose={() => setUndone(null)} />
       )}
     </>
   );

@@ -27,10 +27,8 @@ export function entryWindow(list: EntryRows, first: number | null): EntryWindow 
 }
 
 /** The next part, which keeps some of the entries shown. */
-export const olderFirst = (
-  { rows }: Pick<EntryWindow, "rows">,
-  first: number | null,
-): number | null => (rows.length < mostShownEntries ? first : (rows[step]?.seq ?? first));
+export const olderFirst = ({ rows }: Pick<EntryWindow, "rows">, first: number | null): number | null =>
+  rows.length < mostShownEntries ? first : (rows[step]?.seq ?? first);
 
 export const newerFirst = (list: EntryRows, { newer }: EntryWindow): number | null =>
   newer <= step ? null : (list[newer - step]?.seq ?? null);

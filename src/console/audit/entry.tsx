@@ -30,8 +30,7 @@ export function Entry(props: EntryProps) {
   return (
     <li class="card entry" tabIndex={-1} {...(isNamed && { "aria-current": "true" as const })}>
       <p class="dim">
-        <a href={hrefOf("audit", { seq })}>Entry {seq}</a>,{" "}
-        <time dateTime={at}>{instantText(at)}</time>
+        <a href={hrefOf("audit", { seq })}>Entry {seq}</a>, <time dateTime={at}>{instantText(at)}</time>
       </p>
       <p>
         <strong>{actor}</strong>
@@ -79,8 +78,7 @@ function EntryActions(props: EntryActionsProps) {
 
 const Undone = ({ entry }: { readonly entry: AuditEntry }) => (
   <p>
-    This undoes <a href={hrefOf("audit", { seq: entry.seq })}>entry {entry.seq}</a>: {entry.actor}{" "}
-    {changeText(entry)}.
+    This undoes <a href={hrefOf("audit", { seq: entry.seq })}>entry {entry.seq}</a>: {entry.actor} {changeText(entry)}.
   </p>
 );
 

@@ -26,16 +26,14 @@ export function Excerpt({ rows, named }: ExcerptProps) {
   return (
     <>
       <p class="hint">
-        These entries have more than {numberText(mostReached)} newer ones, so they are shown without
-        filters, undo and rollback. <a href={hrefOf("audit")}>Show the newest entries</a>
+        These entries have more than {numberText(mostReached)} newer ones, so they are shown without filters, undo and
+        rollback. <a href={hrefOf("audit")}>Show the newest entries</a>
       </p>
       <p class="row older">
         <a href={hrefOf("audit", { seq: newest.seq + 1 })}>Newer entries</a>
       </p>
       <EntryList {...{ rows, history, named }} />
-      <p class="row older">
-        {oldest.seq > 1 && <a href={hrefOf("audit", { seq: oldest.seq - 1 })}>Older entries</a>}
-      </p>
+      <p class="row older">{oldest.seq > 1 && <a href={hrefOf("audit", { seq: oldest.seq - 1 })}>Older entries</a>}</p>
     </>
   );
 }

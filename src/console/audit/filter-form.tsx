@@ -15,19 +15,9 @@ export function FilterForm({ entries, filter }: FilterFormProps) {
   const isSet = filterFields.some((field) => filter[field] !== undefined);
   return (
     <form class="row filter" aria-label="Filter" onSubmit={(event) => event.preventDefault()}>
-      <Choice
-        field="policy"
-        label="Policy"
-        list={choices(({ policy }) => policy)}
-        {...{ filter }}
-      />
+      <Choice field="policy" label="Policy" list={choices(({ policy }) => policy)} {...{ filter }} />
       <Choice field="actor" label="Operator" list={choices(({ actor }) => actor)} {...{ filter }} />
-      <Choice
-        field="action"
-        label="Action"
-        list={choices(({ action }) => action)}
-        {...{ filter }}
-      />
+      <Choice field="action" label="Action" list={choices(({ action }) => action)} {...{ filter }} />
       <KeyField filter={filter} />
       {filter.rule !== undefined && (
         <span>
@@ -43,8 +33,7 @@ export function FilterForm({ entries, filter }: FilterFormProps) {
   );
 }
 
-const clear = (): void =>
-  replaceQuery(Object.fromEntries(filterFields.map((field) => [field, undefined])));
+const clear = (): void => replaceQuery(Object.fromEntries(filterFields.map((field) => [field, undefined])));
 
 interface FilterChoiceProps {
   readonly field: FilterField;
@@ -61,11 +50,7 @@ function Choice({ field, label, list, filter }: FilterChoiceProps) {
   return (
     <span class="choice-field">
       <label for={id}>{label}</label>
-      <select
-        id={id}
-        value={value}
-        onChange={({ currentTarget }) => replaceQuery({ [field]: currentTarget.value })}
-      >
+      <select id={id} value={value} onChange={({ currentTarget }) => replaceQuery({ [field]: currentTarget.value })}>
         <option value="">All</option>
         {[...offered].toSorted().map((text) => (
           <option key={text}>{text}</option>

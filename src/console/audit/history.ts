@@ -45,8 +45,7 @@ export class History {
     const { action, rule, before, after, seq } = entry;
     if (action === "reset") return { obstacle: "a reset forgets the usage, which is not stored" };
     if (action === "reveal") return { obstacle: "the operator has seen the key" };
-    if (action === "expire")
-      return { obstacle: "the rule reached its end; make a new one instead" };
+    if (action === "expire") return { obstacle: "the rule reached its end; make a new one instead" };
     const newest = rule === null ? undefined : this.#newestOfRule.get(rule);
     if (newest !== undefined && newest.seq > seq) {
       return this.#obstacleBy(newest, entry, "changed the rule again");

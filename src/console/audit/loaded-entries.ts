@@ -34,8 +34,7 @@ export class LoadedEntries {
   /** Reads entries that are newer than those loaded. */
   readonly loadNewer = (): Promise<void> => this.#run(() => this.#loadNewer());
 
-  readonly loadOlder = (): Promise<void> =>
-    this.#run(() => this.#loadOlderTo(this.#oldest - 1, pageSize));
+  readonly loadOlder = (): Promise<void> => this.#run(() => this.#loadOlderTo(this.#oldest - 1, pageSize));
 
   /**
    * Reads older entries until an entry is loaded, and the state after it is therefore known.

@@ -39,11 +39,7 @@ export function RollbackDialog(props: RollbackDialogProps) {
   if (state === "ready") return <Preview {...props} />;
   if (state === "out of reach") return <OutOfReach {...props} />;
   const problem = loaded.problem.value;
-  return problem === null ? (
-    <Loading what="the changes since" />
-  ) : (
-    <Failure problem={problem} onRetry={load} />
-  );
+  return problem === null ? <Loading what="the changes since" /> : <Failure problem={problem} onRetry={load} />;
 }
 
 const OutOfReach = ({ to, onClose }: RollbackDialogProps) => (
@@ -56,8 +52,8 @@ const OutOfReach = ({ to, onClose }: RollbackDialogProps) => (
     onClose={onClose}
   >
     <p class="warning">
-      The log has more than {numberText(mostReached)} newer entries, so the console cannot show what
-      this rollback changes. Roll back to a newer entry, or use the admin API.
+      The log has more than {numberText(mostReached)} newer entries, so the console cannot show what this rollback
+      changes. Roll back to a newer entry, or use the admin API.
     </p>
   </Dialog>
 );
@@ -100,8 +96,8 @@ function Preview({ to, loaded, onClose }: RollbackDialogProps) {
       />
       <NoteField term={term} onChange={setTerm} />
       <p class="hint">
-        A rollback changes rules only: no usage, and no configuration. It is recorded in the audit
-        log, and another rollback undoes it.
+        A rollback changes rules only: no usage, and no configuration. It is recorded in the audit log, and another
+        rollback undoes it.
       </p>
       {progress !== null && <Progress progress={progress} />}
       {!isUnknown && <LastDayOfSteps steps={plan.steps} />}
@@ -111,8 +107,8 @@ function Preview({ to, loaded, onClose }: RollbackDialogProps) {
 
 const Progress = ({ progress }: { readonly progress: RollbackProgress }) => (
   <p role="status">
-    {numberText(progress.examined)} of {numberText(progress.total ?? 0)} rules are as they were. The
-    rollback also continues when this page is closed.
+    {numberText(progress.examined)} of {numberText(progress.total ?? 0)} rules are as they were. The rollback also
+    continues when this page is closed.
   </p>
 );
 
@@ -170,9 +166,7 @@ function Steps({ plan: { steps, ended } }: { readonly plan: RollbackPlan }) {
         );
       })}
       {ended.length > 0 && (
-        <p class="dim">
-          Not restored, because they would have ended by now: {ended.map(stateText).join("; ")}.
-        </p>
+        <p class="dim">Not restored, because they would have ended by now: {ended.map(stateText).join("; ")}.</p>
       )}
     </section>
   );

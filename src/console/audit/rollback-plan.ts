@@ -12,11 +12,7 @@ export interface RollbackPlan {
  * The steps that make the rules what they were after an entry, in the order in which the rules changed.
  * @param entries all entries after `to`, the newest first; older ones are ignored
  */
-export function rollbackPlan(
-  entries: readonly AuditEntry[],
-  to: number,
-  nowMs: number,
-): RollbackPlan {
+export function rollbackPlan(entries: readonly AuditEntry[], to: number, nowMs: number): RollbackPlan {
   const changes = new Map<string, { before: AuditedRule | null; after: AuditedRule | null }>();
   for (const { rule, before, after } of entries.filter(({ seq }) => seq > to).toReversed()) {
     if (rule === null) continue;
@@ -40,9 +36,7 @@ export function rollbackPlan(
 export function concernedBy(steps: readonly UndoStep[]): string {
   const rules = steps.map(({ rule }) => rule);
   const policies = [...new Set(rules.map(({ policy }) => policy))];
-  const keys = new Set(
-    rules.flatMap(({ policy, keyId }) => (keyId === null ? [] : `${policy} ${keyId}`)),
-  );
+  const keys = new Set(rules.flatMap(({ policy, keyId }) => (keyId === null ? [] : `${policy} ${keyId}`)));
   const names = `${policies.length === 1 ? "policy" : "policies"} ${policies.join(", ")}`;
   if (keys.size === 0) return names;
   return `${names}, with rules of ${keys.size} ${keys.size === 1 ? "key" : "keys"}`;

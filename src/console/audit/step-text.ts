@@ -11,5 +11,4 @@ export const stateText = (rule: AuditedRule): string => {
   return `${ruleText(rule)}, ${end}`;
 };
 
-export const stepPlace = ({ rule: { policy, keyId } }: UndoStep): string =>
-  placeText(policy, keyId);
+export const stepPlace = ({ rule: { policy, keyId } }: UndoStep): string => placeText(policy, keyId);

@@ -61,9 +61,7 @@ const keyOf = ({ rule: { policy, keyId } }: UndoStep): KeyReference | undefined 
 /** A rule that is made again is a new one, which has the plain key only if this tab knows it. */
 function restoredKeyNotes(step: UndoStep): readonly string[] {
   const isLost = step.kind === "restore" && keyOf(step)?.id !== undefined;
-  return isLost
-    ? ["The rule is made again with the id of its key, and without the plain key."]
-    : [];
+  return isLost ? ["The rule is made again with the id of its key, and without the plain key."] : [];
 }
 
 function StepEffect({ step }: { readonly step: UndoStep }) {

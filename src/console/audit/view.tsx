@@ -27,13 +27,7 @@ export function AuditView() {
     <section>
       <h1>Audit</h1>
       <Log loaded={loaded} />
-      {to !== null && (
-        <RollbackDialog
-          key={to}
-          {...{ to, loaded }}
-          onClose={() => replaceQuery({ to: undefined })}
-        />
-      )}
+      {to !== null && <RollbackDialog key={to} {...{ to, loaded }} onClose={() => replaceQuery({ to: undefined })} />}
     </section>
   );
 }
@@ -73,10 +67,7 @@ function Log({ loaded }: LogProps) {
       <FilterForm {...{ entries, filter }} />
       <p class="hint">
         Filters apply to the {entries.length} entries loaded
-        {loaded.hasOlder.value
-          ? "; load older entries below to search them too"
-          : ", which are all"}
-        .
+        {loaded.hasOlder.value ? "; load older entries below to search them too" : ", which are all"}.
       </p>
       <div class="newer" role="status">
         {hidden > 0 && (
@@ -85,10 +76,7 @@ function Log({ loaded }: LogProps) {
           </button>
         )}
       </div>
-      <Entries
-        list={matching.filter(({ seq }) => seq <= shownNewest)}
-        {...{ loaded, named, first, setFirst }}
-      />
+      <Entries list={matching.filter(({ seq }) => seq <= shownNewest)} {...{ loaded, named, first, setFirst }} />
     </>
   );
 }

@@ -22,13 +22,7 @@ import {
 } from "./effects.ts";
 import type { KeyDialogProps, KeyState } from "./key-state.ts";
 import { keyName, referenceTo } from "./known-keys.ts";
-import {
-  commonStrategy,
-  type KeyRuleContent,
-  laterLimitsRule,
-  planOf,
-  replacedRule,
-} from "./plan.ts";
+import { commonStrategy, type KeyRuleContent, laterLimitsRule, planOf, replacedRule } from "./plan.ts";
 
 /** The choice of the operator. Without a factor, the limits are those of the text. */
 interface BoostChoice {
@@ -66,10 +60,7 @@ export function BoostDialog({ state, onClose }: KeyDialogProps) {
           notes={notesOf(choice, base, state)}
         />
       }
-      lastDay={newRuleOfKey(
-        state,
-        isIncomplete ? null : underRule({ ...content, kind: "limits" }, policy),
-      )}
+      lastDay={newRuleOfKey(state, isIncomplete ? null : underRule({ ...content, kind: "limits" }, policy))}
       typed={choice}
       plan={planOf(referenceTo(policy.name, id), content, replaced)}
       done={`Boosted ${keyName(policy.name, id)}${termText(term)}`}
@@ -80,11 +71,7 @@ export function BoostDialog({ state, onClose }: KeyDialogProps) {
   );
 }
 
-function contentOf(
-  choice: BoostChoice,
-  base: readonly FullLimit[],
-  policy: string,
-): KeyRuleContent {
+function contentOf(choice: BoostChoice, base: readonly FullLimit[], policy: string): KeyRuleContent {
   const { factor, scalesSlots, text, term } = choice;
   if (factor === null) {
     const strategy = commonStrategy(base);
@@ -113,11 +100,7 @@ function afterText({ rules, explanation }: KeyState, endMs: number | null): stri
   return `${ruleText(later)}, from the rule of ${later.actor}, ${endText(later)}`;
 }
 
-function notesOf(
-  choice: BoostChoice,
-  base: readonly FullLimit[],
-  { rules, explanation }: KeyState,
-): readonly string[] {
+function notesOf(choice: BoostChoice, base: readonly FullLimit[], { rules, explanation }: KeyState): readonly string[] {
   const { factor, scalesSlots, term } = choice;
   const lengthMs = termMs(term);
   const replaced = replacedRule(rules, "limits", lengthMs === null ? null : now() + lengthMs);
@@ -127,9 +110,7 @@ function notesOf(
     ...replacementNotes(replaced),
     ...obstacles("limits", explanation),
     ...(keepsSlots ? ["Limits of requests at once stay as they are."] : []),
-    ...(losesOptions
-      ? ["Options of the present limits, such as a burst or a time zone, are not kept."]
-      : []),
+    ...(losesOptions ? ["Options of the present limits, such as a burst or a time zone, are not kept."] : []),
     ...afterBoost(explanation.limitsWithoutKeyRules, lengthMs),
   ];
 }
@@ -180,9 +161,7 @@ function LimitFields({ choice, base, onChange }: LimitFieldsProps) {
           <input
             type="checkbox"
             checked={scalesSlots}
-            onChange={({ currentTarget: { checked } }) =>
-              onChange({ ...choice, scalesSlots: checked })
-            }
+            onChange={({ currentTarget: { checked } }) => onChange({ ...choice, scalesSlots: checked })}
           />
           Multiply requests at once, too
         </label>

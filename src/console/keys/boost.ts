@@ -15,10 +15,7 @@ export const holdsSlots = ({ strategy }: FullLimit): boolean => strategy === "co
 const mostUnits = 999_999_999_999_999;
 const product = (amount: number, factor: number): number => Math.min(mostUnits, amount * factor);
 
-export const scaledLimits = (
-  limits: readonly FullLimit[],
-  { factor, scalesSlots }: Scaling,
-): readonly FullLimit[] =>
+export const scaledLimits = (limits: readonly FullLimit[], { factor, scalesSlots }: Scaling): readonly FullLimit[] =>
   limits.map((limit) => {
     if (holdsSlots(limit) && !scalesSlots) return limit;
     return {
@@ -75,10 +72,5 @@ function durationNotation(durationMs: number): string {
 }
 
 /** The limits that still count what was spent during a boost when it has ended. */
-export const outlastingLimits = (
-  limits: readonly FullLimit[],
-  lengthMs: number | null,
-): readonly FullLimit[] =>
-  lengthMs === null
-    ? []
-    : limits.filter((limit) => !holdsSlots(limit) && limit.windowMs > lengthMs);
+export const outlastingLimits = (limits: readonly FullLimit[], lengthMs: number | null): readonly FullLimit[] =>
+  lengthMs === null ? [] : limits.filter((limit) => !holdsSlots(limit) && limit.windowMs > lengthMs);

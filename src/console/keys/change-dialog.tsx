@@ -104,9 +104,6 @@ export function OtherChanges({ policy, id }: { readonly policy: string; readonly
       (entry.keyId === null || entry.keyId === id),
   );
   return (
-    <Meanwhile
-      entries={others}
-      intro="The rules changed while this dialog was open. The effect above includes it."
-    />
+    <Meanwhile entries={others} intro="The rules changed while this dialog was open. The effect above includes it." />
   );
 }

@@ -7,10 +7,7 @@ import { denialKind, type DenialKind, denialsOf } from "./denials.ts";
 const dayMs = 86_400_000;
 
 /** The denials of the hours that lists of most denied keys cover. */
-export async function readDenials(
-  abort?: AbortSignal,
-  policy?: string,
-): Promise<readonly StatisticsPoint[]> {
+export async function readDenials(abort?: AbortSignal, policy?: string): Promise<readonly StatisticsPoint[]> {
   const from = new Date(now() - dayMs).toISOString();
   const query = queryText({ policy, from, step: "1h" });
   return (await read<Statistics>(`stats${query}`, abort)).points;

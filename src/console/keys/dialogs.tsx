@@ -51,11 +51,7 @@ const accessTexts = {
   },
 } as const;
 
-function AccessDialog({
-  kind,
-  state,
-  onClose,
-}: KeyDialogProps & { readonly kind: "allow" | "block" }) {
+function AccessDialog({ kind, state, onClose }: KeyDialogProps & { readonly kind: "allow" | "block" }) {
   const { policy, id, explanation, rules } = state;
   const [term, setTerm] = useState<Term>({ for: "1h" });
   const { title, effect, done } = accessTexts[kind];
@@ -102,11 +98,7 @@ function ExtendDialog({ rule, state, onClose }: KeyDialogProps & { readonly rule
       confirm="Change the end"
       isIncomplete={notes.length > 0}
       effect={
-        <KeyEffect
-          {...{ state, term, after, notes }}
-          now={<WithEnd rule={current} />}
-          then={ruleText(current)}
-        />
+        <KeyEffect {...{ state, term, after, notes }} now={<WithEnd rule={current} />} then={ruleText(current)} />
       }
       lastDay={changeOfKey(state, [
         { title: "Without the rule", decider: withoutRule(state, current) },
@@ -139,11 +131,7 @@ function RemoveDialog({ rule, state, onClose }: KeyDialogProps & { readonly rule
       confirm="Remove the rule"
       isDangerous
       effect={
-        <KeyEffect
-          {...{ state, notes }}
-          now={<WithEnd rule={current} />}
-          then={keyWithout(state, current, now())}
-        />
+        <KeyEffect {...{ state, notes }} now={<WithEnd rule={current} />} then={keyWithout(state, current, now())} />
       }
       lastDay={changeOfKey(state, [
         { title: "Now", decider: withoutRule(state, null) },

@@ -23,9 +23,7 @@ export const sourcedLimits = (limits: readonly FullLimit[], step: string): strin
 
 /** The limits of the key without rules of its own. */
 export function limitsWithoutRules({ steps, limitsWithoutKeyRules }: Explanation): string {
-  const from = steps.find(
-    ({ step, matches }) => matches === true && step !== "key-rule-limits" && step in givers,
-  );
+  const from = steps.find(({ step, matches }) => matches === true && step !== "key-rule-limits" && step in givers);
   return sourcedLimits(limitsWithoutKeyRules, from?.step ?? "configured-limits");
 }
 
@@ -43,10 +41,7 @@ export function keyWithout(
 const stepOf = (kind: KeyRuleKind): string => `key-rule-${kind}`;
 
 /** The steps that come before a rule of this kind, and decide in its place. */
-const earlierSteps = (
-  kind: KeyRuleKind,
-  steps: readonly ExplainedStep[],
-): readonly ExplainedStep[] =>
+const earlierSteps = (kind: KeyRuleKind, steps: readonly ExplainedStep[]): readonly ExplainedStep[] =>
   steps.slice(
     0,
     steps.findIndex(({ step }) => step === stepOf(kind)),
@@ -89,10 +84,7 @@ function obstacleText(step: string, { bannedForMs }: Explanation): string {
 }
 
 /** Warns that spends during a boost count afterwards. */
-export function afterBoost(
-  limits: readonly FullLimit[],
-  lengthMs: number | null,
-): readonly string[] {
+export function afterBoost(limits: readonly FullLimit[], lengthMs: number | null): readonly string[] {
   const outlasting = outlastingLimits(limits, lengthMs);
   if (outlasting.length === 0) return [];
   const named = outlasting.map(limitText).join(" and ");
@@ -113,6 +105,4 @@ export const replacementNotes = (replaced: Rule | null): readonly string[] =>
     : [`This replaces the rule of ${replaced.actor}: ${ruleText(replaced)}, ${endText(replaced)}.`];
 
 export const endText = ({ expiresAt }: Rule): string =>
-  expiresAt === null
-    ? "without an end"
-    : `which ends in ${durationText(Date.parse(expiresAt) - now())}`;
+  expiresAt === null ? "without an end" : `which ends in ${durationText(Date.parse(expiresAt) - now())}`;

@@ -17,8 +17,7 @@ export function ExplanationCard(state: KeyState) {
     <section class="card explanation" aria-label="Explanation">
       <div class="state">
         <p class="outcome">
-          <strong class={allowed ? "allowed" : "denied"}>{outcome}</strong>{" "}
-          {totalsText(explanation)}
+          <strong class={allowed ? "allowed" : "denied"}>{outcome}</strong> {totalsText(explanation)}
         </p>
         <p class="hidden" role="status">
           {allowed ? "The next request is allowed" : "The next request is denied"}
@@ -54,9 +53,7 @@ function Unknown({ policy, id, explanation, readAgain }: KeyState) {
     <p class="row">
       <span class="hint">
         This page has only the id of the key
-        {hasOpenEntries(explanation) &&
-          ", so it is not known whether entries of lists and overrides match"}
-        .
+        {hasOpenEntries(explanation) && ", so it is not known whether entries of lists and overrides match"}.
       </span>
       {may("reveal") && knownKey(policy.name, id) === null && (
         <>
@@ -94,8 +91,7 @@ function OpenUnits({
 const lentMeaning =
   "A slice is lent to an isolate, a running instance of the Worker, which decides requests by it without asking the object of the key. Lent units count as used";
 
-const counted = (number: number, name: string): string =>
-  `${numberText(number)} ${name}${number === 1 ? "" : "s"}`;
+const counted = (number: number, name: string): string => `${numberText(number)} ${name}${number === 1 ? "" : "s"}`;
 
 function unitsText(what: string, open: Explanation["slices"], meaning = ""): readonly string[] {
   if (open === null || open.count === 0) return [];
@@ -151,12 +147,7 @@ function Arithmetic({ explanation }: { readonly explanation: Explanation }) {
           </li>
         ))}
       </ul>
-      <Table
-        caption="Numbers of each limit"
-        columns={limitColumns(hasLent)}
-        rows={limits}
-        keyOf={nameOf}
-      />
+      <Table caption="Numbers of each limit" columns={limitColumns(hasLent)} rows={limits} keyOf={nameOf} />
     </>
   );
 }

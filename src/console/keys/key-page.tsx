@@ -19,8 +19,7 @@ export function KeyPage({ policy, id }: { readonly policy: Policy; readonly id: 
   const [opened, setOpened] = useState<Opened | null>(null);
   const explained = usePolled((abort) => explainKey(policy.name, id, abort), explanationPauseMs);
   const ruled = usePolled(
-    async (abort) =>
-      (await read<RulePage>(`rules${queryText({ policy: policy.name, id })}`, abort)).rules,
+    async (abort) => (await read<RulePage>(`rules${queryText({ policy: policy.name, id })}`, abort)).rules,
     rulesPauseMs,
   );
   useChanges(explained.readAgain);
@@ -32,8 +31,7 @@ export function KeyPage({ policy, id }: { readonly policy: Policy; readonly id: 
   const explanation = explained.value.value;
   const rules = ruled.value.value;
   const problem = explained.problem.value ?? ruled.problem.value;
-  const state =
-    explanation === null || rules === null ? null : { policy, id, explanation, rules, readAgain };
+  const state = explanation === null || rules === null ? null : { policy, id, explanation, rules, readAgain };
   return (
     <>
       <Heading policy={policy.name} id={id} />
@@ -44,9 +42,7 @@ export function KeyPage({ policy, id }: { readonly policy: Policy; readonly id: 
           <ExplanationCard {...state} />
           <Actions onOpen={setOpened} />
           <RulesOfKey rules={state.rules} onOpen={setOpened} />
-          {opened !== null && (
-            <OpenedDialog opened={opened} state={state} onClose={() => setOpened(null)} />
-          )}
+          {opened !== null && <OpenedDialog opened={opened} state={state} onClose={() => setOpened(null)} />}
         </>
       )}
     </>

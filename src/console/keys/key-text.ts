@@ -20,10 +20,7 @@ export function labelOf(parts: readonly string[], { key = [], tenant }: PlainKey
 }
 
 /** The parts in a label such as `ip=192.0.2.1, header:x-user=a`; null when it does not show them all. */
-export function partsOfLabel(
-  label: string,
-  parts: readonly string[],
-): readonly (string | null)[] | null {
+export function partsOfLabel(label: string, parts: readonly string[]): readonly (string | null)[] | null {
   const key: (string | null)[] = [];
   let rest = label;
   for (const [index, part] of parts.entries()) {
@@ -49,10 +46,7 @@ export interface TypedKey {
 }
 
 /** @throws Error when the fields name no key, or a key in two ways */
-export function soughtKey(
-  typed: TypedKey,
-  parts: readonly string[],
-): { readonly id: string } | PlainKey {
+export function soughtKey(typed: TypedKey, parts: readonly string[]): { readonly id: string } | PlainKey {
   const id = typed.id.trim();
   const tenant = typed.tenant.trim();
   const named = parts.filter((part) => part !== "global");

@@ -29,19 +29,13 @@ const remember = (policy: string, id: string, key: KnownKey): void => {
   known.value = new Map(known.value).set(placeOf(policy, id), key);
 };
 
-export const knownKey = (policy: string, id: string): KnownKey | null =>
-  known.value.get(placeOf(policy, id)) ?? null;
+export const knownKey = (policy: string, id: string): KnownKey | null => known.value.get(placeOf(policy, id)) ?? null;
 
 /** The plain key if it is known, or the beginning of the id. */
-export const keyName = (policy: string, id: string): string =>
-  knownKey(policy, id)?.label ?? shortId(id);
+export const keyName = (policy: string, id: string): string => knownKey(policy, id)?.label ?? shortId(id);
 
 /** Explains a key that the operator typed, and remembers it. */
-export async function findKey(
-  policy: string,
-  parts: readonly string[],
-  plain: PlainKey,
-): Promise<string> {
+export async function findKey(policy: string, parts: readonly string[], plain: PlainKey): Promise<string> {
   const { value } = await explain({ policy, ...plain });
   remember(policy, value.id, { label: labelOf(parts, plain), plain });
   return value.id;
@@ -54,11 +48,7 @@ const explain = (body: object, abort?: AbortSignal): ReturnType<typeof call<Expl
   });
 
 /** Explains a key by its parts if they are known, else by its id. */
-export async function explainKey(
-  policy: string,
-  id: string,
-  abort: AbortSignal,
-): Promise<Explanation> {
+export async function explainKey(policy: string, id: string, abort: AbortSignal): Promise<Explanation> {
   const plain = knownKey(policy, id)?.plain ?? null;
   const { value } = await explain(plain === null ? { policy, id } : { policy, ...plain }, abort);
   return value;
@@ -75,11 +65,7 @@ export function referenceTo(policy: string, id: string): KeyReference {
  * Shows the plain key of an id. The audit log records it.
  * @throws ApiProblem with status 404 when no plain key is stored
  */
-export async function revealKey(
-  policy: string,
-  parts: readonly string[],
-  id: string,
-): Promise<void> {
+export async function revealKey(policy: string, parts: readonly string[], id: string): Promise<void> {
   const { value } = await call<{ readonly key: string }>("POST", "keys/reveal", {
     body: { policy, id },
   });

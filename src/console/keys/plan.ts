@@ -25,45 +25,24 @@ const liveRules = (rules: readonly Rule[], kind: KeyRuleKind): readonly Rule[] =
  * @param rules of the key, the newest first
  * @param endMs the end of the new rule; null for none
  */
-export function replacedRule(
-  rules: readonly Rule[],
-  kind: KeyRuleKind,
-  endMs: number | null,
-): Rule | null {
+export function replacedRule(rules: readonly Rule[], kind: KeyRuleKind, endMs: number | null): Rule | null {
   const [first = null] = liveRules(rules, kind);
-  const isKept =
-    first !== null && kind === "limits" && endMsOf(first) > (endMs ?? Number.POSITIVE_INFINITY);
+  const isKept = first !== null && kind === "limits" && endMsOf(first) > (endMs ?? Number.POSITIVE_INFINITY);
   return isKept ? null : first;
 }
 
 /** The rule of limits that is in effect at a later instant; null when no rule of the key gives it limits then. */
-export const laterLimitsRule = (
-  rules: readonly Rule[],
-  without: Pick<Rule, "id"> | null,
-  atMs: number,
-): Rule | null =>
-  liveRules(rules, "limits").find((rule) => rule.id !== without?.id && endMsOf(rule) > atMs) ??
-  null;
+export const laterLimitsRule = (rules: readonly Rule[], without: Pick<Rule, "id"> | null, atMs: number): Rule | null =>
+  liveRules(rules, "limits").find((rule) => rule.id !== without?.id && endMsOf(rule) > atMs) ?? null;
 
 /** The rule of the key that decides at a later instant; null for none. */
-export const laterRule = (
-  rules: readonly Rule[],
-  without: Pick<Rule, "id"> | null,
-  atMs: number,
-): Rule | null =>
+export const laterRule = (rules: readonly Rule[], without: Pick<Rule, "id"> | null, atMs: number): Rule | null =>
   (["block", "allow"] as const)
     .flatMap((kind) => liveRules(rules, kind))
-    .find((rule) => rule.id !== without?.id && endMsOf(rule) > atMs) ??
-  laterLimitsRule(rules, without, atMs);
+    .find((rule) => rule.id !== without?.id && endMsOf(rule) > atMs) ?? laterLimitsRule(rules, without, atMs);
 
-export const planOf = (
-  key: KeyReference,
-  content: KeyRuleContent,
-  replaced: Rule | null,
-): RulePlan =>
-  replaced === null
-    ? { kind: "create", rule: { ...key, ...content } }
-    : { kind: "replace", before: replaced, content };
+export const planOf = (key: KeyReference, content: KeyRuleContent, replaced: Rule | null): RulePlan =>
+  replaced === null ? { kind: "create", rule: { ...key, ...content } } : { kind: "replace", before: replaced, content };
 
 /** Gives a rule another end, from now on. The note stays unless a new one is given. */
 export function extension(rule: Rule, term: Term): RulePlan {

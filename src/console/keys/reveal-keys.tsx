@@ -13,16 +13,13 @@ interface RevealProps {
 }
 
 /** Only for operators who may reveal keys. */
-export const RevealKeys = (props: RevealProps) =>
-  may("reveal") ? <RevealButton {...props} /> : null;
+export const RevealKeys = (props: RevealProps) => (may("reveal") ? <RevealButton {...props} /> : null);
 
 /** The keys are revealed once, and their names stay in this tab. Keys that are listed later need another click. */
 function RevealButton({ policy, parts, ids }: RevealProps) {
   const [isRevealing, setIsRevealing] = useState(false);
   const [notStored, setNotStored] = useState<ReadonlySet<string>>(new Set());
-  const hidden = [...new Set(ids)].filter(
-    (id) => knownKey(policy, id) === null && !notStored.has(id),
-  );
+  const hidden = [...new Set(ids)].filter((id) => knownKey(policy, id) === null && !notStored.has(id));
   const reveal = async (): Promise<void> => {
     setIsRevealing(true);
     const missing = await revealAll(policy, parts, hidden).finally(() => setIsRevealing(false));
@@ -48,11 +45,7 @@ function RevealButton({ policy, parts, ids }: RevealProps) {
 const keysText = (count: number): string => (count === 1 ? "1 key" : `${count} keys`);
 
 /** Returns the ids whose plain key is not stored. */
-async function revealAll(
-  policy: string,
-  parts: readonly string[],
-  ids: readonly string[],
-): Promise<readonly string[]> {
+async function revealAll(policy: string, parts: readonly string[], ids: readonly string[]): Promise<readonly string[]> {
   const missing = await Promise.all(
     ids.map(async (id) => {
       try {

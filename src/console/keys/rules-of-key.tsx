@@ -34,8 +34,7 @@ const columns: readonly Column<Rule>[] = [
   },
   {
     title: "Ends",
-    cell: ({ expiresAt }) =>
-      expiresAt === null ? "when it is removed" : <CountDown until={expiresAt} />,
+    cell: ({ expiresAt }) => (expiresAt === null ? "when it is removed" : <CountDown until={expiresAt} />),
   },
   {
     title: "By",
@@ -67,18 +66,10 @@ const changesColumn = (onOpen: RulesProps["onOpen"]): Column<Rule> => ({
   title: "Change",
   cell: (rule) => (
     <span class="row">
-      <button
-        type="button"
-        aria-label={`Extend: ${ruleText(rule)}`}
-        onClick={() => onOpen({ kind: "extend", rule })}
-      >
+      <button type="button" aria-label={`Extend: ${ruleText(rule)}`} onClick={() => onOpen({ kind: "extend", rule })}>
         Extend …
       </button>
-      <button
-        type="button"
-        aria-label={`Remove: ${ruleText(rule)}`}
-        onClick={() => onOpen({ kind: "remove", rule })}
-      >
+      <button type="button" aria-label={`Remove: ${ruleText(rule)}`} onClick={() => onOpen({ kind: "remove", rule })}>
         Remove …
       </button>
     </span>

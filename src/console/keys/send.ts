@@ -9,11 +9,7 @@ import type { RuleChange } from "../api/undo-plan.ts";
 import { changeText } from "../parts/change-text.ts";
 
 /** @throws Error that names the other operator when a rule has changed since it was read */
-export async function sendPlan(
-  sender: Sender<RuleChange>,
-  typed: string,
-  plan: RulePlan,
-): Promise<RuleChange> {
+export async function sendPlan(sender: Sender<RuleChange>, typed: string, plan: RulePlan): Promise<RuleChange> {
   try {
     return await sender.send(typed, changeBy(plan));
   } catch (error) {
@@ -27,9 +23,6 @@ async function named(error: unknown, plan: RulePlan): Promise<unknown> {
   const { entries } = await read<AuditPage>("audit?limit=50");
   const newest = entries.find(({ rule }) => rule === plan.before.id);
   readChanges();
-  const change =
-    newest === undefined
-      ? "Another operator changed the rule"
-      : `${newest.actor} ${changeText(newest)}`;
+  const change = newest === undefined ? "Another operator changed the rule" : `${newest.actor} ${changeText(newest)}`;
   return new Error(`${change}. Nothing of yours was sent. Check the effect, and confirm again.`);
 }

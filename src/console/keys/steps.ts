@@ -40,24 +40,15 @@ export const hasOpenEntries = ({ steps }: Pick<Explanation, "steps">): boolean =
 
 function unknownText({ step }: ExplainedStep, { isKeyKnown }: Explanation): string {
   if (objectSteps.test(step)) return "the object of the key does not answer";
-  return isKeyKnown
-    ? "its entries compare an attribute that is not given"
-    : "only the id of the key is given";
+  return isKeyKnown ? "its entries compare an attribute that is not given" : "only the id of the key is given";
 }
 
 /** The author and the note of the rule, or its id while the control plane does not answer. */
-function sourceText(
-  { rule, entry }: ExplainedStep,
-  { keyRules, policyRules }: Explanation,
-): string {
+function sourceText({ rule, entry }: ExplainedStep, { keyRules, policyRules }: Explanation): string {
   const known = [...keyRules, ...policyRules].find(({ id }) => id === rule);
   const { actor = null, note = null } = known ?? {};
-  const named =
-    actor === null ? `rule ${rule}` : `rule by ${actor}${note === null ? "" : `: ${note}`}`;
-  const parts = [
-    ...(rule === null ? [] : [named]),
-    ...(entry === null ? [] : [`entry ${entry + 1}`]),
-  ];
+  const named = actor === null ? `rule ${rule}` : `rule by ${actor}${note === null ? "" : `: ${note}`}`;
+  const parts = [...(rule === null ? [] : [named]), ...(entry === null ? [] : [`entry ${entry + 1}`])];
   return parts.length === 0 ? "" : ` (${parts.join(", ")})`;
 }
 

@@ -16,24 +16,18 @@ const listed = 10;
 const kindPauseMs = 10_000;
 
 const useTop = (policy: string, by: TopKeys["by"]): Polled<TopKeys> =>
-  usePolled(
-    (abort) => read<TopKeys>(`top${queryText({ policy, by, limit: listed })}`, abort),
-    pauseMs,
-    [policy, by],
-  );
+  usePolled((abort) => read<TopKeys>(`top${queryText({ policy, by, limit: listed })}`, abort), pauseMs, [policy, by]);
 
 export function TopLists({ policy }: { readonly policy: Policy }) {
   const denied = useTop(policy.name, "denied");
   const spent = useTop(policy.name, "cost");
-  const { value: points } = usePolled((abort) => readDenials(abort, policy.name), kindPauseMs, [
-    policy.name,
-  ]);
+  const { value: points } = usePolled((abort) => readDenials(abort, policy.name), kindPauseMs, [policy.name]);
   const kind = denialKind(points.value ?? [], policy);
   return (
     <>
       <p class="hint">
-        The lists cover the current hour and the 23 hours before it. A range means that the exact
-        count is somewhere in it.
+        The lists cover the current hour and the 23 hours before it. A range means that the exact count is somewhere in
+        it.
       </p>
       <RevealKeys
         policy={policy.name}
@@ -41,12 +35,7 @@ export function TopLists({ policy }: { readonly policy: Policy }) {
         ids={[denied, spent].flatMap(({ value }) => value.value?.keys.map(keyOf) ?? [])}
       />
       <div class="grid top-lists">
-        <TopList
-          title={`Most ${kind}`}
-          unit={denialColumns[kind]}
-          policy={policy.name}
-          list={denied}
-        />
+        <TopList title={`Most ${kind}`} unit={denialColumns[kind]} policy={policy.name} list={denied} />
         <TopList title="Most spent" unit="Spent units" policy={policy.name} list={spent} />
       </div>
     </>
@@ -70,9 +59,7 @@ function TopList({ title, unit, policy, list: { value, problem, readAgain } }: L
     <section class="card" aria-label={title}>
       <h2>{title}</h2>
       {keys === null && problem.value === null && <Loading what="the keys" />}
-      {keys === null && problem.value !== null && (
-        <Failure problem={problem.value} onRetry={readAgain} />
-      )}
+      {keys === null && problem.value !== null && <Failure problem={problem.value} onRetry={readAgain} />}
       {keys?.length === 0 && <Empty>No key yet.</Empty>}
       {keys !== null && keys.length > 0 && (
         <Table caption={`${title}, last 24 hours`} columns={columns} rows={keys} keyOf={keyOf} />

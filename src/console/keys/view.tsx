@@ -24,9 +24,7 @@ export function KeysView() {
     <section class="keys">
       <h1>Keys</h1>
       {policies === null && problem.value === null && <Loading what="the policies" />}
-      {policies === null && problem.value !== null && (
-        <Failure problem={problem.value} onRetry={readAgain} />
-      )}
+      {policies === null && problem.value !== null && <Failure problem={problem.value} onRetry={readAgain} />}
       {policies?.length === 0 && <Empty>The configuration has no policies.</Empty>}
       {policies !== null && policies.length > 0 && <OfPolicies policies={policies} />}
     </section>
@@ -46,11 +44,7 @@ function OfPolicies({ policies }: { readonly policies: readonly Policy[] }) {
   return (
     <>
       <div class="row choice">
-        <PolicyChoice
-          policies={policies}
-          chosen={policy}
-          onChoose={(chosen) => navigate("keys", { policy: chosen })}
-        />
+        <PolicyChoice policies={policies} chosen={policy} onChoose={(chosen) => navigate("keys", { policy: chosen })} />
         {policy !== undefined && id !== null && (
           <a href={hrefOf("keys", { policy: policy.name })}>All keys of {policy.name}</a>
         )}
@@ -62,9 +56,7 @@ function OfPolicies({ policies }: { readonly policies: readonly Policy[] }) {
           <TopLists key={policy.name} policy={policy} />
         </>
       )}
-      {policy !== undefined && id !== null && (
-        <KeyPage key={`${policy.name} ${id}`} policy={policy} id={id} />
-      )}
+      {policy !== undefined && id !== null && <KeyPage key={`${policy.name} ${id}`} policy={policy} id={id} />}
     </>
   );
 }

@@ -20,9 +20,7 @@ const columns: readonly Column<TailRow>[] = [
   },
   {
     title: "Outcome",
-    cell: ({ outcome }) => (
-      <span class={`badge ${outcomeClasses[outcome] ?? "dim"}`}>{outcome}</span>
-    ),
+    cell: ({ outcome }) => <span class={`badge ${outcomeClasses[outcome] ?? "dim"}`}>{outcome}</span>,
   },
   {
     title: "Key",
@@ -43,10 +41,5 @@ const columns: readonly Column<TailRow>[] = [
 ];
 
 export const DenialTable = ({ rows }: { readonly rows: readonly TailRow[] }) => (
-  <Table
-    caption="Denials, the newest first"
-    columns={columns}
-    rows={rows}
-    keyOf={({ number }) => number}
-  />
+  <Table caption="Denials, the newest first" columns={columns} rows={rows} keyOf={({ number }) => number} />
 );

@@ -39,9 +39,8 @@ export function LiveView() {
     <section>
       <h1>Live</h1>
       <p class="hint">
-        Denials about a second after they happen. This is a sample: at most 20 denials a second of
-        each isolate, and at most {mostDenials} are shown. The <a href="./">overview</a> counts all
-        of them.
+        Denials about a second after they happen. This is a sample: at most 20 denials a second of each isolate, and at
+        most {mostDenials} are shown. The <a href="./">overview</a> counts all of them.
       </p>
       <Filters filter={filter} />
       <div class="row live-state">
@@ -104,11 +103,7 @@ interface SelectProps {
 const Select = ({ label, all, value, values, onChange }: SelectProps) => (
   <div class="field">
     <label for={`live-${label}`}>{label}</label>
-    <select
-      id={`live-${label}`}
-      value={value ?? ""}
-      onChange={({ currentTarget }) => onChange(currentTarget.value)}
-    >
+    <select id={`live-${label}`} value={value ?? ""} onChange={({ currentTarget }) => onChange(currentTarget.value)}>
       <option value="">{all}</option>
       {values.map((each) => (
         <option key={each} value={each}>

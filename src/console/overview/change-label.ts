@@ -74,20 +74,16 @@ function boostLabel(rule: AuditedRule, policies: readonly Policy[]): string | nu
   if (!(Math.min(...ratios) >= 1) || Math.max(...ratios) === 1) return null;
   // The limits of a policy may have been others when the key was boosted, once a rule changes them.
   const isFactor = usual.source === "configuration" && new Set(ratios).size === 1;
-  return isFactor && Number.isInteger(ratios[0])
-    ? `Boosted ×${ratios[0]}`
-    : `Boosted to ${shortLimits(limits)}`;
+  return isFactor && Number.isInteger(ratios[0]) ? `Boosted ×${ratios[0]}` : `Boosted to ${shortLimits(limits)}`;
 }
 
-const listOf = (limits: WrittenLimits | undefined): readonly unknown[] =>
-  Array.isArray(limits) ? limits : [limits];
+const listOf = (limits: WrittenLimits | undefined): readonly unknown[] => (Array.isArray(limits) ? limits : [limits]);
 
 const unitsOf = (limit: unknown): number =>
   typeof limit === "string" ? Number.parseInt(limit, 10) : Number(Object(limit).limit);
 
 /** The limits without their strategies: "20/1m; 100/1h". */
-const shortLimits = (limits: WrittenLimits | undefined): string =>
-  listOf(limits).map(shortLimit).join("; ");
+const shortLimits = (limits: WrittenLimits | undefined): string => listOf(limits).map(shortLimit).join("; ");
 
 function shortLimit(limit: unknown): string {
   if (typeof limit === "string") return limit;

@@ -37,12 +37,7 @@ export function Latency({ boundsMs, tally }: LatencyProps) {
       {total === 0 ? (
         <p class="notice">No decision has called an object in this span.</p>
       ) : (
-        <Table
-          caption="Decisions by latency"
-          columns={columns}
-          rows={rows}
-          keyOf={({ boundMs }) => boundMs}
-        />
+        <Table caption="Decisions by latency" columns={columns} rows={rows} keyOf={({ boundMs }) => boundMs} />
       )}
     </section>
   );

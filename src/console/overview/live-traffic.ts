@@ -244,11 +244,7 @@ function samplesOf(statistics: Statistics, atMs: number): Sample[] {
   return samples;
 }
 
-const readTimeOf = (
-  { atMs, seconds, isLost }: Sample,
-  index: number,
-  samples: readonly Sample[],
-): ReadTime => ({
+const readTimeOf = ({ atMs, seconds, isLost }: Sample, index: number, samples: readonly Sample[]): ReadTime => ({
   fromMs: samples[index - 1]?.atMs ?? atMs - 1_000 * seconds,
   toMs: atMs,
   seconds,

@@ -12,10 +12,7 @@ const pageSize = 200;
 const mostPages = 5;
 
 /** Reads the changes since an instant. */
-export async function readChangesSince(
-  fromMs: number,
-  abort: AbortSignal,
-): Promise<readonly AuditEntry[]> {
+export async function readChangesSince(fromMs: number, abort: AbortSignal): Promise<readonly AuditEntry[]> {
   const entries: AuditEntry[] = [];
   let cursor: string | undefined;
   for (let page = 0; page < mostPages; page++) {

@@ -28,9 +28,7 @@ export function PolicyTable({ traffic, policies }: PolicyTableProps) {
       <h2>Policies</h2>
       <Table
         caption="Policies"
-        columns={columnsOf(traffic.boundsMs).filter(
-          ({ title }) => hasDryRun || title !== "Would be denied",
-        )}
+        columns={columnsOf(traffic.boundsMs).filter(({ title }) => hasDryRun || title !== "Would be denied")}
         rows={rows}
         keyOf={({ name }) => name}
         sorted={{ title: "Denied", isDescending: true }}
@@ -39,10 +37,7 @@ export function PolicyTable({ traffic, policies }: PolicyTableProps) {
   );
 }
 
-function rowsOf(
-  { policies: counted, boundsMs }: CountedTraffic,
-  policies: readonly Policy[],
-): PolicyRow[] {
+function rowsOf({ policies: counted, boundsMs }: CountedTraffic, policies: readonly Policy[]): PolicyRow[] {
   const modes = new Map(policies.map(({ name, mode }) => [name, mode.value]));
   return [...new Set([...modes.keys(), ...counted.keys()])].map((name) => {
     const total = counted.get(name)?.total ?? newTally(boundsMs.length);
@@ -58,14 +53,12 @@ function rowsOf(
 const columnsOf = (boundsMs: readonly number[]): readonly Column<PolicyRow>[] => [
   {
     title: "Policy",
-    cell: ({ name, mode }) =>
-      mode === null ? name : <a href={hrefOf("policies", { name })}>{name}</a>,
+    cell: ({ name, mode }) => (mode === null ? name : <a href={hrefOf("policies", { name })}>{name}</a>),
     sortBy: ({ name }) => name,
   },
   {
     title: "Mode",
-    cell: ({ mode }) =>
-      mode === null ? <span class="badge dim">not configured</span> : <ModeBadge mode={mode} />,
+    cell: ({ mode }) => (mode === null ? <span class="badge dim">not configured</span> : <ModeBadge mode={mode} />),
     sortBy: ({ mode }) => mode ?? "",
   },
   number("Allowed", ({ allowed }) => allowed),

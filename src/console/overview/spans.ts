@@ -59,8 +59,7 @@ export const spans: readonly TimeSpan[] = [
   },
 ];
 
-export const spanOf = (name: string | null): TimeSpan =>
-  spans.find((each) => each.name === name) ?? live;
+export const spanOf = (name: string | null): TimeSpan => spans.find((each) => each.name === name) ?? live;
 
 /** The default is not part of the URL. */
 export const nameInUrl = ({ name }: TimeSpan): string => (name === live.name ? "" : name);

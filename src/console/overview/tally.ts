@@ -75,11 +75,7 @@ export const latenciesOf = (tally: Tally): Float64Array => tally.subarray(firstB
  * The upper bound of the bucket in which this share of the decisions is complete: an upper bound of the percentile. Infinity
  * for the last bucket; null without decisions.
  */
-export function percentile(
-  buckets: Float64Array,
-  boundsMs: readonly number[],
-  share: number,
-): number | null {
+export function percentile(buckets: Float64Array, boundsMs: readonly number[], share: number): number | null {
   const total = buckets.reduce((sum, decisions) => sum + decisions, 0);
   if (total === 0) return null;
   let decisions = 0;

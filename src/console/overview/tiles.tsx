@@ -21,9 +21,7 @@ export function Tiles({ traffic, chosen, policy }: TilesProps) {
       <Tile title="Denied" kind="denied">
         {tileText(numbers?.denied)}
       </Tile>
-      <Tile title="Denied share">
-        {numbers === null ? "–" : percentText(numbers.denied, numbers.decisions)}
-      </Tile>
+      <Tile title="Denied share">{numbers === null ? "–" : percentText(numbers.denied, numbers.decisions)}</Tile>
       <Tile title="Would be denied" note="dry run, part of Allowed">
         {tileText(numbers?.dryRunDenied)}
       </Tile>
@@ -67,11 +65,7 @@ function tileText(value: number | undefined): string {
   return value < exactBelow ? numberText(value) : shortNumberText(value);
 }
 
-const latencyOf = (
-  traffic: CountedTraffic | null,
-  chosen: PolicyTraffic | null,
-  share: number,
-): string =>
+const latencyOf = (traffic: CountedTraffic | null, chosen: PolicyTraffic | null, share: number): string =>
   traffic === null || chosen === null
     ? "–"
     : latencyText(percentile(latenciesOf(chosen.total), traffic.boundsMs, share), traffic.boundsMs);
@@ -80,7 +74,5 @@ const latencyOf = (
 export function latencyText(boundMs: number | null, boundsMs: readonly number[]): string {
   if (boundMs === null) return "–";
   const largest = boundsMs.at(-1) ?? 0;
-  return boundMs > largest
-    ? `>\u00a0${numberText(largest)}\u00a0ms`
-    : `≤\u00a0${numberText(boundMs)}\u00a0ms`;
+  return boundMs > largest ? `>\u00a0${numberText(largest)}\u00a0ms` : `≤\u00a0${numberText(boundMs)}\u00a0ms`;
 }

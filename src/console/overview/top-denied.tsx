@@ -32,9 +32,7 @@ export function TopDenied({ policy: chosen, policies }: TopDeniedProps) {
     <section class="card top-denied" id={topDeniedId} tabIndex={-1}>
       <h2>{title}</h2>
       <p class="hint">The last 24 hours, whatever span is chosen.</p>
-      {name !== null && (
-        <Keys key={name} policy={name} title={title} column={denialColumns[kind]} />
-      )}
+      {name !== null && <Keys key={name} policy={name} title={title} column={denialColumns[kind]} />}
       {name === null && points !== null && <Empty>No key was denied.</Empty>}
       {name === null && points === null && problem.value === null && <Loading what="the keys" />}
       {name === null && points === null && problem.value !== null && (
@@ -68,9 +66,7 @@ function Keys({ policy, title, column }: KeysProps) {
   }
   const { keys } = value.value;
   if (keys.length === 0) return <Empty>No key was denied.</Empty>;
-  return (
-    <Table caption={title} columns={columnsOf(policy, column)} rows={keys} keyOf={({ id }) => id} />
-  );
+  return <Table caption={title} columns={columnsOf(policy, column)} rows={keys} keyOf={({ id }) => id} />;
 }
 
 const columnsOf = (policy: string, count: string): readonly Column<TopKey>[] => [

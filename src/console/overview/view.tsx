@@ -18,13 +18,7 @@ import { nameInUrl, readerOf, type TimeSpan, spanOf, spans, type SpanTraffic } f
 import { type Numbers, numbersOf } from "./tally.ts";
 import { Tiles } from "./tiles.tsx";
 import { TopDenied, topDeniedId } from "./top-denied.tsx";
-import {
-  type Line,
-  lines,
-  type PolicyTraffic,
-  type CountedTraffic,
-  trafficOfPolicy,
-} from "./traffic.ts";
+import { type Line, lines, type PolicyTraffic, type CountedTraffic, trafficOfPolicy } from "./traffic.ts";
 
 const policiesPauseMs = 10_000;
 /** Every change starts a read of its own. */
@@ -84,10 +78,7 @@ function Choices({
   readonly policy: string | null;
   readonly policies: readonly Policy[];
 }) {
-  const names = new Set([
-    ...policies.map(({ name }) => name),
-    ...(policy === null ? [] : [policy]),
-  ]);
+  const names = new Set([...policies.map(({ name }) => name), ...(policy === null ? [] : [policy])]);
   return (
     <div class="row choices">
       <div class="row" role="group" aria-label="Span">
@@ -130,14 +121,8 @@ interface NumbersProps {
 /** Numbers and plot have their place before there is traffic, so that nothing moves when it arrives. */
 function Shown({ span, spanTraffic, policy, policies, changes }: NumbersProps) {
   const traffic = spanTraffic?.traffic ?? null;
-  const chosen = useMemo(
-    () => (traffic === null ? null : trafficOfPolicy(traffic, policy)),
-    [traffic, policy],
-  );
-  const marks = useMemo(
-    () => marksOf(changes, policy, policies ?? []),
-    [changes, policy, policies],
-  );
+  const chosen = useMemo(() => (traffic === null ? null : trafficOfPolicy(traffic, policy)), [traffic, policy]);
+  const marks = useMemo(() => marksOf(changes, policy, policies ?? []), [changes, policy, policies]);
   const data = useMemo(() => plotDataOf(traffic, chosen), [traffic, chosen]);
   const numbers = chosen === null ? null : numbersOf(chosen.total);
   const unit = spanTraffic?.span.unit ?? "";
@@ -171,8 +156,7 @@ function Shown({ span, spanTraffic, policy, policies, changes }: NumbersProps) {
 
 const liveHint =
   "Each rate is the mean of the last 10 seconds. Pale parts are means of a minute or of a pause of this page, which do not show when a change took effect. In gaps, this page could not read. A request counts once for each policy that decides it.";
-const historyHint =
-  "A request counts once for each policy that decides it. The last step is not over yet.";
+const historyHint = "A request counts once for each policy that decides it. The last step is not over yet.";
 
 const summaryOf = ({ allowed, denied, decisions }: Numbers): string =>
   `Allowed ${numberText(allowed)}, denied ${numberText(denied)}, which is ${percentText(denied, decisions)} of all decisions.`;
@@ -204,8 +188,7 @@ function NoTraffic() {
   return (
     <div class="no-traffic">
       <p>
-        <strong>No traffic yet.</strong> Requests appear here a few seconds after Headgate has
-        decided them.
+        <strong>No traffic yet.</strong> Requests appear here a few seconds after Headgate has decided them.
       </p>
       {isLocal && <code>curl -i http://localhost:{port}/</code>}
     </div>

@@ -28,8 +28,7 @@ export function changeText(entry: AuditEntry): string {
   }
 }
 
-const removedText = (rule: AuditedRule | null): string =>
-  rule === null ? "a rule" : `the rule “${ruleText(rule)}”`;
+const removedText = (rule: AuditedRule | null): string => (rule === null ? "a rule" : `the rule “${ruleText(rule)}”`);
 
 function replacementText({ at, before, after }: AuditEntry): string {
   if (after === null) return "changed a rule";
@@ -49,15 +48,12 @@ const placeOf = ({ policy, keyId }: AuditedRule): string => placeText(policy, ke
 function effectText(rule: AuditedRule, at: string): string {
   const { kind, keyId, expiresAt } = rule;
   const place = placeOf(rule);
-  const term =
-    expiresAt === null ? "" : ` for ${durationText(Date.parse(expiresAt) - Date.parse(at))}`;
+  const term = expiresAt === null ? "" : ` for ${durationText(Date.parse(expiresAt) - Date.parse(at))}`;
   switch (kind) {
     case "block":
       return `blocked ${place}${term}`;
     case "allow":
-      return keyId === null
-        ? `gave ${place} ${ruleText(rule)}${term}`
-        : `allowed ${place} without charge${term}`;
+      return keyId === null ? `gave ${place} ${ruleText(rule)}${term}` : `allowed ${place} without charge${term}`;
     case "limits":
       return `set the limits of ${place} to ${writtenLimitsText(rule)}${term}`;
     case "mode":

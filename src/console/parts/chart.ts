@@ -57,9 +57,7 @@ export class Chart {
     const lines = { stroke: () => this.#colors.of("--line"), width: 1 };
     const axis = { stroke, grid: lines, ticks: { ...lines, size: 4 } };
     const { stepMs, series } = this.#data;
-    const paths = uPlot.paths.stepped?.(
-      stepMs === null ? { align: -1, extend: true } : { align: 1 },
-    );
+    const paths = uPlot.paths.stepped?.(stepMs === null ? { align: -1, extend: true } : { align: 1 });
     return {
       width: this.#frame.clientWidth,
       height: chartHeight,
@@ -117,10 +115,7 @@ function aligned({ times, series, stepMs, toMs }: PlotData): uPlot.AlignedData {
   if (last === undefined || stepMs === null) {
     return [[...times], ...series.map(({ values }) => [...values])];
   }
-  return [
-    [...times, Math.min(toMs, last + stepMs)],
-    ...series.map(({ values }) => [...values, values.at(-1) ?? null]),
-  ];
+  return [[...times, Math.min(toMs, last + stepMs)], ...series.map(({ values }) => [...values, values.at(-1) ?? null])];
 }
 
 /** Leaves some space above the line, and shows a whole axis without traffic. */

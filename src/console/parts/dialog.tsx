@@ -48,11 +48,7 @@ export function Dialog(props: DialogProps) {
           <button type="button" onClick={() => dialog.current?.close()}>
             Cancel
           </button>
-          <button
-            type="submit"
-            class={isDangerous ? "primary danger" : "primary"}
-            disabled={isSending || isIncomplete}
-          >
+          <button type="submit" class={isDangerous ? "primary danger" : "primary"} disabled={isSending || isIncomplete}>
             {isSending ? "Sending …" : confirm}
           </button>
         </footer>

@@ -43,22 +43,13 @@ export function policyWithout(
   { kind, id }: { readonly kind: RuleKind; readonly id: string | null },
 ): string {
   if (kind === "mode" || kind === "limits") {
-    const next = policy.rules.find(
-      (rule) => rule.kind === kind && rule.id !== id && !isRefused(policy, rule),
-    );
-    return next === undefined
-      ? configuredText(policy, kind)
-      : `${ruleText(next)}, ${ruleSource(next)}`;
+    const next = policy.rules.find((rule) => rule.kind === kind && rule.id !== id && !isRefused(policy, rule));
+    return next === undefined ? configuredText(policy, kind) : `${ruleText(next)}, ${ruleSource(next)}`;
   }
   if (kind === "block") throw new Error("expected a rule of a policy, got a block");
-  const others = policy[kind]
-    .filter(({ rule }) => rule !== id)
-    .reduce((sum, { count }) => sum + count, 0);
+  const others = policy[kind].filter(({ rule }) => rule !== id).reduce((sum, { count }) => sum + count, 0);
   const name = entryNames[kind];
-  return others === 0
-    ? `no ${name}`
-    : `without these entries; ${numberText(others)} other ${name} stay`;
+  return others === 0 ? `no ${name}` : `without these entries; ${numberText(others)} other ${name} stay`;
 }
 
-const isRefused = ({ refused }: Policy, { id }: Rule): boolean =>
-  refused.some(({ rule }) => rule === id);
+const isRefused = ({ refused }: Policy, { id }: Rule): boolean => refused.some(({ rule }) => rule === id);

@@ -10,18 +10,10 @@ export const Loading = ({ what }: { readonly what: string }) => (
   </p>
 );
 
-export const Empty = ({ children }: { readonly children: ComponentChildren }) => (
-  <p class="notice">{children}</p>
-);
+export const Empty = ({ children }: { readonly children: ComponentChildren }) => <p class="notice">{children}</p>;
 
 /** Tries again by itself when a lost connection is back. */
-export function Failure({
-  problem,
-  onRetry,
-}: {
-  readonly problem: Error;
-  readonly onRetry?: () => void;
-}) {
+export function Failure({ problem, onRetry }: { readonly problem: Error; readonly onRetry?: () => void }) {
   const isBack = isConnected.value && problem instanceof ConnectionLost;
   useEffect(() => {
     if (isBack) onRetry?.();

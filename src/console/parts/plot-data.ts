@@ -29,10 +29,7 @@ export interface PlotData {
 }
 
 /** The index of the value that is drawn at an instant; null when there are no values. */
-export function indexAt(
-  { times, stepMs }: Pick<PlotData, "times" | "stepMs">,
-  atMs: number,
-): number | null {
+export function indexAt({ times, stepMs }: Pick<PlotData, "times" | "stepMs">, atMs: number): number | null {
   const last = times.length - 1;
   if (last < 0) return null;
   if (stepMs !== null)

@@ -134,14 +134,11 @@ interface Surroundings {
 }
 
 function isFree({ left, width: own, row }: MarkLabel, around: Surroundings): boolean {
-  const isApart = (from: number, to: number): boolean =>
-    to <= left - apart || from >= left + own + apart;
+  const isApart = (from: number, to: number): boolean => to <= left - apart || from >= left + own + apart;
   return (
     left >= 0 &&
     left + own <= around.width &&
     around.others.every((group) => isApart(group.left, group.left)) &&
-    around.taken
-      .filter((other) => other.row === row)
-      .every((other) => isApart(other.left, other.left + other.width))
+    around.taken.filter((other) => other.row === row).every((other) => isApart(other.left, other.left + other.width))
   );
 }

@@ -53,11 +53,7 @@ export function TimePlot({ title, summary, data, marks = [] }: PlotProps) {
   );
 }
 
-const placedMarks = (
-  marks: readonly PlotMark[],
-  { fromMs, toMs }: PlotData,
-  width: number,
-): readonly MarkGroup[] => {
+const placedMarks = (marks: readonly PlotMark[], { fromMs, toMs }: PlotData, width: number): readonly MarkGroup[] => {
   const axisWidth = Math.max(0, width - chartEdges.left - chartEdges.right);
   return groupMarks(marks, { fromMs, toMs, width: axisWidth }, labelMeasure());
 };
@@ -76,13 +72,7 @@ function labelMeasure(): (text: string) => number {
 }
 
 /** The values at the cursor; the latest without one. */
-function Legend({
-  data,
-  shown,
-}: {
-  readonly data: PlotData;
-  readonly shown: ReadonlySignal<number | null>;
-}) {
+function Legend({ data, shown }: { readonly data: PlotData; readonly shown: ReadonlySignal<number | null> }) {
   const { times, series, stepMs } = data;
   const index = Math.min(shown.value ?? times.length - 1, times.length - 1);
   const atMs = times[index];
@@ -100,8 +90,7 @@ function Legend({
 }
 
 function timeOf(atMs: number, index: number, { times, stepMs, longSteps }: PlotData): string {
-  if (stepMs !== null)
-    return `${instantText(atMs)}${index === times.length - 1 ? " (so far)" : ""}`;
+  if (stepMs !== null) return `${instantText(atMs)}${index === times.length - 1 ? " (so far)" : ""}`;
   const long = longSteps.find(({ toMs }) => toMs === atMs);
   return long === undefined ? timeText(atMs) : `${timeText(long.fromMs)} to ${timeText(long.toMs)}`;
 }
@@ -116,13 +105,7 @@ const valueText = (value: number | null, stepMs: number | null): string => {
 const textWidth = 340;
 const mostTexts = 5;
 
-function Marks({
-  groups,
-  width,
-}: {
-  readonly groups: readonly MarkGroup[];
-  readonly width: number;
-}) {
+function Marks({ groups, width }: { readonly groups: readonly MarkGroup[]; readonly width: number }) {
   return (
     <ul class="plot-marks" aria-label="Changes of rules" hidden={groups.length === 0}>
       {groups.map((group) => (
@@ -151,11 +134,7 @@ function Mark({ group, width }: { readonly group: MarkGroup; readonly width: num
           height: `${markSize}px`,
         }}
       />
-      <div
-        class="mark-text"
-        style={{ left: `${textLeft}px`, maxWidth: `${textWidth}px` }}
-        aria-hidden="true"
-      >
+      <div class="mark-text" style={{ left: `${textLeft}px`, maxWidth: `${textWidth}px` }} aria-hidden="true">
         {texts.map((text) => (
           <p key={text}>{text}</p>
         ))}
@@ -217,12 +196,7 @@ function Rows({ title, data, marks }: PlotTableProps) {
   const rows = times.map((atMs, index) => ({ index, atMs })).toReversed();
   return (
     <div class="plot-table">
-      <Table
-        caption={`${title}, the latest first`}
-        columns={columns}
-        rows={rows}
-        keyOf={({ atMs }) => atMs}
-      />
+      <Table caption={`${title}, the latest first`} columns={columns} rows={rows} keyOf={({ atMs }) => atMs} />
     </div>
   );
 }

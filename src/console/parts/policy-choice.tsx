@@ -10,11 +10,7 @@ interface PolicyChoiceProps {
 export const PolicyChoice = ({ policies, chosen, onChoose }: PolicyChoiceProps) => (
   <>
     <label for="policy">Policy</label>
-    <select
-      id="policy"
-      value={chosen?.name ?? ""}
-      onChange={({ currentTarget: { value } }) => onChoose(value)}
-    >
+    <select id="policy" value={chosen?.name ?? ""} onChange={({ currentTarget: { value } }) => onChoose(value)}>
       {chosen === undefined && <option value="">Choose a policy</option>}
       {policies.map(({ name }) => (
         <option key={name} value={name}>

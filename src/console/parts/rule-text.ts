@@ -61,17 +61,9 @@ export function writtenLimitsText({
 
 /** For example "20/1m, token-bucket, burst 40". */
 const tableText = (limit: unknown): string => {
-  const {
-    limit: units,
-    window,
-    strategy,
-    ...options
-  }: Record<string, unknown> = { ...Object(limit) };
+  const { limit: units, window, strategy, ...options }: Record<string, unknown> = { ...Object(limit) };
   const named = Object.entries(options).map(([name, value]) => `${name} ${String(value)}`);
-  const parts = [
-    `${String(units)}/${String(window)}`,
-    ...(typeof strategy === "string" ? [strategy] : []),
-  ];
+  const parts = [`${String(units)}/${String(window)}`, ...(typeof strategy === "string" ? [strategy] : [])];
   return [...parts, ...named].join(", ");
 };
 

@@ -81,9 +81,7 @@ function useScrolling() {
     const resized = new ResizeObserver(() => {
       const isWide = table.offsetWidth > current.clientWidth;
       const isHigh = current.scrollHeight > current.clientHeight;
-      setScrolling((known) =>
-        known.isWide === isWide && known.isHigh === isHigh ? known : { isWide, isHigh },
-      );
+      setScrolling((known) => (known.isWide === isWide && known.isHigh === isHigh ? known : { isWide, isHigh }));
     });
     resized.observe(current);
     resized.observe(table);
@@ -116,9 +114,7 @@ function Heading<Row>({
       <button
         type="button"
         class="sort"
-        onClick={() =>
-          setSorting({ title, isDescending: own === null ? isNumber : !own.isDescending })
-        }
+        onClick={() => setSorting({ title, isDescending: own === null ? isNumber : !own.isDescending })}
       >
         {title}
       </button>
@@ -138,6 +134,4 @@ function sortedRows<Row>(
 }
 
 const compare = (one: number | string, other: number | string): number =>
-  typeof one === "number" && typeof other === "number"
-    ? one - other
-    : String(one).localeCompare(String(other));
+  typeof one === "number" && typeof other === "number" ? one - other : String(one).localeCompare(String(other));

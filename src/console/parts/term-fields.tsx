@@ -37,9 +37,7 @@ export function NoteField({ term, onChange, isNoteRequired = false }: TermFields
   const id = useId();
   return (
     <div class="field">
-      <label for={`${id}-note`}>
-        Note for the audit log ({isNoteRequired ? "required" : "optional"})
-      </label>
+      <label for={`${id}-note`}>Note for the audit log ({isNoteRequired ? "required" : "optional"})</label>
       <input
         id={`${id}-note`}
         type="text"

@@ -9,13 +9,7 @@ const shortNumber = new Intl.NumberFormat("en", {
 export const numberText = (value: number): string => wholeNumber.format(value);
 
 /** "1,204", or "1,150 to 1,204" when the count is not exact. */
-export const countText = ({
-  count,
-  error,
-}: {
-  readonly count: number;
-  readonly error: number;
-}): string =>
+export const countText = ({ count, error }: { readonly count: number; readonly error: number }): string =>
   error === 0 ? numberText(count) : `${numberText(count - error)} to ${numberText(count)}`;
 
 /** At most three digits: "12.3K". */

@@ -27,11 +27,7 @@ export function DeniedClients() {
       <h2 id={`${id}-title`}>Who would be denied</h2>
       <div class="row">
         <label for={id}>Strategy</label>
-        <select
-          id={id}
-          value={run.lane}
-          onChange={(event) => (chosenLane.value = event.currentTarget.value)}
-        >
+        <select id={id} value={run.lane} onChange={(event) => (chosenLane.value = event.currentTarget.value)}>
           {runs.map((each) => (
             <option key={each.lane} value={each.lane}>
               {optionText(each)}

@@ -46,17 +46,10 @@ function Progress() {
   const invalid = invalidFields.value;
   return (
     <div class="row pg-progress">
-      <progress
-        aria-label="Progress of the run"
-        value={share}
-        max={1}
-        class={isRunning ? "" : "pg-idle"}
-      />
+      <progress aria-label="Progress of the run" value={share} max={1} class={isRunning ? "" : "pg-idle"} />
       <span role="status">
         {status === "done" && invalid.length > 0 && (
-          <span class="warning">
-            Not valid: {invalid.join("; ")}. The results are those of the last valid text.
-          </span>
+          <span class="warning">Not valid: {invalid.join("; ")}. The results are those of the last valid text.</span>
         )}
         {status === "done" &&
           invalid.length === 0 &&
@@ -125,11 +118,7 @@ function FollowedClient() {
   return (
     <div class="row pg-followed">
       <label for="followed">Show what remains for</label>
-      <select
-        id="followed"
-        value={current}
-        onChange={(event) => (followed.value = event.currentTarget.value)}
-      >
+      <select id="followed" value={current} onChange={(event) => (followed.value = event.currentTarget.value)}>
         {names.map((name) => (
           <option key={name}>{name}</option>
         ))}

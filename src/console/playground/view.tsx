@@ -21,8 +21,8 @@ export function PlaygroundView() {
     <div class="pg">
       <h1>Playground</h1>
       <p class="pg-intro">
-        Choose limits and traffic, and see what every strategy allows. The engine that enforces your
-        limits decides each request, here in your browser.
+        Choose limits and traffic, and see what every strategy allows. The engine that enforces your limits decides each
+        request, here in your browser.
       </p>
       {parts > 1 && <Presets />}
       <UrlProblems />

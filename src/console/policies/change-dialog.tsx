@@ -18,10 +18,7 @@ export interface ShownPolicy {
 }
 
 /** @param onShow is called before a newer state is shown */
-export function useShownPolicy(
-  live: Policy,
-  onShow?: (shown: Policy, newer: Policy) => void,
-): ShownPolicy {
+export function useShownPolicy(live: Policy, onShow?: (shown: Policy, newer: Policy) => void): ShownPolicy {
   const [policy, setPolicy] = useState(live);
   const [openedVersion] = useState(live.version);
   const show = (newer: Policy): void => {

@@ -29,8 +29,7 @@ export function decisionsOf(
   };
 }
 
-const requests = (count: number): string =>
-  `${numberText(count)} ${count === 1 ? "request" : "requests"}`;
+const requests = (count: number): string => `${numberText(count)} ${count === 1 ? "request" : "requests"}`;
 
 export const requestsText = ({ all }: Pick<Decisions, "all">, span = "in the last hour"): string =>
   `${requests(all)} ${span}`;
@@ -70,9 +69,6 @@ export function modeDecisionsText(
   if (decisions.all > 0) return decisionsText(decisions, mode.value, `since ${timeText(wholeMs)}`);
   const beganMs = Math.floor(setMs / minuteMs) * minuteMs;
   const { wouldBeDenied } = decisionsOf(statistics, name, beganMs);
-  const share =
-    Date.parse(statistics.to) <= wholeMs
-      ? ` Their share is counted from ${timeText(wholeMs)}.`
-      : "";
+  const share = Date.parse(statistics.to) <= wholeMs ? ` Their share is counted from ${timeText(wholeMs)}.` : "";
   return `${requests(wouldBeDenied)} would have been denied since ${timeText(beganMs)}.${share}`;
 }

@@ -20,8 +20,7 @@ import { sourceText } from "./source.tsx";
 
 export type EntriesKind = "allow" | "deny" | "overrides";
 
-export const entriesOf = ({ entries, overrides }: Rule): readonly unknown[] =>
-  entries ?? overrides ?? [];
+export const entriesOf = ({ entries, overrides }: Rule): readonly unknown[] => entries ?? overrides ?? [];
 
 const contentOf = (kind: EntriesKind, entries: readonly unknown[]) =>
   kind === "overrides" ? { kind, overrides: entries } : { kind, entries };
@@ -41,9 +40,7 @@ export function EntriesDialog({ live, kind, ruleId, onClose }: EntriesDialogProp
   const [isTermKept, setIsTermKept] = useState(ruleId !== null);
   const [given, setTerm] = useState<Term>({ for: "1h" });
   const shown = useShownPolicy(live, (before, newer) =>
-    setText((typed) =>
-      ruleIn(newer) === null ? typed : mergeLines(textIn(before), typed, textIn(newer)),
-    ),
+    setText((typed) => (ruleIn(newer) === null ? typed : mergeLines(textIn(before), typed, textIn(newer)))),
   );
   const rule = ruleIn(shown.policy);
   const term = rule !== null && isTermKept ? endOf(rule) : given;
@@ -58,9 +55,7 @@ export function EntriesDialog({ live, kind, ruleId, onClose }: EntriesDialogProp
   };
   return (
     <ChangeDialog
-      title={
-        ruleId === null ? `Add ${kind} entries to ${name}` : `Change ${kind} entries of ${name}`
-      }
+      title={ruleId === null ? `Add ${kind} entries to ${name}` : `Change ${kind} entries of ${name}`}
       confirm={ruleId === null ? "Add the entries" : "Change the entries"}
       typed={content}
       isDangerous={kind === "deny"}
@@ -170,8 +165,7 @@ interface EntriesFieldProps {
 
 function EntriesField({ kind, parts, text, problem, setText }: EntriesFieldProps) {
   const id = useId();
-  const oneKey =
-    parts.length === 1 ? `a key (${parts.join()})` : `["…", "…"] for ${parts.join(", ")}`;
+  const oneKey = parts.length === 1 ? `a key (${parts.join()})` : `["…", "…"] for ${parts.join(", ")}`;
   const help =
     kind === "overrides"
       ? 'One a line, as JSON: {"key": "partner-42", "limits": "900/minute"}'

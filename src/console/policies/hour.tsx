@@ -8,10 +8,7 @@ import { decisionsOf, modeDecisionsText, requestsText } from "./decisions.ts";
 /** Null before the first answer. */
 export const LastHour = createContext<ReadonlySignal<Statistics | null> | null>(null);
 
-function useHour(
-  textOf: (statistics: Statistics) => string,
-  parameters: readonly unknown[],
-): ReadonlySignal<string> {
+function useHour(textOf: (statistics: Statistics) => string, parameters: readonly unknown[]): ReadonlySignal<string> {
   const hour = useContext(LastHour);
   return useMemo(
     () =>

@@ -13,14 +13,7 @@ import { LastDay } from "../what-if/lazy.tsx";
 import { changeOfPolicy, underLimits, underWritten } from "../what-if/ways.ts";
 import { ChangeDialog, useShownPolicy } from "./change-dialog.tsx";
 import { Concerned } from "./hour.tsx";
-import {
-  editedLimits,
-  limitLine,
-  limitsAsText,
-  type LimitsReader,
-  previewOf,
-  readLimits,
-} from "./limits-text.ts";
+import { editedLimits, limitLine, limitsAsText, type LimitsReader, previewOf, readLimits } from "./limits-text.ts";
 import { removedRules, sourceText } from "./source.tsx";
 
 interface LimitsDialogProps {
@@ -57,17 +50,14 @@ export function LimitsDialog({
   const shown = useShownPolicy(live);
   const { policy } = shown;
   const { name } = policy;
-  const [edited] = useState(() =>
-    proposed === undefined ? editedLimits(live) : limitsAsText(proposed, live.name),
-  );
+  const [edited] = useState(() => (proposed === undefined ? editedLimits(live) : limitsAsText(proposed, live.name)));
   const [text, setText] = useState(edited.text);
   const [strategy, setStrategy] = useState(edited.strategy);
   const [term, setTerm] = useState<Term>({ for: "1h" });
   const preview = usePreview(text, strategy, name);
   const { content } = preview;
   const current = underLimits(policy.limits.value);
-  const change =
-    content === null ? null : policyChangeBy(policy, "limits", { ...content, ...term });
+  const change = content === null ? null : policyChangeBy(policy, "limits", { ...content, ...term });
   return (
     <ChangeDialog
       title={`Change the limits of ${name}`}
@@ -86,14 +76,10 @@ export function LimitsDialog({
         after={configuredText(policy, "limits")}
       />
       <p class="hint">
-        A limit keeps its count if its window and its strategy stay. Otherwise it starts at zero.
-        Overrides and limits of single keys still take precedence.
+        A limit keeps its count if its window and its strategy stay. Otherwise it starts at zero. Overrides and limits
+        of single keys still take precedence.
       </p>
-      <LastDay
-        change={
-          content === null ? null : changeOfPolicy(policy, current, underWritten(content, policy))
-        }
-      />
+      <LastDay change={content === null ? null : changeOfPolicy(policy, current, underWritten(content, policy))} />
     </ChangeDialog>
   );
 }
@@ -164,11 +150,7 @@ function StrategyField({ strategy, setStrategy }: StrategyFieldProps) {
   return (
     <div class="field">
       <label for={id}>Strategy of limits that name none</label>
-      <select
-        id={id}
-        value={strategy}
-        onChange={({ currentTarget: { value } }) => setStrategy(value)}
-      >
+      <select id={id} value={strategy} onChange={({ currentTarget: { value } }) => setStrategy(value)}>
         <option value="">As the policy is configured</option>
         {strategies.map((name) => (
           <option key={name}>{name}</option>
@@ -198,11 +180,7 @@ export function ConfiguredLimitsDialog({ live, onClose }: LimitsDialogProps) {
         notes={removedRules(policy, "limits")}
       />
       <LastDay
-        change={changeOfPolicy(
-          policy,
-          underLimits(policy.limits.value),
-          underLimits(policy.configured.limits),
-        )}
+        change={changeOfPolicy(policy, underLimits(policy.limits.value), underLimits(policy.configured.limits))}
       />
       <NoteField term={term} onChange={setTerm} />
     </ChangeDialog>

@@ -26,11 +26,7 @@ export interface EditedLimits {
 }
 
 /** The limits in effect, as text to begin with. */
-export function editedLimits({
-  name,
-  limits,
-  rules,
-}: Pick<Policy, "name" | "limits" | "rules">): EditedLimits {
+export function editedLimits({ name, limits, rules }: Pick<Policy, "name" | "limits" | "rules">): EditedLimits {
   const edited = limitsAsText(limits.value, name);
   const rule = rules.find(({ id }) => id === limits.rule);
   if (rule === undefined) return edited;
@@ -45,9 +41,7 @@ export function limitsAsText(limits: readonly FullLimit[], policy: string): Edit
 /** Notation if it says all, else JSON. */
 function configuredText(limits: readonly FullLimit[], policy: string, common: string): string {
   const written = limits.map((limit) => writtenLimit(limit, policy));
-  const isPlain = written.every(
-    (limit) => limit["strategy"] === common && Object.keys(limit).length === plainFields,
-  );
+  const isPlain = written.every((limit) => limit["strategy"] === common && Object.keys(limit).length === plainFields);
   return isPlain
     ? written.map(({ limit, window }) => `${String(limit)}/${String(window)}`).join("; ")
     : JSON.stringify(written, null, 2);

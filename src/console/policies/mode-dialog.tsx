@@ -47,26 +47,14 @@ export function ModeDialog({ live, mode, onClose }: ModeDialogProps) {
         concerns={<Concerned policy={name} />}
         now={`${policy.mode.value}, ${sourceText(policy, policy.mode)}`}
         then={
-          isConfigured
-            ? `${configuredText(policy, "mode")}: ${modeEffects[mode]}`
-            : `${mode}: ${modeEffects[mode]}`
+          isConfigured ? `${configuredText(policy, "mode")}: ${modeEffects[mode]}` : `${mode}: ${modeEffects[mode]}`
         }
         term={term}
         after={configuredText(policy, "mode")}
         notes={isConfigured ? removedRules(policy, "mode") : []}
       />
-      {isConfigured ? (
-        <NoteField term={term} onChange={setTerm} />
-      ) : (
-        <TermFields term={term} onChange={setTerm} />
-      )}
-      <LastDay
-        change={changeOfPolicy(
-          policy,
-          underMode(policy.mode.value, limits),
-          underMode(mode, limits),
-        )}
-      />
+      {isConfigured ? <NoteField term={term} onChange={setTerm} /> : <TermFields term={term} onChange={setTerm} />}
+      <LastDay change={changeOfPolicy(policy, underMode(policy.mode.value, limits), underMode(mode, limits))} />
     </ChangeDialog>
   );
 }

@@ -14,9 +14,7 @@ const colors: Readonly<Record<Mode, string>> = {
   off: "denied",
 };
 
-export const ModeBadge = ({ mode }: { readonly mode: Mode }) => (
-  <span class={`badge ${colors[mode]}`}>{mode}</span>
-);
+export const ModeBadge = ({ mode }: { readonly mode: Mode }) => <span class={`badge ${colors[mode]}`}>{mode}</span>;
 
 interface ModeSwitchProps {
   readonly policy: Policy;
@@ -46,9 +44,7 @@ export function ModeSwitch({ policy, onOpen }: ModeSwitchProps) {
           <ModeBadge mode={mode.value} />
         )}
         <Source policy={policy} of={mode} />
-        {mode.source === "rule" && (
-          <span class="dim">Configured mode: {policy.configured.mode}</span>
-        )}
+        {mode.source === "rule" && <span class="dim">Configured mode: {policy.configured.mode}</span>}
       </div>
       <HourOfMode policy={policy} />
     </div>

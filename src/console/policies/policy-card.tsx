@@ -28,8 +28,7 @@ export function PolicyCard({ policy, onOpen }: PolicyCardProps) {
       <dl class="parts">
         <dt>Limits</dt>
         <dd>
-          {limits.value.map(limitLine).join("; ") || limitsOfRequests}{" "}
-          <Source policy={policy} of={limits} />
+          {limits.value.map(limitLine).join("; ") || limitsOfRequests} <Source policy={policy} of={limits} />
         </dd>
         {entryKinds.map((kind) => (
           <EntryCounts key={kind} {...{ policy, kind }} />
@@ -71,8 +70,7 @@ function EntryCounts({ policy, kind }: EntryCountsProps) {
         {parts.length === 0 && <span class="dim">no entries</span>}
         {parts.map((part) => (
           <div key={part.rule ?? ""}>
-            {numberText(part.count)} {part.count === 1 ? "entry" : "entries"}{" "}
-            <Source policy={policy} of={part} />
+            {numberText(part.count)} {part.count === 1 ? "entry" : "entries"} <Source policy={policy} of={part} />
           </div>
         ))}
       </dd>
@@ -86,8 +84,8 @@ export function Refused({ policy: { refused, rules } }: { readonly policy: Polic
   return (
     <div class="warning-list">
       <strong class="warning">
-        {refused.length === 1 ? "A rule has" : `${refused.length} rules have`} no effect, because
-        the configuration does not accept {refused.length === 1 ? "it" : "them"}:
+        {refused.length === 1 ? "A rule has" : `${refused.length} rules have`} no effect, because the configuration does
+        not accept {refused.length === 1 ? "it" : "them"}:
       </strong>
       <ul>
         {refused.map(({ rule, reason }) => {

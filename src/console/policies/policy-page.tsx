@@ -87,11 +87,7 @@ function LimitsPart({ policy, onOpen }: PolicyPageProps) {
             Change the limits
           </button>
           {limits.source === "rule" && (
-            <button
-              type="button"
-              class="quiet"
-              onClick={() => onOpen({ kind: "configured-limits", policy: name })}
-            >
+            <button type="button" class="quiet" onClick={() => onOpen({ kind: "configured-limits", policy: name })}>
               Use the configured limits again
             </button>
           )}
@@ -122,10 +118,7 @@ function EntriesPart({ policy, kind, onOpen }: PolicyPageProps & { readonly kind
         </p>
       )}
       {may("write") && (
-        <button
-          type="button"
-          onClick={() => onOpen({ kind: "entries", policy: name, list: kind, ruleId: null })}
-        >
+        <button type="button" onClick={() => onOpen({ kind: "entries", policy: name, list: kind, ruleId: null })}>
           Add {kind === "overrides" ? "overrides" : `${kind} entries`}
         </button>
       )}
@@ -151,9 +144,7 @@ function RulesBehind({ policy, kind, onOpen }: RulesBehindProps) {
           <li key={rule.id}>
             <RuleBehind {...{ policy, rule, onOpen }} isOnly={rules.length === 1} />
             {isRefused && <p class="warning">This rule has no effect: see above.</p>}
-            {!isRefused && isShadowed && (
-              <p class="warning">This rule has no effect while a newer one lasts.</p>
-            )}
+            {!isRefused && isShadowed && <p class="warning">This rule has no effect while a newer one lasts.</p>}
           </li>
         );
       })}

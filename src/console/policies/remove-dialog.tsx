@@ -40,11 +40,7 @@ export function RemoveDialog({ live, ruleId, onClose }: RemoveDialogProps) {
     >
       <Effect
         concerns={<Concerned policy={name} />}
-        now={
-          rule === undefined
-            ? "the rule no longer exists"
-            : `a rule by ${rule.actor}: ${ruleText(rule)}`
-        }
+        now={rule === undefined ? "the rule no longer exists" : `a rule by ${rule.actor}: ${ruleText(rule)}`}
         then={rule === undefined ? "no change" : policyWithout(shown.policy, rule)}
       />
       {rule !== undefined && (

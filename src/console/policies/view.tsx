@@ -62,8 +62,8 @@ const PolicyList = ({ list, onOpen }: ShownProps) => (
   <section>
     <h1>Policies</h1>
     <p class="hint">
-      A change reaches all running instances of the Worker within a second while this page is open,
-      otherwise within 5 seconds.
+      A change reaches all running instances of the Worker within a second while this page is open, otherwise within 5
+      seconds.
     </p>
     {list.length === 0 && <Empty>The configuration has no policies.</Empty>}
     <div class="grid">

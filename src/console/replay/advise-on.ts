@@ -27,15 +27,7 @@ export function* measureOn(
 
 /** A policy names its only limit as itself. */
 const shownOf = (
-  {
-    strategy,
-    limits,
-    deniedShare,
-    deniedKeyShare,
-    deniedActiveKeyShare,
-    worstBurst,
-    meetsGoal,
-  }: MeasuredLimits,
+  { strategy, limits, deniedShare, deniedKeyShare, deniedActiveKeyShare, worstBurst, meetsGoal }: MeasuredLimits,
   policy: string,
 ): ShownCandidate => ({
   strategy,

@@ -21,9 +21,7 @@ export function* compare(
   const timelines = key === undefined ? samples.timelines : onlyKey(samples.withOtherLimits, key);
   const { fromMs, toMs } = timelines.source;
   const stepMs = minuteMs * Math.ceil(Math.max(1, toMs - fromMs) / mostSteps / minuteMs);
-  const limitSets = deciders.flatMap((decider) =>
-    decider.kind === "limits" ? [decider.limits] : [],
-  );
+  const limitSets = deciders.flatMap((decider) => (decider.kind === "limits" ? [decider.limits] : []));
   const once = yield* shareOf(replay(timelines, limitSets, { stepMs }), 0);
   const retried = yield* shareOf(replay(timelines, limitSets, { stepMs, retry: "obey" }), 0.5);
   const steps = once[0]?.denials ?? arrivalSteps(timelines, stepMs);
@@ -48,10 +46,7 @@ export function* compare(
 }
 
 /** Half of the progress. */
-function* shareOf<Result>(
-  steps: Generator<number, Result>,
-  begun: number,
-): Generator<number, Result> {
+function* shareOf<Result>(steps: Generator<number, Result>, begun: number): Generator<number, Result> {
   let step = steps.next();
   for (; step.done !== true; step = steps.next()) yield begun + step.value / 2;
   return step.value;
@@ -110,16 +105,10 @@ function countedBy(
 type Counts = Pick<DecidedTraffic, "denied" | "deniedShare" | "deniedKeys" | "deniedKeyShare">;
 
 function countsOf({ keys, firstRow, source }: Timelines, deniedOfKey: Uint32Array): Counts {
-  const requests = Float64Array.from(
-    keys,
-    (_, key) => (firstRow[key + 1] ?? 0) - (firstRow[key] ?? 0),
-  );
+  const requests = Float64Array.from(keys, (_, key) => (firstRow[key + 1] ?? 0) - (firstRow[key] ?? 0));
   const { oneKeyIn, requests: allRequests, lostArrivals } = source;
   const deniedKeys = deniedOfKey.reduce((sum, denied) => sum + Number(denied > 0), 0);
-  const { value, low, high } = deniedShare(
-    { requests, denied: deniedOfKey },
-    { oneKeyIn, allRequests, lostArrivals },
-  );
+  const { value, low, high } = deniedShare({ requests, denied: deniedOfKey }, { oneKeyIn, allRequests, lostArrivals });
   return {
     denied: deniedOfKey.reduce((sum, denied) => sum + denied, 0),
     deniedShare: { value, low, high },

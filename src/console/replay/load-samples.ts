@@ -42,10 +42,7 @@ async function called(url: string, token: string | null, abort: AbortSignal): Pr
   throw new RefusedLoad(status, message);
 }
 
-async function readLines(
-  { body }: Response,
-  onProgress: (share: number) => void,
-): Promise<Samples> {
+async function readLines({ body }: Response, onProgress: (share: number) => void): Promise<Samples> {
   const reader = new SamplesReader();
   const splitter = new LineSplitter(
     {

@@ -2,14 +2,7 @@
 import { ApiProblem, ConnectionLost, isConnected, refusal, token } from "../api/client.ts";
 import { now } from "../clock.ts";
 import { session } from "../shell/session.ts";
-import type {
-  ReplayAnswer,
-  ReplayRequest,
-  ReplayTasks,
-  TaskKind,
-  TaskProblem,
-  TaskRequest,
-} from "./messages.ts";
+import type { ReplayAnswer, ReplayRequest, ReplayTasks, TaskKind, TaskProblem, TaskRequest } from "./messages.ts";
 import { startReplayWorker } from "./start-worker.ts";
 
 export interface TaskOptions {
@@ -64,16 +57,12 @@ export function runTask<Kind extends TaskKind>(
   });
 }
 
-export const isAborted = (error: unknown): boolean =>
-  error instanceof DOMException && error.name === "AbortError";
+export const isAborted = (error: unknown): boolean => error instanceof DOMException && error.name === "AbortError";
 
 const abortError = (): DOMException => new DOMException("The task is outdated.", "AbortError");
 
 /** Reads the samples of the last 24 hours with the credentials of this tab. */
-export const loadSamples = (
-  policy: string,
-  options?: TaskOptions,
-): Promise<ReplayTasks["load"]["result"]> =>
+export const loadSamples = (policy: string, options?: TaskOptions): Promise<ReplayTasks["load"]["result"]> =>
   runTask(
     "load",
     {
@@ -127,8 +116,7 @@ function errorOf({ message, status }: TaskProblem): Error {
   return problem;
 }
 
-const fail = (reason: string): void =>
-  lose(new Error(`The web worker that replays traffic failed. ${reason}`));
+const fail = (reason: string): void => lose(new Error(`The web worker that replays traffic failed. ${reason}`));
 
 function lose(reason: Error): void {
   worker?.terminate();

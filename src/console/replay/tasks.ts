@@ -68,10 +68,7 @@ export function taskHandler(
     if (samples.size > mostPolicies && oldest !== undefined) samples.delete(oldest);
   };
 
-  const resultOf = async (
-    request: TaskRequest,
-    abort: AbortSignal,
-  ): Promise<ReplayTasks[TaskKind]["result"]> => {
+  const resultOf = async (request: TaskRequest, abort: AbortSignal): Promise<ReplayTasks[TaskKind]["result"]> => {
     const { id, policy } = request;
     const onProgress = (share: number): void => post({ id, kind: "progress", share });
     if (request.kind === "load") {

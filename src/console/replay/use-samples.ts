@@ -29,20 +29,12 @@ onWorkerLost(() => {
 /** Reads the samples of the last 24 hours unless this tab has fresh ones. */
 export function useSamples(policy: string): SamplesState {
   const progress = useSignal(0);
-  const { problem, readAgain } = usePolled(
-    (abort) => readUnlessFresh(policy, progress, abort),
-    pauseMs,
-    [policy],
-  );
+  const { problem, readAgain } = usePolled((abort) => readUnlessFresh(policy, progress, abort), pauseMs, [policy]);
   const samples = useMemo(() => computed(() => known.value.get(policy) ?? null), [policy]);
   return { samples, problem, progress, readAgain };
 }
 
-async function readUnlessFresh(
-  policy: string,
-  progress: Signal<number>,
-  abort: AbortSignal,
-): Promise<void> {
+async function readUnlessFresh(policy: string, progress: Signal<number>, abort: AbortSignal): Promise<void> {
   const last = known.peek().get(policy);
   if (last !== undefined && isFresh(last)) return;
   progress.value = 0;
@@ -53,5 +45,4 @@ async function readUnlessFresh(
   known.value = new Map(all.map((each) => [each.policy, each]));
 }
 
-const isFresh = ({ arrivals, readAtMs }: KnownSamples): boolean =>
-  arrivals > 0 && now() - readAtMs < freshMs;
+const isFresh = ({ arrivals, readAtMs }: KnownSamples): boolean => arrivals > 0 && now() - readAtMs < freshMs;

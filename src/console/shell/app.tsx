@@ -22,8 +22,7 @@ const loaders: Readonly<Record<ViewName, () => Promise<ComponentType>>> = {
   playground: async () => (await import("../playground/view.tsx")).PlaygroundView,
 };
 
-const lazyViewOf = (name: ViewName): ComponentType =>
-  lazyView(`the view "${views[name]}"`, loaders[name]);
+const lazyViewOf = (name: ViewName): ComponentType => lazyView(`the view "${views[name]}"`, loaders[name]);
 
 const components: Readonly<Record<ViewName, ComponentType>> = {
   "": lazyViewOf(""),
@@ -113,11 +112,7 @@ function Header() {
       <span class="product">Headgate</span>
       <nav aria-label="Views">
         {Object.entries(views).map(([name, label]) => (
-          <a
-            key={name}
-            href={`./${name}`}
-            {...(route.value.view === name && { "aria-current": "page" as const })}
-          >
+          <a key={name} href={`./${name}`} {...(route.value.view === name && { "aria-current": "page" as const })}>
             {label}
           </a>
         ))}
@@ -142,11 +137,7 @@ function Header() {
 
 /** Warns of old numbers and of refused credentials. Forms stay as they are. */
 const Banner = () => (
-  <div
-    class="banner"
-    role="status"
-    hidden={isConnected.value && refusal.value === null && staleness.value === null}
-  >
+  <div class="banner" role="status" hidden={isConnected.value && refusal.value === null && staleness.value === null}>
     <Warning />
   </div>
 );
@@ -157,12 +148,7 @@ function Warning() {
   }
   if (refusal.value === null) {
     if (staleness.value === null) return null;
-    return (
-      <>
-        The page shows the last answers received, because reading again failed:{" "}
-        {staleness.value.message}
-      </>
-    );
+    return <>The page shows the last answers received, because reading again failed: {staleness.value.message}</>;
   }
   const isToken = token.value !== null;
   return (

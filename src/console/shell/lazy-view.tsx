@@ -26,11 +26,6 @@ export function lazyView(what: string, load: Load): ComponentType {
     }
     if (failure === null) return <Loading what={what} />;
     // A new deployment has replaced the files of this page, or the connection is lost.
-    return (
-      <Failure
-        problem={new Error(`The page cannot load ${what}.`)}
-        onRetry={() => location.reload()}
-      />
-    );
+    return <Failure problem={new Error(`The page cannot load ${what}.`)} onRetry={() => location.reload()} />;
   };
 }

@@ -59,10 +59,7 @@ export function replaceQuery(changed: Query): void {
  * Changes the whole query of the current view, for views with repeated parameters. Works on the static page of the playground,
  * also from a file.
  */
-export function changeSearch(
-  search: string,
-  { isNewEntry }: { readonly isNewEntry: boolean },
-): void {
+export function changeSearch(search: string, { isNewEntry }: { readonly isNewEntry: boolean }): void {
   const url = `${location.pathname}${search === "" ? "" : `?${search}`}`;
   if (isNewEntry) history.pushState(null, "", url);
   else history.replaceState(null, "", url);
@@ -75,8 +72,7 @@ export function followLinks(): void {
     route.value = readRoute();
   });
   document.addEventListener("click", (event) => {
-    const isPlain =
-      event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
+    const isPlain = event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
     const link = event.target instanceof Element ? event.target.closest("a[href]") : null;
     if (!isPlain || event.defaultPrevented || !(link instanceof HTMLAnchorElement)) return;
     if (link.target !== "" || link.hasAttribute("download") || !isInConsole(link)) return;

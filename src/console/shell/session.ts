@@ -96,8 +96,7 @@ function begin(operator: Operator): void {
   session.value = { kind: "signed-in", operator };
 }
 
-const isUnauthorized = (error: unknown): boolean =>
-  error instanceof ApiProblem && error.status === 401;
+const isUnauthorized = (error: unknown): boolean => error instanceof ApiProblem && error.status === 401;
 
 function textOf(error: unknown): string {
   if (error instanceof ConnectionLost) return `${error.message} Try again when it runs.`;

@@ -34,8 +34,8 @@ export function SignIn({ problem: first }: { readonly problem: string | null }) 
           Sign in
         </button>
         <p id="token-help" class="hint">
-          A token of the secret ADMIN_TOKENS. It stays in this tab until you close it. In local
-          runs, <code>npm start</code> prints a link that signs you in.
+          A token of the secret ADMIN_TOKENS. It stays in this tab until you close it. In local runs,{" "}
+          <code>npm start</code> prints a link that signs you in.
         </p>
       </form>
       <p>

@@ -28,11 +28,9 @@ export function showToast(toast: Toast): void {
   shown.value = [{ ...toast, id: latestId }, ...shown.value].slice(0, mostKept);
 }
 
-const problemText = (error: unknown): string =>
-  error instanceof Error ? error.message : String(error);
+const problemText = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-export const showProblem = (error: unknown): void =>
-  showToast({ text: problemText(error), kind: "problem" });
+export const showProblem = (error: unknown): void => showToast({ text: problemText(error), kind: "problem" });
 
 function dismiss(id: number): void {
   shown.value = shown.value.filter((each) => each.id !== id);
@@ -48,11 +46,7 @@ export function Toasts() {
   }, [hidden]);
   const open = isExpanded ? shown.value : shown.value.slice(0, mostOpen);
   return (
-    <section
-      class={isExpanded ? "toasts expanded" : "toasts"}
-      aria-label="Messages"
-      aria-live="polite"
-    >
+    <section class={isExpanded ? "toasts expanded" : "toasts"} aria-label="Messages" aria-live="polite">
       {open.map((toast) => (
         <ToastBox key={toast.id} toast={toast} onDismiss={() => dismiss(toast.id)} />
       ))}

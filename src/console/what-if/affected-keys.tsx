@@ -35,18 +35,10 @@ export function AffectedKeys({ change, comparison }: AffectedKeysProps) {
     <>
       <p>
         The denials of {countOf(affectedKeys, "key")} differ
-        {affectedKeys > affected.length && `; the ${affected.length} most affected ones are listed`}
-        .
+        {affectedKeys > affected.length && `; the ${affected.length} most affected ones are listed`}.
       </p>
-      {parts !== undefined && (
-        <RevealKeys policy={policy} parts={parts} ids={affected.map(({ key }) => key)} />
-      )}
-      <Table
-        caption="Keys affected most"
-        columns={columns}
-        rows={affected}
-        keyOf={({ key }) => key}
-      />
+      {parts !== undefined && <RevealKeys policy={policy} parts={parts} ids={affected.map(({ key }) => key)} />}
+      <Table caption="Keys affected most" columns={columns} rows={affected} keyOf={({ key }) => key} />
     </>
   );
 }

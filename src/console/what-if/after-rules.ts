@@ -1,14 +1,7 @@
 /** The limits and the mode of a policy under other rules than those of now. */
 import type { AuditedRule, Mode, Policy } from "../api/answers.ts";
 import type { UndoStep } from "../api/undo-plan.ts";
-import {
-  type Change,
-  changeOfPolicy,
-  underLimits,
-  underMode,
-  underWritten,
-  type WrittenDecider,
-} from "./ways.ts";
+import { type Change, changeOfPolicy, underLimits, underMode, underWritten, type WrittenDecider } from "./ways.ts";
 
 /** Rules of a policy. The first of a kind has precedence. */
 type Rules = readonly AuditedRule[];

@@ -34,13 +34,9 @@ export function DenialNumbers({ comparison, titles, isOneKey }: DenialNumbersPro
   );
 }
 
-const share = (part: number, whole: number): string =>
-  `${numberText(part)} (${percentText(part, whole)})`;
+const share = (part: number, whole: number): string => `${numberText(part)} (${percentText(part, whole)})`;
 
-function rowsOf(
-  { requests, keys, results, source: { oneKeyIn } }: Comparison,
-  isOneKey: boolean,
-): readonly Row[] {
+function rowsOf({ requests, keys, results, source: { oneKeyIn } }: Comparison, isOneKey: boolean): readonly Row[] {
   const isSample = oneKeyIn > 1 && !isOneKey;
   const rows: (Row & { readonly isShown: boolean })[] = [
     {

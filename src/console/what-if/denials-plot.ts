@@ -13,10 +13,7 @@ interface DenialsPlot {
 }
 
 /** The last way has a second line: denials if clients retry. */
-export function denialsPlot(
-  { results, source: { fromMs, toMs } }: Comparison,
-  titles: readonly string[],
-): DenialsPlot {
+export function denialsPlot({ results, source: { fromMs, toMs } }: Comparison, titles: readonly string[]): DenialsPlot {
   const { startMs, stepMs, counts } = results.at(-1)?.denials ?? {
     startMs: fromMs,
     stepMs: minuteMs,

@@ -6,10 +6,7 @@ import { laterRule } from "../keys/plan.ts";
 import { type Change, underLimits, underRule, type Way, type WrittenDecider } from "./ways.ts";
 
 /** The decider of the key without one of its rules. */
-export function withoutRule(
-  { rules, explanation, policy }: KeyState,
-  without: Rule | null,
-): WrittenDecider {
+export function withoutRule({ rules, explanation, policy }: KeyState, without: Rule | null): WrittenDecider {
   const later = laterRule(rules, without, now());
   if (later === null) return underLimits(explanation.limitsWithoutKeyRules);
   return underRule(later, policy);

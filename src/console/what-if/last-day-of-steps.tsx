@@ -26,11 +26,7 @@ export function LastDayOfSteps({ steps }: StepsProps) {
       {names.length > 1 && (
         <p class="row">
           <label for={id}>Effect on policy</label>
-          <select
-            id={id}
-            value={name}
-            onChange={({ currentTarget: { value } }) => setChosen(value)}
-          >
+          <select id={id} value={name} onChange={({ currentTarget: { value } }) => setChosen(value)}>
             {names.map((each) => (
               <option key={each}>{each}</option>
             ))}
@@ -39,9 +35,7 @@ export function LastDayOfSteps({ steps }: StepsProps) {
       )}
       <OfOnePolicy key={name} name={name} steps={own.filter(({ rule }) => rule.policy === name)} />
       {own.length < steps.length && (
-        <p class="hint">
-          The last 24 hours do not include what changes for single keys and lists of entries.
-        </p>
+        <p class="hint">The last 24 hours do not include what changes for single keys and lists of entries.</p>
       )}
     </>
   );

@@ -111,11 +111,7 @@ function OfSamples({ change, known }: OfSamplesProps) {
           {text}
         </p>
       ))}
-      <DenialNumbers
-        comparison={comparison}
-        titles={shown.titles}
-        isOneKey={shown.key !== undefined}
-      />
+      <DenialNumbers comparison={comparison} titles={shown.titles} isOneKey={shown.key !== undefined} />
       {shown.isDryRun === true && <DryRunStatistics policy={shown.policy} />}
       {shown.key === undefined && <AffectedKeys change={shown} comparison={comparison} />}
       <TimePlot {...denialsPlot(comparison, shown.titles)} />

@@ -10,9 +10,7 @@ export interface DecidedChange extends Omit<Change, "ways"> {
 
 /** Null when limits have a problem. */
 export async function readWays({ ways, ...change }: Change): Promise<DecidedChange | null> {
-  const deciders = await Promise.all(
-    ways.map(({ decider }) => readDecider(decider, change.policy)),
-  );
+  const deciders = await Promise.all(ways.map(({ decider }) => readDecider(decider, change.policy)));
   const known = deciders.filter((decider) => decider !== null);
   if (known.length < deciders.length) return null;
   return { ...change, titles: ways.map(({ title }) => title), deciders: known };

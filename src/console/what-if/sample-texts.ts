@@ -10,8 +10,7 @@ const fewKeys = 30;
 /** Isolates send samples every few seconds. */
 const silentMs = 300_000;
 
-export const countOf = (count: number, one: string): string =>
-  `${numberText(count)} ${count === 1 ? one : `${one}s`}`;
+export const countOf = (count: number, one: string): string => `${numberText(count)} ${count === 1 ? one : `${one}s`}`;
 
 /** Why there is nothing to replay, and what to do about it; null when there is. */
 export function noAnswer(
@@ -31,8 +30,7 @@ export function noAnswer(
   return `There is nothing to replay yet: no key of the last 24 hours is in the sample, which has ${sampleName(oneKeyIn)}. If the policy has few keys, set SAMPLE to "1/1" and deploy.`;
 }
 
-const sampleName = (oneKeyIn: number): string =>
-  oneKeyIn === 1 ? "all keys" : `1 key in ${numberText(oneKeyIn)}`;
+const sampleName = (oneKeyIn: number): string => (oneKeyIn === 1 ? "all keys" : `1 key in ${numberText(oneKeyIn)}`);
 
 /** The first 24 bits of a key decide whether it is sampled. */
 export function isInSample(id: string, oneKeyIn: number): boolean {
@@ -77,9 +75,7 @@ export function warnings(
     );
   }
   if (coverage < 1) {
-    texts.push(
-      `${percentText(coverage, 1)} of the requests of sampled keys were recorded. The others are missing.`,
-    );
+    texts.push(`${percentText(coverage, 1)} of the requests of sampled keys were recorded. The others are missing.`);
   }
   if (key === undefined && otherLimitsArrivals > 0) {
     texts.push(
@@ -90,10 +86,7 @@ export function warnings(
 }
 
 /** The last known samples stay in use while newer ones cannot be read. */
-export const olderText = (
-  { readAtMs }: Pick<KnownSamples, "readAtMs">,
-  { message }: Error,
-): string =>
+export const olderText = ({ readAtMs }: Pick<KnownSamples, "readAtMs">, { message }: Error): string =>
   `These samples were read ${durationText(now() - readAtMs)} ago. Newer ones cannot be read: ${message}`;
 
 /** The basis of the numbers. */
@@ -107,13 +100,7 @@ export function sampleText({ source, requests, keys }: Comparison, key?: string)
 }
 
 /** "0.1 to 0.6 %". */
-export const rangeText = ({
-  low,
-  high,
-}: {
-  readonly low: number;
-  readonly high: number;
-}): string => {
+export const rangeText = ({ low, high }: { readonly low: number; readonly high: number }): string => {
   const [from, to] = [percentText(low, 1), percentText(high, 1)];
   return from === to ? to : `${from.replace(" %", "")} to ${to}`;
 };

@@ -86,10 +86,7 @@ function secretIdBy(hash: ControlClientOptions["hash"]): () => Promise<string> {
   return async () => (id ??= (await hash(JSON.stringify({ secret: "id" }))).slice(0, hashLength));
 }
 
-function describer(
-  { policies, codeVersion, hash }: ControlClientOptions,
-  secretId: () => Promise<string>,
-) {
+function describer({ policies, codeVersion, hash }: ControlClientOptions, secretId: () => Promise<string>) {
   let described: Deployment | null = null;
   return async (): Promise<Deployment> => {
     if (described !== null) return described;

@@ -5,14 +5,7 @@
 import type { Clock } from "../../limiter/clock.ts";
 import { type WaitUntil, withDeadline } from "../../limiter/object-calls.ts";
 import { errorText, report } from "../../observability/events.ts";
-import type {
-  BeatCall,
-  BeatReply,
-  KeyAlert,
-  PolicyInfo,
-  StatisticsBatch,
-  TailEntry,
-} from "../protocol.ts";
+import type { BeatCall, BeatReply, KeyAlert, PolicyInfo, StatisticsBatch, TailEntry } from "../protocol.ts";
 import type { RulesInEffect } from "./rules-in-effect.ts";
 
 /** The statistics that beats carry. */

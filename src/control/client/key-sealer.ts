@@ -30,9 +30,7 @@ export class KeySealer {
 
   /** @returns null when the text was sealed for another key, with another `KEY_SECRET`, or was changed */
   async open(policy: string, partitionKey: string, sealed: string): Promise<string | null> {
-    const bytes = sealed.startsWith(`${version}.`)
-      ? fromBase64Url(sealed.slice(version.length + 1))
-      : null;
+    const bytes = sealed.startsWith(`${version}.`) ? fromBase64Url(sealed.slice(version.length + 1)) : null;
     if (bytes === null || bytes.length <= nonceBytes) return null;
     const key = await this.#derivedKey();
     const parameters = parametersOf(bytes.slice(0, nonceBytes), policy, partitionKey);

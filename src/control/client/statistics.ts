@@ -9,22 +9,11 @@ import { BoundedMap } from "../../limiter/bounded-map.ts";
 import { type Clock, platformClock } from "../../limiter/clock.ts";
 import type { SettledCharge } from "../../limiter/protocol.ts";
 import type { Decision } from "../../strategies/index.ts";
-import type {
-  KeyAlert,
-  OutcomeName,
-  PolicyCounts,
-  StatisticsBatch,
-  TailEntry,
-} from "../protocol.ts";
+import type { KeyAlert, OutcomeName, PolicyCounts, StatisticsBatch, TailEntry } from "../protocol.ts";
 import { KeyAlerts } from "./key-alerts.ts";
 import { labelOf } from "./key-label.ts";
 import type { KeySealer } from "./key-sealer.ts";
-import {
-  type DecidedKey,
-  type ListedKey,
-  type NamedList,
-  PolicyStatistics,
-} from "./statistics-of-policy.ts";
+import { type DecidedKey, type ListedKey, type NamedList, PolicyStatistics } from "./statistics-of-policy.ts";
 import { type SampledDenial, TailSample } from "./tail-sample.ts";
 import { TrafficSample, type TrafficSampleOptions } from "./traffic-sample.ts";
 
@@ -220,9 +209,7 @@ export class IsolateStatistics {
   get #isFull(): boolean {
     const keys = this.#waiting.reduce((sum, each) => sum + each.keys, 0);
     const events = this.#waiting.reduce((sum, each) => sum + each.events, 0);
-    return (
-      this.#waiting.length >= mostWaiting || keys >= mostWaitingKeys || events >= mostWaitingEvents
-    );
+    return this.#waiting.length >= mostWaiting || keys >= mostWaitingKeys || events >= mostWaitingEvents;
   }
 
   async #close(): Promise<void> {
@@ -304,10 +291,7 @@ const candidateOf = (
 
 /** Whether limits have decided, in the object or in the isolate. Otherwise a ban, a rule or `onError` has. */
 const isByLimits = (outcome: OutcomeName): boolean =>
-  outcome === "allowed" ||
-  outcome === "denied" ||
-  outcome === "dry-run-denied" ||
-  outcome === "fallback-local";
+  outcome === "allowed" || outcome === "denied" || outcome === "dry-run-denied" || outcome === "fallback-local";
 
 const isAllowedByName = (outcome: OutcomeName): boolean =>
   outcome === "allowed" || outcome === "exempt" || outcome === "fallback-open";

@@ -48,9 +48,7 @@ export class TailSample {
 
   /** Drops the last denial of the policy with the most. */
   #dropCrowded(): void {
-    const last = this.#denials.findLastIndex(
-      ({ policy }) => this.#counts.get(policy) === this.#most,
-    );
+    const last = this.#denials.findLastIndex(({ policy }) => this.#counts.get(policy) === this.#most);
     const [dropped] = this.#denials.splice(last, 1);
     if (dropped !== undefined) this.#counts.set(dropped.policy, this.#most - 1);
   }

@@ -43,9 +43,7 @@ export class AlertRows {
 
   constructor(sql: Sql) {
     this.#sql = sql;
-    sql.exec(
-      "CREATE TABLE IF NOT EXISTS alerts (cause TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID",
-    );
+    sql.exec("CREATE TABLE IF NOT EXISTS alerts (cause TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID");
     for (const { cause, body } of sql
       .exec<{ cause: string; body: string }>("SELECT cause, body FROM alerts")
       .toArray()) {
@@ -121,11 +119,7 @@ export class AlertRows {
   }
 
   #write(cause: string, row: Row): void {
-    this.#sql.exec(
-      "INSERT OR REPLACE INTO alerts (cause, body) VALUES (?, ?)",
-      cause,
-      JSON.stringify(row),
-    );
+    this.#sql.exec("INSERT OR REPLACE INTO alerts (cause, body) VALUES (?, ?)", cause, JSON.stringify(row));
     this.#rows.set(cause, row);
   }
 

@@ -44,16 +44,10 @@ export class Alerts {
     const denied = denialsIn(counts);
     const share = decisions === 0 ? 0 : denied / decisions;
     const threshold = this.#settings.deniedShare;
-    this.#condition(
-      policy,
-      "denied-share",
-      share > threshold && decisions >= leastDecisions,
-      nowMs,
-      {
-        text: `Policy ${policy}: ${percent(share)} of ${decisions} requests were denied within the last two minutes, more than ${percent(threshold)}.`,
-        data: { policy, denied, decisions, threshold },
-      },
-    );
+    this.#condition(policy, "denied-share", share > threshold && decisions >= leastDecisions, nowMs, {
+      text: `Policy ${policy}: ${percent(share)} of ${decisions} requests were denied within the last two minutes, more than ${percent(threshold)}.`,
+      data: { policy, denied, decisions, threshold },
+    });
     const fallbacks = fallbacksIn(counts);
     this.#condition(policy, "fallbacks", fallbacks > 0, nowMs, {
       text: `Policy ${policy}: ${fallbacks} of ${decisions} decisions within the last two minutes were made by onError, because a Durable Object did not answer.`,
@@ -61,13 +55,7 @@ export class Alerts {
     });
   }
 
-  #condition(
-    policy: string,
-    type: string,
-    holds: boolean,
-    nowMs: number,
-    content: Omit<AlertContent, "type">,
-  ): void {
+  #condition(policy: string, type: string, holds: boolean, nowMs: number, content: Omit<AlertContent, "type">): void {
     const cause = `${type} ${policy}`;
     if (!holds) this.#rows.end(cause, nowMs);
     else if (!this.#rows.isActive(cause)) this.#raise(cause, policy, { type, ...content }, nowMs);

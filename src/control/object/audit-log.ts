@@ -72,11 +72,7 @@ export class AuditLog {
     if (!Number.isSafeInteger(before)) return { items: [], cursor: null };
     const size = pageSize(limit);
     const rows = this.#sql
-      .exec<AuditRow>(
-        "SELECT seq, at, body FROM audit WHERE seq < ? ORDER BY seq DESC LIMIT ?",
-        before,
-        size + 1,
-      )
+      .exec<AuditRow>("SELECT seq, at, body FROM audit WHERE seq < ? ORDER BY seq DESC LIMIT ?", before, size + 1)
       .toArray();
     const entries = [...rows.map(entryOf), ...this.#reveals.before(before, size + 1)];
     const newest = entries.toSorted((one, other) => other.seq - one.seq);
@@ -171,16 +167,12 @@ export class AuditLog {
   }
 
   #entry(seq: number): AuditEntry | null {
-    const [row] = this.#sql
-      .exec<AuditRow>("SELECT seq, at, body FROM audit WHERE seq = ?", seq)
-      .toArray();
+    const [row] = this.#sql.exec<AuditRow>("SELECT seq, at, body FROM audit WHERE seq = ?", seq).toArray();
     return row === undefined ? null : entryOf(row);
   }
 
   #bound(which: "MIN" | "MAX"): number {
-    const [row] = this.#sql
-      .exec<{ seq: number | null }>(`SELECT ${which}(seq) AS seq FROM audit`)
-      .toArray();
+    const [row] = this.#sql.exec<{ seq: number | null }>(`SELECT ${which}(seq) AS seq FROM audit`).toArray();
     return row?.seq ?? 0;
   }
 }

@@ -43,10 +43,7 @@ export interface ControlPlaneBindings {
 }
 
 /** The Durable Object that keeps runtime rules, statistics and the audit log. */
-export class ControlPlane
-  extends DurableObject<ControlPlaneBindings>
-  implements ControlPlaneMethods
-{
+export class ControlPlane extends DurableObject<ControlPlaneBindings> implements ControlPlaneMethods {
   readonly #control: Control;
   readonly #intake: StatisticsIntake;
 

@@ -144,8 +144,7 @@ export class Control {
     await this.#scheduler.ensure();
     if (changed.kind !== "done") return changed;
     const { progress, restored, keySets } = changed.value;
-    const isDelivered =
-      progress.state === "running" || keySets.length === 0 || (await this.#outbox.deliver(keySets));
+    const isDelivered = progress.state === "running" || keySets.length === 0 || (await this.#outbox.deliver(keySets));
     const value = restored.map((rule) => this.#current(rule));
     return { kind: "done", value, progress, ...(!isDelivered && { isPending: true }) };
   }

@@ -34,9 +34,7 @@ export class Deployments {
   constructor(sql: Sql, nowMs: number) {
     this.#sql = sql;
     const rows = sql
-      .exec<{ id: string; seen_at: number; body: string }>(
-        "SELECT id, seen_at, body FROM deployments",
-      )
+      .exec<{ id: string; seen_at: number; body: string }>("SELECT id, seen_at, body FROM deployments")
       .toArray();
     for (const { id, seen_at: recordedAtMs, body } of rows) {
       const { policies, secretId }: StoredDeployment = JSON.parse(body);
@@ -139,8 +137,7 @@ export class Deployments {
   }
 }
 
-const idOfSender = ({ deployment, secretId }: BeatSender): string =>
-  JSON.stringify([deployment, secretId ?? null]);
+const idOfSender = ({ deployment, secretId }: BeatSender): string => JSON.stringify([deployment, secretId ?? null]);
 
 const byName = (policies: readonly PolicyInfo[]): ReadonlyMap<string, PolicyInfo> =>
   new Map(policies.map((policy) => [policy.name, policy]));

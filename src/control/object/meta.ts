@@ -39,9 +39,7 @@ const schema = [
 type MetaName = "schema" | "epoch" | "resend" | "swept" | "audit" | "rollback";
 
 export function readMeta(sql: Sql, name: MetaName): string | null {
-  const [row] = sql
-    .exec<{ value: string }>("SELECT value FROM meta WHERE name = ?", name)
-    .toArray();
+  const [row] = sql.exec<{ value: string }>("SELECT value FROM meta WHERE name = ?", name).toArray();
   return row?.value ?? null;
 }
 

@@ -57,12 +57,8 @@ export function metricsText(input: MetricsInput): string {
       "Runtime rules that have not expired.",
       rules.map(({ policy, kind, count }) => [{ policy, kind }, count]),
     ),
-    metric("pending_rules", "gauge", "Key rules that their key's object has not confirmed yet.", [
-      [{}, pendingRules],
-    ]),
-    metric("control_plane_version", "gauge", "Number of the last change of a rule.", [
-      [{}, version],
-    ]),
+    metric("pending_rules", "gauge", "Key rules that their key's object has not confirmed yet.", [[{}, pendingRules]]),
+    metric("control_plane_version", "gauge", "Number of the last change of a rule.", [[{}, version]]),
     metric(
       "control_plane_epoch_seconds",
       "gauge",
@@ -106,10 +102,7 @@ function countersOf(totals: Tally, policies: readonly string[]): string[] {
       "counter",
       "Decisions by onError, because the Durable Object did not answer.",
       each.flatMap(({ policy, counts }) =>
-        fallbackModes.map((mode): Sample => [
-          { policy, mode },
-          counts.outcomes[`fallback-${mode}`] ?? 0,
-        ]),
+        fallbackModes.map((mode): Sample => [{ policy, mode }, counts.outcomes[`fallback-${mode}`] ?? 0]),
       ),
     ),
     metric("origin_failures_total", "counter", "Requests that the origin did not answer.", [
@@ -142,9 +135,7 @@ function histogram(
 /** The lines of one metric; only its description when it has no samples. */
 function metric(name: string, type: MetricType, help: string, samples: readonly Sample[]): string {
   const full = `headgate_${name}`;
-  const lines = samples.map(
-    ([labels, value, suffix = ""]) => `${full}${suffix}${labelText(labels)} ${value}\n`,
-  );
+  const lines = samples.map(([labels, value, suffix = ""]) => `${full}${suffix}${labelText(labels)} ${value}\n`);
   return `# HELP ${full} ${help}\n# TYPE ${full} ${type}\n${lines.join("")}`;
 }
 

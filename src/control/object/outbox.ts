@@ -12,13 +12,7 @@ import type { KeyRule } from "../../limiter/protocol.ts";
 import type { Deployments } from "./deployments.ts";
 import type { Meta } from "./meta.ts";
 import type { RuleBook } from "./rule-book.ts";
-import {
-  allPlacements,
-  enforcedKeyRule,
-  isRuleLive,
-  type SetName,
-  type SetRow,
-} from "./rule-table.ts";
+import { allPlacements, enforcedKeyRule, isRuleLive, type SetName, type SetRow } from "./rule-table.ts";
 import type { Task } from "./scheduler.ts";
 
 /** Calls `setRules` of a key's object. Returns the version that the object then has. */

@@ -18,9 +18,7 @@ export class RevealLog {
   }
 
   get lastSeq(): number {
-    const [row] = this.#sql
-      .exec<{ seq: number | null }>("SELECT MAX(seq) AS seq FROM reveals")
-      .toArray();
+    const [row] = this.#sql.exec<{ seq: number | null }>("SELECT MAX(seq) AS seq FROM reveals").toArray();
     return row?.seq ?? 0;
   }
 
@@ -48,11 +46,7 @@ export class RevealLog {
   /** At most `most` reveals before the number `seq`, the newest first. */
   before(seq: number, most: number): AuditEntry[] {
     return this.#sql
-      .exec<{ body: string }>(
-        "SELECT body FROM reveals WHERE seq < ? ORDER BY seq DESC LIMIT ?",
-        seq,
-        most,
-      )
+      .exec<{ body: string }>("SELECT body FROM reveals WHERE seq < ? ORDER BY seq DESC LIMIT ?", seq, most)
       .toArray()
       .map(({ body }): AuditEntry => JSON.parse(body));
   }
@@ -69,9 +63,7 @@ export class RevealLog {
 
   /** How many reveals were ever added. */
   get #lastNth(): number {
-    const [row] = this.#sql
-      .exec<{ nth: number }>("SELECT nth FROM reveals ORDER BY seq DESC LIMIT 1")
-      .toArray();
+    const [row] = this.#sql.exec<{ nth: number }>("SELECT nth FROM reveals ORDER BY seq DESC LIMIT 1").toArray();
     return row?.nth ?? 0;
   }
 }

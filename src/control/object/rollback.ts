@@ -245,8 +245,7 @@ class ChangesSince {
       for (const { seq, rule: id, action, isOfPolicy } of changes) {
         const known = this.rules.get(id);
         if (known !== undefined) known.last = seq;
-        else if (seq <= this.#untilSeq)
-          this.rules.set(id, { id, first: seq, last: seq, isOfPolicy });
+        else if (seq <= this.#untilSeq) this.rules.set(id, { id, first: seq, last: seq, isOfPolicy });
         const isOfOperator = action !== "rollback" && action !== "expire";
         if (seq > this.#untilSeq && isOfOperator) this.#newer.add(id);
         this.#readTo = seq;

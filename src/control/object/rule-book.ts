@@ -22,13 +22,7 @@ import { AuditLog } from "./audit-log.ts";
 import { IdempotencyKeys } from "./idempotency-keys.ts";
 import type { Meta } from "./meta.ts";
 import type { RuleHistory } from "./rollback.ts";
-import {
-  allPlacements,
-  enforcedPolicyRule,
-  isRuleLive,
-  RuleTable,
-  type SetName,
-} from "./rule-table.ts";
+import { allPlacements, enforcedPolicyRule, isRuleLive, RuleTable, type SetName } from "./rule-table.ts";
 import type { ControlStorage } from "./storage.ts";
 
 export const mostRules = 20_000;
@@ -78,10 +72,7 @@ export class RuleBook {
     this.#policyRules ??= new Map(
       this.rules
         .policyVersions()
-        .map(({ policy, version }) => [
-          policy,
-          { epoch: this.#meta.epoch, version, text: this.#textOf(policy) },
-        ]),
+        .map(({ policy, version }) => [policy, { epoch: this.#meta.epoch, version, text: this.#textOf(policy) }]),
     );
     return this.#policyRules;
   }
@@ -161,9 +152,7 @@ export class RuleBook {
         return { kind: "outdated", revision: `${state.epoch}-${state.version}` };
       }
       const kinds = new Set(parts.map(({ kind }) => kind));
-      const named = state.rules.filter(
-        (rule) => rule.scope === "policy" && kinds.has(rule.rule.kind),
-      );
+      const named = state.rules.filter((rule) => rule.scope === "policy" && kinds.has(rule.rule.kind));
       const added = parts.filter(({ rule }) => rule !== null).length - named.length;
       const excess = this.#excess({ policy, key: null }, nowMs, added);
       if (excess !== null) return excess;
@@ -175,8 +164,7 @@ export class RuleBook {
           this.#remove(rule, { actor, action: "delete", note, nowMs }, touched);
         }
         const action = newest === undefined ? "create" : "replace";
-        if (input !== null)
-          this.#put(input, newest ?? null, { actor, action, note, nowMs }, touched);
+        if (input !== null) this.#put(input, newest ?? null, { actor, action, note, nowMs }, touched);
       }
       this.#policyRules = null;
       return { kind: "done", value: this.policyState(policy, nowMs) };
@@ -216,8 +204,7 @@ export class RuleBook {
     }
     const revision = current?.revision ?? this.audit.revisionAfter(last);
     const rule = this.#put(before, { ...before, revision }, reason, touched, current);
-    const isMoved =
-      current !== null && (current.policy !== rule.policy || current.key !== rule.key);
+    const isMoved = current !== null && (current.policy !== rule.policy || current.key !== rule.key);
     if (isMoved) this.#touch(current, rule.version, touched);
     return rule;
   }
@@ -286,29 +273,16 @@ export class RuleBook {
   }
 
   /** The refusal of a change that adds rules to a full set, or to a full table; null if they fit. */
-  #excess(
-    set: SetName,
-    nowMs: number,
-    addedToSet: number,
-    addedInTotal = addedToSet,
-  ): Changed<never> | null {
+  #excess(set: SetName, nowMs: number, addedToSet: number, addedInTotal = addedToSet): Changed<never> | null {
     if (addedInTotal > 0 && this.rules.liveCount(nowMs) + addedInTotal > mostRules) {
       return { kind: "too-many", most: mostRules };
     }
     if (addedToSet <= 0) return null;
     const live = this.rules.ofSet(set).filter((rule) => isRuleLive(rule, nowMs));
-    return live.length + addedToSet > mostKeyRules
-      ? { kind: "too-many", most: mostKeyRules }
-      : null;
+    return live.length + addedToSet > mostKeyRules ? { kind: "too-many", most: mostKeyRules } : null;
   }
 
-  #put(
-    input: RuleInput,
-    before: Rule | null,
-    reason: Reason,
-    touched: SetName[],
-    current: Rule | null = before,
-  ): Rule {
+  #put(input: RuleInput, before: Rule | null, reason: Reason, touched: SetName[], current: Rule | null = before): Rule {
     const { actor, nowMs } = reason;
     const seq = this.audit.lastSeq + 1;
     const rule: Rule = {
@@ -336,11 +310,7 @@ export class RuleBook {
   }
 
   /** Gives the set of a rule a new version. */
-  #touch(
-    { policy, key, objects }: SetName & Pick<Rule, "objects">,
-    version: number,
-    touched: SetName[],
-  ): void {
+  #touch({ policy, key, objects }: SetName & Pick<Rule, "objects">, version: number, touched: SetName[]): void {
     const set = { policy, key };
     const { confirmed = 0, placements = [] } = this.rules.set(set) ?? {};
     const added = objects === null ? [] : [objects];
@@ -370,8 +340,7 @@ export class RuleBook {
 const digitsOfSeq = 8;
 
 /** Ids sort by the time of their creation. */
-const newId = (seq: number, random: string): string =>
-  `${seq.toString(36).padStart(digitsOfSeq, "0")}${random}`;
+const newId = (seq: number, random: string): string => `${seq.toString(36).padStart(digitsOfSeq, "0")}${random}`;
 
 const outdated = ({ revision }: Rule): Changed<never> => ({
   kind: "outdated",

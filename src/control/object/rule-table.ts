@@ -64,18 +64,14 @@ export class RuleTable {
   /** When the first rule expires, or earlier; null when none does. */
   get nextExpiryMs(): number | null {
     if (this.#nextExpiryMs === undefined) {
-      const [row] = this.#sql
-        .exec<{ at: number | null }>("SELECT MIN(expires_at) AS at FROM rules")
-        .toArray();
+      const [row] = this.#sql.exec<{ at: number | null }>("SELECT MIN(expires_at) AS at FROM rules").toArray();
       this.#nextExpiryMs = row?.at ?? Number.POSITIVE_INFINITY;
     }
     return this.#nextExpiryMs === Number.POSITIVE_INFINITY ? null : this.#nextExpiryMs;
   }
 
   get(id: string): Rule | null {
-    const rows = this.#sql
-      .exec<RuleRow>(`SELECT ${ruleColumns} FROM rules WHERE id = ?`, id)
-      .toArray();
+    const rows = this.#sql.exec<RuleRow>(`SELECT ${ruleColumns} FROM rules WHERE id = ?`, id).toArray();
     return rows.map(ruleOf)[0] ?? null;
   }
 
@@ -207,18 +203,13 @@ export class RuleTable {
   unconfirm(set: SetName | null): void {
     const filter = set === null ? "key > ''" : "key = ? AND policy = ?";
     const bindings = set === null ? [] : [keyColumn(set.key), set.policy];
-    this.#sql.exec(
-      `UPDATE rule_sets SET confirmed = 0 WHERE confirmed > 0 AND ${filter}`,
-      ...bindings,
-    );
+    this.#sql.exec(`UPDATE rule_sets SET confirmed = 0 WHERE confirmed > 0 AND ${filter}`, ...bindings);
   }
 
   /** The sets of keys that their objects have not confirmed. */
   unconfirmedSets(): SetName[] {
     return this.#sql
-      .exec<{ key: string; policy: string }>(
-        "SELECT key, policy FROM rule_sets WHERE key > '' AND confirmed < version",
-      )
+      .exec<{ key: string; policy: string }>("SELECT key, policy FROM rule_sets WHERE key > '' AND confirmed < version")
       .toArray();
   }
 
@@ -237,9 +228,7 @@ export class RuleTable {
   /** The policies that have or had rules of their own, and the version of these rules. */
   policyVersions(): { readonly policy: string; readonly version: number }[] {
     return this.#sql
-      .exec<{ policy: string; version: number }>(
-        "SELECT policy, version FROM rule_sets WHERE key = ''",
-      )
+      .exec<{ policy: string; version: number }>("SELECT policy, version FROM rule_sets WHERE key = ''")
       .toArray();
   }
 }

@@ -89,9 +89,7 @@ export class SampleRows {
 
   /** When the first chunk will be too old; null when there is none. */
   nextDeletionMs(): number | null {
-    const [first] = this.#sql
-      .exec<{ toMs: number | null }>("SELECT min(to_ms) AS toMs FROM samples")
-      .toArray();
+    const [first] = this.#sql.exec<{ toMs: number | null }>("SELECT min(to_ms) AS toMs FROM samples").toArray();
     return first?.toMs == null ? null : first.toMs + dayMs;
   }
 }

@@ -96,8 +96,9 @@ class OpenChunk {
 
   /** Null for another form. */
   static revived(stored: unknown): OpenChunk | null {
-    const [policy, oneKeyIn, sinceMs, untilMs, arrivals, lost, ...events]: unknown[] =
-      Array.isArray(stored) ? stored : [];
+    const [policy, oneKeyIn, sinceMs, untilMs, arrivals, lost, ...events]: unknown[] = Array.isArray(stored)
+      ? stored
+      : [];
     const numbers = [oneKeyIn, sinceMs, untilMs, arrivals, lost].filter(isNumber);
     if (typeof policy !== "string" || numbers.length < 5) return null;
     const [size = 1, fromMs = 0, toMs = 0, count = 0, missed = 0] = numbers;
@@ -112,8 +113,7 @@ class OpenChunk {
 
 const isNumber = (value: unknown): value is number => Number.isFinite(value);
 
-const reportDamage = (error: unknown): void =>
-  report({ event: "control-plane-failed", error: errorText(error) });
+const reportDamage = (error: unknown): void => report({ event: "control-plane-failed", error: errorText(error) });
 
 interface KeptSamples extends Omit<SampleIndex, "requests"> {
   /** Before, nothing is kept: it was dropped, or recording began later. The start of the period without samples. */
@@ -213,8 +213,7 @@ export class StoredSamples {
   }
 
   index({ policy, fromMs, toMs }: SamplesQuery): KeptSamples {
-    const isIn = (part: Pick<SampleChunk, "fromMs" | "toMs">): boolean =>
-      part.fromMs < toMs && part.toMs >= fromMs;
+    const isIn = (part: Pick<SampleChunk, "fromMs" | "toMs">): boolean => part.fromMs < toMs && part.toMs >= fromMs;
     const chunks = this.#rows.chunks(policy);
     const open = [...this.#closed, ...this.#open.values()].filter((each) => each.policy === policy);
     const firstKeptMs = Math.min(...[...chunks, ...open.map((each) => each.view())].map(startOf));

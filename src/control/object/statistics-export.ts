@@ -18,13 +18,7 @@ export interface Dataset {
 }
 
 /** The doubles of a point, in their order: double1 is the first. The outcomes are last, so that a new one moves no other. */
-export const exportedDoubles = [
-  "minute",
-  "near-limit",
-  "latency-sum-ms",
-  "latency-count",
-  ...outcomeNames,
-] as const;
+export const exportedDoubles = ["minute", "near-limit", "latency-sum-ms", "latency-count", ...outcomeNames] as const;
 
 /** The platform accepts this number of points in one event. */
 const mostPoints = 25;

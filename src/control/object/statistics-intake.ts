@@ -37,9 +37,7 @@ export class StatisticsIntake {
 
   constructor(storage: ControlStorage, settings: IntakeSettings, nowMs: number) {
     this.#export = new AnalyticsExport(settings.dataset);
-    this.statistics = new StatisticsStore(storage, nowMs, (atMs, minute) =>
-      this.#export.add(atMs, minute),
-    );
+    this.statistics = new StatisticsStore(storage, nowMs, (atMs, minute) => this.#export.add(atMs, minute));
     this.tail = new Tail(storage.sql, settings.sockets);
     this.#waitUntil = settings.waitUntil;
     if (settings.alerts !== null) {
@@ -50,10 +48,7 @@ export class StatisticsIntake {
   }
 
   /** Call `Scheduler.ensure` afterwards: an alert may have to be sent again. */
-  recordBeat(
-    call: BeatCall,
-    nowMs: number,
-  ): Pick<BeatReply, "storedSeq" | "isWatched" | "isTailed"> {
+  recordBeat(call: BeatCall, nowMs: number): Pick<BeatReply, "storedSeq" | "isWatched" | "isTailed"> {
     const isWatched = this.tail.isWatched(nowMs);
     const storedSeq = this.statistics.record(call, nowMs, isWatched);
     this.tail.send(call.tail, nowMs);
@@ -84,5 +79,4 @@ export class StatisticsIntake {
   }
 }
 
-const reportFailure = (error: unknown): void =>
-  report({ event: "control-plane-failed", error: errorText(error) });
+const reportFailure = (error: unknown): void => report({ event: "control-plane-failed", error: errorText(error) });

@@ -1,13 +1,6 @@
 /** Chooses the stored minutes or hours that answer a query of statistics, and sums them to points. */
 import type { Statistics, StatisticsQuery } from "../protocol.ts";
-import {
-  floorTo,
-  hourMs,
-  hoursKeptMs,
-  minuteMs,
-  minutesKeptMs,
-  type StoredPeriod,
-} from "./statistics-rows.ts";
+import { floorTo, hourMs, hoursKeptMs, minuteMs, minutesKeptMs, type StoredPeriod } from "./statistics-rows.ts";
 import { Tally } from "./statistics-tally.ts";
 
 interface Steps {

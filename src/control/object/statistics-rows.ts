@@ -36,9 +36,7 @@ export class StatisticsRows {
         `CREATE TABLE IF NOT EXISTS ${period} (slot INTEGER PRIMARY KEY, at INTEGER NOT NULL, body TEXT NOT NULL)`,
       );
     }
-    sql.exec(
-      "CREATE TABLE IF NOT EXISTS statistics (part INTEGER PRIMARY KEY, body TEXT NOT NULL)",
-    );
+    sql.exec("CREATE TABLE IF NOT EXISTS statistics (part INTEGER PRIMARY KEY, body TEXT NOT NULL)");
   }
 
   /** The rows from `fromMs` (inclusive) to `toMs` (exclusive), the oldest first. */
@@ -107,9 +105,7 @@ export class StatisticsRows {
 
   /** The open state as it was last written; null when there is none. */
   readState(): unknown {
-    const rows = this.#sql
-      .exec<{ body: string }>("SELECT body FROM statistics ORDER BY part")
-      .toArray();
+    const rows = this.#sql.exec<{ body: string }>("SELECT body FROM statistics ORDER BY part").toArray();
     return jsonOrNull(rows.map(({ body }) => body).join(""));
   }
 

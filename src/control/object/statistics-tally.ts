@@ -81,21 +81,16 @@ export class Tally {
   }
 }
 
-const numberIn = (value: unknown): number =>
-  typeof value === "number" && Number.isFinite(value) ? value : 0;
+const numberIn = (value: unknown): number => (typeof value === "number" && Number.isFinite(value) ? value : 0);
 
 function countsIn(stored: unknown): Counts | null {
   if (!isRecord(stored) || !isRecord(stored["outcomes"])) return null;
   const { outcomes, nearLimit, latency, latencySumMs } = stored;
   const buckets: unknown[] = Array.isArray(latency) ? latency : [];
   return {
-    outcomes: Object.fromEntries(
-      Object.entries(outcomes).map(([outcome, count]) => [outcome, numberIn(count)]),
-    ),
+    outcomes: Object.fromEntries(Object.entries(outcomes).map(([outcome, count]) => [outcome, numberIn(count)])),
     nearLimit: numberIn(nearLimit),
-    latency: buckets.flatMap((pair) =>
-      Array.isArray(pair) ? [[numberIn(pair[0]), numberIn(pair[1])] as const] : [],
-    ),
+    latency: buckets.flatMap((pair) => (Array.isArray(pair) ? [[numberIn(pair[0]), numberIn(pair[1])] as const] : [])),
     latencySumMs: numberIn(latencySumMs),
   };
 }
@@ -114,6 +109,4 @@ export const denialsIn = ({ outcomes: { denied = 0, banned = 0, blocked = 0 } }:
 
 /** The number of decisions without the object's answer. */
 export const fallbacksIn = ({ outcomes }: Counts): number =>
-  (outcomes["fallback-local"] ?? 0) +
-  (outcomes["fallback-open"] ?? 0) +
-  (outcomes["fallback-closed"] ?? 0);
+  (outcomes["fallback-local"] ?? 0) + (outcomes["fallback-open"] ?? 0) + (outcomes["fallback-closed"] ?? 0);

@@ -10,13 +10,7 @@
  */
 import { errorText, report } from "../../observability/events.ts";
 import { isRecord } from "../../validation/problems.ts";
-import type {
-  BeatCall,
-  Statistics as StatisticsAnswer,
-  StatisticsQuery,
-  TopKey,
-  TopQuery,
-} from "../protocol.ts";
+import type { BeatCall, Statistics as StatisticsAnswer, StatisticsQuery, TopKey, TopQuery } from "../protocol.ts";
 import type { SampleIndex, SamplesQuery } from "../stored-samples.ts";
 import { StoredSamples } from "./samples.ts";
 import type { Task } from "./scheduler.ts";

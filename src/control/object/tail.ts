@@ -48,9 +48,7 @@ export class Tail {
   constructor(sql: Sql, host: TailHost) {
     this.#sql = sql;
     this.#host = host;
-    sql.exec(
-      "CREATE TABLE IF NOT EXISTS tickets (ticket TEXT PRIMARY KEY, expires INTEGER NOT NULL) WITHOUT ROWID",
-    );
+    sql.exec("CREATE TABLE IF NOT EXISTS tickets (ticket TEXT PRIMARY KEY, expires INTEGER NOT NULL) WITHOUT ROWID");
   }
 
   /** A ticket for one WebSocket. It is stored, because the object may hibernate before the WebSocket is opened. */
@@ -154,6 +152,4 @@ function closeWith(socket: TailSocket, code: number, reason?: string): void {
 
 /** 128 random bits. */
 const randomId = (): string =>
-  [...crypto.getRandomValues(new Uint8Array(16))]
-    .map((byte) => byte.toString(16).padStart(2, "0"))
-    .join("");
+  [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");

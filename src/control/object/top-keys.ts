@@ -159,8 +159,7 @@ export class TopKeys {
   top({ policy, by, limit }: TopQuery, nowMs: number): readonly TopKey[] {
     const hours = this.#hours(policy, nowMs);
     const merged = new SpaceSaving(slots);
-    for (const hour of hours)
-      merged.merge((by === "denied" ? hour.denied : hour.spenders).top(slots));
+    for (const hour of hours) merged.merge((by === "denied" ? hour.denied : hour.spenders).top(slots));
     return merged.top(limit).keys.map((each) => {
       const sealed = sealedIn(hours, each.key);
       return sealed === null ? each : { ...each, sealed };
@@ -178,9 +177,7 @@ export class TopKeys {
 
   /** When the first row will be too old; null when there is none. */
   nextDeletionMs(): number | null {
-    const [first] = this.#sql
-      .exec<{ at: number | null }>("SELECT min(at) AS at FROM top_keys")
-      .toArray();
+    const [first] = this.#sql.exec<{ at: number | null }>("SELECT min(at) AS at FROM top_keys").toArray();
     return first?.at == null ? null : first.at + dayMs;
   }
 

@@ -29,9 +29,7 @@ export function authenticator(settings: AdminSettings, attempts: FailedAttempts)
     const { headers } = request;
     if (headers.has("Authorization")) {
       const holder = holderOf(bearerIn(headers) ?? "");
-      return holder === undefined
-        ? null
-        : { actor: { name: holder.name, via: "token" }, may: holder.may };
+      return holder === undefined ? null : { actor: { name: holder.name, via: "token" }, may: holder.may };
     }
     const jwt = isOnHost(request, host) ? headers.get(assertionField) : null;
     const name = jwt === null || identityOf === null ? null : await identityOf(jwt);
@@ -69,6 +67,5 @@ const isSafe = ({ method, headers }: Request): boolean =>
  * @throws CallRefused when the request does not come from a page of the same web origin
  */
 export function refuseCrossSite({ headers }: Request): void {
-  if (headers.get("Sec-Fetch-Site") !== "same-origin")
-    throw new CallRefused({ kind: "cross-site" });
+  if (headers.get("Sec-Fetch-Site") !== "same-origin") throw new CallRefused({ kind: "cross-site" });
 }

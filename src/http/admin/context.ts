@@ -55,11 +55,7 @@ export function keyIdOf(text: string): string {
 }
 
 /** @param value as JSON */
-export const answer = (
-  value: object,
-  status = 200,
-  headers: Readonly<Record<string, string>> = {},
-): Response =>
+export const answer = (value: object, status = 200, headers: Readonly<Record<string, string>> = {}): Response =>
   Response.json(value, { status, headers: { "Cache-Control": "no-store", ...headers } });
 
 export const emptyAnswer = (): Response =>

@@ -4,11 +4,7 @@ import { sqliteProblem } from "../../limiter/client/unusable-objects.ts";
 import { platformRetries, withDeadline } from "../../limiter/object-calls.ts";
 import { errorText, report } from "../../observability/events.ts";
 import { ConfigProblems, describeProblem } from "../../validation/problems.ts";
-import {
-  type Changed,
-  controlPlaneName,
-  type ControlPlaneMethods,
-} from "../../control/protocol.ts";
+import { type Changed, controlPlaneName, type ControlPlaneMethods } from "../../control/protocol.ts";
 import { CallRefused } from "./refusal.ts";
 
 /** The methods of the object as they are called from outside of it. */

@@ -7,18 +7,9 @@ import {
   type Policy,
   type SubjectPattern,
 } from "../../config/index.ts";
-import {
-  type CallerAttributes,
-  contradictedPart,
-  noAttributes,
-} from "../../policies/caller-attributes.ts";
+import { type CallerAttributes, contradictedPart, noAttributes } from "../../policies/caller-attributes.ts";
 import { callerKeyValues, type KeyValue, missingParts } from "../../policies/key.ts";
-import {
-  type DecisionSource,
-  limitsFor,
-  listMatch,
-  type Subject,
-} from "../../policies/key-rules.ts";
+import { type DecisionSource, limitsFor, listMatch, type Subject } from "../../policies/key-rules.ts";
 import type { PartitionKeys } from "../../policies/partition-key.ts";
 import { callerSubject } from "../../policies/resolve-key.ts";
 import { contradiction, invalidKey } from "../check/resolve-check.ts";

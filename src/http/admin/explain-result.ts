@@ -23,20 +23,8 @@ import {
   stepNames,
   type StepResult,
 } from "./explain-answer.ts";
-import {
-  type ExplainInput,
-  type IsolateView,
-  isolateView,
-  noMatch,
-  unknown,
-} from "./explain-key.ts";
-import {
-  explainedRules,
-  type KnownRules,
-  liveKeyRule,
-  livePolicyRules,
-  versionOnly,
-} from "./explain-rules.ts";
+import { type ExplainInput, type IsolateView, isolateView, noMatch, unknown } from "./explain-key.ts";
+import { explainedRules, type KnownRules, liveKeyRule, livePolicyRules, versionOnly } from "./explain-rules.ts";
 import { explanationText } from "./explain-text.ts";
 
 export interface ExplainContext {
@@ -67,10 +55,7 @@ export async function explainedKey(
   const isolate = await isolateView(policy, input, runtime.partitions);
   if (isFailure<Failure>(isolate)) return isolate;
   const spend = { policy: isolate.policy, partitionKey: isolate.id, cost: 1 };
-  const [explained, known] = await Promise.all([
-    runtime.limiter.explain(spend),
-    knownRules(policy.name, isolate.id),
-  ]);
+  const [explained, known] = await Promise.all([runtime.limiter.explain(spend), knownRules(policy.name, isolate.id)]);
   const stale = explained?.reply.stale ?? [];
   if (stale.length > 0 && !isSecondAttempt) {
     // The object has seen newer rules than this isolate: a request would be decided by them.
@@ -80,9 +65,7 @@ export async function explainedKey(
   const reply = stale.length > 0 ? null : explained;
   const [decided] = reply === null ? [] : outcomesOf([spend], reply.reply);
   const object: ObjectView =
-    decided === undefined
-      ? { outcome: await runtime.limiter.look(spend), reply: null }
-      : { outcome: decided, reply };
+    decided === undefined ? { outcome: await runtime.limiter.look(spend), reply: null } : { outcome: decided, reply };
   const answer = explanationOf(isolate, object, known, context.nowMs);
   return { ...answer, text: explanationText(answer, isolate.missingAttributes) };
 }
@@ -99,11 +82,7 @@ function explanationOf(
   const liveRules = charge?.keyRules.map(liveKeyRule) ?? null;
   // Key rules expire by the object's clock, and policy rules by the isolate's.
   const keyRules = explainedRules(liveRules, known?.keyRules ?? null, reply?.atMs ?? nowMs);
-  const policyRules = explainedRules(
-    livePolicyRules(policy.rules, nowMs),
-    known?.policy.rules ?? null,
-    nowMs,
-  );
+  const policyRules = explainedRules(livePolicyRules(policy.rules, nowMs), known?.policy.rules ?? null, nowMs);
   const steps = stepsOf(isolate, charge ?? null);
   const decided = outcomeUnder(steps, policy, object);
   const rules = [...policyRules, ...keyRules];
@@ -121,8 +100,7 @@ function explanationOf(
     steps,
     limitsFrom: limitsStepOf(steps),
     limits: limitsOf(object),
-    limitsInEffect:
-      charge?.keyRules.find((rule) => rule.kind === "limits")?.limits ?? policy.limits,
+    limitsInEffect: charge?.keyRules.find((rule) => rule.kind === "limits")?.limits ?? policy.limits,
     limitsWithoutKeyRules: policy.limits,
     keyRules,
     policyRules,
@@ -167,16 +145,10 @@ function limitsStepOf(steps: readonly ExplainedStep[]): LimitsStep {
 type Decided = Pick<Explanation, "allowed" | "reason" | "retryAfterMs">;
 
 /** The outcome by the step that decides. A dry run denies nothing. */
-function outcomeUnder(
-  steps: readonly ExplainedStep[],
-  policy: Policy,
-  object: ObjectView,
-): Decided {
+function outcomeUnder(steps: readonly ExplainedStep[], policy: Policy, object: ObjectView): Decided {
   const deciding = steps.find(({ decides }) => decides)?.step ?? "configured-limits";
   const decided = decidedBy(deciding, policy, object);
-  return policy.isDryRun && !decided.allowed
-    ? { allowed: true, reason: "dry-run", retryAfterMs: 0 }
-    : decided;
+  return policy.isDryRun && !decided.allowed ? { allowed: true, reason: "dry-run", retryAfterMs: 0 } : decided;
 }
 
 const allowed = (reason: Explanation["reason"]): Decided => ({
@@ -212,8 +184,7 @@ function decidedBy(step: StepName, policy: Policy, { outcome, reply }: ObjectVie
   }
 }
 
-const waitOf = (outcome: Outcome): number | null =>
-  "decision" in outcome ? outcome.decision.retryAfterMs : null;
+const waitOf = (outcome: Outcome): number | null => ("decision" in outcome ? outcome.decision.retryAfterMs : null);
 
 const byLimits = (outcome: Outcome): Decided =>
   allows(outcome)
@@ -237,9 +208,7 @@ function nextChangeOf(
   const deciding = steps.find(({ decides }) => decides);
   const isByObject = deciding !== undefined && stepNames.indexOf(deciding.step) >= firstObjectStep;
   const waitMs = isByObject && !allows(outcome) ? reasonEndsInMs(outcome) : null;
-  const ends = rules
-    .filter(({ id }) => id === deciding?.rule || id === modeRule)
-    .map(({ expiresInMs }) => expiresInMs);
+  const ends = rules.filter(({ id }) => id === deciding?.rule || id === modeRule).map(({ expiresInMs }) => expiresInMs);
   const changes = [waitMs, ...ends].filter((each) => each !== null);
   return changes.length === 0 ? null : Math.min(...changes);
 }

@@ -13,10 +13,7 @@ import {
 type Explained = Omit<Explanation, "text">;
 
 /** @param missingAttributes the names of the attributes without which entries could not be compared */
-export function explanationText(
-  explained: Explained,
-  missingAttributes: readonly string[],
-): readonly string[] {
+export function explanationText(explained: Explained, missingAttributes: readonly string[]): readonly string[] {
   const { policy, mode, id } = explained;
   return [
     headline(explained),
@@ -89,13 +86,10 @@ function denialText(explained: Explained): string {
   const deciding = steps.find(({ decides }) => decides);
   if (deciding === undefined || !givesLimits(deciding.step)) return decidingText(explained);
   const names = limits.filter(({ allowed }) => !allowed).map(({ name }) => name);
-  return names.length === 1
-    ? `the limit ${names.join("")} is exceeded`
-    : `the limits ${names.join(", ")} are exceeded`;
+  return names.length === 1 ? `the limit ${names.join("")} is exceeded` : `the limits ${names.join(", ")} are exceeded`;
 }
 
-const givesLimits = (step: StepName): boolean =>
-  stepNames.indexOf(step) >= stepNames.indexOf("key-rule-limits");
+const givesLimits = (step: StepName): boolean => stepNames.indexOf(step) >= stepNames.indexOf("key-rule-limits");
 
 function decidingText({ steps, keyRules, policyRules }: Explained): string {
   const deciding = steps.find(({ decides }) => decides);
@@ -160,10 +154,7 @@ const placeText = (step: StepName): string => places[step];
 
 /** The rule and the entry, counted from 1 as people do; "" without either. */
 function sourceText({ rule, entry }: Pick<ExplainedStep, "rule" | "entry">): string {
-  const parts = [
-    ...(rule === null ? [] : [`rule ${rule}`]),
-    ...(entry === null ? [] : [`entry ${entry + 1}`]),
-  ];
+  const parts = [...(rule === null ? [] : [`rule ${rule}`]), ...(entry === null ? [] : [`entry ${entry + 1}`])];
   return parts.length === 0 ? "" : ` (${parts.join(", ")})`;
 }
 
@@ -228,8 +219,7 @@ function versionLines({ versions }: Explained): string[] {
 
 const consistencyNotes = {
   leased: "With consistency = leased, isolates decide by the units that are lent to them.",
-  eventual:
-    "With consistency = eventual, isolates may have spends that the object does not count yet.",
+  eventual: "With consistency = eventual, isolates may have spends that the object does not count yet.",
 } as const;
 
 /** The attributes as the body of a call has them. */
@@ -253,9 +243,7 @@ function notesOf(explained: Explained, missingAttributes: readonly string[]): st
     ...(missingAttributes.length > 0
       ? [`To compare the entries that are not known, send ${attributesText(missingAttributes)}.`]
       : []),
-    ...(hasObjectAnswered
-      ? []
-      : ["The key's object does not answer: its bans, rules and counts are not known."]),
+    ...(hasObjectAnswered ? [] : ["The key's object does not answer: its bans, rules and counts are not known."]),
     ...(consistency === "strict" ? [] : [consistencyNotes[consistency]]),
     ...(isolate !== null && controlPlane === null
       ? ["The control plane does not answer: the actors and notes of rules are not known."]

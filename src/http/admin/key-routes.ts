@@ -1,14 +1,7 @@
 /** `/api/keys` and `/api/top`: actions on one key, and the most frequent keys. */
 import * as v from "valibot";
 import { fields } from "../../validation/problems.ts";
-import {
-  type AuthorizedCall,
-  type AdminContext,
-  answer,
-  emptyAnswer,
-  keyIdOf,
-  policyOf,
-} from "./context.ts";
+import { type AuthorizedCall, type AdminContext, answer, emptyAnswer, keyIdOf, policyOf } from "./context.ts";
 import { flagText, integerText, bodyOf, parsed, queryIn, text } from "./read-input.ts";
 import { CallRefused } from "./refusal.ts";
 import { requireReveal, revealed } from "./reveal.ts";
@@ -36,11 +29,7 @@ export async function revealKey(context: AdminContext, c: AuthorizedCall): Promi
   const { policy, id } = parsed(revealSchema, await bodyOf(c));
   const key = keyIdOf(id);
   const sealed = await context.controlPlane.call((stub) => stub.sealedKey(policy, key));
-  const [plain = null] = await revealed(
-    context,
-    [sealed === null ? null : { policy, key, sealed }],
-    c.var.operator,
-  );
+  const [plain = null] = await revealed(context, [sealed === null ? null : { policy, key, sealed }], c.var.operator);
   if (plain === null) throw new CallRefused({ kind: "unknown-key" });
   return answer({ policy, id, key: plain });
 }
@@ -58,9 +47,7 @@ export async function readTop(context: AdminContext, c: AuthorizedCall): Promise
   policyOf(context, policy);
   const top = await context.controlPlane.call((stub) => stub.top({ policy, by, limit }));
   context.control.watch();
-  const sealedKeys = top.map(({ key, sealed }) =>
-    sealed === undefined ? null : { policy, key, sealed },
-  );
+  const sealedKeys = top.map(({ key, sealed }) => (sealed === undefined ? null : { policy, key, sealed }));
   const plain = reveal ? await revealed(context, sealedKeys, c.var.operator) : [];
   const keys = top.map(({ key, count, error }, index) => ({
     id: key,

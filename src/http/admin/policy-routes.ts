@@ -43,11 +43,7 @@ const rulesOf = ({ name }: Policy, { epoch, version, text }: PolicyState): Stale
 });
 
 /** Adopts the new rules of changed policies in this isolate at once. If that fails, the next beat brings them. */
-export async function adoptRules(
-  context: AdminContext,
-  c: AuthorizedCall,
-  policies: readonly Policy[],
-): Promise<void> {
+export async function adoptRules(context: AdminContext, c: AuthorizedCall, policies: readonly Policy[]): Promise<void> {
   if (policies.length === 0) return;
   try {
     const states = await Promise.all(policies.map((policy) => stateOf(context, policy)));
@@ -63,9 +59,7 @@ export async function adoptRules(
 }
 
 /** Where a part of a policy comes from. */
-type Source =
-  | { readonly source: "configuration" }
-  | { readonly source: "rule"; readonly rule: string };
+type Source = { readonly source: "configuration" } | { readonly source: "rule"; readonly rule: string };
 
 const sourceOf = (rule: string | null): Source =>
   rule === null ? { source: "configuration" } : { source: "rule", rule };
@@ -92,11 +86,7 @@ function policyView(base: Policy, state: PolicyState, nowMs: number): object {
 }
 
 /** In the order in which they apply. The configured entries may be secrets: only their number is shown. */
-function entryParts(
-  configured: number,
-  live: readonly Rule[],
-  kind: Rule["rule"]["kind"],
-): object[] {
+function entryParts(configured: number, live: readonly Rule[], kind: Rule["rule"]["kind"]): object[] {
   const ofRules = live
     .filter(({ rule }) => rule.kind === kind)
     .map(({ id, written }) => ({ count: countOf(written), ...sourceOf(id) }));
@@ -137,11 +127,7 @@ export async function patchPolicy(context: AdminContext, c: AuthorizedCall): Pro
 }
 
 /** @throws CallRefused with every error in the patch */
-function partsOf(
-  context: AdminContext,
-  policy: Policy,
-  patch: Patch,
-): Pick<PolicyPatch, "parts" | "note"> {
+function partsOf(context: AdminContext, policy: Policy, patch: Patch): Pick<PolicyPatch, "parts" | "note"> {
   const errors = new Errors();
   const named = policyKinds.filter((kind) => patch[kind] !== undefined);
   if (named.length === 0) errors.add("body", `at least one of ${policyKinds.join(", ")}`);
@@ -159,8 +145,7 @@ function partsOf(
     const own = new Errors();
     const read = readRule("policy", kind, content, policy, context, own);
     // A rule has its entries in the field `entries`; a patch has them in the field of their kind, such as `deny`.
-    for (const { field, accepted } of own.list)
-      errors.add(field.replace(/^entries/, kind), accepted);
+    for (const { field, accepted } of own.list) errors.add(field.replace(/^entries/, kind), accepted);
     if (read === null) return { kind, rule: null };
     const place = { policy: policy.name, key: null, sealedKey: null, objects: null };
     return { kind, rule: { ...read, ...end, ...place } };

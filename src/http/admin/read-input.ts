@@ -23,20 +23,13 @@ export function parsed<Output>(schema: v.GenericSchema<unknown, Output>, input: 
 }
 
 /** Reads the query. A parameter that stands twice is invalid. */
-export function queryIn<const Entries extends v.ObjectEntries>(
-  c: AuthorizedCall,
-  entries: Entries,
-) {
+export function queryIn<const Entries extends v.ObjectEntries>(c: AuthorizedCall, entries: Entries) {
   if (!isDecodable(c.req.url)) throw new CallRefused({ kind: "query-malformed" });
-  const values = Object.entries(c.req.queries()).map(([name, all]) => [
-    name,
-    all.length === 1 ? all[0] : all,
-  ]);
+  const values = Object.entries(c.req.queries()).map(([name, all]) => [name, all.length === 1 ? all[0] : all]);
   return parsed(fields(entries), Object.fromEntries(values));
 }
 
-export const text = (acceptedText: string) =>
-  v.pipe(v.string(acceptedText), v.nonEmpty(acceptedText));
+export const text = (acceptedText: string) => v.pipe(v.string(acceptedText), v.nonEmpty(acceptedText));
 
 /** An integer in digits. */
 export const integerText = (least: number, most: number) =>
@@ -65,8 +58,7 @@ export const flagText = v.optional(
 
 const acceptedInstant = 'an instant such as "2026-11-22T18:30:00Z" (RFC 3339)';
 /** Date, time, and a zone: RFC 3339, section 5.6. */
-const instantForm =
-  /^(\d{4}-\d{2}-\d{2})[Tt ]([01]\d|2[0-3]):\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})$/;
+const instantForm = /^(\d{4}-\d{2}-\d{2})[Tt ]([01]\d|2[0-3]):\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})$/;
 
 /** `Date.parse` reads the 30th of February as the 2nd of March. */
 function isDateOfCalendar(written: string): boolean {

@@ -31,9 +31,7 @@ export async function revealed(
   { actor }: Operator,
 ): Promise<(string | null)[]> {
   const plain = await Promise.all(
-    all.map((each) =>
-      each === null ? Promise.resolve(null) : sealer.open(each.policy, each.key, each.sealed),
-    ),
+    all.map((each) => (each === null ? Promise.resolve(null) : sealer.open(each.policy, each.key, each.sealed))),
   );
   const actions = all.flatMap((each, index): NotedAction[] => {
     if (each === null || plain[index] === null) return [];

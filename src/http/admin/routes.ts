@@ -1,12 +1,7 @@
 /** The routes of the console and of the admin API. Each call of the API requires a valid token or Access JWT, and the right of its call. */
 import { type MiddlewareHandler } from "hono";
 import { Hono } from "hono/tiny";
-import {
-  type AdminRight,
-  adminRights,
-  type AdminSettings,
-  type Config,
-} from "../../config/index.ts";
+import { type AdminRight, adminRights, type AdminSettings, type Config } from "../../config/index.ts";
 import { KeySealer } from "../../control/client/key-sealer.ts";
 import type { Clock } from "../../limiter/clock.ts";
 import { waitUntilFrom } from "../proxy/enforce.ts";
@@ -14,13 +9,7 @@ import type { Runtime } from "../runtime.ts";
 import { problemResponse } from "../wire/problems.ts";
 import { authenticator } from "./authenticate.ts";
 import { type Assets, consoleAt, isolationFields } from "./console.ts";
-import {
-  type AuthorizedCall,
-  type AdminContext,
-  answer,
-  type Authenticated,
-  requireRight,
-} from "./context.ts";
+import { type AuthorizedCall, type AdminContext, answer, type Authenticated, requireRight } from "./context.ts";
 import { type ControlPlaneBinding, ControlPlaneCaller } from "./control-plane-caller.ts";
 import { explainKey } from "./explain.ts";
 import { FailedAttempts } from "./failed-attempts.ts";

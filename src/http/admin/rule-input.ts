@@ -1,12 +1,6 @@
 /** Reads rules that operators write: bodies of `POST /api/rules`, `PUT /api/rules/{id}` and `PATCH /api/policies/{name}`. */
 import * as v from "valibot";
-import {
-  type Policy,
-  readKeyRule,
-  readPolicyRule,
-  type RuleContext,
-  type RuleFields,
-} from "../../config/index.ts";
+import { type Policy, readKeyRule, readPolicyRule, type RuleContext, type RuleFields } from "../../config/index.ts";
 import type { RuleBody, RuleInput, RuleKind } from "../../control/protocol.ts";
 import { parseDuration } from "../../strategies/index.ts";
 import { problemsFromIssues } from "../../validation/problems.ts";
@@ -61,8 +55,7 @@ const kindsOf: Readonly<Record<RuleBody["scope"], readonly RuleKind[]>> = {
 };
 
 /** Whether rules of this kind exist for one key, or for a whole policy. */
-export const hasKind = (scope: RuleBody["scope"], kind: RuleKind): boolean =>
-  kindsOf[scope].includes(kind);
+export const hasKind = (scope: RuleBody["scope"], kind: RuleKind): boolean => kindsOf[scope].includes(kind);
 
 /** Collects the errors of a body. */
 export class Errors {
@@ -94,10 +87,7 @@ export function readRule(
   errors: Errors,
 ): ReadRule | null {
   if (!hasKind(scope, kind)) {
-    errors.add(
-      "kind",
-      `${kindsOf[scope].map((each) => `"${each}"`).join(", ")} for a rule of one ${scope}`,
-    );
+    errors.add("kind", `${kindsOf[scope].map((each) => `"${each}"`).join(", ")} for a rule of one ${scope}`);
     return null;
   }
   const used = scope === "key" && kind !== "limits" ? [] : contentOf[kind];

@@ -4,30 +4,14 @@ import type { KeyPart, Policy } from "../../config/index.ts";
 import type { Rule, RuleInput, RuleKind } from "../../control/protocol.ts";
 import type { RollbackProgress } from "../../control/rollback-call.ts";
 import { fields } from "../../validation/problems.ts";
-import {
-  type AuthorizedCall,
-  type AdminContext,
-  answer,
-  emptyAnswer,
-  keyIdOf,
-  policyOf,
-} from "./context.ts";
+import { type AuthorizedCall, type AdminContext, answer, emptyAnswer, keyIdOf, policyOf } from "./context.ts";
 import { keyNameEntries, type NamedKey, namedKey } from "./key-name.ts";
 import { adoptRules } from "./policy-routes.ts";
 import { requireMatch } from "./preconditions.ts";
 import { flagText, bodyOf, nextLink, pageEntries, parsed, queryIn, text } from "./read-input.ts";
 import { CallRefused, fieldsRefused } from "./refusal.ts";
 import { requireReveal, revealed } from "./reveal.ts";
-import {
-  contentEntries,
-  endEntries,
-  Errors,
-  hasKind,
-  keyKinds,
-  policyKinds,
-  readEnd,
-  readRule,
-} from "./rule-input.ts";
+import { contentEntries, endEntries, Errors, hasKind, keyKinds, policyKinds, readEnd, readRule } from "./rule-input.ts";
 import { auditView, rollbackView, ruleTag, ruleView } from "./rule-view.ts";
 
 const kinds = [...new Set([...keyKinds, ...policyKinds])];
@@ -58,11 +42,7 @@ export async function listRules(context: AdminContext, c: AuthorizedCall): Promi
   );
   const keys = await plainKeys(context, c, page.items, reveal);
   const rules = page.items.map((rule, index) => ruleView(rule, keys[index]));
-  return answer(
-    { rules, next: page.cursor },
-    200,
-    nextLink(c, `${context.apiPath}/rules`, page.cursor),
-  );
+  return answer({ rules, next: page.cursor }, 200, nextLink(c, `${context.apiPath}/rules`, page.cursor));
 }
 
 /** Undefined for a caller that does not reveal keys, and for rules without a key. */
@@ -105,13 +85,9 @@ export async function createRule(context: AdminContext, c: AuthorizedCall): Prom
   const named = await keyOf(context, policy, creation);
   const input = await ruleInput(context, policy, named, creation);
   const idempotency =
-    key === undefined
-      ? null
-      : { key, requestHash: await context.runtime.sign(JSON.stringify({ request: body })) };
+    key === undefined ? null : { key, requestHash: await context.runtime.sign(JSON.stringify({ request: body })) };
   const { actor } = c.var.operator;
-  const created = context.controlPlane.change((stub) =>
-    stub.createRule({ input, actor, idempotency }),
-  );
+  const created = context.controlPlane.change((stub) => stub.createRule({ input, actor, idempotency }));
   const { value: rule } = await created.catch((error: unknown) => {
     throw isUnknownRule(error) ? new CallRefused({ kind: "rule-gone" }) : error;
   });
@@ -134,11 +110,7 @@ const keyOrScope = {
  * The key of a rule, or null for a rule of the whole policy. Only kinds that exist for a key need the scope "policy" stated.
  * @throws CallRefused when the kind does not exist for the stated scope, or the key does not fit the policy
  */
-async function keyOf(
-  context: AdminContext,
-  policy: Policy,
-  creation: Creation,
-): Promise<NamedKey | null> {
+async function keyOf(context: AdminContext, policy: Policy, creation: Creation): Promise<NamedKey | null> {
   const { kind: ownKind, key, id, tenant } = creation;
   const scope = creation.scope ?? (hasKind("key", ownKind) ? "key" : "policy");
   if (!hasKind(scope, ownKind)) {
@@ -182,10 +154,7 @@ async function ruleInput(
   const end = readEnd(content, [ownKind], context.clock.now(), errors);
   if (rule === null || errors.list.length > 0) throw fieldsRefused(errors.list);
   const { id = null, label = null } = key ?? {};
-  const sealedKey =
-    id === null || label === null
-      ? sealedBefore
-      : await context.sealer.seal(policy.name, id, label);
+  const sealedKey = id === null || label === null ? sealedBefore : await context.sealer.seal(policy.name, id, label);
   return {
     ...rule,
     ...end,
@@ -225,9 +194,7 @@ export async function replaceRule(context: AdminContext, c: AuthorizedCall): Pro
   const input = await ruleInput(context, policy, key, replacement, rule.sealedKey);
   const { id, revision } = rule;
   const { actor } = c.var.operator;
-  const { value } = await context.controlPlane.change((stub) =>
-    stub.replaceRule({ id, revision, input, actor }),
-  );
+  const { value } = await context.controlPlane.change((stub) => stub.replaceRule({ id, revision, input, actor }));
   if (key === null) await adoptRules(context, c, [policy]);
   return answer(ruleView(value), 200, { ETag: ruleTag(value) });
 }
@@ -256,11 +223,7 @@ export async function readAudit(context: AdminContext, c: AuthorizedCall): Promi
     stub.audit({ limit, ...(cursor !== undefined && { cursor }) }),
   );
   const entries = page.items.map(auditView);
-  return answer(
-    { entries, next: page.cursor },
-    200,
-    nextLink(c, `${context.apiPath}/audit`, page.cursor),
-  );
+  return answer({ entries, next: page.cursor }, 200, nextLink(c, `${context.apiPath}/audit`, page.cursor));
 }
 
 const acceptedTo = "the seq of an audit entry, or 0 for the state before the first one";

@@ -82,7 +82,6 @@ export const rollbackView = (rollback: RollbackProgress) => {
   };
 };
 
-const textOrNull = (atMs: number | null): string | null =>
-  atMs === null ? null : instantText(atMs);
+const textOrNull = (atMs: number | null): string | null => (atMs === null ? null : instantText(atMs));
 
 export const ruleTag = ({ revision }: Pick<Rule, "revision">): string => `"${revision}"`;

@@ -71,10 +71,7 @@ function linesOfKey(id: string, events: readonly SampledEvent[]): string[] {
 const placeOf = (atMs: number, cost: number): string => `${atMs} ${cost}`;
 
 /** @param unsettled receives the rows of arrivals that may be settled */
-function rowOf(
-  { atMs, cost, outcome, ttlMs }: SampledArrival,
-  unsettled: Map<string, ArrivalRow[]>,
-): ArrivalRow {
+function rowOf({ atMs, cost, outcome, ttlMs }: SampledArrival, unsettled: Map<string, ArrivalRow[]>): ArrivalRow {
   if (ttlMs === 0) return [atMs, cost, outcome];
   const row: ArrivalRow = [atMs, cost, outcome, ttlMs, null, cost];
   // The object has made no other reservation.

@@ -3,12 +3,7 @@
  * caller reads: the isolate has one page of them in memory.
  */
 import * as v from "valibot";
-import {
-  countArrivals,
-  decodeBatches,
-  decodeSamples,
-  type SampledKeys,
-} from "../../control/sample-codec.ts";
+import { countArrivals, decodeBatches, decodeSamples, type SampledKeys } from "../../control/sample-codec.ts";
 import type { SampleChunk, SampleIndex } from "../../control/stored-samples.ts";
 import { errorText, report } from "../../observability/events.ts";
 import { isolationFields } from "./console.ts";
@@ -145,9 +140,7 @@ class PolicySamples {
   async *#decoded(chunks: readonly SampleChunk[]): AsyncGenerator<SampledKeys> {
     for (const ids of pagesOf(chunks)) {
       // oxlint-disable-next-line no-await-in-loop -- one page in memory
-      const bodies = await this.#context.controlPlane.call((stub) =>
-        stub.sampleChunks(this.#policy, ids),
-      );
+      const bodies = await this.#context.controlPlane.call((stub) => stub.sampleChunks(this.#policy, ids));
       for (const body of bodies) yield inRange(decodeSamples(new Uint8Array(body)), this.range);
     }
   }

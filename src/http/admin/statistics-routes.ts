@@ -5,13 +5,7 @@ import { limitInfos } from "../../control/client/control-client.ts";
 import { latencyBoundsMs, type LimitsInEffect, type Statistics } from "../../control/protocol.ts";
 import type { StaleRules } from "../../limiter/protocol.ts";
 import { parseDuration } from "../../strategies/index.ts";
-import {
-  type AuthorizedCall,
-  type AdminContext,
-  answer,
-  instantText,
-  policyOf,
-} from "./context.ts";
+import { type AuthorizedCall, type AdminContext, answer, instantText, policyOf } from "./context.ts";
 import type { FailedAttempts } from "./failed-attempts.ts";
 import { refuseCrossSite } from "./authenticate.ts";
 import { instant, queryIn, text } from "./read-input.ts";
@@ -80,11 +74,7 @@ export async function readMetrics(context: AdminContext, c: AuthorizedCall): Pro
 /**
  * Computed here because the control plane knows only the rules, and isolates know the configuration that they modify.
  */
-async function limitsInEffect({
-  policies,
-  controlPlane,
-  clock,
-}: AdminContext): Promise<LimitsInEffect> {
+async function limitsInEffect({ policies, controlPlane, clock }: AdminContext): Promise<LimitsInEffect> {
   const all = await controlPlane.call((stub) => stub.rulesOfPolicies()).catch(withoutRules);
   const rulesOf = new Map(all.map((rules) => [rules.policy, rules]));
   const limits = policies.map((base) => {
@@ -112,11 +102,7 @@ const ticketQuery = {
 };
 
 /** The ticket replaces credentials: browsers cannot set header fields on WebSockets. */
-export async function openTail(
-  context: AdminContext,
-  c: AuthorizedCall,
-  attempts: FailedAttempts,
-): Promise<Response> {
+export async function openTail(context: AdminContext, c: AuthorizedCall, attempts: FailedAttempts): Promise<Response> {
   const { raw } = c.req;
   attempts.refuseIfLimited(raw);
   if (raw.headers.has("Sec-Fetch-Site")) refuseCrossSite(raw);

@@ -16,11 +16,7 @@ import { serialized, type SerializedAnswer } from "./serialized-answer.ts";
 import type { ResolvedCheck, Uncharged } from "./resolve-check.ts";
 import { recordCheck } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
-import {
-  rateLimitFields,
-  type RateLimitFields,
-  retryAfterFieldOf,
-} from "../wire/rate-limit-fields.ts";
+import { rateLimitFields, type RateLimitFields, retryAfterFieldOf } from "../wire/rate-limit-fields.ts";
 import { type Failure, isFailure } from "../wire/problems.ts";
 
 export interface CheckAnswer extends Decision {
@@ -116,8 +112,7 @@ function answerOf(outcome: Outcome, { isDryRun, adhocName }: ResolvedCheck): Che
     return { ...decision, ...allowedNow, policy: policy.name, reason, violated, headers: {} };
   }
   const reason = decision.allowed ? "limit" : denialReason([outcome]);
-  const headers =
-    kind === "decided" ? rateLimitFields(policy.limits, [decision]) : retryAfterFieldOf([decision]);
+  const headers = kind === "decided" ? rateLimitFields(policy.limits, [decision]) : retryAfterFieldOf([decision]);
   return { ...decision, policy: adhocName ?? policy.name, reason, violated, headers };
 }
 

@@ -1,12 +1,6 @@
 /** Parses the `attributes` of a check. Every invalid attribute is named. */
 import * as v from "valibot";
-import {
-  parseAddress,
-  type KeyPart,
-  partName,
-  readKeyPart,
-  withoutPort,
-} from "../../config/index.ts";
+import { parseAddress, type KeyPart, partName, readKeyPart, withoutPort } from "../../config/index.ts";
 import type { CallerAttributes } from "../../policies/caller-attributes.ts";
 import { isRepeatable } from "../../policies/part-texts.ts";
 import { parseJson } from "../../validation/json.ts";
@@ -29,13 +23,7 @@ const acceptedValue = `a well-formed text of 1 to ${longestTextBytes} UTF-8 byte
 const acceptedValues = `${acceptedValue}; or a list of 1 to ${mostValues} such values`;
 
 /** Parts that the header fields of a gateway cannot describe. */
-const notForwarded: ReadonlySet<KeyPart["kind"]> = new Set([
-  "country",
-  "continent",
-  "asn",
-  "colo",
-  "jwt",
-]);
+const notForwarded: ReadonlySet<KeyPart["kind"]> = new Set(["country", "continent", "asn", "colo", "jwt"]);
 
 export const attributesSchema = attributesNamed(({ kind }) => kind !== "global", acceptedName);
 
@@ -115,8 +103,7 @@ function acceptedFor(part: KeyPart): string {
 
 /** @returns null when the value is invalid */
 function textOf(part: KeyPart, value: unknown): string | null {
-  if (part.kind === "ip")
-    return typeof value === "string" && parseAddress(withoutPort(value)) !== null ? value : null;
+  if (part.kind === "ip") return typeof value === "string" && parseAddress(withoutPort(value)) !== null ? value : null;
   if (typeof value === "boolean") return String(value);
   if (typeof value === "number") {
     // Parsing rounds greater integers: two different claims would be equal.

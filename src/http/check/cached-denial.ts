@@ -24,8 +24,7 @@ export function cachedDenialAnswer(
 }
 
 /** A wait that is not 0. No text from a caller matches, because JSON escapes its quotation marks. */
-const runningWait =
-  /(?<="(?:retryAfterMs|bannedForMs|replenishAfterMs|resetAfterMs)":)([1-9]\d*)(?=[,}])/;
+const runningWait = /(?<="(?:retryAfterMs|bannedForMs|replenishAfterMs|resetAfterMs)":)([1-9]\d*)(?=[,}])/;
 
 class CachedAnswer {
   readonly #answer: SerializedAnswer;

@@ -25,10 +25,7 @@ export function commonCheck(body: unknown): PolicyCheck | null {
 }
 
 const isKeyText = (value: unknown): value is string =>
-  typeof value === "string" &&
-  value.length > 0 &&
-  value.length <= longestKeyText &&
-  value.isWellFormed();
+  typeof value === "string" && value.length > 0 && value.length <= longestKeyText && value.isWellFormed();
 
 const isKeyList = (value: unknown): value is readonly string[] =>
   Array.isArray(value) &&

@@ -71,11 +71,7 @@ const describingFields = {
  * @returns the value of whichever of the two fields is present. Appends to `errors` when neither is present or a
  * value is invalid
  */
-function readField(
-  headers: Headers,
-  field: keyof typeof describingFields,
-  errors: FieldError[],
-): string {
+function readField(headers: Headers, field: keyof typeof describingFields, errors: FieldError[]): string {
   const { names, accepted, isValid } = describingFields[field];
   const isNginx = headers.has("X-Original-URI") || headers.has("X-Original-Method");
   const [name = names[isNginx ? 1 : 0], ...others] = names.filter((each) => headers.has(each));

@@ -171,9 +171,7 @@ const readerOf =
   <Output extends object>(schema: v.GenericSchema<unknown, Output>): Reader<Output> =>
   (input) => {
     const parsed = v.safeParse(schema, input);
-    return parsed.success
-      ? parsed.output
-      : { kind: "fields-invalid", errors: errorsOf(parsed.issues) };
+    return parsed.success ? parsed.output : { kind: "fields-invalid", errors: errorsOf(parsed.issues) };
   };
 
 export const readLookQuery: Reader<PolicyCheck> = readerOf(
@@ -202,8 +200,7 @@ export const readForget: Reader<ForgetRequest> = (input) => {
 /** Reads every form by the schema. Exported to test the faster reader against it. */
 export const readAnyDenyQuery: Reader<DenyOption> = readerOf(fields({ deny }));
 
-export const readDenyQuery: Reader<DenyOption> = (query) =>
-  commonDenyOption(query) ?? readAnyDenyQuery(query);
+export const readDenyQuery: Reader<DenyOption> = (query) => commonDenyOption(query) ?? readAnyDenyQuery(query);
 
 export const readForwardQuery: Reader<ForwardOptions> = readerOf(
   fields({ deny, attributes: v.optional(gatewayAttributesTextSchema) }),
@@ -215,9 +212,7 @@ export const readEmptyQuery: Reader<object> = (query) => {
   return errors.length === 0 ? {} : { kind: "fields-invalid", errors };
 };
 
-export const readSettle: Reader<SettleInput> = readerOf(
-  fields({ id: v.string("the id of a reservation"), cost }),
-);
+export const readSettle: Reader<SettleInput> = readerOf(fields({ id: v.string("the id of a reservation"), cost }));
 
 /** Reads every form by the schemas. Exported to test the faster reader against it. */
 export const readAnyCheck: Reader<Check> = policyOrAdhoc(

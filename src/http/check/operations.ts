@@ -40,8 +40,7 @@ export function decideCheck(
 ): DecidedCheck | Failure | Promise<DecidedCheck | Failure> {
   if (check.cost === 0) return decideLook(runtime, check, tenant, waitUntil);
   const decided = decideByNewestRules(runtime.control, waitUntil, (attempt) => {
-    const charge = (resolved: ResolvedCheck | Failure) =>
-      chargeCheck(runtime, resolved, waitUntil, attempt);
+    const charge = (resolved: ResolvedCheck | Failure) => chargeCheck(runtime, resolved, waitUntil, attempt);
     const resolved = resolveCheck(runtime, check, tenant);
     return resolved instanceof Promise ? resolved.then(charge) : charge(resolved);
   });
@@ -131,9 +130,7 @@ async function decideOpen(
   { tenant, waitUntil, attempt }: BatchContext,
 ): Promise<void> {
   const open = batch.filter(({ decided }) => decided === null);
-  const resolutions = await Promise.all(
-    open.map(async ({ check }) => resolveCheck(runtime, check, tenant)),
-  );
+  const resolutions = await Promise.all(open.map(async ({ check }) => resolveCheck(runtime, check, tenant)));
   const charged = open.flatMap((each, index) => {
     const resolved = resolutions[index] ?? internal;
     if ("kind" in resolved) each.decided = resolved;
@@ -155,11 +152,7 @@ async function decideOpen(
 }
 
 /** @returns null on success */
-export async function forgetKey(
-  runtime: Runtime,
-  reference: ForgetRequest,
-  tenant: Tenant,
-): Promise<Failure | null> {
+export async function forgetKey(runtime: Runtime, reference: ForgetRequest, tenant: Tenant): Promise<Failure | null> {
   const resolved = await resolveCheck(runtime, { ...reference, cost: 0 }, tenant);
   if ("kind" in resolved) return resolved;
   const { policy, partitionKey } = resolved.spend;
@@ -218,8 +211,7 @@ export async function settleReservation(
 
 type UnchargedCheck = ResolvedCheck & { readonly uncharged: Uncharged };
 
-const isUncharged = (resolved: ResolvedCheck): resolved is UnchargedCheck =>
-  resolved.uncharged !== null;
+const isUncharged = (resolved: ResolvedCheck): resolved is UnchargedCheck => resolved.uncharged !== null;
 
 /** The answer for a key that is not charged, with the state of its limits. A policy that is off calls no object. */
 async function lookAtUncharged(

@@ -24,12 +24,9 @@ export function createCheck(runtime: Runtime): AnswerCheck {
       const caller = authorize(request.headers, "check");
       if (isFailure(caller)) return problemResponse(caller);
       runtime.control?.touch(waitUntil);
-      const answer = (): Promise<Response> =>
-        answerCheck(runtime, request, caller.holder, waitUntil);
+      const answer = (): Promise<Response> => answerCheck(runtime, request, caller.holder, waitUntil);
       if (runtime.selfPolicies.length === 0) return await answer();
-      return await limitSelf(runtime, request, waitUntil, () =>
-        answer().catch(answerInternalError),
-      );
+      return await limitSelf(runtime, request, waitUntil, () => answer().catch(answerInternalError));
     } catch (error) {
       return answerInternalError(error);
     }

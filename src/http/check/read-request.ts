@@ -47,9 +47,7 @@ function queryOf(url: string): Record<string, string | string[] | undefined> {
   // Without a name, Hono returns all parameters; its type includes the results for one name.
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
   const entries = Object.entries(getQueryParams(url) as Record<string, string[]>);
-  return Object.fromEntries(
-    entries.map(([name, values]) => [name, values.length === 1 ? values[0] : values]),
-  );
+  return Object.fromEntries(entries.map(([name, values]) => [name, values.length === 1 ? values[0] : values]));
 }
 
 /** @returns the problem if a text is JSON that is nested too deep, otherwise null */
@@ -93,9 +91,7 @@ export async function readInput<Output extends object, Options extends object>(
   }
   const output = readBody(body.json);
   if (!isFailure(output) && !isFailure(options)) return { ...options, ...output };
-  const errors = [output, options].flatMap((each) =>
-    isFailure<FieldsInvalid>(each) ? each.errors : [],
-  );
+  const errors = [output, options].flatMap((each) => (isFailure<FieldsInvalid>(each) ? each.errors : []));
   return { kind: "fields-invalid", errors };
 }
 

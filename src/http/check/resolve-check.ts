@@ -65,8 +65,7 @@ export function resolveCheck(
 const withPartitionKey = <Result>(
   partitionKey: string | Promise<string>,
   resolve: (partitionKey: string) => Result,
-): Result | Promise<Result> =>
-  typeof partitionKey === "string" ? resolve(partitionKey) : partitionKey.then(resolve);
+): Result | Promise<Result> => (typeof partitionKey === "string" ? resolve(partitionKey) : partitionKey.then(resolve));
 
 const reasons = { charge: null, exempt: "allow", blocked: "deny" } as const;
 

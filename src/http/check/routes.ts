@@ -38,9 +38,7 @@ export function checkRoutes(runtime: Runtime, postCheck: AnswerCheck) {
   };
   return new Hono<Authorized>()
     .get("/health", (c) => c.json({ status: "ok" as const }, 200, noStore))
-    .get(documentPath, async (c) =>
-      c.json<object, 200>(await openApiDocument(c.req.path, runtime), 200, noStore),
-    )
+    .get(documentPath, async (c) => c.json<object, 200>(await openApiDocument(c.req.path, runtime), 200, noStore))
     .route("/", decisionRoutes(runtime, postCheck, guards))
     .route("/", reservationRoutes(runtime, guards))
     .all("/health", methodNotAllowed("GET", "HEAD"))
@@ -78,50 +76,27 @@ const answered = (option: DenyOption, answer: CheckAnswer | Failure): Response =
 
 const reservationRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
   new Hono<Authorized>()
-    .post(
-      "/batch",
-      may("check"),
-      selfLimits,
-      validateBody(batchLimitBytes, readEmptyQuery, readBatch),
-      async (c) => {
-        const { checks } = c.req.valid("json");
-        const answers = await decideBatch(runtime, checks, c.var.holder.tenant, waitUntilFrom(c));
-        const results = answers.map((answer) =>
-          isFailure(answer) ? { problem: problemDetails(answer) } : answer,
-        );
-        return c.json({ results }, 200, noStore);
-      },
-    )
-    .post(
-      "/reserve",
-      may("check"),
-      selfLimits,
-      validateBody(limitBytes, readDenyQuery, readReserve),
-      async (c) => {
-        const check = c.req.valid("json");
-        const answer = await openReservation(runtime, check, c.var.holder.tenant, waitUntilFrom(c));
-        return answered(check, answer);
-      },
-    )
-    .post(
-      "/settle",
-      may("check"),
-      selfLimits,
-      validateBody(limitBytes, readEmptyQuery, readSettle),
-      async (c) => {
-        const answer = await settleReservation(runtime, c.req.valid("json"), c.var.holder.tenant);
-        return isFailure(answer) ? problemResponse(answer) : c.json(answer, 200, noStore);
-      },
-    );
+    .post("/batch", may("check"), selfLimits, validateBody(batchLimitBytes, readEmptyQuery, readBatch), async (c) => {
+      const { checks } = c.req.valid("json");
+      const answers = await decideBatch(runtime, checks, c.var.holder.tenant, waitUntilFrom(c));
+      const results = answers.map((answer) => (isFailure(answer) ? { problem: problemDetails(answer) } : answer));
+      return c.json({ results }, 200, noStore);
+    })
+    .post("/reserve", may("check"), selfLimits, validateBody(limitBytes, readDenyQuery, readReserve), async (c) => {
+      const check = c.req.valid("json");
+      const answer = await openReservation(runtime, check, c.var.holder.tenant, waitUntilFrom(c));
+      return answered(check, answer);
+    })
+    .post("/settle", may("check"), selfLimits, validateBody(limitBytes, readEmptyQuery, readSettle), async (c) => {
+      const answer = await settleReservation(runtime, c.req.valid("json"), c.var.holder.tenant);
+      return isFailure(answer) ? problemResponse(answer) : c.json(answer, 200, noStore);
+    });
 
 /**
  * The OpenAPI document of this deployment, with its path. If looks need no token here, it marks the token as optional
  * for them.
  */
-async function openApiDocument(
-  path: string,
-  { isLookOpen }: Pick<Runtime, "isLookOpen">,
-): Promise<object> {
+async function openApiDocument(path: string, { isLookOpen }: Pick<Runtime, "isLookOpen">): Promise<object> {
   // Evaluated on demand: both documents together would take a tenth of the processor time of the start.
   const { default: document } = await import("../wire/openapi.json", { with: { type: "json" } });
   const url = path.slice(0, -documentPath.length);

@@ -17,8 +17,7 @@ export async function limitSelf(
   answer: () => Promise<Response>,
 ): Promise<Response> {
   const attributes = attributesOf(request);
-  const policiesInEffect = (): readonly Policy[] =>
-    matchingPolicies(runtime.selfPolicies, attributes);
+  const policiesInEffect = (): readonly Policy[] => matchingPolicies(runtime.selfPolicies, attributes);
   return enforcePolicies(request, policiesInEffect, {
     runtime,
     attributes,

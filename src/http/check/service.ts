@@ -58,13 +58,9 @@ export function createService(runtime: Runtime): Service {
       );
     },
     reserve: (input, waitUntil) =>
-      perform(readReserve, input, (check) =>
-        openReservation(touched(waitUntil), check, tenant, waitUntil),
-      ),
+      perform(readReserve, input, (check) => openReservation(touched(waitUntil), check, tenant, waitUntil)),
     settle: (input, waitUntil) =>
-      perform(readSettle, input, (settlement) =>
-        settleReservation(touched(waitUntil), settlement, tenant),
-      ),
+      perform(readSettle, input, (settlement) => settleReservation(touched(waitUntil), settlement, tenant)),
   };
 }
 

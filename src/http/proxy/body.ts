@@ -90,7 +90,5 @@ async function pipeUntilBufferFull(
 /** Keeps a known `Content-Length`; without it, the platform sends a chunked body. */
 function bodyPipe(headers: Headers): TransformStream<Uint8Array, Uint8Array> {
   const length = headers.get("Content-Length") ?? "";
-  return /^\d{1,15}$/.test(length)
-    ? new FixedLengthStream(Number(length))
-    : new IdentityTransformStream();
+  return /^\d{1,15}$/.test(length) ? new FixedLengthStream(Number(length)) : new IdentityTransformStream();
 }

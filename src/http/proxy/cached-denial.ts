@@ -28,9 +28,7 @@ export function cachedDenialProblem(
   if (cached?.isFor(denied, denyStatus) === true) return cached.answer;
   const answer = answerNow();
   // The current period of a calendar window can end while the denial is cached.
-  const hasPeriods = denied.spends.some(({ policy }) =>
-    policy.limits.some(({ period }) => period !== undefined),
-  );
+  const hasPeriods = denied.spends.some(({ policy }) => policy.limits.some(({ period }) => period !== undefined));
   if (!hasPeriods) cachedAnswers.set(denial, new CachedAnswer(answer, denied, denyStatus));
   return answer;
 }
@@ -65,8 +63,7 @@ class CachedAnswer {
     const running = waitsMs.filter((waitMs) => waitMs > 0);
     // Without a wait, the legacy fields state the time of the request in seconds, rounded up.
     const untilNextSecondMs = (1000 - (denied.admission.decidedAtMs % 1000)) % 1000;
-    this.#untilAgeMs =
-      ageMs + Math.min(untilNextSecondMs, ...running.map((waitMs) => (waitMs - 1) % 1000));
+    this.#untilAgeMs = ageMs + Math.min(untilNextSecondMs, ...running.map((waitMs) => (waitMs - 1) % 1000));
   }
 
   isFor(denied: CacheDeniedRequest, denyStatus: number | undefined): boolean {

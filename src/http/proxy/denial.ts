@@ -16,19 +16,9 @@ import { type Limit, windowMsAt } from "../../strategies/index.ts";
 import { type ChargedRequest, recordKeyDenials, recordOutcomes } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
 import { type LegacyFields, legacyFields } from "../wire/legacy-headers.ts";
-import {
-  type Failure,
-  type ProblemAnswer,
-  problemAnswer,
-  problemResponse,
-  responseOf,
-} from "../wire/problems.ts";
+import { type Failure, type ProblemAnswer, problemAnswer, problemResponse, responseOf } from "../wire/problems.ts";
 import { cachedDenialProblem } from "./cached-denial.ts";
-import {
-  advertisedWaitMs,
-  type RateLimitFields,
-  rateLimitFields,
-} from "../wire/rate-limit-fields.ts";
+import { advertisedWaitMs, type RateLimitFields, rateLimitFields } from "../wire/rate-limit-fields.ts";
 
 /** The circumstances of a denial, apart from the request itself. */
 export interface DenialContext {
@@ -77,10 +67,7 @@ export async function reportDryRunDenials(
  * names it.
  * @param denials at least one
  */
-export async function denyByKey(
-  denials: readonly KeyDenial[],
-  context: DenialContext,
-): Promise<Response> {
+export async function denyByKey(denials: readonly KeyDenial[], context: DenialContext): Promise<Response> {
   const { denialLog } = context.runtime;
   await recordKeyDenials(denials, context);
   if (denialLog !== null) {
@@ -119,10 +106,7 @@ async function blockedKey(
  * Logs, counts and answers a denial by limits, a ban or too many reservations: 429, or 503 when a policy fails closed. A key that a
  * rule blocks gets the answer of the policy's blocklist: 403.
  */
-export function denyByLimits(
-  denied: ChargedRequest,
-  context: DenialContext,
-): Response | Promise<Response> {
+export function denyByLimits(denied: ChargedRequest, context: DenialContext): Response | Promise<Response> {
   const { runtime, waitUntil, denyStatus, answerDenial } = context;
   const { cachedDenial } = denied.admission;
   recordOutcomes(denied, runtime);
@@ -137,19 +121,14 @@ export function denyByLimits(
     if (answering !== null) return answering;
   }
   return responseOf(
-    cachedDenial === null
-      ? answerNow()
-      : cachedDenialProblem({ ...denied, cachedDenial }, denyStatus, answerNow),
+    cachedDenial === null ? answerNow() : cachedDenialProblem({ ...denied, cachedDenial }, denyStatus, answerNow),
   );
 }
 
 /** Whether limits or bans deny: neither a blocklist, nor a missing decision, nor too many reservations. */
 function isByLimits(denied: ChargedRequest): boolean {
   const denying = denyingOutcomes(denied);
-  return (
-    denying.length > 0 &&
-    denying.every((outcome) => "decision" in outcome && !isByKeyRule(outcome, "block"))
-  );
+  return denying.length > 0 && denying.every((outcome) => "decision" in outcome && !isByKeyRule(outcome, "block"));
 }
 
 function denialAnswer(
@@ -164,10 +143,7 @@ function denialAnswer(
   if (denying.length === 0) return problemAnswer({ kind: "in-flight-full" });
   const fields = decisionFields(denied, runtime.hasLegacyHeaders);
   const onDeny = denying.find(({ policy }) => policy.onDeny !== null)?.policy.onDeny ?? null;
-  const answer =
-    denyStatus === undefined
-      ? onDeny
-      : { body: null, contentType: "", ...onDeny, status: denyStatus };
+  const answer = denyStatus === undefined ? onDeny : { body: null, contentType: "", ...onDeny, status: denyStatus };
   return problemAnswer(limitFailure(denying), { ...fields?.standard, ...fields?.legacy }, answer);
 }
 
@@ -237,14 +213,10 @@ export function decisionFields(
 ): DecisionFields | null {
   const { outcomes, decidedAtMs } = admission;
   const decisions = outcomes.flatMap((outcome) =>
-    outcome.kind === "decided" && outcome.keyRule === undefined && !outcome.policy.isDryRun
-      ? [outcome.decision]
-      : [],
+    outcome.kind === "decided" && outcome.keyRule === undefined && !outcome.policy.isDryRun ? [outcome.decision] : [],
   );
   if (decisions.length === 0) return null;
-  const lists = spends.flatMap(({ policy }) =>
-    policy.isDryRun ? [] : [limitsInEffect(policy, outcomes)],
-  );
+  const lists = spends.flatMap(({ policy }) => (policy.isDryRun ? [] : [limitsInEffect(policy, outcomes)]));
   return {
     standard: rateLimitFields(currentLimits(lists, decidedAtMs), decisions),
     legacy: hasLegacyHeaders ? legacyFields(decisions, decidedAtMs) : null,

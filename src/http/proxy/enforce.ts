@@ -39,11 +39,9 @@ export const waitUntilFrom =
 export const applicablePolicies = (
   { policies, preflights }: Runtime,
   attributes: RequestAttributes,
-): readonly Policy[] =>
-  isPreflight(attributes) ? preflights : matchingPolicies(policies, attributes);
+): readonly Policy[] => (isPreflight(attributes) ? preflights : matchingPolicies(policies, attributes));
 
-export interface EnforcementOptions
-  extends DenialContext, Pick<Forwarding, "statedCosts" | "observeBody"> {
+export interface EnforcementOptions extends DenialContext, Pick<Forwarding, "statedCosts" | "observeBody"> {
   /** The attributes that policies match and keys are made of. At `/check/forward`, those of the described request. */
   readonly attributes: RequestAttributes;
   /** Claims that a trusted caller states. They override those of the request's token. */
@@ -106,10 +104,7 @@ interface ChargeOptions extends EnforcementOptions {
  * Charges policies, all or none.
  * @returns the denial; the spends when the request is admitted, or when the attempt is stale
  */
-async function chargePolicies(
-  policies: readonly Policy[],
-  options: ChargeOptions,
-): Promise<ChargedRequest | Response> {
+async function chargePolicies(policies: readonly Policy[], options: ChargeOptions): Promise<ChargedRequest | Response> {
   if (!isPreflight(options.attributes)) return chargeRequest(policies, [], options);
   const announced = await resolveAnnounced(options);
   const blocked = enforcedDenials(announced.blocked, options.dryRunDenials);
@@ -146,9 +141,7 @@ async function chargeRequest(
     ? await readToken(policies, options)
     : { claims: options.claims ?? noClaims };
   if (isFailure(token)) return problemResponse(token);
-  const resolutions = policies.map((policy) =>
-    resolveKey(policy, attributes, token.claims, token.possible),
-  );
+  const resolutions = policies.map((policy) => resolveKey(policy, attributes, token.claims, token.possible));
   const keyDenials = enforcedDenials(resolutions.filter(isKeyDenial), dryRunDenials);
   if (keyDenials.length > 0) return denyByKey(keyDenials, options);
   const naming = looksAtNamedKeys(resolutions, options);
@@ -157,9 +150,7 @@ async function chargeRequest(
   if (knownBars !== null) return denyByLimits(knownBars, options);
 
   const pending = resolutions.flatMap((each) => spendFor(each, options));
-  const spends = pending.every(isKnown)
-    ? pending
-    : await Promise.all(pending.map(async (each) => each));
+  const spends = pending.every(isKnown) ? pending : await Promise.all(pending.map(async (each) => each));
   const admitting = runtime.limiter.admit(spends, waitUntil, attempt);
   // If the client goes away meanwhile, what was spent is still refunded.
   if (admitting instanceof Promise) waitUntil(admitting);
@@ -172,10 +163,7 @@ async function chargeRequest(
 }
 
 /** The denials of enforced policies. Adds those of dry runs to `dryRunDenials`. */
-function enforcedDenials(
-  denials: readonly KeyDenial[],
-  dryRunDenials: KeyDenial[],
-): readonly KeyDenial[] {
+function enforcedDenials(denials: readonly KeyDenial[], dryRunDenials: KeyDenial[]): readonly KeyDenial[] {
   if (denials.length === 0) return denials;
   dryRunDenials.push(...denials.filter(({ policy }) => policy.isDryRun));
   return denials.filter(({ policy }) => !policy.isDryRun);

@@ -67,13 +67,8 @@ export function forwardTo(
   config: Config,
   pseudonym: () => Promise<string>,
   originFailed: () => void = () => undefined,
-): (
-  received: Request,
-  target: RequestTarget,
-  clientGone: AbortSignal | undefined,
-) => Promise<Response> {
-  if (config.origin.kind === "demo")
-    return () => Promise.resolve(problemResponse({ kind: "origin-unset" }));
+): (received: Request, target: RequestTarget, clientGone: AbortSignal | undefined) => Promise<Response> {
+  if (config.origin.kind === "demo") return () => Promise.resolve(problemResponse({ kind: "origin-unset" }));
   return async function forwarded(received, target, clientGone) {
     const request = originRequest(config, received, target, await pseudonym());
     try {
@@ -106,10 +101,7 @@ export function forwardTo(
  * The response, or null when it does not begin in time. Uses no abort signal, because a signal is expensive. workerd
  * closes the connection to the origin after the response to the client.
  */
-async function withinTimeout(
-  fetching: Promise<Response>,
-  timeoutMs: number,
-): Promise<Response | null> {
+async function withinTimeout(fetching: Promise<Response>, timeoutMs: number): Promise<Response | null> {
   const { promise: timeout, resolve } = Promise.withResolvers<null>();
   const timer = setTimeout(() => {
     resolve(null);
@@ -122,12 +114,7 @@ async function withinTimeout(
   }
 }
 
-function originRequest(
-  config: Config,
-  received: Request,
-  target: RequestTarget,
-  pseudonym: string,
-): Request {
+function originRequest(config: Config, received: Request, target: RequestTarget, pseudonym: string): Request {
   const copy = new Request(originUrl(config.origin, target), received);
   // Requests from the edge have `redirect: "manual"`; those from a service binding may follow redirects.
   const request = copy.redirect === "manual" ? copy : new Request(copy, { redirect: "manual" });
@@ -162,8 +149,7 @@ function originUrl(origin: Origin, { plainPathAndQuery, text }: RequestTarget): 
   return url;
 }
 
-const hasValidStatus = ({ status }: Response): boolean =>
-  status === 101 || (status >= 200 && status <= 599);
+const hasValidStatus = ({ status }: Response): boolean => status === 101 || (status >= 200 && status <= 599);
 
 function invalidResponse({ status }: Response): Response {
   report({ event: "origin-response-invalid", status });

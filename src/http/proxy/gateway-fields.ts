@@ -48,8 +48,7 @@ export function addForwardingFields(
   headers.set("X-Forwarded-Proto", proto);
   headers.set("X-Forwarded-Host", host);
   // Cloudflare's edge has appended the address already.
-  if (membersOf(headers, "X-Forwarded-For").at(-1) !== address)
-    headers.append("X-Forwarded-For", address);
+  if (membersOf(headers, "X-Forwarded-For").at(-1) !== address) headers.append("X-Forwarded-For", address);
   const node = address.includes(":") ? `"[${address}]"` : address;
   const element = `for=${node};host="${host}";proto=${proto}`;
   const earlier = headers.get("Forwarded");

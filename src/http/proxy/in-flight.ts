@@ -71,12 +71,7 @@ class InFlight {
   #hasResponse = false;
   #hasEnded = false;
 
-  constructor(
-    spends: readonly Spend[],
-    admission: Admission,
-    delayMs: number,
-    forwarding: Forwarding,
-  ) {
+  constructor(spends: readonly Spend[], admission: Admission, delayMs: number, forwarding: Forwarding) {
     this.#admission = admission;
     this.#delayMs = delayMs;
     this.#forwarding = forwarding;
@@ -125,15 +120,8 @@ class InFlight {
     const slotLeases = this.#reserved.flatMap(({ limits }) =>
       limits.filter(holdsSlots).map(({ windowMs }) => windowMs),
     );
-    const renewalMs = Math.max(
-      leastRenewalMs,
-      Math.floor(Math.min(reservationMs, ...slotLeases) / 2),
-    );
-    this.#stopRenewing = every(
-      this.#forwarding.clock,
-      renewalMs,
-      () => void this.#admission.renew(),
-    );
+    const renewalMs = Math.max(leastRenewalMs, Math.floor(Math.min(reservationMs, ...slotLeases) / 2));
+    this.#stopRenewing = every(this.#forwarding.clock, renewalMs, () => void this.#admission.renew());
   }
 
   /**
@@ -189,8 +177,6 @@ class InFlight {
   async #settle(): Promise<void> {
     if (this.#reserved.length === 0) return;
     const { statedCosts } = this.#forwarding;
-    await this.#admission.settle(
-      (spend) => statedCosts?.costOf(spend.policy.name) ?? this.#costOf(spend),
-    );
+    await this.#admission.settle((spend) => statedCosts?.costOf(spend.policy.name) ?? this.#costOf(spend));
   }
 }

@@ -35,9 +35,7 @@ export function looksAtNamedKeys(
   resolutions: readonly KeyResolution[],
   context: LookContext,
 ): readonly Spend[] | Promise<readonly Spend[]> {
-  const naming = resolutions.filter(
-    ({ named }) => named !== null && named !== undefined && named.length > 0,
-  );
+  const naming = resolutions.filter(({ named }) => named !== null && named !== undefined && named.length > 0);
   if (naming.length === 0) return [];
   const looks = naming.map(({ policy, named }) => looksAt(policy, named ?? [], context));
   return Promise.all(looks).then((lists) => lists.flat());

@@ -35,8 +35,7 @@ export async function resolveAnnounced(context: {
   for (const announced of announcedPolicies(runtime.policies, attributes)) {
     // Browsers send no credentials with a preflight, so there are no claims.
     const resolution = resolveKey(announced.policy, announced.attributes, {});
-    const isDenied =
-      isKeyDenial(resolution) && (resolution.kind === "blocked" || resolution.named === null);
+    const isDenied = isKeyDenial(resolution) && (resolution.kind === "blocked" || resolution.named === null);
     if (isDenied) blocked.push(resolution);
     else if (hasKeyStates(announced.policy)) {
       looks.push(looksAt(announced.policy, announcedKeys(resolution), context));

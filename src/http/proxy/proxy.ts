@@ -14,11 +14,7 @@ import { proxyStatusAndCors } from "./response-marks.ts";
  * Answers any request to the origin. The promise never rejects.
  * @param target the target of the request, if the caller has parsed it
  */
-export type Proxy = (
-  request: Request,
-  waitUntil: WaitUntil,
-  target?: RequestTarget,
-) => Promise<Response>;
+export type Proxy = (request: Request, waitUntil: WaitUntil, target?: RequestTarget) => Promise<Response>;
 
 type AnswerForwardable = (...call: Required<Parameters<Proxy>>) => Promise<Response>;
 

@@ -7,8 +7,7 @@ import { type ProxyError, proxyErrorOf } from "../wire/proxy-errors.ts";
 
 /** Scripts can read these fields only if `Access-Control-Expose-Headers` names them (Fetch, section 3.3.4). */
 const exposedFields = ["RateLimit", "RateLimit-Policy", "Retry-After"];
-const legacyFieldNames = (headers: Headers): string[] =>
-  legacyNames.filter((name) => headers.has(name));
+const legacyFieldNames = (headers: Headers): string[] => legacyNames.filter((name) => headers.has(name));
 
 /**
  * Adds `Proxy-Status` and CORS fields to Headgate's own problem responses. Responses of the origin that already allow
@@ -42,15 +41,11 @@ const proxyStatusField = (pseudonym: string, proxyError: ProxyError): string =>
 function exposeRateLimitFields(headers: Headers): void {
   if (!headers.has("Access-Control-Allow-Origin")) return;
   const value = headers.get("Access-Control-Expose-Headers") ?? "";
-  const names = new Set(
-    membersOf(headers, "Access-Control-Expose-Headers").map((name) => name.toLowerCase()),
+  const names = new Set(membersOf(headers, "Access-Control-Expose-Headers").map((name) => name.toLowerCase()));
+  const areAllExposed = names.has("*") && headers.get("Access-Control-Allow-Credentials") !== "true";
+  const missing = [...exposedFields.filter((name) => headers.has(name)), ...legacyFieldNames(headers)].filter(
+    (name) => !names.has(name.toLowerCase()),
   );
-  const areAllExposed =
-    names.has("*") && headers.get("Access-Control-Allow-Credentials") !== "true";
-  const missing = [
-    ...exposedFields.filter((name) => headers.has(name)),
-    ...legacyFieldNames(headers),
-  ].filter((name) => !names.has(name.toLowerCase()));
   if (areAllExposed || missing.length === 0) return;
   const fields = [...(value === "" ? [] : [value]), ...missing];
   headers.set("Access-Control-Expose-Headers", fields.join(", "));
@@ -63,8 +58,5 @@ function allowOrigin(headers: Headers, origin: string | null, origins: AllowedOr
   if (origins.kind === "list" && !origins.origins.has(origin)) return;
   headers.set("Access-Control-Allow-Origin", origins.kind === "any" ? "*" : origin);
   if (origins.kind === "list") headers.set("Access-Control-Allow-Credentials", "true");
-  headers.set(
-    "Access-Control-Expose-Headers",
-    [...exposedFields, ...legacyFieldNames(headers)].join(", "),
-  );
+  headers.set("Access-Control-Expose-Headers", [...exposedFields, ...legacyFieldNames(headers)].join(", "));
 }

@@ -59,8 +59,7 @@ export async function renderPage(page: SetupPage, nonce: string): Promise<string
         <main>
           <h1>${title}</h1>
           ${state.map((text) => html`<p>${text}</p>`)}
-          ${fields.length === 0 ? "" : html`<pre>${fields.join("\n")}</pre>`}
-          ${missing.map(section)}
+          ${fields.length === 0 ? "" : html`<pre>${fields.join("\n")}</pre>`} ${missing.map(section)}
         </main>
       </body>
     </html> `;
@@ -83,9 +82,7 @@ const secretSteps = (name: string): Markup =>
       <code>openssl rand -base64 32</code>.
     </dd>
     <dt>Or in the Cloudflare dashboard</dt>
-    <dd>
-      ${dashboardPath}: type Secret, name <code>${name}</code>. It takes effect with Deploy.
-    </dd> `;
+    <dd>${dashboardPath}: type Secret, name <code>${name}</code>. It takes effect with Deploy.</dd> `;
 
 const variableSteps = (name: keyof typeof examples): Markup =>
   html`<dt>In wrangler.toml, under [vars]</dt>
@@ -95,6 +92,6 @@ const variableSteps = (name: keyof typeof examples): Markup =>
     </dd>
     <dt>Or in the Cloudflare dashboard</dt>
     <dd>
-      ${dashboardPath}: type Text, name <code>${name}</code>, value <code>${examples[name]}</code>.
-      The next deployment replaces it by what wrangler.toml has.
+      ${dashboardPath}: type Text, name <code>${name}</code>, value <code>${examples[name]}</code>. The next deployment
+      replaces it by what wrangler.toml has.
     </dd> `;

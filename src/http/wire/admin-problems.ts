@@ -57,12 +57,8 @@ const unavailable = (detail: string, headers: Problem["headers"] = {}): Problem 
   headers,
 });
 
-function credentialsText(
-  hasTokens: boolean,
-  given: AdminFailures["operator-unknown"]["given"],
-): string {
-  if (given === "access")
-    return "The Cloudflare Access JWT is invalid, or the host of the request is not ADMIN_HOST.";
+function credentialsText(hasTokens: boolean, given: AdminFailures["operator-unknown"]["given"]): string {
+  if (given === "access") return "The Cloudflare Access JWT is invalid, or the host of the request is not ADMIN_HOST.";
   return hasTokens
     ? `The bearer token is ${given === null ? "missing" : "invalid"}. Send a token from ADMIN_TOKENS: Authorization: Bearer <token>.`
     : "The admin API requires a Cloudflare Access JWT on ADMIN_HOST, or a token from ADMIN_TOKENS, which is not set.";
@@ -101,20 +97,16 @@ export const adminProblems: {
     }),
 
   "control-plane-missing": () =>
-    unavailable(
-      "The admin API has credentials, but the binding CONTROL_PLANE is missing in wrangler.toml.",
-    ),
+    unavailable("The admin API has credentials, but the binding CONTROL_PLANE is missing in wrangler.toml."),
 
   "control-plane-silent": () =>
-    unavailable(
-      "The control plane did not answer in time. A change may have been made. Retry in 2 seconds.",
-      { "Retry-After": "2" },
-    ),
+    unavailable("The control plane did not answer in time. A change may have been made. Retry in 2 seconds.", {
+      "Retry-After": "2",
+    }),
 
   "unknown-rule": () => notFound("There is no rule with this id."),
 
-  "unknown-key": () =>
-    notFound("There is no key with this id. An id has 43 characters of base64url."),
+  "unknown-key": () => notFound("There is no key with this id. An id has 43 characters of base64url."),
 
   "precondition-required": () => ({
     status: 428,
@@ -169,18 +161,12 @@ export const adminProblems: {
   }),
 
   "ticket-invalid": () =>
-    unauthorized(
-      "The ticket is unknown, used or expired. Get a new one with POST /api/tail/ticket.",
-      invalid,
-    ),
+    unauthorized("The ticket is unknown, used or expired. Get a new one with POST /api/tail/ticket.", invalid),
 
-  "tails-full": () =>
-    unavailable("The maximum number of tails is open. Close one, then open the tail again."),
+  "tails-full": () => unavailable("The maximum number of tails is open. Close one, then open the tail again."),
 
   "console-elsewhere": () => notFound("The console is served only on the host in ADMIN_HOST."),
 
   "console-missing": () =>
-    notFound(
-      "This deployment has no console: the binding ASSETS is missing in wrangler.toml, or its folder is empty.",
-    ),
+    notFound("This deployment has no console: the binding ASSETS is missing in wrangler.toml, or its folder is empty."),
 };

@@ -5,11 +5,7 @@
 import type { Decision } from "../../strategies/index.ts";
 import { byLeastRemaining, advertisedRemaining, advertisedWaitMs } from "./rate-limit-fields.ts";
 
-export const legacyNames = [
-  "X-RateLimit-Limit",
-  "X-RateLimit-Remaining",
-  "X-RateLimit-Reset",
-] as const;
+export const legacyNames = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"] as const;
 
 export type LegacyFields = Readonly<Record<(typeof legacyNames)[number], string>>;
 

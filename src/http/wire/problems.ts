@@ -59,8 +59,7 @@ export type Failure = FailureOf;
 export type FieldsInvalid = FailureOf<"fields-invalid">;
 
 /** Whether a value is a failure. No other value passed here has a `kind`. */
-export const isFailure = <Refused extends Failure>(value: object | Refused): value is Refused =>
-  "kind" in value;
+export const isFailure = <Refused extends Failure>(value: object | Refused): value is Refused => "kind" in value;
 
 /** Members that only some problems have. */
 interface Members {
@@ -124,10 +123,7 @@ export function problemAnswer(
   return {
     status,
     headers: {
-      "Content-Type":
-        typeof replacement?.body === "string"
-          ? replacement.contentType
-          : "application/problem+json",
+      "Content-Type": typeof replacement?.body === "string" ? replacement.contentType : "application/problem+json",
       // Caches must not store a 429 (RFC 6585, section 4), and have no use for the other problems.
       "Cache-Control": "no-store",
       ...problem.headers,
@@ -232,10 +228,7 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
   }),
 
   "reservations-full": ({ retryAfterMs }) =>
-    fullKey(
-      "The key has reached its maximum of open reservations. Settle some, or retry",
-      retryAfterMs,
-    ),
+    fullKey("The key has reached its maximum of open reservations. Settle some, or retry", retryAfterMs),
 
   "in-flight-full": () => fullKey("Too many requests for this key are in flight. Retry", 1_000),
 
@@ -324,17 +317,14 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     headers: { "WWW-Authenticate": challenge("insufficient_scope") },
   }),
 
-  "url-malformed": () =>
-    badRequest("The Host field and the target of the request do not form a valid URL."),
+  "url-malformed": () => badRequest("The Host field and the target of the request do not form a valid URL."),
 
   "query-malformed": () => badRequest("The query is not valid percent-encoded UTF-8."),
 
   "body-malformed": () => badRequest("The body is not valid JSON encoded in UTF-8."),
 
   "json-too-deep": ({ place, position }) =>
-    badRequest(
-      `The JSON in the ${place} is nested deeper than ${mostJsonDepth} levels at character ${position}.`,
-    ),
+    badRequest(`The JSON in the ${place} is nested deeper than ${mostJsonDepth} levels at character ${position}.`),
 
   "body-too-large": ({ limitBytes }) => ({
     status: 413,
@@ -356,9 +346,7 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
     return {
       status: 422,
       title: "Unprocessable Content",
-      detail: [...details, ...(omitted > 0 ? [`and ${omitted} more invalid fields`] : [])].join(
-        "; ",
-      ),
+      detail: [...details, ...(omitted > 0 ? [`and ${omitted} more invalid fields`] : [])].join("; "),
       members: { errors: shown },
     };
   },

@@ -17,5 +17,4 @@ export function noteProxyError(response: Response, error: ProxyError): void {
 }
 
 /** Null for every response that is not a problem response. */
-export const proxyErrorOf = (response: Response): ProxyError | null =>
-  proxyErrors.get(response) ?? null;
+export const proxyErrorOf = (response: Response): ProxyError | null => proxyErrors.get(response) ?? null;

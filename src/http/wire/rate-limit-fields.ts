@@ -11,12 +11,7 @@ import {
   serializeList,
   Token,
 } from "structured-headers";
-import {
-  type Decision,
-  type Limit,
-  type LimitDecision,
-  longestWaitMs,
-} from "../../strategies/index.ts";
+import { type Decision, type Limit, type LimitDecision, longestWaitMs } from "../../strategies/index.ts";
 
 type FieldName = "RateLimit-Policy" | "RateLimit" | "Retry-After";
 
@@ -31,18 +26,12 @@ const mostItems = 16;
  * the same `RateLimit-Policy`
  * @param decisions at least one
  */
-export function rateLimitFields(
-  limits: readonly Limit[],
-  decisions: readonly Decision[],
-): RateLimitFields {
+export function rateLimitFields(limits: readonly Limit[], decisions: readonly Decision[]): RateLimitFields {
   const decided = decisions.flatMap((decision) => decision.limits);
   // A denial lists only the violated limits: `Retry-After` must not be earlier than the `t` of a listed limit.
   const isDenied = decisions.some(({ allowed }) => !allowed);
   const relevant = isDenied ? decided.filter(({ allowed }) => !allowed) : decided;
-  const sent =
-    relevant.length > mostItems
-      ? relevant.toSorted(byLeastRemaining).slice(0, mostItems)
-      : relevant;
+  const sent = relevant.length > mostItems ? relevant.toSorted(byLeastRemaining).slice(0, mostItems) : relevant;
   return {
     "RateLimit-Policy": limitsBeside(sent, limits)
       .map((limit) => policyItem(limit, decided))
@@ -58,8 +47,7 @@ export const byLeastRemaining = (a: LimitDecision, b: LimitDecision): number =>
   advertisedRemaining(a) - advertisedRemaining(b) || b.resetAfterMs - a.resetAfterMs;
 
 /** The parameter `r`, which must not exceed the limit. With a burst, `remaining` can. */
-export const advertisedRemaining = ({ remaining, limit }: LimitDecision): number =>
-  Math.min(remaining, limit);
+export const advertisedRemaining = ({ remaining, limit }: LimitDecision): number => Math.min(remaining, limit);
 
 /** The limits of `RateLimit-Policy`. If there are more than 16, those in `RateLimit` come first. */
 function limitsBeside(sent: readonly LimitDecision[], limits: readonly Limit[]): readonly Limit[] {
@@ -87,8 +75,7 @@ export function retryAfterSeconds(retryAfterMs: number): number {
 /** A slot can become free long before its lease ends: clients should retry soon. */
 const slotWaitMs = 1_000;
 
-const countsSlots = ({ strategy }: { readonly strategy: string }): boolean =>
-  strategy === "concurrency";
+const countsSlots = ({ strategy }: { readonly strategy: string }): boolean => strategy === "concurrency";
 
 const waitOf = (limit: LimitDecision): number | null =>
   countsSlots(limit) && limit.retryAfterMs !== null ? slotWaitMs : limit.retryAfterMs;
@@ -107,8 +94,7 @@ const greatestInteger = 999_999_999_999_999;
 
 /** Rounds up. The library would serialise other numbers as Decimals, which these parameters must not be. */
 function integer(value: number): number {
-  if (Number.isNaN(value))
-    throw new RangeError("a RateLimit field cannot have a value that is not a number");
+  if (Number.isNaN(value)) throw new RangeError("a RateLimit field cannot have a value that is not a number");
   return Math.min(Math.max(0, Math.ceil(value)), greatestInteger);
 }
 
@@ -135,8 +121,7 @@ export function prepareLimitFields(limits: readonly Limit[]): void {
 
 /** For a calendar window, `w` is the length of the current period if known. */
 function policyItem(limit: Limit, decided: readonly LimitDecision[]): string {
-  const own =
-    limit.period === undefined ? undefined : decided.find(({ name }) => name === limit.name);
+  const own = limit.period === undefined ? undefined : decided.find(({ name }) => name === limit.name);
   return own === undefined ? textsOf(limit).policy : newPolicyItem(limit, own.windowMs);
 }
 
@@ -172,8 +157,7 @@ export function addRateLimitFields(headers: Headers, fields: RateLimitFields): v
   if (existing.includes(null)) return;
   const origins = existing.flatMap((names) => names ?? []);
   // Most origins send none; ours need not be parsed then.
-  const ours =
-    origins.length === 0 ? [] : lists.flatMap((name) => namesIn(fields[name] ?? null) ?? []);
+  const ours = origins.length === 0 ? [] : lists.flatMap((name) => namesIn(fields[name] ?? null) ?? []);
   const prefixes = prefixesOf(ours, new Set(origins));
   for (const [name, value] of Object.entries(fields)) {
     const isList = lists.some((each) => each === name);
@@ -189,30 +173,23 @@ const lists = ["RateLimit", "RateLimit-Policy"] as const;
  * Only 2xx, 4xx and 5xx: a client might take the fields of a redirect or an upgrade as a reason not to follow it, and a
  * cache would store those of a 304.
  */
-export const mayHaveRateLimitFields = (status: number): boolean =>
-  status >= 200 && (status < 300 || status >= 400);
+export const mayHaveRateLimitFields = (status: number): boolean => status >= 200 && (status < 300 || status >= 400);
 
-export const hasRateLimitFields = (headers: Headers): boolean =>
-  lists.some((name) => headers.has(name));
+export const hasRateLimitFields = (headers: Headers): boolean => lists.some((name) => headers.has(name));
 
 /** The names in lower case, as they are compared without regard to case. @returns null when the value is no list of names */
 function namesIn(value: string | null): string[] | null {
   if (value === null) return [];
   try {
     const items = parseList(value).map(([item]) => (item instanceof Token ? String(item) : item));
-    return items.every((item) => typeof item === "string")
-      ? items.map((item) => item.toLowerCase())
-      : null;
+    return items.every((item) => typeof item === "string") ? items.map((item) => item.toLowerCase()) : null;
   } catch {
     return null;
   }
 }
 
 /** Prefixes for those of our names that the origin uses, by name. Prefixed names are unique. */
-function prefixesOf(
-  ours: readonly string[],
-  origins: ReadonlySet<string>,
-): ReadonlyMap<string, string> {
+function prefixesOf(ours: readonly string[], origins: ReadonlySet<string>): ReadonlyMap<string, string> {
   const taken = new Set([...origins, ...ours]);
   const prefixes = new Map<string, string>();
   for (const name of ours.filter((each) => origins.has(each))) {
@@ -228,9 +205,7 @@ function prefixesOf(
 function prefixed(list: string, prefixes: ReadonlyMap<string, string>): string {
   const items = parseList(list).map((item): Item | InnerList => {
     const [name] = item;
-    return typeof name === "string"
-      ? [`${prefixes.get(name.toLowerCase()) ?? ""}${name}`, item[1]]
-      : item;
+    return typeof name === "string" ? [`${prefixes.get(name.toLowerCase()) ?? ""}${name}`, item[1]] : item;
   });
   return serializeList(items);
 }

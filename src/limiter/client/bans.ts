@@ -7,14 +7,7 @@ import { type Clock, platformClock } from "../clock.ts";
 import { cachedForMs, longestCacheMs, type ReplyTimes } from "./deny-cache.ts";
 import type { Attempt } from "./attempt.ts";
 import { haveSameRules } from "./key-group.ts";
-import {
-  aged,
-  type DecidedOutcome,
-  isByKeyRule,
-  type Outcome,
-  policyKey,
-  type Spend,
-} from "./outcome.ts";
+import { aged, type DecidedOutcome, isByKeyRule, type Outcome, policyKey, type Spend } from "./outcome.ts";
 
 const maximumKeys = 4_096;
 

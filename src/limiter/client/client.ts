@@ -25,12 +25,7 @@ import {
 } from "./key-group.ts";
 import { Leases } from "./leases.ts";
 import { LocalMeters } from "./local-meters.ts";
-import {
-  type CallerOptions,
-  type LimiterObserver,
-  ObjectCaller,
-  type WaitUntil,
-} from "./object-caller.ts";
+import { type CallerOptions, type LimiterObserver, ObjectCaller, type WaitUntil } from "./object-caller.ts";
 import { withDeadline } from "../object-calls.ts";
 import { objectId, objectLocation } from "../object-location.ts";
 import { admits, type Outcome, type Spend } from "./outcome.ts";
@@ -142,11 +137,7 @@ export class LimiterClient {
   }
 
   /** Continues after the decision on the group at `index`. */
-  #admitAfter(
-    index: number,
-    outcomes: readonly Outcome[],
-    request: AdmitRequest,
-  ): Admission | Promise<Admission> {
+  #admitAfter(index: number, outcomes: readonly Outcome[], request: AdmitRequest): Admission | Promise<Admission> {
     const { admission, attempt } = request;
     this.#isolate.caller.unusable.check();
     if (attempt?.isStale() === true) return this.#refuseStale(outcomes, attempt, request);
@@ -201,11 +192,7 @@ export class LimiterClient {
   }
 
   /** Gives spends back before a second attempt, which they might deny. Waits at most until the attempt's deadline. */
-  async #refuseStale(
-    outcomes: readonly Outcome[],
-    attempt: Attempt,
-    request: AdmitRequest,
-  ): Promise<Admission> {
+  async #refuseStale(outcomes: readonly Outcome[], attempt: Attempt, request: AdmitRequest): Promise<Admission> {
     const { admission, waitUntil } = request;
     const { clock } = this.#isolate;
     admission.isRefused = true;
@@ -218,10 +205,7 @@ export class LimiterClient {
     return this.#refuse(outcomes, request);
   }
 
-  #decide(
-    group: readonly Spend[],
-    context: DecisionContext,
-  ): readonly Outcome[] | Promise<readonly Outcome[]> {
+  #decide(group: readonly Spend[], context: DecisionContext): readonly Outcome[] | Promise<readonly Outcome[]> {
     return this.#decideInIsolate(group, context) ?? this.#strict.decide(group, context);
   }
 
@@ -236,26 +220,19 @@ export class LimiterClient {
    * their objects, in their order, with one call for each object. A cost of 0 is a look.
    * @returns one outcome for each check, in their order
    */
-  async admitEach(
-    spends: readonly Spend[],
-    waitUntil: WaitUntil,
-    attempt: Attempt | null = null,
-  ): Promise<Outcome[]> {
+  async admitEach(spends: readonly Spend[], waitUntil: WaitUntil, attempt: Attempt | null = null): Promise<Outcome[]> {
     const { caller } = this.#isolate;
     caller.unusable.check();
     const { isTried } = caller;
     const checks = spends.map((spend) => {
       const context = { admission: new Admission(), waitUntil, provisionalMs: 0, attempt };
       const outcomes =
-        spend.cost === 0
-          ? null
-          : (this.#recall([[spend]])?.outcomes ?? this.#decideInIsolate([spend], context));
+        spend.cost === 0 ? null : (this.#recall([[spend]])?.outcomes ?? this.#decideInIsolate([spend], context));
       return { spend, outcome: outcomes?.[0] ?? null };
     });
     const byObject = Map.groupBy(
       checks.filter(({ outcome }) => outcome === null),
-      ({ spend: { policy, partitionKey } }) =>
-        objectId(objectLocation(policy.objects, partitionKey)),
+      ({ spend: { policy, partitionKey } }) => objectId(objectLocation(policy.objects, partitionKey)),
     );
     const calls = [...byObject.values()].map(async (open) => {
       const openSpends = open.map(({ spend }) => spend);

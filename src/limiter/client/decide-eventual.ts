@@ -34,9 +34,7 @@ export class EventualDecider {
   decide(group: readonly Spend[], context: DecisionContext): readonly Outcome[] {
     const { admission, provisionalMs } = context;
     let spentAtMs = this.#clock.now();
-    const outcomes = this.#update(group, context, (replica) =>
-      replica.decide(group, spentAtMs, provisionalMs),
-    );
+    const outcomes = this.#update(group, context, (replica) => replica.decide(group, spentAtMs, provisionalMs));
     const spent = group.filter((_, index) => {
       const outcome = outcomes[index];
       return outcome !== undefined && allows(outcome) && !isByKeyRule(outcome, "allow");
@@ -47,9 +45,7 @@ export class EventualDecider {
     const finalize = (): void => {
       const provisionalAtMs = spentAtMs;
       spentAtMs = this.#clock.now();
-      this.#update(spent, context, (replica) =>
-        replica.finalize(spent, provisionalAtMs, spentAtMs),
-      );
+      this.#update(spent, context, (replica) => replica.finalize(spent, provisionalAtMs, spentAtMs));
     };
     void admission.add(
       localSpend({
@@ -86,10 +82,7 @@ export class EventualDecider {
     const { policy, partitionKey } = first;
     const location = objectLocation(policy.objects, partitionKey);
     const name = replicaName(location, partitionKey);
-    const replica =
-      this.#replicas.get(name) ??
-      this.#syncQueue.replica(name) ??
-      new Replica(partitionKey, location);
+    const replica = this.#replicas.get(name) ?? this.#syncQueue.replica(name) ?? new Replica(partitionKey, location);
     this.#replicas.set(name, replica);
     return replica;
   }

@@ -79,11 +79,7 @@ export class LocalDecider {
 const isMetered = ({ spend: { policy }, rule }: RuledSpend): boolean =>
   policy.onError === "local" && (rule === null || rule.kind === "limits");
 
-function failureOutcome(
-  { spend: { policy }, rule }: RuledSpend,
-  decidedAtMs: number,
-  decide: () => Decision,
-): Outcome {
+function failureOutcome({ spend: { policy }, rule }: RuledSpend, decidedAtMs: number, decide: () => Decision): Outcome {
   return policy.onError === "local"
     ? ruledOutcome({ kind: "local", policy, decision: decide(), decidedAtMs }, rule)
     : { kind: policy.onError, policy, decidedAtMs };

@@ -99,11 +99,7 @@ export class StrictDecider {
    * Decides independent spends of one object, in their order, with one call.
    * @returns one outcome for each spend, in their order
    */
-  async decideEach(
-    spends: readonly Spend[],
-    waitUntil: WaitUntil,
-    attempt: Attempt | null,
-  ): Promise<Outcome[]> {
+  async decideEach(spends: readonly Spend[], waitUntil: WaitUntil, attempt: Attempt | null): Promise<Outcome[]> {
     const { clock, caller, denyCache, local } = this.#isolate;
     const calledAtMs = clock.now();
     const replies = await decideInObject(caller, spends, {
@@ -160,11 +156,7 @@ export class StrictDecider {
   }
 
   /** Decides spends that an object has not decided, because it has newer policy rules. */
-  #decideStale(
-    group: readonly Spend[],
-    { stale = [] }: CheckReply,
-    context: DecisionContext,
-  ): readonly Outcome[] {
+  #decideStale(group: readonly Spend[], { stale = [] }: CheckReply, context: DecisionContext): readonly Outcome[] {
     const { local } = this.#isolate;
     if (context.attempt?.takeStale(group, stale) === true) {
       return group.map((spend) => local.look(spend));
@@ -197,22 +189,14 @@ export class StrictDecider {
   }
 
   /** Handles a reply after the deadline. Its spends are given back or settled with the others of the request. */
-  #lateReply(
-    group: readonly Spend[],
-    context: DecisionContext,
-    open: Open,
-  ): (reply: DecisionReply) => Promise<void> {
+  #lateReply(group: readonly Spend[], context: DecisionContext, open: Open): (reply: DecisionReply) => Promise<void> {
     return async (reply) => {
       const booked = bookedSpends(group, reply);
       await this.#add(booked, open(booked, uncounted), context);
     };
   }
 
-  async #add(
-    booked: readonly BookedSpend[],
-    open: OpenSpend,
-    { admission }: DecisionContext,
-  ): Promise<void> {
+  async #add(booked: readonly BookedSpend[], open: OpenSpend, { admission }: DecisionContext): Promise<void> {
     const [first] = booked;
     if (first === undefined) return;
     // The spend makes the waits of cached denials longer.
@@ -257,8 +241,7 @@ export class StrictDecider {
         const costs = spends.map(costOf);
         return end({ cost: Math.max(...costs), costs });
       },
-      renew: () =>
-        callObject(caller, spends, { name: "renew", send: (stub) => stub.renew({ key, id }) }),
+      renew: () => callObject(caller, spends, { name: "renew", send: (stub) => stub.renew({ key, id }) }),
     };
   }
 

@@ -30,11 +30,7 @@ export interface ReplyTimes {
  * The age of a cached reply. It is valid for `validMs` from the call; its waits count down from the answer.
  * @returns milliseconds since the answer; null when the reply is no longer valid or the clock has stepped back
  */
-export function cachedForMs(
-  { calledAtMs, answeredAtMs }: ReplyTimes,
-  validMs: number,
-  nowMs: number,
-): number | null {
+export function cachedForMs({ calledAtMs, answeredAtMs }: ReplyTimes, validMs: number, nowMs: number): number | null {
   const sinceCallMs = nowMs - calledAtMs;
   if (sinceCallMs < 0 || sinceCallMs >= validMs) return null;
   return Math.max(0, nowMs - answeredAtMs);
@@ -131,8 +127,7 @@ const isCacheable = ({ policy, ttlMs }: Spend): boolean =>
 
 /** Whether the denial is for the same policies, limits, rules and costs. A mode that expires changes no version. */
 const isOf = ({ policies, costs }: Denial, group: readonly Spend[]): boolean =>
-  chargesPolicies(group, policies) &&
-  group.every((spend, index) => spend.cost === costs[index] && isCacheable(spend));
+  chargesPolicies(group, policies) && group.every((spend, index) => spend.cost === costs[index] && isCacheable(spend));
 
 /**
  * For how long the decisions stay the same except for their waits. When the first wait ends, `remaining` may change

@@ -110,10 +110,7 @@ export class JoinedCalls {
     for (const joined of all) joined.deliver(replies.slice(at, (at += joined.checks.length)));
   }
 
-  async #decide(
-    location: ObjectLocation,
-    checks: readonly FlatCheck[],
-  ): Promise<readonly (CheckReply | Error)[]> {
+  async #decide(location: ObjectLocation, checks: readonly FlatCheck[]): Promise<readonly (CheckReply | Error)[]> {
     const id = objectId(location);
     if (this.#nested.get(id)?.isOn === true) return this.#decideNested(location, checks);
     const call = encodeChecks(checks);

@@ -1,10 +1,5 @@
 /** A group: the spends of one request on one key. One object decides them together, in one call. */
-import {
-  compareVersions,
-  type Durability,
-  type Policy,
-  type PolicyRules,
-} from "../../config/index.ts";
+import { compareVersions, type Durability, type Policy, type PolicyRules } from "../../config/index.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
 import { compiledLimit, type Limit } from "../../strategies/index.ts";
 import type { Attempt } from "./attempt.ts";
@@ -13,14 +8,7 @@ import { internedLimits } from "../interned-limits.ts";
 import { ruledOutcome, ruledSpend } from "./ruled-outcome.ts";
 import type { Call, ChecksCall, ObjectCaller } from "./object-caller.ts";
 import { objectLocation } from "../object-location.ts";
-import {
-  admits,
-  allows,
-  isByKeyRule,
-  type Outcome,
-  type Spend,
-  violatedLimits,
-} from "./outcome.ts";
+import { admits, allows, isByKeyRule, type Outcome, type Spend, violatedLimits } from "./outcome.ts";
 import type { Charge, CheckCall, CheckReply, ReserveReply } from "../protocol.ts";
 
 export type DecisionReply = CheckReply & Partial<ReserveReply>;
@@ -40,9 +28,7 @@ export function bookedSpends(
   group: readonly Spend[],
   { decisions, spentAtMs, isOpen, keyRules }: DecisionReply,
 ): BookedSpend[] {
-  const isAdmitted = group.every(
-    ({ policy }, index) => policy.isDryRun || decisions[index]?.allowed === true,
-  );
+  const isAdmitted = group.every(({ policy }, index) => policy.isDryRun || decisions[index]?.allowed === true);
   if (!isAdmitted || isOpen === false) return [];
   return group.flatMap((spend, index) => {
     const rule = keyRules?.[index] ?? null;
@@ -56,8 +42,7 @@ export function bookedSpends(
 export const isStale = ({ stale = [] }: CheckReply): boolean => stale.length > 0;
 
 /** Whether the group cannot deny the request. */
-export const isDryRunOnly = (group: readonly Spend[]): boolean =>
-  group.every(({ policy }) => policy.isDryRun);
+export const isDryRunOnly = (group: readonly Spend[]): boolean => group.every(({ policy }) => policy.isDryRun);
 
 /**
  * A policy, and the limits and runtime rules that applied to it. Overrides, deployments and rules change the limits of a
@@ -77,26 +62,16 @@ export const policyLimitsOf = ({ policy }: Spend): PolicyLimits => ({
 });
 
 /** Whether the policies have runtime rules of the same version. */
-export const haveSameRules = (
-  one: Pick<PolicyLimits, "rules">,
-  other: Pick<PolicyLimits, "rules">,
-): boolean =>
+export const haveSameRules = (one: Pick<PolicyLimits, "rules">, other: Pick<PolicyLimits, "rules">): boolean =>
   one.rules === other.rules ||
   (one.rules !== null && other.rules !== null && compareVersions(one.rules, other.rules) === 0);
 
 /** Whether the group charges exactly these policies, with these limits and rules, in this order. */
-export const chargesPolicies = (
-  group: readonly Spend[],
-  policies: readonly PolicyLimits[],
-): boolean =>
+export const chargesPolicies = (group: readonly Spend[], policies: readonly PolicyLimits[]): boolean =>
   policies.length === group.length &&
   group.every(({ policy }, index) => {
     const each = policies[index];
-    return (
-      each?.policy === policy.name &&
-      haveSameRules(each, policy) &&
-      each.limits === internedLimits(policy.limits)
-    );
+    return each?.policy === policy.name && haveSameRules(each, policy) && each.limits === internedLimits(policy.limits);
   });
 
 /**
@@ -161,11 +136,7 @@ export function timeoutOf(group: readonly Spend[]): number {
 }
 
 /** The timeout of a call for the group: a second attempt has less time. */
-export function timeLeftOf(
-  group: readonly Spend[],
-  attempt: Attempt | null,
-  nowMs: number,
-): CallTime {
+export function timeLeftOf(group: readonly Spend[], attempt: Attempt | null, nowMs: number): CallTime {
   const wholeMs = timeoutOf(group);
   const timeoutMs = attempt?.timeoutMs(wholeMs, nowMs) ?? wholeMs;
   return { timeoutMs, isShortened: timeoutMs < wholeMs };
@@ -196,18 +167,12 @@ export const callOf = (group: readonly Spend[], provisionalMs = 0): CheckCall =>
 
 /** A dry run must not make a request wait for a confirmed write. */
 const durabilityOf = (group: readonly Spend[]): Durability =>
-  group.some(
-    ({ policy }) => policy.durability === "confirmed" && (!policy.isDryRun || isDryRunOnly(group)),
-  )
+  group.some(({ policy }) => policy.durability === "confirmed" && (!policy.isDryRun || isDryRunOnly(group)))
     ? "confirmed"
     : "relaxed";
 
 /** The check of the group in its flat form. A look spends nothing. */
-export const flatCheckOf = (
-  group: readonly Spend[],
-  provisionalMs: number,
-  isLook = false,
-): FlatCheck => ({
+export const flatCheckOf = (group: readonly Spend[], provisionalMs: number, isLook = false): FlatCheck => ({
   key: group[0]?.partitionKey ?? "",
   provisionalMs,
   kind: isLook ? "look" : durabilityOf(group),
@@ -259,9 +224,7 @@ export function outcomesOf(group: readonly Spend[], reply: CheckReply): Outcome[
     const policy = group[index]?.policy;
     const rule = reply.keyRules?.[index] ?? null;
     const decidedAtMs = reply.spentAtMs[index] ?? 0;
-    return policy === undefined
-      ? []
-      : ruledOutcome({ kind: "decided", policy, decision, decidedAtMs }, rule);
+    return policy === undefined ? [] : ruledOutcome({ kind: "decided", policy, decision, decidedAtMs }, rule);
   });
 }
 

@@ -172,8 +172,7 @@ export class Lease {
   /** Ends slices that are used up or whose time is over; all slices when the clock has stepped back. */
   retire(nowMs: number): void {
     const hasSteppedBack = nowMs < this.#seenMs;
-    const isOver = (slice: BorrowedSlice): boolean =>
-      nowMs >= slice.endsAtMs || hasSteppedBack || leftOf(slice) === 0;
+    const isOver = (slice: BorrowedSlice): boolean => nowMs >= slice.endsAtMs || hasSteppedBack || leftOf(slice) === 0;
     this.#seenMs = nowMs;
     if (!this.#slices.some(isOver)) return;
     this.#ended.push(...this.#slices.filter(isOver));

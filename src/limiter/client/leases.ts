@@ -19,14 +19,7 @@ import { type BorrowedSlice, Lease, provisionalGraceMs, returnBy, spendableMs } 
 import type { ObjectCaller, WaitUntil } from "./object-caller.ts";
 import type { Outcome, Spend } from "./outcome.ts";
 import { chargedSpends } from "./ruled-outcome.ts";
-import type {
-  CheckReply,
-  LeaseReply,
-  ReturnReply,
-  Settlement,
-  SliceReturned,
-  SliceWanted,
-} from "../protocol.ts";
+import type { CheckReply, LeaseReply, ReturnReply, Settlement, SliceReturned, SliceWanted } from "../protocol.ts";
 
 /** Bound the memory of an isolate. The slices of an evicted lease are returned at once. */
 const maximumKeys = 1_024;
@@ -70,8 +63,7 @@ interface LeaseRequest {
 
 const bytesOf = (leases: readonly Lease[]): number =>
   leases.reduce(
-    (sum, { policies }) =>
-      policies.reduce((bytes, { limits }) => bytes + limits.length * limitBytes, sum + leaseBytes),
+    (sum, { policies }) => policies.reduce((bytes, { limits }) => bytes + limits.length * limitBytes, sum + leaseBytes),
     0,
   );
 

@@ -2,12 +2,7 @@
  * The isolate's own meters, which enforce limits while an object gives no answer. They also count the spends that objects
  * admit through this isolate, so that an outage does not start with a full quota. Spends of other isolates are unknown.
  */
-import {
-  type Decision,
-  type Meter,
-  mostStoredBytesOf,
-  provisionalTtlMs,
-} from "../../strategies/index.ts";
+import { type Decision, type Meter, mostStoredBytesOf, provisionalTtlMs } from "../../strategies/index.ts";
 import type { CostOf } from "./admission.ts";
 import { BoundedMap } from "../bounded-map.ts";
 import type { Clock } from "../clock.ts";
@@ -106,5 +101,4 @@ export class LocalMeters {
 }
 
 const isUseful = ({ policy }: Spend): boolean =>
-  policy.onError === "local" &&
-  policy.limits.every((limit) => mostStoredBytesOf(limit) <= maximumMeterBytes);
+  policy.onError === "local" && policy.limits.every((limit) => mostStoredBytesOf(limit) <= maximumMeterBytes);

@@ -8,12 +8,7 @@ import type { Clock } from "../clock.ts";
 import { Cooldown } from "./cooldown.ts";
 import type { FlatCheck } from "../flat-calls.ts";
 import { JoinedCalls } from "./joined-calls.ts";
-import {
-  DeadlineExceeded,
-  platformRetries,
-  type WaitUntil,
-  withDeadline,
-} from "../object-calls.ts";
+import { DeadlineExceeded, platformRetries, type WaitUntil, withDeadline } from "../object-calls.ts";
 import { objectId, type ObjectLocation } from "../object-location.ts";
 import type { CheckReply, SettledCharge } from "../protocol.ts";
 import { canResumeRequests } from "./request-context.ts";
@@ -203,9 +198,7 @@ export class ObjectCaller {
   #skipReason({ name, timeoutMs }: Pick<Call<unknown>, "name" | "timeoutMs">, id: string) {
     if (!isDecision(name)) return null;
     if (timeoutMs <= 0) return "no time is left after newer rules were adopted";
-    return this.#cooldowns.get(id)?.isOn === true
-      ? "the object failed less than a second ago"
-      : null;
+    return this.#cooldowns.get(id)?.isOn === true ? "the object failed less than a second ago" : null;
   }
 
   #startCooldown(id: string): void {
@@ -215,8 +208,7 @@ export class ObjectCaller {
   }
 
   #stubAt({ name, locationHint, jurisdiction }: ObjectLocation): Stub {
-    const objects =
-      jurisdiction === null ? this.#objects : this.#objects.jurisdiction(jurisdiction);
+    const objects = jurisdiction === null ? this.#objects : this.#objects.jurisdiction(jurisdiction);
     return objects.getByName(name, {
       retry: platformRetries,
       ...(locationHint !== null && { locationHint }),

@@ -14,10 +14,8 @@ export interface Spend {
 }
 
 /** Identifies a key of a policy. */
-export const policyKey = ({
-  policy,
-  partitionKey,
-}: Pick<Spend, "policy" | "partitionKey">): string => `${policy.name} ${partitionKey}`;
+export const policyKey = ({ policy, partitionKey }: Pick<Spend, "policy" | "partitionKey">): string =>
+  `${policy.name} ${partitionKey}`;
 
 interface OutcomeOfPolicy {
   /** With the limits in effect for the key. */
@@ -62,9 +60,7 @@ export const isByKeyRule = (outcome: Outcome, kind: "allow" | "block"): boolean 
 export const allowedNow = { allowed: true, delayMs: 0, retryAfterMs: 0, bannedForMs: 0 } as const;
 
 export function violatedLimits(decisions: readonly Decision[]): string[] {
-  return decisions.flatMap(({ limits }) =>
-    limits.filter(({ allowed }) => !allowed).map(({ name }) => name),
-  );
+  return decisions.flatMap(({ limits }) => limits.filter(({ allowed }) => !allowed).map(({ name }) => name));
 }
 
 /**

@@ -140,9 +140,7 @@ export class Replica {
       each: this.#policyReplica(policy, nowMs),
       cost,
     }));
-    const looks = charges.map(({ each, cost }) =>
-      outcomeOf(each, each.meter.look(cost, nowMs), localMs),
-    );
+    const looks = charges.map(({ each, cost }) => outcomeOf(each, each.meter.look(cost, nowMs), localMs));
     if (!looks.every(admits)) return looks;
     return charges.map(({ each, cost }) => {
       const { meter, policy, keyRule } = each;
@@ -150,9 +148,7 @@ export class Replica {
         return outcomeOf(each, meter.look(cost, nowMs), localMs);
       }
       const isFinal = provisionalMs === 0;
-      const decision = isFinal
-        ? meter.consume(cost, nowMs)
-        : meter.reserve({ cost, ttlMs: longestRequestMs }, nowMs);
+      const decision = isFinal ? meter.consume(cost, nowMs) : meter.reserve({ cost, ttlMs: longestRequestMs }, nowMs);
       const outcome = outcomeOf(each, decision, localMs);
       if (!allows(outcome)) return outcome;
       if (isFinal) addUnsent(each, localMs, cost);
@@ -252,10 +248,7 @@ export class Replica {
   #callOf({ number, charges }: SpendBatch, localMs: number): KeySync {
     const sent = charges.map((charge) => ({
       ...charge,
-      spends: charge.spends.map(([atMs, units]): [number, number] => [
-        Math.max(0, localMs - atMs),
-        units,
-      ]),
+      spends: charge.spends.map(([atMs, units]): [number, number] => [Math.max(0, localMs - atMs), units]),
     }));
     const current = this.policies.map(({ name, limits }) => ({ policy: name, limits, spends: [] }));
     const isConfirmed = this.policies.some(({ durability }) => durability === "confirmed");
@@ -332,11 +325,7 @@ function newPolicyReplica(policy: Policy): PolicyReplica {
 }
 
 /** Without a snapshot the decision is the isolate's own. */
-const outcomeOf = (
-  { policy, hasSnapshot, keyRule }: PolicyReplica,
-  decision: Decision,
-  decidedAtMs: number,
-): Outcome =>
+const outcomeOf = ({ policy, hasSnapshot, keyRule }: PolicyReplica, decision: Decision, decidedAtMs: number): Outcome =>
   ruledOutcome({ kind: hasSnapshot ? "decided" : "local", policy, decision, decidedAtMs }, keyRule);
 
 function unitsUnder(lists: LimitSpends[], policy: Policy): Map<number, number> {

@@ -27,27 +27,18 @@ export async function reservationId(
   sign: Sign,
 ): Promise<string> {
   const { shards, locationHint, jurisdiction } = settings;
-  const named = [random, partitionKey, shards ?? "", locationHint ?? "", jurisdiction ?? ""].join(
-    ".",
-  );
+  const named = [random, partitionKey, shards ?? "", locationHint ?? "", jurisdiction ?? ""].join(".");
   return `${named}.${await sign(signedText(named, tenant))}`;
 }
 
 /** Returns the address in an id; null unless the id was made with the same secret for the same tenant. */
-export async function addressOf(
-  id: string,
-  tenant: string | null,
-  sign: Sign,
-): Promise<ReservationAddress | null> {
+export async function addressOf(id: string, tenant: string | null, sign: Sign): Promise<ReservationAddress | null> {
   const parts = id.split(".");
-  const [random = "", partitionKey = "", shards, locationHint, jurisdiction, signature = ""] =
-    parts;
+  const [random = "", partitionKey = "", shards, locationHint, jurisdiction, signature = ""] = parts;
   if (parts.length !== 6) return null;
   const expected = await sign(signedText(parts.slice(0, 5).join("."), tenant));
   // Compares HMACs, so that the time of the comparison reveals nothing about the expected signature.
-  const [given, wanted] = await Promise.all(
-    [signature, expected].map((each) => sign(comparedText(each))),
-  );
+  const [given, wanted] = await Promise.all([signature, expected].map((each) => sign(comparedText(each))));
   if (given !== wanted) return null;
   return {
     random,
@@ -61,7 +52,6 @@ export async function addressOf(
 }
 
 /** The signed texts. No text that names a key has one of these forms. */
-const signedText = (named: string, tenant: string | null): string =>
-  JSON.stringify({ reservation: named, tenant });
+const signedText = (named: string, tenant: string | null): string => JSON.stringify({ reservation: named, tenant });
 
 const comparedText = (signature: string): string => JSON.stringify({ signature });

@@ -2,13 +2,7 @@
 import type { Policy } from "../../config/index.ts";
 import type { Limit } from "../../strategies/index.ts";
 import type { KeyRule } from "../protocol.ts";
-import {
-  allowedNow,
-  type DecidedOutcome,
-  isByKeyRule,
-  type Outcome,
-  type Spend,
-} from "./outcome.ts";
+import { allowedNow, type DecidedOutcome, isByKeyRule, type Outcome, type Spend } from "./outcome.ts";
 
 /** Approximate memory of a rule, and of each of its limits, in bytes. */
 const ruleBytes = 400;
@@ -40,8 +34,7 @@ export function ruledOutcome(decided: DecidedOutcome, rule: KeyRule | null): Dec
   if (rule.kind === "limits" || decision.bannedForMs > 0) {
     return { ...decided, policy: ruledPolicy(policy, rule) };
   }
-  const change =
-    rule.kind === "allow" ? allowedNow : { allowed: false, delayMs: 0, retryAfterMs: null };
+  const change = rule.kind === "allow" ? allowedNow : { allowed: false, delayMs: 0, retryAfterMs: null };
   return { ...decided, decision: { ...decision, ...change }, keyRule: rule.kind };
 }
 
@@ -49,10 +42,7 @@ export function ruledOutcome(decided: DecidedOutcome, rule: KeyRule | null): Dec
  * The spends with the limits that decided them, without those that a key rule allowed without charge. Without rules they
  * are the same list.
  */
-export const chargedSpends = (
-  spends: readonly Spend[],
-  outcomes: readonly Outcome[],
-): readonly Spend[] =>
+export const chargedSpends = (spends: readonly Spend[], outcomes: readonly Outcome[]): readonly Spend[] =>
   spends.every((spend) => chargedSpend(spend, outcomes) === spend)
     ? spends
     : spends.flatMap((spend) => chargedSpend(spend, outcomes));

@@ -170,8 +170,7 @@ export class SyncQueue {
       queue.pausedUntilMs = answeredAtMs + pauseMs;
       for (const sync of syncs) sync.replica.finishSync(sync, null, answeredAtMs);
       // The object may be unable to take the first key, so the next call begins with another.
-      for (const { replica } of [...syncs.slice(1), ...syncs.slice(0, 1)])
-        this.#requeue(queue, replica);
+      for (const { replica } of [...syncs.slice(1), ...syncs.slice(0, 1)]) this.#requeue(queue, replica);
       return;
     }
     const replies = [reply, ...(reply.others ?? [])];

@@ -13,11 +13,7 @@ const variable = "RATE_LIMITER";
  * @param error the error of a call to one of its objects
  * @returns null when the error has another cause
  */
-export function sqliteProblem(
-  error: unknown,
-  binding: string,
-  className: string,
-): ConfigProblem | null {
+export function sqliteProblem(error: unknown, binding: string, className: string): ConfigProblem | null {
   // An object whose constructor reads its storage fails with the error of the platform, which names the field to write.
   if (!(error instanceof Error) || !causes.some((cause) => error.message.includes(cause))) {
     return null;

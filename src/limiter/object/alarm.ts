@@ -42,8 +42,7 @@ export class Alarm {
       this.#failed(error);
     }
     if (dueAtMs === null) await this.set(wantedAtMs, nowMs);
-    else if (dueAtMs - wantedAtMs > dayMs)
-      await this.set(Math.max(wantedAtMs, nowMs + hourMs), nowMs);
+    else if (dueAtMs - wantedAtMs > dayMs) await this.set(Math.max(wantedAtMs, nowMs + hourMs), nowMs);
     else this.#dueAtMs = dueAtMs;
   }
 
@@ -80,5 +79,4 @@ export class Alarm {
 }
 
 /** `atMs` delayed by `delayMs`, but by at least 1 ms and at most an hour. */
-const lateBy = (delayMs: number, atMs: number): number =>
-  atMs + Math.min(hourMs, Math.max(1, delayMs));
+const lateBy = (delayMs: number, atMs: number): number => atMs + Math.min(hourMs, Math.max(1, delayMs));

@@ -68,9 +68,7 @@ export function spend(charged: ChargedMeter, turn: KeyTurn, ttlMsOf: TtlOf): Dec
   const { nowMs } = turn;
   const ttlMs = ttlMsOf(limits);
   const decision =
-    ttlMs === null
-      ? meter.consume(cost, nowMs, heldUnits)
-      : meter.reserve({ cost, ttlMs }, nowMs, heldUnits);
+    ttlMs === null ? meter.consume(cost, nowMs, heldUnits) : meter.reserve({ cost, ttlMs }, nowMs, heldUnits);
   return underRules(charged, decision, nowMs);
 }
 
@@ -89,10 +87,7 @@ function underRules(charged: ChargedMeter, decision: Decision, nowMs: number): D
  * block.
  * @returns milliseconds from `fromMs`, at which the meter must have the limits in effect; null if the charge never fits
  */
-function waitUnderRules(
-  { charge, meter, rules, heldUnits }: ChargedMeter,
-  fromMs: number,
-): number | null {
+function waitUnderRules({ charge, meter, rules, heldUnits }: ChargedMeter, fromMs: number): number | null {
   let atMs = fromMs;
   for (;;) {
     const live = rulesAt(rules, atMs);
@@ -150,9 +145,7 @@ function delayedBy(afterMs: number, decision: Decision, later: Decision): Decisi
     return {
       ...limit,
       retryAfterMs:
-        limit.allowed || laterLimit.retryAfterMs === null
-          ? limit.retryAfterMs
-          : afterMs + laterLimit.retryAfterMs,
+        limit.allowed || laterLimit.retryAfterMs === null ? limit.retryAfterMs : afterMs + laterLimit.retryAfterMs,
       replenishAfterMs: afterMs + (hasGrown ? 0 : laterLimit.replenishAfterMs),
       resetAfterMs: afterMs + laterLimit.resetAfterMs,
     };

@@ -44,12 +44,10 @@ export function decide(turn: KeyTurn, charges: readonly Charge[], ttlMsOf: TtlOf
   const all = chargedMeters(turn, charges);
   const enforced = all.filter(({ charge }) => charge.isDryRun !== true);
   // Like a request on the blocklist: it changes no state, and is no strike.
-  if (enforced.some(isBlocked))
-    return { ...looksOf(all, turn), ...firmFor(firstChangeMs(all, turn)) };
+  if (enforced.some(isBlocked)) return { ...looksOf(all, turn), ...firmFor(firstChangeMs(all, turn)) };
   const isBanned = enforced.some(({ bannedForMs }) => bannedForMs > 0);
   // A single policy needs no look: its spend decides.
-  const isAllowed =
-    !isBanned && (enforced.length === 1 || enforced.every((each) => lookOf(each, turn).allowed));
+  const isAllowed = !isBanned && (enforced.length === 1 || enforced.every((each) => lookOf(each, turn).allowed));
   const decided = new Map<ChargedMeter, Decision>();
   for (const each of enforced) {
     // The request counts as denied under all policies, and a denial restarts elastic windows.
@@ -59,8 +57,7 @@ export function decide(turn: KeyTurn, charges: readonly Charge[], ttlMsOf: TtlOf
   const isSpent = isAllowed && enforced.every((each) => decided.get(each)?.allowed === true);
   const decisions = all.map((each) => {
     const enforcedDecision = decided.get(each);
-    const decision =
-      enforcedDecision ?? (isSpent ? spend(each, turn, ttlMsOf) : lookOf(each, turn));
+    const decision = enforcedDecision ?? (isSpent ? spend(each, turn, ttlMsOf) : lookOf(each, turn));
     return withStrike(each, decision, turn);
   });
   const reply = replyOf(all, decisions, turn);
@@ -74,11 +71,7 @@ export function decide(turn: KeyTurn, charges: readonly Charge[], ttlMsOf: TtlOf
 export const isAdmitted = (charges: readonly Charge[], { decisions }: CheckReply): boolean =>
   decisions.every(({ allowed }, index) => allowed || charges[index]?.isDryRun === true);
 
-function replyOf(
-  all: readonly ChargedMeter[],
-  decisions: Decision[],
-  { nowMs }: KeyTurn,
-): CheckReply {
+function replyOf(all: readonly ChargedMeter[], decisions: Decision[], { nowMs }: KeyTurn): CheckReply {
   // The instant to which a charge is booked: the latest that its meter has seen.
   const spentAtMs = all.map((each) => (isExempt(each) ? 0 : Math.max(nowMs, each.meter.seenMs)));
   const hasRules = all.some(({ rule }) => rule !== null);
@@ -104,15 +97,10 @@ const isFirmFor = (charged: ChargedMeter): boolean =>
     !charged.limits.some((limit) => holdsSlots(limit) || changesByDenial(limit)));
 
 /** The decision under the ban that denies the key, or under the ban that this denial brings. */
-function withStrike(
-  charged: ChargedMeter,
-  decision: Decision,
-  { keyState, nowMs }: KeyTurn,
-): Decision {
+function withStrike(charged: ChargedMeter, decision: Decision, { keyState, nowMs }: KeyTurn): Decision {
   const { charge, bannedForMs } = charged;
   const { policy, ban } = charge;
-  const isStrike =
-    ban !== undefined && bannedForMs === 0 && !decision.allowed && !isBlocked(charged);
+  const isStrike = ban !== undefined && bannedForMs === 0 && !decision.allowed && !isBlocked(charged);
   return withBan(isStrike ? keyState.meters.strike(policy, ban, nowMs) : bannedForMs, decision);
 }
 
@@ -120,11 +108,7 @@ function withStrike(
  * Lengthens the waits of a reply so that they suffice while slices are open. They assume that all lent units are spent when
  * the last slice ends.
  */
-export function withSliceWaits(
-  turn: KeyTurn,
-  charges: readonly Charge[],
-  reply: CheckReply,
-): CheckReply {
+export function withSliceWaits(turn: KeyTurn, charges: readonly Charge[], reply: CheckReply): CheckReply {
   // The slices must have followed a mis-set clock that this turn has found.
   turn.keyState.followClock();
   if (!turn.keyState.hasSlices) return reply;

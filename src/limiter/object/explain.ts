@@ -4,11 +4,7 @@ import type { KeyTurn } from "./charged-meter.ts";
 import { limitsUnder } from "./key-rule-sets.ts";
 
 /** @param reply that of a look for the same charges */
-export const explain = (
-  turn: KeyTurn,
-  charges: readonly Charge[],
-  reply: CheckReply,
-): ExplainReply => ({
+export const explain = (turn: KeyTurn, charges: readonly Charge[], reply: CheckReply): ExplainReply => ({
   atMs: turn.nowMs,
   reply,
   charges: charges.map((charge) => explained(turn, charge)),

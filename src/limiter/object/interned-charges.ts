@@ -40,9 +40,7 @@ function parsedCharge(text: string): Omit<Charge, "cost"> {
   const charge: Partial<Charge> | null = JSON.parse(text);
   const { policy, limits } = charge ?? {};
   if (typeof policy !== "string" || !Array.isArray(limits)) {
-    throw new TypeError(
-      `expected the JSON of a charge with a policy and limits, got ${text.slice(0, 80)}`,
-    );
+    throw new TypeError(`expected the JSON of a charge with a policy and limits, got ${text.slice(0, 80)}`);
   }
   return { ...charge, policy, limits: internedLimits(limits) };
 }

@@ -118,9 +118,7 @@ export class KeyMeters {
     return [...this.#meters].some(
       ([name, { meter, writtenChanges }]) =>
         meter.changes !== writtenChanges &&
-        (isOfBan(name) ||
-          meter.retentionMs > idleMemoryMs ||
-          meter.idleAtMs() - nowMs > idleMemoryMs),
+        (isOfBan(name) || meter.retentionMs > idleMemoryMs || meter.idleAtMs() - nowMs > idleMemoryMs),
     );
   }
 

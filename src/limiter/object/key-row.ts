@@ -124,10 +124,7 @@ const isNamed = (value: unknown): value is readonly [string, unknown] =>
   Array.isArray(value) && value.length === 2 && typeof value[0] === "string";
 
 /** The snapshot of a stored meter, which may be the number of a text; null if that text is missing or no JSON. */
-export function snapshotAt(
-  stored: unknown,
-  textOf: (number: number) => string | undefined,
-): unknown {
+export function snapshotAt(stored: unknown, textOf: (number: number) => string | undefined): unknown {
   if (typeof stored !== "number") return stored;
   const text = textOf(stored);
   return text === undefined ? null : jsonOrNull(text);
@@ -136,11 +133,8 @@ export function snapshotAt(
 const headPattern = new RegExp(`^\\[${rowVersion},(\\d+),(\\d+),(\\d+),`);
 
 /** Returns the head of a row without parsing the rest; null for a row that this version did not write. */
-export function headOf(
-  row: unknown,
-): { idleAtMs: number; bornAtMs: number; hasTexts: boolean } | null {
-  const [, idleAtMs, bornAtMs, textCount] =
-    headPattern.exec(typeof row === "string" ? row : "") ?? [];
+export function headOf(row: unknown): { idleAtMs: number; bornAtMs: number; hasTexts: boolean } | null {
+  const [, idleAtMs, bornAtMs, textCount] = headPattern.exec(typeof row === "string" ? row : "") ?? [];
   if (idleAtMs === undefined) return null;
   return { idleAtMs: Number(idleAtMs), bornAtMs: Number(bornAtMs), hasTexts: textCount !== "0" };
 }
@@ -149,10 +143,7 @@ export function headOf(
  * Renews a row whose key has live rules: a sweep must not delete it, even if its head says that it is idle.
  * @returns null for a row without live rules
  */
-export function renewedRow(
-  row: unknown,
-  nowMs: number,
-): { readonly row: string; readonly idleAtMs: number } | null {
+export function renewedRow(row: unknown, nowMs: number): { readonly row: string; readonly idleAtMs: number } | null {
   // Most rows have no rules: do not parse them.
   if (typeof row !== "string" || !row.includes('"kind":')) return null;
   const idleAtMs = KeyRuleSets.revived(parsedRow(row)?.rules).liveUntilMs(nowMs);

@@ -39,8 +39,7 @@ const never = Number.POSITIVE_INFINITY;
 /** The rule that decides a charge, or that gives its limits: the precedence of key rules. Null without one. */
 export function decidingRule(rules: readonly KeyRule[], isBanned: boolean): KeyRule | null {
   if (rules.length === 0) return null;
-  const newest = (kind: KeyRule["kind"]): KeyRule | null =>
-    rules.find((rule) => rule.kind === kind) ?? null;
+  const newest = (kind: KeyRule["kind"]): KeyRule | null => rules.find((rule) => rule.kind === kind) ?? null;
   const access = isBanned ? null : (newest("block") ?? newest("allow"));
   return access ?? newest("limits");
 }
@@ -115,15 +114,12 @@ export class KeyRuleSets {
 
   /** As `idleAtMs`, without the sets whose version alone is kept; 0 without live rules. */
   liveUntilMs(nowMs: number): number {
-    return [...this.#sets.values()].some(({ rules }) => rulesAt(rules, nowMs).length > 0)
-      ? this.idleAtMs(nowMs)
-      : 0;
+    return [...this.#sets.values()].some(({ rules }) => rulesAt(rules, nowMs).length > 0) ? this.idleAtMs(nowMs) : 0;
   }
 
   get sizeBytes(): number {
     let sizeBytes = 0;
-    for (const { rules } of this.#sets.values())
-      sizeBytes += bytesOfSet + rules.length * bytesOfRule;
+    for (const { rules } of this.#sets.values()) sizeBytes += bytesOfSet + rules.length * bytesOfRule;
     return sizeBytes;
   }
 
@@ -131,13 +127,7 @@ export class KeyRuleSets {
   snapshot(nowMs: number): unknown[] {
     return [...this.#sets]
       .filter(([, set]) => keptUntilMs(set, nowMs) > nowMs)
-      .map(([policy, { version, setAtMs, rules }]) => [
-        policy,
-        version.epoch,
-        version.version,
-        setAtMs,
-        rules,
-      ]);
+      .map(([policy, { version, setAtMs, rules }]) => [policy, version.epoch, version.version, setAtMs, rules]);
   }
 
   /** Reads a `snapshot`. Leaves out sets that this version did not write. */
@@ -156,8 +146,7 @@ export class KeyRuleSets {
 
 const keptUntilMs = ({ rules, setAtMs }: RuleSet, nowMs: number): number =>
   rules.reduce(
-    (untilMs, { expiresAtMs = never }) =>
-      Math.max(untilMs, Math.min(expiresAtMs, nowMs + longestKeptMs)),
+    (untilMs, { expiresAtMs = never }) => Math.max(untilMs, Math.min(expiresAtMs, nowMs + longestKeptMs)),
     // The clock may have been ahead when the rules were set.
     Math.min(setAtMs, nowMs) + versionKeptMs,
   );

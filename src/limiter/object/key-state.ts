@@ -327,8 +327,7 @@ export class KeyState {
       slices: this.#slices ?? noSlices,
       batches: this.#batches ?? noBatches,
       rules: this.#rules?.snapshot(nowMs) ?? [],
-      policyRules:
-        this.#policyRules?.snapshot((policy) => this.#stores(policy, nowMs), numberOf) ?? [],
+      policyRules: this.#policyRules?.snapshot((policy) => this.#stores(policy, nowMs), numberOf) ?? [],
     };
     const written = writtenRow(parts, idleAtMs, { numberOf, count: () => texts.size });
     this.#apartBytes = written.apartBytes;
@@ -352,11 +351,7 @@ export class KeyState {
    * @param textOf returns a text stored in a separate row, by its number
    * @returns null for a row that this version did not write
    */
-  static revived(
-    key: string,
-    row: unknown,
-    textOf: (number: number) => string | undefined,
-  ): KeyState | null {
+  static revived(key: string, row: unknown, textOf: (number: number) => string | undefined): KeyState | null {
     const parsed = parsedRow(row);
     if (parsed === null) return null;
     const keyState = new KeyState(key, parsed.bornAtMs);
@@ -375,11 +370,8 @@ export class KeyState {
     }
     const { reservations, slices, batches } = parsed;
     const rules = KeyRuleSets.revived(parsed.rules);
-    const policyRules = KeyPolicyRules.revived(parsed.policyRules, (number) =>
-      notedTextOf(number, sharedText),
-    );
-    if (reservations.refusedCount > 0)
-      keyState.meters.refused ??= "reservations are not of this version";
+    const policyRules = KeyPolicyRules.revived(parsed.policyRules, (number) => notedTextOf(number, sharedText));
+    if (reservations.refusedCount > 0) keyState.meters.refused ??= "reservations are not of this version";
     if (slices.refusedCount > 0) keyState.meters.refused ??= "slices are not of this version";
     keyState.#reservations = reservations.isEmpty ? null : reservations;
     keyState.#batches = batches.isEmpty ? null : batches;

@@ -16,11 +16,7 @@ import { noSqliteStorage } from "../protocol.ts";
 export interface RowStorage extends AlarmStorage {
   readonly kv: {
     get(key: string): unknown;
-    list(options: {
-      prefix?: string;
-      startAfter?: string;
-      limit?: number;
-    }): Iterable<[string, unknown]>;
+    list(options: { prefix?: string; startAfter?: string; limit?: number }): Iterable<[string, unknown]>;
   };
   put(rows: Record<string, string>, options: WriteOptions): Promise<void>;
   delete(names: string[], options: WriteOptions): Promise<unknown>;
@@ -290,11 +286,7 @@ function changesOf(keyState: KeyState, nowMs: number): RowChanges {
 }
 
 /** Reports each policy that is too large to store and, once for each key in memory, that its state takes several rows. */
-function reportOversize(
-  keyState: KeyState,
-  apart: readonly string[],
-  lost: readonly string[],
-): void {
+function reportOversize(keyState: KeyState, apart: readonly string[], lost: readonly string[]): void {
   for (const policy of lost) {
     const error = `the state of a key under the policy "${policy}" is larger than a row: ${mostRowBytes} bytes`;
     report({ event: "write-failed", error });
@@ -307,11 +299,7 @@ function reportOversize(
 const textRowNames = (key: string, { texts }: StoredRows): string[] =>
   [...texts.values()].map((number) => textRowOf(key, number));
 
-function textChanges(
-  key: string,
-  before: StoredRows | null,
-  after: StoredRows,
-): Pick<RowChanges, "added" | "removed"> {
+function textChanges(key: string, before: StoredRows | null, after: StoredRows): Pick<RowChanges, "added" | "removed"> {
   const added = [...after.texts].filter(([text]) => before?.texts.has(text) !== true);
   const removed = [...(before?.texts ?? [])].filter(([text]) => !after.texts.has(text));
   return {

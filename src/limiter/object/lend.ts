@@ -28,8 +28,6 @@ export function lend(
     limits: keyState.meters.limitsOf(policy),
     endsAtMs: Math.max(nowMs, spentAtMs[index] ?? nowMs) + ttlMs,
   }));
-  const outlivesRule = parts.some(
-    ({ policy, endsAtMs }) => endsAtMs > firstEndMs(keyState.rulesOf(policy)),
-  );
+  const outlivesRule = parts.some(({ policy, endsAtMs }) => endsAtMs > firstEndMs(keyState.rulesOf(policy)));
   return outlivesRule ? 0 : keyState.lend({ id, units, ttlMs, parts });
 }

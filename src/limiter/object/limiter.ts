@@ -106,9 +106,7 @@ export class Limiter {
       const settled = returned.map((each) => turn.keyState.settleSlice(each, turn.nowMs));
       const stale = this.#staleReply(turn, charges);
       if (stale !== null) return { ...stale, lentUnits: 0, settled };
-      const reply = hasCost(charges)
-        ? decide(turn, charges, provisionalTtlOf(call))
-        : lookAt(turn, charges);
+      const reply = hasCost(charges) ? decide(turn, charges, provisionalTtlOf(call)) : lookAt(turn, charges);
       noteProvisional(turn, call, reply);
       const lentUnits = wanted === null ? 0 : lend(turn, charges, reply, wanted);
       if (lentUnits > 0) turn.durability = "confirmed";
@@ -140,8 +138,7 @@ export class Limiter {
   /** Returns what `check` would decide for each charge alone. Spends nothing. */
   look({ key, charges }: CheckCall): CheckReply {
     const turn: Turn = { ...this.#begin(key), durability: undefined };
-    const reply =
-      this.#staleReply(turn, charges) ?? withSliceWaits(turn, charges, lookAt(turn, charges));
+    const reply = this.#staleReply(turn, charges) ?? withSliceWaits(turn, charges, lookAt(turn, charges));
     // Only newer policy rules make a look write.
     if (turn.durability === "confirmed") this.#write(turn);
     this.#remember(turn);
@@ -153,9 +150,7 @@ export class Limiter {
     const turn = this.#begin(key);
     const stale = this.#seenRules.staleOf(charges);
     const reply =
-      stale.length > 0
-        ? { decisions: [], spentAtMs: [], stale }
-        : withSliceWaits(turn, charges, lookAt(turn, charges));
+      stale.length > 0 ? { decisions: [], spentAtMs: [], stale } : withSliceWaits(turn, charges, lookAt(turn, charges));
     this.#remember(turn);
     return explain(turn, charges, reply);
   }
@@ -263,16 +258,9 @@ export class Limiter {
    * Replaces the key rules of a policy, the newest first, unless the key has newer ones.
    * @throws RangeError for more than `mostKeyRules`
    */
-  setRules(
-    key: string,
-    policy: string,
-    rules: readonly KeyRule[],
-    version: RulesVersion,
-  ): SetRulesReply {
+  setRules(key: string, policy: string, rules: readonly KeyRule[], version: RulesVersion): SetRulesReply {
     if (rules.length > mostKeyRules) {
-      throw new RangeError(
-        `a key has at most ${mostKeyRules} rules of a policy, not ${rules.length}`,
-      );
+      throw new RangeError(`a key has at most ${mostKeyRules} rules of a policy, not ${rules.length}`);
     }
     return this.#turn({ key, durability: "confirmed" }, ({ keyState, nowMs }) => {
       keyState.setRules(policy, rules, version, nowMs);
@@ -365,8 +353,7 @@ export class Limiter {
   }
 }
 
-const bytesOf = ({ snapshots }: SyncReply): number =>
-  snapshots.reduce((sum, { length }) => sum + length, 0);
+const bytesOf = ({ snapshots }: SyncReply): number => snapshots.reduce((sum, { length }) => sum + length, 0);
 
 const hasCost = (charges: readonly Charge[]): boolean => charges.some(({ cost }) => cost > 0);
 

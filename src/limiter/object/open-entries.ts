@@ -30,11 +30,7 @@ export abstract class OpenEntries<Entry extends OpenEntry> {
   protected abstract fieldsOf(entry: Entry): unknown[];
   protected abstract partFieldsOf(part: PartOf<Entry>): unknown[];
   /** Null for fields that this version did not write; the same holds for `partFrom`. */
-  protected abstract entryFrom(
-    id: string,
-    fields: readonly unknown[],
-    parts: readonly PartOf<Entry>[],
-  ): Entry | null;
+  protected abstract entryFrom(id: string, fields: readonly unknown[], parts: readonly PartOf<Entry>[]): Entry | null;
   protected abstract partFrom(part: OpenPart, fields: readonly unknown[]): PartOf<Entry> | null;
 
   /** When the first part of an entry ends. */

@@ -91,12 +91,7 @@ export class RateLimiter extends DurableObject<object> {
     return this.#limiter.settle(call);
   }
 
-  setRules(
-    key: string,
-    policy: string,
-    rules: readonly KeyRule[],
-    version: RulesVersion,
-  ): SetRulesReply {
+  setRules(key: string, policy: string, rules: readonly KeyRule[], version: RulesVersion): SetRulesReply {
     return this.#limiter.setRules(key, policy, rules, version);
   }
 

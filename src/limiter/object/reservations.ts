@@ -51,8 +51,7 @@ export class Reservations extends OpenEntries<Reservation> {
    * policy needs room, reservations of dry runs end and count as spent.
    */
   fullForMs(charges: readonly Charge[], isDryRun: boolean, nowMs: number): number {
-    const isFull = (): boolean =>
-      this.entries.size >= mostReserved || this.#storedBytesWith(charges) > mostStoredBytes;
+    const isFull = (): boolean => this.entries.size >= mostReserved || this.#storedBytesWith(charges) > mostStoredBytes;
     if (!isFull()) return 0;
     this.#dropExpired(nowMs);
     for (const each of this.entries.values()) {
@@ -67,11 +66,7 @@ export class Reservations extends OpenEntries<Reservation> {
    * @param renewSlots renews a charge's slots and returns the instant from which they are held
    * @returns false when the reservation is not open any more
    */
-  renew(
-    id: string,
-    nowMs: number,
-    renewSlots: (charge: ReservedCharge, ttlMs: number) => number,
-  ): boolean {
+  renew(id: string, nowMs: number, renewSlots: (charge: ReservedCharge, ttlMs: number) => number): boolean {
     const reservation = this.get(id);
     if (reservation === null || reservation.expiresAtMs <= nowMs) return false;
     const { ttlMs } = reservation;
@@ -119,9 +114,7 @@ export class Reservations extends OpenEntries<Reservation> {
 
   /** A later `settle` does not correct this policy any more. */
   forget(policy: string): void {
-    this.#replaceCharges((charge) =>
-      charge.policy === policy ? { ...charge, limits: forgottenLimits } : charge,
-    );
+    this.#replaceCharges((charge) => (charge.policy === policy ? { ...charge, limits: forgottenLimits } : charge));
   }
 
   /** Moves what a policy spent after `nowMs` to `nowMs`, because the clock was ahead when it was spent. */
@@ -137,10 +130,7 @@ export class Reservations extends OpenEntries<Reservation> {
    * Removes a reservation when all of its policies are forgotten.
    * @param clockMs no reservation lasts longer than its ttl from here
    */
-  #replaceCharges(
-    change: (charge: ReservedCharge) => ReservedCharge,
-    clockMs = Number.POSITIVE_INFINITY,
-  ): void {
+  #replaceCharges(change: (charge: ReservedCharge) => ReservedCharge, clockMs = Number.POSITIVE_INFINITY): void {
     this.replace((reservation) => {
       const parts = reservation.parts.map(change);
       if (parts.every(isForgotten)) return null;
@@ -207,8 +197,6 @@ export class Reservations extends OpenEntries<Reservation> {
     part: OpenPart,
     [cost, spentAtMs, heldAtMs = spentAtMs]: readonly unknown[],
   ): ReservedCharge | null {
-    return isCount(cost) && isCount(spentAtMs) && isCount(heldAtMs)
-      ? { ...part, cost, spentAtMs, heldAtMs }
-      : null;
+    return isCount(cost) && isCount(spentAtMs) && isCount(heldAtMs) ? { ...part, cost, spentAtMs, heldAtMs } : null;
   }
 }

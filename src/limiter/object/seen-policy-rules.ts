@@ -94,18 +94,14 @@ export class KeyPolicyRules {
   }
 
   /** Reads a `snapshot`. Leaves out rules that this version did not write, and those whose text is missing. */
-  static revived(
-    stored: readonly unknown[],
-    textOf: (number: number) => string | undefined,
-  ): KeyPolicyRules {
+  static revived(stored: readonly unknown[], textOf: (number: number) => string | undefined): KeyPolicyRules {
     const revived = new KeyPolicyRules();
     for (const row of stored) {
       if (!Array.isArray(row)) continue;
       const [policy, epoch, version, written]: unknown[] = row;
       const text = typeof written === "number" ? textOf(written) : written;
       if (typeof policy !== "string" || typeof text !== "string") continue;
-      if (isCount(epoch) && isCount(version))
-        revived.#byPolicy.set(policy, { epoch, version, text: sharedText(text) });
+      if (isCount(epoch) && isCount(version)) revived.#byPolicy.set(policy, { epoch, version, text: sharedText(text) });
     }
     return revived;
   }

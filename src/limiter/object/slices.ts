@@ -35,10 +35,7 @@ const storedBytesOfPart = 25;
 const memoryPerStoredByte = 5;
 
 const storedBytesOf = ({ id, parts }: OpenSlice): number =>
-  parts.reduce(
-    (sum, { policy }) => sum + policy.length + storedBytesOfPart,
-    id.length + storedBytesEach,
-  );
+  parts.reduce((sum, { policy }) => sum + policy.length + storedBytesOfPart, id.length + storedBytesEach);
 
 const longestWindowMs = (limits: readonly Limit[]): number =>
   limits.reduce((longestMs, { windowMs }) => Math.max(longestMs, windowMs), 0);
@@ -68,9 +65,7 @@ export class Slices extends OpenEntries<OpenSlice> {
   }
 
   openOf(policy: string): OpenUnits {
-    const parts = [...this.entries.values()]
-      .flatMap((slice) => slice.parts)
-      .filter((part) => part.policy === policy);
+    const parts = [...this.entries.values()].flatMap((slice) => slice.parts).filter((part) => part.policy === policy);
     const firstEndMs = Math.min(...parts.map(({ endsAtMs }) => endsAtMs));
     const nextEndAtMs = parts.length === 0 ? null : firstEndMs;
     return { count: parts.length, units: this.unitsOf(policy), nextEndAtMs };
@@ -164,10 +159,7 @@ export class Slices extends OpenEntries<OpenSlice> {
     return { id, units, ttlMs, parts };
   }
 
-  protected override partFrom(
-    { policy, limits }: OpenPart,
-    [endsAtMs]: readonly unknown[],
-  ): SlicePart | null {
+  protected override partFrom({ policy, limits }: OpenPart, [endsAtMs]: readonly unknown[]): SlicePart | null {
     return isCount(endsAtMs) ? { policy, limits: internedLimits(limits), endsAtMs } : null;
   }
 }

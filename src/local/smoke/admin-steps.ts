@@ -2,15 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { isRecord } from "../../validation/problems.ts";
 import type { ReceivedAnswer } from "./bounded-request.ts";
-import {
-  passed,
-  require,
-  requireProblem,
-  shownAnswer,
-  skipped,
-  type SmokeStep,
-  urlAt,
-} from "./smoke-step.ts";
+import { passed, require, requireProblem, shownAnswer, skipped, type SmokeStep, urlAt } from "./smoke-step.ts";
 
 const isConsole = ({ text }: ReceivedAnswer): boolean => text.includes('<div id="console">');
 
@@ -30,11 +22,7 @@ export const adminApi: SmokeStep = {
   run: async ({ url, adminPath }, send) => {
     const answer = await send(urlAt(url, `${adminPath}/api/operator`));
     const { status, json } = answer;
-    require(!(
-      status === 200 &&
-      isRecord(json) &&
-      Array.isArray(json["may"])
-    ), "the admin API answers without a token");
+    require(!(status === 200 && isRecord(json) && Array.isArray(json["may"])), "the admin API answers without a token");
     if (status !== 401 || !answer.isProblem) {
       return skipped(`no admin API at ${adminPath}/api: ${shownAnswer(answer)}`);
     }
@@ -61,9 +49,7 @@ export const consoleOnAdminHost: SmokeStep = {
     const answer = await send(urlAt(adminUrl, `${adminPath}/`));
     if (isAccess(answer)) return passed("Cloudflare Access asks to sign in");
     require(answer.status === 200 &&
-      isConsole(
-        answer,
-      ), `expected the console at ${adminUrl.host}${adminPath}/, got ${shownAnswer(answer)}`);
+      isConsole(answer), `expected the console at ${adminUrl.host}${adminPath}/, got ${shownAnswer(answer)}`);
     const policy = answer.headers.get("Content-Security-Policy") ?? "";
     require(policy.includes("default-src 'none'"), "the console has no Content-Security-Policy");
     return passed("200, with a Content-Security-Policy");

@@ -40,10 +40,9 @@ export const sender =
       return await answerOf(response);
     } catch (error) {
       if (signal.aborted) throw new NoAnswer(messageOf(signal.reason), { cause: error });
-      throw new NoAnswer(
-        timeout.aborted ? `nothing within ${requestTimeoutMs / 1000} s` : reasonOf(error),
-        { cause: error },
-      );
+      throw new NoAnswer(timeout.aborted ? `nothing within ${requestTimeoutMs / 1000} s` : reasonOf(error), {
+        cause: error,
+      });
     }
   };
 
@@ -72,8 +71,7 @@ function responseTo(
       }),
     },
   };
-  const request: ClientRequest =
-    url.protocol === "https:" ? requestHttps(options) : requestHttp(options);
+  const request: ClientRequest = url.protocol === "https:" ? requestHttps(options) : requestHttp(options);
   request.on("response", resolve).on("error", reject).end(content);
   return promise;
 }

@@ -80,14 +80,12 @@ const withToken = (
     try {
       return await run(target, async (query, request) => {
         const answer = await send(urlAt(url, checkPath + query), { ...request, token });
-        if (answer.status === 401)
-          throw new StepFailure("the deployment does not accept the token");
+        if (answer.status === 401) throw new StepFailure("the deployment does not accept the token");
         if (answer.status === 403) throw new MissingRight(shownAnswer(answer));
         return answer;
       });
     } catch (error) {
-      if (error instanceof MissingRight)
-        return skipped(`the token lacks a right: ${error.message}`);
+      if (error instanceof MissingRight) return skipped(`the token lacks a right: ${error.message}`);
       throw error;
     }
   },
@@ -139,9 +137,7 @@ function remainingIn(answer: ReceivedAnswer): number {
   requireStatus(answer, 200);
   const { allowed, limits, reason } = isRecord(answer.json) ? answer.json : {};
   require(allowed === true, `expected a new key to be allowed, got ${printable(String(reason))}`);
-  const counts = (Array.isArray(limits) ? limits.filter(isRecord) : []).map(({ remaining }) =>
-    Number(remaining),
-  );
+  const counts = (Array.isArray(limits) ? limits.filter(isRecord) : []).map(({ remaining }) => Number(remaining));
   require(counts.length > 0 && counts.every(Number.isInteger), "the decision has no limits");
   return Math.min(...counts);
 }

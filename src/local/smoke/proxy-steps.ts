@@ -14,8 +14,7 @@ import {
   urlAt,
 } from "./smoke-step.ts";
 
-const proxied = ({ url, path }: SmokeTarget, send: Send): Promise<ReceivedAnswer> =>
-  send(urlAt(url, path ?? "/"));
+const proxied = ({ url, path }: SmokeTarget, send: Send): Promise<ReceivedAnswer> => send(urlAt(url, path ?? "/"));
 
 export const proxyFields: SmokeStep = {
   name: "RateLimit fields",
@@ -38,9 +37,7 @@ export const proxyDenial: SmokeStep = {
   run: async (target, send) => {
     const { mostRequests, path } = target;
     if (mostRequests === 0) {
-      return skipped(
-        "it would deny this machine for a while: allow it with --until-denied <number>",
-      );
+      return skipped("it would deny this machine for a while: allow it with --until-denied <number>");
     }
     // The last request fails the step, because a limit never has less than 0 units left.
     for (let sent = 1; ; sent++) {
@@ -68,10 +65,6 @@ function denial(answer: ReceivedAnswer, sent: number): StepOutcome {
   const { json } = answer;
   require(isRecord(json) &&
     typeof json["reason"] === "string" &&
-    String(json["type"]).startsWith(
-      "https:",
-    ), "the problem details have no type and reason of a denial");
-  return passed(
-    `request ${sent} got 429 (${shownLimits(limits)}), problem details, Retry-After: ${seconds}`,
-  );
+    String(json["type"]).startsWith("https:"), "the problem details have no type and reason of a denial");
+  return passed(`request ${sent} got 429 (${shownLimits(limits)}), problem details, Retry-After: ${seconds}`);
 }

@@ -31,8 +31,7 @@ export function sentLimits(headers: Headers): readonly SentLimit[] {
     require((remaining ?? 0) <= quota, `"${name}" has r=${remaining}, which exceeds q=${quota}`);
     const resetSeconds = limit?.has("t") === true ? count(limit, "t", name) : 0;
     require(windowSeconds === null ||
-      resetSeconds <=
-        windowSeconds, `"${name}" has t=${resetSeconds}, which exceeds w=${windowSeconds}`);
+      resetSeconds <= windowSeconds, `"${name}" has t=${resetSeconds}, which exceeds w=${windowSeconds}`);
     return { name, quota, windowSeconds, remaining };
   });
 }
@@ -44,9 +43,7 @@ export function sentLimits(headers: Headers): readonly SentLimit[] {
 export function sentWaitSeconds(headers: Headers): number {
   const field = headers.get("Retry-After");
   require(field !== null &&
-    /^[1-9]\d{0,9}$/.test(
-      field,
-    ), `expected Retry-After with seconds, got ${field === null ? "none" : `"${field}"`}`);
+    /^[1-9]\d{0,9}$/.test(field), `expected Retry-After with seconds, got ${field === null ? "none" : `"${field}"`}`);
   return Number(field);
 }
 

@@ -40,11 +40,7 @@ export const passed = (detail: string): StepOutcome => ({ outcome: "pass", detai
 export const skipped = (detail: string): StepOutcome => ({ outcome: "skipped", detail });
 
 /** Runs one step. A missing answer is a failure. */
-export async function runStep(
-  { run }: SmokeStep,
-  target: SmokeTarget,
-  send: Send,
-): Promise<StepOutcome> {
+export async function runStep({ run }: SmokeStep, target: SmokeTarget, send: Send): Promise<StepOutcome> {
   try {
     return await run(target, send);
   } catch (error) {
@@ -67,8 +63,7 @@ export function requireProblem(answer: ReceivedAnswer, status: number): void {
   requireStatus(answer, status);
   const stated = isRecord(answer.json) ? answer.json["status"] : undefined;
   require(answer.isProblem &&
-    stated ===
-      status, `expected problem details with the status ${status}, got ${shownAnswer(answer)}`);
+    stated === status, `expected problem details with the status ${status}, got ${shownAnswer(answer)}`);
 }
 
 /** The status, the type of the content, and the detail of a problem. */

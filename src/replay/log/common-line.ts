@@ -7,8 +7,7 @@ import type { LogFieldName, LogLine } from "./log-line.ts";
  * around a day contain the time. The length of the time is bounded, so that a long line with many brackets takes linear
  * time.
  */
-const commonLog =
-  /^(?:([^\s:]+|\[[^\s\]]+\]):\d+ (?!- ))?(\S+) \S+ (.*?(?=\[\d\d\/)|[^[]*)\[([^\]]{0,64})\]/;
+const commonLog = /^(?:([^\s:]+|\[[^\s\]]+\]):\d+ (?!- ))?(\S+) \S+ (.*?(?=\[\d\d\/)|[^[]*)\[([^\]]{0,64})\]/;
 
 /**
  * The request, the status, the size, and in the combined format the referrer and the user agent. The format `main` of nginx

@@ -4,11 +4,9 @@ import { scalarText } from "../../policies/key.ts";
 /** Values that servers write in place of a missing one. Caddy replaces credentials. */
 export const placeholders: ReadonlySet<unknown> = new Set(["", "-", "REDACTED"]);
 
-export const upperText = (value: unknown): string | null =>
-  scalarText(value)?.toUpperCase() ?? null;
+export const upperText = (value: unknown): string | null => scalarText(value)?.toUpperCase() ?? null;
 
-export const acceptedHeader =
-  "one value without a comma, since Headgate regards any other as missing";
+export const acceptedHeader = "one value without a comma, since Headgate regards any other as missing";
 
 export function headerText(value: unknown): string | null {
   const [first, ...others]: readonly unknown[] = Array.isArray(value) ? value : [value];

@@ -57,18 +57,14 @@ export const partFields = {
     ...forwardedFields,
     ...connectionFields,
   ],
-  method: namesOf(
-    "clientrequestmethod method request_method http_method requestmethod cs-method request",
-  ),
+  method: namesOf("clientrequestmethod method request_method http_method requestmethod cs-method request"),
   host: namesOf(
     "clientrequesthost x-host-header host http_host server_name hostname authority requesthost cs(host) url request_url requesturl request",
   ),
   path: namesOf(
     "clientrequestpath path request_path requestpath url_path cs-uri-stem clientrequesturi request_uri uri url request_url requesturl request",
   ),
-  country: namesOf(
-    "clientcountry country country_code http_cf_ipcountry geoip_country_code c-country cf.country",
-  ),
+  country: namesOf("clientcountry country country_code http_cf_ipcountry geoip_country_code c-country cf.country"),
   continent: namesOf("continent cf.continent"),
   asn: namesOf("clientasn asn client_asn cf.asn"),
   colo: namesOf("edgecolocode colo cf.colo"),

@@ -11,13 +11,7 @@ import {
   timeFields,
 } from "./known-fields.ts";
 import type { LineFilter } from "./log-filter.ts";
-import {
-  addressesIn,
-  type LogFieldName,
-  firstField,
-  type LogLine,
-  type StatedField,
-} from "./log-line.ts";
+import { addressesIn, type LogFieldName, firstField, type LogLine, type StatedField } from "./log-line.ts";
 import { acceptedInstant, instantMs } from "./log-time.ts";
 import { lineParser } from "./parse-line.ts";
 
@@ -62,8 +56,7 @@ const acceptedCost = `an integer from 0 to ${mostCost}`;
 /** The client's address as the log states it, or else a field that identifies the client. */
 export function usualKeyOf(line: LogLine): LineKey {
   const field = firstField(line, keyFields);
-  if (field === null)
-    return { reason: "expected a field such as key, ip, client_ip or remote_addr" };
+  if (field === null) return { reason: "expected a field such as key, ip, client_ip or remote_addr" };
   const { name, value } = field;
   // The last address of a list is the only one that the server or its nearest proxy has seen itself.
   const isList = forwardedFields.some(({ text }) => text === name);
@@ -86,9 +79,7 @@ export function createLineReader({ time, keyOf, cost, filter = null }: LineField
     if (!kept) return leftOut;
     const at = firstField(line, times);
     if (at === null) {
-      return time === null
-        ? "expected a field such as time, timestamp or ts"
-        : missingField(time.text, line);
+      return time === null ? "expected a field such as time, timestamp or ts" : missingField(time.text, line);
     }
     const atMs = instantMs(dated(at.value, line));
     if (atMs === null) return `${at.name}: expected ${acceptedInstant}, got ${quoted(at.value)}`;

@@ -18,8 +18,7 @@ export interface RequestPattern {
   readonly path: PathPattern | null;
 }
 
-export const acceptedMatch =
-  'a method, a path pattern or both, such as "POST /login", "/api/*" or "GET,HEAD"';
+export const acceptedMatch = 'a method, a path pattern or both, such as "POST /login", "/api/*" or "GET,HEAD"';
 export const acceptedStatus = 'statuses such as "200", "4xx" or "2xx,401"';
 
 /** Reads a method and a path as in `match` of a policy. Returns what is accepted if the text is invalid. */
@@ -50,8 +49,7 @@ export function requestFilter(patterns: readonly RequestPattern[]): LineFilter {
     if (method === null) return missingField("method", line);
     if (path === null) return missingField("path", line);
     return patterns.some(
-      ({ methods }, index) =>
-        (methods?.includes(method.toUpperCase()) ?? true) && fits[index]?.(path) === true,
+      ({ methods }, index) => (methods?.includes(method.toUpperCase()) ?? true) && fits[index]?.(path) === true,
     );
   };
 }
@@ -92,8 +90,7 @@ export function statusFilter(text: string): LineFilter | null {
     const field = firstField(line, statusFields);
     if (field === null) return missingField("status", line);
     const status = String(field.value);
-    if (!/^-?\d{1,3}$/.test(status))
-      return `${field.name}: expected a status such as 200, got ${quoted(field.value)}`;
+    if (!/^-?\d{1,3}$/.test(status)) return `${field.name}: expected a status such as 200, got ${quoted(field.value)}`;
     return statuses.some((each) =>
       each.endsWith("xx") ? status.length === 3 && status[0] === each[0] : status === each,
     );

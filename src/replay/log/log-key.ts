@@ -13,22 +13,8 @@ import {
   targetText,
   upperText,
 } from "./field-texts.ts";
-import {
-  cookieFields,
-  forwardedFields,
-  headerFields,
-  partFields,
-  queryFields,
-  targetFields,
-} from "./known-fields.ts";
-import {
-  addressesIn,
-  type LogFieldName,
-  fieldName,
-  firstField,
-  type LogLine,
-  nestedName,
-} from "./log-line.ts";
+import { cookieFields, forwardedFields, headerFields, partFields, queryFields, targetFields } from "./known-fields.ts";
+import { addressesIn, type LogFieldName, fieldName, firstField, type LogLine, nestedName } from "./log-line.ts";
 import { type LineKey, missingField, quoted } from "./line-reader.ts";
 
 export interface LogKey {
@@ -96,8 +82,7 @@ export function readLogKey(
   };
 }
 
-const nameOf = (part: KeyPart | null, name: string): string =>
-  part === null ? name : partName(part);
+const nameOf = (part: KeyPart | null, name: string): string => (part === null ? name : partName(part));
 
 function keyOf(line: LogLine, readers: readonly PartReader[]): LineKey {
   const values: string[] = [];
@@ -157,9 +142,7 @@ function namedReader(name: string): PartReader {
     const value = line.valueOf(field);
     if (value === undefined) return { reason: missingField(name, line) };
     const text = scalarText(value);
-    return text === null
-      ? { reason: `${name}: expected a text or a number, got ${quoted(value)}` }
-      : { value: text };
+    return text === null ? { reason: `${name}: expected a text or a number, got ${quoted(value)}` } : { value: text };
   };
 }
 
@@ -260,9 +243,7 @@ function cookieReader(part: KeyPart, name: string): PartReader {
     const value = scalarText(firstField(line, names)?.value);
     const header = value === null ? firstField(line, headers)?.value : undefined;
     const text = value ?? cookieIn(headerText(header), name);
-    return text === null || placeholders.has(text)
-      ? { reason: missingField(partName(part), line) }
-      : { value: text };
+    return text === null || placeholders.has(text) ? { reason: missingField(partName(part), line) } : { value: text };
   };
 }
 
@@ -290,9 +271,7 @@ function queryReader(part: KeyPart, name: string): PartReader {
     }
     const query = scalarText(firstField(line, queryFields)?.value);
     const value = query === null ? null : parameterIn(`/?${query.replace(/^\?/, "")}`, name);
-    return value === null || placeholders.has(value)
-      ? { reason: missingField(partName(part), line) }
-      : { value };
+    return value === null || placeholders.has(value) ? { reason: missingField(partName(part), line) } : { value };
   };
 }
 

@@ -41,9 +41,7 @@ export function firstField(line: LogLine, names: readonly LogFieldName[]): State
 export function addressesIn(value: unknown): readonly string[] | null {
   const texts: readonly unknown[] = Array.isArray(value) ? value : [value];
   if (!texts.every((text) => typeof text === "string")) return null;
-  return texts
-    .flatMap((text) => text.split(","))
-    .map((member) => member.replace(/^(?:\s|%20|\+)+/, "").trimEnd());
+  return texts.flatMap((text) => text.split(",")).map((member) => member.replace(/^(?:\s|%20|\+)+/, "").trimEnd());
 }
 
 /** A line of a format whose fields are known by their names, in lower case. */
@@ -89,8 +87,7 @@ export class JsonLine implements LogLine {
 
   static #spellingsOf(names: readonly string[]): ReadonlyMap<string, string> {
     const { names: known, byLowerCase } = JsonLine.#latest;
-    const isSame =
-      names.length === known.length && names.every((name, index) => name === known[index]);
+    const isSame = names.length === known.length && names.every((name, index) => name === known[index]);
     if (isSame) return byLowerCase;
     const spellings = new Map(names.map((name) => [name.toLowerCase(), name]));
     JsonLine.#latest = { names, byLowerCase: spellings };
@@ -123,9 +120,7 @@ function nestedValue(value: unknown, path: readonly string[]): unknown {
     if (!isRecord(nested)) return undefined;
     const spelling = Object.hasOwn(nested, name)
       ? name
-      : Object.keys(nested).find(
-          (each) => each.length === name.length && each.toLowerCase() === name,
-        );
+      : Object.keys(nested).find((each) => each.length === name.length && each.toLowerCase() === name);
     nested = spelling === undefined ? undefined : nested[spelling];
   }
   return nested ?? undefined;

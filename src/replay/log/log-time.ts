@@ -4,8 +4,7 @@ export const acceptedInstant =
   'a time such as "2026-01-05T12:00:00Z", "05/Jan/2026:12:00:00 +0000" or 1767614400 (seconds, milliseconds, microseconds or nanoseconds since 1970)';
 
 const months = "JanFebMarAprMayJunJulAugSepOctNovDec";
-const clockForm =
-  /^(\d\d)\/([A-Z][a-z]{2})\/(\d{4}):(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?: ([+-])(\d\d):?(\d\d))?$/;
+const clockForm = /^(\d\d)\/([A-Z][a-z]{2})\/(\d{4}):(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?: ([+-])(\d\d):?(\d\d))?$/;
 
 /** The latest time: logs have many lines for one second. */
 let latest: { readonly text: string; readonly atMs: number | null } = { text: "", atMs: null };
@@ -17,8 +16,7 @@ export function clockTimeMs(text: string): number | null {
 }
 
 function readClockTime(text: string): number | null {
-  const [, day, name = "", year, hour, minute, second, fraction = "0", sign, ...zone] =
-    clockForm.exec(text) ?? [];
+  const [, day, name = "", year, hour, minute, second, fraction = "0", sign, ...zone] = clockForm.exec(text) ?? [];
   const month = months.indexOf(name) / 3;
   if (day === undefined || !Number.isInteger(month) || month < 0) return null;
   const [hours, minutes] = sign === undefined ? [0, 0] : [Number(zone[0]), Number(zone[1])];
@@ -31,16 +29,13 @@ function readClockTime(text: string): number | null {
   return sinceEpoch(dayMs + withinDayMs + Math.floor(Number(`0.${fraction}`) * 1_000) - offsetMs);
 }
 
-const isDayOfMonth = (dayMs: number, day: string): boolean =>
-  new Date(dayMs).getUTCDate() === Number(day);
+const isDayOfMonth = (dayMs: number, day: string): boolean => new Date(dayMs).getUTCDate() === Number(day);
 
 /** Whether a date such as "2026-01-05" exists: Date.parse reads the 30th of February as the 2nd of March. */
-export const isCalendarDate = (date: string): boolean =>
-  isDayOfMonth(Date.parse(date), date.slice(-2));
+export const isCalendarDate = (date: string): boolean => isDayOfMonth(Date.parse(date), date.slice(-2));
 
 /** An ISO 8601 time. A space may stand for its T. */
-const isoForm =
-  /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)?(Z|[+-]\d\d(?::?\d\d)?)?$/i;
+const isoForm = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)?(Z|[+-]\d\d(?::?\d\d)?)?$/i;
 
 /** Each unit of a number since 1970 begins here. Smaller numbers are seconds. */
 const units = [
@@ -78,5 +73,4 @@ export function instantMs(value: unknown): number | null {
 /** The end of the year 3899. The engine decides until the year 4199, and retries can come 200 years later. */
 export const latestStartMs = Date.UTC(3900, 0, 1) - 1;
 
-const sinceEpoch = (atMs: number): number | null =>
-  atMs >= 0 && atMs <= latestStartMs ? atMs : null;
+const sinceEpoch = (atMs: number): number | null => (atMs >= 0 && atMs <= latestStartMs ? atMs : null);

@@ -142,9 +142,7 @@ export class LogTimelines {
       lostArrivals: 0,
       otherLimitsArrivals: 0,
     });
-    return this.#hasWholeSeconds && this.#requests >= leastOfSeconds
-      ? spreadOverSeconds(timelines)
-      : timelines;
+    return this.#hasWholeSeconds && this.#requests >= leastOfSeconds ? spreadOverSeconds(timelines) : timelines;
   }
 
   #currentLog(): CountedLog {
@@ -153,8 +151,7 @@ export class LogTimelines {
     return log;
   }
 
-  readonly #isKept = (key: string): boolean =>
-    this.oneKeyIn === 1 || keyHash(key) % this.oneKeyIn === 0;
+  readonly #isKept = (key: string): boolean => this.oneKeyIn === 1 || keyHash(key) % this.oneKeyIn === 0;
 
   #bound(): void {
     const { arrivals, keys } = this.#budget;

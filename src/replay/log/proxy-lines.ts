@@ -11,11 +11,7 @@ export const parseProxyLine = (line: string): LogLine | null =>
 type Fields = readonly (readonly [name: string, value: string | undefined])[];
 
 const known = (fields: Fields): LogLine =>
-  lineOf(
-    new Map(
-      fields.flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const])),
-    ),
-  );
+  lineOf(new Map(fields.flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const]))));
 
 /** Words, and quoted texts without their quotation marks. */
 function wordsOf(text: string): { readonly text: string; readonly isQuoted: boolean }[] {
@@ -83,22 +79,9 @@ const balancerForm =
 function parseBalancer(line: string): LogLine | null {
   if (!balancerForm.test(line)) return null;
   const words = wordsOf(line).map(({ text }) => text);
-  const [
-    time,
-    balancer,
-    client = "",
-    ,
-    ,
-    ,
-    ,
-    status,
-    targetStatus,
-    ,
-    sent,
-    request,
-    agent,
-    ...more
-  ] = /^\d/.test(line) ? words : words.slice(1);
+  const [time, balancer, client = "", , , , , status, targetStatus, , sent, request, agent, ...more] = /^\d/.test(line)
+    ? words
+    : words.slice(1);
   const [, , , trace, domain, , , created] = more;
   return known([
     // The time of the line is that of the response.

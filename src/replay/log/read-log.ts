@@ -23,8 +23,7 @@ export function readLog(text: string, mostRequests: number): ReadLog {
       // A byte order mark is white space, too.
       const line = whole.trim();
       if (line === "") return;
-      const read =
-        requests.length < mostRequests ? readLine(line) : `more than ${mostRequests} requests`;
+      const read = requests.length < mostRequests ? readLine(line) : `more than ${mostRequests} requests`;
       if (read === null || read === leftOut) return;
       if (typeof read === "string") counts.skip(read);
       else requests.push(read);

@@ -76,8 +76,7 @@ export class TableRows {
       return null;
     }
     const { names } = columns;
-    if (cells.length !== names.length)
-      return `expected ${names.length} columns as in the header, got ${cells.length}`;
+    if (cells.length !== names.length) return `expected ${names.length} columns as in the header, got ${cells.length}`;
     const fields = new Map<string, string>();
     for (const [index, name] of names.entries()) {
       const cell = (cells[index] ?? "").trim();

@@ -47,8 +47,7 @@ export function logParts<L extends Limit>({ keptMs, countsFromMs, termsOf }: Log
     },
     refund: (limit: L, log: Runs, { atMs, units }: DatedUnits, nowMs: number) =>
       removeFromRuns(log, units, countsFromMs(limit, atMs), afterMs(limit, nowMs), nowMs),
-    idleAtMs: (limit: L, { newest }: Runs) =>
-      newest.units === 0 ? 0 : newest.atMs + keptMs(limit),
+    idleAtMs: (limit: L, { newest }: Runs) => (newest.units === 0 ? 0 : newest.atMs + keptMs(limit)),
     sizeBytes: runsBytes,
     store: (limit: L, log: Runs, nowMs: number) => encodeRuns(log, afterMs(limit, nowMs), nowMs),
     restore: (_limit: L, stored: unknown, nowMs: number) => decodeRuns(stored, nowMs),

@@ -49,8 +49,7 @@ const noRun: Run = { atMs: 0, units: 0 };
 export const noRuns = (): Runs => runsOf([]);
 
 /** The total before an index. It avoids reading index −1, which engines look up slowly as a property name. */
-const totalBefore = (totals: readonly number[], index: number): number =>
-  index === 0 ? 0 : (totals[index - 1] ?? 0);
+const totalBefore = (totals: readonly number[], index: number): number => (index === 0 ? 0 : (totals[index - 1] ?? 0));
 
 const unitsOfAll = ({ older, totals, end, newest }: Runs): number =>
   older.units + totalBefore(totals, end) + newest.units;
@@ -74,8 +73,7 @@ function positionFrom(runs: Runs, leastMs: number): { segment: number; index: nu
 }
 
 /** Whether the newest run counts. If it does not, no run does. */
-const newestCounts = ({ newest }: Runs, afterMs: number): boolean =>
-  newest.units > 0 && newest.atMs > afterMs;
+const newestCounts = ({ newest }: Runs, afterMs: number): boolean => newest.units > 0 && newest.atMs > afterMs;
 
 /** The units later than an instant. */
 export function unitsAfter(runs: Runs, afterMs: number): number {
@@ -117,13 +115,7 @@ export function addToRuns(runs: Runs, units: number, atMs: number, afterMs: numb
  * latest time seen. If the clock was ahead of `nowMs` at the spend, its units have been booked again since: they are
  * removed from the oldest run.
  */
-export function removeFromRuns(
-  runs: Runs,
-  units: number,
-  spentAtMs: number,
-  afterMs: number,
-  nowMs: number,
-): Runs {
+export function removeFromRuns(runs: Runs, units: number, spentAtMs: number, afterMs: number, nowMs: number): Runs {
   if (spentAtMs > nowMs) return removeFromRuns(runs, units, afterMs + 1, afterMs, nowMs);
   if (spentAtMs <= afterMs || !newestCounts(runs, afterMs)) return runs;
   const { newest } = runs;
@@ -133,9 +125,7 @@ export function removeFromRuns(
   if (!isNewest) return correctRun(runs, atMs, -units, afterMs);
   if (newest.atMs < spentAtMs) return runs;
   const left = newest.units - units;
-  return left > 0
-    ? { ...runs, newest: { atMs: newest.atMs, units: left } }
-    : removeNewest(runs, afterMs);
+  return left > 0 ? { ...runs, newest: { atMs: newest.atMs, units: left } } : removeNewest(runs, afterMs);
 }
 
 function removeNewest(runs: Runs, afterMs: number): Runs {
@@ -201,8 +191,7 @@ function tidyRuns(runs: Runs, start: number, afterMs: number): Runs | null {
       newest,
     };
   }
-  if (end < runsPerSegment)
-    return isFew(runs, 0, start) ? runsOf(countingRuns(runs, afterMs)) : null;
+  if (end < runsPerSegment) return isFew(runs, 0, start) ? runsOf(countingRuns(runs, afterMs)) : null;
   const more = appendSegment(older, sealRuns(times, totals, 0, end));
   return { older: more, times: [], totals: [], start, end: 0, newest };
 }
@@ -266,9 +255,7 @@ export function countingRuns(runs: Runs, afterMs: number): Run[] {
   if (!newestCounts(runs, afterMs)) return [];
   const { list } = runs.older;
   const { segment: first, index: start } = positionFrom(runs, afterMs + 1);
-  const inSegments = list
-    .slice(first)
-    .flatMap((segment, index) => runsFrom(segment, index === 0 ? start : 0));
+  const inSegments = list.slice(first).flatMap((segment, index) => runsFrom(segment, index === 0 ? start : 0));
   return [...inSegments, ...tailOf(runs, first === list.length ? start : 0)];
 }
 

@@ -28,12 +28,7 @@ export interface Segments {
 export const runsPerSegment = 512;
 
 /** The first index in `[start, end)` of increasing values that is at least `least`; `end` if there is none. */
-export function firstAtLeast(
-  values: readonly number[],
-  start: number,
-  end: number,
-  least: number,
-): number {
+export function firstAtLeast(values: readonly number[], start: number, end: number, least: number): number {
   // Most results are near the start, so the step doubles until it passes the result.
   let low = start;
   let step = 1;
@@ -79,12 +74,7 @@ export function appendSegment({ list, ends, units }: Segments, segment: Segment)
 }
 
 /** The runs in `[start, end)` of a segment or a tail. */
-export function runsBetween(
-  times: readonly number[],
-  totals: readonly number[],
-  start: number,
-  end: number,
-): Run[] {
+export function runsBetween(times: readonly number[], totals: readonly number[], start: number, end: number): Run[] {
   const list: Run[] = [];
   let before = start === 0 ? 0 : (totals[start - 1] ?? 0);
   for (let index = start; index < end; index++) {
@@ -99,12 +89,7 @@ export const runsFrom = ({ times, totals }: Segment, start: number): Run[] =>
   runsBetween(times, totals, start, times.length);
 
 /** A segment of the runs in `[start, end)` of a tail. */
-export function sealRuns(
-  times: readonly number[],
-  totals: readonly number[],
-  start: number,
-  end: number,
-): Segment {
+export function sealRuns(times: readonly number[], totals: readonly number[], start: number, end: number): Segment {
   const before = start === 0 ? 0 : (totals[start - 1] ?? 0);
   const sealedTotals = totals.slice(start, end).map((total) => total - before);
   return { times: times.slice(start, end), totals: sealedTotals, text: null };
@@ -128,11 +113,7 @@ export function segmentsFor(list: readonly Run[]): Segment[] {
  * Merges the segment at an index with a neighbour if both fit in one.
  * @param startOfFirst the index of the first run that counts in the first segment
  */
-export function mergeSmall(
-  list: readonly Segment[],
-  index: number,
-  startOfFirst: number,
-): Segment[] {
+export function mergeSmall(list: readonly Segment[], index: number, startOfFirst: number): Segment[] {
   const result = [...list];
   for (const left of [index, index - 1]) {
     const [one, other] = [result[left], result[left + 1]];

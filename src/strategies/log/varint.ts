@@ -55,10 +55,7 @@ export function encodeDated(dated: readonly DatedUnits[], originMs: number): str
 }
 
 /** Reverses `encodeDated` with `nowMs` as origin; null for invalid data. */
-export function decodeDated(
-  integers: readonly number[] | null,
-  nowMs: number,
-): DatedUnits[] | null {
+export function decodeDated(integers: readonly number[] | null, nowMs: number): DatedUnits[] | null {
   if (integers === null || integers.length % 2 !== 0) return null;
   const dated: DatedUnits[] = [];
   let atMs = nowMs - (integers[0] ?? 0);

@@ -3,12 +3,7 @@ import { describe, expect, it } from "vitest";
 import { goalForms, valuesOf, writtenGoal } from "../../../src/console/advisor/goal-forms.ts";
 import { readGoal } from "../../../src/console/advisor/goal-reader.ts";
 import { nearestStep, stepsAround, withLimit } from "../../../src/console/advisor/limit-steps.ts";
-import {
-  goalLine,
-  nearestPoint,
-  plotSummary,
-  pointsOf,
-} from "../../../src/console/advisor/plot-points.ts";
+import { goalLine, nearestPoint, plotSummary, pointsOf } from "../../../src/console/advisor/plot-points.ts";
 import { chosenIn, queryOf, unitsIn } from "../../../src/console/advisor/selection.ts";
 import {
   areOld,
@@ -34,13 +29,9 @@ describe("texts of the advisor", () => {
   });
 
   it("an estimate has its interval, unless it is exact", () => {
-    expect(shareEstimateText({ value: 0.00043, low: 0.0002, high: 0.001 })).toBe(
-      "0.043 % (0.02 to 0.1 %)",
-    );
+    expect(shareEstimateText({ value: 0.00043, low: 0.0002, high: 0.001 })).toBe("0.043 % (0.02 to 0.1 %)");
     expect(shareEstimateText(exactly(0.5))).toBe("50 %");
-    expect(countEstimateText({ value: 1240.4, low: 980, high: 1_600 })).toBe(
-      "1,240 (980 to 1,600)",
-    );
+    expect(countEstimateText({ value: 1240.4, low: 980, high: 1_600 })).toBe("1,240 (980 to 1,600)");
     expect(countEstimateText(exactly(7))).toBe("7");
   });
 
@@ -119,10 +110,7 @@ describe("the slider", () => {
     const bucket = advice().candidates[1]?.limits ?? [];
     expect(withLimit(bucket, 90)).toEqual([{ ...bucket[0], limit: 90, burst: 30 }]);
     expect(withLimit(bucket, 1)).toMatchObject([{ limit: 1, burst: 1 }]);
-    expect(log === undefined || withLimit([log, ...bucket], 7)).toEqual([
-      { ...log, limit: 7 },
-      ...bucket,
-    ]);
+    expect(log === undefined || withLimit([log, ...bucket], 7)).toEqual([{ ...log, limit: 7 }, ...bucket]);
   });
 });
 
@@ -133,9 +121,7 @@ describe("the plot of candidates", () => {
     const moved = candidate({ worstBurst: exactly(99) });
     const shown = { inEffect: candidate(), changed: moved, selected: 0 };
     const points = pointsOf(advice(), shown);
-    expect(
-      points.map(({ mark, candidate: index, isSelected }) => [mark, index, isSelected]),
-    ).toEqual([
+    expect(points.map(({ mark, candidate: index, isSelected }) => [mark, index, isSelected])).toEqual([
       ["sliding-log", 0, false],
       ["token-bucket", 1, false],
       ["other", null, false],

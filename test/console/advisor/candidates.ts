@@ -19,10 +19,7 @@ const bucket = { name: "api", limit: 60, windowMs: 60_000, strategy: "token-buck
 
 export const advice = (fields: Partial<ShownAdvice> = {}): ShownAdvice => ({
   goal: { kind: "denied-requests", mostShare: 0.001 },
-  candidates: [
-    candidate(),
-    candidate({ strategy: "token-bucket", limits: [bucket], worstBurst: exactly(180) }),
-  ],
+  candidates: [candidate(), candidate({ strategy: "token-bucket", limits: [bucket], worstBurst: exactly(180) })],
   recommendation: { kind: "recommended", candidate: 1, reason: "It has the smallest burst." },
   global: null,
   notes: [],

@@ -39,9 +39,7 @@ describe("the causes of a denial", () => {
   });
 
   test("under a sliding-window counter, the causes include a share of the former window", () => {
-    const [cause] = lastCauses(
-      "limit=100/1m+sliding-window-counter&traffic=times&at=0@40,90@80,90",
-    );
+    const [cause] = lastCauses("limit=100/1m+sliding-window-counter&traffic=times&at=0@40,90@80,90");
     expect(cause?.counting).toEqual([
       { rows: [1], share: 1 },
       { rows: [0], share: 0.5 },
@@ -50,9 +48,7 @@ describe("the causes of a denial", () => {
   });
 
   test("under a token bucket, the causes are the requests whose tokens are not refilled", () => {
-    const [cause] = lastCauses(
-      "limit=10/10s+token-bucket+burst=3&traffic=times&at=0,1,1.2,1.4,1.7",
-    );
+    const [cause] = lastCauses("limit=10/10s+token-bucket+burst=3&traffic=times&at=0,1,1.2,1.4,1.7");
     expect(cause?.counting).toEqual([{ rows: [1, 2, 3], share: 1 }]);
     expect(cause?.clearsMs).toBe(2_000);
   });
@@ -80,9 +76,7 @@ describe("the causes of a denial", () => {
   });
 
   test("other keys and denied requests are no cause", () => {
-    const scenario = scenarioOf(
-      "limit=3/1m+sliding-log&traffic=steady&rate=60/1m&length=1m&keys=4",
-    );
+    const scenario = scenarioOf("limit=3/1m+sliding-log&traffic=steady&rate=60/1m&length=1m&keys=4");
     const run = runOf(scenario);
     const row = listOf(run.outcome).lastIndexOf(outcome.denied);
     const [cause] = causesOf(run, laneOf(scenario), row);
@@ -113,8 +107,7 @@ describe("the causes of a denial", () => {
           const [cause, ...others] = causesOf(run, { lane: run.lane, limits }, row);
           const meter = createMeter(limits);
           for (let each = 0; each <= row; each++) {
-            if (run.key[each] === run.key[row])
-              meter.consume(run.cost[each] ?? 0, run.startMs + (run.atMs[each] ?? 0));
+            if (run.key[each] === run.key[row]) meter.consume(run.cost[each] ?? 0, run.startMs + (run.atMs[each] ?? 0));
           }
           const [cost = 0, atMs = 0, waitMs = 0] = [run.cost[row], run.atMs[row], run.waitMs[row]];
           const isAllowed = (ms: number) => meter.look(cost, run.startMs + ms).allowed;

@@ -32,9 +32,7 @@ test("units are not called requests when requests cost more than one", () => {
 });
 
 test("the limits as written come first, before another strategy that lets more through", () => {
-  expect(headline(`limit=100/minute+sliding-log&${edgeBurst}`)).toMatch(
-    /^Sliding log: at most 100 in any minute\. /,
-  );
+  expect(headline(`limit=100/minute+sliding-log&${edgeBurst}`)).toMatch(/^Sliding log: at most 100 in any minute\. /);
   expect(headline("limit=10/1m+sliding-log&traffic=times&at=0x10,30x5")).toMatch(
     /^Sliding log: at most 10 in any minute\. Token bucket: 15 requests passed within 30 s, 5 above/,
   );
@@ -51,15 +49,11 @@ test("the bound of a bucket is its burst and the limit, and not a multiple of th
   expect(headline("limit=10/1m+token-bucket+burst=30&traffic=times&at=0x30,30x9")).toContain(
     "Its bound is burst + L = 40.",
   );
-  expect(headline("limit=10/1m+token-bucket&traffic=times&at=0x10,30x5")).toContain(
-    "Its bound is 2L = 20.",
-  );
+  expect(headline("limit=10/1m+token-bucket&traffic=times&at=0x10,30x5")).toContain("Its bound is 2L = 20.");
 });
 
 test("strategies that all let the same through share one sentence", () => {
-  expect(headline("limit=10/1m&traffic=times&at=0,1,2")).toBe(
-    "Every strategy: at most 3 in any minute.",
-  );
+  expect(headline("limit=10/1m&traffic=times&at=0,1,2")).toBe("Every strategy: at most 3 in any minute.");
 });
 
 test("only a single fixed window splits its worst burst by windows", () => {

@@ -4,8 +4,7 @@ import { expect, it } from "vitest";
 import { textOfFile } from "../../../src/console/playground/settings/log-file.ts";
 
 const line = '203.0.113.7 - - [05/Jan/2026:12:00:00 +0000] "GET /ü HTTP/1.1" 200 512\n';
-const file = (content: string | Buffer<ArrayBuffer>, name = "access.log"): File =>
-  new File([content], name);
+const file = (content: string | Buffer<ArrayBuffer>, name = "access.log"): File => new File([content], name);
 
 it("a file compressed with gzip has the text of the plain one, whatever its name is", async () => {
   const text = line.repeat(20_000);

@@ -13,18 +13,12 @@ function denialsOf(id: string): ReadonlyMap<string, number> {
 
 test("a random time in addition to Retry-After makes every strategy deny fewer requests", () => {
   const obeying = denialsOf("obey-retry-after");
-  const others = [...denialsOf("jitter")].filter(
-    ([lane, denied]) => denied >= (obeying.get(lane) ?? 0),
-  );
+  const others = [...denialsOf("jitter")].filter(([lane, denied]) => denied >= (obeying.get(lane) ?? 0));
   expect(others).toEqual([]);
 });
 
 test("windows deny a sixth of a steady client's requests, and buckets hardly any", () => {
-  const {
-    "token-bucket": token,
-    "leaky-bucket": leaky,
-    ...windows
-  } = Object.fromEntries(denialsOf("steady"));
+  const { "token-bucket": token, "leaky-bucket": leaky, ...windows } = Object.fromEntries(denialsOf("steady"));
   expect(new Set(Object.values(windows))).toEqual(new Set([100]));
   expect([token, leaky]).toEqual([1, 0]);
 });

@@ -30,10 +30,7 @@ describe("a lane", () => {
               allowed ? (delayMs > 0 ? outcome.delayed : outcome.allowed) : outcome.denied,
               allowed ? delayMs : (retryAfterMs ?? Infinity),
               Math.min(...decision.limits.map(({ remaining }) => remaining)),
-              decision.limits.reduce(
-                (bits, limit, bit) => bits | (limit.allowed ? 0 : 1 << bit),
-                0,
-              ),
+              decision.limits.reduce((bits, limit, bit) => bits | (limit.allowed ? 0 : 1 << bit), 0),
             ];
           });
           const rows = decided.map((_, row) => [
@@ -77,9 +74,7 @@ describe("a lane", () => {
   test("a burst at the window's edge passes a fixed window twice and a sliding log once", () => {
     const preset = presets.find(({ id }) => id === "window-edge");
     const scenario = scenarioOf(preset?.query ?? "");
-    const allowed = Object.fromEntries(
-      runsOf(scenario).map((run) => [run.lane, run.summary.allowed]),
-    );
+    const allowed = Object.fromEntries(runsOf(scenario).map((run) => [run.lane, run.summary.allowed]));
     expect(allowed["written"]).toBe(200);
     expect(allowed["sliding-log"]).toBe(100);
     const { atMs } = runOf(scenario);
@@ -102,8 +97,7 @@ describe("a lane", () => {
 
   test("requests keep a slot until they end, or until their lease does", () => {
     const slots = "limit=2/30s+concurrency&traffic=times&at=0,1,2,3,3.5,4";
-    const letters = (runs: string) =>
-      listOf(runOf(scenarioOf(`${slots}&runs=${runs}`)).outcome).join("");
+    const letters = (runs: string) => listOf(runOf(scenarioOf(`${slots}&runs=${runs}`)).outcome).join("");
     expect(letters("3s")).toBe("001010");
     expect(letters("1s")).toBe("000000");
     expect(letters("1h")).toBe("001111");
@@ -114,9 +108,7 @@ describe("a lane", () => {
 
 describe("the lanes", () => {
   test("the limits as written come first, and each strategy has a lane", () => {
-    const { lanes, missing } = lanesOf(
-      scenarioOf("limit=100/1m&limit=10/1s+token-bucket+burst=30&runs=1s"),
-    );
+    const { lanes, missing } = lanesOf(scenarioOf("limit=100/1m&limit=10/1s+token-bucket+burst=30&runs=1s"));
     expect(lanes.map(({ lane }) => lane)).toEqual(["written", ...strategies.keys()]);
     expect(missing).toEqual([]);
     const leaky = lanes.find(({ lane }) => lane === "leaky-bucket");
@@ -130,14 +122,10 @@ describe("the lanes", () => {
 
   test("a strategy that cannot decide the limits is reported with the reason", () => {
     const { missing } = lanesOf(scenarioOf("limit=100/month"));
-    expect(missing.map(({ lane }) => lane)).toEqual(
-      [...strategies.keys()].filter((name) => name !== "fixed-window"),
-    );
+    expect(missing.map(({ lane }) => lane)).toEqual([...strategies.keys()].filter((name) => name !== "fixed-window"));
     expect(missing[0]?.reason).toContain("fixed-window");
     const slots = lanesOf(scenarioOf("limit=100/1m")).missing;
-    expect(slots).toEqual([
-      { lane: "concurrency", reason: "requests take no time, so none holds a slot" },
-    ]);
+    expect(slots).toEqual([{ lane: "concurrency", reason: "requests take no time, so none holds a slot" }]);
   });
 });
 
@@ -198,8 +186,7 @@ describe("clients", () => {
   test("Zipf's law gives the first client about twice the requests of the second", () => {
     const scenario = scenarioOf("traffic=steady&rate=100000/1m&length=1m&keys=10");
     const counts = [0, 0];
-    for (const key of arrivalsOf(scenario, null).key)
-      if (key < 2) counts[key] = (counts[key] ?? 0) + 1;
+    for (const key of arrivalsOf(scenario, null).key) if (key < 2) counts[key] = (counts[key] ?? 0) + 1;
     expect((counts[0] ?? 0) / (counts[1] ?? 1)).toBeCloseTo(2, 0);
   });
 
@@ -207,8 +194,7 @@ describe("clients", () => {
     const { atMs } = arrivalsOf(scenarioOf("traffic=poisson&rate=60000/1m&length=1m"), null);
     expect(Math.abs(atMs.length - 60_000)).toBeLessThan(1_000);
     const perSecond = Array.from({ length: 60 }, () => 0);
-    for (const time of atMs)
-      perSecond[Math.floor(time / 1_000)] = (perSecond[Math.floor(time / 1_000)] ?? 0) + 1;
+    for (const time of atMs) perSecond[Math.floor(time / 1_000)] = (perSecond[Math.floor(time / 1_000)] ?? 0) + 1;
     const mean = atMs.length / 60;
     const variance = perSecond.reduce((sum, each) => sum + (each - mean) ** 2, 0) / 60;
     // The variance of a Poisson distribution equals its mean; that of steady requests is about 0.
@@ -228,9 +214,7 @@ describe("the answers of a run", () => {
   });
 
   test("progress grows from 0 to 1", () => {
-    const shares = answersOf(scenario).flatMap((answer) =>
-      answer.kind === "progress" ? [answer.share] : [],
-    );
+    const shares = answersOf(scenario).flatMap((answer) => (answer.kind === "progress" ? [answer.share] : []));
     expect(shares.length).toBeGreaterThan(15);
     expect(shares).toEqual(shares.toSorted((a, b) => a - b));
     expect(shares.at(-1)).toBe(1);

@@ -13,8 +13,7 @@ const header = {
   arrivals: 4,
   coverage: 1,
 };
-const textOf = (...lines: readonly object[]): string =>
-  lines.map((line) => JSON.stringify(line)).join("\n");
+const textOf = (...lines: readonly object[]): string => lines.map((line) => JSON.stringify(line)).join("\n");
 
 const sample = textOf(
   header,
@@ -31,9 +30,7 @@ const sample = textOf(
 
 it("samples are recognized by their first line, and logs in JSON are not taken for them", () => {
   expect(isSampleText(sample)).toBe(true);
-  expect(
-    isSampleText('{"time":"2026-01-05T12:00:00Z","ip":"203.0.113.7"}\n{"sample":"1/64"}'),
-  ).toBe(false);
+  expect(isSampleText('{"time":"2026-01-05T12:00:00Z","ip":"203.0.113.7"}\n{"sample":"1/64"}')).toBe(false);
 });
 
 it("each sampled arrival is a request of its key with its actual cost, in the lanes of the limits", () => {

@@ -69,11 +69,7 @@ describe("the query of a scenario", () => {
       'got "10 per 2 minutes fixed window"',
     ],
     ["limit=ten/minute", 'limit: expected limits such as "10/minute"', 'got "ten/minute"'],
-    [
-      "limit=10/1s+sliding-log;+5/1m",
-      "limit: expected each limit with a strategy on a line",
-      "got",
-    ],
+    ["limit=10/1s+sliding-log;+5/1m", "limit: expected each limit with a strategy on a line", "got"],
     ["traffic=flood", 'traffic: expected one of "steady"', 'got "flood"'],
     ["rate=soon", 'rate: expected requests per time such as "120/1m"', 'got "soon"'],
     ["rate=0/1m", "rate: expected requests per time", 'got "0/1m"'],
@@ -87,15 +83,12 @@ describe("the query of a scenario", () => {
     ["start=9999-12-31", "start: expected a time from 1970 to 3899", 'got "9999-12-31"'],
     ["rate=1000000/1s&length=1h", "rate: expected at most 250000 requests", "got 3600000000"],
     ["tarffic=steady", "tarffic: expected one of the fields", "did you mean traffic?"],
-  ])(
-    "the query %s is reported with its field, its value and what is accepted",
-    (query, start, end) => {
-      const [line, ...others] = linesOf(query);
-      expect(others).toEqual([]);
-      expect(line).toContain(start);
-      expect(line).toContain(end);
-    },
-  );
+  ])("the query %s is reported with its field, its value and what is accepted", (query, start, end) => {
+    const [line, ...others] = linesOf(query);
+    expect(others).toEqual([]);
+    expect(line).toContain(start);
+    expect(line).toContain(end);
+  });
 
   test("a field with a problem has its default, and the other fields keep their values", () => {
     const { scenario } = parseScenario("limit=7/1s&limit=x&keys=many&cost=3");
@@ -127,11 +120,7 @@ describe("the query of a scenario", () => {
 
   test("a start with an offset, with a space for its plus sign, is in that zone", () => {
     const noon = Date.UTC(2026, 0, 5, 12);
-    for (const text of [
-      "2026-01-05T13:00:00+01:00",
-      "2026-01-05T13:00:00%2B01:00",
-      "2026-01-05 12:00",
-    ])
+    for (const text of ["2026-01-05T13:00:00+01:00", "2026-01-05T13:00:00%2B01:00", "2026-01-05 12:00"])
       expect(scenarioOf(`start=${text}`).startMs).toBe(noon);
   });
 });

@@ -39,8 +39,5 @@ test("a click changes the alignment of one limit, and the default is not written
     "100/1m fixed-window align=clock",
     "5/1s fixed-window align=clock",
   ]);
-  expect(withAlign(limits, 1, "first-request").map(textOfLimit)).toEqual([
-    "100/1m fixed-window",
-    "5/1s fixed-window",
-  ]);
+  expect(withAlign(limits, 1, "first-request").map(textOfLimit)).toEqual(["100/1m fixed-window", "5/1s fixed-window"]);
 });

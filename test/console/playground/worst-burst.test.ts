@@ -1,15 +1,8 @@
 /** The worst burst of a lane, and the worst traffic of a limit. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import {
-  outcome,
-  type LaneLimit,
-  type LaneRun,
-} from "../../../src/console/playground/model/scenario.ts";
-import {
-  parseScenario,
-  formatScenario,
-} from "../../../src/console/playground/model/scenario-query.ts";
+import { outcome, type LaneLimit, type LaneRun } from "../../../src/console/playground/model/scenario.ts";
+import { parseScenario, formatScenario } from "../../../src/console/playground/model/scenario-query.ts";
 import { worstTraffic } from "../../../src/console/playground/model/worst-traffic.ts";
 import { forAll } from "../../for-all.ts";
 import { laneOf, runOf, runsOf, scenarioOf } from "./runs.ts";
@@ -23,9 +16,7 @@ function naiveWorst(run: LaneRun, { windowMs, holdsSlots }: LaneLimit): number {
   const sums = rows.map((first, index) =>
     rows
       .slice(index)
-      .filter(
-        (row) => row === first || (run.key[row] === run.key[first] && at(row) < at(first) + spanMs),
-      )
+      .filter((row) => row === first || (run.key[row] === run.key[first] && at(row) < at(first) + spanMs))
       .reduce((sum, row) => sum + (run.cost[row] ?? 0), 0),
   );
   return Math.max(0, ...sums);
@@ -45,8 +36,7 @@ describe("the worst burst", () => {
             const { firstRow, lastRow, key, units, fromMs, toMs } = worst;
             let sum = 0;
             for (let row = firstRow; row <= lastRow; row++) {
-              if (run.key[row] === key && run.outcome[row] !== outcome.denied)
-                sum += run.cost[row] ?? 0;
+              if (run.key[row] === key && run.outcome[row] !== outcome.denied) sum += run.cost[row] ?? 0;
             }
             expect(sum).toBe(units);
             expect(run.atMs[firstRow]).toBe(fromMs);
@@ -116,8 +106,7 @@ describe("the worst burst", () => {
   });
 
   test("two requests exactly one window apart are in different windows", () => {
-    const of = (at: string) =>
-      runOf(scenarioOf(`limit=9/1s&traffic=times&at=${at}`)).summary.worstBursts[0]?.units;
+    const of = (at: string) => runOf(scenarioOf(`limit=9/1s&traffic=times&at=${at}`)).summary.worstBursts[0]?.units;
     expect([of("0,1"), of("0,0.999")]).toEqual([1, 2]);
   });
 
@@ -146,20 +135,15 @@ describe("the worst traffic", () => {
     ["100/1m+leaky-bucket+mode=police+burst=7", 106, 107],
     ["100/1m+concurrency", 100, 100],
     ["50000/1h+fixed-window", 99_999, 100_000],
-  ])(
-    "the worst traffic of %s gets %i units through, of at most %i",
-    (limit, units, mostPerWindow) => {
-      const scenario = scenarioOf(`limit=${limit}&start=2026-01-05T10:59:13Z`);
-      const worst = worstTraffic(scenario, laneOf(scenario), 0);
-      expect([worst?.burst.units, worst?.mostPerWindow]).toEqual([units, mostPerWindow]);
-    },
-  );
+  ])("the worst traffic of %s gets %i units through, of at most %i", (limit, units, mostPerWindow) => {
+    const scenario = scenarioOf(`limit=${limit}&start=2026-01-05T10:59:13Z`);
+    const worst = worstTraffic(scenario, laneOf(scenario), 0);
+    expect([worst?.burst.units, worst?.mostPerWindow]).toEqual([units, mostPerWindow]);
+  });
 
   test("the worst traffic of two limits gets past the shorter one to the bound of the longer one", () => {
     const scenario = scenarioOf("limit=100/1m+fixed-window+align=clock&limit=10/1s+sliding-log");
-    const worst = [0, 1].map(
-      (index) => worstTraffic(scenario, laneOf(scenario), index)?.burst.units,
-    );
+    const worst = [0, 1].map((index) => worstTraffic(scenario, laneOf(scenario), index)?.burst.units);
     expect(worst).toEqual([200, 10]);
   });
 

@@ -21,8 +21,7 @@ function variablesOf(toml: string): Record<string, unknown> {
   );
 }
 
-const limitsOf = (limits: readonly LimitInput[]) =>
-  configOf(variablesOf(wranglerText(limits))).policies[0]?.limits;
+const limitsOf = (limits: readonly LimitInput[]) => configOf(variablesOf(wranglerText(limits))).policies[0]?.limits;
 
 test(
   "the configuration accepts the text of any limit and reads the same limit from it",
@@ -40,11 +39,7 @@ test("the configuration reads the same list of limits", () => {
 
 test("a single limit is written in the short form", () => {
   const lines = (...limits: LimitInput[]) => wranglerText(limits).split("\n").slice(1);
-  expect(lines({ limit: 100, window: "1m" })).toEqual([
-    'LIMITS = "100/1m"',
-    'STRATEGY = "sliding-window-counter"',
-    "",
-  ]);
+  expect(lines({ limit: 100, window: "1m" })).toEqual(['LIMITS = "100/1m"', 'STRATEGY = "sliding-window-counter"', ""]);
   expect(lines({ limit: 100, window: "1m", strategy: "sliding-log" })).toEqual([
     'LIMITS = "100/1m"',
     'STRATEGY = "sliding-log"',

@@ -60,9 +60,7 @@ it("half of a limit denies more requests of the key that sends most, and other k
   const { deniedShare, denials, retrying } = results[1] ?? {};
   expect(deniedShare?.value).toBeCloseTo(6 / 14);
   const step = Math.floor((fromMs + 60_000 - (denials?.startMs ?? 0)) / (denials?.stepMs ?? 1));
-  expect(
-    [...(denials?.counts ?? [])].flatMap((count, index) => (count > 0 ? [index] : [])),
-  ).toEqual([step]);
+  expect([...(denials?.counts ?? [])].flatMap((count, index) => (count > 0 ? [index] : []))).toEqual([step]);
   // A window later, all of them fit.
   expect(retrying).toMatchObject({ denied: 6, abandoned: 0 });
   expect(retrying?.longestWaitMs).toBeGreaterThan(59_000);

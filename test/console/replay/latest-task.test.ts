@@ -5,12 +5,10 @@ import type { TaskOptions } from "../../../src/console/replay/replayer.ts";
 
 /** Tasks that end when the test says so. */
 function controlledTasks() {
-  const started: { name: string; options: TaskOptions; end: (result: string | Error) => void }[] =
-    [];
+  const started: { name: string; options: TaskOptions; end: (result: string | Error) => void }[] = [];
   const run = (name: string) => (options: TaskOptions) =>
     new Promise<string>((resolve, reject) => {
-      const end = (result: string | Error): void =>
-        typeof result === "string" ? resolve(result) : reject(result);
+      const end = (result: string | Error): void => (typeof result === "string" ? resolve(result) : reject(result));
       started.push({ name, options, end });
     });
   const names = (): readonly string[] => started.map(({ name }) => name);

@@ -18,8 +18,7 @@ describe("when a beat is due", () => {
     const network = new Network();
     const isolate = network.isolate();
     await isolate.settledRequest();
-    const requests = (count: number): void =>
-      Array.from({ length: count }).forEach(() => isolate.request());
+    const requests = (count: number): void => Array.from({ length: count }).forEach(() => isolate.request());
     requests(100);
     await network.pass(29_999);
     requests(1);
@@ -200,9 +199,7 @@ describe("beats that fail", () => {
     const isolate = network.isolate();
     isolate.request();
     const events = await eventsOf(() => network.pass(5_000));
-    expect(events).toEqual([
-      { event: "control-plane-silent", error: "DeadlineExceeded: no answer within 5000 ms" },
-    ]);
+    expect(events).toEqual([{ event: "control-plane-silent", error: "DeadlineExceeded: no answer within 5000 ms" }]);
     await Promise.all(isolate.work);
     network.before = () => Promise.resolve();
     await network.pass(1_000);
@@ -252,10 +249,7 @@ describe("beats that fail", () => {
   });
 
   it("rules are in effect within 10 s after the end of an outage of the control plane", async () => {
-    for (const fault of [
-      () => Promise.reject(new Error("down")),
-      () => new Promise(() => undefined),
-    ]) {
+    for (const fault of [() => Promise.reject(new Error("down")), () => new Promise(() => undefined)]) {
       const network = new Network();
       await network.make({ kind: "limits", limits: "1/s" });
       const isolate = network.isolate();

@@ -19,9 +19,7 @@ describe("sealing a key", () => {
   );
 
   it("the same text is sealed differently each time", async () => {
-    const sealed = await Promise.all(
-      Array.from({ length: 20 }, () => sealer.seal("p", "k", "ip=203.0.113.7")),
-    );
+    const sealed = await Promise.all(Array.from({ length: 20 }, () => sealer.seal("p", "k", "ip=203.0.113.7")));
     expect(new Set(sealed).size).toBe(20);
   });
 

@@ -85,10 +85,7 @@ export class ControlledIsolate {
   readonly work: Promise<unknown>[] = [];
   readonly #network: Network;
 
-  constructor(
-    network: Network,
-    { policies = configured(), codeVersion = "1", ...others }: IsolateOptions,
-  ) {
+  constructor(network: Network, { policies = configured(), codeVersion = "1", ...others }: IsolateOptions) {
     this.#network = network;
     this.client = new ControlClient({
       policies,
@@ -139,12 +136,7 @@ export async function eventsOf(act: () => Promise<unknown>): Promise<unknown[]> 
 }
 
 /** Requests at an interval, and the times of the beats that they start, in ms after now. */
-export async function beatTimes(
-  network: Network,
-  forMs: number,
-  stepMs: number,
-  request: () => unknown,
-) {
+export async function beatTimes(network: Network, forMs: number, stepMs: number, request: () => unknown) {
   const startMs = network.nowMs;
   const times: number[] = [];
   let known = network.calls.length;

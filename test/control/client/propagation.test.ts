@@ -37,27 +37,24 @@ describe("the propagation of policy rules", () => {
   it.each([
     [false, 5_100],
     [true, 1_100],
-  ])(
-    "with traffic, and watched = %s, a rule is in effect in every isolate within %i ms",
-    async (isWatched, mostMs) => {
-      const network = new Network();
-      network.isWatched = isWatched;
-      await network.make(limits(1));
-      const isolates = Array.from({ length: 5 }, () => network.isolate());
-      for (const isolate of isolates) {
-        // oxlint-disable-next-line no-await-in-loop
-        await isolate.settledRequest();
-        // oxlint-disable-next-line no-await-in-loop
-        await network.pass(370);
-      }
-      for (let limit = 2; limit < 8; limit++) {
-        // oxlint-disable-next-line no-await-in-loop
-        await network.make(limits(limit));
-        // oxlint-disable-next-line no-await-in-loop
-        expect(await timeUntil(network, isolates, limit, 100)).toBeLessThanOrEqual(mostMs);
-      }
-    },
-  );
+  ])("with traffic, and watched = %s, a rule is in effect in every isolate within %i ms", async (isWatched, mostMs) => {
+    const network = new Network();
+    network.isWatched = isWatched;
+    await network.make(limits(1));
+    const isolates = Array.from({ length: 5 }, () => network.isolate());
+    for (const isolate of isolates) {
+      // oxlint-disable-next-line no-await-in-loop
+      await isolate.settledRequest();
+      // oxlint-disable-next-line no-await-in-loop
+      await network.pass(370);
+    }
+    for (let limit = 2; limit < 8; limit++) {
+      // oxlint-disable-next-line no-await-in-loop
+      await network.make(limits(limit));
+      // oxlint-disable-next-line no-await-in-loop
+      expect(await timeUntil(network, isolates, limit, 100)).toBeLessThanOrEqual(mostMs);
+    }
+  });
 
   it("the first rule ever made is in effect after 30 s and 20 requests", async () => {
     const network = new Network();
@@ -207,9 +204,7 @@ describe("deployments of the configuration", () => {
   it("a renamed policy has no rules until some are made for its new name", async () => {
     const network = new Network();
     await network.make(limits(1), "p");
-    const renamed = configured().map((policy) =>
-      policy.name === "p" ? { ...policy, name: "renamed" } : policy,
-    );
+    const renamed = configured().map((policy) => (policy.name === "p" ? { ...policy, name: "renamed" } : policy));
     const isolate = network.isolate({ policies: renamed });
     await request(isolate);
     expect([isolate.limit("renamed"), isolate.version("renamed")]).toEqual([10, 0]);

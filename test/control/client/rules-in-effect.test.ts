@@ -16,12 +16,12 @@ const limits = (limit: number, expiresAtMs?: number): object => ({
   ...(expiresAtMs !== undefined && { expiresAtMs }),
 });
 
-const rulesFor = (
-  policy: string,
-  epoch: number,
-  version: number,
-  ...rules: readonly object[]
-): StaleRules => ({ policy, epoch, version, text: JSON.stringify(rules) });
+const rulesFor = (policy: string, epoch: number, version: number, ...rules: readonly object[]): StaleRules => ({
+  policy,
+  epoch,
+  version,
+  text: JSON.stringify(rules),
+});
 
 const stateOf = (rules: RulesInEffect, atMs = nowMs): unknown =>
   rules.policies(atMs).map((policy) => ({
@@ -31,8 +31,7 @@ const stateOf = (rules: RulesInEffect, atMs = nowMs): unknown =>
 
 const errors = vi.spyOn(console, "error");
 afterEach(() => errors.mockReset());
-const events = (): unknown[] =>
-  errors.mock.calls.map(([line]): unknown => JSON.parse(String(line)));
+const events = (): unknown[] => errors.mock.calls.map(([line]): unknown => JSON.parse(String(line)));
 
 describe("an isolate without rules", () => {
   it("without rules, the configuration is in effect, with a version older than that of any rule", () => {
@@ -134,9 +133,7 @@ describe("newer and older rules", () => {
         entries: fc.array(entry, { maxLength: 3 }),
       }),
     );
-    const check = (
-      steps: readonly (typeof step extends fc.Arbitrary<infer Value> ? Value : never)[],
-    ): void => {
+    const check = (steps: readonly (typeof step extends fc.Arbitrary<infer Value> ? Value : never)[]): void => {
       const rules = new RulesInEffect(configured());
       const newest = new Map<string, RulesVersion>();
       const none: RulesVersion = { epoch: 0, version: 0 };
@@ -148,8 +145,7 @@ describe("newer and older rules", () => {
         });
         if (each.kind === "reply") rules.adoptReply({ epoch: each.epoch, changed });
         else rules.adopt(changed);
-        const begun =
-          each.kind === "reply" ? ["p", "q"].map((policy) => rulesFor(policy, each.epoch, 0)) : [];
+        const begun = each.kind === "reply" ? ["p", "q"].map((policy) => rulesFor(policy, each.epoch, 0)) : [];
         for (const offered of [...changed, ...begun]) {
           const known = newest.get(offered.policy) ?? none;
           if (compareVersions(offered, known) > 0) newest.set(offered.policy, offered);
@@ -176,8 +172,7 @@ describe("the expiry of rules", () => {
   it("a rule ends at its millisecond by the isolate's clock, without any reply", () => {
     const rules = new RulesInEffect(configured());
     rules.adopt([rulesFor("p", 7, 1, limits(5, nowMs + 100), limits(6, nowMs + 200))]);
-    const limitAt = (afterMs: number): unknown =>
-      rules.policies(nowMs + afterMs)[0]?.limits[0]?.limit;
+    const limitAt = (afterMs: number): unknown => rules.policies(nowMs + afterMs)[0]?.limits[0]?.limit;
     expect([0, 99, 100, 199, 200].map(limitAt)).toEqual([5, 5, 6, 6, 10]);
   });
 

@@ -2,10 +2,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { KeySealer } from "../../../src/control/client/key-sealer.ts";
-import {
-  IsolateStatistics,
-  type StatisticsOptions,
-} from "../../../src/control/client/statistics.ts";
+import { IsolateStatistics, type StatisticsOptions } from "../../../src/control/client/statistics.ts";
 import { outcomeNames, type StatisticsBatch } from "../../../src/control/protocol.ts";
 import { TestClock } from "../../fakes/isolate.ts";
 import { forAll } from "../../for-all.ts";
@@ -87,19 +84,16 @@ describe("the counts of a policy", () => {
     [20, 0],
     [19, 1],
     [0, 1],
-  ])(
-    "a decision that leaves %d %% of a limit is counted as near the limit %d times",
-    async (remaining, times) => {
-      const { statistics } = statisticsWith();
-      const decision = decisionOf({ name: "a", remaining: 100 }, { name: "b", remaining });
-      statistics.record("p", "allowed", keyOf("k"), decision, null);
-      // Limits decide none of these.
-      for (const outcome of ["exempt", "banned", "blocked"] as const) {
-        statistics.record("p", outcome, keyOf("k"), decisionOf({ remaining: 0 }), null);
-      }
-      expect(countsOf(await statistics.batches())[0]?.nearLimit).toBe(times);
-    },
-  );
+  ])("a decision that leaves %d %% of a limit is counted as near the limit %d times", async (remaining, times) => {
+    const { statistics } = statisticsWith();
+    const decision = decisionOf({ name: "a", remaining: 100 }, { name: "b", remaining });
+    statistics.record("p", "allowed", keyOf("k"), decision, null);
+    // Limits decide none of these.
+    for (const outcome of ["exempt", "banned", "blocked"] as const) {
+      statistics.record("p", outcome, keyOf("k"), decisionOf({ remaining: 0 }), null);
+    }
+    expect(countsOf(await statistics.batches())[0]?.nearLimit).toBe(times);
+  });
 
   it("a batch has the latencies of calls, and the number of failures of the origin", async () => {
     const { statistics } = statisticsWith();

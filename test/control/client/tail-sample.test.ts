@@ -21,9 +21,7 @@ describe("the tail sample", () => {
     const sample = new TailSample();
     for (let number = 0; number < 100; number++) sample.add(denialOf("p", `k${number}`));
     expect(sample.wants("p")).toBe(false);
-    expect(sample.drain().map(({ key }) => key)).toEqual(
-      Array.from({ length: 20 }, (_, number) => `k${number}`),
-    );
+    expect(sample.drain().map(({ key }) => key)).toEqual(Array.from({ length: 20 }, (_, number) => `k${number}`));
     expect(sample.wants("p")).toBe(true);
     expect(sample.drain()).toEqual([]);
   });
@@ -51,8 +49,7 @@ describe("the tail sample", () => {
       }
       const kept = sample.drain();
       expect(kept.length).toBe(Math.min(20, policies.length));
-      const count = (list: readonly string[], name: string): number =>
-        list.filter((each) => each === name).length;
+      const count = (list: readonly string[], name: string): number => list.filter((each) => each === name).length;
       const keptNames = kept.map(({ policy }) => policy);
       const most = Math.max(0, ...keptNames.map((name) => count(keptNames, name)));
       for (const name of new Set(policies)) {

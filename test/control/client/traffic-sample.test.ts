@@ -39,11 +39,7 @@ describe("the keys of a sample", () => {
 
   it("a sample of 1/4096 has the keys whose first 24 bits are below 4096, and no other", () => {
     const rest = "A".repeat(39);
-    expect(["AAAA", "AA__", "AA_-"].map((head) => sampleOf(4_096).includes(head + rest))).toEqual([
-      true,
-      true,
-      true,
-    ]);
+    expect(["AAAA", "AA__", "AA_-"].map((head) => sampleOf(4_096).includes(head + rest))).toEqual([true, true, true]);
     expect(["ABAA", "BAAA", "_AAA"].map((head) => sampleOf(4_096).includes(head + rest))).toEqual([
       false,
       false,
@@ -85,9 +81,7 @@ describe("a batch of samples", () => {
         ],
       ],
     ]);
-    expect(eventsOf(batches["q"]).get(one)).toEqual([
-      arrivalAt(1_002, { outcome: "fallback-open" }),
-    ]);
+    expect(eventsOf(batches["q"]).get(one)).toEqual([arrivalAt(1_002, { outcome: "fallback-open" })]);
     expect(sample.isEmpty).toBe(true);
     expect(sample.drain()).toEqual({ batches: {}, events: 0 });
   });

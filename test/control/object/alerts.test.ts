@@ -58,9 +58,7 @@ class World {
       waitUntil: (work: Promise<unknown>) => void this.#work.push(work),
       // Requests of an object that has crashed are lost.
       fetch: ((...request) =>
-        generation === this.#generation
-          ? this.#receive(...request)
-          : new Promise(() => undefined)) as typeof fetch,
+        generation === this.#generation ? this.#receive(...request) : new Promise(() => undefined)) as typeof fetch,
     };
     this.intake = new StatisticsIntake(this.storage, settings, this.nowMs);
     const clock = { now: () => this.nowMs, after: () => () => undefined };
@@ -276,22 +274,19 @@ describe("the request", () => {
 });
 
 describe("a receiver that does not confirm", () => {
-  it.for([0, 302, 404, 500])(
-    "a receiver that answers %d gets five attempts within 22 minutes",
-    async (status) => {
-      const error = vi.spyOn(console, "error").mockImplementation(() => undefined);
-      const world = new World();
-      world.status = status;
-      await world.beat({}, { alerts: [keyAlert(80)] });
-      await world.pass(3_600_000);
-      const attempts = world.sent.map(({ atMs }) => (atMs - startMs) / 1_000);
-      expect(attempts).toEqual([0, 10, 70, 370, 1_270]);
-      expect(new Set(world.sent.map(({ headers }) => headers.get("webhook-id"))).size).toBe(1);
-      expect(error).toHaveBeenCalledOnce();
-      expect(error).toHaveBeenCalledWith(expect.stringContaining('"alert-undelivered"'));
-      expect(error).toHaveBeenCalledWith(expect.not.stringContaining(partitionKey.slice(0, 16)));
-    },
-  );
+  it.for([0, 302, 404, 500])("a receiver that answers %d gets five attempts within 22 minutes", async (status) => {
+    const error = vi.spyOn(console, "error").mockImplementation(() => undefined);
+    const world = new World();
+    world.status = status;
+    await world.beat({}, { alerts: [keyAlert(80)] });
+    await world.pass(3_600_000);
+    const attempts = world.sent.map(({ atMs }) => (atMs - startMs) / 1_000);
+    expect(attempts).toEqual([0, 10, 70, 370, 1_270]);
+    expect(new Set(world.sent.map(({ headers }) => headers.get("webhook-id"))).size).toBe(1);
+    expect(error).toHaveBeenCalledOnce();
+    expect(error).toHaveBeenCalledWith(expect.stringContaining('"alert-undelivered"'));
+    expect(error).toHaveBeenCalledWith(expect.not.stringContaining(partitionKey.slice(0, 16)));
+  });
 
   it("an alert is sent again after a restart of the object, signed with the time of the attempt", async () => {
     const world = new World();

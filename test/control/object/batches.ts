@@ -1,10 +1,5 @@
 /** Beats and batches of statistics for tests. */
-import type {
-  BeatCall,
-  PolicyCounts,
-  StatisticsBatch,
-  TailEntry,
-} from "../../../src/control/protocol.ts";
+import type { BeatCall, PolicyCounts, StatisticsBatch, TailEntry } from "../../../src/control/protocol.ts";
 
 export const counts = (others: Partial<PolicyCounts> = {}): PolicyCounts => ({
   outcomes: {},
@@ -24,10 +19,7 @@ export const batch = (seq: number, allowed: number, agoMs = 0): StatisticsBatch 
   originFailures: 0,
 });
 
-export const beat = (
-  batches: readonly StatisticsBatch[],
-  others: Partial<BeatCall> = {},
-): BeatCall => ({
+export const beat = (batches: readonly StatisticsBatch[], others: Partial<BeatCall> = {}): BeatCall => ({
   isolate: "one",
   epoch: 0,
   versions: {},

@@ -1,16 +1,6 @@
 /** Beats: isolates receive the policy rules that changed, and the control plane learns of deployments. */
 import { describe, expect, it } from "vitest";
-import {
-  ada,
-  beat,
-  done,
-  info,
-  keyRule,
-  mode,
-  policyRule,
-  rulesIn,
-  TestPlane,
-} from "./test-plane.ts";
+import { ada, beat, done, info, keyRule, mode, policyRule, rulesIn, TestPlane } from "./test-plane.ts";
 
 describe("the rules in a beat's reply", () => {
   it("an isolate receives the rules that it does not know, and then no more", async () => {
@@ -88,17 +78,14 @@ describe("epochs", () => {
   it.each([
     ["of the policy", { p: 100 }],
     ["of a policy without rules", { q: 1 }],
-  ])(
-    "an isolate that knows a higher version %s gets all rules in a new epoch",
-    async (_, versions) => {
-      const plane = new TestPlane();
-      const { epoch, version } = await plane.created(mode("off"));
-      await plane.pass(10);
-      const reply = plane.control.beat(beat({ epoch, versions }));
-      expect(reply.epoch).toBeGreaterThan(epoch);
-      expect(reply.changed).toMatchObject([{ policy: "p", epoch: reply.epoch, version }]);
-    },
-  );
+  ])("an isolate that knows a higher version %s gets all rules in a new epoch", async (_, versions) => {
+    const plane = new TestPlane();
+    const { epoch, version } = await plane.created(mode("off"));
+    await plane.pass(10);
+    const reply = plane.control.beat(beat({ epoch, versions }));
+    expect(reply.epoch).toBeGreaterThan(epoch);
+    expect(reply.changed).toMatchObject([{ policy: "p", epoch: reply.epoch, version }]);
+  });
 
   it("an isolate of an earlier epoch gets all rules and begins no new epoch", async () => {
     const plane = new TestPlane();

@@ -63,10 +63,7 @@ describe("the control plane object", () => {
     expect((await plane.audit({ limit: 10 })).items).toHaveLength(4);
     expect(await plane.sealedKey("p", key)).toBeNull();
     const { changed, epoch } = await plane.beat(beat());
-    expect([changed, epoch]).toEqual([
-      [{ policy: "p", epoch: state.epoch, version, text }],
-      state.epoch,
-    ]);
+    expect([changed, epoch]).toEqual([[{ policy: "p", epoch: state.epoch, version, text }], state.epoch]);
     const undone = await plane.rollback({ toSeq: 0, actor, note: null });
     expect(undone).toMatchObject({
       kind: "done",

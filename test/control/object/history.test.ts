@@ -79,10 +79,7 @@ describe("the audit log", () => {
     audit.append(entry);
     audit.append({ ...entry, seq: 2 });
     audit.append({ ...entry, seq: mostAuditEntries + 1 });
-    expect(audit.page(undefined, 10).items.map(({ seq }) => seq)).toEqual([
-      mostAuditEntries + 1,
-      2,
-    ]);
+    expect(audit.page(undefined, 10).items.map(({ seq }) => seq)).toEqual([mostAuditEntries + 1, 2]);
   });
 });
 
@@ -136,28 +133,23 @@ describe("reveals", () => {
     ]);
   });
 
-  it.runIf(isFull)(
-    "a year of reveals of different keys removes the oldest reveals, and no change",
-    async () => {
-      const plane = new TestPlane();
-      await plane.created(mode("off"));
-      for (let count = 0; count < 1_010; count++) {
-        plane.control.noteAll(
-          Array.from({ length: 100 }, (_, number) => reveal(keyOf(count * 100 + number))),
-        );
-      }
-      await plane.created(mode("off"));
-      const { sql } = plane.storage;
-      const rows = (table: string): unknown =>
-        sql.exec(`SELECT COUNT(*) AS rows, MAX(seq) AS last FROM ${table}`).toArray()[0];
-      expect([rows("reveals"), rows("audit")]).toEqual([
-        { rows: mostReveals, last: 101_001 },
-        { rows: 2, last: 101_002 },
-      ]);
-      expect(await rollback(plane, 0)).toEqual([]);
-      expect(rulesOf(plane)).toEqual([]);
-    },
-  );
+  it.runIf(isFull)("a year of reveals of different keys removes the oldest reveals, and no change", async () => {
+    const plane = new TestPlane();
+    await plane.created(mode("off"));
+    for (let count = 0; count < 1_010; count++) {
+      plane.control.noteAll(Array.from({ length: 100 }, (_, number) => reveal(keyOf(count * 100 + number))));
+    }
+    await plane.created(mode("off"));
+    const { sql } = plane.storage;
+    const rows = (table: string): unknown =>
+      sql.exec(`SELECT COUNT(*) AS rows, MAX(seq) AS last FROM ${table}`).toArray()[0];
+    expect([rows("reveals"), rows("audit")]).toEqual([
+      { rows: mostReveals, last: 101_001 },
+      { rows: 2, last: 101_002 },
+    ]);
+    expect(await rollback(plane, 0)).toEqual([]);
+    expect(rulesOf(plane)).toEqual([]);
+  });
 
   it("the log keeps the latest 100,000 changes, whatever was revealed between them", async () => {
     const storage = new MemorySql();
@@ -337,15 +329,12 @@ describe("rollback", () => {
     expect(plane.heldIds("p", undefined, other)).toEqual([]);
   });
 
-  it.each([5, -1, 1.5, Number.NaN])(
-    "a rollback to the entry %d, which does not exist, is unknown",
-    async (toSeq) => {
-      const plane = new TestPlane();
-      await plane.created(mode("off"));
-      const changed = await plane.control.rollback({ toSeq, actor, note: null });
-      expect(changed).toEqual({ kind: "unknown" });
-    },
-  );
+  it.each([5, -1, 1.5, Number.NaN])("a rollback to the entry %d, which does not exist, is unknown", async (toSeq) => {
+    const plane = new TestPlane();
+    await plane.created(mode("off"));
+    const changed = await plane.control.rollback({ toSeq, actor, note: null });
+    expect(changed).toEqual({ kind: "unknown" });
+  });
 
   it("a rollback to before the oldest stored audit entry is unknown", async () => {
     const plane = new TestPlane();

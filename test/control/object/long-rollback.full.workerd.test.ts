@@ -43,8 +43,7 @@ it("a rollback of 12,000 rules answers before it has ended, and other calls do n
   );
   await runInDurableObject(object, (_, { storage }) => {
     for (const statement of copies) {
-      const numbers =
-        "WITH RECURSIVE numbers(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM numbers WHERE i < ?)";
+      const numbers = "WITH RECURSIVE numbers(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM numbers WHERE i < ?)";
       storage.sql.exec(statement.replace(" SELECT", ` ${numbers} SELECT`), rules);
     }
   });

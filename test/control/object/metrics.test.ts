@@ -83,9 +83,7 @@ it("before the first beat, there is no time of a beat", () => {
 });
 
 it("no metric has a label per key", () => {
-  const labels = new Set(
-    [...metricsText(exampleMetrics()).matchAll(/[{,](\w+)="/g)].map(([, label]) => label),
-  );
+  const labels = new Set([...metricsText(exampleMetrics()).matchAll(/[{,](\w+)="/g)].map(([, label]) => label));
   expect(labels).toEqual(new Set(["policy", "outcome", "le", "mode", "limit", "kind"]));
 });
 
@@ -113,8 +111,7 @@ it("counters do not decrease when the object loses its memory", () => {
 it("a read of the counters first stores the counts that are open, at most every 5 s", () => {
   const storage = new MemorySql();
   const store = new StatisticsStore(storage, 0);
-  const allowedAt = (nowMs: number): number | undefined =>
-    store.totals(nowMs).of("api").outcomes.allowed;
+  const allowedAt = (nowMs: number): number | undefined => store.totals(nowMs).of("api").outcomes.allowed;
   store.record(beat([batch(1, 5)]), 0);
   store.record(beat([batch(2, 7)]), 4_000);
   expect(allowedAt(4_999)).toBe(5);

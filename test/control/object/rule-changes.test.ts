@@ -59,8 +59,7 @@ describe("creating rules", () => {
 });
 
 describe("the text of a policy's rules", () => {
-  const allow = (kilobytes: number): RuleInput =>
-    policyRule({ kind: "allow", entries: ["é".repeat(kilobytes * 512)] });
+  const allow = (kilobytes: number): RuleInput => policyRule({ kind: "allow", entries: ["é".repeat(kilobytes * 512)] });
   const tooLarge = { kind: "too-large", mostBytes: 32_768 };
 
   it("a rule that makes the text of its policy's rules longer than 32 KB is refused, and changes nothing", async () => {
@@ -222,30 +221,15 @@ describe("changing a policy", () => {
   it.each([
     ["a named part is added", [], [modePart("off")], ["mode off"]],
     ["a part of the same kind is replaced", [mode("off")], [modePart("dry-run")], ["mode dry-run"]],
-    [
-      "several rules of a kind become one",
-      [mode("off"), mode("enforce")],
-      [modePart("dry-run")],
-      ["mode dry-run"],
-    ],
+    ["several rules of a kind become one", [mode("off"), mode("enforce")], [modePart("dry-run")], ["mode dry-run"]],
     [
       "a null part is removed",
       [mode("off"), limits("5/minute")],
       [{ kind: "mode" as const, rule: null }],
       ["limits 5/minute"],
     ],
-    [
-      "an absent part stays",
-      [limits("5/minute")],
-      [modePart("off")],
-      ["mode off", "limits 5/minute"],
-    ],
-    [
-      "removing a part without rules changes nothing",
-      [],
-      [{ kind: "mode" as const, rule: null }],
-      [],
-    ],
+    ["an absent part stays", [limits("5/minute")], [modePart("off")], ["mode off", "limits 5/minute"]],
+    ["removing a part without rules changes nothing", [], [{ kind: "mode" as const, rule: null }], []],
   ])("by a change of a policy's rules, %s", async (_, before, parts, after) => {
     const plane = new TestPlane();
     for (const input of before) {
@@ -324,9 +308,7 @@ describe("expiry", () => {
     await plane.pass(1_000);
     const [row] = plane.storage.sql.exec("SELECT COUNT(*) AS rules FROM rules").toArray();
     expect(row).toEqual({ rules: 0 });
-    expect(control.audit({ limit: 500 }).items.every(({ action }) => action === "expire")).toBe(
-      true,
-    );
+    expect(control.audit({ limit: 500 }).items.every(({ action }) => action === "expire")).toBe(true);
   });
 
   it("an expired rule is gone from every answer at its instant, and the audit log records it", async () => {

@@ -56,9 +56,7 @@ export const all = (policy = "api"): SamplesQuery => ({
 export function eventsOf(store: Reader, index: SampleIndex, policy = "api"): SampledKeys {
   const ids = index.chunks.map(({ id }) => id);
   const bodies = store.sampleChunks(policy, ids).map((body) => new Uint8Array(body));
-  const open = index.open.flatMap(({ events }) =>
-    events.map((text) => fromBase64Url(text) ?? new Uint8Array()),
-  );
+  const open = index.open.flatMap(({ events }) => events.map((text) => fromBase64Url(text) ?? new Uint8Array()));
   return mergeSamples([...bodies, ...open].map((bytes) => decodeSamples(bytes)));
 }
 

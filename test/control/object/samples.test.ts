@@ -7,14 +7,7 @@ import { MemorySql } from "../../fakes/memory-sql.ts";
 import { randomFrom } from "../../random.ts";
 import { partitionKeys } from "../key-streams.ts";
 import { batch, beat, counts } from "./batches.ts";
-import {
-  all,
-  arrival,
-  eventsOf,
-  sampleBatch,
-  sampledBatch,
-  storedCosts,
-} from "./sample-batches.ts";
+import { all, arrival, eventsOf, sampleBatch, sampledBatch, storedCosts } from "./sample-batches.ts";
 
 afterEach(() => vi.restoreAllMocks());
 
@@ -29,8 +22,7 @@ function storeOf(storage = new MemorySql(), nowMs = startMs) {
   return { storage, store: new StatisticsStore(storage, nowMs) };
 }
 
-const chunkRows = (storage: MemorySql): number =>
-  storage.sql.exec("SELECT id FROM samples").toArray().length;
+const chunkRows = (storage: MemorySql): number => storage.sql.exec("SELECT id FROM samples").toArray().length;
 
 const storedBytes = (storage: MemorySql): number =>
   storage.sql
@@ -38,8 +30,7 @@ const storedBytes = (storage: MemorySql): number =>
     .toArray()
     .reduce((sum, { bytes }) => sum + bytes, 0);
 
-const lostIn = ({ chunks, open }: SampleIndex): number =>
-  [...chunks, ...open].reduce((sum, { lost }) => sum + lost, 0);
+const lostIn = ({ chunks, open }: SampleIndex): number => [...chunks, ...open].reduce((sum, { lost }) => sum + lost, 0);
 
 const arrivalsIn = ({ chunks, open }: SampleIndex): number =>
   [...chunks, ...open].reduce((sum, { arrivals }) => sum + arrivals, 0);
@@ -52,10 +43,7 @@ describe("new samples", () => {
   it("new samples are in the answer of a query before they are written", () => {
     const { store } = storeOf();
     store.record(beat([batch(1, 1)]), startMs);
-    store.record(
-      beat([sampledBatch(2, sampleBatch({ [one]: [arrival(startMs)] }))]),
-      startMs + 1_000,
-    );
+    store.record(beat([sampledBatch(2, sampleBatch({ [one]: [arrival(startMs)] }))]), startMs + 1_000);
     expect(eventsOf(store, store.samples(all()))).toEqual(new Map([[one, [arrival(startMs)]]]));
     expect(store.samples(all()).storedAtMs).toBe(startMs + 1_000);
   });
@@ -145,9 +133,7 @@ describe("chunks", () => {
     }
     store.write(startMs + 30_000);
     expect(chunkRows(storage)).toBeGreaterThanOrEqual(12);
-    const [row] = storage.sql
-      .exec<{ length: number }>("SELECT sum(length(body)) AS length FROM statistics")
-      .toArray();
+    const [row] = storage.sql.exec<{ length: number }>("SELECT sum(length(body)) AS length FROM statistics").toArray();
     expect(row?.length).toBeLessThan(400_000);
     for (let policy = 0; policy < 20; policy++) {
       expect(storedCosts(store, `policy-${policy}`)).toHaveLength(1_000);
@@ -168,9 +154,7 @@ describe("chunks", () => {
       store.record(beat([{ ...batch(seq, 1), samples }]), nowMs);
     }
     store.write(startMs + 60_000);
-    const [row] = storage.sql
-      .exec<{ length: number }>("SELECT sum(length(body)) AS length FROM statistics")
-      .toArray();
+    const [row] = storage.sql.exec<{ length: number }>("SELECT sum(length(body)) AS length FROM statistics").toArray();
     expect(row?.length).toBeLessThan(400_000);
     expect(storedCosts(store, "policy-99")).toHaveLength(600);
   });

@@ -33,8 +33,7 @@ function schedulerOf(...tasks: Task[]) {
     storage.alarmAtMs = null;
     await scheduler.alarm();
   };
-  const alarmMs = (): number | null =>
-    storage.alarmAtMs === null ? null : storage.alarmAtMs - startMs;
+  const alarmMs = (): number | null => (storage.alarmAtMs === null ? null : storage.alarmAtMs - startMs);
   return { storage, clock, scheduler, passTo, alarmMs };
 }
 
@@ -90,10 +89,7 @@ describe("the scheduler of the alarm", () => {
     const { storage, scheduler, alarmMs } = schedulerOf(new TestTask(1_000));
     const set = vi.spyOn(storage, "setAlarm").mockRejectedValueOnce(new Error("lost"));
     await scheduler.ensure();
-    expect([alarmMs(), log.mock.calls.join("\n")]).toEqual([
-      null,
-      expect.stringContaining("alarm-failed"),
-    ]);
+    expect([alarmMs(), log.mock.calls.join("\n")]).toEqual([null, expect.stringContaining("alarm-failed")]);
     log.mockRestore();
     await scheduler.ensure();
     expect([alarmMs(), set.mock.calls.length]).toEqual([1_000, 2]);

@@ -1,10 +1,6 @@
 /** The export of finished minutes to Analytics Engine. */
 import { expect, it } from "vitest";
-import {
-  AnalyticsExport,
-  type DataPoint,
-  exportedDoubles,
-} from "../../../src/control/object/statistics-export.ts";
+import { AnalyticsExport, type DataPoint, exportedDoubles } from "../../../src/control/object/statistics-export.ts";
 import { StatisticsIntake } from "../../../src/control/object/statistics-intake.ts";
 import { Tally } from "../../../src/control/object/statistics-tally.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";

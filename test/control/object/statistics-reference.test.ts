@@ -5,11 +5,7 @@
 import * as fc from "fast-check";
 import { afterEach, expect, it, vi } from "vitest";
 import { StatisticsStore } from "../../../src/control/object/statistics.ts";
-import {
-  outcomeNames,
-  type BeatCall,
-  type StatisticsBatch,
-} from "../../../src/control/protocol.ts";
+import { outcomeNames, type BeatCall, type StatisticsBatch } from "../../../src/control/protocol.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
 import { forAll } from "../../for-all.ts";
 import { partitionKeys } from "../key-streams.ts";
@@ -91,8 +87,7 @@ it(
         nowMs += step.afterMs;
         if (step.crashes) store = new StatisticsStore(storage, nowMs);
         storage.before = (query) => {
-          if (step.storageFails && query.startsWith("INSERT"))
-            throw new Error("the storage is full");
+          if (step.storageFails && query.startsWith("INSERT")) throw new Error("the storage is full");
         };
         const isolate = isolates[step.isolate];
         const outcomes = { allowed: step.allowed, denied: step.denied };
@@ -135,13 +130,9 @@ it(
       expect(sums(store, hourMs, nowMs + 2 * hourMs)).toEqual(nonZero(expected));
       const totals = store.totals(nowMs);
       const stated = ["api", "login"].flatMap((policy) =>
-        outcomeNames.map(
-          (name) => [`${policy} ${name}`, totals.of(policy).outcomes[name] ?? 0] as const,
-        ),
+        outcomeNames.map((name) => [`${policy} ${name}`, totals.of(policy).outcomes[name] ?? 0] as const),
       );
-      expect(nonZero(new Map([...stated, ["failures", totals.originFailures]]))).toEqual(
-        nonZero(expected),
-      );
+      expect(nonZero(new Map([...stated, ["failures", totals.originFailures]]))).toEqual(nonZero(expected));
     },
     150,
   ),
@@ -171,7 +162,5 @@ function sums(store: StatisticsStore, stepMs: number, nowMs: number): Record<str
 
 const nonZero = (counted: ReadonlyMap<string, number>): Record<string, number> =>
   Object.fromEntries(
-    [...counted]
-      .filter(([, count]) => count > 0)
-      .toSorted(([one], [other]) => (one < other ? -1 : 1)),
+    [...counted].filter(([, count]) => count > 0).toSorted(([one], [other]) => (one < other ? -1 : 1)),
   );

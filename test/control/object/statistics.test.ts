@@ -207,8 +207,7 @@ describe("the cost", () => {
     const rows = (storage.rowsWritten / (4 * hourMs)) * monthMs + 2 * alarms;
     const calls = monthMs / everyMs + alarms;
     const decisions = (10 * monthMs) / 1_000;
-    const decisionDollars =
-      dollarsFor(decisions, prices.workerRequests) + dollarsFor(decisions, prices.objectRequests);
+    const decisionDollars = dollarsFor(decisions, prices.workerRequests) + dollarsFor(decisions, prices.objectRequests);
     const dollars = dollarsFor(rows, prices.rowsWritten) + dollarsFor(calls, prices.objectRequests);
     return { rows, share: dollars / decisionDollars };
   }
@@ -261,9 +260,7 @@ describe("queries", () => {
     const { store } = storeOf();
     const lastMs = beats(store, 20_000, 30 * hourMs + 10 * minuteMs);
     const hours = allowedAt(store, { stepMs: minuteMs }, lastMs);
-    expect(hours.slice(0, -1)).toEqual(
-      Array.from({ length: 30 }, (_, hour) => [hour * hourMs, 180 * 50]),
-    );
+    expect(hours.slice(0, -1)).toEqual(Array.from({ length: 30 }, (_, hour) => [hour * hourMs, 180 * 50]));
     expect(hours.at(-1)).toEqual([30 * hourMs, 30 * 50]);
     const fromMs = lastMs - 5 * hourMs;
     const minutes = allowedAt(store, { fromMs }, lastMs);
@@ -285,10 +282,7 @@ describe("queries", () => {
   it("a query has the origin failures of each step", () => {
     const { store } = storeOf();
     store.record(beat([{ ...batch(1, 0), originFailures: 3 }]), startMs);
-    const { originFailures } = store.statistics(
-      { fromMs: startMs, toMs: startMs + 1, stepMs: 1 },
-      startMs,
-    );
+    const { originFailures } = store.statistics({ fromMs: startMs, toMs: startMs + 1, stepMs: 1 }, startMs);
     expect(originFailures).toEqual([{ atMs: startMs, count: 3 }]);
   });
 });
@@ -347,9 +341,7 @@ describe("the open state", () => {
     expect(Math.max(...rows.map(({ body }) => body.length))).toBeLessThan(2_000_000 / 3);
     const { store: next } = storeOf(storage);
     const query = { policy: "policy-29", by: "denied", limit: 1 } as const;
-    expect(next.top(query, startMs)).toEqual([
-      { key: "29-0".padEnd(43, "x"), count: 2_000, error: 0 },
-    ]);
+    expect(next.top(query, startMs)).toEqual([{ key: "29-0".padEnd(43, "x"), count: 2_000, error: 0 }]);
   });
 
   it("the open state starts empty when its row has an unknown form", () => {

@@ -54,9 +54,7 @@ it("samples are stored in chunks, which a query reads after a restart", async ()
   const index = await stub.samples(all());
   expect(index).toMatchObject({ chunks: [{ arrivals: 2_000 }], open: [], dropped: 0 });
   const bodies = await stub.sampleChunks("api", [index.chunks[0]?.id ?? 0, 7]);
-  expect(bodies.map((body) => decodeSamples(new Uint8Array(body)))).toEqual([
-    new Map(Object.entries(keys)),
-  ]);
+  expect(bodies.map((body) => decodeSamples(new Uint8Array(body)))).toEqual([new Map(Object.entries(keys))]);
 });
 
 it("a ticket opens one WebSocket, which receives the denials of beats after hibernation", async () => {
@@ -65,10 +63,7 @@ it("a ticket opens one WebSocket, which receives the denials of beats after hibe
   const { status, webSocket: socket } = await openTail(stub, ticket);
   expect(status).toBe(101);
   const second = await openTail(stub, ticket);
-  expect([second.status, await second.text()]).toEqual([
-    403,
-    "the ticket is unknown, used or expired",
-  ]);
+  expect([second.status, await second.text()]).toEqual([403, "the ticket is unknown, used or expired"]);
   const messages: string[] = [];
   const received = (count: number): Promise<void> =>
     new Promise((resolve) => {
@@ -100,13 +95,10 @@ it("a ticket opens one WebSocket, which receives the denials of beats after hibe
 it.each([
   ["of the statistics", { fromMs: 0, toMs: 60_000, stepMs: 60_000 }],
   ["of the top keys", { policy: "api", by: "denied", limit: 1 }],
-] as const)(
-  "a read %s makes beats due every second, and a read of the metrics does not",
-  async (_, query) => {
-    const stub = controlPlane();
-    await stub.metrics();
-    expect(await stub.beat(beat([]))).toMatchObject({ isWatched: false, isTailed: false });
-    await ("by" in query ? stub.top(query) : stub.statistics(query));
-    expect(await stub.beat(beat([]))).toMatchObject({ isWatched: true, isTailed: false });
-  },
-);
+] as const)("a read %s makes beats due every second, and a read of the metrics does not", async (_, query) => {
+  const stub = controlPlane();
+  await stub.metrics();
+  expect(await stub.beat(beat([]))).toMatchObject({ isWatched: false, isTailed: false });
+  await ("by" in query ? stub.top(query) : stub.statistics(query));
+  expect(await stub.beat(beat([]))).toMatchObject({ isWatched: true, isTailed: false });
+});

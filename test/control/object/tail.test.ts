@@ -159,11 +159,7 @@ describe("beats come every second", () => {
   it("beats are due every second for 15 s after a console has read", () => {
     const { tail } = tailOf();
     tail.watch(1_000);
-    expect([tail.isWatched(15_999), tail.isWatched(16_000), tail.isTailed]).toEqual([
-      true,
-      false,
-      false,
-    ]);
+    expect([tail.isWatched(15_999), tail.isWatched(16_000), tail.isTailed]).toEqual([true, false, false]);
   });
 });
 

@@ -1,9 +1,5 @@
 /** A control plane and the objects of keys, in one process with one clock that the test sets. */
-import {
-  compareVersions,
-  type ObjectSettings,
-  type PolicyRule,
-} from "../../../src/config/index.ts";
+import { compareVersions, type ObjectSettings, type PolicyRule } from "../../../src/config/index.ts";
 import { Control, type ControlParts } from "../../../src/control/object/control.ts";
 import type {
   Actor,
@@ -79,8 +75,7 @@ export class TestPlane {
       const nextMs = this.#isAlarmRunning ? nowMs + stepMs : Math.max(alarmAtMs, nowMs);
       // oxlint-disable-next-line no-await-in-loop
       await this.clock.pass(Math.min(nextMs, untilMs) - nowMs);
-      const isDue =
-        !this.#isAlarmRunning && (this.storage.alarmAtMs ?? Infinity) <= this.clock.nowMs;
+      const isDue = !this.#isAlarmRunning && (this.storage.alarmAtMs ?? Infinity) <= this.clock.nowMs;
       if (isDue) this.#runAlarm();
       else if (this.clock.nowMs >= untilMs) break;
     }
@@ -99,10 +94,7 @@ export class TestPlane {
     return this.held(policy, objects, partitionKey)?.rules.map(({ id }) => id) ?? null;
   }
 
-  create(
-    input: RuleInput,
-    idempotency: RuleCreation["idempotency"] = null,
-  ): Promise<Changed<Rule>> {
+  create(input: RuleInput, idempotency: RuleCreation["idempotency"] = null): Promise<Changed<Rule>> {
     return this.control.createRule({ input, actor: ada, idempotency });
   }
 

@@ -77,10 +77,7 @@ it("the newest sealed key of a top key is shown, and kept over a restart", () =>
   const nowMs = startMs + hourMs;
   expect(store.top(denied, nowMs)).toEqual([key("a", 3, { sealed: "new" }), key("b", 1)]);
   expect(store.sealedKey("api", "a", nowMs)).toBe("new");
-  expect([store.sealedKey("api", "b", nowMs), store.sealedKey("login", "a", nowMs)]).toEqual([
-    null,
-    null,
-  ]);
+  expect([store.sealedKey("api", "b", nowMs), store.sealedKey("login", "a", nowMs)]).toEqual([null, null]);
 });
 
 it("a sealed key is deleted from queries and storage within 24 hours", () => {

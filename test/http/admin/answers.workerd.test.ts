@@ -51,49 +51,44 @@ describe("every answer below ADMIN_PATH and on ADMIN_HOST", () => {
   });
 });
 
-describe.each(["//_headgate", "/%5fheadgate", "///_headgate/"])(
-  "a request whose path begins with %s",
-  (prefix) => {
-    const origin = "https://headgate.example";
+describe.each(["//_headgate", "/%5fheadgate", "///_headgate/"])("a request whose path begins with %s", (prefix) => {
+  const origin = "https://headgate.example";
 
-    it("the Location of a new rule has the configured path, however the request spells it", async () => {
-      const gate = admin();
-      const body = JSON.stringify({ policy: gate.policy, key: "192.0.2.1", kind: "allow" });
-      const headers = { ...operator, "Content-Type": "application/json" };
-      const made = await gate.send(`${origin}${prefix}/api/rules`, {
-        method: "POST",
-        headers,
-        body,
-      });
-      const { id } = await made.json<{ id: string }>();
-      expect(made.headers.get("Location")).toBe(`/_headgate/api/rules/${id}`);
+  it("the Location of a new rule has the configured path, however the request spells it", async () => {
+    const gate = admin();
+    const body = JSON.stringify({ policy: gate.policy, key: "192.0.2.1", kind: "allow" });
+    const headers = { ...operator, "Content-Type": "application/json" };
+    const made = await gate.send(`${origin}${prefix}/api/rules`, {
+      method: "POST",
+      headers,
+      body,
     });
+    const { id } = await made.json<{ id: string }>();
+    expect(made.headers.get("Location")).toBe(`/_headgate/api/rules/${id}`);
+  });
 
-    it("the Link to the next page has the configured path, however the request spells it", async () => {
-      const gate = admin();
-      await Promise.all(
-        ["192.0.2.1", "192.0.2.2"].map((key) =>
-          gate.call("POST", "/rules", { policy: gate.policy, key, kind: "allow" }),
-        ),
+  it("the Link to the next page has the configured path, however the request spells it", async () => {
+    const gate = admin();
+    await Promise.all(
+      ["192.0.2.1", "192.0.2.2"].map((key) => gate.call("POST", "/rules", { policy: gate.policy, key, kind: "allow" })),
+    );
+    for (const list of ["rules", "audit"]) {
+      const url = `${origin}${prefix}/api/${list}?limit=1`;
+      // oxlint-disable-next-line no-await-in-loop
+      const page = await gate.send(url, { headers: operator });
+      expect(page.headers.get("Link")).toMatch(
+        new RegExp(`^</_headgate/api/${list}\\?limit=1&cursor=\\w+>; rel="next"$`),
       );
-      for (const list of ["rules", "audit"]) {
-        const url = `${origin}${prefix}/api/${list}?limit=1`;
-        // oxlint-disable-next-line no-await-in-loop
-        const page = await gate.send(url, { headers: operator });
-        expect(page.headers.get("Link")).toMatch(
-          new RegExp(`^</_headgate/api/${list}\\?limit=1&cursor=\\w+>; rel="next"$`),
-        );
-      }
-    });
+    }
+  });
 
-    it("the OpenAPI document of the admin API has the configured path, however the request spells it", async () => {
-      const url = `${origin}${prefix}/api/openapi.json`;
-      const document = await admin().send(url, { headers: operator });
-      const { servers } = await document.json<{ servers: object[] }>();
-      expect(servers).toMatchObject([{ url: "/_headgate/api" }]);
-    });
-  },
-);
+  it("the OpenAPI document of the admin API has the configured path, however the request spells it", async () => {
+    const url = `${origin}${prefix}/api/openapi.json`;
+    const document = await admin().send(url, { headers: operator });
+    const { servers } = await document.json<{ servers: object[] }>();
+    expect(servers).toMatchObject([{ url: "/_headgate/api" }]);
+  });
+});
 
 it("the OpenAPI document of /check has its configured path, however the request spells it", async () => {
   const { send } = admin();
@@ -169,8 +164,6 @@ describe("headgate_limit", () => {
     await patch(gate, { limits: "5/minute" });
     const variables = { POLICIES: [{ name: gate.policy, key: "ip", limits: "10/hour" }] };
     const other = admin({}, variables);
-    expect(await limitsOf({ ...other, policy: gate.policy })).toContain(
-      'headgate_limit{policy="p",limit="p"} 5',
-    );
+    expect(await limitsOf({ ...other, policy: gate.policy })).toContain('headgate_limit{policy="p",limit="p"} 5');
   });
 });

@@ -20,22 +20,17 @@ function watchedAssets() {
 afterEach(() => void vi.restoreAllMocks());
 
 describe("the console on ADMIN_HOST", () => {
-  it.for([
-    "/",
-    "/keys",
-    "/policies?x=1",
-    "/advisor",
-    "/live",
-    "/audit",
-    "/playground?limits=5%2Fminute",
-  ])("the view %s is the console's page, which browsers revalidate", async (view) => {
-    const { send } = admin({}, onHost);
-    const response = await send(`${host}/_headgate${view}`);
-    expect(response.status).toBe(200);
-    expect(response.headers.get("Content-Type")).toMatch(/^text\/html; charset=utf-8$/i);
-    expect(response.headers.get("Cache-Control")).toBe("no-cache");
-    expect(await response.text()).toContain('<div id="console">');
-  });
+  it.for(["/", "/keys", "/policies?x=1", "/advisor", "/live", "/audit", "/playground?limits=5%2Fminute"])(
+    "the view %s is the console's page, which browsers revalidate",
+    async (view) => {
+      const { send } = admin({}, onHost);
+      const response = await send(`${host}/_headgate${view}`);
+      expect(response.status).toBe(200);
+      expect(response.headers.get("Content-Type")).toMatch(/^text\/html; charset=utf-8$/i);
+      expect(response.headers.get("Cache-Control")).toBe("no-cache");
+      expect(await response.text()).toContain('<div id="console">');
+    },
+  );
 
   it("each file that the page names is served with its type, and browsers keep it for a year", async () => {
     const { send } = admin({}, onHost);
@@ -147,10 +142,7 @@ describe("the console on ADMIN_HOST", () => {
     const { asked, ASSETS } = watchedAssets();
     const { send } = admin({}, { ...onHost, ASSETS });
     const response = await send(`${host}${path}`);
-    expect([response.status, response.headers.get("Content-Type")]).toEqual([
-      404,
-      "application/problem+json",
-    ]);
+    expect([response.status, response.headers.get("Content-Type")]).toEqual([404, "application/problem+json"]);
     await response.body?.cancel();
     expect([asked, fetched.mock.calls]).toEqual([[], []]);
   });

@@ -28,24 +28,17 @@ it("a call that hangs is refused after two seconds, and logs one event", async (
   await clock.pass(1);
   await calling;
   expect(result).toEqual({ kind: "control-plane-silent" });
-  expect(vi.mocked(console.error).mock.calls).toEqual([
-    [expect.stringContaining('"event":"control-plane-silent"')],
-  ]);
+  expect(vi.mocked(console.error).mock.calls).toEqual([[expect.stringContaining('"event":"control-plane-silent"')]]);
 });
 
 it("a call to a class without SQLite storage fails as a mistake in the configuration, not as an outage", async () => {
   const message =
     "This Durable Object is not backed by SQLite storage. Use `new_sqlite_classes` in place of `new_classes`.";
-  const caller = new ControlPlaneCaller(
-    { getByName: () => ({}) as ControlPlaneStub },
-    new TestClock(),
-  );
+  const caller = new ControlPlaneCaller({ getByName: () => ({}) as ControlPlaneStub }, new TestClock());
   const result = await resultOf(caller.call(() => Promise.reject(new Error(message))));
   const accepted = expect.stringContaining('new_sqlite_classes = ["ControlPlane"]');
   expect(result).toMatchObject({ problems: [{ variable: "CONTROL_PLANE", accepted }] });
-  expect(vi.mocked(console.error).mock.calls).toEqual([
-    [expect.stringContaining('"event":"configuration-invalid"')],
-  ]);
+  expect(vi.mocked(console.error).mock.calls).toEqual([[expect.stringContaining('"event":"configuration-invalid"')]]);
 });
 
 it("each call gets a new stub, because a stub that has failed stays broken", async () => {
@@ -53,10 +46,7 @@ it("each call gets a new stub, because a stub that has failed stays broken", asy
     () => ({ metrics: async () => "text" }) as object as ControlPlaneStub,
   );
   const caller = new ControlPlaneCaller({ getByName }, new TestClock());
-  const replies = [
-    await caller.call((each) => each.metrics()),
-    await caller.call((each) => each.metrics()),
-  ];
+  const replies = [await caller.call((each) => each.metrics()), await caller.call((each) => each.metrics())];
   expect(replies).toEqual(["text", "text"]);
   expect(getByName).toHaveBeenCalledTimes(2);
 });
@@ -94,9 +84,6 @@ it.for([
     { value: 1, isPending: false },
   ],
 ] as const)("a change that is %j gives %j", async ([changed, expected]) => {
-  const caller = new ControlPlaneCaller(
-    { getByName: () => ({}) as ControlPlaneStub },
-    new TestClock(),
-  );
+  const caller = new ControlPlaneCaller({ getByName: () => ({}) as ControlPlaneStub }, new TestClock());
   expect(await resultOf(caller.change(async () => changed))).toEqual(expected);
 });

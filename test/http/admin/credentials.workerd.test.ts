@@ -1,11 +1,5 @@
 /** The callers of the admin API: tokens and their rights, Cloudflare Access, and limited attempts. */
-import {
-  exportJWK,
-  generateKeyPair,
-  type GenerateKeyPairResult,
-  SignJWT,
-  UnsecuredJWT,
-} from "jose";
+import { exportJWK, generateKeyPair, type GenerateKeyPairResult, SignJWT, UnsecuredJWT } from "jose";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { statusOf } from "../harness.ts";
 import { admin, type Admin, tokens } from "./admin.ts";
@@ -55,14 +49,9 @@ describe("the rights of a token", () => {
       await call("GET", "/rules", undefined, withToken("the-tests-token")),
     ];
     expect(wrong.map(({ status }) => status)).toEqual([401, 401, 401, 401]);
-    expect(wrong[0]?.headers.get("WWW-Authenticate")).toBe(
-      'Bearer realm="headgate admin", error="invalid_token"',
-    );
+    expect(wrong[0]?.headers.get("WWW-Authenticate")).toBe('Bearer realm="headgate admin", error="invalid_token"');
     const missing = await send("/_headgate/api/rules");
-    expect([missing.status, missing.headers.get("WWW-Authenticate")]).toEqual([
-      401,
-      'Bearer realm="headgate admin"',
-    ]);
+    expect([missing.status, missing.headers.get("WWW-Authenticate")]).toEqual([401, 'Bearer realm="headgate admin"']);
   });
 });
 
@@ -116,9 +105,7 @@ describe("attempts with wrong tokens", () => {
       // oxlint-disable-next-line no-await-in-loop
       await attempt(gate, `2001:db8::${index}`);
       // oxlint-disable-next-line no-await-in-loop
-      await statusOf(
-        gate.send("/_headgate/api/rules", { headers: { "CF-Connecting-IP": "203.0.113.11" } }),
-      );
+      await statusOf(gate.send("/_headgate/api/rules", { headers: { "CF-Connecting-IP": "203.0.113.11" } }));
     }
     expect((await attempt(gate, "2001:db8::ffff")).status).toBe(429);
     expect((await attempt(gate, "2001:db8:0:1::1")).status).toBe(401);
@@ -182,9 +169,7 @@ describe("Cloudflare Access", () => {
       kid = "first",
     }: { key?: CryptoKey | Uint8Array; alg?: string; kid?: string } = {},
   ): Promise<string> =>
-    new SignJWT({ ...claims, exp: inSeconds(60), ...changed })
-      .setProtectedHeader({ alg, kid })
-      .sign(key);
+    new SignJWT({ ...claims, exp: inSeconds(60), ...changed }).setProtectedHeader({ alg, kid }).sign(key);
 
   const ask = (
     { send }: Admin,
@@ -212,10 +197,9 @@ describe("Cloudflare Access", () => {
   it("an Access identity learns its e-mail and its rights, which include reveal only with REVEAL", async () => {
     const jwt = await signed();
     const rightsWith = async (variables: object): Promise<unknown> => {
-      const response = await admin({}, { ...access, ...variables }).send(
-        `${host}/_headgate/api/operator`,
-        { headers: { "Cf-Access-Jwt-Assertion": jwt, "CF-Connecting-IP": addressOf() } },
-      );
+      const response = await admin({}, { ...access, ...variables }).send(`${host}/_headgate/api/operator`, {
+        headers: { "Cf-Access-Jwt-Assertion": jwt, "CF-Connecting-IP": addressOf() },
+      });
       return response.json();
     };
     const identity = { name: "alice@example.com", via: "access" };
@@ -345,8 +329,7 @@ describe("Cloudflare Access", () => {
           },
         }),
       );
-    const newest = async (): Promise<unknown> =>
-      (await call("GET", "/audit?limit=1")).body.entries[0];
+    const newest = async (): Promise<unknown> => (await call("GET", "/audit?limit=1")).body.entries[0];
     for (const path of paths) {
       for (const site of ["cross-site", "same-site", "none", ""]) {
         // oxlint-disable-next-line no-await-in-loop
@@ -356,9 +339,7 @@ describe("Cloudflare Access", () => {
       expect(await read(path.replace("reveal=true", "reveal=false"), "cross-site")).toBe(200);
     }
     expect(await newest()).toMatchObject({ action: "create", rule: rule.id });
-    expect(await Promise.all(paths.map((path) => read(path, "same-origin")))).toEqual([
-      200, 200, 200,
-    ]);
+    expect(await Promise.all(paths.map((path) => read(path, "same-origin")))).toEqual([200, 200, 200]);
     expect(await newest()).toMatchObject({ action: "reveal", keyId: rule.keyId, via: "access" });
   });
 
@@ -366,21 +347,18 @@ describe("Cloudflare Access", () => {
     [undefined, 403],
     ["off", 403],
     ["admins", 404],
-  ])(
-    "with REVEAL = %j, an Access identity that reveals a key gets %i",
-    async ([REVEAL, status]) => {
-      const gate = admin({}, { ...access, ...(REVEAL !== undefined && { REVEAL }) });
-      const response = gate.send(`${host}/_headgate/api/keys/reveal`, {
-        method: "POST",
-        headers: {
-          "Cf-Access-Jwt-Assertion": await signed(),
-          "CF-Connecting-IP": addressOf(),
-          "Sec-Fetch-Site": "same-origin",
-          "Content-Type": "application/json",
-        },
-        body: JSON.stringify({ policy: gate.policy, id }),
-      });
-      expect(await statusOf(response)).toBe(status);
-    },
-  );
+  ])("with REVEAL = %j, an Access identity that reveals a key gets %i", async ([REVEAL, status]) => {
+    const gate = admin({}, { ...access, ...(REVEAL !== undefined && { REVEAL }) });
+    const response = gate.send(`${host}/_headgate/api/keys/reveal`, {
+      method: "POST",
+      headers: {
+        "Cf-Access-Jwt-Assertion": await signed(),
+        "CF-Connecting-IP": addressOf(),
+        "Sec-Fetch-Site": "same-origin",
+        "Content-Type": "application/json",
+      },
+      body: JSON.stringify({ policy: gate.policy, id }),
+    });
+    expect(await statusOf(response)).toBe(status);
+  });
 });

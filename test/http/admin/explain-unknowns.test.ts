@@ -4,13 +4,7 @@ import type { PolicyRule } from "../../../src/config/index.ts";
 import type { PolicyState, Rule } from "../../../src/control/protocol.ts";
 import type { Explanation, StepName } from "../../../src/http/admin/explain-answer.ts";
 import { startMs } from "../../fakes/isolate.ts";
-import {
-  callerAddress,
-  decidingStep,
-  ExplainedPolicy,
-  idOf,
-  outcomeOf,
-} from "./explained-policy.ts";
+import { callerAddress, decidingStep, ExplainedPolicy, idOf, outcomeOf } from "./explained-policy.ts";
 
 describe("an explanation that knows only a part", () => {
   it("the explanation of an unknown policy is refused", async () => {
@@ -36,20 +30,17 @@ describe("an explanation that knows only a part", () => {
     ["local", true],
     ["open", true],
     ["closed", false],
-  ])(
-    "when the key's object does not answer, onError = %s decides as for a request",
-    async (onError, allowed) => {
-      const login = new ExplainedPolicy({ onError });
-      login.isolate.before = () => Promise.reject(new Error("unreachable"));
-      const explained = await login.explain();
-      expect(explained).toMatchObject({ allowed, reason: "object-silent" });
-      expect(explained.hasObjectAnswered).toBe(false);
-      expect(explained.steps.find(({ step }) => step === "ban")?.matches).toBeNull();
-      expect(explained.text[0]).toBe(
-        `${allowed ? "Allowed" : "Denied"} by onError = "${onError}": the key's object does not answer.`,
-      );
-    },
-  );
+  ])("when the key's object does not answer, onError = %s decides as for a request", async (onError, allowed) => {
+    const login = new ExplainedPolicy({ onError });
+    login.isolate.before = () => Promise.reject(new Error("unreachable"));
+    const explained = await login.explain();
+    expect(explained).toMatchObject({ allowed, reason: "object-silent" });
+    expect(explained.hasObjectAnswered).toBe(false);
+    expect(explained.steps.find(({ step }) => step === "ban")?.matches).toBeNull();
+    expect(explained.text[0]).toBe(
+      `${allowed ? "Allowed" : "Denied"} by onError = "${onError}": the key's object does not answer.`,
+    );
+  });
 
   it("an object that cannot explain is still asked for decisions", async () => {
     const login = new ExplainedPolicy();
@@ -90,17 +81,12 @@ describe("an explanation without an attribute that entries compare", () => {
   const note = '  To compare the entries that are not known, send attributes: {"ip": "…"}.';
   const byApiKey = { key: "header:X-Api-Key" };
   const listed = { ...byApiKey, deny: [callerAddress] };
-  const openSteps = ({ steps }: Explanation) =>
-    steps.filter(({ matches }) => matches === null).map(({ step }) => step);
+  const openSteps = ({ steps }: Explanation) => steps.filter(({ matches }) => matches === null).map(({ step }) => step);
 
   it.each<[StepName, object, PolicyRule[]]>([
     ["policy-rule-deny", byApiKey, [{ id: "d", kind: "deny", entries: ["203.0.113.0/24"] }]],
     ["configured-deny", listed, []],
-    [
-      "configured-overrides",
-      { ...byApiKey, overrides: [{ key: callerAddress, limits: "1/minute" }] },
-      [],
-    ],
+    ["configured-overrides", { ...byApiKey, overrides: [{ key: callerAddress, limits: "1/minute" }] }, []],
   ])("%s is not known, and the first line says so", async (step, fields, rules) => {
     const explained = await new ExplainedPolicy(fields, rules).explain({ key: ["k1"] });
     expect(openSteps(explained)).toEqual([step]);
@@ -139,9 +125,7 @@ describe("an explanation without an attribute that entries compare", () => {
       return (await login.explain({ key: ["k1"] })).text[0];
     };
     const because = "the limit login is exceeded.";
-    expect(await firstLine({ allow: [callerAddress] })).toBe(
-      `Denied for another 1 min, ${notKnown}: ${because}`,
-    );
+    expect(await firstLine({ allow: [callerAddress] })).toBe(`Denied for another 1 min, ${notKnown}: ${because}`);
     expect(await firstLine({ deny: [callerAddress] })).toBe(`Denied for another 1 min: ${because}`);
   });
 
@@ -177,11 +161,7 @@ describe("an explanation with the rules of the control plane", () => {
     const login = new ExplainedPolicy();
     await login.setKeyRules({ id: "k1", kind: "block" });
     login.known = {
-      keyRules: [
-        stored("k2", { appliedAtMs: null, note: null }),
-        stored("k1"),
-        stored("k0", { expiresAtMs: startMs }),
-      ],
+      keyRules: [stored("k2", { appliedAtMs: null, note: null }), stored("k1"), stored("k0", { expiresAtMs: startMs })],
       policy: state,
     };
     const explained = await login.explain();
@@ -215,9 +195,7 @@ describe("an explanation with the rules of the control plane", () => {
   });
 
   it("an isolate that cannot adopt newer rules explains by onError, as it decides", async () => {
-    const login = new ExplainedPolicy({ onError: "closed" }, [
-      { id: "old", kind: "limits", limits: "9/minute" },
-    ]);
+    const login = new ExplainedPolicy({ onError: "closed" }, [{ id: "old", kind: "limits", limits: "9/minute" }]);
     const { policy } = login;
     login.adopt({ epoch: 7, version: 2, text: "[ ]" });
     await login.spend(1);
@@ -237,8 +215,6 @@ describe("an explanation with the rules of the control plane", () => {
       object: null,
       key: null,
     });
-    expect(explained.text.at(-1)).toBe(
-      "  This isolate does not have the newest rules of the policy yet.",
-    );
+    expect(explained.text.at(-1)).toBe("  This isolate does not have the newest rules of the policy yet.");
   });
 });

@@ -4,14 +4,7 @@ import type { PolicyRule } from "../../../src/config/index.ts";
 import type { StepName } from "../../../src/http/admin/explain-answer.ts";
 import type { KeyRule } from "../../../src/limiter/protocol.ts";
 import { parseLimits } from "../../../src/strategies/index.ts";
-import {
-  callerAddress,
-  decidingStep,
-  ExplainedPolicy,
-  idOf,
-  later,
-  outcomeOf,
-} from "./explained-policy.ts";
+import { callerAddress, decidingStep, ExplainedPolicy, idOf, later, outcomeOf } from "./explained-policy.ts";
 
 const otherAddress = "203.0.113.1";
 
@@ -102,9 +95,7 @@ describe("the outcome that an explanation states", () => {
   });
 
   it("a policy that a rule has switched off allows, until the rule expires", async () => {
-    const login = new ExplainedPolicy({}, [
-      { id: "m1", kind: "mode", mode: "off", ...later(5_000) },
-    ]);
+    const login = new ExplainedPolicy({}, [{ id: "m1", kind: "mode", mode: "off", ...later(5_000) }]);
     const explained = await login.explain();
     expect(outcomeOf(explained)).toEqual([true, "off", 0]);
     expect(explained.steps[0]).toEqual({
@@ -182,8 +173,7 @@ describe("the precedence that an explanation shows", () => {
       const places = new Set<string>(precedence.slice(index).map(([name]) => name));
       const configured = { "configured-deny": "deny", "configured-allow": "allow" };
       const fields = { ...everyPlace.fields };
-      for (const [place, field] of Object.entries(configured))
-        if (!places.has(place)) delete fields[field];
+      for (const [place, field] of Object.entries(configured)) if (!places.has(place)) delete fields[field];
       if (!places.has("configured-overrides")) delete fields["overrides"];
       const rulesOf = <Each>(rules: Record<string, Each>): Each[] =>
         Object.entries(rules).flatMap(([place, each]) => (places.has(place) ? [each] : []));
@@ -202,14 +192,10 @@ describe("the precedence that an explanation shows", () => {
   );
 
   it("a rule that expires is the next change of the outcome", async () => {
-    const login = new ExplainedPolicy({}, [
-      { id: "d", kind: "deny", entries: [callerAddress], ...later(90_000) },
-    ]);
+    const login = new ExplainedPolicy({}, [{ id: "d", kind: "deny", entries: [callerAddress], ...later(90_000) }]);
     const explained = await login.explain();
     expect(explained.nextChangeInMs).toBe(90_000);
-    expect(explained.text[0]).toBe(
-      "Denied: the key matches a deny entry of a policy rule (rule d, entry 1).",
-    );
+    expect(explained.text[0]).toBe("Denied: the key matches a deny entry of a policy rule (rule d, entry 1).");
   });
 
   it("limits of a key rule that expire before the wait ends are the next change", async () => {

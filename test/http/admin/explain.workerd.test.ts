@@ -12,10 +12,7 @@ const address = "203.0.113.7";
 
 const visit = ({ send }: Admin): Promise<number> => statusOf(send("/", from(address)));
 
-async function explain(
-  { call, policy }: Admin,
-  key: object = { key: address },
-): Promise<Explanation> {
+async function explain({ call, policy }: Admin, key: object = { key: address }): Promise<Explanation> {
   const { status, body } = await call("POST", "/keys/explain", { policy, ...key });
   expect(status).toBe(200);
   return body as Explanation;
@@ -40,9 +37,7 @@ describe("explaining a key", () => {
     expect(denied.limits[0]?.sentence).toMatch(
       /^2 of 2 in the last hour; the oldest(?: 2)? leaves? in (?:1 h|59 min.*); the next request fits in /,
     );
-    expect(denied.text[0]).toMatch(
-      /^Denied for another (?:1 h|59 min.*): the limit .+ is exceeded\.$/,
-    );
+    expect(denied.text[0]).toMatch(/^Denied for another (?:1 h|59 min.*): the limit .+ is exceeded\.$/);
 
     const rule = { policy: gate.policy, id: denied.id };
     const boost = { ...rule, kind: "limits", limits: "9/hour", strategy: "sliding-log", for: "2h" };
@@ -51,9 +46,7 @@ describe("explaining a key", () => {
     expect(raised).toMatchObject({ allowed: true, reason: "limit", id: denied.id });
     expect(decidingStep(raised)).toEqual(["key-rule-limits", boosted.id]);
     expect(raised.limits).toMatchObject([{ used: 2, capacity: 9, remaining: 7 }]);
-    expect(raised.keyRules).toMatchObject([
-      { id: boosted.id, kind: "limits", state: "in-effect", actor: "alice" },
-    ]);
+    expect(raised.keyRules).toMatchObject([{ id: boosted.id, kind: "limits", state: "in-effect", actor: "alice" }]);
     expect(Math.abs((raised.nextChangeInMs ?? 0) - 7_200_000)).toBeLessThan(5_000);
 
     const block = await gate.call("POST", "/rules", { ...rule, kind: "block", note: "abuse" });

@@ -22,8 +22,7 @@ export const callerAddress = "203.0.113.7";
 const partitions = new PartitionKeys(hmacWith("the tests' secret"));
 
 /** The id of the key of an address. */
-export const idOf = async (address: string): Promise<string> =>
-  partitions.partitionKey([{ kind: "ip" }], [address]);
+export const idOf = async (address: string): Promise<string> => partitions.partitionKey([{ kind: "ip" }], [address]);
 
 /** The expiry of a rule, as an offset from the start of the test. */
 export const later = (ms: number) => ({ expiresAtMs: startMs + ms });
@@ -90,8 +89,4 @@ export class ExplainedPolicy {
 export const decidingStep = ({ steps }: Explanation): StepName[] =>
   steps.filter(({ decides }) => decides).map(({ step }) => step);
 
-export const outcomeOf = ({ allowed, reason, retryAfterMs }: Explanation) => [
-  allowed,
-  reason,
-  retryAfterMs,
-];
+export const outcomeOf = ({ allowed, reason, retryAfterMs }: Explanation) => [allowed, reason, retryAfterMs];

@@ -85,8 +85,7 @@ const gateOf = ({ key, fields }: Pick<Row, "key" | "fields">): Admin =>
 
 const cases = rows.map((row) => [row.key, row.spellings, row] as const);
 
-const visit = ({ send }: Admin, { url = "/", init }: Row): Promise<number> =>
-  statusOf(send(url, init));
+const visit = ({ send }: Admin, { url = "/", init }: Row): Promise<number> => statusOf(send(url, init));
 
 describe("each spelling of a key", () => {
   it.for(cases)(
@@ -219,12 +218,7 @@ describe("a rule for a key that no request can have", () => {
   });
 
   it.for<[Row["key"], object, accepted: readonly Key[], refused: readonly Key[]]>([
-    [
-      "path",
-      { path: "/API/*" },
-      ["/api", "/API/Users", "/x/../api/a", "/api%2Fb"],
-      ["/other", "/", "/apis"],
-    ],
+    ["path", { path: "/API/*" }, ["/api", "/API/Users", "/x/../api/a", "/api%2Fb"], ["/other", "/", "/apis"]],
     ["path", { path: "/u/:id/x" }, ["/u/7/x", "/u/a%2Fb/x", "/u/a/b/x"], ["/u/7/y", "/v/7/x"]],
     ["path", { path: "/u/:id" }, ["/u/7", "/u"], ["/user", "/other"]],
     ["path", { path: "/Adm", pathMatching: "exact" }, ["/Adm", "/adm"], ["/other"]],
@@ -237,8 +231,7 @@ describe("a rule for a key that no request can have", () => {
     "a rule of a policy with the key %j and the match %j accepts keys of requests that it matches, and no other",
     async ([key, match, accepted, refused]) => {
       const { call, policy } = admin({ key, match });
-      const ruleFor = (each: Key) =>
-        call("POST", "/rules", { policy, key: each, kind: "block", note: "abuse" });
+      const ruleFor = (each: Key) => call("POST", "/rules", { policy, key: each, kind: "block", note: "abuse" });
       for (const each of accepted) {
         // oxlint-disable-next-line no-await-in-loop
         expect([each, (await ruleFor(each)).status]).toEqual([each, 201]);
@@ -288,8 +281,7 @@ describe("a rule for a key that no request can have", () => {
       },
       {
         field: "key[1]",
-        accepted:
-          'an AS number such as "13335" or "AS13335" for asn, got "ASX"; or the id of the key',
+        accepted: 'an AS number such as "13335" or "AS13335" for asn, got "ASX"; or the id of the key',
       },
     ]);
   });

@@ -243,8 +243,7 @@ describe("the statistics of the real object", () => {
   it("a ticket of the object opens one WebSocket", async () => {
     const { call, send } = admin();
     const { body } = await call("POST", "/tail/ticket");
-    const open = () =>
-      send(`/_headgate/api/tail?ticket=${body.ticket}`, { headers: { Upgrade: "websocket" } });
+    const open = () => send(`/_headgate/api/tail?ticket=${body.ticket}`, { headers: { Upgrade: "websocket" } });
     const opened = await open();
     expect(opened.status).toBe(101);
     opened.webSocket?.accept();
@@ -254,10 +253,7 @@ describe("the statistics of the real object", () => {
 });
 
 describe("a control plane that does not answer", () => {
-  const unavailable = ({ status, headers }: Answer): unknown => [
-    status,
-    headers.get("Retry-After"),
-  ];
+  const unavailable = ({ status, headers }: Answer): unknown => [status, headers.get("Retry-After")];
 
   it("when the control plane fails, its calls get 503, and decisions and explanations continue", async () => {
     const fail = () => Promise.reject(new Error("the object is gone"));
@@ -330,14 +326,12 @@ describe("the path of the admin API", () => {
       call("POST", "/tail"),
       call("OPTIONS", "/rules"),
     ]);
-    expect(answers.map(({ status, headers: answered }) => [status, answered.get("Allow")])).toEqual(
-      [
-        [405, "GET, HEAD, PATCH"],
-        [405, "GET, HEAD, PUT, DELETE"],
-        [405, "POST"],
-        [405, "GET, HEAD"],
-        [405, "GET, HEAD, POST"],
-      ],
-    );
+    expect(answers.map(({ status, headers: answered }) => [status, answered.get("Allow")])).toEqual([
+      [405, "GET, HEAD, PATCH"],
+      [405, "GET, HEAD, PUT, DELETE"],
+      [405, "POST"],
+      [405, "GET, HEAD"],
+      [405, "GET, HEAD, POST"],
+    ]);
   });
 });

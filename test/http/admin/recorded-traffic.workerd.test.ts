@@ -96,34 +96,30 @@ async function storedSamples(policy: string, arrivals: number): Promise<Samples>
 
 const timeout = 60_000;
 
-it(
-  "a replay of the samples of a deployment reproduces every decision, by every strategy",
-  { timeout },
-  async () => {
-    const random = randomFrom(1);
-    const counted = new Map(POLICIES.map(({ name }) => [name, { allowed: 0, denied: 0 }]));
-    await gate.send("/_headgate/api/stats", read).then((response) => response.text());
-    for (let round = 0; round < rounds; round++) {
-      const charges = [...counted].map(([name, counts]) => charge(name, random, counts));
-      // oxlint-disable-next-line no-await-in-loop -- one round after the other
-      await Promise.all(charges);
-      const due = open.splice(0, random() < 0.4 ? open.length : 0);
-      // oxlint-disable-next-line no-await-in-loop
-      await Promise.all(due.map((settling) => answerTo("POST", "/check/settle", settling)));
-    }
-    await Promise.all(open.map((settling) => answerTo("POST", "/check/settle", settling)));
-    const { policies } = parseConfig({ KEY_SECRET: "s", POLICIES });
-    for (const { name, limits } of policies) {
-      // oxlint-disable-next-line no-await-in-loop
-      const { header, timelines } = await storedSamples(name, rounds);
-      expect(header).toMatchObject({ arrivals: rounds, lost: 0, coverage: 1, sample: "1/1" });
-      const options = { keepsDecisions: true, decidesEveryKey: true };
-      const [result] = replayAll(timelines, [limits], options);
-      const decided = Array.from(result?.allowed ?? [], (each) => (each ? "allowed" : "denied"));
-      expect(decided).toEqual(Array.from(timelines.outcome, (each) => arrivalOutcomes[each]));
-      const allowed = decided.filter((each) => each === "allowed").length;
-      expect({ allowed, denied: rounds - allowed }).toEqual(counted.get(name));
-      expect(Math.min(allowed, rounds - allowed)).toBeGreaterThan(0);
-    }
-  },
-);
+it("a replay of the samples of a deployment reproduces every decision, by every strategy", { timeout }, async () => {
+  const random = randomFrom(1);
+  const counted = new Map(POLICIES.map(({ name }) => [name, { allowed: 0, denied: 0 }]));
+  await gate.send("/_headgate/api/stats", read).then((response) => response.text());
+  for (let round = 0; round < rounds; round++) {
+    const charges = [...counted].map(([name, counts]) => charge(name, random, counts));
+    // oxlint-disable-next-line no-await-in-loop -- one round after the other
+    await Promise.all(charges);
+    const due = open.splice(0, random() < 0.4 ? open.length : 0);
+    // oxlint-disable-next-line no-await-in-loop
+    await Promise.all(due.map((settling) => answerTo("POST", "/check/settle", settling)));
+  }
+  await Promise.all(open.map((settling) => answerTo("POST", "/check/settle", settling)));
+  const { policies } = parseConfig({ KEY_SECRET: "s", POLICIES });
+  for (const { name, limits } of policies) {
+    // oxlint-disable-next-line no-await-in-loop
+    const { header, timelines } = await storedSamples(name, rounds);
+    expect(header).toMatchObject({ arrivals: rounds, lost: 0, coverage: 1, sample: "1/1" });
+    const options = { keepsDecisions: true, decidesEveryKey: true };
+    const [result] = replayAll(timelines, [limits], options);
+    const decided = Array.from(result?.allowed ?? [], (each) => (each ? "allowed" : "denied"));
+    expect(decided).toEqual(Array.from(timelines.outcome, (each) => arrivalOutcomes[each]));
+    const allowed = decided.filter((each) => each === "allowed").length;
+    expect({ allowed, denied: rounds - allowed }).toEqual(counted.get(name));
+    expect(Math.min(allowed, rounds - allowed)).toBeGreaterThan(0);
+  }
+});

@@ -200,10 +200,7 @@ describe("an Idempotency-Key", () => {
     const { call, policy } = admin();
     const headers = { "Idempotency-Key": crypto.randomUUID() };
     const rule = { policy, key: address, kind: "allow", for: "2h" };
-    const [first, second] = [
-      await call("POST", "/rules", rule, headers),
-      await call("POST", "/rules", rule, headers),
-    ];
+    const [first, second] = [await call("POST", "/rules", rule, headers), await call("POST", "/rules", rule, headers)];
     expect([first.status, second.status]).toEqual([201, 201]);
     expect(second.body.id).toBe(first.body.id);
     const other = await call("POST", "/rules", { ...rule, for: "3h" }, headers);
@@ -332,9 +329,7 @@ describe("invalid input of a rule", () => {
     const { call, policy } = admin();
     const rule = { policy, key, kind: "limits", limits: "0/hour" };
     const refused = await call("POST", "/rules", rule);
-    expect(refused.body.errors).toEqual([
-      { field: "limits.limit", accepted: "an integer from 1 to 999999999999999" },
-    ]);
+    expect(refused.body.errors).toEqual([{ field: "limits.limit", accepted: "an integer from 1 to 999999999999999" }]);
   });
 
   it.for<[string, unknown, Record<string, string>, number]>([
@@ -347,8 +342,7 @@ describe("invalid input of a rule", () => {
     ["a list", "[]", {}, 422],
   ])("a rule with %s is refused", async ([, body, headers, status]) => {
     const { call, policy } = admin();
-    const text =
-      typeof body === "string" ? body : JSON.stringify(body).replace('"P"', `"${policy}"`);
+    const text = typeof body === "string" ? body : JSON.stringify(body).replace('"P"', `"${policy}"`);
     expect((await call("POST", "/rules", text, headers)).status).toBe(status);
   });
 });
@@ -390,10 +384,7 @@ describe("a rollback", () => {
     expect(restored.body.revision).toBeGreaterThan(2);
   });
 
-  it.for([{ to: -1 }, { to: "1" }, {}, { to: 9_999_999 }])(
-    "a rollback to %j is refused",
-    async (body) => {
-      expect(fieldsOf(await admin().call("POST", "/rollback", body))).toEqual(["to"]);
-    },
-  );
+  it.for([{ to: -1 }, { to: "1" }, {}, { to: 9_999_999 }])("a rollback to %j is refused", async (body) => {
+    expect(fieldsOf(await admin().call("POST", "/rollback", body))).toEqual(["to"]);
+  });
 });

@@ -7,10 +7,7 @@ import type { SampleBatch } from "../../../src/control/protocol.ts";
 import type { SampledEvent } from "../../../src/control/sample-codec.ts";
 import { isSampledKey } from "../../../src/control/sampled-keys.ts";
 import type { AdminContext, Authenticated } from "../../../src/http/admin/context.ts";
-import {
-  ControlPlaneCaller,
-  type ControlPlaneStub,
-} from "../../../src/http/admin/control-plane-caller.ts";
+import { ControlPlaneCaller, type ControlPlaneStub } from "../../../src/http/admin/control-plane-caller.ts";
 import { answerRefusal } from "../../../src/http/admin/refusal.ts";
 import { readSamples } from "../../../src/http/admin/sample-routes.ts";
 import { SamplesReader } from "../../../src/replay/read-samples.ts";
@@ -51,14 +48,9 @@ function plane({ sample = "1/64" } = {}) {
   let seq = 0;
   const stub = {
     samples: vi.fn<ControlPlaneStub["samples"]>(async (query) => store.samples(query)),
-    sampleChunks: vi.fn<ControlPlaneStub["sampleChunks"]>(async (policy, ids) =>
-      store.sampleChunks(policy, ids),
-    ),
+    sampleChunks: vi.fn<ControlPlaneStub["sampleChunks"]>(async (policy, ids) => store.sampleChunks(policy, ids)),
   };
-  const controlPlane = new ControlPlaneCaller(
-    { getByName: () => stub as object as ControlPlaneStub },
-    clock,
-  );
+  const controlPlane = new ControlPlaneCaller({ getByName: () => stub as object as ControlPlaneStub }, clock);
   const { policies: configured, sampleOneKeyIn } = config;
   const parts = { controlPlane, clock, policies: configured, sampleOneKeyIn };
   const context = parts as object as AdminContext;
@@ -228,9 +220,7 @@ describe("the period", () => {
     close();
     record(sampleBatch({ [other]: times.map((atMs) => arrival(atMs + hourMs)) }));
     const [fromMs = 0, toMs = 0] = [times[1], times[3]];
-    const [header, ...keys] = await lines(
-      `policy=api&from=${instantIn(fromMs)}&to=${instantIn(toMs)}`,
-    );
+    const [header, ...keys] = await lines(`policy=api&from=${instantIn(fromMs)}&to=${instantIn(toMs)}`);
     expect(keys).toEqual([
       {
         id: one,
@@ -246,9 +236,7 @@ describe("the period", () => {
   it("a reservation that is settled after the period is not settled in the answer", async () => {
     const { record, lines } = plane();
     record(sampleBatch({ [one]: [reserved(startMs), settlement(startMs, startMs + 5_000)] }));
-    const [, ...keys] = await lines(
-      `policy=api&from=${instantIn(startMs)}&to=${instantIn(startMs + 5_000)}`,
-    );
+    const [, ...keys] = await lines(`policy=api&from=${instantIn(startMs)}&to=${instantIn(startMs + 5_000)}`);
     expect(keys).toEqual([{ id: one, arrivals: [[startMs, 5, "allowed", 60_000, null, 5]] }]);
   });
 
@@ -260,9 +248,7 @@ describe("the period", () => {
     close();
     const few = keys.filter((key) => isSampledKey(key, 16));
     const later = startMs + hourMs - 1;
-    record(
-      sampleBatch(Object.fromEntries(few.map((key) => [key, [arrival(later)]])), { oneKeyIn: 16 }),
-    );
+    record(sampleBatch(Object.fromEntries(few.map((key) => [key, [arrival(later)]])), { oneKeyIn: 16 }));
     const [header, ...found] = await lines();
     expect(few.length).toBeGreaterThan(10);
     expect(header).toMatchObject({ sample: "1/16", arrivals: 2 * few.length, lost: 10 });

@@ -60,11 +60,7 @@ describe("ad hoc limits", () => {
 
   it("ad hoc limits deny a cost above what remains, and spend nothing for it", async () => {
     const spend = { key: "k", limits: "5/minute", strategy };
-    const [, denied, allowed] = await answersOf([
-      { ...spend, cost: 4 },
-      { ...spend, cost: 2 },
-      spend,
-    ]);
+    const [, denied, allowed] = await answersOf([{ ...spend, cost: 4 }, { ...spend, cost: 2 }, spend]);
     expect(denied).toMatchObject({
       status: 200,
       allowed: false,
@@ -120,11 +116,7 @@ describe("ad hoc limits", () => {
       { key: "k", limits: "10/minute" },
       { key: "k", limits: "5/minute" },
     ]);
-    expect(answers).toMatchObject([
-      remaining(1),
-      remaining(5),
-      { allowed: false, limits: [{ remaining: 0 }] },
-    ]);
+    expect(answers).toMatchObject([remaining(1), remaining(5), { allowed: false, limits: [{ remaining: 0 }] }]);
   });
 
   it("ad hoc limits of several strategies are charged all or nothing", async () => {
@@ -232,11 +224,7 @@ describe("invalid ad hoc limits", () => {
     ["are an empty text", { limits: "" }, [["limits", notation]]],
     ["are an empty list", { limits: [] }, [["limits", "from 1 to 16 limits"]]],
     ["are too many", { limits: "1/s;".repeat(16) + "1/s" }, [["limits", "from 1 to 16 limits"]]],
-    [
-      "have an entry that is no notation",
-      { limits: ["5/minute", "ten"] },
-      [["limits[1]", notation]],
-    ],
+    ["have an entry that is no notation", { limits: ["5/minute", "ten"] }, [["limits[1]", notation]]],
     ["have an invalid window", { limits: "5/soon" }, [["limits.window", duration]]],
     [
       "have several invalid fields",
@@ -263,14 +251,7 @@ describe("invalid ad hoc limits", () => {
     [
       "are equal except for the number of units",
       { limits: "1/m; 2/m" },
-      [
-        [
-          "limits",
-          expect.stringMatching(
-            /^limits that differ from one another in window, strategy or options/,
-          ),
-        ],
-      ],
+      [["limits", expect.stringMatching(/^limits that differ from one another in window, strategy or options/)]],
     ],
     ["repeat one mistake in a text", { limits: "0/s; 0/m; 0/h" }, [["limits.limit", integer]]],
     [
@@ -285,18 +266,12 @@ describe("invalid ad hoc limits", () => {
         ["limits[1].limit", integer],
       ],
     ],
-  ])(
-    "ad hoc limits are answered with 422 and every invalid field if they %s",
-    async ([, changes, errors]) => {
-      expect(await errorsOf({ ...valid, ...changes })).toEqual([422, ...errors]);
-    },
-  );
+  ])("ad hoc limits are answered with 422 and every invalid field if they %s", async ([, changes, errors]) => {
+    expect(await errorsOf({ ...valid, ...changes })).toEqual([422, ...errors]);
+  });
 
   it("the field strategy without the field limits is answered with 422", async () => {
-    expect(await errorsOf({ key: "k", strategy })).toEqual([
-      422,
-      ["strategy", "no value without limits"],
-    ]);
+    expect(await errorsOf({ key: "k", strategy })).toEqual([422, ["strategy", "no value without limits"]]);
   });
 
   it("problems of ad hoc limits do not quote their values", async () => {
@@ -310,20 +285,12 @@ describe("invalid ad hoc limits", () => {
     const { check } = headgate(one);
     const spend = { key: "k", limits: "2/minute", strategy };
     await check("POST", "/check", spend);
-    const changes = [
-      { limits: "0/minute" },
-      { policy: "default" },
-      { cost: -1 },
-      { strategy: "x" },
-    ];
+    const changes = [{ limits: "0/minute" }, { policy: "default" }, { cost: -1 }, { strategy: "x" }];
     await Promise.all(changes.map((each) => check("POST", "/check", { ...spend, ...each })));
     const looks = [
       { ...spend, cost: 0 },
       { key: "k", cost: 0 },
     ].map(async (each) => (await check("POST", "/check", each)).json());
-    expect(await Promise.all(looks)).toMatchObject([
-      { limits: [{ remaining: 1 }] },
-      { limits: [{ remaining: 3 }] },
-    ]);
+    expect(await Promise.all(looks)).toMatchObject([{ limits: [{ remaining: 1 }] }, { limits: [{ remaining: 3 }] }]);
   });
 });

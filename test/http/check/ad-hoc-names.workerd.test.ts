@@ -72,10 +72,7 @@ describe("the name of ad hoc limits", () => {
     const [, ...denials] = await answersOf([check, check, check]);
     const denied = { allowed: false, policy: "export", violated: ["export"] };
     expect(denials).toMatchObject([denied, denied]);
-    expect(await answersOf([check, { ...check, name: "other" }])).toMatchObject([
-      { allowed: true },
-      { allowed: true },
-    ]);
+    expect(await answersOf([check, { ...check, name: "other" }])).toMatchObject([{ allowed: true }, { allowed: true }]);
   });
 
   it("batches, reads and reservations under named ad hoc limits use the counter of the name", async () => {
@@ -159,11 +156,7 @@ describe("the name of ad hoc limits", () => {
       const answer = await check("DELETE", `/check?${query}`);
       // oxlint-disable-next-line no-await-in-loop
       const { errors } = await answer.json<{ errors: { field: string }[] }>();
-      expect([query, answer.status, errors.map(({ field }) => field)]).toEqual([
-        query,
-        422,
-        fields,
-      ]);
+      expect([query, answer.status, errors.map(({ field }) => field)]).toEqual([query, 422, fields]);
     }
     expect((await check("GET", "/check?key=k&name=export")).status).toBe(422);
   });

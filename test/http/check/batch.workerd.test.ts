@@ -120,10 +120,7 @@ describe("POST /check/batch", () => {
     };
     const { check } = headgate({ POLICIES: policies, RATE_LIMITER: { getByName: () => stub } });
     const keys = Array.from({ length: 50 }, (_, index) => `k${index}`);
-    await batch(check, [
-      ...keys.map((key) => ({ policy: "api", key })),
-      { policy: "login", key: "203.0.113.7" },
-    ]);
+    await batch(check, [...keys.map((key) => ({ policy: "api", key })), { policy: "login", key: "203.0.113.7" }]);
     expect(batches.toSorted((a, b) => a - b)).toEqual([1, 50]);
   });
 });
@@ -180,12 +177,9 @@ describe("an invalid batch", () => {
     [{ checks: [{ key: "k" }, { key: "", cost: -1 }] }, ["checks[1].key", "checks[1].cost"]],
     [{ checks: [{ key: "k", limits: "0/s" }] }, ["checks[0].limits.limit"]],
     [{ checks: [{ key: "k", ttlMs: 1_000 }] }, ["checks[0].ttlMs"]],
-  ])(
-    "an invalid batch is answered with 422 and every invalid field: %j",
-    async ([body, fields]) => {
-      expect(await errorsOf(body)).toEqual([422, ...fields]);
-    },
-  );
+  ])("an invalid batch is answered with 422 and every invalid field: %j", async ([body, fields]) => {
+    expect(await errorsOf(body)).toEqual([422, ...fields]);
+  });
 
   it("a batch of more than 100 checks is rejected and spends nothing", async () => {
     const { check } = headgate({ LIMITS: "1000/minute", KEY: "header:x" });
@@ -209,10 +203,7 @@ describe("an invalid batch", () => {
   });
 
   it("a batch accepts no query parameters, no method but POST, and no type but JSON", async () => {
-    expect(await errorsOf({ checks: [{ key: "k" }] }, "/check/batch?deny=429")).toEqual([
-      422,
-      "deny",
-    ]);
+    expect(await errorsOf({ checks: [{ key: "k" }] }, "/check/batch?deny=429")).toEqual([422, "deny"]);
     const { check, send } = headgate({ POLICIES: policies });
     const get = await check("GET", "/check/batch");
     expect([get.status, get.headers.get("Allow")]).toEqual([405, "POST"]);
@@ -229,10 +220,7 @@ describe("the token of a batch", () => {
     { token: "looks", may: ["look"] },
     { token: "theirs", tenant: "acme" },
   ];
-  const statusAndResults = async (
-    token: string | null,
-    check: object,
-  ): Promise<[number, Result[]]> => {
+  const statusAndResults = async (token: string | null, check: object): Promise<[number, Result[]]> => {
     const { send } = headgate({ LIMITS: "5/minute", KEY: "header:x", CHECK_TOKENS: tokens });
     const response = await send("/check/batch", {
       method: "POST",

@@ -31,11 +31,7 @@ interface Answer {
 }
 
 /** Describes the decision of a check, as in `allowed by limit of 5`. */
-async function decisionOf(
-  attributes: unknown,
-  { check }: Headgate = own(),
-  fields: object = {},
-): Promise<string> {
+async function decisionOf(attributes: unknown, { check }: Headgate = own(), fields: object = {}): Promise<string> {
   const response = await check("POST", "/check", { key: "k", attributes, ...fields });
   expect(response.status).toBe(200);
   const { allowed, reason, limits } = await response.json<Answer>();
@@ -121,11 +117,7 @@ describe("a check with attributes", () => {
     const reserving = { key: "k", ttlMs: 1_000, attributes };
     const reserved = await check("POST", "/check/reserve", reserving);
     expect(await reserved.json()).toMatchObject({ limits: [{ limit: 5, remaining: 4 }] });
-    const checks = [
-      { key: "k", attributes },
-      { key: "k" },
-      { key: "k", attributes: { ip: "192.0.2.1" } },
-    ];
+    const checks = [{ key: "k", attributes }, { key: "k" }, { key: "k", attributes: { ip: "192.0.2.1" } }];
     const batch = await check("POST", "/check/batch", { checks });
     expect(await batch.json()).toMatchObject({
       results: [
@@ -185,29 +177,20 @@ describe("invalid attributes", () => {
     [{ "jwt:plan": "\ud800" }, "attributes.jwt:plan", value],
     [{ "jwt:plan": "ü".repeat(513) }, "attributes.jwt:plan", value],
     [{ "jwt:sub": 2 ** 53 }, "attributes.jwt:sub", value],
-  ])(
-    "attributes %j are answered with 422 and the field %s",
-    async ([attributes, field, accepted]) => {
-      const { check } = own();
-      const response = await check("POST", "/check", { key: "k", attributes });
-      expect(await errorsOf(response)).toEqual([{ field, accepted }]);
-      const looked = await check("GET", "/check?key=k");
-      expect(await looked.json()).toMatchObject({ limits: [{ remaining: 1 }] });
-    },
-  );
+  ])("attributes %j are answered with 422 and the field %s", async ([attributes, field, accepted]) => {
+    const { check } = own();
+    const response = await check("POST", "/check", { key: "k", attributes });
+    expect(await errorsOf(response)).toEqual([{ field, accepted }]);
+    const looked = await check("GET", "/check?key=k");
+    expect(await looked.json()).toMatchObject({ limits: [{ remaining: 1 }] });
+  });
 
   it("all invalid attributes of a check in a batch are named after the place of the check", async () => {
     const { check } = own();
     const attributes = { ip: "x", plan: "pro", "jwt:plan": "pro" };
     const checks = [{ key: "k" }, { key: "k", cost: -1, attributes }];
-    const fields = (await errorsOf(await check("POST", "/check/batch", { checks }))).map(
-      ({ field }) => field,
-    );
-    expect(fields).toEqual([
-      "checks[1].cost",
-      "checks[1].attributes.ip",
-      "checks[1].attributes.plan",
-    ]);
+    const fields = (await errorsOf(await check("POST", "/check/batch", { checks }))).map(({ field }) => field);
+    expect(fields).toEqual(["checks[1].cost", "checks[1].attributes.ip", "checks[1].attributes.plan"]);
   });
 
   it("16 attributes, 64 values and 1,024 bytes are accepted", async () => {
@@ -229,13 +212,10 @@ describe("invalid attributes", () => {
     ["GET", "/check?key=k&attributes=%7B%7D&attributes=%7B%7D", "attributes"],
     ["GET", `/check?key=k&attributes=${"[".repeat(60)}`, "attributes"],
     ["DELETE", "/check?key=k&attributes=%7B%7D", "attributes"],
-  ] as const)(
-    "invalid attributes in a query are answered with 422: %s %s",
-    async ([method, path, field]) => {
-      const [error] = await errorsOf(await own().check(method, path));
-      expect(error?.field).toBe(field);
-    },
-  );
+  ] as const)("invalid attributes in a query are answered with 422: %s %s", async ([method, path, field]) => {
+    const [error] = await errorsOf(await own().check(method, path));
+    expect(error?.field).toBe(field);
+  });
 });
 
 it("attributes in a query that are nested too deep are answered with 400", async () => {

@@ -73,28 +73,19 @@ describe("self limits: policies for the paths of /check", () => {
 
   it.each([
     ["a denial with the status of deny", "POST", "/check?deny=429", {}],
-    [
-      "a denial by /check/forward",
-      "GET",
-      "/check/forward",
-      { "X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/" },
-    ],
-  ])(
-    "self limits leave the RateLimit fields of the checked policy unchanged: %s",
-    async (_, method, path, fields) => {
-      const one = { ...api, key: "global", limits: "1/hour" };
-      const { send } = headgate({ POLICIES: [one, { ...calls, key: "global", limits: "9/day" }] });
-      const headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/json" };
-      const body = method === "POST" ? JSON.stringify({ policy: "api" }) : null;
-      const ask = (): Promise<Response> =>
-        send(path, { method, headers: { ...headers, ...fields }, body });
-      await ask();
-      const denied = await ask();
-      expect([denied.status, denied.headers.get("Retry-After")]).toEqual([429, "3600"]);
-      expect(denied.headers.get("RateLimit")).toBe('"api";r=0;t=3600');
-      expect(denied.headers.get("RateLimit-Policy")).toBe('"api";q=1;w=3600');
-    },
-  );
+    ["a denial by /check/forward", "GET", "/check/forward", { "X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/" }],
+  ])("self limits leave the RateLimit fields of the checked policy unchanged: %s", async (_, method, path, fields) => {
+    const one = { ...api, key: "global", limits: "1/hour" };
+    const { send } = headgate({ POLICIES: [one, { ...calls, key: "global", limits: "9/day" }] });
+    const headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/json" };
+    const body = method === "POST" ? JSON.stringify({ policy: "api" }) : null;
+    const ask = (): Promise<Response> => send(path, { method, headers: { ...headers, ...fields }, body });
+    await ask();
+    const denied = await ask();
+    expect([denied.status, denied.headers.get("Retry-After")]).toEqual([429, "3600"]);
+    expect(denied.headers.get("RateLimit")).toBe('"api";r=0;t=3600');
+    expect(denied.headers.get("RateLimit-Policy")).toBe('"api";q=1;w=3600');
+  });
 
   it("self limits with onDeny are a configuration problem", async () => {
     vi.spyOn(console, "error").mockReturnValue(undefined);
@@ -105,18 +96,12 @@ describe("self limits: policies for the paths of /check", () => {
       errors: [{ variable: "POLICIES", field: "[1].onDeny" }],
     });
     const elsewhere = { ...calls, match: { path: "/checkout/*" }, onDeny };
-    expect(await statusOf(headgate({ POLICIES: [api, elsewhere] }).send("/check/health"))).toBe(
-      200,
-    );
+    expect(await statusOf(headgate({ POLICIES: [api, elsewhere] }).send("/check/health"))).toBe(200);
   });
 
   it("policies for all paths do not limit the calls of /check", async () => {
     const { check } = headgate({
-      POLICIES: [
-        api,
-        { ...calls, name: "all", match: { path: "/*" } },
-        { ...calls, name: "any", match: {} },
-      ],
+      POLICIES: [api, { ...calls, name: "all", match: { path: "/*" } }, { ...calls, name: "any", match: {} }],
     });
     for (let call = 0; call < 4; call++) {
       // oxlint-disable-next-line no-await-in-loop
@@ -161,10 +146,7 @@ describe('CHECK_AUTH = "none"', () => {
     const closed = headgate({ POLICIES: [api] });
     expect(await statusOf(closed.send("/check?policy=api&key=u1"))).toBe(401);
     const invalid = await headgate({ POLICIES: [api], CHECK_AUTH: "off" }).send("/");
-    expect([invalid.status, await invalid.text()]).toEqual([
-      500,
-      expect.stringContaining("CHECK_AUTH"),
-    ]);
+    expect([invalid.status, await invalid.text()]).toEqual([500, expect.stringContaining("CHECK_AUTH")]);
   });
 });
 
@@ -225,12 +207,9 @@ describe("S07: keys of tenants", () => {
       const response = await call(own, holderToken, "POST", "/check", adhoc);
       return (await response.json<{ limits: { remaining: number }[] }>()).limits[0]?.remaining;
     };
-    expect([
-      await left("open"),
-      await left("token-a"),
-      await left("token-b"),
-      await left("token-a"),
-    ]).toEqual([4, 4, 4, 3]);
+    expect([await left("open"), await left("token-a"), await left("token-b"), await left("token-a")]).toEqual([
+      4, 4, 4, 3,
+    ]);
   });
 
   it("S07: a reservation can be settled only by its tenant", async () => {
@@ -260,21 +239,15 @@ describe("the rights of a token", () => {
     ["forget", "DELETE", `/check?key=${key}`, undefined],
   ];
 
-  it.each(rightOfCalls)(
-    "only a token with the right %s may call %s %s",
-    async (right, method, path, payload) => {
-      const own = gate();
-      const holders = { check: "spender", look: "reader", forget: "cleaner" };
-      for (const [may, holderToken] of Object.entries(holders)) {
-        // oxlint-disable-next-line no-await-in-loop
-        const response = await call(own, holderToken, method, path, payload);
-        expect([may, response.status]).toEqual([
-          may,
-          may === right ? (right === "forget" ? 204 : 200) : 403,
-        ]);
-      }
-    },
-  );
+  it.each(rightOfCalls)("only a token with the right %s may call %s %s", async (right, method, path, payload) => {
+    const own = gate();
+    const holders = { check: "spender", look: "reader", forget: "cleaner" };
+    for (const [may, holderToken] of Object.entries(holders)) {
+      // oxlint-disable-next-line no-await-in-loop
+      const response = await call(own, holderToken, method, path, payload);
+      expect([may, response.status]).toEqual([may, may === right ? (right === "forget" ? 204 : 200) : 403]);
+    }
+  });
 
   it("a token that lacks a right gets a problem that names the right, and spends nothing", async () => {
     const own = gate();

@@ -2,12 +2,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { commonCheck, commonDenyOption } from "../../../src/http/check/common-check.ts";
-import {
-  readAnyCheck,
-  readAnyDenyQuery,
-  readCheck,
-  readDenyQuery,
-} from "../../../src/http/check/input.ts";
+import { readAnyCheck, readAnyDenyQuery, readCheck, readDenyQuery } from "../../../src/http/check/input.ts";
 import { forAll } from "../../for-all.ts";
 
 const anyText = fc.oneof(
@@ -45,13 +40,7 @@ const anyJson = fc
   .array(
     fc.oneof(
       field.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value) ?? "null"}`),
-      fc.constantFrom(
-        '"cost":1e3',
-        '"cost":-0',
-        '"cost":1.0',
-        '"key":"\\ud800"',
-        '"\\u006bey":"k"',
-      ),
+      fc.constantFrom('"cost":1e3', '"cost":-0', '"cost":1.0', '"key":"\\ud800"', '"\\u006bey":"k"'),
       fc.constantFrom('"__proto__":{"cost":5}', '"key":"a","key":["b"]', '"policy":"p"'),
     ),
     { maxLength: 4 },
@@ -110,11 +99,7 @@ describe("the two readers of the query parameter deny", () => {
   );
 
   it("an empty query and a status in deny need no schema", () => {
-    expect([{}, { deny: "429" }, { deny: "403" }].map(commonDenyOption)).toEqual([
-      {},
-      { deny: 429 },
-      { deny: 403 },
-    ]);
+    expect([{}, { deny: "429" }, { deny: "403" }].map(commonDenyOption)).toEqual([{}, { deny: 429 }, { deny: 403 }]);
     expect(commonDenyOption({ deny: "404" })).toBe(null);
   });
 });

@@ -21,10 +21,7 @@ const broken = headgate({ LIMITS: "soon" });
 /** Its self limits deny every call. */
 const limited = headgate({
   ...variables,
-  POLICIES: [
-    ...POLICIES,
-    { name: "calls", match: { path: "/check*" }, key: "global", limits: "1/hour", cost: 2 },
-  ],
+  POLICIES: [...POLICIES, { name: "calls", match: { path: "/check*" }, key: "global", limits: "1/hour", cost: 2 }],
 });
 const undecided = headgate({ ...variables, RATE_LIMITER: { getByName: () => silent } });
 /** Its self limits fail closed. */
@@ -204,9 +201,7 @@ describe("GET /check/openapi.json", () => {
 
   it("every path of the OpenAPI document exists", async () => {
     const { check } = headgate({ LIMITS: "5/minute" });
-    const statuses = Object.keys(document.paths).map((path) =>
-      statusOf(check("PATCH", `/check${path}`)),
-    );
+    const statuses = Object.keys(document.paths).map((path) => statusOf(check("PATCH", `/check${path}`)));
     expect(new Set(await Promise.all(statuses))).toEqual(new Set([405]));
   });
 });

@@ -125,13 +125,9 @@ describe("the described request", () => {
     const post = { "X-Forwarded-Method": "POST" };
     expect(await policiesFor(traefik("/login?next=/", post))).toBe('"login";q=1;w=60');
     expect(await policiesFor(traefik("/login"))).toBe(null);
-    expect(await policiesFor(nginx("//login/", { "X-Original-Method": "POST" }))).toBe(
-      '"login";q=1;w=60',
-    );
+    expect(await policiesFor(nginx("//login/", { "X-Original-Method": "POST" }))).toBe('"login";q=1;w=60');
     expect(await policiesFor(traefik("/a/../%6Cogin", post))).toBe('"login";q=1;w=60');
-    expect(await policiesFor(traefik("/", { "X-Forwarded-Host": "API.example:8443" }))).toBe(
-      '"hosts";q=1;w=60',
-    );
+    expect(await policiesFor(traefik("/", { "X-Forwarded-Host": "API.example:8443" }))).toBe('"hosts";q=1;w=60');
     expect(await policiesFor(traefik("//api.example/"))).toBe(null);
   });
 
@@ -184,15 +180,9 @@ describe("the fields that gateways send according to their documentation, with t
 
   it.for([
     ["Traefik", { ...forwarded, "X-Forwarded-Port": "443", "X-Forwarded-Server": "traefik-1" }],
-    [
-      "Traefik, over HTTP",
-      { ...forwarded, "X-Forwarded-Proto": "http", "X-Real-Ip": "203.0.113.7" },
-    ],
+    ["Traefik, over HTTP", { ...forwarded, "X-Forwarded-Proto": "http", "X-Real-Ip": "203.0.113.7" }],
     ["Caddy", { ...forwarded, Via: "1.1 Caddy" }],
-    [
-      "Caddy, on a port",
-      { ...forwarded, "X-Forwarded-Host": "app.example:8443", Via: "2.0 Caddy" },
-    ],
+    ["Caddy, on a port", { ...forwarded, "X-Forwarded-Host": "app.example:8443", Via: "2.0 Caddy" }],
   ] as const)("the fields of %s charge the visitor's request", async ([, fields]) => {
     const match = { methods: ["POST"], path: "/orders", host: "app.example" };
     const key = ["ip", "cookie:session", "query:id"];
@@ -214,9 +204,7 @@ describe("a described preflight", () => {
     const asks = { Origin: "https://app.example", "Access-Control-Request-Method": "PUT" };
     const ask = (headers: Fields): Promise<number> => statusOf(send("/check/forward", { headers }));
     const preflight = traefik("/", { ...asks, "X-Forwarded-Method": "OPTIONS" });
-    expect([await ask(preflight), await ask(preflight), await ask(preflight)]).toEqual([
-      204, 204, 429,
-    ]);
+    expect([await ask(preflight), await ask(preflight), await ask(preflight)]).toEqual([204, 204, 429]);
     expect(await ask(traefik("/", asks))).toBe(204);
     expect(await ask(traefik("/", { "X-Forwarded-Method": "OPTIONS" }))).toBe(429);
   });
@@ -273,35 +261,22 @@ describe("an invalid description", () => {
     fc.string({ unit: "binary-ascii" }).map((each) => each.replaceAll(/[^\t\x20-\x7e]/g, "")),
     fc.webUrl(),
     fc.ipV6(),
-    fc.constantFrom(
-      "/",
-      "GET",
-      "https",
-      "a.example",
-      "/%zz%ff?a=%",
-      "/\\..//",
-      "[::1]:0",
-      "a:65536",
-    ),
+    fc.constantFrom("/", "GET", "https", "a.example", "/%zz%ff?a=%", "/\\..//", "[::1]:0", "a:65536"),
   );
-  const policies = ["ip", "path", "host", "method", "query:a", "cookie:a", "header:x-a"].map(
-    (key, index) => ({ name: `p${index}`, key, limits: "100000/minute", match: { path: "/*" } }),
-  );
+  const policies = ["ip", "path", "host", "method", "query:a", "cookie:a", "header:x-a"].map((key, index) => ({
+    name: `p${index}`,
+    key,
+    limits: "100000/minute",
+    match: { path: "/*" },
+  }));
   const { send: fuzzed } = headgate({ POLICIES: policies });
 
   it(
     "a description of any text is allowed or answered with 422, and never causes an internal error",
     forAll(
-      [
-        fc.dictionary(
-          fc.constantFrom(...Object.keys({ ...traefik("/"), ...nginx("/") }), "Cookie"),
-          text,
-        ),
-      ],
+      [fc.dictionary(fc.constantFrom(...Object.keys({ ...traefik("/"), ...nginx("/") }), "Cookie"), text)],
       async (fields) => {
-        const status = await statusOf(
-          fuzzed("/check/forward", { headers: { ...traefik("/"), ...fields, ...bearer } }),
-        );
+        const status = await statusOf(fuzzed("/check/forward", { headers: { ...traefik("/"), ...fields, ...bearer } }));
         expect([204, 422]).toContain(status);
       },
       isFull ? 500 : 50,
@@ -317,22 +292,14 @@ describe("an invalid description", () => {
 });
 
 describe("the token of a gateway", () => {
-  const tokens = [
-    { token: "looks", may: ["look"] },
-    { token: "theirs", tenant: "acme" },
-    { token: "ours" },
-  ];
+  const tokens = [{ token: "looks", may: ["look"] }, { token: "theirs", tenant: "acme" }, { token: "ours" }];
   const ask = (send: ReturnType<typeof headgate>["send"], fields: Fields): Promise<number> =>
-    statusOf(
-      send("/check/forward", { headers: { ...without(traefik("/"), "Authorization"), ...fields } }),
-    );
+    statusOf(send("/check/forward", { headers: { ...without(traefik("/"), "Authorization"), ...fields } }));
 
   it("GET /check/forward requires a token with the right check", async () => {
     const { send } = headgate({ ...one, CHECK_TOKENS: tokens });
     expect(await ask(send, {})).toBe(401);
-    expect(await ask(send, { "X-Headgate-Token": "wrong", Authorization: "Bearer ours" })).toBe(
-      401,
-    );
+    expect(await ask(send, { "X-Headgate-Token": "wrong", Authorization: "Bearer ours" })).toBe(401);
     expect(await ask(send, { Authorization: "Bearer looks" })).toBe(403);
     expect(await ask(send, { "X-Headgate-Token": "ours" })).toBe(204);
   });
@@ -367,11 +334,7 @@ describe("X-Forwarded-For of a described request", () => {
       const look = await check("GET", `/check?key=${key}`);
       return (await look.json<{ limits: { remaining: number }[] }>()).limits[0]?.remaining;
     };
-    expect([
-      await left("203.0.113.7"),
-      await left("198.51.100.9"),
-      await left("192.0.2.1"),
-    ]).toEqual([4, 5, 5]);
+    expect([await left("203.0.113.7"), await left("198.51.100.9"), await left("192.0.2.1")]).toEqual([4, 5, 5]);
   });
 });
 

@@ -35,8 +35,7 @@ const reasonOf = async (own: Headgate, fields: object = {}): Promise<string> => 
 };
 
 /** The problem details in an answer of the proxy. */
-const problemOf = async (answer: Promise<Response>): Promise<{ type: string; reason: string }> =>
-  (await answer).json();
+const problemOf = async (answer: Promise<Response>): Promise<{ type: string; reason: string }> => (await answer).json();
 
 describe("the reason of a check", () => {
   it("the reason is limit while the limits decide, whether allowed or denied", async () => {
@@ -61,11 +60,7 @@ describe("the reason of a check", () => {
     const own = headgate({ POLICIES: [{ ...policy, limits }] });
     await answerTo(own);
     const denied = await answerTo(own, { cost: 2 });
-    expect([denied.reason, denied.violated, denied.retryAfterMs]).toEqual([
-      "cost",
-      ["p.1-per-1m"],
-      null,
-    ]);
+    expect([denied.reason, denied.violated, denied.retryAfterMs]).toEqual(["cost", ["p.1-per-1m"], null]);
     const both = await answerTo(own, { cost: 5 });
     expect([both.reason, both.violated]).toEqual(["cost", ["p.1-per-1m", "p.5-per-1h"]]);
   });
@@ -154,13 +149,7 @@ describe("the reason of a check", () => {
     const checks = [{ key }, { key }, { key: "203.0.113.66" }, adhoc, adhoc];
     const batch = await check("POST", "/check/batch", { checks });
     const { results } = await batch.json<{ results: Answer[] }>();
-    expect(results.map(({ reason }) => reason)).toEqual([
-      "limit",
-      "limit",
-      "deny",
-      "limit",
-      "limit",
-    ]);
+    expect(results.map(({ reason }) => reason)).toEqual(["limit", "limit", "deny", "limit", "limit"]);
     const reserved = await check("POST", "/check/reserve", { key, cost: 2, ttlMs: 1_000 });
     expect(await reserved.json()).toMatchObject({ reason: "cost", id: null });
     const denied = await check("POST", "/check?deny=429", { key: "203.0.113.66" });
@@ -203,8 +192,7 @@ it("a denial by a dry run begins no ban: the key is not banned when the policy i
 });
 
 describe("the reason in the problem details of the proxy and of /check/forward", () => {
-  const reasonIn = async (answer: Promise<Response>): Promise<string> =>
-    (await problemOf(answer)).reason;
+  const reasonIn = async (answer: Promise<Response>): Promise<string> => (await problemOf(answer)).reason;
 
   it("when policies deny for different reasons, the problem names ban and cost before limit", async () => {
     const limited = { ...policy, name: "limited", key: "global" };
@@ -232,20 +220,17 @@ describe("the reason in the problem details of the proxy and of /check/forward",
     [{ ban: "1h" }, "ban"],
     [{ cost: 2 }, "cost"],
     [{ deny: [key] }, "deny"],
-  ] as const)(
-    "the problem of /check/forward for a policy with %j has the reason %s",
-    async ([fields, reason]) => {
-      const { send } = headgate({ POLICIES: [{ ...policy, ...fields }] });
-      const headers = {
-        Authorization: "Bearer the-tests-token",
-        "X-Original-Method": "GET",
-        "X-Original-URI": "/",
-        "X-Forwarded-For": key,
-      };
-      const ask = (): Promise<Response> => send("/check/forward?deny=403", { headers });
-      await statusOf(ask());
-      const response = await ask();
-      expect([response.status, await response.json()]).toMatchObject([403, { reason }]);
-    },
-  );
+  ] as const)("the problem of /check/forward for a policy with %j has the reason %s", async ([fields, reason]) => {
+    const { send } = headgate({ POLICIES: [{ ...policy, ...fields }] });
+    const headers = {
+      Authorization: "Bearer the-tests-token",
+      "X-Original-Method": "GET",
+      "X-Original-URI": "/",
+      "X-Forwarded-For": key,
+    };
+    const ask = (): Promise<Response> => send("/check/forward?deny=403", { headers });
+    await statusOf(ask());
+    const response = await ask();
+    expect([response.status, await response.json()]).toMatchObject([403, { reason }]);
+  });
 });

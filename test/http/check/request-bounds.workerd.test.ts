@@ -6,11 +6,7 @@ const nested = (depth: number): string => `${"[".repeat(depth)}${"]".repeat(dept
 const POLICIES = [{ name: "p", limits: "500/hour" }];
 const gate = headgate({ POLICIES });
 
-const post = (
-  path: string,
-  body: BodyInit,
-  length: Record<string, string> = {},
-): Promise<Response> =>
+const post = (path: string, body: BodyInit, length: Record<string, string> = {}): Promise<Response> =>
   gate.send(path, {
     method: "POST",
     headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json", ...length },
@@ -33,15 +29,10 @@ describe("a body that is nested deeper than 64 levels", () => {
     "JSON nested deeper than 64 levels is answered with 400: a body of %s with %i characters",
     async (path, _length, body) => {
       const response = await post(path, body);
-      expect([response.status, response.headers.get("Content-Type")]).toEqual([
-        400,
-        "application/problem+json",
-      ]);
+      expect([response.status, response.headers.get("Content-Type")]).toEqual([400, "application/problem+json"]);
       const { title, detail } = await response.json<{ title: string; detail: string }>();
       expect(title).toBe("Bad Request");
-      expect(detail).toMatch(
-        /^The JSON in the body is nested deeper than 64 levels at character \d+\.$/,
-      );
+      expect(detail).toMatch(/^The JSON in the body is nested deeper than 64 levels at character \d+\.$/);
     },
   );
 
@@ -76,20 +67,17 @@ it.each([
   ["CHECK_TOKENS", nested(2_000)],
   ["JWT_KEY", '{"kty":'.repeat(500)],
   ["CORS_ORIGINS", nested(2_000)],
-])(
-  "JSON nested too deep in the variable %s is reported as a problem of that variable",
-  async (name, text) => {
-    const broken = headgate({
-      LIMITS: "5/hour",
-      ...(name === "POLICIES" && { LIMITS: "" }),
-      [name]: text,
-    });
-    const response = await broken.send("/");
-    expect(response.status).toBe(500);
-    const { errors } = await response.json<{ errors: { variable: string }[] }>();
-    expect(errors.map(({ variable }) => variable)).toContain(name);
-  },
-);
+])("JSON nested too deep in the variable %s is reported as a problem of that variable", async (name, text) => {
+  const broken = headgate({
+    LIMITS: "5/hour",
+    ...(name === "POLICIES" && { LIMITS: "" }),
+    [name]: text,
+  });
+  const response = await broken.send("/");
+  expect(response.status).toBe(500);
+  const { errors } = await response.json<{ errors: { variable: string }[] }>();
+  expect(errors.map(({ variable }) => variable)).toContain(name);
+});
 
 /** Pads JSON to a size. */
 const jsonOf = (text: string, sizeBytes: number): string => text.padEnd(sizeBytes, " ");
@@ -116,21 +104,12 @@ describe.each([
     ["does not state its length", (text: string) => text, false],
     ["comes in chunks", chunked, false],
     ["comes in chunks and states its length", chunked, true],
-  ] as const)(
-    `a body of ${path} that %s is accepted up to its exact bound`,
-    async (_how, bodyOf, isStated) => {
-      const statuses = [mostBytes - 1, mostBytes, mostBytes + 1].map(async (sizeBytes) =>
-        statusOf(
-          post(
-            path,
-            bodyOf(jsonOf(json, sizeBytes)),
-            isStated ? { "Content-Length": String(sizeBytes) } : {},
-          ),
-        ),
-      );
-      expect(await Promise.all(statuses)).toEqual([200, 200, 413]);
-    },
-  );
+  ] as const)(`a body of ${path} that %s is accepted up to its exact bound`, async (_how, bodyOf, isStated) => {
+    const statuses = [mostBytes - 1, mostBytes, mostBytes + 1].map(async (sizeBytes) =>
+      statusOf(post(path, bodyOf(jsonOf(json, sizeBytes)), isStated ? { "Content-Length": String(sizeBytes) } : {})),
+    );
+    expect(await Promise.all(statuses)).toEqual([200, 200, 413]);
+  });
 
   it(`a body of ${path} is rejected for a Content-Length above its bound`, async () => {
     const length = { "Content-Length": String(mostBytes + 1) };

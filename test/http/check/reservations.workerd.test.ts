@@ -170,9 +170,7 @@ describe("POST /check/settle", () => {
     const own = headgate(log);
     const { id } = await reserve(own, 8);
     const answers = await Promise.all([1, 1, 1, 1].map((cost) => settle(own, id, cost)));
-    expect(answers.filter((answer) => JSON.stringify(answer) === '{"settled":true}')).toHaveLength(
-      1,
-    );
+    expect(answers.filter((answer) => JSON.stringify(answer) === '{"settled":true}')).toHaveLength(1);
     expect(await remaining(own)).toEqual([9]);
   });
 
@@ -256,8 +254,7 @@ describe("a key with 1,000 open reservations", () => {
       type: "about:blank",
       title: "Too Many Requests",
       status: 429,
-      detail:
-        "The key has reached its maximum of open reservations. Settle some, or retry in 31 seconds.",
+      detail: "The key has reached its maximum of open reservations. Settle some, or retry in 31 seconds.",
       reason: "reservations",
     });
     expect(await remaining(own)).toEqual([999_999]);
@@ -302,10 +299,7 @@ describe("an invalid reservation", () => {
       const { check } = headgate(log);
       const reserving = check("POST", "/check/reserve", { key: "k", cost, ttlMs: 1_000 });
       expect(await errorsOf(reserving)).toEqual([422, ["cost", costs]]);
-      expect(await errorsOf(check("POST", "/check/settle", { id: "x", cost }))).toEqual([
-        422,
-        ["cost", costs],
-      ]);
+      expect(await errorsOf(check("POST", "/check/settle", { id: "x", cost }))).toEqual([422, ["cost", costs]]);
     },
   );
 
@@ -321,12 +315,8 @@ describe("an invalid reservation", () => {
       "policy key cost strategy ttlMs ttl deny wait",
     );
     const adhoc = { policy: "p", key: 5, limits: "0/minute", strategy: 1, ttlMs: 0, id: "x" };
-    expect(await fieldsOf("/check/reserve", adhoc)).toBe(
-      "policy key ttlMs id strategy limits.limit",
-    );
-    expect(await fieldsOf("/check/settle?deny=429", { id: 5, cost: -1, key: "k" })).toBe(
-      "id cost key deny",
-    );
+    expect(await fieldsOf("/check/reserve", adhoc)).toBe("policy key ttlMs id strategy limits.limit");
+    expect(await fieldsOf("/check/settle?deny=429", { id: 5, cost: -1, key: "k" })).toBe("id cost key deny");
     expect(await fieldsOf("/check/settle", {})).toBe("id cost");
     expect(await fieldsOf("/check/settle", { id: null, cost: 1 })).toBe("id");
     expect(await fieldsOf("/check/reserve", [])).toBe("body");
@@ -361,11 +351,8 @@ describe.each(["/check/reserve", "/check/settle"])("%s", (path) => {
     expect(await post({ body, headers })).toBe(422);
   });
 
-  it.for(["GET", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS"])(
-    `${path} answers %s with 405`,
-    async (method) => {
-      const response = await headgate(log).send(path, { method, headers });
-      expect([response.status, response.headers.get("Allow")]).toEqual([405, "POST"]);
-    },
-  );
+  it.for(["GET", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS"])(`${path} answers %s with 405`, async (method) => {
+    const response = await headgate(log).send(path, { method, headers });
+    expect([response.status, response.headers.get("Allow")]).toEqual([405, "POST"]);
+  });
 });

@@ -37,8 +37,7 @@ let configured: { readonly own: object; readonly gate: Headgate } | null = null;
  * The Worker with `variables`. It restarts only when they differ from the last ones, since a restart takes a tenth of
  * a second.
  */
-const shared = (): Headgate =>
-  configured?.own === variables ? configured.gate : configure(variables);
+const shared = (): Headgate => (configured?.own === variables ? configured.gate : configure(variables));
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["Date"], now: Date.UTC(2100, 0, 1) });
@@ -188,11 +187,7 @@ describe("invalid input of the service", () => {
     ["check", { key: "not an address" }, ["key"]],
     ["check", { key: [address, address] }, ["key"]],
     ["check", {}, ["key"]],
-    [
-      "check",
-      { key: address, limits: { limit: 0, window: "soon" } },
-      ["limits.limit", "limits.window"],
-    ],
+    ["check", { key: address, limits: { limit: 0, window: "soon" } }, ["limits.limit", "limits.window"]],
     ["look", { key: address, ttlMs: 1_000 }, ["ttlMs"]],
     ["forget", { key: address, cost: 1 }, ["cost"]],
     ["forget", { policy: 1 }, ["policy"]],
@@ -200,15 +195,12 @@ describe("invalid input of the service", () => {
     ["reserve", { key: address, ttlMs: 999 }, ["ttlMs"]],
     ["settle", { id: null, cost: 1.5 }, ["id", "cost"]],
     ["settle", {}, ["id", "cost"]],
-  ])(
-    "the service method %s throws 422 for %o with the invalid fields %j",
-    async ([method, input, fields]) => {
-      shared();
-      const { problem } = await thrownBy(untyped[method]?.(input) ?? Promise.resolve());
-      const { status, errors } = problem as { status: number; errors: { field: string }[] };
-      expect([status, errors.map(({ field }) => field)]).toEqual([422, fields]);
-    },
-  );
+  ])("the service method %s throws 422 for %o with the invalid fields %j", async ([method, input, fields]) => {
+    shared();
+    const { problem } = await thrownBy(untyped[method]?.(input) ?? Promise.resolve());
+    const { status, errors } = problem as { status: number; errors: { field: string }[] };
+    expect([status, errors.map(({ field }) => field)]).toEqual([422, fields]);
+  });
 
   it("the service throws 422 for a circular list and for a text with a lone surrogate", async () => {
     shared();
@@ -322,11 +314,7 @@ describe("errors of the service", () => {
       expect(message).toMatch(/^Internal Server Error: The configuration of Headgate is invalid/);
       const { status, errors } = problem as { status: number; errors: { variable: string }[] };
       expect(status).toBe(500);
-      expect(errors.map(({ variable }) => variable).toSorted()).toEqual([
-        "KEY",
-        "LIMITS",
-        "ORIGIN",
-      ]);
+      expect(errors.map(({ variable }) => variable).toSorted()).toEqual(["KEY", "LIMITS", "ORIGIN"]);
       expect(JSON.stringify([message, problem])).not.toContain("canary");
     }
   });

@@ -66,13 +66,10 @@ describe("K02: an IPv6 network", () => {
     [56, "2001:db8:0:ff::1", "2001:db8:0:100::1"],
     [60, "2001:db8:0:f::1", "2001:db8:0:10::1"],
     [128, "2001:DB8:0::1", "2001:db8::2"],
-  ])(
-    "K02: ipv6Prefix = %i sets the size of a visitor's network",
-    async ([ipv6Prefix, within, beyond]) => {
-      const requests = [at("2001:db8::1"), at(within), at(beyond)];
-      expect(await statusesOf({ ipv6Prefix }, requests)).toEqual([200, 429, 200]);
-    },
-  );
+  ])("K02: ipv6Prefix = %i sets the size of a visitor's network", async ([ipv6Prefix, within, beyond]) => {
+    const requests = [at("2001:db8::1"), at(within), at(beyond)];
+    expect(await statusesOf({ ipv6Prefix }, requests)).toEqual([200, 429, 200]);
+  });
 
   it("K02: /check groups an IPv6 address by the policy's ipv6Prefix", async () => {
     const policy = { name: "a", limits: "3/hour", strategy: "fixed-window", ipv6Prefix: 48 };
@@ -137,9 +134,7 @@ describe("K11: Workers of other zones", () => {
       ...at("2a06:98c0:3600::104"),
       "CF-Worker": zone,
     });
-    expect(await statusesOf({}, [neighbour("one.example"), neighbour("two.example")])).toEqual([
-      200, 429,
-    ]);
+    expect(await statusesOf({}, [neighbour("one.example"), neighbour("two.example")])).toEqual([200, 429]);
   });
 });
 
@@ -188,18 +183,12 @@ describe("trustedProxies", () => {
   it.for([
     ["203.0.113.7", ["203.0.113.7:5678", '"203.0.113.7"', '"203.0.113.7:80"', "203.0.113.7:0"]],
     ["203.0.113.7", ["[::ffff:203.0.113.7]:443", "[64:ff9b::cb00:7107]", "203.0.113.7:65535"]],
-    [
-      "2001:db8::1",
-      ["[2001:db8::1]", "[2001:db8::2]:443", '"[2001:DB8::3]"', '"[2001:db8:0:0::4]:80"'],
-    ],
-  ] as const)(
-    "with trustedProxies, %s is charged also when written with a port: %j",
-    async ([plain, written]) => {
-      const requests = [plain, ...written].map((each) => forwarded(each, "192.0.2.1"));
-      const statuses = await statusesOf({ trustedProxies: 2, onMissingKey: "skip" }, requests);
-      expect(statuses).toEqual([200, ...written.map(() => 429)]);
-    },
-  );
+    ["2001:db8::1", ["[2001:db8::1]", "[2001:db8::2]:443", '"[2001:DB8::3]"', '"[2001:db8:0:0::4]:80"']],
+  ] as const)("with trustedProxies, %s is charged also when written with a port: %j", async ([plain, written]) => {
+    const requests = [plain, ...written].map((each) => forwarded(each, "192.0.2.1"));
+    const statuses = await statusesOf({ trustedProxies: 2, onMissingKey: "skip" }, requests);
+    expect(statuses).toEqual([200, ...written.map(() => 429)]);
+  });
 
   it("with trustedProxies, two addresses with ports are two visitors", async () => {
     const requests = ["203.0.113.7:1000", "203.0.113.8:1000", "203.0.113.7:2000"];

@@ -15,15 +15,9 @@ const twice = (name: string, ...values: string[]): Sent =>
   withHeaders(values.map((value): [string, string] => [name, value]));
 
 const gateOf = (key: string | string[], fields: object = {}): Admin =>
-  admin(
-    { key, limits: "50/hour", strategy: "fixed-window", denyCache: false, ...fields },
-    { JWT_KEY: secret },
-  );
+  admin({ key, limits: "50/hour", strategy: "fixed-window", denyCache: false, ...fields }, { JWT_KEY: secret });
 
-const block = async (
-  { call, policy }: Admin,
-  key: string | readonly (string | null)[],
-): Promise<unknown> => {
+const block = async ({ call, policy }: Admin, key: string | readonly (string | null)[]): Promise<unknown> => {
   const rule = { policy, key, kind: "block", note: "abuse" };
   return (await call("POST", "/rules", rule)).status;
 };
@@ -42,14 +36,7 @@ describe("a path that origins read in different ways", () => {
     [
       undefined,
       "/admin",
-      [
-        "/admin;x=1",
-        "/a%2f..%2fadmin",
-        "/admin;x%2fy",
-        "/;x%2f..%2fadmin",
-        "/%u0061dmin",
-        "/admin;%2f..",
-      ],
+      ["/admin;x=1", "/a%2f..%2fadmin", "/admin;x%2fy", "/;x%2f..%2fadmin", "/%u0061dmin", "/admin;%2f.."],
       ["/other;x%2fy", "/;x%2f..%2fother", "/administrator;x%2fy"],
     ],
     [

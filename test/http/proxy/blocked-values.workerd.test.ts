@@ -20,15 +20,9 @@ const twice = (name: string, ...values: string[]): Sent =>
   withHeaders(values.map((value): [string, string] => [name, value]));
 
 const gateOf = (key: string | string[], fields: object = {}): Admin =>
-  admin(
-    { key, limits: "50/hour", strategy: "fixed-window", denyCache: false, ...fields },
-    { JWT_KEY: secret },
-  );
+  admin({ key, limits: "50/hour", strategy: "fixed-window", denyCache: false, ...fields }, { JWT_KEY: secret });
 
-const block = async (
-  { call, policy }: Admin,
-  key: string | readonly (string | null)[],
-): Promise<unknown> => {
+const block = async ({ call, policy }: Admin, key: string | readonly (string | null)[]): Promise<unknown> => {
   const rule = { policy, key, kind: "block", note: "abuse" };
   return (await call("POST", "/rules", rule)).status;
 };
@@ -51,13 +45,9 @@ const ambiguous: readonly [string, readonly Sent[], readonly Sent[]][] = [
   ],
   [
     "cookie:sid",
-    [
-      "sid=evil; sid=x",
-      "sid=x; sid=evil",
-      "sid=evil; sid=",
-      "sid=x, sid=evil",
-      "a=1, sid=evil",
-    ].map((Cookie) => withHeaders({ Cookie })),
+    ["sid=evil; sid=x", "sid=x; sid=evil", "sid=evil; sid=", "sid=x, sid=evil", "a=1, sid=evil"].map((Cookie) =>
+      withHeaders({ Cookie }),
+    ),
     ["sid=x; sid=y", "sid=evil2; sid=x", "a=1"].map((Cookie) => withHeaders({ Cookie })),
   ],
   [
@@ -77,9 +67,7 @@ const ambiguous: readonly [string, readonly Sent[], readonly Sent[]][] = [
 
 describe("a request that brings a blocked value beside others", () => {
   it.for(
-    ambiguous.flatMap((row) =>
-      ["shared", "ip", "skip", "deny"].map((onMissingKey) => [...row, onMissingKey] as const),
-    ),
+    ambiguous.flatMap((row) => ["shared", "ip", "skip", "deny"].map((onMissingKey) => [...row, onMissingKey] as const)),
   )(
     "for the key %s, a block rule denies each of %j, and not %j, with onMissingKey = %s",
     async ([key, evil, others, onMissingKey]) => {
@@ -111,8 +99,7 @@ describe("a request that brings a blocked value beside others", () => {
     const gate = gateOf(["header:x-a", "header:x-b"]);
     await block(gate, ["evil", "1"]);
     await block(gate, ["worse", null]);
-    const request = (a: string, b?: string): Sent =>
-      withHeaders({ "X-A": a, ...(b !== undefined && { "X-B": b }) });
+    const request = (a: string, b?: string): Sent => withHeaders({ "X-A": a, ...(b !== undefined && { "X-B": b }) });
     const denied = [
       request("evil", "1"),
       request("evil,x", "1"),
@@ -124,12 +111,7 @@ describe("a request that brings a blocked value beside others", () => {
       request("worse", "1,2"),
     ];
     expect(await statuses(gate, denied)).toEqual(denied.map(() => 403));
-    const allowed = [
-      request("evil,x", "2"),
-      request("evil", "2,3"),
-      request("evil,x"),
-      request("worse,x", "1"),
-    ];
+    const allowed = [request("evil,x", "2"), request("evil", "2,3"), request("evil,x"), request("worse,x", "1")];
     expect(await statuses(gate, allowed)).toEqual(allowed.map(() => 200));
   });
 
@@ -184,9 +166,7 @@ describe("a request that brings a blocked value beside others", () => {
         },
       },
     ];
-    expect(await statuses(gate, [described("/?k=evil&k=x"), described("/?k=x&k=y")])).toEqual([
-      403, 204,
-    ]);
+    expect(await statuses(gate, [described("/?k=evil&k=x"), described("/?k=x&k=y")])).toEqual([403, 204]);
   });
 
   it("a ban denies a request that brings the banned value beside others", async () => {
@@ -216,8 +196,7 @@ describe("a request that brings a blocked value beside others", () => {
 });
 
 describe("a request that names too many keys", () => {
-  const values = (count: number): string =>
-    `/?${Array.from({ length: count }, (_, index) => `k=v${index}`).join("&")}`;
+  const values = (count: number): string => `/?${Array.from({ length: count }, (_, index) => `k=v${index}`).join("&")}`;
 
   it.for(["shared", "ip", "skip"])(
     "a request with more than 16 values of a part is denied with onMissingKey = %s",

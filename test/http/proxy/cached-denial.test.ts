@@ -23,10 +23,7 @@ async function answerTo(admission: Admission, request: Request): Promise<readonl
   const waitUntil = (): never => {
     throw new Error("a denial needs no work after its answer");
   };
-  const response = await denyByLimits(
-    { spends, admission },
-    { runtime, waitUntil, tenant: null, denyStatus },
-  );
+  const response = await denyByLimits({ spends, admission }, { runtime, waitUntil, tenant: null, denyStatus });
   return [response.status, [...response.headers], await response.text()];
 }
 
@@ -104,10 +101,7 @@ it(
         if (!admission.isRefused) continue;
         const request = { spends: [...others, spend], hasLegacyHeaders, denyStatus };
         // oxlint-disable-next-line no-await-in-loop
-        const answers = await Promise.all([
-          answerTo(admission, request),
-          answerTo(decidedNow(admission), request),
-        ]);
+        const answers = await Promise.all([answerTo(admission, request), answerTo(decidedNow(admission), request)]);
         expect(answers[0]).toEqual(answers[1]);
       }
     },

@@ -37,10 +37,7 @@ describe("an eventual policy", () => {
     await second.finished();
     expect((await begin("/", user).response).status).toBe(200);
     const denied = await begin("/", user).response;
-    expect([denied.status, denied.headers.get("Retry-After")]).toEqual([
-      429,
-      expect.stringMatching(/^3[56]\d\d$/),
-    ]);
+    expect([denied.status, denied.headers.get("Retry-After")]).toEqual([429, expect.stringMatching(/^3[56]\d\d$/)]);
   });
 
   it("the object receives the spends of an eventual policy, and decides its reservations", async () => {
@@ -166,9 +163,7 @@ describe("when the object is unavailable", () => {
 
   it("a policy with onError = local denies by the isolate's count, without RateLimit fields", async () => {
     const { send } = withoutObjects("local");
-    expect([await statusOf(send("/", visitor)), await statusOf(send("/", visitor))]).toEqual([
-      200, 200,
-    ]);
+    expect([await statusOf(send("/", visitor)), await statusOf(send("/", visitor))]).toEqual([200, 200]);
     const response = await send("/", visitor);
     expect([response.status, response.headers.get("Retry-After")]).toEqual([429, "60"]);
     expect(response.headers.has("RateLimit")).toBe(false);
@@ -206,9 +201,7 @@ describe("an internal error", () => {
       // oxlint-disable-next-line no-await-in-loop
       expect(await response.json()).toMatchObject({ status: 500, title: "Internal Server Error" });
     }
-    expect(errors.mock.calls).toEqual([
-      ['{"event":"internal-error","error":"RangeError: no such thing"}'],
-    ]);
+    expect(errors.mock.calls).toEqual([['{"event":"internal-error","error":"RangeError: no such thing"}']]);
     errors.mockRestore();
   });
 
@@ -218,9 +211,7 @@ describe("an internal error", () => {
     const digest = vi.spyOn(crypto.subtle, "sign").mockRejectedValue(new Error("no entropy"));
     const response = await send("/", visitor);
     expect(await response.json()).toMatchObject({ status: 500, title: "Internal Server Error" });
-    expect(errors.mock.calls.join()).toContain(
-      '{"event":"internal-error","error":"Error: no entropy"}',
-    );
+    expect(errors.mock.calls.join()).toContain('{"event":"internal-error","error":"Error: no entropy"}');
     digest.mockRestore();
     errors.mockRestore();
   });

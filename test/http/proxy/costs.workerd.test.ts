@@ -63,9 +63,7 @@ const costTexts: [string, number][] = [
 ];
 
 describe("a cost from the request", () => {
-  const texts = isFull
-    ? costTexts
-    : costTexts.filter(([text]) => ["7", "51", "", "-1"].includes(text));
+  const texts = isFull ? costTexts : costTexts.filter(([text]) => ["7", "51", "", "-1"].includes(text));
   const inHeader = texts.filter(([text]) => /^[\x20-\x7e]*$/.test(text));
 
   it.each(inHeader)("a cost of %j in a header is charged as %i", async (text, units) => {
@@ -83,12 +81,8 @@ describe("a cost from the request", () => {
     const header = { from: "header:x-cost", max: 50 };
     const query = { from: "query:c", max: 50 };
     expect(await statusAndRemaining({ cost: header }, "/")).toEqual([200, 99]);
-    expect(await statusAndRemaining({ cost: header }, "/", { "x-cost": "7, 9 ,1" })).toEqual([
-      200, 91,
-    ]);
-    expect(await statusAndRemaining({ cost: header }, "/", { "x-cost": "7,, x" })).toEqual([
-      200, 50,
-    ]);
+    expect(await statusAndRemaining({ cost: header }, "/", { "x-cost": "7, 9 ,1" })).toEqual([200, 91]);
+    expect(await statusAndRemaining({ cost: header }, "/", { "x-cost": "7,, x" })).toEqual([200, 50]);
     expect(await statusAndRemaining({ cost: query }, "/?x=7")).toEqual([200, 99]);
     expect(await statusAndRemaining({ cost: query }, "/?c=7&c=9&c=")).toEqual([200, 91]);
   });
@@ -104,8 +98,7 @@ it.each(["C=7", "c[]=7", "C%5B0%5D=7", "c=1&C[]=7&[c]=2", "x=1;c=7", "c%5B%5D=00
 
 describe("a cost from the response", () => {
   const cost = { from: "response-header:X-Tokens", reserve: 20, max: 60 };
-  const answered = (query: string): Promise<[number, number]> =>
-    statusAndRemaining({ cost }, `/answer?${query}`);
+  const answered = (query: string): Promise<[number, number]> => statusAndRemaining({ cost }, `/answer?${query}`);
 
   it.each([
     ["X-Tokens=7", 7],
@@ -144,8 +137,7 @@ describe("a policy with count", () => {
 
   it("count charges only responses with the listed statuses", async () => {
     const { send } = headgate({ POLICIES: [{ ...log, ...failures }] });
-    const sendFor = (status: number): Promise<number> =>
-      statusOf(send(`/answer?status=${status}`, visitor));
+    const sendFor = (status: number): Promise<number> => statusOf(send(`/answer?status=${status}`, visitor));
     const statuses = [200, 401, 200, 403, 404, 500, 401, 401, 200, 401, 200, 401];
     const answers = [];
     // oxlint-disable-next-line no-await-in-loop
@@ -206,8 +198,7 @@ describe("a login policy", () => {
   it("5 of 50 wrong passwords at once reach the origin, and no successful login is charged", async () => {
     const login = { ...log, limits: "5/minute", count: { status: ["401"] } };
     const { send } = headgate({ POLICIES: [login] });
-    const sendFor = (status: number): Promise<number> =>
-      statusOf(send(`/answer?status=${status}`, visitor));
+    const sendFor = (status: number): Promise<number> => statusOf(send(`/answer?status=${status}`, visitor));
     for (let success = 0; success < 7; success++) {
       // oxlint-disable-next-line no-await-in-loop
       expect(await sendFor(200)).toBe(200);

@@ -184,9 +184,7 @@ describe("LOG_DENIALS", () => {
   });
 
   it("a denial from the deny cache is logged without a call to the object", async () => {
-    const own = logging([
-      { ...policy, limits: { limit: 1, window: "1m", strategy: "sliding-log" } },
-    ]);
+    const own = logging([{ ...policy, limits: { limit: 1, window: "1m", strategy: "sliding-log" } }]);
     await sendTwice(own);
     const calls = vi.spyOn(env.RATE_LIMITER, "getByName");
     await statusOf(own.send("/", visitor));
@@ -206,22 +204,11 @@ describe("LOG_DENIALS", () => {
     await check("POST", "/check", { key: "9.9.9.9", cost: 0 });
     expect(lines).toEqual([]);
     await check("POST", "/check", { key: address });
-    const checks = [
-      { key: address },
-      { key: "9.9.9.9" },
-      { key: address, cost: 0 },
-      { key: "9.9.9.9", cost: 0 },
-    ];
+    const checks = [{ key: address }, { key: "9.9.9.9" }, { key: address, cost: 0 }, { key: "9.9.9.9", cost: 0 }];
     await check("POST", "/check/batch", { checks });
     await check("POST", "/check/reserve", { key: address, cost: 2, ttlMs: 1_000 });
     await check("POST", "/check/reserve", { key: "9.9.9.9", ttlMs: 1_000 });
-    expect(events().map(({ reason }) => reason)).toEqual([
-      "limit",
-      "limit",
-      "deny",
-      "cost",
-      "deny",
-    ]);
+    expect(events().map(({ reason }) => reason)).toEqual(["limit", "limit", "deny", "cost", "deny"]);
   });
 
   it("denials of /check/forward and of limits on /check itself are logged", async () => {
@@ -268,11 +255,7 @@ describe("dry-run-denied", () => {
   it("dry-run-denied has the same key pseudonym as request-denied", async () => {
     const KEY_SECRET = crypto.randomUUID();
     await sendTwice(headgate({ POLICIES: [dry], KEY_SECRET }));
-    await sendTwice(
-      headgate({ POLICIES: [policy], LOG_DENIALS: true, KEY_SECRET }),
-      "/",
-      from("9.9.9.9"),
-    );
+    await sendTwice(headgate({ POLICIES: [policy], LOG_DENIALS: true, KEY_SECRET }), "/", from("9.9.9.9"));
     await statusOf(
       headgate({
         POLICIES: [{ ...policy, deny: [address] }],

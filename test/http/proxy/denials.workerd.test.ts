@@ -1,12 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import {
-  fillReservations,
-  from,
-  type Headgate,
-  headgate,
-  impatientObjects,
-  statusOf,
-} from "../harness.ts";
+import { fillReservations, from, type Headgate, headgate, impatientObjects, statusOf } from "../harness.ts";
 
 const startMs = Date.UTC(2100, 0, 1);
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: startMs }));
@@ -35,9 +28,13 @@ describe("a ban", () => {
     const first = await send("/", visitor);
     expect(await first.json()).toMatchObject({ type: expect.stringMatching(/#quota-exceeded$/) });
     const second = await send("/", visitor);
-    expect(
-      statusAndFields(second, "Retry-After", "RateLimit", "Content-Type", "Cache-Control"),
-    ).toEqual([429, "3600", '"p";r=0;t=60', "application/problem+json", "no-store"]);
+    expect(statusAndFields(second, "Retry-After", "RateLimit", "Content-Type", "Cache-Control")).toEqual([
+      429,
+      "3600",
+      '"p";r=0;t=60',
+      "application/problem+json",
+      "no-store",
+    ]);
     expect(await second.json()).toEqual({
       type: "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
       title: "Abnormal Usage Detected",
@@ -100,9 +97,13 @@ describe("onDeny", () => {
     const { send } = headgate({ POLICIES: [{ ...strict, onDeny }] });
     expect(await statusOf(send("/", visitor))).toBe(200);
     const response = await send("/", visitor);
-    expect(
-      statusAndFields(response, "Content-Type", "Retry-After", "RateLimit", "Cache-Control"),
-    ).toEqual([503, "text/html; charset=utf-8", "60", '"p";r=0;t=60', "no-store"]);
+    expect(statusAndFields(response, "Content-Type", "Retry-After", "RateLimit", "Cache-Control")).toEqual([
+      503,
+      "text/html; charset=utf-8",
+      "60",
+      '"p";r=0;t=60',
+      "no-store",
+    ]);
     expect(await response.text()).toBe("<p>Later!</p>");
   });
 
@@ -190,10 +191,7 @@ describe("a dry run", () => {
         /^\{"event":"dry-run-denied","policy":"shadow","violated":\["shadow"\],"key":"[\w-]{16}"\}$/,
       ),
     ]);
-    const looked = await check(
-      "GET",
-      `/check?policy=shadow${key === "ip" ? "&key=203.0.113.7" : ""}`,
-    );
+    const looked = await check("GET", `/check?policy=shadow${key === "ip" ? "&key=203.0.113.7" : ""}`);
     expect(await looked.json()).toMatchObject({ limits: [{ remaining: 0 }] });
   });
 
@@ -288,10 +286,7 @@ describe("a key with 1,000 open reservations", () => {
     const { send } = await withFullKey([shadow, quota]);
     const response = await send("/", visitor);
     await response.body?.cancel();
-    expect([response.status, response.headers.get("RateLimit")]).toEqual([
-      200,
-      '"quota";r=8;t=3600',
-    ]);
+    expect([response.status, response.headers.get("RateLimit")]).toEqual([200, '"quota";r=8;t=3600']);
     const alone = await withFullKey([shadow]);
     expect(await statusOf(alone.send("/", visitor))).toBe(200);
   });
@@ -307,10 +302,11 @@ describe("reservations of dry runs", () => {
       ],
     });
     const reservation = { policy: "watch", key: address, cost: 1, ttlMs: 86_400_000 };
-    const { object, partitionKey } = await fillReservations(
-      await own.check("POST", "/check/reserve", reservation),
-      { policy: "watch", isDryRun: true, ttlMs: 9_000 },
-    );
+    const { object, partitionKey } = await fillReservations(await own.check("POST", "/check/reserve", reservation), {
+      policy: "watch",
+      isDryRun: true,
+      ttlMs: 9_000,
+    });
     expect(await statusOf(own.send("/slots", visitor))).toBe(200);
     expect(await object.settle({ key: partitionKey, id: "0", cost: 0 })).toEqual({
       settled: false,

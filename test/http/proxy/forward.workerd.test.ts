@@ -50,11 +50,7 @@ describe("an allowed request", () => {
     const response = await send("/ticks", visitor);
     const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
     const chunks = [await reader?.read(), await reader?.read(), await reader?.read()];
-    expect(chunks.map((chunk) => chunk?.value)).toEqual([
-      "data: 1\n\n",
-      "data: 2\n\n",
-      "data: 3\n\n",
-    ]);
+    expect(chunks.map((chunk) => chunk?.value)).toEqual(["data: 1\n\n", "data: 2\n\n", "data: 3\n\n"]);
   });
 
   it("a request body is streamed while its response already arrives", async () => {
@@ -147,10 +143,7 @@ describe("an allowed request", () => {
     expect(headers).not.toHaveProperty("proxy-authorization");
     const received = await send("/hops", visitor);
     expect(received.headers.get("X-Kept")).toBe("1");
-    expect([received.headers.get("X-Private"), received.headers.get("Keep-Alive")]).toEqual([
-      null,
-      null,
-    ]);
+    expect([received.headers.get("X-Private"), received.headers.get("Keep-Alive")]).toEqual([null, null]);
   });
 
   it("a forged X-Headgate-Secret is removed also without ORIGIN_SECRET", async () => {

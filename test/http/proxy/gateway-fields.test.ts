@@ -1,9 +1,5 @@
 import { describe, expect, it } from "vitest";
-import {
-  addForwardingFields,
-  forwardsLeft,
-  hasLooped,
-} from "../../../src/http/proxy/gateway-fields.ts";
+import { addForwardingFields, forwardsLeft, hasLooped } from "../../../src/http/proxy/gateway-fields.ts";
 
 type Sent = Record<string, string>;
 
@@ -22,11 +18,7 @@ describe("X-Forwarded-*", () => {
   it.for([
     ["no addresses", {}, "203.0.113.7"],
     ["other addresses", { "X-Forwarded-For": "192.0.2.1, x" }, "192.0.2.1, x, 203.0.113.7"],
-    [
-      "the visitor's address",
-      { "X-Forwarded-For": "192.0.2.1,203.0.113.7" },
-      "192.0.2.1,203.0.113.7",
-    ],
+    ["the visitor's address", { "X-Forwarded-For": "192.0.2.1,203.0.113.7" }, "192.0.2.1,203.0.113.7"],
   ] as const)("X-Forwarded-For ends in the visitor's address after %s", ([, sent, expected]) => {
     expect(forwarded({ ...visitor, ...sent }).get("X-Forwarded-For")).toBe(expected);
   });
@@ -79,8 +71,7 @@ describe("Forwarded", () => {
 
 it("a Forwarded field of 4,096 characters is appended to, and a longer one is replaced", () => {
   const [longest, longer] = [4_096, 4_097].map((length) => "for=".padEnd(length, "a"));
-  const sent = (before = ""): string | null =>
-    forwarded({ ...visitor, Forwarded: before }).get("Forwarded");
+  const sent = (before = ""): string | null => forwarded({ ...visitor, Forwarded: before }).get("Forwarded");
   expect(sent(longest)).toMatch(/^for=a{4092}, for=/);
   expect(sent(longer)).toMatch(/^for=(?!a)/);
 });
@@ -129,12 +120,9 @@ describe("Max-Forwards", () => {
     ["0000000000", 0],
     // The greatest value that is kept.
     ["10000000000000000000", 2 ** 31],
-  ] as const)(
-    "an OPTIONS request with Max-Forwards %j may pass %j more gateways",
-    ([value, expected]) => {
-      expect(forwardsLeftAt("OPTIONS", value)).toBe(expected);
-    },
-  );
+  ] as const)("an OPTIONS request with Max-Forwards %j may pass %j more gateways", ([value, expected]) => {
+    expect(forwardsLeftAt("OPTIONS", value)).toBe(expected);
+  });
 
   it.for(["GET", "POST", "DELETE"])("Max-Forwards has no effect on a %s request", (method) => {
     expect(forwardsLeftAt(method, "0")).toBe(null);

@@ -18,9 +18,7 @@ it("slots are renewed by the limits of a key rule, which may have a shorter wind
   const limits = parseLimits("9/4s", { policy: "p", strategy: "concurrency" });
   const decision = createMeter(limits).look(1, 0);
   const admission = new Admission();
-  admission.addOutcomes([
-    { kind: "decided", policy: { ...policy, limits }, decision, decidedAtMs: 0 },
-  ]);
+  admission.addOutcomes([{ kind: "decided", policy: { ...policy, limits }, decision, decidedAtMs: 0 }]);
   const renew = vi.fn<() => Promise<void>>().mockResolvedValue();
   void admission.add(localSpend({ renew, giveBack: async () => undefined }));
   const spend = { policy, partitionKey: "k", cost: 1, ttlMs: 60_000 };

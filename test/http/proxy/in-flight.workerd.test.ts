@@ -21,10 +21,7 @@ async function remainingOf({ check }: Headgate, policy = "default"): Promise<num
 
 /** Makes the origin answer with these responses, one after the other. */
 const mockOrigin = (...responses: Response[]): ReturnType<typeof vi.spyOn> =>
-  responses.reduce(
-    (fetching, response) => fetching.mockResolvedValueOnce(response),
-    vi.spyOn(globalThis, "fetch"),
-  );
+  responses.reduce((fetching, response) => fetching.mockResolvedValueOnce(response), vi.spyOn(globalThis, "fetch"));
 
 /** A response whose body the test writes. */
 function streamed(init?: ResponseInit): { response: Response; body: WritableStreamDefaultWriter } {
@@ -74,24 +71,21 @@ describe("a response's body", () => {
   it.each([
     ["with Content-Length", { headers: { "Content-Length": "100" } }],
     ["in chunks", {}],
-  ])(
-    "a body %s that the client cancels releases its slot and cancels the origin's body",
-    async (_, init) => {
-      const own = headgate({ LIMITS: slots });
-      const { response: origin, body } = streamed(init);
-      mockOrigin(origin);
-      const { response, finished } = own.begin("/", visitor);
-      const reader = (await response).body?.getReader();
-      await Promise.all([body.write(bytes(10)), reader?.read()]);
-      expect(await remainingOf(own)).toEqual([2]);
-      await reader?.cancel("enough");
-      // workerd reports the cancellation by a reader in the same isolate only at the next write.
-      await body.write(bytes(10));
-      await finished();
-      expect(await remainingOf(own)).toEqual([3]);
-      await expect(body.write(bytes(10))).rejects.toThrow("connection lost");
-    },
-  );
+  ])("a body %s that the client cancels releases its slot and cancels the origin's body", async (_, init) => {
+    const own = headgate({ LIMITS: slots });
+    const { response: origin, body } = streamed(init);
+    mockOrigin(origin);
+    const { response, finished } = own.begin("/", visitor);
+    const reader = (await response).body?.getReader();
+    await Promise.all([body.write(bytes(10)), reader?.read()]);
+    expect(await remainingOf(own)).toEqual([2]);
+    await reader?.cancel("enough");
+    // workerd reports the cancellation by a reader in the same isolate only at the next write.
+    await body.write(bytes(10));
+    await finished();
+    expect(await remainingOf(own)).toEqual([3]);
+    await expect(body.write(bytes(10))).rejects.toThrow("connection lost");
+  });
 
   it("a body is read from the origin in chunks of 64 KiB", async () => {
     const sizes: (number | undefined)[] = [];
@@ -146,31 +140,28 @@ describe("reservations of a request", () => {
   it.each([
     ["10s", 5_000],
     ["1h", 30_000],
-  ])(
-    "a slot with a window of %s is renewed every %i ms while the response streams",
-    async (window, everyMs) => {
-      const { objects, renewals, pass } = recordRenewals();
-      const own = headgate({ LIMITS: { ...slots, window }, RATE_LIMITER: objects });
-      const { response: origin, body } = streamed();
-      mockOrigin(origin);
-      const { response, finished } = own.begin("/", visitor);
-      const reader = (await response).body?.getReader();
-      for (let renewal = 1; renewal <= 5; renewal++) {
-        // oxlint-disable no-await-in-loop
-        await pass(everyMs - 1);
-        expect(renewals).toHaveLength(renewal - 1);
-        await pass(1);
-        expect(renewals).toHaveLength(renewal);
-        expect(await remainingOf(own)).toEqual([2]);
-        // oxlint-enable no-await-in-loop
-      }
-      await Promise.all([body.close(), reader?.read()]);
-      await finished();
-      expect(await remainingOf(own)).toEqual([3]);
-      await pass(everyMs);
-      expect(renewals).toHaveLength(5);
-    },
-  );
+  ])("a slot with a window of %s is renewed every %i ms while the response streams", async (window, everyMs) => {
+    const { objects, renewals, pass } = recordRenewals();
+    const own = headgate({ LIMITS: { ...slots, window }, RATE_LIMITER: objects });
+    const { response: origin, body } = streamed();
+    mockOrigin(origin);
+    const { response, finished } = own.begin("/", visitor);
+    const reader = (await response).body?.getReader();
+    for (let renewal = 1; renewal <= 5; renewal++) {
+      // oxlint-disable no-await-in-loop
+      await pass(everyMs - 1);
+      expect(renewals).toHaveLength(renewal - 1);
+      await pass(1);
+      expect(renewals).toHaveLength(renewal);
+      expect(await remainingOf(own)).toEqual([2]);
+      // oxlint-enable no-await-in-loop
+    }
+    await Promise.all([body.close(), reader?.read()]);
+    await finished();
+    expect(await remainingOf(own)).toEqual([3]);
+    await pass(everyMs);
+    expect(renewals).toHaveLength(5);
+  });
 
   it("a cost is settled even when the origin answers after 5 minutes", async () => {
     const { objects, pass } = recordRenewals();

@@ -51,13 +51,7 @@ describe("an override", () => {
       { key: "203.0.113.0/24", limits: "5/hour" },
       { key: "2001:db8::/32", limits: "7/hour" },
     ];
-    const requests = [
-      "203.0.113.7",
-      "203.0.113.8",
-      "::ffff:203.0.113.9",
-      "2001:db8:9::1",
-      "9.9.9.9",
-    ];
+    const requests = ["203.0.113.7", "203.0.113.8", "::ffff:203.0.113.9", "2001:db8:9::1", "9.9.9.9"];
     expect(await quotaOrStatus({ overrides }, requests.map(at))).toEqual([
       "8 of 9",
       "4 of 5",
@@ -127,11 +121,7 @@ describe("an override", () => {
       { ...(await bearer({ tenant: "other" })), ...at("203.0.113.7") },
     ];
     const key = ["jwt:tenant", "ip"];
-    expect(await quotaOrStatus({ key, overrides }, requests)).toEqual([
-      "4 of 5",
-      "0 of 1",
-      "0 of 1",
-    ]);
+    expect(await quotaOrStatus({ key, overrides }, requests)).toEqual(["4 of 5", "0 of 1", "0 of 1"]);
   });
 
   it("overrides apply under /check, with conditions on the parts of the key", async () => {
@@ -166,13 +156,7 @@ describe("an allowlist and a blocklist", () => {
 
   it("an allowlisted request is not charged and has no RateLimit fields; a blocklisted one is denied", async () => {
     const requests = ["203.0.113.7", "203.0.113.7", "203.0.113.66", "2001:db8:6:1::1", "9.9.9.9"];
-    expect(await quotaOrStatus(lists, requests.map(at))).toEqual([
-      "200",
-      "200",
-      "403",
-      "403",
-      "0 of 1",
-    ]);
+    expect(await quotaOrStatus(lists, requests.map(at))).toEqual(["200", "200", "403", "403", "0 of 1"]);
   });
 
   it("the problem details of a blocklist denial do not name the matching entry", async () => {

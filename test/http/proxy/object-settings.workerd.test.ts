@@ -14,9 +14,7 @@ function storedRows(shards: number): Promise<string[][]> {
       // Only a running object can be evicted.
       await runInDurableObject(object, () => undefined);
       await evictDurableObject(object);
-      return runInDurableObject(object, async (_, { storage }) => [
-        ...(await storage.list()).keys(),
-      ]);
+      return runInDurableObject(object, async (_, { storage }) => [...(await storage.list()).keys()]);
     }),
   );
 }
@@ -32,9 +30,7 @@ describe("a sharded policy", () => {
     const others = new Set((await storedRows(3)).flat());
     for (let round = 0; round < 6; round++) {
       // oxlint-disable-next-line no-await-in-loop
-      const statuses = await Promise.all(
-        addresses.map((address) => statusOf(send("/", from(address)))),
-      );
+      const statuses = await Promise.all(addresses.map((address) => statusOf(send("/", from(address)))));
       expect(new Set(statuses)).toEqual(new Set([round < 5 ? 200 : 429]));
     }
     const rows = (await storedRows(3)).map((names) => names.filter((name) => !others.has(name)));
@@ -109,19 +105,16 @@ it("with durability = confirmed, a spend is stored when its response arrives", a
   for (let spend = 1; spend <= 4; spend++) {
     // oxlint-disable no-await-in-loop
     await check("POST", "/check", { key: "192.0.2.1" });
-    const remaining = await runInDurableObject(
-      env.RATE_LIMITER.getByName("0-of-1"),
-      (_, { storage }) => {
-        const names = [...storage.kv.list({ prefix: "k " })].map(([each]) => each);
-        const name = names.find((each) => !others.has(each)) ?? "";
-        // A second limiter reads the rows, since it has nothing in memory.
-        const after = () => () => undefined;
-        const limiter = new Limiter({ storage, now: () => Date.now(), after });
-        const { limits } = parseConfig({ KEY_SECRET: "s", POLICIES: [policy] }).policies[0] ?? {};
-        const charges = [{ policy: "confirmed", limits: limits ?? [], cost: 1 }];
-        return limiter.look({ key: name.slice(2), charges }).decisions[0]?.limits[0]?.remaining;
-      },
-    );
+    const remaining = await runInDurableObject(env.RATE_LIMITER.getByName("0-of-1"), (_, { storage }) => {
+      const names = [...storage.kv.list({ prefix: "k " })].map(([each]) => each);
+      const name = names.find((each) => !others.has(each)) ?? "";
+      // A second limiter reads the rows, since it has nothing in memory.
+      const after = () => () => undefined;
+      const limiter = new Limiter({ storage, now: () => Date.now(), after });
+      const { limits } = parseConfig({ KEY_SECRET: "s", POLICIES: [policy] }).policies[0] ?? {};
+      const charges = [{ policy: "confirmed", limits: limits ?? [], cost: 1 }];
+      return limiter.look({ key: name.slice(2), charges }).decisions[0]?.limits[0]?.remaining;
+    });
     expect(remaining).toBe(5 - spend);
     // oxlint-enable no-await-in-loop
   }

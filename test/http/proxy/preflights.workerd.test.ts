@@ -42,11 +42,7 @@ describe("a preflight without blocklist or ban", () => {
   it.for([
     ["an OPTIONS request without Origin", { "Access-Control-Request-Method": "PUT" }, "OPTIONS"],
     ["an OPTIONS request without Access-Control-Request-Method", { Origin: app }, "OPTIONS"],
-    [
-      "a GET request with the fields of a preflight",
-      { Origin: app, "Access-Control-Request-Method": "PUT" },
-      "GET",
-    ],
+    ["a GET request with the fields of a preflight", { Origin: app, "Access-Control-Request-Method": "PUT" }, "GET"],
   ] as const)("%s is no preflight and is charged to the policies", async ([, headers, method]) => {
     const { send } = headgate({ LIMITS: "1/minute", PREFLIGHT_LIMITS: "9/minute" });
     const init = { method, headers: { ...visitor.headers, ...headers } };
@@ -107,8 +103,7 @@ describe("a preflight of a client on a blocklist", () => {
   it("a blocklist for a header value denies preflights that announce the header", async () => {
     const match = { header: { "X-Plan": "free" } };
     const { send } = headgate({ POLICIES: [{ name: "a", match, ...blocking }] });
-    const announcing = (names: string) =>
-      preflightFor("GET", { "Access-Control-Request-Headers": names });
+    const announcing = (names: string) => preflightFor("GET", { "Access-Control-Request-Headers": names });
     expect(await statusOf(send("/", announcing("content-type, X-PLAN")))).toBe(403);
     expect(await statusOf(send("/", announcing("content-type")))).toBe(200);
     expect(await statusOf(send("/", preflightFor("GET", { "X-Plan": "free" })))).toBe(403);
@@ -272,11 +267,8 @@ describe("/check/forward for a tenant", () => {
   it("/check/forward denies a preflight by the bans of the caller's tenant only", async () => {
     const policy = { name: "a", limits: "1/hour", ban: "1h" };
     const { send } = headgate({ CHECK_TOKENS, POLICIES: [policy] });
-    const ask = (
-      method: string,
-      tenantToken: string,
-      more?: Record<string, string>,
-    ): Promise<number> => statusOf(send("/check/forward", described(method, tenantToken, more)));
+    const ask = (method: string, tenantToken: string, more?: Record<string, string>): Promise<number> =>
+      statusOf(send("/check/forward", described(method, tenantToken, more)));
     expect(await ask("GET", "theirs")).toBe(204);
     expect(await ask("GET", "theirs")).toBe(429);
     expect(await ask("OPTIONS", "theirs", preflight)).toBe(429);

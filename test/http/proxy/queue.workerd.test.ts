@@ -38,9 +38,7 @@ describe("a queue of 20 per second", () => {
       const response = await check("POST", "/check", { key: "203.0.113.7", cost });
       return (await response.json<{ delayMs: number }>()).delayMs;
     };
-    expect([await delayOf(1), await delayOf(3), await delayOf(0), await delayOf(1)]).toEqual([
-      0, 50, 0, 200,
-    ]);
+    expect([await delayOf(1), await delayOf(3), await delayOf(0), await delayOf(1)]).toEqual([0, 50, 0, 200]);
   });
 
   it("a queued request is forwarded only when its wait ends", async () => {
@@ -66,9 +64,7 @@ describe("a queue of 20 per second", () => {
       rateLimits.push(headers.get("RateLimit"));
     });
     await Promise.all(requests);
-    expect(rateLimits.map((each) => each?.slice(0, 13))).toEqual(
-      [5, 4, 3].map((each) => `"default";r=${each}`),
-    );
+    expect(rateLimits.map((each) => each?.slice(0, 13))).toEqual([5, 4, 3].map((each) => `"default";r=${each}`));
   });
 
   it("a request without a slot in the queue is denied without waiting", async () => {

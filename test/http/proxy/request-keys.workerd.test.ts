@@ -31,9 +31,7 @@ describe("key parts", () => {
   it.for<[string, SentRequest[], number[]]>([
     [
       "cookie:sid",
-      ["sid=a", "x=1; sid=b", "sid=a; x=2", 'sid="a"', "sid=%61", "SID=a"].map((Cookie) =>
-        withHeaders({ Cookie }),
-      ),
+      ["sid=a", "x=1; sid=b", "sid=a; x=2", 'sid="a"', "sid=%61", "SID=a"].map((Cookie) => withHeaders({ Cookie })),
       [200, 200, 429, 429, 429, 200],
     ],
     [
@@ -41,26 +39,13 @@ describe("key parts", () => {
       [["/?key=a"], ["/?key=b"], ["/other?x=1&key=a"], ["/?key=%61"], ["/?KEY=a"]],
       [200, 200, 429, 429, 200],
     ],
-    [
-      "method",
-      [["/"], ["/", { method: "PUT" }], ["/x"], ["/", { method: "put" }]],
-      [200, 200, 429, 429],
-    ],
+    ["method", [["/"], ["/", { method: "PUT" }], ["/x"], ["/", { method: "put" }]], [200, 200, 429, 429]],
     [
       "host",
-      [
-        ["https://a.example/"],
-        ["https://b.example/"],
-        ["https://A.example./x"],
-        ["https://a.example:8443/"],
-      ],
+      [["https://a.example/"], ["https://b.example/"], ["https://A.example./x"], ["https://a.example:8443/"]],
       [200, 200, 429, 429],
     ],
-    [
-      "path, method",
-      [["/a"], ["/b"], ["/a", { method: "PUT" }], ["/x/..//%61/"]],
-      [200, 200, 200, 429],
-    ],
+    ["path, method", [["/a"], ["/b"], ["/a", { method: "PUT" }], ["/x/..//%61/"]], [200, 200, 200, 429]],
   ])("each value of the key part %s has its own limit", async ([key, requests, expected]) => {
     expect(await statusesOf(onePerHour({ key }), requests)).toEqual(expected);
   });
@@ -70,17 +55,14 @@ describe("key parts", () => {
     ["continent", "EU", "AS"],
     ["asn", 3320, 13_335],
     ["colo", "FRA", "CDG"],
-  ])(
-    "each value of the key part %s, from Cloudflare's request data, has its own limit",
-    async ([key, here, there]) => {
-      const at = (value: unknown): SentRequest => [
-        "/",
-        { cf: { [key]: value } as unknown as IncomingRequestCfProperties },
-      ];
-      const requests = [at(here), at(there), at(here), at(undefined), ["/"] as SentRequest];
-      expect(await statusesOf(onePerHour({ key }), requests)).toEqual([200, 200, 429, 200, 429]);
-    },
-  );
+  ])("each value of the key part %s, from Cloudflare's request data, has its own limit", async ([key, here, there]) => {
+    const at = (value: unknown): SentRequest => [
+      "/",
+      { cf: { [key]: value } as unknown as IncomingRequestCfProperties },
+    ];
+    const requests = [at(here), at(there), at(here), at(undefined), ["/"] as SentRequest];
+    expect(await statusesOf(onePerHour({ key }), requests)).toEqual([200, 200, 429, 200, 429]);
+  });
 
   it("/check reaches the proxy's state by naming each key part", async () => {
     const { send, check } = headgate({
@@ -133,23 +115,13 @@ describe("K05: a request without its key part", () => {
   it.for(["ip", "cookie:a", "query:a", "country", "continent", "asn", "colo"])(
     "K05: a request without the key part %s is limited",
     async (part) => {
-      expect(await statusesOf(onePerHour({ key: part }), [["/"], ["/x"], ["/y"]])).toEqual([
-        200, 429, 429,
-      ]);
+      expect(await statusesOf(onePerHour({ key: part }), [["/"], ["/x"], ["/y"]])).toEqual([200, 429, 429]);
     },
   );
 
   it('K05: with onMissingKey = "ip" a request without the key part is charged to its address', async () => {
     const policy = onePerHour({ key, onMissingKey: "ip" });
-    const requests = [
-      keyless,
-      keyless,
-      other,
-      other,
-      named,
-      ["/"] as SentRequest,
-      ["/x"] as SentRequest,
-    ];
+    const requests = [keyless, keyless, other, other, named, ["/"] as SentRequest, ["/x"] as SentRequest];
     expect(await statusesOf(policy, requests)).toEqual([200, 429, 200, 429, 200, 200, 429]);
     // An API key that looks like the address is another key.
     const addressAsKey = await statusesOf(policy, [withHeaders({ "X-Api-Key": "203.0.113.7" })]);
@@ -163,9 +135,7 @@ describe("K05: a request without its key part", () => {
         { name: "address", key: "ip", limits: "5/hour", strategy },
       ],
     });
-    expect((await send(...keyless)).headers.get("RateLimit")).toBe(
-      '"named";r=0;t=3600, "address";r=4;t=3600',
-    );
+    expect((await send(...keyless)).headers.get("RateLimit")).toBe('"named";r=0;t=3600, "address";r=4;t=3600');
     const denied = await send(...keyless);
     expect(denied.headers.get("RateLimit")).toBe('"named";r=0;t=3600');
     const withKey = await send(...withHeaders({ ...visitor.headers, "X-Api-Key": "a" }));
@@ -181,10 +151,7 @@ describe("K05: a request without its key part", () => {
       ],
     });
     const denied = await send(...withHeaders({ ...visitor.headers, "X-Api-Key": "canary" }));
-    expect([denied.status, denied.headers.get("Content-Type")]).toEqual([
-      403,
-      "application/problem+json",
-    ]);
+    expect([denied.status, denied.headers.get("Content-Type")]).toEqual([403, "application/problem+json"]);
     expect(denied.headers.has("RateLimit")).toBe(false);
     const text = await denied.text();
     expect(text).not.toContain("canary");
@@ -202,14 +169,9 @@ describe("K05: a request without its key part", () => {
 
   it('K05: onMissingKey = "skip" exempts requests without the key part', async () => {
     const policy = onePerHour({ key, onMissingKey: "skip" });
-    expect(await statusesOf(policy, [keyless, keyless, named, named])).toEqual([
-      200, 200, 200, 429,
-    ]);
+    expect(await statusesOf(policy, [keyless, keyless, named, named])).toEqual([200, 200, 200, 429]);
     const response = await policy.send(...keyless);
-    expect([response.headers.has("RateLimit"), response.headers.has("RateLimit-Policy")]).toEqual([
-      false,
-      false,
-    ]);
+    expect([response.headers.has("RateLimit"), response.headers.has("RateLimit-Policy")]).toEqual([false, false]);
   });
 });
 
@@ -298,9 +260,7 @@ describe("K10: a key part that occurs twice", () => {
     async ([key, duplicate]) => {
       const policy = onePerHour({ key });
       const requests = Array.from({ length: 5 }, () => duplicate(crypto.randomUUID()));
-      expect(await statusesOf(policy, [["/"], ...requests])).toEqual([
-        200, 429, 429, 429, 429, 429,
-      ]);
+      expect(await statusesOf(policy, [["/"], ...requests])).toEqual([200, 429, 429, 429, 429, 429]);
     },
   );
 

@@ -94,9 +94,7 @@ describe("CORS fields of the origin's response", () => {
     async ([query, expected]) => {
       const response = await answer(query);
       expect(corsOf(response)["exposed"]).toBe(expected);
-      expect(corsOf(response)["origin"]).toBe(
-        new URLSearchParams(query).get("Access-Control-Allow-Origin"),
-      );
+      expect(corsOf(response)["origin"]).toBe(new URLSearchParams(query).get("Access-Control-Allow-Origin"));
     },
   );
 
@@ -121,24 +119,19 @@ describe("Proxy-Status", () => {
     ["an origin that is down", {}, "/unreachable", 502, "destination_unavailable"],
     ["an origin that is not set", { ORIGIN: "" }, "/", 404, "proxy_configuration_error"],
     ["a loop", { ORIGIN: "https://headgate.example" }, "/", 508, "proxy_loop_detected"],
-  ] as const)(
-    "Proxy-Status marks the response to %s",
-    async ([, variables, path, status, error]) => {
-      const blocking = {
-        name: "l",
-        match: { path: "/blocked" },
-        limits: "9/s",
-        deny: ["203.0.113.7"],
-      };
-      const { send } = headgate({ ...unlimited, POLICIES: [blocking], ...variables });
-      if (status === 429) await statusOf(send("/", visitor));
-      const response = await send(path, visitor);
-      expect(response.status).toBe(status);
-      expect(response.headers.get("Proxy-Status")).toMatch(
-        new RegExp(`^headgate-[\\w-]{8};error=${error}$`),
-      );
-    },
-  );
+  ] as const)("Proxy-Status marks the response to %s", async ([, variables, path, status, error]) => {
+    const blocking = {
+      name: "l",
+      match: { path: "/blocked" },
+      limits: "9/s",
+      deny: ["203.0.113.7"],
+    };
+    const { send } = headgate({ ...unlimited, POLICIES: [blocking], ...variables });
+    if (status === 429) await statusOf(send("/", visitor));
+    const response = await send(path, visitor);
+    expect(response.status).toBe(status);
+    expect(response.headers.get("Proxy-Status")).toMatch(new RegExp(`^headgate-[\\w-]{8};error=${error}$`));
+  });
 
   it("Proxy-Status and CORS fields mark the problem of a request that held a slot", async () => {
     const limits = { limit: 5, window: "1m", strategy: "concurrency" };

@@ -23,11 +23,7 @@ const forms: readonly [Limit, capacity: number, retryAfterMs: number][] = [
   [{ strategy: "fixed-window", elastic: true }, 3, 60 * second],
   [{ strategy: "fixed-window", align: "clock", window: "7s" }, 3, 7 * second - (startMs % 7_000)],
   [{ strategy: "fixed-window", align: "calendar", window: "1d" }, 3, 24 * hour],
-  [
-    { strategy: "fixed-window", align: "calendar", window: "1d", timezone: "Asia/Tokyo" },
-    3,
-    15 * hour,
-  ],
+  [{ strategy: "fixed-window", align: "calendar", window: "1d", timezone: "Asia/Tokyo" }, 3, 15 * hour],
   [{ window: "1w", align: "calendar", strategy: "fixed-window" }, 3, 7 * 24 * hour],
   [{ window: "1mo" }, 3, 28 * 24 * hour],
   [{ strategy: "sliding-log" }, 3, 60 * second],
@@ -58,12 +54,8 @@ it.for(forms)(
     const isConcurrency = options["strategy"] === "concurrency";
     const { status, headers } = await send("/", visitor);
     expect(status).toBe(200);
-    expect(headers.get("RateLimit-Policy")).toMatch(
-      /^"three";q=3(?:;qu="concurrent-requests")?;w=[1-9]\d*$/,
-    );
-    expect(headers.get("RateLimit")).toMatch(
-      isConcurrency ? /^"three";r=2$/ : /^"three";r=[23];t=[1-9]\d*$/,
-    );
+    expect(headers.get("RateLimit-Policy")).toMatch(/^"three";q=3(?:;qu="concurrent-requests")?;w=[1-9]\d*$/);
+    expect(headers.get("RateLimit")).toMatch(isConcurrency ? /^"three";r=2$/ : /^"three";r=[23];t=[1-9]\d*$/);
     const spendOne = (): Promise<number> =>
       statusOf(isConcurrency ? check("POST", "/check", { key }) : send("/", visitor));
     const statuses = [await spendOne(), await spendOne()];
@@ -109,10 +101,7 @@ it("without a free slot, Retry-After is 1 second, or the longer wait of another 
 });
 
 /** Sends requests at each clock time (`m:ss`) and compares their statuses. */
-async function expectStatuses(
-  variables: Record<string, string>,
-  lines: [string, number[]][],
-): Promise<void> {
+async function expectStatuses(variables: Record<string, string>, lines: [string, number[]][]): Promise<void> {
   const { send } = headgate(variables);
   for (const [clock, expected] of lines) {
     const [minutes = 0, seconds = 0] = clock.split(":").map(Number);

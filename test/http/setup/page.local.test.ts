@@ -26,9 +26,7 @@ describe.skipIf(!hasBrowser)("the setup page in Chromium, skipped unless it is i
     async (theme) => {
       const { page, problems } = await openPage(browser, { width: 320, theme });
       await page.goto(`http://localhost:${headgate.url.port}/`);
-      await page
-        .getByRole("heading", { level: 1, name: "Headgate runs with demo limits" })
-        .waitFor();
+      await page.getByRole("heading", { level: 1, name: "Headgate runs with demo limits" }).waitFor();
       expect(await axeViolations(page)).toEqual([]);
       expect(await horizontalOverflow(page)).toBe(0);
       const border = await page

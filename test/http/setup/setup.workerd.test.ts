@@ -161,10 +161,7 @@ describe("a mistake is no missing variable", () => {
   it.each([
     ["a wrong limit", { ...demo, LIMITS: "5/soon" }],
     ["a wrong variable beside a missing secret", { ...noSecret, LIMITS: "5/soon" }],
-    [
-      "a placeholder in place of the secret",
-      { ...demo, KEY_SECRET: "at least 32 random characters" },
-    ],
+    ["a placeholder in place of the secret", { ...demo, KEY_SECRET: "at least 32 random characters" }],
     ["a misspelt LIMITS", { ...demo, LIMTS: "5/minute" }],
     ["a claim without a key for tokens", { LIMITS: "5/minute", KEY: "jwt:sub" }],
   ])("%s gives browsers the problem details with 500", async (_, variables) => {

@@ -69,9 +69,7 @@ describe("the RateLimit fields", () => {
   });
 
   it("among limits with equal remaining units, the RateLimit fields list the one with the latest reset first", () => {
-    const drawn = upTo(17).map((index) =>
-      decided(5, index === 3 ? 9_000 : index === 9 ? 500 : 1_000),
-    );
+    const drawn = upTo(17).map((index) => decided(5, index === 3 ? 9_000 : index === 9 ? 500 : 1_000));
     const fields = fieldsOf(drawn);
     const others = upTo(17).filter((index) => index !== 3 && index !== 9);
     expect(namesIn(fields.RateLimit)).toEqual(names(3, ...others));
@@ -120,9 +118,7 @@ describe("the RateLimit fields", () => {
         // No omitted limit has less remaining than a listed one.
         const remainings = relevant.map(({ remaining }) => remaining).toSorted((a, b) => a - b);
         const listedRemaining = sent.map((name) => drawn[Number(name.slice(1))]?.remaining);
-        expect(listedRemaining.toSorted((a, b) => Number(a) - Number(b))).toEqual(
-          remainings.slice(0, 16),
-        );
+        expect(listedRemaining.toSorted((a, b) => Number(a) - Number(b))).toEqual(remainings.slice(0, 16));
       },
     ),
   );

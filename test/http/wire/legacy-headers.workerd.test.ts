@@ -74,9 +74,7 @@ describe("X-RateLimit fields", () => {
     const { send } = headgate({ ...on, LIMITS: "1/minute", CORS_ORIGINS: "*" });
     const names = ["Limit", "Remaining", "Reset"].map((name) => `X-RateLimit-${name}`).join(", ");
     const allowed = await send("/answer?Access-Control-Allow-Origin=*", visitor);
-    expect(allowed.headers.get("Access-Control-Expose-Headers")).toBe(
-      `RateLimit, RateLimit-Policy, ${names}`,
-    );
+    expect(allowed.headers.get("Access-Control-Expose-Headers")).toBe(`RateLimit, RateLimit-Policy, ${names}`);
     const denied = await send("/", {
       headers: { ...visitor.headers, Origin: "https://a.example" },
     });
@@ -91,10 +89,7 @@ describe("X-RateLimit-Reset", () => {
     const meter = createMeter(parseLimits(limit, { strategy: "sliding-log" }));
     meter.consume(before, startMs);
     const fields = legacyFields([meter.consume(cost, startMs + 10_000)], startMs + 10_000);
-    return [
-      fields["X-RateLimit-Remaining"],
-      Number(fields["X-RateLimit-Reset"]) - startSeconds - 10,
-    ];
+    return [fields["X-RateLimit-Remaining"], Number(fields["X-RateLimit-Reset"]) - startSeconds - 10];
   };
   const slots = { limit: 2, window: "10m", strategy: "concurrency" };
 
@@ -129,15 +124,10 @@ it("a response under 64 policies of 4 limits has at most 16 items and 2 KB of Ra
   await response.body?.cancel();
   expect(response.status).toBe(200);
   const fields = ["RateLimit", "RateLimit-Policy"].map((name) => response.headers.get(name) ?? "");
-  const expected = Array.from(
-    { length: 16 },
-    (_, index) => `policy-with-a-long-name-${63 - index}`,
-  );
+  const expected = Array.from({ length: 16 }, (_, index) => `policy-with-a-long-name-${63 - index}`);
   for (const field of fields) {
     const items = parseList(field);
-    expect(
-      items.map(([name]) => (typeof name === "string" ? name : "").replace(/\..*$/, "")),
-    ).toEqual(expected);
+    expect(items.map(([name]) => (typeof name === "string" ? name : "").replace(/\..*$/, ""))).toEqual(expected);
   }
   expect(fields.join("").length).toBeLessThan(2_048);
   expect(response.headers.get("X-RateLimit-Remaining")).toBe("936");

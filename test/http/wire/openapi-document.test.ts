@@ -32,13 +32,10 @@ describe("S11: the rules for OpenAPI documents", () => {
     },
   );
 
-  it.runIf(isFull).each(documents)(
-    "S11: every documented exception of %s is needed",
-    async (file, overrides) => {
-      const codes = (await findings(everyRule, file)).map(({ code }) => code);
-      expect(new Set(codes)).toEqual(new Set(exceptedBy(overrides)));
-    },
-  );
+  it.runIf(isFull).each(documents)("S11: every documented exception of %s is needed", async (file, overrides) => {
+    const codes = (await findings(everyRule, file)).map(({ code }) => code);
+    expect(new Set(codes)).toEqual(new Set(exceptedBy(overrides)));
+  });
 
   it("S11: the rules find mistakes in the OpenAPI document", async () => {
     const [[file, overrides]] = documents;
@@ -86,10 +83,7 @@ function examplesIn(document: object, part: unknown, place: string): Example[] {
   if (!isObject(value)) return [];
   const { schema, example, examples } = value;
   const named = isObject(examples) && !Array.isArray(examples) ? Object.entries(examples) : [];
-  const examplesHere = [
-    ...(example === undefined ? [] : [["example", { value: example }] as const]),
-    ...named,
-  ];
+  const examplesHere = [...(example === undefined ? [] : [["example", { value: example }] as const]), ...named];
   const own = isObject(schema)
     ? examplesHere.map(([name, each]) => ({
         place: `${place}/${name}`,
@@ -97,13 +91,8 @@ function examplesIn(document: object, part: unknown, place: string): Example[] {
         value: Object(each).value as unknown,
       }))
     : [];
-  const within = Object.entries(value).filter(
-    ([name]) => !["schema", "example", "examples"].includes(name),
-  );
-  return [
-    ...own,
-    ...within.flatMap(([name, each]) => examplesIn(document, each, `${place}/${name}`)),
-  ];
+  const within = Object.entries(value).filter(([name]) => !["schema", "example", "examples"].includes(name));
+  return [...own, ...within.flatMap(([name, each]) => examplesIn(document, each, `${place}/${name}`))];
 }
 
 describe.each(documents.map(([file]) => file))("the OpenAPI document %s", (file) => {
@@ -123,10 +112,7 @@ describe.each(documents.map(([file]) => file))("the OpenAPI document %s", (file)
 
   it.each(operations)(`${file} has examples of requests and answers of $name`, ({ operation }) => {
     const { parameters = [], requestBody, responses } = operation;
-    const requestExamples = [
-      ...examplesIn(document, parameters, ""),
-      ...examplesIn(document, requestBody, ""),
-    ];
+    const requestExamples = [...examplesIn(document, parameters, ""), ...examplesIn(document, requestBody, "")];
     const hasNoInput = operation["parameters"] === undefined && requestBody === undefined;
     expect(requestExamples.length > 0).toBe(!hasNoInput);
     const [[status, success]] = Object.entries(responses as object) as [[string, unknown]];
@@ -135,9 +121,7 @@ describe.each(documents.map(([file]) => file))("the OpenAPI document %s", (file)
   });
 
   it(`every example in ${file} is valid by its schema`, () => {
-    const examples = operations.flatMap(({ name, operation }) =>
-      examplesIn(document, operation, name),
-    );
+    const examples = operations.flatMap(({ name, operation }) => examplesIn(document, operation, name));
     const invalid = examples.flatMap(({ place, schema, value }) => {
       const whole = { ...schema, components: document.components };
       const { errors } = new Validator(whole, "2020-12", false).validate(value);

@@ -10,23 +10,12 @@ import {
   advertisedWaitMs,
   retryAfterSeconds,
 } from "../../../src/http/wire/rate-limit-fields.ts";
-import {
-  createMeter,
-  type Decision,
-  type Limit,
-  type LimitInput,
-  parseLimits,
-} from "../../../src/strategies/index.ts";
+import { createMeter, type Decision, type Limit, type LimitInput, parseLimits } from "../../../src/strategies/index.ts";
 import { forAll } from "../../for-all.ts";
 
 type LimitsInput = string | LimitInput | (string | LimitInput)[];
 
-const fieldsOf = (
-  input: LimitsInput,
-  cost: number,
-  strategy = "fixed-window",
-  nowMs = 1_000_000,
-): RateLimitFields => {
+const fieldsOf = (input: LimitsInput, cost: number, strategy = "fixed-window", nowMs = 1_000_000): RateLimitFields => {
   const limits = parseLimits(input, { strategy });
   return rateLimitFields(limits, [createMeter(limits).consume(cost, nowMs)]);
 };
@@ -82,10 +71,7 @@ describe("the RateLimit fields of a calendar window", () => {
   });
 
   it("w of an undecided calendar window is its nominal length", () => {
-    const limits = [
-      ...parseLimits("5/minute", { policy: "a" }),
-      ...parseLimits("9/month", { policy: "b" }),
-    ];
+    const limits = [...parseLimits("5/minute", { policy: "a" }), ...parseLimits("9/month", { policy: "b" })];
     const decision = createMeter(limits.slice(0, 1)).consume(6, Date.UTC(2027, 1, 3));
     const { "RateLimit-Policy": policy } = rateLimitFields(limits, [decision]);
     expect(policy).toBe(`"a";q=5;w=60, "b";q=9;w=${31 * day}`);
@@ -114,8 +100,7 @@ describe("the RateLimit fields of slots", () => {
 
 describe("Retry-After of several limits", () => {
   const slots = { limit: 3, window: "10m", strategy: "concurrency", name: "slots" };
-  const waitOf = (...decisions: Decision[]): unknown =>
-    retryAfterFieldOf(decisions)["Retry-After"] ?? null;
+  const waitOf = (...decisions: Decision[]): unknown => retryAfterFieldOf(decisions)["Retry-After"] ?? null;
 
   it("Retry-After is the longest wait among the denying limits", () => {
     expect(waitOf(denialOf([slots, "3/30s"], 3, 1))).toBe("30");
@@ -185,9 +170,7 @@ describe("a name that the origin also uses", () => {
   it("a prefixed name differs from all our other names", () => {
     const headers = new Headers({ RateLimit: '"a";r=1;t=1' });
     addRateLimitFields(headers, { RateLimit: '"A";r=2;t=2, "headgate.a";r=3;t=3' });
-    expect(headers.get("RateLimit")).toBe(
-      '"a";r=1;t=1, "headgate.headgate.A";r=2;t=2, "headgate.a";r=3;t=3',
-    );
+    expect(headers.get("RateLimit")).toBe('"a";r=1;t=1, "headgate.headgate.A";r=2;t=2, "headgate.a";r=3;t=3');
   });
 
   it("a prefixed name is the same in both fields, and differs from prefixed names of the origin", () => {
@@ -206,10 +189,7 @@ describe("Retry-After", () => {
 });
 
 describe("the RateLimit fields of many limits", () => {
-  const anyUnits = fc.oneof(
-    fc.integer({ min: 0, max: 2_000 }),
-    fc.constantFrom(1_000_000, 2 ** 53 - 1),
-  );
+  const anyUnits = fc.oneof(fc.integer({ min: 0, max: 2_000 }), fc.constantFrom(1_000_000, 2 ** 53 - 1));
   const anyMs = fc.oneof(
     fc.integer({ min: 0, max: 5_000 }),
     fc.constantFrom(86_400_000, 999_999_999_999_001, 2 ** 53 - 1),
@@ -266,8 +246,7 @@ describe("the RateLimit fields of many limits", () => {
             ? sent
                 .toSorted(
                   (a, b) =>
-                    Math.min(a.remaining, a.limit) - Math.min(b.remaining, b.limit) ||
-                    b.resetAfterMs - a.resetAfterMs,
+                    Math.min(a.remaining, a.limit) - Math.min(b.remaining, b.limit) || b.resetAfterMs - a.resetAfterMs,
                 )
                 .slice(0, 16)
             : sent;
@@ -279,10 +258,7 @@ describe("the RateLimit fields of many limits", () => {
             shown.map((each) => {
               const windowSeconds = seconds(each.windowMs);
               const t = Math.min(seconds(each.replenishAfterMs) || windowSeconds, windowSeconds);
-              return [
-                each.name,
-                { r: left(each), ...(each.strategy !== "concurrency" && { t }) },
-              ] as const;
+              return [each.name, { r: left(each), ...(each.strategy !== "concurrency" && { t }) }] as const;
             }),
           ),
           "RateLimit-Policy": listOf(

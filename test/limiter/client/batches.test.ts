@@ -18,11 +18,7 @@ const batch = (isolate: TestIsolate, ...spends: readonly Spend[]): Promise<Outco
 const resultsOf = (outcomes: readonly Outcome[]): unknown[] =>
   outcomes.map((outcome) => ("decision" in outcome ? outcome.decision.allowed : outcome.kind));
 
-const remainingAtObject = (
-  isolate: TestIsolate,
-  spend: Spend,
-  object = "k",
-): number | undefined => {
+const remainingAtObject = (isolate: TestIsolate, spend: Spend, object = "k"): number | undefined => {
   const { policy, partitionKey: key } = spend;
   const charges = [{ policy: policy.name, limits: policy.limits, cost: 1 }];
   return isolate.object(object).look({ key, charges }).decisions[0]?.limits[0]?.remaining;
@@ -31,9 +27,7 @@ const remainingAtObject = (
 /** The costs of the checks that each batch call sends. */
 const costsOf = (isolate: TestIsolate): number[][] =>
   isolate.calls.flatMap(({ name, argument }) =>
-    name === "batch"
-      ? [(argument as BatchCall).calls.map(({ charges }) => charges[0]?.cost ?? 0)]
-      : [],
+    name === "batch" ? [(argument as BatchCall).calls.map(({ charges }) => charges[0]?.cost ?? 0)] : [],
   );
 
 const strict = spendOf({ name: "strict", limits: "1000/hour" });
@@ -68,12 +62,7 @@ describe("a batch with leased policies", () => {
     const isolate = await borrower();
     const outcomes = await batch(isolate, strict, leased, { ...strict, cost: 2 }, leased);
     expect(resultsOf(outcomes)).toEqual([true, true, true, true]);
-    expect(outcomes.map(({ policy }) => policy.name)).toEqual([
-      "strict",
-      "leased",
-      "strict",
-      "leased",
-    ]);
+    expect(outcomes.map(({ policy }) => policy.name)).toEqual(["strict", "leased", "strict", "leased"]);
     expect(isolate.callNames()).toEqual(["batch"]);
     await isolate.clock.pass(1_000);
     expect([strict, leased].map((spend) => remainingAtObject(isolate, spend))).toEqual([997, 992]);
@@ -123,8 +112,7 @@ describe("the checks of a batch", () => {
 
   it("a batch calls each object once and returns the outcomes in the order of the checks", async () => {
     const isolate = new TestIsolate();
-    const at = (partitionKey: string, name: string): Spend =>
-      spendOf({ name, limits: "9/hour" }, 1, partitionKey);
+    const at = (partitionKey: string, name: string): Spend => spendOf({ name, limits: "9/hour" }, 1, partitionKey);
     const spends = [at("a", "p1"), at("b", "p2"), eventual, at("a", "p3"), at("b", "p4")];
     const outcomes = await batch(isolate, ...spends);
     expect(outcomes.map(({ policy }) => policy.name)).toEqual(["p1", "p2", "eventual", "p3", "p4"]);
@@ -144,9 +132,7 @@ describe("the checks of a batch", () => {
   it("each check of a batch follows its own failure mode when its object fails", async () => {
     const isolate = new TestIsolate();
     isolate.before = () => Promise.reject(new Error("gone"));
-    const spends = ["local", "open", "closed"].map((onError) =>
-      spendOf({ name: onError, onError }),
-    );
+    const spends = ["local", "open", "closed"].map((onError) => spendOf({ name: onError, onError }));
     expect(resultsOf(await batch(isolate, ...spends))).toEqual([true, "open", "closed"]);
   });
 });

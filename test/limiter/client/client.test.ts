@@ -4,12 +4,7 @@ import { type FailureMode, parseConfig, type Policy } from "../../../src/config/
 import { LimiterClient } from "../../../src/limiter/client/client.ts";
 import { admits, type Outcome, type Spend } from "../../../src/limiter/client/outcome.ts";
 import { Limiter } from "../../../src/limiter/object/limiter.ts";
-import type {
-  CheckCall,
-  RefundCall,
-  ReserveCall,
-  SettleCall,
-} from "../../../src/limiter/protocol.ts";
+import type { CheckCall, RefundCall, ReserveCall, SettleCall } from "../../../src/limiter/protocol.ts";
 import { newAddress } from "../../../src/limiter/client/reservation-id.ts";
 import { createMeter, parseLimits } from "../../../src/strategies/index.ts";
 import { decideBy } from "../../fakes/flat-calls.ts";
@@ -36,15 +31,12 @@ const waitUntil = (): void => undefined;
 
 const faults = {
   throws: () => Promise.reject(new Error("broken.outputGateBroken")),
-  "is overloaded": () =>
-    Promise.reject(Object.assign(new Error("Too many requests queued."), { overloaded: true })),
+  "is overloaded": () => Promise.reject(Object.assign(new Error("Too many requests queued."), { overloaded: true })),
   hangs: () => new Promise<never>(() => undefined),
 };
 
 const policyWith = (onError: FailureMode, name: string = onError, settings = {}): Policy => {
-  const policies = [
-    { name, limits: "2/minute", strategy: "fixed-window", onError, timeout: "20ms", ...settings },
-  ];
+  const policies = [{ name, limits: "2/minute", strategy: "fixed-window", onError, timeout: "20ms", ...settings }];
   const [policy] = parseConfig({ KEY_SECRET: "s", POLICIES: policies }).policies;
   if (policy === undefined) throw new Error("a policy was configured");
   return policy;
@@ -69,16 +61,12 @@ const quietly = async <Result>(act: () => Promise<Result>): Promise<[Result, str
 describe.each(Object.entries(faults))("while the object %s", (fails, fault) => {
   it(`onError = "open" allows and "closed" denies while the object ${fails}`, async () => {
     const client = new LimiterClient(objectsThat(fault));
-    const [[open], events] = await quietly(() =>
-      admit(client, [spendOf(policyWith("open"))], waitUntil),
-    );
+    const [[open], events] = await quietly(() => admit(client, [spendOf(policyWith("open"))], waitUntil));
     expect(open?.kind).toBe("open");
     expect(events).toContain('{"event":"object-silent","call":"check","policies":["open"]');
     const [look] = await quietly(() => client.look(spendOf(policyWith("open"))));
     expect(look.kind).toBe("open");
-    const [[closed]] = await quietly(() =>
-      admit(client, [spendOf(policyWith("closed"))], waitUntil),
-    );
+    const [[closed]] = await quietly(() => admit(client, [spendOf(policyWith("closed"))], waitUntil));
     expect(closed?.kind).toBe("closed");
   });
 
@@ -192,9 +180,7 @@ describe("when the object stops answering", () => {
     } as unknown as Objects;
     const client = new LimiterClient(objects);
     const works: Promise<unknown>[] = [];
-    await quietly(() =>
-      admit(client, [keyed("lost"), keyed("denied", denying)], (work) => void works.push(work)),
-    );
+    await quietly(() => admit(client, [keyed("lost"), keyed("denied", denying)], (work) => void works.push(work)));
     await Promise.all(works);
     const [outcome] = await quietly(() => client.look(keyed("lost")));
     expect(outcome).toMatchObject({ kind: "local", decision: { limits: [{ remaining: 2 }] } });
@@ -377,10 +363,7 @@ describe("the objects that are called", () => {
       spending("e", sharded, "AAAAAAAC"),
     ];
     await new LimiterClient(objects).admit(spends, waitUntil);
-    const charged = calls.map(({ call: { key, charges } }) => [
-      key,
-      charges.map((each) => each.policy),
-    ]);
+    const charged = calls.map(({ call: { key, charges } }) => [key, charges.map((each) => each.policy)]);
     expect(charged).toEqual([
       ["AAAAAAAB", ["a", "c"]],
       ["AAAAAAAB", ["b", "d"]],

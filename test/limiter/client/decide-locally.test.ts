@@ -7,9 +7,7 @@ import type { Outcome, Spend } from "../../../src/limiter/client/outcome.ts";
 import { spendOf, TestClock } from "../../fakes/isolate.ts";
 
 const remainingOf = (outcome: Outcome | undefined): number | undefined =>
-  outcome !== undefined && "decision" in outcome
-    ? outcome.decision.limits[0]?.remaining
-    : undefined;
+  outcome !== undefined && "decision" in outcome ? outcome.decision.limits[0]?.remaining : undefined;
 
 class LocalIsolate {
   readonly clock = new TestClock();
@@ -45,9 +43,7 @@ it("a look at the isolate's own meters spends nothing", () => {
 
 it('an isolate counts what objects admit only for policies with onError = "local"', () => {
   const isolate = new LocalIsolate();
-  const spends = ["local", "open", "closed"].map((onError) =>
-    spendOf({ ...log, name: onError, onError }),
-  );
+  const spends = ["local", "open", "closed"].map((onError) => spendOf({ ...log, name: onError, onError }));
   isolate.count(...spends);
   // A decision of the isolate lists limits only for policies with onError = "local".
   const asLocal = spends.map(({ policy, ...spend }): Spend => {
@@ -68,10 +64,7 @@ it("a local denial by one policy spends nothing of the others", () => {
   const isolate = new LocalIsolate();
   const wide = spendOf(log, 2);
   const { outcomes } = isolate.decide([wide, spendOf({ ...log, name: "q", limits: "1/hour" }, 2)]);
-  expect(outcomes).toMatchObject([
-    { decision: { allowed: true } },
-    { decision: { allowed: false } },
-  ]);
+  expect(outcomes).toMatchObject([{ decision: { allowed: true } }, { decision: { allowed: false } }]);
   expect(isolate.remaining(wide)).toBe(100);
 });
 

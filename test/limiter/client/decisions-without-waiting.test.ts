@@ -59,20 +59,17 @@ describe("a decision of the isolate alone", () => {
     ["a spend from a slice", [true], [leased]],
     ["a decision of a replica whose next sync is scheduled", [true], [eventual]],
     ["a cached denial of the last key", [false], [leased, eventual, strict]],
-  ])(
-    "%s needs no promise, no timer and no work after the response",
-    async ([, allowed, spends]) => {
-      const isolate = await preparedIsolate();
-      for (let time = 0; time < 3; time++) {
-        const decided = decideAtOnce(isolate, ...spends);
-        expect(decided).toMatchObject({ timers: 0, work: 0 });
-        expect(decided?.admission.outcomes.map(isAllowed)).toEqual(allowed);
-        expect(decided?.admission.isRefused).toBe(!allowed.every(Boolean));
-      }
-      await settled();
-      expect(isolate.calls).toEqual([]);
-    },
-  );
+  ])("%s needs no promise, no timer and no work after the response", async ([, allowed, spends]) => {
+    const isolate = await preparedIsolate();
+    for (let time = 0; time < 3; time++) {
+      const decided = decideAtOnce(isolate, ...spends);
+      expect(decided).toMatchObject({ timers: 0, work: 0 });
+      expect(decided?.admission.outcomes.map(isAllowed)).toEqual(allowed);
+      expect(decided?.admission.isRefused).toBe(!allowed.every(Boolean));
+    }
+    await settled();
+    expect(isolate.calls).toEqual([]);
+  });
 
   it("a request with several keys that slices and replicas decide needs no promise, and is charged for each", async () => {
     const isolate = await preparedIsolate();
@@ -126,11 +123,7 @@ describe("a decision that needs an object", () => {
     const isolate = await preparedIsolate();
     const other = { ...strict, partitionKey: "new" };
     const admission = await isolate.admit(leased, other, eventual);
-    expect(admission.outcomes.map(({ policy: { name } }) => name)).toEqual([
-      "leased",
-      "strict",
-      "eventual",
-    ]);
+    expect(admission.outcomes.map(({ policy: { name } }) => name)).toEqual(["leased", "strict", "eventual"]);
     expect(isolate.calls.map(({ object }) => object)).toEqual(["new"]);
   });
 
@@ -216,9 +209,7 @@ describe("a cached denial", () => {
     const charge = { policy: "strict", limits: strict.policy.limits, cost: 1 };
     const { decisions } = isolate.object("k").look({ key: "k", charges: [charge] });
     const decidedAtMs = isolate.clock.nowMs;
-    expect(outcomes).toEqual([
-      { kind: "decided", policy: strict.policy, decision: decisions[0], decidedAtMs },
-    ]);
+    expect(outcomes).toEqual([{ kind: "decided", policy: strict.policy, decision: decisions[0], decidedAtMs }]);
     expect(admission?.outcomes).toBe(outcomes);
     expect(admission?.decidedAtMs).toBe(isolate.clock.nowMs);
   });

@@ -100,9 +100,7 @@ describe("the log of denials", () => {
       for (let line = during; line < lines.length; line++) writtenAtMs.push(time.nowMs);
     }
     const most = Math.max(
-      ...writtenAtMs.map(
-        (atMs) => writtenAtMs.filter((each) => each >= atMs && each < atMs + 990).length,
-      ),
+      ...writtenAtMs.map((atMs) => writtenAtMs.filter((each) => each >= atMs && each < atMs + 990).length),
     );
     expect([most, writtenAtMs.length >= 190]).toEqual([10, true]);
   });

@@ -174,9 +174,7 @@ describe("a cached denial", () => {
     const client = new LimiterClient(objects);
     const [three, one] = [spendOf({}, 3), spendOf()];
     const allowed = async (...spends: Spend[]): Promise<unknown[]> =>
-      (await client.admitEach(spends, waitUntil)).map(
-        (each) => "decision" in each && each.decision.allowed,
-      );
+      (await client.admitEach(spends, waitUntil)).map((each) => "decision" in each && each.decision.allowed);
     expect(await allowed(three, one, three)).toEqual([false, true, false]);
     expect(await allowed(three, three)).toEqual([false, false]);
     expect(callNames).toEqual(["decide"]);

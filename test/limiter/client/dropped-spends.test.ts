@@ -16,13 +16,9 @@ afterEach(() => {
 });
 
 /** Spends on new keys whose object never replies. Returns the log lines so far. */
-function spender(
-  limits: string | readonly string[],
-): (keys: number) => Promise<readonly unknown[]> {
+function spender(limits: string | readonly string[]): (keys: number) => Promise<readonly unknown[]> {
   const lines: unknown[] = [];
-  vi.spyOn(console, "error").mockImplementation(
-    (line: string) => void lines.push(JSON.parse(line)),
-  );
+  vi.spyOn(console, "error").mockImplementation((line: string) => void lines.push(JSON.parse(line)));
   const never = new Promise(() => undefined);
   const objects = { getByName: () => ({ sync: () => never }) };
   const client = new LimiterClient(objects as unknown as Env["RATE_LIMITER"]);

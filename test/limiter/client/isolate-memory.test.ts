@@ -80,8 +80,7 @@ describe("a dry run on the key of an enforced policy", () => {
 
   it("a dry run does not shorten the timeout of the enforced policy on its key", async () => {
     const isolate = new TestIsolate();
-    isolate.before = () =>
-      new Promise((resolve) => void isolate.clock.after(800, () => resolve(1)));
+    isolate.before = () => new Promise((resolve) => void isolate.clock.after(800, () => resolve(1)));
     const outcomes = isolate.outcomes(enforced, dryRun);
     await isolate.clock.pass(800);
     expect(await outcomes).toEqual([true, true]);
@@ -205,10 +204,7 @@ describe("the isolate's own meters", () => {
   it("a request that one policy denies locally spends nothing of the others", async () => {
     const isolate = new TestIsolate();
     isolate.before = lost;
-    const [wide, narrow] = [
-      spendOf({ limits: "5/minute" }),
-      spendOf({ name: "q", limits: "1/minute" }),
-    ];
+    const [wide, narrow] = [spendOf({ limits: "5/minute" }), spendOf({ name: "q", limits: "1/minute" })];
     expect(await isolate.outcomes(wide, narrow)).toEqual([true, true]);
     expect(await isolate.outcomes(wide, narrow)).toEqual([true, false]);
     const { outcomes } = await isolate.admit(wide);
@@ -218,10 +214,7 @@ describe("the isolate's own meters", () => {
   it("deleting a key for one policy resets only that policy's local meter", async () => {
     const isolate = new TestIsolate();
     isolate.before = lost;
-    const [one, two] = [
-      spendOf({ limits: "1/minute" }),
-      spendOf({ name: "q", limits: "1/minute" }),
-    ];
+    const [one, two] = [spendOf({ limits: "1/minute" }), spendOf({ name: "q", limits: "1/minute" })];
     await isolate.admit(one, two);
     await isolate.client.forget(one.policy, "k");
     expect([await isolate.outcomes(one), await isolate.outcomes(two)]).toEqual([[true], [false]]);
@@ -243,10 +236,7 @@ describe("the isolate's own meters", () => {
     for (const onError of ["open", "closed"]) {
       const spend = spendOf({ name: onError, limits: "1/minute", onError });
       // oxlint-disable-next-line no-await-in-loop
-      expect([await isolate.outcomes(spend), await isolate.outcomes(spend)]).toEqual([
-        [onError],
-        [onError],
-      ]);
+      expect([await isolate.outcomes(spend), await isolate.outcomes(spend)]).toEqual([[onError], [onError]]);
     }
   });
 });
@@ -259,9 +249,7 @@ describe("objects of several keys", () => {
     isolate.calls.length = 0;
     expect(await isolate.outcomes(...spends)).toEqual([true, false]);
     await isolate.afterAnswers();
-    expect(
-      isolate.calls.filter(({ name }) => name === "check").map(({ object }) => object),
-    ).toEqual(["a", "b"]);
+    expect(isolate.calls.filter(({ name }) => name === "check").map(({ object }) => object)).toEqual(["a", "b"]);
     const { outcomes } = await isolate.admit(spends[0] ?? spendOf());
     expect(outcomes).toMatchObject([{ decision: { allowed: true } }]);
   });
@@ -308,9 +296,7 @@ describe("a reservation", () => {
       await (end === "settle" ? admission.settle(() => 1) : admission.giveBack());
       isolate.before = lost;
       const { outcomes } = await isolate.admit(spendOf({ limits: "2000/minute" }));
-      expect(outcomes).toMatchObject([
-        { kind: "local", decision: { limits: [{ remaining: left }] } },
-      ]);
+      expect(outcomes).toMatchObject([{ kind: "local", decision: { limits: [{ remaining: left }] } }]);
       // oxlint-enable no-await-in-loop
     }
   });
@@ -364,9 +350,7 @@ describe("an allowed check of a batch", () => {
     const [two, one] = [spendOf({ limits: "2/minute" }, 3), spendOf({ limits: "2/minute" })];
     const each = async (spend: Spend): Promise<unknown> => {
       const [outcome] = await isolate.client.admitEach([spend], () => undefined);
-      return (
-        outcome !== undefined && "decision" in outcome && outcome.decision.limits[0]?.remaining
-      );
+      return outcome !== undefined && "decision" in outcome && outcome.decision.limits[0]?.remaining;
     };
     expect([await each(two), await each(two)]).toEqual([2, 2]);
     expect(isolate.callNames()).toEqual(["check"]);

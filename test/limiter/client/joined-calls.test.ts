@@ -21,16 +21,13 @@ afterEach(() => void vi.restoreAllMocks());
 const checksOf = ({ name, argument }: Call): readonly CheckCall[] =>
   name === "batch" ? (argument as BatchCall).calls : [argument as CheckCall];
 
-const costsOf = (call: Call): number[] =>
-  checksOf(call).map(({ charges }) => charges[0]?.cost ?? 0);
+const costsOf = (call: Call): number[] => checksOf(call).map(({ charges }) => charges[0]?.cost ?? 0);
 
 const decisionCalls = ({ calls }: TestIsolate): Call[] =>
   calls.filter(({ name }) => name === "check" || name === "batch");
 
 /** The result of each request, in the order of the requests. */
-const resultsOf = async (
-  requests: readonly ReturnType<TestIsolate["admit"]>[],
-): Promise<unknown[]> => {
+const resultsOf = async (requests: readonly ReturnType<TestIsolate["admit"]>[]): Promise<unknown[]> => {
   const admissions = await Promise.all(requests);
   return admissions.map(({ outcomes }) => outcomes.map(resultOf)).flat();
 };
@@ -41,8 +38,7 @@ const resultOf = (outcome: Outcome): unknown =>
 /** Delays each decision by a round trip. */
 function distant(roundTripMs: number): TestIsolate {
   const isolate = new TestIsolate();
-  isolate.before = () =>
-    new Promise<void>((resolve) => void isolate.clock.after(roundTripMs, resolve));
+  isolate.before = () => new Promise<void>((resolve) => void isolate.clock.after(roundTripMs, resolve));
   return isolate;
 }
 
@@ -234,11 +230,7 @@ describe("a call that is not answered", () => {
     const next = isolate.admit(spend);
     await isolate.clock.pass(300);
     expect(await resultsOf([first, next])).toEqual([true, true]);
-    expect(isolate.calls.flatMap(checksOf).map(({ charges }) => charges[0]?.policy)).toEqual([
-      "p",
-      "p",
-      "p",
-    ]);
+    expect(isolate.calls.flatMap(checksOf).map(({ charges }) => charges[0]?.policy)).toEqual(["p", "p", "p"]);
   });
 
   it("a request that sends the checks of other requests stays alive until that call is answered", async () => {
@@ -310,9 +302,7 @@ describe("a call that is not answered", () => {
     if (limit === undefined) throw new Error("a limit was configured");
     const unknown = spendOf({ name: "unknown", onError: "closed" });
     const alien = { ...unknown.policy, limits: [{ ...limit, strategy: "of the future" }] };
-    const requests = [spend, { ...unknown, policy: alien }, spend].map((each) =>
-      isolate.admit(each),
-    );
+    const requests = [spend, { ...unknown, policy: alien }, spend].map((each) => isolate.admit(each));
     answer();
     expect(await resultsOf(requests)).toEqual([true, "closed", true]);
     expect(lines.join()).toContain('RangeError: unknown strategy \\"of the future\\"');
@@ -336,9 +326,7 @@ describe("joined checks of requests that are not final", () => {
     answer();
     expect((await decided).outcomes.map(resultOf)).toEqual([true]);
     expect(await resultsOf([plain])).toEqual([true]);
-    const policies = decisionCalls(isolate).map((call) =>
-      checksOf(call).map(({ charges }) => charges[0]?.policy),
-    );
+    const policies = decisionCalls(isolate).map((call) => checksOf(call).map(({ charges }) => charges[0]?.policy));
     expect(policies).toEqual([["p"], ["p", "ruled"], ["ruled"]]);
   });
 
@@ -348,11 +336,7 @@ describe("joined checks of requests that are not final", () => {
     const { isolate, answer } = busy(tenant);
     const requests = [1, 2, 3].map(() => isolate.admit(tenant, user));
     answer();
-    expect((await Promise.all(requests)).map(({ isRefused }) => isRefused)).toEqual([
-      false,
-      true,
-      true,
-    ]);
+    expect((await Promise.all(requests)).map(({ isRefused }) => isRefused)).toEqual([false, true, true]);
     await isolate.afterAnswers();
     const [, joined] = isolate.calls;
     const times = joined === undefined ? [] : checksOf(joined).map((each) => each.provisionalMs);

@@ -136,10 +136,7 @@ describe("a key rule under strict consistency", () => {
   it("a reservation settles the charges of other policies when a rule allows one of them", async () => {
     const isolate = new TestIsolate();
     setRules(isolate, [allow]);
-    const [allowed, other] = [
-      spendOf({ limits: "9/minute" }),
-      spendOf({ name: "q", limits: "9/minute" }),
-    ];
+    const [allowed, other] = [spendOf({ limits: "9/minute" }), spendOf({ name: "q", limits: "9/minute" })];
     const reserved = [allowed, other].map((spend) => ({ ...spend, cost: 5, ttlMs: 60_000 }));
     const admission = await isolate.admit(...reserved);
     expect(admission.address).not.toBeNull();
@@ -154,11 +151,7 @@ describe("a key rule under strict consistency", () => {
     setRules(isolate, [allow]);
     const results = [1, 2].map(() => isolate.client.reserve(spend, 60_000, () => undefined));
     for (const { outcome, address, fullForMs } of await Promise.all(results)) {
-      expect([resultOf(outcome), address, fullForMs]).toEqual([
-        ["decided", true, 1, "allow"],
-        null,
-        0,
-      ]);
+      expect([resultOf(outcome), address, fullForMs]).toEqual([["decided", true, 1, "allow"], null, 0]);
     }
   });
 

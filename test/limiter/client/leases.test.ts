@@ -42,9 +42,7 @@ describe("an isolate that borrows", () => {
   it("an isolate requests a slice at the sixth request in a second, and spends it without calls", async () => {
     const isolate = new TestIsolate();
     await remainingOfEach(isolate, 6);
-    expect(leaseCalls(isolate.calls).map(({ wanted }) => wanted?.units ?? 0)).toEqual([
-      0, 0, 0, 0, 0, 8,
-    ]);
+    expect(leaseCalls(isolate.calls).map(({ wanted }) => wanted?.units ?? 0)).toEqual([0, 0, 0, 0, 0, 8]);
     isolate.calls.length = 0;
     await remainingOfEach(isolate, 5);
     expect(isolate.calls).toEqual([]);
@@ -113,11 +111,7 @@ describe("an isolate that borrows", () => {
     await remainingOfEach(isolate, 8);
     isolate.calls.length = 0;
     await remainingOfEach(isolate, 1, { ...leased, partitionKey: "other" });
-    await remainingOfEach(
-      isolate,
-      1,
-      spendOf({ name: "q", limits: "9/hour", consistency: "leased" }),
-    );
+    await remainingOfEach(isolate, 1, spendOf({ name: "q", limits: "9/hour", consistency: "leased" }));
     expect(isolate.callNames()).toEqual(["lease", "lease"]);
   });
 });
@@ -130,9 +124,7 @@ describe("a slice after its lifetime of one second", () => {
     await isolate.clock.pass(999);
     expect([isolate.callNames(), leftAtObject(isolate)]).toEqual([[], 1_000 - 6 - 8]);
     await isolate.clock.pass(1);
-    expect(isolate.calls).toMatchObject([
-      { name: "giveBackSlices", argument: { key: "k", returned: [{ used: 3 }] } },
-    ]);
+    expect(isolate.calls).toMatchObject([{ name: "giveBackSlices", argument: { key: "k", returned: [{ used: 3 }] } }]);
     expect(leftAtObject(isolate)).toBe(991);
     isolate.calls.length = 0;
     await remainingOfEach(isolate, 1);
@@ -143,9 +135,7 @@ describe("a slice after its lifetime of one second", () => {
     const isolate = new TestIsolate();
     isolate.before = ({ argument }) =>
       // The call for the next slice is never answered, so the slice is used up before there is another.
-      (argument as LeaseCall).charges?.[0]?.cost === 0
-        ? new Promise(() => undefined)
-        : Promise.resolve();
+      (argument as LeaseCall).charges?.[0]?.cost === 0 ? new Promise(() => undefined) : Promise.resolve();
     await remainingOfEach(isolate, 16);
     await isolate.clock.pass(1_100);
     expect(isolate.callNames()).not.toContain("giveBackSlices");
@@ -174,18 +164,14 @@ describe("a slice that arrives after the deadline", () => {
     await remainingOfEach(isolate, 5);
     isolate.calls.length = 0;
     isolate.before = ({ name }) =>
-      name === "lease"
-        ? new Promise((resolve) => void isolate.clock.after(800, () => resolve(1)))
-        : Promise.resolve();
+      name === "lease" ? new Promise((resolve) => void isolate.clock.after(800, () => resolve(1))) : Promise.resolve();
     const late = isolate.outcomes(leased);
     await isolate.clock.pass(500);
     expect(await late).toEqual([true]);
     expect(leaseCalls(isolate.calls)).toMatchObject([{ wanted: { units: 8 } }]);
     await isolate.clock.pass(300);
     await isolate.afterAnswers();
-    expect(isolate.calls.slice(1)).toMatchObject([
-      { name: "giveBackSlices", argument: { returned: [{ used: 0 }] } },
-    ]);
+    expect(isolate.calls.slice(1)).toMatchObject([{ name: "giveBackSlices", argument: { returned: [{ used: 0 }] } }]);
     expect(leftAtObject(isolate)).toBe(994);
   });
 });
@@ -202,11 +188,7 @@ describe("an isolate that has requested a slice", () => {
       void isolate.admit({ ...leased, cost: 7 });
     }
     await settled();
-    expect(leaseCalls(isolate.calls).map(({ wanted }) => wanted !== null)).toEqual([
-      true,
-      false,
-      true,
-    ]);
+    expect(leaseCalls(isolate.calls).map(({ wanted }) => wanted !== null)).toEqual([true, false, true]);
   });
 });
 
@@ -215,9 +197,7 @@ describe("a lease call that is answered after its deadline", () => {
     const isolate = new TestIsolate();
     const closed = spendOf({ ...fields, onError: "closed" });
     isolate.before = ({ name }) =>
-      name === "lease"
-        ? new Promise((resolve) => void isolate.clock.after(800, () => resolve(1)))
-        : Promise.resolve();
+      name === "lease" ? new Promise((resolve) => void isolate.clock.after(800, () => resolve(1))) : Promise.resolve();
     const late = isolate.outcomes(closed);
     await isolate.clock.pass(800);
     expect(await late).toEqual(["closed"]);

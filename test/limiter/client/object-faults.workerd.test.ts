@@ -5,18 +5,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type FailureMode, parseConfig } from "../../../src/config/index.ts";
 import { LimiterClient } from "../../../src/limiter/client/client.ts";
 import type { Outcome, Spend } from "../../../src/limiter/client/outcome.ts";
-import {
-  at,
-  call,
-  charge,
-  confirmed,
-  eventsOf,
-  newObject,
-  remaining,
-  startMs,
-  type Stub,
-  stored,
-} from "../harness.ts";
+import { at, call, charge, confirmed, eventsOf, newObject, remaining, startMs, type Stub, stored } from "../harness.ts";
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: startMs }));
 afterEach(() => void vi.useRealTimers());
@@ -26,10 +15,7 @@ const broken = (): never => {
 };
 
 /** Makes one storage method of an object throw, until the object is evicted. */
-const breakStorage = (
-  object: Stub,
-  method: "put" | "get" | "list" | "setAlarm" | "getAlarm",
-): Promise<void> =>
+const breakStorage = (object: Stub, method: "put" | "get" | "list" | "setAlarm" | "getAlarm"): Promise<void> =>
   runInDurableObject(object, (_, { storage }) => {
     const on = method === "get" || method === "list" ? storage.kv : storage;
     Object.assign(on, { [method]: broken });

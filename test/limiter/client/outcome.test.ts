@@ -1,12 +1,6 @@
 /** The reason of a denial, and decisions that are answered later than they were made. */
 import { describe, expect, it } from "vitest";
-import {
-  admits,
-  aged,
-  allows,
-  denialReason,
-  type Outcome,
-} from "../../../src/limiter/client/outcome.ts";
+import { admits, aged, allows, denialReason, type Outcome } from "../../../src/limiter/client/outcome.ts";
 import { createMeter, type Decision } from "../../../src/strategies/index.ts";
 import { policyOf } from "../../fakes/isolate.ts";
 
@@ -40,9 +34,7 @@ const delay = outcomeOf(delayed, [1, 1, 1]);
 
 describe("the reason of a denial", () => {
   it("the reported reason follows the order ban, cost, limit, delay", () => {
-    expect([limit, ban, cost, delay].map((outcome) => allows(outcome))).toEqual(
-      Array.from({ length: 4 }, () => false),
-    );
+    expect([limit, ban, cost, delay].map((outcome) => allows(outcome))).toEqual(Array.from({ length: 4 }, () => false));
     expect([limit, ban, cost, delay].map((outcome) => denialReason([outcome]))).toEqual([
       "limit",
       "ban",

@@ -60,8 +60,7 @@ const returned = (isolate: TestIsolate): number[] =>
     .filter(({ name }) => name === "giveBackSlices")
     .flatMap(({ argument }) => (argument as ReturnCall).returned.map(({ used }) => used));
 
-const refunds = (isolate: TestIsolate): unknown[] =>
-  isolate.calls.filter(({ name }) => name === "refund");
+const refunds = (isolate: TestIsolate): unknown[] => isolate.calls.filter(({ name }) => name === "refund");
 
 const leftAtObject = (isolate: TestIsolate): number | undefined => {
   const charge = { policy: "p", limits: leased.policy.limits, cost: 1 };
@@ -111,10 +110,7 @@ describe("a slice with a provisional spend", () => {
   it("an ended slice without unused units is not returned by a call of its own", async () => {
     const isolate = await borrower();
     const { decide } = delayDecision(isolate);
-    const outcomes = isolate.outcomes(
-      { ...leased, cost: 6 },
-      spendOf({ ...other, limits: "6/hour" }, 6, "other"),
-    );
+    const outcomes = isolate.outcomes({ ...leased, cost: 6 }, spendOf({ ...other, limits: "6/hour" }, 6, "other"));
     await isolate.clock.pass(1_050);
     await decide();
     expect(await outcomes).toEqual([true, true]);
@@ -262,9 +258,7 @@ describe("the time of a slice", () => {
     const isolate = new TestIsolate();
     await admit(isolate, 5);
     isolate.before = ({ name }) =>
-      name === "lease"
-        ? new Promise((resolve) => void isolate.clock.after(300, () => resolve(1)))
-        : Promise.resolve();
+      name === "lease" ? new Promise((resolve) => void isolate.clock.after(300, () => resolve(1))) : Promise.resolve();
     const sixth = isolate.outcomes(leased);
     await isolate.clock.pass(300);
     expect(await sixth).toEqual([true]);
@@ -302,9 +296,7 @@ describe("a spend from a slice whose borrower has ended", () => {
     return { client, endRequests };
   }
 
-  async function borrowed(
-    isolate: TestIsolate,
-  ): Promise<ReturnType<typeof mortalClient> & { admission: Admission }> {
+  async function borrowed(isolate: TestIsolate): Promise<ReturnType<typeof mortalClient> & { admission: Admission }> {
     const { client, endRequests } = mortalClient(isolate);
     for (let request = 0; request < 8; request++) {
       // oxlint-disable-next-line no-await-in-loop
@@ -330,8 +322,7 @@ describe("a spend from a slice whose borrower has ended", () => {
     const isolate = new TestIsolate();
     const { client, endRequests, admission } = await borrowed(isolate);
     await isolate.clock.pass(1_010);
-    isolate.before = ({ name }) =>
-      name === "lease" ? new Promise(() => undefined) : Promise.resolve();
+    isolate.before = ({ name }) => (name === "lease" ? new Promise(() => undefined) : Promise.resolve());
     // This request uses up the slice, and its call returns it.
     void client.admit([{ ...leased, cost: 2 }], () => undefined);
     await settled();

@@ -16,8 +16,7 @@ const eventual = spendOf({ ...fields, syncEvery: "1s" });
 const costing = (cost: number): Spend => ({ ...eventual, cost });
 
 const remainingOf = (outcomes: readonly Outcome[]): number | undefined =>
-  outcomes.flatMap((outcome) => ("decision" in outcome ? outcome.decision.limits : []))[0]
-    ?.remaining;
+  outcomes.flatMap((outcome) => ("decision" in outcome ? outcome.decision.limits : []))[0]?.remaining;
 
 /** A replica and its object, whose clock is `aheadMs` ahead of the isolate's. */
 class Pair {
@@ -49,11 +48,7 @@ class Pair {
   }
 
   send(): PendingSync {
-    const sync = this.replica.startSync(
-      () => (this.#batches += 1),
-      this.localMs,
-      this.localMs + 5_000,
-    );
+    const sync = this.replica.startSync(() => (this.#batches += 1), this.localMs, this.localMs + 5_000);
     if (sync === null) throw new Error("the replica has a policy");
     return sync;
   }
@@ -197,8 +192,7 @@ describe("a request that an object decides after the isolate", () => {
   const other = (limit: number): Spend =>
     spendOf({ name: "other", limits: `${limit}/hour`, timeout: "9s" }, 1, "other");
 
-  const refunds = (isolate: TestIsolate): unknown[] =>
-    isolate.calls.filter(({ name }) => name === "refund");
+  const refunds = (isolate: TestIsolate): unknown[] => isolate.calls.filter(({ name }) => name === "refund");
 
   /** Delays the answer of the other key's object until the returned function is called. */
   function delayed(isolate: TestIsolate): () => void {
@@ -227,9 +221,7 @@ describe("a request that an object decides after the isolate", () => {
     decide();
     const admission = await admitting;
     await admission.giveBack();
-    expect(isolate.calls.filter(({ name, object }) => name === "refund" && object === "k")).toEqual(
-      [],
-    );
+    expect(isolate.calls.filter(({ name, object }) => name === "refund" && object === "k")).toEqual([]);
     await isolate.clock.pass(5_000);
     expect([refunds(isolate).length, leftAtObject(isolate)]).toEqual([1, 1_000]);
   });
@@ -255,9 +247,7 @@ describe("a request that an object decides after the isolate", () => {
     expect(isolate.calls.filter(({ name }) => name === "refund")).toEqual([]);
     await isolate.clock.pass(5_000);
     expect([leftAtObject(isolate, dryRun), leftAtObject(isolate)]).toEqual([0, 998]);
-    const sent = isolate.calls.flatMap(({ name, argument }) =>
-      name === "sync" ? (argument as SyncCall).charges : [],
-    );
+    const sent = isolate.calls.flatMap(({ name, argument }) => (name === "sync" ? (argument as SyncCall).charges : []));
     const unitsOfDryRun = sent
       .filter(({ policy }) => policy === "dry")
       .flatMap(({ spends }) => spends.map(([, units]) => units));
@@ -275,8 +265,7 @@ describe("the replicas that an isolate keeps", () => {
       }
       await isolate.clock.pass(3_000);
     };
-    const kind = async (): Promise<string | undefined> =>
-      (await isolate.admit(eventual)).outcomes[0]?.kind;
+    const kind = async (): Promise<string | undefined> => (await isolate.admit(eventual)).outcomes[0]?.kind;
     expect(await kind()).toBe("local");
     await admitOthers(1_000, "first");
     expect(await kind()).toBe("decided");
@@ -289,9 +278,7 @@ describe("the replicas that an isolate keeps", () => {
   it("deleting a key also deletes the unsent spends of an evicted replica", async () => {
     const isolate = new TestIsolate();
     isolate.before = ({ name, argument }) =>
-      name === "sync" && (argument as SyncCall).key === "k"
-        ? Promise.reject(new Error("lost"))
-        : Promise.resolve();
+      name === "sync" && (argument as SyncCall).key === "k" ? Promise.reject(new Error("lost")) : Promise.resolve();
     await isolate.admit(costing(7));
     for (let key = 0; key < 1_100; key++) {
       // oxlint-disable-next-line no-await-in-loop

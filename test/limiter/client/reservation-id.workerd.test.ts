@@ -1,10 +1,6 @@
 /** Reservation ids, with the platform's constant-time comparison. */
 import { describe, expect, it } from "vitest";
-import {
-  addressOf,
-  newAddress,
-  reservationId,
-} from "../../../src/limiter/client/reservation-id.ts";
+import { addressOf, newAddress, reservationId } from "../../../src/limiter/client/reservation-id.ts";
 import { hmacWith } from "../../../src/policies/hmac.ts";
 
 const sign = hmacWith("secret");
@@ -44,15 +40,7 @@ describe("the id of a reservation", () => {
       // oxlint-disable-next-line no-await-in-loop
       expect(await addressOf(changed, null, sign)).toBeNull();
     }
-    const invalid = [
-      "",
-      ".....",
-      "a.b.c.d.e.f",
-      `${id}.`,
-      `.${id}`,
-      id.slice(1),
-      "x".repeat(10_000),
-    ];
+    const invalid = ["", ".....", "a.b.c.d.e.f", `${id}.`, `.${id}`, id.slice(1), "x".repeat(10_000)];
     for (const each of invalid) {
       // oxlint-disable-next-line no-await-in-loop
       expect(await addressOf(each, null, sign)).toBeNull();

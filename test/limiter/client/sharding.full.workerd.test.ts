@@ -18,10 +18,7 @@ const settings = (given: Partial<ObjectSettings>): ObjectSettings => ({
 });
 
 /** The partition keys of `count` addresses, by the name of their object. */
-async function keysByObject(
-  count: number,
-  objects: ObjectSettings,
-): Promise<Map<string, string[]>> {
+async function keysByObject(count: number, objects: ObjectSettings): Promise<Map<string, string[]>> {
   const partitions = new PartitionKeys(hmacWith("secret"));
   const keysOf = new Map<string, string[]>();
   for (let index = 0; index < count; index++) {
@@ -72,11 +69,7 @@ it(
     );
     expect(results.map(({ wrong }) => wrong)).toEqual(results.map(() => 0));
     expect(results.map(({ rowsLeft }) => rowsLeft)).toEqual(results.map(() => 0));
-    expect(Math.max(...results.map(({ mostCachedBytes }) => mostCachedBytes))).toBeLessThanOrEqual(
-      softBudgetBytes,
-    );
-    expect(Math.min(...results.map(({ mostCachedBytes }) => mostCachedBytes))).toBeGreaterThan(
-      softBudgetBytes / 2,
-    );
+    expect(Math.max(...results.map(({ mostCachedBytes }) => mostCachedBytes))).toBeLessThanOrEqual(softBudgetBytes);
+    expect(Math.min(...results.map(({ mostCachedBytes }) => mostCachedBytes))).toBeGreaterThan(softBudgetBytes / 2);
   },
 );

@@ -25,8 +25,7 @@ function staleIsolate() {
   const admit = (spends: () => readonly Spend[]): Promise<Admission> =>
     keeper.decide((attempt) => isolate.client.admit(spends(), keeper.waitUntil, attempt));
   /** Admits a spend under the rules that the isolate has. */
-  const admitOne = (policy = strict): Promise<Admission> =>
-    admit(() => [keyed(under(policy, keeper.version))]);
+  const admitOne = (policy = strict): Promise<Admission> => admit(() => [keyed(under(policy, keeper.version))]);
   return { isolate, keeper, events, admit, admitOne };
 }
 
@@ -59,10 +58,7 @@ describe("the rules in a call", () => {
     isolate.calls.length = 0;
     await admit(() => [keyed(under(strict, 1)), keyed(under(other, 3), "l")]);
     await keeper.afterAnswers();
-    const rules = isolate.calls.map((call) => [
-      call.name,
-      ...chargesIn(call).map((each) => each.rules),
-    ]);
+    const rules = isolate.calls.map((call) => [call.name, ...chargesIn(call).map((each) => each.rules)]);
     expect(rules).toEqual([
       ["check", rulesOf(1)],
       ["check", rulesOf(3)],
@@ -101,18 +97,15 @@ describe("a stale call", () => {
     ["local", ["local", true]],
     ["open", "open"],
     ["closed", "closed"],
-  ] as const)(
-    "onError = %s decides a request that is stale a second time",
-    async (onError, result) => {
-      const { isolate, keeper, admit, events } = staleIsolate();
-      requireRules(isolate, "p", 9);
-      const policy = policyOf({ limits: "5/minute", onError });
-      expect(kinds(await admit(() => [keyed(under(policy, 2))]))).toEqual([result]);
-      expect(isolate.callNames()).toEqual(["check", "check"]);
-      expect(keeper.adopted).toHaveLength(2);
-      expect(events.mock.calls.join()).toContain("the object has newer policy rules");
-    },
-  );
+  ] as const)("onError = %s decides a request that is stale a second time", async (onError, result) => {
+    const { isolate, keeper, admit, events } = staleIsolate();
+    requireRules(isolate, "p", 9);
+    const policy = policyOf({ limits: "5/minute", onError });
+    expect(kinds(await admit(() => [keyed(under(policy, 2))]))).toEqual([result]);
+    expect(isolate.callNames()).toEqual(["check", "check"]);
+    expect(keeper.adopted).toHaveLength(2);
+    expect(events.mock.calls.join()).toContain("the object has newer policy rules");
+  });
 
   it("the second attempt has only the rest of the time of the first", async () => {
     const { isolate, admitOne } = staleIsolate();
@@ -210,10 +203,9 @@ describe("a stale call", () => {
     if (one === undefined || two === undefined) throw new Error("two policies were given");
     const decided = new Map<string, Outcome>();
     await keeper.decide(async (attempt) => {
-      const spends = [
-        keyed(under(one, keeper.version)),
-        keyed(under(two, keeper.version), "l"),
-      ].filter(({ policy }) => !decided.has(policy.name));
+      const spends = [keyed(under(one, keeper.version)), keyed(under(two, keeper.version), "l")].filter(
+        ({ policy }) => !decided.has(policy.name),
+      );
       const outcomes = await isolate.client.admitEach(spends, keeper.waitUntil, attempt);
       for (const [index, outcome] of outcomes.entries()) {
         const spend = spends[index];
@@ -230,8 +222,8 @@ describe("a stale call", () => {
     expect((all as BatchCall).calls.map(({ key }) => key)).toEqual(["k", "l"]);
     expect((repeated as CheckCall).key).toBe("l");
     const left = (key: string, { name, limits }: Spend["policy"]) =>
-      isolate.object("0-of-1").look({ key, charges: [{ policy: name, limits, cost: 0 }] })
-        .decisions[0]?.limits[0]?.remaining;
+      isolate.object("0-of-1").look({ key, charges: [{ policy: name, limits, cost: 0 }] }).decisions[0]?.limits[0]
+        ?.remaining;
     expect([left("k", one), left("l", two)]).toEqual([4, 8]);
   });
 

@@ -14,8 +14,7 @@ const syncs = (isolate: TestIsolate): SyncCall[] =>
   isolate.calls.flatMap(({ name, argument }) => (name === "sync" ? [argument as SyncCall] : []));
 
 /** The spends that a call sends, as pairs of milliseconds ago and units. */
-const sentSpends = ({ charges }: SyncCall): (readonly [number, number])[] =>
-  charges.flatMap(({ spends }) => spends);
+const sentSpends = ({ charges }: SyncCall): (readonly [number, number])[] => charges.flatMap(({ spends }) => spends);
 
 const leftAtObject = (isolate: TestIsolate): number | undefined => {
   const charge = { policy: "p", limits: eventual.policy.limits, cost: 1 };
@@ -96,9 +95,7 @@ describe("the spends of an isolate", () => {
     await isolate.afterAnswers();
     expect(leftAtObject(isolate)).toBe(996);
     const { outcomes } = await isolate.admit(eventual);
-    expect(outcomes).toMatchObject([
-      { kind: "decided", decision: { limits: [{ remaining: 995 }] } },
-    ]);
+    expect(outcomes).toMatchObject([{ kind: "decided", decision: { limits: [{ remaining: 995 }] } }]);
   });
 
   it("many concurrent denied requests leave no spend in the replica", async () => {
@@ -109,9 +106,7 @@ describe("the spends of an isolate", () => {
     const own = spendOf({ ...fields, limits: [bucket], syncEvery: "10s" });
     // The replica has no snapshot during the requests.
     isolate.before = ({ name }) =>
-      new Promise(
-        (resolve) => void isolate.clock.after(name === "sync" ? 900 : 20, () => resolve(0)),
-      );
+      new Promise((resolve) => void isolate.clock.after(name === "sync" ? 900 : 20, () => resolve(0)));
     const outcomes: Promise<(boolean | string)[]>[] = [];
     for (let request = 0; request < 200; request++) {
       outcomes.push(isolate.outcomes(own, denied));

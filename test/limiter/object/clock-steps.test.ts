@@ -62,8 +62,7 @@ it("a clock step of an hour back during a burst delays no write", async () => {
   const clock = new TestClock();
   const storage = new MemoryStorage();
   let stepMs = 0;
-  const start = (): Limiter =>
-    new Limiter({ storage, now: () => clock.nowMs + stepMs, after: clock.after });
+  const start = (): Limiter => new Limiter({ storage, now: () => clock.nowMs + stepMs, after: clock.after });
   const limiter = start();
   const call = { key: "k", charges: [charge("10/day")] };
   for (let spend = 0; spend < 5; spend++) {

@@ -90,12 +90,7 @@ describe.each(strategies)("%s", (strategy) => {
       [steps],
       async (each) => {
         const object = newObject();
-        for (const { known, admitted, lastSecond } of await traffic(
-          object,
-          strategy,
-          each,
-          "relaxed",
-        )) {
+        for (const { known, admitted, lastSecond } of await traffic(object, strategy, each, "relaxed")) {
           expect(known).toBeGreaterThanOrEqual(admitted - lastSecond);
           expect(known).toBeLessThanOrEqual(admitted);
         }
@@ -151,8 +146,7 @@ function segmentsIn({ rows }: MemoryStorage): [number, number] {
   return [Number(named), [...rows.keys()].filter((name) => name.startsWith("s ")).length];
 }
 
-const newObject = (): VirtualObject<MemoryStorage> =>
-  new VirtualObject(new MemoryStorage(), startMs);
+const newObject = (): VirtualObject<MemoryStorage> => new VirtualObject(new MemoryStorage(), startMs);
 
 interface UnitCounts {
   readonly key: string;
@@ -189,9 +183,7 @@ async function traffic(
     const day = callOf(strategy, { kind: "check", key, cost: 0, afterMs: 0 }, durability);
     const { decisions } = object.limiter.look(day);
     const unitsOf = (admissions: Admissions): number =>
-      admissions
-        .filter((admission) => admission.key === key)
-        .reduce((sum, { cost }) => sum + cost, 0);
+      admissions.filter((admission) => admission.key === key).reduce((sum, { cost }) => sum + cost, 0);
     return {
       key,
       known: 500 - (decisions[0]?.limits[1]?.remaining ?? 0),

@@ -55,10 +55,7 @@ describe("a dry run", () => {
       id: "r",
       ttlMs: 60_000,
     });
-    expect([reserved.isOpen, reserved.decisions.map(({ allowed }) => allowed)]).toEqual([
-      true,
-      [true, false, true],
-    ]);
+    expect([reserved.isOpen, reserved.decisions.map(({ allowed }) => allowed)]).toEqual([true, [true, false, true]]);
     object.limiter.settle({ key: "k", id: "r", cost: 4, costs: [1, 3] });
     expect(object.remaining(enforced)).toBe(8);
     expect(object.remaining(full)).toBe(0);

@@ -15,21 +15,18 @@ const strategies = [
 ];
 
 describe("eviction from memory", () => {
-  it.each(strategies)(
-    "%s loses no spend when its object is evicted after a burst",
-    async (strategy) => {
-      const object = new TestObject();
-      const each = charge("1000/hour", 1, "p", strategy);
-      for (let spend = 0; spend < 100; spend++) {
-        object.at(spend);
-        object.limiter.check(call(each));
-      }
-      const before = object.remaining(each);
-      await object.evict();
-      expect(object.remaining(each)).toBe(before);
-      expect(before).toBe(strategy === "leaky-bucket" ? 901 : 900);
-    },
-  );
+  it.each(strategies)("%s loses no spend when its object is evicted after a burst", async (strategy) => {
+    const object = new TestObject();
+    const each = charge("1000/hour", 1, "p", strategy);
+    for (let spend = 0; spend < 100; spend++) {
+      object.at(spend);
+      object.limiter.check(call(each));
+    }
+    const before = object.remaining(each);
+    await object.evict();
+    expect(object.remaining(each)).toBe(before);
+    expect(before).toBe(strategy === "leaky-bucket" ? 901 : 900);
+  });
 
   it("no key that shares an object loses a spend when the object is evicted", async () => {
     const object = new TestObject();

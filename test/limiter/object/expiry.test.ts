@@ -23,10 +23,7 @@ describe("the alarm", () => {
     object.limiter.check(call(charge("5/hour"), "other"));
     object.at(2 * minute);
     await object.runAlarm();
-    expect(await object.stored()).toEqual([
-      ["k other"],
-      1_000 + 60 * minute + (60 * minute - 119_000),
-    ]);
+    expect(await object.stored()).toEqual([["k other"], 1_000 + 60 * minute + (60 * minute - 119_000)]);
   });
 
   it("the alarm deletes the last row together with the database and itself", async () => {

@@ -16,10 +16,7 @@ import { SyncDedup } from "../../../src/limiter/object/sync-dedup.ts";
 /** The row of meters whose snapshots take `sizes` bytes each, including the quotes of the JSON text. */
 function written(...sizes: readonly number[]): WrittenRow & { texts: string[] } {
   const texts: string[] = [];
-  const meters = sizes.map((size, index): [string, string] => [
-    `p${index}`,
-    String(index).repeat(size - 2),
-  ]);
+  const meters = sizes.map((size, index): [string, string] => [`p${index}`, String(index).repeat(size - 2)]);
   const numberOf = (text: string): number => texts.push(text) - 1;
   const parts = {
     bornAtMs: 10,
@@ -48,12 +45,7 @@ describe("the row of a key", () => {
 
   it("the largest meters are stored in rows of their own, and no more of them than necessary", () => {
     const { row, apart, apartBytes, texts, lost } = written(500_000, 900_000, 100, 800_000);
-    expect([apart, apartBytes, texts.map(({ length }) => length), lost]).toEqual([
-      ["p1"],
-      900_000,
-      [900_000],
-      [],
-    ]);
+    expect([apart, apartBytes, texts.map(({ length }) => length), lost]).toEqual([["p1"], 900_000, [900_000], []]);
     expect(row.length).toBeLessThanOrEqual(mostRowBytes);
     const parsed = parsedRow(row);
     const lengths = parsed?.meters.map(([policy, stored]) => {

@@ -74,9 +74,7 @@ class Reference {
   }
 
   get live(): readonly DrawnRule[] {
-    return this.#rules.filter(
-      ({ setAtMs, lastsMs }) => lastsMs === null || this.nowMs < setAtMs + lastsMs,
-    );
+    return this.#rules.filter(({ setAtMs, lastsMs }) => lastsMs === null || this.nowMs < setAtMs + lastsMs);
   }
 
   /** Whether both policies allow, and what decided the policy `p`. */
@@ -105,8 +103,7 @@ class Reference {
   }
 }
 
-const limitsOf = (limit: number) =>
-  parseLimits(`${limit}/minute`, { policy: "p", strategy: "fixed-window" });
+const limitsOf = (limit: number) => parseLimits(`${limit}/minute`, { policy: "p", strategy: "fixed-window" });
 
 const rulesFrom = (drawn: readonly DrawnRule[], nowMs: number): KeyRule[] =>
   drawn.map(({ kind, limit, lastsMs }, index) => ({
@@ -139,10 +136,7 @@ test("every sequence of rules, requests and restarts is decided as by a naive re
           // oxlint-disable-next-line no-await-in-loop
           await object.evict();
         } else {
-          const charges: Charge[] = [
-            charge("10/minute", each.cost),
-            charge("10/minute", each.otherCost, "q"),
-          ];
+          const charges: Charge[] = [charge("10/minute", each.cost), charge("10/minute", each.otherCost, "q")];
           const { decisions } = object.limiter.check(call(charges));
           const expected = reference.check(each.cost, each.otherCost);
           results.push([decisions.every(({ allowed }) => allowed), expected.isAllowed]);
@@ -191,9 +185,7 @@ test("the wait of a denial is exact although rules expire meanwhile", async () =
         return object.limiter.look(call(base(cost))).decisions[0]?.allowed === true;
       };
       const results =
-        wait === null
-          ? [false, isAllowedAfter(3_600_000)]
-          : [isAllowedAfter(wait - 1), isAllowedAfter(wait)];
+        wait === null ? [false, isAllowedAfter(3_600_000)] : [isAllowedAfter(wait - 1), isAllowedAfter(wait)];
       expect(results).toEqual([false, wait !== null]);
       checked++;
     },

@@ -6,16 +6,7 @@ import type { Charge, KeyRule } from "../../../src/limiter/protocol.ts";
 import { parseLimits } from "../../../src/strategies/index.ts";
 import { call, charge, confirmed } from "../../fakes/calls.ts";
 import { startMs } from "../../fakes/isolate.ts";
-import {
-  allow,
-  allowedOf,
-  block,
-  check,
-  limits,
-  ruled,
-  setRules,
-  until,
-} from "../../fakes/ruled-object.ts";
+import { allow, allowedOf, block, check, limits, ruled, setRules, until } from "../../fakes/ruled-object.ts";
 import { TestObject } from "../../fakes/test-object.ts";
 
 const perMinute = charge("10/minute");
@@ -49,24 +40,17 @@ describe("precedence", () => {
     ["a ban and a block rule", true, [block], null, base],
     ["a ban and an allow rule", true, [allow], null, base],
     ["a ban and all rules", true, [block, allow, low], "low", low.limits],
-  ])(
-    "%s: the first of ban, block, allow and limits decides",
-    ([, isBanned, rules, id, effective]) => {
-      expect(decidingRule(rules, isBanned)?.id ?? null).toBe(id);
-      expect(limitsUnder(rules, base)).toBe(effective);
-    },
-  );
+  ])("%s: the first of ban, block, allow and limits decides", ([, isBanned, rules, id, effective]) => {
+    expect(decidingRule(rules, isBanned)?.id ?? null).toBe(id);
+    expect(limitsUnder(rules, base)).toBe(effective);
+  });
 
   it("a ban denies a key although a rule allows it", () => {
     const object = new TestObject();
     for (let count = 0; count < 3; count++) check(object, bannable);
     setRules(object, 1, allow);
     const { decisions, keyRules } = check(object, bannable);
-    expect([decisions[0]?.allowed, decisions[0]?.bannedForMs, keyRules]).toEqual([
-      false,
-      3_600_000,
-      undefined,
-    ]);
+    expect([decisions[0]?.allowed, decisions[0]?.bannedForMs, keyRules]).toEqual([false, 3_600_000, undefined]);
   });
 });
 

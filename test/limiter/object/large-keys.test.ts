@@ -42,8 +42,7 @@ function filled(policies: number): { storage: MemoryStorage; nowMs: number } {
   return { storage, nowMs };
 }
 
-const sizesOf = ({ rows }: MemoryStorage): number[] =>
-  [...rows].map(([name, row]) => name.length + row.length);
+const sizesOf = ({ rows }: MemoryStorage): number[] => [...rows].map(([name, row]) => name.length + row.length);
 
 describe("a large key", () => {
   it("a key too large for one row is stored in several, reported once, read back, and swept completely", async () => {

@@ -3,16 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { Charge, KeyRule } from "../../../src/limiter/protocol.ts";
 import { parseLimits } from "../../../src/strategies/index.ts";
 import { call, charge, confirmed, remainingOf } from "../../fakes/calls.ts";
-import {
-  allow,
-  allowedOf,
-  block,
-  check,
-  limits,
-  ruled,
-  setRules,
-  until,
-} from "../../fakes/ruled-object.ts";
+import { allow, allowedOf, block, check, limits, ruled, setRules, until } from "../../fakes/ruled-object.ts";
 import { TestObject } from "../../fakes/test-object.ts";
 
 const perMinute = charge("10/minute");
@@ -25,11 +16,7 @@ describe("a limits rule", () => {
     const boost = limits("20/minute");
     setRules(object, 1, boost);
     const reply = check(object, { ...perMinute, cost: 8 });
-    expect([allowedOf(reply), reply.keyRules, remainingOf(reply.decisions)]).toEqual([
-      [true],
-      [boost],
-      4,
-    ]);
+    expect([allowedOf(reply), reply.keyRules, remainingOf(reply.decisions)]).toEqual([[true], [boost], 4]);
     expect(reply.decisions[0]?.limits[0]?.limit).toBe(20);
     setRules(object, 2);
     expect(allowedOf(check(object, perMinute))).toEqual([false]);
@@ -137,8 +124,7 @@ describe("a limits rule", () => {
     const object = ruled({ ...limits("100/minute"), ...until(20_000) });
     check(object, { ...perMinute, cost: 92 });
     expect(object.lease({ ...perMinute, cost: 0 }, { units: 10, ttlMs: 5_000 }).lentUnits).toBe(1);
-    const waitOf = (cost: number) =>
-      check(object, { ...perMinute, cost }).decisions[0]?.retryAfterMs;
+    const waitOf = (cost: number) => check(object, { ...perMinute, cost }).decisions[0]?.retryAfterMs;
     expect([waitOf(8), waitOf(15)]).toEqual([60_000, null]);
     object.at(59_999);
     expect(allowedOf(check(object, { ...perMinute, cost: 8 }))).toEqual([false]);

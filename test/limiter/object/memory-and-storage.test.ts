@@ -16,14 +16,10 @@ describe("a put", () => {
     const sizes: number[] = [];
     const put = object.storage.put.bind(object.storage);
     object.storage.put = (rows, options) => {
-      sizes.push(
-        Object.entries(rows).reduce((sum, [name, row]) => sum + name.length + row.length, 0),
-      );
+      sizes.push(Object.entries(rows).reduce((sum, [name, row]) => sum + name.length + row.length, 0));
       return put(rows, options);
     };
-    const charges = [1, 2, 3, 4, 5].map((index) =>
-      charge("100000/hour", 1, `p${index}`.padEnd(64, "x")),
-    );
+    const charges = [1, 2, 3, 4, 5].map((index) => charge("100000/hour", 1, `p${index}`.padEnd(64, "x")));
     for (let key = 0; key < 8; key++) {
       for (let id = 0; id < mostReserved; id++) {
         const reserving = {

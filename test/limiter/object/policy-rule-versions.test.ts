@@ -5,8 +5,7 @@ import type { Charge, CheckReply } from "../../../src/limiter/protocol.ts";
 import { call, charge, confirmed } from "../../fakes/calls.ts";
 import { TestObject } from "../../fakes/test-object.ts";
 
-const textOf = (version: number): string =>
-  `[{"id":"rule-${version}","kind":"mode","mode":"enforce"}]`;
+const textOf = (version: number): string => `[{"id":"rule-${version}","kind":"mode","mode":"enforce"}]`;
 const rules = (version: number, epoch = 1, text = textOf(version)): PolicyRules => ({
   epoch,
   version,
@@ -27,8 +26,7 @@ function decided(): TestObject {
 
 const reserving = (charges: Charge | Charge[]) => ({ ...call(charges), id: "r", ttlMs: 60_000 });
 
-const isDecided = ({ decisions, stale }: CheckReply): boolean =>
-  decisions.length > 0 && stale === undefined;
+const isDecided = ({ decisions, stale }: CheckReply): boolean => decisions.length > 0 && stale === undefined;
 
 describe("a call under older rules", () => {
   it.for<[string, (object: TestObject, charges: Charge[]) => CheckReply]>([
@@ -36,10 +34,7 @@ describe("a call under older rules", () => {
     ["look", (object, charges) => object.limiter.look(call(charges))],
     ["reserve", (object, charges) => object.limiter.reserve(reserving(charges))],
     ["lease", (object, charges) => object.lease(charges)],
-    [
-      "batch",
-      (object, charges) => object.limiter.batch({ calls: [call(charges)] })[0] as CheckReply,
-    ],
+    ["batch", (object, charges) => object.limiter.batch({ calls: [call(charges)] })[0] as CheckReply],
     [
       "batch of looks",
       (object, charges) => {
@@ -55,10 +50,7 @@ describe("a call under older rules", () => {
       spentAtMs: [],
       stale: [newest],
     });
-    expect([
-      object.remaining(charge("10/hour")),
-      object.remaining(charge("10/hour", 1, "q")),
-    ]).toEqual([9, 10]);
+    expect([object.remaining(charge("10/hour")), object.remaining(charge("10/hour", 1, "q"))]).toEqual([9, 10]);
     expect(isDecided(ask(object, [other, under(2)]))).toBe(true);
   });
 
@@ -94,9 +86,7 @@ describe("a call under older rules", () => {
   it("a stale reply has an entry for each policy with older rules", () => {
     const object = decided();
     object.limiter.check(call(under(5, "10/hour", "q")));
-    const { stale } = object.limiter.check(
-      call([under(1), under(4, "10/hour", "q"), under(1, "10/hour", "r")]),
-    );
+    const { stale } = object.limiter.check(call([under(1), under(4, "10/hour", "q"), under(1, "10/hour", "r")]));
     expect(stale).toEqual([newest, { policy: "q", ...rules(5) }]);
   });
 
@@ -136,9 +126,7 @@ describe("a call that is never stale", () => {
     const object = decided();
     const recreated = { ...under(0), rules: rules(0, 2, "[]") };
     expect(isDecided(object.limiter.check(call(recreated)))).toBe(true);
-    expect(object.limiter.check(call(under(2))).stale).toEqual([
-      { policy: "p", ...rules(0, 2, "[]") },
-    ]);
+    expect(object.limiter.check(call(under(2))).stale).toEqual([{ policy: "p", ...rules(0, 2, "[]") }]);
   });
 });
 

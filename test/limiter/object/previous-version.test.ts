@@ -4,15 +4,7 @@ import type { Limiter } from "../../../src/limiter/object/limiter.ts";
 import type { Charge, KeyRule } from "../../../src/limiter/protocol.ts";
 import { call, charge, confirmed } from "../../fakes/calls.ts";
 import { TestClock } from "../../fakes/isolate.ts";
-import {
-  allow,
-  allowedOf,
-  block,
-  check,
-  limits,
-  ruled,
-  setRules,
-} from "../../fakes/ruled-object.ts";
+import { allow, allowedOf, block, check, limits, ruled, setRules } from "../../fakes/ruled-object.ts";
 import { TestObject } from "../../fakes/test-object.ts";
 import * as previous from "../../previous-version/limiter-without-rules.js";
 
@@ -47,10 +39,7 @@ class PreviousIsolate {
             const object = objects[name];
             if (object === undefined) throw new Error(`no object ${name}`);
             object.nowMs = Math.max(object.nowMs, this.clock.nowMs);
-            const limiter = object.limiter as unknown as Record<
-              string,
-              (argument: unknown) => unknown
-            >;
+            const limiter = object.limiter as unknown as Record<string, (argument: unknown) => unknown>;
             return structuredClone(limiter[method]?.(structuredClone(argument)));
           },
         },
@@ -137,11 +126,7 @@ describe("an object of the previous version", () => {
     const object = previousObjectOn(new TestObject());
     for (const version of [5, 3, 4]) {
       const reply = object.check(call(under(version)));
-      expect([allowedOf(reply), reply.stale, reply.keyRules]).toEqual([
-        [true],
-        undefined,
-        undefined,
-      ]);
+      expect([allowedOf(reply), reply.stale, reply.keyRules]).toEqual([[true], undefined, undefined]);
     }
   });
 

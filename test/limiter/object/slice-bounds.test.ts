@@ -13,9 +13,7 @@ import { startMs } from "../../fakes/isolate.ts";
 /** The limits that `leased` consistency accepts. */
 const lendable = variants.filter(
   ({ strategy, options, isElastic }) =>
-    !isElastic &&
-    strategy !== "concurrency" &&
-    (strategy !== "leaky-bucket" || options["mode"] === "police"),
+    !isElastic && strategy !== "concurrency" && (strategy !== "leaky-bucket" || options["mode"] === "police"),
 );
 
 const limitSets = [
@@ -145,9 +143,7 @@ class Borrowers {
   }
 
   look(cost: number): LimitDecision[] {
-    return this.object.limiter
-      .look(this.#call(cost))
-      .decisions.flatMap(({ limits }): LimitDecision[] => limits);
+    return this.object.limiter.look(this.#call(cost)).decisions.flatMap(({ limits }): LimitDecision[] => limits);
   }
 
   remaining(): number {
@@ -268,5 +264,4 @@ describe.each(limitSets)("$title", (limitSet) => {
   );
 });
 
-const leastGrown = ({ remaining, capacity }: LimitDecision): number =>
-  Math.min(capacity, remaining + 1);
+const leastGrown = ({ remaining, capacity }: LimitDecision): number => Math.min(capacity, remaining + 1);

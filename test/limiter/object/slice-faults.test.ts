@@ -84,24 +84,21 @@ describe("slices in storage", () => {
     ["no end", /\["p",0,\d+\]\]\]\]$/, '["p",0,null]]]]'],
     ["no policy", /,\["p",0,\d+\]\]\]\]$/, "]]]"],
     ["no slices", /\[\[\[\{[^[]*\[.*$/, "7]"],
-  ])(
-    "a damaged stored slice is refused, and the rest of the row is kept: %s",
-    async (_, pattern, wrong) => {
-      const object = new TestObject();
-      object.limiter.check(call(charge("10/hour", 7, "other")));
-      object.lease(logOf(0));
-      await object.evict();
-      const row = object.storage.rows.get("k k") ?? "";
-      expect(row).toMatch(pattern);
-      object.storage.rows.set("k k", row.replace(pattern, wrong));
-      await object.evict();
-      const events = await eventsOf(() => {
-        expect(object.remaining(charge("10/hour", 1, "other"))).toBe(3);
-      });
-      expect(events).toContain("slices are not of this version");
-      expect(object.remaining(logOf(1))).toBe(100);
-    },
-  );
+  ])("a damaged stored slice is refused, and the rest of the row is kept: %s", async (_, pattern, wrong) => {
+    const object = new TestObject();
+    object.limiter.check(call(charge("10/hour", 7, "other")));
+    object.lease(logOf(0));
+    await object.evict();
+    const row = object.storage.rows.get("k k") ?? "";
+    expect(row).toMatch(pattern);
+    object.storage.rows.set("k k", row.replace(pattern, wrong));
+    await object.evict();
+    const events = await eventsOf(() => {
+      expect(object.remaining(charge("10/hour", 1, "other"))).toBe(3);
+    });
+    expect(events).toContain("slices are not of this version");
+    expect(object.remaining(logOf(1))).toBe(100);
+  });
 });
 
 describe("open slices", () => {

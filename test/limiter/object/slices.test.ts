@@ -5,8 +5,7 @@ import type { LimitDecision } from "../../../src/strategies/index.ts";
 import { call, charge, logOf } from "../../fakes/calls.ts";
 import { TestObject } from "../../fakes/test-object.ts";
 
-const allowed = ({ decisions }: CheckReply): boolean[] =>
-  decisions.map(({ allowed: isAllowed }) => isAllowed);
+const allowed = ({ decisions }: CheckReply): boolean[] => decisions.map(({ allowed: isAllowed }) => isAllowed);
 
 const limitOf = ({ decisions }: CheckReply): LimitDecision | undefined => decisions[0]?.limits[0];
 

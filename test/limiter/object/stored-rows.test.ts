@@ -58,16 +58,13 @@ describe("a stored reservation", () => {
     ["a cost that is no integer", [1, 4, 2], 1.5],
     ["an instant of its spend that is no integer", [1, 4, 3], null],
     ["no lists of limits", [0], 7],
-  ])(
-    "a stored reservation with %s is refused, and the rest of the row is kept",
-    async ([, path, wrong]) => {
-      const object = await damaged(open(), [reservations, ...path], wrong);
-      expect(object.remaining(charge("10/hour"))).toBe(3);
-      expect(reported()).toContain("reservations are not of this version");
-      expect(object.limiter.settle({ key: "k", id: "r", cost: 0 })).toEqual({ settled: false });
-      expect(object.remaining(charge("10/hour", 1, "other"))).toBe(9);
-    },
-  );
+  ])("a stored reservation with %s is refused, and the rest of the row is kept", async ([, path, wrong]) => {
+    const object = await damaged(open(), [reservations, ...path], wrong);
+    expect(object.remaining(charge("10/hour"))).toBe(3);
+    expect(reported()).toContain("reservations are not of this version");
+    expect(object.limiter.settle({ key: "k", id: "r", cost: 0 })).toEqual({ settled: false });
+    expect(object.remaining(charge("10/hour", 1, "other"))).toBe(9);
+  });
 
   it.for(["relaxed", "confirmed"] as const)(
     "a stored dry-run reservation is closed to make room for an enforced one, and others stay %s",
@@ -115,15 +112,12 @@ describe("a stored slice", () => {
     ["limits that are not in the row", [1, 3, 1], 1],
     ["an end that is no integer", [1, 3, 2], null],
     ["no lists of limits", [0], 7],
-  ])(
-    "a stored slice with %s is refused, and the rest of the row is kept",
-    async ([, path, wrong]) => {
-      const object = await damaged(lent(), [slices, ...path], wrong);
-      expect(object.remaining(charge("10/hour"))).toBe(3);
-      expect(reported()).toContain("slices are not of this version");
-      expect(object.remaining(charge("100/hour", 1, "other"))).toBe(100);
-    },
-  );
+  ])("a stored slice with %s is refused, and the rest of the row is kept", async ([, path, wrong]) => {
+    const object = await damaged(lent(), [slices, ...path], wrong);
+    expect(object.remaining(charge("10/hour"))).toBe(3);
+    expect(reported()).toContain("slices are not of this version");
+    expect(object.remaining(charge("100/hour", 1, "other"))).toBe(100);
+  });
 });
 
 describe("a stored slice with several policies", () => {

@@ -7,12 +7,7 @@ import { TestObject } from "../../fakes/test-object.ts";
 const hourMs = 3_600_000;
 
 /** Calls `act` `times` times, each time after `ms` milliseconds, and lets pending writes happen. */
-function every(
-  object: TestObject,
-  ms: number,
-  times: number,
-  act: (count: number) => unknown,
-): void {
+function every(object: TestObject, ms: number, times: number, act: (count: number) => unknown): void {
   for (let count = 1; count <= times; count++) {
     object.advance(ms);
     act(count);
@@ -20,45 +15,42 @@ function every(
   object.advance(1_000);
 }
 
-describe.each(["fixed-window", "sliding-window-counter", "token-bucket", "sliding-log"])(
-  "%s",
-  (strategy) => {
-    it("a hot key costs at most 4 rows and one alarm for 1,000 decisions in a second", () => {
-      const object = new TestObject();
-      const each = call(charge("100000/hour", 1, "p", strategy));
-      every(object, 1, 1_000, () => object.limiter.check(each));
-      const segments = strategy === "sliding-log" ? 1 : 0;
-      expect(object.storage.written).toMatchObject({ rows: 3 + segments, alarms: 1 });
-    });
+describe.each(["fixed-window", "sliding-window-counter", "token-bucket", "sliding-log"])("%s", (strategy) => {
+  it("a hot key costs at most 4 rows and one alarm for 1,000 decisions in a second", () => {
+    const object = new TestObject();
+    const each = call(charge("100000/hour", 1, "p", strategy));
+    every(object, 1, 1_000, () => object.limiter.check(each));
+    const segments = strategy === "sliding-log" ? 1 : 0;
+    expect(object.storage.written).toMatchObject({ rows: 3 + segments, alarms: 1 });
+  });
 
-    it("a cold key costs one row for each decision, and one alarm until it is deleted", async () => {
-      const object = new TestObject();
-      const { written } = object.storage;
-      const each = call(charge("1000/hour", 1, "p", strategy));
-      every(object, 60_000, 30, (decision) => {
-        object.limiter.check(each);
-        expect(written.rows).toBe(decision);
-      });
-      object.at(2 * hourMs + 60_000);
-      await object.runAlarm();
-      expect(written).toMatchObject({ rows: 30, alarms: 1, deletedAll: 1 });
+  it("a cold key costs one row for each decision, and one alarm until it is deleted", async () => {
+    const object = new TestObject();
+    const { written } = object.storage;
+    const each = call(charge("1000/hour", 1, "p", strategy));
+    every(object, 60_000, 30, (decision) => {
+      object.limiter.check(each);
+      expect(written.rows).toBe(decision);
     });
+    object.at(2 * hourMs + 60_000);
+    await object.runAlarm();
+    expect(written).toMatchObject({ rows: 30, alarms: 1, deletedAll: 1 });
+  });
 
-    it("denials, looks and limits of up to ten seconds cost no row", () => {
-      const object = new TestObject();
+  it("denials, looks and limits of up to ten seconds cost no row", () => {
+    const object = new TestObject();
+    object.limiter.check(call(charge("1/hour", 1, "p", strategy)));
+    const written = object.storage.countWrites();
+    const short = strategy === "sliding-window-counter" ? "10/5s" : "10/10s";
+    every(object, 10, 100, () => {
       object.limiter.check(call(charge("1/hour", 1, "p", strategy)));
-      const written = object.storage.countWrites();
-      const short = strategy === "sliding-window-counter" ? "10/5s" : "10/10s";
-      every(object, 10, 100, () => {
-        object.limiter.check(call(charge("1/hour", 1, "p", strategy)));
-        object.limiter.look(call(charge("1000/hour", 1, "p", strategy)));
-        object.limiter.check(call(charge(short, 1, "short", strategy), "other"));
-      });
-      object.advance(1_000);
-      expect(written).toMatchObject({ rows: 0, alarms: 0 });
+      object.limiter.look(call(charge("1000/hour", 1, "p", strategy)));
+      object.limiter.check(call(charge(short, 1, "short", strategy), "other"));
     });
-  },
-);
+    object.advance(1_000);
+    expect(written).toMatchObject({ rows: 0, alarms: 0 });
+  });
+});
 
 describe("calls that change nothing", () => {
   it("confirmed denials cost no row while another policy's change waits to be written", () => {
@@ -86,8 +78,7 @@ describe("calls that change nothing", () => {
 
   it("reads of unknown keys cost no row and evict no key from memory", () => {
     const object = new TestObject();
-    for (let key = 0; key < 1_000; key++)
-      object.limiter.check(call(charge("10/10s"), `key-${key}`));
+    for (let key = 0; key < 1_000; key++) object.limiter.check(call(charge("10/10s"), `key-${key}`));
     object.advance(2_000);
     const { cachedBytes } = object.limiter;
     for (let key = 0; key < 5_000; key++) {
@@ -136,8 +127,7 @@ describe("keys of a shard", () => {
 
   it("one put writes at most 128 rows", () => {
     const object = new TestObject();
-    for (let key = 0; key < 300; key++)
-      object.limiter.check(call(charge("5/minute"), `key-${key}`));
+    for (let key = 0; key < 300; key++) object.limiter.check(call(charge("5/minute"), `key-${key}`));
     object.advance(1_000);
     expect(object.storage.written.puts).toEqual([1, 1, 128, 128, 42]);
   });
@@ -148,9 +138,7 @@ describe("keys of a shard", () => {
     for (let key = 0; key < 100; key++) {
       for (let limits = 1; limits <= 200; limits++) {
         const limit = { limit: 500, window: `${limits + 10} minutes` };
-        object.limiter.check(
-          call(charge(limit, 1, "a-policy-of-a-rather-long-name"), `key-${key}`),
-        );
+        object.limiter.check(call(charge(limit, 1, "a-policy-of-a-rather-long-name"), `key-${key}`));
       }
     }
     object.advance(1_000);

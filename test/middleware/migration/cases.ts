@@ -60,8 +60,7 @@ const byRequest = <Result>(
     readonly path: string;
   }) => Result,
 ): { hono: (c: Context) => Result; express: (request: import("express").Request) => Result } => ({
-  hono: ({ req }) =>
-    read({ header: (name) => req.header(name), query: (name) => req.query(name), path: req.path }),
+  hono: ({ req }) => read({ header: (name) => req.header(name), query: (name) => req.query(name), path: req.path }),
   express: (request) =>
     read({
       header: (name) => request.get(name),
@@ -181,8 +180,7 @@ const counting: readonly Case[] = [
       },
       "express-rate-limit": {
         skipSuccessfulRequests: true,
-        requestWasSuccessful: (_: unknown, response: { statusCode: number }) =>
-          response.statusCode !== 403,
+        requestWasSuccessful: (_: unknown, response: { statusCode: number }) => response.statusCode !== 403,
       },
     },
     headgate: [{ count: { status: ["403"] } }],
@@ -237,8 +235,7 @@ const responses: readonly Case[] = [
       "express-rate-limit": { standardHeaders: "draft-8" },
     },
     headgate: [{}],
-    expected: (answers) =>
-      ["RateLimit", "RateLimit-Policy", "Retry-After"].map((name) => header(name)(answers)),
+    expected: (answers) => ["RateLimit", "RateLimit-Policy", "Retry-After"].map((name) => header(name)(answers)),
     value: [true, true, true],
   },
   {

@@ -25,12 +25,9 @@ async function answersOf(options: RateLimitOptions, { steps, variables }: Case):
 }
 
 describe.each(cases)("the row $row of the migration table", (each) => {
-  it.each(each.headgate.map((options) => [options]))(
-    "rateLimit(%j) has the stated result",
-    async (options) => {
-      expect(resultOf(await answersOf(options, each), each)).toEqual(statedResult(each));
-    },
-  );
+  it.each(each.headgate.map((options) => [options]))("rateLimit(%j) has the stated result", async (options) => {
+    expect(resultOf(await answersOf(options, each), each)).toEqual(statedResult(each));
+  });
 });
 
 it("the admin API resets a key, in place of resetKey of requestStorePropertyName", async () => {
@@ -41,8 +38,7 @@ it("the admin API resets a key, in place of resetKey of requestStorePropertyName
   const token = "the-admin-token-of-alice";
   const bindings = { ...env, KEY_SECRET: crypto.randomUUID(), ADMIN_TOKENS: token };
   const visit = async (): Promise<number> =>
-    (await app.request("/", { headers: { "X-Client": "a" } }, bindings, createExecutionContext()))
-      .status;
+    (await app.request("/", { headers: { "X-Client": "a" } }, bindings, createExecutionContext())).status;
   const call = (method: string, path: string, body?: object): Response | Promise<Response> =>
     app.request(
       `/_headgate/api/keys/${path}`,

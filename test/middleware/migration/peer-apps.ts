@@ -55,9 +55,7 @@ async function expressApp(options: PeerOptions): Promise<RunningApp> {
     response.status(Number(request.query["status"])).send("handled");
   });
   // Without it, Express prints each error.
-  app.use(
-    ((_, __, response, ___) => void response.status(500).end()) as express.ErrorRequestHandler,
-  );
+  app.use(((_, __, response, ___) => void response.status(500).end()) as express.ErrorRequestHandler);
   const server = app.listen(0, "127.0.0.1");
   await new Promise((resolve) => server.once("listening", resolve));
   const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -73,8 +71,7 @@ async function expressApp(options: PeerOptions): Promise<RunningApp> {
 /** The packages that the migration table translates, by name and version. */
 export const packages = {
   "hono-rate-limiter 0.4": (options: PeerOptions) => honoApp(rateLimiter04, options),
-  "hono-rate-limiter 0.5": (options: PeerOptions) =>
-    honoApp(rateLimiter05 as unknown as Limiter04, options),
+  "hono-rate-limiter 0.5": (options: PeerOptions) => honoApp(rateLimiter05 as unknown as Limiter04, options),
   "@hono-rate-limiter/cloudflare 0.2": (options: PeerOptions) =>
     honoApp(cloudflareRateLimiter as unknown as Limiter04, options),
   "express-rate-limit 8": expressApp,

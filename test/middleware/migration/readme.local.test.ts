@@ -25,10 +25,7 @@ function exampleOf(name: string, heading: string): string {
 }
 
 /** Edits of a text, each of which must find its place. */
-function edited(
-  code: string,
-  edits: readonly (readonly [from: string | RegExp, to: string])[],
-): string {
+function edited(code: string, edits: readonly (readonly [from: string | RegExp, to: string])[]): string {
   return edits.reduce((text, [from, to]) => {
     const next = text.replace(from, to);
     expect(next, `${from} is in the example`).not.toBe(text);
@@ -51,10 +48,10 @@ const end = `app.get("/", (c) => c.text("Hello Hono!"));\nexport default app;\n`
 
 const workers = {
   "on the page": pageBlock(page, "ts headgate/hono"),
-  "of hono-rate-limiter": edited(
-    start + exampleOf("hono-rate-limiter", "### Rest APIs") + end + classExport,
-    [importEdit, ...optionEdits],
-  ),
+  "of hono-rate-limiter": edited(start + exampleOf("hono-rate-limiter", "### Rest APIs") + end + classExport, [
+    importEdit,
+    ...optionEdits,
+  ]),
   "of @hono-rate-limiter/cloudflare, with Durable Objects": edited(
     exampleOf("@hono-rate-limiter/cloudflare", "#### Using `DurableObjectStore`"),
     [
@@ -101,10 +98,7 @@ async function run(name: string, code: string): Promise<RunningWorkerd<"worker">
     objects: { RATE_LIMITER: "RateLimiter" },
   };
   const socket = { name: "worker", service: "worker" };
-  writeFileSync(
-    join(project, "workerd.capnp"),
-    configurationOf([service], [socket], [], "storage"),
-  );
+  writeFileSync(join(project, "workerd.capnp"), configurationOf([service], [socket], [], "storage"));
   return runWorkerd(project, { worker: 0 });
 }
 

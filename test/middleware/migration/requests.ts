@@ -26,10 +26,7 @@ export const pathOf = ({ path = "/", user, status = 200 }: Ask): string => {
   return `${path}?${query.toString()}`;
 };
 
-export const headersOf = ({
-  client = "a",
-  address = "203.0.113.7",
-}: Ask): Record<string, string> => ({
+export const headersOf = ({ client = "a", address = "203.0.113.7" }: Ask): Record<string, string> => ({
   "X-Client": client,
   "CF-Connecting-IP": address,
   "X-Forwarded-For": address,

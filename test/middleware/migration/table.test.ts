@@ -28,8 +28,7 @@ const nameOf = (entry: string): string => /`(\w+)`/.exec(entry)?.[1] ?? "";
 function membersOf(path: string, types: readonly string[]): string[] {
   const code = readFileSync(`node_modules/${path}`, "utf8");
   return types.flatMap((type) => {
-    const [, body] =
-      new RegExp(`(?:interface|type) ${type}\\b[^]*?\\{\n([^]*?)\n\\}`).exec(code) ?? [];
+    const [, body] = new RegExp(`(?:interface|type) ${type}\\b[^]*?\\{\n([^]*?)\n\\}`).exec(code) ?? [];
     if (body === undefined) throw new Error(`${path} declares no ${type}`);
     return [...body.matchAll(/^(?: {4}|\t)(\w+)\??:/gm)].map(([, name = ""]) => name);
   });
@@ -73,9 +72,7 @@ describe("the migration table", () => {
         ]);
       }
     }
-    expect(cases.filter(({ row }) => !rows.some(({ entries }) => entries.includes(row)))).toEqual(
-      [],
-    );
+    expect(cases.filter(({ row }) => !rows.some(({ entries }) => entries.includes(row)))).toEqual([]);
   });
 
   it("each row names the options of rateLimit that its case uses", () => {
@@ -110,8 +107,6 @@ describe("the errors of rateLimit for options of other packages", () => {
     const isNeeded = !row.replacement.startsWith("not needed");
     const [, named = ""] = /`(?:the variable )?(\w+)/.exec(row.replacement) ?? [];
     expect(error).toContain(`rateLimit.${nameOf(entry)}: expected `);
-    expect(error).toContain(
-      isNeeded ? named : /`c\.get/.test(row.replacement) ? "c.get" : "nothing",
-    );
+    expect(error).toContain(isNeeded ? named : /`c\.get/.test(row.replacement) ? "c.get" : "nothing");
   });
 });

@@ -1,11 +1,7 @@
 /** The formats of logs that servers, load balancers and Cloudflare write. */
 import { describe, expect, it } from "vitest";
 import { createLineReader, leftOut, type ReadLine } from "../../../src/replay/log/line-reader.ts";
-import {
-  readRequestPattern,
-  requestFilter,
-  statusFilter,
-} from "../../../src/replay/log/log-filter.ts";
+import { readRequestPattern, requestFilter, statusFilter } from "../../../src/replay/log/log-filter.ts";
 import { type LogAddress, readLogKey } from "../../../src/replay/log/log-key.ts";
 import { fieldName, type LogLine } from "../../../src/replay/log/log-line.ts";
 import { lineParser } from "../../../src/replay/log/parse-line.ts";
@@ -160,9 +156,7 @@ function lastLine(lines: readonly string[]): LogLine {
 describe("formats of logs", () => {
   it("every line in the documentation gives a request of the client at noon", () => {
     const lines = pageBlock("reference/command-line", "log").trimEnd().split("\n");
-    const [arrays, others] = [true, false].map((isArray) =>
-      lines.filter((line) => line.startsWith("[{") === isArray),
-    );
+    const [arrays, others] = [true, false].map((isArray) => lines.filter((line) => line.startsWith("[{") === isArray));
     const texts = [...(arrays ?? []), (others ?? []).join("\n")];
     const read = texts.map((text) => readLog(text, 100));
     expect(read.flatMap(({ report }) => report.firstUnread)).toEqual([]);
@@ -191,9 +185,10 @@ describe("formats of logs", () => {
   it("HAProxy gives the time in milliseconds, the client, the request and captured headers", () => {
     const keys = ["ip", "method", "path", "captured_1", "frontend", "backend", "server", "status"];
     expect(valuesOf([haproxy], keys)).toEqual(
-      ["203.0.113.7", "GET", "/cart/7", "shop.example.com", "http-in", "static", "srv1", "200"].map(
-        (value) => [655, value],
-      ),
+      ["203.0.113.7", "GET", "/cart/7", "shop.example.com", "http-in", "static", "srv1", "200"].map((value) => [
+        655,
+        value,
+      ]),
     );
     const plain = haproxy.slice(haproxy.indexOf("203."));
     const ipv6 = haproxy.replace("203.0.113.7:", "2001:db8:1:2::9:").replace("Jan 15", "Jan  5");
@@ -224,10 +219,7 @@ describe("formats of logs", () => {
   });
 
   it.each([
-    [
-      "Traefik",
-      { time: "2026-01-05T12:00:01Z", StartUTC: "2026-01-05T12:00:00.25Z", StartLocal: "-" },
-    ],
+    ["Traefik", { time: "2026-01-05T12:00:01Z", StartUTC: "2026-01-05T12:00:00.25Z", StartLocal: "-" }],
     ["Traefik", { time: "2026-01-05T12:00:01Z", StartLocal: "2026-01-05T13:00:00.25+01:00" }],
     ["nginx", { time_iso8601: "2026-01-05T12:00:00+00:00", msec: "1767614400.250" }],
     ["nginx", { time_local: "05/Jan/2026:12:00:00 +0000", msec: 1_767_614_400.25 }],
@@ -262,9 +254,7 @@ describe("formats of logs", () => {
       [1_000, "203.0.113.8"],
       [3_000, "203.0.113.10"],
     ]);
-    expect(report.firstUnread).toEqual([
-      { line: 5, reason: "expected 4 columns as in the header, got 3" },
-    ]);
+    expect(report.firstUnread).toEqual([{ line: 5, reason: "expected 4 columns as in the header, got 3" }]);
   });
 
   it("lines of other formats are read below the header of a table, and rows after them", () => {
@@ -311,10 +301,7 @@ describe("lists of addresses", () => {
     const read = readerOf("ip", { trustedProxies: 1 });
     expect(read("#Fields: date time c-ip x-forwarded-for")).toBeNull();
     expect(read("2026-01-05\t12:00:00\t10.0.0.1\t-")).toMatch(/^ip is missing/);
-    expect(shortOf(read("2026-01-05\t12:00:00\t10.0.0.1\t203.0.113.7"))).toEqual([
-      0,
-      "203.0.113.7",
-    ]);
+    expect(shortOf(read("2026-01-05\t12:00:00\t10.0.0.1\t203.0.113.7"))).toEqual([0, "203.0.113.7"]);
   });
 
   it("the format main of nginx and the default of Envoy have X-Forwarded-For", () => {

@@ -40,11 +40,7 @@ describe("a log in the common log format", () => {
   });
 
   test("times with an offset are in that zone, across midnight", () => {
-    const times = [
-      "05/Jan/2026:13:00:00 +0100",
-      "05/Jan/2026:04:00:00 -0800",
-      "06/Jan/2026:02:00:00 +1400",
-    ];
+    const times = ["05/Jan/2026:13:00:00 +0100", "05/Jan/2026:04:00:00 -0800", "06/Jan/2026:02:00:00 +1400"];
     for (const time of times) expect(requestsOf(common("a", time))).toEqual([[0, "a", 1]]);
   });
 
@@ -96,21 +92,12 @@ describe("a log in JSON lines", () => {
     ['{"time":true,"key":"a"}', "got true"],
     ['{"time":1767614400,"key":["a"]}', 'key: expected a text, got ["a"]'],
     ['{"time":1767614400,"key":"a","cost":-1}', "cost: expected an integer from 0"],
-    [
-      '{"time":1767614400,"key":"a","cost":""}',
-      'cost: expected an integer from 0 to 1000000000, got ""',
-    ],
+    ['{"time":1767614400,"key":"a","cost":""}', 'cost: expected an integer from 0 to 1000000000, got ""'],
     ['{"time":1767614400,"key":"a","cost":true}', "got true"],
     ['{"time":1767614400,"key":"a","cost":[5]}', "got [5]"],
-    [
-      '{"time":"2026-02-30T12:00:00Z","key":"a"}',
-      'time: expected a time such as "2026-01-05T12:00:00Z"',
-    ],
+    ['{"time":"2026-02-30T12:00:00Z","key":"a"}', 'time: expected a time such as "2026-01-05T12:00:00Z"'],
     ['{"time":"9999-12-31T12:00:00Z","key":"a"}', 'got "9999-12-31T12:00:00Z"'],
-    [
-      '{"time":1767614400,"key":"a","units":"many"}',
-      'cost: expected an integer from 0 to 1000000000, got "many"',
-    ],
+    ['{"time":1767614400,"key":"a","units":"many"}', 'cost: expected an integer from 0 to 1000000000, got "many"'],
   ])("the line %s is reported", (line, reason) => {
     expect(reasonOf(line)).toContain(reason);
   });

@@ -37,20 +37,11 @@ describe("records of a log", () => {
 
   it("an object that is cut off does not hide the lines after it", () => {
     const lines = ['{"a":1', "common - line", '{"b":2}', "{", '  "c": 3', "}", '{"d":'];
-    expect(recordsOf([lines.join("\n")])).toEqual([
-      '{"a":1',
-      "common - line",
-      '{"b":2}',
-      '{\n  "c": 3\n}',
-      '{"d":',
-    ]);
+    expect(recordsOf([lines.join("\n")])).toEqual(['{"a":1', "common - line", '{"b":2}', '{\n  "c": 3\n}', '{"d":']);
   });
 
   it("neither a line of Envoy nor a host in brackets begins an array", () => {
-    const lines = [
-      '[2026-01-05T12:00:00.000Z] "GET / HTTP/1.1" 200',
-      "[2001:db8::9]:443 a - - [x]",
-    ];
+    const lines = ['[2026-01-05T12:00:00.000Z] "GET / HTTP/1.1" 200', "[2001:db8::9]:443 a - - [x]"];
     for (const line of lines) expect(recordsOf([line])).toEqual([line]);
   });
 
@@ -75,13 +66,10 @@ describe("records of a log", () => {
   const pieces = ["{", "}", "[", "]", '"', "\\", "\n", "a", ",", '{"a":1}', "  "];
   it(
     "the records of any text do not depend on where a chunk ends",
-    forAll(
-      [fc.array(fc.constantFrom(...pieces), { maxLength: 30 }), fc.nat(60)],
-      (words, length) => {
-        const text = words.join("");
-        const chunks = [text.slice(0, length), text.slice(length)];
-        expect(recordsOf(chunks)).toEqual(recordsOf([text]));
-      },
-    ),
+    forAll([fc.array(fc.constantFrom(...pieces), { maxLength: 30 }), fc.nat(60)], (words, length) => {
+      const text = words.join("");
+      const chunks = [text.slice(0, length), text.slice(length)];
+      expect(recordsOf(chunks)).toEqual(recordsOf([text]));
+    }),
   );
 });

@@ -34,8 +34,7 @@ export const pick = <Item>(random: Random, items: readonly Item[]): Item => {
   return item;
 };
 
-const someKeys = (random: Random, share: number): string[] =>
-  keyTexts.filter(() => random() < share);
+const someKeys = (random: Random, share: number): string[] => keyTexts.filter(() => random() < share);
 
 function drawFacts(random: Random, name: string, isSharded: boolean): PolicyFacts {
   const isStrict = name === "p" || random() < 0.4;
@@ -50,9 +49,7 @@ function drawFacts(random: Random, name: string, isSharded: boolean): PolicyFact
     hasBan: isStrict && random() < 0.15,
     allow: isListed ? someKeys(random, 0.15) : [],
     deny: isListed ? someKeys(random, 0.15) : [],
-    overrides: isListed
-      ? Object.fromEntries(someKeys(random, 0.25).map((key) => [key, pick(random, [3, 21])]))
-      : {},
+    overrides: isListed ? Object.fromEntries(someKeys(random, 0.25).map((key) => [key, pick(random, [3, 21])])) : {},
   };
 }
 
@@ -95,9 +92,7 @@ export function drawDeployments(random: Random): readonly (readonly DeployedPoli
   const isSharded = [random() < 0.5, random() < 0.5];
   return [0, 1].map((age) => {
     const isMoved = age === 1 && random() < 0.2;
-    const facts = ["p", "q"].map((name, index) =>
-      drawFacts(random, name, (isSharded[index] === true) !== isMoved),
-    );
+    const facts = ["p", "q"].map((name, index) => drawFacts(random, name, (isSharded[index] === true) !== isMoved));
     const policies = parse(facts);
     return facts.flatMap((each, index) => {
       const policy = policies[index];

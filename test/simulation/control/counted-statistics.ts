@@ -65,8 +65,7 @@ export class Counted {
 
 export const countedStatistics = (clock: Clock): Counted => new Counted(clock);
 
-export const sumOf = (counts: Counts): number =>
-  [...counts.values()].reduce((sum, count) => sum + count, 0);
+export const sumOf = (counts: Counts): number => [...counts.values()].reduce((sum, count) => sum + count, 0);
 
 /** Adds up counts. */
 export function addedUp(all: readonly Counts[]): Map<string, number> {

@@ -73,10 +73,7 @@ export class CrashingStorage {
   /** The storage as one life of the object sees it. A dead object writes nothing. */
   seenBy(isAlive: () => boolean): RowStorage {
     const memory = this.#memory;
-    const written = <Result>(
-      write: () => Promise<Result>,
-      isConfirmed: boolean,
-    ): Promise<Result> => {
+    const written = <Result>(write: () => Promise<Result>, isConfirmed: boolean): Promise<Result> => {
       if (!isAlive()) return never;
       this.#isChanged = true;
       this.#isConfirmed ||= isConfirmed;

@@ -31,11 +31,12 @@ export function decidedCalls({ name, args, reply }: Completed): DecidedCall[] {
   return [decided(call, reply as CheckReply, name === "reserve" ? (call.id ?? null) : null)];
 }
 
-const decided = (
-  { key, charges }: CheckCall,
-  reply: CheckReply,
-  reservation: string | null,
-): DecidedCall => ({ key, charges, reply, reservation });
+const decided = ({ key, charges }: CheckCall, reply: CheckReply, reservation: string | null): DecidedCall => ({
+  key,
+  charges,
+  reply,
+  reservation,
+});
 
 export const isRefused = ({ stale = [] }: CheckReply): boolean => stale.length > 0;
 

@@ -72,8 +72,7 @@ const reservationTtlMs = 20_000;
 /** The request that the current code works for. */
 const currentRequest = new AsyncLocalStorage<number>();
 
-const hash = async (text: string): Promise<string> =>
-  createHash("sha256").update(text).digest("base64url");
+const hash = async (text: string): Promise<string> => createHash("sha256").update(text).digest("base64url");
 
 interface Decided {
   readonly spends: readonly Spend[];
@@ -126,10 +125,8 @@ export class Isolate {
     const sentAtMs = this.#parts.world.nowMs;
     await currentRequest.run(request.number, async () => {
       this.control?.touch(this.#waitUntil);
-      const { spends, admission, resolutions } = await decideByNewestRules(
-        this.control,
-        this.#waitUntil,
-        (attempt) => this.#decide(request, attempt),
+      const { spends, admission, resolutions } = await decideByNewestRules(this.control, this.#waitUntil, (attempt) =>
+        this.#decide(request, attempt),
       );
       const blocked = resolutions.filter(({ kind }) => kind === "blocked");
       const denying = blocked.filter(({ policy }) => !policy.isDryRun);
@@ -140,8 +137,7 @@ export class Isolate {
       if (admission === null) return;
       recordOutcomes({ spends, admission, resolutions }, { statistics: this.#statistics });
       this.#checkCharges(request, admission);
-      if (request.settledCost !== null && !admission.isRefused)
-        this.#settleLater(request, admission);
+      if (request.settledCost !== null && !admission.isRefused) this.#settleLater(request, admission);
     });
   }
 
@@ -160,9 +156,7 @@ export class Isolate {
     const applied = this.#policies().filter(({ name }) => request.policies.includes(name));
     for (const policy of applied) this.#checkRules(policy);
     const resolutions = applied.map((policy) => this.#resolve(policy, request.key));
-    const isBlocked = resolutions.some(
-      ({ kind, policy }) => kind === "blocked" && !policy.isDryRun,
-    );
+    const isBlocked = resolutions.some(({ kind, policy }) => kind === "blocked" && !policy.isDryRun);
     if (isBlocked) return { spends: [], admission: null, resolutions };
     const spends = resolutions.flatMap(({ kind, policy }) => {
       if (kind !== "charge") return [];
@@ -176,9 +170,7 @@ export class Isolate {
   #resolve(policy: Policy, key: string): KeyResolution {
     const resolution = resolveCallerKey(policy, [key]);
     if (resolution === null) throw new Error("the key fits the policy");
-    const facts = this.settings.deployment.find(
-      ({ facts: { name } }) => name === policy.name,
-    )?.facts;
+    const facts = this.settings.deployment.find(({ facts: { name } }) => name === policy.name)?.facts;
     if (facts === undefined) throw new Error("the policy was deployed");
     const { kind, policy: resolved } = resolution;
     const nowMs = this.#clock().now();
@@ -188,8 +180,7 @@ export class Isolate {
     this.#parts.checks.check(
       "precedence: an isolate resolves a key as the table states",
       JSON.stringify(actual) === JSON.stringify(expected),
-      () =>
-        `${policy.name} ${key}: ${actual.join()} instead of ${expected.join()} by ${policy.rules?.text}`,
+      () => `${policy.name} ${key}: ${actual.join()} instead of ${expected.join()} by ${policy.rules?.text}`,
     );
     return resolution as KeyResolution;
   }
@@ -272,6 +263,4 @@ export class Isolate {
 }
 
 const describe = (outcome: Outcome): string =>
-  "decision" in outcome
-    ? `${outcome.kind} ${outcome.decision.allowed} ${outcome.keyRule ?? ""}`
-    : outcome.kind;
+  "decision" in outcome ? `${outcome.kind} ${outcome.decision.allowed} ${outcome.keyRule ?? ""}` : outcome.kind;

@@ -39,10 +39,7 @@ export class KeyObject {
   #lives = 0;
 
   /** @param aheadMs how far the clock of the object is ahead of the simulated time */
-  constructor(
-    id: string,
-    { world, random, observer, aheadMs }: ObjectParts & { readonly aheadMs: number },
-  ) {
+  constructor(id: string, { world, random, observer, aheadMs }: ObjectParts & { readonly aheadMs: number }) {
     this.id = id;
     this.#world = world;
     this.#random = random;

@@ -50,21 +50,12 @@ export class KeyRuleReference {
       const actual = reply.keyRules?.[index] ?? null;
       const rules = this.#sets.get(nameOf(key, policy))?.rules ?? [];
       const expected = decidingRule(rules, this.#object.nowMs, isBanned);
-      const holds =
-        actual?.id === expected?.id && actual?.kind === expected?.kind && obeys(decision, expected);
+      const holds = actual?.id === expected?.id && actual?.kind === expected?.kind && obeys(decision, expected);
       const describe = (): string =>
         `${policy} ${key} at ${this.#object.nowMs}: ${JSON.stringify(actual)} decided, expected ${JSON.stringify(expected)}`;
-      this.#checks.check(
-        "key rules: a decision obeys the rules that its object has received",
-        holds,
-        describe,
-      );
+      this.#checks.check("key rules: a decision obeys the rules that its object has received", holds, describe);
       if (rules.some((rule) => isNearEnd(rule, this.#object.nowMs))) {
-        this.#checks.check(
-          "key rules: a rule ends on its millisecond by the object's clock",
-          holds,
-          describe,
-        );
+        this.#checks.check("key rules: a rule ends on its millisecond by the object's clock", holds, describe);
       }
       this.#checkLimits(call, index, expected);
       this.#ledger.checkDecision(this.#object, { key, policy, actual, isBanned });
@@ -83,8 +74,7 @@ export class KeyRuleReference {
   }
 }
 
-const isLive = ({ expiresAtMs }: KeyRule, nowMs: number): boolean =>
-  expiresAtMs === undefined || nowMs < expiresAtMs;
+const isLive = ({ expiresAtMs }: KeyRule, nowMs: number): boolean => expiresAtMs === undefined || nowMs < expiresAtMs;
 
 const isNearEnd = ({ expiresAtMs }: KeyRule, nowMs: number): boolean =>
   expiresAtMs !== undefined && Math.abs(nowMs - expiresAtMs) <= nearMs;

@@ -35,18 +35,12 @@ export class ObjectChecks implements ObjectObserver {
   completed(object: KeyObject, call: Completed): void {
     const { stale, keyRules } = this.#of(object);
     if (call.name === "setRules") {
-      const [key, policy, rules, version] = call.args as [
-        string,
-        string,
-        readonly KeyRule[],
-        RulesVersion,
-      ];
+      const [key, policy, rules, version] = call.args as [string, string, readonly KeyRule[], RulesVersion];
       keyRules.received(key, policy, rules, version);
     }
     for (const decided of decidedCalls(call)) {
       for (const { policy, rules } of decided.charges) {
-        if (rules !== undefined)
-          this.#checkText(`${policy} ${rules.epoch} ${rules.version}`, rules.text);
+        if (rules !== undefined) this.#checkText(`${policy} ${rules.epoch} ${rules.version}`, rules.text);
       }
       stale.decided(decided);
       keyRules.decided(decided);

@@ -113,9 +113,7 @@ export class Operator {
     const rule = this.#policyRule();
     const isRemoval = random() < 0.25;
     const expiresAtMs =
-      this.policyRulesExpire && random() < 0.4
-        ? this.#parts.world.nowMs + 500 + Math.floor(random() * 15_000)
-        : null;
+      this.policyRulesExpire && random() < 0.4 ? this.#parts.world.nowMs + 500 + Math.floor(random() * 15_000) : null;
     if (expiresAtMs !== null) this.#parts.onPolicyExpiry(facts.name, expiresAtMs);
     const input = {
       ...common,

@@ -129,9 +129,7 @@ export class Plane {
       if (!isAlive()) return never;
       const args = [key, policy, rules, version];
       const sent = structuredClone(args);
-      const reply = await wire.send(() =>
-        objects.get(objectId(location)).call("setRules", sent, null),
-      );
+      const reply = await wire.send(() => objects.get(objectId(location)).call("setRules", sent, null));
       return isAlive() ? (reply as SetRulesReply).version : never;
     };
     const storage = this.#storageOf(this.#storage, isAlive);

@@ -12,11 +12,7 @@ interface ReceivedRule {
 }
 
 /** The resolution of a key: its kind, the limit if the key is charged, and whether the policy is a dry run. */
-export type Resolved = readonly [
-  kind: "exempt" | "blocked" | "charge",
-  limit: number,
-  isDryRun: boolean,
-];
+export type Resolved = readonly [kind: "exempt" | "blocked" | "charge", limit: number, isDryRun: boolean];
 
 const numberIn = (limits: string): number => Number.parseInt(limits, 10);
 
@@ -36,9 +32,7 @@ export function resolvedBy(
   if (names("allow")) return ["exempt", 0, isDryRun];
   if (facts.deny.includes(key)) return ["blocked", 0, isDryRun];
   if (facts.allow.includes(key)) return ["exempt", 0, isDryRun];
-  const overrides = live.flatMap((rule) =>
-    rule.kind === "overrides" ? (rule.overrides ?? []) : [],
-  );
+  const overrides = live.flatMap((rule) => (rule.kind === "overrides" ? (rule.overrides ?? []) : []));
   const ruled = overrides.find((override) => override.key === key)?.limits;
   if (ruled !== undefined) return ["charge", numberIn(ruled), isDryRun];
   const configured = facts.overrides[key];

@@ -89,10 +89,7 @@ export class RuleLedger {
     for (const track of this.#tracksOf(object, { key, policy })) {
       if (track.status === "unsure" || !this.#isLive(object, track.content)) continue;
       if (isBanned && track.content.kind !== "limits") continue;
-      const holds =
-        track.status === "gone"
-          ? actual?.id !== track.id
-          : actual !== null && isAsStrong(actual, track);
+      const holds = track.status === "gone" ? actual?.id !== track.id : actual !== null && isAsStrong(actual, track);
       this.#checks.check(
         "key rules: a decision obeys each rule that was confirmed to the operator",
         holds,

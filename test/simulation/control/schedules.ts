@@ -48,8 +48,7 @@ export async function disturbed(seed: number): Promise<Checks> {
 }
 
 /** Whether any rule was ever made. */
-const hasRulesIn = ({ plane }: Simulation): boolean =>
-  plane.isUp && plane.control.audit({ limit: 1 }).items.length > 0;
+const hasRulesIn = ({ plane }: Simulation): boolean => plane.isUp && plane.control.audit({ limit: 1 }).items.length > 0;
 
 /** Makes a first rule, so that beats are frequent, and starts isolates. Without faults, the rule is certain. */
 async function begin(simulation: Simulation, isCertain = false): Promise<void> {
@@ -157,10 +156,7 @@ async function passDays(simulation: Simulation): Promise<void> {
 }
 
 /** Ends the faults, and checks that everything converges. */
-async function end(
-  simulation: Simulation,
-  drawn: Drawn & { readonly hasRules: boolean },
-): Promise<void> {
+async function end(simulation: Simulation, drawn: Drawn & { readonly hasRules: boolean }): Promise<void> {
   const { plane, world, checks } = simulation;
   simulation.calm();
   if (!plane.isUp) plane.revive();
@@ -170,12 +166,8 @@ async function end(
   }
   const states = ["p", "q"].map((policy) => ({ policy, ...plane.control.policyState(policy) }));
   await simulation.runFor(caughtUpMs + 1_000);
-  for (const isolate of simulation.isolates.filter(
-    (each) => each.isAlive && each.control !== null,
-  )) {
-    for (const { policy, epoch, version } of drawn.hasRules && !drawn.replacesStorage
-      ? states
-      : []) {
+  for (const isolate of simulation.isolates.filter((each) => each.isAlive && each.control !== null)) {
+    for (const { policy, epoch, version } of drawn.hasRules && !drawn.replacesStorage ? states : []) {
       const known = isolate.rulesOf(policy);
       checks.check(
         "fail static: after its return, isolates with traffic have its rules",
@@ -222,8 +214,7 @@ function checkVersions(
 async function checkApplied(simulation: Simulation): Promise<void> {
   const { plane, checks } = simulation;
   const rules = () => plane.control.rules({ limit: 500 }).items;
-  if (rules().some(({ state }) => state === "pending"))
-    await simulation.runFor(longestRepetitionMs);
+  if (rules().some(({ state }) => state === "pending")) await simulation.runFor(longestRepetitionMs);
   for (const rule of rules()) {
     checks.check(
       "key rules: in the end each is applied",

@@ -5,13 +5,7 @@
 import { randomFrom, type Random } from "../../random.ts";
 import { startMs, World } from "../world.ts";
 import { Checks } from "./checks.ts";
-import {
-  type DeployedPolicy,
-  drawDeployments,
-  keyTexts,
-  partitionKeyOf,
-  pick,
-} from "./configuration.ts";
+import { type DeployedPolicy, drawDeployments, keyTexts, partitionKeyOf, pick } from "./configuration.ts";
 import { addedUp, sumOf } from "./counted-statistics.ts";
 import { Isolate, type IsolateParts, type SimulatedRequest } from "./isolate.ts";
 import { type KeyObject, KeyObjects } from "./key-objects.ts";
@@ -34,8 +28,7 @@ const drawFaults = (random: Random, longestMs: readonly number[], mayRepeat: boo
 });
 
 /** A source of random numbers for one part: what it draws does not depend on the other parts. */
-const partOf = (seed: number, part: number): Random =>
-  randomFrom(Math.imul(seed, 0x9e3779b1) ^ part);
+const partOf = (seed: number, part: number): Random => randomFrom(Math.imul(seed, 0x9e3779b1) ^ part);
 
 export class Simulation {
   readonly world = new World();

@@ -44,8 +44,7 @@ export class SpendReference {
     if (call.name === "refund") this.#refunded(object, call);
     if (call.name === "settle") this.#settled(call);
     // Slices and syncs are the subject of other simulations.
-    if (["forget", "sync", "lease", "giveBackSlices"].includes(call.name))
-      this.unsure.add(object.id);
+    if (["forget", "sync", "lease", "giveBackSlices"].includes(call.name)) this.unsure.add(object.id);
   }
 
   /** An isolate sends a call. A refund counts for its request once it is sent, since the call may get lost. */

@@ -22,10 +22,7 @@ export const isOlder = (one: RulesVersion, other: RulesVersion): boolean =>
   one.epoch < other.epoch || (one.epoch === other.epoch && one.version < other.version);
 
 const newestOf = (all: readonly SeenRules[]): SeenRules | null =>
-  all.reduce<SeenRules | null>(
-    (newest, each) => (newest === null || isOlder(newest, each) ? each : newest),
-    null,
-  );
+  all.reduce<SeenRules | null>((newest, each) => (newest === null || isOlder(newest, each) ? each : newest), null);
 
 const nameOf = (key: string, policy: string): string => `${policy} ${key}`;
 
@@ -57,8 +54,7 @@ export class StaleReference {
       for (const { policy, rules } of charges) {
         if (rules === undefined) continue;
         const required = this.#required(key, policy);
-        const isNewest =
-          required === null || !isOlder(rules, required) || rules.text === required.text;
+        const isNewest = required === null || !isOlder(rules, required) || rules.text === required.text;
         this.#checks.check(
           "stale calls: no call is decided by older policy rules than an earlier one",
           isNewest,
@@ -99,10 +95,7 @@ export class StaleReference {
     const ofKey = this.#byKey.get(nameOf(key, policy)) ?? [];
     const inMemory = this.#inMemory.get(policy);
     // Entries of an earlier life were left by the crash. Those of this life are in memory, too.
-    return newestOf([
-      ...ofKey.filter(({ turn }) => turn === 0),
-      ...(inMemory === undefined ? [] : [inMemory]),
-    ]);
+    return newestOf([...ofKey.filter(({ turn }) => turn === 0), ...(inMemory === undefined ? [] : [inMemory])]);
   }
 
   #checkRefusal({ key, charges, reply: { stale = [] } }: DecidedCall): void {
@@ -125,12 +118,10 @@ export class StaleReference {
     const nowMs = this.#object.nowMs;
     const spentAtMs = this.#spentAtMs.get(name) ?? Number.NEGATIVE_INFINITY;
     const hasUnits =
-      (meters as [string][]).some(([each]) => each === policy) &&
-      nowMs < spentAtMs + windowMs - marginMs;
+      (meters as [string][]).some(([each]) => each === policy) && nowMs < spentAtMs + windowMs - marginMs;
     const hasRules = (rules as [string, number, number, number, { expiresAtMs?: number }[]][]).some(
       ([each, , , , list]) =>
-        each === policy &&
-        list.some(({ expiresAtMs = Number.POSITIVE_INFINITY }) => expiresAtMs > nowMs + marginMs),
+        each === policy && list.some(({ expiresAtMs = Number.POSITIVE_INFINITY }) => expiresAtMs > nowMs + marginMs),
     );
     return hasUnits || hasRules;
   }

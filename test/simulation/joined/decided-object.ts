@@ -5,12 +5,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { IsolateBudget, isolateBudgetBytes } from "../../../src/limiter/object/isolate-budget.ts";
 import { Limiter } from "../../../src/limiter/object/limiter.ts";
-import type {
-  BatchCall,
-  CheckCall,
-  CheckReply,
-  RefundCall,
-} from "../../../src/limiter/protocol.ts";
+import type { BatchCall, CheckCall, CheckReply, RefundCall } from "../../../src/limiter/protocol.ts";
 import { decodedReplies, nestedCalls } from "../../fakes/flat-calls.ts";
 import { MemoryStorage } from "../../../src/testing/memory-storage.ts";
 import type { World } from "../world.ts";
@@ -86,9 +81,7 @@ export class DecidedObject {
     if (name === "decide") return this.#decide(...(args as Parameters<Limiter["decide"]>));
     if (name === "batch") return this.#batch(args[0] as BatchCall);
     const methods = limiter as unknown as Record<string, (...each: readonly unknown[]) => unknown>;
-    const reply = structuredClone(
-      methods[name]?.apply(limiter, structuredClone(args) as unknown[]),
-    );
+    const reply = structuredClone(methods[name]?.apply(limiter, structuredClone(args) as unknown[]));
     const twin = this.#reference.limiter as unknown as typeof methods;
     const expected = structuredClone(twin[name]?.apply(twin, structuredClone(args) as unknown[]));
     this.#compare(name, reply, expected);
@@ -151,8 +144,7 @@ export class DecidedObject {
     this.#checks.check(
       "decisions: those of an object that decides the same checks one by one",
       isDeepStrictEqual(plain(reply), plain(expected)),
-      () =>
-        `${name}: ${JSON.stringify(plain(reply))} instead of ${JSON.stringify(plain(expected))}`,
+      () => `${name}: ${JSON.stringify(plain(reply))} instead of ${JSON.stringify(plain(expected))}`,
     );
   }
 }
@@ -161,9 +153,7 @@ const hasCost = ({ charges }: CheckCall): boolean => charges.some(({ cost }) => 
 
 function answerOf(limiter: Limiter, call: CheckCall): Answer {
   try {
-    return hasCost(call)
-      ? limiter.check(structuredClone(call))
-      : limiter.look(structuredClone(call));
+    return hasCost(call) ? limiter.check(structuredClone(call)) : limiter.look(structuredClone(call));
   } catch (error) {
     return error as Error;
   }
@@ -171,6 +161,4 @@ function answerOf(limiter: Limiter, call: CheckCall): Answer {
 
 /** The value without fields that are undefined. */
 const plain = (value: unknown): unknown =>
-  value instanceof Error
-    ? `${value.name}: ${value.message}`
-    : JSON.parse(JSON.stringify(value ?? null));
+  value instanceof Error ? `${value.name}: ${value.message}` : JSON.parse(JSON.stringify(value ?? null));

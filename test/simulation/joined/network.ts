@@ -1,12 +1,7 @@
 /** The network between isolates and objects. It delays and loses calls and replies, and objects crash during calls. */
 import type { LimiterClient } from "../../../src/limiter/client/client.ts";
 import type { FlatList } from "../../../src/limiter/flat-calls.ts";
-import type {
-  BatchCall,
-  CheckCall,
-  CheckReply,
-  RefundCall,
-} from "../../../src/limiter/protocol.ts";
+import type { BatchCall, CheckCall, CheckReply, RefundCall } from "../../../src/limiter/protocol.ts";
 import { decodedReplies, nestedCalls } from "../../fakes/flat-calls.ts";
 import type { Random } from "../../random.ts";
 import type { World } from "../world.ts";
@@ -134,19 +129,11 @@ export class Network {
     }
   }
 
-  #noteArrival(
-    method: string,
-    args: readonly unknown[],
-    calls: readonly CheckCall[],
-    reply: unknown,
-  ): void {
+  #noteArrival(method: string, args: readonly unknown[], calls: readonly CheckCall[], reply: unknown): void {
     const { ledger, contextOf } = this.#parts;
     const replies =
       method === "decide"
-        ? decodedReplies(
-            { texts: args[0] as readonly string[], checks: args[1] as FlatList },
-            reply as FlatList,
-          )
+        ? decodedReplies({ texts: args[0] as readonly string[], checks: args[1] as FlatList }, reply as FlatList)
         : (reply as readonly CheckReply[]);
     const isJoined = new Set(calls.map(contextOf)).size > 1;
     for (const [index, call] of calls.entries()) {

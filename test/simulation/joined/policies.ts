@@ -39,8 +39,7 @@ const broken: Policy = {
   ),
 };
 
-export const templateOf = (name: PolicyName): Policy =>
-  name === "broken" ? broken : templates[name];
+export const templateOf = (name: PolicyName): Policy => (name === "broken" ? broken : templates[name]);
 
 /** The rules of a version. Their text differs between versions. */
 const rulesOf = (version: number) => ({ epoch: 1, version, text: `[{"id":"r${version}"}]` });
@@ -59,5 +58,4 @@ export function policyOfRequest(
 }
 
 /** The number of the request that made a charge. */
-export const requestOf = ({ limits }: Pick<Charge, "limits">): number =>
-  (limits[1]?.limit ?? tag.limit) - tag.limit;
+export const requestOf = ({ limits }: Pick<Charge, "limits">): number => (limits[1]?.limit ?? tag.limit) - tag.limit;

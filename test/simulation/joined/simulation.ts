@@ -90,10 +90,7 @@ class Simulation {
     this.#isolates = schedule.skewsMs.map((aheadMs, index) => {
       const clock = clockOfRequests(world.clock(aheadMs));
       const { joinsChecks } = schedule;
-      return new Isolate(
-        new LimiterClient(this.#network.namespace(), clock, null, { joinsChecks }),
-        index + 1,
-      );
+      return new Isolate(new LimiterClient(this.#network.namespace(), clock, null, { joinsChecks }), index + 1);
     });
   }
 
@@ -129,11 +126,7 @@ class Simulation {
   #begin(planned: ScheduledRequest): void {
     const { fate, fateAfterMs } = planned;
     const number = this.#requests.length + 1;
-    const context = new RequestContext(
-      number,
-      () => this.#world.eventNumber,
-      fate === "vanishes when woken",
-    );
+    const context = new RequestContext(number, () => this.#world.eventNumber, fate === "vanishes when woken");
     const startedAtMs = this.#world.nowMs;
     const request: Request = {
       number,
@@ -146,9 +139,7 @@ class Simulation {
     };
     this.#requests.push(request);
     if (fate === "disconnects" || fate === "vanishes") {
-      this.#world.at(startedAtMs + fateAfterMs, () =>
-        fate === "vanishes" ? context.vanish() : context.answered(),
-      );
+      this.#world.at(startedAtMs + fateAfterMs, () => (fate === "vanishes" ? context.vanish() : context.answered()));
     }
     context.run(() => {
       const deciding = this.#decide(request);
@@ -256,8 +247,7 @@ class Simulation {
   #checkWaits(request: Request, about: () => string): void {
     const { planned, startedAtMs, firstSentAtMs, answer } = request;
     if (answer !== null) {
-      const groups =
-        planned.kind === "admit" ? new Set(planned.spends.map(({ key }) => key)).size : 1;
+      const groups = planned.kind === "admit" ? new Set(planned.spends.map(({ key }) => key)).size : 1;
       const tookMs = answer.atMs - startedAtMs;
       this.#check(
         "waits: a request is answered by its deadline",
@@ -317,11 +307,7 @@ class Simulation {
       // A request may vanish before it gives back its charges. With two attempts, the first one's refund is no late reply.
       const isRepeated = hasRules(planned);
       if (planned.fate.startsWith("vanishes") || (isRepeated && !isRefused)) continue;
-      this.#check(
-        "charges: a late reply to a refused request is refunded",
-        refundsSent === expected,
-        describe,
-      );
+      this.#check("charges: a late reply to a refused request is refunded", refundsSent === expected, describe);
     }
   }
 
@@ -330,8 +316,7 @@ class Simulation {
   }
 }
 
-const hasRules = ({ spends }: ScheduledRequest): boolean =>
-  spends.some(({ policy }) => policy === "ruled");
+const hasRules = ({ spends }: ScheduledRequest): boolean => spends.some(({ policy }) => policy === "ruled");
 
 /** Whether the request stays alive until its answer. */
 const isAwaited = ({ number, planned: { fate } }: Pick<Request, "number" | "planned">): boolean =>

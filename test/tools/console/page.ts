@@ -76,9 +76,7 @@ export async function openMeasured(
 
 /** For example "2, longest 61 ms". */
 export const tasksText = (longTasks: readonly number[]): string =>
-  longTasks.length === 0
-    ? "none"
-    : `${longTasks.length}, longest ${Math.max(...longTasks).toFixed(0)} ms`;
+  longTasks.length === 0 ? "none" : `${longTasks.length}, longest ${Math.max(...longTasks).toFixed(0)} ms`;
 
 const patienceMs = 60_000;
 

@@ -1,14 +1,7 @@
 /** How soon the first view has numbers, and how long its tasks are while live data arrive. */
 import { setTimeout } from "node:timers/promises";
 import { spreadOf } from "../http/statistics.ts";
-import {
-  type Figure,
-  type MeasuredSite,
-  openMeasured,
-  policyCount,
-  tasksText,
-  untilTrue,
-} from "./page.ts";
+import { type Figure, type MeasuredSite, openMeasured, policyCount, tasksText, untilTrue } from "./page.ts";
 
 const firstViewTargetMs = 300;
 
@@ -31,9 +24,7 @@ export async function firstView(site: MeasuredSite, rounds: number): Promise<Fig
     // oxlint-disable no-await-in-loop
     const { page, performance, close } = await openMeasured(site, "", numbersShown);
     await untilTrue(page, "shownMs !== null && loadedMs !== null");
-    const { shownMs, loadedMs } = await page.evaluate<{ shownMs: number; loadedMs: number }>(
-      "({ shownMs, loadedMs })",
-    );
+    const { shownMs, loadedMs } = await page.evaluate<{ shownMs: number; loadedMs: number }>("({ shownMs, loadedMs })");
     waits.push(Math.max(0, shownMs - loadedMs));
     totals.push(shownMs);
     // Shifts of what arrives after the numbers.
@@ -57,11 +48,7 @@ export async function firstView(site: MeasuredSite, rounds: number): Promise<Fig
 const loadingMs = 4_000;
 
 /** Tasks while the page loads are reported, too; their target is that of the first view. */
-export async function liveData(
-  site: MeasuredSite,
-  view: string,
-  seconds: number,
-): Promise<Figure[]> {
+export async function liveData(site: MeasuredSite, view: string, seconds: number): Promise<Figure[]> {
   const { page, performance, close } = await openMeasured(site, view);
   await page.getByRole("heading", { level: 1 }).waitFor();
   await setTimeout(loadingMs);

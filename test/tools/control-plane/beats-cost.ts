@@ -110,12 +110,8 @@ export const shareOf = (
  * The share that the traffic sample adds to the price of the decisions.
  * @param decisionDollars the price of a million decisions
  */
-export const sampleShareOf = (
-  { isolates, rate, sampled, unsampled }: SampleCost,
-  decisionDollars: number,
-): number =>
-  (monthDollars(sampled) - monthDollars(unsampled)) /
-  decisionsDollars(isolates * rate, decisionDollars);
+export const sampleShareOf = ({ isolates, rate, sampled, unsampled }: SampleCost, decisionDollars: number): number =>
+  (monthDollars(sampled) - monthDollars(unsampled)) / decisionsDollars(isolates * rate, decisionDollars);
 
 const decisionsDollars = (aSecond: number, millionDollars: number): number =>
   (aSecond * secondsAMonth * millionDollars) / 1_000_000;
@@ -124,10 +120,7 @@ const dollarsText = (dollars: number): string => `$${dollars.toFixed(2)}`;
 const percentText = (share: number): string => `${rough(100 * share)} %`;
 
 /** @param millionDollars the price of a million decisions */
-export function beatsTable(
-  { costs, samples, watched, unwatched }: BeatsCosts,
-  millionDollars: number,
-): string {
+export function beatsTable({ costs, samples, watched, unwatched }: BeatsCosts, millionDollars: number): string {
   const header = [
     "isolates",
     "decisions per second, each",

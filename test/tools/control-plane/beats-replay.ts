@@ -176,8 +176,7 @@ export async function billOfBeats(traffic: BeatTraffic): Promise<BeatBill> {
   const lengthMs = countedMs(isolates);
   await replayUntil(replay, all, intervalMs, startMs + warmUpMs + lengthMs);
   const after = counted(replay);
-  const perHour = (count: keyof BeatBill): number =>
-    ((after[count] - before[count]) * hourMs) / lengthMs;
+  const perHour = (count: keyof BeatBill): number => ((after[count] - before[count]) * hourMs) / lengthMs;
   return {
     beats: perHour("beats"),
     alarms: perHour("alarms"),

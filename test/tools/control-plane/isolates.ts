@@ -132,14 +132,9 @@ export async function startIsolates(folder: string, options: IsolatesOptions): P
 
 const printing = (print: IsolatesOptions["print"]) => (print === undefined ? {} : { print });
 
-const zeroes = (names: readonly string[]): Record<string, number> =>
-  Object.fromEntries(names.map((name) => [name, 0]));
+const zeroes = (names: readonly string[]): Record<string, number> => Object.fromEntries(names.map((name) => [name, 0]));
 
-async function startControl(
-  folder: string,
-  port: number,
-  print: IsolatesOptions["print"],
-): Promise<ControlProcess> {
+async function startControl(folder: string, port: number, print: IsolatesOptions["print"]): Promise<ControlProcess> {
   const start = (): Promise<RunningWorkerd<"control">> =>
     runWorkerd(folder, { control: port }, { configuration: "control.capnp", ...printing(print) });
   let running = await start();
@@ -173,19 +168,14 @@ function isolatesConfiguration(options: IsolatesOptions, remotePort: number | un
     name,
     modules: { "index.js": "index.js" },
     texts: { ...texts, ...own },
-    bindings: [
-      namespace("RATE_LIMITER", "RateLimiter"),
-      namespace("CONTROL_PLANE", "ControlPlane"),
-    ],
+    bindings: [namespace("RATE_LIMITER", "RateLimiter"), namespace("CONTROL_PLANE", "ControlPlane")],
     outbound: "origin",
   });
   const objects: WorkerService = {
     ...worker,
     name: "objects",
     modules:
-      remotePort === undefined
-        ? { "index.js": "index.js" }
-        : { "objects.js": "objects.js", "index.js": "index.js" },
+      remotePort === undefined ? { "index.js": "index.js" } : { "objects.js": "objects.js", "index.js": "index.js" },
     texts,
     objects: classes,
     bindings: remotePort === undefined ? [] : [remote],
@@ -198,8 +188,7 @@ function isolatesConfiguration(options: IsolatesOptions, remotePort: number | un
     { name: "origin", modules: { "origin.js": "origin.js" }, compatibilityDate },
   ];
   const sockets = [...names, ...plain, "objects"].map((name) => ({ name, service: name }));
-  const externals =
-    remotePort === undefined ? [] : [{ name: "remote", address: `127.0.0.1:${remotePort}` }];
+  const externals = remotePort === undefined ? [] : [{ name: "remote", address: `127.0.0.1:${remotePort}` }];
   return configurationOf(services, sockets, [], "storage", externals);
 }
 

@@ -35,11 +35,7 @@ const steps = 4;
  * Makes changes through random isolates. Each is followed by a strict decision in every isolate at the same time.
  * @param random from 0 up to 1
  */
-export async function changeKeys(
-  urls: readonly URL[],
-  changes: number,
-  random: () => number,
-): Promise<KeyChanges> {
+export async function changeKeys(urls: readonly URL[], changes: number, random: () => number): Promise<KeyChanges> {
   let [late, decisions, pending] = [0, 0, 0];
   const any = (): URL => urls[Math.floor(random() * urls.length)] as URL;
   for (let from = 0; from < changes; from += steps) {
@@ -105,11 +101,7 @@ const pollMs = 20;
 const patienceMs = 10_000;
 
 /** The time from a confirmed rule until every isolate that has decided the key before follows it, for each of several keys. */
-export async function delaysOfKeyRules(
-  urls: readonly URL[],
-  policy: string,
-  keys: number,
-): Promise<number[]> {
+export async function delaysOfKeyRules(urls: readonly URL[], policy: string, keys: number): Promise<number[]> {
   const delays: number[] = [];
   for (let number = 0; number < keys; number++) {
     const key = `${policy}-${number}`;

@@ -46,10 +46,7 @@ export function startFlooded(folder: string, print?: (text: string) => void): Pr
   mkdirSync(bundledIn, { recursive: true });
   const configuration = join(folder, "flooded.json");
   const main = resolve(import.meta.dirname, "index.ts");
-  writeFileSync(
-    configuration,
-    JSON.stringify({ name: "flooded", main, compatibility_date: "2026-11-01" }),
-  );
+  writeFileSync(configuration, JSON.stringify({ name: "flooded", main, compatibility_date: "2026-11-01" }));
   bundle(bundledIn, configuration);
   const variables = { POLICIES: JSON.stringify(policies), CHECK_TOKENS: token };
   return startWorkerd(folder, variables, { bundledIn, ...(print !== undefined && { print }) });
@@ -100,10 +97,7 @@ export async function flood(workerd: Workerd, settings: Flood): Promise<FloodRes
       waitsMs.push(performance.now() - startedAtMs);
     }
   };
-  await Promise.all([
-    ...Array.from({ length: leavers }, leave),
-    ...Array.from({ length: stayers }, stay),
-  ]);
+  await Promise.all([...Array.from({ length: leavers }, leave), ...Array.from({ length: stayers }, stay)]);
   agent.destroy();
   return { statuses, waitsMs, unanswered: clients.unanswered };
 }
@@ -126,11 +120,7 @@ const requestFor = ({ calls, name }: Flood, random: Random): FloodRequest => ({
 });
 
 /** Sends a request on a connection of its own, and disconnects soon. Returns whether the response had begun. */
-async function disconnect(
-  { url }: Workerd,
-  { path, headers }: FloodRequest,
-  random: Random,
-): Promise<boolean> {
+async function disconnect({ url }: Workerd, { path, headers }: FloodRequest, random: Random): Promise<boolean> {
   const request = requestOf(new URL(path, url).href, { agent: false, headers });
   let isAnswered = false;
   request.on("response", () => (isAnswered = true));
@@ -143,11 +133,7 @@ async function disconnect(
   return isAnswered;
 }
 
-export async function statusOf(
-  { url }: Workerd,
-  { path, headers }: FloodRequest,
-  agent: Agent,
-): Promise<number> {
+export async function statusOf({ url }: Workerd, { path, headers }: FloodRequest, agent: Agent): Promise<number> {
   const request = requestOf(new URL(path, url).href, { agent, headers }).end();
   const [response] = (await once(request, "response")) as [IncomingMessage];
   response.resume();

@@ -35,8 +35,7 @@ export class RateLimiter extends Own {
     for (const [index, reply] of decodeReplies(checks, replies).entries()) {
       const { text = "" } = checks[index]?.charges[0] ?? {};
       if (reply instanceof Error || reply.decisions.length !== 1) counts.undecided++;
-      else
-        count(reply.decisions[0]?.allowed === true ? counts.allowed : counts.denied, nameIn(text));
+      else count(reply.decisions[0]?.allowed === true ? counts.allowed : counts.denied, nameIn(text));
     }
     return replies;
   }

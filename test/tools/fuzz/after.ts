@@ -22,11 +22,7 @@ const settledMs = 8_000;
 
 type Remaining = (charge: ExpectedCharge) => Promise<Map<string, number>>;
 
-export async function aftermath(
-  place: TargetAddress,
-  origin: URL,
-  course: FuzzResult,
-): Promise<Aftermath> {
+export async function aftermath(place: TargetAddress, origin: URL, course: FuzzResult): Promise<Aftermath> {
   const connection = new Connection(place);
   const remaining: Remaining = async (charge) => {
     const { bytes } = callOf(new Draw(0, 0), "GET", `/check${queryOf(charge)}`);
@@ -102,9 +98,7 @@ export function arrivalFaults(
   const crowded = Object.entries(mostInFlight).filter(([, most]) => most > slots);
   return [
     ...(ids.length > arrived.size ? ["a request has reached the origin twice"] : []),
-    ...changed.map(
-      (id) => `request ${id} has reached the origin with another method or not through Headgate`,
-    ),
+    ...changed.map((id) => `request ${id} has reached the origin with another method or not through Headgate`),
     ...missing.map((id) => `request ${id} was allowed and has not reached the origin`),
     ...smuggled.map((id) => `request ${id} was denied, and has reached the origin`),
     ...crowded.map(([key, most]) => `slots ${key}: ${most} were in flight at the same time`),

@@ -22,10 +22,7 @@ export interface Excuse {
 }
 
 /** The fault in a 5xx response, or null. */
-export function failureOf(
-  answer: Answer,
-  { isConnect, isUnreachable }: Excuse = {},
-): string | null {
+export function failureOf(answer: Answer, { isConnect, isUnreachable }: Excuse = {}): string | null {
   const { status, body } = answer;
   const author = responderOf(answer);
   if (status < 500 || author === "the origin") return null;
@@ -35,8 +32,7 @@ export function failureOf(
 }
 
 /** Redirects, upgrades and 304 responses carry no RateLimit fields. */
-export const hasFieldsOf = ({ status }: Answer): boolean =>
-  status >= 200 && (status < 300 || status >= 400);
+export const hasFieldsOf = ({ status }: Answer): boolean => status >= 200 && (status < 300 || status >= 400);
 
 /** The remaining units of each limit in the RateLimit field of a response. */
 export function remainingInFields({ headers }: Answer): Map<string, number> {

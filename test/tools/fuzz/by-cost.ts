@@ -103,9 +103,7 @@ const query: Scenario = {
     const costs = declaredCosts(draw);
     const values = valuesOf(costs);
     // Some origins read the first of these as the parameter. None reads the second.
-    const others = draw.chance(0.3)
-      ? [draw.one(["Cost=2", "cost[]=2", "[COST]=2"]), "costs=3"]
-      : [];
+    const others = draw.chance(0.3) ? [draw.one(["Cost=2", "cost[]=2", "[COST]=2"]), "costs=3"] : [];
     const cost = charged(others.length > 0 ? [...costs, ["2", 2]] : costs, ofQuery.max);
     const parameter = (value: string): string =>
       `cost=${/^[\w.]*$/.test(value) ? percentEncoded(draw, value) : encodeURIComponent(value)}`;
@@ -118,12 +116,11 @@ const query: Scenario = {
 };
 
 const statuses = [
-  200, 200, 200, 201, 204, 205, 206, 226, 299, 301, 302, 304, 307, 400, 401, 403, 404, 409, 418,
-  422, 429, 451, 499, 500, 502, 503, 508, 511, 599,
+  200, 200, 200, 201, 204, 205, 206, 226, 299, 301, 302, 304, 307, 400, 401, 403, 404, 409, 418, 422, 429, 451, 499,
+  500, 502, 503, 508, 511, 599,
 ] as const;
 
-export const anyStatus = (draw: Draw): number =>
-  draw.chance(0.8) ? draw.one(statuses) : 200 + draw.below(400);
+export const anyStatus = (draw: Draw): number => (draw.chance(0.8) ? draw.one(statuses) : 200 + draw.below(400));
 
 const ofResponse = { limit: 40, reserve: 3, max: 8 };
 

@@ -21,9 +21,7 @@ const sharded = { objects: "sharded", shards: 4 };
 
 const header: Scenario = {
   name: "header",
-  policies: [
-    { name: "header", match: allOf("header"), key: "header:X-Key", limits: log(few), ...sharded },
-  ],
+  policies: [{ name: "header", match: allOf("header"), key: "header:X-Key", limits: log(few), ...sharded }],
   draw: (draw) => {
     const { key, lines } = byHeader(draw, "X-Key");
     return { lines, charges: [charge("header", key, few)] };
@@ -228,22 +226,16 @@ const proxied: Scenario = {
     const forged = Array.from({ length: draw.below(4) }, () => drawAddress(draw, 56).text);
     const own = draw.one([" 192.0.2.1", "192.0.2.1", "\t2001:db8::1 ", secretTag]);
     const isShort = draw.chance(0.1);
-    const list = isShort
-      ? [own]
-      : [...forged, draw.one(["", " "]) + asForwardedEntry(draw, text), own];
+    const list = isShort ? [own] : [...forged, draw.one(["", " "]) + asForwardedEntry(draw, text), own];
     const cut = draw.below(list.length);
-    const lines = draw.chance(0.2)
-      ? [list.slice(0, cut), list.slice(cut)].filter((part) => part.length > 0)
-      : [list];
+    const lines = draw.chance(0.2) ? [list.slice(0, cut), list.slice(cut)].filter((part) => part.length > 0) : [list];
     const charged = isShort ? null : key;
     return {
       lines: [
         ...lines.map((part) => `X-Forwarded-For: ${part.join(",")}`),
         `CF-Connecting-IP: ${drawAddress(draw, 64).text}`,
       ],
-      charges: [
-        charge("proxied", charged, few, { named: charged === null ? null : [text, "all"] }),
-      ],
+      charges: [charge("proxied", charged, few, { named: charged === null ? null : [text, "all"] })],
     };
   },
 };
@@ -272,15 +264,4 @@ const narrow: Scenario = {
   },
 };
 
-export const byKey: readonly Scenario[] = [
-  header,
-  cookie,
-  query,
-  path,
-  server,
-  place,
-  claim,
-  address,
-  proxied,
-  narrow,
-];
+export const byKey: readonly Scenario[] = [header, cookie, query, path, server, place, claim, address, proxied, narrow];

@@ -6,19 +6,7 @@ import { charge, longWindow, type Scenario } from "./scenarios.ts";
 const few = 8;
 
 /** Texts that some origin reads as one slash. */
-const separators = [
-  "/",
-  "/",
-  "//",
-  "/./",
-  "/%2e/",
-  "%2f",
-  "%2F",
-  "%5c",
-  "\\",
-  "/x/..%2f",
-  "/%2e%2F",
-];
+const separators = ["/", "/", "//", "/./", "/%2e/", "%2f", "%2F", "%5c", "\\", "/x/..%2f", "/%2e%2F"];
 /** Endings that some origin drops. */
 const endings = ["", "", "/", "//", "%2f", "%5C", "/.", "/x%2f.."];
 

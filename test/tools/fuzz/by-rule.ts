@@ -37,10 +37,7 @@ const several: Scenario = {
     ];
     return {
       lines,
-      charges: [
-        charge("several-a", key, 0, { quotas }),
-        charge("several-b", key, 18, { cost: 2, finalCost: 2 }),
-      ],
+      charges: [charge("several-a", key, 0, { quotas }), charge("several-b", key, 18, { cost: 2, finalCost: 2 })],
     };
   },
 };
@@ -110,13 +107,9 @@ const matched: Scenario = {
     const missed = draw.below(10);
     const charges = missed < 5 ? [] : [charge("matched", key, few)];
     return {
-      method:
-        missed === 0 ? draw.one(["PUT", "DELETE", "OPTIONS"]) : draw.one(["GET", "HEAD", "POST"]),
+      method: missed === 0 ? draw.one(["PUT", "DELETE", "OPTIONS"]) : draw.one(["GET", "HEAD", "POST"]),
       path: missed === 1 ? [] : [`i-${secretTag}`, "a"],
-      host:
-        missed === 2
-          ? "matched.example"
-          : `${anyCase(draw, "a.b.matched.example")}${draw.one(["", ".", ":1"])}`,
+      host: missed === 2 ? "matched.example" : `${anyCase(draw, "a.b.matched.example")}${draw.one(["", ".", ":1"])}`,
       lines: [
         ...lines,
         ...(missed === 3 ? ["X-Plan: Free"] : [`${anyCase(draw, "X-Plan")}: free `]),
@@ -291,13 +284,4 @@ const queued: Scenario = {
   },
 };
 
-export const byRule: readonly Scenario[] = [
-  several,
-  chain,
-  matched,
-  answering,
-  banned,
-  dry,
-  slotted,
-  queued,
-];
+export const byRule: readonly Scenario[] = [several, chain, matched, answering, banned, dry, slotted, queued];

@@ -99,19 +99,7 @@ const paths = [
   "/reserve/",
   "?",
 ];
-const methods = [
-  "GET",
-  "GET",
-  "POST",
-  "POST",
-  "POST",
-  "DELETE",
-  "HEAD",
-  "PUT",
-  "PATCH",
-  "OPTIONS",
-  "QUERY",
-];
+const methods = ["GET", "GET", "POST", "POST", "POST", "DELETE", "HEAD", "PUT", "PATCH", "OPTIONS", "QUERY"];
 
 export async function invalidCall(draw: Draw): Promise<InvalidCall> {
   if (draw.chance(0.05)) return unpermitted(draw);
@@ -125,12 +113,8 @@ export async function invalidCall(draw: Draw): Promise<InvalidCall> {
   const lines = [
     "Host: fuzz.example",
     ...authorization,
-    ...(draw.chance(0.9)
-      ? [`Content-Type: ${draw.one([...jsonTypes, ...jsonTypes, ...types])}`]
-      : []),
-    ...(hasBody
-      ? [isChunked ? "Transfer-Encoding: chunked" : `Content-Length: ${text.length}`]
-      : []),
+    ...(draw.chance(0.9) ? [`Content-Type: ${draw.one([...jsonTypes, ...jsonTypes, ...types])}`] : []),
+    ...(hasBody ? [isChunked ? "Transfer-Encoding: chunked" : `Content-Length: ${text.length}`] : []),
   ];
   const chunked = text === "" ? "0\r\n\r\n" : `${text.length.toString(16)}\r\n${text}\r\n0\r\n\r\n`;
   const body = hasBody && isChunked ? chunked : text;
@@ -155,8 +139,7 @@ function unpermitted(draw: Draw): InvalidCall {
   ] as const);
   const body = '{"policy":"header","key":"stranger"}';
   const lines = ["Host: fuzz.example", `Authorization: Bearer ${onlyLooking}`];
-  if (method === "POST")
-    lines.push("Content-Type: application/json", `Content-Length: ${body.length}`);
+  if (method === "POST") lines.push("Content-Type: application/json", `Content-Length: ${body.length}`);
   const head = `${method} /check${path} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n`;
   const bytes = method === "POST" ? head + body : head;
   return { method, isAuthorized: false, status: 403, bytes };
@@ -226,10 +209,7 @@ function value(draw: Draw, depth = 0): unknown {
     return Array.from({ length: draw.below(4) }, () => value(draw, depth + 1));
   }
   if (depth < 3 && draw.chance(0.2)) {
-    const fields = Array.from({ length: draw.below(4) }, () => [
-      draw.one(words),
-      value(draw, depth + 1),
-    ]);
+    const fields = Array.from({ length: draw.below(4) }, () => [draw.one(words), value(draw, depth + 1)]);
     return Object.fromEntries(fields) as unknown;
   }
   return draw.one<unknown>([
@@ -330,14 +310,7 @@ function bodyOf(draw: Draw): string {
 }
 
 const idLike = (draw: Draw): string =>
-  [
-    draw.hex(32),
-    draw.hex(43),
-    draw.one(["", "4", "-1", "1e9"]),
-    "",
-    draw.one(["", "eu"]),
-    draw.hex(43),
-  ].join(".");
+  [draw.hex(32), draw.hex(43), draw.one(["", "4", "-1", "1e9"]), "", draw.one(["", "eu"]), draw.hex(43)].join(".");
 
 const broken = [
   "",

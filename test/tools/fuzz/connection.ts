@@ -47,10 +47,7 @@ export class Connection {
     };
     const end = (): void => read(true);
     socket.on("data", take).on("close", end);
-    const timer = setTimeout(
-      () => reject(new NoAnswer(`none within ${patienceMs} ms`)),
-      patienceMs,
-    );
+    const timer = setTimeout(() => reject(new NoAnswer(`none within ${patienceMs} ms`)), patienceMs);
     try {
       socket.write(request, "latin1");
       const answer = await promise;
@@ -81,11 +78,7 @@ export class Connection {
  * All responses to bytes that may be no request, a part of a request, or several requests. Ends when the server
  * closes or sends nothing for `quietMs`.
  */
-export async function answersTo(
-  place: TargetAddress,
-  bytes: string,
-  quietMs: number,
-): Promise<Answer[]> {
+export async function answersTo(place: TargetAddress, bytes: string, quietMs: number): Promise<Answer[]> {
   const socket = opened(place);
   const received = new ResponseParser();
   const answers: Answer[] = [];
@@ -122,12 +115,7 @@ export async function answersTo(
  * Sends a request and disconnects after a time, whatever has happened by then.
  * @param isReset whether the server notices immediately; after a plain close, the connection could be half open
  */
-export async function abandon(
-  place: TargetAddress,
-  bytes: string,
-  afterMs: number,
-  isReset: boolean,
-): Promise<void> {
+export async function abandon(place: TargetAddress, bytes: string, afterMs: number, isReset: boolean): Promise<void> {
   const socket = opened(place);
   const { promise, resolve } = Promise.withResolvers<void>();
   const leave = (): unknown => (isReset ? socket.resetAndDestroy() : socket.destroy());
@@ -170,11 +158,7 @@ class ResponseParser {
     return { status, headers, body: body.text };
   }
 
-  #body(
-    headers: ReadonlyMap<string, string>,
-    start: number,
-    isOver: boolean,
-  ): { text: string; end: number } | null {
+  #body(headers: ReadonlyMap<string, string>, start: number, isOver: boolean): { text: string; end: number } | null {
     if (headers.get("transfer-encoding") === "chunked") return chunks(this.rest, start);
     const length = headers.get("content-length");
     if (length === undefined) {

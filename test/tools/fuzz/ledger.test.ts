@@ -38,9 +38,7 @@ describe("the spend record of a fuzz run", () => {
 
   it("a request allowed beyond the limit is a fault", () => {
     const ledger = after(2);
-    expect(ledger.allow(ledger.send([one]), null)).toEqual([
-      '"login" allowed more than its limit of 2',
-    ]);
+    expect(ledger.allow(ledger.send([one]), null)).toEqual(['"login" allowed more than its limit of 2']);
   });
 
   it("a quota that grows without a refund is a fault", () => {
@@ -48,9 +46,7 @@ describe("the spend record of a fuzz run", () => {
     const fault = '"login": expected 1 of 2 remaining, got 2';
     expect(ledger.looked(one, ledger.leastOf(one), left(2))).toEqual([fault]);
     expect(ledger.settled(one, left(2))).toEqual([fault]);
-    expect(ledger.allow(ledger.send([one]), left(1))).toEqual([
-      '"login": expected 0 of 2 remaining, got 1',
-    ]);
+    expect(ledger.allow(ledger.send([one]), left(1))).toEqual(['"login": expected 0 of 2 remaining, got 1']);
   });
 
   it("a quota that shrinks without a spend is a fault", () => {
@@ -59,19 +55,13 @@ describe("the spend record of a fuzz run", () => {
 
   it("a denial of a request that fits is a fault, and so is one by a limit that does not apply", () => {
     const ledger = after(1);
-    expect(ledger.deny(ledger.send([one]), ["login"])).toEqual([
-      '"login" denied a request that fits',
-    ]);
-    expect(ledger.deny(ledger.send([one]), ["other"])).toEqual([
-      '"other" denied a request that it does not apply to',
-    ]);
+    expect(ledger.deny(ledger.send([one]), ["login"])).toEqual(['"login" denied a request that fits']);
+    expect(ledger.deny(ledger.send([one]), ["other"])).toEqual(['"other" denied a request that it does not apply to']);
   });
 
   it("a limit that is absent from the response is a fault", () => {
     const ledger = new SpendRecord();
-    expect(ledger.allow(ledger.send([one]), new Map())).toEqual([
-      'the response does not report "login"',
-    ]);
+    expect(ledger.allow(ledger.send([one]), new Map())).toEqual(['the response does not report "login"']);
   });
 
   it("the final cost of a request counts at the end and not before", () => {
@@ -93,9 +83,7 @@ describe("the spend record of a fuzz run", () => {
   it("a request with an unknown outcome may have spent its cost or not", () => {
     const ledger = new SpendRecord();
     ledger.lose(ledger.send([one]));
-    expect([2, 1, 0].map((remaining) => ledger.settled(one, left(remaining)).length)).toEqual([
-      0, 0, 1,
-    ]);
+    expect([2, 1, 0].map((remaining) => ledger.settled(one, left(remaining)).length)).toEqual([0, 0, 1]);
   });
 
   it("a dry run spends as far as the limit allows and denies nothing", () => {

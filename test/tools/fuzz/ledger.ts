@@ -56,8 +56,7 @@ export interface SentRequest {
 export type RemainingByLimit = ReadonlyMap<string, number>;
 
 /** The limits that `/check` uses to look at a key. */
-export const lookQuotas = ({ quotas, looked }: ExpectedCharge): readonly Quota[] =>
-  looked ?? quotas;
+export const lookQuotas = ({ quotas, looked }: ExpectedCharge): readonly Quota[] => looked ?? quotas;
 
 const mostOf = ({ cost, finalCost }: ExpectedCharge): number => Math.max(cost, finalCost);
 
@@ -66,8 +65,7 @@ export class SpendRecord {
 
   send(charges: readonly ExpectedCharge[]): SentRequest {
     const known = charges.map((charge) => this.#knownOf(charge));
-    for (const [index, each] of known.entries())
-      each.most += mostOf(charges[index] as ExpectedCharge);
+    for (const [index, each] of known.entries()) each.most += mostOf(charges[index] as ExpectedCharge);
     return { charges, leastBefore: known.map(({ least }) => least) };
   }
 
@@ -85,9 +83,7 @@ export class SpendRecord {
         if (charge.isDryRun === true) return [];
         if (mostLeft < 0) return [`"${quota.name}" allowed more than its limit of ${quota.limit}`];
         const leastLeft = quota.limit - known.most;
-        return remaining === null
-          ? []
-          : outOfBounds(quota, remaining.get(quota.name), leastLeft, mostLeft);
+        return remaining === null ? [] : outOfBounds(quota, remaining.get(quota.name), leastLeft, mostLeft);
       });
       this.#spend(known, charge);
       return faults;
@@ -112,10 +108,7 @@ export class SpendRecord {
   deny({ charges }: SentRequest, violated: readonly string[]): string[] {
     const names = charges.flatMap(({ quotas }) => quotas.map(({ name }) => name));
     const unexpected = violated.find((name) => !names.includes(name));
-    const faults =
-      unexpected === undefined
-        ? []
-        : [`"${unexpected}" denied a request that it does not apply to`];
+    const faults = unexpected === undefined ? [] : [`"${unexpected}" denied a request that it does not apply to`];
     for (const charge of charges) {
       const known = this.#knownOf(charge);
       if (charge.isPassing !== true) known.most -= mostOf(charge);
@@ -170,12 +163,7 @@ export class SpendRecord {
 }
 
 /** A debt is reported as 0 remaining. */
-function outOfBounds(
-  { name, limit }: Quota,
-  remaining: number | undefined,
-  least: number,
-  most: number,
-): string[] {
+function outOfBounds({ name, limit }: Quota, remaining: number | undefined, least: number, most: number): string[] {
   const [from, to] = [Math.max(0, least), Math.max(0, most)];
   if (remaining === undefined) return [`the response does not report "${name}"`];
   if (remaining >= from && remaining <= to) return [];

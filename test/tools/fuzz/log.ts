@@ -11,12 +11,7 @@ const secrets = [
 ];
 
 /** Events that these requests cause, and messages of workerd about requests that it rejects. */
-const expected = new Set([
-  "configuration-warning",
-  "dry-run-denied",
-  "origin-unreachable",
-  "forward-request-invalid",
-]);
+const expected = new Set(["configuration-warning", "dry-run-denied", "origin-unreachable", "forward-request-invalid"]);
 const ofPlatform = /connect event|connect\(\) function|WebSocket protocol error/;
 
 export class WorkerdLog {
@@ -46,9 +41,7 @@ export class WorkerdLog {
       const text = line.replace(/"key":"[\w-]{16}"/, "");
       return secrets.some((secret) => secret.test(text));
     });
-    const strange = this.lines.filter(
-      (line) => !expected.has(eventOf(line)) && !ofPlatform.test(line),
-    );
+    const strange = this.lines.filter((line) => !expected.has(eventOf(line)) && !ofPlatform.test(line));
     return [
       ...linesWithSecrets.map((line) => `the log contains client data: ${line}`),
       ...strange.map((line) => `the log contains an unexpected event: ${line}`),

@@ -99,8 +99,7 @@ export class ExclusiveKey {
       faultOf: (status, json) => {
         const id: unknown = Reflect.get(Object(json), "id");
         if (typeof id === "string") this.#reserved.push({ id, cost, isOpen: true });
-        if ((typeof id === "string") !== expected.allowed)
-          return `expected ${expected.allowed ? "an id" : "no id"}`;
+        if ((typeof id === "string") !== expected.allowed) return `expected ${expected.allowed ? "an id" : "no id"}`;
         return check(status, json);
       },
     };
@@ -122,9 +121,7 @@ export class ExclusiveKey {
     return {
       call: callOf(draw, "POST", "/check/settle", body, tenant),
       faultOf: (status, json) =>
-        status === 200 && Reflect.get(Object(json), "settled") === settled
-          ? null
-          : `expected settled to be ${settled}`,
+        status === 200 && Reflect.get(Object(json), "settled") === settled ? null : `expected settled to be ${settled}`,
     };
   }
 
@@ -156,9 +153,7 @@ export class ExclusiveKey {
         status === expectedStatus &&
         Reflect.get(Object(json), "allowed") === allowed &&
         Math.min(...remainingUnits.values()) === remaining;
-      return isRight
-        ? null
-        : `expected status ${expectedStatus} with allowed ${allowed} and ${remaining} remaining`;
+      return isRight ? null : `expected status ${expectedStatus} with allowed ${allowed} and ${remaining} remaining`;
     };
   }
 }

@@ -12,21 +12,10 @@ export interface RequestKey {
   readonly lines: readonly string[];
 }
 
-const oddities = [
-  "",
-  "",
-  "",
-  " and 'co'",
-  ' "so"',
-  "%41",
-  "é ∞",
-  "~!$&()*+/:;=?@[]^`{|}",
-  "\\",
-] as const;
+const oddities = ["", "", "", " and 'co'", ' "so"', "%41", "é ∞", "~!$&()*+/:;=?@[]^`{|}", "\\"] as const;
 
 /** Draws one of the names that the current generation of keys uses. */
-export const nameOf = (draw: Draw, count = 5): string =>
-  `${secretTag}-${draw.generation}-${draw.below(count)}`;
+export const nameOf = (draw: Draw, count = 5): string => `${secretTag}-${draw.generation}-${draw.below(count)}`;
 
 /** A name with unusual characters, always the same ones for the same name. */
 export function oddName(draw: Draw, count = 5): string {
@@ -63,24 +52,10 @@ export function byHeader(draw: Draw, field: string): RequestKey {
 }
 
 export function byCookie(draw: Draw, cookie: string): RequestKey {
-  const others = [
-    "theme=dark",
-    `${cookie}x=${secretTag}`,
-    "=",
-    ";",
-    "a",
-    `x${cookie}=1`,
-    "%=%ff",
-  ] as const;
+  const others = ["theme=dark", `${cookie}x=${secretTag}`, "=", ";", "a", `x${cookie}=1`, "%=%ff"] as const;
   const noise = (): string => (draw.chance(0.4) ? `${draw.one(others)}; ` : "");
   if (draw.chance(0.12)) {
-    const invalidForms = [
-      "",
-      `${cookie}=`,
-      `${cookie}=a; ${cookie}=b`,
-      cookie,
-      `${cookie}=a,b`,
-    ] as const;
+    const invalidForms = ["", `${cookie}=`, `${cookie}=a; ${cookie}=b`, cookie, `${cookie}=a,b`] as const;
     return { key: null, lines: [`Cookie: ${noise()}${draw.one(invalidForms)}`] };
   }
   const key = nameOf(draw);
@@ -150,19 +125,12 @@ export function asForwardedEntry(draw: Draw, address: string): string {
   return draw.one([host, `${host}:${draw.below(65_536)}`, `"${host}"`, `"${host}:80"`]);
 }
 
-const plainIpv4 = (draw: Draw): readonly number[] => [
-  100,
-  64,
-  draw.generation % 256,
-  draw.below(4),
-];
+const plainIpv4 = (draw: Draw): readonly number[] => [100, 64, draw.generation % 256, draw.below(4)];
 
 /** An IPv4 address in one of its spellings. */
 export function ipv4Address(draw: Draw, bytes: readonly number[]): DrawnAddress {
   const key = bytes.join(".");
-  const [a = "", b = ""] = [0, 2].map((index) =>
-    (((bytes[index] ?? 0) << 8) | (bytes[index + 1] ?? 0)).toString(16),
-  );
+  const [a = "", b = ""] = [0, 2].map((index) => (((bytes[index] ?? 0) << 8) | (bytes[index + 1] ?? 0)).toString(16));
   const mapped = `::ffff:${a}:${b}`;
   const clothes = [
     key,

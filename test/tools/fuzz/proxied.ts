@@ -19,16 +19,14 @@ export function proxied(request: FuzzRequest, course: FuzzResult): PendingReques
   const waiting = passage?.kind === "queue" ? passages.enter(passage.key) : null;
   return {
     fault: (answer) => {
-      const isLetIn =
-        responderOf(answer) === "the origin" || (ask.fails === true && answer.status === 502);
+      const isLetIn = responderOf(answer) === "the origin" || (ask.fails === true && answer.status === 502);
       waiting?.leave(isLetIn);
       (isLetIn ? course.letIn : course.denied).push(ask.id);
       const unsaid = isLetIn ? faultOfAllowed(request, answer) : faultOfDenied(request, answer);
       if (unsaid !== null) return [unsaid];
       if (charges.length === 0) return [];
       if (isLetIn) {
-        const remainingUnits =
-          hasFieldsOf(answer) && !hasOriginFields(ask) ? remainingInFields(answer) : null;
+        const remainingUnits = hasFieldsOf(answer) && !hasOriginFields(ask) ? remainingInFields(answer) : null;
         return [wasBanned ? "allowed during a ban" : null, ...ledger.allow(sent, remainingUnits)];
       }
       const isBan = /abnormal-usage-detected/.test(answer.body);
@@ -41,29 +39,21 @@ export function proxied(request: FuzzRequest, course: FuzzResult): PendingReques
   };
 }
 
-function faultOfAllowed(
-  { ask, charges, drawn, method }: FuzzRequest,
-  answer: Answer,
-): string | null {
+function faultOfAllowed({ ask, charges, drawn, method }: FuzzRequest, answer: Answer): string | null {
   const expected = ask.fails === true ? 502 : ask.status;
-  if (answer.status !== expected)
-    return `allowed with status ${answer.status}, expected ${expected}`;
+  if (answer.status !== expected) return `allowed with status ${answer.status}, expected ${expected}`;
   if (drawn.isBarred === true || method === "TRACE") return "allowed, expected a denial";
   const names = charges.flatMap(({ quotas }) => quotas.map(({ name }) => name));
-  const timedNames =
-    drawn.passage === undefined ? [] : [drawn.passage.kind === "slot" ? "slots" : "queue"];
+  const timedNames = drawn.passage === undefined ? [] : [drawn.passage.kind === "slot" ? "slots" : "queue"];
   const unexpected = [...remainingInFields(answer).keys()].find(
     (name) => ![...names, ...timedNames, "of-the-origin"].includes(name),
   );
-  return unexpected === undefined
-    ? null
-    : `the fields report "${unexpected}", which does not apply`;
+  return unexpected === undefined ? null : `the fields report "${unexpected}", which does not apply`;
 }
 
 function faultOfDenied(request: FuzzRequest, answer: Answer): string | null {
   const { scenario, drawn, method } = request;
-  const expected =
-    method === "TRACE" ? 405 : drawn.isBarred === true ? 403 : (scenario.denial ?? 429);
+  const expected = method === "TRACE" ? 405 : drawn.isBarred === true ? 403 : (scenario.denial ?? 429);
   if (answer.status !== expected) return `denied with ${answer.status}: ${answer.body}`;
   const isDeniable = request.charges.length > 1 || drawn.passage !== undefined;
   const isDenial = method !== "TRACE" && drawn.isBarred !== true;

@@ -77,30 +77,18 @@ const templates: readonly ((draw: Draw) => string)[] = [
   (draw) => get(draw.one(targets)),
   (draw) => get("/raw", `${host}Host: ${draw.one(["fuzz.example", "b"])}\r\n`),
   () => get("/raw", ""),
-  (draw) =>
-    `${draw.one(["FOO", "get", "M-SEARCH", "", "G\0T", "GET\t", "PRI"])} /raw HTTP/1.1\r\n${host}\r\n`,
-  (draw) =>
-    `${draw.one(["CONNECT fuzz.example:80", "CONNECT /raw", "OPTIONS *"])} HTTP/1.1\r\n${host}\r\n`,
-  (draw) =>
-    `GET /raw ${draw.one(["HTTP/1.0", "HTTP/1.2", "HTTP/2.0", "http/1.1", "", "HTTP/9"])}\r\n${host}\r\n`,
+  (draw) => `${draw.one(["FOO", "get", "M-SEARCH", "", "G\0T", "GET\t", "PRI"])} /raw HTTP/1.1\r\n${host}\r\n`,
+  (draw) => `${draw.one(["CONNECT fuzz.example:80", "CONNECT /raw", "OPTIONS *"])} HTTP/1.1\r\n${host}\r\n`,
+  (draw) => `GET /raw ${draw.one(["HTTP/1.0", "HTTP/1.2", "HTTP/2.0", "http/1.1", "", "HTTP/9"])}\r\n${host}\r\n`,
   () => `GET /raw HTTP/1.1\n${host.trim()}\n\n`,
   () => `\r\n\r\n${get("/raw")}`,
   () => get("/raw") + get("/raw") + get("/raw"),
-  (draw) =>
-    get("/raw", `${host}X-Key: ${draw.one(["a\0b", "a\r\n b", "a\rb", "\x7f", "\x01"])}\r\n`),
-  (draw) =>
-    get(
-      "/raw",
-      `${host}${draw.one(["X Key: a", ": a", "X-Key", "X\0: a", "\xff: a", "(x): a"])}\r\n`,
-    ),
+  (draw) => get("/raw", `${host}X-Key: ${draw.one(["a\0b", "a\r\n b", "a\rb", "\x7f", "\x01"])}\r\n`),
+  (draw) => get("/raw", `${host}${draw.one(["X Key: a", ": a", "X-Key", "X\0: a", "\xff: a", "(x): a"])}\r\n`),
   () => get("/raw", `${host}X-Key: ${"k".repeat(100_000)}\r\n`),
   () => get("/raw", `${host}${Array.from({ length: 400 }, (_, at) => `X-${at}: v\r\n`).join("")}`),
   () => get("/raw", `${host}X-Key: ${secretTag}\r\n`).slice(0, -20),
-  (draw) =>
-    post(
-      `Content-Length: ${draw.one(["-3", "3x", "", "1e3", "99999999999999999999", "3, 3"])}\r\n`,
-      "abc",
-    ),
+  (draw) => post(`Content-Length: ${draw.one(["-3", "3x", "", "1e3", "99999999999999999999", "3, 3"])}\r\n`, "abc"),
   () => post("Content-Length: 3\r\nContent-Length: 4\r\n", "abcd"),
   () => post("Content-Length: 30\r\n", "abc"),
   (draw) =>
@@ -110,23 +98,12 @@ const templates: readonly ((draw: Draw) => string)[] = [
     ),
   () => post("Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"),
   (draw) =>
-    post(
-      `Transfer-Encoding: ${draw.one(["gzip, chunked", "chunked, gzip", "x", "chunked\x0b"])}\r\n`,
-      "0\r\n\r\n",
-    ),
+    post(`Transfer-Encoding: ${draw.one(["gzip, chunked", "chunked, gzip", "x", "chunked\x0b"])}\r\n`, "0\r\n\r\n"),
   () => post("Transfer-Encoding: chunked\r\n", `0\r\nX-Key: ${secretTag}\r\n\r\n`),
   () => post("Expect: 100-continue\r\nContent-Length: 3\r\n", "abc"),
   (draw) => `${draw.one(["GET", "POST", "DELETE"])} /raw HTTP/1.1\r\n${host}${upgrade}\r\n`,
-  () =>
-    get(
-      "/raw",
-      `${host}Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n`,
-    ),
-  (draw) =>
-    get(
-      "/raw",
-      `${host}Connection: ${draw.one(["", ",", "\xff", "close, X", "a,".repeat(500)])}\r\n`,
-    ),
+  () => get("/raw", `${host}Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n`),
+  (draw) => get("/raw", `${host}Connection: ${draw.one(["", ",", "\xff", "close, X", "a,".repeat(500)])}\r\n`),
   (draw) => draw.bytes(draw.below(200)),
   () => "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
 ];
@@ -138,9 +115,7 @@ export interface Raw {
 }
 
 export async function rawOf(draw: Draw): Promise<Raw> {
-  const bytes = draw.chance(0.6)
-    ? draw.one(templates)(draw)
-    : mutated(draw, await validRequest(draw));
+  const bytes = draw.chance(0.6) ? draw.one(templates)(draw) : mutated(draw, await validRequest(draw));
   return { bytes, isConnect: /^\s*CONNECT /.test(bytes) };
 }
 
@@ -170,9 +145,7 @@ function mutated(draw: Draw, bytes: string): string {
     changed = draw.one([
       before + draw.bytes(count) + changed.slice(at + count),
       before + changed.slice(at + count),
-      before +
-        draw.one(["\r\n", "\0", ":", " ", ",", "%", ";", "\r\n\r\n", "\t"]) +
-        changed.slice(at),
+      before + draw.one(["\r\n", "\0", ":", " ", ",", "%", ";", "\r\n\r\n", "\t"]) + changed.slice(at),
       before + changed.slice(at, at + count * 5).repeat(2) + changed.slice(at + count * 5),
       before,
     ]);

@@ -120,13 +120,7 @@ function oddAnswers(draw: Draw): readonly (readonly [string, string])[] {
 export const hasOriginFields = ({ fields = [] }: OriginInstruction): boolean =>
   fields.some(([name]) => name.startsWith("RateLimit"));
 
-function bytesOf(
-  draw: Draw,
-  { name }: Scenario,
-  drawn: DrawnRequest,
-  ask: OriginInstruction,
-  method: string,
-): string {
+function bytesOf(draw: Draw, { name }: Scenario, drawn: DrawnRequest, ask: OriginInstruction, method: string): string {
   const below = drawn.path ?? [nameOf(draw), ...(draw.chance(0.3) ? [oddSegment(draw)] : [])];
   const query = shuffledIn(draw, drawn.query ?? []);
   const path = drawn.target ?? spelledPath(draw, [name, ...below]);
@@ -143,22 +137,7 @@ function bytesOf(
   return `${method} ${target} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n${body.text}`;
 }
 
-const oddSegments = [
-  "%20",
-  "%00",
-  "%ff",
-  "%zz",
-  "%",
-  "a;b=c",
-  "@",
-  ":",
-  "é",
-  "..a",
-  "...",
-  "%2f",
-  "%5C",
-  "*",
-];
+const oddSegments = ["%20", "%00", "%ff", "%zz", "%", "a;b=c", "@", ":", "é", "..a", "...", "%2f", "%5C", "*"];
 const oddSegment = (draw: Draw): string => utf8(draw.one(oddSegments));
 
 /** One of many spellings of a path. */
@@ -167,9 +146,7 @@ function spelledPath(draw: Draw, segments: readonly string[]): string {
     if (draw.chance(0.85)) return "/";
     return draw.one(["//", "/./", "/%2e/", `/${secretTag}/../`, "/a/b/%2E%2e/.%2E/", "///"]);
   };
-  const path = segments.map(
-    (segment) => `${slash()}${draw.chance(0.3) ? escapedOnce(draw, segment) : segment}`,
-  );
+  const path = segments.map((segment) => `${slash()}${draw.chance(0.3) ? escapedOnce(draw, segment) : segment}`);
   return `${path.join("")}${draw.chance(0.1) ? "/" : ""}`;
 }
 
@@ -188,8 +165,7 @@ function bodyOf(draw: Draw, method: string): { lines: string[]; text: string } {
   if (!draw.chance(isUsual ? 0.8 : 0.03) || method === "TRACE") return { lines: [], text: "" };
   const text = draw.bytes(draw.one([0, 1, 20, 300, draw.below(3_000)]));
   if (draw.chance(0.6)) return { lines: [`Content-Length: ${text.length}`], text };
-  const chunk =
-    text === "" ? "" : `${text.length.toString(16)}${draw.one(["", ";x=y"])}\r\n${text}\r\n`;
+  const chunk = text === "" ? "" : `${text.length.toString(16)}${draw.one(["", ";x=y"])}\r\n${text}\r\n`;
   return { lines: ["Transfer-Encoding: chunked"], text: `${chunk}0\r\n\r\n` };
 }
 
@@ -221,12 +197,10 @@ const visible = (byte: string): string => (byte >= " " && byte !== "\x7f" ? byte
 /** Fields that do not change the meaning of a request, each at most once. */
 function harmlessFields(draw: Draw, lines: readonly string[]): string[] {
   const taken = new Set(lines.map((line) => line.split(":", 1)[0]));
-  return Array.from({ length: draw.one([0, 0, 1, 2]) }, () => draw.one(odd)(draw)).filter(
-    (line) => {
-      const [name] = line.split(":", 1);
-      const isFree = !taken.has(name);
-      taken.add(name);
-      return isFree;
-    },
-  );
+  return Array.from({ length: draw.one([0, 0, 1, 2]) }, () => draw.one(odd)(draw)).filter((line) => {
+    const [name] = line.split(":", 1);
+    const isFree = !taken.has(name);
+    taken.add(name);
+    return isFree;
+  });
 }

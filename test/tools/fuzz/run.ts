@@ -60,10 +60,7 @@ export interface FuzzOptions {
 }
 
 /** Sends all requests. Each connection sends one request at a time. */
-export async function run(
-  place: TargetAddress,
-  { seed, requests, connections }: FuzzOptions,
-): Promise<FuzzResult> {
+export async function run(place: TargetAddress, { seed, requests, connections }: FuzzOptions): Promise<FuzzResult> {
   const course = new FuzzResult();
   const clients = Array.from({ length: connections }, async (_, number) => {
     const caller = new FuzzClient(place, number, course);
@@ -186,13 +183,9 @@ class FuzzClient {
     const isLetIn = answer.status < 300 && !/^\S+ \/check\/(?:health|openapi\.json)/.test(bytes);
     this.#course.fault(draw.id, bytes, [
       isLetIn && !isAuthorized ? `status ${answer.status} without a token` : null,
-      status === undefined || status === answer.status
-        ? null
-        : `expected status ${status}, got ${answer.status}`,
+      status === undefined || status === answer.status ? null : `expected status ${status}, got ${answer.status}`,
       invalidDecision(jsonOf(answer)),
-      responderOf(answer) === "the origin"
-        ? "a call of Headgate's own path reached the origin"
-        : null,
+      responderOf(answer) === "the origin" ? "a call of Headgate's own path reached the origin" : null,
     ]);
   }
 

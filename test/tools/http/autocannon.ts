@@ -1,15 +1,7 @@
 /** Load by autocannon, where wrk is not installed. As a JavaScript program it needs a processor of its own. */
 import { createRequire } from "node:module";
 import autocannon from "autocannon";
-import {
-  type Generator,
-  idIn,
-  idMark,
-  keyMark,
-  keyText,
-  type HttpLoad,
-  type MeasuredResponses,
-} from "./load.ts";
+import { type Generator, idIn, idMark, keyMark, keyText, type HttpLoad, type MeasuredResponses } from "./load.ts";
 import { quantile } from "./statistics.ts";
 
 const { version } = createRequire(import.meta.url)("autocannon/package.json") as {
@@ -42,9 +34,7 @@ function requestOf({ url, method, fields, body, keys, followUp }: HttpLoad): aut
   const ids: string[] = [];
   const fixed = { method, path: `${url.pathname}${url.search}` };
   const marked = (key: string): Record<string, string> =>
-    Object.fromEntries(
-      Object.entries(fields).map(([name, value]) => [name, value.replace(keyMark, key)]),
-    );
+    Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, value.replace(keyMark, key)]));
   return {
     ...fixed,
     setupRequest: (request) => {

@@ -29,13 +29,7 @@ export interface Contestant {
 
 type Differences = Partial<Omit<Contestant, "id" | "group" | "title" | "socket" | "path">>;
 
-type Entry = (
-  id: string,
-  title: string,
-  socket: string,
-  path: string,
-  differences?: Differences,
-) => Contestant;
+type Entry = (id: string, title: string, socket: string, path: string, differences?: Differences) => Contestant;
 
 const of =
   (group: string): Entry =>
@@ -56,14 +50,8 @@ const peer = of("other rate limiters on workerd");
 const node = of("Node with Redis");
 
 /** Calls with a policy of the same name as the pair's. Gateways that read only the status ask for a 429. */
-const checked = (
-  id: string,
-  title: string,
-  socket: string,
-  differences: Differences,
-): Contestant => {
-  const [path, policy] =
-    differences.status === 429 ? ["/check?deny=429", "denied"] : ["/check", "allowed"];
+const checked = (id: string, title: string, socket: string, differences: Differences): Contestant => {
+  const [path, policy] = differences.status === 429 ? ["/check?deny=429", "denied"] : ["/check", "allowed"];
   return of("Headgate, /check")(id, title, socket, path, { policy, ...differences });
 };
 

@@ -10,9 +10,7 @@ export const difference = (after: Counts, before: Counts): Counts => ({
 });
 
 /** Calls of objects per thousand requests in all these turns; null if they were not counted. */
-export function callsPerThousand(
-  turns: readonly { readonly counts: Counts | null }[],
-): number | null {
+export function callsPerThousand(turns: readonly { readonly counts: Counts | null }[]): number | null {
   const counted = turns.flatMap(({ counts }) => (counts === null ? [] : [counts]));
   const total = counted.reduce(
     (sum, { requests, calls }) => ({ requests: sum.requests + requests, calls: sum.calls + calls }),

@@ -10,8 +10,7 @@ import { figuresTable, setting } from "./tables.ts";
 
 export const recordedPath = "test/tools/http/last.json";
 
-export const recordedRun = (): RecordedRun =>
-  JSON.parse(readFileSync(recordedPath, "utf8")) as RecordedRun;
+export const recordedRun = (): RecordedRun => JSON.parse(readFileSync(recordedPath, "utf8")) as RecordedRun;
 
 export const httpDocs = (run: RecordedRun): Generated => ({
   command: "npm run bench -- http",

@@ -30,19 +30,17 @@ const policies: Readonly<Record<string, readonly PolicyFields[]>> = {
   sharded: pair({ objects: "sharded" }),
 };
 
-export const headgates: readonly WorkerService[] = Object.entries(policies).map(
-  ([name, of]): WorkerService => ({
-    name,
-    modules: { "headgate.js": "headgate/headgate.js" },
-    compatibilityDate: "2026-11-01",
-    flags: ["enable_request_signal"],
-    texts: {
-      POLICIES: JSON.stringify(of),
-      KEY_SECRET: "a secret that is the same for all",
-      CHECK_TOKENS: token,
-      ORIGIN: "http://origin.example",
-    },
-    objects: { RATE_LIMITER: "RateLimiter" },
-    outbound: "origin",
-  }),
-);
+export const headgates: readonly WorkerService[] = Object.entries(policies).map(([name, of]): WorkerService => ({
+  name,
+  modules: { "headgate.js": "headgate/headgate.js" },
+  compatibilityDate: "2026-11-01",
+  flags: ["enable_request_signal"],
+  texts: {
+    POLICIES: JSON.stringify(of),
+    KEY_SECRET: "a secret that is the same for all",
+    CHECK_TOKENS: token,
+    ORIGIN: "http://origin.example",
+  },
+  objects: { RATE_LIMITER: "RateLimiter" },
+  outbound: "origin",
+}));

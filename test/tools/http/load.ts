@@ -53,11 +53,7 @@ export const keyText = (number: number): string => String(number).padStart(keyDi
 export const keyDigits = 12;
 
 /** The fault when responses have other statuses than expected; undefined without one. */
-export function faultOf(
-  measured: MeasuredResponses,
-  expected: number,
-  strays: number,
-): string | undefined {
+export function faultOf(measured: MeasuredResponses, expected: number, strays: number): string | undefined {
   const { requests, statuses, errors } = measured;
   if (errors > 0) return `${errors} requests without an answer`;
   const others = Object.entries(statuses).filter(([status]) => Number(status) !== expected);

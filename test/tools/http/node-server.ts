@@ -52,8 +52,7 @@ const upstashLimiters = { allowed: upstash(1_000_000_000), denied: upstash(1) };
 
 async function upstashAnswer(c: Context, limiter: Ratelimit): Promise<Response> {
   const { success, reason } = await limiter.limit(c.req.header("X-Key") ?? "");
-  if (reason === "timeout")
-    throw new Error("expected a reply of Redis in time, got the fallback of a timeout");
+  if (reason === "timeout") throw new Error("expected a reply of Redis in time, got the fallback of a timeout");
   return success ? c.json({ allowed: true }) : c.json({ allowed: false }, 429);
 }
 

@@ -6,12 +6,7 @@ import { cpuMsOf } from "./cpu.ts";
 import { bundle, runWorkerd } from "../workerd-process.ts";
 import { headgates } from "./headgates.ts";
 import { redisVersion, startNodeAndRedis } from "./node-and-redis.ts";
-import {
-  bindingExtensions,
-  bindingServices,
-  copyBinding,
-  rateLimitBinding,
-} from "./rate-limit-binding.ts";
+import { bindingExtensions, bindingServices, copyBinding, rateLimitBinding } from "./rate-limit-binding.ts";
 import { configurationOf, type WorkerSocket, type WorkerService } from "./services.ts";
 
 const compatibilityDate = "2026-11-01";
@@ -50,9 +45,11 @@ const sockets: readonly WorkerSocket[] = [
 ];
 
 /** The socket with the counts of each service that counts. */
-const countsSockets: readonly WorkerSocket[] = [
-  ...new Set(sockets.map(({ service }) => service)),
-].map((service) => ({ name: `${service} counts`, service, entrypoint: "counts" }));
+const countsSockets: readonly WorkerSocket[] = [...new Set(sockets.map(({ service }) => service))].map((service) => ({
+  name: `${service} counts`,
+  service,
+  entrypoint: "counts",
+}));
 
 export interface BenchPlatform {
   /** The URL of each socket that could be started. */
@@ -70,18 +67,12 @@ export interface BenchPlatform {
 const flags = ["--experimental"];
 
 /** @param names the sockets to start; Redis is started for `node` only */
-export async function startPlatform(
-  folder: string,
-  names: ReadonlySet<string>,
-): Promise<BenchPlatform> {
+export async function startPlatform(folder: string, names: ReadonlySet<string>): Promise<BenchPlatform> {
   prepare(folder);
   const ports = Object.fromEntries([...sockets, ...countsSockets].map(({ name }) => [name, 0]));
   const workerd = await runWorkerd(folder, ports, { flags });
   const urls = new Map(
-    Object.entries(workerd.ports).map(([name, port]) => [
-      name,
-      new URL(`http://127.0.0.1:${String(port)}`),
-    ]),
+    Object.entries(workerd.ports).map(([name, port]) => [name, new URL(`http://127.0.0.1:${String(port)}`)]),
   );
   const missing = new Map<string, string>();
   const counts = (socket: string): Promise<Counts | null> => countsOf(socket, urls);

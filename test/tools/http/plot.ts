@@ -38,9 +38,7 @@ function rowsOf({ figures }: RecordedRun): PlotRow[] {
   const groups = [...new Set(figures.map(({ group }) => group))];
   return groups.flatMap((group): PlotRow[] => [
     { id: group, label: group, group },
-    ...figures
-      .filter((of) => of.group === group)
-      .map((of) => ({ id: of.id, label: of.title, group, figures: of })),
+    ...figures.filter((of) => of.group === group).map((of) => ({ id: of.id, label: of.title, group, figures: of })),
   ]);
 }
 

@@ -5,13 +5,7 @@ import { cpuUsPerRequest } from "./cpu.ts";
 import type { LoadName } from "./load.ts";
 import { participants } from "./matches.ts";
 import { type Spread, spreadOf } from "./statistics.ts";
-import {
-  type ContestOutcome,
-  type ContestSettings,
-  type MatchOutcome,
-  type MeasuredTurn,
-  perSecond,
-} from "./turns.ts";
+import { type ContestOutcome, type ContestSettings, type MatchOutcome, type MeasuredTurn, perSecond } from "./turns.ts";
 import { judge, rateRatio, type Verdict } from "./verdicts.ts";
 
 export interface Machine {

@@ -12,14 +12,11 @@ const peers = [
 
 /** One sentence with the ratios of medians. */
 export function peersText({ figures }: RecordedRun): string {
-  const rateOf = (id: string): number | undefined =>
-    figures.find((of: Figures) => of.id === id)?.perSecond.median;
+  const rateOf = (id: string): number | undefined => figures.find((of: Figures) => of.id === id)?.perSecond.median;
   const strict = rateOf("check");
   const compared = peers.flatMap(([id, name]) => {
     const rate = rateOf(id);
-    return strict === undefined || rate === undefined
-      ? []
-      : [`${(strict / rate).toFixed(2)} times as many as ${name}`];
+    return strict === undefined || rate === undefined ? [] : [`${(strict / rate).toFixed(2)} times as many as ${name}`];
   });
   if (strict === undefined || compared.length === 0) return "";
   return `With one key, Headgate's strict \`/check\` serves ${whole(strict)} requests per second. That is ${listed(compared)}.`;
@@ -32,8 +29,7 @@ export function readmeText({ figures, goals, machine, settings }: RecordedRun): 
     return median === undefined ? "no" : whole(median);
   };
   const ratioOf = (of: string, to: string): string =>
-    goals.find((goal) => goal.of === of && goal.to === to)?.ratio?.median.toFixed(2) ??
-    "not measured";
+    goals.find((goal) => goal.of === of && goal.to === to)?.ratio?.median.toFixed(2) ?? "not measured";
   return `On ${machine.cores} cores with ${settings.connections} connections, workerd serves ${rateOf("check")} strict checks of one key per second, ${rateOf("check-leased")} leased checks, or ${rateOf("check-denied")} denials. Strict checks have ${ratioOf("check", "noop")} times the rate of a Durable Object call that does nothing, and ${ratioOf("check", "store")} times that of \`hono-rate-limiter\`. ${metText(goals)}, as the [results](docs/benchmarks/results.md) show.`;
 }
 

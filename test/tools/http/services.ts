@@ -68,8 +68,7 @@ function serviceOf(service: WorkerService): string {
       ([binding, text]) => `(name = ${quoted(binding)}, text = ${quoted(text)})`,
     ),
     ...Object.entries(objects).map(
-      ([binding, className]) =>
-        `(name = ${quoted(binding)}, durableObjectNamespace = ${quoted(className)})`,
+      ([binding, className]) => `(name = ${quoted(binding)}, durableObjectNamespace = ${quoted(className)})`,
     ),
     ...(service.bindings ?? []),
   ];

@@ -20,9 +20,7 @@ export function figuresTable({ figures, skipped, void: voided }: RecordedRun): s
   const rows = groups.flatMap((group): Row[] => [
     [`**${group}**`, "", ...blank],
     ...figures.filter((of) => of.group === group).map(rowOf),
-    ...skipped
-      .filter((of) => of.group === group)
-      .map(({ title }): Row => [title, "not measured", ...blank]),
+    ...skipped.filter((of) => of.group === group).map(({ title }): Row => [title, "not measured", ...blank]),
     ...voided.filter((of) => of.group === group).map(({ title }): Row => [title, "void", ...blank]),
   ]);
   return markdownTable(header, rows);
@@ -70,8 +68,6 @@ export function setting({ measuredOn, command, machine, settings }: RecordedRun)
     `\`${command}\`, ${measuredOn}: ${processor}, ${cores} cores${busy}; workerd ${workerd}, Node ${node}, ${generator}`,
     ...(redis === null ? [] : [`, Redis ${redis}`]),
     `; ${versions.join(", ")}. Medians of ${rounds} ${rounds === 1 ? "round" : "rounds"} with turns of ${seconds} s, ${connections} connections.`,
-    ...(isQuick
-      ? [" Quick run: it only shows that everything works; its figures are not meaningful."]
-      : []),
+    ...(isQuick ? [" Quick run: it only shows that everything works; its figures are not meaningful."] : []),
   ].join("");
 }

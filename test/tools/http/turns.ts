@@ -67,10 +67,7 @@ const pauseMs = { least: 20, rows: 1_200 };
 /** The requests before a turn, and how many of them are concurrent. */
 const warmUp = { requests: 8, atOnce: 8 };
 
-export async function compete(
-  matches: readonly Match[],
-  contest: Contest,
-): Promise<ContestOutcome> {
+export async function compete(matches: readonly Match[], contest: Contest): Promise<ContestOutcome> {
   const { settings, print } = contest;
   const random = randomFrom(1);
   const runner = new TurnRunner(contest);
@@ -103,11 +100,7 @@ export async function compete(
 export const perSecond = ({ requests, seconds }: MeasuredResponses): number => requests / seconds;
 
 /** Waiting for a disk can leave a short turn without a response. Repeats such a turn with twice the duration. */
-async function fireUntilAnswered(
-  generator: Generator,
-  load: HttpLoad,
-  attempts = 3,
-): Promise<MeasuredResponses> {
+async function fireUntilAnswered(generator: Generator, load: HttpLoad, attempts = 3): Promise<MeasuredResponses> {
   const measured = await generator.fire(load);
   if (measured.requests > 0 || attempts === 1) return measured;
   return fireUntilAnswered(generator, { ...load, seconds: 2 * load.seconds }, attempts - 1);
@@ -146,10 +139,7 @@ class TurnRunner {
       : text.slice(0, 200);
   }
 
-  async turnOf(
-    contestant: Contestant,
-    load: LoadName,
-  ): Promise<{ turn: MeasuredTurn; fault?: string }> {
+  async turnOf(contestant: Contestant, load: LoadName): Promise<{ turn: MeasuredTurn; fault?: string }> {
     const { urls, generator, settings, cpuMs, counts } = this.#contest;
     const { socket, status, strays, leavesRows = false } = contestant;
     const keys = this.#keys(contestant.keys);

@@ -28,21 +28,13 @@ export function judge(outcomes: readonly MatchOutcome[]): Verdict[] {
 }
 
 /** The ratio of request rates under load. Null if the two have no turns next to each other. */
-export const rateRatio = (
-  outcomes: readonly MatchOutcome[],
-  of: string,
-  to: string,
-): Spread | null => ratioIn(pairsOf(outcomes, of, to, "loaded"), "loaded");
+export const rateRatio = (outcomes: readonly MatchOutcome[], of: string, to: string): Spread | null =>
+  ratioIn(pairsOf(outcomes, of, to, "loaded"), "loaded");
 
 type Pair = readonly [ours: MeasuredTurn, theirs: MeasuredTurn];
 
 /** The turns of two contestants in the same match and round. */
-const pairsOf = (
-  outcomes: readonly MatchOutcome[],
-  of: string,
-  to: string,
-  load: LoadName,
-): Pair[] =>
+const pairsOf = (outcomes: readonly MatchOutcome[], of: string, to: string, load: LoadName): Pair[] =>
   outcomes
     .filter(({ match }) => match.subject === of && match.load === load)
     .flatMap(({ rounds }) => rounds)

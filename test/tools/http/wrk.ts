@@ -5,14 +5,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { killWithParent } from "../workerd-process.ts";
-import {
-  type Generator,
-  idMark,
-  keyDigits,
-  keyMark,
-  type HttpLoad,
-  type MeasuredResponses,
-} from "./load.ts";
+import { type Generator, idMark, keyDigits, keyMark, type HttpLoad, type MeasuredResponses } from "./load.ts";
 
 /**
  * @param folder the folder for its scripts
@@ -60,10 +53,7 @@ function scriptOf({ url, method, fields, body, keys, followUp }: HttpLoad): stri
     ...Object.entries(fields).map(([name, value]) => `${name}: ${value}`),
   ];
   const length = body.replace(keyMark, "0".repeat(keyDigits)).length;
-  const lines = [
-    ...headOf(`${url.pathname}${url.search}`),
-    ...(body === "" ? [] : [`Content-Length: ${length}`]),
-  ];
+  const lines = [...headOf(`${url.pathname}${url.search}`), ...(body === "" ? [] : [`Content-Length: ${length}`])];
   const [before = "", after = ""] = `${lines.join("\r\n")}\r\n\r\n${body}`.split(keyMark);
   const count = Math.min(keys.count, 1e12);
   const [bodyBefore = "", bodyAfter = ""] = (followUp?.body ?? "").split(idMark);

@@ -30,11 +30,9 @@ export const boundBytes = 96_000_000;
 
 export const recordedPath = "test/tools/memory/last.json";
 
-export const recordedRun = (): MemoryRun =>
-  JSON.parse(readFileSync(recordedPath, "utf8")) as MemoryRun;
+export const recordedRun = (): MemoryRun => JSON.parse(readFileSync(recordedPath, "utf8")) as MemoryRun;
 
-export const mostBytesOf = ({ steps }: ConsistencyRun): number =>
-  Math.max(...steps.map(({ mostBytes }) => mostBytes));
+export const mostBytesOf = ({ steps }: ConsistencyRun): number => Math.max(...steps.map(({ mostBytes }) => mostBytes));
 
 const megabytes = (bytes: number): number => Math.round(bytes / 1_000_000);
 

@@ -119,12 +119,9 @@ export async function startBusyIsolate(folder: string): Promise<BusyIsolate> {
   await send("denying", deniedKeys, { cost: 2 });
   return {
     send: (consistency, count) => send(consistency, count, { cost: 10 }),
-    reserve: (count) =>
-      send("strict", count, { ...single, path: "/check/reserve", cost: 1, ttlMs: 3_600_000 }),
+    reserve: (count) => send("strict", count, { ...single, path: "/check/reserve", cost: 1, ttlMs: 3_600_000 }),
     liveBytes: async () => {
-      const live = await inspector.live(async () =>
-        (await fetch(new URL("/check/health", workerd.url))).arrayBuffer(),
-      );
+      const live = await inspector.live(async () => (await fetch(new URL("/check/health", workerd.url))).arrayBuffer());
       return live.usedSize;
     },
     close: async () => {

@@ -9,14 +9,7 @@ import type { Spend } from "../../../src/limiter/client/outcome.ts";
 import { createMeter, type Meter } from "../../../src/strategies/index.ts";
 import { partitionKeys, zipfFrom } from "../../control/key-streams.ts";
 import { randomFrom } from "../../random.ts";
-import {
-  type LoadName,
-  loads,
-  type Mode,
-  oneKeyIn,
-  type OverheadCall,
-  type OverheadReply,
-} from "./loads.ts";
+import { type LoadName, loads, type Mode, oneKeyIn, type OverheadCall, type OverheadReply } from "./loads.ts";
 
 /** The simulated rate of the isolate. */
 const decisionsPerMs = 20;
@@ -59,9 +52,7 @@ class Load {
       const nowMs = 1_800_000_000_000 + Math.floor(this.#decisions / decisionsPerMs);
       const decision = this.#meterOf(spend).consume(spend.cost, nowMs);
       const admission = new Admission();
-      admission.addOutcomes([
-        { kind: "decided", policy: this.#policy, decision, decidedAtMs: nowMs },
-      ]);
+      admission.addOutcomes([{ kind: "decided", policy: this.#policy, decision, decidedAtMs: nowMs }]);
       admission.isRefused = !decision.allowed;
       if (admission.isRefused) this.denied++;
       recordOutcomes({ spends: [spend], admission }, runtime);
@@ -124,8 +115,7 @@ export default {
   async fetch(request: Request): Promise<Response> {
     const call = await request.json<OverheadCall>();
     const { load, statistics } = contestantOf(call.load, call.mode);
-    const elapsedMs =
-      call.decisions > 0 ? load.run(call.decisions, statistics) : await beat(statistics);
+    const elapsedMs = call.decisions > 0 ? load.run(call.decisions, statistics) : await beat(statistics);
     const deniedShare = load.denied / Math.max(1, load.decisions);
     return Response.json({ elapsedMs, deniedShare } satisfies OverheadReply);
   },

@@ -1,13 +1,7 @@
 /** The price of a million decisions by other rate limiters for Workers, for the traffic of the cost table. */
 import type { Store } from "hono-rate-limiter";
 import { type Arrival, type CostShape, costShapes } from "../cost-shapes.ts";
-import {
-  type Bill,
-  objectDollars,
-  perMillion,
-  type ShapeCost,
-  workerDollars,
-} from "../cost-replay.ts";
+import { type Bill, objectDollars, perMillion, type ShapeCost, workerDollars } from "../cost-replay.ts";
 import { centsText, totalDollars } from "../cost-table.ts";
 import { randomFrom } from "../../random.ts";
 import { dollarsFor } from "../prices.ts";
@@ -30,13 +24,7 @@ export interface PeerCost {
 }
 
 /** Shapes of traffic that need no setting which only Headgate has. */
-const compared = [
-  "a busy key",
-  "a cold key",
-  "clients, an object each",
-  "new keys, an object each",
-  "a flood",
-];
+const compared = ["a busy key", "a cold key", "clients, an object each", "new keys, an object each", "a flood"];
 
 export async function measurePeerCosts(scale = 1): Promise<PeerCost[]> {
   const costs: PeerCost[] = [];
@@ -87,11 +75,7 @@ async function commandsOf(shape: CostShape, requests: readonly Arrival[]): Promi
   return redis.commands;
 }
 
-async function replay(
-  requests: readonly Arrival[],
-  isolates: number,
-  start: () => DecideKey,
-): Promise<void> {
+async function replay(requests: readonly Arrival[], isolates: number, start: () => DecideKey): Promise<void> {
   const random = randomFrom(6);
   const [first, last] = [requests[0]?.atMs ?? 0, requests.at(-1)?.atMs ?? 0];
   await inVirtualTime(first, async (reach) => {

@@ -16,8 +16,7 @@ function importPackage(): {
   cloudflareRateLimiter: typeof CloudflareRateLimiter;
 } {
   const hooks = registerHooks({
-    resolve: (name, context, next) =>
-      name === platform ? { url: platform, shortCircuit: true } : next(name, context),
+    resolve: (name, context, next) => (name === platform ? { url: platform, shortCircuit: true } : next(name, context)),
     load: (url, context, next) =>
       url === platform ? { source, format: "commonjs", shortCircuit: true } : next(url, context),
   });

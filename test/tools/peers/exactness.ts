@@ -26,10 +26,7 @@ const headgateRows = [
   ["fixed-window first-request", "`fixed-window`"],
 ] as const;
 
-export async function measurePeers(
-  accuracy: readonly Accuracy[],
-  requests = shape.requests,
-): Promise<PeerExactness[]> {
+export async function measurePeers(accuracy: readonly Accuracy[], requests = shape.requests): Promise<PeerExactness[]> {
   const own = headgateRows.map(([form, title]): PeerExactness => {
     const measured = accuracy.find((each) => each.form.title === form);
     if (measured === undefined) throw new Error(`${form} is not measured`);
@@ -45,11 +42,7 @@ export async function measurePeers(
   return [...own, ...peers];
 }
 
-async function tallyOfPeer(
-  start: PeerLimiter["start"],
-  places: number,
-  requests: number,
-): Promise<Tally> {
+async function tallyOfPeer(start: PeerLimiter["start"], places: number, requests: number): Promise<Tally> {
   const tallies: Tally[] = [];
   for (const arrivalsOf of Object.values(kinds)) {
     const arrivals = arrivalsOf({ ...shape, requests });
@@ -65,11 +58,7 @@ async function tallyOfPeer(
 }
 
 /** @returns the decisions on the requests of each key, in their order */
-async function decideAll(
-  start: PeerLimiter["start"],
-  places: number,
-  arrivals: KeyArrivals,
-): Promise<boolean[][]> {
+async function decideAll(start: PeerLimiter["start"], places: number, arrivals: KeyArrivals): Promise<boolean[][]> {
   const random = randomFrom(places);
   const decisions: boolean[][] = arrivals.map(() => []);
   const requests = arrivals

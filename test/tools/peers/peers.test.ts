@@ -60,12 +60,7 @@ it("the comparison page names the installed versions of the packages", () => {
   const { devDependencies } = JSON.parse(readFileSync("package.json", "utf8")) as {
     devDependencies: Record<string, string>;
   };
-  for (const name of [
-    "hono-rate-limiter",
-    "express-rate-limit",
-    "rate-limiter-flexible",
-    "@upstash/ratelimit",
-  ]) {
+  for (const name of ["hono-rate-limiter", "express-rate-limit", "rate-limiter-flexible", "@upstash/ratelimit"]) {
     expect(page).toContain(`\`${name}\` ${devDependencies[name]}`);
   }
 });

@@ -17,8 +17,7 @@ const rows = [
 
 export function speedTable({ figures }: RecordedRun): string {
   const cells = rows.map(([title, allowing, denying]): Row => {
-    const figuresOf = (id: string): (typeof figures)[number] | undefined =>
-      figures.find((of) => of.id === id);
+    const figuresOf = (id: string): (typeof figures)[number] | undefined => figures.find((of) => of.id === id);
     const [allowed, denied] = [figuresOf(allowing), figuresOf(denying)];
     return [
       title,

@@ -41,10 +41,7 @@ const random = randomFrom(7);
 const client = (): string => `203.0.113.${1 + Math.floor(clients * random() ** 3)}`;
 
 /** Sends traffic that rises and falls, with attempts to log in from one address. */
-export async function sendTraffic(
-  { request }: ConsoleWorker,
-  isOver: () => boolean,
-): Promise<void> {
+export async function sendTraffic({ request }: ConsoleWorker, isOver: () => boolean): Promise<void> {
   const startedMs = performance.now();
   for (let tick = 0; !isOver(); tick++) {
     const wave = 1.5 + Math.sin(tick / 150) + 0.5 * Math.sin(tick / 37);

@@ -19,11 +19,7 @@ export interface Bins {
 const rowsPerStep = 20_000;
 
 /** Yields after each step of about a millisecond. @param columns the last one may be a part of a column, so that columns and the time axis agree exactly */
-export function* binsOf(
-  run: LaneRun,
-  { fromMs, toMs }: Span,
-  columns: number,
-): Generator<void, Bins> {
+export function* binsOf(run: LaneRun, { fromMs, toMs }: Span, columns: number): Generator<void, Bins> {
   const column = () => new Float64Array(Math.ceil(columns));
   const [allowed, denied, delayed, waitMs] = [column(), column(), column(), column()];
   const perMs = columns / (toMs - fromMs);

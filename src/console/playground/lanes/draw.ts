@@ -63,11 +63,7 @@ function colorsOf(element: Element): Colors {
 }
 
 /** Fits the canvas to the pixels of the screen, empties it, and returns a context whose unit is a CSS pixel. */
-export function cleared(
-  canvas: HTMLCanvasElement,
-  width: number,
-  height: number,
-): CanvasRenderingContext2D | null {
+export function cleared(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D | null {
   const ratio = devicePixelRatio;
   const [columns, rows] = [Math.round(width * ratio), Math.round(height * ratio)];
   if (canvas.width !== columns || canvas.height !== rows) {
@@ -119,8 +115,7 @@ function drawRequests(
   const { pxPerUnit } = layout;
   const base = tops.requests + layout.base;
   const barPx = columnPx - 1;
-  const heightOf = (units: number): number =>
-    units === 0 ? 0 : Math.max(leastBarPx, units * pxPerUnit);
+  const heightOf = (units: number): number => (units === 0 ? 0 : Math.max(leastBarPx, units * pxPerUnit));
   context.fillStyle = colors.allowed;
   for (const [bin, units] of bins.allowed.entries()) {
     const height = heightOf(units);
@@ -151,9 +146,7 @@ export function requestsLayout({ allowed, denied }: Scale): {
 } {
   const share = allowed / Math.max(1, allowed + denied);
   const roomPx = 12;
-  const base = Math.round(
-    Math.min(bands.requests - roomPx, Math.max(roomPx, bands.requests * share)),
-  );
+  const base = Math.round(Math.min(bands.requests - roomPx, Math.max(roomPx, bands.requests * share)));
   const abovePx = (base - 3) / Math.max(1, allowed);
   const belowPx = (bands.requests - base - 3) / Math.max(1, denied);
   return { base, pxPerUnit: Math.min(abovePx, belowPx) };
@@ -170,8 +163,7 @@ function drawRemaining(
   context.fillRect(0, bottom, width, 1);
   if (curve.atMs.length === 0) return;
   const x = (ms: number): number => ((ms - span.fromMs) / (span.toMs - span.fromMs)) * width;
-  const y = (units: number): number =>
-    bottom - (Math.max(0, units) / Math.max(1, capacity)) * (bands.remaining - 3);
+  const y = (units: number): number => bottom - (Math.max(0, units) / Math.max(1, capacity)) * (bands.remaining - 3);
   const line = new Path2D();
   const first = y(curve.remaining[0] ?? 0);
   line.moveTo(x(curve.atMs[0] ?? 0), first);

@@ -12,12 +12,7 @@ export interface LimitAt {
 }
 
 /** Decides the requests of a client once more, up to and with those of the instant. */
-export function limitsAt(
-  run: LaneRun,
-  limits: readonly Limit[],
-  key: number,
-  atMs: number,
-): readonly LimitAt[] {
+export function limitsAt(run: LaneRun, limits: readonly Limit[], key: number, atMs: number): readonly LimitAt[] {
   const client = clientMeter(limits, run.runsMs);
   const changesIfDenied = limits.some(changesByDenial);
   const end = firstRowAt(run, atMs + 1);

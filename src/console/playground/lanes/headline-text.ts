@@ -77,9 +77,7 @@ function excessText({ run, limit, burst }: LaneBurst): string {
   const span = lengthMs === 0 ? "at one instant" : `within ${waitText(lengthMs)}`;
   const per = `the limit of ${limitText(limit)}`;
   const excess =
-    burst.units === 2 * limit.limit
-      ? `twice ${per}`
-      : `${numberText(burst.units - limit.limit)} above ${per}`;
+    burst.units === 2 * limit.limit ? `twice ${per}` : `${numberText(burst.units - limit.limit)} above ${per}`;
   const [before, after, ...others] = unitsByWindow.map(numberText);
   const parts =
     after === undefined || others.length > 0

@@ -47,9 +47,7 @@ export function LaneCard({ run }: { readonly run: LaneRun }) {
 }
 
 const Written = () => (
-  <span class="badge">
-    {invalidFields.value.includes(limitsLabel) ? "last valid limits" : "as written"}
-  </span>
+  <span class="badge">{invalidFields.value.includes(limitsLabel) ? "last valid limits" : "as written"}</span>
 );
 
 function Counts({ run: { summary, isCut } }: { readonly run: LaneRun }) {

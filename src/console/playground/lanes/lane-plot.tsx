@@ -28,9 +28,7 @@ export function LanePlot({ run, summary }: { readonly run: LaneRun; readonly sum
         <span style={{ top: aboveBand("requests") }}>
           <span class="allowed">▲ Allowed</span> <span class="denied">▼ Denied</span>
         </span>
-        <span style={{ top: aboveBand("remaining") }}>
-          Remaining{run.keys.length > 1 ? ` for one client` : ""}
-        </span>
+        <span style={{ top: aboveBand("remaining") }}>Remaining{run.keys.length > 1 ? ` for one client` : ""}</span>
         {hasWaits && <span style={{ top: aboveBand("waits") }}>Wait in the queue</span>}
       </div>
       {plot !== undefined && markedLanes.value.includes(run.lane) && <WorstMarks run={run} />}
@@ -95,9 +93,7 @@ function Picture({ run, summary }: { readonly run: LaneRun; readonly summary: st
     const element = canvas.current;
     if (element === null || plot === undefined || width === 0) return undefined;
     const capacity = Math.min(...plot.run.limits.map((limit) => limit.capacity));
-    return drawLater(() =>
-      drawLane(element, width, { ...plot, capacity, scale: common, ticks: marks }),
-    );
+    return drawLater(() => drawLane(element, width, { ...plot, capacity, scale: common, ticks: marks }));
   }, [plot, common, width, scheme, marks]);
   return <canvas ref={canvas} class="pg-canvas" role="img" aria-label={summary} />;
 }

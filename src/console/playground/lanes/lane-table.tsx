@@ -18,10 +18,7 @@ export function LaneTable({ run, title }: { readonly run: LaneRun; readonly titl
   const pages = Math.max(1, Math.ceil(count / rowsPerPage));
   const shown = Math.min(page, pages - 1);
   const from = shown * rowsPerPage;
-  const rows = Array.from(
-    { length: Math.min(rowsPerPage, count - from) },
-    (_, index) => first + from + index,
-  );
+  const rows = Array.from({ length: Math.min(rowsPerPage, count - from) }, (_, index) => first + from + index);
   const caption = `Requests of ${title}`;
   return (
     <div class="pg-table">
@@ -49,11 +46,11 @@ const decisionTexts: Readonly<Record<number, string>> = {
   [outcome.delayed]: "allowed",
 };
 
-const column = (
-  title: string,
-  cell: (row: number) => string,
-  isNumber = false,
-): Column<number> => ({ title, cell, isNumber });
+const column = (title: string, cell: (row: number) => string, isNumber = false): Column<number> => ({
+  title,
+  cell,
+  isNumber,
+});
 
 function columnsOf(run: LaneRun): readonly Column<number>[] {
   const labels = limitLabels(run.limits);
@@ -66,9 +63,7 @@ function columnsOf(run: LaneRun): readonly Column<number>[] {
     const waitMs = run.waitMs[row] ?? 0;
     if (waitMs === neverMs) return "never fits";
     if (waitMs === 0) return "–";
-    return run.outcome[row] === outcome.denied
-      ? `fits in ${waitText(waitMs)}`
-      : `waits ${waitText(waitMs)}`;
+    return run.outcome[row] === outcome.denied ? `fits in ${waitText(waitMs)}` : `waits ${waitText(waitMs)}`;
   };
   return [
     column("At", (row) => axisTimeText(run.atMs[row] ?? 0), true),

@@ -43,9 +43,7 @@ export function summaryText(run: LaneRun): string {
   });
   return [
     `${title}: ${numberText(allowed)} requests allowed, ${numberText(denied)} denied`,
-    ...(delayed > 0
-      ? [`${numberText(delayed)} waited, the longest ${waitText(longestWaitMs)}`]
-      : []),
+    ...(delayed > 0 ? [`${numberText(delayed)} waited, the longest ${waitText(longestWaitMs)}`] : []),
     ...(deniedKeys > 1 ? [`${numberText(deniedKeys)} clients were denied`] : []),
     ...bursts,
   ].join("; ");

@@ -66,8 +66,7 @@ const tickPx = 84;
 export const ticks = computed(() => ticksOf(span.value, plotWidth.value / tickPx));
 
 /** The client that is denied most, or else the first one. */
-const mostDeniedKey = ({ summary, key }: LaneRun): number =>
-  summary.topDenied[0]?.key ?? key[0] ?? 0;
+const mostDeniedKey = ({ summary, key }: LaneRun): number => summary.topDenied[0]?.key ?? key[0] ?? 0;
 
 /** The index of the client whose remaining units are shown. It is the same in all lanes. */
 export const followedKey = computed<number>(() => {
@@ -103,8 +102,7 @@ export const scale = computed<Scale>(() => {
   };
   const { allowed, denied, waitMs } = latestScale;
   // Equal scales are one object, so that no lane is drawn again.
-  if (allowed !== next.allowed || denied !== next.denied || waitMs !== next.waitMs)
-    latestScale = next;
+  if (allowed !== next.allowed || denied !== next.denied || waitMs !== next.waitMs) latestScale = next;
   return latestScale;
 });
 

@@ -38,11 +38,7 @@ export function Readout({ run }: { readonly run: LaneRun }) {
   const chosen = chosenDenial.value?.lane === run.lane ? chosenDenial.value.row : null;
   return (
     <div class="pg-readout" aria-live="polite">
-      {chosen === null || chosen >= run.atMs.length ? (
-        <Account run={run} />
-      ) : (
-        <Denial run={run} row={chosen} />
-      )}
+      {chosen === null || chosen >= run.atMs.length ? <Account run={run} /> : <Denial run={run} row={chosen} />}
     </div>
   );
 }
@@ -68,8 +64,8 @@ function Account({ run }: { readonly run: LaneRun }) {
           <b>
             {axisTimeText(at)}
             {client}
-            {limits.length > 1 ? ` – ${labels[index] ?? ""}` : ""}: {numberText(used)} used,{" "}
-            {numberText(remaining)} remaining.
+            {limits.length > 1 ? ` – ${labels[index] ?? ""}` : ""}: {numberText(used)} used, {numberText(remaining)}{" "}
+            remaining.
           </b>{" "}
           {sentence}
         </p>
@@ -117,8 +113,7 @@ function Cause({ run, cause }: { readonly run: LaneRun; readonly cause: LimitCau
       {sentence}{" "}
       {rows > 0 && (
         <>
-          Cause: {numberText(rows)} earlier {rows === 1 ? "request" : "requests"}, marked, from{" "}
-          {from} to {to}.{" "}
+          Cause: {numberText(rows)} earlier {rows === 1 ? "request" : "requests"}, marked, from {from} to {to}.{" "}
         </>
       )}
       {clearsMs === neverMs ? "It never fits." : `It fits at ${axisTimeText(clearsMs)}.`}

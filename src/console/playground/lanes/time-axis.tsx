@@ -12,8 +12,7 @@ export function axisTimeText(atMs: number): string {
     : elapsedText(atMs);
 }
 
-export const shareOf = (atMs: number, { fromMs, toMs }: Span): number =>
-  (atMs - fromMs) / (toMs - fromMs);
+export const shareOf = (atMs: number, { fromMs, toMs }: Span): number => (atMs - fromMs) / (toMs - fromMs);
 
 const percent = (share: number): string => `${(100 * share).toFixed(3)}%`;
 
@@ -68,13 +67,7 @@ function Ruler() {
 }
 
 /** A part of the time axis, at its place over a plot. */
-export function SpanMark({
-  marked,
-  class: name,
-}: {
-  readonly marked: Span;
-  readonly class: string;
-}) {
+export function SpanMark({ marked, class: name }: { readonly marked: Span; readonly class: string }) {
   const shown = span.value;
   const clamp = (ms: number): number => Math.min(1, Math.max(0, shareOf(ms, shown)));
   const [from, to] = [marked.fromMs, marked.toMs].toSorted((a, b) => a - b).map(clamp);

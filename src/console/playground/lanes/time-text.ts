@@ -26,8 +26,8 @@ export function clockText(startMs: number, atMs: number, span: Span): string {
 }
 
 const steps = [
-  1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000,
-  300_000, 600_000, 900_000, 1_800_000, 3_600_000, 7_200_000, 21_600_000, 43_200_000, 86_400_000,
+  1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000,
+  900_000, 1_800_000, 3_600_000, 7_200_000, 21_600_000, 43_200_000, 86_400_000,
 ];
 
 /** Round instants of a span, at most `most` of them. */
@@ -41,5 +41,4 @@ export function ticksOf({ fromMs, toMs }: Span, most: number): number[] {
 }
 
 /** The least time between two columns of the plot that a person can step over. */
-export const cursorStepMs = ({ fromMs, toMs }: Span): number =>
-  Math.max(1, Math.round((toMs - fromMs) / 1_000));
+export const cursorStepMs = ({ fromMs, toMs }: Span): number => Math.max(1, Math.round((toMs - fromMs) / 1_000));

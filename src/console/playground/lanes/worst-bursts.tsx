@@ -46,10 +46,8 @@ function WorstBurstText({ run, index }: WorstProps) {
         {numberText(units)} {span}
       </b>
       {client}, from {axisTimeText(fromMs)} on.{" "}
-      {limit.holdsSlots
-        ? "At one instant"
-        : `In any ${windowText(limit.windowMs)}, such as the tinted one`}
-      , the documented {boundText(limit)}.{" "}
+      {limit.holdsSlots ? "At one instant" : `In any ${windowText(limit.windowMs)}, such as the tinted one`}, the
+      documented {boundText(limit)}.{" "}
       <span class="row pg-actions">
         <button type="button" onClick={() => showSpan(fromMs - marginMs, lastMs + marginMs)}>
           Zoom to it

@@ -14,8 +14,7 @@ import { arrivalsOf } from "./traffic.ts";
 export function* answersTo({ id, scenario, log }: ScenarioRun): Generator<WorkerAnswer, void> {
   const problems = problemsOf(scenario, log);
   const read = log === null || scenario.traffic.kind !== "log" ? null : readTraffic(log);
-  if (log !== null && read?.requests.length === 0)
-    problems.push(`the log: expected ${acceptedIn(log)}`);
+  if (log !== null && read?.requests.length === 0) problems.push(`the log: expected ${acceptedIn(log)}`);
   if (problems.length > 0) {
     yield { kind: "failed", id, problems, log: read?.report ?? null };
     return;
@@ -51,17 +50,12 @@ const acceptedIn = (text: string): string =>
 /** One line for each problem. */
 function problemsOf(scenario: Scenario, log: string | null): string[] {
   const problems: string[] = [];
-  readLimits(scenario.limits, {}, (problem) =>
-    problems.push(describeProblem({ ...problem, variable: "limits" })),
-  );
+  readLimits(scenario.limits, {}, (problem) => problems.push(describeProblem({ ...problem, variable: "limits" })));
   const excess = excessOf(scenario);
   if (excess !== null) {
     const { field, requests } = excess;
-    problems.push(
-      describeProblem({ variable: field, field: "", value: requests, accepted: acceptedRequests }),
-    );
+    problems.push(describeProblem({ variable: field, field: "", value: requests, accepted: acceptedRequests }));
   }
-  if (scenario.traffic.kind === "log" && log === null)
-    problems.push(`the log is missing: expected ${acceptedLog}`);
+  if (scenario.traffic.kind === "log" && log === null) problems.push(`the log is missing: expected ${acceptedLog}`);
   return problems;
 }

@@ -51,10 +51,7 @@ export function causesOf(run: LaneRun, { limits }: Lane, row: number): readonly 
   client.release(nowMs);
   // A denial restarts elastic windows, and changes nothing else.
   const cost = run.cost[row] ?? 0;
-  const decision =
-    run.outcome[row] === outcome.denied
-      ? client.decide(cost, nowMs)
-      : client.meter.look(cost, nowMs);
+  const decision = run.outcome[row] === outcome.denied ? client.decide(cost, nowMs) : client.meter.look(cost, nowMs);
   const accounts = client.meter.account(nowMs);
   return decision.limits.flatMap((limit, index) => {
     const account = accounts[index];
@@ -74,11 +71,7 @@ const isCause = (decision: Decision, limit: LimitDecision, { terms }: LimitAccou
     : !limit.allowed;
 
 /** Units leave in the order in which they were spent, so that the latest ones count. */
-function countingRows(
-  run: LaneRun,
-  terms: AccountTerms,
-  allowedRows: readonly number[],
-): CountingRequests[] {
+function countingRows(run: LaneRun, terms: AccountTerms, allowedRows: readonly number[]): CountingRequests[] {
   let end = allowedRows.length;
   return countedUnits(terms).flatMap(({ units, share }) => {
     let start = end;

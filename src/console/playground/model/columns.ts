@@ -1,16 +1,7 @@
 /** The rows of a run as columns that grow: typed arrays, which the web worker hands over without copies. */
 import type { LaneRun } from "./scenario.ts";
 
-type ColumnName =
-  | "atMs"
-  | "key"
-  | "cost"
-  | "outcome"
-  | "remaining"
-  | "waitMs"
-  | "deniedBy"
-  | "arrival"
-  | "retry";
+type ColumnName = "atMs" | "key" | "cost" | "outcome" | "remaining" | "waitMs" | "deniedBy" | "arrival" | "retry";
 
 export type RunColumns = Pick<LaneRun, ColumnName>;
 

@@ -1,11 +1,5 @@
 /** The lanes of a scenario: its limits exactly as written, and the same limits under each strategy. */
-import {
-  describeProblem,
-  type Limit,
-  type LimitInput,
-  readLimits,
-  strategies,
-} from "../../../strategies/index.ts";
+import { describeProblem, type Limit, type LimitInput, readLimits, strategies } from "../../../strategies/index.ts";
 import { compiledLimit } from "../../../strategies/compiled-limit.ts";
 import type { LaneLimit, MissingLane, Scenario } from "./scenario.ts";
 
@@ -33,8 +27,7 @@ export function lanesOf({ limits, runsMs }: Scenario): Lanes {
   const missing: MissingLane[] = [];
   for (const [name, { holdsSlots }] of strategies) {
     if (written.every(({ strategy }) => strategy === name)) continue;
-    const reasons =
-      holdsSlots && runsMs === 0 ? ["requests take no time, so none holds a slot"] : [];
+    const reasons = holdsSlots && runsMs === 0 ? ["requests take no time, so none holds a slot"] : [];
     const under = read(
       limits.map((limit) => withStrategy(limit, name)),
       (reason) => reasons.push(reason),

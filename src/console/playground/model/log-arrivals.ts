@@ -4,9 +4,7 @@ import type { Arrivals } from "./scenario.ts";
 
 /** The requests in order of time. Those of the same time keep their order. */
 export function arrivalsOfLog(requests: readonly LoggedRequest[]): Arrivals {
-  const isSorted = requests.every(
-    ({ atMs }, index) => index === 0 || (requests[index - 1]?.atMs ?? 0) <= atMs,
-  );
+  const isSorted = requests.every(({ atMs }, index) => index === 0 || (requests[index - 1]?.atMs ?? 0) <= atMs);
   const sorted = isSorted ? requests : requests.toSorted((a, b) => a.atMs - b.atMs);
   const startMs = sorted[0]?.atMs ?? 0;
   const indexes = new Map<string, number>();

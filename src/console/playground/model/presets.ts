@@ -15,8 +15,7 @@ export const presets: readonly Preset[] = [
     id: "window-edge",
     title: "A burst at the window's edge",
     text: "A fixed window of 100 per minute allows 200 requests within two seconds: 100 before the minute ends, and 100 after it. A sliding log allows 100.",
-    query:
-      "limit=100/1m+fixed-window+align=clock&traffic=bursts&size=200&within=2s&first=59s&every=5m&length=130s",
+    query: "limit=100/1m+fixed-window+align=clock&traffic=bursts&size=200&within=2s&first=59s&every=5m&length=130s",
   },
   {
     id: "steady",
@@ -58,22 +57,19 @@ export const presets: readonly Preset[] = [
     id: "jitter",
     title: "Clients that add a random time to Retry-After",
     text: "A random time of up to a minute spreads the retries out, so that fewer of them are denied again.",
-    query:
-      "limit=60/1m&traffic=bursts&size=90&within=10s&first=5s&every=2m&length=4m&retry=jitter&pause=1m",
+    query: "limit=60/1m&traffic=bursts&size=90&within=10s&first=5s&every=2m&length=4m&retry=jitter&pause=1m",
   },
   {
     id: "two-limits",
     title: "Two limits together",
     text: "100 per minute and 10 per second: a request needs both. The shorter limit cuts bursts, the longer one bounds the sum.",
-    query:
-      "limit=100/1m&limit=10/1s+sliding-log&traffic=bursts&size=40&within=2s&first=0s&every=15s",
+    query: "limit=100/1m&limit=10/1s+sliding-log&traffic=bursts&size=40&within=2s&first=0s&every=15s",
   },
 ];
 
 /** The examples of each section of the reference of strategies, by the anchor of the section. */
 export const referenceExamples: Readonly<Record<string, string>> = {
-  "sliding-window-counter":
-    "limit=100/1m+sliding-window-counter&traffic=times&at=0@40,90@80,90,100,100@10",
+  "sliding-window-counter": "limit=100/1m+sliding-window-counter&traffic=times&at=0@40,90@80,90,100,100@10",
   "sliding-log": "limit=10/1m+sliding-log&traffic=times&at=10,20@2,30@4,50@3,69,71,72,72@11",
   "sliding-buckets":
     "limit=240/1h+sliding-buckets+buckets=60&traffic=times&at=1@200,59@40,60,3659.999,3660@240&start=2026-01-05T10:59:00Z",

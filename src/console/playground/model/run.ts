@@ -23,11 +23,7 @@ export const mostRows = 500_000;
 const rowsPerStep = 5_000;
 
 /** Runs a lane in short steps. Each step yields the share of the requests that are decided, from 0 to 1. */
-export function* runLane(
-  lane: Lane,
-  arrivals: Arrivals,
-  scenario: Scenario,
-): Generator<number, LaneRun> {
+export function* runLane(lane: Lane, arrivals: Arrivals, scenario: Scenario): Generator<number, LaneRun> {
   const decider = laneDecider(lane, arrivals, scenario);
   while (decider.decideRows()) yield decider.share();
   const limits = lane.limits.map(laneLimitOf);
@@ -200,8 +196,7 @@ function requestsInOrder({ atMs }: Arrivals, { retries, seed }: Scenario): Order
       const waitMs = kind === "ignore" ? pauseMs : obeyedWaitMs(fitsAfterMs) + Math.floor(jitterMs);
       // The client sends the request again after its denial, even without a pause.
       const sentMs = deniedMs + Math.max(1, waitMs);
-      if (sentMs !== neverMs)
-        queue.add({ atMs: sentMs, order: row, arrival: row, retry: retry + 1 });
+      if (sentMs !== neverMs) queue.add({ atMs: sentMs, order: row, arrival: row, retry: retry + 1 });
     },
   };
 }

@@ -52,12 +52,9 @@ function duration(leastMs: number, mostMs = mostDurationMs): ScenarioField<numbe
   };
 }
 
-const durationText = (milliseconds: number): string =>
-  milliseconds === 0 ? "0s" : formatDuration(milliseconds);
+const durationText = (milliseconds: number): string => (milliseconds === 0 ? "0s" : formatDuration(milliseconds));
 
-function choice<const Names extends readonly [string, ...string[]]>(
-  names: Names,
-): ScenarioField<Names[number]> {
+function choice<const Names extends readonly [string, ...string[]]>(names: Names): ScenarioField<Names[number]> {
   return {
     accepted: `one of ${names.map((name) => `"${name}"`).join(", ")}`,
     read: (text) => names.find((name) => name === text) ?? null,
@@ -101,8 +98,7 @@ const times: ScenarioField<readonly TimedRequests[]> = {
 const timeText = ({ atMs, count: requests, cost }: TimedRequests): string =>
   `${atMs / 1_000}${requests === 1 ? "" : `x${requests}`}${cost === null ? "" : `@${cost}`}`;
 
-const instantForm =
-  /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)(Z|[ +-]\d\d:\d\d)?)?$/;
+const instantForm = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)(Z|[ +-]\d\d:\d\d)?)?$/;
 
 /** An instant. Without a zone it is in UTC. */
 const instant: ScenarioField<number> = {

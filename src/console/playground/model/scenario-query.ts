@@ -41,17 +41,12 @@ type Report = (variable: string, value: unknown, accepted: string, field?: strin
 /** @param otherNames fields of the query that belong to somebody else */
 export function parseScenario(query: string, otherNames: readonly string[] = []): ReadScenario {
   const problems: ConfigProblem[] = [];
-  const report: Report = (variable, value, accepted, field = "") =>
-    problems.push({ variable, field, value, accepted });
+  const report: Report = (variable, value, accepted, field = "") => problems.push({ variable, field, value, accepted });
   const written = new URLSearchParams(query);
   const known = ["limit", ...Object.keys(scenarioFields)];
   for (const name of new Set(written.keys())) {
     if (known.includes(name) || otherNames.includes(name)) continue;
-    report(
-      name,
-      written.get(name),
-      `one of the fields ${known.join(", ")}${didYouMean(name, known)}`,
-    );
+    report(name, written.get(name), `one of the fields ${known.join(", ")}${didYouMean(name, known)}`);
   }
   const read = reader(written, report);
   const limits = readLimitTexts(written.getAll("limit"), report);
@@ -118,10 +113,7 @@ function readTraffic(read: Read): Traffic {
 export const acceptedRequests = `at most ${mostRequests} requests in all`;
 
 /** The field that causes too many requests, and their number; null if they are not too many. */
-export function excessOf({
-  traffic,
-  lengthMs,
-}: Scenario): { field: string; requests: number } | null {
+export function excessOf({ traffic, lengthMs }: Scenario): { field: string; requests: number } | null {
   const requests = expectedRequests(traffic, lengthMs);
   const fields = { steady: "rate", poisson: "rate", bursts: "size", times: "at", log: "traffic" };
   return requests > mostRequests ? { field: fields[traffic.kind], requests } : null;
@@ -216,8 +208,7 @@ function limitsOfText(text: string): LimitInput[] | null {
 function optionOf(token: string): readonly [name: string, value: unknown] {
   const [, name, value = ""] = optionForm.exec(token) ?? ["", "strategy", token];
   if (name === "burst" || name === "buckets") return [name, /^\d+$/.test(value) ? +value : value];
-  if (name === "elastic")
-    return [name, value === "true" ? true : value === "false" ? false : value];
+  if (name === "elastic") return [name, value === "true" ? true : value === "false" ? false : value];
   return [name ?? "", value];
 }
 

@@ -13,14 +13,10 @@ interface KeyCounts {
   readonly deniedByLimit: number[];
 }
 
-export function summaryOf(
-  rows: RunColumns & { readonly runsMs: number },
-  limits: readonly LaneLimit[],
-): LaneSummary {
+export function summaryOf(rows: RunColumns & { readonly runsMs: number }, limits: readonly LaneLimit[]): LaneSummary {
   const counts = countsByKey(rows, limits.length);
   const denied = counts.filter((each) => each.denied > 0);
-  const sum = (number: (each: KeySummary) => number): number =>
-    counts.reduce((total, each) => total + number(each), 0);
+  const sum = (number: (each: KeySummary) => number): number => counts.reduce((total, each) => total + number(each), 0);
   let [delayed, longestWaitMs, allowedUnits] = [0, 0, 0];
   for (let row = 0; row < rows.cost.length; row++) {
     if (rows.outcome[row] === outcome.delayed) {

@@ -65,9 +65,7 @@ function burstTimes({ size, withinMs, firstMs, everyMs }: Bursts, lengthMs: numb
 
 function exactArrivals(scenario: Scenario, written: readonly TimedRequests[]): Arrivals {
   const times = written.toSorted((a, b) => a.atMs - b.atMs);
-  const each = times.flatMap(({ atMs, count, cost }) =>
-    Array.from({ length: count }, () => ({ atMs, cost })),
-  );
+  const each = times.flatMap(({ atMs, count, cost }) => Array.from({ length: count }, () => ({ atMs, cost })));
   return sentAt(
     scenario,
     each.map(({ atMs }) => atMs),
@@ -86,17 +84,9 @@ function sentAt(
 }
 
 /** A loop: `Float64Array.from` with a function is slow. */
-function columnsOf(
-  times: readonly number[],
-  keyOf: (row: number) => number,
-  costOf: (row: number) => number,
-) {
+function columnsOf(times: readonly number[], keyOf: (row: number) => number, costOf: (row: number) => number) {
   const { length } = times;
-  const [atMs, key, cost] = [
-    Float64Array.from(times),
-    new Uint32Array(length),
-    new Float64Array(length),
-  ];
+  const [atMs, key, cost] = [Float64Array.from(times), new Uint32Array(length), new Float64Array(length)];
   for (let row = 0; row < length; row++) {
     key[row] = keyOf(row);
     cost[row] = costOf(row);
@@ -104,8 +94,7 @@ function columnsOf(
   return { atMs, key, cost };
 }
 
-const clientNames = (keys: number): string[] =>
-  Array.from({ length: keys }, (_, index) => `client-${index + 1}`);
+const clientNames = (keys: number): string[] => Array.from({ length: keys }, (_, index) => `client-${index + 1}`);
 
 /** Picks client `n` (from 1) with a probability in proportion to `1 / n ** skew`. */
 function keyPicker(keys: number, skew: number, seed: number): () => number {

@@ -34,10 +34,8 @@ function noteOf(written: Limit): WindowNote | null {
 }
 
 function startText(align: unknown, { period = "day" }: Limit): string {
-  if (align === "first-request")
-    return "A window starts with the first request of a client (align=first-request).";
-  if (align === "clock")
-    return "Windows start on the clock, at multiples of their length (align=clock).";
+  if (align === "first-request") return "A window starts with the first request of a client (align=first-request).";
+  if (align === "clock") return "Windows start on the clock, at multiples of their length (align=clock).";
   return `Windows are calendar ${period}s (align=calendar).`;
 }
 
@@ -52,11 +50,7 @@ function edgeText(align: unknown, written: Limit): string {
 }
 
 /** The limits, with this alignment for one of them. The default is not written. */
-export const withAlign = (
-  limits: readonly LimitInput[],
-  index: number,
-  align: Align,
-): readonly LimitInput[] =>
+export const withAlign = (limits: readonly LimitInput[], index: number, align: Align): readonly LimitInput[] =>
   limits.map((limit, each) => {
     const { align: _, ...rest } = limit;
     if (each !== index) return limit;

@@ -96,12 +96,7 @@ interface PlaygroundChoiceProps<Name extends string> {
   readonly onChange: (name: Name) => void;
 }
 
-export function Choice<Name extends string>({
-  label,
-  value,
-  choices,
-  onChange,
-}: PlaygroundChoiceProps<Name>) {
+export function Choice<Name extends string>({ label, value, choices, onChange }: PlaygroundChoiceProps<Name>) {
   const id = useId();
   const names = Object.keys(choices);
   const isName = (name: string): name is Name => names.includes(name);
@@ -111,9 +106,7 @@ export function Choice<Name extends string>({
       <select
         id={id}
         value={value}
-        onChange={({ currentTarget }) =>
-          isName(currentTarget.value) && onChange(currentTarget.value)
-        }
+        onChange={({ currentTarget }) => isName(currentTarget.value) && onChange(currentTarget.value)}
       >
         {names.map((name) => (
           <option key={name} value={name}>

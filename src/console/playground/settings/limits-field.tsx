@@ -47,8 +47,8 @@ export function LimitsField() {
         ))}
       </div>
       <p id={`${id}-hint`} class="hint">
-        Such as <code>100/minute fixed-window</code> or <code>10/s token-bucket burst=30</code>.
-        Several limits are decided together.
+        Such as <code>100/minute fixed-window</code> or <code>10/s token-bucket burst=30</code>. Several limits are
+        decided together.
       </p>
       <WindowNotes onChange={(limits) => change(textOfLimits(limits))} />
     </div>
@@ -73,11 +73,7 @@ function WindowNotes({ onChange }: WindowNotesProps) {
         {limits.length > 1 && <code>{textOfLimit(limit)}: </code>}
         {text}{" "}
         {other !== null && (
-          <button
-            type="button"
-            class="pg-small"
-            onClick={() => onChange(withAlign(limits, index, other))}
-          >
+          <button type="button" class="pg-small" onClick={() => onChange(withAlign(limits, index, other))}>
             Use align={other}
           </button>
         )}
@@ -92,9 +88,7 @@ export function LaneChoice() {
   const same = new Set(scenario.value.limits.map(({ strategy }) => strategy ?? defaultStrategy));
   const offered = laneNames.filter((lane) => same.size > 1 || !same.has(lane));
   const toggle = (lane: string): void => {
-    const next = laneNames.filter((each) =>
-      each === lane ? !shown.includes(lane) : shown.includes(each),
-    );
+    const next = laneNames.filter((each) => (each === lane ? !shown.includes(lane) : shown.includes(each)));
     if (next.length > 0) shownLanes.value = next;
   };
   return (

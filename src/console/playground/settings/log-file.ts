@@ -50,6 +50,4 @@ async function* chunksOf<Chunk>(stream: ReadableStream<Chunk>): AsyncGenerator<C
 }
 
 const tooLong = (size: number): RangeError =>
-  new RangeError(
-    `Expected a file of at most ${mostMegabytes} MB of text, got ${Math.ceil(size / 1e6)} MB.`,
-  );
+  new RangeError(`Expected a file of at most ${mostMegabytes} MB of text, got ${Math.ceil(size / 1e6)} MB.`);

@@ -39,11 +39,7 @@ export function LogInput() {
       <div class="row">
         <label class="button pg-file">
           Choose a file
-          <input
-            type="file"
-            class="hidden"
-            onChange={(event) => accept(event.currentTarget.files?.[0])}
-          />
+          <input type="file" class="hidden" onChange={(event) => accept(event.currentTarget.files?.[0])} />
         </label>
         <button type="button" disabled={text === ""} onClick={() => changeLog(null)}>
           Clear
@@ -55,10 +51,9 @@ export function LogInput() {
       <SampleInput />
       <LogReport />
       <p id={`${id}-hint`} class="hint">
-        Any format that npm run what-if reads, such as the combined log format, JSON or CSV; or
-        samples of a deployment (the answer of GET /api/samples). Also compressed with gzip. Times
-        are shown in UTC; a time without a zone counts as UTC.{" "}
-        {isCut && "Only its beginning is shown; pasting replaces all of it. "}The log stays in this
+        Any format that npm run what-if reads, such as the combined log format, JSON or CSV; or samples of a deployment
+        (the answer of GET /api/samples). Also compressed with gzip. Times are shown in UTC; a time without a zone
+        counts as UTC. {isCut && "Only its beginning is shown; pasting replaces all of it. "}The log stays in this
         browser and is not part of the link.
       </p>
     </DropArea>
@@ -111,8 +106,7 @@ function LogReport() {
   return (
     <div role="status">
       <p class={log.read === 0 ? "problem" : ""}>
-        {numberText(log.read)} {log.read === 1 ? "line" : "lines"} read, {numberText(log.unread)}{" "}
-        unreadable.
+        {numberText(log.read)} {log.read === 1 ? "line" : "lines"} read, {numberText(log.unread)} unreadable.
       </p>
       {log.unread > 0 && (
         <details>

@@ -24,12 +24,10 @@ const firstTraffic: Readonly<Record<TrafficKind, Traffic>> = {
   log: { kind: "log" },
 };
 
-const counts = [
-  1, 2, 5, 10, 20, 30, 40, 50, 60, 80, 100, 120, 150, 200, 300, 500, 1_000, 2_000, 5_000, 10_000,
-];
+const counts = [1, 2, 5, 10, 20, 30, 40, 50, 60, 80, 100, 120, 150, 200, 300, 500, 1_000, 2_000, 5_000, 10_000];
 const durations = [
-  0, 10, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 50_000, 59_000, 60_000,
-  90_000, 120_000, 180_000, 300_000, 600_000, 1_800_000, 3_600_000, 7_200_000,
+  0, 10, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 50_000, 59_000, 60_000, 90_000, 120_000,
+  180_000, 300_000, 600_000, 1_800_000, 3_600_000, 7_200_000,
 ];
 const positive = durations.filter((ms) => ms > 0);
 
@@ -97,8 +95,7 @@ function PatternFields({ traffic }: { readonly traffic: Traffic }) {
 type BurstTraffic = Extract<Traffic, { readonly kind: "bursts" }>;
 
 function BurstFields({ traffic }: { readonly traffic: BurstTraffic }) {
-  const change = (changed: Partial<BurstTraffic>): void =>
-    changeScenario({ traffic: { ...traffic, ...changed } });
+  const change = (changed: Partial<BurstTraffic>): void => changeScenario({ traffic: { ...traffic, ...changed } });
   return (
     <>
       <Field
@@ -191,16 +188,10 @@ const retryKinds: Readonly<Record<RetryKind, string>> = {
 function RetryFields() {
   const { retries } = scenario.value;
   const { kind } = retries;
-  const change = (changed: Partial<Retries>): void =>
-    changeScenario({ retries: { ...retries, ...changed } });
+  const change = (changed: Partial<Retries>): void => changeScenario({ retries: { ...retries, ...changed } });
   return (
     <>
-      <Choice
-        label="Denied clients"
-        value={kind}
-        choices={retryKinds}
-        onChange={(value) => change({ kind: value })}
-      />
+      <Choice label="Denied clients" value={kind} choices={retryKinds} onChange={(value) => change({ kind: value })} />
       {(kind === "ignore" || kind === "jitter") && (
         <Field
           label={kind === "ignore" ? "Pause" : "Random time up to"}
