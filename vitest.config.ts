@@ -55,7 +55,7 @@ const withJoinedCalls = (areJoined: boolean): Plugin => ({
   name: areJoined ? "joined-calls" : "separate-calls",
   enforce: "pre",
   transform(code, id) {
-    if (!id.endsWith("/src/limiter/client/object-caller.ts")) return undefined;
+    if (!id.endsWith("/src/limiter/isolate/object-caller.ts")) return undefined;
     const replaced = code.replace("joinsChecks = canResumeRequests()", `joinsChecks = ${areJoined}`);
     if (replaced === code) throw new Error(`expected the default of joinsChecks in ${id}`);
     return replaced;
@@ -71,25 +71,25 @@ const longerFiles = globSync("test/**/*.test.ts").filter(isLonger);
 const leftOutStories =
   process.env["HEADGATE_FEW_STORIES"] === undefined
     ? []
-    : ["test/console/{advisor,audit,keys-conflicts,live,overview,playground,policies,shell}.local.test.ts"];
+    : ["test/console/app/{advisor,audit,keys-conflicts,live,overview,playground,policies,shell}.local.test.ts"];
 
 /** The slowest files with processes of their own. Vitest starts large files first, so that these would run last and alone. */
 const slowFiles = [
-  "console/keys",
-  "console/shell",
-  "console/overview",
-  "console/policies",
-  "console/audit",
-  "console/playground",
-  "console/advisor",
-  "local/control-plane-propagation",
-  "local/start",
-  "local/control-plane-failures",
-  "local/heap",
-  "local/crash",
-  "local/first-seen",
-  "local/disconnects",
-  "local/deploy",
+  "console/app/keys",
+  "console/app/shell",
+  "console/app/overview",
+  "console/app/policies",
+  "console/app/audit",
+  "console/app/playground",
+  "console/app/advisor",
+  "system/control-plane-propagation",
+  "cli/start",
+  "system/control-plane-failures",
+  "system/heap",
+  "system/crash",
+  "system/first-seen",
+  "system/disconnects",
+  "cli/deploy",
   "docs/examples",
 ].map((name) => `test/${name}.local.test.ts`);
 
@@ -102,7 +102,7 @@ class SlowFilesFirst extends BaseSequencer {
 }
 
 /** Files that need a Worker of their own: one restarts it, one counts the rows in all shards. */
-const exclusive = ["test/http/check/service.workerd.test.ts", "test/limiter/client/sharding.full.workerd.test.ts"];
+const exclusive = ["test/http/check/service.workerd.test.ts", "test/limiter/isolate/sharding.full.workerd.test.ts"];
 
 const withProcesses = {
   // Most tests wait for the processes that they start, so that two cores run three files at a time.
@@ -114,7 +114,7 @@ const withProcesses = {
   expect: { poll: { timeout: 20_000 } },
 } as const;
 
-const packageTests = "test/package/*.local.test.ts";
+const packageTests = "test/sdk/package/*.local.test.ts";
 
 /** The tests of the packed package, which share one build of it. */
 const ofPackage: TestProjectConfiguration = {
@@ -122,7 +122,7 @@ const ofPackage: TestProjectConfiguration = {
   test: {
     name: "package",
     include: [packageTests],
-    globalSetup: "test/package/packed-package.ts",
+    globalSetup: "test/sdk/package/packed-package.ts",
     ...withProcesses,
   },
 };
@@ -135,12 +135,12 @@ const withSeparateCalls: TestProjectConfiguration[] = [
     test: {
       name: "pure-separate-calls",
       ...inThreads,
-      include: ["test/{differential,http,limiter/client,simulation}/**/*.test.ts"],
+      include: ["test/{differential,http,limiter/isolate,simulation}/**/*.test.ts"],
       exclude: [
         "test/**/*.{workerd,local}.test.ts",
         "test/**/*.full.*test.ts",
         // About joined calls themselves, and a page with the number of calls.
-        "test/limiter/client/joined-calls.test.ts",
+        "test/limiter/isolate/joined-calls.test.ts",
         "test/simulation/joined.test.ts",
         "test/simulation/admission.test.ts",
       ],
@@ -161,7 +161,7 @@ export default defineConfig(({ mode }) => {
     test: {
       // The output of a test is of interest only when it fails.
       silent: "passed-only",
-      globalSetup: "test/console/build.ts",
+      globalSetup: "test/console/app/build.ts",
       sequence: { sequencer: SlowFilesFirst },
       projects: [
         {

@@ -11,59 +11,53 @@ interface Rule {
 
 const none = /^$/;
 const pure = ["validation", "strategies"];
+const policy = [...pure, "policy", "policy/vars"];
 const belowHttp = [
-  ...pure,
-  "config",
-  "policies",
+  ...policy,
   "observability",
   "limiter/clock.ts",
-  "limiter/client",
+  "limiter/isolate",
   "control",
-  "control/client",
+  "control/isolate",
   "http/wire",
 ];
 const httpPackages = /^(?:hono(?:\/.+)?|jose|valibot|structured-headers)$/;
+const views = /^(?:preact(?:\/.+)?|@preact\/signals|uplot(?:\/dist\/uPlot\.min\.css)?)$/;
 
 /** By folder, or by file where a file stands alone. The longest match applies. */
 const rules: Readonly<Record<string, Rule>> = {
   validation: { from: [], packages: /^(?:valibot|leven)$/ },
   strategies: { from: ["validation"], packages: /^valibot$/ },
-  config: { from: pure, packages: /^(?:valibot|ipaddr\.js)$/ },
+  policy: { from: [...pure, "policy/vars"], packages: /^(?:valibot|ipaddr\.js)$/ },
+  "policy/vars": { from: [...pure, "policy"], packages: /^(?:valibot|ipaddr\.js)$/ },
   observability: { from: [], packages: none },
-  policies: { from: [...pure, "config", "limiter/bounded-map.ts"], packages: none },
-  limiter: { from: [...pure, "config"], packages: none },
-  "limiter/client": {
-    from: [...pure, "config", "observability", "limiter"],
-    packages: none,
-  },
+  limiter: { from: policy, packages: none },
+  "limiter/isolate": { from: [...policy, "observability", "limiter"], packages: none },
   "limiter/object": {
-    from: [...pure, "config", "observability", "limiter"],
+    from: [...policy, "observability", "limiter"],
     packages: /^cloudflare:workers$/,
   },
-  control: { from: ["config", "limiter"], packages: none },
+  control: { from: [...policy, "limiter"], packages: none },
   "control/object": {
-    from: ["validation", "config", "observability", "limiter", "control"],
+    from: [...policy, "observability", "limiter", "control"],
     packages: /^cloudflare:workers$/,
   },
-  "control/client": {
-    from: [...pure, "config", "control", "limiter", "observability"],
-    packages: none,
-  },
+  "control/isolate": { from: [...policy, "control", "limiter", "observability"], packages: none },
   http: { from: [...belowHttp, "http/proxy"], packages: httpPackages },
   "http/setup": { from: ["http/wire"], packages: /^hono\/(?:html|utils\/accept)$/ },
   "http/proxy": { from: [...belowHttp, "http", "http/setup"], packages: httpPackages },
   "http/check": { from: [...belowHttp, "http", "http/proxy"], packages: httpPackages },
-  "http/admin": {
-    from: [...belowHttp, "control", "limiter", "http", "http/check", "http/proxy"],
-    packages: httpPackages,
-  },
   "http/wire": {
     // `http/wire` imports decisions and failures, and never a policy or a configuration.
-    from: [...pure, "limiter/client/outcome.ts"],
+    from: [...pure, "limiter/isolate/outcome.ts"],
     packages: /^(?:hono(?:\/.+)?|structured-headers)$/,
   },
+  admin: {
+    from: [...belowHttp, "limiter", "http", "http/check", "http/proxy"],
+    packages: httpPackages,
+  },
   "app.ts": {
-    from: ["http", "http/proxy", "http/check", "http/admin", "http/setup", "http/wire", "config"],
+    from: ["http", "http/proxy", "http/check", "http/setup", "http/wire", "admin", "policy", "policy/vars"],
     packages: /^hono(?:\/tiny)?$/,
   },
   "index.ts": {
@@ -71,63 +65,43 @@ const rules: Readonly<Record<string, Rule>> = {
     packages: /^cloudflare:workers$/,
   },
   // The subpaths of the npm package, which only export.
-  package: {
-    from: [...pure, "limiter/object", "control/object", "middleware", "client", "testing"],
+  "sdk/package": {
+    from: [...pure, "limiter/object", "control/object", "sdk/middleware", "sdk/client", "sdk/testing"],
     packages: none,
   },
   // Runs in the tests of users, and is not part of the Worker.
-  testing: {
-    from: [...pure, "config", "limiter", "limiter/object", "http", "http/check", "http/wire", "client"],
+  "sdk/testing": {
+    from: [...policy, "limiter", "limiter/object", "http", "http/check", "http/wire", "sdk/client"],
     packages: none,
   },
   // The client runs wherever there is `fetch`, and is not part of the Worker.
-  client: { from: [], packages: /^structured-headers$/ },
+  "sdk/client": { from: [], packages: /^structured-headers$/ },
   // The Hono middleware of the package.
-  middleware: {
-    from: [
-      ...pure,
-      "config",
-      "policies",
-      "observability",
-      "limiter/client",
-      "limiter/bounded-map.ts",
-      "limiter/clock.ts",
-      "http",
-      "http/proxy",
-      "http/admin",
-      "http/check",
-      "http/wire",
-    ],
+  "sdk/middleware": {
+    from: [...belowHttp, "http", "http/proxy", "http/check", "admin"],
     packages: /^(?:hono|valibot|cloudflare:workers)$/,
   },
-  // Replays run in Node, in a web worker and in tests, and are not part of the Worker, which never imports them.
-  replay: { from: pure, packages: none },
-  "replay/log": { from: [...pure, "config", "policies", "replay"], packages: none },
-  advisor: { from: [...pure, "replay"], packages: none },
+  // Runs in Node, in a web worker and in tests, and is not part of the Worker, which never imports it.
+  "advisor/replay": { from: pure, packages: none },
+  "advisor/log": { from: [...policy, "advisor/replay"], packages: none },
+  "advisor/search": { from: [...pure, "advisor/replay"], packages: none },
+  "advisor/cli": {
+    from: [...policy, "advisor/replay", "advisor/log", "advisor/search", "cli"],
+    packages: /^(?:node:.+|structured-headers|@observablehq\/plot|linkedom)$/,
+  },
   // Runs on a developer's machine and is not part of the Worker, which never imports it.
-  local: {
-    from: [...pure, "config", "replay", "replay/log", "advisor", "http/wire/version.ts"],
-    packages:
-      /^(?:node:.+|wrangler|esbuild|rolldown|rolldown-plugin-dts|structured-headers|@observablehq\/plot|linkedom)$/,
+  cli: {
+    from: [...policy, "http/wire/version.ts"],
+    packages: /^(?:node:.+|wrangler|esbuild|rolldown|rolldown-plugin-dts|structured-headers)$/,
   },
   // Runs in the browser and is not part of the Worker, which never imports it.
-  console: {
-    from: ["console/advisor", "console/playground", "console/replay"],
-    packages: /^(?:preact(?:\/.+)?|@preact\/signals|uplot(?:\/dist\/uPlot\.min\.css)?)$/,
-  },
-  // Replays samples in a web worker.
-  "console/replay": {
-    from: [...pure, "replay", "replay/log/line-splitter.ts", "advisor", "console"],
-    packages: /^(?:preact\/hooks|@preact\/signals)$/,
-  },
-  // Only the reader of goals imports more than types of the replay and the advisor.
-  "console/advisor": {
-    from: [...pure, "advisor", "console", "console/replay"],
-    packages: /^(?:preact(?:\/.+)?|@preact\/signals|uplot)$/,
+  "console/app": {
+    from: [...pure, "advisor/replay", "advisor/log/line-splitter.ts", "advisor/search", "console/playground"],
+    packages: views,
   },
   "console/playground": {
-    from: [...pure, "replay", "replay/log", "console"],
-    packages: /^(?:preact(?:\/.+)?|@preact\/signals|uplot)$/,
+    from: [...policy, "advisor/replay", "advisor/log", "console/app"],
+    packages: views,
   },
 };
 
@@ -180,7 +154,7 @@ it("imports follow the direction of the design", () => {
   const violations = sources.flatMap(({ path, imports }) =>
     imports
       .filter(({ name, isTypeOnly }) => {
-        const isClassType = path.startsWith("src/limiter/client/") && name === objectClass;
+        const isClassType = path.startsWith("src/limiter/isolate/") && name === objectClass;
         return !isAllowed(path, name) && !(isClassType && isTypeOnly);
       })
       .map(({ name }) => `${path} imports ${name}`),
@@ -197,7 +171,8 @@ it("only the limiter, the local commands and the clocks of the console and the c
   const readsClock = /\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(/;
   const readers = sources.filter(
     ({ path, text }) =>
-      readsClock.test(text) && !/^src\/(?:limiter\/|local\/|(?:console|client)\/clock\.ts)/.test(path),
+      readsClock.test(text) &&
+      !/^src\/(?:limiter\/|(?:advisor\/)?cli\/|(?:console\/app|sdk\/client)\/clock\.ts)/.test(path),
   );
   expect(readers.map(({ path }) => path)).toEqual([]);
 });
@@ -213,7 +188,7 @@ it("no two files of the Worker, of the console or of the client declare a type o
   const files = new Map<string, string[]>();
   for (const { path, text } of sources) {
     // The console and the client are programs of their own. They name what they read as the APIs do.
-    const [, program = "Worker"] = /^src\/(console|client)\//.exec(path) ?? [];
+    const [, program = "Worker"] = /^src\/(console|sdk\/client)\//.exec(path) ?? [];
     for (const [, declared = ""] of text.matchAll(declaration)) {
       const name = `${declared} (${program})`;
       files.set(name, [...(files.get(name) ?? []), path]);

@@ -1,7 +1,7 @@
 /** The attributes of a request that policies match, and that keys are made of. */
 import { parse } from "hono/utils/cookie";
-import type { RequestAttributes } from "../policies/request-attributes.ts";
-import { RequestTarget } from "../policies/request-target.ts";
+import type { RequestAttributes } from "../policy/request-attributes.ts";
+import { RequestTarget } from "../policy/request-target.ts";
 
 const urls = new WeakMap<Request, URL | null>();
 

@@ -1,11 +1,11 @@
 /** The claims of a request's bearer token, once its signature, times, issuer and audience are verified. */
 import { base64url, errors, type JWTVerifyOptions } from "jose";
-import type { JwtKey, JwtSettings } from "../config/index.ts";
-import { Cooldown } from "../limiter/client/cooldown.ts";
+import type { JwtKey, JwtSettings } from "../policy/vars/index.ts";
+import { Cooldown } from "../limiter/isolate/cooldown.ts";
 import type { Clock } from "../limiter/clock.ts";
 import { errorText, report } from "../observability/events.ts";
-import { bearerOf, tokensIn } from "../policies/header-lists.ts";
-import type { Claims, TokenClaims } from "../policies/request-attributes.ts";
+import { bearerOf, tokensIn } from "../policy/header-lists.ts";
+import type { Claims, TokenClaims } from "../policy/request-attributes.ts";
 import { JsonTooDeep, refuseDeepJson } from "../validation/json.ts";
 import { isRecord } from "../validation/problems.ts";
 import { fetchedKeys, keyCooldownMs, verifiedPayload, withKeyErrors } from "./key-set.ts";

@@ -8,7 +8,7 @@ import {
   type JWTVerifyGetKey,
   type JWTVerifyOptions,
 } from "jose";
-import type { Cooldown } from "../limiter/client/cooldown.ts";
+import type { Cooldown } from "../limiter/isolate/cooldown.ts";
 import { errorText } from "../observability/events.ts";
 
 const timeoutMs = 2_000;

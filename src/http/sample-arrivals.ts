@@ -1,7 +1,7 @@
 /** Records the decisions of limits in the traffic sample, with the time at which they were made. */
-import type { IsolateStatistics } from "../control/client/statistics.ts";
+import type { IsolateStatistics } from "../control/isolate/statistics.ts";
 import type { OutcomeName } from "../control/protocol.ts";
-import { isByKeyRule, type Outcome, type Spend } from "../limiter/client/outcome.ts";
+import { isByKeyRule, type Outcome, type Spend } from "../limiter/isolate/outcome.ts";
 
 /** An outcome, and the name under which the statistics count it. */
 export interface NamedOutcome {

@@ -1,6 +1,6 @@
 /** Meters in memory, and the one copy of each list of limits that they share. */
 import { createMeter, type Limit, type Meter } from "../strategies/index.ts";
-import { BoundedMap } from "./bounded-map.ts";
+import { BoundedMap } from "../policy/bounded-map.ts";
 
 export interface InternedMeter {
   readonly meter: Meter;

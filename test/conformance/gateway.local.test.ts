@@ -4,7 +4,7 @@ import { gzipSync } from "node:zlib";
 import { parseList, Token } from "structured-headers";
 import { beforeAll, expect, it } from "vitest";
 import { compareBytes } from "../differential/from-bytes.ts";
-import { type Proxied, startProxied } from "../local/proxied.ts";
+import { type Proxied, startProxied } from "../system/proxied.ts";
 import { ask, sentBytes, type WireResponse } from "./wire.ts";
 
 const policies = [

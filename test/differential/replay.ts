@@ -2,7 +2,7 @@
 import { emptyBeat } from "../fakes/empty-beat.ts";
 import type { RowStorage } from "../../src/limiter/object/key-storage.ts";
 import type { Timer } from "../../src/limiter/clock.ts";
-import { MemoryStorage } from "../../src/testing/memory-storage.ts";
+import { MemoryStorage } from "../../src/sdk/testing/memory-storage.ts";
 import { VirtualTime, withSurroundings } from "./virtual-time.ts";
 
 type Fetch = (request: Request, env: object, context: object) => Response | Promise<Response>;

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { outcomeNames } from "../../src/control/protocol.ts";
 import { metricsText } from "../../src/control/object/metrics.ts";
-import { keyKinds, policyKinds } from "../../src/http/admin/rule-input.ts";
+import { keyKinds, policyKinds } from "../../src/admin/rule-input.ts";
 import document from "../../src/http/wire/admin-openapi.json" with { type: "json" };
 import { exampleMetrics } from "../control/object/example-metrics.ts";
 import { codesIn, readPage, rowsOf } from "./pages.ts";

@@ -5,11 +5,11 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { alertSettings } from "../../src/config/index.ts";
+import { alertSettings } from "../../src/policy/vars/index.ts";
 import { AlertDelivery } from "../../src/control/object/alerts-delivery.ts";
 import { AlertRows } from "../../src/control/object/alerts-storage.ts";
 import { MemorySql } from "../fakes/memory-sql.ts";
-import { freePort } from "../local/checkout.ts";
+import { freePort } from "../system/checkout.ts";
 import { killWithParent } from "../tools/workerd-process.ts";
 import { pageBlock } from "./page-block.ts";
 

@@ -2,7 +2,7 @@
 import { writeFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, it, vi } from "vitest";
-import { checkout, freePort, started, stopped } from "../local/checkout.ts";
+import { checkout, freePort, started, stopped } from "../system/checkout.ts";
 import { pageBlock } from "./page-block.ts";
 import { withBlock } from "./configuration-blocks.ts";
 import { type Answer, having, many, pageTraffic } from "./page-traffic.ts";

@@ -17,7 +17,7 @@ let workerd: Workerd;
 
 /** The code imports the source in place of the installed package. */
 const installed = (code: string): string =>
-  code.replaceAll('"headgate/client"', JSON.stringify(resolve("src/package/client.ts")));
+  code.replaceAll('"headgate/client"', JSON.stringify(resolve("src/sdk/package/client.ts")));
 
 function bundledWorker(): string {
   mkdirSync(join(folder, "src"));

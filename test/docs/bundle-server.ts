@@ -2,9 +2,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { demoLimits, hasLimits } from "../../src/config/index.ts";
-import { freePort } from "../local/checkout.ts";
-import { localVariables, type RecipeOrigin } from "../local/recipe-origin.ts";
+import { demoLimits, hasLimits } from "../../src/policy/vars/index.ts";
+import { freePort } from "../system/checkout.ts";
+import { localVariables, type RecipeOrigin } from "../system/recipe-origin.ts";
 import { startWorkerd, type Workerd } from "../tools/workerd.ts";
 import { readConfiguration } from "./configuration-blocks.ts";
 import type { Server } from "./session.ts";

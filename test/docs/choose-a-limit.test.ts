@@ -1,7 +1,7 @@
 /** The log format for nginx has the fields that the log reader looks for. */
 import { expect, it } from "vitest";
-import { createLineReader } from "../../src/replay/log/line-reader.ts";
-import { readLogKey } from "../../src/replay/log/log-key.ts";
+import { createLineReader } from "../../src/advisor/log/line-reader.ts";
+import { readLogKey } from "../../src/advisor/log/log-key.ts";
 import { pageBlock } from "./page-block.ts";
 
 /** The line that nginx writes with these values of its variables. */

@@ -1,6 +1,6 @@
 /** Every command prints its options with `--help`, and the page about the command line lists exactly these, with defaults. */
 import { expect, it } from "vitest";
-import { type Run, runNpm } from "../local/checkout.ts";
+import { type Run, runNpm } from "../system/checkout.ts";
 import { benchCommands } from "../tools/bench-commands.ts";
 import { readPage } from "./pages.ts";
 

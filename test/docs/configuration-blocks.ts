@@ -2,9 +2,9 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { demoLimits, hasLimits } from "../../src/config/index.ts";
-import { checkConfiguration } from "../../src/local/configuration-check.ts";
-import { deployedVariables, readSettings, type Settings } from "../../src/local/settings.ts";
+import { demoLimits, hasLimits } from "../../src/policy/vars/index.ts";
+import { checkConfiguration } from "../../src/cli/configuration-check.ts";
+import { deployedVariables, readSettings, type Settings } from "../../src/cli/settings.ts";
 import type { Block } from "./pages.ts";
 
 export interface ReadConfiguration {

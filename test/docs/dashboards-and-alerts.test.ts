@@ -8,7 +8,7 @@ import { AlertRows } from "../../src/control/object/alerts-storage.ts";
 import { Alerts } from "../../src/control/object/alerts.ts";
 import { exportedDoubles } from "../../src/control/object/statistics-export.ts";
 import { Tally } from "../../src/control/object/statistics-tally.ts";
-import { configOf } from "../config/harness.ts";
+import { configOf } from "../policy/parsed.ts";
 import { beat, counts } from "../control/object/batches.ts";
 import { promtool } from "../control/object/promtool.ts";
 import { MemorySql } from "../fakes/memory-sql.ts";

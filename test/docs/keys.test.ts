@@ -1,9 +1,9 @@
 /** The tables of docs/reference/keys.md, and those of docs/reference/policies.md about paths, state what the code does. */
 import { describe, expect, it } from "vitest";
-import { parsePath } from "../../src/config/index.ts";
-import { planOf } from "../../src/policies/plan.ts";
-import { problemsIn } from "../config/harness.ts";
-import { meets, policyOf, requestTo } from "../policies/harness.ts";
+import { parsePath } from "../../src/policy/vars/index.ts";
+import { planOf } from "../../src/policy/plan.ts";
+import { problemsIn } from "../policy/parsed.ts";
+import { meets, policyOf, requestTo } from "../policy/harness.ts";
 import { codesIn, readPage, rowsOf } from "./pages.ts";
 
 const keys = readPage("docs/reference/keys.md");

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestHarness, type TestHarness } from "wrangler";
-import { buildConsoleIn } from "../../src/local/console-build.ts";
+import { buildConsoleIn } from "../../src/cli/console-build.ts";
 import { pageBlock } from "./page-block.ts";
 import { readPage } from "./pages.ts";
 
@@ -14,7 +14,7 @@ const token = "the-admin-token-of-alice";
 const servers: TestHarness[] = [];
 
 const installed = (code: string): string =>
-  code.replaceAll(/"headgate\/(\w+)"/g, (_, name: string) => JSON.stringify(resolve(`src/package/${name}.ts`)));
+  code.replaceAll(/"headgate\/(\w+)"/g, (_, name: string) => JSON.stringify(resolve(`src/sdk/package/${name}.ts`)));
 
 async function served(name: string, code: string, configuration: string): Promise<TestHarness> {
   const own = join(folder, name);

@@ -15,7 +15,7 @@ const folder = mkdtempSync(join(tmpdir(), "headgate-hono-"));
 
 /** The code imports the sources in place of the installed package. */
 const installed = (code: string): string =>
-  code.replace(/"headgate\/(\w+)"/g, (_, name: string) => JSON.stringify(resolve(`src/package/${name}.ts`)));
+  code.replace(/"headgate\/(\w+)"/g, (_, name: string) => JSON.stringify(resolve(`src/sdk/package/${name}.ts`)));
 
 /** Bundles the Worker with wrangler, and runs it with its objects. */
 async function run(): Promise<RunningWorkerd<"worker">> {

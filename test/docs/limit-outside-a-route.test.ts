@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 import type { Hono } from "hono";
 import { afterAll, expect, it } from "vitest";
 import { build } from "esbuild";
-import type { createTestLimiter } from "../../src/package/test.ts";
+import type { createTestLimiter } from "../../src/sdk/package/test.ts";
 import { pageBlock } from "./page-block.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-outside-"));
@@ -27,7 +27,7 @@ async function example(): Promise<Example> {
     export { createTestLimiter } from "headgate/test";
     export { app };`;
   const file = join(folder, "example.mjs");
-  const alias = ["hono", "test"].map((name) => [`headgate/${name}`, resolve(`src/package/${name}.ts`)]);
+  const alias = ["hono", "test"].map((name) => [`headgate/${name}`, resolve(`src/sdk/package/${name}.ts`)]);
   await build({
     stdin: { contents: code, loader: "ts", resolveDir: folder },
     outfile: file,

@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
 import { keyPseudonym } from "../../src/observability/events.ts";
-import { hmacWith } from "../../src/policies/hmac.ts";
-import { PartitionKeys } from "../../src/policies/partition-key.ts";
-import { partsOf } from "../policies/harness.ts";
+import { hmacWith } from "../../src/policy/hmac.ts";
+import { PartitionKeys } from "../../src/policy/partition-key.ts";
+import { partsOf } from "../policy/harness.ts";
 import { pageBlock } from "./page-block.ts";
 import { codesIn, readPage, rowsOf } from "./pages.ts";
 

@@ -115,7 +115,7 @@ describe("the examples of the page about migrating", () => {
       extends: resolve("tsconfig.json"),
       compilerOptions: {
         types: ["@cloudflare/workers-types", resolve("src/worker-configuration.d.ts")],
-        paths: { "headgate/*": [resolve("src/package/*.ts")] },
+        paths: { "headgate/*": [resolve("src/sdk/package/*.ts")] },
       },
       include: ["worker.ts"],
     };
@@ -137,7 +137,7 @@ describe("the examples of the page about migrating", () => {
   });
 
   it("with the old options, rateLimit throws the error that the page shows", async () => {
-    const hono = resolve("src/package/hono.ts");
+    const hono = resolve("src/sdk/package/hono.ts");
     const code = examples.honoRateLimiter
       .replace('"hono-rate-limiter"', JSON.stringify(hono))
       .replace("{ rateLimiter }", "{ rateLimit as rateLimiter }");

@@ -1,8 +1,8 @@
 /** Serves the configurations of a page with `npm start` in a copy of the project. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { checkout, freePort, printed, type Run, started, stopped } from "../local/checkout.ts";
-import type { RecipeOrigin } from "../local/recipe-origin.ts";
+import { checkout, freePort, printed, type Run, started, stopped } from "../system/checkout.ts";
+import type { RecipeOrigin } from "../system/recipe-origin.ts";
 import { withBlock } from "./configuration-blocks.ts";
 import type { Server } from "./session.ts";
 

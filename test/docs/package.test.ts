@@ -1,7 +1,7 @@
 /** The pages about the npm package list the options that its types have, with the defaults of the same fields of policies. */
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
-import { readOptions } from "../../src/client/options.ts";
+import { readOptions } from "../../src/sdk/client/options.ts";
 import { outdated } from "../tools/generated.ts";
 import { packageReference } from "../tools/package-reference.ts";
 import { fieldsOf, valueOf, withDefault } from "./field-table.ts";

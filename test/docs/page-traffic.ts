@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
-import { localVariables, type RecipeOrigin, startRecipeOrigin } from "../local/recipe-origin.ts";
+import { localVariables, type RecipeOrigin, startRecipeOrigin } from "../system/recipe-origin.ts";
 import { bundle } from "../tools/workerd-process.ts";
 import { startWorkerd, type Workerd } from "../tools/workerd.ts";
 import { isConfiguration, isInvalid, readConfiguration } from "./configuration-blocks.ts";

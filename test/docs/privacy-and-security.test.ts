@@ -1,7 +1,7 @@
 /** Compares the table of docs/explanation/privacy-and-security.md with the time at which a row is idle. */
 import { expect, it } from "vitest";
 import { createMeter } from "../../src/strategies/index.ts";
-import { configOf } from "../config/harness.ts";
+import { configOf } from "../policy/parsed.ts";
 import { readConfiguration } from "./configuration-blocks.ts";
 import { codesIn, readPage, rowsOf } from "./pages.ts";
 

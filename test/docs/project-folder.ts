@@ -1,7 +1,7 @@
 /** A copy of the project, in which pages without a server run scripts. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { checkout } from "../local/checkout.ts";
+import { checkout } from "../system/checkout.ts";
 import type { Server } from "./session.ts";
 
 export function projectFolder(): Server {

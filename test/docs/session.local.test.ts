@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { type RecipeOrigin, startRecipeOrigin } from "../local/recipe-origin.ts";
+import { type RecipeOrigin, startRecipeOrigin } from "../system/recipe-origin.ts";
 import { parsePage } from "./pages.ts";
 import { runSession } from "./session.ts";
 

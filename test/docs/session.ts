@@ -1,7 +1,7 @@
 /** Runs the commands of a page in order, against Headgate with the page's configuration, and compares their output. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { RecipeOrigin } from "../local/recipe-origin.ts";
+import type { RecipeOrigin } from "../system/recipe-origin.ts";
 import { isConfiguration, isInvalid, readConfiguration } from "./configuration-blocks.ts";
 import { difference, isOutput, outputsOf } from "./output.ts";
 import type { Block, Page } from "./pages.ts";

@@ -1,7 +1,7 @@
 /** Compares docs/reference/storage-format.md with the rows that an object writes. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { alertSettings } from "../../src/config/index.ts";
+import { alertSettings } from "../../src/policy/vars/index.ts";
 import { encodeSamples } from "../../src/control/sample-codec.ts";
 import { StatisticsIntake } from "../../src/control/object/statistics-intake.ts";
 import { mostRowBytes, rowVersion } from "../../src/limiter/object/key-row.ts";
@@ -9,7 +9,7 @@ import type { KeyRule } from "../../src/limiter/protocol.ts";
 import { decodeIntegers } from "../../src/strategies/log/varint.ts";
 import { TestPlane } from "../control/object/test-plane.ts";
 import { call, charge } from "../fakes/calls.ts";
-import { MemoryStorage } from "../../src/testing/memory-storage.ts";
+import { MemoryStorage } from "../../src/sdk/testing/memory-storage.ts";
 import { VirtualObject } from "../fakes/virtual-object.ts";
 import { codesIn, readPage, rowsOf } from "./pages.ts";
 

@@ -27,7 +27,7 @@ it.each(examples)("the tests in the example pass in plain Node: $name", async ({
     platform: "node",
     format: "esm",
     alias: Object.fromEntries(
-      ["client", "hono", "test"].map((subpath) => [`headgate/${subpath}`, resolve(`src/package/${subpath}.ts`)]),
+      ["client", "hono", "test"].map((subpath) => [`headgate/${subpath}`, resolve(`src/sdk/package/${subpath}.ts`)]),
     ),
   });
   const output = execFileSync(process.execPath, [file], { encoding: "utf8" });
@@ -42,7 +42,7 @@ it("the entry of the page exports the app and the class of the objects", async (
     format: "esm",
     write: false,
     external: ["cloudflare:*"],
-    alias: { "headgate/object": resolve("src/package/object.ts") },
+    alias: { "headgate/object": resolve("src/sdk/package/object.ts") },
     plugins: [
       {
         name: "app",

@@ -1,8 +1,8 @@
 /** The table of docs/reference/variables.md lists every variable, with a valid example and the real default. */
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
-import { variableNames } from "../../src/config/known-variables.ts";
-import { configOf } from "../config/harness.ts";
+import { variableNames } from "../../src/policy/vars/known-variables.ts";
+import { configOf } from "../policy/parsed.ts";
 import { readConfiguration } from "./configuration-blocks.ts";
 import { fieldsOf, namesOf, valueOf, withDefault } from "./field-table.ts";
 import { pageBlock } from "./page-block.ts";

@@ -4,7 +4,7 @@ import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, expect, it, vi } from "vitest";
-import { checkout, freePort, printed, runNpm, stopped } from "../local/checkout.ts";
+import { checkout, freePort, printed, runNpm, stopped } from "../system/checkout.ts";
 import { difference } from "./output.ts";
 import { exampleNamed, exampleNames, examplesFolder, type ShownCommand } from "./worker-examples.ts";
 

@@ -1,5 +1,5 @@
 /** A storage in memory that counts what Cloudflare bills. */
-import { MemoryStorage } from "../../src/testing/memory-storage.ts";
+import { MemoryStorage } from "../../src/sdk/testing/memory-storage.ts";
 
 /** The writes to a storage. */
 export interface WriteCounts {

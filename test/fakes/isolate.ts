@@ -1,16 +1,16 @@
 /** An isolate and the objects that it calls, in one process with one clock that the test sets. */
 import { vi } from "vitest";
-import { parseConfig, type Policy } from "../../src/config/index.ts";
-import type { Admission } from "../../src/limiter/client/admission.ts";
-import { LimiterClient } from "../../src/limiter/client/client.ts";
-import type { LimiterObserver } from "../../src/limiter/client/object-caller.ts";
+import { parseConfig, type Policy } from "../../src/policy/vars/index.ts";
+import type { Admission } from "../../src/limiter/isolate/admission.ts";
+import { LimiterClient } from "../../src/limiter/isolate/client.ts";
+import type { LimiterObserver } from "../../src/limiter/isolate/object-caller.ts";
 import type { FlatList } from "../../src/limiter/flat-calls.ts";
 import type { Limiter } from "../../src/limiter/object/limiter.ts";
 import type { CheckReply } from "../../src/limiter/protocol.ts";
-import type { Outcome, Spend } from "../../src/limiter/client/outcome.ts";
+import type { Outcome, Spend } from "../../src/limiter/isolate/outcome.ts";
 import { flatReplies, nestedCall } from "./flat-calls.ts";
-import { MemoryNamespace, MemoryObjects, type ObjectCall } from "../../src/testing/memory-objects.ts";
-import { VirtualClock } from "../../src/testing/virtual-clock.ts";
+import { MemoryNamespace, MemoryObjects, type ObjectCall } from "../../src/sdk/testing/memory-objects.ts";
+import { VirtualClock } from "../../src/sdk/testing/virtual-clock.ts";
 
 export const startMs = Date.UTC(2100, 0, 1);
 

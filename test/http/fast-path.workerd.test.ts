@@ -3,7 +3,7 @@ import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test"
 import { env } from "cloudflare:workers";
 import { afterEach, expect, it, vi } from "vitest";
 import { type App, createApp } from "../../src/app.ts";
-import { LimiterClient } from "../../src/limiter/client/client.ts";
+import { LimiterClient } from "../../src/limiter/isolate/client.ts";
 
 function appOf(variables: Record<string, unknown>): App {
   const own = {

@@ -1,6 +1,6 @@
 /** The outcomes of requests and checks in the statistics: each decision counts once, under the right name. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { KeySealer } from "../../src/control/client/key-sealer.ts";
+import { KeySealer } from "../../src/control/isolate/key-sealer.ts";
 import { decideBatch, decideCheck, look, openReservation } from "../../src/http/check/operations.ts";
 import { objectLocation } from "../../src/limiter/object-location.ts";
 import { CountedSite, secret } from "./counted-site.ts";

@@ -8,7 +8,7 @@ import type { StaleRules } from "../../src/limiter/protocol.ts";
 import type { FlatList } from "../../src/limiter/flat-calls.ts";
 import { nestedCall } from "../fakes/flat-calls.ts";
 import { settled, startMs } from "../fakes/isolate.ts";
-import { MemoryStorage } from "../../src/testing/memory-storage.ts";
+import { MemoryStorage } from "../../src/sdk/testing/memory-storage.ts";
 
 const token = "the-tests-token";
 

@@ -1,12 +1,12 @@
 /** Floods on a key whose object fails. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { FailureMode, Policy } from "../../src/config/index.ts";
-import { LimiterClient } from "../../src/limiter/client/client.ts";
+import type { FailureMode, Policy } from "../../src/policy/vars/index.ts";
+import { LimiterClient } from "../../src/limiter/isolate/client.ts";
 import { Limiter } from "../../src/limiter/object/limiter.ts";
-import { admits } from "../../src/limiter/client/outcome.ts";
+import { admits } from "../../src/limiter/isolate/outcome.ts";
 import type { CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
 import { decideBy } from "../fakes/flat-calls.ts";
-import { MemoryStorage } from "../../src/testing/memory-storage.ts";
+import { MemoryStorage } from "../../src/sdk/testing/memory-storage.ts";
 import { type Admitted, mostIn } from "./admitted.ts";
 import { policyWith } from "./schedule.ts";
 import { startMs, World } from "./world.ts";

@@ -1,8 +1,8 @@
 /** Random schedules of isolates that borrow slices, with crashes, lost calls and wrong clocks. */
 import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Policy } from "../../src/config/index.ts";
-import { LimiterClient } from "../../src/limiter/client/client.ts";
+import type { Policy } from "../../src/policy/vars/index.ts";
+import { LimiterClient } from "../../src/limiter/isolate/client.ts";
 import { Limiter } from "../../src/limiter/object/limiter.ts";
 import type { LeaseCall, ReturnCall } from "../../src/limiter/protocol.ts";
 import { strategies } from "../../src/strategies/index.ts";

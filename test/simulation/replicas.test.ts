@@ -1,9 +1,9 @@
 /** Syncs of an isolate with its objects, when replicas are evicted and calls are lost. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Policy } from "../../src/config/index.ts";
-import { LimiterClient } from "../../src/limiter/client/client.ts";
+import type { Policy } from "../../src/policy/vars/index.ts";
+import { LimiterClient } from "../../src/limiter/isolate/client.ts";
 import type { Clock } from "../../src/limiter/clock.ts";
-import { admits } from "../../src/limiter/client/outcome.ts";
+import { admits } from "../../src/limiter/isolate/outcome.ts";
 import type { SyncCall, SyncReply } from "../../src/limiter/protocol.ts";
 import { isFull } from "../mode.ts";
 import { randomFrom } from "../random.ts";

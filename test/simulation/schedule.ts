@@ -1,6 +1,6 @@
 /** The policy and the random parts of a simulation. */
 import * as fc from "fast-check";
-import { parseConfig, type Policy } from "../../src/config/index.ts";
+import { parseConfig, type Policy } from "../../src/policy/vars/index.ts";
 
 export function policyWith(fields: object): Policy {
   const [policy] = parseConfig({ KEY_SECRET: "s", POLICIES: [{ name: "p", ...fields }] }).policies;

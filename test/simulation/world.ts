@@ -2,16 +2,16 @@
  * A simulation of isolates, a network and an object in one process with simulated time. The same seed gives the same run.
  * The client and the object are the real code.
  */
-import type { Policy } from "../../src/config/index.ts";
-import { LimiterClient } from "../../src/limiter/client/client.ts";
+import type { Policy } from "../../src/policy/vars/index.ts";
+import { LimiterClient } from "../../src/limiter/isolate/client.ts";
 import { answerChecks, type FlatList } from "../../src/limiter/flat-calls.ts";
 import { internedCharge } from "../../src/limiter/object/interned-charges.ts";
 import type { Clock } from "../../src/limiter/clock.ts";
 import { IsolateBudget, isolateBudgetBytes } from "../../src/limiter/object/isolate-budget.ts";
 import { Limiter } from "../../src/limiter/object/limiter.ts";
 import type { CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
-import { allows } from "../../src/limiter/client/outcome.ts";
-import { MemoryStorage } from "../../src/testing/memory-storage.ts";
+import { allows } from "../../src/limiter/isolate/outcome.ts";
+import { MemoryStorage } from "../../src/sdk/testing/memory-storage.ts";
 import type { Random } from "../random.ts";
 import type { Admitted } from "./admitted.ts";
 

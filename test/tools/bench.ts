@@ -2,7 +2,7 @@
  * `npm run bench -- <name> [options]`: runs the measurement of that name with these options. Without a name, lists the
  * names.
  */
-import { exitWithError, isHelp } from "../../src/local/command.ts";
+import { exitWithError, isHelp } from "../../src/cli/command.ts";
 import { benchCommands } from "./bench-commands.ts";
 
 const [name] = process.argv.splice(2, 1);

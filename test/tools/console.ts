@@ -4,9 +4,9 @@
  * when a figure misses its target.
  */
 import { setTimeout } from "node:timers/promises";
-import { CommandError, runCommand } from "../../src/local/command.ts";
-import { hasBrowser, launchBrowser } from "../console/browser.ts";
-import { startConsoleWorker } from "../console/console-worker.ts";
+import { CommandError, runCommand } from "../../src/cli/command.ts";
+import { hasBrowser, launchBrowser } from "../console/app/browser.ts";
+import { startConsoleWorker } from "../console/app/console-worker.ts";
 import { type MeasuredSite, manyPolicies, sendLoad } from "./console/page.ts";
 import { playgroundRuns } from "./console/playground.ts";
 import { tailMemory } from "./console/tail.ts";

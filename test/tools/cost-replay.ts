@@ -1,6 +1,6 @@
 /** Replays the traffic of a shape through the limiter and adds up what its objects are billed for. */
-import { parseConfig, type Policy } from "../../src/config/index.ts";
-import { DenyCache } from "../../src/limiter/client/deny-cache.ts";
+import { parseConfig, type Policy } from "../../src/policy/vars/index.ts";
+import { DenyCache } from "../../src/limiter/isolate/deny-cache.ts";
 import { randomFrom } from "../random.ts";
 import { CostedObject } from "./cost-object.ts";
 import { type Arrival, type CostShape, costShapes } from "./cost-shapes.ts";

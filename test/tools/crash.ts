@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { exitWithError } from "../../src/local/command.ts";
+import { exitWithError } from "../../src/cli/command.ts";
 import { randomFrom } from "../random.ts";
 import { positiveInteger, readOptions } from "./options.ts";
 import { startWorkerd, type Workerd } from "./workerd.ts";

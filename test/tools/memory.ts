@@ -8,7 +8,7 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { exitWithError } from "../../src/local/command.ts";
+import { exitWithError } from "../../src/cli/command.ts";
 import { writeGenerated } from "./generated.ts";
 import {
   boundBytes,

@@ -3,7 +3,7 @@
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { isHelp } from "../../src/local/command.ts";
+import { isHelp } from "../../src/cli/command.ts";
 
 const words = process.argv.slice(2);
 if (words.some(isHelp)) {

@@ -1,5 +1,5 @@
 /** The options of the measurements. */
-import { type CommandOptions, exitWithError, parseCommandLine } from "../../src/local/command.ts";
+import { type CommandOptions, exitWithError, parseCommandLine } from "../../src/cli/command.ts";
 
 /** Reads the options of `npm run bench -- <name>`. Prints its help text and ends the process on `--help`. */
 // oxlint-disable-next-line typescript/explicit-function-return-type -- inferred from the options

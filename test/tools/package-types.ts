@@ -1,7 +1,7 @@
-/** Reads what the npm package exports: names, types and comments, from the files in `src/package`. */
+/** Reads what the npm package exports: names, types and comments, from the files in `src/sdk/package`. */
 import { join } from "node:path";
 import ts from "typescript-5";
-import { packageSubpaths } from "../../src/local/package-build.ts";
+import { packageSubpaths } from "../../src/cli/package-build.ts";
 
 export interface Subpath {
   readonly name: string;
@@ -52,7 +52,7 @@ function programOf(files: readonly string[]): ts.Program {
 
 export function readSubpaths(): Subpath[] {
   const names = packageSubpaths();
-  const fileOf = (name: string): string => `src/package/${name}.ts`;
+  const fileOf = (name: string): string => `src/sdk/package/${name}.ts`;
   const program = programOf(names.map(fileOf));
   const checker = program.getTypeChecker();
   return names.map((name): Subpath => {

@@ -4,8 +4,8 @@
  * more than 10 s: a replay uses one core, and other programs on the machine do not change this figure much.
  * Options: --rounds <number>.
  */
-import { replay, replayAll } from "../../src/replay/replay.ts";
-import { type Timelines, TimelinesBuilder } from "../../src/replay/timelines.ts";
+import { replay, replayAll } from "../../src/advisor/replay/replay.ts";
+import { type Timelines, TimelinesBuilder } from "../../src/advisor/replay/timelines.ts";
 import { type Limit, parseLimits } from "../../src/strategies/index.ts";
 import { randomFrom } from "../random.ts";
 import { positiveInteger, readOptions } from "./options.ts";

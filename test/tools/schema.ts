@@ -1,14 +1,14 @@
 /**
  * Generates docs/reference/wrangler.schema.json: wrangler's own JSON schema, with Headgate's variables in `vars`. Run it
- * with `npx node test/tools/schema.ts`. Shapes come from `src/config` and `src/strategies`, descriptions from the tables of the
+ * with `npx node test/tools/schema.ts`. Shapes come from `src/policy` and `src/strategies`, descriptions from the tables of the
  * documentation. With `--check` nothing is written, and the exit code is 1 when the file is out of date.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { type JsonSchema, toJsonSchema } from "@valibot/to-json-schema";
 import type * as v from "valibot";
 import { strategies, writtenLimit, writtenLimits } from "../../src/strategies/index.ts";
-import { writtenPolicy } from "../../src/config/policy.ts";
-import { writtenContinuation, writtenVariables } from "../../src/config/written-variables.ts";
+import { writtenPolicy } from "../../src/policy/policy.ts";
+import { writtenContinuation, writtenVariables } from "../../src/policy/vars/written-variables.ts";
 import { codesIn, readPage, rowsOf } from "../docs/pages.ts";
 
 export const schemaFile = "docs/reference/wrangler.schema.json";

@@ -6,9 +6,9 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import type { Browser, Page } from "playwright-core";
-import { CommandError, parseCommandLine, runCommand } from "../../src/local/command.ts";
-import { hasBrowser, launchBrowser, openPage, screenshotFolder } from "../console/browser.ts";
-import { type ConsoleWorker, startConsoleWorker, tokens } from "../console/console-worker.ts";
+import { CommandError, parseCommandLine, runCommand } from "../../src/cli/command.ts";
+import { hasBrowser, launchBrowser, openPage, screenshotFolder } from "../console/app/browser.ts";
+import { type ConsoleWorker, startConsoleWorker, tokens } from "../console/app/console-worker.ts";
 import { positiveInteger } from "./options.ts";
 import { operatorChanges, sendTraffic, shopPolicies } from "./screenshots/demo.ts";
 

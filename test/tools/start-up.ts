@@ -6,7 +6,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { exitWithError } from "../../src/local/command.ts";
+import { exitWithError } from "../../src/cli/command.ts";
 import { spreadOf } from "./http/statistics.ts";
 import { positiveInteger, readOptions } from "./options.ts";
 import { bundle } from "./workerd-process.ts";

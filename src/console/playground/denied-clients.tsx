@@ -1,10 +1,10 @@
 /** Lists the clients that a lane denied, how often, and by which limit. */
 import { useId } from "preact/hooks";
 import { signal } from "@preact/signals";
-import { type Column, Table } from "../parts/table.tsx";
-import { numberText, percentText } from "../parts/text.ts";
+import { type Column, Table } from "../app/parts/table.tsx";
+import { numberText, percentText } from "../app/parts/text.ts";
 import { limitLabels } from "./lanes/lane-text.ts";
-import { Empty } from "../parts/notice.tsx";
+import { Empty } from "../app/parts/notice.tsx";
 import { settledRuns } from "./lanes/plots.ts";
 import { laneText } from "./lanes/strategy-texts.ts";
 import { writtenLane } from "./model/lanes.ts";

@@ -1,7 +1,7 @@
 /** The state of the playground: the scenario, and the view of its lanes. The URL has all of it, except a pasted log. */
 import { batch, computed, effect, signal, untracked } from "@preact/signals";
 import { type ConfigProblem, describeProblem, strategyNames } from "../../strategies/index.ts";
-import { changeSearch, route } from "../shell/route.ts";
+import { changeSearch, route } from "../app/shell/route.ts";
 import { writtenLane } from "./model/lanes.ts";
 import { presets } from "./model/presets.ts";
 import { scenarioFields } from "./model/scenario-fields.ts";

@@ -1,7 +1,7 @@
 /** The entry point of the static playground page. */
 import { render } from "preact";
-import "../console.css";
-import { followLinks } from "../shell/route.ts";
+import "../app/console.css";
+import { followLinks } from "../app/shell/route.ts";
 import { PlaygroundView } from "./view.tsx";
 
 followLinks();

@@ -1,8 +1,8 @@
 /** The result of a run: its progress, the sentence that sums it up, and the lanes. */
 import { useEffect, useRef } from "preact/hooks";
 import "./lanes/lanes.css";
-import { Empty } from "../parts/notice.tsx";
-import { numberText } from "../parts/text.ts";
+import { Empty } from "../app/parts/notice.tsx";
+import { numberText } from "../app/parts/text.ts";
 import { DeniedClients } from "./denied-clients.tsx";
 import { Headline } from "./lanes/headline.tsx";
 import { LaneCard } from "./lanes/lane-card.tsx";

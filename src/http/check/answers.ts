@@ -1,6 +1,6 @@
 /** The answers of `/check` and of the service binding, and their entries in the log of denials. */
-import type { Admission, CachedDenial } from "../../limiter/client/admission.ts";
-import type { WaitUntil } from "../../limiter/client/object-caller.ts";
+import type { Admission, CachedDenial } from "../../limiter/isolate/admission.ts";
+import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import {
   allowedNow,
   denialReason,
@@ -8,7 +8,7 @@ import {
   isByKeyRule,
   type Outcome,
   violatedLimits,
-} from "../../limiter/client/outcome.ts";
+} from "../../limiter/isolate/outcome.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
 import { createMeter, type Decision } from "../../strategies/index.ts";
 import { cachedDenialAnswer } from "./cached-denial.ts";

@@ -1,8 +1,8 @@
 /** Parses the `attributes` of a check. Every invalid attribute is named. */
 import * as v from "valibot";
-import { parseAddress, type KeyPart, partName, readKeyPart, withoutPort } from "../../config/index.ts";
-import type { CallerAttributes } from "../../policies/caller-attributes.ts";
-import { isRepeatable } from "../../policies/part-texts.ts";
+import { parseAddress, type KeyPart, partName, readKeyPart, withoutPort } from "../../policy/vars/index.ts";
+import type { CallerAttributes } from "../../policy/caller-attributes.ts";
+import { isRepeatable } from "../../policy/part-texts.ts";
 import { parseJson } from "../../validation/json.ts";
 import { isRecord } from "../../validation/problems.ts";
 

@@ -2,7 +2,7 @@
  * Answers to denials from the deny cache. Until a wait in whole seconds changes, only the waits in milliseconds differ
  * between two answers. The text around these waits is therefore cached with the denial.
  */
-import type { CachedDenial } from "../../limiter/client/admission.ts";
+import type { CachedDenial } from "../../limiter/isolate/admission.ts";
 import type { CheckAnswer } from "./answers.ts";
 import { serialized, type SerializedAnswer } from "./serialized-answer.ts";
 import { type Failure, isFailure } from "../wire/problems.ts";

@@ -2,7 +2,7 @@
  * Reads the common forms of a check and of its query without the schemas, which take several times as long. The schemas
  * read all other forms, and report invalid ones.
  */
-import { greatestCost, mostKeyParts } from "../../config/index.ts";
+import { greatestCost, mostKeyParts } from "../../policy/vars/index.ts";
 import { isRecord } from "../../validation/problems.ts";
 import type { DenyOption, PolicyCheck } from "./input.ts";
 

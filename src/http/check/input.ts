@@ -1,9 +1,9 @@
 /** Parses the queries and JSON bodies of `/check`. Every invalid field is named. */
 import * as v from "valibot";
-import { greatestCost, mostKeyParts, type Policy, readPolicy } from "../../config/index.ts";
+import { greatestCost, mostKeyParts, type Policy, readPolicy } from "../../policy/vars/index.ts";
 import { longestTtlMs, shortestTtlMs } from "../../strategies/index.ts";
-import type { CallerAttributes } from "../../policies/caller-attributes.ts";
-import type { WithLimits } from "../../policies/stated-limits.ts";
+import type { CallerAttributes } from "../../policy/caller-attributes.ts";
+import type { WithLimits } from "../../policy/stated-limits.ts";
 import {
   type AttributesInput,
   attributesSchema,

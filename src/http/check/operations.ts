@@ -1,8 +1,8 @@
 /** The operations of `/check` and of the service binding: resolve the key, decide, and build the answer. */
-import { type Attempt, decideByNewestRules } from "../../limiter/client/attempt.ts";
-import type { WaitUntil } from "../../limiter/client/object-caller.ts";
-import { admits } from "../../limiter/client/outcome.ts";
-import { addressOf, reservationId } from "../../limiter/client/reservation-id.ts";
+import { type Attempt, decideByNewestRules } from "../../limiter/isolate/attempt.ts";
+import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
+import { admits } from "../../limiter/isolate/outcome.ts";
+import { addressOf, reservationId } from "../../limiter/isolate/reservation-id.ts";
 import {
   admittedCheck,
   type CheckAnswer,

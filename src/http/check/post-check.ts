@@ -1,6 +1,6 @@
 /** Answers `POST /check`. The Hono route and the fast path of `app.ts` both call this function. */
-import type { CheckToken } from "../../config/index.ts";
-import type { WaitUntil } from "../../limiter/client/object-caller.ts";
+import type { CheckToken } from "../../policy/vars/index.ts";
+import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import { serializedAnswer } from "./answers.ts";
 import { authorizer } from "./auth.ts";
 import { readCheck, readDenyQuery } from "./input.ts";

@@ -1,9 +1,9 @@
 /** Resolves a check to the spend that it asks for: the policy, the partition key and the cost. */
-import { type CheckToken, partName, type Policy } from "../../config/index.ts";
-import type { Spend } from "../../limiter/client/outcome.ts";
-import { contradictedPart, noAttributes } from "../../policies/caller-attributes.ts";
-import { enforcedPolicy } from "../../policies/plan.ts";
-import { resolveCallerKey } from "../../policies/resolve-key.ts";
+import { type CheckToken, partName, type Policy } from "../../policy/vars/index.ts";
+import type { Spend } from "../../limiter/isolate/outcome.ts";
+import { contradictedPart, noAttributes } from "../../policy/caller-attributes.ts";
+import { enforcedPolicy } from "../../policy/plan.ts";
+import { resolveCallerKey } from "../../policy/resolve-key.ts";
 import type { Check } from "./input.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Failure } from "../wire/problems.ts";

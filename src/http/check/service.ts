@@ -1,5 +1,5 @@
 /** The service binding for other Workers on the account: the operations of `/check` with the same shapes. */
-import type { WaitUntil } from "../../limiter/client/object-caller.ts";
+import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import {
   type CheckInput,
   type ForgetInput,

@@ -1,7 +1,7 @@
 /** Denials: the response to the client, and the entries in the log of denials. */
-import type { Policy } from "../../config/index.ts";
-import type { LoggedDenial } from "../../limiter/client/denial-log.ts";
-import type { WaitUntil } from "../../limiter/client/object-caller.ts";
+import type { Policy } from "../../policy/vars/index.ts";
+import type { LoggedDenial } from "../../limiter/isolate/denial-log.ts";
+import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import {
   admits,
   denialReason,
@@ -9,9 +9,9 @@ import {
   type Outcome,
   type Spend,
   violatedLimits,
-} from "../../limiter/client/outcome.ts";
+} from "../../limiter/isolate/outcome.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
-import type { KeyResolution } from "../../policies/resolve-key.ts";
+import type { KeyResolution } from "../../policy/resolve-key.ts";
 import { type Limit, windowMsAt } from "../../strategies/index.ts";
 import { type ChargedRequest, recordKeyDenials, recordOutcomes } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";

@@ -1,14 +1,14 @@
 /** Decides a request by its policies, then forwards it and adds the rate limit fields, or answers the denial. */
 import type { Context } from "hono";
-import type { Policy } from "../../config/index.ts";
-import { type Attempt, decideByNewestRules } from "../../limiter/client/attempt.ts";
-import type { WaitUntil } from "../../limiter/client/object-caller.ts";
-import type { Spend } from "../../limiter/client/outcome.ts";
-import { costOfRequest } from "../../policies/cost.ts";
-import { matchingPolicies } from "../../policies/match.ts";
-import { planOf } from "../../policies/plan.ts";
-import type { Claims, RequestAttributes, TokenClaims } from "../../policies/request-attributes.ts";
-import { type KeyResolution, resolveKey } from "../../policies/resolve-key.ts";
+import type { Policy } from "../../policy/vars/index.ts";
+import { type Attempt, decideByNewestRules } from "../../limiter/isolate/attempt.ts";
+import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
+import type { Spend } from "../../limiter/isolate/outcome.ts";
+import { costOfRequest } from "../../policy/apply-cost.ts";
+import { matchingPolicies } from "../../policy/apply-match.ts";
+import { planOf } from "../../policy/plan.ts";
+import type { Claims, RequestAttributes, TokenClaims } from "../../policy/request-attributes.ts";
+import { type KeyResolution, resolveKey } from "../../policy/resolve-key.ts";
 import { type ChargedRequest, plainKeyOf, recordOutcomes } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
 import { addLegacyFields } from "../wire/legacy-headers.ts";

@@ -1,8 +1,8 @@
 /** Forwards allowed requests to the origin unchanged, except for the header fields that a gateway must change. */
-import type { Config, Origin } from "../../config/index.ts";
-import { Cooldown } from "../../limiter/client/cooldown.ts";
+import type { Config, Origin } from "../../policy/vars/index.ts";
+import { Cooldown } from "../../limiter/isolate/cooldown.ts";
 import { errorText, report } from "../../observability/events.ts";
-import type { RequestTarget } from "../../policies/request-target.ts";
+import type { RequestTarget } from "../../policy/request-target.ts";
 import { addForwardingFields, forwardsLeft, hasLooped, removeHopByHop } from "./gateway-fields.ts";
 import { setupAnswer } from "../setup/answer.ts";
 import { problemResponse } from "../wire/problems.ts";

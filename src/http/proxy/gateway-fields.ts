@@ -1,7 +1,7 @@
 /** The header fields that a gateway removes and adds (RFC 9110, section 7.6), after the request's key is resolved. */
-import { visitorOf } from "../../policies/address.ts";
-import { membersOf } from "../../policies/header-lists.ts";
-import type { RequestTarget } from "../../policies/request-target.ts";
+import { visitorOf } from "../../policy/apply-address.ts";
+import { membersOf } from "../../policy/header-lists.ts";
+import type { RequestTarget } from "../../policy/request-target.ts";
 
 /** Removed even when `Connection` does not name them. */
 export const hopByHop: readonly string[] = [

@@ -1,10 +1,10 @@
 /**
  * Reads the bans and `block` rules of keys that a request names but that no policy charges. Either denies the request.
  */
-import type { Policy } from "../../config/index.ts";
-import type { Spend } from "../../limiter/client/outcome.ts";
-import type { KeyValue } from "../../policies/key.ts";
-import type { KeyResolution } from "../../policies/resolve-key.ts";
+import type { Policy } from "../../policy/vars/index.ts";
+import type { Spend } from "../../limiter/isolate/outcome.ts";
+import type { KeyValue } from "../../policy/apply-key.ts";
+import type { KeyResolution } from "../../policy/resolve-key.ts";
 import type { Runtime } from "../runtime.ts";
 
 interface LookContext {

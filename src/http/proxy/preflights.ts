@@ -2,12 +2,12 @@
  * CORS preflights (Fetch, section 4.8) are charged to limits of their own. Policies of the request that a preflight
  * announces deny the preflight by their blocklists, by bans, and by rules that block its key.
  */
-import type { Spend } from "../../limiter/client/outcome.ts";
-import { type KeyValue, missingParts } from "../../policies/key.ts";
-import { announcedPolicies } from "../../policies/match.ts";
-import type { RequestAttributes } from "../../policies/request-attributes.ts";
-import { hasKeyStates } from "../../policies/named-keys.ts";
-import { type KeyResolution, resolveKey } from "../../policies/resolve-key.ts";
+import type { Spend } from "../../limiter/isolate/outcome.ts";
+import { type KeyValue, missingParts } from "../../policy/apply-key.ts";
+import { announcedPolicies } from "../../policy/apply-match.ts";
+import type { RequestAttributes } from "../../policy/request-attributes.ts";
+import { hasKeyStates } from "../../policy/named-keys.ts";
+import { type KeyResolution, resolveKey } from "../../policy/resolve-key.ts";
 import type { Runtime } from "../runtime.ts";
 import { isKeyDenial, type KeyDenial } from "./denial.ts";
 import { looksAt } from "./look-at-keys.ts";

@@ -3,7 +3,7 @@
  * entry. No problem contains a key, a token, an address or a configured value.
  */
 import { mostJsonDepth } from "../../validation/json.ts";
-import type { DenialReason } from "../../limiter/client/outcome.ts";
+import type { DenialReason } from "../../limiter/isolate/outcome.ts";
 import { type AdminFailures, adminProblems } from "./admin-problems.ts";
 import { type ConfigurationFailures, configurationProblems } from "./configuration-problems.ts";
 import { noteProxyError, type ProxyError } from "./proxy-errors.ts";

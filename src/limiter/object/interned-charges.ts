@@ -1,7 +1,7 @@
 /**
  * Charges that isolates send as texts. Objects parse a text once, because each check of a policy has the same text.
  */
-import { BoundedMap } from "../bounded-map.ts";
+import { BoundedMap } from "../../policy/bounded-map.ts";
 import { internedLimits } from "../interned-limits.ts";
 import type { Charge } from "../protocol.ts";
 

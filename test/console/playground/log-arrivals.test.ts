@@ -1,6 +1,6 @@
 /** Runs of pasted access logs. */
 import { expect, test } from "vitest";
-import { readLog } from "../../../src/replay/log/read-log.ts";
+import { readLog } from "../../../src/advisor/log/read-log.ts";
 import { arrivalsOfLog } from "../../../src/console/playground/model/log-arrivals.ts";
 import { answersOf, scenarioOf } from "./runs.ts";
 

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { presets } from "../../../src/console/playground/model/presets.ts";
 import { wranglerText } from "../../../src/console/playground/model/wrangler-text.ts";
 import { type LimitInput, parseLimits } from "../../../src/strategies/index.ts";
-import { configOf } from "../../config/harness.ts";
+import { configOf } from "../../policy/parsed.ts";
 import { readConfiguration } from "../../docs/configuration-blocks.ts";
 import { forAll } from "../../for-all.ts";
 import { scenarioOf } from "./runs.ts";

@@ -1,6 +1,6 @@
 /** When statistics are written, what queries return, and what is kept for how long. */
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { IsolateStatistics } from "../../../src/control/client/statistics.ts";
+import { IsolateStatistics } from "../../../src/control/isolate/statistics.ts";
 import { StatisticsStore } from "../../../src/control/object/statistics.ts";
 import type { StatisticsQuery } from "../../../src/control/protocol.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";

@@ -1,7 +1,7 @@
 /** `block` rules and `deny` entries, for paths and credentials that origins read in different ways. */
 import { SignJWT } from "jose";
 import { describe, expect, it } from "vitest";
-import { type Admin, admin } from "../admin/admin.ts";
+import { type Admin, admin } from "../../admin/admin.ts";
 import { headgate, statusOf } from "../harness.ts";
 
 type Init = NonNullable<Parameters<Admin["send"]>[1]>;

@@ -1,7 +1,7 @@
 /** `block` rules and bans, for requests that bring the key's value beside other values, and for preflights. */
 import { SignJWT } from "jose";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { type Admin, admin } from "../admin/admin.ts";
+import { type Admin, admin } from "../../admin/admin.ts";
 import { from, headgate, statusOf, token } from "../harness.ts";
 
 afterEach(() => void vi.restoreAllMocks());

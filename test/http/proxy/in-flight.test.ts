@@ -1,8 +1,8 @@
 /** The reservations of a request whose key has limits of its own. */
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { parseConfig } from "../../../src/config/index.ts";
+import { parseConfig } from "../../../src/policy/vars/index.ts";
 import { forwardAdmitted } from "../../../src/http/proxy/in-flight.ts";
-import { Admission, localSpend } from "../../../src/limiter/client/admission.ts";
+import { Admission, localSpend } from "../../../src/limiter/isolate/admission.ts";
 import { platformClock } from "../../../src/limiter/clock.ts";
 import { createMeter, parseLimits } from "../../../src/strategies/index.ts";
 

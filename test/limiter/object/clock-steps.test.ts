@@ -4,7 +4,7 @@ import { Limiter } from "../../../src/limiter/object/limiter.ts";
 import type { Charge } from "../../../src/limiter/protocol.ts";
 import { type Decision, parseLimits } from "../../../src/strategies/index.ts";
 import { startMs, TestClock } from "../../fakes/isolate.ts";
-import { MemoryStorage } from "../../../src/testing/memory-storage.ts";
+import { MemoryStorage } from "../../../src/sdk/testing/memory-storage.ts";
 import { TestObject } from "../../fakes/test-object.ts";
 
 const charge = (limits: string, strategy = "fixed-window"): Charge => ({

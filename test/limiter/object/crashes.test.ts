@@ -5,7 +5,7 @@ import type { Limiter } from "../../../src/limiter/object/limiter.ts";
 import { type CheckCall } from "../../../src/limiter/protocol.ts";
 import { type LimitInput, parseLimits } from "../../../src/strategies/index.ts";
 import { VirtualObject } from "../../fakes/virtual-object.ts";
-import { MemoryStorage } from "../../../src/testing/memory-storage.ts";
+import { MemoryStorage } from "../../../src/sdk/testing/memory-storage.ts";
 import { forAll } from "../../for-all.ts";
 import { randomFrom } from "../../random.ts";
 import { startMs } from "../../fakes/isolate.ts";

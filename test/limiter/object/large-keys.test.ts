@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { Limiter } from "../../../src/limiter/object/limiter.ts";
 import type { Charge } from "../../../src/limiter/protocol.ts";
 import { parseLimits } from "../../../src/strategies/index.ts";
-import { MemoryStorage } from "../../../src/testing/memory-storage.ts";
+import { MemoryStorage } from "../../../src/sdk/testing/memory-storage.ts";
 import { eventsOf } from "../../fakes/calls.ts";
 import { startMs } from "../../fakes/isolate.ts";
 

@@ -1,7 +1,7 @@
 /** The writes and the memory of an object, and how it recovers when one of them is lost. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Charge } from "../../../src/limiter/protocol.ts";
-import { mostReserved, readPolicy } from "../../../src/config/index.ts";
+import { mostReserved, readPolicy } from "../../../src/policy/vars/index.ts";
 import { call, charge } from "../../fakes/calls.ts";
 import { startMs } from "../../fakes/isolate.ts";
 import { TestObject } from "../../fakes/test-object.ts";

@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Charge, LeaseReply, LeaseCall, CheckReply } from "../../../src/limiter/protocol.ts";
 import type { Limit, LimitDecision } from "../../../src/strategies/index.ts";
-import { MemoryStorage } from "../../../src/testing/memory-storage.ts";
+import { MemoryStorage } from "../../../src/sdk/testing/memory-storage.ts";
 import { VirtualObject } from "../../fakes/virtual-object.ts";
 import { forAll } from "../../for-all.ts";
 import { mostWithin } from "../../strategies/scenario.ts";

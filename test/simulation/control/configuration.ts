@@ -1,5 +1,5 @@
 /** The configurations of simulated deployments, with plain facts about them for naive references. */
-import { parseConfig, type Policy } from "../../../src/config/index.ts";
+import { parseConfig, type Policy } from "../../../src/policy/vars/index.ts";
 import type { Random } from "../../random.ts";
 
 /** The window of all limits. Longer than a short simulation, so that units never stop counting within it. */

@@ -1,5 +1,5 @@
 /** The statistics of an isolate, with a second count of the same decisions. */
-import { IsolateStatistics } from "../../../src/control/client/statistics.ts";
+import { IsolateStatistics } from "../../../src/control/isolate/statistics.ts";
 import type { Clock } from "../../../src/limiter/clock.ts";
 
 /** Decisions by policy and outcome. */

@@ -4,7 +4,7 @@
  */
 import type { RowStorage } from "../../../src/limiter/object/key-storage.ts";
 import type { Random } from "../../random.ts";
-import { MemoryStorage } from "../../../src/testing/memory-storage.ts";
+import { MemoryStorage } from "../../../src/sdk/testing/memory-storage.ts";
 
 interface Copy {
   /** The turn after which the storage had this content. */

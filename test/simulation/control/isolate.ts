@@ -1,18 +1,18 @@
 /** An isolate that decides requests with the real limiter client, control client and statistics. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { createHash } from "node:crypto";
-import type { Policy, PolicyRules } from "../../../src/config/index.ts";
-import { ControlClient } from "../../../src/control/client/control-client.ts";
-import { IsolateStatistics } from "../../../src/control/client/statistics.ts";
+import type { Policy, PolicyRules } from "../../../src/policy/vars/index.ts";
+import { ControlClient } from "../../../src/control/isolate/control-client.ts";
+import { IsolateStatistics } from "../../../src/control/isolate/statistics.ts";
 import type { BeatCall } from "../../../src/control/protocol.ts";
 import { recordOutcomes } from "../../../src/http/record-outcomes.ts";
-import type { Admission } from "../../../src/limiter/client/admission.ts";
-import { type Attempt, decideByNewestRules } from "../../../src/limiter/client/attempt.ts";
-import { LimiterClient } from "../../../src/limiter/client/client.ts";
-import { allows, type Outcome, type Spend } from "../../../src/limiter/client/outcome.ts";
+import type { Admission } from "../../../src/limiter/isolate/admission.ts";
+import { type Attempt, decideByNewestRules } from "../../../src/limiter/isolate/attempt.ts";
+import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
+import { allows, type Outcome, type Spend } from "../../../src/limiter/isolate/outcome.ts";
 import type { Clock } from "../../../src/limiter/clock.ts";
 import { objectId } from "../../../src/limiter/object-location.ts";
-import { type KeyResolution, resolveCallerKey } from "../../../src/policies/resolve-key.ts";
+import { type KeyResolution, resolveCallerKey } from "../../../src/policy/resolve-key.ts";
 import type { World } from "../world.ts";
 import type { Checks } from "./checks.ts";
 import { type DeployedPolicy, partitionKeyOf } from "./configuration.ts";

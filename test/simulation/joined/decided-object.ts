@@ -7,7 +7,7 @@ import { IsolateBudget, isolateBudgetBytes } from "../../../src/limiter/object/i
 import { Limiter } from "../../../src/limiter/object/limiter.ts";
 import type { BatchCall, CheckCall, CheckReply, RefundCall } from "../../../src/limiter/protocol.ts";
 import { decodedReplies, nestedCalls } from "../../fakes/flat-calls.ts";
-import { MemoryStorage } from "../../../src/testing/memory-storage.ts";
+import { MemoryStorage } from "../../../src/sdk/testing/memory-storage.ts";
 import type { World } from "../world.ts";
 import type { JoinedChecksOfRun } from "./invariants.ts";
 import type { Ledger } from "./ledger.ts";

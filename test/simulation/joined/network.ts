@@ -1,5 +1,5 @@
 /** The network between isolates and objects. It delays and loses calls and replies, and objects crash during calls. */
-import type { LimiterClient } from "../../../src/limiter/client/client.ts";
+import type { LimiterClient } from "../../../src/limiter/isolate/client.ts";
 import type { FlatList } from "../../../src/limiter/flat-calls.ts";
 import type { BatchCall, CheckCall, CheckReply, RefundCall } from "../../../src/limiter/protocol.ts";
 import { decodedReplies, nestedCalls } from "../../fakes/flat-calls.ts";

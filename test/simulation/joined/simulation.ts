@@ -1,8 +1,8 @@
 /** Plays a schedule of requests with joined checks, and checks the invariants. The limiter client and the limiter are the real code. */
-import type { Policy } from "../../../src/config/index.ts";
-import { decideByNewestRules } from "../../../src/limiter/client/attempt.ts";
-import { LimiterClient } from "../../../src/limiter/client/client.ts";
-import type { Outcome, Spend } from "../../../src/limiter/client/outcome.ts";
+import type { Policy } from "../../../src/policy/vars/index.ts";
+import { decideByNewestRules } from "../../../src/limiter/isolate/attempt.ts";
+import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
+import type { Outcome, Spend } from "../../../src/limiter/isolate/outcome.ts";
 import type { CheckCall, StaleRules } from "../../../src/limiter/protocol.ts";
 import { strategies } from "../../../src/strategies/index.ts";
 import type { Random } from "../../random.ts";

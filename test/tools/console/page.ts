@@ -1,10 +1,10 @@
 /** Pages of the console that are measured: signed in, in a browser of their own, on a Worker with 50 policies under load. */
 import { setTimeout } from "node:timers/promises";
 import type { Browser, Page } from "playwright-core";
-import { CommandError } from "../../../src/local/command.ts";
-import { openPage } from "../../console/browser.ts";
-import { type ConsoleWorker, tokens } from "../../console/console-worker.ts";
-import { observePerformance, type PagePerformance } from "../../console/page-checks.ts";
+import { CommandError } from "../../../src/cli/command.ts";
+import { openPage } from "../../console/app/browser.ts";
+import { type ConsoleWorker, tokens } from "../../console/app/console-worker.ts";
+import { observePerformance, type PagePerformance } from "../../console/app/page-checks.ts";
 
 export const policyCount = 50;
 

@@ -1,6 +1,6 @@
 /** The memory of a tail that is open for long. */
 import { setTimeout } from "node:timers/promises";
-import { heapBytes } from "../../console/page-checks.ts";
+import { heapBytes } from "../../console/app/page-checks.ts";
 import { spreadOf } from "../http/statistics.ts";
 import { type Figure, type MeasuredSite, openMeasured } from "./page.ts";
 

@@ -4,9 +4,9 @@
  */
 import { createHash } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
-import { parseConfig, type Policy } from "../../../src/config/index.ts";
-import { ControlClient } from "../../../src/control/client/control-client.ts";
-import { IsolateStatistics } from "../../../src/control/client/statistics.ts";
+import { parseConfig, type Policy } from "../../../src/policy/vars/index.ts";
+import { ControlClient } from "../../../src/control/isolate/control-client.ts";
+import { IsolateStatistics } from "../../../src/control/isolate/statistics.ts";
 import { Control } from "../../../src/control/object/control.ts";
 import { StatisticsIntake } from "../../../src/control/object/statistics-intake.ts";
 import type { BeatCall } from "../../../src/control/protocol.ts";

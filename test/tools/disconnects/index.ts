@@ -2,11 +2,11 @@
  * Headgate's proxy with several limiter clients. The header `X-Calls` of a request selects one: with joined calls, with
  * separate calls, or with distant objects. The Worker counts calls and decisions. In workerd, objects share its isolate.
  */
-import { parseConfig } from "../../../src/config/index.ts";
+import { parseConfig } from "../../../src/policy/vars/index.ts";
 import { createProxy, type Proxy as ProxyRequest } from "../../../src/http/proxy/proxy.ts";
 import { createRuntime } from "../../../src/http/runtime.ts";
 import headgate, { RateLimiter as Own } from "../../../src/index.ts";
-import { LimiterClient } from "../../../src/limiter/client/client.ts";
+import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
 import { decodeReplies, type FlatCheck, type FlatList } from "../../../src/limiter/flat-calls.ts";
 import type { Charge, RefundCall } from "../../../src/limiter/protocol.ts";
 import type { Counts } from "./counts.ts";

@@ -1,11 +1,11 @@
 /** Decides in a loop inside workerd, with statistics and samples, and without. */
-import { parseConfig, type Policy } from "../../../src/config/index.ts";
-import { KeySealer } from "../../../src/control/client/key-sealer.ts";
-import { IsolateStatistics } from "../../../src/control/client/statistics.ts";
-import { mostSampledEvents } from "../../../src/control/client/traffic-sample.ts";
+import { parseConfig, type Policy } from "../../../src/policy/vars/index.ts";
+import { KeySealer } from "../../../src/control/isolate/key-sealer.ts";
+import { IsolateStatistics } from "../../../src/control/isolate/statistics.ts";
+import { mostSampledEvents } from "../../../src/control/isolate/traffic-sample.ts";
 import { recordOutcomes } from "../../../src/http/record-outcomes.ts";
-import { Admission } from "../../../src/limiter/client/admission.ts";
-import type { Spend } from "../../../src/limiter/client/outcome.ts";
+import { Admission } from "../../../src/limiter/isolate/admission.ts";
+import type { Spend } from "../../../src/limiter/isolate/outcome.ts";
 import { createMeter, type Meter } from "../../../src/strategies/index.ts";
 import { partitionKeys, zipfFrom } from "../../control/key-streams.ts";
 import { randomFrom } from "../../random.ts";

@@ -1,6 +1,6 @@
 /** Policies of a shop, its traffic, and the work of its operators, which the screenshots show. */
 import { setTimeout } from "node:timers/promises";
-import type { ConsoleWorker } from "../../console/console-worker.ts";
+import type { ConsoleWorker } from "../../console/app/console-worker.ts";
 import { randomFrom } from "../../random.ts";
 
 export const shopPolicies: readonly object[] = [

@@ -1,6 +1,6 @@
 /** The result in sentences with its numbers: why a strategy lets more than its limit through, and which one does not. */
 import { waitText } from "../../../strategies/index.ts";
-import { limitText, numberText, windowText } from "../../parts/text.ts";
+import { limitText, numberText, windowText } from "../../app/parts/text.ts";
 import { writtenLane } from "../model/lanes.ts";
 import type { LaneLimit, LaneRun, WorstBurst } from "../model/scenario.ts";
 import { boundText, burstMs } from "./lane-text.ts";

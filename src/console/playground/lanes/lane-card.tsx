@@ -1,6 +1,6 @@
 /** One lane: what its strategy does, what it allowed and denied, its plot, and the same as a table. */
 import { useState } from "preact/hooks";
-import { numberText } from "../../parts/text.ts";
+import { numberText } from "../../app/parts/text.ts";
 import { chosenDenial, invalidFields, limitsLabel, markedLanes } from "../page-state.ts";
 import type { LaneRun } from "../model/scenario.ts";
 import { nextDenial } from "./bins.ts";

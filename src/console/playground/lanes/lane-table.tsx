@@ -1,7 +1,7 @@
 /** The rows of a lane as a table with pages. */
 import { useState } from "preact/hooks";
-import { type Column, Table } from "../../parts/table.tsx";
-import { numberText } from "../../parts/text.ts";
+import { type Column, Table } from "../../app/parts/table.tsx";
+import { numberText } from "../../app/parts/text.ts";
 import { waitText } from "../../../strategies/index.ts";
 import { type LaneRun, neverMs, outcome } from "../model/scenario.ts";
 import { firstRowAt } from "./bins.ts";

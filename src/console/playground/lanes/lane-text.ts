@@ -1,6 +1,6 @@
 /** A lane in words. */
 import { waitText } from "../../../strategies/index.ts";
-import { limitText, numberText, windowText } from "../../parts/text.ts";
+import { limitText, numberText, windowText } from "../../app/parts/text.ts";
 import type { LaneLimit, LaneRun, WorstBurst } from "../model/scenario.ts";
 import { laneText } from "./strategy-texts.ts";
 

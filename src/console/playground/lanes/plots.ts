@@ -1,6 +1,6 @@
 /** Computes the plots of the lanes in short tasks, so that the page answers to input meanwhile. */
 import { computed, effect, signal } from "@preact/signals";
-import { now } from "../../clock.ts";
+import { now } from "../../app/clock.ts";
 import { lanesOf } from "../model/lanes.ts";
 import { cursorMs, followed, scenario, shownLanes, type Span, zoom } from "../page-state.ts";
 import { laneRuns, runLanes, runStatus } from "../runner.ts";

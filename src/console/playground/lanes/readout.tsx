@@ -1,7 +1,7 @@
 /** The text below a plot: why a denial was denied, or the account of the client at the cursor. */
 import { computed, signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
-import { numberText } from "../../parts/text.ts";
+import { numberText } from "../../app/parts/text.ts";
 import { causesOf, type LimitCause } from "../model/causes.ts";
 import { lanesOf } from "../model/lanes.ts";
 import { chosenDenial, scenario } from "../page-state.ts";

@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { useState } from "preact/hooks";
 import { waitText } from "../../../strategies/index.ts";
-import { numberText, windowText } from "../../parts/text.ts";
+import { numberText, windowText } from "../../app/parts/text.ts";
 import { lanesOf } from "../model/lanes.ts";
 import { openPreset, scenario, scenarioText } from "../page-state.ts";
 import { formatScenario } from "../model/scenario-query.ts";

@@ -1,5 +1,5 @@
 /** The worst burst of a lane beside the limit and the documented bound, on a scale that all lanes share. */
-import { numberText } from "../../parts/text.ts";
+import { numberText } from "../../app/parts/text.ts";
 import type { LaneLimit, LaneRun, WorstBurst } from "../model/scenario.ts";
 import { visibleRuns } from "./plots.ts";
 import { burstText } from "./lane-text.ts";

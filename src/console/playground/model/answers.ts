@@ -1,7 +1,7 @@
 /** The answers of the web worker to a request, in steps of some milliseconds: between them the worker can be cancelled. */
 import { describeProblem, readLimits } from "../../../strategies/index.ts";
-import { acceptedLog } from "../../../replay/log/line-reader.ts";
-import { readLog, type ReadLog } from "../../../replay/log/read-log.ts";
+import { acceptedLog } from "../../../advisor/log/line-reader.ts";
+import { readLog, type ReadLog } from "../../../advisor/log/read-log.ts";
 import { lanesOf } from "./lanes.ts";
 import { arrivalsOfLog } from "./log-arrivals.ts";
 import { mostRows, runLane } from "./run.ts";

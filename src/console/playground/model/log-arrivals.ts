@@ -1,5 +1,5 @@
 /** The requests of a log as the arrivals of a scenario. */
-import type { LoggedRequest } from "../../../replay/log/line-reader.ts";
+import type { LoggedRequest } from "../../../advisor/log/line-reader.ts";
 import type { Arrivals } from "./scenario.ts";
 
 /** The requests in order of time. Those of the same time keep their order. */

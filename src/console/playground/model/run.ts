@@ -7,11 +7,11 @@ import {
   type Meter,
   provisionalTtlMs,
 } from "../../../strategies/index.ts";
-import { obeyedWaitMs, denialWaitMs } from "../../../replay/retry-after.ts";
-import { timeQueue } from "../../../replay/time-queue.ts";
+import { obeyedWaitMs, denialWaitMs } from "../../../advisor/replay/retry-after.ts";
+import { timeQueue } from "../../../advisor/replay/time-queue.ts";
 import { columnWriter, type RunColumns } from "./columns.ts";
 import { type Lane, laneLimitOf } from "./lanes.ts";
-import { randomAt } from "../../../replay/random.ts";
+import { randomAt } from "../../../advisor/replay/random.ts";
 import { rowsByKey } from "./rows-by-key.ts";
 import { type Arrivals, type LaneRun, neverMs, outcome, type Scenario } from "./scenario.ts";
 import { summaryOf } from "./summary.ts";

@@ -1,9 +1,9 @@
 /** Reads samples of a deployment (the lines of `GET /api/samples`) as a log: each request has the id of its key. */
-import type { LoggedRequest } from "../../../replay/log/line-reader.ts";
-import { LineCounts } from "../../../replay/log/log-report.ts";
-import { linesOf, type ReadLog } from "../../../replay/log/read-log.ts";
-import { SamplesProblem, SamplesReader } from "../../../replay/read-samples.ts";
-import type { Timelines } from "../../../replay/timelines.ts";
+import type { LoggedRequest } from "../../../advisor/log/line-reader.ts";
+import { LineCounts } from "../../../advisor/log/log-report.ts";
+import { linesOf, type ReadLog } from "../../../advisor/log/read-log.ts";
+import { SamplesProblem, SamplesReader } from "../../../advisor/replay/read-samples.ts";
+import type { Timelines } from "../../../advisor/replay/timelines.ts";
 
 const headerForm = /^\s*\{[^\n]*"sample"\s*:\s*"(?:1\/\d+|off)"/;
 

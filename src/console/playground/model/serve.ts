@@ -1,6 +1,6 @@
 /** Answers the latest request of the page, and lets further messages in between two steps. */
-import { now } from "../../clock.ts";
-import { nextTask } from "../../next-task.ts";
+import { now } from "../../app/clock.ts";
+import { nextTask } from "../../app/next-task.ts";
 import { answersTo } from "./answers.ts";
 import { buffersOf } from "./columns.ts";
 import type { ScenarioRun, WorkerAnswer, WorkerRequest } from "./scenario.ts";

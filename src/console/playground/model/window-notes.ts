@@ -1,7 +1,7 @@
 /** Where the windows of a limit start, in words, and the same limits with their windows elsewhere. */
 import { type Limit, type LimitInput, readLimits } from "../../../strategies/index.ts";
 import { compiledLimit } from "../../../strategies/compiled-limit.ts";
-import { numberText } from "../../parts/text.ts";
+import { numberText } from "../../app/parts/text.ts";
 import { laneLimitOf } from "./lanes.ts";
 
 type Align = "first-request" | "clock";

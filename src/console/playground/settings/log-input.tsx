@@ -1,7 +1,7 @@
 /** Takes an access log, pasted or from a file. It stays in the browser. */
 import type { ComponentChildren } from "preact";
 import { useId, useState } from "preact/hooks";
-import { numberText } from "../../parts/text.ts";
+import { numberText } from "../../app/parts/text.ts";
 import { changeLog, logText } from "../page-state.ts";
 import { runState } from "../runner.ts";
 import { textOfFile } from "./log-file.ts";

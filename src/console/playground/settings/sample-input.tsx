@@ -1,9 +1,9 @@
 /** Takes the sampled traffic of a policy of the deployment that the operator is signed in to. */
 import { useEffect, useId, useState } from "preact/hooks";
-import type { Policy } from "../../api/answers.ts";
-import { queryText, readText } from "../../api/client.ts";
-import { readPolicies } from "../../api/policies.ts";
-import { session } from "../../shell/session.ts";
+import type { Policy } from "../../app/api/answers.ts";
+import { queryText, readText } from "../../app/api/client.ts";
+import { readPolicies } from "../../app/api/policies.ts";
+import { session } from "../../app/shell/session.ts";
 import { changeLog } from "../page-state.ts";
 
 /** Only operators have it: the playground needs no credentials. */

@@ -1,9 +1,9 @@
 /** Headgate, which also counts its requests and the calls of its objects, and Headgate that does not join checks. */
-import { parseConfig } from "../../../../src/config/index.ts";
+import { parseConfig } from "../../../../src/policy/vars/index.ts";
 import { type AnswerCheck, createCheck } from "../../../../src/http/check/post-check.ts";
 import { createRuntime } from "../../../../src/http/runtime.ts";
 import headgate, { ControlPlane, RateLimiter } from "../../../../src/index.ts";
-import { LimiterClient } from "../../../../src/limiter/client/client.ts";
+import { LimiterClient } from "../../../../src/limiter/isolate/client.ts";
 import { countCalls, countRequest } from "./counter.ts";
 
 export { counts } from "./counter.ts";

@@ -1,0 +1,126 @@
+/** Serves the console below `ADMIN_PATH`, on `ADMIN_HOST` only. Its files are the static assets of the Worker. */
+import type { MiddlewareHandler } from "hono";
+import type { AdminSettings } from "../policy/vars/index.ts";
+import { urlOf } from "../http/attributes.ts";
+import { problemAnswer, problemResponse, responseOf } from "../http/wire/problems.ts";
+import { isOnHost } from "./authenticate.ts";
+
+/** The binding `ASSETS`. */
+export type Assets = Pick<Fetcher, "fetch">;
+
+/** All views are one page, which reads its URL. */
+const viewPath = /^\/(?:keys|policies|advisor|live|audit|playground)?$/;
+/** The build adds a hash of the content to each name, so browsers need not ask for a file twice. */
+const hashedFilePath = /^\/assets\/[\w-]+-[A-Z0-9]{8}\.[a-z]+$/;
+
+const contentSecurityPolicy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "font-src 'self'",
+  "connect-src 'self'",
+  "worker-src 'self'",
+  "manifest-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+  "trusted-types playground-worker replay-worker",
+].join("; ");
+
+const unusedFeatures = [
+  "camera",
+  "display-capture",
+  "geolocation",
+  "microphone",
+  "midi",
+  "payment",
+  "publickey-credentials-get",
+  "usb",
+];
+
+/** The fields of every answer below `ADMIN_PATH`, and on `ADMIN_HOST`. */
+export const isolationFields = {
+  "X-Content-Type-Options": "nosniff",
+  "Cross-Origin-Resource-Policy": "same-origin",
+};
+
+const securityFields = {
+  ...isolationFields,
+  "Content-Security-Policy": contentSecurityPolicy,
+  "Referrer-Policy": "no-referrer",
+  "Cross-Origin-Opener-Policy": "same-origin",
+  "X-Frame-Options": "DENY",
+  "Permissions-Policy": unusedFeatures.map((feature) => `${feature}=()`).join(", "),
+};
+
+/**
+ * Answers GET and HEAD requests for the console. It compares paths as received: another spelling is not the console's.
+ * @param assets undefined when the binding is missing
+ */
+export const consoleAt =
+  ({ path, host }: AdminSettings, assets: Assets | undefined): MiddlewareHandler =>
+  async ({ req: { raw } }, next) => {
+    const url = urlOf(raw);
+    if (url === null || !isRead(raw) || !url.pathname.startsWith(path)) return next();
+    const within = url.pathname.slice(path.length);
+    const isView = viewPath.test(within);
+    if (within !== "" && !isView && !hashedFilePath.test(within)) return next();
+    if (!isOnHost(raw, host)) return problemResponse({ kind: "console-elsewhere" });
+    if (within === "") return redirectToConsole(raw, path);
+    const response = await assets?.fetch(assetRequest(raw, isView ? "/index.html" : within));
+    if (response?.status === 200 || response?.status === 304) {
+      return consoleAnswer(response, isView ? "no-cache" : "public, max-age=31536000, immutable");
+    }
+    await response?.body?.cancel();
+    return problemResponse({
+      kind: isView || assets === undefined ? "console-missing" : "unknown-path",
+    });
+  };
+
+/**
+ * `ADMIN_HOST` proxies nothing: a page of the proxied site would share the web origin of the admin API, and could call
+ * it as the operator. `/` leads to the console.
+ */
+export const neverProxied =
+  ({ path, host }: AdminSettings): MiddlewareHandler =>
+  async ({ req: { raw } }, next) => {
+    if (!isOnHost(raw, host)) return next();
+    return isRead(raw) && urlOf(raw)?.pathname === "/"
+      ? redirectToConsole(raw, path)
+      : responseOf(problemAnswer({ kind: "unknown-path" }, isolationFields));
+  };
+
+/** Relative to the host. It keeps the query. */
+const redirectToConsole = (request: Request, path: string): Response =>
+  new Response(null, {
+    status: 308,
+    headers: {
+      Location: `${path}/${urlOf(request)?.search ?? ""}`,
+      "Cache-Control": "no-store",
+      ...securityFields,
+    },
+  });
+
+const isRead = ({ method }: Request): boolean => method === "GET" || method === "HEAD";
+
+/** The request for a file, with nothing of the received request but its condition. */
+function assetRequest({ method, headers }: Request, file: string): Request {
+  const condition = headers.get("If-None-Match");
+  return new Request(`https://assets.invalid${file}`, {
+    method,
+    ...(condition !== null && { headers: { "If-None-Match": condition } }),
+  });
+}
+
+function consoleAnswer({ status, body, headers }: Response, cacheControl: string): Response {
+  const kept = ["Content-Type", "ETag"].flatMap((name) => {
+    const value = headers.get(name);
+    return value === null ? [] : [[name, value] as const];
+  });
+  return new Response(body, {
+    status,
+    headers: { ...Object.fromEntries(kept), "Cache-Control": cacheControl, ...securityFields },
+  });
+}

@@ -1,0 +1,86 @@
+/** Calls the control plane object for the admin API, with a deadline. */
+import type { Clock } from "../limiter/clock.ts";
+import { sqliteProblem } from "../limiter/isolate/unusable-objects.ts";
+import { platformRetries, withDeadline } from "../limiter/object-calls.ts";
+import { errorText, report } from "../observability/events.ts";
+import { ConfigProblems, describeProblem } from "../validation/problems.ts";
+import { type Changed, controlPlaneName, type ControlPlaneMethods } from "../control/protocol.ts";
+import { CallRefused } from "./refusal.ts";
+
+/** The methods of the object as they are called from outside of it. */
+export type ControlPlaneStub = {
+  readonly [Name in keyof ControlPlaneMethods]: (
+    ...parameters: Parameters<ControlPlaneMethods[Name]>
+  ) => Promise<Awaited<ReturnType<ControlPlaneMethods[Name]>>>;
+} & { readonly fetch: (request: Request) => Promise<Response> };
+
+/** The binding of the object. */
+export interface ControlPlaneBinding {
+  readonly getByName: (
+    name: string,
+    options: { readonly retry: { readonly maxRetries: number; readonly timeoutMs?: number } },
+  ) => ControlPlaneStub;
+}
+
+/** The platform repeats no change: a second call would create a second rule, or be refused as outdated. */
+const noRetries = { maxRetries: 0 };
+
+const deadlineMs = 2_000;
+
+export class ControlPlaneCaller {
+  readonly #objects: ControlPlaneBinding;
+  readonly #clock: Clock;
+
+  constructor(objects: ControlPlaneBinding, clock: Clock) {
+    this.#objects = objects;
+    this.#clock = clock;
+  }
+
+  /**
+   * @throws CallRefused when the object fails or does not answer in time
+   * @throws ConfigProblems when its class has no SQLite storage, so that it will never answer
+   */
+  async call<Reply>(
+    send: (stub: ControlPlaneStub) => Promise<Reply>,
+    retry: Parameters<ControlPlaneBinding["getByName"]>[1]["retry"] = platformRetries,
+  ): Promise<Reply> {
+    try {
+      // A new stub for each call: a stub that has thrown stays broken.
+      const stub = this.#objects.getByName(controlPlaneName, { retry });
+      return await withDeadline(this.#clock, send(stub), deadlineMs);
+    } catch (error) {
+      const problem = sqliteProblem(error, "CONTROL_PLANE", "ControlPlane");
+      if (problem !== null) {
+        report({ event: "configuration-invalid", problems: [describeProblem(problem)] });
+        throw new ConfigProblems([problem]);
+      }
+      report({ event: "control-plane-silent", error: errorText(error) });
+      throw new CallRefused({ kind: "control-plane-silent" });
+    }
+  }
+
+  /** @throws CallRefused also when the object refuses the change */
+  async change<Value>(
+    send: (stub: ControlPlaneStub) => Promise<Changed<Value>>,
+  ): Promise<{ readonly value: Value; readonly isPending: boolean }> {
+    const changed = await this.call(send, noRetries);
+    switch (changed.kind) {
+      case "done":
+        return { value: changed.value, isPending: changed.isPending ?? false };
+      case "unknown":
+        throw new CallRefused({ kind: "unknown-rule" });
+      case "outdated":
+        throw new CallRefused({ kind: "precondition-failed", etag: `"${changed.revision}"` });
+      case "key-reused":
+        throw new CallRefused({ kind: "idempotency-key-reused" });
+      case "replaced":
+        throw new CallRefused({ kind: "rollback-replaced" });
+      case "too-many":
+        throw new CallRefused({ kind: "rules-full", most: changed.most });
+      case "too-large":
+        throw new CallRefused({ kind: "rules-too-large", mostBytes: changed.mostBytes });
+      default:
+        return changed satisfies never;
+    }
+  }
+}

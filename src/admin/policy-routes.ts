@@ -1,0 +1,161 @@
+/** `/api/policies`: the policies in effect with the source of each part, and changes to them. */
+import * as v from "valibot";
+import { modeOf, partName, type Policy, policyWithRules } from "../policy/vars/index.ts";
+import type { PolicyPatch, PolicyState, Rule } from "../control/protocol.ts";
+import type { StaleRules } from "../limiter/protocol.ts";
+import { waitUntilFrom } from "../http/proxy/enforce.ts";
+import { fields, isRecord } from "../validation/problems.ts";
+import { type AuthorizedCall, type AdminContext, answer, policyOf } from "./context.ts";
+import { requireMatch } from "./preconditions.ts";
+import { bodyOf, mergePatch, parsed, queryIn } from "./read-input.ts";
+import { CallRefused, fieldsRefused } from "./refusal.ts";
+import { endEntries, Errors, policyKinds, readEnd, readRule } from "./rule-input.ts";
+import { ruleView } from "./rule-view.ts";
+
+export async function listPolicies(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  queryIn(c, {});
+  const views = context.policies.map(async (policy) => {
+    const state = await stateOf(context, policy);
+    return policyView(policy, state, context.clock.now());
+  });
+  return answer({ policies: await Promise.all(views) });
+}
+
+export async function readOnePolicy(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  queryIn(c, {});
+  const policy = policyOf(context, c.req.param("name") ?? "");
+  return policyAnswer(context, policy, await stateOf(context, policy));
+}
+
+const stateOf = ({ controlPlane }: AdminContext, { name }: Policy): Promise<PolicyState> =>
+  controlPlane.call((stub) => stub.policyState(name));
+
+const policyAnswer = ({ clock }: AdminContext, policy: Policy, state: PolicyState): Response =>
+  answer(policyView(policy, state, clock.now()), 200, { ETag: policyTag(state) });
+
+const policyTag = ({ epoch, version }: PolicyState): string => `"${epoch}-${version}"`;
+
+const rulesOf = ({ name }: Policy, { epoch, version, text }: PolicyState): StaleRules => ({
+  policy: name,
+  epoch,
+  version,
+  text,
+});
+
+/** Adopts the new rules of changed policies in this isolate at once. If that fails, the next beat brings them. */
+export async function adoptRules(context: AdminContext, c: AuthorizedCall, policies: readonly Policy[]): Promise<void> {
+  if (policies.length === 0) return;
+  try {
+    const states = await Promise.all(policies.map((policy) => stateOf(context, policy)));
+    const rules = policies.flatMap((policy, index) => {
+      const state = states[index];
+      return state === undefined ? [] : rulesOf(policy, state);
+    });
+    context.control.adopt(rules, waitUntilFrom(c));
+  } catch (error) {
+    // The change is stored: a failure to read it again must not fail the call.
+    if (!(error instanceof CallRefused)) throw error;
+  }
+}
+
+/** Where a part of a policy comes from. */
+type Source = { readonly source: "configuration" } | { readonly source: "rule"; readonly rule: string };
+
+const sourceOf = (rule: string | null): Source =>
+  rule === null ? { source: "configuration" } : { source: "rule", rule };
+
+function policyView(base: Policy, state: PolicyState, nowMs: number): object {
+  const { policy, refused } = policyWithRules(base, state, nowMs);
+  const { keyRules } = base;
+  const live = state.rules.filter(({ expiresAtMs }) => expiresAtMs === null || expiresAtMs > nowMs);
+  const { epoch, version } = state;
+  return {
+    name: base.name,
+    key: base.key.map(partName),
+    mode: { value: modeOf(policy), ...sourceOf(policy.modeRule) },
+    limits: { value: policy.limits, ...sourceOf(policy.limitsRule) },
+    configured: { mode: modeOf(base), limits: base.limits },
+    allow: entryParts(keyRules.allow.length, live, "allow"),
+    deny: entryParts(keyRules.deny.length, live, "deny"),
+    overrides: entryParts(keyRules.overrides.length, live, "overrides"),
+    rules: live.map((rule) => ruleView(rule)),
+    refused: refused.map(({ id, reason }) => ({ rule: id, reason })),
+    epoch,
+    version,
+  };
+}
+
+/** In the order in which they apply. The configured entries may be secrets: only their number is shown. */
+function entryParts(configured: number, live: readonly Rule[], kind: Rule["rule"]["kind"]): object[] {
+  const ofRules = live
+    .filter(({ rule }) => rule.kind === kind)
+    .map(({ id, written }) => ({ count: countOf(written), ...sourceOf(id) }));
+  return configured === 0 ? ofRules : [...ofRules, { count: configured, ...sourceOf(null) }];
+}
+
+function countOf(written: unknown): number {
+  const { entries, overrides }: Record<string, unknown> = isRecord(written) ? written : {};
+  const list = entries ?? overrides;
+  return Array.isArray(list) ? list.length : 1;
+}
+
+/** A member that is null removes the rules of that kind (RFC 7396). */
+const patchSchema = fields({
+  mode: v.optional(v.unknown()),
+  limits: v.optional(v.unknown()),
+  strategy: v.optional(v.unknown()),
+  allow: v.optional(v.unknown()),
+  deny: v.optional(v.unknown()),
+  overrides: v.optional(v.unknown()),
+  ...endEntries,
+});
+type Patch = v.InferOutput<typeof patchSchema>;
+
+export async function patchPolicy(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  const patch = parsed(patchSchema, await bodyOf(c, [mergePatch, "application/json"]));
+  const policy = policyOf(context, c.req.param("name") ?? "");
+  const { parts, note } = partsOf(context, policy, patch);
+  const state = await stateOf(context, policy);
+  requireMatch(c.req.raw, policyTag(state));
+  const { epoch, version } = state;
+  const { actor } = c.var.operator;
+  const { value } = await context.controlPlane.change((stub) =>
+    stub.changePolicy({ policy: policy.name, parts, epoch, version, actor, note }),
+  );
+  context.control.adopt([rulesOf(policy, value)], waitUntilFrom(c));
+  return policyAnswer(context, policy, value);
+}
+
+/** @throws CallRefused with every error in the patch */
+function partsOf(context: AdminContext, policy: Policy, patch: Patch): Pick<PolicyPatch, "parts" | "note"> {
+  const errors = new Errors();
+  const named = policyKinds.filter((kind) => patch[kind] !== undefined);
+  if (named.length === 0) errors.add("body", `at least one of ${policyKinds.join(", ")}`);
+  if (patch.strategy !== undefined && (patch.limits ?? null) === null) {
+    errors.add("strategy", "no value without limits");
+  }
+  const set = named.filter((kind) => patch[kind] !== null);
+  const end = readEnd(patch, set, context.clock.now(), errors);
+  if (set.length === 0 && end.expiresAtMs !== null) {
+    errors.add(patch.for === undefined ? "expiresAt" : "for", "no value when no part is set");
+  }
+  const parts = named.map((kind) => {
+    if (patch[kind] === null) return { kind, rule: null };
+    const content = contentOf(kind, patch);
+    const own = new Errors();
+    const read = readRule("policy", kind, content, policy, context, own);
+    // A rule has its entries in the field `entries`; a patch has them in the field of their kind, such as `deny`.
+    for (const { field, accepted } of own.list) errors.add(field.replace(/^entries/, kind), accepted);
+    if (read === null) return { kind, rule: null };
+    const place = { policy: policy.name, key: null, sealedKey: null, objects: null };
+    return { kind, rule: { ...read, ...end, ...place } };
+  });
+  if (errors.list.length > 0) throw fieldsRefused(errors.list);
+  return { parts, note: end.note };
+}
+
+function contentOf(kind: (typeof policyKinds)[number], patch: Patch) {
+  if (kind === "limits") return { limits: patch.limits, strategy: patch.strategy };
+  if (kind === "mode") return { mode: patch.mode };
+  return kind === "overrides" ? { overrides: patch.overrides } : { entries: patch[kind] };
+}

@@ -1,0 +1,265 @@
+/** `/api/rules`, `/api/audit` and `/api/rollback`. */
+import * as v from "valibot";
+import type { KeyPart, Policy } from "../policy/vars/index.ts";
+import type { Rule, RuleInput, RuleKind } from "../control/protocol.ts";
+import type { RollbackProgress } from "../control/rollback-call.ts";
+import { fields } from "../validation/problems.ts";
+import { type AuthorizedCall, type AdminContext, answer, emptyAnswer, keyIdOf, policyOf } from "./context.ts";
+import { keyNameEntries, type NamedKey, namedKey } from "./key-name.ts";
+import { adoptRules } from "./policy-routes.ts";
+import { requireMatch } from "./preconditions.ts";
+import { flagText, bodyOf, nextLink, pageEntries, parsed, queryIn, text } from "./read-input.ts";
+import { CallRefused, fieldsRefused } from "./refusal.ts";
+import { requireReveal, revealed } from "./reveal.ts";
+import { contentEntries, endEntries, Errors, hasKind, keyKinds, policyKinds, readEnd, readRule } from "./rule-input.ts";
+import { auditView, rollbackView, ruleTag, ruleView } from "./rule-view.ts";
+
+const kinds = [...new Set([...keyKinds, ...policyKinds])];
+const acceptedKind = `one of ${kinds.map((kind) => `"${kind}"`).join(", ")}`;
+const kind = v.picklist(kinds, acceptedKind);
+const policyName = text("the name of a policy");
+
+const ruleQuery = {
+  policy: v.optional(policyName),
+  kind: v.optional(kind),
+  id: v.optional(text("the id of a key")),
+  reveal: flagText,
+  ...pageEntries(/^\w{1,64}$/),
+};
+
+export async function listRules(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  const { id, reveal, cursor, limit, policy, kind: only } = queryIn(c, ruleQuery);
+  if (reveal) requireReveal(c);
+  if (id !== undefined) keyIdOf(id);
+  const page = await context.controlPlane.call((stub) =>
+    stub.rules({
+      limit,
+      ...(policy !== undefined && { policy }),
+      ...(only !== undefined && { kind: only }),
+      ...(id !== undefined && { key: id }),
+      ...(cursor !== undefined && { cursor }),
+    }),
+  );
+  const keys = await plainKeys(context, c, page.items, reveal);
+  const rules = page.items.map((rule, index) => ruleView(rule, keys[index]));
+  return answer({ rules, next: page.cursor }, 200, nextLink(c, `${context.apiPath}/rules`, page.cursor));
+}
+
+/** Undefined for a caller that does not reveal keys, and for rules without a key. */
+async function plainKeys(
+  context: AdminContext,
+  c: AuthorizedCall,
+  rules: readonly Rule[],
+  reveal: boolean,
+): Promise<(string | null | undefined)[]> {
+  if (!reveal) return [];
+  const sealed = rules.map(({ policy, key, sealedKey }) =>
+    key === null || sealedKey === null ? null : { policy, key, sealed: sealedKey },
+  );
+  const plain = await revealed(context, sealed, c.var.operator);
+  return rules.map(({ key }, index) => (key === null ? undefined : plain[index]));
+}
+
+const creationSchema = fields({
+  policy: policyName,
+  ...keyNameEntries,
+  scope: v.optional(v.picklist(["key", "policy"], '"key" or "policy"')),
+  kind,
+  ...contentEntries,
+  ...endEntries,
+});
+type Creation = v.InferOutput<typeof creationSchema>;
+
+const acceptedIdempotencyKey = "1 to 255 visible ASCII characters";
+const idempotencyKey = v.optional(
+  v.pipe(v.string(acceptedIdempotencyKey), v.regex(/^[\x21-\x7e]{1,255}$/, acceptedIdempotencyKey)),
+);
+
+export async function createRule(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  const body = await bodyOf(c);
+  const { "Idempotency-Key": key } = parsed(v.object({ "Idempotency-Key": idempotencyKey }), {
+    "Idempotency-Key": c.req.header("Idempotency-Key"),
+  });
+  const creation = parsed(creationSchema, body);
+  const policy = policyOf(context, creation.policy);
+  const named = await keyOf(context, policy, creation);
+  const input = await ruleInput(context, policy, named, creation);
+  const idempotency =
+    key === undefined ? null : { key, requestHash: await context.runtime.sign(JSON.stringify({ request: body })) };
+  const { actor } = c.var.operator;
+  const created = context.controlPlane.change((stub) => stub.createRule({ input, actor, idempotency }));
+  const { value: rule } = await created.catch((error: unknown) => {
+    throw isUnknownRule(error) ? new CallRefused({ kind: "rule-gone" }) : error;
+  });
+  if (named === null) await adoptRules(context, c, [policy]);
+  const location = `${context.apiPath}/rules/${rule.id}`;
+  return answer(ruleView(rule), 201, { Location: location, ETag: ruleTag(rule) });
+}
+
+const isUnknownRule = (error: unknown): boolean =>
+  error instanceof CallRefused && error.failure.kind === "unknown-rule";
+
+const hasValue = ({ kind: ownKind }: KeyPart): boolean => ownKind !== "global";
+
+const keyOrScope = {
+  field: "key",
+  accepted: 'a key or an id, or the scope "policy" for a rule of the whole policy',
+};
+
+/**
+ * The key of a rule, or null for a rule of the whole policy. Only kinds that exist for a key need the scope "policy" stated.
+ * @throws CallRefused when the kind does not exist for the stated scope, or the key does not fit the policy
+ */
+async function keyOf(context: AdminContext, policy: Policy, creation: Creation): Promise<NamedKey | null> {
+  const { kind: ownKind, key, id, tenant } = creation;
+  const scope = creation.scope ?? (hasKind("key", ownKind) ? "key" : "policy");
+  if (!hasKind(scope, ownKind)) {
+    const other = scope === "key" ? "policy" : "key";
+    throw fieldsRefused([{ field: "scope", accepted: `"${other}" with the kind "${ownKind}"` }]);
+  }
+  if (scope === "key") {
+    const isUnnamed = key === undefined && id === undefined && policy.key.some(hasValue);
+    if (isUnnamed && creation.scope === undefined) throw fieldsRefused([keyOrScope]);
+    return namedKey(context, policy, { key, id, tenant });
+  }
+  const errors = Object.entries({ key, id, tenant })
+    .filter(([, value]) => value !== undefined)
+    .map(([field]) => ({ field, accepted: "no value for a rule of the whole policy" }));
+  if (errors.length > 0) throw fieldsRefused(errors);
+  return null;
+}
+
+type WrittenContent = Pick<Creation, keyof typeof contentEntries | keyof typeof endEntries> & {
+  readonly kind: RuleKind;
+};
+
+/** @throws CallRefused with every error in the content */
+async function ruleInput(
+  context: AdminContext,
+  policy: Policy,
+  key: NamedKey | null,
+  content: WrittenContent,
+  sealedBefore: string | null = null,
+): Promise<RuleInput> {
+  const { kind: ownKind, limits, strategy, mode, entries, overrides } = content;
+  const errors = new Errors();
+  const rule = readRule(
+    key === null ? "policy" : "key",
+    ownKind,
+    { limits, strategy, mode, entries, overrides },
+    policy,
+    context,
+    errors,
+  );
+  const end = readEnd(content, [ownKind], context.clock.now(), errors);
+  if (rule === null || errors.list.length > 0) throw fieldsRefused(errors.list);
+  const { id = null, label = null } = key ?? {};
+  const sealedKey = id === null || label === null ? sealedBefore : await context.sealer.seal(policy.name, id, label);
+  return {
+    ...rule,
+    ...end,
+    policy: policy.name,
+    key: id,
+    sealedKey,
+    objects: key === null ? null : policy.objects,
+    ...(key !== null && { secretId: await context.control.secretId() }),
+  };
+}
+
+/** @throws CallRefused when there is no such rule */
+async function ruleOf({ controlPlane }: AdminContext, c: AuthorizedCall): Promise<Rule> {
+  const id = c.req.param("id") ?? "";
+  const rule = await controlPlane.call((stub) => stub.rule(id));
+  if (rule === null) throw new CallRefused({ kind: "unknown-rule" });
+  return rule;
+}
+
+export async function readOneRule(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  const { reveal } = queryIn(c, { reveal: flagText });
+  if (reveal) requireReveal(c);
+  const rule = await ruleOf(context, c);
+  const [key] = await plainKeys(context, c, [rule], reveal);
+  return answer(ruleView(rule, key), 200, { ETag: ruleTag(rule) });
+}
+
+const replacementSchema = fields({ kind, ...contentEntries, ...endEntries });
+
+/** The policy and the key of the rule stay. */
+export async function replaceRule(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  const replacement = parsed(replacementSchema, await bodyOf(c));
+  const rule = await ruleOf(context, c);
+  requireMatch(c.req.raw, ruleTag(rule));
+  const policy = policyOf(context, rule.policy);
+  const key = rule.key === null ? null : { id: rule.key, label: null };
+  const input = await ruleInput(context, policy, key, replacement, rule.sealedKey);
+  const { id, revision } = rule;
+  const { actor } = c.var.operator;
+  const { value } = await context.controlPlane.change((stub) => stub.replaceRule({ id, revision, input, actor }));
+  if (key === null) await adoptRules(context, c, [policy]);
+  return answer(ruleView(value), 200, { ETag: ruleTag(value) });
+}
+
+/** 202 while the key's object has not confirmed it yet. */
+export async function deleteRule(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  const rule = await ruleOf(context, c);
+  requireMatch(c.req.raw, ruleTag(rule));
+  const { id, revision } = rule;
+  const { actor } = c.var.operator;
+  const { isPending } = await context.controlPlane.change((stub) =>
+    stub.deleteRule({ id, revision, actor, note: null }),
+  );
+  // The rule of a policy that the configuration no longer has can be deleted, too.
+  const ruled = context.policies.filter(({ name }) => rule.key === null && name === rule.policy);
+  await adoptRules(context, c, ruled);
+  if (isPending) return answer({ state: "pending" }, 202);
+  return emptyAnswer();
+}
+
+const auditQuery = pageEntries(/^\d{1,15}$/);
+
+export async function readAudit(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  const { cursor, limit } = queryIn(c, auditQuery);
+  const page = await context.controlPlane.call((stub) =>
+    stub.audit({ limit, ...(cursor !== undefined && { cursor }) }),
+  );
+  const entries = page.items.map(auditView);
+  return answer({ entries, next: page.cursor }, 200, nextLink(c, `${context.apiPath}/audit`, page.cursor));
+}
+
+const acceptedTo = "the seq of an audit entry, or 0 for the state before the first one";
+const rollbackSchema = fields({
+  to: v.pipe(v.number(acceptedTo), v.safeInteger(acceptedTo), v.minValue(0, acceptedTo)),
+  note: endEntries.note,
+});
+
+export async function rollBack(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  const { to: toSeq, note: written } = parsed(rollbackSchema, await bodyOf(c));
+  const errors = new Errors();
+  const { note } = readEnd({ note: written }, [], context.clock.now(), errors);
+  if (errors.list.length > 0) throw fieldsRefused(errors.list);
+  const { actor } = c.var.operator;
+  let progress: RollbackProgress | undefined;
+  const changed = context.controlPlane.change(async (stub) => {
+    const reply = await stub.rollback({ toSeq, actor, note });
+    ({ progress } = reply);
+    return reply;
+  });
+  const { value } = await changed.catch((error: unknown) => {
+    throw isUnknownRule(error) ? fieldsRefused([{ field: "to", accepted: acceptedTo }]) : error;
+  });
+  await adoptRules(context, c, context.policies);
+  // An object of the previous version has no progress to return: it answers only when the rollback has ended.
+  const view = progress === undefined ? { state: "done" } : rollbackView(progress);
+  const rules = value.map((rule) => ruleView(rule));
+  return answer({ ...view, rules }, view.state === "running" ? 202 : 200);
+}
+
+async function latestRollback({ controlPlane }: AdminContext) {
+  const progress = await controlPlane.call((stub) => stub.rollbackProgress());
+  return progress === null ? null : rollbackView(progress);
+}
+
+export async function readRollback(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  queryIn(c, {});
+  return answer({ rollback: await latestRollback(context) });
+}

@@ -1,0 +1,191 @@
+/**
+ * `/api/samples`: sampled traffic as lines of JSON. Chunks are read, decoded and sent one after the other, as fast as the
+ * caller reads: the isolate has one page of them in memory.
+ */
+import * as v from "valibot";
+import { countArrivals, decodeBatches, decodeSamples, type SampledKeys } from "../control/sample-codec.ts";
+import type { SampleChunk, SampleIndex } from "../control/stored-samples.ts";
+import { errorText, report } from "../observability/events.ts";
+import { isolationFields } from "./console.ts";
+import { type AuthorizedCall, type AdminContext, instantText, policyOf } from "./context.ts";
+import { instant, queryIn, text } from "./read-input.ts";
+import { CallRefused, fieldsRefused } from "./refusal.ts";
+import { inRange, sampleLines, type SampleRange } from "./sample-lines.ts";
+
+const dayMs = 86_400_000;
+/** The most bytes of chunks that one call of the object returns, unless a single chunk has more. */
+const mostPageBytes = 512 * 1_024;
+
+const samplesQuery = {
+  policy: text("the name of a policy"),
+  from: v.optional(instant),
+  to: v.optional(instant),
+};
+
+/** The default period is the last 24 hours. */
+export async function readSamples(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  const { policy, from, to } = queryIn(c, samplesQuery);
+  const nowMs = context.clock.now();
+  const toMs = to ?? nowMs;
+  const fromMs = from ?? toMs - dayMs;
+  if (fromMs >= toMs || toMs - fromMs > dayMs) {
+    throw fieldsRefused([{ field: "from", accepted: "an instant before to, by at most 24 hours" }]);
+  }
+  policyOf(context, policy);
+  const index = await context.controlPlane.call((stub) => stub.samples({ policy, fromMs, toMs }));
+  const { sampleOneKeyIn } = context;
+  const samples = new PolicySamples(context, policy, index, { fromMs, toMs, sampleOneKeyIn });
+  const counts = await samples.counts();
+  const { storedAtMs, requests } = index;
+  const header = {
+    policy,
+    from: instantText(fromMs),
+    to: instantText(toMs),
+    sample: sampleOneKeyIn === null ? "off" : `1/${samples.range.oneKeyIn}`,
+    ...counts,
+    requests,
+    coverage: coverageOf(counts),
+    storedAt: storedAtMs === null ? null : instantText(storedAtMs),
+    ageMs: storedAtMs === null ? null : Math.max(0, nowMs - storedAtMs),
+  };
+  return new Response(streamOf(samples.lines(header)), {
+    headers: {
+      "Content-Type": "application/x-ndjson",
+      "Cache-Control": "no-store",
+      ...isolationFields,
+    },
+  });
+}
+
+interface SampleCounts {
+  /** Arrivals of the sampled keys that the answer has. */
+  readonly arrivals: number;
+  /** Those for which beats had no room. */
+  readonly lost: number;
+  /** Those for which storage had no room. */
+  readonly dropped: number;
+}
+
+/** The share of the arrivals of sampled keys that the answer has. */
+function coverageOf({ arrivals, lost, dropped }: SampleCounts): number {
+  const all = arrivals + lost + dropped;
+  return all === 0 ? 1 : arrivals / all;
+}
+
+interface SamplePeriod extends Omit<SampleRange, "oneKeyIn"> {
+  /** The sample of this deployment; null when it has none. */
+  readonly sampleOneKeyIn: number | null;
+}
+
+/** The stored samples of a policy within a range. */
+class PolicySamples {
+  readonly range: SampleRange;
+  readonly #context: AdminContext;
+  readonly #policy: string;
+  readonly #index: Pick<SampleIndex, "chunks" | "open" | "dropped">;
+
+  constructor(
+    context: AdminContext,
+    policy: string,
+    index: SampleIndex,
+    { fromMs, toMs, sampleOneKeyIn }: SamplePeriod,
+  ) {
+    this.#context = context;
+    this.#policy = policy;
+    const isOff = sampleOneKeyIn === null;
+    this.#index = isOff ? { chunks: [], open: [], dropped: 0 } : index;
+    const sizes = [...this.#index.chunks, ...this.#index.open].map(({ oneKeyIn }) => oneKeyIn);
+    // The smallest sample of the period is a part of the others.
+    const oneKeyIn = sizes.length > 0 ? Math.max(...sizes) : (sampleOneKeyIn ?? 1);
+    this.range = { fromMs, toMs, oneKeyIn };
+  }
+
+  /** Chunks that the range has only a part of are decoded to count their arrivals. */
+  async counts(): Promise<SampleCounts> {
+    const { chunks, open, dropped } = this.#index;
+    const whole = chunks.filter((chunk) => this.#isWhole(chunk));
+    let arrivals = whole.reduce((sum, chunk) => sum + chunk.arrivals, 0);
+    const others = chunks.filter((chunk) => !this.#isWhole(chunk));
+    for await (const keys of this.#decoded(others)) arrivals += countArrivals(keys);
+    let lost = [...chunks, ...open].reduce((sum, part) => sum + part.lost * this.#share(part), 0);
+    for (const part of open) {
+      const keys = decodeBatches(part.events);
+      arrivals += countArrivals(inRange(keys, this.range));
+      // The arrivals of a batch that cannot be read.
+      lost += Math.max(0, part.arrivals - countArrivals(keys));
+    }
+    return { arrivals, lost: Math.round(lost), dropped };
+  }
+
+  async *lines(header: object): AsyncGenerator<string> {
+    yield `${JSON.stringify(header)}\n`;
+    try {
+      for await (const keys of this.#decoded(this.#index.chunks)) {
+        // A stream must not have empty parts.
+        if (keys.size > 0) yield sampleLines(keys);
+      }
+    } catch (error) {
+      // The status is sent: the answer breaks off, so that the caller does not take it for complete.
+      if (!(error instanceof CallRefused)) {
+        report({ event: "internal-error", error: errorText(error) });
+      }
+      throw error;
+    }
+    const open = decodeBatches(this.#index.open.flatMap(({ events }) => events));
+    const keys = inRange(open, this.range);
+    if (keys.size > 0) yield sampleLines(keys);
+  }
+
+  /** The events of chunks within the range. A chunk that was dropped meanwhile is left out. */
+  async *#decoded(chunks: readonly SampleChunk[]): AsyncGenerator<SampledKeys> {
+    for (const ids of pagesOf(chunks)) {
+      // oxlint-disable-next-line no-await-in-loop -- one page in memory
+      const bodies = await this.#context.controlPlane.call((stub) => stub.sampleChunks(this.#policy, ids));
+      for (const body of bodies) yield inRange(decodeSamples(new Uint8Array(body)), this.range);
+    }
+  }
+
+  #isWhole({ fromMs, toMs, oneKeyIn }: SampleChunk): boolean {
+    const { range } = this;
+    return fromMs >= range.fromMs && toMs < range.toMs && oneKeyIn === range.oneKeyIn;
+  }
+
+  /** The share of a part's arrivals that the range has, if they are evenly distributed. */
+  #share({ fromMs, toMs, oneKeyIn }: Omit<SampleChunk, "id" | "bytes">): number {
+    const { range } = this;
+    const inMs = Math.min(toMs, range.toMs - 1) - Math.max(fromMs, range.fromMs) + 1;
+    return (Math.max(0, inMs) / (toMs - fromMs + 1)) * (oneKeyIn / range.oneKeyIn);
+  }
+}
+
+function pagesOf(chunks: readonly SampleChunk[]): number[][] {
+  const pages: number[][] = [];
+  let bytes = mostPageBytes;
+  for (const chunk of chunks) {
+    if (bytes + chunk.bytes > mostPageBytes) {
+      pages.push([]);
+      bytes = 0;
+    }
+    bytes += chunk.bytes;
+    pages.at(-1)?.push(chunk.id);
+  }
+  return pages;
+}
+
+/** Takes the next text when the caller has read the one before. */
+function streamOf(texts: AsyncGenerator<string>): ReadableStream<Uint8Array> {
+  const utf8 = new TextEncoder();
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        const { done, value } = await texts.next();
+        if (done === true) controller.close();
+        else controller.enqueue(utf8.encode(value));
+      },
+      async cancel() {
+        await texts.return(undefined);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}

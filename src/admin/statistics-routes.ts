@@ -1,0 +1,125 @@
+/** `/api/stats`, `/api/metrics` and `/api/tail`. */
+import * as v from "valibot";
+import { modeOf, policyWithRules } from "../policy/vars/index.ts";
+import { limitInfos } from "../control/isolate/control-client.ts";
+import { latencyBoundsMs, type LimitsInEffect, type Statistics } from "../control/protocol.ts";
+import type { StaleRules } from "../limiter/protocol.ts";
+import { parseDuration } from "../strategies/index.ts";
+import { type AuthorizedCall, type AdminContext, answer, instantText, policyOf } from "./context.ts";
+import type { FailedAttempts } from "./failed-attempts.ts";
+import { refuseCrossSite } from "./authenticate.ts";
+import { instant, queryIn, text } from "./read-input.ts";
+import { CallRefused, fieldsRefused } from "./refusal.ts";
+
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+const longestSpanMs = 90 * 24 * hourMs;
+const mostSteps = 2_160;
+
+const acceptedStep = 'a duration of whole minutes such as "1m" or "1h"';
+const step = v.pipe(
+  v.string(acceptedStep),
+  v.transform((written) => parseDuration(written) ?? 0),
+  v.check((stepMs) => stepMs >= minuteMs && stepMs % minuteMs === 0, acceptedStep),
+);
+
+const statisticsQuery = {
+  from: v.optional(instant),
+  to: v.optional(instant),
+  step: v.optional(step),
+  policy: v.optional(text("the name of a policy")),
+};
+
+/** The default span is the last hour. The default step is a minute, or an hour for more than a day. */
+export async function readStatistics(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  const { from, to, step: written, policy } = queryIn(c, statisticsQuery);
+  const toMs = to ?? context.clock.now();
+  const fromMs = from ?? toMs - hourMs;
+  const stepMs = written ?? (toMs - fromMs > 24 * hourMs ? hourMs : minuteMs);
+  if (fromMs >= toMs || toMs - fromMs > longestSpanMs) {
+    throw fieldsRefused([{ field: "from", accepted: "an instant before to, by at most 90 days" }]);
+  }
+  if ((toMs - fromMs) / stepMs > mostSteps) {
+    const accepted = `a step of which the span has at most ${mostSteps}`;
+    throw fieldsRefused([{ field: "step", accepted }]);
+  }
+  if (policy !== undefined) policyOf(context, policy);
+  const query = { fromMs, toMs, stepMs, ...(policy !== undefined && { policy }) };
+  const statistics = await context.controlPlane.call((stub) => stub.statistics(query));
+  context.control.watch();
+  return answer(statisticsView(statistics));
+}
+
+const statisticsView = ({ fromMs, toMs, stepMs, points, originFailures }: Statistics): object => ({
+  from: instantText(fromMs),
+  to: instantText(toMs),
+  stepMs,
+  latencyBoundsMs,
+  points: points.map(({ atMs, ...counts }) => ({ at: instantText(atMs), ...counts })),
+  originFailures: originFailures.map(({ atMs, count }) => ({ at: instantText(atMs), count })),
+});
+
+export async function readMetrics(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  queryIn(c, {});
+  const limits = await limitsInEffect(context);
+  const exposition = await context.controlPlane.call((stub) => stub.metrics(limits));
+  return new Response(exposition, {
+    headers: {
+      "Content-Type": "text/plain; version=0.0.4; charset=utf-8",
+      "Cache-Control": "no-store",
+    },
+  });
+}
+
+/**
+ * Computed here because the control plane knows only the rules, and isolates know the configuration that they modify.
+ */
+async function limitsInEffect({ policies, controlPlane, clock }: AdminContext): Promise<LimitsInEffect> {
+  const all = await controlPlane.call((stub) => stub.rulesOfPolicies()).catch(withoutRules);
+  const rulesOf = new Map(all.map((rules) => [rules.policy, rules]));
+  const limits = policies.map((base) => {
+    const rules = rulesOf.get(base.name);
+    const policy = rules === undefined ? base : policyWithRules(base, rules, clock.now()).policy;
+    return [base.name, modeOf(policy) === "off" ? [] : limitInfos(policy)] as const;
+  });
+  return Object.fromEntries(limits);
+}
+
+/** An object of the previous version cannot return the rules. */
+function withoutRules(error: unknown): readonly StaleRules[] {
+  if (error instanceof CallRefused) return [];
+  throw error;
+}
+
+export async function createTicket(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  const { actor } = c.var.operator;
+  const { ticket, expiresAtMs } = await context.controlPlane.call((stub) => stub.ticket(actor));
+  return answer({ ticket, expiresAt: instantText(expiresAtMs) }, 201);
+}
+
+const ticketQuery = {
+  ticket: v.pipe(v.string("a ticket"), v.regex(/^[\w-]{1,128}$/, "a ticket")),
+};
+
+/** The ticket replaces credentials: browsers cannot set header fields on WebSockets. */
+export async function openTail(context: AdminContext, c: AuthorizedCall, attempts: FailedAttempts): Promise<Response> {
+  const { raw } = c.req;
+  attempts.refuseIfLimited(raw);
+  if (raw.headers.has("Sec-Fetch-Site")) refuseCrossSite(raw);
+  if (raw.headers.get("Upgrade")?.toLowerCase() !== "websocket") {
+    throw new CallRefused({ kind: "upgrade-required" });
+  }
+  const { ticket } = queryIn(c, ticketQuery);
+  const request = new Request(`https://control-plane/tail?ticket=${ticket}`, {
+    headers: { Upgrade: "websocket" },
+  });
+  const response = await context.controlPlane.call((stub) => stub.fetch(request));
+  if (response.webSocket !== null) {
+    context.control.watch();
+    return response;
+  }
+  await response.body?.cancel();
+  if (response.status === 503) throw new CallRefused({ kind: "tails-full" });
+  attempts.note(raw);
+  throw new CallRefused({ kind: "ticket-invalid" });
+}

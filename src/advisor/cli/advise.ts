@@ -1,0 +1,59 @@
+/** `npm run advise`: recommends limits for the traffic of a log, or of a deployment's samples, and a goal. */
+import { adviseAndCheck, adviseWhole } from "../search/second-half.ts";
+import { acceptedGoal, parseGoal } from "../search/goal.ts";
+import type { Goal } from "../search/advice.ts";
+import { ConfigProblems } from "../../strategies/index.ts";
+import { adviceFacts, adviceLines } from "./advice-report.ts";
+import { CommandError, parseCommandLine, runCommand } from "../../cli/command.ts";
+import { policyName } from "./policy-toml.ts";
+import { Progress } from "./progress.ts";
+import { readTraffic } from "./traffic.ts";
+import { printReport } from "./traffic-report.ts";
+import { trafficChoice, trafficOptions } from "./traffic-options.ts";
+
+const values = parseCommandLine({
+  goal: {
+    type: "string",
+    value: "goal",
+    about: 'What the limits shall achieve, such as "deny at most 0.1 % of requests"; required.',
+  },
+  name: {
+    type: "string",
+    value: "name",
+    about: "The name of the policy in TOML; else that of the samples, or api.",
+  },
+  whole: {
+    type: "boolean",
+    about: "Choose from the whole log, without a check on its second half.",
+  },
+  ...trafficOptions,
+});
+
+await runCommand(async () => {
+  const goal = goalOf(values.goal);
+  const choice = trafficChoice(values);
+  if (choice.kind === "samples" && values.whole === true) {
+    throw new CommandError("--whole does not apply to samples, of which all are used.");
+  }
+  const name = policyName(values.name ?? values.policy ?? "api");
+  const progress = new Progress();
+  const traffic = await readTraffic(choice, values, progress);
+  const isHalved = choice.kind === "log" && values.whole !== true;
+  const steps = isHalved ? adviseAndCheck(traffic.timelines, goal) : adviseWhole(traffic.timelines, goal);
+  const checked = progress.finish("Replaying candidates", steps);
+  await printReport(values, {
+    lines: () => adviceLines(traffic, checked, name),
+    facts: () => adviceFacts(traffic, checked, name),
+    svg: async () => (await import("./advice-figure.ts")).adviceFigure(traffic, checked),
+  });
+});
+
+function goalOf(text: string | undefined): Goal {
+  if (text === undefined) throw new CommandError(`--goal is missing: expected ${acceptedGoal}`);
+  try {
+    return parseGoal(text);
+  } catch (error) {
+    if (error instanceof ConfigProblems) throw new CommandError(`--${error.message}`);
+    throw error;
+  }
+}

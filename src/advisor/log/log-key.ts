@@ -1,0 +1,281 @@
+/** Reads the key of a log line by the parts of a policy's key, with the values that Headgate would give them. */
+import { type KeyPart, mostKeyParts, partName, readKeyPart } from "../../policy/key.ts";
+import { canonicalText } from "../../policy/key-text.ts";
+import { type KeySettings, scalarText } from "../../policy/apply-key.ts";
+import { parameterValues } from "../../policy/query-parameters.ts";
+import {
+  acceptedHeader,
+  headerText,
+  hostText,
+  methodText,
+  pathText,
+  placeholders,
+  targetText,
+  upperText,
+} from "./field-texts.ts";
+import { cookieFields, forwardedFields, headerFields, partFields, queryFields, targetFields } from "./known-fields.ts";
+import { addressesIn, type LogFieldName, fieldName, firstField, type LogLine, nestedName } from "./log-line.ts";
+import { type LineKey, missingField, quoted } from "./line-reader.ts";
+
+export interface LogKey {
+  /** The parts as the configuration writes them. A field that is not a key part has its own name. */
+  readonly parts: readonly string[];
+  /** The names among them that are fields and not key parts. */
+  readonly fields: readonly string[];
+  readonly keyOf: (line: LogLine) => LineKey;
+  /** How many lines had a list of addresses. */
+  readonly lists: () => number;
+}
+
+/** The field, and the position in its list, of the client's address. */
+export interface LogAddress {
+  /** Null: the first field that usually has it. */
+  readonly field: LogFieldName | null;
+  /** The client is the n-th entry from the right of a list, as in a policy. Null: the last. */
+  readonly trustedProxies: number | null;
+}
+
+export type ReadLogKey = { readonly value: LogKey } | { readonly problem: string };
+
+/** A value of the key, or the reason why the line has none. */
+type PartValue = { readonly value: string } | { readonly reason: string };
+type PartReader = (line: LogLine) => PartValue;
+
+const acceptedParts =
+  "ip, path, method, host, country, continent, asn, colo, global, header:<name>, cookie:<name>, query:<name> or the name of a field";
+
+/** @param texts parts, or lists of parts that are separated by commas */
+export function readLogKey(
+  texts: readonly string[],
+  address: LogAddress = { field: null, trustedProxies: null },
+): ReadLogKey {
+  const names = texts.flatMap((text) => text.split(",")).map((text) => text.trim());
+  const parts = names.map((name) => readKeyPart(name));
+  for (const [index, name] of names.entries()) {
+    const part = parts[index] ?? null;
+    if (part?.kind === "jwt") {
+      return {
+        problem: `${name}: a log has no verified tokens. Expected the name of a field that has the claim, or ${acceptedParts}`,
+      };
+    }
+    if (name === "" || (part === null && /^(?:header|cookie|query|jwt):/i.test(name)))
+      return { problem: `expected ${acceptedParts}, got ${JSON.stringify(name)}` };
+  }
+  const written = names.map((name, index) => nameOf(parts[index] ?? null, name));
+  if (names.length > mostKeyParts || new Set(written).size < written.length) {
+    const problem = `expected 1 to ${mostKeyParts} different parts, got "${written.join(", ")}"`;
+    return { problem };
+  }
+  const addresses = new AddressReader(address);
+  const readers = names.map((name, index) => {
+    const part = parts[index] ?? null;
+    return part?.kind === "ip" ? addresses.readerOf(part) : readerOf(part, name);
+  });
+  const fields = names.filter((_, index) => parts[index] === null);
+  return {
+    value: {
+      parts: written,
+      fields,
+      keyOf: (line) => keyOf(line, readers),
+      lists: () => addresses.lists,
+    },
+  };
+}
+
+const nameOf = (part: KeyPart | null, name: string): string => (part === null ? name : partName(part));
+
+function keyOf(line: LogLine, readers: readonly PartReader[]): LineKey {
+  const values: string[] = [];
+  for (const read of readers) {
+    const value = read(line);
+    if ("reason" in value) return value;
+    values.push(value.value);
+  }
+  return { key: values.length === 1 ? (values[0] ?? "") : values.map(listed).join(", ") };
+}
+
+/** A value that cannot be confused with several values. */
+const listed = (value: string): string => (/[,"]/.test(value) ? JSON.stringify(value) : value);
+
+/** The settings of a policy that states none. Addresses in a log have passed the trusted proxies. */
+const settings: KeySettings = {
+  name: "",
+  addresses: { ipv6Prefix: 64, trustedProxies: null },
+  match: { methods: null, path: null, pathMatching: "lenient", host: null, headers: null },
+};
+
+function readerOf(part: KeyPart | null, name: string): PartReader {
+  if (part === null) return namedReader(name);
+  switch (part.kind) {
+    case "global":
+      return () => ({ value: "global" });
+    case "header":
+      return fieldReader(part, headerFields(part.name), headerText, acceptedHeader);
+    case "cookie":
+      return cookieReader(part, part.name);
+    case "query":
+      return queryReader(part, part.name);
+    case "path":
+      return fieldReader(part, partFields.path, pathText);
+    case "method":
+      return fieldReader(part, partFields.method, methodText);
+    case "host":
+      return fieldReader(part, partFields.host, hostText);
+    case "country":
+    case "continent":
+    case "colo":
+      return fieldReader(part, partFields[part.kind], upperText);
+    case "asn":
+      return fieldReader(part, partFields.asn, scalarText);
+    case "ip":
+    case "jwt":
+    case "custom":
+      return namedReader(name);
+    default:
+      return part satisfies never;
+  }
+}
+
+function namedReader(name: string): PartReader {
+  const field = fieldName(name);
+  return (line) => {
+    const value = line.valueOf(field);
+    if (value === undefined) return { reason: missingField(name, line) };
+    const text = scalarText(value);
+    return text === null ? { reason: `${name}: expected a text or a number, got ${quoted(value)}` } : { value: text };
+  };
+}
+
+/** Reads the first of the fields from which `textOf` gets a text. */
+function fieldReader(
+  part: KeyPart,
+  names: readonly LogFieldName[],
+  textOf: (value: unknown) => string | null,
+  accepted = "a text",
+): PartReader {
+  const valueOf = cachedValueOf(part);
+  return (line) => {
+    let refused: unknown;
+    for (const name of names) {
+      const value = line.valueOf(name);
+      if (value === undefined || placeholders.has(value)) continue;
+      const text = textOf(value);
+      if (text === null) refused ??= value;
+      else if (!placeholders.has(text)) return valueOf(text);
+    }
+    return {
+      reason:
+        refused === undefined
+          ? missingField(partName(part), line)
+          : `${partName(part)}: expected ${accepted}, got ${quoted(refused)}`,
+    };
+  };
+}
+
+/** Reads the client of a field with one address, or with a list to which each proxy added the address of its client. */
+class AddressReader {
+  /** How many lines had a list. */
+  lists = 0;
+  readonly #address: LogAddress;
+
+  constructor(address: LogAddress) {
+    this.#address = address;
+  }
+
+  readerOf(part: KeyPart): PartReader {
+    const { field, trustedProxies } = this.#address;
+    const valueOf = cachedValueOf(part);
+    const names = field === null ? partFields.ip : [field];
+    const isForwarded = (line: LogLine): boolean =>
+      trustedProxies !== null && field === null && firstField(line, forwardedFields) !== null;
+    return (line) => {
+      let refused: unknown;
+      for (const name of isForwarded(line) ? forwardedFields : names) {
+        const value = line.valueOf(name);
+        if (value === undefined || placeholders.has(value)) continue;
+        const isPlain = typeof value === "string" && !value.includes(",");
+        if (isPlain && (trustedProxies ?? 1) === 1) return valueOf(value);
+        const members = addressesIn(value);
+        if (members === null) {
+          refused ??= value;
+          continue;
+        }
+        if (members.length > 1) this.lists++;
+        const client = members.at(-(trustedProxies ?? 1)) ?? "";
+        if (!placeholders.has(client)) return valueOf(client);
+        refused ??= value;
+      }
+      if (refused === undefined) return { reason: missingField(field?.text ?? "ip", line) };
+      const accepted =
+        trustedProxies === null
+          ? "an IP address"
+          : `a list of at least ${trustedProxies} ${trustedProxies === 1 ? "address" : "addresses"}`;
+      return { reason: `ip: expected ${accepted}, got ${quoted(refused)}` };
+    };
+  }
+}
+
+const mostCached = 65_536;
+
+/** The value of a part by its text. Parsing an address or a path takes longer than finding it. */
+function cachedValueOf(part: KeyPart): (text: string) => PartValue {
+  const known = new Map<string, PartValue>();
+  return (text) => {
+    const cached = known.get(text);
+    if (cached !== undefined) return cached;
+    const value = canonicalText(part, settings, text);
+    const read = value === null ? { reason: invalidText(part, text) } : { value };
+    if (known.size === mostCached) known.clear();
+    known.set(text, read);
+    return read;
+  };
+}
+
+const invalidText = (part: KeyPart, text: string): string =>
+  part.kind === "ip"
+    ? `ip: expected an IP address, got ${quoted(text)}; the name of the field takes the text as it is`
+    : `${partName(part)}: got ${quoted(text)}`;
+
+function cookieReader(part: KeyPart, name: string): PartReader {
+  const names = cookieFields(name);
+  const headers = [...headerFields("cookie"), nestedName("cookies")];
+  return (line) => {
+    const value = scalarText(firstField(line, names)?.value);
+    const header = value === null ? firstField(line, headers)?.value : undefined;
+    const text = value ?? cookieIn(headerText(header), name);
+    return text === null || placeholders.has(text) ? { reason: missingField(partName(part), line) } : { value: text };
+  };
+}
+
+/** The cookie in a `Cookie` header; null when it is missing or has several values. */
+function cookieIn(header: string | null, name: string): string | null {
+  const values = (header ?? "")
+    .split(";")
+    .map((pair) => pair.trim())
+    .filter((pair) => pair.startsWith(`${name}=`))
+    .map((pair) => pair.slice(name.length + 1));
+  return onlyText(values);
+}
+
+function onlyText(values: readonly string[]): string | null {
+  const [first, ...others] = new Set(values);
+  return first === undefined || others.length > 0 ? null : first;
+}
+
+function queryReader(part: KeyPart, name: string): PartReader {
+  return (line) => {
+    for (const field of targetFields) {
+      const target = targetText(line.valueOf(field));
+      const value = target?.includes("?") === true ? parameterIn(target, name) : null;
+      if (value !== null) return { value };
+    }
+    const query = scalarText(firstField(line, queryFields)?.value);
+    const value = query === null ? null : parameterIn(`/?${query.replace(/^\?/, "")}`, name);
+    return value === null || placeholders.has(value) ? { reason: missingField(partName(part), line) } : { value };
+  };
+}
+
+function parameterIn(target: string, name: string): string | null {
+  const url = URL.parse(`http://host${target.startsWith("/") ? "" : "/"}${target}`);
+  return url === null ? null : onlyText(parameterValues(url, name));
+}

@@ -1,0 +1,194 @@
+/** Counts what one set of limits decides. */
+import type { Limit } from "../../strategies/index.ts";
+import { mostWithin, peaks } from "./peaks.ts";
+import type { MostAdmitted, ReplayResult, SecondCounts, StepCounts } from "./result.ts";
+import { addToStep, type ArrivalSeconds, secondMs } from "./time-steps.ts";
+import type { Timelines } from "./timelines.ts";
+
+interface Counted {
+  readonly timelines: Timelines;
+  readonly limits: readonly Limit[];
+  readonly seconds: ArrivalSeconds;
+  /** The arrivals of each plot step. */
+  readonly steps: StepCounts;
+  readonly obeys: boolean;
+}
+
+/** A denied request of which nothing was admitted yet. */
+const notDenied = -1;
+
+/**
+ * Begins with all arrivals admitted and takes the denied ones off, so that an admission costs nothing. Keys come one after
+ * the other.
+ */
+export class DecisionTally {
+  /** 1 for each row that was allowed when it first came. */
+  readonly allowed: Uint8Array;
+  readonly #counted: Counted;
+  readonly #perSecond: Float64Array;
+  readonly #admitted: StepCounts;
+  readonly #denials: StepCounts;
+  readonly #deniedOfKey: Uint32Array;
+  readonly #longestDeniedMsOfKey: Float64Array;
+  readonly #most: MostAdmitted[];
+  /** Admitted retries and requests that a queue delayed, by the second in which they reach the origin. */
+  readonly #laterSeconds = new Map<number, number>();
+  readonly #retries = { sent: 0, denied: 0, abandoned: 0, longestWaitMs: 0 };
+  #key = 0;
+  /** When the key was first denied since its last admission. */
+  #deniedSinceMs = notDenied;
+  /** When the wait of its last denial ends. */
+  #deniedUntilMs = 0;
+  #denied = 0;
+
+  constructor(counted: Counted) {
+    const { timelines, limits, seconds, steps } = counted;
+    const keys = timelines.keys.length;
+    this.#counted = counted;
+    this.allowed = new Uint8Array(timelines.atMs.length).fill(1);
+    this.#perSecond = seconds.counts.slice();
+    this.#admitted = { ...steps, counts: steps.counts.slice() };
+    this.#denials = { ...steps, counts: new Float64Array(steps.counts.length) };
+    this.#deniedOfKey = new Uint32Array(keys);
+    this.#longestDeniedMsOfKey = new Float64Array(keys);
+    this.#most = limits.map(({ name, windowMs }) => ({
+      limit: name,
+      windowMs,
+      units: 0,
+      key: null,
+    }));
+  }
+
+  beginKey(key: number): void {
+    this.#key = key;
+    this.#deniedSinceMs = notDenied;
+  }
+
+  /** Whether the last decision on the key was a denial. */
+  get isDenying(): boolean {
+    return this.#deniedSinceMs !== notDenied;
+  }
+
+  /** An admission ends the time for which the key is denied. Only needed while `isDenying`. */
+  admit(atMs: number): void {
+    if (!this.isDenying) return;
+    this.#endDenial(Math.min(atMs, this.#deniedUntilMs));
+    this.#deniedSinceMs = notDenied;
+  }
+
+  denyArrival(row: number, waitMs: number | null): void {
+    const { timelines, seconds } = this.#counted;
+    const atMs = timelines.atMs[row] ?? 0;
+    const second = seconds.ofRow[row] ?? 0;
+    this.#denied++;
+    this.allowed[row] = 0;
+    this.#deniedOfKey[this.#key] = (this.#deniedOfKey[this.#key] ?? 0) + 1;
+    this.#perSecond[second] = (this.#perSecond[second] ?? 0) - 1;
+    addToStep(this.#admitted, atMs, -1);
+    this.#deny(atMs, waitMs);
+  }
+
+  /** Records that a queue delays an admitted arrival. */
+  delay(row: number, delayMs: number): void {
+    const { timelines, seconds } = this.#counted;
+    const atMs = timelines.atMs[row] ?? 0;
+    const second = seconds.ofRow[row] ?? 0;
+    this.#perSecond[second] = (this.#perSecond[second] ?? 0) - 1;
+    this.#addLater(atMs + delayMs);
+  }
+
+  #addLater(atMs: number): void {
+    const second = Math.floor(atMs / secondMs) * secondMs;
+    this.#laterSeconds.set(second, (this.#laterSeconds.get(second) ?? 0) + 1);
+  }
+
+  denyRetry(atMs: number, waitMs: number | null): void {
+    this.#retries.denied++;
+    this.#deny(atMs, waitMs);
+  }
+
+  sendRetry(): void {
+    this.#retries.sent++;
+  }
+
+  /** @param delayMs how long a queue delays the retry */
+  admitRetry(atMs: number, waitedMs: number, delayMs: number): void {
+    this.#addLater(atMs + delayMs);
+    addToStep(this.#admitted, atMs, 1);
+    this.#retries.longestWaitMs = Math.max(this.#retries.longestWaitMs, waitedMs);
+    this.admit(atMs);
+  }
+
+  abandon(): void {
+    this.#retries.abandoned++;
+  }
+
+  #deny(atMs: number, waitMs: number | null): void {
+    addToStep(this.#denials, atMs, 1);
+    if (!this.isDenying) this.#deniedSinceMs = atMs;
+    this.#deniedUntilMs = atMs + (waitMs ?? 0);
+  }
+
+  #endDenial(untilMs: number): void {
+    const lastedMs = untilMs - this.#deniedSinceMs;
+    const longestMs = this.#longestDeniedMsOfKey[this.#key] ?? 0;
+    this.#longestDeniedMsOfKey[this.#key] = Math.max(longestMs, lastedMs);
+  }
+
+  endKey(): void {
+    if (this.isDenying) this.#endDenial(this.#deniedUntilMs);
+  }
+
+  /** Measures what the limits admitted of a key whose arrivals were decided as they came, each at its cost. */
+  measureArrivals(key: number): void {
+    const { timelines, limits } = this.#counted;
+    const { firstRow, atMs, cost } = timelines;
+    const [from = 0, to = 0] = [firstRow[key], firstRow[key + 1]];
+    const hasDenials = (this.#deniedOfKey[key] ?? 0) > 0;
+    for (const [index, { windowMs }] of limits.entries()) {
+      const peak = peaks(timelines, windowMs)[key] ?? 0;
+      // Admitted requests have no higher peak than all requests.
+      if (peak <= (this.#most[index]?.units ?? 0)) continue;
+      const rows = { from, to, windowMs, isIncluded: this.allowed };
+      this.offerMost(index, hasDenials ? mostWithin(atMs, cost, rows) : peak);
+    }
+  }
+
+  /** Keeps the units if no key so far was admitted more by the limit. */
+  offerMost(index: number, units: number): void {
+    const most = this.#most[index];
+    if (most !== undefined && units > most.units) {
+      this.#most[index] = { ...most, units, key: this.#key };
+    }
+  }
+
+  finish(keepsDecisions: boolean): ReplayResult {
+    const { timelines, limits, obeys } = this.#counted;
+    return {
+      limits,
+      requests: timelines.atMs.length,
+      denied: this.#denied,
+      keys: timelines.keys.length,
+      deniedKeys: this.#deniedOfKey.reduce((sum, denied) => sum + Math.sign(denied), 0),
+      longestDeniedMs: this.#longestDeniedMsOfKey.reduce((most, ms) => Math.max(most, ms), 0),
+      mostAdmitted: this.#most,
+      admittedPerSecond: this.#admittedPerSecond(),
+      admitted: this.#admitted,
+      denials: this.#denials,
+      deniedOfKey: this.#deniedOfKey,
+      longestDeniedMsOfKey: this.#longestDeniedMsOfKey,
+      allowed: keepsDecisions ? this.allowed : null,
+      retries: obeys ? { ...this.#retries } : null,
+    };
+  }
+
+  #admittedPerSecond(): SecondCounts {
+    const { startsMs: secondsMs } = this.#counted.seconds;
+    const later = this.#laterSeconds;
+    if (later.size === 0) return { startsMs: secondsMs, counts: this.#perSecond };
+    const counts = new Map(Array.from(secondsMs, (ms, index) => [ms, this.#perSecond[index] ?? 0]));
+    for (const [ms, count] of later) counts.set(ms, (counts.get(ms) ?? 0) + count);
+    const startsMs = Float64Array.from(counts.keys()).toSorted();
+    return { startsMs, counts: startsMs.map((ms) => counts.get(ms) ?? 0) };
+  }
+}

@@ -1,0 +1,282 @@
+/** The arrivals of one key with all that follows from them: settlements and renewals of reservations, and retries. */
+import { createMeter, type Decision, holdsSlots, type Limit } from "../../strategies/index.ts";
+import type { AssumedReservations } from "./assumed-reservations.ts";
+import { mostWithin } from "./peaks.ts";
+import { obeyedWaitMs, denialWaitMs } from "./retry-after.ts";
+import type { DecisionTally } from "./decision-tally.ts";
+import { timeQueue } from "./time-queue.ts";
+import { type ArrivalReservation, arrivalOutcomes, isDeniedOutcome, type Timelines } from "./timelines.ts";
+
+/** The part of a replay that is the same for all keys. */
+export interface KeysSetting {
+  readonly timelines: Timelines;
+  readonly limits: readonly Limit[];
+  readonly tally: DecisionTally;
+  readonly obeys: boolean;
+  readonly assumed: AssumedReservations;
+}
+
+/** The decisions on one key. */
+export interface KeyRun {
+  /** The next row of the timelines to decide. */
+  readonly row: number;
+  /** Makes decisions until the budget is spent. Returns how many it made: fewer than the budget when none are left. */
+  decide(budget: number): number;
+}
+
+interface Request {
+  readonly kind: "request";
+  readonly atMs: number;
+  readonly order: number;
+  readonly row: number;
+  /** Null for a plain spend. */
+  readonly reservation: ArrivalReservation | null;
+  /** 0 for an arrival, n for its nth retry. */
+  readonly retry: number;
+}
+
+interface OpenReservation {
+  readonly cost: number;
+  readonly actualCost: number;
+  readonly ttlMs: number;
+  readonly spentAtMs: number;
+  readonly settledAtMs: number;
+  /** When it was made or last renewed. */
+  readonly heldAtMs: number;
+}
+
+interface ReservationEvent {
+  readonly kind: "renew" | "settle";
+  readonly atMs: number;
+  readonly order: number;
+  readonly open: OpenReservation;
+}
+
+const mostRetries = 10;
+const mostRetriesOfKey = 100_000;
+const isDenied = arrivalOutcomes.map(isDeniedOutcome);
+
+export function keyEvents(setting: KeysSetting, key: number): KeyRun {
+  return new KeyEvents(setting, key);
+}
+
+class KeyEvents implements KeyRun {
+  readonly #setting: KeysSetting;
+  readonly #meter;
+  readonly #queue = timeQueue<Request | ReservationEvent>();
+  readonly #key: number;
+  /** A reservation that is held for longer is renewed. */
+  readonly #leaseMs: number;
+  readonly #end: number;
+  row: number;
+  #retries = 0;
+  /** The instants and actual costs of admitted requests. */
+  readonly #admittedAtMs: number[] = [];
+  readonly #admittedUnits: number[] = [];
+
+  constructor(setting: KeysSetting, key: number) {
+    const { timelines, limits } = setting;
+    const [from = 0, to = 0] = timelines.firstRow.subarray(key, key + 2);
+    this.#setting = setting;
+    this.#meter = createMeter(limits);
+    this.#key = key;
+    this.#leaseMs = Math.min(...limits.filter(holdsSlots).map(({ windowMs }) => windowMs));
+    this.row = from;
+    this.#end = to;
+  }
+
+  decide(budget: number): number {
+    let decisions = 0;
+    while (decisions < budget) {
+      const decided = this.#decideInstant();
+      if (decided === 0) break;
+      decisions += decided;
+    }
+    if (decisions < budget) this.#measure();
+    return decisions;
+  }
+
+  /** Everything of the next instant. Returns the number of events; 0 at the end. */
+  #decideInstant(): number {
+    const { atMs: arrivalsMs } = this.#setting.timelines;
+    const arrivesMs = this.row < this.#end ? (arrivalsMs[this.row] ?? 0) : Infinity;
+    const nowMs = Math.min(arrivesMs, this.#queue.earliestMs());
+    if (nowMs === Infinity) return 0;
+    const requests: Request[] = [];
+    for (; this.row < this.#end && arrivalsMs[this.row] === nowMs; this.row++) {
+      const { row } = this;
+      const reservation = this.#reservationOf(row);
+      requests.push({ kind: "request", atMs: nowMs, order: row, row, reservation, retry: 0 });
+    }
+    const settled: OpenReservation[] = [];
+    let events = 0;
+    for (; this.#queue.earliestMs() === nowMs; events++) {
+      const event = this.#queue.take();
+      if (event?.kind === "request") requests.push(event);
+      else if (event?.kind === "renew") this.#renew(event.open, nowMs);
+      else if (event !== undefined) settled.push(event.open);
+    }
+    events += requests.length;
+    if (settled.length > 0 || this.#settlesAtOnce(requests)) {
+      this.#decideTogether(requests, settled, nowMs);
+    } else {
+      for (const request of requests) this.#decide(request);
+    }
+    return events;
+  }
+
+  /** Whether a request is settled within the millisecond of its arrival. */
+  #settlesAtOnce(requests: readonly Request[]): boolean {
+    const { atMs } = this.#setting.timelines;
+    return requests.some(({ row, reservation }) => (reservation?.settledAtMs ?? Infinity) <= (atMs[row] ?? 0));
+  }
+
+  /**
+   * The recording does not state the order of events within a millisecond. They are replayed in an order in which they could
+   * have had their recorded outcomes: requests that were allowed as soon as they fit, requests that were denied as soon as
+   * they do not, and a settlement only when nothing else can be done.
+   */
+  #decideTogether(requests: readonly Request[], settled: OpenReservation[], nowMs: number): void {
+    const { timelines } = this.#setting;
+    const wasDenied = ({ row, retry }: Request): boolean =>
+      retry === 0 && isDenied[timelines.outcome[row] ?? 0] === true;
+    const fits = ({ row }: Request): boolean => this.#meter.look(timelines.cost[row] ?? 0, nowMs).allowed;
+    let allowed = requests.filter((request) => !wasDenied(request));
+    let denied = requests.filter(wasDenied);
+    for (;;) {
+      allowed = allowed.filter((request) => {
+        if (!fits(request)) return true;
+        const open = this.#decide(request);
+        if (open !== null) settled.push(open);
+        return false;
+      });
+      denied = denied.filter((request) => {
+        const isLeft = fits(request);
+        if (!isLeft) this.#decide(request);
+        return isLeft;
+      });
+      if (settled.length === 0) break;
+      // Requests that were allowed need refunds; those that were denied need additional charges.
+      settled.sort((a, b) => a.actualCost - a.cost - (b.actualCost - b.cost));
+      const next = allowed.length > 0 ? settled.shift() : settled.pop();
+      if (next !== undefined) this.#meter.settle(next, nowMs);
+    }
+    for (const request of [...allowed, ...denied]) {
+      const open = this.#decide(request);
+      if (open !== null) this.#meter.settle(open, nowMs);
+    }
+  }
+
+  /** Returns the reservation if it is settled at this very instant. */
+  #decide(request: Request): OpenReservation | null {
+    const { timelines, tally } = this.#setting;
+    const { atMs, row, retry, reservation } = request;
+    const cost = timelines.cost[row] ?? 0;
+    const decision =
+      reservation === null
+        ? this.#meter.consume(cost, atMs)
+        : this.#meter.reserve({ cost, ttlMs: reservation.ttlMs }, atMs);
+    if (retry > 0) tally.sendRetry();
+    if (!decision.allowed) {
+      this.#deny(request, decision);
+      return null;
+    }
+    if (retry > 0) tally.admitRetry(atMs, atMs - (timelines.atMs[row] ?? 0), decision.delayMs);
+    else {
+      tally.admit(atMs);
+      if (decision.delayMs > 0) tally.delay(row, decision.delayMs);
+    }
+    this.#offerSlots(decision);
+    const isSettled = reservation !== null && reservation.settledAtMs !== null;
+    this.#admittedAtMs.push(atMs);
+    this.#admittedUnits.push(isSettled ? reservation.settledCost : cost);
+    return reservation === null || cost === 0 ? null : this.#open(reservation, row, atMs);
+  }
+
+  #reservationOf(row: number): ArrivalReservation | null {
+    const { timelines } = this.#setting;
+    const recorded = timelines.reservations.get(row);
+    const wasDenied = isDenied[timelines.outcome[row] ?? 0] === true;
+    if (!wasDenied) return recorded ?? null;
+    if (recorded === undefined && this.#leaseMs === Infinity) return null;
+    return this.#setting.assumed.of(this.#key, row, recorded?.ttlMs);
+  }
+
+  /** Plans the settlement of a reservation. Returns it if it is settled at once. */
+  #open(reservation: ArrivalReservation, row: number, nowMs: number): OpenReservation | null {
+    const { ttlMs, settledAtMs, settledCost } = reservation;
+    // Without a settlement, it stands as spent until its ttl ends.
+    if (settledAtMs === null) return null;
+    const { cost, atMs } = this.#setting.timelines;
+    const spentAtMs = this.#meter.seenMs;
+    const open = {
+      cost: cost[row] ?? 0,
+      actualCost: settledCost,
+      ttlMs,
+      spentAtMs,
+      settledAtMs: nowMs + settledAtMs - (atMs[row] ?? 0),
+      heldAtMs: spentAtMs,
+    };
+    if (open.settledAtMs <= nowMs) return open;
+    this.#plan(open);
+    return null;
+  }
+
+  /** The next event of an open reservation. */
+  #plan(open: OpenReservation): void {
+    const { settledAtMs, spentAtMs, heldAtMs, ttlMs } = open;
+    const leaseMs = Math.min(ttlMs, this.#leaseMs);
+    // The Worker renews a reservation when half of its lease has passed.
+    const renewsAtMs = heldAtMs + Math.max(1, Math.floor(leaseMs / 2));
+    const isRenewed = heldAtMs + leaseMs <= settledAtMs;
+    this.#queue.add({
+      kind: isRenewed ? "renew" : "settle",
+      atMs: isRenewed ? renewsAtMs : settledAtMs,
+      order: spentAtMs,
+      open,
+    });
+  }
+
+  #renew(open: OpenReservation, nowMs: number): void {
+    this.#meter.renew(open, nowMs);
+    this.#plan({ ...open, heldAtMs: nowMs });
+  }
+
+  #deny(request: Request, decision: Decision): void {
+    const { timelines, tally, obeys } = this.#setting;
+    const { atMs, row, retry } = request;
+    const waitMs = denialWaitMs(decision);
+    if (retry === 0) tally.denyArrival(row, waitMs);
+    else tally.denyRetry(atMs, waitMs);
+    if (!obeys) return;
+    if (waitMs === null || retry === mostRetries || this.#retries === mostRetriesOfKey) {
+      tally.abandon();
+      return;
+    }
+    this.#retries++;
+    const order = timelines.atMs.length + row;
+    this.#queue.add({ ...request, atMs: atMs + obeyedWaitMs(waitMs), order, retry: retry + 1 });
+  }
+
+  /** For slots, the most that are held at one instant count. */
+  #offerSlots(decision: Decision): void {
+    const { limits, tally } = this.#setting;
+    if (this.#leaseMs === Infinity) return;
+    for (const [index, limit] of limits.entries()) {
+      const { capacity = 0, remaining = 0 } = decision.limits[index] ?? {};
+      if (holdsSlots(limit)) tally.offerMost(index, capacity - remaining);
+    }
+  }
+
+  /** For all other limits, the most that is admitted within any window counts. */
+  #measure(): void {
+    const { limits, tally } = this.#setting;
+    const atMs = Float64Array.from(this.#admittedAtMs);
+    const units = Float64Array.from(this.#admittedUnits);
+    for (const [index, limit] of limits.entries()) {
+      if (holdsSlots(limit)) continue;
+      const rows = { from: 0, to: atMs.length, windowMs: limit.windowMs, isIncluded: null };
+      tally.offerMost(index, mostWithin(atMs, units, rows));
+    }
+  }
+}

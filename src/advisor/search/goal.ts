@@ -1,0 +1,220 @@
+/**
+ * Reads a goal in words that people use. The amount is read first: a share such as "0.1 % of requests" or "1 key in 1,000", or a
+ * rate such as "20 requests in a second". Every other word must then be one that these goals are written with, so that a text
+ * with another meaning is rejected, not misread.
+ */
+import { parseDuration } from "../../strategies/index.ts";
+import { ConfigProblems } from "../../validation/problems.ts";
+import type { Goal } from "./advice.ts";
+
+export const acceptedGoal =
+  '"deny at most 0.1 % of requests", "deny at most 1 key in 1,000", "never let one key exceed 20 requests in a second" or ' +
+  '"protect the origin at 500 requests per second"';
+
+const requestWord = String.raw`(?:requests?|reqs?|calls?|traffic)`;
+const keyWord = String.raw`(?:keys?|clients?|users?|customers?|consumers?|callers?|visitors?|tenants?|ips?|(?:ip )?address(?:es)?)`;
+const originWord = String.raw`(?:origins?|backends?|upstreams?|servers?)`;
+const subject = String.raw`(?:(?:all|the|my|our) )*(${requestWord}|${keyWord})`;
+const number = String.raw`(-?(?:\d[\d.,_']*(?: \d{3}\b)*|\.\d+)(?: ?(?:k|thousand|million)\b)?|(?:(?:an?|one) )?(?:hundred|thousand|million)|an?|one|ten|half an?|zero|no)`;
+const ofEach = String.raw`(?:in|of|per|out of|from|\/)(?: (?:every|each))?`;
+const percent = String.raw`(%|‰|percent|per cent|pct|per ?mille?|ppm)`;
+
+const shareForms = [
+  // 0.1 % of requests
+  {
+    form: new RegExp(String.raw`(?<![\w.,-])${number} ?${percent} (?:of )?${subject}\b`),
+    read: ([, amount = "", unit = "", of = ""]: string[]) => ({
+      share: readNumber(amount) / partsOf(unit),
+      of,
+    }),
+  },
+  // 1 key in 1,000
+  {
+    form: new RegExp(String.raw`(?<![\w.,-])${number} ${subject} ?${ofEach} ?${number}(?: ${subject})?(?![\w])`),
+    read: ([, amount = "", of = "", total = ""]: string[]) => ({
+      share: readNumber(amount) / readNumber(total),
+      of,
+    }),
+  },
+  // 1 in 1,000 keys
+  {
+    form: new RegExp(String.raw`(?<![\w.,-])${number} ?${ofEach} ?${number} (?:of )?${subject}(?![\w])`),
+    read: ([, amount = "", total = "", of = ""]: string[]) => ({
+      share: readNumber(amount) / readNumber(total),
+      of,
+    }),
+  },
+] as const;
+
+const partsOf = (unit: string): number => (unit === "ppm" ? 1e6 : unit === "‰" || unit.includes("mil") ? 1_000 : 100);
+
+const perWindow = String.raw`(?:\/|(?:per|in|within|over|during|every|each|an?)\b)(?: ?(?:an?|any|one|each|every|single)\b)* ?((?:\d+ ?)?[a-z]+)`;
+const rateForms = [
+  new RegExp(String.raw`(?<![\w.,-])${number} ?(?:${requestWord} ?)?${perWindow}(?![\w])`),
+  new RegExp(String.raw`(?<![\w.,-])${number} ?(?:rp(s)|qp(s)|req\/(s))\b`),
+];
+
+const denyWords = [
+  ..."deny denies denied denying reject rejects rejected refuse refused block blocked drop dropped".split(" "),
+  ..."throttle throttled limited turn away".split(" "),
+];
+const mostWords = [
+  ..."at most the no more than not maximum max up to less fewer under below over above".split(" "),
+  ..."<= < ≤ never exceed exceeds exceeding do don't dont of".split(" "),
+];
+const negations = /\b(?:never|no|not|don't|dont|nobody|none)\b|(?:under|below|less|fewer|at most)/;
+const shareWords = new Set([
+  ...denyWords,
+  ...mostWords,
+  ..."please i want we to are be is may should must can will get have it only a let".split(" "),
+]);
+const rateWords = new Set([
+  ...mostWords,
+  ..."please i want we to are be is may should must can will get gets have let lets allow allows".split(" "),
+  ..."permit limit limits cap caps restrict hold keep protect protects shield guard with against".split(" "),
+  ..."receive receives reach reaches see sees serve send sends sending make makes go by for from per".split(" "),
+  ..."one any a an single each every my our your it only rate requests request traffic in on that".split(" "),
+]);
+
+/**
+ * Reads a goal.
+ * @throws ConfigProblems for a text that is no goal, or whose amount is impossible
+ */
+export function parseGoal(text: string): Goal {
+  const plain = text
+    .toLowerCase()
+    .replaceAll("’", "'")
+    .replaceAll("−", "-")
+    .replaceAll(/\s+/gu, " ")
+    .trim()
+    .replace(/[.!;]+$/, "");
+  const goal = readRate(plain, text) ?? readShare(plain, text);
+  if (goal === null) throw problem(text, acceptedGoal);
+  return goal;
+}
+
+function problem(text: string, accepted: string): ConfigProblems {
+  return new ConfigProblems([{ variable: "goal", field: "", value: text, accepted }]);
+}
+
+/** Whether each word is known, and words such as "more than" stand only beside a negation. */
+function isPlain(rest: string, words: ReadonlySet<string>, nouns: RegExp): boolean {
+  const others = rest.replaceAll(nouns, " ").split(/[\s,:]+/);
+  const isKnown = others.every((word) => word === "" || words.has(word));
+  return isKnown && (!/\b(?:more|over|above|exceed\w*)\b/.test(rest) || negations.test(rest));
+}
+
+function readShare(plain: string, text: string): Goal | null {
+  for (const { form, read } of shareForms) {
+    const found = form.exec(plain);
+    if (found === null) continue;
+    const { share, of } = read([...found]);
+    const rest = plain.replace(found[0], " ");
+    if (Number.isNaN(share) || !isPlain(rest, shareWords, new RegExp(`\\b${subject}\\b`, "g"))) {
+      continue;
+    }
+    if (!(share > 0 && share <= 1)) {
+      const hint = share === 0 ? "; no recording can prove that a limit denies nothing, so state a share" : "";
+      throw problem(text, `a share above 0 % and at most 100 %${hint}`);
+    }
+    const mostShare = Number(share.toPrecision(12));
+    const isOfRequests = new RegExp(`^${requestWord}$`).test(of);
+    return { kind: isOfRequests ? "denied-requests" : "denied-keys", mostShare };
+  }
+  return null;
+}
+
+/** Slightly below the most units of a limit, because greater numbers could round up beyond it. */
+const mostRequests = 999_999_999_999;
+
+function readRate(plain: string, text: string): Goal | null {
+  for (const form of rateForms) {
+    const found = form.exec(plain);
+    if (found === null) continue;
+    const [matched, amount = "", ...units] = found;
+    const window = units.find((unit) => unit !== undefined) ?? "";
+    const windowMs = parseDuration(window);
+    const rest = plain.replace(matched, " ");
+    const isOrigin = new RegExp(`\\b${originWord}\\b`).test(rest);
+    const isKey = new RegExp(`\\b${keyWord}\\b`).test(rest);
+    const nouns = new RegExp(`\\b(?:${originWord}|${keyWord})\\b`, "g");
+    if (windowMs === null || !(isOrigin || isKey) || !isPlain(rest, rateWords, nouns)) continue;
+    const most = readNumber(amount);
+    if (!Number.isInteger(most) || most < 1) {
+      throw problem(text, "a whole number of at least 1 request");
+    }
+    if (most > mostRequests) {
+      throw problem(text, `at most ${numberFormat.format(mostRequests)} requests`);
+    }
+    if (!isOrigin) return { kind: "key-rate", most, windowMs };
+    if (windowMs === 1_000) return { kind: "origin-rate", mostPerSecond: most };
+    throw problem(text, "requests per second, which is what an origin is protected at");
+  }
+  return null;
+}
+
+const wordNumbers: Readonly<Record<string, number>> = {
+  a: 1,
+  an: 1,
+  one: 1,
+  ten: 10,
+  hundred: 100,
+  thousand: 1_000,
+  million: 1e6,
+  k: 1_000,
+  zero: 0,
+  no: 0,
+  half: 0.5,
+};
+
+/** The number in digits with separators, in words, or both, such as "10 thousand". NaN for any other text. */
+function readNumber(text: string): number {
+  const [, digits = "", rest = ""] = /^(-?[\d.,_' ]*)(.*)$/.exec(text) ?? [];
+  let value = digits.trim() === "" ? 1 : Number(plainDigits(digits.trim()));
+  for (const word of rest.split(" ")) if (word !== "") value *= wordNumbers[word] ?? Number.NaN;
+  return value;
+}
+
+/** Removes separators of thousands. A comma that does not separate thousands is a decimal comma. */
+function plainDigits(digits: string): string {
+  const joined = digits.replaceAll(/[_' ]/g, "");
+  return /^-?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?$/.test(joined) ? joined.replaceAll(",", "") : joined.replace(",", ".");
+}
+
+const numberFormat = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 12 });
+const percentText = (share: number): string => `${numberFormat.format(share * 100)} %`;
+
+/** A number of requests in words, such as "1,000 requests". */
+export const requestsText = (requests: number): string =>
+  `${numberFormat.format(requests)} ${requests === 1 ? "request" : "requests"}`;
+
+/** The goal in the words of `acceptedGoal`, which `parseGoal` reads. */
+export function goalText(goal: Goal): string {
+  if (goal.kind === "denied-requests") return `deny at most ${percentText(goal.mostShare)} of requests`;
+  if (goal.kind === "denied-keys") {
+    const total = Math.round(1 / goal.mostShare);
+    const isOneIn = total > 1 && Number((1 / total).toPrecision(12)) === goal.mostShare;
+    return isOneIn
+      ? `deny at most 1 key in ${numberFormat.format(total)}`
+      : `deny at most ${percentText(goal.mostShare)} of keys`;
+  }
+  return goal.kind === "key-rate"
+    ? `never let one key exceed ${requestsText(goal.most)} in ${windowWords(goal.windowMs)}`
+    : `protect the origin at ${requestsText(goal.mostPerSecond)} per second`;
+}
+
+const unitWords: readonly (readonly [milliseconds: number, name: string])[] = [
+  [86_400_000, "day"],
+  [3_600_000, "hour"],
+  [60_000, "minute"],
+  [1_000, "second"],
+  [1, "millisecond"],
+];
+
+/** A window in words, such as "a minute", "an hour" or "10 seconds". */
+export function windowWords(windowMs: number): string {
+  const [size, name] = unitWords.find(([each]) => windowMs % each === 0) ?? [1, "millisecond"];
+  const count = windowMs / size;
+  if (count > 1) return `${count} ${name}s`;
+  return name === "hour" ? "an hour" : `a ${name}`;
+}

@@ -1,0 +1,169 @@
+/**
+ * Chooses a limit on the first half of a recording, and measures it on the second half, which is not used for the
+ * choice. Intervals assume that later traffic is like the recorded one. Only later traffic shows whether this is true.
+ */
+import { replay } from "../replay/replay.ts";
+import type { Timelines } from "../replay/timelines.ts";
+import type { Limit } from "../../strategies/index.ts";
+import type { Advice, Goal, Recommendation } from "./advice.ts";
+import { advise } from "./advise.ts";
+
+/** The decisions of a limit in the second half. The counters continue from the first half. */
+export interface SecondHalf {
+  /** When the half begins. */
+  readonly fromMs: number;
+  readonly requests: number;
+  readonly denied: number;
+  readonly keys: number;
+  readonly deniedKeys: number;
+  /** The most requests of all keys that reach the origin within one second. */
+  readonly worstBurst: number;
+  readonly meetsGoal: boolean;
+}
+
+/**
+ * Why a limit is not chosen from the first half: the halves are too short, or the first half leads to another result than a limit
+ * for each key.
+ */
+export type WholeCause = "too-short" | Exclude<Recommendation["kind"], "recommended">;
+
+export interface CheckedAdvice {
+  readonly advice: Advice;
+  /** The part of the recording that the advice is about. */
+  readonly chosenFrom: Timelines;
+  /** Null: the limit was chosen from the whole recording. */
+  readonly secondHalf: SecondHalf | null;
+  /** Null when the recording was divided, or no check was wanted. */
+  readonly wholeCause: WholeCause | null;
+}
+
+const leastHalfMs = 3_600_000;
+/** Each half needs this many requests. */
+const leastRequests = 500;
+
+/**
+ * Recommends limits for the first half if that is enough for a recommendation, else for the whole. Yields the share that is done,
+ * from 0 to 1.
+ */
+export function* adviseAndCheck(timelines: Timelines, goal: Goal): Generator<number, CheckedAdvice> {
+  const fromMs = middleOf(timelines);
+  if (fromMs === null) return yield* adviseWhole(timelines, goal, "too-short");
+  const chosenFrom = until(timelines, fromMs);
+  const advice = yield* advise(chosenFrom, goal);
+  const { recommendation, candidates } = advice;
+  if (recommendation.kind !== "recommended") {
+    return yield* adviseWhole(timelines, goal, recommendation.kind);
+  }
+  const limits = candidates[recommendation.candidate]?.limits ?? [];
+  const secondHalf = yield* measured(timelines, goal, limits, fromMs);
+  return { advice, chosenFrom, secondHalf, wholeCause: null };
+}
+
+/** Recommends limits for the whole recording, without a check. */
+export function* adviseWhole(
+  timelines: Timelines,
+  goal: Goal,
+  wholeCause: WholeCause | null = null,
+): Generator<number, CheckedAdvice> {
+  const advice = yield* advise(timelines, goal);
+  return { advice, chosenFrom: timelines, secondHalf: null, wholeCause };
+}
+
+/** The middle of the period; null if a half is too short, or has too few requests, to say much. */
+function middleOf({ atMs, source }: Timelines): number | null {
+  const { fromMs, toMs } = source;
+  const middleMs = Math.floor((fromMs + toMs) / 2);
+  if (middleMs - fromMs < leastHalfMs) return null;
+  let early = 0;
+  for (const instantMs of atMs) if (instantMs < middleMs) early++;
+  return Math.min(early, atMs.length - early) < leastRequests ? null : middleMs;
+}
+
+/** The arrivals before an instant. */
+export function until(timelines: Timelines, untilMs: number): Timelines {
+  const { keys, firstRow, atMs, cost, outcome, source } = timelines;
+  const kept: number[] = [];
+  const ends: number[] = [0];
+  let rows = 0;
+  for (let key = 0; key < keys.length; key++) {
+    const from = firstRow[key] ?? 0;
+    let end = from;
+    while (end < (firstRow[key + 1] ?? 0) && (atMs[end] ?? 0) < untilMs) end++;
+    if (end === from) continue;
+    kept.push(key);
+    rows += end - from;
+    ends.push(rows);
+  }
+  const first = {
+    atMs: new Float64Array(rows),
+    cost: new Float64Array(rows),
+    outcome: new Uint8Array(rows),
+  };
+  for (const [place, key] of kept.entries()) {
+    const from = firstRow[key] ?? 0;
+    const [start = 0, end = 0] = [ends[place], ends[place + 1]];
+    first.atMs.set(atMs.subarray(from, from + end - start), start);
+    first.cost.set(cost.subarray(from, from + end - start), start);
+    first.outcome.set(outcome.subarray(from, from + end - start), start);
+  }
+  return {
+    keys: kept.map((key) => keys[key] ?? ""),
+    firstRow: Uint32Array.from(ends),
+    ...first,
+    reservations: new Map(),
+    source: {
+      ...source,
+      toMs: untilMs,
+      // The requests of a sample are not counted by time.
+      requests: source.oneKeyIn === 1 ? rows : null,
+    },
+  };
+}
+
+/** Replays the whole, so that the counters of the first half go on in the second. */
+function* measured(
+  timelines: Timelines,
+  goal: Goal,
+  limits: readonly Limit[],
+  fromMs: number,
+): Generator<number, SecondHalf> {
+  const [result] = yield* replay(timelines, [limits], { keepsDecisions: true });
+  const allowed = result?.allowed;
+  if (result === undefined || allowed == null) throw new Error("expected the decisions of a replay");
+  const { keys, firstRow, atMs } = timelines;
+  const counts = { requests: 0, denied: 0, keys: 0, deniedKeys: 0 };
+  for (let key = 0; key < keys.length; key++) {
+    let [requests, denied] = [0, 0];
+    for (let row = (firstRow[key + 1] ?? 0) - 1; row >= (firstRow[key] ?? 0); row--) {
+      if ((atMs[row] ?? 0) < fromMs) break;
+      requests++;
+      denied += 1 - (allowed[row] ?? 1);
+    }
+    counts.requests += requests;
+    counts.denied += denied;
+    counts.keys += Math.sign(requests);
+    counts.deniedKeys += Math.sign(denied);
+  }
+  const { startsMs, counts: perSecond } = result.admittedPerSecond;
+  let worstBurst = 0;
+  for (const [index, count] of perSecond.entries()) {
+    if ((startsMs[index] ?? 0) >= fromMs) worstBurst = Math.max(worstBurst, count);
+  }
+  const half = { fromMs, ...counts, worstBurst };
+  return { ...half, meetsGoal: isMet(goal, half) };
+}
+
+function isMet(goal: Goal, half: Omit<SecondHalf, "meetsGoal">): boolean {
+  switch (goal.kind) {
+    case "denied-requests":
+      return half.denied <= goal.mostShare * half.requests;
+    case "denied-keys":
+      return half.deniedKeys <= goal.mostShare * half.keys;
+    case "origin-rate":
+      return half.worstBurst <= goal.mostPerSecond;
+    case "key-rate":
+      return true;
+    default:
+      return goal satisfies never;
+  }
+}

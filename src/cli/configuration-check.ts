@@ -1,0 +1,232 @@
+/** The check of the configuration that `npm run check-config`, `npm start` and `npm run deploy` share. */
+import { experimental_readRawConfig } from "wrangler";
+import {
+  type AdminSettings,
+  type Config,
+  type ConfigProblem,
+  ConfigProblems,
+  deploymentProblems,
+  describeProblem,
+  isKnownVariable,
+  parseConfig,
+} from "../policy/vars/index.ts";
+import { formatWindow } from "../strategies/index.ts";
+import { leastCompatibilityDate } from "../validation/compatibility.ts";
+import { isRecord } from "../validation/problems.ts";
+import { secretOfPlaceholder, type Settings } from "./settings.ts";
+
+/** https://developers.cloudflare.com/workers/platform/limits/#environment-variables */
+const maxVariableBytes = 5 * 1024;
+
+export interface Findings {
+  readonly config: Config | null;
+  /** One line for each problem; empty for a valid configuration. */
+  readonly problems: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+/** @param variables the variables that the Worker would get with these settings */
+export function checkConfiguration(settings: Settings, variables: Readonly<Record<string, unknown>>): Findings {
+  const { config, problems } = readConfig(variables);
+  const missing = problems.filter(({ value }) => value === undefined);
+  const reported = new Set(missing.map(({ variable }) => variable));
+  return {
+    config,
+    problems: [
+      ...misplacedVariableProblems(settings.source.file),
+      ...sizeProblems({ ...settings.secrets, ...settings.uploadedSecrets, ...settings.vars }),
+      ...bindingProblems(settings),
+      ...dateProblems(settings),
+      ...environmentProblems(settings, config),
+      ...deploymentProblems(variables),
+      ...problems.map(describeProblem),
+      ...secretProblems(settings, variables, reported),
+    ],
+    warnings: [
+      ...settingsWarnings(settings),
+      ...(config === null || config.admin === null
+        ? []
+        : [...controlPlaneWarnings(settings), ...consoleWarnings(settings, config.admin)]),
+      ...(config?.warnings ?? []),
+    ],
+  };
+}
+
+function readConfig(variables: Readonly<Record<string, unknown>>): {
+  config: Config | null;
+  problems: readonly ConfigProblem[];
+} {
+  try {
+    return { config: parseConfig(variables), problems: [] };
+  } catch (error) {
+    if (!(error instanceof ConfigProblems)) throw error;
+    return { config: null, problems: error.problems };
+  }
+}
+
+/** One line for each variable over Cloudflare's size limit. */
+export function sizeProblems(vars: Readonly<Record<string, unknown>>): string[] {
+  return Object.entries(vars).flatMap(([name, value]) => {
+    const text = typeof value === "string" ? value : JSON.stringify(value);
+    const sizeBytes = Buffer.byteLength(text);
+    return sizeBytes <= maxVariableBytes
+      ? []
+      : `${name}: expected at most ${maxVariableBytes} bytes, got ${sizeBytes}; put further policies into POLICIES_2, POLICIES_3, …`;
+  });
+}
+
+/** The limits of a valid configuration, one line for each policy. */
+export function summary({ policies, origin }: Config): string {
+  const names = policies.map(({ name, limits, keyRules, isDryRun }) => {
+    const unread = secretOfPlaceholder(name);
+    if (unread !== null) return `  ${unread}: a secret whose value is not available here`;
+    const texts = limits.map((limit) => `${limit.limit} per ${formatWindow(limit)}, ${limit.strategy}`);
+    const { overrides, allow, deny } = keyRules;
+    const notes = [
+      ...(isDryRun ? ["dry run"] : []),
+      ...Object.entries({ overrides, allow, deny }).flatMap(([field, { length }]) =>
+        length === 0 ? [] : `${field}: ${length}`,
+      ),
+    ];
+    return `  ${name}: ${texts.join("; ")}${notes.length > 0 ? ` (${notes.join(", ")})` : ""}`;
+  });
+  const isOriginUnset = origin.kind === "none" || origin.kind === "demo";
+  const where = isOriginUnset ? " ORIGIN is not set, so only /check is served." : "";
+  return `The configuration is valid.${where}\n${names.join("\n")}`;
+}
+
+/** One line for each secret that the Worker does not get, and one if the environment has no `[secrets]`. */
+function settingsWarnings({ source, wrangler, ignoredDevVars }: Settings): string[] {
+  const { file, environment } = source;
+  const section = environment === "" ? "secrets" : `env.${environment}.secrets`;
+  return [
+    ...ignoredDevVars.map(
+      (name) => `${name} is set in .dev.vars, but the Worker does not get it: list it under [${section}] in ${file}.`,
+    ),
+    ...(wrangler.secrets === undefined
+      ? [`[${section}] is missing in ${file}: without it, wrangler deploys even if KEY_SECRET is not set.`]
+      : []),
+  ];
+}
+
+/** One line for each required secret that is not set and not `reported`. */
+function secretProblems(
+  { requiredSecrets, source: { file } }: Settings,
+  variables: Readonly<Record<string, unknown>>,
+  reported: ReadonlySet<string>,
+): string[] {
+  const missing = requiredSecrets.filter(
+    (name) => !reported.has(name) && (variables[name] === undefined || variables[name] === ""),
+  );
+  return missing.map(
+    (name) =>
+      `${name} is missing: ${file} requires this secret. Set it in .dev.vars, or for a deployment run npx wrangler secret put ${name}`,
+  );
+}
+
+/** One line if the environment lacks the binding of the rate limiter's objects. */
+const bindingProblems = (settings: Settings): string[] => missingBinding(settings, "RATE_LIMITER", "RateLimiter");
+
+/** One line if the platform lacks features with this compatibility date. */
+function dateProblems({ wrangler, source: { file } }: Settings): string[] {
+  const { compatibility_date: date, compatibility_flags: flags } = wrangler;
+  // The flag alone enables the latest of the features.
+  if (date === undefined || date >= leastCompatibilityDate) return [];
+  if (date >= "2024-04-03" && flags.includes("enable_weak_ref")) return [];
+  return [`compatibility_date in ${file}: expected "${leastCompatibilityDate}" or later, got "${date}"`];
+}
+
+/** One line if an environment would run the demo, since the user may expect the variables of the top level in it. */
+function environmentProblems({ source: { file, environment } }: Settings, config: Config | null): string[] {
+  if (environment === "" || config?.origin.kind !== "demo") return [];
+  return [
+    `POLICIES is missing in the environment "${environment}" of ${file}: expected [[env.${environment}.vars.POLICIES]], ` +
+      `or LIMITS in [env.${environment}.vars]. Environments do not inherit variables.`,
+  ];
+}
+
+/** One line if the admin API has credentials, but the environment lacks the binding of the control plane. */
+const controlPlaneWarnings = (settings: Settings): string[] =>
+  missingBinding(settings, "CONTROL_PLANE", "ControlPlane").map(
+    (line) => `${line} Without it, the admin API responds with 503.`,
+  );
+
+/**
+ * Lines about `[assets]`, and one if a deployment has tokens of the admin API but no host for the console. A local run
+ * has both.
+ */
+function consoleWarnings(settings: Settings, { host }: AdminSettings): string[] {
+  const { wrangler, vars, uploadedSecrets, requiredSecrets, source } = settings;
+  const { assets } = wrangler;
+  if (assets?.binding !== "ASSETS") return [];
+  const hasTokens = requiredSecrets.includes("ADMIN_TOKENS") || "ADMIN_TOKENS" in { ...vars, ...uploadedSecrets };
+  return [
+    ...(assets.run_worker_first === true
+      ? []
+      : [
+          `[assets] in ${source.file}: expected run_worker_first = true; without it, files of the console are served in place of your origin's.`,
+        ]),
+    ...(assets.html_handling === "none"
+      ? []
+      : [`[assets] in ${source.file}: expected html_handling = "none"; without it, the console is not found.`]),
+    ...(hasTokens && host === null
+      ? [
+          'ADMIN_HOST is not set, so the console is not served: set it to a host such as "admin.example.com", or remove [assets].',
+        ]
+      : []),
+  ];
+}
+
+/** Environments inherit no bindings. */
+function missingBinding(
+  { wrangler, source: { file, environment } }: Settings,
+  binding: string,
+  className: string,
+): string[] {
+  if (wrangler.durable_objects.bindings.some(({ name }) => name === binding)) return [];
+  const section = environment === "" ? "" : `env.${environment}.`;
+  const where = environment === "" ? file : `the environment "${environment}" of ${file}`;
+  const why = environment === "" ? "" : " Environments do not inherit bindings.";
+  return [
+    `${binding} is missing in ${where}: expected [[${section}durable_objects.bindings]] with ` +
+      `name = "${binding}" and class_name = "${className}".${why}`,
+  ];
+}
+
+/** Sections in which users and other tools choose the names. */
+const otherSections: ReadonlySet<string> = new Set(["vars", "define", "alias", "unsafe"]);
+
+/**
+ * One line for each variable outside of `[vars]`, in any environment of the file. wrangler ignores such variables, at
+ * most with a warning.
+ * @param file a path that wrangler can read
+ */
+function misplacedVariableProblems(file: string): string[] {
+  const { rawConfig }: { rawConfig: unknown } = experimental_readRawConfig({ config: file });
+  return isRecord(rawConfig) ? misplacedInSection(rawConfig, [], /\.jsonc?$/.test(file)) : [];
+}
+
+/** @param path names of the enclosing sections, such as `["env", "staging"]` */
+function misplacedInSection(
+  section: Readonly<Record<string, unknown>>,
+  path: readonly string[],
+  isJson: boolean,
+): string[] {
+  return Object.entries(section).flatMap(([name, value]) => {
+    if (isKnownVariable(name)) return [misplacementText(name, value, path, isJson)];
+    if (otherSections.has(name)) return [];
+    const sections = Array.isArray(value) ? (value as unknown[]) : [value];
+    return sections.filter(isRecord).flatMap((inner) => misplacedInSection(inner, [...path, name], isJson));
+  });
+}
+
+function misplacementText(name: string, value: unknown, path: readonly string[], isJson: boolean): string {
+  const [first, environment] = path;
+  const prefix = first === "env" && environment !== undefined ? `env.${environment}.` : "";
+  const where = path.length === 0 ? "at the top level" : `in [${path.join(".")}]`;
+  const isTables = Array.isArray(value) && value.every(isRecord) && !isJson;
+  const advice = isTables
+    ? `write [[${prefix}vars.${name}]] instead of [[${[...path, name].join(".")}]]`
+    : `move it to ${isJson ? `"${prefix}vars"` : `[${prefix}vars]`}`;
+  return `${name} is ${where}, where it has no effect: ${advice}`;
+}

@@ -1,0 +1,178 @@
+/**
+ * Builds the console: static files that the Worker serves below `ADMIN_PATH`. The names of all files except the page contain
+ * a hash of their content, so that browsers can keep them.
+ */
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { build, type BuildOptions, type Metafile, type Plugin } from "esbuild";
+
+const root = join(import.meta.dirname, "../..");
+const sourceFolder = join(root, "src/console");
+
+/** `[assets]` in `wrangler.toml` names this folder. */
+const consoleFolder = join(root, "dist/console");
+const playgroundFolder = join(root, "dist/playground");
+
+const shared = {
+  absWorkingDir: root,
+  bundle: true,
+  minify: true,
+  target: "es2023",
+  jsx: "automatic",
+  jsxImportSource: "preact",
+  legalComments: "none",
+  logLevel: "warning",
+  metafile: true,
+} satisfies BuildOptions;
+
+/** Replaces the files of an earlier build. */
+export async function buildConsole(): Promise<void> {
+  await buildConsoleIn(consoleFolder);
+}
+
+/** Replaces the files of the folder. */
+export async function buildConsoleIn(folder: string): Promise<readonly Metafile[]> {
+  const assets = join(folder, "assets");
+  const hashed = { outdir: assets, entryNames: "[name]-[hash]", assetNames: "[name]-[hash]" };
+  rmSync(folder, { recursive: true, force: true });
+  const workers = await build({
+    ...shared,
+    ...hashed,
+    format: "esm",
+    entryPoints: Object.fromEntries(
+      workerNames.map((name) => [`${name}-worker`, join(sourceFolder, workerFolders[name], "worker.ts")]),
+    ),
+  });
+  const workerUrl = (name: WorkerName): string =>
+    `new URL("./${fileOf(workers.metafile, `${name}-worker`, ".js")}", import.meta.url).href`;
+  const { metafile } = await build({
+    ...shared,
+    ...hashed,
+    format: "esm",
+    splitting: true,
+    chunkNames: "chunk-[hash]",
+    loader: { ".svg": "copy" },
+    entryPoints: {
+      console: join(sourceFolder, "app/main.tsx"),
+      icon: join(sourceFolder, "app/icon.svg"),
+    },
+    plugins: [...workerNames.map((name) => workerModule(name, workerUrl(name), "module")), stylesOfLaterViews],
+  });
+  // The style sheet of the page has the styles of all other views, which esbuild also writes for each view.
+  for (const file of outputs(metafile, ".css").filter((name) => name.startsWith("chunk-"))) {
+    rmSync(join(assets, file));
+  }
+  const entry = (name: string, extension: string): string => fileOf(metafile, name, extension);
+  const head = [
+    ...firstModules(metafile).map((file) => `<link rel="modulepreload" href="assets/${file}" />`),
+    `<link rel="icon" href="assets/${entry("icon", ".svg")}" />`,
+    `<link rel="stylesheet" href="assets/${entry("console", ".css")}" />`,
+    `<script type="module" src="assets/${entry("console", ".js")}"></script>`,
+  ];
+  writeFileSync(join(folder, "index.html"), page("app/index.html", head.join("\n    ")));
+  return [workers.metafile, metafile];
+}
+
+/** Writes the playground as one page that needs no server. Returns its path. */
+export async function buildPlayground(): Promise<string> {
+  const inMemory = { ...shared, format: "iife", write: false } as const;
+  const worker = await build({
+    ...inMemory,
+    entryPoints: [join(sourceFolder, "playground/worker.ts")],
+  });
+  const code = worker.outputFiles[0]?.text ?? "";
+  const source = `URL.createObjectURL(new Blob([${JSON.stringify(code)}], { type: "text/javascript" }))`;
+  const { outputFiles } = await build({
+    ...inMemory,
+    outdir: playgroundFolder,
+    entryPoints: [join(sourceFolder, "playground/page.tsx")],
+    plugins: [workerModule("playground", source, "classic")],
+  });
+  const text = (extension: string): string => outputFiles.find(({ path }) => path.endsWith(extension))?.text ?? "";
+  const style = `<style>${text(".css")}</style>`;
+  const script = `<script type="module">${text(".js").replaceAll("</script", String.raw`<\/script`)}</script>`;
+  mkdirSync(playgroundFolder, { recursive: true });
+  const file = join(playgroundFolder, "index.html");
+  writeFileSync(file, page("playground/index.html", `${style}\n${script}`));
+  return file;
+}
+
+/** The folders with a web worker, and the functions that start the workers. */
+const workerStarts = { playground: "startPlaygroundWorker", replay: "startReplayWorker" } as const;
+const workerFolders = { playground: "playground", replay: "app/replay" } as const;
+type WorkerName = keyof typeof workerStarts;
+const workerNames = ["playground", "replay"] as const satisfies readonly WorkerName[];
+
+/**
+ * The module that starts a web worker, whose place depends on the build. The URL needs a Trusted Types policy, because the
+ * Content Security Policy of the console requires one. Not every browser has Trusted Types.
+ */
+const workerModule = (name: WorkerName, source: string, type: WorkerType): Plugin => ({
+  name: `${name}-worker`,
+  setup(builder) {
+    builder.onLoad({ filter: new RegExp(String.raw`${name}/start-worker\.ts$`) }, () => ({
+      contents: `
+        const policy = globalThis.trustedTypes?.createPolicy("${name}-worker", {
+          createScriptURL: () => ${source},
+        });
+        export const ${workerStarts[name]} = () =>
+          new Worker(policy?.createScriptURL("") ?? ${source}, { type: "${type}" });
+      `,
+    }));
+  },
+});
+
+/** Puts the styles that only one view has into its modules, so that the first view loads less. */
+const stylesOfLaterViews: Plugin = {
+  name: "styles-of-later-views",
+  setup(builder) {
+    builder.onLoad(
+      { filter: /console\/(?:app\/(?:advisor|audit|keys|live)|playground)\/.+\.css$/ },
+      async ({ path }) => {
+        const { outputFiles } = await build({ ...shared, entryPoints: [path], write: false });
+        return {
+          contents: `
+          const sheet = new CSSStyleSheet();
+          sheet.replaceSync(${JSON.stringify(outputFiles[0]?.text ?? "")});
+          document.adoptedStyleSheets.push(sheet);
+        `,
+          loader: "js",
+        };
+      },
+    );
+  },
+};
+
+type WorkerType = "classic" | "module";
+
+/** The modules of the entry point and of the first view, which browsers would otherwise find one after the other. */
+function firstModules({ outputs: files }: Metafile): readonly string[] {
+  const first = new Set(["main.tsx", "overview/view.tsx"].map((file) => `src/console/app/${file}`));
+  const found = new Set<string>();
+  const add = (file: string): void => {
+    if (found.has(file)) return;
+    found.add(file);
+    for (const { path, kind } of files[file]?.imports ?? []) {
+      if (kind === "import-statement") add(path);
+    }
+  };
+  for (const [file, { entryPoint }] of Object.entries(files)) {
+    if (file.endsWith(".js") && first.has(entryPoint ?? "")) add(file);
+  }
+  return [...found].map((file) => basename(file));
+}
+
+const outputs = ({ outputs: files }: Metafile, extension: string): string[] =>
+  Object.keys(files)
+    .map((file) => basename(file))
+    .filter((file) => file.endsWith(extension));
+
+/** The file of an entry point. Its name has a hash. */
+const fileOf = (metafile: Metafile, name: string, extension: string): string =>
+  outputs(metafile, extension).find((file) => file.startsWith(`${name}-`)) ?? "";
+
+const placeholder = "<!-- assets -->";
+
+/** A replacer function, because code may contain the special patterns of a replacement text. */
+const page = (file: string, head: string): string =>
+  readFileSync(join(sourceFolder, file), "utf8").replace(placeholder, () => head);

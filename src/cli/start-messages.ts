@@ -1,0 +1,118 @@
+/** The messages of `npm start`: the start-up banner, and what an edit of the configuration changes. */
+import type { Config, Policy } from "../policy/vars/index.ts";
+import { formatWindow } from "../strategies/index.ts";
+import { exampleKey, examplePolicy, requestCommand } from "./example-request.ts";
+import type { LocalSetup } from "./local-setup.ts";
+
+const maxNamedPolicies = 5;
+
+export const problemsMessage = (problems: readonly string[]): string =>
+  problemList("The configuration has problems:", problems);
+
+/** The problems of an edit that does not take effect. */
+export const rejectionMessage = (problems: readonly string[]): string =>
+  problemList("The configuration has problems, so the previous one stays in effect:", problems);
+
+const problemList = (title: string, problems: readonly string[]): string =>
+  [title, ...problems.map((problem) => `  ${problem}`)].join("\n");
+
+const invalidConfigurationMessage = (url: string): string => `
+Headgate is running at ${url}, but answers every request with 500 until its configuration is valid.
+Correct [vars] in wrangler.toml, or .dev.vars; edits take effect within seconds. Stop with Ctrl-C.
+`;
+
+/** One line with the limits and the origin that are in effect after an edit; empty without a valid configuration. */
+export function inEffectMessage(setup: LocalSetup, previous: LocalSetup): string {
+  const { config, hasDemoOrigin, hasDemoLimits } = setup;
+  if (config === null) return "";
+  const demo = hasDemoLimits ? "the demo limits: " : "";
+  const changed = setup.secretNames.filter(
+    (name) => name in previous.variables && setup.variables[name] !== previous.variables[name],
+  );
+  const secrets = changed.length > 0 ? `; ${changed.join(", ")} changed` : "";
+  return `In effect now: ${demo}${limitsText(config)}, in front of ${originText(config, hasDemoOrigin)}${secrets}.`;
+}
+
+function limitsText({ policies }: Config): string {
+  const named = policies.slice(0, maxNamedPolicies).map(policyText);
+  const others = policies.length - named.length;
+  return [...named, ...(others > 0 ? [`and ${others} more`] : [])].join("; ");
+}
+
+function policyText({ name, limits, isDryRun }: Policy): string {
+  const texts = limits.map((limit) => `${limit.limit} per ${formatWindow(limit)}`);
+  return `${name} ${texts.join(" and ")}${isDryRun ? " (dry run)" : ""}`;
+}
+
+function originText({ origin }: Config, isDemoOrigin: boolean): string {
+  if (isDemoOrigin) return "the demo origin";
+  return origin.kind === "url" ? origin.url.origin : "the origin of the route";
+}
+
+/** The banner of a running Worker. */
+export function startMessage(
+  url: string,
+  setup: Pick<LocalSetup, "config" | "hasDemoOrigin" | "hasDemoLimits" | "hasConsole">,
+): string {
+  const { config, hasDemoOrigin, hasDemoLimits } = setup;
+  if (config === null) return invalidConfigurationMessage(url);
+  const origin = hasDemoOrigin ? "a demo; set ORIGIN to use your own" : "your ORIGIN";
+  const limits = hasDemoLimits
+    ? "a demo: 5 requests per 10 seconds for each client address; set LIMITS or POLICIES to use your own"
+    : `your policies: ${config.policies.map(({ name }) => name).join(", ")}`;
+  const policy = examplePolicy(config);
+  const commands =
+    policy === undefined
+      ? []
+      : [requestCommand(url, policy), ...checkCommands(`${url}${config.checkPath}`, policy, config)];
+  return `
+Headgate is running at ${url}
+
+  origin         ${origin}
+  limits         ${limits}
+  configuration  [vars] in wrangler.toml, secrets in .dev.vars; edits take effect within seconds${sampleLine(config)}${adminLines(url, setup)}
+
+Try these commands${hasDemoLimits ? ", the first one six times to be denied" : ""}:
+
+${commands.map((command) => `  ${command}`).join("\n")}
+
+Stop with Ctrl-C.
+`;
+}
+
+/** The keys whose traffic is recorded; empty without a control plane that records it. */
+function sampleLine({ admin, sampleOneKeyIn }: Config): string {
+  if (admin === null) return "";
+  if (sampleOneKeyIn === null) return "\n  traffic sample off";
+  const recorded = sampleOneKeyIn === 1 ? "every key" : `1 key in ${sampleOneKeyIn}`;
+  return `\n  traffic sample ${recorded}; a deployment without SAMPLE records 1 key in 64`;
+}
+
+/** Lines with the URL and a token of the admin API, and with links to the playground and to the console, signed in. */
+function adminLines(url: string, { config, hasConsole }: Pick<LocalSetup, "config" | "hasConsole">): string {
+  const admin = config?.admin ?? null;
+  const [token] = (admin?.tokens ?? []).toSorted((one, other) => other.may.size - one.may.size);
+  if (admin === null || token === undefined) return "";
+  const api = `\n  admin API      ${url}${admin.path}/api`;
+  if (!hasConsole || admin.host === null) return `${api} with the token ${token.token}`;
+  const page = new URL(`${url}${admin.path}/#token=${encodeURIComponent(token.token)}`);
+  page.hostname = admin.host;
+  const playground = new URL("playground", page);
+  return `\n  console        ${page.href}\n  playground     ${playground.href}${api} with the token of the console`;
+}
+
+/** Three commands that look at, spend from and forget the key of the example request. */
+function checkCommands(check: string, policy: Policy, { checkTokens }: Config): string[] {
+  const [token] = checkTokens;
+  if (token === undefined) return [];
+  const keys = exampleKey(policy);
+  const query = [`policy=${policy.name}`, ...keys.map((key) => `key=${encodeURIComponent(key)}`)].join("&");
+  const key = keys.length === 1 ? keys[0] : keys;
+  const body = JSON.stringify({ policy: policy.name, key, cost: 2 });
+  const authorization = `-H "Authorization: Bearer ${token.token}"`;
+  return [
+    `curl -s ${authorization} "${check}?${query}"`,
+    `curl -s ${authorization} -H "Content-Type: application/json" -d '${body}' ${check}`,
+    `curl -s ${authorization} -X DELETE -i "${check}?${query}"`,
+  ];
+}

@@ -1,0 +1,188 @@
+/** Changes the limits of a policy, or uses those of the configuration again. */
+import { useEffect, useId, useState } from "preact/hooks";
+import type { FullLimit, Policy, WrittenLimits } from "../api/answers.ts";
+import { policyChangeBy } from "../api/conditional-change.ts";
+import type { PolicyUpdate } from "../api/policy-plan.ts";
+import type { Term } from "../api/rules.ts";
+import { undoOfPolicy } from "../api/undo.ts";
+import { Effect } from "../parts/effect.tsx";
+import { configuredText } from "../parts/in-effect.ts";
+import { NoteField, TermFields } from "../parts/term-fields.tsx";
+import { showToast } from "../shell/toasts.tsx";
+import { LastDay } from "../what-if/lazy.tsx";
+import { changeOfPolicy, underLimits, underWritten } from "../what-if/ways.ts";
+import { ChangeDialog, useShownPolicy } from "./change-dialog.tsx";
+import { Concerned } from "./hour.tsx";
+import { editedLimits, limitLine, limitsAsText, type LimitsReader, previewOf, readLimits } from "./limits-text.ts";
+import { removedRules, sourceText } from "./source.tsx";
+
+interface LimitsDialogProps {
+  readonly live: Policy;
+  readonly onClose: () => void;
+}
+
+const strategies = [
+  "fixed-window",
+  "sliding-window-counter",
+  "sliding-buckets",
+  "sliding-log",
+  "token-bucket",
+  "leaky-bucket",
+  "concurrency",
+];
+
+const nowText = (policy: Policy): string =>
+  `${policy.limits.value.map(limitLine).join("; ")} – ${sourceText(policy, policy.limits)}`;
+
+function onDone(update: PolicyUpdate): void {
+  const { after } = update;
+  const lines = after.limits.value.map(limitLine).join("; ");
+  const run = undoOfPolicy(update, "limits");
+  showToast({ text: `Limits of policy ${after.name}: ${lines}.`, action: { label: "Undo", run } });
+}
+
+/** @param proposed limits to begin with, in place of those in effect */
+export function LimitsDialog({
+  live,
+  proposed,
+  onClose,
+}: LimitsDialogProps & { readonly proposed?: readonly FullLimit[] | undefined }) {
+  const shown = useShownPolicy(live);
+  const { policy } = shown;
+  const { name } = policy;
+  const [edited] = useState(() => (proposed === undefined ? editedLimits(live) : limitsAsText(proposed, live.name)));
+  const [text, setText] = useState(edited.text);
+  const [strategy, setStrategy] = useState(edited.strategy);
+  const [term, setTerm] = useState<Term>({ for: "1h" });
+  const preview = usePreview(text, strategy, name);
+  const { content } = preview;
+  const current = underLimits(policy.limits.value);
+  const change = content === null ? null : policyChangeBy(policy, "limits", { ...content, ...term });
+  return (
+    <ChangeDialog
+      title={`Change the limits of ${name}`}
+      confirm="Change the limits"
+      typed={{ text, strategy, term }}
+      {...{ shown, change, onDone, onClose }}
+    >
+      <LimitsField text={text} problem={preview.problem} setText={setText} />
+      <StrategyField strategy={strategy} setStrategy={setStrategy} />
+      <TermFields term={term} onChange={setTerm} />
+      <Effect
+        concerns={<Concerned policy={name} />}
+        now={nowText(policy)}
+        then={preview.effect}
+        term={term}
+        after={configuredText(policy, "limits")}
+      />
+      <p class="hint">
+        A limit keeps its count if its window and its strategy stay. Otherwise it starts at zero. Overrides and limits
+        of single keys still take precedence.
+      </p>
+      <LastDay change={content === null ? null : changeOfPolicy(policy, current, underWritten(content, policy))} />
+    </ChangeDialog>
+  );
+}
+
+interface Preview {
+  /** Null while the text has a problem. */
+  readonly content: { readonly limits: WrittenLimits; readonly strategy?: string } | null;
+  readonly problem: string;
+  /** The limits that would be in effect. */
+  readonly effect: string;
+}
+
+/** Reads the text as the Worker does, once the engine is loaded. Without it, the Worker checks the limits on confirmation. */
+function usePreview(text: string, strategy: string, policy: string): Preview {
+  const [engine, setEngine] = useState<LimitsReader | null>(null);
+  useEffect(() => {
+    loadReader().then(
+      (reader) => setEngine(() => reader),
+      () => null,
+    );
+  }, []);
+  const read = readLimits(text);
+  if ("problem" in read) return { content: null, problem: read.problem, effect: "…" };
+  const content = { limits: read.limits, ...(strategy !== "" && { strategy }) };
+  const { problem, effect } = previewOf(content, policy, engine);
+  return { content: problem === "" ? content : null, problem, effect };
+}
+
+const loadReader = async (): Promise<LimitsReader> =>
+  (await import("../../playground/model/written-limits.ts")).limitsWritten;
+
+interface LimitsFieldProps {
+  readonly text: string;
+  readonly problem: string;
+  readonly setText: (text: string) => void;
+}
+
+function LimitsField({ text, problem, setText }: LimitsFieldProps) {
+  const id = useId();
+  const isShown = text !== "" && problem !== "";
+  return (
+    <div class="field">
+      <label for={id}>Limits</label>
+      <textarea
+        id={id}
+        rows={text.includes("\n") ? 8 : 2}
+        value={text}
+        required
+        spellcheck={false}
+        aria-describedby={`${id}-help`}
+        aria-invalid={isShown}
+        onInput={({ currentTarget: { value } }) => setText(value)}
+      />
+      <p id={`${id}-help`} class={isShown ? "problem" : "hint"}>
+        {isShown ? problem : "For example 100/minute; 1000/hour – or JSON with all fields."}
+      </p>
+    </div>
+  );
+}
+
+interface StrategyFieldProps {
+  readonly strategy: string;
+  readonly setStrategy: (strategy: string) => void;
+}
+
+function StrategyField({ strategy, setStrategy }: StrategyFieldProps) {
+  const id = useId();
+  return (
+    <div class="field">
+      <label for={id}>Strategy of limits that name none</label>
+      <select id={id} value={strategy} onChange={({ currentTarget: { value } }) => setStrategy(value)}>
+        <option value="">As the policy is configured</option>
+        {strategies.map((name) => (
+          <option key={name}>{name}</option>
+        ))}
+      </select>
+    </div>
+  );
+}
+
+/** Removes the rules for the limits. */
+export function ConfiguredLimitsDialog({ live, onClose }: LimitsDialogProps) {
+  const shown = useShownPolicy(live);
+  const [term, setTerm] = useState<Term>({});
+  const { policy } = shown;
+  const change = policyChangeBy(policy, "limits", { limits: null, ...term });
+  return (
+    <ChangeDialog
+      title={`Use the configured limits of ${policy.name} again`}
+      confirm="Use the configuration"
+      typed={term}
+      {...{ shown, change, onDone, onClose }}
+    >
+      <Effect
+        concerns={<Concerned policy={policy.name} />}
+        now={nowText(policy)}
+        then={configuredText(policy, "limits")}
+        notes={removedRules(policy, "limits")}
+      />
+      <LastDay
+        change={changeOfPolicy(policy, underLimits(policy.limits.value), underLimits(policy.configured.limits))}
+      />
+      <NoteField term={term} onChange={setTerm} />
+    </ChangeDialog>
+  );
+}

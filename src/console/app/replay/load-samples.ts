@@ -1,0 +1,75 @@
+/** Reads the samples of a policy in the web worker, as they arrive. */
+import { LineSplitter } from "../../../advisor/log/line-splitter.ts";
+import { type Samples, SamplesProblem, SamplesReader } from "../../../advisor/replay/read-samples.ts";
+import { problemIn } from "../api/client.ts";
+import type { ReplayTasks } from "./messages.ts";
+import { RefusedLoad, type ReadSamples } from "./tasks.ts";
+
+/** A line has the arrivals of one key, which may be most of the traffic. */
+const longestLine = 67_108_864;
+
+/**
+ * @throws RefusedLoad when the call is refused or lost
+ * @throws SamplesProblem for lines that are no samples
+ */
+export async function readSamples(
+  { policy, url, token, nowMs }: ReplayTasks["load"]["request"],
+  onProgress: (share: number) => void,
+  abort: AbortSignal,
+): Promise<ReadSamples> {
+  const response = await called(url, token, abort);
+  const { header, ...read } = await readLines(response, onProgress);
+  const { timelines } = read;
+  const known = {
+    policy,
+    readAtMs: nowMs,
+    sample: header.sample,
+    keys: timelines.keys.length,
+    arrivals: timelines.atMs.length,
+    coverage: header.coverage,
+    storedAtMs: header.storedAtMs,
+    source: timelines.source,
+  };
+  return { known, ...read };
+}
+
+async function called(url: string, token: string | null, abort: AbortSignal): Promise<Response> {
+  const headers = new Headers(token === null ? {} : { Authorization: `Bearer ${token}` });
+  const options = { headers, cache: "no-store", redirect: "manual", signal: abort } as const;
+  const response = await lostAs0(fetch(url, options));
+  if (response.ok) return response;
+  const { status, message } = problemIn(response, await lostAs0(response.text()));
+  throw new RefusedLoad(status, message);
+}
+
+async function readLines({ body }: Response, onProgress: (share: number) => void): Promise<Samples> {
+  const reader = new SamplesReader();
+  const splitter = new LineSplitter(
+    {
+      addLine: (line) => reader.line(line),
+      skipLine: (reason) => {
+        throw new SamplesProblem(reason);
+      },
+    },
+    longestLine,
+  );
+  const chunks = body?.pipeThrough(new TextDecoderStream()).getReader();
+  for (;;) {
+    // oxlint-disable-next-line no-await-in-loop -- chunks arrive one after the other
+    const chunk = await lostAs0(chunks?.read() ?? Promise.resolve({ done: true, value: "" }));
+    if (chunk.done) break;
+    splitter.add(chunk.value ?? "");
+    onProgress(reader.share);
+  }
+  splitter.end();
+  return reader.finish();
+}
+
+/** A connection that ends early is a lost one. */
+async function lostAs0<Value>(value: Promise<Value>): Promise<Value> {
+  try {
+    return await value;
+  } catch {
+    throw new RefusedLoad(0, "The Worker cannot be reached.");
+  }
+}

@@ -1,0 +1,163 @@
+/** The frame of all views: navigation, the state of the connection, messages. */
+import { type ComponentType } from "preact";
+import { useEffect } from "preact/hooks";
+import { isConnected, refusal, token } from "../api/client.ts";
+import { followChanges } from "../api/changes.ts";
+import { staleness } from "../api/poll.ts";
+import { Loading } from "../parts/notice.tsx";
+import { announceChanges } from "./announce-changes.ts";
+import { lazyView } from "./lazy-view.tsx";
+import { hrefOf, isPublicView, route, type ViewName, views } from "./route.ts";
+import { session, signOut, startSession } from "./session.ts";
+import { SignIn } from "./sign-in.tsx";
+import { Toasts } from "./toasts.tsx";
+
+const loaders: Readonly<Record<ViewName, () => Promise<ComponentType>>> = {
+  "": async () => (await import("../overview/view.tsx")).OverviewView,
+  keys: async () => (await import("../keys/view.tsx")).KeysView,
+  policies: async () => (await import("../policies/view.tsx")).PoliciesView,
+  advisor: async () => (await import("../advisor/view.tsx")).AdvisorView,
+  live: async () => (await import("../live/view.tsx")).LiveView,
+  audit: async () => (await import("../audit/view.tsx")).AuditView,
+  playground: async () => (await import("../../playground/view.tsx")).PlaygroundView,
+};
+
+const lazyViewOf = (name: ViewName): ComponentType => lazyView(`the view "${views[name]}"`, loaders[name]);
+
+const components: Readonly<Record<ViewName, ComponentType>> = {
+  "": lazyViewOf(""),
+  keys: lazyViewOf("keys"),
+  policies: lazyViewOf("policies"),
+  advisor: lazyViewOf("advisor"),
+  live: lazyViewOf("live"),
+  audit: lazyViewOf("audit"),
+  playground: lazyViewOf("playground"),
+};
+
+/** Long enough for the first view to load its numbers. */
+const otherViewsAfterMs = 1_000;
+
+/** Loads the other views of an operator, so that they open at once, even without a connection. */
+function loadOperatorViews(): void {
+  for (const [name, load] of Object.entries(loaders)) {
+    if (name !== "playground") load().catch(() => {});
+  }
+}
+
+/** Begins before the session is known. A failure is shown when the view is. */
+export const loadFirstView = (): void => {
+  const { view } = route.value;
+  if (view !== null) loaders[view]().catch(() => {});
+};
+
+export function App() {
+  const { view } = route.value;
+  const isPublic = isPublicView.value;
+  const { value } = session;
+  const title = view === null ? "Page not found" : views[view];
+  useEffect(() => {
+    document.title = `${title} – Headgate`;
+  }, [title]);
+  const isSignedIn = value.kind === "signed-in";
+  useEffect(() => {
+    if (!isPublic && session.peek().kind === "visitor") void startSession({ isPublic });
+  }, [isPublic]);
+  useEffect(() => {
+    if (!isSignedIn || isPublic) return undefined;
+    const timer = setTimeout(loadOperatorViews, otherViewsAfterMs);
+    const stop = followChanges(announceChanges);
+    return () => {
+      clearTimeout(timer);
+      stop();
+    };
+  }, [isSignedIn, isPublic]);
+  if (!isPublic && !isSignedIn) {
+    if (value.kind !== "signed-out") return <Loading what="the console" />;
+    return <SignIn key={value.problem} problem={value.problem} />;
+  }
+  return (
+    <>
+      <a class="skip" href="#view">
+        Skip to the content
+      </a>
+      <Header />
+      {isSignedIn && <Banner />}
+      <main id="view" tabIndex={-1}>
+        <View />
+      </main>
+      <Toasts />
+    </>
+  );
+}
+
+function View() {
+  const { view } = route.value;
+  const Component = view === null ? NotFound : components[view];
+  return <Component />;
+}
+
+const NotFound = () => (
+  <section>
+    <h1>Page not found</h1>
+    <p>
+      The console has no page at this address. Go to the <a href={hrefOf("")}>overview</a>.
+    </p>
+  </section>
+);
+
+function Header() {
+  const { value } = session;
+  return (
+    <header class="top">
+      <span class="product">Headgate</span>
+      <nav aria-label="Views">
+        {Object.entries(views).map(([name, label]) => (
+          <a key={name} href={`./${name}`} {...(route.value.view === name && { "aria-current": "page" as const })}>
+            {label}
+          </a>
+        ))}
+      </nav>
+      {value.kind === "signed-in" ? (
+        <span class="operator">
+          {value.operator.name}
+          {value.operator.via === "token" && (
+            <button type="button" class="quiet" onClick={signOut}>
+              Sign out
+            </button>
+          )}
+        </span>
+      ) : (
+        <a class="operator" href="./">
+          Sign in
+        </a>
+      )}
+    </header>
+  );
+}
+
+/** Warns of old numbers and of refused credentials. Forms stay as they are. */
+const Banner = () => (
+  <div class="banner" role="status" hidden={isConnected.value && refusal.value === null && staleness.value === null}>
+    <Warning />
+  </div>
+);
+
+function Warning() {
+  if (!isConnected.value) {
+    return <>No connection. The numbers are the last ones received; nothing you typed is lost.</>;
+  }
+  if (refusal.value === null) {
+    if (staleness.value === null) return null;
+    return <>The page shows the last answers received, because reading again failed: {staleness.value.message}</>;
+  }
+  const isToken = token.value !== null;
+  return (
+    <>
+      {isToken && "The token is not accepted any more: "}
+      {refusal.value.message}{" "}
+      <button type="button" onClick={isToken ? signOut : () => location.reload()}>
+        Sign in again
+      </button>
+    </>
+  );
+}

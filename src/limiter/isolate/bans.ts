@@ -1,0 +1,105 @@
+/** Finds out whether keys are banned or blocked by a key rule, for requests that their policies do not charge. */
+import type { Policy } from "../../policy/vars/index.ts";
+import { Admission } from "./admission.ts";
+import { BoundedMap } from "../../policy/bounded-map.ts";
+import type { LimiterClient } from "./client.ts";
+import { type Clock, platformClock } from "../clock.ts";
+import { cachedForMs, longestCacheMs, type ReplyTimes } from "./deny-cache.ts";
+import type { Attempt } from "./attempt.ts";
+import { haveSameRules } from "./key-group.ts";
+import { aged, type DecidedOutcome, isByKeyRule, type Outcome, policyKey, type Spend } from "./outcome.ts";
+
+const maximumKeys = 4_096;
+
+/** The spends because of which a request is denied, and their outcomes. */
+export interface Refusal {
+  readonly spends: readonly Spend[];
+  readonly admission: Admission;
+}
+
+interface CachedBan {
+  readonly outcome: DecidedOutcome;
+  readonly times: ReplyTimes;
+  readonly validMs: number;
+}
+
+export class Bans {
+  readonly #limiter: Pick<LimiterClient, "look">;
+  readonly #clock: Pick<Clock, "now">;
+  /** A flood from a banned client must not call the objects for each request. */
+  readonly #cache = new BoundedMap<CachedBan>(maximumKeys);
+
+  constructor(limiter: Pick<LimiterClient, "look">, clock: Pick<Clock, "now"> = platformClock) {
+    this.#limiter = limiter;
+    this.#clock = clock;
+  }
+
+  /** The refusal by cached bans, without a call of an object; null when no cached ban applies. */
+  cached(spends: readonly Spend[]): Refusal | null {
+    if (spends.length === 0) return null;
+    return this.#refusalOf(
+      spends,
+      spends.map((spend) => this.#recall(spend)),
+    );
+  }
+
+  /**
+   * The refusal by bans and by rules that block a key, which looks at each key's object. `onError = "closed"` refuses when
+   * the object does not answer.
+   * @returns null when no key is banned or blocked; no promise without spends
+   */
+  find(spends: readonly Spend[], attempt: Attempt | null = null): Promise<Refusal | null> | null {
+    return spends.length === 0 ? null : this.#find(spends, attempt);
+  }
+
+  async #find(spends: readonly Spend[], attempt: Attempt | null): Promise<Refusal | null> {
+    const outcomes = await Promise.all(spends.map((spend) => this.#look(spend, attempt)));
+    return this.#refusalOf(spends, outcomes);
+  }
+
+  /** Drops the cached ban when the key's state for the policy is deleted. */
+  forget(policy: Policy, partitionKey: string): void {
+    this.#cache.delete(policyKey({ policy, partitionKey }));
+  }
+
+  #refusalOf(spends: readonly Spend[], outcomes: readonly (Outcome | null)[]): Refusal | null {
+    const admission = new Admission();
+    admission.isRefused = true;
+    admission.decidedAtMs = this.#clock.now();
+    const refused: Spend[] = [];
+    for (const [index, spend] of spends.entries()) {
+      const outcome = outcomes[index] ?? null;
+      if (outcome === null || !(isBarred(outcome) || outcome.kind === "closed")) continue;
+      // A policy counts as denying once, however many of the request's keys are banned or blocked.
+      if (refused.some(({ policy }) => policy.name === spend.policy.name)) continue;
+      refused.push(spend);
+      admission.addOutcomes([outcome]);
+    }
+    return refused.length > 0 ? { spends: refused, admission } : null;
+  }
+
+  #recall(spend: Spend): Outcome | null {
+    const ban = this.#cache.get(policyKey(spend));
+    if (ban === undefined || !haveSameRules(ban.outcome.policy, spend.policy)) return null;
+    const decidedAtMs = this.#clock.now();
+    const ageMs = cachedForMs(ban.times, ban.validMs, decidedAtMs);
+    if (ageMs === null) return null;
+    return { ...ban.outcome, decision: aged(ban.outcome.decision, ageMs), decidedAtMs };
+  }
+
+  async #look(spend: Spend, attempt: Attempt | null): Promise<Outcome> {
+    const calledAtMs = this.#clock.now();
+    const outcome = await this.#limiter.look({ ...spend, cost: 0 }, attempt);
+    if (isBarred(outcome) && spend.policy.isDenyCached) {
+      const { bannedForMs } = outcome.decision;
+      const validMs = Math.min(longestCacheMs, bannedForMs > 0 ? bannedForMs : longestCacheMs);
+      const times = { calledAtMs, answeredAtMs: this.#clock.now() };
+      this.#cache.set(policyKey(spend), { outcome, times, validMs });
+    }
+    return outcome;
+  }
+}
+
+/** Whether an outcome is a ban or a block. */
+const isBarred = (outcome: Outcome): outcome is DecidedOutcome =>
+  "decision" in outcome && (outcome.decision.bannedForMs > 0 || isByKeyRule(outcome, "block"));

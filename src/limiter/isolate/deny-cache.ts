@@ -1,0 +1,143 @@
+/**
+ * Denials that an isolate caches, so that a flood of denied requests does not call the object each time. Only denials
+ * are cached. A cached denial is no older than a second, so `remaining` and the waits may be slightly out of date.
+ */
+import type { Decision } from "../../strategies/index.ts";
+import { BoundedMap } from "../../policy/bounded-map.ts";
+import type { CachedDenial } from "./admission.ts";
+import { chargesPolicies, outcomesOf, type PolicyLimits, policyLimitsOf } from "./key-group.ts";
+import { aged, type Outcome, type Spend } from "./outcome.ts";
+import type { CheckReply } from "../protocol.ts";
+import { ruleSizeBytes } from "./ruled-outcome.ts";
+
+export const longestCacheMs = 1_000;
+
+/** Bound the memory of an isolate. Denials of one key differ in their policies or costs. */
+const maximumKeys = 4_096;
+const maximumDenialsPerKey = 8;
+const maximumBytes = 4_000_000;
+/** Approximate memory of a denial with its cached answer, and of each of its limits, in bytes. */
+const denialBytes = 1_200;
+const limitBytes = 600;
+
+/** The times of an object's reply, in milliseconds since the Unix epoch by the isolate's clock. */
+export interface ReplyTimes {
+  readonly calledAtMs: number;
+  readonly answeredAtMs: number;
+}
+
+/**
+ * The age of a cached reply. It is valid for `validMs` from the call; its waits count down from the answer.
+ * @returns milliseconds since the answer; null when the reply is no longer valid or the clock has stepped back
+ */
+export function cachedForMs({ calledAtMs, answeredAtMs }: ReplyTimes, validMs: number, nowMs: number): number | null {
+  const sinceCallMs = nowMs - calledAtMs;
+  if (sinceCallMs < 0 || sinceCallMs >= validMs) return null;
+  return Math.max(0, nowMs - answeredAtMs);
+}
+
+interface Denial {
+  readonly policies: readonly PolicyLimits[];
+  readonly costs: readonly number[];
+  readonly reply: CheckReply;
+  readonly times: ReplyTimes;
+  readonly validMs: number;
+}
+
+class AgedDenial implements CachedDenial {
+  readonly denial: Denial;
+  readonly ageMs: number;
+  readonly #group: readonly Spend[];
+  readonly #nowMs: number;
+  #outcomes: readonly Outcome[] | null = null;
+
+  constructor(denial: Denial, group: readonly Spend[], ageMs: number, nowMs: number) {
+    this.denial = denial;
+    this.ageMs = ageMs;
+    this.#group = group;
+    this.#nowMs = nowMs;
+  }
+
+  get outcomes(): readonly Outcome[] {
+    this.#outcomes ??= outcomesOf(this.#group, this.denial.reply).map((outcome) =>
+      "decision" in outcome
+        ? {
+            ...outcome,
+            decision: aged(outcome.decision, this.ageMs),
+            decidedAtMs: this.#nowMs,
+          }
+        : outcome,
+    );
+    return this.#outcomes;
+  }
+}
+
+export class DenyCache {
+  readonly #byKey = new BoundedMap<readonly Denial[]>(maximumKeys, {
+    mostBytes: maximumBytes,
+    bytesOf,
+  });
+
+  /** The cached denial of these spends at `nowMs`; null when they have none. */
+  recall(group: readonly Spend[], nowMs: number): CachedDenial | null {
+    const [first] = group;
+    const denials = first === undefined ? undefined : this.#byKey.get(first.partitionKey);
+    const denial = denials?.find((each) => isOf(each, group));
+    if (denial === undefined) return null;
+    const ageMs = cachedForMs(denial.times, denial.validMs, nowMs);
+    return ageMs === null ? null : new AgedDenial(denial, group, ageMs, nowMs);
+  }
+
+  /** Caches a reply that is a firm denial. Ignores other replies. */
+  remember(group: readonly Spend[], reply: CheckReply, times: ReplyTimes): void {
+    const [first] = group;
+    if (first === undefined || reply.isFirm !== true || !group.every(isCacheable)) return;
+    const { partitionKey } = first;
+    const denial: Denial = {
+      policies: group.map(policyLimitsOf),
+      costs: group.map(({ cost }) => cost),
+      reply,
+      times,
+      validMs: Math.min(reply.firmForMs ?? longestCacheMs, unchangedForMs(reply.decisions)),
+    };
+    const others = (this.#byKey.get(partitionKey) ?? []).filter((each) => !isOf(each, group));
+    this.#byKey.set(partitionKey, [denial, ...others].slice(0, maximumDenialsPerKey));
+  }
+
+  /** Drops the denials of a key, after a spend, a refund or a DELETE. Other isolates keep theirs for up to a second. */
+  forget(partitionKey: string): void {
+    this.#byKey.delete(partitionKey);
+  }
+}
+
+function bytesOf(denials: readonly Denial[]): number {
+  const decisions = denials.flatMap(({ reply }) => reply.decisions);
+  const limits = decisions.reduce((sum, decision) => sum + decision.limits.length, 0);
+  const rules = denials.flatMap(({ reply }) => reply.keyRules ?? []);
+  const ruleBytes = rules.reduce((sum, rule) => sum + (rule === null ? 0 : ruleSizeBytes(rule)), 0);
+  return denials.length * denialBytes + limits * limitBytes + ruleBytes;
+}
+
+/**
+ * Not cached: denials of reservations, because a refund may make room at any time, and denials of dry runs, because
+ * each one is logged.
+ */
+const isCacheable = ({ policy, ttlMs }: Spend): boolean =>
+  policy.isDenyCached && !policy.isDryRun && ttlMs === undefined;
+
+/** Whether the denial is for the same policies, limits, rules and costs. A mode that expires changes no version. */
+const isOf = ({ policies, costs }: Denial, group: readonly Spend[]): boolean =>
+  chargesPolicies(group, policies) && group.every((spend, index) => spend.cost === costs[index] && isCacheable(spend));
+
+/**
+ * For how long the decisions stay the same except for their waits. When the first wait ends, `remaining` may change
+ * too.
+ */
+function unchangedForMs(decisions: readonly Decision[]): number {
+  const waits = decisions.flatMap(({ allowed, retryAfterMs, bannedForMs, limits }) => [
+    ...(allowed || retryAfterMs === null ? [] : [retryAfterMs]),
+    ...(bannedForMs > 0 ? [bannedForMs] : []),
+    ...limits.flatMap((limit) => (limit.replenishAfterMs > 0 ? limit.replenishAfterMs : [])),
+  ]);
+  return Math.min(longestCacheMs, ...waits);
+}

@@ -1,0 +1,278 @@
+/**
+ * Leases: slices of keys' quotas that this isolate borrows and spends without calling the object.
+ *
+ * 1. A check that the object decides also requests a slice when the key's demand is high enough.
+ * 2. The object holds the slice: at each decision, it counts the lent units as spent. The isolate spends the slice for up to
+ *    one second, counted from the request, so the slice never ends later than the object assumes.
+ * 3. When the slice is low, a call that spends nothing borrows the next one.
+ * 4. Unused units go back when the slice's second is over. A fully used slice is returned with the next call.
+ * 5. The object books the used units at the time of the return. It books a slice that is not returned in time as fully used.
+ * 6. A spend from a slice that is given back lowers the slice's used units. If the slice was returned before, the object
+ *    refunds the spend.
+ */
+import type { Attempt } from "./attempt.ts";
+import { BoundedMap } from "../../policy/bounded-map.ts";
+import { type Clock, sleep } from "../clock.ts";
+import type { DecisionContext } from "./admission.ts";
+import { type BookedSpend, callOf, chargesPolicies, timeLeftOf } from "./key-group.ts";
+import { type BorrowedSlice, Lease, provisionalGraceMs, returnBy, spendableMs } from "./lease.ts";
+import type { ObjectCaller, WaitUntil } from "./object-caller.ts";
+import type { Outcome, Spend } from "./outcome.ts";
+import { chargedSpends } from "./ruled-outcome.ts";
+import type { CheckReply, LeaseReply, ReturnReply, Settlement, SliceReturned, SliceWanted } from "../protocol.ts";
+
+/** Bound the memory of an isolate. The slices of an evicted lease are returned at once. */
+const maximumKeys = 1_024;
+const maximumLeasesPerKey = 16;
+const maximumBytes = 4_000_000;
+/** Approximate memory of a lease, and of each limit with its decision, in bytes. */
+const leaseBytes = 1_000;
+const limitBytes = 400;
+/**
+ * The most slices per second that an isolate requests for keys without one. A request for a slice takes about 10 KB of
+ * memory until the slice is returned.
+ */
+const maximumRequested = 512;
+
+const returnTimeoutMs = 1_000;
+/**
+ * How long a request waits for the settlement of a slice that another request returns. This is longer than such a call
+ * takes. Without a settlement, a spend stays charged.
+ */
+const settledWithinMs = 5_000;
+
+export interface SliceSpend {
+  readonly outcomes: readonly Outcome[];
+  readonly finalize: () => void;
+  /** Gives the spend back. @returns the part that the object has booked and must refund */
+  readonly giveBack: () => Promise<readonly BookedSpend[]>;
+}
+
+interface LeaseRequest {
+  readonly group: readonly Spend[];
+  /** For how long the check's spend may be given back by law 10; 0 for a final spend. */
+  readonly provisionalMs: number;
+  readonly wanted: SliceWanted | null;
+  readonly attempt: Attempt | null;
+  /** Whether no request waits for the reply. */
+  readonly isBackground: boolean;
+  readonly waitUntil: WaitUntil;
+  /** Handles the check's spend when the reply arrives after the deadline. */
+  readonly settleLate: (reply: CheckReply) => unknown;
+}
+
+const bytesOf = (leases: readonly Lease[]): number =>
+  leases.reduce(
+    (sum, { policies }) => policies.reduce((bytes, { limits }) => bytes + limits.length * limitBytes, sum + leaseBytes),
+    0,
+  );
+
+export class Leases {
+  readonly #caller: ObjectCaller;
+  readonly #clock: Clock;
+  /** The leases of each key, the most recently used first. */
+  readonly #byKey = new BoundedMap<readonly Lease[]>(maximumKeys, {
+    mostBytes: maximumBytes,
+    bytesOf,
+  });
+  #requested = 0;
+  #requestedSinceMs = 0;
+
+  constructor(caller: ObjectCaller, clock: Clock) {
+    this.#caller = caller;
+    this.#clock = clock;
+  }
+
+  /** Spends from a slice. @returns null when the object must decide */
+  spend(group: readonly Spend[], context: DecisionContext): SliceSpend | null {
+    const { waitUntil, provisionalMs } = context;
+    const lease = this.#leaseOf(group, waitUntil);
+    // All costs of a leased group are equal.
+    const cost = group[0]?.cost ?? 0;
+    const nowMs = this.#clock.now();
+    const slice = lease.spend(cost, nowMs);
+    if (slice === null) return null;
+    let provisionalUnits = provisionalMs > 0 ? cost : 0;
+    slice.provisionalUnits += provisionalUnits;
+    const endProvisional = (): void => {
+      slice.provisionalUnits -= provisionalUnits;
+      provisionalUnits = 0;
+    };
+    if (lease.isLow(nowMs) && !lease.isRequesting(group, nowMs)) {
+      waitUntil(this.#borrowNext(lease, group, waitUntil));
+    }
+    const outcomes = lease.outcomes(group, nowMs);
+    return {
+      outcomes,
+      finalize: () => {
+        endProvisional();
+        if (lease.isLeftOver(slice)) waitUntil(this.#returnEnded(lease));
+      },
+      giveBack: () => {
+        endProvisional();
+        return this.#giveBack(lease, slice, chargedSpends(group, outcomes), waitUntil);
+      },
+    };
+  }
+
+  async #giveBack(
+    lease: Lease,
+    slice: BorrowedSlice,
+    group: readonly Spend[],
+    waitUntil: WaitUntil,
+  ): Promise<readonly BookedSpend[]> {
+    const wasReturned = slice.isReturned;
+    if (!wasReturned) {
+      slice.used -= group[0]?.cost ?? 0;
+      await this.#ensureReturned(lease, slice, waitUntil);
+    }
+    const settlement = await slice.settlement.wait(this.#clock, settledWithinMs, waitUntil);
+    if (settlement === null) return [];
+    return group.flatMap((spend): BookedSpend[] => {
+      const bookedAtMs = instantOf(settlement, spend);
+      // The object booked the lowered number of used units.
+      if (bookedAtMs !== null && !wasReturned) return [];
+      // Without an instant the slice came too late: the object has booked it whole.
+      const spentAtMs = bookedAtMs ?? instantOf(slice.expiry, spend);
+      return spentAtMs === null ? [] : [{ spend, spentAtMs }];
+    });
+  }
+
+  /** Returns the slice in case no other request does, because the others have ended or none follows. */
+  async #ensureReturned(lease: Lease, slice: BorrowedSlice, waitUntil: WaitUntil): Promise<void> {
+    if (lease.isSpendable(slice)) {
+      const returnedAtMs = slice.endsAtMs + 2 * provisionalGraceMs;
+      await slice.settlement.wait(this.#clock, returnedAtMs - this.#clock.now(), waitUntil);
+      lease.retire(this.#clock.now());
+    }
+    if (!slice.isReturned) await this.#returnEnded(lease);
+  }
+
+  forget(partitionKey: string): void {
+    this.#byKey.delete(partitionKey);
+  }
+
+  /**
+   * Lets the object decide, and requests a slice when the demand is high enough. One request is under way at a time.
+   * @returns null when the object does not answer in time
+   */
+  async check(
+    group: readonly Spend[],
+    { waitUntil, provisionalMs, attempt }: DecisionContext,
+    settleLate: (reply: CheckReply) => unknown,
+  ): Promise<LeaseReply | null> {
+    const lease = this.#leaseOf(group, waitUntil);
+    const wanted = this.#hasRoom() ? lease.wantedSlice(group, this.#clock.now()) : null;
+    if (wanted !== null) this.#requested++;
+    const isBackground = false;
+    const request = { group, provisionalMs, wanted, attempt, isBackground, waitUntil, settleLate };
+    return this.#call(lease, request);
+  }
+
+  /** Whether the isolate may request a slice for one more key. */
+  #hasRoom(): boolean {
+    const nowMs = this.#clock.now();
+    const sinceMs = nowMs - this.#requestedSinceMs;
+    if (sinceMs >= spendableMs || sinceMs < 0) {
+      this.#requested = 0;
+      this.#requestedSinceMs = nowMs;
+    }
+    return this.#requested < maximumRequested;
+  }
+
+  async #borrowNext(lease: Lease, group: readonly Spend[], waitUntil: WaitUntil): Promise<void> {
+    await this.#call(lease, {
+      group: group.map((spend) => ({ ...spend, cost: 0 })),
+      provisionalMs: 0,
+      wanted: lease.nextSlice(),
+      attempt: null,
+      isBackground: true,
+      waitUntil,
+      settleLate: () => undefined,
+    });
+  }
+
+  async #call(lease: Lease, request: LeaseRequest): Promise<LeaseReply | null> {
+    const { group, provisionalMs, wanted, attempt, isBackground, waitUntil, settleLate } = request;
+    const calledAtMs = this.#clock.now();
+    const slices = lease.returnable(calledAtMs);
+    if (wanted !== null) lease.requestedAtMs = calledAtMs;
+    const call = { ...callOf(group, provisionalMs), wanted, returned: slices.map(returnedOf) };
+    const reply = await this.#caller.call<LeaseReply>({
+      name: "lease",
+      location: lease.location,
+      policies: group.map(({ policy }) => policy.name),
+      ...timeLeftOf(group, attempt, calledAtMs),
+      isBackground,
+      send: (stub) => returnBy(slices, () => stub.lease(call)),
+      late: {
+        waitUntil,
+        settle: (late) => {
+          // Too little of the slice's time is left to spend it.
+          const unused = wanted === null ? [] : [lease.sliceOf(wanted, late, calledAtMs)];
+          return Promise.all([settleLate(late), this.#return(lease, unused)]);
+        },
+      },
+    });
+    if (wanted !== null && lease.requestedAtMs === calledAtMs) lease.requestedAtMs = null;
+    if (reply === null) return null;
+    lease.remove(slices);
+    if (wanted !== null && reply.lentUnits > 0) {
+      const slice = lease.sliceOf(wanted, reply, calledAtMs);
+      lease.add(slice, reply, this.#clock.now());
+      waitUntil(this.#returnAt(lease, slice.endsAtMs));
+    }
+    return reply;
+  }
+
+  /** Returns unused units when the slice ends. A fully used slice waits for the next call. */
+  async #returnAt(lease: Lease, endsAtMs: number): Promise<void> {
+    await sleep(this.#clock, Math.max(0, endsAtMs - this.#clock.now()));
+    lease.retire(this.#clock.now());
+    if (lease.hasProvisional) await sleep(this.#clock, provisionalGraceMs);
+    if (lease.hasUnused) await this.#returnEnded(lease);
+  }
+
+  async #returnEnded(lease: Lease): Promise<void> {
+    const slices = lease.returnable(this.#clock.now());
+    lease.remove(slices);
+    await this.#return(lease, slices);
+  }
+
+  async #return(lease: Lease, slices: readonly BorrowedSlice[]): Promise<void> {
+    if (slices.length === 0) return;
+    const call = { key: lease.key, returned: slices.map(returnedOf) };
+    await this.#caller.call<ReturnReply>({
+      name: "return",
+      location: lease.location,
+      policies: lease.policies.map(({ policy }) => policy),
+      timeoutMs: returnTimeoutMs,
+      isRepeatable: true,
+      send: (stub) => returnBy(slices, () => stub.giveBackSlices(call)),
+    });
+  }
+
+  #leaseOf(group: readonly Spend[], waitUntil: WaitUntil): Lease {
+    const [first] = group;
+    if (first === undefined) throw new RangeError("a group has at least one spend");
+    const leases = this.#byKey.get(first.partitionKey) ?? [];
+    const known = leases.find(({ policies }) => chargesPolicies(group, policies));
+    if (known !== undefined && known === leases[0]) {
+      this.#byKey.refresh(first.partitionKey);
+      return known;
+    }
+    const lease = known ?? new Lease(group, first, this.#clock.now());
+    const used = [lease, ...leases.filter((each) => each !== lease)];
+    const kept = used.slice(0, maximumLeasesPerKey);
+    const evicted = this.#byKey.set(first.partitionKey, kept).flat();
+    for (const each of [...used.slice(maximumLeasesPerKey), ...evicted]) {
+      if (each.end()) waitUntil(this.#returnEnded(each));
+    }
+    return lease;
+  }
+}
+
+const returnedOf = ({ id, used }: BorrowedSlice): SliceReturned => ({ id, used });
+
+const instantOf = (settlement: Settlement, { policy }: Spend): number | null =>
+  settlement.find((each) => each.policy === policy.name)?.atMs ?? null;

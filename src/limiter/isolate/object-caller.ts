@@ -1,0 +1,231 @@
+/**
+ * Calls objects, with a deadline for each call. An object that failed is not called for decisions for one second. A
+ * deadline does not cancel a call: the late reply is handled in the background, so that its spend can be given back.
+ */
+import { errorText, report } from "../../observability/events.ts";
+import { BoundedMap } from "../../policy/bounded-map.ts";
+import type { Clock } from "../clock.ts";
+import { Cooldown } from "./cooldown.ts";
+import type { FlatCheck } from "../flat-calls.ts";
+import { JoinedCalls } from "./joined-calls.ts";
+import { DeadlineExceeded, platformRetries, type WaitUntil, withDeadline } from "../object-calls.ts";
+import { objectId, type ObjectLocation } from "../object-location.ts";
+import type { CheckReply, SettledCharge } from "../protocol.ts";
+import { canResumeRequests } from "./request-context.ts";
+import type { RateLimiter } from "../object/rate-limiter.ts";
+import { UnusableObjects } from "./unusable-objects.ts";
+
+const cooldownMs = 1_000;
+const maximumCooldowns = 1_024;
+
+type Objects = DurableObjectNamespace<RateLimiter>;
+export type Stub = DurableObjectStub<RateLimiter>;
+
+export type { WaitUntil };
+
+const decisionCalls = ["check", "look", "reserve", "lease", "sync"] as const;
+type CorrectionCall = "renew" | "refund" | "return" | "forget" | "settle";
+type AdminCall = "explain";
+
+/** Handles a reply that arrives after the deadline. */
+export interface LateReply<Reply> {
+  readonly waitUntil: WaitUntil;
+  readonly settle: (reply: Reply) => unknown;
+}
+
+interface CallTerms<Reply> {
+  /** Appears in the log. Decision calls are skipped during an object's cooldown; the others are always sent. */
+  readonly name: (typeof decisionCalls)[number] | CorrectionCall | AdminCall;
+  readonly location: ObjectLocation;
+  readonly policies: readonly string[];
+  readonly timeoutMs: number;
+  /** Whether the timeout is shorter than that of the policies, so that a missed deadline is no sign of a fault. */
+  readonly isShortened?: boolean;
+  /** Whether no decision waits for the reply. */
+  readonly isBackground?: boolean;
+  readonly late?: LateReply<Reply>;
+}
+
+export interface Call<Reply> extends CallTerms<Reply> {
+  readonly send: (stub: Stub) => Promise<Reply>;
+  /** Whether a failed call is sent once more. Only for calls that have the same effect once and twice. */
+  readonly isRepeatable?: boolean;
+}
+
+/** Checks, which may be sent in one call with those of other requests. */
+export interface ChecksCall extends CallTerms<readonly CheckReply[]> {
+  readonly late: LateReply<readonly CheckReply[]>;
+  readonly checks: readonly FlatCheck[];
+}
+
+const isDecision = (name: string): boolean => decisionCalls.some((each) => each === name);
+
+/** Receives facts about calls, after they are answered. */
+export interface LimiterObserver {
+  /** How long an object took to answer a call that a decision waited for. */
+  answered(policies: readonly string[], latencyMs: number): void;
+  /** Whether `settled` is called for the reservations of a key. Default: no. */
+  wantsSettlements?(partitionKey: string): boolean;
+  settled?(partitionKey: string, charges: readonly SettledCharge[]): void;
+}
+
+/** Checks wait, and are joined, while this number of calls with checks is under way to their object. */
+const mostCallsOfObject = 1;
+
+/** Objects that can never decide answer within this time, and a request that the isolate decides waits no longer. */
+const mostFirstCallMs = 250;
+
+export interface CallerOptions {
+  /** Whether checks that reach an object at the same time may share a call. Default: if the platform allows it. */
+  readonly joinsChecks?: boolean;
+  /**
+   * Whether the first request waits for its call even if the isolate decides it, so that objects that can never decide are
+   * noticed at once. Default: false.
+   */
+  readonly awaitsFirstCall?: boolean;
+}
+
+export class ObjectCaller {
+  readonly observer: LimiterObserver | null;
+  readonly #objects: Objects;
+  readonly #clock: Clock;
+  readonly #cooldowns = new BoundedMap<Cooldown>(maximumCooldowns);
+  readonly #joined: JoinedCalls;
+  readonly unusable = new UnusableObjects();
+  #firstCall: Promise<unknown> | null = null;
+  /** True once an object was called, and from the start if no request waits for the first call. */
+  isTried: boolean;
+
+  constructor(
+    objects: Objects,
+    clock: Clock,
+    observer: LimiterObserver | null = null,
+    { joinsChecks = canResumeRequests(), awaitsFirstCall = false }: CallerOptions = {},
+  ) {
+    this.#objects = objects;
+    this.#clock = clock;
+    this.observer = observer;
+    this.isTried = !awaitsFirstCall;
+    const mostCalls = joinsChecks ? mostCallsOfObject : Number.POSITIVE_INFINITY;
+    this.#joined = new JoinedCalls((location) => this.#stubAt(location), clock, mostCalls);
+  }
+
+  /**
+   * Waits for the first call of this isolate, once, and not for an object that is silent. Only for the request that made the
+   * call.
+   */
+  async takeFirstCall(): Promise<void> {
+    const first = this.#firstCall;
+    this.#firstCall = null;
+    if (first !== null) await withDeadline(this.#clock, first, mostFirstCallMs).catch(() => null);
+  }
+
+  /** @returns the object's reply; null when it fails, misses the deadline or is in its cooldown */
+  call<Reply>(call: Call<Reply>): Promise<Reply | null> {
+    return this.#noteFirst(this.#call(call));
+  }
+
+  #noteFirst<Reply>(replying: Promise<Reply>): Promise<Reply> {
+    if (this.isTried) return replying;
+    this.isTried = true;
+    const noted = replying.finally(() => (this.#firstCall = null));
+    this.#firstCall = noted;
+    return noted;
+  }
+
+  async #call<Reply>(call: Call<Reply>): Promise<Reply | null> {
+    const { isRepeatable = false } = call;
+    const result = await this.#result(call, () => ({
+      replies: call.send(this.#stubAt(call.location)),
+      withdraw: () => false,
+    }));
+    if ("reply" in result) return result.reply;
+    const isRepeated = isRepeatable && isTransient(result.error);
+    return isRepeated ? this.#call({ ...call, isRepeatable: false }) : null;
+  }
+
+  /** Decides checks, in one call with those of other requests that reach the object at the same time. */
+  decide(call: ChecksCall): Promise<readonly CheckReply[] | null> {
+    return this.#noteFirst(this.#decide(call));
+  }
+
+  async #decide(call: ChecksCall): Promise<readonly CheckReply[] | null> {
+    const { location, checks, late } = call;
+    const { waitUntil } = late;
+    const deciding = this.#result(call, () => this.#joined.send(location, checks, waitUntil));
+    // Other requests may wait for the call that this one sends. Their replies must arrive even if this client disconnects.
+    waitUntil(deciding);
+    const result = await deciding;
+    return "reply" in result ? result.reply : null;
+  }
+
+  async #result<Reply>(call: CallTerms<Reply>, send: () => Sent<Reply>): Promise<Result<Reply>> {
+    const { name, location, policies, timeoutMs, late } = call;
+    if (this.unusable.isKnown) return { error: null };
+    const id = objectId(location);
+    const skipped = this.#skipReason(call, id);
+    if (skipped !== null) {
+      report({ event: "object-silent", call: name, policies, error: `skipped: ${skipped}` });
+      return { error: null };
+    }
+    const calledAtMs = this.observer === null ? 0 : this.#clock.now();
+    let sent: Sent<Reply> | null = null;
+    try {
+      sent = send();
+      const reply = await withDeadline(this.#clock, sent.replies, timeoutMs);
+      this.#cooldowns.delete(id);
+      if (isDecision(name) && name !== "sync" && call.isBackground !== true) {
+        this.observer?.answered(policies, this.#clock.now() - calledAtMs);
+      }
+      return { reply };
+    } catch (error) {
+      if (this.unusable.note(error, isDecision(name))) return { error: null };
+      const isTooLate = error instanceof DeadlineExceeded;
+      if (isTooLate && sent?.withdraw() === true) {
+        const queued = `not sent: earlier checks were under way for ${timeoutMs} ms`;
+        report({ event: "object-silent", call: name, policies, error: queued });
+        return { error };
+      }
+      report({ event: "object-silent", call: name, policies, error: errorText(error) });
+      const isFault = !isTooLate || (call.isShortened !== true && !error.wasBusy);
+      if (isFault) this.#startCooldown(id);
+      if (sent !== null) late?.waitUntil(sent.replies.then(late.settle, () => undefined));
+      return { error };
+    }
+  }
+
+  /** Why a decision call is not sent; null when it is. */
+  #skipReason({ name, timeoutMs }: Pick<Call<unknown>, "name" | "timeoutMs">, id: string) {
+    if (!isDecision(name)) return null;
+    if (timeoutMs <= 0) return "no time is left after newer rules were adopted";
+    return this.#cooldowns.get(id)?.isOn === true ? "the object failed less than a second ago" : null;
+  }
+
+  #startCooldown(id: string): void {
+    const cooldown = new Cooldown(cooldownMs, this.#clock);
+    cooldown.begin();
+    this.#cooldowns.set(id, cooldown);
+  }
+
+  #stubAt({ name, locationHint, jurisdiction }: ObjectLocation): Stub {
+    const objects = jurisdiction === null ? this.#objects : this.#objects.jurisdiction(jurisdiction);
+    return objects.getByName(name, {
+      retry: platformRetries,
+      ...(locationHint !== null && { locationHint }),
+    });
+  }
+}
+
+/** A call on its way. */
+interface Sent<Reply> {
+  readonly replies: Promise<Reply>;
+  /** Takes the call back. Returns false when it has been sent. */
+  readonly withdraw: () => boolean;
+}
+
+/** The error is null for a call that was skipped. */
+type Result<Reply> = { readonly reply: Reply } | { readonly error: unknown };
+
+/** A timed-out call may still be running, and an overloaded object must not get more calls. */
+const isTransient = (error: unknown): boolean =>
+  error !== null && !(error instanceof DeadlineExceeded) && Object(error).overloaded !== true;

@@ -1,0 +1,57 @@
+/**
+ * The ids of reservations: 128 random bits and the address of the reservation, so that any isolate can settle it. An id is
+ * authenticated, so that a caller cannot reach an object with an invented id, and bound to a tenant.
+ */
+import { jurisdictions, locationHints, type ObjectSettings } from "../../policy/vars/index.ts";
+
+export interface ReservationAddress {
+  /** 128 random bits in hexadecimal. */
+  readonly random: string;
+  readonly partitionKey: string;
+  readonly settings: ObjectSettings;
+}
+
+/** Returns the HMAC of a text, in base64url. All isolates share the secret. */
+type Sign = (text: string) => Promise<string>;
+
+export function newAddress(partitionKey: string, settings: ObjectSettings): ReservationAddress {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  const random = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return { random, partitionKey, settings };
+}
+
+/** Returns `<random>.<partition key>.<shards>.<location hint>.<jurisdiction>.<signature>`. A part that is null is empty. */
+export async function reservationId(
+  { random, partitionKey, settings }: ReservationAddress,
+  tenant: string | null,
+  sign: Sign,
+): Promise<string> {
+  const { shards, locationHint, jurisdiction } = settings;
+  const named = [random, partitionKey, shards ?? "", locationHint ?? "", jurisdiction ?? ""].join(".");
+  return `${named}.${await sign(signedText(named, tenant))}`;
+}
+
+/** Returns the address in an id; null unless the id was made with the same secret for the same tenant. */
+export async function addressOf(id: string, tenant: string | null, sign: Sign): Promise<ReservationAddress | null> {
+  const parts = id.split(".");
+  const [random = "", partitionKey = "", shards, locationHint, jurisdiction, signature = ""] = parts;
+  if (parts.length !== 6) return null;
+  const expected = await sign(signedText(parts.slice(0, 5).join("."), tenant));
+  // Compares HMACs, so that the time of the comparison reveals nothing about the expected signature.
+  const [given, wanted] = await Promise.all([signature, expected].map((each) => sign(comparedText(each))));
+  if (given !== wanted) return null;
+  return {
+    random,
+    partitionKey,
+    settings: {
+      shards: shards ? Number(shards) : null,
+      locationHint: locationHints.find((hint) => hint === locationHint) ?? null,
+      jurisdiction: jurisdictions.find((each) => each === jurisdiction) ?? null,
+    },
+  };
+}
+
+/** The signed texts. No text that names a key has one of these forms. */
+const signedText = (named: string, tenant: string | null): string => JSON.stringify({ reservation: named, tenant });
+
+const comparedText = (signature: string): string => JSON.stringify({ signature });

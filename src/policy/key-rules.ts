@@ -1,0 +1,202 @@
+/** The fields `overrides`, `allow` and `deny`: other limits for some keys, an allowlist and a blocklist. */
+import * as v from "valibot";
+import {
+  acceptedStrategy,
+  type Limit,
+  type LimitDefaults,
+  readLimits,
+  strategies,
+  strategyNames,
+  type ReportAt,
+  writtenLimits,
+} from "../strategies/index.ts";
+import { type KeyPart, mostKeyParts, readKey, verifiedParts } from "./key.ts";
+import {
+  acceptedList,
+  type Condition,
+  type SubjectPattern,
+  longestText,
+  looksLikeAddress,
+  mostListEntries,
+  readCondition,
+  readSubjectPattern,
+} from "./subject-pattern.ts";
+import { pathPatternOf } from "./match.ts";
+import type { PathPattern } from "./path-pattern.ts";
+import { hidden } from "./vars/variables.ts";
+import { acceptedFields, asText, type ReportField, isRecord, joinPath, nearestName } from "../validation/problems.ts";
+
+/** Limits that replace the policy's for one subject or condition. */
+export interface Override {
+  readonly for: SubjectPattern | { readonly kind: "condition"; readonly condition: Condition };
+  readonly limits: readonly Limit[];
+}
+
+export interface KeyRules {
+  /** The first match applies. */
+  readonly overrides: readonly Override[];
+  readonly allow: readonly SubjectPattern[];
+  readonly deny: readonly SubjectPattern[];
+}
+
+interface PolicyKey {
+  readonly parts: readonly KeyPart[];
+  /** The policy's path pattern, which determines how the key part `path` is written. */
+  readonly path: PathPattern | null;
+  /** Whether invalid entries may be credentials, such as API keys. */
+  readonly mayHoldSecrets: boolean;
+}
+
+export const acceptedOverrides = `a list of up to ${mostListEntries} overrides such as { key = "partner-42", limits = "100/minute" }`;
+const overrideFields = ["key", "when", "limits", "strategy"];
+
+/** @param policy a written policy, whose other fields may be invalid */
+export function readKeyRules(policy: unknown, defaults: LimitDefaults, report: ReportField): KeyRules {
+  const written = isRecord(policy) ? policy : {};
+  const reportAt: ReportAt = (field, value, accepted) => report({ field, value, accepted });
+  // Entries are not compared with an invalid key.
+  const { key: writtenKey } = written;
+  const parts = readKey(writtenKey === undefined ? "ip" : writtenKey);
+  // If the field `key` was forgotten, entries may be values of a secret part.
+  const mayHoldSecrets = writtenKey === undefined || parts?.some((part) => "name" in part) === true;
+  const path = pathPatternOf(policy);
+  const key = parts === null ? null : { parts, path, mayHoldSecrets };
+  return {
+    overrides: readList(written, "overrides", acceptedOverrides, reportAt, (value, field) =>
+      readOverride(value, field, key, defaults, report),
+    ),
+    allow: readList(written, "allow", acceptedList, reportAt, (value, field) =>
+      readSubject(value, key, field, reportAt),
+    ),
+    deny: readList(written, "deny", acceptedList, reportAt, (value, field) => readSubject(value, key, field, reportAt)),
+  };
+}
+
+/** The key parts that the conditions of overrides read. */
+export const conditionParts = (overrides: readonly Override[]): KeyPart[] =>
+  overrides.flatMap((each) => (each.for.kind === "condition" ? [each.for.condition.part] : []));
+
+/** Like `conditionParts`, for a written policy that may be invalid. */
+export function conditionPartsOf(policy: unknown): KeyPart[] {
+  const list = isRecord(policy) ? policy["overrides"] : undefined;
+  const overrides: unknown[] = Array.isArray(list) ? list : [];
+  return overrides.flatMap((each) => {
+    const condition = readCondition(isRecord(each) ? each["when"] : undefined);
+    return "value" in condition ? [condition.value.part] : [];
+  });
+}
+
+function readList<Item>(
+  policy: Readonly<Record<string, unknown>>,
+  name: string,
+  accepted: string,
+  reportAt: ReportAt,
+  read: (value: unknown, field: string) => Item | null,
+): Item[] {
+  const list = policy[name];
+  if (list === undefined) return [];
+  if (!Array.isArray(list) || list.length > mostListEntries) {
+    reportAt(name, mayContainKey(list) ? hidden : list, accepted);
+    return [];
+  }
+  // A copy has no holes, which `map` would skip.
+  const values: unknown[] = Array.from(list);
+  return values.map((value, index) => read(value, `${name}[${index}]`)).filter((item) => item !== null);
+}
+
+/** Null when the value is invalid, which is reported, or when the policy's key is. */
+function readSubject(value: unknown, key: PolicyKey | null, field: string, reportAt: ReportAt): SubjectPattern | null {
+  if (key === null) return null;
+  const read = readSubjectPattern(value, key.parts, key.path);
+  if ("value" in read) return read.value;
+  // Problems are logged, so possible credentials are not quoted.
+  reportAt(field, key.mayHoldSecrets && mayContainKey(value) ? hidden : value, read.accepted);
+  return null;
+}
+
+/** Whether a value is or contains a text that is neither an address nor limits. */
+const mayContainKey = (value: unknown): boolean =>
+  typeof value === "string"
+    ? value !== "" && !looksLikeAddress(value) && !isLimits(value)
+    : typeof value === "object" && value !== null && Object.values(value).some(mayContainKey);
+
+function isLimits(text: string): boolean {
+  const problems: unknown[] = [];
+  readLimits(text, {}, (problem) => problems.push(problem));
+  return problems.length === 0;
+}
+
+function readOverride(
+  value: unknown,
+  field: string,
+  key: PolicyKey | null,
+  defaults: LimitDefaults,
+  report: ReportField,
+): Override | null {
+  const reportAt: ReportAt = (within, wrong, accepted) =>
+    report({ field: joinPath(field, within), value: wrong, accepted });
+  if (!isRecord(value)) {
+    reportAt("", mayContainKey(value) ? hidden : value, acceptedOverrides);
+    return null;
+  }
+  for (const name of Object.keys(value)) {
+    if (overrideFields.includes(name)) continue;
+    const isOfLimits = ["limits", "strategy"].includes(asText(nearestName(name, overrideFields)));
+    const quoted = mayContainKey(value[name]) && !isOfLimits ? hidden : value[name];
+    reportAt(name, quoted, acceptedFields(name, overrideFields));
+  }
+  const target = readTarget(value, key, reportAt);
+  const limits = readOverrideLimits(value, defaults, reportAt);
+  return target === null || limits.length === 0 ? null : { for: target, limits };
+}
+
+function readTarget(
+  { key: subject, when }: Readonly<Record<string, unknown>>,
+  key: PolicyKey | null,
+  reportAt: ReportAt,
+): Override["for"] | null {
+  if ((subject === undefined) === (when === undefined)) {
+    reportAt("key", subject, "either the field key with a key of the policy, or the field when with a condition");
+    return null;
+  }
+  if (when === undefined) return readSubject(subject, key, "key", reportAt);
+  const condition = readCondition(when);
+  if ("value" in condition) return { kind: "condition", condition: condition.value };
+  reportAt("when", when, condition.accepted);
+  return null;
+}
+
+function readOverrideLimits(
+  { limits, strategy }: Readonly<Record<string, unknown>>,
+  defaults: LimitDefaults,
+  reportAt: ReportAt,
+): readonly Limit[] {
+  const own = strategies.has(asText(strategy)) ? { strategy: asText(strategy) } : null;
+  if (strategy !== undefined && own === null) reportAt("strategy", strategy, acceptedStrategy);
+  return readLimits(limits, { ...defaults, ...own }, ({ field, value, accepted }) =>
+    reportAt(joinPath("limits", field), value, accepted),
+  );
+}
+
+/** An entry of `allow` and `deny`, and the field `key` of an override, in the JSON schema. */
+function writtenSubject() {
+  const text = v.pipe(v.string(), v.minLength(1), v.maxLength(longestText));
+  return v.union([text, v.pipe(v.array(text), v.minLength(1), v.maxLength(mostKeyParts))]);
+}
+
+/** The fields `overrides`, `allow` and `deny`, in the JSON schema. */
+export function writtenKeyRules() {
+  const when = v.pipe(v.string(), v.regex(new RegExp(`^\\s*(?:${verifiedParts()})\\s*=[\\s\\S]*\\S`)));
+  const override = v.strictObject({
+    key: v.optional(writtenSubject()),
+    when: v.optional(when),
+    limits: writtenLimits(),
+    strategy: v.optional(v.picklist(strategyNames)),
+  });
+  const subjects = v.optional(v.pipe(v.array(writtenSubject()), v.maxLength(mostListEntries)));
+  return {
+    overrides: v.optional(v.pipe(v.array(override), v.maxLength(mostListEntries))),
+    allow: subjects,
+    deny: subjects,
+  };
+}

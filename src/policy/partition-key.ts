@@ -1,0 +1,97 @@
+/** Partition keys: pseudonyms of keys, which reveal nothing of the key without `KEY_SECRET`. */
+import { type KeyPart, partName } from "./vars/index.ts";
+import { BoundedMap } from "./bounded-map.ts";
+import type { KeyValue } from "./apply-key.ts";
+import type { Hmac } from "./hmac.ts";
+
+/** A look-up is cheaper than a new HMAC. */
+const mostCached = 4_096;
+/** Longer keys are not cached, because callers choose the values and could fill the memory. */
+const longestCached = 256;
+
+export class PartitionKeys {
+  readonly #hmac: Hmac;
+  readonly #cache = new BoundedMap<string>(mostCached);
+
+  constructor(hmac: Hmac) {
+    this.#hmac = hmac;
+  }
+
+  /**
+   * HMAC-SHA-256 over the names and values of the parts, base64url: 43 characters.
+   * @param tenant whose key it is; null: the proxy's, which tokens without a tenant share
+   * @returns no promise when the key is cached
+   */
+  partitionKey(
+    parts: readonly KeyPart[],
+    values: readonly KeyValue[],
+    tenant: string | null = null,
+  ): string | Promise<string> {
+    const key = encodingOf(parts)(values);
+    return this.#keyOf(tenant === null ? key : `{"tenant":${JSON.stringify(tenant)},"key":${key}}`);
+  }
+
+  /**
+   * The partition key of a check with ad hoc limits. Its JSON is an object and that of policies is a list, so the two
+   * never collide. @param name the name of the limits; null without one
+   * @returns no promise when the key is cached
+   */
+  adhocPartitionKey(
+    texts: readonly string[],
+    tenant: string | null = null,
+    name: string | null = null,
+  ): string | Promise<string> {
+    return this.#keyOf(
+      JSON.stringify({
+        ...(tenant !== null && { tenant }),
+        adhoc: texts,
+        ...(name !== null && { name }),
+      }),
+    );
+  }
+
+  #keyOf(encoded: string): string | Promise<string> {
+    return this.#cache.get(encoded) ?? this.#newKeyOf(encoded);
+  }
+
+  async #newKeyOf(encoded: string): Promise<string> {
+    const key = await this.#hmac(encoded);
+    if (encoded.length <= longestCached) this.#cache.set(encoded, key);
+    return key;
+  }
+}
+
+/** Encodes one value for each part. */
+type Encoding = (values: readonly KeyValue[]) => string;
+
+const encodings = new WeakMap<readonly KeyPart[], Encoding>();
+
+/** The encoding of a list of parts, made once because every request of a policy encodes a key. */
+export function encodingOf(parts: readonly KeyPart[]): Encoding {
+  const known = encodings.get(parts);
+  if (known !== undefined) return known;
+  const encoding = newEncoding(parts);
+  encodings.set(parts, encoding);
+  return encoding;
+}
+
+/**
+ * Encodes the names and values as the JSON of a list of pairs. JSON is injective: different values never have the same
+ * text, and a missing part (null) differs from an empty one. Parts are sorted, so that policies with the same parts in
+ * another order share a key.
+ */
+function newEncoding(parts: readonly KeyPart[]): Encoding {
+  const sorted = parts
+    .map((part, index) => [partName(part), index] as const)
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, index]) => ({ head: `[${JSON.stringify(name)},`, index }));
+  const [only] = sorted;
+  if (only !== undefined && sorted.length === 1) {
+    const { head, index } = only;
+    return (values) => `[${head}${JSON.stringify(values[index] ?? null)}]]`;
+  }
+  return (values) => {
+    const pairs = sorted.map(({ head, index }) => `${head}${JSON.stringify(values[index] ?? null)}]`);
+    return `[${pairs.join()}]`;
+  };
+}

@@ -1,0 +1,370 @@
+/**
+ * Reads runtime rules and applies them to a policy. A rule is validated by reading the written policy again with the rule's
+ * fields in place of the configured ones, so that both accept the same values with the same messages.
+ */
+import * as v from "valibot";
+import { acceptedNotation, holdsSlots, isQueue, type Limit } from "../strategies/index.ts";
+import type { JwtSettings } from "./vars/jwt.ts";
+import { acceptedOverrides, conditionParts, type Override, readKeyRules } from "./key-rules.ts";
+import { type Policy, readPolicy } from "./policy.ts";
+import { type PolicyMode, policyModes, type PolicyRule, type PolicyRules, type RuleEntry } from "./runtime-rules.ts";
+import { type KeyPart, traitsOf } from "./key.ts";
+import { unmatchedText } from "./key-text.ts";
+import { acceptedList, type Pattern, type SubjectPattern } from "./subject-pattern.ts";
+import { jsonOrNull } from "../validation/json.ts";
+import { asText, isRecord, type ReportField } from "../validation/problems.ts";
+
+/** The most text of all rules of a policy together. Each call to an object may carry it. */
+export const mostRulesBytes = 32 * 1024;
+
+/** A rule that was read. */
+type RulePart = {
+  readonly id: string;
+  /** `Infinity` for a rule that does not expire. */
+  readonly expiresAtMs: number;
+} & RuleContent;
+
+type RuleContent =
+  | { readonly kind: "mode"; readonly mode: PolicyMode }
+  | { readonly kind: "limits"; readonly limits: readonly Limit[] }
+  | { readonly kind: "allow" | "deny"; readonly entries: readonly SubjectPattern[] }
+  | { readonly kind: "overrides"; readonly overrides: readonly Override[] };
+
+/** A rule that the current configuration does not accept. It has no effect. */
+export interface RefusedRule {
+  /** Null when the text of the rules could not be read. */
+  readonly id: string | null;
+  /** States what is expected, and quotes no value, since it may be a key. */
+  readonly reason: string;
+}
+
+/** The rules of a policy, read once for all instants. */
+export interface ReadRules {
+  readonly rules: PolicyRules;
+  /** The newest first. */
+  readonly parts: readonly RulePart[];
+  readonly refused: readonly RefusedRule[];
+}
+
+/** A policy under its live rules. */
+export interface RuledPolicy {
+  readonly policy: Policy;
+  /** When the first of the live rules expires; `Infinity` when none does. */
+  readonly changesAtMs: number;
+}
+
+const storedRules = v.array(
+  v.looseObject({ id: v.string(), expiresAtMs: v.optional(v.pipe(v.number(), v.integer())) }),
+);
+
+export function readRules(base: Policy, rules: PolicyRules): ReadRules {
+  const stored = v.safeParse(storedRules, jsonOrNull(rules.text));
+  if (!stored.success) {
+    const reason = "expected the rules as JSON: a list of objects, each with an id";
+    return { rules, parts: [], refused: [{ id: null, reason }] };
+  }
+  const parts: RulePart[] = [];
+  const refused: RefusedRule[] = [];
+  for (const { id, expiresAtMs = Number.POSITIVE_INFINITY, ...input } of stored.output) {
+    const problems: string[] = [];
+    const content = contentOf(base, input, ({ field, accepted }) => problems.push(`${field}: expected ${accepted}`));
+    if (content === null) refused.push({ id, reason: problems.join("; ") });
+    else parts.push({ id, expiresAtMs, ...content });
+  }
+  return { rules, parts, refused };
+}
+
+/**
+ * The policy that is in effect at an instant. The newest rule for the mode and the newest for the limits win. The
+ * entries of all rules add up, the newest rule's first.
+ */
+export function applyRules(base: Policy, { rules, parts }: ReadRules, nowMs: number): RuledPolicy {
+  const live = parts.filter(({ expiresAtMs }) => expiresAtMs > nowMs);
+  const changesAtMs = Math.min(...live.map(({ expiresAtMs }) => expiresAtMs));
+  const mode = live.find((part) => part.kind === "mode");
+  const limits = live.find((part) => part.kind === "limits");
+  const subjects = (kind: "allow" | "deny"): (SubjectPattern & RuleEntry)[] =>
+    live.flatMap((part) => (part.kind === kind ? entriesOf(part.id, part.entries) : []));
+  const policy: Policy = {
+    ...base,
+    rules,
+    ...(limits !== undefined && { limits: limits.limits }),
+    ...(mode !== undefined && { isOff: mode.mode === "off" }),
+    ...(mode !== undefined && mode.mode !== "off" && { isDryRun: mode.mode === "dry-run" }),
+    modeRule: mode?.id ?? null,
+    limitsRule: limits?.id ?? null,
+    ruleLists: {
+      allow: subjects("allow"),
+      deny: subjects("deny"),
+      overrides: live.flatMap((part) => (part.kind === "overrides" ? entriesOf(part.id, part.overrides) : [])),
+    },
+  };
+  return { policy, changesAtMs };
+}
+
+/** The policy that is in effect at an instant, and the rules that the configuration refuses. */
+export function policyWithRules(
+  base: Policy,
+  rules: PolicyRules,
+  nowMs: number,
+): RuledPolicy & Pick<ReadRules, "refused"> {
+  const read = readRules(base, rules);
+  return { ...applyRules(base, read, nowMs), refused: read.refused };
+}
+
+const entriesOf = <Entry extends object>(rule: string, entries: readonly Entry[]): (Entry & RuleEntry)[] =>
+  entries.map((entry, index) => ({ ...entry, rule, index }));
+
+/** The rest of the configuration, with which a new rule must not conflict. */
+export interface RuleContext {
+  readonly policies: readonly Policy[];
+  readonly jwt: JwtSettings | null;
+}
+
+type WrittenRule<Rule> = Rule extends unknown ? Omit<Rule, "id" | "expiresAtMs"> : never;
+
+/** The input of a rule: its kind, and the fields of that kind. Other fields are ignored. */
+export type RuleFields = Readonly<Record<string, unknown>>;
+
+/** Validates a new policy rule. Null when it has problems, which are passed to `report`. */
+export function readPolicyRule(
+  policy: Policy,
+  input: RuleFields,
+  context: RuleContext,
+  report: ReportField,
+): WrittenRule<PolicyRule> | null {
+  const content = contentOf(policy, input, report);
+  if (content === null || !isAccepted(policy, content, context, report)) return null;
+  const rule = writtenRule(content, input);
+  const sizeBytes = new TextEncoder().encode(JSON.stringify(rule)).length;
+  if (sizeBytes <= mostRulesBytes) return rule;
+  const accepted = `a rule of at most ${mostRulesBytes / 1024} KB`;
+  report({ field: fieldOf[content.kind], value: `${sizeBytes} bytes`, accepted });
+  return null;
+}
+
+const fieldOf = {
+  mode: "mode",
+  limits: "limits",
+  allow: "entries",
+  deny: "entries",
+  overrides: "overrides",
+} as const;
+
+function writtenRule(
+  content: RuleContent,
+  { limits, strategy, entries, overrides }: RuleFields,
+): WrittenRule<PolicyRule> {
+  switch (content.kind) {
+    case "mode":
+      return content;
+    case "limits": {
+      const own = asText(strategy);
+      return { kind: content.kind, limits, ...(own !== "" && { strategy: own }) };
+    }
+    case "allow":
+    case "deny":
+      return { kind: content.kind, entries: asList(entries) };
+    case "overrides":
+      return { kind: content.kind, overrides: asList(overrides) };
+    default:
+      return content satisfies never;
+  }
+}
+
+const asList = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+
+/** A key rule without its id and expiry. */
+export type KeyRuleContent =
+  | { readonly kind: "limits"; readonly limits: readonly Limit[] }
+  | { readonly kind: "allow" | "block" };
+
+const keyRuleKinds = ["limits", "allow", "block"] as const;
+
+/** Validates a new key rule. Null when it has problems, which are passed to `report`. */
+export function readKeyRule(
+  policy: Policy,
+  input: RuleFields,
+  context: RuleContext,
+  report: ReportField,
+): KeyRuleContent | null {
+  const kind = keyRuleKinds.find((each) => each === input["kind"]);
+  if (kind === undefined) {
+    report({ field: "kind", value: input["kind"], accepted: oneOf(keyRuleKinds) });
+    return null;
+  }
+  if (kind !== "limits") return { kind };
+  const limits = limitsIn(policy, input, report);
+  if (limits === null) return null;
+  if (limits.some(holdsSlots) && !policy.limits.some(holdsSlots)) {
+    // An isolate learns of the rule from the decision, when it is too late to make the spend a reservation.
+    const accepted = "no concurrency limit, because the policy has none: its requests release no slots";
+    report({ field: kind, value: input["limits"], accepted });
+    return null;
+  }
+  const content = { kind, limits } as const;
+  return isAccepted(policy, content, context, report) ? content : null;
+}
+
+const oneOf = (values: readonly string[]): string => `one of ${values.map((value) => `"${value}"`).join(", ")}`;
+
+function contentOf(base: Policy, input: RuleFields, report: ReportField): RuleContent | null {
+  const { kind } = input;
+  switch (kind) {
+    case "mode": {
+      const mode = policyModes.find((each) => each === input["mode"]);
+      if (mode !== undefined) return { kind, mode };
+      report({ field: "mode", value: input["mode"], accepted: oneOf(policyModes) });
+      return null;
+    }
+    case "limits": {
+      const limits = limitsIn(base, input, report);
+      return limits === null ? null : { kind, limits };
+    }
+    case "allow":
+    case "deny": {
+      const entries = entriesIn(base, kind, input["entries"], report);
+      return entries === null ? null : { kind, entries };
+    }
+    case "overrides": {
+      const { overrides } = input;
+      if (isNothing(overrides)) {
+        report({ field: kind, value: overrides, accepted: acceptedOverrides });
+        return null;
+      }
+      const read = reread(base, { overrides }, report);
+      return read === null ? null : { kind, overrides: read.keyRules.overrides };
+    }
+    default:
+      report({ field: "kind", value: kind, accepted: oneOf(Object.keys(fieldOf)) });
+      return null;
+  }
+}
+
+/**
+ * Reads limits that the Worker's code states for one request, in place of the policy's limits. Passes problems to
+ * `report`, and then returns null.
+ */
+export function readStatedLimits(
+  policy: Policy,
+  limits: unknown,
+  policies: readonly Policy[],
+  report: ReportField,
+): readonly Limit[] | null {
+  if (typeof limits === "function") {
+    report({ field: "limits", value: "a function", accepted: acceptedNotation });
+    return null;
+  }
+  const read = limitsIn(policy, { limits }, report);
+  if (read === null) return null;
+  return isAccepted(policy, { kind: "limits", limits: read }, { policies, jwt: null }, report) ? read : null;
+}
+
+function limitsIn(base: Policy, { limits, strategy }: RuleFields, report: ReportField): readonly Limit[] | null {
+  const own = strategy === undefined ? {} : { strategy };
+  return reread(base, { limits, ...own }, report)?.limits ?? null;
+}
+
+function entriesIn(
+  base: Policy,
+  kind: "allow" | "deny",
+  entries: unknown,
+  report: ReportField,
+): readonly SubjectPattern[] | null {
+  if (isNothing(entries)) {
+    report({ field: fieldOf[kind], value: entries, accepted: acceptedList });
+    return null;
+  }
+  let isValid = true;
+  const read = readKeyRules({ ...withoutEntries(base), [kind]: entries }, {}, (problem) => {
+    isValid = false;
+    report({ ...problem, field: problem.field.replace(kind, fieldOf[kind]) });
+  });
+  return isValid ? read[kind] : null;
+}
+
+/** Whether a rule with this list would have no effect. */
+const isNothing = (list: unknown): boolean => list === undefined || (Array.isArray(list) && list.length === 0);
+
+/** The written policy without the entries of the configuration, which need not fit a rule. */
+function withoutEntries({ written }: Policy): RuleFields {
+  const { overrides: _o, allow: _a, deny: _d, ...fields } = isRecord(written) ? written : {};
+  return fields;
+}
+
+/** The written policy with other fields. */
+function reread(base: Policy, replaced: RuleFields, report: ReportField): Policy | null {
+  // A policy without a queue must not have the field `maxDelay`.
+  const { maxDelay, ...fields } = { ...withoutEntries(base), ...replaced };
+  const read = (written: RuleFields): Policy | null =>
+    readPolicy("", "", written, ({ field, value, accepted }) => report({ field, value, accepted }));
+  const policy = read(fields);
+  if (policy === null || maxDelay === undefined) return policy;
+  const all = [policy.limits, ...policy.keyRules.overrides.map(({ limits }) => limits)];
+  return all.flat().some(isQueue) ? read({ ...fields, maxDelay }) : policy;
+}
+
+/** Whether the rule fits the rest of the configuration. Otherwise, its problems are passed to `report`. */
+function isAccepted(
+  policy: Policy,
+  content: RuleContent | KeyRuleContent,
+  { policies, jwt }: RuleContext,
+  report: ReportField,
+): boolean {
+  const problems: Parameters<ReportField>[0][] = [];
+  const overrides = content.kind === "overrides" ? content.overrides : [];
+  const own = content.kind === "limits" ? content.limits : [];
+  const owners = namesOfOthers(policy, policies);
+  for (const { name } of [...own, ...overrides.flatMap(({ limits }) => limits)]) {
+    const owner = owners.get(name);
+    if (owner === undefined) continue;
+    const accepted = `a name that no other policy or limit has; the policy "${owner}" has the same`;
+    problems.push({ field: content.kind, value: name, accepted });
+  }
+  for (const [place, part, pattern] of textsIn(policy, content)) {
+    const accepted = pattern.kind === "text" && isLocation(part) ? unmatchedText(part, policy, pattern.text) : null;
+    if (accepted !== null) problems.push({ field: place, value: "", accepted });
+  }
+  if (jwt === null && conditionParts(overrides).some(({ kind }) => kind === "jwt")) {
+    const accepted = "no condition on a claim, because no key that verifies tokens is configured";
+    problems.push({ field: content.kind, value: "jwt:", accepted });
+  }
+  for (const problem of problems) report(problem);
+  return problems.length === 0;
+}
+
+/** The patterns for key parts in a rule's entries, each with its position. */
+function textsIn(
+  { key }: Policy,
+  content: RuleContent | KeyRuleContent,
+): [place: string, part: KeyPart, pattern: Pattern][] {
+  const entries = "entries" in content ? content.entries : [];
+  const overrides = "overrides" in content ? content.overrides : [];
+  return [
+    ...entries.map((entry, index) => [`entries[${index}]`, entry] as const),
+    ...overrides.map((override, index) => [`overrides[${index}]`, override.for] as const),
+  ].flatMap(([place, target]) => {
+    if (target.kind === "condition") return [[place, target.condition.part, target.condition.pattern]];
+    const patterns = target.kind === "key" ? target.patterns : [];
+    return key.flatMap((part, index) => {
+      const pattern = patterns[index];
+      return pattern === undefined ? [] : [[place, part, pattern]];
+    });
+  });
+}
+
+/**
+ * Whether only Cloudflare sets the values of a part. An entry with a text that Cloudflare never sets is then a mistake.
+ */
+const isLocation = (part: KeyPart): boolean => traitsOf(part).isVerified === true && !("name" in part);
+
+/** The policy that has each name of a policy or limit, except for this policy's names. */
+function namesOfOthers(policy: Policy, policies: readonly Policy[]): ReadonlyMap<string, string> {
+  const others = policies.filter(({ name }) => name !== policy.name);
+  return new Map(
+    others.flatMap(({ name, limits, keyRules }) => {
+      const all = [limits, ...keyRules.overrides.map((override) => override.limits)].flat();
+      return [name, ...all.map((limit) => limit.name)].map((each) => [each, name] as const);
+    }),
+  );
+}

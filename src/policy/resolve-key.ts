@@ -1,0 +1,184 @@
+/** Finds the key that a policy charges for a request, or why it charges none. */
+import { type KeyPart, partName, type Policy } from "./vars/index.ts";
+import { visitorOf } from "./apply-address.ts";
+import { type CallerAttributes, noAttributes, statedAddress, statedTexts } from "./caller-attributes.ts";
+import {
+  type DecisionSource,
+  limitsFor,
+  limitsSource,
+  type ListMatch,
+  listMatch,
+  type Subject,
+} from "./apply-key-rules.ts";
+import { callerKeyValues, type KeyValue, missingParts } from "./apply-key.ts";
+import { hasKeyStates, isAmbiguousPath, namedKeys } from "./named-keys.ts";
+import { planOf } from "./plan.ts";
+import type { Claims, RequestAttributes } from "./request-attributes.ts";
+import type { WithLimits } from "./stated-limits.ts";
+
+/** The result for one policy. The kinds correspond to the fields `allow`, `deny` and `onMissingKey`. */
+export type KeyResolution = {
+  /** For `charge`: with the limits of the override that applies to this key. */
+  readonly policy: Policy;
+  /** The field or rule that decided; for `charge`, the one that gave the limits. */
+  readonly source: DecisionSource;
+  /**
+   * Keys that are not charged, but whose bans and rules can deny the request. Default: none. Null when there are too many,
+   * which denies the request.
+   */
+  readonly named?: readonly (readonly KeyValue[])[] | null;
+} & (
+  | ({ readonly kind: "charge" } & PartitionKeyParts)
+  /** On the allowlist, or the policy is off, or `onMissingKey = "skip"` applies. */
+  | { readonly kind: "exempt" }
+  /**
+   * `onMissingKey = "deny"` applies, or the request names too many keys; `missing` names the parts without a value that
+   * can be charged.
+   */
+  | { readonly kind: "missing-key"; readonly missing: readonly string[] }
+  /** On the blocklist. */
+  | ({ readonly kind: "blocked" } & PartitionKeyParts)
+);
+
+interface PartitionKeyParts {
+  readonly parts: readonly KeyPart[];
+  /** One for each of `parts`. */
+  readonly values: readonly KeyValue[];
+}
+
+/** @param possible see `TokenClaims` */
+export function resolveKey(
+  policy: Policy,
+  request: RequestAttributes,
+  claims: Claims,
+  possible: Claims | null = claims,
+): KeyResolution {
+  if (policy.isOff) return { kind: "exempt", policy, source: offSource(policy) };
+  const { key, onMissingKey, addresses } = policy;
+  const plan = planOf(policy);
+  const values = plan.keyValues(request, claims);
+  const subject: Subject | null = plan.hasEntries
+    ? {
+        address: visitorOf(request.headers, addresses)?.address ?? null,
+        key,
+        values,
+        textsOf: (part) => plan.textsOf(part)(request, claims),
+      }
+    : null;
+  const claimed = possible === null ? key.filter(({ kind }) => kind === "jwt") : [];
+  if (claimed.length > 0 && (plan.hasEntries || hasKeyStates(policy))) {
+    const missing = claimed.map(partName);
+    return { kind: "missing-key", policy, source: missingKeySource, missing, named: null };
+  }
+  const readable = possible ?? claims;
+  // Claims that are only possible can deny a request, but not change its limits.
+  const match =
+    subject === null
+      ? null
+      : listMatch(policy, { ...subject, textsOf: (part) => plan.textsOf(part)(request, readable) });
+  if (match?.kind === "blocked") {
+    return { kind: match.kind, policy, source: match.source, parts: key, values };
+  }
+  if (match !== null) return { kind: "exempt", policy, source: match.source };
+  const { policy: charged, source } = chargedUnder(policy, subject, request.withLimits);
+  const missing = missingParts(key, values);
+  const isComplete = missing.length === 0;
+  const own = { kind: "charge", policy: charged, source, parts: key, values } as const;
+  if (isComplete && !key.some((part) => isAmbiguousPath(part, request))) return own;
+  const named = hasKeyStates(policy) ? namedKeys(policy, values, request, readable) : [];
+  if (isComplete && named !== null) return { ...own, named };
+  if (named === null || onMissingKey === "deny") {
+    const names = (isComplete ? key : missing).map(partName);
+    return { kind: "missing-key", policy, source: missingKeySource, missing: names, named };
+  }
+  if (onMissingKey === "skip") return { kind: "exempt", policy, source: missingKeySource, named };
+  if (onMissingKey === "ip") {
+    // Other keys of the policy consist of other parts, so none equals this key.
+    const address = plan.addressValue(request, claims);
+    return { kind: "charge", policy: charged, source, parts: addressKey, values: [address], named };
+  }
+  onMissingKey satisfies "shared";
+  return { ...own, named };
+}
+
+const addressKey: readonly KeyPart[] = [{ kind: "ip" }];
+
+/** The keys that requests may be charged on. */
+export const chargedKeys = ({ key, onMissingKey }: Policy): readonly (readonly KeyPart[])[] =>
+  onMissingKey === "ip" ? [key, addressKey] : [key];
+
+const missingKeySource: DecisionSource = { field: "onMissingKey", rule: null, index: null };
+
+const offSource = ({ modeRule }: Policy): DecisionSource => ({
+  field: "mode",
+  rule: modeRule,
+  index: null,
+});
+
+/** The result for a key that a caller of `/check` names. */
+export interface CallerKeyResolution {
+  readonly kind: "charge" | "exempt" | "blocked";
+  /** With the limits of the override that applies to this key. */
+  readonly policy: Policy;
+  /** The field or rule that decided; for `charge`, the one that gave the limits. */
+  readonly source: DecisionSource;
+  readonly values: readonly KeyValue[];
+}
+
+/**
+ * Resolves a key that a caller states. Conditions are compared with the key's parts and the caller's attributes.
+ * @param texts one for each part of the key
+ * @param withLimits default: the limits of the policy
+ * @returns null when they do not fit the policy's key
+ */
+export function resolveCallerKey(
+  policy: Policy,
+  texts: readonly string[] | undefined,
+  attributes: CallerAttributes = noAttributes,
+  withLimits?: WithLimits,
+): CallerKeyResolution | null {
+  const values = callerKeyValues(policy, texts);
+  if (values === null) return null;
+  if (policy.isOff) return { kind: "exempt", policy, source: offSource(policy), values };
+  if (!planOf(policy).hasEntries) {
+    return { kind: "charge", ...chargedUnder(policy, null, withLimits), values };
+  }
+  const subject = callerSubject(policy, texts, values, attributes);
+  const charged = chargedUnder(policy, subject, withLimits);
+  const match: ListMatch | null = listMatch(policy, subject);
+  return { kind: "charge", ...charged, ...match, values };
+}
+
+/** The client that a caller describes by its key and attributes. */
+export function callerSubject(
+  policy: Policy,
+  texts: readonly KeyValue[] | undefined,
+  values: readonly KeyValue[],
+  attributes: CallerAttributes,
+): Subject {
+  const { key } = policy;
+  const addressIndex = key.findIndex(({ kind }) => kind === "ip");
+  return {
+    address: statedAddress(attributes, texts?.[addressIndex] ?? ""),
+    key,
+    values,
+    textsOf: (part) => statedTexts(part, key, values, attributes, policy),
+  };
+}
+
+/**
+ * The policy with the limits that apply to a key. Overrides and runtime rules take precedence over limits that the
+ * Worker's code states.
+ */
+function chargedUnder(
+  policy: Policy,
+  subject: Subject | null,
+  withLimits: WithLimits | undefined,
+): Pick<KeyResolution, "policy" | "source"> {
+  const own = limitsSource(policy.limitsRule);
+  const { limits, source } = subject === null ? { limits: null, source: own } : limitsFor(policy, subject);
+  const overridden = limits === null ? undefined : planOf(policy).overridden.get(limits);
+  if (overridden !== undefined) return { policy: overridden, source };
+  const isStated = withLimits !== undefined && policy.limitsRule === null;
+  return { policy: isStated ? withLimits(policy) : policy, source };
+}

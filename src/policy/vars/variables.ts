@@ -1,0 +1,64 @@
+/** Wrangler vars: typed values from wrangler.toml, or JSON text from the dashboard and `--var`. */
+import { mostJsonDepth, parseJson } from "../../validation/json.ts";
+import { jsonErrorAt } from "./json-error.ts";
+import { asText, type ConfigProblem } from "../../validation/problems.ts";
+
+export type Variables = Readonly<Record<string, unknown>>;
+
+/** Collects a problem. Readers continue afterwards, so that all problems are reported at once. */
+export type ReportProblem = (problem: ConfigProblem) => void;
+
+/** Replaces values in problems that are, or may be, secret. */
+export const hidden = "(hidden)";
+
+/** Whether a variable is present and not empty. */
+export function isSet(value: unknown): boolean {
+  return value !== undefined && value !== null && value !== "";
+}
+
+const beginsLikeJson = (value: unknown): value is string => typeof value === "string" && /^\s*[[{]/.test(value);
+
+/** The parsed list or object of a JSON text; any other value unchanged. */
+export function typedValue(value: unknown): unknown {
+  if (!beginsLikeJson(value)) return value;
+  try {
+    return parseJson(value);
+  } catch {
+    return value;
+  }
+}
+
+/** The list in a value, or the value as a list of one. */
+export function typedList(value: unknown): readonly unknown[] {
+  const read = typedValue(value);
+  return Array.isArray(read) ? read : [read];
+}
+
+/** Whether a text begins like a JSON list or object and is not valid JSON. */
+export function isBrokenJson(value: unknown): boolean {
+  return beginsLikeJson(value) && typedValue(value) === value;
+}
+
+export const acceptedJson = (value: unknown): string => `valid JSON${jsonErrorNote(value)}`;
+
+/** A hint with the position of a JSON error; empty for other values. */
+export function jsonErrorNote(value: unknown): string {
+  if (!isBrokenJson(value)) return "";
+  const position = jsonErrorAt(asText(value));
+  return position === null
+    ? `; the JSON is nested deeper than ${mostJsonDepth} levels`
+    : `; the JSON is invalid at line ${position.line}, column ${position.column}`;
+}
+
+/** Those names among `POLICIES`, `POLICIES_2`, … that are set, in the order of their numbers. */
+export function numberedNames(env: Variables, name: string): string[] {
+  const numberOf = (key: string): number => (key === name ? 1 : Number(key.slice(name.length + 1)));
+  return Object.keys(env)
+    .filter((key) => isNumbered(key, name) && isSet(env[key]))
+    .toSorted((a, b) => numberOf(a) - numberOf(b));
+}
+
+/** Whether a key is `name`, or `name` with `_2`, `_3`, … */
+export function isNumbered(key: string, name: string): boolean {
+  return key === name || (key.startsWith(`${name}_`) && /^(?:[2-9]|[1-9]\d+)$/.test(key.slice(name.length + 1)));
+}

@@ -1,0 +1,75 @@
+/** The form in which each variable is written, from which the JSON schema is generated. The Worker does not import this file. */
+import * as v from "valibot";
+import { defaultStrategy, strategyNames, writtenDuration, writtenLimits } from "../../strategies/index.ts";
+import { writtenKey } from "../key.ts";
+import { writtenKeyRules } from "../key-rules.ts";
+import type { VariableName } from "./known-variables.ts";
+import { policyEntries, writtenPolicy } from "../policy.ts";
+import { writtenJson } from "../schemas.ts";
+import { writtenAdminTokens, writtenCheckTokens } from "./tokens.ts";
+import { anyCase } from "../../validation/written.ts";
+
+/** An entry of `POLICIES` that continues the lists of a policy. */
+export const writtenContinuation = () => v.strictObject({ continues: v.string(), ...writtenKeyRules() });
+
+/** A list of policies, or JSON text. The generator adds continuations to the items. */
+const writtenPolicies = () => v.union([v.pipe(v.array(writtenPolicy()), v.minLength(1)), writtenJson()]);
+
+/** A text or a list of texts. JSON text is a text. */
+const texts = () => v.union([v.string(), v.pipe(v.array(v.string()), v.minLength(1))]);
+
+const path = () => v.pipe(v.string(), v.regex(/^(?:\/[A-Za-z0-9_.-]+)+$/));
+
+const flag = () => v.optional(v.union([v.boolean(), v.picklist(["true", "false"])]), false);
+
+const url = (...schemes: string[]) =>
+  v.pipe(v.string(), v.regex(new RegExp(`^\\s*(?:${schemes.map(anyCase).join("|")}):`)));
+
+function writtenPreflights() {
+  const { ipv6Prefix, trustedProxies } = policyEntries;
+  const fields = v.strictObject({ limits: writtenLimits(), ipv6Prefix, trustedProxies });
+  return v.union([v.literal("off"), ...writtenLimits().options, fields, writtenJson()]);
+}
+
+function writtenOrigins() {
+  const origin = v.pipe(v.string(), v.regex(/^[a-z]+:\/\/[^/?#*]+$/));
+  return v.union([v.literal("*"), origin, v.pipe(v.array(origin), v.minLength(1), v.maxLength(64)), writtenJson()]);
+}
+
+/** By variable. Every variable may also be an empty text, which counts as not set. */
+export const writtenVariables = (): Readonly<Record<VariableName, v.GenericSchema>> => ({
+  ORIGIN: v.union([v.literal("route"), url("http", "https")]),
+  ORIGIN_TIMEOUT: v.optional(writtenDuration(), "100s"),
+  ORIGIN_SECRET: v.pipe(v.string(), v.regex(/^[!-~]+$/)),
+  LIMITS: v.union([...writtenLimits().options, writtenJson()]),
+  STRATEGY: v.optional(v.picklist(strategyNames), defaultStrategy),
+  KEY: v.optional(v.union([...writtenKey().options, writtenJson()]), "ip"),
+  POLICIES: writtenPolicies(),
+  PREFLIGHT_LIMITS: v.optional(writtenPreflights(), "600/minute"),
+  CORS_ORIGINS: writtenOrigins(),
+  LEGACY_HEADERS: flag(),
+  LOG_DENIALS: flag(),
+  CHECK_PATH: v.optional(path(), "/check"),
+  CHECK_AUTH: v.picklist(["none"]),
+  CHECK_TOKENS: writtenCheckTokens(),
+  ADMIN_PATH: v.optional(path(), "/_headgate"),
+  ADMIN_HOST: v.pipe(v.string(), v.regex(/^[A-Za-z0-9.-]+$/)),
+  ADMIN_TOKENS: writtenAdminTokens(),
+  ACCESS_TEAM: v.pipe(v.string(), v.regex(/^[A-Za-z0-9-]+(?:\.[A-Za-z.]+)?$/)),
+  ACCESS_AUDIENCE: texts(),
+  REVEAL: v.optional(v.picklist(["off", "admins"]), "off"),
+  SAMPLE: v.optional(
+    v.pipe(v.string(), v.regex(/^(?:off|1\/(?:[1-9]\d{0,2}|[1-3]\d{3}|40[0-8]\d|409[0-6]))$/)),
+    "1/64",
+  ),
+  ALERT_WEBHOOK: url("http", "https"),
+  ALERT_SECRET: v.string(),
+  ALERT_DENIED_SHARE: v.optional(v.pipe(v.string(), v.regex(/^\s*\d{1,3}(?:\.\d+)?\s*%\s*$/)), "20%"),
+  ALERT_KEYS: texts(),
+  KEY_SECRET: v.string(),
+  JWT_KEY: v.union([v.string(), v.record(v.string(), v.unknown())]),
+  JWT_JWKS_URL: url("http", "https"),
+  JWT_ISSUER: texts(),
+  JWT_AUDIENCE: texts(),
+  EXTRA_VARS: v.union([v.string(), v.array(v.string())]),
+});

@@ -1,0 +1,218 @@
+/** The runtime of a Worker's environment: its bindings, its secrets, and the policies of its middleware. */
+import { type Config, ConfigProblems, deploymentProblems, parseConfig } from "../../policy/vars/index.ts";
+import { type Bindings, createRuntime, reportStartError, reportWarnings, type Runtime } from "../../http/runtime.ts";
+import type { Failure } from "../../http/wire/problems.ts";
+import { BoundedMap } from "../../policy/bounded-map.ts";
+import { compatibilityProblems } from "../../validation/compatibility.ts";
+import { constructedPolicies, isSame, nameTaken } from "./names.ts";
+import type { StatedPolicy } from "./read-options.ts";
+
+export interface WorkerEnvironment {
+  readonly config: Config;
+  readonly runtime: Runtime;
+}
+
+/** The variables that the middleware reads. All others belong to the user's Worker. */
+const ownVariables = [
+  "KEY_SECRET",
+  "JWT_KEY",
+  "JWT_JWKS_URL",
+  "JWT_ISSUER",
+  "JWT_AUDIENCE",
+  "LEGACY_HEADERS",
+  "LOG_DENIALS",
+  "ADMIN_PATH",
+  "ADMIN_HOST",
+  "ADMIN_TOKENS",
+  "ACCESS_TEAM",
+  "ACCESS_AUDIENCE",
+  "REVEAL",
+  "SAMPLE",
+  "ALERT_WEBHOOK",
+  "ALERT_SECRET",
+  "ALERT_DENIED_SHARE",
+  "ALERT_KEYS",
+] as const;
+
+/** No request reaches it: the middleware has no `/check`. */
+const unusedCheckPath = "/.headgate/check";
+
+interface KnownEnvironment extends WorkerEnvironment {
+  readonly policies: ReadonlyMap<string, StatedPolicy>;
+  /** The names of policies that requests have used: the others may still be replaced. */
+  readonly used: Set<string>;
+}
+
+/** An isolate keeps one `env` object for its life. */
+const byEnv = new WeakMap<object, KnownEnvironment>();
+/** By the binding of the objects and the variables: libraries that wrap `env` may make a new one for each request. */
+const byBinding = new WeakMap<object, BoundedMap<KnownEnvironment>>();
+const mostOfBinding = 16;
+
+/**
+ * Returns a function that reads the environment of a context, or the failure to answer with. A failure is reported once.
+ * @param own policies that the environment must have
+ */
+export function environmentReader(own: readonly StatedPolicy[]): (env: unknown) => WorkerEnvironment | Failure {
+  const failures = new WeakMap<object, Failure>();
+  return (value) => {
+    const env: object = typeof value === "object" && value !== null ? value : {};
+    const known = failures.get(env);
+    if (known !== undefined) return known;
+    try {
+      return environmentOf(env, own);
+    } catch (error) {
+      const failure = ofPackage(reportStartError(error));
+      failures.set(env, failure);
+      return failure;
+    }
+  };
+}
+
+export const ofPackage = (failure: Failure): Failure =>
+  failure.kind === "configuration-invalid" ? { ...failure, isOfPackage: true } : failure;
+
+/** @throws ConfigProblems for missing bindings and invalid variables, and when two policies have the same name */
+function environmentOf(env: object, own: readonly StatedPolicy[]): WorkerEnvironment {
+  const known = byEnv.get(env);
+  const isComplete = known !== undefined && hasAll(known, own);
+  const environment = isComplete ? known : environmentWith(env, own);
+  for (const { name } of own) environment.used.add(name);
+  return environment;
+}
+
+const hasAll = ({ policies }: KnownEnvironment, own: readonly StatedPolicy[]): boolean =>
+  own.every((policy) => {
+    const known = policies.get(policy.name);
+    return known !== undefined && isSame(known, policy);
+  });
+
+function environmentWith(env: object, own: readonly StatedPolicy[]): KnownEnvironment {
+  const unsupported = compatibilityProblems();
+  if (unsupported.length > 0) throw new ConfigProblems(unsupported);
+  const bindings = bindingsIn(env);
+  const { RATE_LIMITER: objects } = bindings;
+  const variables: Record<string, unknown> = { CHECK_PATH: unusedCheckPath };
+  for (const name of ownVariables) variables[name] = Reflect.get(env, name);
+  const text = JSON.stringify(variables);
+  const siblings = byBinding.get(objects) ?? new BoundedMap<KnownEnvironment>(mostOfBinding);
+  byBinding.set(objects, siblings);
+  const known = siblings.get(text);
+  const environment =
+    known !== undefined && hasAll(known, own) ? known : newEnvironment({ bindings, variables, own, known });
+  siblings.set(text, environment);
+  byEnv.set(env, environment);
+  return environment;
+}
+
+function newEnvironment({
+  bindings,
+  variables,
+  own,
+  known,
+}: {
+  readonly bindings: Bindings;
+  readonly variables: Readonly<Record<string, unknown>>;
+  readonly own: readonly StatedPolicy[];
+  readonly known: KnownEnvironment | undefined;
+}): KnownEnvironment {
+  const used = known?.used ?? new Set<string>();
+  const taken = own.filter((policy) => {
+    const other = used.has(policy.name) ? known?.policies.get(policy.name) : undefined;
+    return other !== undefined && !isSame(other, policy);
+  });
+  if (taken.length > 0) throw new ConfigProblems(taken.map(nameTaken));
+  const kept = [...(known?.policies.values() ?? [])].filter(({ name }) => used.has(name));
+  const needed = byName([...kept, ...own]);
+  const others = [...constructedPolicies().values()].filter(({ name }) => !needed.has(name));
+  const all = byName([...needed.values(), ...others]);
+  const whole = configOrNull(variables, all);
+  const policies = whole === null ? withValid(others, { needed, variables }) : all;
+  const config = whole ?? configOf(variables, policies);
+  const warnings = config.warnings
+    // The middleware leaves preflights to the app.
+    .filter((line) => !line.startsWith("PREFLIGHT_LIMITS"))
+    .map((line) => withPlaces(line, [...policies.values()]));
+  reportWarnings([...warnings, ...deploymentProblems(variables)]);
+  return { config, runtime: createRuntime(config, bindings), policies, used };
+}
+
+/** The text of a problem, with fields of `POLICIES` replaced by the options of `rateLimit`. */
+const withPlaces = (text: string, policies: readonly StatedPolicy[]): string =>
+  text
+    .replaceAll(/POLICIES\[(\d+)\](?:\.(\w+))?/g, (place, index: string, option?: string) => {
+      const policy = policies[Number(index)];
+      return policy === undefined ? place : optionOf(policy, option);
+    })
+    .replace(/^POLICIES\b/, "rateLimit");
+
+/** An option as the app's code states it, such as `rateLimit({ name: "login", key })`. */
+function optionOf({ name, isUnnamed, caller }: StatedPolicy, option?: string): string {
+  const options = [...(isUnnamed ? [] : [`name: "${name}"`]), ...(option === undefined ? [] : [option])];
+  return `${caller}({ ${options.join(", ")} })`;
+}
+
+const placeOf = ({ name, isUnnamed, caller }: StatedPolicy): string =>
+  isUnnamed ? caller : `${caller} (name: "${name}")`;
+
+const byName = (policies: readonly StatedPolicy[]): ReadonlyMap<string, StatedPolicy> =>
+  new Map(policies.map((policy) => [policy.name, policy]));
+
+/** The needed policies and all others that are valid: a problem of another route does not affect this one. */
+function withValid(
+  others: readonly StatedPolicy[],
+  {
+    needed,
+    variables,
+  }: {
+    readonly needed: ReadonlyMap<string, StatedPolicy>;
+    readonly variables: Readonly<Record<string, unknown>>;
+  },
+): ReadonlyMap<string, StatedPolicy> {
+  if (others.length === 0) return needed;
+  const all = byName([...needed.values(), ...others]);
+  if (configOrNull(variables, all) !== null) return all;
+  if (others.length === 1) return needed;
+  const middle = Math.ceil(others.length / 2);
+  const first = withValid(others.slice(0, middle), { needed, variables });
+  return withValid(others.slice(middle), { needed: first, variables });
+}
+
+function configOrNull(...config: Parameters<typeof configOf>): Config | null {
+  try {
+    return configOf(...config);
+  } catch {
+    return null;
+  }
+}
+
+/** @throws ConfigProblems that name options in place of entries of `POLICIES` */
+function configOf(variables: Readonly<Record<string, unknown>>, byNames: ReadonlyMap<string, StatedPolicy>): Config {
+  const policies = [...byNames.values()];
+  try {
+    return parseConfig({ ...variables, POLICIES: policies.map(({ written }) => written) });
+  } catch (error) {
+    if (!(error instanceof ConfigProblems)) throw error;
+    const placed = error.problems.map((problem) => {
+      const accepted = withPlaces(problem.accepted, policies);
+      const [, index = "", field = ""] = /^\[(\d+)\]\.?(.*)$/s.exec(problem.field) ?? [];
+      const policy = problem.variable === "POLICIES" ? policies[Number(index)] : undefined;
+      if (index === "" || policy === undefined) return { ...problem, accepted };
+      return { ...problem, variable: placeOf(policy), field, accepted };
+    });
+    throw new ConfigProblems(placed);
+  }
+}
+
+/** @throws ConfigProblems without the binding of the objects */
+function bindingsIn(env: object): Bindings {
+  const objects: unknown = Reflect.get(env, "RATE_LIMITER");
+  if (typeof objects === "object" && objects !== null && "getByName" in objects) {
+    // Cast because a binding shows its class only in its methods.
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+    return env as Bindings;
+  }
+  const accepted =
+    'the binding of a Durable Object: [[durable_objects.bindings]] with name = "RATE_LIMITER" and class_name = "RateLimiter"';
+  throw new ConfigProblems([{ variable: "RATE_LIMITER", field: "", value: objects, accepted }]);
+}

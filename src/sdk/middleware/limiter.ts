@@ -1,0 +1,241 @@
+/** The calls of a limiter outside of a Hono route: from a queue consumer, a scheduled job, a WebSocket or a Durable Object. */
+import type { Policy } from "../../policy/vars/index.ts";
+import type { Check } from "../../http/check/input.ts";
+import {
+  answerIn,
+  decideCheck,
+  forgetKey,
+  look,
+  openReservation,
+  settleReservation,
+} from "../../http/check/operations.ts";
+import type { Runtime } from "../../http/runtime.ts";
+import { type Failure, isFailure, problemError } from "../../http/wire/problems.ts";
+import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
+import type { DenialReason } from "../../limiter/isolate/outcome.ts";
+import type { Decision } from "../../strategies/index.ts";
+import { ConfigProblems } from "../../validation/problems.ts";
+import type { environmentReader } from "./environment.ts";
+import { inputError, type LimiterMethod, readKeyOf, readLimited, readSettlement } from "./limiter-input.ts";
+import { noteUse } from "./names.ts";
+import type { Limits } from "./options.ts";
+import type { StatedPolicy } from "./read-options.ts";
+import { waitUntilUnder } from "./wait-until.ts";
+
+/** A key under a policy of the limiter. */
+export interface LimiterKeyInput {
+  /**
+   * The name of a policy.
+   * @default the only policy
+   */
+  readonly policy?: string | undefined;
+  /**
+   * The key: a text, or one for each part of the policy's key. If the option `key` is a function, this is what it would
+   * return. A policy with the key `global` has one counter, and ignores it.
+   * @default none, for `global`
+   */
+  readonly key?: string | readonly string[] | undefined;
+}
+
+/** A check of a key. */
+export interface LimiterCheckInput extends LimiterKeyInput {
+  /**
+   * The units to charge, an integer from 0 to 1,000,000.
+   * @default the number in the options, or 1
+   */
+  readonly cost?: number | undefined;
+  /**
+   * Limits in place of those in the options. They are required if the option `limits` is a function.
+   * @default those of the options
+   */
+  readonly limits?: Limits | undefined;
+  /**
+   * Properties of the client, by the name of a key part. The policy's `overrides`, `allow` and `deny` are matched against
+   * these and the key.
+   * @default none
+   */
+  readonly attributes?:
+    | Readonly<Record<string, string | number | boolean | readonly (string | number | boolean)[]>>
+    | undefined;
+}
+
+/** A check whose cost can be settled later. */
+export interface LimiterReserveInput extends LimiterCheckInput {
+  /** How long the cost can be settled, 1,000 to 86,400,000 milliseconds. */
+  readonly ttlMs: number;
+}
+
+/** A reservation with its actual cost. */
+export interface LimiterSettleInput {
+  /** The id in the answer to `reserve`. It is null if nothing was reserved, and `settle` then does nothing. */
+  readonly id: string | null;
+  /** The actual cost, an integer from 0 to 1,000,000. */
+  readonly cost: number;
+}
+
+/** The answer to a check. A denial is an answer, not an error. */
+export interface LimiterAnswer extends Decision {
+  /** The name of the policy. */
+  readonly policy: string;
+  /**
+   * Why the check is denied, or what allows it. With `"unavailable"`, the object did not answer and `onError` decided,
+   * so `limits` is empty.
+   */
+  readonly reason: DenialReason | "allow" | "dry-run" | "off" | "unavailable";
+  /** The names of the limits that deny. The list is empty when a ban or a `deny` list denies. */
+  readonly violated: readonly string[];
+  /**
+   * The header fields to pass on to a client. They are `RateLimit-Policy`, `RateLimit` and `Retry-After`, if they
+   * apply.
+   */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** The answer to a check whose cost can be settled. */
+export interface LimiterReserveAnswer extends LimiterAnswer {
+  /** The reservation; null when nothing was reserved. */
+  readonly id: string | null;
+}
+
+/** The answer to a settlement. */
+export interface LimiterSettleAnswer {
+  /**
+   * Whether this call has settled the reservation. It is false for a reservation that is unknown, expired or already
+   * settled.
+   */
+  readonly settled: boolean;
+}
+
+/**
+ * The calls of a limiter outside of a route. `env` is the environment of the calling Worker or object. Invalid input
+ * throws a `TypeError`. A missing binding or secret throws `ConfigProblems`.
+ */
+export interface LimiterCalls {
+  /** Charges the cost if the limits allow it. */
+  readonly check: (env: unknown, input: LimiterCheckInput) => Promise<LimiterAnswer>;
+  /** Returns what `check` would return, and charges nothing. */
+  readonly look: (env: unknown, input: LimiterCheckInput) => Promise<LimiterAnswer>;
+  /** Resets a key under one policy. It throws if the object does not answer, and can then be repeated. */
+  readonly forget: (env: unknown, input: LimiterKeyInput) => Promise<void>;
+  /** Charges a cost that `settle` can correct within `ttlMs`. */
+  readonly reserve: (env: unknown, input: LimiterReserveInput) => Promise<LimiterReserveAnswer>;
+  /** Corrects a reservation to its actual cost. It throws if the object does not answer, and can then be repeated. */
+  readonly settle: (env: unknown, input: LimiterSettleInput) => Promise<LimiterSettleAnswer>;
+}
+
+/** The middleware shares the keys of the proxy, which have no tenant. */
+const tenant = null;
+
+/** @param environmentOf reads an environment that has these policies */
+export function limiterOf(
+  stated: readonly StatedPolicy[],
+  environmentOf: ReturnType<typeof environmentReader>,
+): LimiterCalls {
+  const call = async (env: unknown): Promise<CallContext> => {
+    noteUse();
+    const environment = environmentOf(env);
+    if (isFailure(environment)) throw startError(environment);
+    const { runtime } = environment;
+    const waitUntil = await waitUntilUnder(runtime.clock);
+    runtime.control?.touch(waitUntil);
+    return { runtime, waitUntil };
+  };
+  return {
+    check: async (env, input) => {
+      const { runtime, waitUntil } = await call(env);
+      const { check, failed } = read("check", input, stated, runtime);
+      const decided = await decideCheck(runtime, check, tenant, waitUntil);
+      return failed(answerIn(decided));
+    },
+    look: async (env, input) => {
+      const { runtime, waitUntil } = await call(env);
+      const { check, failed } = read("look", input, stated, runtime);
+      return failed(await look(runtime, check, tenant, waitUntil));
+    },
+    forget: async (env, input) => {
+      const reference = readKeyOf("forget", input, stated);
+      const failure = await forgetKey((await call(env)).runtime, reference, tenant);
+      if (failure !== null) throw failureError("forget", input, failure);
+    },
+    reserve: async (env, input) => {
+      const { runtime, waitUntil } = await call(env);
+      const { check, failed } = read("reserve", input, stated, runtime);
+      const answer = await openReservation(runtime, { ...check, ttlMs: input.ttlMs }, tenant, waitUntil);
+      return isFailure(answer) ? { ...failed(answer), id: null } : answer;
+    },
+    settle: async (env, input) => {
+      const { id, cost } = readSettlement(input);
+      if (id === null) return { settled: false };
+      const answer = await settleReservation((await call(env)).runtime, { id, cost }, tenant);
+      if (isFailure(answer)) throw failureError("settle", input, answer);
+      return answer;
+    },
+  };
+}
+
+interface CallContext {
+  readonly runtime: Runtime;
+  readonly waitUntil: WaitUntil;
+}
+
+interface ReadCheck {
+  readonly check: Check;
+  /** Returns an answer unchanged, and the answer that stands for a failure. Throws other failures. */
+  readonly failed: (answer: LimiterAnswer | Failure) => LimiterAnswer;
+}
+
+function read(
+  method: "check" | "look" | "reserve",
+  input: unknown,
+  stated: readonly StatedPolicy[],
+  { policies }: Runtime,
+): ReadCheck {
+  const check = readLimited(method, input, stated, policies);
+  const policy = policies.find(({ name }) => name === check.policy);
+  return {
+    check,
+    failed: (answer) => {
+      if (!isFailure(answer)) return answer;
+      const denial = policy === undefined ? null : denialFor(answer, policy, check.cost);
+      if (denial === null) throw failureError(method, input, answer);
+      return denial;
+    },
+  };
+}
+
+/**
+ * A caller gets an answer for failures that a route answers with 503 or 429, with the same wait. Null for other
+ * failures.
+ */
+function denialFor(failure: Failure, policy: Policy, cost: number): LimiterAnswer | null {
+  const common = {
+    cost,
+    delayMs: 0,
+    bannedForMs: 0,
+    limits: [],
+    policy: policy.name,
+    violated: [],
+  };
+  const denied = (reason: LimiterAnswer["reason"], retryAfterMs: number): LimiterAnswer => ({
+    ...common,
+    allowed: false,
+    reason,
+    retryAfterMs,
+    headers: { "Retry-After": String(Math.max(1, Math.ceil(retryAfterMs / 1_000))) },
+  });
+  if (failure.kind === "reservations-full") return denied("reservations", failure.retryAfterMs);
+  if (failure.kind !== "undecided") return null;
+  const isOpen = policy.isDryRun || policy.onError === "open";
+  return isOpen
+    ? { ...common, allowed: true, reason: "unavailable", retryAfterMs: 0, headers: {} }
+    : denied("unavailable", unavailableRetryMs);
+}
+
+/** An isolate does not call an object again until this time has passed since a failure. */
+const unavailableRetryMs = 1_000;
+
+const startError = (failure: Failure): Error =>
+  failure.kind === "configuration-invalid" ? new ConfigProblems(failure.problems) : problemError(failure);
+
+const failureError = (method: LimiterMethod, input: unknown, failure: Failure): Error =>
+  failure.kind === "fields-invalid" ? inputError(method, input, failure.errors) : problemError(failure);

@@ -1,0 +1,238 @@
+/** The Hono middleware that enforces policies in the user's own Worker. */
+import type { Context, Env, MiddlewareHandler, Next } from "hono";
+import type { Policy } from "../../policy/vars/index.ts";
+import { attributesOf, urlOf } from "../../http/attributes.ts";
+import type { LimitDenial } from "../../http/proxy/denial.ts";
+import { enforcePolicies } from "../../http/proxy/enforce.ts";
+import { reservationMs, reservationTtlMs } from "../../http/proxy/in-flight.ts";
+import { isPreflight } from "../../http/proxy/preflights.ts";
+import { StatedCosts } from "../../http/proxy/stated-costs.ts";
+import type { ChargedRequest } from "../../http/record-outcomes.ts";
+import type { Runtime } from "../../http/runtime.ts";
+import { isFailure, problemResponse } from "../../http/wire/problems.ts";
+import { hasRateLimitFields } from "../../http/wire/rate-limit-fields.ts";
+import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
+import { errorText, report } from "../../observability/events.ts";
+import { matchingPolicies } from "../../policy/apply-match.ts";
+import type { RequestAttributes } from "../../policy/request-attributes.ts";
+import { policyWithLimits } from "../../policy/stated-limits.ts";
+import { addContinuedFields, answerByFunction, isDenied, noteDenied } from "./answer-denial.ts";
+import { answeringProblems } from "./answer-problems.ts";
+import { withStreamEnd } from "./body-end.ts";
+import { type Contribution, contextVariable, type RateLimitContext } from "./context-variable.ts";
+import { environmentReader } from "./environment.ts";
+import { type LimiterCalls, limiterOf } from "./limiter.ts";
+import { noteUse, withNames } from "./names.ts";
+import { checkedCost, checkedSkip, customKeyText, readOptions, type StatedPolicy } from "./read-options.ts";
+import type { RateLimitOptions } from "./route-options.ts";
+
+/** The environment of handlers of `new Hono()`, which has only the variables and bindings that an app declares. */
+// oxlint-disable-next-line typescript/no-generated-empty-object-type
+type NoEnv = Record<never, never>;
+
+/**
+ * Limits requests by one or several policies, which are decided together: a request that one of them denies is charged to
+ * none. The Worker has a binding `RATE_LIMITER` of the class `RateLimiter` from `headgate/object`, and the secret
+ * `KEY_SECRET`.
+ * @throws ConfigProblems with every problem in the options
+ */
+export function rateLimit<E extends Env = NoEnv>(
+  ...options: readonly RateLimitOptions<E>[]
+): MiddlewareHandler<E> & LimiterCalls {
+  const policies = withNames(readOptions(options));
+  const reserved = new Set(policies.flatMap(({ name, isReserved }) => (isReserved ? [name] : [])));
+  const environmentOf = environmentReader(policies);
+  const limited: MiddlewareHandler<E> = async (c, next) => {
+    noteUse();
+    const environment = environmentOf(c.env);
+    return isFailure(environment)
+      ? problemResponse(environment)
+      : answeringProblems(() => enforce(c, next, { policies, reserved, runtime: environment.runtime }));
+  };
+  return Object.assign(limited, limiterOf(policies, environmentOf));
+}
+
+interface Enforcement {
+  readonly policies: readonly StatedPolicy[];
+  /** The names of policies with `reserve`. */
+  readonly reserved: ReadonlySet<string>;
+  readonly runtime: Runtime;
+}
+
+async function enforce(c: Context, next: Next, enforcement: Enforcement): Promise<Response | undefined> {
+  const { policies, reserved, runtime } = enforcement;
+  if (urlOf(c.req.raw) === null) return problemResponse({ kind: "url-malformed" });
+  const attributes = attributesOf(c.req.raw);
+  const earlier: RateLimitContext | undefined = c.get("headgate");
+  const statedCosts = new StatedCosts((policy) => reserved.has(policy));
+  const set = (decided: Partial<Contribution>): void => {
+    const undecided = { isDenied: false, charged: null, continued: [], dryRuns: [] };
+    const contribution = { ...undecided, runtime, reserved, statedCosts, ...decided };
+    c.set("headgate", contextVariable(earlier, contribution));
+  };
+  set({});
+  // Browsers send preflights without credentials, and middleware such as `cors` answers them.
+  if (isPreflight(attributes)) {
+    await next();
+    return undefined;
+  }
+  const matching = new Set(matchingPolicies(runtime.policies, attributes).map(({ name }) => name));
+  const values = await valuesFor(
+    c,
+    policies.filter(({ name }) => matching.has(name)),
+    runtime,
+  );
+  runtime.control?.touch(waitUntilOf(c));
+  // Not every denial calls `onDenied`: the request is denied until it is forwarded.
+  set({ isDenied: true });
+  let isForwarded = false;
+  const response = await enforceAll(c, [], {
+    ...enforcement,
+    attributes,
+    values,
+    statedCosts,
+    onDenied: (charged, continued) => set({ isDenied: true, charged, continued }),
+    forward: async (charged, continued) => {
+      isForwarded = true;
+      const dryRuns = (await charged?.admission.dryRuns?.catch(() => []))?.flat() ?? [];
+      set({ charged, continued, dryRuns });
+      await next();
+      return mutable(c.res);
+    },
+  });
+  if (!isForwarded) {
+    noteDenied(c);
+    return response;
+  }
+  if (response !== c.res) replaceResponse(c, response);
+  return undefined;
+}
+
+interface RequestEnforcement extends Enforcement {
+  readonly attributes: RequestAttributes;
+  readonly values: RequestValues;
+  readonly statedCosts: StatedCosts;
+  readonly onDenied: (denied: ChargedRequest, continued: readonly ChargedRequest[]) => void;
+  /** Calls the handler. */
+  readonly forward: (charged: ChargedRequest | null, continued: readonly ChargedRequest[]) => Promise<Response>;
+}
+
+/**
+ * Decides a request by its policies. If all policies that deny it have `onDeny: "continue"`, the others decide it
+ * again, so that it is charged to them.
+ * @param continued earlier denials, whose policies no longer take part
+ */
+function enforceAll(c: Context, continued: readonly LimitDenial[], enforcement: RequestEnforcement): Promise<Response> {
+  const { policies, reserved, runtime, attributes, values, statedCosts, forward } = enforcement;
+  const passedOver = new Set(continued.flatMap(({ denying }) => denying.map(({ policy }) => policy.name)));
+  const earlierDenials = continued.map(({ denied }) => denied);
+  let charged: ChargedRequest | null = null;
+  return enforcePolicies(
+    c.req.raw,
+    () => runtime.policies.filter(({ name }) => values.charged.has(name) && !passedOver.has(name)),
+    {
+      runtime,
+      attributes: { ...attributes, ...values.attributes },
+      tenant: null,
+      waitUntil: waitUntilOf(c),
+      costs: values.costs,
+      statedCosts,
+      observeBody: withStreamEnd,
+      reservationTtlMs: (policy: Policy) => (reserved.has(policy.name) ? reservationMs : reservationTtlMs(policy)),
+      onDenied: (denied) => enforcement.onDenied(denied, earlierDenials),
+      answerDenial: (denial) =>
+        mayContinue(policies, denial)
+          ? goOn(c, [...continued, denial], enforcement)
+          : answerByFunction(c, policies, denial),
+      onAdmitted: (admitted) => (charged = admitted),
+      // The fields of a denial list only the limits that deny.
+      hasFinalFields: (headers) => continued.length > 0 || (isDenied(c) && hasRateLimitFields(headers)),
+      forward: () => forward(charged, earlierDenials),
+    },
+  );
+}
+
+/** Lets the handler answer a denied request. The response has the fields of the first denial. */
+async function goOn(c: Context, continued: readonly LimitDenial[], enforcement: RequestEnforcement): Promise<Response> {
+  let isForwarded = false;
+  const response = await enforceAll(c, continued, {
+    ...enforcement,
+    forward: (...decided) => {
+      isForwarded = true;
+      return enforcement.forward(...decided);
+    },
+  });
+  const [first] = continued;
+  if (isForwarded && first !== undefined && continued.length === 1) {
+    addContinuedFields(c, response, first.fields());
+  }
+  return response;
+}
+
+const mayContinue = (policies: readonly StatedPolicy[], { denying }: LimitDenial): boolean =>
+  denying.every(({ policy }) => policies.some(({ name, continuesDenied }) => continuesDenied && name === policy.name));
+
+/** Without the first step, Hono would copy the headers of the present response over those of the new one. */
+function replaceResponse(c: Context, response: Response): void {
+  c.res = undefined;
+  c.res = response;
+}
+
+/** The values that the functions of the options return for one request. */
+interface RequestValues {
+  /** The names of the policies that charge the request: those that it does not skip. */
+  readonly charged: ReadonlySet<string>;
+  readonly attributes: Pick<RequestAttributes, "customKey" | "withLimits">;
+  readonly costs: ReadonlyMap<string, number>;
+}
+
+async function valuesFor(c: Context, policies: readonly StatedPolicy[], runtime: Runtime): Promise<RequestValues> {
+  const charged = new Set<string>();
+  const keys = new Map<string, string | null>();
+  const costs = new Map<string, number>();
+  const stated = new Map<string, unknown>();
+  for (const { name, functions } of policies) {
+    const { skip, key, cost, limits } = functions;
+    if (skip !== null && checkedSkip(await skip(c), name)) continue;
+    charged.add(name);
+    if (key !== null) keys.set(name, customKeyText(await key(c), name));
+    if (cost !== null) {
+      const place = `the function cost of the policy "${name}" returned`;
+      costs.set(name, checkedCost(await cost(c), place));
+    }
+    if (limits !== null) stated.set(name, await limits(c));
+  }
+  return {
+    charged,
+    costs,
+    attributes: {
+      customKey: (policy) => keys.get(policy) ?? null,
+      withLimits: (policy) =>
+        stated.has(policy.name) ? policyWithLimits(policy, stated.get(policy.name), runtime.policies) : policy,
+    },
+  };
+}
+
+/** A response whose headers can be changed: those of a fetched one are immutable. */
+function mutable(response: Response): Response {
+  try {
+    response.headers.delete("x-headgate-none");
+    return response;
+  } catch {
+    return new Response(response.body, response);
+  }
+}
+
+/** Outside of Workers, such as in tests, there is no execution context: work continues by itself. */
+function waitUntilOf(c: Context): WaitUntil {
+  let context: Pick<ExecutionContext, "waitUntil"> | null = null;
+  try {
+    context = c.executionCtx;
+  } catch {
+    // Hono throws where there is none.
+  }
+  return (work) => {
+    if (context !== null) context.waitUntil(work);
+    else work.catch((error: unknown) => report({ event: "internal-error", error: errorText(error) }));
+  };
+}

@@ -1,0 +1,21 @@
+/** `headgate/strategies`: the engine alone. It has no clock and no I/O, and runs wherever JavaScript does. */
+export {
+  type AccountTerms,
+  type ConfigProblem,
+  ConfigProblems,
+  createMeter,
+  type Decision,
+  defaultStrategy,
+  describeProblem,
+  formatDuration,
+  type Limit,
+  type LimitAccount,
+  type LimitDecision,
+  type LimitDefaults,
+  type LimitInput,
+  type Meter,
+  parseDuration,
+  parseLimits,
+  readLimits,
+  strategyNames,
+} from "../../strategies/index.ts";

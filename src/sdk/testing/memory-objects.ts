@@ -1,0 +1,166 @@
+/** Durable Objects of the limiter in memory, behind a binding as Workers have it. */
+import { type Clock, clockName } from "../../limiter/clock.ts";
+import { IsolateBudget, isolateBudgetBytes } from "../../limiter/object/isolate-budget.ts";
+import { Limiter } from "../../limiter/object/limiter.ts";
+import { MemoryStorage } from "./memory-storage.ts";
+
+/** The objects of a binding. They stay in memory, and run their alarms when the clock reaches them. */
+export class MemoryObjects {
+  readonly clock: Clock;
+  readonly #isolate = new IsolateBudget(isolateBudgetBytes);
+  readonly #objects = new Map<string, Limiter>();
+
+  #lastUnique = 0;
+
+  constructor(clock: Clock) {
+    this.clock = clock;
+  }
+
+  uniqueName(): string {
+    this.#lastUnique += 1;
+    return `unique object ${this.#lastUnique}`;
+  }
+
+  /** The object of this name, which is created on first use. The same name in another jurisdiction is another object. */
+  object(name: string, jurisdiction: string | null = null): Limiter {
+    const place = idText(name, jurisdiction);
+    const known = this.#objects.get(place);
+    if (known !== undefined) return known;
+    const { now, after } = this.clock;
+    let cancelAlarm: (() => void) | null = null;
+    const storage = new MemoryStorage((atMs) => {
+      cancelAlarm?.();
+      cancelAlarm = atMs === null ? null : after(atMs - now(), () => void runAlarm());
+    });
+    const limiter = new Limiter({ storage, isolate: this.#isolate, now, after });
+    const runAlarm = async (): Promise<void> => {
+      await storage.deleteAlarm();
+      await limiter.alarm();
+    };
+    this.#objects.set(place, limiter);
+    return limiter;
+  }
+}
+
+/** A call on its way to an object. */
+export interface ObjectCall {
+  /** The name of the object. */
+  readonly object: string;
+  /** The name of the method. */
+  readonly method: string;
+  readonly values: readonly unknown[];
+}
+
+/** @param reply makes the object reply */
+export type Deliver = (call: ObjectCall, reply: () => Promise<unknown>) => Promise<unknown>;
+
+/** `@cloudflare/workers-types` or `wrangler types` declare stubs, and Headgate's types need neither. */
+// oxlint-disable-next-line typescript/no-explicit-any
+type AnyStub = any;
+
+/** The id of an object in memory. */
+export interface TestObjectId {
+  /** Returns the text of the id. */
+  toString(): string;
+  /** Returns whether two ids are of the same object. */
+  equals(other: TestObjectId): boolean;
+  /** The name from which the id was made. */
+  readonly name?: string;
+}
+
+interface NewIdOptions {
+  readonly jurisdiction?: string | null;
+}
+
+/** The binding of objects in memory. It can be used as a `DurableObjectNamespace`. */
+export interface TestNamespace {
+  /** Returns the stub of the object with this name. Options such as a location hint change nothing in memory. */
+  getByName(name: string, options?: object): AnyStub;
+  /** Returns the stub of the object with this id. */
+  get(id: TestObjectId, options?: object): AnyStub;
+  /** Returns the id of the object with this name. */
+  idFromName(name: string): TestObjectId;
+  /** Returns the id with this text. */
+  idFromString(id: string): TestObjectId;
+  /** Returns an id that no other object has. */
+  newUniqueId(options?: NewIdOptions): TestObjectId;
+  /** Returns the binding of the objects in a jurisdiction, which are other objects. */
+  jurisdiction(jurisdiction: string): TestNamespace;
+}
+
+export class MemoryNamespace implements TestNamespace {
+  readonly [clockName]: Clock;
+  readonly #objects: MemoryObjects;
+  readonly #deliver: Deliver;
+  readonly #jurisdiction: string | null;
+
+  constructor(objects: MemoryObjects, deliver: Deliver, jurisdiction: string | null = null) {
+    this[clockName] = objects.clock;
+    this.#objects = objects;
+    this.#deliver = deliver;
+    this.#jurisdiction = jurisdiction;
+  }
+
+  getByName(name: string, _options?: object): AnyStub {
+    return this.get(this.idFromName(name));
+  }
+
+  get(id: TestObjectId, _options?: object): AnyStub {
+    const text = String(id);
+    const end = text.indexOf("/");
+    const [jurisdiction, name] = [text.slice(0, end) || null, text.slice(end + 1)];
+    // As on the platform, a stub has every method, and a call of one that the object lacks fails.
+    return new Proxy(
+      { id, name: id.name },
+      {
+        get: (known, property) => {
+          if (typeof property !== "string" || Object.hasOwn(known, property)) return Reflect.get(known, property);
+          // A stub that is awaited must not look like a promise.
+          if (property === "then") return undefined;
+          return (...values: unknown[]) => this.#call(name, jurisdiction, property, values);
+        },
+      },
+    );
+  }
+
+  idFromName(name: string): TestObjectId {
+    return objectIdOf(idText(name, this.#jurisdiction), name);
+  }
+
+  idFromString(id: string): TestObjectId {
+    return objectIdOf(id);
+  }
+
+  newUniqueId({ jurisdiction = this.#jurisdiction }: NewIdOptions = {}): TestObjectId {
+    return objectIdOf(idText(this.#objects.uniqueName(), jurisdiction));
+  }
+
+  jurisdiction(jurisdiction: string): MemoryNamespace {
+    return new MemoryNamespace(this.#objects, this.#deliver, jurisdiction);
+  }
+
+  /** Values are cloned in both directions, as the platform does. */
+  async #call(name: string, jurisdiction: string | null, method: string, values: readonly unknown[]): Promise<unknown> {
+    const sent = structuredClone(values);
+    return this.#deliver({ object: name, method, values: sent }, async () => {
+      const object = this.#objects.object(name, jurisdiction);
+      const act: unknown = isCallable(method) ? Reflect.get(object, method) : undefined;
+      if (typeof act !== "function") {
+        throw new TypeError(`The RPC receiver does not implement the method "${method}".`);
+      }
+      return structuredClone(await Reflect.apply(act, object, sent));
+    });
+  }
+}
+
+/** As on the platform, which alone calls the constructor and the handler of alarms. */
+const isCallable = (method: string): boolean =>
+  method !== "constructor" && method !== "alarm" && Object.hasOwn(Limiter.prototype, method);
+
+const idText = (name: string, jurisdiction: string | null): string => `${jurisdiction ?? ""}/${name}`;
+
+const objectIdOf = (text: string, name?: string): TestObjectId => ({
+  toString: () => text,
+  equals: (other) => String(other) === text,
+  ...(name !== undefined && { name }),
+});

@@ -1,0 +1,92 @@
+/** A policy `login` in an isolate of its own, whose keys a test explains. The default key is `callerAddress`. */
+import { vi } from "vitest";
+import {
+  parseConfig,
+  type Policy,
+  type PolicyRule,
+  type PolicyRules,
+  policyWithRules,
+} from "../../src/policy/vars/index.ts";
+import { explainedKey } from "../../src/admin/explain-result.ts";
+import type { Explanation, StepName } from "../../src/admin/explain-answer.ts";
+import type { ExplainInput } from "../../src/admin/explain-key.ts";
+import type { KnownRules } from "../../src/admin/explain-rules.ts";
+import { isFailure } from "../../src/http/wire/problems.ts";
+import type { KeyRule } from "../../src/limiter/protocol.ts";
+import { hmacWith } from "../../src/policy/hmac.ts";
+import { PartitionKeys } from "../../src/policy/partition-key.ts";
+import { startMs, TestIsolate } from "../fakes/isolate.ts";
+
+export const callerAddress = "203.0.113.7";
+
+const partitions = new PartitionKeys(hmacWith("the tests' secret"));
+
+/** The id of the key of an address. */
+export const idOf = async (address: string): Promise<string> => partitions.partitionKey([{ kind: "ip" }], [address]);
+
+/** The expiry of a rule, as an offset from the start of the test. */
+export const later = (ms: number) => ({ expiresAtMs: startMs + ms });
+
+export class ExplainedPolicy {
+  readonly isolate = new TestIsolate();
+  /** In effect in the isolate. */
+  policy: Policy;
+  /** The rules of the control plane; null when it does not answer. */
+  known: KnownRules | null = null;
+
+  constructor(fields: object = {}, rules: readonly PolicyRule[] = []) {
+    const policy = { name: "login", limits: "5/minute", strategy: "fixed-window", ...fields };
+    const warnings = vi.spyOn(console, "warn").mockReturnValue(undefined);
+    const [read] = parseConfig({ KEY_SECRET: "s", POLICIES: [policy] }).policies;
+    warnings.mockRestore();
+    if (read === undefined) throw new Error("expected a policy");
+    const state = { epoch: 7, version: rules.length, text: JSON.stringify(rules) };
+    this.policy = rules.length === 0 ? read : policyWithRules(read, state, startMs).policy;
+  }
+
+  /** Puts rules into effect in the isolate. */
+  adopt(rules: PolicyRules): void {
+    this.policy = policyWithRules(this.policy, rules, startMs).policy;
+  }
+
+  answer(input: Partial<ExplainInput> = {}) {
+    const { isolate } = this;
+    const policyNow = (): readonly Policy[] => [this.policy];
+    const context = {
+      runtime: {
+        get policies() {
+          return policyNow();
+        },
+        partitions,
+        limiter: isolate.client,
+        control: { adopt: ([newest]: readonly PolicyRules[]) => newest && this.adopt(newest) },
+      },
+      nowMs: isolate.clock.now(),
+      knownRules: () => Promise.resolve(this.known),
+      waitUntil: () => undefined,
+    };
+    const key = input.id === undefined ? [callerAddress] : undefined;
+    return explainedKey(context, { policy: "login", key, ...input });
+  }
+
+  async explain(input: Partial<ExplainInput> = {}): Promise<Explanation> {
+    const explained = await this.answer(input);
+    if (isFailure(explained)) throw new Error(`refused: ${JSON.stringify(explained)}`);
+    return explained;
+  }
+
+  async spend(cost: number): Promise<void> {
+    const partitionKey = await idOf(callerAddress);
+    await this.isolate.admit({ policy: this.policy, partitionKey, cost });
+  }
+
+  async setKeyRules(...rules: readonly KeyRule[]): Promise<void> {
+    const id = await idOf(callerAddress);
+    this.isolate.object(id).setRules(id, "login", rules, { epoch: 7, version: 3 });
+  }
+}
+
+export const decidingStep = ({ steps }: Explanation): StepName[] =>
+  steps.filter(({ decides }) => decides).map(({ step }) => step);
+
+export const outcomeOf = ({ allowed, reason, retryAfterMs }: Explanation) => [allowed, reason, retryAfterMs];

@@ -1,0 +1,151 @@
+/** The reports of `npm run advise` as text and as JSON: which part of a log they are about. */
+import { describe, expect, it } from "vitest";
+import { parseGoal } from "../../../src/advisor/search/goal.ts";
+import { adviseAndCheck, adviseWhole } from "../../../src/advisor/search/second-half.ts";
+import { adviceFacts, adviceLines } from "../../../src/advisor/cli/advice-report.ts";
+import { commonFacts } from "../../../src/advisor/cli/traffic.ts";
+import { startMs, timelinesFrom, type TrafficShape } from "../search/traffic.ts";
+
+const hourMs = 3_600_000;
+
+/** Each key sends requests in the first or in the second half, or in both. */
+const halves = (keys: number, periodMs: number, requestsOf: (key: number, half: number) => number): TrafficShape => ({
+  keys,
+  periodMs,
+  arrivals: (random, key, addAt) => {
+    for (const half of [0, 1]) {
+      const beginMs = ((half + 0.9 * random()) * periodMs) / 2;
+      for (let n = 0; n < requestsOf(key, half); n++) addAt(beginMs + 5_000 * random());
+    }
+  },
+});
+const steady = halves(500, 8 * hourMs, (_, half) => 2 + half);
+/** All keys in each half, each in its own second, except for a burst of all of them in the second half. */
+const lateBurst: TrafficShape = {
+  keys: 1_000,
+  periodMs: 8 * hourMs,
+  arrivals: (_, key, addAt) => {
+    addAt(key * 10_000);
+    addAt(4 * hourMs + key * 10_000);
+    for (let n = 0; n < 5; n++) addAt(6 * hourMs + key / 2);
+  },
+};
+const bursts: TrafficShape = {
+  ...lateBurst,
+  arrivals: (_, key, addAt) => {
+    for (const half of [0, 1]) addAt((4 * half + 1) * hourMs + key / 2);
+  },
+};
+
+function reported(shape: TrafficShape, goal: string, steps = adviseAndCheck) {
+  const timelines = timelinesFrom(shape, 1);
+  const running = steps(timelines, parseGoal(goal));
+  let step = running.next();
+  while (step.done !== true) step = running.next();
+  const { value: checked } = step;
+  const facts = commonFacts(timelines);
+  const traffic = { lines: [], facts, keyParts: ["ip"], keyFields: [], filter: null };
+  return {
+    kind: checked.advice.recommendation.kind,
+    text: adviceLines(traffic, checked, "api").join(" ").replaceAll(/\s+/g, " "),
+    facts: adviceFacts(traffic, checked, "api"),
+  };
+}
+
+describe("the part of a log that a limit is chosen from", () => {
+  it("JSON and text state the first half's period, requests and keys, which all results are of", () => {
+    const { text, facts } = reported(steady, "deny at most 2 % of keys");
+    expect(facts).toMatchObject({
+      traffic: { requests: 2_500, keys: 500, to: "2026-01-05T08:00:00.000Z" },
+      chosenFrom: {
+        from: "2026-01-05T00:00:00.000Z",
+        to: "2026-01-05T04:00:00.000Z",
+        requests: 1_000,
+        keys: 500,
+      },
+      secondHalf: { from: "2026-01-05T04:00:00.000Z", requests: 1_500, keys: 500 },
+    });
+    expect(text).toContain(
+      "Candidates: what they deny in the first half of the log (1,000 requests of 500 keys), with 95 % confidence in parentheses",
+    );
+  });
+
+  it("with --whole, all results are of the whole log, and no explanation is given", () => {
+    const { text, facts } = reported(steady, "deny at most 2 % of keys", adviseWhole);
+    expect(facts).toMatchObject({
+      chosenFrom: {
+        from: new Date(startMs).toISOString(),
+        to: "2026-01-05T08:00:00.000Z",
+        requests: 2_500,
+        keys: 500,
+      },
+      secondHalf: null,
+    });
+    expect(text).toContain("Candidates: what they deny, with 95 % confidence in parentheses");
+    expect(text).not.toContain("half");
+  });
+
+  it.each([
+    [
+      "a log of an hour is too short",
+      halves(1_000, hourMs, () => 2),
+      "deny at most 2 % of keys",
+      "a check on its second half needs at least an hour and 500 requests in each half.",
+    ],
+    [
+      "a half with 400 requests is too short",
+      halves(1_000, 8 * hourMs, (key, half) => (half === 1 || key < 400 ? 1 : 0)),
+      "deny at most 2 % of keys",
+      "a check on its second half needs at least an hour and 500 requests in each half.",
+    ],
+    [
+      "250 keys do not show the goal",
+      halves(500, 8 * hourMs, (key, half) => (key % 2 === half ? 8 : 0)),
+      "deny at most 1 % of keys",
+      "its first half alone does not show that a limit for each key meets the goal, so no half is left for a check.",
+    ],
+    [
+      "the first half needs no limit",
+      lateBurst,
+      "protect the origin at 1,000 requests per second",
+      "its first half alone needs no limit.",
+    ],
+    [
+      "a limit for all keys is the best for the first half",
+      bursts,
+      "protect the origin at 200 requests per second",
+      "its first half alone leads to one limit for all keys, and only limits for each key are checked on the second half.",
+    ],
+  ])("the whole is used when %s, and the text says so", (_, shape, goal, reason) => {
+    const { text, facts } = reported(shape, goal);
+    expect(text).toContain(`Chosen from the whole log: ${reason}`);
+    expect(facts).toMatchObject({ secondHalf: null });
+  });
+
+  it.each([
+    ["without a need for a limit", "protect the origin at 5,000 requests per second", "unneeded"],
+    ["with too little data", "deny at most 0.01 % of keys", "wait"],
+    ["for the rate of a key", "never let one key exceed 5 requests in a second", "recommended"],
+  ])("nothing is said about a check %s", (_, goal, kind) => {
+    const result = reported(
+      halves(1_000, hourMs, () => 2),
+      goal,
+    );
+    expect(result.kind).toBe(kind);
+    expect(result.text).not.toContain("Chosen from");
+  });
+});
+
+it("the note about limits that deny nothing is only for goals about denials", () => {
+  const note = "A limit that denies nothing here may still not be met";
+  const few = halves(300, hourMs, () => 2);
+  expect(reported(few, "deny at most 1 % of keys").text).toContain(note);
+  for (const goal of [
+    "never let one key exceed 5 requests in a second",
+    "protect the origin at 2 requests per second",
+  ]) {
+    const { text } = reported(few, goal);
+    expect(text).toContain("Candidates");
+    expect(text).not.toContain(note);
+  }
+});

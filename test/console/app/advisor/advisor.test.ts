@@ -1,0 +1,193 @@
+/** The models of the Advisor view: texts, goals with fields, the slider, points of the plot, and the selection in the URL. */
+import { describe, expect, it } from "vitest";
+import { goalForms, valuesOf, writtenGoal } from "../../../../src/console/app/advisor/goal-forms.ts";
+import { readGoal } from "../../../../src/console/app/advisor/goal-reader.ts";
+import { nearestStep, stepsAround, withLimit } from "../../../../src/console/app/advisor/limit-steps.ts";
+import { goalLine, nearestPoint, plotSummary, pointsOf } from "../../../../src/console/app/advisor/plot-points.ts";
+import { chosenIn, queryOf, unitsIn } from "../../../../src/console/app/advisor/selection.ts";
+import {
+  areOld,
+  countEstimateText,
+  samplesText,
+  shareEstimateText,
+  shareText,
+} from "../../../../src/console/app/advisor/texts.ts";
+import { knownSamples, startMs } from "../replay/known-samples.ts";
+import { advice, candidate, exactly } from "./candidates.ts";
+
+describe("texts of the advisor", () => {
+  it.for([
+    [0, "0 %"],
+    [0.00043, "0.043 %"],
+    [0.001, "0.1 %"],
+    [0.0999, "10 %"],
+    [0.1234, "12.3 %"],
+    [1, "100 %"],
+    [0.000_000_1, "< 0.001 %"],
+  ] as const)("a share of %d is %s", ([share, text]) => {
+    expect(shareText(share)).toBe(text);
+  });
+
+  it("an estimate has its interval, unless it is exact", () => {
+    expect(shareEstimateText({ value: 0.00043, low: 0.0002, high: 0.001 })).toBe("0.043 % (0.02 to 0.1 %)");
+    expect(shareEstimateText(exactly(0.5))).toBe("50 %");
+    expect(countEstimateText({ value: 1240.4, low: 980, high: 1_600 })).toBe("1,240 (980 to 1,600)");
+    expect(countEstimateText(exactly(7))).toBe("7");
+  });
+
+  it("the line about samples states keys, their part of all, coverage and age", () => {
+    expect(samplesText(knownSamples(), startMs)).toBe(
+      "Based on 41 of about 2,600 keys (1 in 64) with 12,345 requests in 24 h, 99.8 % coverage, until 2 min ago.",
+    );
+    const { source } = knownSamples();
+    const all = knownSamples({
+      keys: 1,
+      arrivals: 1,
+      coverage: 1,
+      source: { ...source, oneKeyIn: 1, fromMs: startMs - 3_600_000 },
+    });
+    expect(samplesText(all, startMs - 90_000)).toBe(
+      "Based on all 1 key with 1 request in 1 h, 100 % coverage, until less than a minute ago.",
+    );
+  });
+
+  it("a coverage just below 100 % is not rounded up", () => {
+    expect(samplesText(knownSamples({ coverage: 0.999_99 }), startMs)).toContain("99.9 % coverage");
+  });
+
+  it("samples are old after a quarter of an hour without newer ones", () => {
+    expect(areOld(knownSamples(), startMs + 600_000)).toBe(false);
+    expect(areOld(knownSamples(), startMs + 1_000_000)).toBe(true);
+    expect(areOld(knownSamples({ storedAtMs: null }), startMs + 1e9)).toBe(false);
+  });
+});
+
+describe("goals with fields", () => {
+  it.for(goalForms)("the defaults of $kind are a goal of this kind", (form) => {
+    const read = readGoal(writtenGoal(form, form.defaults));
+    expect(read).toMatchObject({ goal: { kind: form.kind } });
+  });
+
+  it.for([
+    "deny at most 0.05 % of requests",
+    "deny at most 1 key in 3",
+    "deny at most 40 % of keys",
+    "never let one key exceed 20 requests in 10 seconds",
+    "never let one key exceed 1,000 requests in a day",
+    "protect the origin at 1,500 requests per second",
+  ])("the fields of the goal “%s” mean the same goal", (text) => {
+    const read = readGoal(text);
+    if ("problem" in read) throw new Error(read.problem);
+    const form = goalForms.find(({ kind }) => kind === read.goal.kind);
+    if (form === undefined) throw new Error("expected a form");
+    expect(readGoal(writtenGoal(form, valuesOf(read.goal)))).toEqual(read);
+  });
+
+  it("a text that is no goal is refused with the accepted forms", () => {
+    expect(readGoal("make it fast")).toEqual({
+      problem: expect.stringMatching(/deny at most 0\.1 % of requests.*got "make it fast"$/s),
+    });
+  });
+});
+
+describe("the slider", () => {
+  it("reaches from a tenth to ten times the limit in round steps, and includes the limit", () => {
+    const steps = stepsAround(137);
+    expect(steps[0]).toBe(15);
+    expect(steps.at(-1)).toBe(1_200);
+    expect(steps).toContain(137);
+    expect(steps).toEqual(steps.toSorted((one, other) => one - other));
+    expect(stepsAround(1)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+  });
+
+  it("shows a limit between two steps at the nearer one", () => {
+    expect(nearestStep([10, 20, 50], 24)).toBe(1);
+    expect(nearestStep([10, 20, 50], 9_000)).toBe(2);
+  });
+
+  it("changes the first limit, and its burst in proportion", () => {
+    const [log] = candidate().limits;
+    const bucket = advice().candidates[1]?.limits ?? [];
+    expect(withLimit(bucket, 90)).toEqual([{ ...bucket[0], limit: 90, burst: 30 }]);
+    expect(withLimit(bucket, 1)).toMatchObject([{ limit: 1, burst: 1 }]);
+    expect(log === undefined || withLimit([log, ...bucket], 7)).toEqual([{ ...log, limit: 7 }, ...bucket]);
+  });
+});
+
+describe("the plot of candidates", () => {
+  const none = { inEffect: null, changed: null, selected: null };
+
+  it("has a point for each candidate, for the limits in effect, and for the moved limit", () => {
+    const moved = candidate({ worstBurst: exactly(99) });
+    const shown = { inEffect: candidate(), changed: moved, selected: 0 };
+    const points = pointsOf(advice(), shown);
+    expect(points.map(({ mark, candidate: index, isSelected }) => [mark, index, isSelected])).toEqual([
+      ["sliding-log", 0, false],
+      ["token-bucket", 1, false],
+      ["other", null, false],
+      ["sliding-log", null, true],
+    ]);
+    expect(points[2]?.label).toBe("In effect now: 120 per minute, sliding-log");
+  });
+
+  it("its summary names the number of candidates and the recommended one", () => {
+    expect(plotSummary(pointsOf(advice(), none))).toBe(
+      "2 candidates; recommended: 60 per minute, token-bucket, burst 20. The table below has their numbers.",
+    );
+  });
+
+  it("shows the end of a goal on the axis that it limits", () => {
+    expect(goalLine({ kind: "denied-requests", mostShare: 0.01 })).toEqual({
+      axis: "share",
+      at: 0.01,
+    });
+    expect(goalLine({ kind: "origin-rate", mostPerSecond: 500 })).toEqual({
+      axis: "burst",
+      at: 500,
+    });
+    expect(goalLine({ kind: "key-rate", most: 20, windowMs: 1_000 })).toBe(null);
+  });
+
+  it("a pointer finds the nearest point within reach of a finger", () => {
+    const places = [
+      { left: 100, top: 100 },
+      { left: 110, top: 100 },
+    ];
+    expect(nearestPoint(places, { left: 106, top: 100 })).toBe(1);
+    expect(nearestPoint(places, { left: 100, top: 125 })).toBe(null);
+  });
+});
+
+describe("the selected candidate in the URL", () => {
+  const query = (fields: object): URLSearchParams => new URLSearchParams(Object.entries(fields));
+
+  it("is the recommended one unless the URL names another", () => {
+    expect(chosenIn(advice(), query({}))).toBe(1);
+    expect(queryOf(candidate())).toEqual({ candidate: "sliding-log 120/60000", limit: undefined });
+    expect(chosenIn(advice(), query({ candidate: "sliding-log 120/60000" }))).toBe(0);
+    expect(chosenIn(advice(), query({ candidate: "sliding-log 120/1" }))).toBe(1);
+    const wait = { kind: "wait", forMs: null, reason: "" } as const;
+    expect(chosenIn(advice({ candidates: [], recommendation: wait }), query({}))).toBe(null);
+  });
+
+  it("is the one of the same strategy and window when newer samples give it another limit", () => {
+    const [log] = candidate().limits;
+    const stricter = candidate({ limits: log === undefined ? [] : [{ ...log, limit: 60 }] });
+    const candidates = [stricter, candidate()];
+    const chosen = (name: string) => chosenIn(advice({ candidates }), query({ candidate: name }));
+    expect(chosen("sliding-log 120/60000")).toBe(1);
+    expect(chosen("sliding-log 90/60000")).toBe(0);
+  });
+
+  it("has a limit in the URL only when the slider has moved", () => {
+    expect(queryOf(candidate(), 120)["limit"]).toBeUndefined();
+    expect(queryOf(candidate(), 90)["limit"]).toBe(90);
+  });
+
+  it("has the limit of the slider, and its own for a number that is no limit", () => {
+    expect(unitsIn(candidate(), query({ limit: 90 }))).toBe(90);
+    for (const limit of ["0", "-5", "1.5", "many", ""]) {
+      expect(unitsIn(candidate(), query({ limit }))).toBe(120);
+    }
+  });
+});

@@ -1,0 +1,122 @@
+/** The sentences, differences and filters of audit entries. */
+import { describe, expect, it } from "vitest";
+import { differences } from "../../../src/console/app/audit/differences.ts";
+import { filterIn, matches } from "../../../src/console/app/audit/filter.ts";
+import { History } from "../../../src/console/app/audit/history.ts";
+import { changeText } from "../../../src/console/app/parts/change-text.ts";
+import { entry, rule } from "./audit-entries.ts";
+
+const block = rule({
+  scope: "key",
+  kind: "block",
+  keyId: "GVw6brpippg4",
+  expiresAt: "2026-11-22T13:00:00.000Z",
+});
+const deny = rule({ kind: "deny", entries: ["192.0.2.1", "192.0.2.2"], note: "Scraper" });
+
+describe("the sentence of an entry", () => {
+  it.each([
+    [{ after: rule() }, "set the mode of policy api to dry-run"],
+    [{ after: block, note: "Abuse" }, "blocked key GVw6brpi… of policy api for 1 h (Abuse)"],
+    [
+      { action: "replace" as const, at: "2026-11-22T12:30:00.000Z", before: rule(), after: block },
+      "changed a rule: blocked key GVw6brpi… of policy api for 30 min",
+    ],
+    [
+      { action: "replace" as const, before: rule(), after: rule({ note: "Why" }) },
+      "changed the end or the note of the rule “mode dry-run” of policy api",
+    ],
+    [
+      { action: "delete" as const, before: deny },
+      "removed the rule “2 deny entries: 192.0.2.1, 192.0.2.2” from policy api",
+    ],
+    [{ action: "expire" as const, before: rule() }, "ended the rule “mode dry-run” of policy api, which expired"],
+    [
+      { action: "rollback" as const, before: deny },
+      "rolled back: removed the rule “2 deny entries: 192.0.2.1, 192.0.2.2” from policy api",
+    ],
+    [
+      { action: "rollback" as const, after: rule({ mode: "off" }), note: "End" },
+      "rolled back: set the mode of policy api to off (End)",
+    ],
+    [
+      { after: rule({ kind: "limits", limits: [{ limit: 5, window: "1m" }, "9/h"] }) },
+      "set the limits of policy api to 5/1m; 9/h",
+    ],
+    [
+      { action: "reset" as const, policy: "api", keyId: "GVw6brpippg4" },
+      "reset the usage of key GVw6brpi… of policy api",
+    ],
+  ])("%o reads as %s", (fields, text) => {
+    expect(changeText(entry({ seq: 1, ...fields }))).toBe(text);
+  });
+});
+
+describe("the difference of an entry", () => {
+  it("a changed list shows only the entries that were added or removed", () => {
+    const after = { ...deny, entries: ["192.0.2.2", "192.0.2.3"] };
+    expect(differences({ before: deny, after })).toEqual([
+      { field: "Entries", before: "192.0.2.1", after: "192.0.2.3" },
+    ]);
+  });
+
+  it("a new rule shows all its fields, and another end or note is a difference", () => {
+    expect(differences({ before: null, after: rule({ note: "Test" }) })).toEqual([
+      { field: "Kind", before: "", after: "mode" },
+      { field: "Mode", before: "", after: "dry-run" },
+      { field: "Ends", before: "", after: "never" },
+      { field: "Note", before: "", after: "Test" },
+    ]);
+    const [end] = differences({
+      before: rule(),
+      after: rule({ expiresAt: "2026-11-22T13:00:00Z" }),
+    });
+    expect(end).toMatchObject({ field: "Ends", before: "never" });
+    expect(differences({ before: rule(), after: rule({ revision: 2 }) })).toEqual([]);
+  });
+});
+
+describe("the entry that another one undoes", () => {
+  const made = entry({ seq: 1, after: rule() });
+  const off = rule({ mode: "off", revision: 2 });
+  const changed = entry({ seq: 2, action: "replace", before: rule(), after: off });
+  const removed = entry({ seq: 3, action: "delete", before: off });
+  const history = [removed, changed, made];
+
+  it.each([
+    ["removal of a new rule", { action: "delete" as const, before: rule() }, [made], 1],
+    [
+      "return to the former content",
+      { action: "replace" as const, before: off, after: rule({ revision: 3 }) },
+      [changed, made],
+      2,
+    ],
+    ["same rule with a new id", { after: { ...off, id: "r2", revision: 1 } }, history, 3],
+  ])("the %s undoes the change before it", (_, fields, before, seq) => {
+    const undo = entry({ seq: 9, ...fields });
+    expect(new History([undo, ...before]).undoneBy(undo)?.seq).toBe(seq);
+  });
+
+  it.each([
+    ["the removal of a rule that was changed", history, removed],
+    ["a change to new content", history, changed],
+    ["a new rule", history, made],
+    [
+      "a new rule like one that expired",
+      [entry({ seq: 5, after: { ...off, id: "r2" } }), entry({ seq: 4, action: "expire" as const, before: off })],
+      undefined,
+    ],
+  ])("%s undoes nothing", (_, entries, own = entries[0]) => {
+    expect(own && new History(entries).undoneBy(own)).toBeNull();
+  });
+});
+
+it("a filter matches by policy, actor, action and rule, and by the beginning of the id of a key", () => {
+  const blocked = entry({ seq: 1, after: block });
+  const isMatched = (query: string): boolean => matches(blocked, filterIn(new URLSearchParams(query)));
+  expect(isMatched("")).toBe(true);
+  expect(isMatched("policy=api&actor=ops&action=create&key=GVw6&rule=r1")).toBe(true);
+  for (const query of ["policy=login", "actor=x", "action=delete", "key=Vw6", "rule=r2"]) {
+    expect(isMatched(query)).toBe(false);
+  }
+});

@@ -1,0 +1,289 @@
+/** Rates per second from counts of minutes, over new minutes, restarts of the control plane, pauses and wrong clocks. */
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { Statistics } from "../../../src/console/app/api/answers.ts";
+import { LiveTraffic } from "../../../src/console/app/overview/live-traffic.ts";
+import { numbersOf } from "../../../src/console/app/overview/tally.ts";
+import { trafficOfPolicy } from "../../../src/console/app/overview/traffic.ts";
+import { forAll } from "../../for-all.ts";
+import { minuteMs, point, startMs, statisticsOf } from "./statistics.ts";
+
+/** Counts allowed decisions of the policy `api` by minute, and answers as the control plane does. */
+class Plane {
+  nowMs = startMs + 30_000;
+  decisions = 0;
+  #minutes = new Map<number, number>();
+  #stored = new Map<number, number>();
+
+  allow(count: number): void {
+    const minute = this.nowMs - (this.nowMs % minuteMs);
+    this.#minutes.set(minute, (this.#minutes.get(minute) ?? 0) + count);
+    this.decisions += count;
+  }
+
+  store(): void {
+    this.#stored = new Map(this.#minutes);
+  }
+
+  /** The answer of a plane that has lost what it has not stored, until isolates send it again. */
+  answer(fromMs: number, hasLost = false): Statistics {
+    const first = fromMs - (fromMs % minuteMs);
+    const toMs = Math.ceil((this.nowMs + 1) / minuteMs) * minuteMs;
+    const points = [...(hasLost ? this.#stored : this.#minutes)]
+      .filter(([atMs]) => atMs >= first)
+      .map(([atMs, allowed]) => point(atMs, "api", { outcomes: { allowed } }));
+    return statisticsOf([first, toMs], points);
+  }
+}
+
+/** Reads now, by a clock of the browser that is ahead by this. */
+const readBy = (live: LiveTraffic, plane: Plane, hasLost = false, aheadMs = 0): void => {
+  const nowMs = plane.nowMs + aheadMs;
+  live.add(plane.answer(live.fromMs(nowMs) - aheadMs, hasLost), nowMs);
+};
+
+const allowedIn = (live: LiveTraffic): number => numbersOf(trafficOfPolicy(live.traffic(), "api").total).allowed;
+
+const ratesOf = (live: LiveTraffic): readonly (number | null)[] => trafficOfPolicy(live.traffic(), "api").lines.allowed;
+
+describe("live traffic", () => {
+  it("the five minutes before the first read have the mean rate of each minute", () => {
+    const plane = new Plane();
+    const live = new LiveTraffic();
+    const startedMs = plane.nowMs;
+    for (const perMinute of [60, 120, 180, 240, 300, 360]) {
+      plane.allow(perMinute);
+      plane.nowMs += minuteMs;
+    }
+    plane.allow(200);
+    plane.nowMs += 10_000;
+    readBy(live, plane);
+    expect(live.traffic().times).toEqual([
+      ...[2, 3, 4, 5, 6].map((minute) => startedMs + minute * minuteMs - 30_000),
+      plane.nowMs,
+    ]);
+    expect(ratesOf(live)).toEqual([2, 3, 4, 5, 6, 5]);
+    expect(allowedIn(live)).toBe(120 + 180 + 240 + 300 + 360 + 200);
+    expect(live.traffic().fromMs).toBe(plane.nowMs - 5 * minuteMs);
+  });
+
+  it("the current minute and the one before are one sample when the current one has just begun", () => {
+    const plane = new Plane();
+    const live = new LiveTraffic();
+    plane.nowMs = startMs - 1;
+    plane.allow(50);
+    plane.nowMs = startMs + 2_000;
+    plane.allow(12);
+    readBy(live, plane);
+    expect(ratesOf(live).slice(-2)).toEqual([0, 1]);
+  });
+
+  it("counts of the time before the first read that arrive together are no peak", () => {
+    const plane = new Plane();
+    const live = new LiveTraffic();
+    plane.nowMs = startMs + 40_000;
+    plane.allow(400);
+    readBy(live, plane);
+    for (const late of [0, 100, ...Array.from({ length: 8 }, () => 20)]) {
+      plane.nowMs += 2_000;
+      plane.allow(late);
+      readBy(live, plane);
+    }
+    expect(Math.max(...ratesOf(live).map(Number))).toBeLessThan(12);
+    expect(ratesOf(live).at(-1)).toBeCloseTo(10);
+    expect(allowedIn(live)).toBe(plane.decisions);
+  });
+
+  it("has each later decision once over a new minute, with the mean rate of the last reads", () => {
+    const plane = new Plane();
+    const live = new LiveTraffic();
+    readBy(live, plane);
+    for (let read = 0; read < 60; read++) {
+      plane.nowMs += 2_000;
+      plane.allow(10);
+      readBy(live, plane);
+    }
+    expect(allowedIn(live)).toBe(600);
+    expect(new Set(ratesOf(live).slice(-50))).toEqual(new Set([5]));
+  });
+
+  it(
+    "counts each decision once, although counts decrease while a restarted control plane receives them again",
+    forAll(
+      [
+        fc.array(
+          fc.record({
+            allowed: fc.nat(20),
+            isStored: fc.boolean(),
+            hasLost: fc.boolean(),
+            pauseMs: fc.integer({ min: 1_000, max: 7_000 }),
+          }),
+          { maxLength: 40 },
+        ),
+      ],
+      (reads) => {
+        const plane = new Plane();
+        const live = new LiveTraffic();
+        readBy(live, plane);
+        for (const { allowed, isStored, hasLost, pauseMs } of reads) {
+          plane.nowMs += pauseMs;
+          plane.allow(allowed);
+          if (isStored) plane.store();
+          readBy(live, plane, hasLost);
+        }
+        plane.nowMs += 1_000;
+        readBy(live, plane);
+        expect(allowedIn(live)).toBe(plane.decisions);
+      },
+    ),
+  );
+
+  it("the decisions during a pause have its mean rate, with the reads right after it", () => {
+    const plane = new Plane();
+    const live = new LiveTraffic();
+    for (let read = 0; read < 11; read++) {
+      plane.nowMs += 2_000;
+      plane.allow(10);
+      readBy(live, plane);
+    }
+    // The counts of the last 10 seconds of the pause arrive late.
+    for (const [pauseMs, allowed] of [
+      [40_000, 60],
+      [2_000, 0],
+      [2_000, 28],
+      ...Array.from({ length: 8 }, () => [2_000, 4] as const),
+    ] as const) {
+      plane.nowMs += pauseMs;
+      plane.allow(allowed);
+      readBy(live, plane);
+    }
+    expect(ratesOf(live).slice(-7)).toEqual([5, 2, 2, 2, 2, 2, 2]);
+    expect(allowedIn(live)).toBe(plane.decisions);
+  });
+
+  it("the time of failed reads has no rate, and a pause without a failure has its mean rate", () => {
+    for (const hasFailed of [true, false]) {
+      const plane = new Plane();
+      const live = new LiveTraffic();
+      const readEachSecond = (seconds: number): void => {
+        for (let second = 0; second < seconds; second++) {
+          plane.nowMs += 1_000;
+          plane.allow(5);
+          readBy(live, plane);
+        }
+      };
+      readEachSecond(30);
+      const lostMs = plane.nowMs;
+      plane.nowMs += 40_000;
+      if (hasFailed) live.fail();
+      readEachSecond(40);
+      const rates = ratesOf(live);
+      const { times, longSteps } = live.traffic();
+      const pause = times.findIndex((atMs) => atMs > lostMs);
+      expect(rates[pause - 1]).toBeCloseTo(5);
+      expect(rates.at(-1)).toBeCloseTo(5);
+      expect(rates[pause] === null).toBe(hasFailed);
+      expect(longSteps.at(-1)).toMatchObject({ fromMs: lostMs, toMs: times[pause] });
+      expect(allowedIn(live)).toBe(plane.decisions);
+    }
+  });
+
+  it("a single failed read between two others leaves no gap", () => {
+    const plane = new Plane();
+    const live = new LiveTraffic();
+    for (let read = 0; read < 30; read++) {
+      plane.nowMs += 2_000;
+      plane.allow(10);
+      if (read === 20) live.fail();
+      else readBy(live, plane);
+    }
+    expect(ratesOf(live)).not.toContain(null);
+  });
+
+  it("operators who opened the page at other times and read at other intervals have the same rates at the same times", () => {
+    const plane = new Plane();
+    const watching = new LiveTraffic();
+    const late = new LiveTraffic();
+    for (let second = 0; second < 120; second++) {
+      plane.nowMs += 1_000;
+      // A fixed window of 10 seconds allows its requests at its start.
+      plane.allow(second % 10 < 4 ? 20 : 0);
+      if (second % 2 === 0) readBy(watching, plane);
+      if (second > 30 && second % 5 === 3) readBy(late, plane);
+    }
+    const ratesAt = (live: LiveTraffic): Map<number, number | null | undefined> => {
+      const rates = ratesOf(live);
+      return new Map(live.traffic().times.map((atMs, index) => [atMs, rates[index]]));
+    };
+    const [one, other] = [ratesAt(watching), ratesAt(late)];
+    const common = [...one.keys()].filter((atMs) => other.has(atMs) && atMs > startMs + 80_000);
+    expect(common.length).toBeGreaterThan(30);
+    for (const atMs of common) {
+      expect(one.get(atMs)).toBeGreaterThan(6);
+      expect(one.get(atMs)).toBeLessThan(10);
+      expect(Math.abs((one.get(atMs) ?? 0) - (other.get(atMs) ?? 0))).toBeLessThan(3);
+    }
+  });
+
+  it("begins again with the minutes after a pause of the whole span", () => {
+    const plane = new Plane();
+    const live = new LiveTraffic();
+    plane.allow(1_000);
+    readBy(live, plane);
+    plane.nowMs += 3 * 24 * 60 * minuteMs;
+    plane.allow(7);
+    expect(plane.nowMs - live.fromMs(plane.nowMs)).toBe(6 * minuteMs);
+    readBy(live, plane);
+    expect(allowedIn(live)).toBe(7);
+    expect(live.traffic().times.length).toBe(6);
+  });
+
+  it("keeps five minutes", () => {
+    const plane = new Plane();
+    const live = new LiveTraffic();
+    for (let read = 0; read < 400; read++) {
+      plane.nowMs += 2_000;
+      plane.allow(2);
+      readBy(live, plane);
+    }
+    expect(allowedIn(live)).toBe(300);
+    const { times, fromMs, toMs } = live.traffic();
+    expect(times.length).toBe(150);
+    expect(toMs - fromMs).toBe(5 * minuteMs);
+  });
+
+  it(
+    "has the times of the control plane within two reads, once a minute has passed, for any clock of the browser",
+    forAll(
+      [fc.integer({ min: -86_400_000, max: 86_400_000 }), fc.integer({ min: 0, max: 59_999 })],
+      (aheadMs, offsetMs) => {
+        const plane = new Plane();
+        plane.nowMs = startMs + offsetMs;
+        const live = new LiveTraffic();
+        for (let read = 0; read < 65; read++) {
+          plane.nowMs += 2_000;
+          readBy(live, plane, false, aheadMs);
+        }
+        expect(Math.abs(live.traffic().toMs - plane.nowMs)).toBeLessThanOrEqual(
+          // A clock that is behind shows itself when a minute begins; one that is ahead, just before.
+          Math.abs(aheadMs) < 2_000 ? Math.abs(aheadMs) : 2_000,
+        );
+      },
+    ),
+  );
+
+  it("continues when the clock of the browser is set back", () => {
+    const plane = new Plane();
+    const live = new LiveTraffic();
+    const steps = Array.from({ length: 10 }, () => 0);
+    for (const aheadMs of [...steps, ...steps.map(() => -5_000)]) {
+      plane.nowMs += 2_000;
+      plane.allow(10);
+      readBy(live, plane, false, aheadMs);
+    }
+    const { times } = live.traffic();
+    expect(times).toEqual(times.toSorted((one, other) => one - other));
+    expect(ratesOf(live).at(-1)).toBe(5);
+    expect(allowedIn(live)).toBe(plane.decisions);
+  });
+});

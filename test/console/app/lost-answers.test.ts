@@ -1,0 +1,154 @@
+/** Changes that are sent again after their answer was lost: they are made once, and undone to the state before the first attempt. */
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Policy, Rule } from "../../../src/console/app/api/answers.ts";
+import { changeBy, policyChangeBy } from "../../../src/console/app/api/conditional-change.ts";
+import { isResultOfPatch, type PolicyUpdate } from "../../../src/console/app/api/policy-plan.ts";
+import { Sender } from "../../../src/console/app/api/sender.ts";
+import { undoOf, undoOfPolicy } from "../../../src/console/app/api/undo.ts";
+import { rule } from "./audit-entries.ts";
+
+const stored = (fields: Partial<Rule> = {}): Rule => ({
+  ...rule(),
+  state: "applied",
+  appliedAt: null,
+  ...fields,
+});
+const policyWith = (rules: readonly Rule[], version: number): Policy =>
+  ({ name: "api", rules, epoch: 1, version }) as unknown as Policy;
+
+/** A Worker with one policy, which answers calls as `answer` says. Null loses the answer. */
+function worker(answer: (method: string, path: string) => Response | null) {
+  const sent: { method: string; path: string; key: string | null }[] = [];
+  vi.stubGlobal("fetch", (path: string, init: RequestInit) => {
+    const { method = "GET" } = init;
+    sent.push({ method, path, key: new Headers(init.headers).get("Idempotency-Key") });
+    const response = answer(method, path);
+    return response === null ? Promise.reject(new TypeError("lost")) : Promise.resolve(response);
+  });
+  return sent;
+}
+const outdated = (): Response => Response.json({ title: "", status: 412, detail: "It has changed." }, { status: 412 });
+
+beforeEach(() => vi.useFakeTimers({ toFake: ["Date"], now: Date.parse("2026-11-22T12:00:00Z") }));
+afterEach(() => {
+  vi.unstubAllGlobals();
+  vi.useRealTimers();
+});
+
+describe("a change of a policy whose answer was lost", () => {
+  const before = policyWith([], 4);
+  const patch = { mode: "dry-run", for: "1h" } as const;
+  const expiresAt = "2026-11-22T13:00:00.000Z";
+  const made = stored({ expiresAt });
+
+  const sendTwice = async (after: Policy): Promise<PolicyUpdate> => {
+    let patches = 0;
+    worker((method) => {
+      if (method === "GET") return Response.json(after);
+      patches += 1;
+      return patches === 1 ? null : outdated();
+    });
+    const sender = new Sender<PolicyUpdate>();
+    const first = policyChangeBy(before, "mode", patch);
+    await expect(sender.send("typed", first)).rejects.toThrow(/cannot be reached/);
+    // The page shows the result of the first attempt by now, so that a new change would be based on it.
+    return sender.send("typed", policyChangeBy(after, "mode", patch));
+  };
+
+  it("succeeds when it is sent again, and keeps the state before the first attempt", async () => {
+    const after = policyWith([made], 5);
+    expect(await sendTwice(after)).toEqual({ before, after });
+  });
+
+  it("is refused when another operator has changed the same part after it", async () => {
+    const after = policyWith([stored({ mode: "off", expiresAt, revision: 2 })], 6);
+    await expect(sendTwice(after)).rejects.toThrow("It has changed.");
+  });
+
+  it.each([
+    ["is recognized when a rule of another kind is added after it", [made, stored({ id: "r2", kind: "deny" })], true],
+    ["is not recognized in another mode", [stored({ mode: "off", expiresAt })], false],
+    ["is not recognized in the same mode without an end", [stored()], false],
+    ["is not recognized in the same mode with another note", [stored({ expiresAt, note: "Why" })], false],
+    ["is not recognized when another rule sets the mode, too", [made, stored({ id: "r2" })], false],
+    ["is not recognized when no rule sets the mode", [], false],
+  ])("%s", (_, rules, isResult) => {
+    expect(isResultOfPatch({ before, after: policyWith(rules, 9) }, "mode", patch)).toBe(isResult);
+  });
+
+  it("the removal of the limits is recognized by their absence, and new limits by their revision", () => {
+    const { mode: _, ...limits }: Rule = stored({
+      kind: "limits",
+      limits: "5/1m",
+      strategy: "sliding-log",
+    });
+    const update = { before: policyWith([limits], 4), after: policyWith([], 5) };
+    expect(isResultOfPatch(update, "limits", { limits: null })).toBe(true);
+    const changed: Rule = { ...limits, limits: "9/1m", revision: 2 };
+    const replaced = { ...update, after: policyWith([changed], 5) };
+    expect(isResultOfPatch(replaced, "limits", { limits: null })).toBe(false);
+    const sent = { limits: "9/1m", strategy: "sliding-log" };
+    expect(isResultOfPatch(replaced, "limits", sent)).toBe(true);
+    expect(isResultOfPatch(replaced, "limits", { limits: "9/1m" })).toBe(false);
+  });
+});
+
+it("a refusal of other text between two attempts does not forget the first attempt, so that it makes no second rule", async () => {
+  const answers = [
+    null,
+    null,
+    Response.json({ title: "", status: 422, detail: "Invalid." }, { status: 422 }),
+    Response.json(stored(), { status: 201 }),
+  ];
+  const sent = worker(() => answers.shift() ?? null);
+  const sender = new Sender();
+  const plan = { kind: "create", rule: { policy: "api", kind: "deny" } } as const;
+  await expect(sender.send("one", changeBy(plan))).rejects.toThrow(/cannot be reached/);
+  await expect(sender.send("other", changeBy(plan))).rejects.toThrow("Invalid.");
+  await sender.send("one", changeBy(plan));
+  const keys = sent.map(({ key }) => key);
+  expect(keys).toEqual([keys[0], keys[0], keys[2], keys[0]]);
+  expect(keys[2]).not.toBe(keys[0]);
+});
+
+describe("an undo whose answer was lost", () => {
+  it("makes a removed rule again only once", async () => {
+    const answers = [null, null, Response.json(stored({ id: "r9" }), { status: 201 })];
+    const sent = worker(() => answers.shift() ?? null);
+    const undo = undoOf({ before: rule(), after: null });
+    await expect(undo()).rejects.toThrow(/cannot be reached/);
+    expect(await undo()).toMatchObject({ before: null, after: { id: "r9" } });
+    expect(new Set(sent.map(({ key }) => key)).size).toBe(1);
+  });
+
+  it("continues where it stopped in a policy, and makes each former rule once", async () => {
+    const former = [stored({ id: "new" }), stored({ id: "old", mode: "off" })];
+    const before = policyWith(former, 4);
+    const after = policyWith([], 6);
+    let current = after;
+    let isLost = true;
+    const sent = worker((method, path) => {
+      if (method === "GET") return Response.json(current);
+      const isPatch = method === "PATCH";
+      if (isPatch && current !== after) return outdated();
+      if (isPatch) current = policyWith([stored({ id: "r7", mode: "off" })], 7);
+      if (isLost) return null;
+      return Response.json(isPatch ? current : stored({ id: path }), { status: 200 });
+    });
+    const undo = undoOfPolicy({ before, after }, "mode");
+    await expect(undo()).rejects.toThrow(/cannot be reached/);
+    isLost = false;
+    await undo();
+    const methods = sent.filter(({ method }) => method !== "GET").map(({ method }) => method);
+    expect(methods).toEqual(["PATCH", "POST"]);
+  });
+
+  it("is refused when the part of the policy has changed again", async () => {
+    const changed = policyWith([stored({ revision: 2 })], 7);
+    worker(() => Response.json(changed));
+    const update = { before: policyWith([], 4), after: policyWith([stored()], 5) };
+    await expect(undoOfPolicy(update, "mode")()).rejects.toThrow(
+      "The mode of policy api changed again, so this change is not undone.",
+    );
+  });
+});

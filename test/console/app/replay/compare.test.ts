@@ -1,0 +1,88 @@
+/** Comparisons of sampled traffic: replayed, as recorded, and of one key. */
+import { expect, it } from "vitest";
+import { compare } from "../../../../src/console/app/replay/compare.ts";
+import type { Comparison, ComparisonRequest } from "../../../../src/console/app/replay/comparison.ts";
+import { type ArrivalOutcome, TimelinesBuilder } from "../../../../src/advisor/replay/timelines.ts";
+import { parseLimits } from "../../../../src/strategies/index.ts";
+import { startMs } from "./known-samples.ts";
+
+const dayMs = 86_400_000;
+const fromMs = startMs - dayMs;
+
+/**
+ * Key `a` sends 10 requests in a second, of which 2 were denied in a dry run, and `b` to `e` send 1 each. A rule decides one
+ * more request of `b`.
+ */
+function timelines({ hasOtherLimits }: { readonly hasOtherLimits: boolean }) {
+  const builder = new TimelinesBuilder();
+  const add = (key: string, atMs: number, outcome: ArrivalOutcome): number =>
+    builder.add(key, { atMs: fromMs + atMs, cost: 1, outcome });
+  for (let index = 0; index < 10; index++) {
+    add("a", 60_000 + 100 * index, index < 8 ? "allowed" : "dry-run-denied");
+  }
+  for (const key of ["b", "c", "d", "e"]) add(key, 7_200_000, "allowed");
+  if (hasOtherLimits) add("b", 9_000_000, "allowed");
+  return builder.finish({
+    fromMs,
+    toMs: startMs,
+    oneKeyIn: 1,
+    requests: 14,
+    lostArrivals: 0,
+    otherLimitsArrivals: 0,
+  });
+}
+
+const limits = (text: string) => parseLimits(text, { strategy: "sliding-log" });
+
+function compared(request: ComparisonRequest): Comparison {
+  const samples = {
+    timelines: timelines({ hasOtherLimits: false }),
+    withOtherLimits: timelines({ hasOtherLimits: true }),
+  };
+  const steps = compare(samples, request);
+  const shares: number[] = [];
+  let step = steps.next();
+  for (; step.done !== true; step = steps.next()) shares.push(step.value);
+  expect(shares).toEqual(shares.toSorted((one, other) => one - other));
+  return step.value;
+}
+
+it("half of a limit denies more requests of the key that sends most, and other keys are not affected", () => {
+  const now = { kind: "limits", limits: limits("8/minute") } as const;
+  const then = { kind: "limits", limits: limits("4/minute") } as const;
+  const { requests, keys, results, affected, affectedKeys } = compared({ deciders: [now, then] });
+  expect([requests, keys, affectedKeys]).toEqual([14, 5, 1]);
+  expect(results.map(({ denied, deniedKeys }) => [denied, deniedKeys])).toEqual([
+    [2, 1],
+    [6, 1],
+  ]);
+  expect(affected).toEqual([{ key: "a", requests: 10, shareOfRequests: 10 / 14, denied: [2, 6] }]);
+  const { deniedShare, denials, retrying } = results[1] ?? {};
+  expect(deniedShare?.value).toBeCloseTo(6 / 14);
+  const step = Math.floor((fromMs + 60_000 - (denials?.startMs ?? 0)) / (denials?.stepMs ?? 1));
+  expect([...(denials?.counts ?? [])].flatMap((count, index) => (count > 0 ? [index] : []))).toEqual([step]);
+  // A window later, all of them fit.
+  expect(retrying).toMatchObject({ denied: 6, abandoned: 0 });
+  expect(retrying?.longestWaitMs).toBeGreaterThan(59_000);
+});
+
+it("recorded decisions are counted beside replayed ones, with denials of the dry run", () => {
+  const replayed = { kind: "limits", limits: limits("8/minute") } as const;
+  const { results, affectedKeys } = compared({ deciders: [{ kind: "recorded" }, replayed] });
+  expect(results.map(({ denied, deniedKeys }) => [denied, deniedKeys])).toEqual([
+    [2, 1],
+    [2, 1],
+  ]);
+  expect(results[0]?.denials).toEqual(results[1]?.denials);
+  expect(affectedKeys).toBe(0);
+});
+
+it("a comparison of one key has all arrivals of this key alone, and none for a key that is not there", () => {
+  const deciders = [{ kind: "all-allowed" }, { kind: "all-denied" }] as const;
+  const one = compared({ deciders, key: "a" });
+  expect([one.requests, one.keys, one.source.oneKeyIn]).toEqual([10, 1, 1]);
+  expect(one.results.map(({ denied }) => denied)).toEqual([0, 10]);
+  expect(compared({ deciders, key: "b" }).requests).toBe(2);
+  const other = compared({ deciders, key: "absent" });
+  expect([other.requests, other.keys, other.affectedKeys]).toEqual([0, 0, 0]);
+});

@@ -1,0 +1,195 @@
+/** The preview of a rollback, and the undo of single entries, against a naive replay of the history. */
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { AuditedRule, AuditEntry } from "../../../src/console/app/api/answers.ts";
+import { hasEnded, isSameRule, type UndoStep } from "../../../src/console/app/api/undo-plan.ts";
+import { History as AuditHistory } from "../../../src/console/app/audit/history.ts";
+import { concernedBy, rollbackPlan } from "../../../src/console/app/audit/rollback-plan.ts";
+import { forAll } from "../../for-all.ts";
+import { entry, rule, startMs } from "./audit-entries.ts";
+
+type Rules = ReadonlyMap<string, AuditedRule>;
+
+interface History {
+  /** The newest first. */
+  readonly entries: readonly AuditEntry[];
+  /** The rules after each entry; the first are those before all entries. */
+  readonly states: readonly Rules[];
+}
+
+const undoOption = (own: AuditEntry, entries: readonly AuditEntry[], now: number) =>
+  new AuditHistory(entries).undoOption(own, now);
+
+/** Few ids and contents, so that rules change often, and also return to what they were. */
+const step = fc.record({
+  id: fc.constantFrom("a", "b", "c"),
+  isDeleted: fc.boolean(),
+  mode: fc.constantFrom("enforce", "dry-run", "off"),
+  endsAfterMs: fc.constantFrom(null, 1_000, 60_000),
+});
+
+function historyOf(steps: readonly { [Name in keyof StepOf]: StepOf[Name] }[]): History {
+  const entries: AuditEntry[] = [];
+  const states: Rules[] = [new Map()];
+  for (const { id, isDeleted, mode, endsAfterMs } of steps) {
+    const rules = new Map(states.at(-1));
+    const before = rules.get(id) ?? null;
+    if (isDeleted && before === null) continue;
+    const expiresAt = endsAfterMs === null ? null : new Date(startMs + endsAfterMs).toISOString();
+    const revision = (before?.revision ?? 0) + 1;
+    const after = isDeleted ? null : rule({ id, mode, expiresAt, revision });
+    if (after === null) rules.delete(id);
+    else rules.set(id, after);
+    entries.unshift(entry({ seq: entries.length + 1, action: "create", before, after }));
+    states.push(rules);
+  }
+  return { entries, states };
+}
+type StepOf = typeof step extends fc.Arbitrary<infer Value> ? Value : never;
+
+const history = fc.array(step, { minLength: 1, maxLength: 12 }).map(historyOf);
+const nowMs = fc.constantFrom(startMs, startMs + 1_000, startMs + 30_000, startMs + 90_000);
+
+const live = (rules: Rules, now: number): AuditedRule[] => [...rules.values()].filter((each) => !hasEnded(each, now));
+
+/**
+ * The rules after steps: each has the content that its step restores.
+ * @throws Error when a step does not fit the present rules
+ */
+function applied(rules: readonly AuditedRule[], steps: readonly UndoStep[]): AuditedRule[] {
+  const result = new Map(rules.map((each) => [each.id, each]));
+  for (const each of steps) {
+    const { id } = each.rule;
+    const present = each.kind === "restore" ? undefined : each.rule;
+    if (result.get(id) !== present) throw new Error(`expected ${id} as the step has it`);
+    if (each.kind === "remove") result.delete(id);
+    else result.set(id, each.kind === "restore" ? each.rule : each.former);
+  }
+  return [...result.values()];
+}
+
+/** Rules by what they do, whatever their revision is. */
+const effects = (rules: readonly AuditedRule[]): string[] =>
+  rules.map(({ id, mode, expiresAt }) => `${id} ${mode ?? ""} ${expiresAt ?? ""}`).toSorted();
+
+describe("the preview of a rollback", () => {
+  it(
+    "leads from the present rules to those after the entry, without the ones that have ended",
+    forAll([history, fc.nat(12), nowMs], ({ entries, states }, offset, now) => {
+      const to = offset % states.length;
+      const present = live(states.at(-1) ?? new Map(), now);
+      const { steps, ended } = rollbackPlan(entries, to, now);
+      const target = states[to] ?? new Map();
+      expect(effects(applied(present, steps))).toEqual(effects(live(target, now)));
+      // Only rules that existed then and changed since are listed as ended.
+      for (const each of ended) expect(target.get(each.id)).toEqual(each);
+    }),
+  );
+
+  it(
+    "has no step for a rule that is what it was",
+    forAll([history, fc.nat(12), nowMs], ({ entries, states }, offset, now) => {
+      const { steps } = rollbackPlan(entries, offset % states.length, now);
+      const idle = steps.filter((each) => each.kind === "replace" && isSameRule(each.rule, each.former));
+      expect(idle).toEqual([]);
+    }),
+  );
+
+  it("ignores resets and reveals, which change no rule", () => {
+    const made = entry({ seq: 1, after: rule() });
+    const reset = entry({ seq: 2, action: "reset", policy: "api", keyId: "k" });
+    expect(rollbackPlan([reset, made], 1, startMs)).toEqual({ steps: [], ended: [] });
+    expect(rollbackPlan([reset, made], 0, startMs).steps).toEqual([{ kind: "remove", rule: rule() }]);
+  });
+
+  it("names the policies, and counts the keys, that it concerns", () => {
+    const key = rule({ id: "r2", policy: "login", scope: "key", kind: "block", keyId: "k1" });
+    const steps = [rule(), key, { ...key, id: "r3" }].map((each) => ({
+      kind: "remove" as const,
+      rule: each,
+    }));
+    expect(concernedBy(steps.slice(0, 1))).toBe("policy api");
+    expect(concernedBy(steps)).toBe("policies api, login, with rules of 1 key");
+  });
+});
+
+describe("the undo of one entry", () => {
+  it(
+    "restores the rule as it was before, or is refused because the rule changed again",
+    forAll([history, nowMs], ({ entries, states }, now) => {
+      const present = live(states.at(-1) ?? new Map(), now);
+      for (const each of entries) {
+        const option = undoOption(each, entries, now);
+        const isLast = !entries.some(({ rule: id, seq }) => id === each.rule && seq > each.seq);
+        if (!("step" in option)) continue;
+        expect(isLast).toBe(true);
+        const others = present.filter(({ id }) => id !== each.rule);
+        const { before } = each;
+        const former = before === null || hasEnded(before, now) ? [] : [before];
+        expect(effects(applied(present, [option.step]))).toEqual(effects([...others, ...former]));
+      }
+    }),
+  );
+
+  const made = rule({ revision: 1 });
+  const changed = rule({ mode: "off", revision: 2 });
+  it.each([
+    ["a new rule is removed", { after: made }, { kind: "remove", rule: made }],
+    ["a removed rule is restored", { before: made }, { kind: "restore", rule: made }],
+    [
+      "a changed rule gets its former content",
+      { before: made, after: changed },
+      { kind: "replace", rule: changed, former: made },
+    ],
+    [
+      "a changed rule is removed if its former version would have ended",
+      { before: rule({ expiresAt: "2026-11-22T12:00:00.000Z" }), after: changed },
+      { kind: "remove", rule: changed },
+    ],
+  ])("%s", (_, change, expected) => {
+    const own = entry({ seq: 1, ...change });
+    expect(undoOption(own, [own], startMs)).toEqual({ step: expected });
+  });
+
+  it.each([
+    ["a reset", { action: "reset" as const }, /usage/],
+    ["a reveal", { action: "reveal" as const }, /seen the key/],
+    ["the end of a rule", { action: "expire" as const, before: made }, /reached its end/],
+    [
+      "the removal of a rule that would have ended",
+      { action: "delete" as const, before: rule({ expiresAt: "2026-11-22T12:00:00.000Z" }) },
+      /would have ended/,
+    ],
+  ])("%s cannot be undone, and the reason is stated", (_, change, reason) => {
+    const own = entry({ seq: 1, ...change });
+    expect(undoOption(own, [own], startMs)).toEqual({ obstacle: expect.stringMatching(reason) });
+  });
+
+  it("a change that was followed by another one is not undone by itself", () => {
+    const [first, second] = [
+      entry({ seq: 1, after: made }),
+      entry({ seq: 2, action: "replace", before: made, after: changed }),
+    ];
+    expect(undoOption(first, [second, first], startMs)).toEqual({
+      obstacle: "entry 2 changed the rule again",
+    });
+  });
+
+  it("an undone change names the entry that undid it", () => {
+    const first = entry({ seq: 1, after: made });
+    const undo = entry({ seq: 2, action: "delete", before: made });
+    expect(undoOption(first, [undo, first], startMs)).toEqual({ obstacle: "entry 2 undid it" });
+  });
+
+  it("a removed rule is not restored twice, but again after its second removal", () => {
+    const removed = entry({ seq: 1, action: "delete", before: made });
+    const copy = { ...made, id: "r2" };
+    const again = entry({ seq: 2, after: copy });
+    expect(undoOption(removed, [again, removed], startMs)).toEqual({
+      obstacle: "entry 2 undid it",
+    });
+    const removedAgain = entry({ seq: 3, action: "delete", before: copy });
+    const all = [removedAgain, again, removed];
+    expect(undoOption(removed, all, startMs)).toEqual({ step: { kind: "restore", rule: made } });
+  });
+});

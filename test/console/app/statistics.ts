@@ -1,0 +1,30 @@
+/** Answers of `GET /api/stats` for tests. */
+import type { Statistics, StatisticsPoint } from "../../../src/console/app/api/answers.ts";
+
+export const boundsMs = [1, 2, 4, 8];
+
+export const startMs = Date.UTC(2026, 10, 22, 10);
+export const minuteMs = 60_000;
+
+export const point = (atMs: number, policy: string, others: Partial<StatisticsPoint>): StatisticsPoint => ({
+  at: new Date(atMs).toISOString(),
+  policy,
+  outcomes: {},
+  nearLimit: 0,
+  latency: [],
+  latencySumMs: 0,
+  ...others,
+});
+
+export const statisticsOf = (
+  [fromMs, toMs]: readonly [number, number],
+  points: readonly StatisticsPoint[],
+  originFailures: Statistics["originFailures"] = [],
+): Statistics => ({
+  from: new Date(fromMs).toISOString(),
+  to: new Date(toMs).toISOString(),
+  stepMs: minuteMs,
+  latencyBoundsMs: boundsMs,
+  points,
+  originFailures,
+});

@@ -1,0 +1,97 @@
+/** The rows of the view "Live": filters, pauses and bounds. */
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { TailEntry } from "../../../src/console/app/api/answers.ts";
+import { isListed, mostDenials, TailLog } from "../../../src/console/app/live/tail-log.ts";
+import { forAll } from "../../for-all.ts";
+
+const all = { policy: null, outcome: null, key: "" } as const;
+
+const denial = (others: Partial<TailEntry> = {}): TailEntry => ({
+  atMs: 0,
+  policy: "api",
+  outcome: "denied",
+  violated: ["api"],
+  retryAfterMs: 1_000,
+  cost: 1,
+  colo: "AMS",
+  key: "abc",
+  ...others,
+});
+
+const flood = (count: number, policy: string): TailEntry[] =>
+  Array.from({ length: count }, (_, atMs) => denial({ policy, atMs }));
+
+const drawn = fc.record({
+  policy: fc.constantFrom("api", "login"),
+  outcome: fc.constantFrom("denied" as const, "blocked" as const),
+  key: fc.constantFrom("abc", "abd", "xyz"),
+});
+
+const filters = fc.record({
+  policy: fc.constantFrom(null, "api", "login"),
+  outcome: fc.constantFrom(null, "denied" as const),
+  key: fc.constantFrom("", "ab", "xyz"),
+});
+
+describe("the log of the tail", () => {
+  it(
+    "has the newest denials that match, the newest first, whether it was paused or not",
+    forAll(
+      [filters, fc.array(fc.tuple(fc.array(drawn, { maxLength: 300 }), fc.boolean()))],
+      (filter, messages) => {
+        const log = new TailLog(filter);
+        const expected: number[] = [];
+        let number = 0;
+        for (const [entries, isPaused] of messages) {
+          if (isPaused) log.pause();
+          else log.resume();
+          log.add(entries.map((entry) => denial(entry)));
+          for (const entry of entries) {
+            number++;
+            if (isListed(denial(entry), filter)) expected.unshift(number);
+          }
+          expect(log.rows.length).toBeLessThanOrEqual(mostDenials);
+          expect(log.waiting.length).toBeLessThanOrEqual(mostDenials);
+        }
+        log.resume();
+        expect(log.rows.map((row) => row.number)).toEqual(expected.slice(0, mostDenials));
+        expect(log.received).toBe(number);
+      },
+      30,
+    ),
+  );
+
+  it("a flood of one policy does not remove the rows of another that the filter names", () => {
+    const log = new TailLog({ ...all, policy: "login" });
+    log.add([denial({ policy: "login" })]);
+    log.add(flood(2_000, "api"));
+    expect(log.rows.map(({ policy }) => policy)).toEqual(["login"]);
+    expect(log.received).toBe(2_001);
+  });
+
+  it("counts all denials that arrive while it is paused, and changes no row", () => {
+    const log = new TailLog(all);
+    log.add(flood(3, "api"));
+    const { rows } = log;
+    log.pause();
+    log.add(flood(700, "api"));
+    expect(log.rows).toBe(rows);
+    expect(log.waitingCount).toBe(700);
+    log.resume();
+    expect(log.rows.length).toBe(mostDenials);
+    expect(log.waitingCount).toBe(0);
+  });
+
+  it("a new filter applies to the rows and to those that wait", () => {
+    const log = new TailLog(all);
+    log.add([denial(), denial({ policy: "login" })]);
+    log.pause();
+    log.add([denial(), denial({ policy: "login", key: "xyz" })]);
+    log.filter({ ...all, policy: "login" });
+    expect(log.rows.map(({ number }) => number)).toEqual([2]);
+    expect(log.waitingCount).toBe(1);
+    log.resume();
+    expect(log.rows.map(({ key }) => key)).toEqual(["xyz", "abc"]);
+  });
+});

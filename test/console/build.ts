@@ -1,2 +1,0 @@
-/** Builds the console before the tests: `[assets]` in `wrangler.toml` names its folder. */
-export { buildConsole as setup } from "../../src/local/console-build.ts";

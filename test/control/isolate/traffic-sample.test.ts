@@ -1,0 +1,170 @@
+/** The traffic sample of an isolate: which keys it has, what it records of them, and its bounds. */
+import { describe, expect, it } from "vitest";
+import { IsolateStatistics } from "../../../src/control/isolate/statistics.ts";
+import { mostSampledEvents, TrafficSample } from "../../../src/control/isolate/traffic-sample.ts";
+import { fromBase64Url } from "../../../src/control/base64url.ts";
+import type { SampleBatch, StatisticsBatch } from "../../../src/control/protocol.ts";
+import { decodeSamples, type SampledArrival } from "../../../src/control/sample-codec.ts";
+import { hmacWith } from "../../../src/policy/hmac.ts";
+
+const sampleOf = (oneKeyIn: number, ...policies: string[]) =>
+  new TrafficSample({ oneKeyIn, policies: new Set(["p", ...policies]) });
+
+const hmac = hmacWith("the secret of the keys");
+
+const keysOf = (count: number): Promise<string[]> =>
+  Promise.all(Array.from({ length: count }, (_, number) => hmac(`key ${number}`)));
+
+const arrivalAt = (atMs: number, changes: Partial<SampledArrival> = {}): SampledArrival => ({
+  kind: "arrival",
+  atMs,
+  cost: 1,
+  outcome: "allowed",
+  ttlMs: 0,
+  hasOtherLimits: false,
+  ...changes,
+});
+
+const eventsOf = (batch: SampleBatch | undefined) =>
+  decodeSamples(fromBase64Url(batch?.events ?? "") ?? new Uint8Array());
+
+describe("the keys of a sample", () => {
+  it.for([1, 2, 16, 64])("a sample of 1/%d has about that share of 20,000 keys", async (n) => {
+    const keys = await keysOf(20_000);
+    const sampled = keys.filter((key) => sampleOf(n).includes(key)).length;
+    const expected = keys.length / n;
+    // Five standard deviations.
+    expect(Math.abs(sampled - expected)).toBeLessThanOrEqual(5 * Math.sqrt(expected * (1 - 1 / n)));
+  });
+
+  it("a sample of 1/4096 has the keys whose first 24 bits are below 4096, and no other", () => {
+    const rest = "A".repeat(39);
+    expect(["AAAA", "AA__", "AA_-"].map((head) => sampleOf(4_096).includes(head + rest))).toEqual([true, true, true]);
+    expect(["ABAA", "BAAA", "_AAA"].map((head) => sampleOf(4_096).includes(head + rest))).toEqual([
+      false,
+      false,
+      false,
+    ]);
+  });
+
+  it("every isolate samples the same keys, and a smaller sample is a part of a larger one", async () => {
+    const keys = await keysOf(5_000);
+    const of = (n: number): string[] => keys.filter((key) => sampleOf(n).includes(key));
+    expect(of(16)).toEqual(of(16));
+    expect(of(16).length).toBeGreaterThan(of(64).length);
+    expect(of(64).every((key) => sampleOf(16).includes(key))).toBe(true);
+  });
+});
+
+describe("a batch of samples", () => {
+  it("a batch has the arrivals and settlements of each policy and key, and the next one does not repeat them", async () => {
+    const [one = "", other = ""] = await keysOf(2);
+    const sample = sampleOf(1, "q");
+    sample.arrived("p", one, arrivalAt(1_000));
+    sample.arrived("p", one, arrivalAt(1_000, { outcome: "denied", cost: 5 }));
+    sample.arrived("p", other, arrivalAt(1_001, { ttlMs: 60_000, hasOtherLimits: true }));
+    sample.arrived("q", one, arrivalAt(1_002, { outcome: "fallback-open" }));
+    const times = { spentAtMs: 1_001, settledAtMs: 1_500 };
+    sample.settled(other, [{ policy: "p", cost: 1, actualCost: 3, ...times }]);
+    expect(sample.isEmpty).toBe(false);
+    const { batches, events } = sample.drain();
+    expect(events).toBe(5);
+    expect(batches["p"]).toMatchObject({ oneKeyIn: 1, arrivals: 3, lost: 0 });
+    expect(batches["q"]).toMatchObject({ oneKeyIn: 1, arrivals: 1, lost: 0 });
+    expect([...eventsOf(batches["p"])]).toEqual([
+      [one, [arrivalAt(1_000), arrivalAt(1_000, { outcome: "denied", cost: 5 })]],
+      [
+        other,
+        [
+          arrivalAt(1_001, { ttlMs: 60_000, hasOtherLimits: true }),
+          { kind: "settlement", atMs: 1_500, spentAtMs: 1_001, cost: 1, actualCost: 3 },
+        ],
+      ],
+    ]);
+    expect(eventsOf(batches["q"]).get(one)).toEqual([arrivalAt(1_002, { outcome: "fallback-open" })]);
+    expect(sample.isEmpty).toBe(true);
+    expect(sample.drain()).toEqual({ batches: {}, events: 0 });
+  });
+
+  it("a batch has 1,000 events of all policies together, and counts further ones as lost", async () => {
+    const [key = ""] = await keysOf(1);
+    const sample = sampleOf(1, "q");
+    for (let each = 0; each < mostSampledEvents + 30; each++) {
+      sample.arrived(each % 3 === 0 ? "q" : "p", key, arrivalAt(each));
+    }
+    const { p, q } = sample.drain().batches;
+    expect(mostSampledEvents).toBe(1_000);
+    expect((p?.arrivals ?? 0) + (q?.arrivals ?? 0)).toBe(1_000);
+    expect([p?.lost, q?.lost]).toEqual([20, 10]);
+    expect(eventsOf(p).get(key)).toHaveLength(p?.arrivals ?? 0);
+    sample.arrived("p", key, arrivalAt(2_000));
+    expect(sample.drain().batches["p"]).toMatchObject({ arrivals: 1, lost: 0 });
+  });
+
+  it("a policy whose events were all lost reports them", async () => {
+    const [key = ""] = await keysOf(1);
+    const sample = sampleOf(1, "q");
+    for (let each = 0; each < mostSampledEvents; each++) sample.arrived("p", key, arrivalAt(each));
+    sample.arrived("q", key, arrivalAt(1));
+    const { q } = sample.drain().batches;
+    expect(q).toMatchObject({ events: "", arrivals: 0, lost: 1 });
+  });
+
+  it("policies that are not in the configuration, such as ad hoc limits, have no samples", async () => {
+    const [key = ""] = await keysOf(1);
+    const sample = sampleOf(1);
+    sample.arrived("adhoc", key, arrivalAt(1));
+    const times = { spentAtMs: 1, settledAtMs: 2 };
+    sample.settled(key, [{ policy: "adhoc", cost: 1, actualCost: 1, ...times }]);
+    expect(sample.drain()).toEqual({ batches: {}, events: 0 });
+  });
+});
+
+describe("samples in the batches of an isolate", () => {
+  const statisticsOf = () =>
+    new IsolateStatistics({
+      sealer: null,
+      alertedPolicies: new Set(),
+      sample: { oneKeyIn: 1, policies: new Set(["p"]) },
+    });
+
+  async function record(statistics: IsolateStatistics, count: number): Promise<void> {
+    const [key = ""] = await keysOf(1);
+    for (let each = 0; each < count; each++) statistics.traffic?.arrived("p", key, arrivalAt(each));
+  }
+
+  const arrivalsOf = ({ samples }: StatisticsBatch): number | undefined => samples?.["p"]?.arrivals;
+
+  it("samples wait and are repeated with their batch until it is stored", async () => {
+    const statistics = statisticsOf();
+    await record(statistics, 3);
+    const [first] = await statistics.batches();
+    await record(statistics, 2);
+    const again = await statistics.batches();
+    expect(again.map(arrivalsOf)).toEqual([3, 2]);
+    expect(again[0]?.samples).toEqual(first?.samples);
+    statistics.stored(1);
+    expect((await statistics.batches()).map(arrivalsOf)).toEqual([2]);
+    statistics.stored(2);
+    expect(await statistics.batches()).toEqual([]);
+  });
+
+  it("a batch without sampled traffic has no samples", async () => {
+    const statistics = statisticsOf();
+    statistics.count("p", "allowed");
+    expect((await statistics.batches())[0]).not.toHaveProperty("samples");
+  });
+
+  it("4,000 events wait at most; then the open batch fills, and further events are lost", async () => {
+    const statistics = statisticsOf();
+    for (let batch = 0; batch < 7; batch++) {
+      await record(statistics, 900);
+      await statistics.batches();
+    }
+    const waiting = await statistics.batches();
+    expect(waiting.map(arrivalsOf)).toEqual([900, 900, 900, 900, 900]);
+    statistics.stored(5);
+    const [last] = await statistics.batches();
+    expect(last?.samples?.["p"]).toMatchObject({ arrivals: 1_000, lost: 800 });
+  });
+});

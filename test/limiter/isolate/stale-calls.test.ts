@@ -1,0 +1,326 @@
+/** Requests that an object does not decide, because it has newer policy rules than the isolate. */
+import { describe, expect, it, vi } from "vitest";
+import type { Admission } from "../../../src/limiter/isolate/admission.ts";
+import type { LimiterObserver } from "../../../src/limiter/isolate/object-caller.ts";
+import type { Outcome, Spend } from "../../../src/limiter/isolate/outcome.ts";
+import type { BatchCall, CheckCall, LeaseCall, RefundCall } from "../../../src/limiter/protocol.ts";
+import * as previous from "../../previous-version/limiter-without-rules.js";
+import { MemoryStorage } from "../../../src/sdk/testing/memory-storage.ts";
+import { policyOf, settled, spendOf, TestIsolate } from "../../fakes/isolate.ts";
+import { requireRules, RulesKeeper, rulesOf, under } from "../../fakes/newer-rules.ts";
+
+const strict = policyOf({ limits: "5/minute" });
+
+const keyed = (policy: Spend["policy"], partitionKey = "k", cost = 1): Spend => ({
+  policy,
+  partitionKey,
+  cost,
+});
+
+/** A new isolate, which has rules of version 1. */
+function staleIsolate() {
+  const isolate = new TestIsolate();
+  const keeper = new RulesKeeper();
+  const events = vi.spyOn(console, "error").mockReturnValue(undefined);
+  const admit = (spends: () => readonly Spend[]): Promise<Admission> =>
+    keeper.decide((attempt) => isolate.client.admit(spends(), keeper.waitUntil, attempt));
+  /** Admits a spend under the rules that the isolate has. */
+  const admitOne = (policy = strict): Promise<Admission> => admit(() => [keyed(under(policy, keeper.version))]);
+  return { isolate, keeper, events, admit, admitOne };
+}
+
+const kinds = ({ outcomes }: Admission): unknown[] => outcomes.map(resultOf);
+const resultOf = (outcome: Outcome): unknown =>
+  "decision" in outcome ? [outcome.kind, outcome.decision.allowed] : outcome.kind;
+
+function remainingAt(isolate: TestIsolate, { policy, partitionKey }: Spend): number | undefined {
+  const charges = [{ policy: policy.name, limits: policy.limits, cost: 0 }];
+  const { decisions } = isolate.object(partitionKey).look({ key: partitionKey, charges });
+  return decisions[0]?.limits[0]?.remaining;
+}
+
+const chargesIn = ({ argument }: { argument: unknown }) => (argument as CheckCall).charges;
+
+describe("the rules in a call", () => {
+  it("without a control plane, a call to the object has the same bytes as before", async () => {
+    const isolate = new TestIsolate();
+    await isolate.admit(spendOf({ limits: "5/minute" }));
+    const limits = JSON.stringify(strict.limits);
+    expect(JSON.stringify(isolate.calls[0]?.argument)).toBe(
+      `{"key":"k","charges":[{"policy":"p","limits":${limits},"cost":1}],"durability":"relaxed"}`,
+    );
+  });
+
+  it("a charge carries the version and text of its policy's rules, and a refund carries none", async () => {
+    const { isolate, keeper, admit } = staleIsolate();
+    const other = policyOf({ name: "q", limits: "1/minute" });
+    await isolate.admit(keyed(other, "l"));
+    isolate.calls.length = 0;
+    await admit(() => [keyed(under(strict, 1)), keyed(under(other, 3), "l")]);
+    await keeper.afterAnswers();
+    const rules = isolate.calls.map((call) => [call.name, ...chargesIn(call).map((each) => each.rules)]);
+    expect(rules).toEqual([
+      ["check", rulesOf(1)],
+      ["check", rulesOf(3)],
+      ["refund", undefined],
+    ]);
+  });
+
+  it("an object of the previous version ignores the rules and decides", async () => {
+    const { isolate, keeper, admitOne } = staleIsolate();
+    const { now, after } = isolate.clock;
+    const object = new previous.Limiter({ storage: new MemoryStorage(), now, after });
+    isolate.instead = ({ argument }) => object.check(argument as CheckCall);
+    expect(kinds(await admitOne())).toEqual([["decided", true]]);
+    expect(keeper.adopted).toEqual([]);
+    expect(isolate.callNames()).toEqual(["check"]);
+  });
+});
+
+describe("a stale call", () => {
+  it("a request is decided once more under the newer rules, and charged once", async () => {
+    const { isolate, keeper, admitOne } = staleIsolate();
+    requireRules(isolate, "p", 4);
+    const admission = await admitOne();
+    expect(kinds(admission)).toEqual([["decided", true]]);
+    expect(admission.isRefused).toBe(false);
+    expect(keeper.adopted).toEqual([{ policy: "p", ...rulesOf(4) }]);
+    expect(isolate.calls.map((call) => chargesIn(call)[0]?.rules?.version)).toEqual([1, 4]);
+    expect(remainingAt(isolate, keyed(strict))).toBe(4);
+    // The isolate has the rules from now on.
+    isolate.calls.length = 0;
+    await admitOne();
+    expect(isolate.callNames()).toEqual(["check"]);
+  });
+
+  it.each([
+    ["local", ["local", true]],
+    ["open", "open"],
+    ["closed", "closed"],
+  ] as const)("onError = %s decides a request that is stale a second time", async (onError, result) => {
+    const { isolate, keeper, admit, events } = staleIsolate();
+    requireRules(isolate, "p", 9);
+    const policy = policyOf({ limits: "5/minute", onError });
+    expect(kinds(await admit(() => [keyed(under(policy, 2))]))).toEqual([result]);
+    expect(isolate.callNames()).toEqual(["check", "check"]);
+    expect(keeper.adopted).toHaveLength(2);
+    expect(events.mock.calls.join()).toContain("the object has newer policy rules");
+  });
+
+  it("the second attempt has only the rest of the time of the first", async () => {
+    const { isolate, admitOne } = staleIsolate();
+    requireRules(isolate, "p", 2);
+    const { clock } = isolate;
+    isolate.before = () => {
+      const isFirst = isolate.calls.length === 1;
+      return new Promise((resolve) => void (isFirst ? clock.after(600, () => resolve(0)) : 0));
+    };
+    let answeredAtMs = 0;
+    const startedAtMs = clock.now();
+    const admitting = admitOne().then((admission) => {
+      answeredAtMs = clock.now();
+      return admission;
+    });
+    await clock.pass(2_000);
+    expect(kinds(await admitting)).toEqual([["local", true]]);
+    expect(answeredAtMs - startedAtMs).toBe(1_000);
+    expect(isolate.calls).toHaveLength(2);
+    // The object had less time than usual: that is no reason to skip it for the next second.
+    isolate.before = () => Promise.resolve();
+    expect(kinds(await admitOne())).toEqual([["decided", true]]);
+  });
+
+  it("when a second object is stale, the first one is refunded and checked again", async () => {
+    const { isolate, admit, keeper } = staleIsolate();
+    requireRules(isolate, "q", 2);
+    const other = policyOf({ name: "q", limits: "9/minute" });
+    await admit(() => [keyed(strict, "k"), keyed(under(other, keeper.version), "l")]);
+    await keeper.afterAnswers();
+    expect(isolate.callNames()).toEqual(["check", "check", "refund", "check", "check"]);
+  });
+
+  it("an earlier object gets its spend back before the second attempt, which would not fit beside it", async () => {
+    const { isolate, admit, keeper } = staleIsolate();
+    requireRules(isolate, "q", 2);
+    const one = policyOf({ limits: "1/minute", strategy: "sliding-log" });
+    const other = policyOf({ name: "q", limits: "9/minute" });
+    const admission = await admit(() => [keyed(one), keyed(under(other, keeper.version), "l")]);
+    expect(kinds(admission)).toEqual([
+      ["decided", true],
+      ["decided", true],
+    ]);
+    await keeper.afterAnswers();
+    expect(remainingAt(isolate, keyed(one))).toBe(0);
+    expect(remainingAt(isolate, keyed(other, "l"))).toBe(8);
+    expect(isolate.calls.filter(({ name }) => name === "refund")).toHaveLength(1);
+  });
+
+  it("the failure mode decides when no time is left after earlier spends were given back", async () => {
+    const { isolate, admit, keeper } = staleIsolate();
+    requireRules(isolate, "q", 2);
+    const other = policyOf({ name: "q", limits: "9/minute", onError: "closed" });
+    isolate.before = ({ name }) => (name === "refund" ? new Promise(() => 0) : Promise.resolve());
+    const admitting = admit(() => [keyed(strict), keyed(under(other, keeper.version), "l")]);
+    await isolate.clock.pass(3_000);
+    expect(kinds(await admitting)).toEqual([["local", true], "closed"]);
+    expect(isolate.callNames()).toEqual(["check", "check", "refund"]);
+  });
+
+  it("a look is repeated under the newer rules", async () => {
+    const { isolate, keeper } = staleIsolate();
+    requireRules(isolate, "p", 2);
+    const outcome = await keeper.decide((attempt) =>
+      isolate.client.look(keyed(under(strict, keeper.version)), attempt),
+    );
+    expect(resultOf(outcome)).toEqual(["decided", true]);
+    expect(isolate.callNames()).toEqual(["look", "look"]);
+  });
+
+  it("a reservation is opened once, under the newer rules", async () => {
+    const { isolate, keeper } = staleIsolate();
+    requireRules(isolate, "p", 2);
+    const { address } = await keeper.decide((attempt) => {
+      const spend = keyed(under(strict, keeper.version), "k", 3);
+      return isolate.client.reserve(spend, 60_000, keeper.waitUntil, attempt);
+    });
+    await keeper.afterAnswers();
+    expect(isolate.callNames()).toEqual(["reserve", "reserve"]);
+    expect(remainingAt(isolate, keyed(strict))).toBe(2);
+    if (address === null) throw new Error("a reservation was due");
+    expect(await isolate.client.settle(address, 1)).toBe(true);
+    expect(remainingAt(isolate, keyed(strict))).toBe(4);
+  });
+
+  it("only the stale checks of a batch are repeated", async () => {
+    const { isolate, keeper } = staleIsolate();
+    requireRules(isolate, "q", 2);
+    const other = policyOf({ name: "q", limits: "9/minute" });
+    const sharded = { objects: "sharded", shards: 1 };
+    const [one, two] = [{ ...strict }, { ...other }].map((policy) => ({
+      ...policy,
+      objects: policyOf(sharded).objects,
+    }));
+    if (one === undefined || two === undefined) throw new Error("two policies were given");
+    const decided = new Map<string, Outcome>();
+    await keeper.decide(async (attempt) => {
+      const spends = [keyed(under(one, keeper.version)), keyed(under(two, keeper.version), "l")].filter(
+        ({ policy }) => !decided.has(policy.name),
+      );
+      const outcomes = await isolate.client.admitEach(spends, keeper.waitUntil, attempt);
+      for (const [index, outcome] of outcomes.entries()) {
+        const spend = spends[index];
+        if (spend === undefined || attempt?.stale.includes(spend) === true) continue;
+        decided.set(spend.policy.name, outcome);
+      }
+    });
+    expect([...decided.values()].map(resultOf)).toEqual([
+      ["decided", true],
+      ["decided", true],
+    ]);
+    expect(isolate.calls.map(({ name }) => name)).toEqual(["batch", "check"]);
+    const [all, repeated] = isolate.calls.map(({ argument }) => argument);
+    expect((all as BatchCall).calls.map(({ key }) => key)).toEqual(["k", "l"]);
+    expect((repeated as CheckCall).key).toBe("l");
+    const left = (key: string, { name, limits }: Spend["policy"]) =>
+      isolate.object("0-of-1").look({ key, charges: [{ policy: name, limits, cost: 0 }] }).decisions[0]?.limits[0]
+        ?.remaining;
+    expect([left("k", one), left("l", two)]).toEqual([4, 8]);
+  });
+
+  it("a stale dry run in the background adopts the rules and is not repeated", async () => {
+    const { isolate, admit, keeper } = staleIsolate();
+    requireRules(isolate, "dry", 2);
+    const dryRun = policyOf({ name: "dry", limits: "9/minute", dryRun: true });
+    await admit(() => [keyed(strict), keyed(under(dryRun, 1), "l")]);
+    await keeper.afterAnswers();
+    expect(isolate.callNames()).toEqual(["check", "check"]);
+    expect(keeper.adopted).toHaveLength(1);
+  });
+});
+
+describe("cached denials and slices from before newer rules", () => {
+  const flooded = policyOf({ limits: "1/minute" });
+
+  it("a cached denial is not used under newer rules of the policy", async () => {
+    const { isolate, admit } = staleIsolate();
+    for (const version of [1, 1, 1]) {
+      // oxlint-disable-next-line no-await-in-loop
+      await admit(() => [keyed(under(flooded, version))]);
+    }
+    expect(isolate.callNames()).toEqual(["check", "check"]);
+    await admit(() => [keyed(under(flooded, 2))]);
+    expect(isolate.callNames()).toEqual(["check"]);
+  });
+
+  const leased = policyOf({ limits: "1000/hour", consistency: "leased" });
+
+  it("a slice is not spent under newer rules, and its rest is returned within a second", async () => {
+    const { isolate, admit } = staleIsolate();
+    const spending = (version: number) => admit(() => [keyed(under(leased, version))]);
+    // oxlint-disable-next-line no-await-in-loop
+    for (let request = 0; request < 7; request++) await spending(1);
+    await settled();
+    isolate.calls.length = 0;
+    await spending(1);
+    expect(isolate.callNames()).toEqual([]);
+    await spending(2);
+    expect(isolate.callNames()).toEqual(["lease"]);
+    await isolate.clock.pass(1_100);
+    expect(isolate.callNames()).toEqual(["giveBackSlices"]);
+    expect(remainingAt(isolate, keyed(leased))).toBe(1_000 - 9);
+  });
+
+  it("a stale call for a slice lends none, and the request is decided under the newer rules", async () => {
+    const { isolate, keeper, admitOne } = staleIsolate();
+    // oxlint-disable-next-line no-await-in-loop
+    for (let request = 0; request < 3; request++) await admitOne(leased);
+    requireRules(isolate, "p", 2);
+    // oxlint-disable-next-line no-await-in-loop
+    for (let request = 0; request < 7; request++) await admitOne(leased);
+    await isolate.clock.pass(2_000);
+    await keeper.afterAnswers();
+    expect(keeper.version).toBe(2);
+    expect(remainingAt(isolate, keyed(leased))).toBe(1_000 - 10);
+    const units = isolate.calls.flatMap(({ name, argument }) =>
+      name === "lease" ? ((argument as LeaseCall).wanted?.units ?? []) : [],
+    );
+    expect(units.length).toBeGreaterThan(0);
+  });
+
+  it("a refund reaches the object also when its policy has newer rules", async () => {
+    const { isolate, admit, keeper } = staleIsolate();
+    const other = policyOf({ name: "q", limits: "1/minute" });
+    await isolate.admit(keyed(other, "l"));
+    isolate.before = async ({ name }) => {
+      if (name === "refund") requireRules(isolate, "p", 7);
+    };
+    await admit(() => [keyed(under(strict, 1)), keyed(other, "l")]);
+    await keeper.afterAnswers();
+    const refunds = isolate.calls.filter(({ name }) => name === "refund");
+    expect(refunds.map(({ argument }) => (argument as RefundCall).charges.length)).toEqual([1]);
+    expect(remainingAt(isolate, keyed(strict))).toBe(5);
+  });
+});
+
+describe("the latency of decisions", () => {
+  it("each answered call that a decision waits for is measured, with its policies", async () => {
+    const isolate = new TestIsolate();
+    const observer = { answered: vi.fn<LimiterObserver["answered"]>() };
+    const client = isolate.newClient(observer);
+    isolate.before = () => new Promise((resolve) => void isolate.clock.after(40, () => resolve(0)));
+    const spends = [spendOf(), spendOf({ name: "eventual", consistency: "eventual" }, 1, "l")];
+    const admitting = client.admit(spends, () => undefined);
+    await isolate.clock.pass(1_000);
+    await admitting;
+    expect(observer.answered.mock.calls).toEqual([[["p"], 40]]);
+  });
+
+  it("a call without an answer is not measured", async () => {
+    const isolate = new TestIsolate();
+    const observer = { answered: vi.fn<LimiterObserver["answered"]>() };
+    vi.spyOn(console, "error").mockReturnValue(undefined);
+    isolate.before = () => Promise.reject(new Error("gone"));
+    await isolate.newClient(observer).admit([spendOf()], () => undefined);
+    expect(observer.answered).not.toHaveBeenCalled();
+  });
+});

@@ -1,0 +1,42 @@
+/** Builds policies, keys and requests for tests from the configuration that defines them. */
+import { type KeyPart, parseConfig, type Policy } from "../../src/policy/vars/index.ts";
+import { attributesOf } from "../../src/http/attributes.ts";
+import { matchingPolicies } from "../../src/policy/apply-match.ts";
+import type { RequestAttributes } from "../../src/policy/request-attributes.ts";
+import { RequestTarget } from "../../src/policy/request-target.ts";
+
+/** With a verification key, so that keys may have claims. */
+const secrets = { KEY_SECRET: "s", JWT_KEY: "a secret of at least thirty-two bytes" };
+
+/** A policy with these fields, a name and limits. */
+export function policyOf(fields: Record<string, unknown>): Policy {
+  const POLICIES = [{ name: "a", limits: "1/s", ...fields }];
+  const [policy] = parseConfig({ ...secrets, POLICIES }).policies;
+  if (policy === undefined) throw new Error("no policy");
+  return policy;
+}
+
+export const partsOf = (key: string | string[]): readonly KeyPart[] => policyOf({ key }).key;
+
+interface RequestOptions {
+  readonly method?: string;
+  readonly headers?: Record<string, string>;
+  readonly cf?: Record<string, unknown>;
+}
+
+/** The attributes of a request for a path or URL. */
+export function requestTo(
+  target: string,
+  { method = "GET", headers = {}, cf }: RequestOptions = {},
+): RequestAttributes {
+  // The base parameter of URL would read two leading slashes as the beginning of a host.
+  const url = new URL(target.startsWith("https:") ? target : `https://h.example${target}`);
+  const request = Object.assign(new Request("https://h.example", { headers }), { cf });
+  // A Request would change some methods to upper case, and reject URLs with credentials.
+  return { ...attributesOf(request), target: RequestTarget.of(url), method };
+}
+
+/** Whether a policy with this `match` applies to a request for a path or URL. */
+export function meets(match: Record<string, unknown>, target: string, method = "GET"): boolean {
+  return matchingPolicies([policyOf({ match })], requestTo(target, { method })).length === 1;
+}

@@ -1,0 +1,55 @@
+/** Builds configurations for tests, and collects their problems. */
+import { expect } from "vitest";
+import { type Config, parseConfig } from "../../src/policy/vars/index.ts";
+import { type ConfigProblem, ConfigProblems } from "../../src/validation/problems.ts";
+import { schemaErrors } from "./json-schema.ts";
+
+export type Variables = Readonly<Record<string, unknown>>;
+
+/** A minimal valid configuration. */
+export const whole: Variables = { LIMITS: "10/minute", KEY_SECRET: "the tests' secret" };
+
+/** A configuration with these variables, a secret and, unless `POLICIES` is set, `LIMITS`. */
+export function configOf(variables: Variables): Config {
+  const { LIMITS, ...others } = whole;
+  return parsed({ ...others, ...(!("POLICIES" in variables) && { LIMITS }), ...variables });
+}
+
+/** The configuration. Editors must accept whatever the Worker accepts. */
+function parsed(variables: Variables): Config {
+  const config = parseConfig(variables);
+  expect(schemaErrors(variables)).toEqual([]);
+  return config;
+}
+
+/** The problems of exactly these variables. */
+export function problemsIn(variables: Variables): readonly ConfigProblem[] {
+  try {
+    parsed(variables);
+    return [];
+  } catch (error) {
+    if (error instanceof ConfigProblems) return error.problems;
+    throw error;
+  }
+}
+
+/** The distinct places of problems, such as `POLICIES [0].name`. */
+export const placesOf = (variables: Variables): string[] => [
+  ...new Set(problemsIn(variables).map(({ variable, field }) => `${variable} ${field}`.trim())),
+];
+
+/** A configuration as comparable values: patterns in their written form. */
+export function plain(config: Config): unknown {
+  const { origin, policies, ...others } = config;
+  return {
+    ...others,
+    origin: origin.kind === "url" ? origin.url.href : origin.kind,
+    policies: policies.map(({ match, ...policy }) => ({
+      ...policy,
+      methods: match.methods === null ? null : [...match.methods],
+      path: match.path?.pathname ?? null,
+      host: match.host?.hostname ?? null,
+      headers: match.headers === null ? null : Object.fromEntries(match.headers),
+    })),
+  };
+}

@@ -1,0 +1,61 @@
+/** A limiter outside of a route, with real Durable Objects and the handlers of a Worker. */
+import {
+  createExecutionContext,
+  createMessageBatch,
+  createScheduledController,
+  getQueueResult,
+  waitOnExecutionContext,
+} from "cloudflare:test";
+import { expect, it } from "vitest";
+import { createLimiter } from "../../../src/sdk/package/limiter.ts";
+import { bindings } from "./visitor.ts";
+
+const log = { strategy: "sliding-log" } as const;
+
+it("exactly as many simultaneous checks as the limit are allowed", async () => {
+  const env = bindings();
+  const limiter = createLimiter({ name: "burst", limits: "7/minute", ...log });
+  const checks = Array.from({ length: 30 }, () => limiter.check(env, { key: "user-42" }));
+  const allowed = (await Promise.all(checks)).filter((answer) => answer.allowed);
+  expect(allowed).toHaveLength(7);
+});
+
+it("a queue consumer repeats the messages that the limits deny, when their wait is over", async () => {
+  const env = bindings();
+  const mails = createLimiter({ name: "batch", limits: "2/minute", ...log });
+  const body = { to: "ann" };
+  const messages = ["a", "b", "c"].map((id) => ({ id, timestamp: new Date(), attempts: 1, body }));
+  const batch = createMessageBatch<{ to: string }>("mails", messages);
+  const ctx = createExecutionContext();
+  for (const message of batch.messages) {
+    // oxlint-disable-next-line no-await-in-loop
+    const { allowed, retryAfterMs } = await mails.check(env, { key: message.body.to });
+    if (allowed) message.ack();
+    else message.retry({ delaySeconds: Math.ceil((retryAfterMs ?? 0) / 1_000) });
+  }
+  const { explicitAcks, retryMessages } = await getQueueResult(batch, ctx);
+  expect(explicitAcks).toEqual(["a", "b"]);
+  expect(retryMessages).toMatchObject([{ msgId: "c" }]);
+});
+
+it("a scheduled job under leases spends at most the limit", async () => {
+  const env = bindings();
+  const limiter = createLimiter({
+    name: "leased-job",
+    limits: "40/minute",
+    consistency: "leased",
+    ...log,
+  });
+  const ctx = createExecutionContext();
+  let allowed = 0;
+  const scheduled = async ({ scheduledTime }: ScheduledController): Promise<void> => {
+    expect(scheduledTime).toBeGreaterThan(0);
+    for (let count = 0; count < 60; count++) {
+      // oxlint-disable-next-line no-await-in-loop
+      if ((await limiter.check(env, { key: "job" })).allowed) allowed += 1;
+    }
+  };
+  await scheduled(createScheduledController());
+  await waitOnExecutionContext(ctx);
+  expect(allowed).toBe(40);
+});
