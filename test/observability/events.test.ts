@@ -37,7 +37,7 @@ function exampleIn(section: string): Record<string, unknown> | null {
 const source = readFileSync("src/observability/events.ts", "utf8");
 const documented = documentedEvents(readFileSync("docs/operate/logs.md", "utf8"));
 const files = readdirSync("src", { recursive: true, encoding: "utf8" })
-  .filter((path) => path.endsWith(".ts") && !/^(?:local\/|observability\/events\.ts)/.test(path))
+  .filter((path) => path.endsWith(".ts") && !/^(?:(?:advisor\/)?cli\/|observability\/events\.ts)/.test(path))
   .map((path) => readFileSync(join("src", path), "utf8"));
 
 test("the page about logs has a row with the level, and a section, for each declared event", () => {
