@@ -1,0 +1,37 @@
+/** How many source files run in each way of a warm request. The numbers only fall. */
+import { join } from "node:path";
+import { Worker } from "node:worker_threads";
+import { beforeAll, expect, it } from "vitest";
+import type { WarmFiles, Way } from "./ways.ts";
+
+/** The most files of each way. Lower a number when the files of its way become fewer. */
+const budgets: Readonly<Record<Way, number>> = {
+  "proxied and strict": 88,
+  "POST /check": 83,
+  "cached denial": 55,
+  settle: 56,
+  "creation of a rule": 73,
+};
+
+/** A way may have this many files fewer than its budget. */
+const slack = 3;
+
+let files: WarmFiles;
+
+beforeAll(async () => {
+  const worker = new Worker(join(import.meta.dirname, "ways.ts"), { execArgv: [], stdout: true, stderr: true });
+  files = await new Promise((resolve, reject) => {
+    worker.once("message", resolve);
+    worker.once("error", reject);
+  });
+  await worker.terminate();
+});
+
+it.each(Object.entries(budgets) as [Way, number][])("the way %s runs at most %i source files", (way, budget) => {
+  const { length } = files[way];
+  // A failure prints the files.
+  if (length > budget || length < budget - slack) console.log(files[way].join("\n"));
+  expect(length).toBeLessThanOrEqual(budget);
+  // Otherwise lower the budget.
+  expect(length).toBeGreaterThanOrEqual(budget - slack);
+});
