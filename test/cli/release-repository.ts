@@ -32,6 +32,8 @@ export interface ReleaseRepository {
 
 export const upgradeNote = "### Upgrade\n\n- **Stored state:** kept.\n";
 
+export const addition = `${upgradeNote}\n### Added\n\n- A thing.\n`;
+
 export const changelogWith = (unreleased: string): string =>
   `# Changelog\n\n## [Unreleased]\n\n${unreleased}\n## [0.1.0] - 2026-11-21\n\nThe first.\n\n` +
   "[Unreleased]: #unreleased\n[0.1.0]: #010---2026-11-21\n";
@@ -49,7 +51,7 @@ const files: Readonly<Record<string, string>> = {
   "src/http/wire/version.ts": 'export const packageVersion = "0.1.0";\n',
   "src/http/wire/openapi.json": document,
   "src/http/wire/admin-openapi.json": document,
-  "CHANGELOG.md": changelogWith(`${upgradeNote}\n### Added\n\n- A thing.\n`),
+  "CHANGELOG.md": changelogWith(addition),
   ".gitignore": "dist/\nlib/\n",
   "build.cjs":
     'const fs = require("fs"); fs.mkdirSync("lib", { recursive: true }); fs.writeFileSync("lib/a.js", fs.readFileSync("src/http/wire/version.ts"));\n',
