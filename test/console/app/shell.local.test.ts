@@ -209,6 +209,8 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
 
   it("after its token is revoked, an open console says so, stops calling, and another token continues", async () => {
     const page = await site.open("audit", { allowed: [refused] });
+    // The tab keeps a token once it is accepted, so a reload before that would sign out.
+    await shown(page, "Audit");
     await page.clock.install();
     await page.reload();
     await shown(page, "Audit");
