@@ -54,9 +54,12 @@ export function keyIdOf(text: string): string {
   return text;
 }
 
-/** @param value as JSON */
-export const answer = (value: object, status = 200, headers: Readonly<Record<string, string>> = {}): Response =>
-  Response.json(value, { status, headers: { "Cache-Control": "no-store", ...headers } });
+/** An answer in JSON. Each call must state its type, which is one of `wire.ts`. */
+export const answer = <View extends object = never>(
+  value: NoInfer<View>,
+  status = 200,
+  headers: Readonly<Record<string, string>> = {},
+): Response => Response.json(value, { status, headers: { "Cache-Control": "no-store", ...headers } });
 
 export const emptyAnswer = (): Response =>
   new Response(null, { status: 204, headers: { "Cache-Control": "no-store" } });

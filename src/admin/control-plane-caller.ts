@@ -4,7 +4,7 @@ import { sqliteProblem } from "../limiter/isolate/unusable-objects.ts";
 import { platformRetries, withDeadline } from "../limiter/object-calls.ts";
 import { errorText, report } from "../observability/events.ts";
 import { ConfigProblems, describeProblem } from "../validation/problems.ts";
-import { type Changed, controlPlaneName, type ControlPlaneMethods } from "../control/protocol.ts";
+import { controlPlaneName, type ControlPlaneMethods, type Done, type RefusedChange } from "../control/protocol.ts";
 import { CallRefused } from "./refusal.ts";
 
 /** The methods of the object as they are called from outside of it. */
@@ -60,13 +60,12 @@ export class ControlPlaneCaller {
   }
 
   /** @throws CallRefused also when the object refuses the change */
-  async change<Value>(
-    send: (stub: ControlPlaneStub) => Promise<Changed<Value>>,
-  ): Promise<{ readonly value: Value; readonly isPending: boolean }> {
+  async change<Reply extends Done<unknown>>(
+    send: (stub: ControlPlaneStub) => Promise<Reply | RefusedChange>,
+  ): Promise<Reply> {
     const changed = await this.call(send, noRetries);
+    if (changed.kind === "done") return changed;
     switch (changed.kind) {
-      case "done":
-        return { value: changed.value, isPending: changed.isPending ?? false };
       case "unknown":
         throw new CallRefused({ kind: "unknown-rule" });
       case "outdated":

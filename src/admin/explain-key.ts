@@ -14,7 +14,29 @@ import type { PartitionKeys } from "../policy/partition-key.ts";
 import { callerSubject } from "../policy/resolve-key.ts";
 import { contradiction, invalidKey } from "../http/check/resolve-check.ts";
 import type { Failure } from "../http/wire/problems.ts";
-import type { StepName, StepResult } from "./explain-answer.ts";
+import type { StepName, StepResult } from "./wire.ts";
+
+/**
+ * The steps of a decision, in the order of precedence: the first that matches decides. The last five give limits, by
+ * which the key's usage then decides. The first of these five that matches gives the limits that are shown, even if an
+ * earlier step decides.
+ */
+export const stepNames = [
+  "mode",
+  "policy-rule-deny",
+  "policy-rule-allow",
+  "configured-deny",
+  "configured-allow",
+  "missing-key",
+  "ban",
+  "key-rule-block",
+  "key-rule-allow",
+  "key-rule-limits",
+  "policy-rule-overrides",
+  "configured-overrides",
+  "policy-rule-limits",
+  "configured-limits",
+] as const satisfies readonly StepName[];
 
 /** The key by its parts, or by its id alone. */
 export interface ExplainInput {

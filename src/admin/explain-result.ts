@@ -13,17 +13,16 @@ import { limitSentence } from "../strategies/index.ts";
 import type { Runtime } from "../http/runtime.ts";
 import type { Failure } from "../http/wire/problems.ts";
 import { isFailure } from "../http/wire/problems.ts";
-import {
-  type ExplainedLimit,
-  type ExplainedStep,
-  type ExplainedUnits,
-  type Explanation,
-  type LimitsStep,
-  type StepName,
-  stepNames,
-  type StepResult,
-} from "./explain-answer.ts";
-import { type ExplainInput, type IsolateView, isolateView, noMatch, unknown } from "./explain-key.ts";
+import { type ExplainInput, type IsolateView, isolateView, noMatch, stepNames, unknown } from "./explain-key.ts";
+import type {
+  ExplainedLimit,
+  ExplainedStep,
+  ExplainedUnits,
+  Explanation,
+  LimitsStep,
+  StepName,
+  StepResult,
+} from "./wire.ts";
 import { explainedRules, type KnownRules, liveKeyRule, livePolicyRules, versionOnly } from "./explain-rules.ts";
 import { explanationText } from "./explain-text.ts";
 

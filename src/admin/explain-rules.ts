@@ -4,7 +4,7 @@ import type { PolicyState, Rule } from "../control/protocol.ts";
 import type { KeyRule } from "../limiter/protocol.ts";
 import { jsonOrNull } from "../validation/json.ts";
 import { asText, isRecord } from "../validation/problems.ts";
-import type { ExplainedRule } from "./explain-answer.ts";
+import type { ExplainedRule } from "./wire.ts";
 
 /** The rules that the control plane has. */
 export interface KnownRules {

@@ -1,14 +1,7 @@
 /** The lines of an explanation, for a terminal or a web page. The first line is the outcome. */
 import { waitText } from "../strategies/index.ts";
-import {
-  type ExplainedRule,
-  type ExplainedStep,
-  type ExplainedUnits,
-  type Explanation,
-  type LimitsStep,
-  type StepName,
-  stepNames,
-} from "./explain-answer.ts";
+import { stepNames } from "./explain-key.ts";
+import type { ExplainedRule, ExplainedStep, ExplainedUnits, Explanation, LimitsStep, StepName } from "./wire.ts";
 
 type Explained = Omit<Explanation, "text">;
 

@@ -10,6 +10,7 @@ import { explainedKey } from "./explain-result.ts";
 import { keyNameEntries, refuseSecondName } from "./key-name.ts";
 import { bodyOf, parsed, text } from "./read-input.ts";
 import { accepted, CallRefused } from "./refusal.ts";
+import type { Explanation } from "./wire.ts";
 
 const schema = fields({
   policy: text("the name of a policy"),
@@ -27,7 +28,7 @@ export async function explainKey(context: AdminContext, c: AuthorizedCall): Prom
     { runtime, nowMs: clock.now(), knownRules: rulesFrom(context), waitUntil: waitUntilFrom(c) },
     input,
   );
-  return answer(accepted(await explaining));
+  return answer<Explanation>(accepted(await explaining));
 }
 
 /** Null when the control plane does not answer: the explanation says so. */

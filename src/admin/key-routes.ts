@@ -5,6 +5,7 @@ import { type AuthorizedCall, type AdminContext, answer, emptyAnswer, keyIdOf, p
 import { flagText, integerText, bodyOf, parsed, queryIn, text } from "./read-input.ts";
 import { CallRefused } from "./refusal.ts";
 import { requireReveal, revealed } from "./reveal.ts";
+import type { RevealedKey, TopKeyList } from "./wire.ts";
 
 /** Forgets what a key has used, and lifts its ban. Rules stay. */
 export async function resetKey(context: AdminContext, c: AuthorizedCall): Promise<Response> {
@@ -31,7 +32,7 @@ export async function revealKey(context: AdminContext, c: AuthorizedCall): Promi
   const sealed = await context.controlPlane.call((stub) => stub.sealedKey(policy, key));
   const [plain = null] = await revealed(context, [sealed === null ? null : { policy, key, sealed }], c.var.operator);
   if (plain === null) throw new CallRefused({ kind: "unknown-key" });
-  return answer({ policy, id, key: plain });
+  return answer<RevealedKey>({ policy, id, key: plain });
 }
 
 const topQuery = {
@@ -55,5 +56,5 @@ export async function readTop(context: AdminContext, c: AuthorizedCall): Promise
     error,
     ...(reveal && { key: plain[index] ?? null }),
   }));
-  return answer({ policy, by, keys });
+  return answer<TopKeyList>({ policy, by, keys });
 }

@@ -1,7 +1,7 @@
 /** `/api/policies`: the policies in effect with the source of each part, and changes to them. */
 import * as v from "valibot";
 import { modeOf, partName, type Policy, policyWithRules } from "../policy/vars/index.ts";
-import type { PolicyPatch, PolicyState, Rule } from "../control/protocol.ts";
+import type { PolicyPatch, PolicyState, Rule, RuleKind } from "../control/protocol.ts";
 import type { StaleRules } from "../limiter/protocol.ts";
 import { waitUntilFrom } from "../http/proxy/enforce.ts";
 import { fields, isRecord } from "../validation/problems.ts";
@@ -11,6 +11,7 @@ import { bodyOf, mergePatch, parsed, queryIn } from "./read-input.ts";
 import { CallRefused, fieldsRefused } from "./refusal.ts";
 import { endEntries, Errors, policyKinds, readEnd, readRule } from "./rule-input.ts";
 import { ruleView } from "./rule-view.ts";
+import type { EntriesPart, PartSource, PolicyList, PolicyView } from "./wire.ts";
 
 export async function listPolicies(context: AdminContext, c: AuthorizedCall): Promise<Response> {
   queryIn(c, {});
@@ -18,7 +19,7 @@ export async function listPolicies(context: AdminContext, c: AuthorizedCall): Pr
     const state = await stateOf(context, policy);
     return policyView(policy, state, context.clock.now());
   });
-  return answer({ policies: await Promise.all(views) });
+  return answer<PolicyList>({ policies: await Promise.all(views) });
 }
 
 export async function readOnePolicy(context: AdminContext, c: AuthorizedCall): Promise<Response> {
@@ -31,7 +32,7 @@ const stateOf = ({ controlPlane }: AdminContext, { name }: Policy): Promise<Poli
   controlPlane.call((stub) => stub.policyState(name));
 
 const policyAnswer = ({ clock }: AdminContext, policy: Policy, state: PolicyState): Response =>
-  answer(policyView(policy, state, clock.now()), 200, { ETag: policyTag(state) });
+  answer<PolicyView>(policyView(policy, state, clock.now()), 200, { ETag: policyTag(state) });
 
 const policyTag = ({ epoch, version }: PolicyState): string => `"${epoch}-${version}"`;
 
@@ -58,13 +59,10 @@ export async function adoptRules(context: AdminContext, c: AuthorizedCall, polic
   }
 }
 
-/** Where a part of a policy comes from. */
-type Source = { readonly source: "configuration" } | { readonly source: "rule"; readonly rule: string };
-
-const sourceOf = (rule: string | null): Source =>
+const sourceOf = (rule: string | null): PartSource =>
   rule === null ? { source: "configuration" } : { source: "rule", rule };
 
-function policyView(base: Policy, state: PolicyState, nowMs: number): object {
+function policyView(base: Policy, state: PolicyState, nowMs: number): PolicyView {
   const { policy, refused } = policyWithRules(base, state, nowMs);
   const { keyRules } = base;
   const live = state.rules.filter(({ expiresAtMs }) => expiresAtMs === null || expiresAtMs > nowMs);
@@ -86,7 +84,7 @@ function policyView(base: Policy, state: PolicyState, nowMs: number): object {
 }
 
 /** In the order in which they apply. The configured entries may be secrets: only their number is shown. */
-function entryParts(configured: number, live: readonly Rule[], kind: Rule["rule"]["kind"]): object[] {
+function entryParts(configured: number, live: readonly Rule[], kind: RuleKind): EntriesPart[] {
   const ofRules = live
     .filter(({ rule }) => rule.kind === kind)
     .map(({ id, written }) => ({ count: countOf(written), ...sourceOf(id) }));

@@ -29,6 +29,7 @@ import {
 } from "./rule-routes.ts";
 import { readSamples } from "./sample-routes.ts";
 import { createTicket, openTail, readMetrics, readStatistics } from "./statistics-routes.ts";
+import type { OperatorView } from "./wire.ts";
 
 type Methods = "get" | "post" | "put" | "patch" | "delete";
 type Handle = (context: AdminContext, c: AuthorizedCall) => Promise<Response>;
@@ -165,12 +166,12 @@ async function readDocument({ apiPath: url }: AdminContext): Promise<Response> {
   const { default: document } = await import("../http/wire/admin-openapi.json", {
     with: { type: "json" },
   });
-  return answer({ ...document, servers: document.servers.map((server) => ({ ...server, url })) });
+  return answer<object>({ ...document, servers: document.servers.map((server) => ({ ...server, url })) });
 }
 
 /** The name of the caller, and its rights, by which the console offers actions. */
 async function readOperator(_: AdminContext, c: AuthorizedCall): Promise<Response> {
   queryIn(c, {});
   const { actor, may: rights } = c.var.operator;
-  return answer({ ...actor, may: adminRights.filter((right) => rights.has(right)) });
+  return answer<OperatorView>({ ...actor, may: adminRights.filter((right) => rights.has(right)) });
 }

@@ -2,7 +2,6 @@
 import * as v from "valibot";
 import type { KeyPart, Policy } from "../policy/vars/index.ts";
 import type { Rule, RuleInput, RuleKind } from "../control/protocol.ts";
-import type { RollbackProgress } from "../control/rollback-call.ts";
 import { fields } from "../validation/problems.ts";
 import { type AuthorizedCall, type AdminContext, answer, emptyAnswer, keyIdOf, policyOf } from "./context.ts";
 import { keyNameEntries, type NamedKey, namedKey } from "./key-name.ts";
@@ -13,6 +12,7 @@ import { CallRefused, fieldsRefused } from "./refusal.ts";
 import { requireReveal, revealed } from "./reveal.ts";
 import { contentEntries, endEntries, Errors, hasKind, keyKinds, policyKinds, readEnd, readRule } from "./rule-input.ts";
 import { auditView, rollbackView, ruleTag, ruleView } from "./rule-view.ts";
+import type { AuditPage, BegunRollback, LatestRollback, PendingDeletion, RulePage, RuleView } from "./wire.ts";
 
 const kinds = [...new Set([...keyKinds, ...policyKinds])];
 const acceptedKind = `one of ${kinds.map((kind) => `"${kind}"`).join(", ")}`;
@@ -42,7 +42,7 @@ export async function listRules(context: AdminContext, c: AuthorizedCall): Promi
   );
   const keys = await plainKeys(context, c, page.items, reveal);
   const rules = page.items.map((rule, index) => ruleView(rule, keys[index]));
-  return answer({ rules, next: page.cursor }, 200, nextLink(c, `${context.apiPath}/rules`, page.cursor));
+  return answer<RulePage>({ rules, next: page.cursor }, 200, nextLink(c, `${context.apiPath}/rules`, page.cursor));
 }
 
 /** Undefined for a caller that does not reveal keys, and for rules without a key. */
@@ -93,7 +93,7 @@ export async function createRule(context: AdminContext, c: AuthorizedCall): Prom
   });
   if (named === null) await adoptRules(context, c, [policy]);
   const location = `${context.apiPath}/rules/${rule.id}`;
-  return answer(ruleView(rule), 201, { Location: location, ETag: ruleTag(rule) });
+  return answer<RuleView>(ruleView(rule), 201, { Location: location, ETag: ruleTag(rule) });
 }
 
 const isUnknownRule = (error: unknown): boolean =>
@@ -179,7 +179,7 @@ export async function readOneRule(context: AdminContext, c: AuthorizedCall): Pro
   if (reveal) requireReveal(c);
   const rule = await ruleOf(context, c);
   const [key] = await plainKeys(context, c, [rule], reveal);
-  return answer(ruleView(rule, key), 200, { ETag: ruleTag(rule) });
+  return answer<RuleView>(ruleView(rule, key), 200, { ETag: ruleTag(rule) });
 }
 
 const replacementSchema = fields({ kind, ...contentEntries, ...endEntries });
@@ -196,7 +196,7 @@ export async function replaceRule(context: AdminContext, c: AuthorizedCall): Pro
   const { actor } = c.var.operator;
   const { value } = await context.controlPlane.change((stub) => stub.replaceRule({ id, revision, input, actor }));
   if (key === null) await adoptRules(context, c, [policy]);
-  return answer(ruleView(value), 200, { ETag: ruleTag(value) });
+  return answer<RuleView>(ruleView(value), 200, { ETag: ruleTag(value) });
 }
 
 /** 202 while the key's object has not confirmed it yet. */
@@ -211,7 +211,7 @@ export async function deleteRule(context: AdminContext, c: AuthorizedCall): Prom
   // The rule of a policy that the configuration no longer has can be deleted, too.
   const ruled = context.policies.filter(({ name }) => rule.key === null && name === rule.policy);
   await adoptRules(context, c, ruled);
-  if (isPending) return answer({ state: "pending" }, 202);
+  if (isPending) return answer<PendingDeletion>({ state: "pending" }, 202);
   return emptyAnswer();
 }
 
@@ -223,7 +223,7 @@ export async function readAudit(context: AdminContext, c: AuthorizedCall): Promi
     stub.audit({ limit, ...(cursor !== undefined && { cursor }) }),
   );
   const entries = page.items.map(auditView);
-  return answer({ entries, next: page.cursor }, 200, nextLink(c, `${context.apiPath}/audit`, page.cursor));
+  return answer<AuditPage>({ entries, next: page.cursor }, 200, nextLink(c, `${context.apiPath}/audit`, page.cursor));
 }
 
 const acceptedTo = "the seq of an audit entry, or 0 for the state before the first one";
@@ -238,28 +238,17 @@ export async function rollBack(context: AdminContext, c: AuthorizedCall): Promis
   const { note } = readEnd({ note: written }, [], context.clock.now(), errors);
   if (errors.list.length > 0) throw fieldsRefused(errors.list);
   const { actor } = c.var.operator;
-  let progress: RollbackProgress | undefined;
-  const changed = context.controlPlane.change(async (stub) => {
-    const reply = await stub.rollback({ toSeq, actor, note });
-    ({ progress } = reply);
-    return reply;
-  });
-  const { value } = await changed.catch((error: unknown) => {
+  const changed = context.controlPlane.change((stub) => stub.rollback({ toSeq, actor, note }));
+  const { value, progress } = await changed.catch((error: unknown) => {
     throw isUnknownRule(error) ? fieldsRefused([{ field: "to", accepted: acceptedTo }]) : error;
   });
   await adoptRules(context, c, context.policies);
-  // An object of the previous version has no progress to return: it answers only when the rollback has ended.
-  const view = progress === undefined ? { state: "done" } : rollbackView(progress);
   const rules = value.map((rule) => ruleView(rule));
-  return answer({ ...view, rules }, view.state === "running" ? 202 : 200);
-}
-
-async function latestRollback({ controlPlane }: AdminContext) {
-  const progress = await controlPlane.call((stub) => stub.rollbackProgress());
-  return progress === null ? null : rollbackView(progress);
+  return answer<BegunRollback>({ ...rollbackView(progress), rules }, progress.state === "running" ? 202 : 200);
 }
 
 export async function readRollback(context: AdminContext, c: AuthorizedCall): Promise<Response> {
   queryIn(c, {});
-  return answer({ rollback: await latestRollback(context) });
+  const progress = await context.controlPlane.call((stub) => stub.rollbackProgress());
+  return answer<LatestRollback>({ rollback: progress === null ? null : rollbackView(progress) });
 }

@@ -2,28 +2,7 @@
 import type { AuditEntry, Rule } from "../control/protocol.ts";
 import type { RollbackProgress } from "../control/rollback-call.ts";
 import { instantText } from "./context.ts";
-
-/** A rule as an entry of the audit has it: without what happens to it afterwards. */
-interface AuditedRule {
-  readonly id: string;
-  readonly policy: string;
-  readonly scope: Rule["scope"];
-  readonly kind: Rule["rule"]["kind"];
-  /** The id of the key; null for a rule of a policy. */
-  readonly keyId: string | null;
-  readonly startsAt: string;
-  readonly expiresAt: string | null;
-  readonly note: string | null;
-  readonly actor: string;
-  readonly revision: number;
-}
-
-export interface RuleView extends AuditedRule {
-  /** The plain key; only for a caller that reveals it, and null when it is not known. */
-  readonly key?: string | null;
-  readonly state: "pending" | "applied" | "orphan";
-  readonly appliedAt: string | null;
-}
+import type { AuditedRule, AuditEntryView, RollbackView, RuleView } from "./wire.ts";
 
 export const ruleView = (rule: Rule, key?: string | null): RuleView => ({
   ...auditedRule(rule),
@@ -50,7 +29,7 @@ function auditedRule(rule: Rule): AuditedRule {
   };
 }
 
-export function auditView(entry: AuditEntry): object {
+export function auditView(entry: AuditEntry): AuditEntryView {
   const { seq, atMs, actor, via, action, policy, key, rule, before, after, note } = entry;
   return {
     seq,
@@ -67,7 +46,7 @@ export function auditView(entry: AuditEntry): object {
   };
 }
 
-export const rollbackView = (rollback: RollbackProgress) => {
+export const rollbackView = (rollback: RollbackProgress): RollbackView => {
   const { state, toSeq, actor, note, startedAtMs, endedAtMs, total, examined, changed } = rollback;
   return {
     state,

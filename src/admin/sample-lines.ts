@@ -1,6 +1,7 @@
 /** The lines of `GET /api/samples`: one for each key and chunk. */
 import type { SampledArrival, SampledEvent, SampledKeys } from "../control/sample-codec.ts";
 import { isSampledKey } from "../control/sampled-keys.ts";
+import type { ArrivalRow, SampleLine, SettlementRow } from "./wire.ts";
 
 /** The part of the samples that an answer has. */
 export interface SampleRange {
@@ -26,17 +27,6 @@ export function inRange(keys: SampledKeys, { fromMs, toMs, oneKeyIn }: SampleRan
   );
 }
 
-/** A row has the last three parts if the arrival has a reservation. */
-type ArrivalRow = [
-  atMs: number,
-  cost: number,
-  outcome: string,
-  ttlMs?: number,
-  settledAtMs?: number | null,
-  settledCost?: number,
-];
-type SettlementRow = [spentAtMs: number, cost: number, settledAtMs: number, actualCost: number];
-
 /** Each line ends with a line break. */
 export const sampleLines = (keys: SampledKeys): string =>
   [...keys].flatMap(([id, events]) => linesOfKey(id, events)).join("");
@@ -58,7 +48,7 @@ function linesOfKey(id: string, events: readonly SampledEvent[]): string[] {
     if (row === undefined) settlements.push([spentAtMs, cost, atMs, actualCost]);
     else [row[4], row[5]] = [atMs, actualCost];
   }
-  const lines: object[] = [];
+  const lines: SampleLine[] = [];
   if (own.length > 0 || settlements.length > 0) {
     lines.push({ id, arrivals: own, ...(settlements.length > 0 && { settlements }) });
   }

@@ -11,6 +11,7 @@ import { type AuthorizedCall, type AdminContext, instantText, policyOf } from ".
 import { instant, queryIn, text } from "./read-input.ts";
 import { CallRefused, fieldsRefused } from "./refusal.ts";
 import { inRange, sampleLines, type SampleRange } from "./sample-lines.ts";
+import type { SamplesHeaderLine } from "./wire.ts";
 
 const dayMs = 86_400_000;
 /** The most bytes of chunks that one call of the object returns, unless a single chunk has more. */
@@ -37,7 +38,7 @@ export async function readSamples(context: AdminContext, c: AuthorizedCall): Pro
   const samples = new PolicySamples(context, policy, index, { fromMs, toMs, sampleOneKeyIn });
   const counts = await samples.counts();
   const { storedAtMs, requests } = index;
-  const header = {
+  const header: SamplesHeaderLine = {
     policy,
     from: instantText(fromMs),
     to: instantText(toMs),
@@ -57,14 +58,7 @@ export async function readSamples(context: AdminContext, c: AuthorizedCall): Pro
   });
 }
 
-interface SampleCounts {
-  /** Arrivals of the sampled keys that the answer has. */
-  readonly arrivals: number;
-  /** Those for which beats had no room. */
-  readonly lost: number;
-  /** Those for which storage had no room. */
-  readonly dropped: number;
-}
+type SampleCounts = Pick<SamplesHeaderLine, "arrivals" | "lost" | "dropped">;
 
 /** The share of the arrivals of sampled keys that the answer has. */
 function coverageOf({ arrivals, lost, dropped }: SampleCounts): number {
@@ -117,7 +111,7 @@ class PolicySamples {
     return { arrivals, lost: Math.round(lost), dropped };
   }
 
-  async *lines(header: object): AsyncGenerator<string> {
+  async *lines(header: SamplesHeaderLine): AsyncGenerator<string> {
     yield `${JSON.stringify(header)}\n`;
     try {
       for await (const keys of this.#decoded(this.#index.chunks)) {

@@ -10,6 +10,7 @@ import type { FailedAttempts } from "./failed-attempts.ts";
 import { refuseCrossSite } from "./authenticate.ts";
 import { instant, queryIn, text } from "./read-input.ts";
 import { CallRefused, fieldsRefused } from "./refusal.ts";
+import type { StatisticsView, TailTicket } from "./wire.ts";
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
@@ -47,10 +48,10 @@ export async function readStatistics(context: AdminContext, c: AuthorizedCall): 
   const query = { fromMs, toMs, stepMs, ...(policy !== undefined && { policy }) };
   const statistics = await context.controlPlane.call((stub) => stub.statistics(query));
   context.control.watch();
-  return answer(statisticsView(statistics));
+  return answer<StatisticsView>(statisticsView(statistics));
 }
 
-const statisticsView = ({ fromMs, toMs, stepMs, points, originFailures }: Statistics): object => ({
+const statisticsView = ({ fromMs, toMs, stepMs, points, originFailures }: Statistics): StatisticsView => ({
   from: instantText(fromMs),
   to: instantText(toMs),
   stepMs,
@@ -94,7 +95,7 @@ function withoutRules(error: unknown): readonly StaleRules[] {
 export async function createTicket(context: AdminContext, c: AuthorizedCall): Promise<Response> {
   const { actor } = c.var.operator;
   const { ticket, expiresAtMs } = await context.controlPlane.call((stub) => stub.ticket(actor));
-  return answer({ ticket, expiresAt: instantText(expiresAtMs) }, 201);
+  return answer<TailTicket>({ ticket, expiresAt: instantText(expiresAtMs) }, 201);
 }
 
 const ticketQuery = {

@@ -241,14 +241,15 @@ export interface AuditEntry {
   readonly note: string | null;
 }
 
-/** A change that may be refused. */
-export type Changed<Value> =
-  | {
-      readonly kind: "done";
-      readonly value: Value;
-      /** Whether the key's object has not confirmed the change yet. */
-      readonly isPending?: boolean;
-    }
+export interface Done<Value> {
+  readonly kind: "done";
+  readonly value: Value;
+  /** Whether the key's object has not confirmed the change yet. */
+  readonly isPending?: boolean;
+}
+
+/** Why a change was refused. */
+export type RefusedChange =
   | { readonly kind: "unknown" }
   /** `If-Match` names another revision. */
   | { readonly kind: "outdated"; readonly revision: string }
@@ -259,6 +260,8 @@ export type Changed<Value> =
   | { readonly kind: "too-many"; readonly most: number }
   /** The text of all the policy's rules, as isolates receive it, would have more bytes. */
   | { readonly kind: "too-large"; readonly mostBytes: number };
+
+export type Changed<Value> = Done<Value> | RefusedChange;
 
 export interface Page<Item> {
   readonly items: readonly Item[];

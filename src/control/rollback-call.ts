@@ -1,5 +1,5 @@
 /** The calls about rollbacks. As in protocol.ts, fields are only added. */
-import type { Actor, Changed, Rule } from "./protocol.ts";
+import type { Actor, Done, RefusedChange, Rule } from "./protocol.ts";
 
 /** Returns the rules to the state after the audit entry `toSeq`, as new versions. */
 export interface Rollback {
@@ -25,7 +25,4 @@ export interface RollbackProgress extends Rollback {
 }
 
 /** A rollback that was done or has begun is answered with the first rules that it has restored. */
-export type RollbackReply = Changed<readonly Rule[]> & {
-  /** How far this rollback is. Objects of version 0.1.0 leave it out: they answer only when it has ended. */
-  readonly progress?: RollbackProgress;
-};
+export type RollbackReply = RefusedChange | (Done<readonly Rule[]> & { readonly progress: RollbackProgress });

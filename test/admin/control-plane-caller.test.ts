@@ -81,7 +81,7 @@ it.for([
   ],
   [
     { kind: "done", value: 1 },
-    { value: 1, isPending: false },
+    { kind: "done", value: 1 },
   ],
 ] as const)("a change that is %j gives %j", async ([changed, expected]) => {
   const caller = new ControlPlaneCaller({ getByName: () => ({}) as ControlPlaneStub }, new TestClock());

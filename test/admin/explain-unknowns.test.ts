@@ -2,7 +2,7 @@
 import { describe, expect, it, vi } from "vitest";
 import type { PolicyRule } from "../../src/policy/vars/index.ts";
 import type { PolicyState, Rule } from "../../src/control/protocol.ts";
-import type { Explanation, StepName } from "../../src/admin/explain-answer.ts";
+import type { Explanation, StepName } from "../../src/admin/wire.ts";
 import { startMs } from "../fakes/isolate.ts";
 import { callerAddress, decidingStep, ExplainedPolicy, idOf, outcomeOf } from "./explained-policy.ts";
 

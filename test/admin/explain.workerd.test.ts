@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
 import { controlPlaneName } from "../../src/control/protocol.ts";
-import type { Explanation } from "../../src/admin/explain-answer.ts";
+import type { Explanation } from "../../src/admin/wire.ts";
 import type { ControlPlane } from "../../src/index.ts";
 import { from, statusOf } from "../http/harness.ts";
 import { admin, type Admin, fieldsOf, ifMatch } from "./admin.ts";

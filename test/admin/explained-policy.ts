@@ -8,7 +8,7 @@ import {
   policyWithRules,
 } from "../../src/policy/vars/index.ts";
 import { explainedKey } from "../../src/admin/explain-result.ts";
-import type { Explanation, StepName } from "../../src/admin/explain-answer.ts";
+import type { Explanation, StepName } from "../../src/admin/wire.ts";
 import type { ExplainInput } from "../../src/admin/explain-key.ts";
 import type { KnownRules } from "../../src/admin/explain-rules.ts";
 import { isFailure } from "../../src/http/wire/problems.ts";

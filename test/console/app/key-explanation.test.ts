@@ -64,7 +64,7 @@ describe("the arithmetic of a limit", () => {
 });
 
 describe("the result of a step", () => {
-  const step = { step: "key-rule-block", matches: true, decides: true, rule: "r1", entry: null };
+  const step = { step: "key-rule-block", matches: true, decides: true, rule: "r1", entry: null } as const;
   const rule = { id: "r1", actor: "ops", note: "abuse" };
 
   it("a rule is named by its author and its note, or by its id without the control plane", () => {
@@ -78,12 +78,12 @@ describe("the result of a step", () => {
     [{ decides: false, rule: null }, {}, "matches, but an earlier step decides"],
     [{ matches: null }, {}, "not known, because the object of the key does not answer"],
     [
-      { matches: null, step: "configured-deny" },
+      { matches: null, step: "configured-deny" as const },
       { isKeyKnown: false },
       "not known, because only the id of the key is given",
     ],
     [
-      { matches: null, step: "configured-deny" },
+      { matches: null, step: "configured-deny" as const },
       {},
       "not known, because its entries compare an attribute that is not given",
     ],
@@ -92,7 +92,7 @@ describe("the result of a step", () => {
   });
 });
 
-it.each([
+it.each<[Pick<Explanation, "allowed" | "reason" | "nextChangeInMs">, string]>([
   [{ allowed: true, reason: "limit", nextChangeInMs: 600_000 }, "A rule behind this ends in 10 min."],
   [{ allowed: true, reason: "dry-run", nextChangeInMs: 3_200 }, "Without further requests, this changes in 3.2 s."],
   [{ allowed: false, reason: "limit", nextChangeInMs: 3_200 }, "Without further requests, this changes in 3.2 s."],

@@ -14,7 +14,7 @@ import { extension, laterLimitsRule, laterRule, planOf, replacedRule } from "../
 import { ruleText } from "../../../src/console/app/parts/rule-text.ts";
 import { isResultOf, type RulePlan } from "../../../src/console/app/api/rule-plan.ts";
 import { undoStep } from "../../../src/console/app/api/undo-plan.ts";
-import { stepNames } from "../../../src/admin/explain-answer.ts";
+import { stepNames } from "../../../src/admin/explain-key.ts";
 import { compiledLimit, parseLimits } from "../../../src/strategies/index.ts";
 
 /** Limits as the admin API answers them. */

@@ -1,7 +1,7 @@
 /** Calls the admin API with the credentials of this tab. */
 import { signal } from "@preact/signals";
 import { followClock } from "../clock.ts";
-import type { ProblemAnswer } from "./answers.ts";
+import type { ProblemDetails } from "./answers.ts";
 
 /** Whether the last call reached the Worker. */
 export const isConnected = signal(true);
@@ -16,9 +16,9 @@ export const refusal = signal<ApiProblem | null>(null);
 export class ApiProblem extends Error {
   readonly status: number;
   /** The invalid fields of a form. */
-  readonly fields: NonNullable<ProblemAnswer["errors"]>;
+  readonly fields: NonNullable<ProblemDetails["errors"]>;
 
-  constructor({ status, detail, errors = [] }: Omit<ProblemAnswer, "title">) {
+  constructor({ status, detail, errors = [] }: Pick<ProblemDetails, "status" | "detail" | "errors">) {
     super(detail);
     this.status = status;
     this.fields = errors;
@@ -131,10 +131,10 @@ const unreadable = {
 };
 
 /** Undefined for the answer of another server, such as an error page. */
-function detailsIn(text: string): ProblemAnswer | undefined {
+function detailsIn(text: string): ProblemDetails | undefined {
   const value = objectIn(text);
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the contract tests of the admin API check the answers
-  return value !== undefined && "detail" in value ? (value as ProblemAnswer) : undefined;
+  return value !== undefined && "detail" in value ? (value as ProblemDetails) : undefined;
 }
 
 /** Undefined for a text that is not an object in JSON. */

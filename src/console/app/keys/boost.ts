@@ -40,15 +40,15 @@ const options: Readonly<Record<string, unknown>> = {
 /** A limit as the admin API reads it: counters of the same window, strategy and options are kept. */
 export function writtenLimit(limit: FullLimit, policy: string): Readonly<Record<string, unknown>> {
   const { name, limit: units, windowMs, strategy, period, precision } = limit;
-  const kept = Object.keys(options).filter(
-    (option) => limit[option] !== undefined && limit[option] !== options[option],
+  const kept = Object.entries(limit).filter(
+    ([option, value]) => option in options && value !== undefined && value !== options[option],
   );
   return {
     limit: units,
     window: period === undefined ? durationNotation(windowMs) : periodNotation[period],
     strategy,
     ...(isDerivedName(name, policy) ? {} : { name }),
-    ...Object.fromEntries(kept.map((option) => [option, limit[option]])),
+    ...Object.fromEntries(kept),
     ...(precision !== undefined && { precision: durationNotation(precision) }),
   };
 }

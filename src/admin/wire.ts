@@ -1,0 +1,363 @@
+/**
+ * The answers of the admin API: the only declarations of them. Types only, so the console imports them too. The document
+ * `http/wire/admin-openapi.json` describes every field.
+ */
+import type { Actor, AuditEntry, OutcomeName, Rule, RuleKind, RuleState, TailMessage } from "../control/protocol.ts";
+import type { AdminRight, FailureMode, Policy, PolicyMode, RulesVersion } from "../policy/vars/index.ts";
+import type { DenialReason } from "../limiter/isolate/outcome.ts";
+import type { ProblemDetails } from "../http/wire/problems.ts";
+import type { AccountTerms, Limit, LimitDecision } from "../strategies/index.ts";
+
+export type { AdminRight, OutcomeName, PolicyMode, ProblemDetails, RuleKind, TailMessage };
+
+/** The caller. */
+export interface OperatorView extends Actor {
+  readonly may: readonly AdminRight[];
+}
+
+/** Limits as an operator writes them: notation, or objects with the fields of a limit. */
+export type WrittenLimits = string | Readonly<Record<string, unknown>> | readonly unknown[];
+
+/** The fields of a rule's kind, as the operator wrote them. */
+interface RuleContentView {
+  readonly limits?: WrittenLimits;
+  readonly strategy?: string;
+  readonly mode?: PolicyMode;
+  readonly entries?: readonly unknown[];
+  readonly overrides?: readonly unknown[];
+}
+
+/** A rule as an entry of the audit has it: without what happens to it afterwards. */
+export interface AuditedRule extends RuleContentView {
+  readonly id: string;
+  readonly policy: string;
+  readonly scope: Rule["scope"];
+  readonly kind: RuleKind;
+  /** The id of the key; null for a rule of a policy. */
+  readonly keyId: string | null;
+  readonly startsAt: string;
+  readonly expiresAt: string | null;
+  readonly note: string | null;
+  readonly actor: string;
+  readonly revision: number;
+}
+
+export interface RuleView extends AuditedRule {
+  /** The plain key; only for a caller that reveals it, and null when it is not known. */
+  readonly key?: string | null;
+  readonly state: RuleState;
+  readonly appliedAt: string | null;
+}
+
+/** The answer to a deletion that the key's object has not confirmed yet. */
+export interface PendingDeletion {
+  readonly state: "pending";
+}
+
+export interface RulePage {
+  readonly rules: readonly RuleView[];
+  readonly next: string | null;
+}
+
+/** A limit with the fields of its strategy. */
+export interface FullLimit extends Limit {
+  readonly burst?: number;
+  readonly timezone?: string;
+  readonly buckets?: number;
+  /** In milliseconds. */
+  readonly precision?: number;
+}
+
+/** Where a part of a policy comes from. */
+export interface PartSource {
+  readonly source: "configuration" | "rule";
+  /** The id of the rule. */
+  readonly rule?: string;
+}
+
+interface SourcedPart<Value> extends PartSource {
+  readonly value: Value;
+}
+
+/** Entries of one source. */
+export interface EntriesPart extends PartSource {
+  readonly count: number;
+}
+
+export interface PolicyView {
+  readonly name: string;
+  readonly key: readonly string[];
+  readonly mode: SourcedPart<PolicyMode>;
+  readonly limits: SourcedPart<readonly FullLimit[]>;
+  /** The mode and the limits that are in effect when no rule sets them. */
+  readonly configured: { readonly mode: PolicyMode; readonly limits: readonly FullLimit[] };
+  /** In the order in which they apply. */
+  readonly allow: readonly EntriesPart[];
+  readonly deny: readonly EntriesPart[];
+  readonly overrides: readonly EntriesPart[];
+  readonly rules: readonly RuleView[];
+  /** Rules that do not fit the policy, and have no effect. */
+  readonly refused: readonly { readonly rule: string | null; readonly reason: string }[];
+  readonly epoch: number;
+  readonly version: number;
+}
+
+export interface PolicyList {
+  readonly policies: readonly PolicyView[];
+}
+
+export interface AuditEntryView {
+  readonly seq: number;
+  readonly at: string;
+  readonly actor: string;
+  readonly via: Actor["via"];
+  readonly action: AuditEntry["action"];
+  readonly policy: string | null;
+  readonly keyId: string | null;
+  readonly rule: string | null;
+  readonly before: AuditedRule | null;
+  readonly after: AuditedRule | null;
+  readonly note: string | null;
+}
+
+export interface AuditPage {
+  readonly entries: readonly AuditEntryView[];
+  readonly next: string | null;
+}
+
+/** How far a rollback is. */
+export interface RollbackView {
+  readonly state: "running" | "done" | "failed";
+  readonly to: number;
+  readonly actor: string;
+  readonly note: string | null;
+  readonly startedAt: string;
+  readonly endedAt: string | null;
+  /** How many rules have changed since the entry; null before they are counted. */
+  readonly total: number | null;
+  readonly examined: number;
+  readonly changed: number;
+}
+
+/** The answer to a rollback, with the first rules that it has restored. */
+export interface BegunRollback extends RollbackView {
+  readonly rules: readonly RuleView[];
+}
+
+/** The latest rollback; null when there was none. */
+export interface LatestRollback {
+  readonly rollback: RollbackView | null;
+}
+
+export interface StatisticsPointView {
+  readonly at: string;
+  readonly policy: string;
+  readonly outcomes: Readonly<Partial<Record<OutcomeName, number>>>;
+  readonly nearLimit: number;
+  /** Each bucket with its decisions. A bucket is an index into `latencyBoundsMs`, or its length. */
+  readonly latency: readonly (readonly [bucket: number, decisions: number])[];
+  readonly latencySumMs: number;
+}
+
+export interface StatisticsView {
+  readonly from: string;
+  readonly to: string;
+  readonly stepMs: number;
+  readonly latencyBoundsMs: readonly number[];
+  readonly points: readonly StatisticsPointView[];
+  readonly originFailures: readonly { readonly at: string; readonly count: number }[];
+}
+
+/** A frequent key. The true count is from `count - error` to `count`. */
+export interface TopKeyView {
+  readonly id: string;
+  readonly count: number;
+  readonly error: number;
+  /** The plain key; only for a caller that reveals it, and null when it is not known. */
+  readonly key?: string | null;
+}
+
+export interface TopKeyList {
+  readonly policy: string;
+  readonly by: "denied" | "cost";
+  readonly keys: readonly TopKeyView[];
+}
+
+/** The plain key of an id. */
+export interface RevealedKey {
+  readonly policy: string;
+  readonly id: string;
+  readonly key: string;
+}
+
+/** A sampled denial. */
+export type TailEntryView = TailMessage["entries"][number];
+
+/** A ticket for one WebSocket of the tail. */
+export interface TailTicket {
+  readonly ticket: string;
+  readonly expiresAt: string;
+}
+
+/** The first line of the samples. */
+export interface SamplesHeaderLine {
+  readonly policy: string;
+  readonly from: string;
+  readonly to: string;
+  /** `off`, or one key in how many: `1/16`. */
+  readonly sample: string;
+  /** Arrivals of the sampled keys that the answer has. */
+  readonly arrivals: number;
+  /** Those for which beats had no room. */
+  readonly lost: number;
+  /** Those for which storage had no room. */
+  readonly dropped: number;
+  readonly requests: number;
+  /** The share of the arrivals of sampled keys that the answer has. */
+  readonly coverage: number;
+  readonly storedAt: string | null;
+  readonly ageMs: number | null;
+}
+
+/** An arrival in the samples. It has the last three parts if it has a reservation. */
+export type ArrivalRow = [
+  atMs: number,
+  cost: number,
+  outcome: string,
+  ttlMs?: number,
+  settledAtMs?: number | null,
+  settledCost?: number,
+];
+
+/** A settlement whose arrival is not in the line. */
+export type SettlementRow = [spentAtMs: number, cost: number, settledAtMs: number, actualCost: number];
+
+/** A line of the samples, for one key and chunk. */
+export interface SampleLine {
+  readonly id: string;
+  readonly arrivals: readonly ArrivalRow[];
+  readonly settlements?: readonly SettlementRow[];
+  readonly hasOtherLimits?: true;
+}
+
+/** The steps that give limits. */
+export type LimitsStep =
+  | "key-rule-limits"
+  | "policy-rule-overrides"
+  | "configured-overrides"
+  | "policy-rule-limits"
+  | "configured-limits";
+
+/** The steps of a decision. */
+export type StepName =
+  | "mode"
+  | "policy-rule-deny"
+  | "policy-rule-allow"
+  | "configured-deny"
+  | "configured-allow"
+  | "missing-key"
+  | "ban"
+  | "key-rule-block"
+  | "key-rule-allow"
+  | LimitsStep;
+
+/** The result of one step. */
+export interface StepResult {
+  /**
+   * Null: not known, because only the id of the key is given, because entries compare an attribute that is not given, or
+   * because the key's object did not answer.
+   */
+  readonly matches: boolean | null;
+  /** The id of the runtime rule that matches; null for the configuration. */
+  readonly rule: string | null;
+  /** The position of the entry that matches, in its list or in its rule. */
+  readonly entry: number | null;
+}
+
+export interface ExplainedStep extends StepResult {
+  readonly step: StepName;
+  /** True for exactly one step. */
+  readonly decides: boolean;
+}
+
+/** A limit in effect for the key. */
+export interface ExplainedLimit extends Readonly<LimitDecision> {
+  /** The units that count now; null when the key's object did not answer. */
+  readonly used: number | null;
+  /** Units that are lent to isolates, which count as used. */
+  readonly lentUnits: number;
+  /** The terms that add up to `used`; null when the key's object did not answer. */
+  readonly account: AccountTerms | null;
+  /** The terms as a sentence. */
+  readonly sentence: string | null;
+}
+
+/** A runtime rule about this key or its policy. */
+export interface ExplainedRule {
+  readonly id: string;
+  readonly kind: string;
+  /** Null: the rule does not expire. */
+  readonly expiresInMs: number | null;
+  /** `pending`: stored by the control plane, and not in effect yet. `orphan`: without effect. */
+  readonly state: "in-effect" | "pending" | "orphan";
+  /** Null when the control plane did not answer. */
+  readonly actor: string | null;
+  readonly note: string | null;
+}
+
+/** Reservations, or slices: units that are lent to isolates. */
+export interface ExplainedUnits {
+  readonly count: number;
+  readonly units: number;
+  readonly nextEndInMs: number | null;
+}
+
+export type ExplainedReason = DenialReason | "allow" | "dry-run" | "off" | "object-silent";
+
+/** The outcome that a request of cost 1 would have now, and the reasons. */
+export interface Explanation {
+  /** The partition key. */
+  readonly id: string;
+  readonly policy: string;
+  readonly mode: PolicyMode;
+  /** False when the request had only the id: the entries of lists and overrides are then not compared. */
+  readonly isKeyKnown: boolean;
+  /** Whether the key's object answered. If not, `onError` decides. */
+  readonly hasObjectAnswered: boolean;
+  readonly onError: FailureMode;
+  /** Unless it is strict, isolates decide some requests by themselves, and the object learns of them later. */
+  readonly consistency: Policy["consistency"]["kind"];
+  /** The outcome of a request of cost 1, if no step matches that is not known. */
+  readonly allowed: boolean;
+  readonly reason: ExplainedReason;
+  /** 0 when allowed; null when waiting does not help. */
+  readonly retryAfterMs: number | null;
+  /** When the outcome or its reason next changes without any request or new rule; null: never. */
+  readonly nextChangeInMs: number | null;
+  readonly bannedForMs: number;
+  readonly steps: readonly ExplainedStep[];
+  /** The step that gives the limits. */
+  readonly limitsFrom: LimitsStep;
+  readonly limits: readonly ExplainedLimit[];
+  /** The same limits with all fields of their strategies; without the key's rules while the key's object does not answer. */
+  readonly limitsInEffect: readonly FullLimit[];
+  /** The limits of this key once none of its own rules gives it limits. */
+  readonly limitsWithoutKeyRules: readonly FullLimit[];
+  /** The newest first. */
+  readonly keyRules: readonly ExplainedRule[];
+  readonly policyRules: readonly ExplainedRule[];
+  readonly reservations: ExplainedUnits | null;
+  readonly slices: ExplainedUnits | null;
+  readonly versions: {
+    /** The policy rules of the isolate that answers; null without a control plane. */
+    readonly isolate: RulesVersion | null;
+    /** The policy rules that the control plane has; null when it did not answer. */
+    readonly controlPlane: RulesVersion | null;
+    /** The policy rules that the key's object has stored. */
+    readonly object: RulesVersion | null;
+    /** The key rules that the key's object has stored. */
+    readonly key: RulesVersion | null;
+  };
+  /** The explanation as lines of plain text. */
+  readonly text: readonly string[];
+}
