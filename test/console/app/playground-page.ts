@@ -16,7 +16,7 @@ export async function done(page: Page): Promise<void> {
 
 /** How many lanes have an empty canvas. */
 const undrawn = async (page: Page): Promise<number> => {
-  const colors = await Promise.all((await page.getByRole("article").locator("canvas[role=img]").all()).map(colorsOf));
+  const colors = await Promise.all((await page.getByRole("article").locator("[role=img] canvas").all()).map(colorsOf));
   return colors.filter((count) => count < 3).length;
 };
 

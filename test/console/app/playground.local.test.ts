@@ -8,7 +8,7 @@ import { buildPlayground } from "../../../src/cli/console-build.ts";
 import { readConfiguration } from "../../docs/configuration-blocks.ts";
 import { hasBrowser, launchBrowser, openPage, type PageOptions } from "./browser.ts";
 import { decisionsOf, runOf, scenarioOf } from "../playground/runs.ts";
-import { axeViolations, colorsOf, horizontalOverflow, observePerformance } from "./page-checks.ts";
+import { axeViolations, horizontalOverflow, observePerformance } from "./page-checks.ts";
 import { done, follow, headline, lane, lanes, plotBox, shownTexts, tableDecisions } from "./playground-page.ts";
 
 const edgeBurst =
@@ -58,7 +58,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     expect((await performance()).layoutShift).toBeLessThan(0.01);
   });
 
-  it("moving the time explains the client in every lane at that instant", async () => {
+  it("moving the time explains the client in every lane at that instant, and the instant at the pointer is a line in all", async () => {
     const page = await open(edgeBurst);
     await done(page);
     const time = page.getByRole("slider", { name: "Time", exact: true });
@@ -84,6 +84,12 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
       )
       .toMatch(/: 100 used, 0 remaining\..*the next request fits in/);
     expect(await time.getAttribute("aria-valuetext")).toMatch(/^1:(?:29|30)/);
+    await page.mouse.move(x(45), box.y + 20);
+    const lines = page.locator(".u-cursor-x");
+    const areAtPointer = () =>
+      lines.evaluateAll((all, at) => all.map((line) => Math.abs(line.getBoundingClientRect().left - at) < 2), x(45));
+    const everyLane = Array.from({ length: await lanes(page).count() }, () => true);
+    await expect.poll(areAtPointer).toEqual(everyLane);
   });
 
   it("denials are explained by keyboard and by pointer, with the requests that cause them and when they clear", async () => {
@@ -100,7 +106,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
       );
     await page.keyboard.press("Enter");
     await expect.poll(text).toMatch(/^Denied at 1:00\.01\n/);
-    await expect.poll(() => colorsOf(log.locator("canvas").nth(1))).toBeGreaterThan(1);
+    await expect.poll(() => log.locator(".pg-denial, .pg-clears").count()).toBe(2);
     const other = lane(page, "Sliding buckets");
     const box = await plotBox(other);
     await page.mouse.move(box.x + (60.5 / 130) * box.width, box.y + 70);

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { numberText } from "../../app/parts/text.ts";
 import { chosenDenial, invalidFields, limitsLabel, markedLanes } from "../page-state.ts";
 import type { LaneRun } from "../model/scenario.ts";
-import { nextDenial } from "./bins.ts";
+import { nextDenial } from "./lane-columns.ts";
 import { LanePlot } from "./lane-plot.tsx";
 import { summaryText } from "./lane-text.ts";
 import { LaneTable } from "./lane-table.tsx";

@@ -1,19 +1,22 @@
 /** The picture of one lane, and what the pointer does on it: it moves the cursor, and explains denials. */
+import "../../app/parts/plot.css";
 import "./lane-plot.css";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { chosenDenial, markedLanes, moveCursor } from "../page-state.ts";
-import type { LaneRun } from "../model/scenario.ts";
-import { useScheme } from "./scheme.ts";
-import { nearestDenial } from "./bins.ts";
-import { columnPx, drawLane, labelPx, laneHeight, requestsLayout, tops } from "./draw.ts";
-import { drawLater } from "./draw-queue.ts";
-import { Highlight } from "./highlight.tsx";
-import { columnOf, plots, plotWidth, scale, shownCursorMs, span, ticks } from "./plots.ts";
+import { type LaneRun, neverMs } from "../model/scenario.ts";
+import { columnPx, LaneChart, type LanePicture, labelPx, laneHeight, requestsLayout, tops } from "./lane-chart.ts";
+import { nearestDenial } from "./lane-columns.ts";
+import { columnOf, drawLater, plots, plotWidth, scale, shownCursorMs, span, ticks } from "./plots.ts";
 import { burstMs } from "./lane-text.ts";
-import { shareOf, SpanMark } from "./time-axis.tsx";
+import { explained } from "./readout.tsx";
+import { percent, shareOf, SpanMark } from "./time-axis.tsx";
 
 const aboveBand = (band: keyof typeof tops): string => `${tops[band] - labelPx}px`;
+
+/** The explanation of the denial that was chosen in this lane; null without one. */
+const explainedIn = (run: LaneRun): typeof explained.value =>
+  explained.value?.run === run && chosenDenial.value?.lane === run.lane ? explained.value : null;
 
 /** How far from a denial the pointer may be. */
 const reachPx = 4;
@@ -32,7 +35,7 @@ export function LanePlot({ run, summary }: { readonly run: LaneRun; readonly sum
         {hasWaits && <span style={{ top: aboveBand("waits") }}>Wait in the queue</span>}
       </div>
       {plot !== undefined && markedLanes.value.includes(run.lane) && <WorstMarks run={run} />}
-      <Highlight run={run} />
+      <DenialMarks run={run} />
       <CursorLine />
     </PointerArea>
   );
@@ -83,19 +86,53 @@ function timeAt({ currentTarget, clientX }: PointerEvent): number {
 }
 
 function Picture({ run, summary }: { readonly run: LaneRun; readonly summary: string }) {
-  const canvas = useRef<HTMLCanvasElement>(null);
+  const frameRef = useRef<HTMLDivElement>(null);
+  const chartRef = useRef<LaneChart | null>(null);
   const plot = plots.value.get(run.lane);
   const common = scale.value;
   const marks = ticks.value;
   const width = plotWidth.value;
-  const scheme = useScheme();
+  const denial = explainedIn(run);
   useEffect(() => {
-    const element = canvas.current;
-    if (element === null || plot === undefined || width === 0) return undefined;
-    const capacity = Math.min(...plot.run.limits.map((limit) => limit.capacity));
-    return drawLater(() => drawLane(element, width, { ...plot, capacity, scale: common, ticks: marks }));
-  }, [plot, common, width, scheme, marks]);
-  return <canvas ref={canvas} class="pg-canvas" role="img" aria-label={summary} />;
+    if (frameRef.current === null) return undefined;
+    const created = new LaneChart(frameRef.current);
+    chartRef.current = created;
+    return () => created.destroy();
+  }, []);
+  useEffect(() => {
+    if (plot === undefined || width === 0) return undefined;
+    const rows = denial?.causes.flatMap(({ counting }) => counting.flatMap((part) => [...part.rows])) ?? [];
+    const picture: LanePicture = {
+      columns: plot.columns,
+      capacity: Math.min(...plot.run.limits.map((limit) => limit.capacity)),
+      scale: common,
+      span: plot.form.span,
+      ticks: marks,
+      causes: new Set(rows.map((row) => columnOf(run.atMs[row] ?? 0))),
+      hasWaits: plot.run.summary.delayed > 0,
+      width,
+    };
+    return drawLater(() => chartRef.current?.show(picture));
+  }, [plot, common, width, marks, denial, run]);
+  return <div ref={frameRef} class="pg-chart" role="img" aria-label={summary} />;
+}
+
+const leftOf = (atMs: number): string => percent(shareOf(atMs, span.value));
+
+/** The denial that is explained, and when each limit allows its request. */
+function DenialMarks({ run }: { readonly run: LaneRun }) {
+  const denial = explainedIn(run);
+  if (denial === null) return null;
+  const top = `${tops.requests + requestsLayout(scale.value).base}px`;
+  return (
+    <>
+      <span class="pg-denial" style={{ left: leftOf(run.atMs[denial.row] ?? 0), top }} />
+      {denial.causes.map(
+        ({ limit, clearsMs }) =>
+          clearsMs !== neverMs && <span key={limit} class="pg-clears" style={{ left: leftOf(clearsMs) }} />,
+      )}
+    </>
+  );
 }
 
 /** The worst burst of each limit: a box around the bars of its requests, and the window that counts them. */
@@ -121,5 +158,5 @@ function CursorLine() {
   if (at === null) return null;
   const share = shareOf(at, span.value);
   if (share < 0 || share > 1) return null;
-  return <span class="pg-cursor-line" style={{ left: `${(share * 100).toFixed(3)}%` }} />;
+  return <span class="pg-cursor-line" style={{ left: percent(share) }} />;
 }

@@ -1,13 +1,12 @@
 /** Computes the plots of the lanes in short tasks, so that the page answers to input meanwhile. */
 import { computed, effect, signal } from "@preact/signals";
 import { now } from "../../app/clock.ts";
-import { lanesOf } from "../model/lanes.ts";
+import { type Lane, lanesOf } from "../model/lanes.ts";
 import { cursorMs, followed, scenario, shownLanes, type Span, zoom } from "../page-state.ts";
 import { laneRuns, runLanes, runStatus } from "../runner.ts";
 import type { LaneRun } from "../model/scenario.ts";
-import { type Bins, binsOf } from "./bins.ts";
-import { type Curve, curveOf } from "./curve.ts";
-import { columnPx, type Scale } from "./draw.ts";
+import { type LaneColumns, laneColumns } from "./lane-columns.ts";
+import { columnPx, type Scale } from "./lane-chart.ts";
 import { ticksOf } from "./time-text.ts";
 
 /** In CSS pixels; 0 before the first layout. All plots and the time axis have this width. */
@@ -78,13 +77,18 @@ export const followedKey = computed<number>(() => {
   return mostDeniedKey(denying ?? run);
 });
 
-interface Plot {
-  readonly run: LaneRun;
+/** The choices that decide the columns of a lane. */
+interface PlotForm {
   readonly span: Span;
+  /** How many there are. */
   readonly columns: number;
   readonly key: number;
-  readonly bins: Bins;
-  readonly curve: Curve;
+}
+
+interface Plot {
+  readonly run: LaneRun;
+  readonly form: PlotForm;
+  readonly columns: LaneColumns;
 }
 
 /** By lane. A lane keeps its earlier plot until the next one is complete. */
@@ -93,13 +97,10 @@ export const plots = signal<ReadonlyMap<string, Plot>>(new Map());
 let latestScale: Scale = { allowed: 1, denied: 1, waitMs: 1 };
 
 export const scale = computed<Scale>(() => {
-  const shown = visibleRuns.value.flatMap(({ lane }) => plots.value.get(lane)?.bins ?? []);
-  const most = (number: (bins: Bins) => number): number => Math.max(1, ...shown.map(number));
-  const next = {
-    allowed: most(({ mostAllowed }) => mostAllowed),
-    denied: most(({ mostDenied }) => mostDenied),
-    waitMs: most(({ mostWaitMs }) => mostWaitMs),
-  };
+  const shown = visibleRuns.value.flatMap(({ lane }) => plots.value.get(lane)?.columns ?? []);
+  const most = (name: keyof Scale): number =>
+    shown.reduce((highest, columns) => columns[name].reduce((one, other) => Math.max(one, other), highest), 1);
+  const next = { allowed: most("allowed"), denied: most("denied"), waitMs: most("waitMs") };
   const { allowed, denied, waitMs } = latestScale;
   // Equal scales are one object, so that no lane is drawn again.
   if (allowed !== next.allowed || denied !== next.denied || waitMs !== next.waitMs) latestScale = next;
@@ -121,14 +122,10 @@ export function followPlots(): () => void {
   const stop = effect(() => {
     const job = {};
     latest = job;
-    const input = {
-      runs: visibleRuns.value,
-      span: span.value,
-      columns: plotWidth.value / columnPx,
-      key: followedKey.value,
-      lanes: lanesOf(scenario.value).lanes,
-    };
-    if (input.columns > 0) void compute(input, () => latest === job);
+    const runs = visibleRuns.value;
+    const form = { span: span.value, columns: plotWidth.value / columnPx, key: followedKey.value };
+    const { lanes } = lanesOf(scenario.value);
+    if (form.columns > 0) void compute({ runs, form, lanes }, () => latest === job);
   });
   return () => {
     latest = null;
@@ -139,38 +136,33 @@ export function followPlots(): () => void {
 
 interface PlotInput {
   readonly runs: readonly LaneRun[];
-  readonly span: Span;
-  readonly columns: number;
-  readonly key: number;
-  readonly lanes: ReturnType<typeof lanesOf>["lanes"];
+  readonly form: PlotForm;
+  readonly lanes: readonly Lane[];
 }
-
-const isSame = (plot: Plot, run: LaneRun, { span: wanted, columns, key }: PlotInput): boolean =>
-  plot.run === run && plot.span === wanted && plot.columns === columns && plot.key === key;
 
 /** The latest plot of each lane, also of a computation that a newer one replaced. */
 const finished = new Map<string, Plot>();
 
-async function compute(input: PlotInput, isLatest: () => boolean): Promise<void> {
-  const { runs, columns, key, lanes, span: shown } = input;
+async function compute({ runs, form, lanes }: PlotInput, isLatest: () => boolean): Promise<void> {
   const next = new Map<string, Plot>();
   const take = budget(isLatest);
   for (const run of runs) {
     let plot = finished.get(run.lane);
-    if (plot === undefined || !isSame(plot, run, input)) {
+    if (plot?.run !== run || !isSame(plot.form, form)) {
       const { limits = [] } = lanes.find(({ lane }) => lane === run.lane) ?? {};
-      // oxlint-disable no-await-in-loop -- each step is a task of its own
-      const bins = await take(binsOf(run, shown, columns));
-      const curve = await take(curveOf({ run, limits, key, span: shown, points: columns }));
-      // oxlint-enable no-await-in-loop
-      if (bins === null || curve === null) return;
-      plot = { run, span: shown, columns, key, bins, curve };
+      // oxlint-disable-next-line no-await-in-loop -- each step is a task of its own
+      const columns = await take(laneColumns({ run, limits, ...form }));
+      if (columns === null) return;
+      plot = { run, form, columns };
       finished.set(run.lane, plot);
     }
     next.set(run.lane, plot);
   }
   if (isLatest()) plots.value = next;
 }
+
+const isSame = (one: PlotForm, other: PlotForm): boolean =>
+  one.span === other.span && one.columns === other.columns && one.key === other.key;
 
 /** Returns a function that takes all steps of a computation in short tasks; null if it is no longer wanted. */
 function budget(isWanted: () => boolean) {
@@ -186,4 +178,24 @@ function budget(isWanted: () => boolean) {
       if (!isWanted()) return null;
     }
   };
+}
+
+const waiting = new Set<() => void>();
+
+/**
+ * Draws the lanes one after the other, each in a task of its own. Returns a function that leaves the drawing out if it has
+ * not begun.
+ */
+export function drawLater(draw: () => void): () => void {
+  waiting.add(draw);
+  if (waiting.size === 1) setTimeout(drawNext);
+  return () => waiting.delete(draw);
+}
+
+function drawNext(): void {
+  const [draw] = waiting;
+  if (draw === undefined) return;
+  waiting.delete(draw);
+  if (waiting.size > 0) setTimeout(drawNext);
+  draw();
 }

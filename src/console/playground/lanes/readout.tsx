@@ -1,12 +1,14 @@
 /** The text below a plot: why a denial was denied, or the account of the client at the cursor. */
 import { computed, signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
+import { type Limit, limitSentence } from "../../../strategies/index.ts";
 import { numberText } from "../../app/parts/text.ts";
 import { causesOf, type LimitCause } from "../model/causes.ts";
 import { lanesOf } from "../model/lanes.ts";
+import { ClientReplay } from "../model/run.ts";
 import { chosenDenial, scenario } from "../page-state.ts";
 import { type LaneRun, neverMs } from "../model/scenario.ts";
-import { type LimitAt, limitsAt } from "./explain.ts";
+import { firstRowAt } from "./lane-columns.ts";
 import { limitLabels } from "./lane-text.ts";
 import { followedKey, shownCursorMs } from "./plots.ts";
 import { axisTimeText } from "./time-axis.tsx";
@@ -72,6 +74,26 @@ function Account({ run }: { readonly run: LaneRun }) {
       ))}
     </>
   );
+}
+
+interface LimitAt {
+  readonly name: string;
+  readonly used: number;
+  readonly remaining: number;
+  readonly sentence: string;
+}
+
+/** The units of a client at an instant, after the requests of the instant. */
+function limitsAt(run: LaneRun, limits: readonly Limit[], key: number, atMs: number): readonly LimitAt[] {
+  const client = new ClientReplay(run, limits, key);
+  client.decideUntil(firstRowAt(run, atMs + 1));
+  const accounts = client.account(atMs);
+  return client.look(0, atMs).limits.flatMap((limit, index) => {
+    const account = accounts[index];
+    if (account === undefined) return [];
+    const { name, remaining } = limit;
+    return [{ name, remaining, used: account.used, sentence: limitSentence(limit, account) }];
+  });
 }
 
 function Denial({ run, row }: { readonly run: LaneRun; readonly row: number }) {

@@ -14,7 +14,7 @@ export function axisTimeText(atMs: number): string {
 
 export const shareOf = (atMs: number, { fromMs, toMs }: Span): number => (atMs - fromMs) / (toMs - fromMs);
 
-const percent = (share: number): string => `${(100 * share).toFixed(3)}%`;
+export const percent = (share: number): string => `${(100 * share).toFixed(3)}%`;
 
 export const TimeAxis = () => (
   <div class="pg-axis pg-lane-grid">

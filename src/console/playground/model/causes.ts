@@ -1,7 +1,6 @@
 /** Why a request was denied or must wait: the earlier requests that still count, and when that ends. */
 import {
   type AccountTerms,
-  changesByDenial,
   type Decision,
   type LimitAccount,
   type LimitDecision,
@@ -9,7 +8,7 @@ import {
 } from "../../../strategies/index.ts";
 import { sumOf } from "../../../strategies/account.ts";
 import type { Lane } from "./lanes.ts";
-import { clientMeter } from "./run.ts";
+import { ClientReplay } from "./run.ts";
 import { type LaneRun, neverMs, outcome } from "./scenario.ts";
 
 /** Earlier requests that count in the same way. */
@@ -35,24 +34,13 @@ export interface LimitCause {
 /** The limits that deny or delay the request of a row; none for a request that was allowed at once. */
 export function causesOf(run: LaneRun, { limits }: Lane, row: number): readonly LimitCause[] {
   const atMs = run.atMs[row] ?? 0;
-  const client = clientMeter(limits, run.runsMs);
-  const changesIfDenied = limits.some(changesByDenial);
-  const allowedRows: number[] = [];
-  for (let earlier = 0; earlier < row; earlier++) {
-    if (run.key[earlier] !== run.key[row]) continue;
-    const isAllowed = run.outcome[earlier] !== outcome.denied;
-    if (isAllowed) allowedRows.push(earlier);
-    if (!isAllowed && !changesIfDenied) continue;
-    const earlierMs = run.startMs + (run.atMs[earlier] ?? 0);
-    client.release(earlierMs);
-    client.decide(run.cost[earlier] ?? 0, earlierMs);
-  }
-  const nowMs = run.startMs + atMs;
-  client.release(nowMs);
+  const client = new ClientReplay(run, limits, run.key[row] ?? 0);
+  client.decideUntil(row);
   // A denial restarts elastic windows, and changes nothing else.
-  const cost = run.cost[row] ?? 0;
-  const decision = run.outcome[row] === outcome.denied ? client.decide(cost, nowMs) : client.meter.look(cost, nowMs);
-  const accounts = client.meter.account(nowMs);
+  const isDenied = run.outcome[row] === outcome.denied;
+  const decision = isDenied ? client.decide(row) : client.look(run.cost[row] ?? 0, atMs);
+  const accounts = client.account(atMs);
+  const allowedRows = earlierAllowed(run, row);
   return decision.limits.flatMap((limit, index) => {
     const account = accounts[index];
     if (account === undefined || !isCause(decision, limit, account)) return [];
@@ -63,6 +51,15 @@ export function causesOf(run: LaneRun, { limits }: Lane, row: number): readonly 
       clearsMs: atMs + (decision.allowed ? decision.delayMs : (limit.retryAfterMs ?? neverMs)),
     };
   });
+}
+
+/** The allowed requests of the same client before a row. */
+function earlierAllowed({ key, outcome: outcomes }: LaneRun, row: number): number[] {
+  const rows: number[] = [];
+  for (let earlier = 0; earlier < row; earlier++) {
+    if (key[earlier] === key[row] && outcomes[earlier] !== outcome.denied) rows.push(earlier);
+  }
+  return rows;
 }
 
 const isCause = (decision: Decision, limit: LimitDecision, { terms }: LimitAccount): boolean =>

@@ -1,9 +1,11 @@
 /** Runs a lane: the enforcing engine decides every request of a scenario, each key with a meter of its own. */
 import {
+  changesByDenial,
   createMeter,
   type Decision,
   holdsSlots,
   type Limit,
+  type LimitAccount,
   type Meter,
   provisionalTtlMs,
 } from "../../../strategies/index.ts";
@@ -106,7 +108,7 @@ function denyingBits({ limits }: Decision): number {
 }
 
 /** The counters of one client. */
-export interface ClientMeter {
+interface ClientMeter {
   readonly meter: Meter;
   /** Gives back the slots of requests that have ended. Call it before a decision. */
   release(nowMs: number): void;
@@ -119,7 +121,7 @@ interface RunningRequest {
 }
 
 /** Requests under limits with slots give back their slots when they end. */
-export function clientMeter(limits: readonly Limit[], runsMs: number): ClientMeter {
+function clientMeter(limits: readonly Limit[], runsMs: number): ClientMeter {
   const meter = createMeter(limits);
   if (!limits.some(holdsSlots)) {
     return { meter, release: () => {}, decide: (cost, nowMs) => meter.consume(cost, nowMs) };
@@ -145,6 +147,54 @@ export function clientMeter(limits: readonly Limit[], runsMs: number): ClientMet
       return decision;
     },
   };
+}
+
+/** Decides the requests of one client of a run once more. */
+export class ClientReplay {
+  readonly #run: LaneRun;
+  readonly #key: number;
+  readonly #client: ClientMeter;
+  readonly #changesByDenial: boolean;
+
+  /** @param key the index of the client */
+  constructor(run: LaneRun, limits: readonly Limit[], key: number) {
+    this.#run = run;
+    this.#key = key;
+    this.#client = clientMeter(limits, run.runsMs);
+    this.#changesByDenial = limits.some(changesByDenial);
+  }
+
+  /** Whether the request of a row is of the client and changes its counters. */
+  changesBy(row: number): boolean {
+    const { key, outcome: outcomes } = this.#run;
+    return key[row] === this.#key && (this.#changesByDenial || outcomes[row] !== outcome.denied);
+  }
+
+  decide(row: number): Decision {
+    const nowMs = this.#releasedAt(this.#run.atMs[row] ?? 0);
+    return this.#client.decide(this.#run.cost[row] ?? 0, nowMs);
+  }
+
+  /** Decides the requests of the client before a row. */
+  decideUntil(end: number): void {
+    for (let row = 0; row < end; row++) if (this.changesBy(row)) this.decide(row);
+  }
+
+  /** Decides a request without charging it. Instants count from the start of the run. */
+  look(cost: number, atMs: number): Decision {
+    const nowMs = this.#releasedAt(atMs);
+    return this.#client.meter.look(cost, nowMs);
+  }
+
+  account(atMs: number): readonly LimitAccount[] {
+    return this.#client.meter.account(this.#releasedAt(atMs));
+  }
+
+  #releasedAt(atMs: number): number {
+    const nowMs = this.#run.startMs + atMs;
+    this.#client.release(nowMs);
+    return nowMs;
+  }
 }
 
 interface OrderedRequest {
