@@ -101,7 +101,7 @@ const rules: Readonly<Record<string, Rule>> = {
   "advisor/search": { from: [...pure, "advisor/replay"], packages: none },
   "advisor/cli": {
     from: [...policy, "advisor/replay", "advisor/log", "advisor/search", "cli"],
-    packages: /^(?:node:.+|structured-headers|@observablehq\/plot|linkedom)$/,
+    packages: /^(?:node:.+|structured-headers)$/,
   },
   // Runs on a developer's machine and is not part of the Worker, which never imports it.
   cli: {

@@ -1,6 +1,6 @@
 /** The generated parts of `docs/explanation/consistency.md`: a table and a plot of over-admission by consistency. */
 import { barX, gridX, ruleX, textX } from "@observablehq/plot";
-import { drawFigure, type Figure, type Theme } from "../../src/advisor/cli/figure.ts";
+import { drawFigure, type Figure, type Theme } from "../tools/figure.ts";
 import type { Generated } from "../tools/generated.ts";
 import { picture } from "../tools/picture.ts";
 import { markdownTable, whole } from "../tools/table.ts";

@@ -1,6 +1,6 @@
 import { barX } from "@observablehq/plot";
 import { describe, expect, it } from "vitest";
-import { drawFigure, figureWidth, type Theme, themeNames, themes } from "../../src/advisor/cli/figure.ts";
+import { drawFigure, figureWidth, type Theme, themeNames, themes } from "./figure.ts";
 
 const figure = drawFigure({
   title: "Price & traffic",

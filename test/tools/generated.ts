@@ -14,7 +14,7 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { type Figure, themeNames } from "../../src/advisor/cli/figure.ts";
+import { type Figure, themeNames } from "./figure.ts";
 
 export interface Generated {
   /** The command that generates all of it, without options. */

@@ -12,7 +12,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { exitWithError } from "../../src/cli/command.ts";
-import { themeNames } from "../../src/advisor/cli/figure.ts";
+import { themeNames } from "./figure.ts";
 import { writeGenerated } from "./generated.ts";
 import { byAutocannon } from "./http/autocannon.ts";
 import { type Contestant, contestantOf, contestants } from "./http/contestants.ts";

@@ -40,7 +40,7 @@ const headings = {
 } as const;
 
 /** The recommended candidate. */
-export function chosenOf({ candidates, global, recommendation }: Advice): Candidate | null {
+function chosenOf({ candidates, global, recommendation }: Advice): Candidate | null {
   if (recommendation.kind === "global") return global;
   return recommendation.kind === "recommended" ? (candidates[recommendation.candidate] ?? null) : null;
 }

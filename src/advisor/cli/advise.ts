@@ -8,7 +8,7 @@ import { CommandError, parseCommandLine, runCommand } from "../../cli/command.ts
 import { policyName } from "./policy-toml.ts";
 import { Progress } from "./progress.ts";
 import { readTraffic } from "./traffic.ts";
-import { printReport } from "./traffic-report.ts";
+import { printReport } from "./report-text.ts";
 import { trafficChoice, trafficOptions } from "./traffic-options.ts";
 
 const values = parseCommandLine({
@@ -41,11 +41,7 @@ await runCommand(async () => {
   const isHalved = choice.kind === "log" && values.whole !== true;
   const steps = isHalved ? adviseAndCheck(traffic.timelines, goal) : adviseWhole(traffic.timelines, goal);
   const checked = progress.finish("Replaying candidates", steps);
-  await printReport(values, {
-    lines: () => adviceLines(traffic, checked, name),
-    facts: () => adviceFacts(traffic, checked, name),
-    svg: async () => (await import("./advice-figure.ts")).adviceFigure(traffic, checked),
-  });
+  printReport(values.json === true ? adviceFacts(traffic, checked, name) : adviceLines(traffic, checked, name));
 });
 
 function goalOf(text: string | undefined): Goal {

@@ -18,7 +18,7 @@ export interface LogProgress {
 const mostUnreadFirst = 10_000;
 const chunkBytes = 1_048_576;
 
-export const logName = (file: string): string => (file === standardInput ? "standard input" : file);
+const logName = (file: string): string => (file === standardInput ? "standard input" : file);
 
 /**
  * Adds the lines of the files.

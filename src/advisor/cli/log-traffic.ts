@@ -1,10 +1,9 @@
 /** Reads the logs of a command, and reports which lines were read. */
-import { basename } from "node:path";
 import { acceptedLog } from "../log/line-reader.ts";
 import { type LoggedLines, LogTimelines } from "../log/log-timelines.ts";
 import { trafficNotes } from "../replay/traffic-notes.ts";
 import { CommandError } from "../../cli/command.ts";
-import { logName, readLogFiles } from "./log-files.ts";
+import { readLogFiles } from "./log-files.ts";
 import type { Progress } from "./progress.ts";
 import { countOf, countText, fittedText, reportColumns, wrappedLines } from "./report-text.ts";
 import { commonFacts, periodText, requestsOfKeys, type ReadTraffic } from "./traffic.ts";
@@ -33,10 +32,8 @@ export async function readLogTraffic(
   notes.push(...trafficNotes(timelines));
   const total = countOf(collected.requests, "request");
   const requests = oneKeyIn === 1 ? requestsOfKeys(timelines) : total;
-  const name = files.length === 1 ? basename(logName(files[0] ?? "")) : `${files.length} logs`;
   return {
     timelines,
-    name,
     lines: [
       ...logs.slice(0, mostListedLogs).flatMap(logLines),
       ...(logs.length > mostListedLogs ? [`and ${countOf(logs.length - mostListedLogs, "more log")}`] : []),

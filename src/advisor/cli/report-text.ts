@@ -1,5 +1,14 @@
 /** Numbers, times and tables in the reports of local commands, as plain text of at most 100 columns. */
 
+/** Prints lines as text, and facts as JSON. */
+export function printReport(report: readonly string[] | object): void {
+  // A reader such as head may close the pipe before the end.
+  process.stdout.on("error", (error) => {
+    if (Reflect.get(error, "code") !== "EPIPE") throw error;
+  });
+  console.log(Array.isArray(report) ? report.join("\n") : JSON.stringify(report, null, 2));
+}
+
 export const reportColumns = 100;
 /** The length of the id of a key, which other commands accept. */
 export const idLength = 43;

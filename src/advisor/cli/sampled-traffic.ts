@@ -30,7 +30,6 @@ export async function readSampledTraffic({ url, policy }: SamplesChoice, values:
   const notes = trafficNotes(timelines);
   return {
     timelines,
-    name: `the policy ${policy}`,
     lines: [
       `Samples of the policy ${policy} at ${new URL(url).origin}: ${requestsOfKeys(timelines)}`,
       periodText(fromMs, toMs),

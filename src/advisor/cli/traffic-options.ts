@@ -55,7 +55,6 @@ export const trafficOptions = {
     about: `A server whose samples replace a log; with --policy alone, ${localServer}.`,
   },
   policy: { type: "string", value: "name", about: "The policy whose samples replace a log." },
-  svg: { type: "string", value: "file", about: "Write a plot to this file." },
   json: { type: "boolean", about: "Print JSON in place of text." },
   ...adminOptions,
 } as const satisfies CommandOptions;

@@ -9,8 +9,6 @@ import type { LogFilter, TrafficChoice, TrafficValues } from "./traffic-options.
 
 export interface ReadTraffic {
   readonly timelines: Timelines;
-  /** For the title of a plot, such as "access.log". */
-  readonly name: string;
   /** The lines and keys that were read, for people. */
   readonly lines: readonly string[];
   /** The same for programs. */

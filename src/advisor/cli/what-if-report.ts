@@ -22,7 +22,7 @@ export interface ReplayedSet extends LimitSet {
   readonly withRetries: ReplayResult;
 }
 
-export interface DeniedKey {
+interface DeniedKey {
   readonly key: string;
   readonly requests: number;
   readonly denied: number;
@@ -136,7 +136,7 @@ function deniedKeyLines(timelines: Timelines, set: ReplayedSet, most: number): s
 }
 
 /** The keys with the most denials. */
-export function deniedMost(
+function deniedMost(
   { keys, firstRow: rows }: Timelines,
   { deniedOfKey, longestDeniedMsOfKey }: ReplayResult,
   most: number,
@@ -158,7 +158,7 @@ const durationText = (durationMs: number): string => (durationMs === 0 ? "" : wa
 const burstText = (perSecond: number): string => `${countText(perSecond)} per second`;
 
 /** The greatest count; 0 without any. */
-export function worstSecond(counts: Float64Array): number {
+function worstSecond(counts: Float64Array): number {
   let worst = 0;
   for (const count of counts) worst = Math.max(worst, count);
   return worst;

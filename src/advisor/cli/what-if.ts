@@ -4,7 +4,7 @@ import { CommandError, parseCommandLine, runCommand } from "../../cli/command.ts
 import { limitOptions, type LimitSet, rejectSlots, writtenLimitSets } from "./limit-sets.ts";
 import { Progress } from "./progress.ts";
 import { readTraffic } from "./traffic.ts";
-import { printReport } from "./traffic-report.ts";
+import { printReport } from "./report-text.ts";
 import { trafficChoice, trafficOptions } from "./traffic-options.ts";
 import { type ReplayedSet, whatIfFacts, whatIfLines } from "./what-if-report.ts";
 
@@ -28,9 +28,5 @@ await runCommand(async () => {
     if (withoutRetries === undefined || withRetries === undefined) throw new Error("no result");
     return { ...set, withoutRetries, withRetries };
   });
-  await printReport(values, {
-    lines: () => whatIfLines(traffic, replayed),
-    facts: () => whatIfFacts(traffic, replayed),
-    svg: async () => (await import("./what-if-figure.ts")).whatIfFigure(traffic, replayed),
-  });
+  printReport(values.json === true ? whatIfFacts(traffic, replayed) : whatIfLines(traffic, replayed));
 });

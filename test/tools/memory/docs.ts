@@ -1,7 +1,7 @@
 /** The recorded run of `npm run bench -- memory`, its plot, and the sentence of `docs/benchmarks/results.md` about it. */
 import { readFileSync } from "node:fs";
 import { areaY, gridY, lineY, ruleY, text as textMark } from "@observablehq/plot";
-import { drawFigure, type Figure } from "../../../src/advisor/cli/figure.ts";
+import { drawFigure, type Figure } from "../figure.ts";
 import { type Generated, wrapped } from "../generated.ts";
 import { picture } from "../picture.ts";
 import { markdownTable, whole } from "../table.ts";
