@@ -1,22 +1,12 @@
 /** Rolling deploys: each version reads the snapshots that the other one wrote. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { createMeter, type Limit, type Meter } from "../../src/strategies/index.ts";
+import { createMeter, type Meter } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
-import * as previousVersion from "../previous-version/strategies.js";
+import * as previous from "../previous-version/app.js";
 import { expectSame, minuteMs, remainingAt, startMs, stored } from "./meters.ts";
 import { limitSets, mostWithin, ScenarioRun, scenarios, singleLimits, startRun, testEach } from "./scenario.ts";
 import { boundOf, limitOf, spanOf, variants } from "./variants.ts";
-
-/** The meter of the previous version; its reservations have positional arguments. */
-interface PreviousMeter extends Omit<Meter, "reserve" | "settle" | "renew"> {
-  reserve(cost: number, ttlMs: number, nowMs: number): ReturnType<Meter["reserve"]>;
-  settle(cost: number, actual: number, spentAtMs: number, ttlMs: number, nowMs: number): void;
-}
-
-const previous: {
-  createMeter(limits: readonly Limit[], stored?: unknown): PreviousMeter;
-} = previousVersion as never;
 
 const ttlMs = 600_000;
 
@@ -28,7 +18,7 @@ testEach(
       [scenarios(limitSet, ["consume", "consume", "fill", "look", "book"])],
       (scenario) => {
         const { limits, steps, laterSteps, startMs: firstMs, longestWindowMs } = scenario;
-        const previousMeter = (snapshot?: unknown): Meter => previous.createMeter(limits, snapshot) as unknown as Meter;
+        const previousMeter = (snapshot?: unknown): Meter => previous.createMeter(limits, snapshot);
         const current = startRun(scenario);
         const old = new ScenarioRun(previousMeter(), firstMs, longestWindowMs);
         expectSame(current.applyAll(steps), old.applyAll(steps));
@@ -54,21 +44,19 @@ describe.each(variants)("a snapshot with open reservations: $title", (variant) =
     expect(old.refused).toBeNull();
     expect(old.look(1, startMs + 5)).toEqual(meter.look(1, startMs + 5));
     for (let each = 0; each < 5; each++) {
-      old.settle(2, 1, startMs + each, ttlMs, startMs + 10);
+      old.settle({ cost: 2, actualCost: 1, spentAtMs: startMs + each, ttlMs }, startMs + 10);
       meter.settle({ cost: 2, actualCost: 1, spentAtMs: startMs + each, ttlMs }, startMs + 10);
     }
     const remaining = old.look(1, startMs + 10).limits[0]?.remaining;
     expect(remaining).toBeLessThanOrEqual(remainingAt(meter, startMs + 10));
-    // This version ignores reservation data that the previous version has not kept up to date.
     const again = createMeter([limit], stored(old));
     expect(again.refused).toBeNull();
-    expect(JSON.stringify(again.snapshot())).not.toContain('"+"');
     expect(again.look(1, startMs + 10)).toEqual(old.look(1, startMs + 10));
   });
 
   test("this version reads a snapshot of the previous one and settles its reservations without adding quota", () => {
     const old = previous.createMeter([limit]);
-    for (let each = 0; each < 5; each++) old.reserve(2, ttlMs, startMs + each);
+    for (let each = 0; each < 5; each++) old.reserve({ cost: 2, ttlMs }, startMs + each);
     const meter = createMeter([limit], stored(old));
     expect(meter.refused).toBeNull();
     expect(meter.look(1, startMs + 5)).toEqual(old.look(1, startMs + 5));
@@ -117,14 +105,14 @@ testEach(
             const [spend] = open.splice(pick % Math.max(1, open.length), 1);
             if (spend === undefined) continue;
             const { atMs: spentAtMs, units: reserved } = spend;
-            if (isOld) old.settle(reserved, 0, spentAtMs, ttlMs, nowMs);
-            else meter.settle({ cost: reserved, actualCost: 0, spentAtMs, ttlMs }, nowMs);
+            (isOld ? old : meter).settle({ cost: reserved, actualCost: 0, spentAtMs, ttlMs }, nowMs);
             spend.units = 0;
             counts.settled++;
           } else {
-            const reserve = () => (isOld ? old.reserve(cost, ttlMs, nowMs) : meter.reserve({ cost, ttlMs }, nowMs));
-            const consume = () => (isOld ? old : meter).consume(cost, nowMs);
-            if ((kind === "reserve" ? reserve() : consume()).allowed) {
+            const deciding = isOld ? old : meter;
+            const { allowed } =
+              kind === "reserve" ? deciding.reserve({ cost, ttlMs }, nowMs) : deciding.consume(cost, nowMs);
+            if (allowed) {
               const spend = { atMs: nowMs, units: cost };
               spends.push(spend);
               if (kind === "reserve") open.push(spend);

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { createMeter, parseLimits } from "../../src/strategies/index.ts";
 import { offsetMs } from "../../src/strategies/time-zones.ts";
 import { forAll } from "../for-all.ts";
-import * as previous from "../previous-version/strategies.js";
+import * as previous from "../previous-version/app.js";
 
 const zones = Intl.supportedValuesOf("timeZone");
 const aliases = [

@@ -4,8 +4,6 @@ import type { Admission } from "../../../src/limiter/isolate/admission.ts";
 import type { LimiterObserver } from "../../../src/limiter/isolate/object-caller.ts";
 import type { Outcome, Spend } from "../../../src/limiter/isolate/outcome.ts";
 import type { BatchCall, CheckCall, LeaseCall, RefundCall } from "../../../src/limiter/protocol.ts";
-import * as previous from "../../previous-version/limiter-without-rules.js";
-import { MemoryStorage } from "../../../src/sdk/testing/memory-storage.ts";
 import { policyOf, settled, spendOf, TestIsolate } from "../../fakes/isolate.ts";
 import { requireRules, RulesKeeper, rulesOf, under } from "../../fakes/newer-rules.ts";
 
@@ -64,16 +62,6 @@ describe("the rules in a call", () => {
       ["check", rulesOf(3)],
       ["refund", undefined],
     ]);
-  });
-
-  it("an object of the previous version ignores the rules and decides", async () => {
-    const { isolate, keeper, admitOne } = staleIsolate();
-    const { now, after } = isolate.clock;
-    const object = new previous.Limiter({ storage: new MemoryStorage(), now, after });
-    isolate.instead = ({ argument }) => object.check(argument as CheckCall);
-    expect(kinds(await admitOne())).toEqual([["decided", true]]);
-    expect(keeper.adopted).toEqual([]);
-    expect(isolate.callNames()).toEqual(["check"]);
   });
 });
 
