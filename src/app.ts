@@ -1,6 +1,6 @@
 /** The Worker of an environment: its routes, its middleware in order, and its service for other Workers. */
 import { Hono } from "hono/tiny";
-import { type Config, deploymentProblems, isUnconfigured, parseConfig } from "./policy/vars/index.ts";
+import { type Config, deploymentProblems, isUnconfigured, parseConfig } from "./policy/vars/config.ts";
 import { mountAdmin } from "./admin/mount.ts";
 import { type AnswerCheck, createCheck } from "./http/check/post-check.ts";
 import { plainTargetOf } from "./http/attributes.ts";

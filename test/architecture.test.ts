@@ -30,8 +30,8 @@ const views = /^(?:preact(?:\/.+)?|@preact\/signals|uplot(?:\/dist\/uPlot\.min\.
 const rules: Readonly<Record<string, Rule>> = {
   validation: { from: [], packages: /^(?:valibot|leven)$/ },
   strategies: { from: ["validation"], packages: /^valibot$/ },
-  policy: { from: [...pure, "policy/vars"], packages: /^(?:valibot|ipaddr\.js)$/ },
-  "policy/vars": { from: [...pure, "policy"], packages: /^(?:valibot|ipaddr\.js)$/ },
+  policy: { from: pure, packages: /^(?:valibot|ipaddr\.js)$/ },
+  "policy/vars": { from: [...pure, "policy"], packages: /^valibot$/ },
   observability: { from: [], packages: none },
   limiter: { from: policy, packages: none },
   "limiter/isolate": {

@@ -1,8 +1,9 @@
 /** Identifies the caller of the admin API, before the body is read or an object is called. */
-import type { AdminRight, AdminSettings } from "../policy/vars/index.ts";
-import { adminRights, normalizedHost } from "../policy/vars/index.ts";
+import { type AdminRight, adminRights } from "../policy/vars/secrets.ts";
+import type { AdminSettings } from "../policy/vars/admin.ts";
+import { normalizedHost } from "../policy/match.ts";
+import { bearerIn } from "../policy/request.ts";
 import type { Actor } from "../control/protocol.ts";
-import { bearerIn } from "../policy/header-lists.ts";
 import { urlOf } from "../http/attributes.ts";
 import { tokenMatcher } from "../http/token-match.ts";
 import { accessIdentity, assertionField } from "./access.ts";

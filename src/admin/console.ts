@@ -1,6 +1,6 @@
 /** Serves the console below `ADMIN_PATH`, on `ADMIN_HOST` only. Its files are the static assets of the Worker. */
 import type { MiddlewareHandler } from "hono";
-import type { AdminSettings } from "../policy/vars/index.ts";
+import type { AdminSettings } from "../policy/vars/admin.ts";
 import { urlOf } from "../http/attributes.ts";
 import { problemAnswer, problemResponse, responseOf } from "../http/wire/problems.ts";
 import { isOnHost } from "./authenticate.ts";

@@ -1,6 +1,8 @@
 /** The dependencies and functions that the handlers of the admin API share. */
 import type { Context } from "hono";
-import type { AdminRight, JwtSettings, Policy } from "../policy/vars/index.ts";
+import type { AdminRight } from "../policy/vars/secrets.ts";
+import type { JwtSettings } from "../policy/vars/jwt.ts";
+import type { Policy } from "../policy/policy.ts";
 import type { ControlClient } from "../control/isolate/control-client.ts";
 import type { KeySealer } from "../control/isolate/key-sealer.ts";
 import type { Clock } from "../limiter/clock.ts";

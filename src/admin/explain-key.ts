@@ -1,17 +1,12 @@
 /** The part of an explanation that the isolate knows: the key's id, and the steps that need no object. */
-import {
-  canonicalText,
-  type KeyPart,
-  type Override,
-  partName,
-  type Policy,
-  type SubjectPattern,
-} from "../policy/vars/index.ts";
-import { type CallerAttributes, contradictedPart, noAttributes } from "../policy/caller-attributes.ts";
-import { callerKeyValues, type KeyValue, missingParts } from "../policy/apply-key.ts";
-import { type DecisionSource, limitsFor, listMatch, type Subject } from "../policy/apply-key-rules.ts";
+import { canonicalText } from "../policy/key-text.ts";
+import { type KeyPart, partName } from "../policy/key.ts";
+import { type Override, type DecisionSource, limitsFor, listMatch, type Subject } from "../policy/lists.ts";
+import type { Policy } from "../policy/policy.ts";
+import type { SubjectPattern } from "../policy/subject-pattern.ts";
+import { type CallerAttributes, contradictedPart, noAttributes, callerSubject } from "../policy/resolve-key.ts";
+import { callerKeyValues, type KeyValue, missingParts } from "../policy/key-values.ts";
 import type { PartitionKeys } from "../policy/partition-key.ts";
-import { callerSubject } from "../policy/resolve-key.ts";
 import { contradiction, invalidKey } from "../http/check/resolve-check.ts";
 import type { Failure } from "../http/wire/problems.ts";
 import type { StepName, StepResult } from "./wire.ts";
@@ -100,7 +95,7 @@ function addressOf(policy: Policy, attributes: CallerAttributes): KeyValue {
 
 const none = { overrides: [], allow: [], deny: [] } as const;
 
-type ListPlace = "ruleLists" | "keyRules";
+type ListPlace = "ruleLists" | "lists";
 type ListField = "overrides" | "allow" | "deny";
 
 /** The parts beyond the policy's key that an entry compares. */
@@ -113,10 +108,10 @@ function comparedParts(entry: SubjectPattern | Override): readonly KeyPart[] {
 const listSteps: readonly (readonly [StepName, ListPlace, ListField])[] = [
   ["policy-rule-deny", "ruleLists", "deny"],
   ["policy-rule-allow", "ruleLists", "allow"],
-  ["configured-deny", "keyRules", "deny"],
-  ["configured-allow", "keyRules", "allow"],
+  ["configured-deny", "lists", "deny"],
+  ["configured-allow", "lists", "allow"],
   ["policy-rule-overrides", "ruleLists", "overrides"],
-  ["configured-overrides", "keyRules", "overrides"],
+  ["configured-overrides", "lists", "overrides"],
 ];
 
 /** The names of the parts that the steps that are not known would compare. */
@@ -161,11 +156,11 @@ function resultsOf(
     mode: isOff ? { ...matched, rule: modeRule } : noMatch,
     "policy-rule-deny": listResult("ruleLists", "deny"),
     "policy-rule-allow": listResult("ruleLists", "allow"),
-    "configured-deny": listResult("keyRules", "deny"),
-    "configured-allow": listResult("keyRules", "allow"),
+    "configured-deny": listResult("lists", "deny"),
+    "configured-allow": listResult("lists", "allow"),
     "missing-key": missing.length > 0 && endsRequest ? matched : noMatch,
     "policy-rule-overrides": listResult("ruleLists", "overrides"),
-    "configured-overrides": listResult("keyRules", "overrides"),
+    "configured-overrides": listResult("lists", "overrides"),
     "policy-rule-limits": limitsRule === null ? noMatch : { ...matched, rule: limitsRule },
     "configured-limits": matched,
   };

@@ -3,7 +3,8 @@
  * the mode; the key's object knows the ban, the key rules and what the limits count. If the object does not answer, the
  * outcome is that of `onError`, as for a request.
  */
-import { modeOf, type Policy } from "../policy/vars/index.ts";
+import { modeOf } from "../policy/runtime-rules.ts";
+import type { Policy } from "../policy/policy.ts";
 import type { RulesAdopter } from "../limiter/isolate/attempt.ts";
 import { outcomesOf } from "../limiter/isolate/key-group.ts";
 import type { WaitUntil } from "../limiter/isolate/object-caller.ts";

@@ -1,5 +1,5 @@
 /** The runtime rules about a key and its policy, as the object, the isolate and the control plane know them. */
-import type { PolicyRules, RulesVersion } from "../policy/vars/index.ts";
+import type { PolicyRules, RulesVersion } from "../policy/runtime-rules.ts";
 import type { PolicyState, Rule } from "../control/protocol.ts";
 import type { KeyRule } from "../limiter/protocol.ts";
 import { jsonOrNull } from "../validation/json.ts";

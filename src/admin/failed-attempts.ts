@@ -1,7 +1,7 @@
 /** Limits the requests with invalid credentials of each address, in this isolate and without any object. */
 import type { Clock } from "../limiter/clock.ts";
 import { BoundedMap } from "../policy/bounded-map.ts";
-import { visitorKey, visitorOf } from "../policy/apply-address.ts";
+import { visitorKey, visitorOf } from "../policy/address.ts";
 import { createMeter, type Meter, parseLimits } from "../strategies/index.ts";
 import { CallRefused } from "./refusal.ts";
 

@@ -1,8 +1,10 @@
 /** The key that an operator names: by its parts, as in `/check`, or by its id. */
 import * as v from "valibot";
-import { mostKeyParts, type Policy, unmatchedText } from "../policy/vars/index.ts";
+import { mostKeyParts } from "../policy/key.ts";
+import type { Policy } from "../policy/policy.ts";
+import { unmatchedText } from "../policy/key-text.ts";
+import { callerKeyValues, type KeyValue, missingParts } from "../policy/key-values.ts";
 import { labelOf } from "../control/isolate/key-label.ts";
-import { callerKeyValues, type KeyValue, missingParts } from "../policy/apply-key.ts";
 import { keyText } from "../http/check/input.ts";
 import { invalidKey } from "../http/check/resolve-check.ts";
 import { type AdminContext, isKeyId } from "./context.ts";

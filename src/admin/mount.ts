@@ -1,6 +1,7 @@
 /** Adds the admin API and the console to the routes of a Worker. */
 import type { Hono } from "hono";
-import type { AdminSettings, Config } from "../policy/vars/index.ts";
+import type { AdminSettings } from "../policy/vars/admin.ts";
+import type { Config } from "../policy/vars/config.ts";
 import { routedPath } from "../http/routed-path.ts";
 import type { Runtime } from "../http/runtime.ts";
 import { isOnHost } from "./authenticate.ts";

@@ -1,10 +1,13 @@
 /** `/api/policies`: the policies in effect with the source of each part, and changes to them. */
 import * as v from "valibot";
-import { modeOf, partName, type Policy, policyWithRules } from "../policy/vars/index.ts";
+import { modeOf } from "../policy/runtime-rules.ts";
+import { partName } from "../policy/key.ts";
+import type { Policy } from "../policy/policy.ts";
+import { policyWithRules } from "../policy/read-runtime-rules.ts";
+import { fields, isRecord } from "../validation/problems.ts";
 import type { PolicyPatch, PolicyState, Rule, RuleKind } from "../control/protocol.ts";
 import type { StaleRules } from "../limiter/protocol.ts";
 import { waitUntilFrom } from "../http/proxy/enforce.ts";
-import { fields, isRecord } from "../validation/problems.ts";
 import { type AuthorizedCall, type AdminContext, answer, policyOf } from "./context.ts";
 import { requireMatch } from "./preconditions.ts";
 import { bodyOf, mergePatch, parsed, queryIn } from "./read-input.ts";
@@ -64,7 +67,7 @@ const sourceOf = (rule: string | null): PartSource =>
 
 function policyView(base: Policy, state: PolicyState, nowMs: number): PolicyView {
   const { policy, refused } = policyWithRules(base, state, nowMs);
-  const { keyRules } = base;
+  const { lists } = base;
   const live = state.rules.filter(({ expiresAtMs }) => expiresAtMs === null || expiresAtMs > nowMs);
   const { epoch, version } = state;
   return {
@@ -73,9 +76,9 @@ function policyView(base: Policy, state: PolicyState, nowMs: number): PolicyView
     mode: { value: modeOf(policy), ...sourceOf(policy.modeRule) },
     limits: { value: policy.limits, ...sourceOf(policy.limitsRule) },
     configured: { mode: modeOf(base), limits: base.limits },
-    allow: entryParts(keyRules.allow.length, live, "allow"),
-    deny: entryParts(keyRules.deny.length, live, "deny"),
-    overrides: entryParts(keyRules.overrides.length, live, "overrides"),
+    allow: entryParts(lists.allow.length, live, "allow"),
+    deny: entryParts(lists.deny.length, live, "deny"),
+    overrides: entryParts(lists.overrides.length, live, "overrides"),
     rules: live.map((rule) => ruleView(rule)),
     refused: refused.map(({ id, reason }) => ({ rule: id, reason })),
     epoch,

@@ -1,7 +1,9 @@
 /** The routes of the console and of the admin API. Each call of the API requires a valid token or Access JWT, and the right of its call. */
 import { type MiddlewareHandler } from "hono";
 import { Hono } from "hono/tiny";
-import { type AdminRight, adminRights, type AdminSettings, type Config } from "../policy/vars/index.ts";
+import { type AdminRight, adminRights } from "../policy/vars/secrets.ts";
+import type { AdminSettings } from "../policy/vars/admin.ts";
+import type { Config } from "../policy/vars/config.ts";
 import { KeySealer } from "../control/isolate/key-sealer.ts";
 import type { Clock } from "../limiter/clock.ts";
 import { waitUntilFrom } from "../http/proxy/enforce.ts";

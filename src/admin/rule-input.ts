@@ -1,6 +1,7 @@
 /** Reads rules that operators write: bodies of `POST /api/rules`, `PUT /api/rules/{id}` and `PATCH /api/policies/{name}`. */
 import * as v from "valibot";
-import { type Policy, readKeyRule, readPolicyRule, type RuleContext, type RuleFields } from "../policy/vars/index.ts";
+import type { Policy } from "../policy/policy.ts";
+import { readKeyRule, readPolicyRule, type RuleContext, type RuleFields } from "../policy/read-runtime-rules.ts";
 import type { RuleBody, RuleInput, RuleKind } from "../control/protocol.ts";
 import { parseDuration } from "../strategies/index.ts";
 import { problemsFromIssues } from "../validation/problems.ts";

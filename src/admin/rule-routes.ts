@@ -1,6 +1,7 @@
 /** `/api/rules`, `/api/audit` and `/api/rollback`. */
 import * as v from "valibot";
-import type { KeyPart, Policy } from "../policy/vars/index.ts";
+import type { KeyPart } from "../policy/key.ts";
+import type { Policy } from "../policy/policy.ts";
 import type { Rule, RuleInput, RuleKind } from "../control/protocol.ts";
 import { fields } from "../validation/problems.ts";
 import { type AuthorizedCall, type AdminContext, answer, emptyAnswer, keyIdOf, policyOf } from "./context.ts";

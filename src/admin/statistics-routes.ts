@@ -1,6 +1,7 @@
 /** `/api/stats`, `/api/metrics` and `/api/tail`. */
 import * as v from "valibot";
-import { modeOf, policyWithRules } from "../policy/vars/index.ts";
+import { modeOf } from "../policy/runtime-rules.ts";
+import { policyWithRules } from "../policy/read-runtime-rules.ts";
 import { limitInfos } from "../control/isolate/control-client.ts";
 import { latencyBoundsMs, type LimitsInEffect, type Statistics } from "../control/protocol.ts";
 import type { StaleRules } from "../limiter/protocol.ts";

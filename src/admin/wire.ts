@@ -3,7 +3,9 @@
  * `http/wire/admin-openapi.json` describes every field.
  */
 import type { Actor, AuditEntry, OutcomeName, Rule, RuleKind, RuleState, TailMessage } from "../control/protocol.ts";
-import type { AdminRight, FailureMode, Policy, PolicyMode, RulesVersion } from "../policy/vars/index.ts";
+import type { AdminRight } from "../policy/vars/secrets.ts";
+import type { FailureMode, Policy } from "../policy/policy.ts";
+import type { PolicyMode, RulesVersion } from "../policy/runtime-rules.ts";
 import type { DenialReason } from "../limiter/isolate/outcome.ts";
 import type { ProblemDetails } from "../http/wire/problems.ts";
 import type { AccountTerms, Limit, LimitDecision } from "../strategies/index.ts";

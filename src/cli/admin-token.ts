@@ -1,6 +1,6 @@
 /** The admin API that the options of a command name, and where its token comes from. */
-import { readPath } from "../policy/vars/check-path.ts";
-import { readAdminTokens } from "../policy/vars/tokens.ts";
+import { readPath } from "../policy/vars/origin.ts";
+import { readAdminTokens } from "../policy/vars/secrets.ts";
 import { type AdminApi, isLocalUrl, serverUrl } from "./admin-api.ts";
 import { CommandError } from "./command.ts";
 import { configurationSource, type SourceValues } from "./configuration-source.ts";

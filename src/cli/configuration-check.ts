@@ -1,18 +1,11 @@
 /** The check of the configuration that `npm run check-config`, `npm start` and `npm run deploy` share. */
 import { experimental_readRawConfig } from "wrangler";
-import {
-  type AdminSettings,
-  type Config,
-  type ConfigProblem,
-  ConfigProblems,
-  deploymentProblems,
-  describeProblem,
-  isKnownVariable,
-  parseConfig,
-} from "../policy/vars/index.ts";
+import type { AdminSettings } from "../policy/vars/admin.ts";
+import { type Config, deploymentProblems, parseConfig } from "../policy/vars/config.ts";
+import { type ConfigProblem, ConfigProblems, describeProblem, isRecord } from "../validation/problems.ts";
+import { isKnownVariable } from "../policy/vars/known-variables.ts";
 import { formatWindow } from "../strategies/index.ts";
 import { leastCompatibilityDate } from "../validation/compatibility.ts";
-import { isRecord } from "../validation/problems.ts";
 import { secretOfPlaceholder, type Settings } from "./settings.ts";
 
 /** https://developers.cloudflare.com/workers/platform/limits/#environment-variables */
@@ -77,11 +70,11 @@ export function sizeProblems(vars: Readonly<Record<string, unknown>>): string[] 
 
 /** The limits of a valid configuration, one line for each policy. */
 export function summary({ policies, origin }: Config): string {
-  const names = policies.map(({ name, limits, keyRules, isDryRun }) => {
+  const names = policies.map(({ name, limits, lists, isDryRun }) => {
     const unread = secretOfPlaceholder(name);
     if (unread !== null) return `  ${unread}: a secret whose value is not available here`;
     const texts = limits.map((limit) => `${limit.limit} per ${formatWindow(limit)}, ${limit.strategy}`);
-    const { overrides, allow, deny } = keyRules;
+    const { overrides, allow, deny } = lists;
     const notes = [
       ...(isDryRun ? ["dry run"] : []),
       ...Object.entries({ overrides, allow, deny }).flatMap(([field, { length }]) =>

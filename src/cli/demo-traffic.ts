@@ -4,7 +4,8 @@
  */
 import { Agent, type ClientRequest, request } from "node:http";
 import { setTimeout } from "node:timers/promises";
-import type { Config, Policy } from "../policy/vars/index.ts";
+import type { Config } from "../policy/vars/config.ts";
+import type { Policy } from "../policy/policy.ts";
 import { type ExampleClient, examplePolicy, type ExampleRequest, exampleRequest } from "./example-request.ts";
 import type { LocalSetup } from "./local-setup.ts";
 

@@ -1,5 +1,7 @@
 /** Builds an example request that a policy charges, for the commands in the banner of `npm start`. */
-import { type Config, type KeyPart, type Policy } from "../policy/vars/index.ts";
+import type { Config } from "../policy/vars/config.ts";
+import type { KeyPart } from "../policy/key.ts";
+import type { Policy } from "../policy/policy.ts";
 
 /** The client address of requests to local workerd. */
 const loopbackAddress = "127.0.0.1";

@@ -1,7 +1,8 @@
 /** The setup of the local Worker: the user's variables, and the demo for those that are not set. */
 import { isDeepStrictEqual } from "node:util";
 import type { Unstable_Config } from "wrangler";
-import { demoLimits, type Policy } from "../policy/vars/index.ts";
+import { demoLimits } from "../policy/vars/config.ts";
+import type { Policy } from "../policy/policy.ts";
 import { checkConfiguration, type Findings } from "./configuration-check.ts";
 import { localVariables, type Settings, usesDemoLimits } from "./settings.ts";
 

@@ -2,7 +2,9 @@
 import { existsSync, readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
 import { type Unstable_Config, unstable_getVarsForDev, unstable_readConfig } from "wrangler";
-import { demoLimits, hasLimits, isKnownVariable } from "../policy/vars/index.ts";
+import { demoLimits } from "../policy/vars/config.ts";
+import { hasLimits } from "../policy/vars/policies.ts";
+import { isKnownVariable } from "../policy/vars/known-variables.ts";
 import { jsonOrNull } from "../validation/json.ts";
 import { isRecord } from "../validation/problems.ts";
 import { CommandError, messageOf } from "./command.ts";

@@ -1,5 +1,5 @@
 /** `npm run smoke -- <url>`: tests a deployment from outside, with few and harmless requests. */
-import { readCheckTokens } from "../policy/vars/tokens.ts";
+import { readCheckTokens } from "../policy/vars/secrets.ts";
 import { packageVersion } from "../http/wire/version.ts";
 import { CommandError, parseArgument, runCommand } from "./command.ts";
 import { configurationSource } from "./configuration-source.ts";

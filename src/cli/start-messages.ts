@@ -1,5 +1,6 @@
 /** The messages of `npm start`: the start-up banner, and what an edit of the configuration changes. */
-import type { Config, Policy } from "../policy/vars/index.ts";
+import type { Config } from "../policy/vars/config.ts";
+import type { Policy } from "../policy/policy.ts";
 import { formatWindow } from "../strategies/index.ts";
 import { exampleKey, examplePolicy, requestCommand } from "./example-request.ts";
 import type { LocalSetup } from "./local-setup.ts";

@@ -3,7 +3,8 @@
  * them are plain data. As in limiter/protocol.ts, fields are only added: an older caller leaves them out, and an older object
  * ignores them.
  */
-import type { ObjectSettings, PolicyMode, PolicyRule, PolicyRules } from "../policy/vars/index.ts";
+import type { ObjectSettings } from "../policy/placement.ts";
+import type { PolicyMode, PolicyRule, PolicyRules } from "../policy/runtime-rules.ts";
 import type { KeyRule, StaleRules } from "../limiter/protocol.ts";
 import type { Rollback, RollbackProgress, RollbackReply } from "./rollback-call.ts";
 import type { SampleIndex, SamplesQuery } from "./stored-samples.ts";

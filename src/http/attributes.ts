@@ -1,7 +1,6 @@
 /** The attributes of a request that policies match, and that keys are made of. */
 import { parse } from "hono/utils/cookie";
-import type { RequestAttributes } from "../policy/request-attributes.ts";
-import { RequestTarget } from "../policy/request-target.ts";
+import { type RequestAttributes, RequestTarget } from "../policy/request.ts";
 
 const urls = new WeakMap<Request, URL | null>();
 

@@ -1,11 +1,10 @@
 /** The claims of a request's bearer token, once its signature, times, issuer and audience are verified. */
 import { base64url, errors, type JWTVerifyOptions } from "jose";
-import type { JwtKey, JwtSettings } from "../policy/vars/index.ts";
+import type { JwtKey, JwtSettings } from "../policy/vars/jwt.ts";
+import { bearerOf, tokensIn, type Claims, type TokenClaims } from "../policy/request.ts";
 import { Cooldown } from "../limiter/isolate/cooldown.ts";
 import type { Clock } from "../limiter/clock.ts";
 import { errorText, report } from "../observability/events.ts";
-import { bearerOf, tokensIn } from "../policy/header-lists.ts";
-import type { Claims, TokenClaims } from "../policy/request-attributes.ts";
 import { JsonTooDeep, refuseDeepJson } from "../validation/json.ts";
 import { isRecord } from "../validation/problems.ts";
 import { fetchedKeys, keyCooldownMs, verifiedPayload, withKeyErrors } from "./key-set.ts";

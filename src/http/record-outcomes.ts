@@ -2,12 +2,12 @@
  * Records outcomes in the statistics of the isolate and in its traffic sample, after they are decided. Only this module counts
  * decisions, and code that decides does not depend on statistics.
  */
-import type { PlainKey } from "../policy/vars/index.ts";
+import type { PlainKey } from "../policy/key.ts";
+import type { KeyResolution } from "../policy/resolve-key.ts";
 import type { IsolateStatistics } from "../control/isolate/statistics.ts";
 import type { OutcomeName } from "../control/protocol.ts";
 import type { Admission } from "../limiter/isolate/admission.ts";
 import { admits, allows, isByKeyRule, type Outcome, type Spend } from "../limiter/isolate/outcome.ts";
-import type { KeyResolution } from "../policy/resolve-key.ts";
 import type { Runtime } from "./runtime.ts";
 import { sampleArrival } from "./sample-arrivals.ts";
 

@@ -1,6 +1,6 @@
 /** The path by which routes are chosen, and the rejection of requests whose URL has no valid host. */
 import type { Context, Next } from "hono";
-import { normalizedPath } from "../policy/vars/index.ts";
+import { normalizedPath } from "../policy/vars/origin.ts";
 import { problemResponse } from "./wire/problems.ts";
 import { optionsAnswer } from "./proxy/forward.ts";
 import { urlOf } from "./attributes.ts";

@@ -1,5 +1,11 @@
 /** The dependencies that the routes share, created once for each environment, and the reports of internal errors. */
-import { type CheckToken, type Config, ConfigProblems, describeProblem, type Policy } from "../policy/vars/index.ts";
+import type { CheckToken } from "../policy/vars/secrets.ts";
+import type { Config } from "../policy/vars/config.ts";
+import { ConfigProblems, describeProblem } from "../validation/problems.ts";
+import type { Policy } from "../policy/policy.ts";
+import { encodingOf, PartitionKeys, type Hmac, hmacWith } from "../policy/partition-key.ts";
+import { enforcedPolicy, compiledPolicy } from "../policy/compiled-policy.ts";
+import { chargedKeys } from "../policy/resolve-key.ts";
 import { ControlClient, type ControlPlaneObjects } from "../control/isolate/control-client.ts";
 import { KeySealer } from "../control/isolate/key-sealer.ts";
 import { IsolateStatistics } from "../control/isolate/statistics.ts";
@@ -8,10 +14,6 @@ import { LimiterClient } from "../limiter/isolate/client.ts";
 import { DenialLog } from "../limiter/isolate/denial-log.ts";
 import { prepareCharges } from "../limiter/isolate/key-group.ts";
 import { type Clock, clockOf } from "../limiter/clock.ts";
-import { encodingOf, PartitionKeys } from "../policy/partition-key.ts";
-import { type Hmac, hmacWith } from "../policy/hmac.ts";
-import { enforcedPolicy, planOf } from "../policy/plan.ts";
-import { chargedKeys } from "../policy/resolve-key.ts";
 import { errorText, report } from "../observability/events.ts";
 import { claimsReader, type ReadClaims } from "./claims.ts";
 import { packageVersion } from "./wire/version.ts";
@@ -118,7 +120,7 @@ function policiesInEffect(config: Config, control: ControlClient | null): () => 
 
 /** Computes all values that depend only on the policy, so that no request has to. */
 function prepare(policy: Policy): void {
-  const { overridden } = planOf(policy);
+  const { overridden } = compiledPolicy(policy);
   for (const key of chargedKeys(policy)) encodingOf(key);
   for (const charged of [policy, ...overridden.values()]) {
     prepareLimitFields(charged.limits);

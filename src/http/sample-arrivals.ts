@@ -49,9 +49,9 @@ function reservedForMs({ partitionKey }: Spend, spends: readonly Spend[]): numbe
 
 /** Whether the limits of an override or of a key rule decided, and not those of the policy. */
 function hasOtherLimits({ limits }: Outcome["policy"], { policy }: Spend): boolean {
-  const { keyRules, ruleLists } = policy;
+  const { lists, ruleLists } = policy;
   return (
     limits !== policy.limits ||
-    [keyRules, ruleLists].some(({ overrides }) => overrides.some((override) => override.limits === limits))
+    [lists, ruleLists].some(({ overrides }) => overrides.some((override) => override.limits === limits))
   );
 }

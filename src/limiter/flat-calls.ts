@@ -9,7 +9,7 @@
  *   `allowed`, followed for each limit by `allowed`, `remaining`, `retryAfterMs`, `replenishAfterMs`, `resetAfterMs` and
  *   `windowMs`. A wait of null is -1. Any other reply is one text: the JSON of a `CheckReply` or of a `FlatError`.
  */
-import type { Durability } from "../policy/vars/index.ts";
+import type { Durability } from "../policy/policy.ts";
 import { compiledLimit, type Decision, type Limit, type LimitDecision } from "../strategies/index.ts";
 import type { Charge, CheckCall, CheckReply } from "./protocol.ts";
 

@@ -1,5 +1,5 @@
 /** Which object a key lives in. Every isolate derives it from the key and the settings of its objects alone. */
-import type { Jurisdiction, LocationHint, ObjectSettings } from "../policy/vars/index.ts";
+import type { Jurisdiction, LocationHint, ObjectSettings } from "../policy/placement.ts";
 
 export interface ObjectLocation {
   readonly name: string;

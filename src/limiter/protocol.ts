@@ -9,7 +9,9 @@
  * `Charge`, which is sent as a text, and to a `CheckReply`, which is sent as a text when it has them. Everything else,
  * such as a new value of a check, needs a method with a new name.
  */
-import type { Ban, Durability, PolicyRules, RulesVersion } from "../policy/vars/index.ts";
+import type { Ban } from "../policy/denials.ts";
+import type { Durability } from "../policy/policy.ts";
+import type { PolicyRules, RulesVersion } from "../policy/runtime-rules.ts";
 import type { Decision, Limit, LimitAccount } from "../strategies/index.ts";
 
 /**

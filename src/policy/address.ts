@@ -1,5 +1,7 @@
-/** Parses addresses and CIDR blocks, and derives the key part `ip` from an address. */
+/** Client addresses: parses addresses and CIDR blocks, and derives the key part `ip`. */
 import ipaddr from "ipaddr.js";
+import type { AddressSettings } from "./key.ts";
+import { membersOf } from "./request.ts";
 
 export type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
@@ -96,4 +98,31 @@ function networkKey(text: string, ipv6Prefix: number): string | null {
   if (zone === undefined) return network;
   const isOfWorkers = network === networkText(ipaddr.IPv6.parse(allWorkers), ipv6Prefix);
   return isOfWorkers ? `${network} ${zone.toLowerCase()}` : null;
+}
+
+export interface Visitor {
+  readonly address: Address;
+  /** The zone of the calling Worker, since all of them connect from one address; null for other clients. */
+  readonly zone: string | null;
+}
+
+/** Null when the request has no valid client address. */
+export function visitorOf(headers: Headers, { trustedProxies }: AddressSettings): Visitor | null {
+  if (trustedProxies !== null) {
+    const member = membersOf(headers, "X-Forwarded-For").at(-trustedProxies) ?? "";
+    const hop = parseAddress(withoutPort(member));
+    return hop === null ? null : { address: hop, zone: null };
+  }
+  const address = parseAddress(headers.get("CF-Connecting-IP") ?? "");
+  if (address === null) return null;
+  // The edge sets CF-Worker for Workers. Other clients can send it themselves.
+  const zone = address.toString() === allWorkers ? headers.get("CF-Worker") : null;
+  return { address, zone: zone === null ? null : zone.toLowerCase() };
+}
+
+/** The value of the key part `ip`; null when the client's address is unknown. */
+export function visitorKey(visitor: Visitor | null, ipv6Prefix: number): string | null {
+  if (visitor === null) return null;
+  const charged = networkText(visitor.address, ipv6Prefix);
+  return visitor.zone === null ? charged : `${charged} ${visitor.zone}`;
 }

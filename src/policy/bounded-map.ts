@@ -1,4 +1,5 @@
 /** A map with a bounded number of entries and, if wanted, of bytes. It drops the entries that were set longest ago. */
+
 export class BoundedMap<Value> {
   readonly #mostEntries: number;
   readonly #budget: Budget<Value> | null;

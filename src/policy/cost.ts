@@ -1,8 +1,9 @@
 /** The fields `cost` and `count`: how many units a request spends, and which responses count. */
 import * as v from "valibot";
 import { token, visible } from "./key.ts";
-import { asText, integerFrom, isRecord } from "../validation/problems.ts";
-import { anyCase } from "../validation/written.ts";
+import { asText, integerFrom, isRecord, anyCase } from "../validation/problems.ts";
+import type { Policy } from "./policy.ts";
+import { membersOf, parameterValues, type RequestAttributes } from "./request.ts";
 
 export type Cost =
   | { readonly kind: "fixed"; readonly units: number }
@@ -97,3 +98,46 @@ export function writtenCount() {
   const list = v.optional(v.pipe(v.array(status), v.minLength(1)));
   return v.pipe(v.strictObject({ status: list, exceptStatus: list }), v.entries(1));
 }
+
+/** The cost that is spent before the request is forwarded: at least 1. */
+export function costOfRequest({ cost }: Pick<Policy, "cost">, attributes: RequestAttributes): number {
+  switch (cost.kind) {
+    case "fixed":
+      return cost.units;
+    case "request":
+      return writtenCosts(cost.from, cost.name, attributes).reduce((most, text) => {
+        // A text that is not a number costs `max`, because an origin may read a number in it.
+        return Math.max(most, unitsIn(text, cost.max) ?? cost.max);
+      }, 1);
+    case "response":
+      return cost.reserve;
+    default:
+      return cost satisfies never;
+  }
+}
+
+/** The final cost, once the response has begun. */
+export function costOfResponse(
+  { cost, count }: Pick<Policy, "cost" | "count">,
+  spent: number,
+  response: Response,
+): number {
+  if (count !== null && !counts(count, response.status)) return 0;
+  if (cost.kind !== "response") return spent;
+  return unitsIn(response.headers.get(cost.name), cost.max) ?? spent;
+}
+
+/** All values, since an origin may use any of them. */
+function writtenCosts(from: "header" | "query", name: string, attributes: RequestAttributes): string[] {
+  const texts = from === "header" ? membersOf(attributes.headers, name) : parameterValues(attributes.target.url, name);
+  return texts.filter((text) => text !== "");
+}
+
+/** A text of digits as a number, at most `most`; null for anything else. */
+function unitsIn(text: string | null, most: number): number | null {
+  if (text === null || !/^\d+$/.test(text)) return null;
+  return Math.min(Number(text), most, greatestCost);
+}
+
+const counts = ({ isExcept, statuses }: Count, status: number): boolean =>
+  statuses.some(([first, last]) => status >= first && status <= last) !== isExcept;

@@ -1,7 +1,6 @@
 /** The fields `key` and `onMissingKey`: the parts of a partition key, and how a request that lacks one is treated. */
 import * as v from "valibot";
-import { asText } from "../validation/problems.ts";
-import { anyCase } from "../validation/written.ts";
+import { asText, anyCase } from "../validation/problems.ts";
 
 interface KeyPartTraits {
   /** Whether the value comes from Cloudflare or a verified token. Callers can invent every other value. */

@@ -1,10 +1,29 @@
 /** The field `match`: which requests a policy applies to. */
 import * as v from "valibot";
-import { hasPieces, piecesOf } from "./wildcard.ts";
 import { token } from "./key.ts";
 import { type PathPattern, readPathPattern, writtenPath } from "./path-pattern.ts";
 import { schemaOfNullable, schemaOf } from "./schemas.ts";
 import { asText, type ReportField, fields, isRecord } from "../validation/problems.ts";
+import type { RequestAttributes } from "./request.ts";
+
+/** The texts between the `*`. */
+export const piecesOf = (text: string): readonly string[] => text.split("*");
+
+/** Whether a text consists of these pieces in order, with any characters between them. */
+export function hasPieces(text: string, pieces: readonly string[]): boolean {
+  const first = pieces[0] ?? "";
+  const last = pieces.at(-1) ?? "";
+  if (pieces.length === 1) return text === first;
+  if (text.length < first.length + last.length) return false;
+  if (!text.startsWith(first) || !text.endsWith(last)) return false;
+  let from = first.length;
+  for (const piece of pieces.slice(1, -1)) {
+    const at = text.indexOf(piece, from);
+    if (at < 0) return false;
+    from = at + piece.length;
+  }
+  return from + last.length <= text.length;
+}
 
 /** Whether a path is compared in every form in which origins read it, or only as received. */
 export type PathMatching = (typeof pathMatchings)[number];
@@ -141,3 +160,43 @@ export function writtenMatch() {
     ),
   });
 }
+
+type Test = (attributes: RequestAttributes) => boolean;
+
+export interface Matcher {
+  readonly matches: Test;
+  /** All conditions except those on headers. */
+  readonly matchesTarget: Test;
+}
+
+export function matcherOf(match: Match): Matcher {
+  const { headers: wanted } = match;
+  const target = [pathTest(match), methodTest(match), hostTest(match)].filter((test) => test !== null);
+  const headers: Test[] = wanted === null ? [] : [(attributes) => matchesHeaders(wanted, attributes.headers)];
+  return { matches: allOf([...target, ...headers]), matchesTarget: allOf(target) };
+}
+
+function allOf(tests: readonly Test[]): Test {
+  const [only = () => true] = tests;
+  return tests.length <= 1 ? only : (attributes) => tests.every((test) => test(attributes));
+}
+
+function pathTest({ path, pathMatching }: Match): Test | null {
+  if (path === null) return null;
+  const matches = pathMatching === "exact" ? path.matchesExactly : path.matches;
+  return ({ target }) => matches(target.path);
+}
+
+/** A policy for GET also matches HEAD: otherwise a client could evade it with HEAD requests. */
+function methodTest({ methods: written }: Match): Test | null {
+  if (written === null) return null;
+  const methods = written.has("GET") ? new Set([...written, "HEAD"]) : written;
+  return ({ method }) => methods.has(method.toUpperCase());
+}
+
+const hostTest = ({ host }: Match): Test | null =>
+  host === null ? null : ({ target }) => host.test(normalizedHost(target.hostname));
+
+/** @param wanted by name, the value that a header must have, or true for any value */
+export const matchesHeaders = (wanted: ReadonlyMap<string, string | true>, headers: Headers): boolean =>
+  [...wanted].every(([name, value]) => (value === true ? headers.has(name) : headers.get(name) === value));

@@ -1,8 +1,28 @@
 /** Partition keys: pseudonyms of keys, which reveal nothing of the key without `KEY_SECRET`. */
-import { type KeyPart, partName } from "./vars/index.ts";
+import { type KeyPart, partName } from "./key.ts";
 import { BoundedMap } from "./bounded-map.ts";
-import type { KeyValue } from "./apply-key.ts";
-import type { Hmac } from "./hmac.ts";
+import type { KeyValue } from "./key-values.ts";
+
+/** Returns the HMAC-SHA-256 of a text in base64url (43 characters). Texts for different purposes must differ. */
+export type Hmac = (text: string) => Promise<string>;
+
+/** Receives every HMAC that other threads compute, and returns it. */
+type HoldHmac = (hmac: Promise<string>) => Promise<string>;
+
+export function hmacWith(secret: string, hold: HoldHmac = (hmac) => hmac): Hmac {
+  const utf8 = new TextEncoder();
+  const algorithm = { name: "HMAC", hash: "SHA-256" };
+  let key: CryptoKey | null = null;
+  const hmac = async (text: string): Promise<string> => {
+    key ??= await crypto.subtle.importKey("raw", utf8.encode(secret), algorithm, false, ["sign"]);
+    const signature = await crypto.subtle.sign("HMAC", key, utf8.encode(text));
+    return btoa(String.fromCharCode(...new Uint8Array(signature)))
+      .replaceAll("+", "-")
+      .replaceAll("/", "_")
+      .replaceAll("=", "");
+  };
+  return (text) => hold(hmac(text));
+}
 
 /** A look-up is cheaper than a new HMAC. */
 const mostCached = 4_096;

@@ -17,7 +17,16 @@ import {
   writtenDuration,
   writtenLimits,
 } from "../strategies/index.ts";
-import { type Consistency, consistencyFields, consistencyOf, reportConsistencyConflicts } from "./consistency.ts";
+import {
+  type Consistency,
+  consistencyFields,
+  consistencyOf,
+  reportConsistencyConflicts,
+  objectFields,
+  type ObjectSettings,
+  readShards,
+  writtenShards,
+} from "./placement.ts";
 import {
   acceptedCost,
   acceptedCount,
@@ -28,9 +37,8 @@ import {
   writtenCost,
   writtenCount,
 } from "./cost.ts";
-import { type Ban, banSchema, writtenBan } from "./ban.ts";
-import { type DenialAnswer, onDenySchema, writtenDenialAnswer } from "./on-deny.ts";
-import { type KeyRules, type Override, readKeyRules, writtenKeyRules } from "./key-rules.ts";
+import { type Ban, banSchema, writtenBan, type DenialAnswer, onDenySchema, writtenDenialAnswer } from "./denials.ts";
+import { type Lists, type Override, readLists, writtenLists } from "./lists.ts";
 import {
   acceptedKey,
   type AddressSettings,
@@ -49,12 +57,12 @@ import {
   reportSecondPathMatching,
   writtenMatch,
 } from "./match.ts";
-import { objectFields, type ObjectSettings, readShards, writtenShards } from "./objects.ts";
 import { durationBetween, schemaOfNullable } from "./schemas.ts";
 import type { PolicyRules, RuleEntry } from "./runtime-rules.ts";
 import type { SubjectPattern } from "./subject-pattern.ts";
-import { hidden, type ReportProblem } from "./vars/variables.ts";
 import {
+  hidden,
+  type ReportProblem,
   asText,
   type ConfigProblem,
   type ReportField,
@@ -81,7 +89,7 @@ export interface Policy {
   readonly addresses: AddressSettings;
   /** Empty when the Worker's code states the limits of each request. */
   readonly limits: readonly Limit[];
-  readonly keyRules: KeyRules;
+  readonly lists: Lists;
   readonly cost: Cost;
   /** Null: every response counts. */
   readonly count: Count | null;
@@ -108,7 +116,7 @@ export interface Policy {
   readonly modeRule: string | null;
   /** The runtime rule that gives `limits`; null when the configuration does. */
   readonly limitsRule: string | null;
-  /** Entries of runtime rules. They take precedence over the lists in `keyRules`. */
+  /** Entries of runtime rules. They take precedence over the lists in `lists`. */
   readonly ruleLists: RuleLists;
 }
 
@@ -150,7 +158,7 @@ export const policyEntries = {
     1,
   ),
   count: v.optional(schemaOfNullable(readCount, (value) => acceptedCount + didYouMeanField(value, countFields))),
-  // `readKeyRules` validates these, since their entries depend on the key.
+  // `readLists` validates these, since their entries depend on the key.
   overrides: v.optional(v.unknown()),
   allow: v.optional(v.unknown()),
   deny: v.optional(v.unknown()),
@@ -180,9 +188,9 @@ export function readPolicy(variable: string, field: string, value: unknown, repo
   };
   const defaults = limitDefaults(value);
   const limits = limitsOf(value, defaults, reportWithin);
-  const keyRules = readKeyRules(value, defaults, reportWithin);
+  const lists = readLists(value, defaults, reportWithin);
   const shards = readShards(value, reportWithin);
-  const all = [limits, ...keyRules.overrides.map((override) => override.limits)];
+  const all = [limits, ...lists.overrides.map((override) => override.limits)];
   // If one of these fields is invalid, the policy may be meant to have a queue.
   const queueFields = ["limits", "strategy", "overrides", "maxDelay"].map((name) => joinPath(field, name));
   const mayMeanQueue = problems.some((problem) => queueFields.some((place) => problem.field.startsWith(place)));
@@ -192,14 +200,14 @@ export function readPolicy(variable: string, field: string, value: unknown, repo
   reportSecondPathMatching(value, reportWithin);
   for (const problem of problems) report(problem);
   if (!parsed.success || problems.length > 0) return null;
-  return { ...policyFrom(parsed.output, limits, keyRules, shards), written: value };
+  return { ...policyFrom(parsed.output, limits, lists, shards), written: value };
 }
 
 /** @param output the fields that are validated independently of each other */
 function policyFrom(
   output: v.InferOutput<typeof policySchema>,
   limits: readonly Limit[],
-  keyRules: KeyRules,
+  lists: Lists,
   shards: ObjectSettings["shards"],
 ): Omit<Policy, "written"> {
   const maxDelayMs = output.maxDelay ?? null;
@@ -210,9 +218,9 @@ function policyFrom(
     onMissingKey: output.onMissingKey,
     addresses: { ipv6Prefix: output.ipv6Prefix, trustedProxies: output.trustedProxies ?? null },
     limits: withMaxDelay(limits, maxDelayMs),
-    keyRules: {
-      ...keyRules,
-      overrides: keyRules.overrides.map((override) => ({
+    lists: {
+      ...lists,
+      overrides: lists.overrides.map((override) => ({
         ...override,
         limits: withMaxDelay(override.limits, maxDelayMs),
       })),
@@ -294,7 +302,7 @@ export const writtenPolicy = () =>
     strategy: v.optional(v.picklist(strategyNames), defaultStrategy),
     cost: v.optional(writtenCost(), 1),
     count: v.optional(writtenCount()),
-    ...writtenKeyRules(),
+    ...writtenLists(),
     ban: v.optional(writtenBan()),
     timeout: v.optional(writtenDuration(), "1s"),
     maxDelay: v.optional(writtenDuration()),

@@ -1,20 +1,12 @@
 /** Finds the key that a policy charges for a request, or why it charges none. */
-import { type KeyPart, partName, type Policy } from "./vars/index.ts";
-import { visitorOf } from "./apply-address.ts";
-import { type CallerAttributes, noAttributes, statedAddress, statedTexts } from "./caller-attributes.ts";
-import {
-  type DecisionSource,
-  limitsFor,
-  limitsSource,
-  type ListMatch,
-  listMatch,
-  type Subject,
-} from "./apply-key-rules.ts";
-import { callerKeyValues, type KeyValue, missingParts } from "./apply-key.ts";
-import { hasKeyStates, isAmbiguousPath, namedKeys } from "./named-keys.ts";
-import { planOf } from "./plan.ts";
-import type { Claims, RequestAttributes } from "./request-attributes.ts";
-import type { WithLimits } from "./stated-limits.ts";
+import { type KeyPart, partName } from "./key.ts";
+import type { Policy } from "./policy.ts";
+import { visitorOf, parseAddress, withoutPort } from "./address.ts";
+import { type DecisionSource, limitsFor, limitsSource, type ListMatch, listMatch, type Subject } from "./lists.ts";
+import { callerKeyValues, type KeyValue, missingParts, isRepeatable } from "./key-values.ts";
+import { compiledPolicy } from "./compiled-policy.ts";
+import type { Claims, RequestAttributes, WithLimits } from "./request.ts";
+import { canonicalText, type KeyTextSettings } from "./key-text.ts";
 
 /** The result for one policy. The kinds correspond to the fields `allow`, `deny` and `onMissingKey`. */
 export type KeyResolution = {
@@ -55,18 +47,18 @@ export function resolveKey(
 ): KeyResolution {
   if (policy.isOff) return { kind: "exempt", policy, source: offSource(policy) };
   const { key, onMissingKey, addresses } = policy;
-  const plan = planOf(policy);
-  const values = plan.keyValues(request, claims);
-  const subject: Subject | null = plan.hasEntries
+  const compiled = compiledPolicy(policy);
+  const values = compiled.keyValues(request, claims);
+  const subject: Subject | null = compiled.hasEntries
     ? {
         address: visitorOf(request.headers, addresses)?.address ?? null,
         key,
         values,
-        textsOf: (part) => plan.textsOf(part)(request, claims),
+        textsOf: (part) => compiled.textsOf(part)(request, claims),
       }
     : null;
   const claimed = possible === null ? key.filter(({ kind }) => kind === "jwt") : [];
-  if (claimed.length > 0 && (plan.hasEntries || hasKeyStates(policy))) {
+  if (claimed.length > 0 && (compiled.hasEntries || hasKeyStates(policy))) {
     const missing = claimed.map(partName);
     return { kind: "missing-key", policy, source: missingKeySource, missing, named: null };
   }
@@ -75,7 +67,7 @@ export function resolveKey(
   const match =
     subject === null
       ? null
-      : listMatch(policy, { ...subject, textsOf: (part) => plan.textsOf(part)(request, readable) });
+      : listMatch(policy, { ...subject, textsOf: (part) => compiled.textsOf(part)(request, readable) });
   if (match?.kind === "blocked") {
     return { kind: match.kind, policy, source: match.source, parts: key, values };
   }
@@ -94,7 +86,7 @@ export function resolveKey(
   if (onMissingKey === "skip") return { kind: "exempt", policy, source: missingKeySource, named };
   if (onMissingKey === "ip") {
     // Other keys of the policy consist of other parts, so none equals this key.
-    const address = plan.addressValue(request, claims);
+    const address = compiled.addressValue(request, claims);
     return { kind: "charge", policy: charged, source, parts: addressKey, values: [address], named };
   }
   onMissingKey satisfies "shared";
@@ -140,7 +132,7 @@ export function resolveCallerKey(
   const values = callerKeyValues(policy, texts);
   if (values === null) return null;
   if (policy.isOff) return { kind: "exempt", policy, source: offSource(policy), values };
-  if (!planOf(policy).hasEntries) {
+  if (!compiledPolicy(policy).hasEntries) {
     return { kind: "charge", ...chargedUnder(policy, null, withLimits), values };
   }
   const subject = callerSubject(policy, texts, values, attributes);
@@ -177,8 +169,101 @@ function chargedUnder(
 ): Pick<KeyResolution, "policy" | "source"> {
   const own = limitsSource(policy.limitsRule);
   const { limits, source } = subject === null ? { limits: null, source: own } : limitsFor(policy, subject);
-  const overridden = limits === null ? undefined : planOf(policy).overridden.get(limits);
+  const overridden = limits === null ? undefined : compiledPolicy(policy).overridden.get(limits);
   if (overridden !== undefined) return { policy: overridden, source };
   const isStated = withLimits !== undefined && policy.limitsRule === null;
   return { policy: isStated ? withLimits(policy) : policy, source };
+}
+
+/** Each of these keys costs a call to its object, so a request that names more is denied. */
+const mostNamedKeys = 16;
+
+/** The same, of keys with claims of a verified token, whose lists are not chosen by the client. */
+const mostVerifiedKeys = 64;
+
+/** Whether keys of the policy can have bans or runtime rules. */
+export const hasKeyStates = ({ ban, rules }: Policy): boolean => ban !== null || rules !== null;
+
+/** Whether the part is a path that names several keys. */
+export const isAmbiguousPath = ({ kind }: KeyPart, { target }: RequestAttributes): boolean =>
+  kind === "path" && target.path.canonical === null;
+
+/**
+ * @param charged the values of the request's key, with null for the parts that are missing
+ * @returns null when there are more than `mostNamedKeys`
+ */
+export function namedKeys(
+  policy: Policy,
+  charged: readonly KeyValue[],
+  request: RequestAttributes,
+  claims: Claims,
+): readonly (readonly KeyValue[])[] | null {
+  const { key, onMissingKey } = policy;
+  const compiled = compiledPolicy(policy);
+  // Only "shared" charges a key without the part, so only then can such a key have rules.
+  const isShared = onMissingKey === "shared";
+  const choices = key.map((part, index): readonly KeyValue[] => {
+    const value = charged[index] ?? null;
+    if (part.kind === "global") return [null];
+    const isRead = value === null ? isRepeatable(part) : isAmbiguousPath(part, request);
+    const texts = new Set(isRead ? compiled.textsOf(part)(request, claims) : []);
+    const others = [...texts].filter((text) => text !== "" && text !== value);
+    return value !== null || isShared ? [...others, value] : others;
+  });
+  const isCharged = isShared || missingParts(key, charged).length === 0;
+  const most = isVerified(key, choices) ? mostVerifiedKeys : mostNamedKeys;
+  const count = choices.reduce((product, { length }) => product * length, 1);
+  if (count - (isCharged ? 1 : 0) > most) return null;
+  const keys = choices.reduce<readonly (readonly KeyValue[])[]>(
+    (starts, values) => starts.flatMap((start) => values.map((value) => [...start, value])),
+    [[]],
+  );
+  // The charged key is the last one.
+  return isCharged ? keys.slice(0, -1) : keys;
+}
+
+/** Whether only claims have several values. */
+const isVerified = (key: readonly KeyPart[], choices: readonly (readonly KeyValue[])[]): boolean =>
+  key.every(({ kind }, index) => kind === "jwt" || (choices[index]?.length ?? 0) < 2);
+
+/** By the name of a key part: at least one text. */
+export type CallerAttributes = ReadonlyMap<string, readonly string[]>;
+
+export const noAttributes: CallerAttributes = new Map();
+
+/**
+ * The first key part for which an attribute differs from the key, so that it is unclear which key to charge.
+ * @param values the key's, one for each part
+ * @returns the name of the part; null when key and attributes agree
+ */
+export function contradictedPart(
+  policy: Pick<Policy, "name" | "key" | "addresses" | "match">,
+  values: readonly KeyValue[],
+  attributes: CallerAttributes,
+): string | null {
+  const contradicted = policy.key.find((part, index) => {
+    const texts = attributes.get(partName(part)) ?? [];
+    const value = values[index] ?? null;
+    return texts.some((text) => canonicalText(part, policy, text) !== value);
+  });
+  return contradicted === undefined ? null : partName(contradicted);
+}
+
+/** The address for conditions. The attribute `ip` takes precedence, since a key may stand for a whole network. */
+export const statedAddress = (attributes: CallerAttributes, keyText: string) =>
+  parseAddress(withoutPort(attributes.get("ip")?.[0] ?? keyText));
+
+/** The texts of a part, from the key if it has the part, otherwise from the attributes. */
+export function statedTexts(
+  part: KeyPart,
+  key: readonly KeyPart[],
+  values: readonly KeyValue[],
+  attributes: CallerAttributes,
+  settings: KeyTextSettings,
+): readonly string[] {
+  const name = partName(part);
+  const value = values[key.findIndex((each) => partName(each) === name)] ?? null;
+  return value === null
+    ? (attributes.get(name) ?? []).map((text) => canonicalText(part, settings, text) ?? text)
+    : [value];
 }

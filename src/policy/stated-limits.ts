@@ -1,9 +1,8 @@
 /** Limits that the Worker's code states for one request, in place of a policy's own, such as those of a customer in a database. */
-import { type ConfigProblem, ConfigProblems, type Policy, readStatedLimits } from "./vars/index.ts";
+import { type ConfigProblem, ConfigProblems } from "../validation/problems.ts";
+import type { Policy } from "./policy.ts";
+import { readStatedLimits } from "./read-runtime-rules.ts";
 import { BoundedMap } from "./bounded-map.ts";
-
-/** Returns the policy with the limits of the request. */
-export type WithLimits = (policy: Policy) => Policy;
 
 /**
  * The stated limits are invalid. The same limits always have the same list of problems, so that they can be reported

@@ -4,7 +4,7 @@ import { type KeyPart, partName, readKeyPart, traitsOf } from "./key.ts";
 import { canonicalText } from "./key-text.ts";
 import type { PathPattern } from "./path-pattern.ts";
 import type { ReadResult } from "./schemas.ts";
-import { piecesOf } from "./wildcard.ts";
+import { piecesOf } from "./match.ts";
 import { asText } from "../validation/problems.ts";
 
 export type Pattern =

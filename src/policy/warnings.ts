@@ -1,9 +1,16 @@
 /** Warnings about settings that are valid but discouraged. */
-import { createMeter, isQueue, type Limit, mostStoredBytesOf, holdsSlots, strategies } from "../strategies/index.ts";
+import {
+  createMeter,
+  isQueue,
+  type Limit,
+  mostStoredBytesOf,
+  holdsSlots,
+  strategies,
+  changesByDenial,
+} from "../strategies/index.ts";
 import { mostReserved, reservedCost } from "./cost.ts";
 import { keyWarning, partName } from "./key.ts";
 import type { Policy } from "./policy.ts";
-import { type Redundancy, redundantLimits } from "./redundant-limits.ts";
 
 interface Warning {
   /** The field of the policy that the warning is about. */
@@ -19,12 +26,12 @@ const mostSyncedBytes = 100_000;
 const longestDelayMs = 3_600_000;
 
 export function policyWarnings(policy: Policy): Warning[] {
-  const { name, limits, keyRules } = policy;
-  const lists: (readonly [string, readonly Limit[]])[] = [
+  const { name, limits, lists } = policy;
+  const all: (readonly [string, readonly Limit[]])[] = [
     ...(limits.length > 0 ? [["limits", limits] as const] : []),
-    ...keyRules.overrides.map((override) => ["overrides", override.limits] as const),
+    ...lists.overrides.map((override) => ["overrides", override.limits] as const),
   ];
-  const ofLimits = lists.flatMap(([field, list]) =>
+  const ofLimits = all.flatMap(([field, list]) =>
     list.flatMap((limit) =>
       limitWarnings(limit).map((text) => ({
         field,
@@ -32,7 +39,7 @@ export function policyWarnings(policy: Policy): Warning[] {
       })),
     ),
   );
-  const ofRedundant = lists.flatMap(([field, list]) =>
+  const ofRedundant = all.flatMap(([field, list]) =>
     redundancies(policy, list).map(({ limit, by }) => ({
       field,
       text: `the limit "${limit.name}" of the policy "${name}": it never denies a request, because the limit "${by.name}" denies first`,
@@ -40,7 +47,7 @@ export function policyWarnings(policy: Policy): Warning[] {
   );
   const ofPolicy = wholePolicyWarnings(
     policy,
-    lists.map(([, list]) => list),
+    all.map(([, list]) => list),
   );
   return [
     ...ofLimits,
@@ -121,7 +128,63 @@ export function sharedKeyWarnings(policies: readonly Policy[]): string[] {
 }
 
 /** The greatest size of a policy's state, with its own limits or those of an override. */
-const storedBytesOf = ({ limits, keyRules }: Policy): number =>
-  Math.max(storedBytes(limits), ...keyRules.overrides.map((override) => storedBytes(override.limits)));
+const storedBytesOf = ({ limits, lists }: Policy): number =>
+  Math.max(storedBytes(limits), ...lists.overrides.map((override) => storedBytes(override.limits)));
 
 const megabytes = (sizeBytes: number): string => `${(sizeBytes / 1_000_000).toFixed(1)} MB`;
+
+export interface Redundancy {
+  readonly limit: Limit;
+  /** The limit that always denies first, so that the other one never denies. */
+  readonly by: Limit;
+}
+
+/**
+ * Reports only limits that are provably redundant, by each strategy's documented bound on the units in any span of
+ * its window. The bound holds only if the object decides and the cost is known at the decision.
+ */
+export function redundantLimits(limits: readonly Limit[]): Redundancy[] {
+  return limits.flatMap((limit) => {
+    const by = limits.find((other) => other !== limit && neverDenies(limit, other));
+    return by === undefined ? [] : [{ limit, by }];
+  });
+}
+
+/** A calendar period differs from its nominal window by less than half. */
+const shortestWindowMs = ({ windowMs, period }: Limit): number => (period === undefined ? windowMs : windowMs / 2);
+const longestWindowMs = ({ windowMs, period }: Limit): number => (period === undefined ? windowMs : 2 * windowMs);
+
+function neverDenies(limit: Limit, other: Limit): boolean {
+  // The bounds do not hold for slots, which last as long as requests, for queues, which delay requests, or for
+  // elastic windows.
+  if (holdsSlots(limit) || holdsSlots(other) || isQueue(limit) || changesByDenial(limit)) return false;
+  const windowMs = longestWindowMs(limit);
+  const perWindow = mostPerWindow(other);
+  const mostIn = (spanMs: number): number => Math.ceil(spanMs / shortestWindowMs(other)) * perWindow;
+  switch (limit.strategy) {
+    case "fixed-window":
+    case "sliding-log":
+      return mostIn(windowMs) <= limit.limit;
+    case "sliding-window-counter":
+      // The current window's units plus a share of the previous window's. The sum is greatest when a window opens.
+      return mostIn(windowMs) + perWindow <= limit.limit;
+    case "sliding-buckets":
+      // The oldest bucket may begin up to one bucket's width, at most a window, before the span.
+      return mostIn(2 * windowMs) <= limit.limit;
+    case "token-bucket":
+    case "leaky-bucket":
+      return mostIn(windowMs) <= Math.min(capacityOf(limit), limit.limit);
+    default:
+      return false;
+  }
+}
+
+function mostPerWindow(limit: Limit): number {
+  const strategy = strategies.get(limit.strategy);
+  return strategy?.mostPerWindow(strategy.complete(limit)) ?? Number.POSITIVE_INFINITY;
+}
+
+function capacityOf(limit: Limit): number {
+  const strategy = strategies.get(limit.strategy);
+  return strategy?.capacity(strategy.complete(limit)) ?? 0;
+}

@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import { longestPeriodMs } from "./calendar.ts";
 import type { Limit, Period } from "./strategy.ts";
-import { anyName } from "../validation/written.ts";
+import { anyName } from "../validation/problems.ts";
 
 const second = 1_000;
 const minute = 60 * second;

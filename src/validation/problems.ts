@@ -14,6 +14,12 @@ export interface ConfigProblem {
   readonly accepted: string;
 }
 
+/** Collects a problem. Readers continue afterwards, so that all problems are reported at once. */
+export type ReportProblem = (problem: ConfigProblem) => void;
+
+/** Replaces values in problems that are, or may be, secret. */
+export const hidden = "(hidden)";
+
 /** Collects a problem within a variable that the caller knows. */
 export type ReportField = (problem: Omit<ConfigProblem, "variable">) => void;
 
@@ -168,3 +174,14 @@ function issuePath(issue: v.BaseIssue<unknown>): string {
 /** A schema of integers within bounds. */
 export const integerFrom = (least: number, most: number, accepted = `an integer from ${least} to ${most}`) =>
   v.pipe(v.number(accepted), v.safeInteger(accepted), v.minValue(least, accepted), v.maxValue(most, accepted));
+
+/** A regular expression for a text in any case, since those of JSON schemas have no flags. */
+export const anyCase = (text: string): string =>
+  text.replace(/[a-z]/gi, (letter) => `[${letter.toLowerCase()}${letter.toUpperCase()}]`);
+
+/** A regular expression for any of these names, in any case. A plural that is among the names is an optional `s`. */
+export const anyName = (names: readonly string[]): string =>
+  names
+    .filter((name) => !names.some((singular) => name === `${singular}s`))
+    .map((name) => anyCase(name) + (names.includes(`${name}s`) ? "[sS]?" : ""))
+    .join("|");

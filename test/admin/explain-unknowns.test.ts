@@ -1,6 +1,6 @@
 /** Explanations when only the id is known, when an object or the control plane is silent, and with stored rules. */
 import { describe, expect, it, vi } from "vitest";
-import type { PolicyRule } from "../../src/policy/vars/index.ts";
+import type { PolicyRule } from "../../src/policy/runtime-rules.ts";
 import type { PolicyState, Rule } from "../../src/control/protocol.ts";
 import type { Explanation, StepName } from "../../src/admin/wire.ts";
 import { startMs } from "../fakes/isolate.ts";

@@ -1,6 +1,6 @@
 /** Explanations of keys: the outcome, the step that decides, the arithmetic, and when the outcome changes. */
 import { describe, expect, it } from "vitest";
-import type { PolicyRule } from "../../src/policy/vars/index.ts";
+import type { PolicyRule } from "../../src/policy/runtime-rules.ts";
 import type { StepName } from "../../src/admin/wire.ts";
 import type { KeyRule } from "../../src/limiter/protocol.ts";
 import { parseLimits } from "../../src/strategies/index.ts";

@@ -1,20 +1,16 @@
 /** A policy `login` in an isolate of its own, whose keys a test explains. The default key is `callerAddress`. */
 import { vi } from "vitest";
-import {
-  parseConfig,
-  type Policy,
-  type PolicyRule,
-  type PolicyRules,
-  policyWithRules,
-} from "../../src/policy/vars/index.ts";
+import { parseConfig } from "../../src/policy/vars/config.ts";
+import type { Policy } from "../../src/policy/policy.ts";
+import type { PolicyRule, PolicyRules } from "../../src/policy/runtime-rules.ts";
+import { policyWithRules } from "../../src/policy/read-runtime-rules.ts";
+import { hmacWith, PartitionKeys } from "../../src/policy/partition-key.ts";
 import { explainedKey } from "../../src/admin/explain-result.ts";
 import type { Explanation, StepName } from "../../src/admin/wire.ts";
 import type { ExplainInput } from "../../src/admin/explain-key.ts";
 import type { KnownRules } from "../../src/admin/explain-rules.ts";
 import { isFailure } from "../../src/http/wire/problems.ts";
 import type { KeyRule } from "../../src/limiter/protocol.ts";
-import { hmacWith } from "../../src/policy/hmac.ts";
-import { PartitionKeys } from "../../src/policy/partition-key.ts";
 import { startMs, TestIsolate } from "../fakes/isolate.ts";
 
 export const callerAddress = "203.0.113.7";

@@ -3,7 +3,7 @@
  * the replay makes every decision that the Worker and its objects made.
  */
 import { expect, it } from "vitest";
-import { parseConfig } from "../../src/policy/vars/index.ts";
+import { parseConfig } from "../../src/policy/vars/config.ts";
 import { replayAll } from "../../src/advisor/replay/replay.ts";
 import { type Samples, SamplesReader } from "../../src/advisor/replay/read-samples.ts";
 import { arrivalOutcomes } from "../../src/advisor/replay/timelines.ts";

@@ -1,7 +1,7 @@
 /** `/api/samples`: the lines of sampled traffic, over the store of the control plane. */
 import { Hono } from "hono";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { parseConfig } from "../../src/policy/vars/index.ts";
+import { parseConfig } from "../../src/policy/vars/config.ts";
 import { StatisticsStore } from "../../src/control/object/statistics.ts";
 import type { SampleBatch } from "../../src/control/protocol.ts";
 import type { SampledEvent } from "../../src/control/sample-codec.ts";

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { parseConfig } from "../../src/policy/vars/index.ts";
+import { parseConfig } from "../../src/policy/vars/config.ts";
 import { checkConfiguration, type Findings, summary } from "../../src/cli/configuration-check.ts";
 import { helpOf } from "../../src/cli/command.ts";
 import { deployOptions } from "../../src/cli/configuration-source.ts";

@@ -5,10 +5,9 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { parseConfig } from "../../src/policy/vars/index.ts";
+import { parseConfig, demoLimits } from "../../src/policy/vars/config.ts";
 import { demoTrafficObstacle, demoVisitors } from "../../src/cli/demo-traffic.ts";
 import type { ExampleRequest } from "../../src/cli/example-request.ts";
-import { demoLimits } from "../../src/policy/vars/index.ts";
 import { checkout, freePort, printed, type Run, runNpm, stopped } from "../system/checkout.ts";
 
 const secret = "a secret of thirty-two characters or more";

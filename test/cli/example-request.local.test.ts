@@ -4,12 +4,12 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { parseConfig } from "../../src/policy/vars/index.ts";
+import { parseConfig } from "../../src/policy/vars/config.ts";
+import { callerKeyValues } from "../../src/policy/key-values.ts";
+import { matchingPolicies } from "../../src/policy/compiled-policy.ts";
+import { resolveKey } from "../../src/policy/resolve-key.ts";
 import { attributesOf } from "../../src/http/attributes.ts";
 import { startMessage } from "../../src/cli/start-messages.ts";
-import { callerKeyValues } from "../../src/policy/apply-key.ts";
-import { matchingPolicies } from "../../src/policy/apply-match.ts";
-import { resolveKey } from "../../src/policy/resolve-key.ts";
 
 let server: Server;
 let url = "";

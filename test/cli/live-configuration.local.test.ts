@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { parseConfig } from "../../src/policy/vars/index.ts";
+import { parseConfig } from "../../src/policy/vars/config.ts";
 import { CommandError } from "../../src/cli/command.ts";
 import type { LocalSetup } from "../../src/cli/local-setup.ts";
 import { LiveConfiguration } from "../../src/cli/live-configuration.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseConfig } from "../../src/policy/vars/index.ts";
+import { parseConfig } from "../../src/policy/vars/config.ts";
 import { inEffectMessage, problemsMessage, rejectionMessage, startMessage } from "../../src/cli/start-messages.ts";
 import { readConfiguration } from "../docs/configuration-blocks.ts";
 import { pageBlock } from "../docs/page-block.ts";

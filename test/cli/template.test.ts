@@ -8,7 +8,7 @@ import { parseEnv } from "node:util";
 import { expect, it } from "vitest";
 import { type Unstable_Config, unstable_readConfig } from "wrangler";
 import { marked } from "marked";
-import { hasLimits } from "../../src/policy/vars/index.ts";
+import { hasLimits } from "../../src/policy/vars/policies.ts";
 import { generatedSecrets } from "../../src/cli/dev-vars.ts";
 
 interface PackageJson {

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { alertSettings } from "../../src/policy/vars/index.ts";
+import { alertSettings } from "../../src/policy/vars/admin.ts";
 import { AlertDelivery } from "../../src/control/object/alerts-delivery.ts";
 import { AlertRows } from "../../src/control/object/alerts-storage.ts";
 import { MemorySql } from "../fakes/memory-sql.ts";

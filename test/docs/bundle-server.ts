@@ -2,7 +2,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { demoLimits, hasLimits } from "../../src/policy/vars/index.ts";
+import { demoLimits } from "../../src/policy/vars/config.ts";
+import { hasLimits } from "../../src/policy/vars/policies.ts";
 import { freePort } from "../system/checkout.ts";
 import { localVariables, type RecipeOrigin } from "../system/recipe-origin.ts";
 import { startWorkerd, type Workerd } from "../tools/workerd.ts";

@@ -1,6 +1,6 @@
 /** The tables of docs/reference/check-api.md name what the OpenAPI document and the configuration accept. */
 import { describe, expect, it } from "vitest";
-import { parseConfig } from "../../src/policy/vars/index.ts";
+import { parseConfig } from "../../src/policy/vars/config.ts";
 import document from "../../src/http/wire/openapi.json" with { type: "json" };
 import { pageBlock } from "./page-block.ts";
 import { codesIn, readPage } from "./pages.ts";

@@ -2,7 +2,8 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { demoLimits, hasLimits } from "../../src/policy/vars/index.ts";
+import { demoLimits } from "../../src/policy/vars/config.ts";
+import { hasLimits } from "../../src/policy/vars/policies.ts";
 import { checkConfiguration } from "../../src/cli/configuration-check.ts";
 import { deployedVariables, readSettings, type Settings } from "../../src/cli/settings.ts";
 import type { Block } from "./pages.ts";

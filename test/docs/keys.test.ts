@@ -1,7 +1,7 @@
 /** The tables of docs/reference/keys.md, and those of docs/reference/policies.md about paths, state what the code does. */
 import { describe, expect, it } from "vitest";
-import { parsePath } from "../../src/policy/vars/index.ts";
-import { planOf } from "../../src/policy/plan.ts";
+import { parsePath } from "../../src/policy/path-readings.ts";
+import { compiledPolicy } from "../../src/policy/compiled-policy.ts";
 import { problemsIn } from "../policy/parsed.ts";
 import { meets, policyOf, requestTo } from "../policy/harness.ts";
 import { codesIn, readPage, rowsOf } from "./pages.ts";
@@ -29,7 +29,7 @@ describe("the page of keys", () => {
     ),
   )("the part ip of %s is %s", (address, value) => {
     const request = requestTo("/", { headers: { "CF-Connecting-IP": address } });
-    expect(planOf(policyOf({ key: "ip" })).keyValues(request, {})).toEqual([value]);
+    expect(compiledPolicy(policyOf({ key: "ip" })).keyValues(request, {})).toEqual([value]);
   });
 
   it.each(
@@ -39,7 +39,7 @@ describe("the page of keys", () => {
       key: "path",
       ...(pattern !== undefined && { match: { path: pattern } }),
     });
-    expect(planOf(policy).keyValues(requestTo(path), {})).toEqual([value]);
+    expect(compiledPolicy(policy).keyValues(requestTo(path), {})).toEqual([value]);
   });
 
   it("the path that servers resolve in different ways is ambiguous", () => {

@@ -1,6 +1,6 @@
 /** The tables of docs/reference/policies.md list every field, with a valid example and the real default. */
 import { describe, expect, it } from "vitest";
-import { readPolicy } from "../../src/policy/vars/index.ts";
+import { readPolicy } from "../../src/policy/policy.ts";
 import { strategies } from "../../src/strategies/index.ts";
 import { readConfiguration } from "./configuration-blocks.ts";
 import { fieldsOf, namesOf, valueOf, withDefault } from "./field-table.ts";

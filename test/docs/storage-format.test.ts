@@ -1,7 +1,7 @@
 /** Compares docs/reference/storage-format.md with the rows that an object writes. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { alertSettings } from "../../src/policy/vars/index.ts";
+import { alertSettings } from "../../src/policy/vars/admin.ts";
 import { encodeSamples } from "../../src/control/sample-codec.ts";
 import { StatisticsIntake } from "../../src/control/object/statistics-intake.ts";
 import { mostRowBytes, rowVersion } from "../../src/limiter/object/key-row.ts";

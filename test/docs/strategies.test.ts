@@ -1,7 +1,7 @@
 /** Runs the examples of docs/reference/strategies.md, and compares the page's bounds, sizes and names with the code. */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { parseConfig } from "../../src/policy/vars/index.ts";
+import { parseConfig } from "../../src/policy/vars/config.ts";
 import { compiledLimit } from "../../src/strategies/compiled-limit.ts";
 import {
   createMeter,

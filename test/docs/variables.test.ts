@@ -43,7 +43,7 @@ it("the page shows a valid secret with overrides for the policy above it", () =>
     text: pageBlock("reference/variables", "toml", '"POLICIES_2"]'),
   });
   const { policies } = configOf({ ...vars, POLICIES_2: shownSecret("POLICIES_2") });
-  expect(policies.map(({ keyRules }) => keyRules.overrides.length)).toEqual([1]);
+  expect(policies.map(({ lists }) => lists.overrides.length)).toEqual([1]);
 });
 
 it("the page shows a valid list of tokens", () => {

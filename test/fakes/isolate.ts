@@ -1,6 +1,7 @@
 /** An isolate and the objects that it calls, in one process with one clock that the test sets. */
 import { vi } from "vitest";
-import { parseConfig, type Policy } from "../../src/policy/vars/index.ts";
+import { parseConfig } from "../../src/policy/vars/config.ts";
+import type { Policy } from "../../src/policy/policy.ts";
 import type { Admission } from "../../src/limiter/isolate/admission.ts";
 import { LimiterClient } from "../../src/limiter/isolate/client.ts";
 import type { LimiterObserver } from "../../src/limiter/isolate/object-caller.ts";

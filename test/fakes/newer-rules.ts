@@ -1,5 +1,5 @@
 /** Objects that have newer policy rules than an isolate, and an isolate that adopts them. */
-import type { Policy } from "../../src/policy/vars/index.ts";
+import type { Policy } from "../../src/policy/policy.ts";
 import { type Attempt, decideByNewestRules } from "../../src/limiter/isolate/attempt.ts";
 import type { CheckCall, StaleRules } from "../../src/limiter/protocol.ts";
 import type { Call, TestIsolate } from "./isolate.ts";

@@ -1,5 +1,5 @@
 /** A site in one process: its policies, an isolate, its objects and the statistics of its requests. */
-import { parseConfig } from "../../src/policy/vars/index.ts";
+import { parseConfig } from "../../src/policy/vars/config.ts";
 import { fromBase64Url } from "../../src/control/base64url.ts";
 import type { PolicyCounts, StatisticsBatch } from "../../src/control/protocol.ts";
 import { decodeSamples } from "../../src/control/sample-codec.ts";

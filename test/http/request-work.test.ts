@@ -1,6 +1,6 @@
 /** A request reads only the parts that its policies name, and recomputes no value that depends only on a policy. */
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import type { Policy } from "../../src/policy/vars/index.ts";
+import type { Policy } from "../../src/policy/policy.ts";
 import { TestApp } from "./app.ts";
 
 const host = "https://headgate.example";

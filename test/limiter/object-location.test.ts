@@ -1,10 +1,9 @@
 /** Which object a key lives in, and many keys in one shard. */
 import { describe, expect, it } from "vitest";
-import type { ObjectSettings } from "../../src/policy/vars/index.ts";
+import type { ObjectSettings } from "../../src/policy/placement.ts";
+import { hmacWith, PartitionKeys } from "../../src/policy/partition-key.ts";
 import { objectLocation, shardOf } from "../../src/limiter/object-location.ts";
 import { softBudgetBytes } from "../../src/limiter/object/key-cache.ts";
-import { hmacWith } from "../../src/policy/hmac.ts";
-import { PartitionKeys } from "../../src/policy/partition-key.ts";
 import { parseLimits } from "../../src/strategies/index.ts";
 import { TestObject } from "../fakes/test-object.ts";
 

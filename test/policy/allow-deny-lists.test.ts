@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { SubjectPattern, Pattern, Policy } from "../../src/policy/vars/index.ts";
+import type { SubjectPattern, Pattern } from "../../src/policy/subject-pattern.ts";
+import type { Policy } from "../../src/policy/policy.ts";
 import { configOf, problemsIn } from "./parsed.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -17,8 +18,8 @@ const problemsWith = (fields: Fields) =>
 const placesWith = (fields: Fields): string[] =>
   problemsWith(fields).map(({ variable, field }) => `${variable} ${field}`.trim());
 
-const keyRulesOf = (fields: Fields): Policy["keyRules"] | undefined =>
-  configOf({ JWT_KEY, POLICIES: [{ name: "a", limits: "1/s", ...fields }] }).policies[0]?.keyRules;
+const listsOf = (fields: Fields): Policy["lists"] | undefined =>
+  configOf({ JWT_KEY, POLICIES: [{ name: "a", limits: "1/s", ...fields }] }).policies[0]?.lists;
 
 /** A list entry as text: `203.0.113.0/24` for a network, or the patterns of a key's parts. */
 const entryText = (entry: SubjectPattern): string | string[] =>
@@ -31,7 +32,7 @@ function patternText(pattern: Pattern): string {
   return `${address.toString()}/${prefixBits}`;
 }
 
-const listedOf = (key: unknown, entry: unknown): unknown => keyRulesOf({ key, deny: [entry] })?.deny.map(entryText)[0];
+const listedOf = (key: unknown, entry: unknown): unknown => listsOf({ key, deny: [entry] })?.deny.map(entryText)[0];
 
 describe("an entry of allow or deny", () => {
   it("a problem does not quote an entry that may be a client's credential", () => {
@@ -179,17 +180,17 @@ describe("an entry of allow or deny", () => {
 describe("the lists allow and deny", () => {
   it("allow, deny and overrides default to empty lists, which are valid", () => {
     const empty = { overrides: [], allow: [], deny: [] };
-    expect(keyRulesOf({})).toEqual(empty);
-    expect(keyRulesOf(empty)).toEqual(empty);
+    expect(listsOf({})).toEqual(empty);
+    expect(listsOf(empty)).toEqual(empty);
   });
 
   it("a list keeps the order of its entries, of which there may be 256", () => {
     const keys = Array.from({ length: 257 }, (_, index) => `10.0.${index >> 8}.${index & 255}`);
     const most = keys.slice(0, 256);
-    expect(keyRulesOf({ deny: most })?.deny.map(entryText)).toEqual(most.map((each) => `${each}/32`));
+    expect(listsOf({ deny: most })?.deny.map(entryText)).toEqual(most.map((each) => `${each}/32`));
     expect(placesWith({ allow: keys, deny: keys })).toEqual(["POLICIES [0].allow", "POLICIES [0].deny"]);
     const overrides = keys.map((key) => ({ key, limits: "2/s" }));
-    expect(keyRulesOf({ overrides: overrides.slice(1) })?.overrides).toHaveLength(256);
+    expect(listsOf({ overrides: overrides.slice(1) })?.overrides).toHaveLength(256);
     expect(placesWith({ overrides })).toEqual(["POLICIES [0].overrides"]);
   });
 

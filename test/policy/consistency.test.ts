@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseConfig } from "../../src/policy/vars/index.ts";
+import { parseConfig } from "../../src/policy/vars/config.ts";
 import { problemsIn } from "./parsed.ts";
 
 const policy = { name: "p", limits: "10/minute" };

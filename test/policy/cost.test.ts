@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
-import { costOfRequest, costOfResponse } from "../../src/policy/apply-cost.ts";
+import { costOfRequest, costOfResponse } from "../../src/policy/cost.ts";
 import { policyOf, requestTo } from "./harness.ts";
 
 type Fields = Record<string, unknown>;

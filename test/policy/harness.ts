@@ -1,9 +1,10 @@
 /** Builds policies, keys and requests for tests from the configuration that defines them. */
-import { type KeyPart, parseConfig, type Policy } from "../../src/policy/vars/index.ts";
+import type { KeyPart } from "../../src/policy/key.ts";
+import { parseConfig } from "../../src/policy/vars/config.ts";
+import type { Policy } from "../../src/policy/policy.ts";
+import { matchingPolicies } from "../../src/policy/compiled-policy.ts";
+import { type RequestAttributes, RequestTarget } from "../../src/policy/request.ts";
 import { attributesOf } from "../../src/http/attributes.ts";
-import { matchingPolicies } from "../../src/policy/apply-match.ts";
-import type { RequestAttributes } from "../../src/policy/request-attributes.ts";
-import { RequestTarget } from "../../src/policy/request-target.ts";
 
 /** With a verification key, so that keys may have claims. */
 const secrets = { KEY_SECRET: "s", JWT_KEY: "a secret of at least thirty-two bytes" };

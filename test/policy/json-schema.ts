@@ -1,7 +1,7 @@
 /** Validates variables with the JSON schema of wrangler.toml, which editors use. */
 import { readFileSync } from "node:fs";
 import { type Schema, Validator } from "@cfworker/json-schema";
-import { isKnownVariable } from "../../src/policy/vars/index.ts";
+import { isKnownVariable } from "../../src/policy/vars/known-variables.ts";
 
 const schema = JSON.parse(readFileSync("docs/reference/wrangler.schema.json", "utf8")) as Schema;
 

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
-import { callerKeyValues, type KeyValue } from "../../src/policy/apply-key.ts";
+import { callerKeyValues, type KeyValue } from "../../src/policy/key-values.ts";
 import { resolveKey } from "../../src/policy/resolve-key.ts";
 import { policyOf, requestTo } from "./harness.ts";
 

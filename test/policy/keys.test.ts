@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { partName } from "../../src/policy/vars/index.ts";
+import { partName } from "../../src/policy/key.ts";
 import { configOf, placesOf, plain, problemsIn } from "./parsed.ts";
 
 const policy = { name: "a", limits: "1/s" };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { parseConfig } from "../../src/policy/vars/index.ts";
-import { matchingPolicies } from "../../src/policy/apply-match.ts";
+import { parseConfig } from "../../src/policy/vars/config.ts";
+import { matchingPolicies } from "../../src/policy/compiled-policy.ts";
 import { meets, policyOf, requestTo } from "./harness.ts";
 
 describe("the policies that match a request", () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { Override, Policy } from "../../src/policy/vars/index.ts";
-import { partName } from "../../src/policy/vars/index.ts";
+import type { Override } from "../../src/policy/lists.ts";
+import type { Policy } from "../../src/policy/policy.ts";
+import { partName } from "../../src/policy/key.ts";
 import { configOf, problemsIn } from "./parsed.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -14,7 +15,7 @@ const policyOf = (fields: Fields): Policy | undefined =>
 
 /** The first override of a policy with these fields. */
 const overrideOf = (override: unknown, fields: Fields = {}): Override | undefined =>
-  policyOf({ ...fields, overrides: [override] })?.keyRules.overrides[0];
+  policyOf({ ...fields, overrides: [override] })?.lists.overrides[0];
 
 const problemsWith = (fields: Fields, variables: Fields = { JWT_KEY }) =>
   problemsIn({

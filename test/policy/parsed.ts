@@ -1,6 +1,6 @@
 /** Builds configurations for tests, and collects their problems. */
 import { expect } from "vitest";
-import { type Config, parseConfig } from "../../src/policy/vars/index.ts";
+import { type Config, parseConfig } from "../../src/policy/vars/config.ts";
 import { type ConfigProblem, ConfigProblems } from "../../src/validation/problems.ts";
 import { schemaErrors } from "./json-schema.ts";
 

@@ -2,9 +2,8 @@ import { createHmac } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { forAll } from "../for-all.ts";
-import type { KeyValue } from "../../src/policy/apply-key.ts";
-import { hmacWith } from "../../src/policy/hmac.ts";
-import { PartitionKeys } from "../../src/policy/partition-key.ts";
+import type { KeyValue } from "../../src/policy/key-values.ts";
+import { hmacWith, PartitionKeys } from "../../src/policy/partition-key.ts";
 import { partsOf } from "./harness.ts";
 
 const secret = "the tests' secret";

@@ -1,7 +1,7 @@
 /** The key part `path`: one value for all spellings of a path. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { callerKeyValues, keyPartReader } from "../../src/policy/apply-key.ts";
+import { callerKeyValues, keyPartReader } from "../../src/policy/key-values.ts";
 import { forAll } from "../for-all.ts";
 import { policyOf, requestTo } from "./harness.ts";
 import { segments, spelling } from "./paths.ts";
@@ -98,7 +98,7 @@ describe("the key part path with a pattern", () => {
       match: { path: "/api/*" },
       overrides: [{ key: "/Api/%55sers/", limits: "9/s" }],
     });
-    const [override] = policy.keyRules.overrides;
+    const [override] = policy.lists.overrides;
     expect(override?.for).toMatchObject({ patterns: [{ kind: "text", text: "/api/Users" }] });
   });
 });

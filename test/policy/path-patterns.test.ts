@@ -1,6 +1,6 @@
 /** The values that `match.path` and `pathMatching` accept, and the error messages for other values. */
 import { describe, expect, it } from "vitest";
-import { describeProblem } from "../../src/policy/vars/index.ts";
+import { describeProblem } from "../../src/validation/problems.ts";
 import { configOf, problemsIn, whole } from "./parsed.ts";
 
 const withPolicy = (fields: object): Record<string, unknown> => ({

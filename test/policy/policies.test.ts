@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { partName, readPolicy } from "../../src/policy/vars/index.ts";
+import { partName } from "../../src/policy/key.ts";
+import { readPolicy } from "../../src/policy/policy.ts";
 import { configOf, placesOf, plain, problemsIn } from "./parsed.ts";
 
 const secret = { KEY_SECRET: "s" };

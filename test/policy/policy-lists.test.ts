@@ -10,12 +10,12 @@ const overrides = (count: number, prefix: string): object[] =>
 
 /** The entries of overrides, allow and deny of the first policy. */
 function listsOf(variables: Variables): unknown {
-  const { keyRules } = configOf(variables).policies[0] ?? {};
+  const { lists } = configOf(variables).policies[0] ?? {};
   const textOf = (entry: unknown): unknown => JSON.stringify(entry);
   return {
-    overrides: keyRules?.overrides.map((each) => textOf(each.for)),
-    allow: keyRules?.allow.map(textOf),
-    deny: keyRules?.deny.map(textOf),
+    overrides: lists?.overrides.map((each) => textOf(each.for)),
+    allow: lists?.allow.map(textOf),
+    deny: lists?.deny.map(textOf),
   };
 }
 
@@ -43,7 +43,7 @@ describe("an entry that continues a policy", () => {
     expect(listsOf({ POLICIES: [first, last, other] })).toEqual(
       listsOf({ POLICIES: [{ ...last, overrides: [...overrides(1, "a"), ...overrides(1, "b")] }] }),
     );
-    expect(configOf({ POLICIES: [first, last, other] }).policies[1]?.keyRules).toEqual({
+    expect(configOf({ POLICIES: [first, last, other] }).policies[1]?.lists).toEqual({
       overrides: [],
       allow: [],
       deny: [],
@@ -61,7 +61,7 @@ describe("an entry that continues a policy", () => {
     for (const variable of Object.values(variables)) {
       expect(JSON.stringify(variable).length).toBeLessThan(5_120);
     }
-    expect(configOf(variables).policies[0]?.keyRules.overrides).toHaveLength(256);
+    expect(configOf(variables).policies[0]?.lists.overrides).toHaveLength(256);
     const POLICIES_5 = [{ continues: "api", overrides: overrides(1, "z") }];
     expect(problemsIn({ KEY_SECRET, ...variables, POLICIES_5 })).toEqual([
       {

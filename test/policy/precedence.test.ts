@@ -3,9 +3,10 @@
  * deny, configuration allow; then the limits of rule overrides, configuration overrides, rule limits, configuration limits.
  */
 import { describe, expect, it } from "vitest";
-import { type Policy, policyWithRules } from "../../src/policy/vars/index.ts";
-import type { DecisionSource } from "../../src/policy/apply-key-rules.ts";
-import { planOf } from "../../src/policy/plan.ts";
+import type { Policy } from "../../src/policy/policy.ts";
+import { policyWithRules } from "../../src/policy/read-runtime-rules.ts";
+import type { DecisionSource } from "../../src/policy/lists.ts";
+import { compiledPolicy } from "../../src/policy/compiled-policy.ts";
 import { resolveCallerKey, resolveKey } from "../../src/policy/resolve-key.ts";
 import { policyOf, requestTo } from "./harness.ts";
 
@@ -114,14 +115,17 @@ describe("a policy that a rule has switched off", () => {
 
   it("the policy needs no claims of the request's token", () => {
     const policy = policyOf({ key: "jwt:sub" });
-    expect([planOf(policy).needsClaims, planOf(withRules(policy, off)).needsClaims]).toEqual([true, false]);
+    expect([compiledPolicy(policy).needsClaims, compiledPolicy(withRules(policy, off)).needsClaims]).toEqual([
+      true,
+      false,
+    ]);
   });
 });
 
 it("an override of a rule whose condition reads a claim makes the policy need claims", () => {
   const overrides = [{ when: "jwt:plan=pro", limits: "9/s" }];
   const policy = withRules(policyOf({}), { id: "r", kind: "overrides", overrides });
-  expect([planOf(policyOf({})).needsClaims, planOf(policy).needsClaims]).toEqual([false, true]);
+  expect([compiledPolicy(policyOf({})).needsClaims, compiledPolicy(policy).needsClaims]).toEqual([false, true]);
   const headers = { "CF-Connecting-IP": address };
   const resolution = resolveKey(policy, requestTo("/", { headers }), { plan: "pro" });
   expect(resolution.source).toEqual(source("overrides", "r", 0));

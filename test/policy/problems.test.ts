@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
-import { parseConfig } from "../../src/policy/vars/index.ts";
+import { parseConfig } from "../../src/policy/vars/config.ts";
 import { strategies } from "../../src/strategies/index.ts";
 import { configOf, plain, problemsIn, type Variables } from "./parsed.ts";
 import { ConfigProblems, describeProblem } from "../../src/validation/problems.ts";

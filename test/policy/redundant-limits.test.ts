@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { redundantLimits } from "../../src/policy/redundant-limits.ts";
+import { redundantLimits } from "../../src/policy/warnings.ts";
 import { createMeter, type Limit, type LimitInput, parseLimits } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
 import { configOf } from "./parsed.ts";

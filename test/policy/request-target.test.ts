@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
-import { RequestTarget } from "../../src/policy/request-target.ts";
+import { RequestTarget } from "../../src/policy/request.ts";
 
 const piece = fc.oneof(
   fc.constantFrom("/", "//", ".", "..", ":", "@", "?", "#", "%2e", "%", ";", "\\", "[", "]", "'", "xn--", "0x1", "é"),

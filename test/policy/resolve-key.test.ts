@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
-import { planOf } from "../../src/policy/plan.ts";
+import { compiledPolicy } from "../../src/policy/compiled-policy.ts";
 import { resolveKey, resolveCallerKey } from "../../src/policy/resolve-key.ts";
 import { policyOf, requestTo } from "./harness.ts";
 
@@ -116,10 +116,10 @@ describe("the first matching override", () => {
     const policy = policyOf({ ...fields, overrides: [{ key: address, limits: "9/s" }] });
     const resolution = resolveKey(policy, requestTo("/", { headers: visitor }), {});
     expect(resolution).toMatchObject({ parts: plain.key, values: [address] });
-    expect(resolution.kind === "charge" && { ...resolution.policy, limits: 0, keyRules: 0, written: 0 }).toEqual({
+    expect(resolution.kind === "charge" && { ...resolution.policy, limits: 0, lists: 0, written: 0 }).toEqual({
       ...plain,
       limits: 0,
-      keyRules: 0,
+      lists: 0,
       written: 0,
     });
   });
@@ -272,7 +272,7 @@ describe("a policy that needs claims", () => {
     [{ overrides: [{ when: "country=DE", limits: "9/s" }] }, false],
     [{ overrides: [{ key: address, limits: "9/s" }], allow: ["10.0.0.0/8"] }, false],
   ])("a policy with %j needs claims: %s", ([fields, expected]) => {
-    expect(planOf(policyOf(fields)).needsClaims).toBe(expected);
+    expect(compiledPolicy(policyOf(fields)).needsClaims).toBe(expected);
   });
 });
 

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { parseConfig } from "../../src/policy/vars/index.ts";
+import { parseConfig } from "../../src/policy/vars/config.ts";
 
 const log = (window: string): object => ({ limit: 90_000, window, strategy: "sliding-log" });
 

@@ -1,7 +1,7 @@
 /** Random schedules of isolates under eventual consistency, with crashes, lost calls and wrong clocks. */
 import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Policy } from "../../src/policy/vars/index.ts";
+import type { Policy } from "../../src/policy/policy.ts";
 import type { KeySync, SyncCall } from "../../src/limiter/protocol.ts";
 import { forAll } from "../for-all.ts";
 import { randomFrom } from "../random.ts";

@@ -1,6 +1,6 @@
 /** Floods on a key whose object fails. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { FailureMode, Policy } from "../../src/policy/vars/index.ts";
+import type { FailureMode, Policy } from "../../src/policy/policy.ts";
 import { LimiterClient } from "../../src/limiter/isolate/client.ts";
 import { Limiter } from "../../src/limiter/object/limiter.ts";
 import { admits } from "../../src/limiter/isolate/outcome.ts";

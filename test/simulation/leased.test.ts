@@ -1,7 +1,7 @@
 /** Random schedules of isolates that borrow slices, with crashes, lost calls and wrong clocks. */
 import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Policy } from "../../src/policy/vars/index.ts";
+import type { Policy } from "../../src/policy/policy.ts";
 import { LimiterClient } from "../../src/limiter/isolate/client.ts";
 import { Limiter } from "../../src/limiter/object/limiter.ts";
 import type { LeaseCall, ReturnCall } from "../../src/limiter/protocol.ts";

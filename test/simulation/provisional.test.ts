@@ -1,7 +1,7 @@
 /** Requests that several objects decide: when a later object denies, the spend in the first is given back exactly. */
 import { describe, expect, it } from "vitest";
 import * as fc from "fast-check";
-import type { Policy } from "../../src/policy/vars/index.ts";
+import type { Policy } from "../../src/policy/policy.ts";
 import { LimiterClient } from "../../src/limiter/isolate/client.ts";
 import type { FlatList } from "../../src/limiter/flat-calls.ts";
 import { createMeter, type LimitInput } from "../../src/strategies/index.ts";

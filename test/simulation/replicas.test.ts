@@ -1,6 +1,6 @@
 /** Syncs of an isolate with its objects, when replicas are evicted and calls are lost. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Policy } from "../../src/policy/vars/index.ts";
+import type { Policy } from "../../src/policy/policy.ts";
 import { LimiterClient } from "../../src/limiter/isolate/client.ts";
 import type { Clock } from "../../src/limiter/clock.ts";
 import { admits } from "../../src/limiter/isolate/outcome.ts";

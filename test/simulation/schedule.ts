@@ -1,6 +1,7 @@
 /** The policy and the random parts of a simulation. */
 import * as fc from "fast-check";
-import { parseConfig, type Policy } from "../../src/policy/vars/index.ts";
+import { parseConfig } from "../../src/policy/vars/config.ts";
+import type { Policy } from "../../src/policy/policy.ts";
 
 export function policyWith(fields: object): Policy {
   const [policy] = parseConfig({ KEY_SECRET: "s", POLICIES: [{ name: "p", ...fields }] }).policies;

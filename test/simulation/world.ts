@@ -2,7 +2,7 @@
  * A simulation of isolates, a network and an object in one process with simulated time. The same seed gives the same run.
  * The client and the object are the real code.
  */
-import type { Policy } from "../../src/policy/vars/index.ts";
+import type { Policy } from "../../src/policy/policy.ts";
 import { LimiterClient } from "../../src/limiter/isolate/client.ts";
 import { answerChecks, type FlatList } from "../../src/limiter/flat-calls.ts";
 import { internedCharge } from "../../src/limiter/object/interned-charges.ts";

@@ -1,5 +1,6 @@
 /** Replays the traffic of a shape through the limiter and adds up what its objects are billed for. */
-import { parseConfig, type Policy } from "../../src/policy/vars/index.ts";
+import { parseConfig } from "../../src/policy/vars/config.ts";
+import type { Policy } from "../../src/policy/policy.ts";
 import { DenyCache } from "../../src/limiter/isolate/deny-cache.ts";
 import { randomFrom } from "../random.ts";
 import { CostedObject } from "./cost-object.ts";

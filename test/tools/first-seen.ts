@@ -8,7 +8,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
-import { defaultShards, mostShards } from "../../src/policy/vars/index.ts";
+import { defaultShards, mostShards } from "../../src/policy/placement.ts";
 import { parseLimits } from "../../src/strategies/index.ts";
 import { positiveInteger, readOptions } from "./options.ts";
 import { startWorkerd, type Workerd } from "./workerd.ts";

@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import autocannon from "autocannon";
-import { defaultShards, mostShards } from "../../src/policy/vars/index.ts";
+import { defaultShards, mostShards } from "../../src/policy/placement.ts";
 import { exitWithError } from "../../src/cli/command.ts";
 import { acceptedDuration, formatDuration, parseDuration } from "../../src/strategies/index.ts";
 import { positiveInteger, readOptions } from "./options.ts";

@@ -8,7 +8,7 @@ import { type JsonSchema, toJsonSchema } from "@valibot/to-json-schema";
 import type * as v from "valibot";
 import { strategies, writtenLimit, writtenLimits } from "../../src/strategies/index.ts";
 import { writtenPolicy } from "../../src/policy/policy.ts";
-import { writtenContinuation, writtenVariables } from "../../src/policy/vars/written-variables.ts";
+import { writtenContinuation, writtenVariables } from "./written-variables.ts";
 import { codesIn, readPage, rowsOf } from "../docs/pages.ts";
 
 export const schemaFile = "docs/reference/wrangler.schema.json";

@@ -1,5 +1,5 @@
 /** The texts of fields that log formats write in different ways. */
-import { scalarText } from "../../policy/apply-key.ts";
+import { scalarText } from "../../policy/key-values.ts";
 
 /** Values that servers write in place of a missing one. Caddy replaces credentials. */
 export const placeholders: ReadonlySet<unknown> = new Set(["", "-", "REDACTED"]);

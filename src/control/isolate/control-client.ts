@@ -1,5 +1,6 @@
 /** The control plane's client in an isolate: the policies in effect, and the beats that keep them up to date. */
-import { modeOf, type Policy } from "../../policy/vars/index.ts";
+import { modeOf } from "../../policy/runtime-rules.ts";
+import type { Policy } from "../../policy/policy.ts";
 import { type Clock, platformClock } from "../../limiter/clock.ts";
 import { platformRetries, type WaitUntil } from "../../limiter/object-calls.ts";
 import type { StaleRules } from "../../limiter/protocol.ts";

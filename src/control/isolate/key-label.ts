@@ -1,5 +1,5 @@
 /** Plain keys as operators read them: the parts with their values, of which secrets show only their last characters. */
-import { type KeyPart, partName, type PlainKey } from "../../policy/vars/index.ts";
+import { type KeyPart, partName, type PlainKey } from "../../policy/key.ts";
 
 /** Such a label has at most 1,024 characters when it is sealed, the most that the control plane stores. */
 const longestLabel = 240;

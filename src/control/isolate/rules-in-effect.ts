@@ -2,14 +2,9 @@
  * The policies that are in effect in an isolate: those of the configuration under the newest runtime rules that the
  * isolate has received. The rules of a policy are never replaced by older ones.
  */
-import {
-  applyRules,
-  compareVersions,
-  type Policy,
-  type PolicyRules,
-  type ReadRules,
-  readRules,
-} from "../../policy/vars/index.ts";
+import { applyRules, type ReadRules, readRules } from "../../policy/read-runtime-rules.ts";
+import { compareVersions, type PolicyRules } from "../../policy/runtime-rules.ts";
+import type { Policy } from "../../policy/policy.ts";
 import type { StaleRules } from "../../limiter/protocol.ts";
 import { report } from "../../observability/events.ts";
 import type { BeatCall, BeatReply } from "../protocol.ts";

@@ -1,5 +1,5 @@
 /** The counts of one policy in an isolate since its last batch. */
-import type { PlainKey } from "../../policy/vars/index.ts";
+import type { PlainKey } from "../../policy/key.ts";
 import type { Decision } from "../../strategies/index.ts";
 import { type OutcomeName, outcomeNames, type PolicyCounts } from "../protocol.ts";
 import { SpaceSaving, type TopList } from "../space-saving.ts";

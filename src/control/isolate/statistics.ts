@@ -4,7 +4,7 @@
  * not stored yet is sent again. When too many wait, the open batch takes all further counts, so that no count is lost and
  * memory is bounded.
  */
-import type { PlainKey } from "../../policy/vars/index.ts";
+import type { PlainKey } from "../../policy/key.ts";
 import { BoundedMap } from "../../policy/bounded-map.ts";
 import { type Clock, platformClock } from "../../limiter/clock.ts";
 import type { SettledCharge } from "../../limiter/protocol.ts";

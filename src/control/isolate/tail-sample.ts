@@ -1,5 +1,5 @@
 /** A sample of the denials between two beats, for the live tail. */
-import type { PlainKey } from "../../policy/vars/index.ts";
+import type { PlainKey } from "../../policy/key.ts";
 import type { TailEntry } from "../protocol.ts";
 
 export interface SampledDenial extends Omit<TailEntry, "agoMs" | "sealed"> {

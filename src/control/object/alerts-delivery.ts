@@ -2,7 +2,7 @@
  * Sends alerts to the webhook, signed as Standard Webhooks defines it. An attempt that fails is repeated by the
  * object's alarm, with growing pauses over about 20 minutes.
  */
-import type { AlertSettings } from "../../policy/vars/index.ts";
+import type { AlertSettings } from "../../policy/vars/admin.ts";
 import { errorText, report } from "../../observability/events.ts";
 import type { AlertRows, PendingAlert } from "./alerts-storage.ts";
 import type { Task } from "./scheduler.ts";

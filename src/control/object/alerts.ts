@@ -3,7 +3,7 @@
  * `onError` begin, and when a key passes a percentage of a limit. Each cause has a row, so that alerts survive a
  * restart of the object, and so that a cause is reported at most once a minute. alerts-delivery.ts sends them.
  */
-import type { AlertSettings } from "../../policy/vars/index.ts";
+import type { AlertSettings } from "../../policy/vars/admin.ts";
 import { keyPseudonym } from "../../observability/events.ts";
 import type { BeatCall, KeyAlert } from "../protocol.ts";
 import { AlertRows, type AlertContent } from "./alerts-storage.ts";

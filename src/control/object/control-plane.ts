@@ -3,7 +3,7 @@
  * control.ts, which tests also run without the platform.
  */
 import { DurableObject } from "cloudflare:workers";
-import { alertSettings } from "../../policy/vars/index.ts";
+import { alertSettings } from "../../policy/vars/admin.ts";
 import { platformClock } from "../../limiter/clock.ts";
 import type {
   Actor,

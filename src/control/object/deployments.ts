@@ -2,7 +2,7 @@
  * The deployments whose isolates have sent beats recently, with their policies: several run at once while a new one is
  * rolled out. They determine where the objects of keys are, and which rules are orphans.
  */
-import type { ObjectSettings } from "../../policy/vars/index.ts";
+import type { ObjectSettings } from "../../policy/placement.ts";
 import type { BeatCall, PolicyInfo, Rule } from "../protocol.ts";
 import type { Sql } from "./storage.ts";
 

@@ -3,7 +3,8 @@
  * key, with its version. Lost, late and repeated pushes do no harm, because an object never replaces newer rules by
  * older ones.
  */
-import { compareVersions, type ObjectSettings, type RulesVersion } from "../../policy/vars/index.ts";
+import { compareVersions, type RulesVersion } from "../../policy/runtime-rules.ts";
+import type { ObjectSettings } from "../../policy/placement.ts";
 import type { Clock } from "../../limiter/clock.ts";
 import { errorText, report } from "../../observability/events.ts";
 import { withDeadline } from "../../limiter/object-calls.ts";

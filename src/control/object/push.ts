@@ -1,5 +1,5 @@
 /** Calls the limiter objects of keys. */
-import type { Jurisdiction, LocationHint } from "../../policy/vars/index.ts";
+import type { Jurisdiction, LocationHint } from "../../policy/placement.ts";
 import type { SetRulesReply } from "../../limiter/protocol.ts";
 import type { Push } from "./outbox.ts";
 

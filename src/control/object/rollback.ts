@@ -6,7 +6,7 @@
  * A change that an operator makes during the rollback is newer, and stays. A further rollback replaces the one that is
  * running.
  */
-import { mostRulesBytes } from "../../policy/vars/index.ts";
+import { mostRulesBytes } from "../../policy/read-runtime-rules.ts";
 import { type Clock, sleep } from "../../limiter/clock.ts";
 import type { Changed, Rule } from "../protocol.ts";
 import type { Rollback, RollbackProgress } from "../rollback-call.ts";

@@ -2,7 +2,8 @@
  * The rules, their versions and their history. Each change is one transaction, which writes the rule, the version of
  * its set and the audit entry. Answers never contain expired rules, although these are removed later.
  */
-import { mostRulesBytes, type PolicyRules } from "../../policy/vars/index.ts";
+import { mostRulesBytes } from "../../policy/read-runtime-rules.ts";
+import type { PolicyRules } from "../../policy/runtime-rules.ts";
 import { mostKeyRules } from "../../limiter/protocol.ts";
 import type {
   Actor,

@@ -1,6 +1,7 @@
 /** The rows of rules and rule sets. A set has all rules of one policy and key, or those of the policy itself. */
 import type { KeyRule } from "../../limiter/protocol.ts";
-import type { ObjectSettings, PolicyRule } from "../../policy/vars/index.ts";
+import type { ObjectSettings } from "../../policy/placement.ts";
+import type { PolicyRule } from "../../policy/runtime-rules.ts";
 import type { Page, Rule, RuleQuery } from "../protocol.ts";
 import { pageOf, pageSize } from "./page.ts";
 import type { Sql, SqlValue } from "./storage.ts";

@@ -2,7 +2,7 @@
  * Takes in what beats report: counts, tail entries and alerts, and exports the counts. `ControlPlane` passes beats to
  * it, and its tasks to the scheduler.
  */
-import type { AlertSettings } from "../../policy/vars/index.ts";
+import type { AlertSettings } from "../../policy/vars/admin.ts";
 import { errorText, report } from "../../observability/events.ts";
 import type { BeatCall, BeatReply } from "../protocol.ts";
 import { AlertDelivery } from "./alerts-delivery.ts";

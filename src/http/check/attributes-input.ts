@@ -1,8 +1,9 @@
 /** Parses the `attributes` of a check. Every invalid attribute is named. */
 import * as v from "valibot";
-import { parseAddress, type KeyPart, partName, readKeyPart, withoutPort } from "../../policy/vars/index.ts";
-import type { CallerAttributes } from "../../policy/caller-attributes.ts";
-import { isRepeatable } from "../../policy/part-texts.ts";
+import { parseAddress, withoutPort } from "../../policy/address.ts";
+import { type KeyPart, partName, readKeyPart } from "../../policy/key.ts";
+import type { CallerAttributes } from "../../policy/resolve-key.ts";
+import { isRepeatable } from "../../policy/key-values.ts";
 import { parseJson } from "../../validation/json.ts";
 import { isRecord } from "../../validation/problems.ts";
 

@@ -1,7 +1,7 @@
 /** Authorizes calls of `/check` by bearer token (RFC 6750), before the body is read or an object is called. */
 import type { MiddlewareHandler } from "hono";
-import type { CheckToken, Right } from "../../policy/vars/index.ts";
-import { bearerOf } from "../../policy/header-lists.ts";
+import type { CheckToken, Right } from "../../policy/vars/secrets.ts";
+import { bearerOf } from "../../policy/request.ts";
 import type { Runtime } from "../runtime.ts";
 import { tokenMatcher } from "../token-match.ts";
 import { type Failure, isFailure, problemResponse } from "../wire/problems.ts";

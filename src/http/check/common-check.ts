@@ -2,7 +2,8 @@
  * Reads the common forms of a check and of its query without the schemas, which take several times as long. The schemas
  * read all other forms, and report invalid ones.
  */
-import { greatestCost, mostKeyParts } from "../../policy/vars/index.ts";
+import { greatestCost } from "../../policy/cost.ts";
+import { mostKeyParts } from "../../policy/key.ts";
 import { isRecord } from "../../validation/problems.ts";
 import type { DenyOption, PolicyCheck } from "./input.ts";
 

@@ -1,8 +1,8 @@
 /** `/check/forward` decides for a request that a gateway describes: 204, or the denial. */
 import type { Context } from "hono";
 import { report } from "../../observability/events.ts";
-import { type CallerAttributes, noAttributes } from "../../policy/caller-attributes.ts";
-import type { Claims, RequestAttributes } from "../../policy/request-attributes.ts";
+import { type CallerAttributes, noAttributes } from "../../policy/resolve-key.ts";
+import type { Claims, RequestAttributes } from "../../policy/request.ts";
 import type { Authorized } from "./auth.ts";
 import type { ForwardOptions } from "./input.ts";
 import { forwardedRequest } from "./forwarded-request.ts";

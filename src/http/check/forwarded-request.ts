@@ -2,10 +2,8 @@
  * Reads the request that a gateway describes at `/check/forward`: `X-Forwarded-*` of Traefik and Caddy, or `X-Original-*`
  * of nginx. These fields are trusted, because the gateway has a token.
  */
-import { withoutPort } from "../../policy/vars/index.ts";
-import { membersOf } from "../../policy/header-lists.ts";
-import type { RequestAttributes } from "../../policy/request-attributes.ts";
-import { RequestTarget } from "../../policy/request-target.ts";
+import { withoutPort } from "../../policy/address.ts";
+import { membersOf, type RequestAttributes, RequestTarget } from "../../policy/request.ts";
 import { type Authorized, tokenField } from "./auth.ts";
 import type { FieldError, FieldsInvalid } from "../wire/problems.ts";
 import { attributesOf } from "../attributes.ts";

@@ -1,9 +1,11 @@
 /** Parses the queries and JSON bodies of `/check`. Every invalid field is named. */
 import * as v from "valibot";
-import { greatestCost, mostKeyParts, type Policy, readPolicy } from "../../policy/vars/index.ts";
+import { greatestCost } from "../../policy/cost.ts";
+import { mostKeyParts } from "../../policy/key.ts";
+import { type Policy, readPolicy } from "../../policy/policy.ts";
+import type { CallerAttributes } from "../../policy/resolve-key.ts";
+import type { WithLimits } from "../../policy/request.ts";
 import { longestTtlMs, shortestTtlMs } from "../../strategies/index.ts";
-import type { CallerAttributes } from "../../policy/caller-attributes.ts";
-import type { WithLimits } from "../../policy/stated-limits.ts";
 import {
   type AttributesInput,
   attributesSchema,

@@ -1,5 +1,5 @@
 /** Answers `POST /check`. The Hono route and the fast path of `app.ts` both call this function. */
-import type { CheckToken } from "../../policy/vars/index.ts";
+import type { CheckToken } from "../../policy/vars/secrets.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import { serializedAnswer } from "./answers.ts";
 import { authorizer } from "./auth.ts";

@@ -1,7 +1,7 @@
 /** Middleware that validates the query and the body of `/check`, and answers with a problem when either is invalid. */
 import type { MiddlewareHandler } from "hono";
 import { getQueryParams } from "hono/utils/url";
-import type { CheckToken } from "../../policy/vars/index.ts";
+import type { CheckToken } from "../../policy/vars/secrets.ts";
 import { refuseDeepJson } from "../../validation/json.ts";
 import type { Authorized } from "./auth.ts";
 import type { Reader } from "./input.ts";

@@ -1,9 +1,10 @@
 /** Resolves a check to the spend that it asks for: the policy, the partition key and the cost. */
-import { type CheckToken, partName, type Policy } from "../../policy/vars/index.ts";
+import type { CheckToken } from "../../policy/vars/secrets.ts";
+import { partName } from "../../policy/key.ts";
+import type { Policy } from "../../policy/policy.ts";
+import { contradictedPart, noAttributes, resolveCallerKey } from "../../policy/resolve-key.ts";
+import { enforcedPolicy } from "../../policy/compiled-policy.ts";
 import type { Spend } from "../../limiter/isolate/outcome.ts";
-import { contradictedPart, noAttributes } from "../../policy/caller-attributes.ts";
-import { enforcedPolicy } from "../../policy/plan.ts";
-import { resolveCallerKey } from "../../policy/resolve-key.ts";
 import type { Check } from "./input.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Failure } from "../wire/problems.ts";

@@ -1,7 +1,7 @@
 /** The routes of `/check`, for callers that enforce limits themselves. A denial is a successful check: 200. */
 import type { MiddlewareHandler } from "hono";
 import { Hono } from "hono/tiny";
-import type { Right } from "../../policy/vars/index.ts";
+import type { Right } from "../../policy/vars/secrets.ts";
 import { type Authorized, authorizer, requireToken } from "./auth.ts";
 import {
   type DenyOption,

@@ -1,8 +1,8 @@
 /** Limits the calls of `/check` themselves, by the policies whose path is at or below `CHECK_PATH`. */
 import type { MiddlewareHandler } from "hono";
-import type { Policy } from "../../policy/vars/index.ts";
+import type { Policy } from "../../policy/policy.ts";
+import { matchingPolicies } from "../../policy/compiled-policy.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
-import { matchingPolicies } from "../../policy/apply-match.ts";
 import { enforcePolicies, waitUntilFrom } from "../proxy/enforce.ts";
 import { reservationTtlMs } from "../proxy/in-flight.ts";
 import type { Runtime } from "../runtime.ts";

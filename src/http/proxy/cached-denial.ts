@@ -2,7 +2,7 @@
  * Responses to denials from the deny cache. They state waits and times in whole seconds, so a response is cached with its
  * denial until one of these changes.
  */
-import type { Policy } from "../../policy/vars/index.ts";
+import type { Policy } from "../../policy/policy.ts";
 import type { CachedDenial } from "../../limiter/isolate/admission.ts";
 import type { ChargedRequest } from "../record-outcomes.ts";
 import type { ProblemAnswer } from "../wire/problems.ts";

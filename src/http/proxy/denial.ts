@@ -1,5 +1,6 @@
 /** Denials: the response to the client, and the entries in the log of denials. */
-import type { Policy } from "../../policy/vars/index.ts";
+import type { Policy } from "../../policy/policy.ts";
+import type { KeyResolution } from "../../policy/resolve-key.ts";
 import type { LoggedDenial } from "../../limiter/isolate/denial-log.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import {
@@ -11,7 +12,6 @@ import {
   violatedLimits,
 } from "../../limiter/isolate/outcome.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
-import type { KeyResolution } from "../../policy/resolve-key.ts";
 import { type Limit, windowMsAt } from "../../strategies/index.ts";
 import { type ChargedRequest, recordKeyDenials, recordOutcomes } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";

@@ -1,14 +1,13 @@
 /** Decides a request by its policies, then forwards it and adds the rate limit fields, or answers the denial. */
 import type { Context } from "hono";
-import type { Policy } from "../../policy/vars/index.ts";
+import type { Policy } from "../../policy/policy.ts";
+import { costOfRequest } from "../../policy/cost.ts";
+import { matchingPolicies, compiledPolicy } from "../../policy/compiled-policy.ts";
+import type { Claims, RequestAttributes, TokenClaims } from "../../policy/request.ts";
+import { type KeyResolution, resolveKey } from "../../policy/resolve-key.ts";
 import { type Attempt, decideByNewestRules } from "../../limiter/isolate/attempt.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import type { Spend } from "../../limiter/isolate/outcome.ts";
-import { costOfRequest } from "../../policy/apply-cost.ts";
-import { matchingPolicies } from "../../policy/apply-match.ts";
-import { planOf } from "../../policy/plan.ts";
-import type { Claims, RequestAttributes, TokenClaims } from "../../policy/request-attributes.ts";
-import { type KeyResolution, resolveKey } from "../../policy/resolve-key.ts";
 import { type ChargedRequest, plainKeyOf, recordOutcomes } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
 import { addLegacyFields } from "../wire/legacy-headers.ts";
@@ -137,7 +136,7 @@ async function chargeRequest(
   options: ChargeOptions,
 ): Promise<ChargedRequest | Response> {
   const { runtime, attributes, waitUntil, attempt, dryRunDenials } = options;
-  const token: TokenClaims | Failure = policies.some((policy) => planOf(policy).needsClaims)
+  const token: TokenClaims | Failure = policies.some((policy) => compiledPolicy(policy).needsClaims)
     ? await readToken(policies, options)
     : { claims: options.claims ?? noClaims };
   if (isFailure(token)) return problemResponse(token);
@@ -184,7 +183,7 @@ async function readToken(
       ...(possible !== undefined && { possible: possible && { ...possible, ...stated } }),
     };
   }
-  const isEnforced = policies.some((policy) => !policy.isDryRun && planOf(policy).needsClaims);
+  const isEnforced = policies.some((policy) => !policy.isDryRun && compiledPolicy(policy).needsClaims);
   return isEnforced ? token : { claims: { ...stated } };
 }
 

@@ -1,8 +1,9 @@
 /** Forwards allowed requests to the origin unchanged, except for the header fields that a gateway must change. */
-import type { Config, Origin } from "../../policy/vars/index.ts";
+import type { Config } from "../../policy/vars/config.ts";
+import type { Origin } from "../../policy/vars/origin.ts";
+import type { RequestTarget } from "../../policy/request.ts";
 import { Cooldown } from "../../limiter/isolate/cooldown.ts";
 import { errorText, report } from "../../observability/events.ts";
-import type { RequestTarget } from "../../policy/request-target.ts";
 import { addForwardingFields, forwardsLeft, hasLooped, removeHopByHop } from "./gateway-fields.ts";
 import { setupAnswer } from "../setup/answer.ts";
 import { problemResponse } from "../wire/problems.ts";

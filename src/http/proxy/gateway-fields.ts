@@ -1,7 +1,6 @@
 /** The header fields that a gateway removes and adds (RFC 9110, section 7.6), after the request's key is resolved. */
-import { visitorOf } from "../../policy/apply-address.ts";
-import { membersOf } from "../../policy/header-lists.ts";
-import type { RequestTarget } from "../../policy/request-target.ts";
+import { visitorOf } from "../../policy/address.ts";
+import { membersOf, type RequestTarget } from "../../policy/request.ts";
 
 /** Removed even when `Connection` does not name them. */
 export const hopByHop: readonly string[] = [

@@ -1,10 +1,10 @@
 /** An admitted request: it waits for its turn in a queue, is forwarded, and its reservations are settled. */
-import type { Policy } from "../../policy/vars/index.ts";
+import type { Policy } from "../../policy/policy.ts";
+import { costOfResponse } from "../../policy/cost.ts";
 import type { Admission, CostOf } from "../../limiter/isolate/admission.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import type { Spend } from "../../limiter/isolate/outcome.ts";
 import { type Clock, every, sleep } from "../../limiter/clock.ts";
-import { costOfResponse } from "../../policy/apply-cost.ts";
 import { holdsSlots } from "../../strategies/index.ts";
 import { proxyErrorOf } from "../wire/proxy-errors.ts";
 import { withBodyEnd } from "./body.ts";

@@ -1,10 +1,10 @@
 /**
  * Reads the bans and `block` rules of keys that a request names but that no policy charges. Either denies the request.
  */
-import type { Policy } from "../../policy/vars/index.ts";
-import type { Spend } from "../../limiter/isolate/outcome.ts";
-import type { KeyValue } from "../../policy/apply-key.ts";
+import type { Policy } from "../../policy/policy.ts";
+import type { KeyValue } from "../../policy/key-values.ts";
 import type { KeyResolution } from "../../policy/resolve-key.ts";
+import type { Spend } from "../../limiter/isolate/outcome.ts";
 import type { Runtime } from "../runtime.ts";
 
 interface LookContext {

@@ -3,11 +3,10 @@
  * announces deny the preflight by their blocklists, by bans, and by rules that block its key.
  */
 import type { Spend } from "../../limiter/isolate/outcome.ts";
-import { type KeyValue, missingParts } from "../../policy/apply-key.ts";
-import { announcedPolicies } from "../../policy/apply-match.ts";
-import type { RequestAttributes } from "../../policy/request-attributes.ts";
-import { hasKeyStates } from "../../policy/named-keys.ts";
-import { type KeyResolution, resolveKey } from "../../policy/resolve-key.ts";
+import { type KeyValue, missingParts } from "../../policy/key-values.ts";
+import { announcedPolicies } from "../../policy/compiled-policy.ts";
+import type { RequestAttributes } from "../../policy/request.ts";
+import { hasKeyStates, type KeyResolution, resolveKey } from "../../policy/resolve-key.ts";
 import type { Runtime } from "../runtime.ts";
 import { isKeyDenial, type KeyDenial } from "./denial.ts";
 import { looksAt } from "./look-at-keys.ts";

@@ -1,7 +1,7 @@
 /** The proxy: enforces the policies that apply to a request, and forwards it to the origin. */
-import type { Config } from "../../policy/vars/index.ts";
+import type { Config } from "../../policy/vars/config.ts";
+import type { RequestTarget } from "../../policy/request.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
-import type { RequestTarget } from "../../policy/request-target.ts";
 import { attributesOf, targetOf } from "../attributes.ts";
 import { answerInternalError, type Runtime } from "../runtime.ts";
 import { demoAnswer } from "../setup/answer.ts";

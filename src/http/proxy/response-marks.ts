@@ -1,7 +1,7 @@
 /** The marks of responses: `Proxy-Status` (RFC 9209) on Headgate's own, and CORS fields that let scripts read them. */
 import { serializeList, Token } from "structured-headers";
-import type { AllowedOrigins } from "../../policy/vars/index.ts";
-import { membersOf } from "../../policy/header-lists.ts";
+import type { AllowedOrigins } from "../../policy/vars/cors.ts";
+import { membersOf } from "../../policy/request.ts";
 import { legacyNames } from "../wire/legacy-headers.ts";
 import { type ProxyError, proxyErrorOf } from "../wire/proxy-errors.ts";
 

@@ -2,7 +2,7 @@
  * Decides requests in the isolate. Only this folder calls the limiter's objects. Spends on one key form a group, which one
  * decider decides by its consistency: strict, leased or eventual. Without an answer of the object, the local decider does.
  */
-import type { Policy } from "../../policy/vars/index.ts";
+import type { Policy } from "../../policy/policy.ts";
 import { Admission, type DecisionContext, type CachedDenial } from "./admission.ts";
 import type { Attempt } from "./attempt.ts";
 import { type Clock, platformClock } from "../clock.ts";

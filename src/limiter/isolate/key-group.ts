@@ -1,5 +1,6 @@
 /** A group: the spends of one request on one key. One object decides them together, in one call. */
-import { compareVersions, type Durability, type Policy, type PolicyRules } from "../../policy/vars/index.ts";
+import { compareVersions, type PolicyRules } from "../../policy/runtime-rules.ts";
+import type { Durability, Policy } from "../../policy/policy.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
 import { compiledLimit, type Limit } from "../../strategies/index.ts";
 import type { Attempt } from "./attempt.ts";

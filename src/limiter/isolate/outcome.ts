@@ -1,5 +1,6 @@
 /** The limiter's input and output: what a policy charges to a key, and the outcome. */
-import type { PlainKey, Policy } from "../../policy/vars/index.ts";
+import type { PlainKey } from "../../policy/key.ts";
+import type { Policy } from "../../policy/policy.ts";
 import { type Decision, isBoundByDelay } from "../../strategies/index.ts";
 
 /** A cost that a policy charges to a key. */

@@ -11,7 +11,7 @@
  *
  * Each reply also has the key rule of each policy, which applies until it expires by the object's clock.
  */
-import type { Policy } from "../../policy/vars/index.ts";
+import type { Policy } from "../../policy/policy.ts";
 import { createMeter, type Decision, type Limit, type Meter } from "../../strategies/index.ts";
 import { internedLimits, internedMeter } from "../interned-limits.ts";
 import type { BookedSpend } from "./key-group.ts";

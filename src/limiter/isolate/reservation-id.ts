@@ -2,7 +2,7 @@
  * The ids of reservations: 128 random bits and the address of the reservation, so that any isolate can settle it. An id is
  * authenticated, so that a caller cannot reach an object with an invented id, and bound to a tenant.
  */
-import { jurisdictions, locationHints, type ObjectSettings } from "../../policy/vars/index.ts";
+import { jurisdictions, locationHints, type ObjectSettings } from "../../policy/placement.ts";
 
 export interface ReservationAddress {
   /** 128 random bits in hexadecimal. */

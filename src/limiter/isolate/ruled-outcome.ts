@@ -1,5 +1,5 @@
 /** Outcomes by key rules: runtime rules for one policy and one key, which the key's object enforces and reports. */
-import type { Policy } from "../../policy/vars/index.ts";
+import type { Policy } from "../../policy/policy.ts";
 import type { Limit } from "../../strategies/index.ts";
 import type { KeyRule } from "../protocol.ts";
 import { allowedNow, type DecidedOutcome, isByKeyRule, type Outcome, type Spend } from "./outcome.ts";

@@ -1,6 +1,6 @@
 /** The meters of one key: one for each policy that charges it, and two more for a policy with a ban. */
 import { createMeter, type Limit, type Meter } from "../../strategies/index.ts";
-import type { Ban } from "../../policy/vars/index.ts";
+import type { Ban } from "../../policy/denials.ts";
 import { internedMeter, type InternedMeter } from "../interned-limits.ts";
 
 /** An object without an event loses its memory after 10 s (Cloudflare, lifecycle of a Durable Object). */

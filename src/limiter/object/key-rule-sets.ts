@@ -6,7 +6,7 @@
  * such a rule when it pushes the rules again: a set of the same version replaces the stored one.
  */
 import { isCount, type Limit } from "../../strategies/index.ts";
-import { compareVersions, type RulesVersion } from "../../policy/vars/index.ts";
+import { compareVersions, type RulesVersion } from "../../policy/runtime-rules.ts";
 import { isRecord } from "../../validation/problems.ts";
 import { internedLimits } from "../interned-limits.ts";
 import { isLive, type KeyRule } from "../protocol.ts";

@@ -4,7 +4,7 @@
  * it is stored as.
  */
 import { attachSegments, createMeter, detachSegments, type Meter } from "../../strategies/index.ts";
-import type { PolicyRules, RulesVersion } from "../../policy/vars/index.ts";
+import type { PolicyRules, RulesVersion } from "../../policy/runtime-rules.ts";
 import { report } from "../../observability/events.ts";
 import { SyncDedup } from "./sync-dedup.ts";
 import type { Charge, KeyRule, OpenUnits, Settlement, SliceReturned } from "../protocol.ts";

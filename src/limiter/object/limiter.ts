@@ -5,7 +5,8 @@
  * A call on a key is one turn: read the clock, load the key's state from memory or storage, end its slices, act, write what
  * changed, keep the state in memory. A turn never waits, so that concurrent requests are decided one after the other.
  */
-import type { Durability, RulesVersion } from "../../policy/vars/index.ts";
+import type { Durability } from "../../policy/policy.ts";
+import type { RulesVersion } from "../../policy/runtime-rules.ts";
 import { errorText, report } from "../../observability/events.ts";
 import { provisionalTtlMs } from "../../strategies/index.ts";
 import { KeyState } from "./key-state.ts";

@@ -3,7 +3,7 @@
  * also run without the platform.
  */
 import { DurableObject } from "cloudflare:workers";
-import type { RulesVersion } from "../../policy/vars/index.ts";
+import type { RulesVersion } from "../../policy/runtime-rules.ts";
 import { platformClock } from "../clock.ts";
 import type { FlatList } from "../flat-calls.ts";
 import { Limiter } from "./limiter.ts";

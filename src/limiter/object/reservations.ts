@@ -3,7 +3,7 @@
  * free slots of `concurrency`: the meter frees these at the ttl.
  */
 import { isCount, type Limit } from "../../strategies/index.ts";
-import { mostReserved } from "../../policy/vars/index.ts";
+import { mostReserved } from "../../policy/cost.ts";
 import type { Charge, OpenUnits } from "../protocol.ts";
 import { OpenEntries, type OpenEntry, type OpenPart } from "./open-entries.ts";
 

@@ -3,9 +3,9 @@
  * ones. The object keeps them by policy in memory, and by key and policy in the key's row while the row stores anything
  * of the policy.
  */
-import { compareVersions, type PolicyRules } from "../../policy/vars/index.ts";
-import { isCount } from "../../strategies/index.ts";
+import { compareVersions, type PolicyRules } from "../../policy/runtime-rules.ts";
 import { BoundedMap } from "../../policy/bounded-map.ts";
+import { isCount } from "../../strategies/index.ts";
 import type { Charge, StaleRules } from "../protocol.ts";
 
 /** Longer texts are stored in a row of their own, which is written only when the text changes. */

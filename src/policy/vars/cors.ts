@@ -1,15 +1,7 @@
 /** The variables `CORS_ORIGINS` and `PREFLIGHT_LIMITS` (Fetch standard, section 3.3). */
 import { type Policy, readPolicy } from "../policy.ts";
-import {
-  acceptedJson,
-  isBrokenJson,
-  isSet,
-  jsonErrorNote,
-  typedList,
-  type ReportProblem,
-  typedValue,
-} from "./variables.ts";
-import { acceptedFields, isRecord } from "../../validation/problems.ts";
+import { acceptedJson, isBrokenJson, isSet, jsonErrorNote, typedList, typedValue } from "./variables.ts";
+import { type ReportProblem, acceptedFields, isRecord } from "../../validation/problems.ts";
 
 /** The web origins whose scripts may read the limiter's own answers. */
 export type AllowedOrigins =

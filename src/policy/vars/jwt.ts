@@ -1,9 +1,8 @@
 /** The variables `JWT_*`: the keys that verify bearer tokens, whose claims may be key parts. */
 import * as v from "valibot";
 import type { KnownVariables } from "./known-variables.ts";
-import { hidden, isSet, jsonErrorNote, type ReportProblem, typedValue } from "./variables.ts";
-import { readTexts } from "./texts.ts";
-import { isRecord } from "../../validation/problems.ts";
+import { hidden, type ReportProblem, isRecord } from "../../validation/problems.ts";
+import { isSet, jsonErrorNote, typedValue, readTexts } from "./variables.ts";
 
 /** One verification key. Its type determines the only algorithm that tokens may use. */
 export type JwtKey =

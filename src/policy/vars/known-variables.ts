@@ -61,7 +61,7 @@ export function unknownVariables(env: Variables): string[] {
       !isKnownVariable(name) &&
       // Tools add variables with this prefix, such as __STATIC_CONTENT_MANIFEST.
       !name.startsWith("__") &&
-      // `policy-lists.ts` reports a misnamed list of policies.
+      // `policies.ts` reports a misnamed list of policies.
       !name.startsWith("POLICIES") &&
       own?.has(name) !== true &&
       isVariable(env[name]),

@@ -2,10 +2,10 @@
  * Answers problems that appear only when a request is handled: invalid limits that a function returns, and objects that
  * can never count.
  */
-import { type ConfigProblem, ConfigProblems } from "../../policy/vars/index.ts";
+import { type ConfigProblem, ConfigProblems } from "../../validation/problems.ts";
+import { StatedLimitsInvalid } from "../../policy/stated-limits.ts";
 import { failureBy, reportStartError } from "../../http/runtime.ts";
 import { problemResponse } from "../../http/wire/problems.ts";
-import { StatedLimitsInvalid } from "../../policy/stated-limits.ts";
 import { ofPackage } from "./environment.ts";
 import { namedNumber } from "./read-options.ts";
 

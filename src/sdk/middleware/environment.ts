@@ -1,8 +1,9 @@
 /** The runtime of a Worker's environment: its bindings, its secrets, and the policies of its middleware. */
-import { type Config, ConfigProblems, deploymentProblems, parseConfig } from "../../policy/vars/index.ts";
+import { type Config, deploymentProblems, parseConfig } from "../../policy/vars/config.ts";
+import { ConfigProblems } from "../../validation/problems.ts";
+import { BoundedMap } from "../../policy/bounded-map.ts";
 import { type Bindings, createRuntime, reportStartError, reportWarnings, type Runtime } from "../../http/runtime.ts";
 import type { Failure } from "../../http/wire/problems.ts";
-import { BoundedMap } from "../../policy/bounded-map.ts";
 import { compatibilityProblems } from "../../validation/compatibility.ts";
 import { constructedPolicies, isSame, nameTaken } from "./names.ts";
 import type { StatedPolicy } from "./read-options.ts";

@@ -1,11 +1,12 @@
 /** Reads the input of a limiter's calls. Errors name every invalid field, its value and what is accepted. */
 import * as v from "valibot";
-import type { Policy } from "../../policy/vars/index.ts";
+import type { Policy } from "../../policy/policy.ts";
+import { policyWithLimits, StatedLimitsInvalid } from "../../policy/stated-limits.ts";
+import type { WithLimits } from "../../policy/request.ts";
 import { attributesSchema } from "../../http/check/attributes-input.ts";
 import { commonCheck } from "../../http/check/common-check.ts";
 import { cost, errorsOf, type KeyReference, type PolicyCheck, requiredKey, ttlMs } from "../../http/check/input.ts";
 import type { FieldError } from "../../http/wire/problems.ts";
-import { policyWithLimits, StatedLimitsInvalid, type WithLimits } from "../../policy/stated-limits.ts";
 import { acceptedNotation } from "../../strategies/index.ts";
 import { describeProblem, fields, isRecord } from "../../validation/problems.ts";
 import { customKeyText, type StatedPolicy } from "./read-options.ts";

@@ -1,5 +1,5 @@
 /** The calls of a limiter outside of a Hono route: from a queue consumer, a scheduled job, a WebSocket or a Durable Object. */
-import type { Policy } from "../../policy/vars/index.ts";
+import type { Policy } from "../../policy/policy.ts";
 import type { Check } from "../../http/check/input.ts";
 import {
   answerIn,

@@ -3,7 +3,7 @@
  * others, so that the order of requests has no effect on it. A Worker constructs such limiters when it starts. Where modules
  * are loaded later, as in tests and in development, an app may be constructed again and gets the same names again.
  */
-import { type ConfigProblem, ConfigProblems } from "../../policy/vars/index.ts";
+import { type ConfigProblem, ConfigProblems } from "../../validation/problems.ts";
 import type { StatedPolicy } from "./read-options.ts";
 
 /** Whether the Worker is starting. The platform then refuses random values; other runtimes never do. */

@@ -1,6 +1,9 @@
 /** The Hono middleware that enforces policies in the user's own Worker. */
 import type { Context, Env, MiddlewareHandler, Next } from "hono";
-import type { Policy } from "../../policy/vars/index.ts";
+import type { Policy } from "../../policy/policy.ts";
+import { matchingPolicies } from "../../policy/compiled-policy.ts";
+import type { RequestAttributes } from "../../policy/request.ts";
+import { policyWithLimits } from "../../policy/stated-limits.ts";
 import { attributesOf, urlOf } from "../../http/attributes.ts";
 import type { LimitDenial } from "../../http/proxy/denial.ts";
 import { enforcePolicies } from "../../http/proxy/enforce.ts";
@@ -13,9 +16,6 @@ import { isFailure, problemResponse } from "../../http/wire/problems.ts";
 import { hasRateLimitFields } from "../../http/wire/rate-limit-fields.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import { errorText, report } from "../../observability/events.ts";
-import { matchingPolicies } from "../../policy/apply-match.ts";
-import type { RequestAttributes } from "../../policy/request-attributes.ts";
-import { policyWithLimits } from "../../policy/stated-limits.ts";
 import { addContinuedFields, answerByFunction, isDenied, noteDenied } from "./answer-denial.ts";
 import { answeringProblems } from "./answer-problems.ts";
 import { withStreamEnd } from "./body-end.ts";

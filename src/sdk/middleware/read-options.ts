@@ -3,13 +3,15 @@ import type { Context } from "hono";
 import {
   type ConfigProblem,
   ConfigProblems,
-  greatestCost,
-  policyFields,
-  readPolicy,
   type ReportProblem,
-} from "../../policy/vars/index.ts";
-import { scalarText } from "../../policy/apply-key.ts";
-import { acceptedFields, asText, isRecord, jsonOf } from "../../validation/problems.ts";
+  acceptedFields,
+  asText,
+  isRecord,
+  jsonOf,
+} from "../../validation/problems.ts";
+import { greatestCost } from "../../policy/cost.ts";
+import { policyFields, readPolicy } from "../../policy/policy.ts";
+import { scalarText } from "../../policy/key-values.ts";
 import type { MaybePromise, PolicyDecision } from "./options.ts";
 
 /** One policy of a `rateLimit`. */

@@ -3,7 +3,7 @@ import { createCaller } from "../client/attempts.ts";
 import { type Client, clientBy } from "../client/client.ts";
 import type { BatchAnswer } from "../client/messages.ts";
 import { type HeadgateService, serviceTransport } from "../client/service.ts";
-import { parseConfig } from "../../policy/vars/index.ts";
+import { parseConfig } from "../../policy/vars/config.ts";
 import {
   type CheckInput,
   type ForgetInput,

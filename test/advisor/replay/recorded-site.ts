@@ -4,7 +4,7 @@
  */
 import { onTestFinished, vi } from "vitest";
 import { createApp } from "../../../src/app.ts";
-import { type Config, parseConfig } from "../../../src/policy/vars/index.ts";
+import { type Config, parseConfig } from "../../../src/policy/vars/config.ts";
 import { Control } from "../../../src/control/object/control.ts";
 import { StatisticsIntake } from "../../../src/control/object/statistics-intake.ts";
 import type { BeatCall } from "../../../src/control/protocol.ts";

@@ -2,7 +2,7 @@
 import { pathToFileURL } from "node:url";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { parseConfig } from "../../../src/policy/vars/index.ts";
+import { parseConfig } from "../../../src/policy/vars/config.ts";
 import { referenceExamples } from "../../../src/console/playground/model/presets.ts";
 import { buildPlayground } from "../../../src/cli/console-build.ts";
 import { readConfiguration } from "../../docs/configuration-blocks.ts";

@@ -1,7 +1,8 @@
 /** Isolates and a control plane, connected by calls that a test can delay, lose and repeat. */
 import { createHash } from "node:crypto";
 import { vi } from "vitest";
-import type { Policy, PolicyRule } from "../../../src/policy/vars/index.ts";
+import type { Policy } from "../../../src/policy/policy.ts";
+import type { PolicyRule } from "../../../src/policy/runtime-rules.ts";
 import { ControlClient } from "../../../src/control/isolate/control-client.ts";
 import type { BeatSource } from "../../../src/control/isolate/heartbeat.ts";
 import type { BeatCall, BeatReply } from "../../../src/control/protocol.ts";

@@ -1,7 +1,7 @@
 /** The rules in effect in an isolate: never older than those it has had, whatever the order of replies. */
 import * as fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { compareVersions, type RulesVersion } from "../../../src/policy/vars/index.ts";
+import { compareVersions, type RulesVersion } from "../../../src/policy/runtime-rules.ts";
 import { RulesInEffect } from "../../../src/control/isolate/rules-in-effect.ts";
 import type { StaleRules } from "../../../src/limiter/protocol.ts";
 import { forAll } from "../../for-all.ts";

@@ -5,7 +5,7 @@ import { mostSampledEvents, TrafficSample } from "../../../src/control/isolate/t
 import { fromBase64Url } from "../../../src/control/base64url.ts";
 import type { SampleBatch, StatisticsBatch } from "../../../src/control/protocol.ts";
 import { decodeSamples, type SampledArrival } from "../../../src/control/sample-codec.ts";
-import { hmacWith } from "../../../src/policy/hmac.ts";
+import { hmacWith } from "../../../src/policy/partition-key.ts";
 
 const sampleOf = (oneKeyIn: number, ...policies: string[]) =>
   new TrafficSample({ oneKeyIn, policies: new Set(["p", ...policies]) });

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { alertSettings } from "../../../src/policy/vars/index.ts";
+import { alertSettings } from "../../../src/policy/vars/admin.ts";
 import { Scheduler } from "../../../src/control/object/scheduler.ts";
 import { StatisticsIntake } from "../../../src/control/object/statistics-intake.ts";
 import type { BeatCall, KeyAlert, PolicyCounts } from "../../../src/control/protocol.ts";

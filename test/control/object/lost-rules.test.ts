@@ -3,7 +3,7 @@
  * replace newer ones, and in the end each object has exactly the rules of the control plane.
  */
 import { expect, it } from "vitest";
-import { compareVersions, type RulesVersion } from "../../../src/policy/vars/index.ts";
+import { compareVersions, type RulesVersion } from "../../../src/policy/runtime-rules.ts";
 import { isFull } from "../../mode.ts";
 import { type Random, randomFrom } from "../../random.ts";
 import { ada, beat, keyRule, TestPlane } from "./test-plane.ts";

@@ -1,5 +1,6 @@
 /** A control plane and the objects of keys, in one process with one clock that the test sets. */
-import { compareVersions, type ObjectSettings, type PolicyRule } from "../../../src/policy/vars/index.ts";
+import { compareVersions, type PolicyRule, type RulesVersion } from "../../../src/policy/runtime-rules.ts";
+import type { ObjectSettings } from "../../../src/policy/placement.ts";
 import { Control, type ControlParts } from "../../../src/control/object/control.ts";
 import type {
   Actor,
@@ -12,7 +13,6 @@ import type {
 } from "../../../src/control/protocol.ts";
 import type { KeyRule } from "../../../src/limiter/protocol.ts";
 import { objectId, objectLocation } from "../../../src/limiter/object-location.ts";
-import type { RulesVersion } from "../../../src/policy/vars/index.ts";
 import { settled, TestClock } from "../../fakes/isolate.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
 

@@ -1,8 +1,7 @@
 import { expect, it } from "vitest";
 import { resolveCheck } from "../../../src/http/check/resolve-check.ts";
 import type { Runtime } from "../../../src/http/runtime.ts";
-import { hmacWith } from "../../../src/policy/hmac.ts";
-import { PartitionKeys } from "../../../src/policy/partition-key.ts";
+import { hmacWith, PartitionKeys } from "../../../src/policy/partition-key.ts";
 import { policyOf } from "../../fakes/isolate.ts";
 
 it("all checks of a dry-run policy use the same policy object, with which computed values are cached", async () => {

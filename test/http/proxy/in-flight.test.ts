@@ -1,6 +1,6 @@
 /** The reservations of a request whose key has limits of its own. */
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { parseConfig } from "../../../src/policy/vars/index.ts";
+import { parseConfig } from "../../../src/policy/vars/config.ts";
 import { forwardAdmitted } from "../../../src/http/proxy/in-flight.ts";
 import { Admission, localSpend } from "../../../src/limiter/isolate/admission.ts";
 import { platformClock } from "../../../src/limiter/clock.ts";

@@ -1,7 +1,7 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { parseConfig } from "../../../src/policy/vars/index.ts";
+import { parseConfig } from "../../../src/policy/vars/config.ts";
 import { Limiter } from "../../../src/limiter/object/limiter.ts";
 import { from, headgate, statusOf } from "../harness.ts";
 

@@ -1,6 +1,7 @@
 /** Bans that an isolate caches, for preflights of banned clients. */
 import { describe, expect, it } from "vitest";
-import { parseConfig, type Policy } from "../../../src/policy/vars/index.ts";
+import { parseConfig } from "../../../src/policy/vars/config.ts";
+import type { Policy } from "../../../src/policy/policy.ts";
 import { Bans, type Refusal } from "../../../src/limiter/isolate/bans.ts";
 import type { Outcome, Spend } from "../../../src/limiter/isolate/outcome.ts";
 import { createMeter } from "../../../src/strategies/index.ts";

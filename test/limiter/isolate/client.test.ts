@@ -1,6 +1,7 @@
 /** Decisions of an isolate when objects fail or answer too late, and the objects that it calls. */
 import { describe, expect, it, vi } from "vitest";
-import { type FailureMode, parseConfig, type Policy } from "../../../src/policy/vars/index.ts";
+import type { FailureMode, Policy } from "../../../src/policy/policy.ts";
+import { parseConfig } from "../../../src/policy/vars/config.ts";
 import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
 import { admits, type Outcome, type Spend } from "../../../src/limiter/isolate/outcome.ts";
 import { Limiter } from "../../../src/limiter/object/limiter.ts";

@@ -1,6 +1,7 @@
 /** Denials that an isolate caches instead of calling the object. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { parseConfig, type Policy } from "../../../src/policy/vars/index.ts";
+import { parseConfig } from "../../../src/policy/vars/config.ts";
+import type { Policy } from "../../../src/policy/policy.ts";
 import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
 import { Limiter } from "../../../src/limiter/object/limiter.ts";
 import type { Spend } from "../../../src/limiter/isolate/outcome.ts";

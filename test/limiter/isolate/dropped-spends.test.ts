@@ -1,6 +1,6 @@
 /** Spends that an isolate drops when too many keys wait for an object that does not answer. */
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { parseConfig } from "../../../src/policy/vars/index.ts";
+import { parseConfig } from "../../../src/policy/vars/config.ts";
 import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
 import type { Spend } from "../../../src/limiter/isolate/outcome.ts";
 

@@ -1,7 +1,7 @@
 /** Checks that are sent to an object at the same time share calls. */
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import type { Policy } from "../../../src/policy/vars/index.ts";
+import type { Policy } from "../../../src/policy/policy.ts";
 import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
 import type { Outcome, Spend } from "../../../src/limiter/isolate/outcome.ts";
 import type { BatchCall, CheckCall } from "../../../src/limiter/protocol.ts";

@@ -2,7 +2,8 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { type FailureMode, parseConfig } from "../../../src/policy/vars/index.ts";
+import type { FailureMode } from "../../../src/policy/policy.ts";
+import { parseConfig } from "../../../src/policy/vars/config.ts";
 import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
 import type { Outcome, Spend } from "../../../src/limiter/isolate/outcome.ts";
 import { at, call, charge, confirmed, eventsOf, newObject, remaining, startMs, type Stub, stored } from "../harness.ts";

@@ -1,7 +1,7 @@
 /** Reservation ids, with the platform's constant-time comparison. */
 import { describe, expect, it } from "vitest";
 import { addressOf, newAddress, reservationId } from "../../../src/limiter/isolate/reservation-id.ts";
-import { hmacWith } from "../../../src/policy/hmac.ts";
+import { hmacWith } from "../../../src/policy/partition-key.ts";
 
 const sign = hmacWith("secret");
 const settings = { shards: 32, locationHint: "weur", jurisdiction: "eu" } as const;

@@ -2,12 +2,11 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import type { ObjectSettings } from "../../../src/policy/vars/index.ts";
+import type { ObjectSettings } from "../../../src/policy/placement.ts";
+import { hmacWith, PartitionKeys } from "../../../src/policy/partition-key.ts";
 import { softBudgetBytes } from "../../../src/limiter/object/key-cache.ts";
 import { Limiter } from "../../../src/limiter/object/limiter.ts";
 import { objectLocation } from "../../../src/limiter/object-location.ts";
-import { hmacWith } from "../../../src/policy/hmac.ts";
-import { PartitionKeys } from "../../../src/policy/partition-key.ts";
 import { call, charge, remainingOf } from "../harness.ts";
 
 const settings = (given: Partial<ObjectSettings>): ObjectSettings => ({

@@ -1,7 +1,7 @@
 /** Bans: a policy denies a key for a while after repeated denials by its own limits. */
 import { describe, expect, it } from "vitest";
 import type { Charge } from "../../../src/limiter/protocol.ts";
-import { readPolicy } from "../../../src/policy/vars/index.ts";
+import { readPolicy } from "../../../src/policy/policy.ts";
 import { call, charge, remainingOf } from "../../fakes/calls.ts";
 import { TestObject } from "../../fakes/test-object.ts";
 

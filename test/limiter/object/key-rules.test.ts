@@ -1,6 +1,6 @@
 /** Key rules: an object blocks a key, or allows it without a charge. */
 import { describe, expect, it } from "vitest";
-import { readPolicy } from "../../../src/policy/vars/index.ts";
+import { readPolicy } from "../../../src/policy/policy.ts";
 import { decidingRule, limitsUnder } from "../../../src/limiter/object/key-rule-sets.ts";
 import type { Charge, KeyRule } from "../../../src/limiter/protocol.ts";
 import { parseLimits } from "../../../src/strategies/index.ts";

@@ -1,6 +1,6 @@
 /** Policy rules: an object never decides a call under older rules than it has seen. */
 import { describe, expect, it } from "vitest";
-import type { PolicyRules } from "../../../src/policy/vars/index.ts";
+import type { PolicyRules } from "../../../src/policy/runtime-rules.ts";
 import type { Charge, CheckReply } from "../../../src/limiter/protocol.ts";
 import { call, charge, confirmed } from "../../fakes/calls.ts";
 import { TestObject } from "../../fakes/test-object.ts";

@@ -1,6 +1,6 @@
 /** The variables of alerts. */
 import { describe, expect, it } from "vitest";
-import { alertSettings } from "../../../src/policy/vars/index.ts";
+import { alertSettings } from "../../../src/policy/vars/admin.ts";
 import { configOf, problemsIn, whole } from "../parsed.ts";
 
 const webhook = "https://hooks.example.com/services/T0/secret";

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { normalizedPath } from "../../../src/policy/vars/index.ts";
+import { normalizedPath } from "../../../src/policy/vars/origin.ts";
 import { forAll } from "../../for-all.ts";
 import { segments, spelling } from "../paths.ts";
 

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { jsonErrorAt } from "../../../src/policy/vars/json-error.ts";
+import { jsonErrorAt } from "../../../src/policy/vars/variables.ts";
 import { forAll } from "../../for-all.ts";
 
 const isJson = (text: string): boolean => {

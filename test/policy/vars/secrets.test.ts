@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { deploymentProblems, parseConfig } from "../../../src/policy/vars/index.ts";
+import { deploymentProblems, parseConfig } from "../../../src/policy/vars/config.ts";
 import { placesOf, problemsIn, type Variables, whole } from "../parsed.ts";
 
 const sound = { ...whole, KEY_SECRET: "a secret of the tests with 41 characters." };

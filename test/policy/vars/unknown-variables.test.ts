@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { deploymentProblems, parseConfig } from "../../../src/policy/vars/index.ts";
+import { deploymentProblems, parseConfig } from "../../../src/policy/vars/config.ts";
 import { variableNames } from "../../../src/policy/vars/known-variables.ts";
 import { type Variables, whole as shortest } from "../parsed.ts";
 

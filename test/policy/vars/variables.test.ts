@@ -40,7 +40,7 @@ describe("the minimal configuration", () => {
               align: "first-request",
             },
           ],
-          keyRules: { overrides: [], allow: [], deny: [] },
+          lists: { overrides: [], allow: [], deny: [] },
           cost: { kind: "fixed", units: 1 },
           count: null,
           ban: null,

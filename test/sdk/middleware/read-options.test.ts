@@ -1,6 +1,6 @@
 /** The options of `rateLimit`: what they accept, and the errors for everything else. */
 import { expect, it } from "vitest";
-import { policyFields } from "../../../src/policy/vars/index.ts";
+import { policyFields } from "../../../src/policy/policy.ts";
 import { ConfigProblems, rateLimit, type RateLimitOptions } from "../../../src/sdk/package/hono.ts";
 import { readOptions } from "../../../src/sdk/middleware/read-options.ts";
 

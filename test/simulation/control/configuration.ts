@@ -1,5 +1,6 @@
 /** The configurations of simulated deployments, with plain facts about them for naive references. */
-import { parseConfig, type Policy } from "../../../src/policy/vars/index.ts";
+import { parseConfig } from "../../../src/policy/vars/config.ts";
+import type { Policy } from "../../../src/policy/policy.ts";
 import type { Random } from "../../random.ts";
 
 /** The window of all limits. Longer than a short simulation, so that units never stop counting within it. */

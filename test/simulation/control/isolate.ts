@@ -1,7 +1,9 @@
 /** An isolate that decides requests with the real limiter client, control client and statistics. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { createHash } from "node:crypto";
-import type { Policy, PolicyRules } from "../../../src/policy/vars/index.ts";
+import type { Policy } from "../../../src/policy/policy.ts";
+import type { PolicyRules } from "../../../src/policy/runtime-rules.ts";
+import { type KeyResolution, resolveCallerKey } from "../../../src/policy/resolve-key.ts";
 import { ControlClient } from "../../../src/control/isolate/control-client.ts";
 import { IsolateStatistics } from "../../../src/control/isolate/statistics.ts";
 import type { BeatCall } from "../../../src/control/protocol.ts";
@@ -12,7 +14,6 @@ import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
 import { allows, type Outcome, type Spend } from "../../../src/limiter/isolate/outcome.ts";
 import type { Clock } from "../../../src/limiter/clock.ts";
 import { objectId } from "../../../src/limiter/object-location.ts";
-import { type KeyResolution, resolveCallerKey } from "../../../src/policy/resolve-key.ts";
 import type { World } from "../world.ts";
 import type { Checks } from "./checks.ts";
 import { type DeployedPolicy, partitionKeyOf } from "./configuration.ts";

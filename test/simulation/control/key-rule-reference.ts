@@ -2,7 +2,7 @@
  * A naive reference of the key rules in one object: the newest set that it has received for each policy and key. Rules end by
  * the object's clock, and a ban comes before rules that block and allow.
  */
-import type { RulesVersion } from "../../../src/policy/vars/index.ts";
+import type { RulesVersion } from "../../../src/policy/runtime-rules.ts";
 import type { KeyRule } from "../../../src/limiter/protocol.ts";
 import type { Checks } from "./checks.ts";
 import { type DecidedCall, isRefused } from "./decided-calls.ts";

@@ -1,5 +1,5 @@
 /** Observes the calls of all objects, and compares them with naive references. */
-import type { RulesVersion } from "../../../src/policy/vars/index.ts";
+import type { RulesVersion } from "../../../src/policy/runtime-rules.ts";
 import type { KeyRule } from "../../../src/limiter/protocol.ts";
 import type { Checks } from "./checks.ts";
 import { decidedCalls } from "./decided-calls.ts";

@@ -1,5 +1,5 @@
 /** The schedules of simulations: what happens when. */
-import type { RulesVersion } from "../../../src/policy/vars/index.ts";
+import type { RulesVersion } from "../../../src/policy/runtime-rules.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
 import { randomFrom } from "../../random.ts";
 import type { Checks } from "./checks.ts";

@@ -3,7 +3,7 @@
  * of any key. After a crash, that still holds for each key whose row has state of the policy: for the calls whose writes
  * were confirmed, and for all calls up to the last write that is left.
  */
-import type { PolicyRules, RulesVersion } from "../../../src/policy/vars/index.ts";
+import type { PolicyRules, RulesVersion } from "../../../src/policy/runtime-rules.ts";
 import type { Checks } from "./checks.ts";
 import { type DecidedCall, isRefused, spentCharges } from "./decided-calls.ts";
 import type { KeyObject } from "./key-objects.ts";

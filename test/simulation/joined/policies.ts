@@ -1,5 +1,5 @@
 /** The policies of simulated requests. Their second limit never denies, and its number identifies the request. */
-import type { Policy } from "../../../src/policy/vars/index.ts";
+import type { Policy } from "../../../src/policy/policy.ts";
 import type { Charge } from "../../../src/limiter/protocol.ts";
 import { policyWith } from "../schedule.ts";
 

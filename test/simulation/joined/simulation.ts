@@ -1,5 +1,5 @@
 /** Plays a schedule of requests with joined checks, and checks the invariants. The limiter client and the limiter are the real code. */
-import type { Policy } from "../../../src/policy/vars/index.ts";
+import type { Policy } from "../../../src/policy/policy.ts";
 import { decideByNewestRules } from "../../../src/limiter/isolate/attempt.ts";
 import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
 import type { Outcome, Spend } from "../../../src/limiter/isolate/outcome.ts";

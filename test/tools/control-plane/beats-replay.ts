@@ -4,7 +4,8 @@
  */
 import { createHash } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
-import { parseConfig, type Policy } from "../../../src/policy/vars/index.ts";
+import { parseConfig } from "../../../src/policy/vars/config.ts";
+import type { Policy } from "../../../src/policy/policy.ts";
 import { ControlClient } from "../../../src/control/isolate/control-client.ts";
 import { IsolateStatistics } from "../../../src/control/isolate/statistics.ts";
 import { Control } from "../../../src/control/object/control.ts";

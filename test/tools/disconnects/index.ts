@@ -2,7 +2,7 @@
  * Headgate's proxy with several limiter clients. The header `X-Calls` of a request selects one: with joined calls, with
  * separate calls, or with distant objects. The Worker counts calls and decisions. In workerd, objects share its isolate.
  */
-import { parseConfig } from "../../../src/policy/vars/index.ts";
+import { parseConfig } from "../../../src/policy/vars/config.ts";
 import { createProxy, type Proxy as ProxyRequest } from "../../../src/http/proxy/proxy.ts";
 import { createRuntime } from "../../../src/http/runtime.ts";
 import headgate, { RateLimiter as Own } from "../../../src/index.ts";

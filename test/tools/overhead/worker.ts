@@ -1,5 +1,6 @@
 /** Decides in a loop inside workerd, with statistics and samples, and without. */
-import { parseConfig, type Policy } from "../../../src/policy/vars/index.ts";
+import { parseConfig } from "../../../src/policy/vars/config.ts";
+import type { Policy } from "../../../src/policy/policy.ts";
 import { KeySealer } from "../../../src/control/isolate/key-sealer.ts";
 import { IsolateStatistics } from "../../../src/control/isolate/statistics.ts";
 import { mostSampledEvents } from "../../../src/control/isolate/traffic-sample.ts";

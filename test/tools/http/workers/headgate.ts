@@ -1,5 +1,5 @@
 /** Headgate, which also counts its requests and the calls of its objects, and Headgate that does not join checks. */
-import { parseConfig } from "../../../../src/policy/vars/index.ts";
+import { parseConfig } from "../../../../src/policy/vars/config.ts";
 import { type AnswerCheck, createCheck } from "../../../../src/http/check/post-check.ts";
 import { createRuntime } from "../../../../src/http/runtime.ts";
 import headgate, { ControlPlane, RateLimiter } from "../../../../src/index.ts";

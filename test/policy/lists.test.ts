@@ -1,8 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
-import { parseAddress, isWithin } from "../../src/policy/vars/index.ts";
-import { parseNetwork } from "../../src/policy/address.ts";
+import { parseAddress, isWithin, parseNetwork } from "../../src/policy/address.ts";
 import { looksLikeAddress } from "../../src/policy/subject-pattern.ts";
 import { resolveKey, resolveCallerKey } from "../../src/policy/resolve-key.ts";
 import { policyOf, requestTo } from "./harness.ts";

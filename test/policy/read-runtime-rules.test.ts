@@ -1,14 +1,8 @@
 /** Runtime rules: how they change a policy, and which ones a configuration refuses. */
 import { describe, expect, it } from "vitest";
-import {
-  type Policy,
-  type PolicyRule,
-  type PolicyRules,
-  policyWithRules,
-  readKeyRule,
-  readPolicyRule,
-  type RuleContext,
-} from "../../src/policy/vars/index.ts";
+import type { Policy } from "../../src/policy/policy.ts";
+import type { PolicyRule, PolicyRules } from "../../src/policy/runtime-rules.ts";
+import { policyWithRules, readKeyRule, readPolicyRule, type RuleContext } from "../../src/policy/read-runtime-rules.ts";
 import { parseLimits } from "../../src/strategies/index.ts";
 import { configOf, problemsIn } from "./parsed.ts";
 
@@ -98,7 +92,7 @@ describe("a policy under rules", () => {
       ["r2", 0],
     ]);
     expect([origins(allow), origins(overrides)]).toEqual([[["r1", 0]], [["r3", 0]]]);
-    expect(policy.keyRules.deny).toHaveLength(1);
+    expect(policy.lists.deny).toHaveLength(1);
   });
 
   it("the short form accepts rules, with the strategy and key of its variables", () => {
@@ -126,7 +120,7 @@ describe("a policy under rules", () => {
     if (base === undefined) throw new Error("a policy was configured");
     const { policy, refused } = underRules(base, { kind: "limits", limits: "9/s" });
     expect(refused).toEqual([]);
-    expect(policy.keyRules.overrides.map(({ limits }) => limits[0]?.limit)).toEqual([2, 3]);
+    expect(policy.lists.overrides.map(({ limits }) => limits[0]?.limit)).toEqual([2, 3]);
     expect(policy.limits[0]?.limit).toBe(9);
   });
 });
@@ -299,8 +293,8 @@ describe("validation of a new policy rule", () => {
     });
     const input = { kind: "limits", limits: "5/s", strategy: "fixed-window" };
     expect(created(policy, input)).toEqual(input);
-    const { keyRules } = underRules(policy, input).policy;
-    expect(keyRules).toEqual(policy.keyRules);
+    const { lists } = underRules(policy, input).policy;
+    expect(lists).toEqual(policy.lists);
   });
 });
 

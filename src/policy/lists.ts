@@ -20,11 +20,23 @@ import {
   mostListEntries,
   readCondition,
   readSubjectPattern,
+  type Pattern,
 } from "./subject-pattern.ts";
-import { pathPatternOf } from "./match.ts";
+import { pathPatternOf, hasPieces } from "./match.ts";
 import type { PathPattern } from "./path-pattern.ts";
-import { hidden } from "./vars/variables.ts";
-import { acceptedFields, asText, type ReportField, isRecord, joinPath, nearestName } from "../validation/problems.ts";
+import {
+  hidden,
+  acceptedFields,
+  asText,
+  type ReportField,
+  isRecord,
+  joinPath,
+  nearestName,
+} from "../validation/problems.ts";
+import { type Address, isWithin } from "./address.ts";
+import type { Policy } from "./policy.ts";
+import type { RuleEntry } from "./runtime-rules.ts";
+import type { KeyValue } from "./key-values.ts";
 
 /** Limits that replace the policy's for one subject or condition. */
 export interface Override {
@@ -32,7 +44,7 @@ export interface Override {
   readonly limits: readonly Limit[];
 }
 
-export interface KeyRules {
+export interface Lists {
   /** The first match applies. */
   readonly overrides: readonly Override[];
   readonly allow: readonly SubjectPattern[];
@@ -51,7 +63,7 @@ export const acceptedOverrides = `a list of up to ${mostListEntries} overrides s
 const overrideFields = ["key", "when", "limits", "strategy"];
 
 /** @param policy a written policy, whose other fields may be invalid */
-export function readKeyRules(policy: unknown, defaults: LimitDefaults, report: ReportField): KeyRules {
+export function readLists(policy: unknown, defaults: LimitDefaults, report: ReportField): Lists {
   const written = isRecord(policy) ? policy : {};
   const reportAt: ReportAt = (field, value, accepted) => report({ field, value, accepted });
   // Entries are not compared with an invalid key.
@@ -185,7 +197,7 @@ function writtenSubject() {
 }
 
 /** The fields `overrides`, `allow` and `deny`, in the JSON schema. */
-export function writtenKeyRules() {
+export function writtenLists() {
   const when = v.pipe(v.string(), v.regex(new RegExp(`^\\s*(?:${verifiedParts()})\\s*=[\\s\\S]*\\S`)));
   const override = v.strictObject({
     key: v.optional(writtenSubject()),
@@ -199,4 +211,141 @@ export function writtenKeyRules() {
     allow: subjects,
     deny: subjects,
   };
+}
+
+/** The client that a policy would charge. */
+export interface Subject {
+  /** Null when it is unknown. */
+  readonly address: Address | null;
+  readonly key: readonly KeyPart[];
+  readonly values: readonly KeyValue[];
+  /** All values of a part, which need not be in the key. A repeated header or a list claim has several. */
+  readonly textsOf: (part: KeyPart) => readonly string[];
+}
+
+/**
+ * The field of the configuration, or the runtime rule, that decided about a key. `mode`, `limits` and `onMissingKey` have
+ * no entries.
+ */
+export interface DecisionSource {
+  readonly field: "mode" | "deny" | "allow" | "onMissingKey" | "overrides" | "limits";
+  /** The id of the runtime rule; null for the configuration. */
+  readonly rule: string | null;
+  /** The position of the entry in the field, or in the rule's entries; null without entries. */
+  readonly index: number | null;
+}
+
+export interface ListMatch {
+  readonly kind: "blocked" | "exempt";
+  readonly source: DecisionSource;
+}
+
+/**
+ * The entry that decides without the limits. Runtime rules come before the configuration, and in each of them `deny` comes
+ * before `allow`. Null without a match.
+ */
+export function listMatch({ ruleLists, lists }: Policy, subject: Subject): ListMatch | null {
+  return (
+    denied(ruleLists.deny, subject) ??
+    allowed(ruleLists.allow, subject) ??
+    denied(lists.deny, subject) ??
+    allowed(lists.allow, subject)
+  );
+}
+
+/**
+ * The limits of a key: those of the first matching override, else those of the policy. Runtime rules come before the
+ * configuration.
+ */
+export function limitsFor(
+  { ruleLists, lists, limits, limitsRule }: Policy,
+  subject: Subject,
+): { readonly limits: readonly Limit[]; readonly source: DecisionSource } {
+  return (
+    overridden(ruleLists.overrides, subject) ??
+    overridden(lists.overrides, subject) ?? { limits, source: limitsSource(limitsRule) }
+  );
+}
+
+const configuredLimits: DecisionSource = { field: "limits", rule: null, index: null };
+
+/** The source of the policy's own limits. Without a rule it is always the same object. */
+export const limitsSource = (rule: string | null): DecisionSource =>
+  rule === null ? configuredLimits : { ...configuredLimits, rule };
+
+type MaybeOfRule<Entry> = Entry & Partial<RuleEntry>;
+
+const sourceOf = (
+  field: DecisionSource["field"],
+  { rule, index }: Partial<RuleEntry>,
+  found: number,
+): DecisionSource => ({ field, rule: rule ?? null, index: index ?? found });
+
+function allowed(list: readonly MaybeOfRule<SubjectPattern>[], subject: Subject): ListMatch | null {
+  const index = list.findIndex((entry) => matchesSubject(entry, subject));
+  const entry = list[index];
+  return entry === undefined ? null : { kind: "exempt", source: sourceOf("allow", entry, index) };
+}
+
+/**
+ * Compares every value of each part, not only the one that is charged: a client must not evade the blocklist by sending
+ * a second value.
+ */
+function denied(list: readonly MaybeOfRule<SubjectPattern>[], subject: Subject): ListMatch | null {
+  const index = list.findIndex(
+    (entry) =>
+      matchesSubject(entry, subject) ||
+      (entry.kind === "key" &&
+        entry.patterns.every((pattern, position) => {
+          const part = subject.key[position];
+          return part === undefined || part.kind === "global" || matchesCondition({ part, pattern }, subject);
+        })),
+  );
+  const entry = list[index];
+  return entry === undefined ? null : { kind: "blocked", source: sourceOf("deny", entry, index) };
+}
+
+/** The first matching override; null without one. */
+function overridden(overrides: readonly MaybeOfRule<Override>[], subject: Subject) {
+  const index = overrides.findIndex((override) =>
+    override.for.kind === "condition"
+      ? matchesCondition(override.for.condition, subject)
+      : matchesSubject(override.for, subject),
+  );
+  const override = overrides[index];
+  return override === undefined ? null : { limits: override.limits, source: sourceOf("overrides", override, index) };
+}
+
+function matchesSubject(entry: SubjectPattern, { address, key, values }: Subject): boolean {
+  if (entry.kind === "address") return matchesAddress(entry.pattern, address);
+  return entry.patterns.every((pattern, index) => {
+    const part = key[index];
+    const value = values[index] ?? null;
+    if (part?.kind === "global") return true;
+    if (part?.kind === "ip") return matchesAddress(pattern, address);
+    return value !== null && matchesText(pattern, value);
+  });
+}
+
+function matchesCondition({ part, pattern }: Condition, { address, textsOf }: Subject): boolean {
+  if (part.kind === "ip") return matchesAddress(pattern, address);
+  return textsOf(part).some((text) => matchesText(pattern, text));
+}
+
+function matchesAddress(pattern: Pattern, address: Address | null): boolean {
+  if (address === null) return false;
+  return pattern.kind === "network" ? isWithin(address, pattern.network) : matchesText(pattern, address.toString());
+}
+
+function matchesText(pattern: Pattern, text: string): boolean {
+  switch (pattern.kind) {
+    case "text":
+      return text === pattern.text;
+    case "network":
+      return false;
+    case "wildcard":
+      return hasPieces(text, pattern.pieces);
+    default:
+      return pattern satisfies never;
+  }
 }

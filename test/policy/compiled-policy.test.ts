@@ -1,8 +1,8 @@
-/** Plans of policies: conditions and key parts together give the same results as each of them alone. */
+/** Compiled policies: conditions and key parts together give the same results as each of them alone. */
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { enforcedPolicy, planOf } from "../../src/policy/plan.ts";
-import type { RequestAttributes } from "../../src/policy/request-attributes.ts";
+import { enforcedPolicy, compiledPolicy } from "../../src/policy/compiled-policy.ts";
+import type { RequestAttributes } from "../../src/policy/request.ts";
 import { forAll } from "../for-all.ts";
 import { policyOf, requestTo } from "./harness.ts";
 
@@ -38,7 +38,7 @@ it(
     [someMatch, fc.constantFrom("lenient", "exact"), someRequest],
     (match, pathMatching, request) => {
       const matches = (conditions: object): boolean =>
-        planOf(policyOf({ match: conditions, pathMatching })).matches(request);
+        compiledPolicy(policyOf({ match: conditions, pathMatching })).matches(request);
       const alone = Object.entries(match).map(([name, value]) => matches({ [name]: value }));
       expect(matches(match)).toBe(alone.every(Boolean));
     },
@@ -50,8 +50,8 @@ it(
   "matchesTarget ignores the conditions of a policy on headers",
   forAll([someMatch, someRequest], (match, request) => {
     const { header: _, ...target } = match;
-    expect(planOf(policyOf({ match })).matchesTarget(request)).toBe(
-      planOf(policyOf({ match: target })).matches(request),
+    expect(compiledPolicy(policyOf({ match })).matchesTarget(request)).toBe(
+      compiledPolicy(policyOf({ match: target })).matches(request),
     );
   }),
 );
@@ -81,26 +81,26 @@ it(
     ],
     (key, claims, proxies, match, request) => {
       const valuesOf = (parts: readonly string[]) =>
-        planOf(policyOf({ key: parts, ...proxies, ...match })).keyValues(request, claims);
+        compiledPolicy(policyOf({ key: parts, ...proxies, ...match })).keyValues(request, claims);
       expect(valuesOf(key)).toEqual(key.flatMap((part) => valuesOf([part])));
     },
     300,
   ),
 );
 
-it("planOf and enforcedPolicy return the same object each time, and an enforced dry run differs only in dryRun and ban", () => {
+it("compiledPolicy and enforcedPolicy return the same object each time, and an enforced dry run differs only in dryRun and ban", () => {
   const policy = policyOf({ dryRun: true, ban: "10m" });
-  expect(planOf(policy)).toBe(planOf(policy));
+  expect(compiledPolicy(policy)).toBe(compiledPolicy(policy));
   expect(enforcedPolicy(policy)).toBe(enforcedPolicy(policy));
   expect(enforcedPolicy(policy)).toEqual({ ...policy, isDryRun: false, ban: null });
 });
 
-it("a plan has one policy for each override, which differs from the original only in its limits", () => {
+it("a compiled policy has one policy for each override, which differs from the original only in its limits", () => {
   const overrides = [
     { key: "203.0.113.7", limits: "9/s" },
     { when: "country=DE", limits: "8/s" },
   ];
   const policy = policyOf({ overrides });
-  const { overridden } = planOf(policy);
-  expect([...overridden]).toEqual(policy.keyRules.overrides.map(({ limits }) => [limits, { ...policy, limits }]));
+  const { overridden } = compiledPolicy(policy);
+  expect([...overridden]).toEqual(policy.lists.overrides.map(({ limits }) => [limits, { ...policy, limits }]));
 });

@@ -1,16 +1,16 @@
-/** The form in which each variable is written, from which the JSON schema is generated. The Worker does not import this file. */
+/** The form in which each variable is written, from which the JSON schema is generated. */
 import * as v from "valibot";
-import { defaultStrategy, strategyNames, writtenDuration, writtenLimits } from "../../strategies/index.ts";
-import { writtenKey } from "../key.ts";
-import { writtenKeyRules } from "../key-rules.ts";
-import type { VariableName } from "./known-variables.ts";
-import { policyEntries, writtenPolicy } from "../policy.ts";
-import { writtenJson } from "../schemas.ts";
-import { writtenAdminTokens, writtenCheckTokens } from "./tokens.ts";
-import { anyCase } from "../../validation/written.ts";
+import { defaultStrategy, strategyNames, writtenDuration, writtenLimits } from "../../src/strategies/index.ts";
+import { writtenKey } from "../../src/policy/key.ts";
+import { writtenLists } from "../../src/policy/lists.ts";
+import type { VariableName } from "../../src/policy/vars/known-variables.ts";
+import { policyEntries, writtenPolicy } from "../../src/policy/policy.ts";
+import { writtenJson } from "../../src/policy/schemas.ts";
+import { writtenAdminTokens, writtenCheckTokens } from "../../src/policy/vars/secrets.ts";
+import { anyCase } from "../../src/validation/problems.ts";
 
 /** An entry of `POLICIES` that continues the lists of a policy. */
-export const writtenContinuation = () => v.strictObject({ continues: v.string(), ...writtenKeyRules() });
+export const writtenContinuation = () => v.strictObject({ continues: v.string(), ...writtenLists() });
 
 /** A list of policies, or JSON text. The generator adds continuations to the items. */
 const writtenPolicies = () => v.union([v.pipe(v.array(writtenPolicy()), v.minLength(1)), writtenJson()]);

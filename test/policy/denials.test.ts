@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Policy } from "../../src/policy/vars/index.ts";
+import type { Policy } from "../../src/policy/policy.ts";
 import { createMeter } from "../../src/strategies/index.ts";
 import { configOf, placesOf, problemsIn } from "./parsed.ts";
 

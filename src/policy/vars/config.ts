@@ -1,78 +1,29 @@
 /** Reads wrangler vars into a valid Config, or reports every problem at once. */
-import { type AdminSettings, adminWarnings, readAdmin } from "./admin.ts";
-import { type AlertSettings, alertWarnings, readAlerts } from "./alerts.ts";
+import {
+  type AdminSettings,
+  adminWarnings,
+  readAdmin,
+  type AlertSettings,
+  alertWarnings,
+  readAlerts,
+} from "./admin.ts";
 import { type JwtSettings, jwtWarnings, readJwt } from "./jwt.ts";
-import { type Origin, readOrigin, readOriginTimeout } from "./origin.ts";
+import { type Origin, readOrigin, readOriginTimeout, readCheckPath } from "./origin.ts";
 import { type AllowedOrigins, preflightWarnings, readCorsOrigins, readPreflights } from "./cors.ts";
-import { type Policies, readPolicies } from "../policies.ts";
+import { type Policies, readPolicies, hasLimits } from "./policies.ts";
 import type { Policy } from "../policy.ts";
-import { type CheckToken, readCheckAuth, readCheckTokens } from "./tokens.ts";
+import {
+  type CheckToken,
+  readCheckAuth,
+  readCheckTokens,
+  readKeySecret,
+  readOriginSecret,
+  placeholderProblems,
+  shortSecrets,
+} from "./secrets.ts";
 import { type KnownVariables, unknownVariables } from "./known-variables.ts";
-import { readKeySecret, readOriginSecret, placeholderProblems, shortSecrets } from "./secrets.ts";
-import { readSample } from "./sample.ts";
-import { isSet, type ReportProblem, type Variables } from "./variables.ts";
-import { readCheckPath } from "./check-path.ts";
-import { demoLimits, demoWarning, isDemo } from "./demo.ts";
-import { ConfigProblems } from "../../validation/problems.ts";
-
-export type { AccessSettings, AdminSettings } from "./admin.ts";
-export { type AlertSettings, alertSettings } from "./alerts.ts";
-export { type Address, allWorkers, isWithin, networkText, parseAddress, withoutPort } from "../address.ts";
-export { type Cost, type Count, greatestCost, mostReserved } from "../cost.ts";
-export type { Ban } from "../ban.ts";
-export type { DenialAnswer } from "../on-deny.ts";
-export { type Override, conditionParts } from "../key-rules.ts";
-export { canonicalText, type KeyTextSettings, unmatchedText } from "../key-text.ts";
-export type { Condition, SubjectPattern, Pattern } from "../subject-pattern.ts";
-export { type Match, normalizedHost } from "../match.ts";
-export type { Durability, FailureMode, Policy } from "../policy.ts";
-export { type AddressSettings, type KeyPart, mostKeyParts, partName, type PlainKey, readKeyPart } from "../key.ts";
-export type { JwtKey, JwtKeys, JwtSettings } from "./jwt.ts";
-export {
-  defaultShards,
-  type Jurisdiction,
-  jurisdictions,
-  type LocationHint,
-  locationHints,
-  mostShards,
-  type ObjectSettings,
-} from "../objects.ts";
-export type { Origin } from "./origin.ts";
-export {
-  compareVersions,
-  modeOf,
-  type PolicyMode,
-  type PolicyRule,
-  type PolicyRules,
-  type RuleEntry,
-  type RulesVersion,
-} from "../runtime-rules.ts";
-export {
-  applyRules,
-  type KeyRuleContent,
-  mostRulesBytes,
-  policyWithRules,
-  readKeyRule,
-  readPolicyRule,
-  type ReadRules,
-  readRules,
-  readStatedLimits,
-  type RefusedRule,
-  type RuleContext,
-  type RuledPolicy,
-  type RuleFields,
-} from "../policy-rules.ts";
-export type { AllowedOrigins } from "./cors.ts";
-export { demoLimits, isUnconfigured } from "./demo.ts";
-export { normalizedPath } from "./check-path.ts";
-export { pathKey, pathKeys } from "../path-pattern.ts";
-export { parsePath, PathReadings } from "../path-readings.ts";
-export { hasPieces } from "../wildcard.ts";
-export { hasLimits } from "../policies.ts";
-export { isKnownVariable } from "./known-variables.ts";
-export { policyFields, readPolicy } from "../policy.ts";
-export type { ReportProblem } from "./variables.ts";
-export { type AdminRight, adminRights, type AdminToken, type CheckToken, type Right } from "./tokens.ts";
+import { isSet, type Variables } from "./variables.ts";
+import { type ReportProblem, ConfigProblems, type ConfigProblem } from "../../validation/problems.ts";
 
 export interface Config extends Policies {
   readonly origin: Origin;
@@ -166,4 +117,42 @@ function readFlag(variable: string, value: unknown, report: ReportProblem): bool
   return false;
 }
 
-export { type ConfigProblem, ConfigProblems, describeProblem } from "../../validation/problems.ts";
+/** Low enough to deny within a few requests, and short enough to allow again within seconds. */
+export const demoLimits = { LIMITS: "5/10s", STRATEGY: "fixed-window", KEY: "ip" };
+
+export const demoWarning =
+  "LIMITS and ORIGIN are not set: the demo limits are in effect, 5 requests per 10 seconds for each client address, and a page says what to set.";
+
+/**
+ * Whether the demo is in effect. It never is in front of an origin, whose clients it would deny, or beside an unknown
+ * variable, which may be a misspelt LIMITS.
+ */
+export function isDemo(variables: Variables): boolean {
+  const { ORIGIN: origin }: KnownVariables = variables;
+  return !isSet(origin) && !hasLimits(variables) && unknownVariables(variables).length === 0;
+}
+
+/** The variables without which no request can be decided. */
+const neededVariables: readonly string[] = ["KEY_SECRET", "POLICIES"];
+
+/** Whether every problem is a variable that is not set yet, as opposed to a mistake in one that is. */
+export const isUnconfigured = (problems: readonly ConfigProblem[], variables: Variables): boolean =>
+  unknownVariables(variables).length === 0 &&
+  problems.every(
+    ({ variable, field, value }) => value === undefined && field === "" && neededVariables.includes(variable),
+  );
+
+const defaultOneKeyIn = 64;
+const greatestOneKeyIn = 4_096;
+
+/** @returns n for `1/n`; null for `off` */
+export function readSample(value: unknown, report: ReportProblem): number | null {
+  if (!isSet(value)) return defaultOneKeyIn;
+  if (value === "off") return null;
+  const [, digits] = /^1\/([1-9]\d{0,3})$/.exec(typeof value === "string" ? value : "") ?? [];
+  const oneKeyIn = Number(digits);
+  if (oneKeyIn <= greatestOneKeyIn) return oneKeyIn;
+  const accepted = `a share of the keys such as "1/${defaultOneKeyIn}", from "1/1" to "1/${greatestOneKeyIn}", or "off"`;
+  report({ variable: "SAMPLE", field: "", value, accepted });
+  return defaultOneKeyIn;
+}

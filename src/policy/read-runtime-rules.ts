@@ -4,8 +4,7 @@
  */
 import * as v from "valibot";
 import { acceptedNotation, holdsSlots, isQueue, type Limit } from "../strategies/index.ts";
-import type { JwtSettings } from "./vars/jwt.ts";
-import { acceptedOverrides, conditionParts, type Override, readKeyRules } from "./key-rules.ts";
+import { acceptedOverrides, conditionParts, type Override, readLists } from "./lists.ts";
 import { type Policy, readPolicy } from "./policy.ts";
 import { type PolicyMode, policyModes, type PolicyRule, type PolicyRules, type RuleEntry } from "./runtime-rules.ts";
 import { type KeyPart, traitsOf } from "./key.ts";
@@ -118,7 +117,8 @@ const entriesOf = <Entry extends object>(rule: string, entries: readonly Entry[]
 /** The rest of the configuration, with which a new rule must not conflict. */
 export interface RuleContext {
   readonly policies: readonly Policy[];
-  readonly jwt: JwtSettings | null;
+  /** Null when no key that verifies tokens is configured. */
+  readonly jwt: object | null;
 }
 
 type WrittenRule<Rule> = Rule extends unknown ? Omit<Rule, "id" | "expiresAtMs"> : never;
@@ -233,7 +233,7 @@ function contentOf(base: Policy, input: RuleFields, report: ReportField): RuleCo
         return null;
       }
       const read = reread(base, { overrides }, report);
-      return read === null ? null : { kind, overrides: read.keyRules.overrides };
+      return read === null ? null : { kind, overrides: read.lists.overrides };
     }
     default:
       report({ field: "kind", value: kind, accepted: oneOf(Object.keys(fieldOf)) });
@@ -276,7 +276,7 @@ function entriesIn(
     return null;
   }
   let isValid = true;
-  const read = readKeyRules({ ...withoutEntries(base), [kind]: entries }, {}, (problem) => {
+  const read = readLists({ ...withoutEntries(base), [kind]: entries }, {}, (problem) => {
     isValid = false;
     report({ ...problem, field: problem.field.replace(kind, fieldOf[kind]) });
   });
@@ -300,7 +300,7 @@ function reread(base: Policy, replaced: RuleFields, report: ReportField): Policy
     readPolicy("", "", written, ({ field, value, accepted }) => report({ field, value, accepted }));
   const policy = read(fields);
   if (policy === null || maxDelay === undefined) return policy;
-  const all = [policy.limits, ...policy.keyRules.overrides.map(({ limits }) => limits)];
+  const all = [policy.limits, ...policy.lists.overrides.map(({ limits }) => limits)];
   return all.flat().some(isQueue) ? read({ ...fields, maxDelay }) : policy;
 }
 
@@ -362,8 +362,8 @@ const isLocation = (part: KeyPart): boolean => traitsOf(part).isVerified === tru
 function namesOfOthers(policy: Policy, policies: readonly Policy[]): ReadonlyMap<string, string> {
   const others = policies.filter(({ name }) => name !== policy.name);
   return new Map(
-    others.flatMap(({ name, limits, keyRules }) => {
-      const all = [limits, ...keyRules.overrides.map((override) => override.limits)].flat();
+    others.flatMap(({ name, limits, lists }) => {
+      const all = [limits, ...lists.overrides.map((override) => override.limits)].flat();
       return [name, ...all.map((limit) => limit.name)].map((each) => [each, name] as const);
     }),
   );

@@ -1,8 +1,11 @@
-/** The values of key parts, from a request or from a call of `/check`. */
-import { canonicalText, type KeyPart, normalizedHost, pathKey, type Policy } from "./vars/index.ts";
-import { visitorKey, visitorOf } from "./apply-address.ts";
-import { parameterValues } from "./query-parameters.ts";
-import type { Claims, RequestAttributes } from "./request-attributes.ts";
+/** The values of key parts, in a request or in a call of `/check`. */
+import { canonicalText } from "./key-text.ts";
+import type { KeyPart } from "./key.ts";
+import { normalizedHost } from "./match.ts";
+import { pathKey, pathKeys } from "./path-pattern.ts";
+import type { Policy } from "./policy.ts";
+import { visitorKey, visitorOf } from "./address.ts";
+import { parameterValues, type Claims, type RequestAttributes, membersIn } from "./request.ts";
 
 /** The value of one part; null when it is missing. All requests without the part share that value. */
 export type KeyValue = string | null;
@@ -101,4 +104,35 @@ export function callerKeyValues(
     (value, index) => value !== null || texts[index] === null || parts[index]?.kind === "global",
   );
   return isValid ? values : null;
+}
+
+/** Whether a request may have several values of a part, so that the part counts as missing. */
+export const isRepeatable = ({ kind }: KeyPart): boolean =>
+  kind === "jwt" || kind === "header" || kind === "cookie" || kind === "query";
+
+export type TextsReader = (request: RequestAttributes, claims: Claims) => readonly string[];
+
+/** Each item of a list claim, each value of a repeated header, and each reading of a path is a separate value. */
+export function textsReader(part: KeyPart, settings: KeySettings): TextsReader {
+  if (part.kind === "jwt") return (_, claims) => claimTexts(claims, part.name);
+  if (part.kind === "header") {
+    return ({ headers }) => {
+      const value = headers.get(part.name) ?? "";
+      return [value, ...membersIn(value)];
+    };
+  }
+  if (part.kind === "cookie") return ({ cookies }) => cookies(part.name);
+  if (part.kind === "query") return ({ target }) => parameterValues(target.url, part.name);
+  if (part.kind === "path") return ({ target }) => pathKeys(target.path, settings.match.path);
+  const read = keyPartReader(part, settings);
+  return (request, claims) => {
+    const value = read(request, claims);
+    return value === null ? [] : [value];
+  };
+}
+
+function claimTexts(claims: Claims, name: string): readonly string[] {
+  const claimed = Object.hasOwn(claims, name) ? claims[name] : undefined;
+  const texts: unknown[] = Array.isArray(claimed) ? claimed : [claimed];
+  return texts.map(scalarText).filter((text) => text !== null);
 }

@@ -1,0 +1,192 @@
+/** The parts of a request that policies match and that keys are made of. */
+import type { Policy } from "./policy.ts";
+import { PathReadings } from "./path-readings.ts";
+
+/** Returns the policy with the limits of the request. */
+export type WithLimits = (policy: Policy) => Policy;
+
+export interface RequestAttributes {
+  readonly method: string;
+  readonly target: RequestTarget;
+  readonly headers: Headers;
+  /** A property of `request.cf`; undefined where the runtime knows no location. */
+  readonly cf: (name: string) => unknown;
+  readonly cookies: (name: string) => readonly string[];
+  /** The key that the Worker's code gives a policy, by its name. Default: no policy has such a key. */
+  readonly customKey?: (policy: string) => string | null;
+  /** The limits that the Worker's code states for the request. Default: those of the policy. */
+  readonly withLimits?: WithLimits;
+}
+
+/** The claims of a verified token; empty without one. */
+export type Claims = Readonly<Record<string, unknown>>;
+
+export interface TokenClaims {
+  readonly claims: Claims;
+  /**
+   * The claims that an origin may read where the credentials are not one bearer token: each is a list. They can only deny
+   * the request. Null when there are too many tokens to verify. Default: `claims`.
+   */
+  readonly possible?: Claims | null;
+}
+
+/**
+ * A URL in plain form: parsing and serialising it would return the same text, and all origins read its path alike. It has
+ * no escapes, dot segments, empty segments, path parameters, default port, or host in another notation.
+ */
+const plainUrl = new RegExp(
+  String.raw`^(https?:)\/\/(${plainHost()})(?::([1-9]\d{3}|[1-5]\d{4}|6[0-4]\d{3}))?` +
+    String.raw`((?:\/[\w~!$&'()*+,=:@-][\w.~!$&'()*+,=:@-]*)+\/?|\/)(?:\?[\w.~!$&()*+,;=:@/?%[\]-]*)?$`,
+);
+
+/** IPv4 addresses in their usual form, and names whose last label is no number. Names with `xn--` need validation. */
+function plainHost(): string {
+  const byte = String.raw`(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)`;
+  return String.raw`(?:${byte}\.){3}${byte}|(?![^/]*xn--)(?:[a-z0-9_-]+\.)*[a-z][a-z0-9_-]*`;
+}
+
+export class RequestTarget {
+  /** The URL as received. */
+  readonly text: string;
+  /** With the colon, as in `https:`. */
+  readonly protocol: string;
+  /** With the port, unless it is the default port. */
+  readonly host: string;
+  readonly hostname: string;
+  /** The path and query of a target in plain form; null for another target. */
+  readonly plainPathAndQuery: string | null;
+  readonly #receivedPath: string;
+  #url: URL | null;
+  #path: PathReadings | null = null;
+
+  private constructor(text: string, url: URL | null, parts: TargetParts) {
+    this.text = text;
+    this.#url = url;
+    this.protocol = parts.protocol;
+    this.host = parts.host;
+    this.hostname = parts.hostname;
+    this.plainPathAndQuery = parts.plainPathAndQuery;
+    this.#receivedPath = parts.receivedPath;
+  }
+
+  /** Null when the URL is not in plain form. */
+  static plain(text: string): RequestTarget | null {
+    const [, protocol, hostname, port, path] = plainUrl.exec(text) ?? [];
+    if (protocol === undefined || hostname === undefined || path === undefined) return null;
+    const host = port === undefined ? hostname : `${hostname}:${port}`;
+    return new RequestTarget(text, null, {
+      protocol,
+      host,
+      hostname,
+      receivedPath: path,
+      plainPathAndQuery: text.slice(protocol.length + "//".length + host.length),
+    });
+  }
+
+  /** @param receivedPath the path before URL parsing, if a gateway may forward it to the origin in that form */
+  static of(url: URL, receivedPath = url.pathname): RequestTarget {
+    const { href, protocol, host, hostname } = url;
+    return new RequestTarget(href, url, {
+      protocol,
+      host,
+      hostname,
+      receivedPath,
+      plainPathAndQuery: null,
+    });
+  }
+
+  /** Must not be modified: values derived from it are cached for this `URL` object. */
+  get url(): URL {
+    this.#url ??= new URL(this.text);
+    return this.#url;
+  }
+
+  /** The path in every form in which origins may read it. */
+  get path(): PathReadings {
+    this.#path ??= new PathReadings(
+      this.#receivedPath,
+      this.plainPathAndQuery === null ? this.url.pathname : this.#receivedPath,
+    );
+    return this.#path;
+  }
+}
+
+interface TargetParts {
+  readonly protocol: string;
+  readonly host: string;
+  readonly hostname: string;
+  readonly receivedPath: string;
+  readonly plainPathAndQuery: string | null;
+}
+
+/** The members of a list field. Repeated fields arrive as one, joined by commas. */
+export const membersOf = (headers: Headers, name: string): string[] => membersIn(headers.get(name) ?? "");
+
+/** The members in the value of a list field, without the white space of HTTP around them (RFC 9110, section 5.6.3). */
+export const membersIn = (value: string): string[] =>
+  value.split(",").map((member) => member.replace(/^[ \t]+|(?<![ \t])[ \t]+$/g, ""));
+
+/** The bearer token in `Authorization` (RFC 6750, section 2.1); null without one. */
+export const bearerIn = (headers: Headers): string | null => bearerOf(headers.get("Authorization"));
+
+/** Texts in the form of a JWT (RFC 7519), wherever they stand in the value of `Authorization`. */
+export const tokensIn = (authorization: string): string[] => {
+  const texts = authorization.split(/^bearer|[^\w.-]+/i);
+  return [...new Set(texts)].filter((text) => text.split(".", 4).length === 3);
+};
+
+/** The bearer token in the value of `Authorization`; null without one. */
+export const bearerOf = (authorization: string | null): string | null =>
+  authorization === null ? null : (/^Bearer +(\S+) *$/i.exec(authorization)?.[1] ?? null);
+
+/**
+ * The decoded values of a parameter, under all forms of its name. Some frameworks ignore the case of a name. Rails, PHP
+ * and Express read `rows[]`, `rows[0]` and `[rows]` as `rows`, and PHP reads `page.size` as `page_size`. Some frameworks
+ * separate parameters at `;`, so the values with and without that separation are both in the list.
+ */
+export function parameterValues(url: URL, name: string): string[] {
+  const wanted = comparable(name);
+  return parametersOf(url)
+    .filter((parameter) => isReadAs(parameter.name, wanted))
+    .map(({ value }) => value);
+}
+
+interface Parameter {
+  /** In its comparable form. */
+  readonly name: string;
+  readonly value: string;
+}
+
+/** By the URL of a request, so that several policies parse its query once. */
+const parsed = new WeakMap<URL, readonly Parameter[]>();
+
+function parametersOf(url: URL): readonly Parameter[] {
+  const known = parsed.get(url);
+  if (known !== undefined) return known;
+  const { search } = url;
+  const readings = search.includes(";") ? [search, search.replaceAll(";", "&")] : [search];
+  const parameters = readings.flatMap((reading) =>
+    Array.from(new URLSearchParams(reading), ([name, value]) => ({
+      name: comparable(name),
+      value,
+    })),
+  );
+  parsed.set(url, parameters);
+  return parameters;
+}
+
+/** A name without the characters that some frameworks drop, and case-folded ("ſ" is "S" in upper case). */
+const comparable = (name: string): string =>
+  name
+    .replace(/\0[^]*$/, "")
+    .replace(/^[\s[\]]+/, "")
+    .toUpperCase()
+    .toLowerCase();
+
+function isReadAs(name: string, wanted: string): boolean {
+  if (name.startsWith(wanted) && /^(?:$|[[\]])/.test(name.slice(wanted.length))) return true;
+  return underscored(name) === underscored(wanted);
+}
+
+/** PHP reads these characters in a name as underscores. */
+const underscored = (name: string): string => name.replace(/[ .[]/g, "_");

@@ -1,0 +1,302 @@
+/** Reads all policies: the short form (`LIMITS`, `STRATEGY`, `KEY`) and the lists (`POLICIES`, `POLICIES_2`, …). */
+import * as v from "valibot";
+import { acceptedNotation } from "../../strategies/index.ts";
+import { conditionPartsOf } from "../lists.ts";
+import { hasJwt } from "./jwt.ts";
+import { type KeyPart, readKey } from "../key.ts";
+import type { VariableName } from "./known-variables.ts";
+import { type Policy, readPolicy } from "../policy.ts";
+import {
+  acceptedJson,
+  isBrokenJson,
+  isSet,
+  numberedNames,
+  typedValue,
+  type Variables,
+  isNumbered,
+  jsonErrorNote,
+} from "./variables.ts";
+import { type ReportProblem, isRecord, joinPath, hidden, acceptedFields, jsonOf } from "../../validation/problems.ts";
+import { policyWarnings, sharedKeyWarnings } from "../warnings.ts";
+
+/** The variables of the short form, by the policy field that each one sets. */
+const shortForm: Readonly<Record<string, VariableName>> = {
+  limits: "LIMITS",
+  strategy: "STRATEGY",
+  key: "KEY",
+};
+
+export interface Policies {
+  /** At least one, if there are no problems. The names of policies and limits are unique. */
+  readonly policies: readonly Policy[];
+  /** The policies among them that limit calls of `/check` itself. */
+  readonly selfPolicies: readonly Policy[];
+  /** A line for each discouraged setting. */
+  readonly warnings: readonly string[];
+}
+
+export function readPolicies(env: Variables, checkPath: string, report: ReportProblem): Policies {
+  const written = [...readShortForm(env, report), ...readPolicyLists(env, report)];
+  reportDuplicates(written, report);
+  reportUnverifiableClaims(written, env, report);
+  reportSelfDenialAnswers(written, checkPath, report);
+  const isNothingSet = [...Object.values(shortForm), ...numberedNames(env, "POLICIES")].every(
+    (variable) => !isSet(env[variable]),
+  );
+  if (isNothingSet) {
+    const accepted = `a list of policies; or, in LIMITS, ${acceptedNotation}`;
+    report({ variable: "POLICIES", field: "", value: undefined, accepted });
+  }
+  const policies = written.flatMap(({ policy }) => policy ?? []);
+  return {
+    policies,
+    selfPolicies: policies.filter((policy) => isSelfPolicy(policy, checkPath)),
+    warnings: [...written.flatMap(warningsIn), ...sharedKeyWarnings(policies)],
+  };
+}
+
+/** Whether any variable sets policies. A misnamed list counts, since it is a problem of its own. */
+export const hasLimits = (env: Variables): boolean =>
+  Object.entries(env).some(
+    ([name, value]) => isSet(value) && (Object.values<string>(shortForm).includes(name) || name.startsWith("POLICIES")),
+  );
+
+function warningsIn(written: WrittenPolicy): string[] {
+  const { policy } = written;
+  if (policy === null) return [];
+  return policyWarnings(policy).map(({ field, text }) => `${placeOf(written, field)}: ${text}`);
+}
+
+/** The place of a policy's field. In the short form, each field is a variable. */
+const placeOf = ({ variable, field }: WrittenPolicy, name: string): string =>
+  field === "" ? (shortForm[name] ?? variable) : joinPath(variable, `${field}.${name}`);
+
+/** One policy named `default`, whose problems name the variables of the short form. */
+function readShortForm(env: Variables, report: ReportProblem): WrittenPolicy[] {
+  const set = Object.entries(shortForm).filter(([, variable]) => isSet(env[variable]));
+  if (set.length === 0) return [];
+  const broken = new Set(set.map(([, variable]) => variable).filter((variable) => isBrokenJson(env[variable])));
+  for (const variable of broken) {
+    const accepted = acceptedJson(env[variable]);
+    report({ variable, field: "", value: env[variable], accepted });
+  }
+  const value = {
+    name: "default",
+    ...Object.fromEntries(set.map(([field, variable]) => [field, typedValue(env[variable])])),
+  };
+  const policy = readPolicy("", "", value, (problem) => {
+    const [, name = "", field = ""] = /^([a-z]+)\.?(.*)$/is.exec(problem.field) ?? [];
+    const variable = shortForm[name] ?? "LIMITS";
+    if (!broken.has(variable)) report({ ...problem, variable, field });
+  });
+  return [{ variable: "LIMITS", field: "", value, policy }];
+}
+
+/**
+ * The RateLimit fields of a response identify limits by name, so names must be unique. Names of invalid policies are
+ * compared too, so that all problems are reported at once.
+ */
+function reportDuplicates(written: readonly WrittenPolicy[], report: ReportProblem): void {
+  const places = new Map<string, string>();
+  for (const { variable, field, value, policy } of written) {
+    const place = joinPath(variable, field);
+    const { name: policyName, limits } = namesOf(policy ?? value);
+    for (const name of new Set([policyName, ...limits])) {
+      const taken = places.get(name);
+      if (taken !== undefined) {
+        const within = joinPath(field, name === policyName ? "name" : "limits");
+        const accepted = `a name that no other policy or limit has; ${taken} has the same`;
+        report({ variable, field: within, value: name, accepted });
+      }
+      if (name !== "") places.set(name, place);
+    }
+  }
+}
+
+function isSelfPolicy({ match: { path, pathMatching } }: Policy, checkPath: string): boolean {
+  if (path === null || /^[\w.-]/.test(path.pathname.slice(checkPath.length))) return false;
+  return pathMatching === "exact"
+    ? path.pathname.startsWith(checkPath)
+    : path.pathname.toLowerCase().startsWith(checkPath.toLowerCase());
+}
+
+/** Rejects `onDeny` for calls of `/check`, whose answers follow the OpenAPI document. */
+function reportSelfDenialAnswers(written: readonly WrittenPolicy[], checkPath: string, report: ReportProblem): void {
+  for (const { variable, field, policy } of written) {
+    if (policy === null || policy.onDeny === null || !isSelfPolicy(policy, checkPath)) continue;
+    const accepted = `nothing, because the policy limits calls of ${checkPath}`;
+    report({ variable, field: joinPath(field, "onDeny"), value: policy.onDeny, accepted });
+  }
+}
+
+/** Without a verification key, every request would lack its claims. */
+function reportUnverifiableClaims(written: readonly WrittenPolicy[], env: Variables, report: ReportProblem): void {
+  if (hasJwt(env)) return;
+  const places = written.flatMap((each) => {
+    const value = isRecord(each.value) ? each.value : {};
+    return [
+      ...(readKey(value["key"])?.some(isClaim) === true ? [placeOf(each, "key")] : []),
+      ...(conditionPartsOf(value).some(isClaim) ? [placeOf(each, "overrides")] : []),
+    ];
+  });
+  if (places.length === 0) return;
+  const accepted =
+    `a key that verifies tokens, or JWT_JWKS_URL with the address of such keys, ` +
+    `for the jwt:<claim> in ${places.join(", ")}`;
+  report({ variable: "JWT_KEY", field: "", value: undefined, accepted });
+}
+
+const isClaim = ({ kind }: KeyPart): boolean => kind === "jwt";
+
+const namedLimits = v.fallback(v.array(v.object({ name: v.string() })), []);
+const namedPolicy = v.object({
+  name: v.fallback(v.string(), ""),
+  limits: namedLimits,
+  lists: v.fallback(v.object({ overrides: v.array(v.object({ limits: namedLimits })) }), {
+    overrides: [],
+  }),
+});
+
+function namesOf(policy: unknown): { name: string; limits: string[] } {
+  const parsed = v.safeParse(namedPolicy, policy);
+  if (!parsed.success) return { name: "", limits: [] };
+  const { name, limits, lists } = parsed.output;
+  const all = [limits, ...lists.overrides.map((override) => override.limits)].flat();
+  return { name, limits: all.map((limit) => limit.name) };
+}
+
+/** A policy and the place where it is written; `policy` is null if it is invalid. */
+export interface WrittenPolicy {
+  readonly variable: string;
+  readonly field: string;
+  readonly value: unknown;
+  readonly policy: Policy | null;
+}
+
+interface ListEntry {
+  readonly variable: string;
+  readonly field: string;
+  readonly value: unknown;
+}
+
+interface Continuation extends ListEntry {
+  readonly value: Readonly<Record<string, unknown>>;
+}
+
+const continuedFields = ["overrides", "allow", "deny"] as const;
+const continuationFields = ["continues", ...continuedFields];
+
+export function readPolicyLists(env: Variables, report: ReportProblem): WrittenPolicy[] {
+  reportMisnamed(env, report);
+  reportGaps(env, report);
+  const entries = numberedNames(env, "POLICIES").flatMap((variable) => {
+    const list = typedValue(env[variable]);
+    if (Array.isArray(list) && list.length > 0) return entriesOf(variable, list);
+    const accepted = `a list of one or more policies, as valid JSON if it is a text${jsonErrorNote(env[variable])}`;
+    report({ variable, field: "", value: quotable(env[variable]), accepted });
+    return [];
+  });
+  const continuations = entries.filter(isContinuation);
+  const policies = entries.filter((entry) => !isContinuation(entry));
+  reportContinuations(policies, continuations, report);
+  return policies.map((policy) => {
+    const name = nameOf(policy.value);
+    const further = continuations.filter(({ value }) => value["continues"] === name);
+    return readContinued(policy, further, report);
+  });
+}
+
+/** Hides values that seem to contain lists of keys, since keys may be credentials of customers. */
+const quotable = (value: unknown): unknown => (/over|allow|deny/i.test(jsonOf(value)) ? hidden : value);
+
+const entriesOf = (variable: string, list: readonly unknown[]): ListEntry[] =>
+  // A copy has no holes, which `map` would skip.
+  Array.from(list, (value, index) => ({ variable, field: `[${index}]`, value }));
+
+const isContinuation = (entry: ListEntry): entry is Continuation =>
+  isRecord(entry.value) && Object.hasOwn(entry.value, "continues");
+
+const nameOf = (policy: unknown): unknown => (isRecord(policy) ? policy["name"] : undefined);
+
+/** A policy with the items of its continuations. A problem names the place where its item is written. */
+function readContinued(
+  { variable, field, value }: ListEntry,
+  continuations: readonly Continuation[],
+  report: ReportProblem,
+): WrittenPolicy {
+  if (!isRecord(value) || continuations.length === 0) {
+    return { variable, field, value, policy: readPolicy(variable, field, value, report) };
+  }
+  const whole: Record<string, unknown> = { ...value };
+  const places = new Map<string, { readonly variable: string; readonly field: string }>();
+  for (const name of continuedFields) {
+    const sources = [{ variable, field, value }, ...continuations].flatMap((source) => {
+      const list = source.value[name];
+      return Array.isArray(list) ? [{ ...source, list: list as readonly unknown[] }] : [];
+    });
+    // A field that is not a list remains, and is a problem of the policy.
+    if (sources.length === 0 || !(value[name] === undefined || Array.isArray(value[name]))) continue;
+    const items = sources.flatMap((source) =>
+      Array.from(source.list, (item, index) => ({
+        item,
+        place: { variable: source.variable, field: joinPath(source.field, `${name}[${index}]`) },
+      })),
+    );
+    whole[name] = items.map(({ item }) => item);
+    for (const [index, { place }] of items.entries()) places.set(`${name}[${index}]`, place);
+  }
+  const policy = readPolicy("", "", whole, (problem) => {
+    const [, item = "", within = ""] = /^(\w+\[\d+\])\.?(.*)$/s.exec(problem.field) ?? [];
+    const place = places.get(item);
+    report({
+      ...problem,
+      variable: place?.variable ?? variable,
+      field: place === undefined ? joinPath(field, problem.field) : joinPath(place.field, within),
+    });
+  });
+  return { variable, field, value: whole, policy };
+}
+
+/** Reports continuations of unknown policies, and fields that cannot be continued. */
+function reportContinuations(
+  policies: readonly ListEntry[],
+  continuations: readonly Continuation[],
+  report: ReportProblem,
+): void {
+  const names = policies.map(({ value }) => nameOf(value)).filter((name) => isSet(name));
+  for (const { variable, field, value } of continuations) {
+    const { continues } = value;
+    if (!names.includes(continues)) {
+      const accepted = `the name of a policy in POLICIES, POLICIES_2, …: ${names.join(", ")}`;
+      report({ variable, field: joinPath(field, "continues"), value: continues, accepted });
+    }
+    for (const name of Object.keys(value)) {
+      const isList = continuedFields.some((each) => each === name);
+      if (name === "continues" || (isList && Array.isArray(value[name]))) continue;
+      const accepted = isList ? "a list" : acceptedFields(name, continuationFields);
+      report({ variable, field: joinPath(field, name), value: hidden, accepted });
+    }
+  }
+}
+
+/** Reports lists under names that are not read, whose policies would silently not apply. */
+function reportMisnamed(env: Variables, report: ReportProblem): void {
+  for (const variable of Object.keys(env)) {
+    if (!variable.startsWith("POLICIES") || isNumbered(variable, "POLICIES")) continue;
+    const accepted = "nothing; policies go in POLICIES, POLICIES_2, POLICIES_3, …";
+    report({ variable, field: "", value: hidden, accepted });
+  }
+}
+
+/** Reports the first missing number, since that variable is probably lost or misspelt. */
+function reportGaps(env: Variables, report: ReportProblem): void {
+  const last = numberedNames(env, "POLICIES").at(-1) ?? "";
+  const lastNumber = Number(last.slice("POLICIES_".length));
+  for (let number = 2; number < lastNumber; number++) {
+    const variable = `POLICIES_${number}`;
+    if (isSet(env[variable])) continue;
+    const accepted = `a list of policies, because ${last} is set; the numbers must have no gaps`;
+    report({ variable, field: "", value: undefined, accepted });
+    return;
+  }
+}
