@@ -1,7 +1,6 @@
 /**
- * The calls to the control plane object: beats of isolates (control/client), and calls of the admin API (http/admin). All of
- * them are plain data. As in limiter/protocol.ts, fields are only added: an older caller leaves them out, and an older object
- * ignores them.
+ * The calls to the control plane object: beats of isolates, and calls of the admin API. All of them are plain data. As in
+ * limiter/protocol.ts, fields are only added: an older caller leaves them out, and an older object ignores them.
  */
 import type { ObjectSettings } from "../policy/placement.ts";
 import type { PolicyMode, PolicyRule, PolicyRules } from "../policy/runtime-rules.ts";
