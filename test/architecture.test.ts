@@ -67,7 +67,7 @@ const rules: Readonly<Record<string, Rule>> = {
   // The types of the answers, which the console imports too.
   "admin/wire.ts": {
     from: [],
-    typesFrom: [...pure, "policy/vars", "control", "limiter/isolate", "http/wire"],
+    typesFrom: [...policy, "control", "limiter/isolate", "http/wire"],
     packages: none,
   },
   "app.ts": {
