@@ -26,20 +26,29 @@ describe("an easily made mistake", () => {
     ["JWT_KEY", '["10/minute" "5/second"]'],
     ["JWT_ISSUER", '["10/minute" "5/second"]'],
     ["JWT_AUDIENCE", '["10/minute" "5/second"]'],
-  ])("broken JSON text in %s is reported once, with line and column", ([variable, text]) => {
+  ])("broken JSON text in %s is reported once, with the platform's reason", ([variable, text]) => {
     const [problem, ...others] = problemsIn({ ...whole, [variable]: text });
     expect(others).toEqual([]);
     expect(problem).toMatchObject({
       variable,
       field: "",
-      accepted: expect.stringMatching(/; the JSON is invalid at line 1, column 14$/),
+      accepted: expect.stringMatching(/; the JSON is invalid: Expected ',' or ']' after array element .*$/),
     });
+  });
+
+  it("the reason why JSON is invalid does not quote the text, which may be secret", () => {
+    const [problem] = problemsIn({ ...whole, CHECK_TOKENS: '["a-token", secret-token]' });
+    expect(problem).toMatchObject({ variable: "CHECK_TOKENS", value: "(hidden)" });
+    expect(problem?.accepted).toMatch(/; the JSON is invalid: Unexpected token 's'$/);
   });
 
   it("JSON text that is nested too deep is reported with the maximum depth", () => {
     const deep = `${"[".repeat(65)}${"]".repeat(65)}`;
     expect(problemsIn({ ...whole, LIMITS: deep })).toMatchObject([
-      { variable: "LIMITS", accepted: "valid JSON; the JSON is nested deeper than 64 levels" },
+      {
+        variable: "LIMITS",
+        accepted: "valid JSON; the JSON is invalid: JSON is nested deeper than 64 levels at character 65",
+      },
     ]);
   });
 

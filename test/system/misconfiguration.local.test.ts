@@ -208,7 +208,7 @@ describe("POLICIES as a secret", () => {
     const cut = [...goodSecrets, `POLICIES='${broken.slice(0, -1)}'`];
     const [, cutLines] = await checked({ secrets: cut, required: ["POLICIES"] });
     expect(cutLines).toEqual([
-      expect.stringMatching(/^POLICIES: expected .*, got "\(hidden\)"; .* invalid at line 1, column \d+$/),
+      expect.stringMatching(/^POLICIES: expected .*, got "\(hidden\)"; the JSON is invalid: .+$/),
     ]);
   });
 
@@ -273,10 +273,10 @@ describe("a broken value", () => {
     expect([exitCode, lines]).toEqual([
       1,
       [
-        expect.stringMatching(/^LIMITS: expected valid JSON, got .*; the JSON is invalid at line 1, column 14$/),
+        expect.stringMatching(/^LIMITS: expected valid JSON, got .*; the JSON is invalid: .+$/),
         expect.stringMatching(/^POLICIES_2 is missing: .* because POLICIES_3 is set/),
         expect.stringMatching(/^POLICIES_3\[0\]\.limts: expected .*, got "5\/s"; did you mean limits\?$/),
-        expect.stringMatching(/^CORS_ORIGINS: expected .* invalid at line 1, column 27$/),
+        expect.stringMatching(/^CORS_ORIGINS: expected .*; the JSON is invalid: .+$/),
       ],
     ]);
   });

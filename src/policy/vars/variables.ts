@@ -1,6 +1,6 @@
 /** Wrangler vars: typed values from wrangler.toml, or JSON text from the dashboard and `--var`. */
-import { mostJsonDepth, parseJson } from "../../validation/json.ts";
-import { asText, type ReportProblem } from "../../validation/problems.ts";
+import { parseJson } from "../../validation/json.ts";
+import type { ReportProblem } from "../../validation/problems.ts";
 import type { KnownVariables, VariableName } from "./known-variables.ts";
 
 export type Variables = Readonly<Record<string, unknown>>;
@@ -35,13 +35,17 @@ export function isBrokenJson(value: unknown): boolean {
 
 export const acceptedJson = (value: unknown): string => `valid JSON${jsonErrorNote(value)}`;
 
-/** A hint with the position of a JSON error; empty for other values. */
+/** A hint with the platform's reason why a text is not valid JSON; empty for other values. */
 export function jsonErrorNote(value: unknown): string {
-  if (!isBrokenJson(value)) return "";
-  const position = jsonErrorAt(asText(value));
-  return position === null
-    ? `; the JSON is nested deeper than ${mostJsonDepth} levels`
-    : `; the JSON is invalid at line ${position.line}, column ${position.column}`;
+  if (!beginsLikeJson(value)) return "";
+  try {
+    parseJson(value);
+    return "";
+  } catch (error) {
+    // From the first quotation mark on, the reason quotes the text, which may be a secret.
+    const [reason = ""] = (error instanceof Error ? error.message : "").split(/[\s,.]*"/);
+    return `; the JSON is invalid: ${reason}`;
+  }
 }
 
 /** Those names among `POLICIES`, `POLICIES_2`, … that are set, in the order of their numbers. */
@@ -72,75 +76,4 @@ export function readTexts(
   if (texts.length > 0 && texts.every(isText) && !isBrokenJson(value)) return texts;
   report({ variable, field: "", value, accepted: accepted + jsonErrorNote(value) });
   return null;
-}
-
-export interface Position {
-  /** Counted from 1. */
-  readonly line: number;
-  /** In UTF-16 units, counted from 1. */
-  readonly column: number;
-}
-
-/** The position of the first invalid character, or of the end of a truncated text; null for valid JSON. */
-export function jsonErrorAt(text: string): Position | null {
-  const index = errorIndex(text);
-  if (index === null) return null;
-  const lines = text.slice(0, index).split("\n");
-  return { line: lines.length, column: (lines.at(-1) ?? "").length + 1 };
-}
-
-/**
- * The next expected character. "more": a comma or a closing bracket. "first-…": the first item after an opening bracket, or
- * the closing bracket.
- */
-type Expected = "value" | "first-value" | "key" | "first-key" | "colon" | "more";
-
-const space = /[\t\n\r ]*/y;
-const scalar = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
-/** A string without its closing quotation mark. */
-const beginningOfString = /"(?:[ !#-[\]-\u{10ffff}]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*/uy;
-
-function errorIndex(text: string): number | null {
-  const open: string[] = [];
-  let expected: Expected = "value";
-  let index = 0;
-  for (;;) {
-    index = endOf(space, text, index);
-    const character = text[index];
-    const opened = open.at(-1);
-    if (expected === "more" && opened === undefined) {
-      return character === undefined ? null : index;
-    }
-    const isFirst = expected === "first-value" || expected === "first-key";
-    const isKey: boolean = expected === "key" || expected === "first-key";
-    if ((isFirst || expected === "more") && character === (opened === "[" ? "]" : "}")) {
-      open.pop();
-      index++;
-      expected = "more";
-    } else if (expected === "more" || expected === "colon") {
-      if (character !== (expected === "more" ? "," : ":")) return index;
-      index++;
-      expected = expected === "more" && opened === "{" ? "key" : "value";
-    } else if (character === '"') {
-      index = endOf(beginningOfString, text, index);
-      if (text[index] !== '"') return index;
-      index++;
-      expected = isKey ? "colon" : "more";
-    } else if (!isKey && (character === "[" || character === "{")) {
-      open.push(character);
-      index++;
-      expected = character === "[" ? "first-value" : "first-key";
-    } else {
-      const end = isKey ? index : endOf(scalar, text, index);
-      if (end === index) return index;
-      index = end;
-      expected = "more";
-    }
-  }
-}
-
-/** The end of a match that begins at `index`; `index` itself without a match. */
-function endOf(pattern: RegExp, text: string, index: number): number {
-  pattern.lastIndex = index;
-  return pattern.test(text) ? pattern.lastIndex : index;
 }
