@@ -13,7 +13,7 @@ import { authenticator } from "./authenticate.ts";
 import { type Assets, consoleAt, isolationFields } from "./console.ts";
 import { type AuthorizedCall, type AdminContext, answer, type Authenticated, requireRight } from "./context.ts";
 import { type ControlPlaneBinding, ControlPlaneCaller } from "./control-plane-caller.ts";
-import { explainKey } from "./explain.ts";
+import { explainKey } from "./explain/route.ts";
 import { FailedAttempts } from "./failed-attempts.ts";
 import { readTop, resetKey, revealKey } from "./key-routes.ts";
 import { listPolicies, patchPolicy, readOnePolicy } from "./policy-routes.ts";

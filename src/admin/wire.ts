@@ -360,6 +360,30 @@ export interface Explanation {
     /** The key rules that the key's object has stored. */
     readonly key: RulesVersion | null;
   };
-  /** The explanation as lines of plain text. */
+  /** The explanation in words, by part. */
+  readonly lines: ExplanationLines;
+  /** The same words as lines of plain text. The first is the outcome. */
   readonly text: readonly string[];
+}
+
+export interface ExplanationLines {
+  readonly outcome: string;
+  /** The totals of the limits that decide, such as "62 of 60 in the last minute."; null where no limit decides. */
+  readonly usage: string | null;
+  readonly nextChange: string;
+  /** A ban, reservations and slices. */
+  readonly open: readonly string[];
+  /** The giver of the limits, such as "a policy rule". */
+  readonly limitsFrom: string;
+  /** The giver of the limits once none of the key's own rules gives it limits. */
+  readonly limitsWithoutKeyRulesFrom: string;
+  /** The arithmetic of each limit, without the total if `usage` has it. */
+  readonly limits: readonly NamedLine[];
+  /** The result of each step. */
+  readonly steps: readonly NamedLine[];
+}
+
+export interface NamedLine {
+  readonly name: string;
+  readonly text: string;
 }

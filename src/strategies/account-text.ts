@@ -10,13 +10,17 @@ import type { LimitDecision, Period } from "./strategy.ts";
  */
 export function limitSentence(limit: LimitDecision, account: LimitAccount): string {
   const { used, heldUnits, terms } = account;
-  const { place, sum } = arithmeticOf(limit, terms);
+  const { sum } = arithmeticOf(limit, terms);
   const own = sum.length === 0 ? [`${numberText(used - heldUnits)} counted here`] : sum;
   const parts = heldUnits === 0 ? sum : [...own, `${numberText(heldUnits)} lent to isolates`];
-  const head = `${numberText(used)} of ${numberText(limit.capacity)} ${place}`;
+  const head = limitTotal(limit, account);
   const body = parts.length === 0 ? head : `${head}: ${parts.join(" and ")}`;
   return [body, ...notesOf(terms, limit), nextText(limit, terms)].join("; ").concat(".");
 }
+
+/** The beginning of the sentence, such as "62 of 60 in the last minute". */
+export const limitTotal = (limit: LimitDecision, { used, terms }: Pick<LimitAccount, "used" | "terms">): string =>
+  `${numberText(used)} of ${numberText(limit.capacity)} ${arithmeticOf(limit, terms).place}`;
 
 const tokenBucketName = "token-bucket";
 

@@ -11,7 +11,7 @@ export {
   windowMsAt,
 } from "./compiled-limit.ts";
 export type { AccountTerms, LimitAccount } from "./account.ts";
-export { limitSentence, waitText } from "./account-text.ts";
+export { limitSentence, limitTotal, waitText } from "./account-text.ts";
 export { isCount } from "./integers.ts";
 export { isBoundByDelay, isQueue, withMaxDelay } from "./leaky-bucket.ts";
 export {

@@ -67,7 +67,7 @@ describe("the outcome that an explanation states", () => {
     expect(decidingStep(explained)).toEqual(["ban"]);
     expect(explained).toMatchObject({ bannedForMs: 600_000, nextChangeInMs: 600_000 });
     expect(explained.text[0]).toBe("Denied for another 10 min: the key is banned.");
-    expect(explained.text).toContain("  A ban, which ends in 10 min.");
+    expect(explained.text).toContain("  A ban denies the key for 10 min more.");
   });
 
   it("a ban that ends before the limits allow the key is the next change", async () => {

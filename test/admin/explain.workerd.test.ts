@@ -53,7 +53,7 @@ describe("explaining a key", () => {
     const blocked = await explain(gate, { id: denied.id });
     expect(blocked).toMatchObject({ allowed: false, reason: "deny", isKeyKnown: false });
     expect(decidingStep(blocked)).toEqual(["key-rule-block", block.body.id]);
-    expect(blocked.text[0]).toBe("Denied: a rule blocks the key (by alice: abuse).");
+    expect(blocked.text[0]).toBe("Denied: a rule blocks the key (rule by alice: abuse).");
     expect(blocked.text.join("\n")).toContain("no expiry, by alice: abuse");
     expect(JSON.stringify([denied, raised, blocked])).not.toContain(address);
 

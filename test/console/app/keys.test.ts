@@ -14,7 +14,7 @@ import { extension, laterLimitsRule, laterRule, planOf, replacedRule } from "../
 import { ruleText } from "../../../src/console/app/parts/rule-text.ts";
 import { isResultOf, type RulePlan } from "../../../src/console/app/api/rule-plan.ts";
 import { undoStep } from "../../../src/console/app/api/undo-plan.ts";
-import { stepNames } from "../../../src/admin/explain-key.ts";
+import { stepNames } from "../../../src/admin/explain/isolate.ts";
 import { compiledLimit, parseLimits } from "../../../src/strategies/index.ts";
 
 /** Limits as the admin API answers them. */
@@ -208,25 +208,20 @@ const explained = (changed: Partial<Explanation> = {}, matching: readonly string
       decides: false,
     })),
     limitsWithoutKeyRules: answered("5/10s"),
+    lines: { limitsWithoutKeyRulesFrom: "the configuration" },
     ...changed,
   }) as Explanation;
 
 describe("sentences about effects", () => {
-  it("limits are named with their source", () => {
-    const limits = answered(["5/10s", "1000/month", { limit: 3, window: "1m", strategy: "concurrency" }]);
-    expect(sourcedLimits(limits, "key-rule-limits")).toBe(
-      "5 per 10 s and 1,000 per calendar month and 3 at once, from a rule of the key",
-    );
+  it("the limits without rules of the key are named with their source", () => {
+    expect(limitsWithoutRules(explained())).toBe("5 per 10 s, from the configuration");
   });
 
-  it.each([
-    [[], "the configuration"],
-    [["key-rule-limits"], "the configuration"],
-    [["key-rule-limits", "policy-rule-limits"], "a policy rule"],
-    [["configured-overrides", "policy-rule-limits"], "an override of the configuration"],
-    [["policy-rule-overrides", "configured-overrides"], "an override of a policy rule"],
-  ])("with the matching steps %j, the limits without rules of the key come from %s", (steps, from) => {
-    expect(limitsWithoutRules(explained({}, steps))).toBe(`5 per 10 s, from ${from}`);
+  it("limits are named with their source", () => {
+    const limits = answered(["5/10s", "1000/month", { limit: 3, window: "1m", strategy: "concurrency" }]);
+    expect(sourcedLimits(limits, "a rule of the key")).toBe(
+      "5 per 10 s and 1,000 per calendar month and 3 at once, from a rule of the key",
+    );
   });
 
   it.each([

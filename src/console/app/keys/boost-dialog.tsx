@@ -54,7 +54,7 @@ export function BoostDialog({ state, onClose }: KeyDialogProps) {
       effect={
         <KeyEffect
           {...{ state, term }}
-          now={sourcedLimits(explanation.limitsInEffect, explanation.limitsFrom)}
+          now={sourcedLimits(explanation.limitsInEffect, explanation.lines.limitsFrom)}
           then={thenText(choice, base)}
           after={afterText(state, endMs)}
           notes={notesOf(choice, base, state)}

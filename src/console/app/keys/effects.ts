@@ -9,23 +9,13 @@ import { outlastingLimits } from "./boost.ts";
 import type { KeyState } from "./key-state.ts";
 import { type KeyRuleKind, laterRule } from "./plan.ts";
 
-const givers: Readonly<Record<string, string>> = {
-  "key-rule-limits": "a rule of the key",
-  "policy-rule-overrides": "an override of a policy rule",
-  "configured-overrides": "an override of the configuration",
-  "policy-rule-limits": "a policy rule",
-  "configured-limits": "the configuration",
-};
-
 /** "5 per 10 s, from the configuration". */
-export const sourcedLimits = (limits: readonly FullLimit[], step: string): string =>
-  `${limitsText(limits)}, from ${givers[step] ?? step}`;
+export const sourcedLimits = (limits: readonly FullLimit[], from: string): string =>
+  `${limitsText(limits)}, from ${from}`;
 
 /** The limits of the key without rules of its own. */
-export function limitsWithoutRules({ steps, limitsWithoutKeyRules }: Explanation): string {
-  const from = steps.find(({ step, matches }) => matches === true && step !== "key-rule-limits" && step in givers);
-  return sourcedLimits(limitsWithoutKeyRules, from?.step ?? "configured-limits");
-}
+export const limitsWithoutRules = ({ limitsWithoutKeyRules, lines }: Explanation): string =>
+  sourcedLimits(limitsWithoutKeyRules, lines.limitsWithoutKeyRulesFrom);
 
 /** The rule or the limits that decide a key at an instant, without one of its rules. */
 export function keyWithout(

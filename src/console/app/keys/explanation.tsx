@@ -1,47 +1,70 @@
-/** Explains what would happen to a request of a key now, and why: a sentence, the arithmetic, and the steps of the decision. */
+/** Shows what would happen to a request of a key now, and why, in the words of the answer. */
 import type { ExplainedLimit, Explanation } from "../api/answers.ts";
 import { type Column, Table } from "../parts/table.tsx";
-import { durationText, limitText, numberText, waitText } from "../parts/text.ts";
+import { limitText, numberText, waitText } from "../parts/text.ts";
 import { may } from "../shell/session.ts";
 import { showProblem } from "../shell/toasts.tsx";
-import { arithmeticLines, totalsText } from "./arithmetic.ts";
-import { hasOpenEntries, nextChangeText, stepResult, stepTitle } from "./steps.ts";
 import type { KeyState } from "./key-state.ts";
 import { knownKey, revealKey } from "./known-keys.ts";
 
 export function ExplanationCard(state: KeyState) {
-  const { explanation } = state;
-  const { allowed, text } = explanation;
-  const [outcome = "", ...details] = text;
+  const { allowed, lines, limits, steps, text } = state.explanation;
   return (
     <section class="card explanation" aria-label="Explanation">
       <div class="state">
         <p class="outcome">
-          <strong class={allowed ? "allowed" : "denied"}>{outcome}</strong> {totalsText(explanation)}
+          <strong class={allowed ? "allowed" : "denied"}>{lines.outcome}</strong> {lines.usage}
         </p>
         <p class="hidden" role="status">
           {allowed ? "The next request is allowed" : "The next request is denied"}
         </p>
-        <p class="dim">{nextChangeText(explanation)}</p>
+        <p class="dim">{lines.nextChange}</p>
         <Unknown {...state} />
-        <OpenUnits {...explanation} />
+        {lines.open.length > 0 && (
+          <ul>
+            {lines.open.map((line) => (
+              <li key={line}>{line}</li>
+            ))}
+          </ul>
+        )}
       </div>
       <details>
         <summary>Show the arithmetic</summary>
-        <Arithmetic explanation={explanation} />
+        <ul class="arithmetic">
+          {lines.limits.map((limit) => (
+            <li key={limit.name}>
+              <strong>{limit.name}</strong>: {limit.text}
+            </li>
+          ))}
+        </ul>
+        <Table caption="Numbers of each limit" columns={limitColumns(limits)} rows={limits} keyOf={nameOf} />
       </details>
       <details>
         <summary>Which rule decides</summary>
-        <Steps explanation={explanation} />
+        <p class="hint">The first step that matches decides.</p>
+        <ol class="steps">
+          {lines.steps.map((step, index) => (
+            <li key={step.name} class={steps[index]?.decides === true ? "decides" : ""}>
+              {step.name}: {step.text}
+            </li>
+          ))}
+        </ol>
       </details>
       <details>
         <summary>Full explanation</summary>
         {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a part that scrolls must be reachable by keyboard */}
-        <pre tabIndex={0}>{[outcome, ...details].join("\n")}</pre>
+        <pre tabIndex={0}>{text.join("\n")}</pre>
       </details>
     </section>
   );
 }
+
+/** The results of these steps come from the object of the key. */
+const objectSteps = /^(?:ban$|key-rule-)/;
+
+/** Whether entries of lists or overrides could not be compared with the key. */
+const hasOpenEntries = ({ steps }: Explanation): boolean =>
+  steps.some(({ step, matches }) => matches === null && !objectSteps.test(step));
 
 function Unknown({ policy, id, explanation, readAgain }: KeyState) {
   if (explanation.isKeyKnown) return null;
@@ -67,47 +90,13 @@ function Unknown({ policy, id, explanation, readAgain }: KeyState) {
   );
 }
 
-function OpenUnits({
-  bannedForMs,
-  reservations,
-  slices,
-}: Pick<Explanation, "bannedForMs" | "reservations" | "slices">) {
-  const lines = [
-    ...(bannedForMs > 0 ? [`A ban denies the key for ${durationText(bannedForMs)} more.`] : []),
-    ...unitsText("open reservation", reservations),
-    ...unitsText("slice", slices, `. ${lentMeaning}`),
-  ];
-  if (lines.length === 0) return null;
-  return (
-    <ul>
-      {lines.map((line) => (
-        <li key={line}>{line}</li>
-      ))}
-    </ul>
-  );
-}
-
-/** For people who see lent units for the first time. */
-const lentMeaning =
-  "A slice is lent to an isolate, a running instance of the Worker, which decides requests by it without asking the object of the key. Lent units count as used";
-
-const counted = (number: number, name: string): string => `${numberText(number)} ${name}${number === 1 ? "" : "s"}`;
-
-function unitsText(what: string, open: Explanation["slices"], meaning = ""): readonly string[] {
-  if (open === null || open.count === 0) return [];
-  const { count, units, nextEndInMs } = open;
-  const end = nextEndInMs === null ? "" : `; the first ends in ${waitText(nextEndInMs)}`;
-  return [`${counted(count, what)} with ${counted(units, "unit")}${end}${meaning}.`];
-}
-
 const lentColumn: Column<ExplainedLimit> = {
   title: "Of these lent",
   cell: ({ lentUnits }) => numberText(lentUnits),
   isNumber: true,
 };
 
-/** @param hasLent whether isolates hold units */
-const limitColumns = (hasLent: boolean): readonly Column<ExplainedLimit>[] => [
+const limitColumns = (limits: readonly ExplainedLimit[]): readonly Column<ExplainedLimit>[] => [
   { title: "Limit", cell: ({ name }) => name },
   { title: "Units", cell: (limit) => limitText(limit) },
   { title: "Strategy", cell: ({ strategy }) => strategy.replaceAll("-", " ") },
@@ -116,7 +105,7 @@ const limitColumns = (hasLent: boolean): readonly Column<ExplainedLimit>[] => [
     cell: ({ used }) => (used === null ? "not known" : numberText(used)),
     isNumber: true,
   },
-  ...(hasLent ? [lentColumn] : []),
+  ...(limits.some(({ lentUnits }) => lentUnits > 0) ? [lentColumn] : []),
   { title: "Remaining", cell: ({ remaining }) => numberText(remaining), isNumber: true },
   { title: "Capacity", cell: ({ capacity }) => numberText(capacity), isNumber: true },
   {
@@ -133,34 +122,3 @@ const inText = (waitMs: number | null): string => {
 };
 
 const nameOf = ({ name }: ExplainedLimit): string => name;
-
-function Arithmetic({ explanation }: { readonly explanation: Explanation }) {
-  const { limits } = explanation;
-  const lines = arithmeticLines(explanation);
-  const hasLent = limits.some(({ lentUnits }) => lentUnits > 0);
-  return (
-    <>
-      <ul class="arithmetic">
-        {lines.map(({ name, text }) => (
-          <li key={name}>
-            <strong>{name}</strong>: {text}
-          </li>
-        ))}
-      </ul>
-      <Table caption="Numbers of each limit" columns={limitColumns(hasLent)} rows={limits} keyOf={nameOf} />
-    </>
-  );
-}
-
-const Steps = ({ explanation }: { readonly explanation: Explanation }) => (
-  <>
-    <p class="hint">The first step that matches decides.</p>
-    <ol class="steps">
-      {explanation.steps.map((step) => (
-        <li key={step.step} class={step.decides ? "decides" : ""}>
-          {stepTitle(step.step)}: {stepResult(step, explanation)}
-        </li>
-      ))}
-    </ol>
-  </>
-);

@@ -1,15 +1,15 @@
 /** The part of an explanation that the isolate knows: the key's id, and the steps that need no object. */
-import { canonicalText } from "../policy/key-text.ts";
-import { type KeyPart, partName } from "../policy/key.ts";
-import { type Override, type DecisionSource, limitsFor, listMatch, type Subject } from "../policy/lists.ts";
-import type { Policy } from "../policy/policy.ts";
-import type { SubjectPattern } from "../policy/subject-pattern.ts";
-import { type CallerAttributes, contradictedPart, noAttributes, callerSubject } from "../policy/resolve-key.ts";
-import { callerKeyValues, type KeyValue, missingParts } from "../policy/key-values.ts";
-import type { PartitionKeys } from "../policy/partition-key.ts";
-import { contradiction, invalidKey } from "../http/check/resolve-check.ts";
-import type { Failure } from "../http/wire/problems.ts";
-import type { StepName, StepResult } from "./wire.ts";
+import { canonicalText } from "../../policy/key-text.ts";
+import { type KeyPart, partName } from "../../policy/key.ts";
+import { type Override, type DecisionSource, limitsFor, listMatch, type Subject } from "../../policy/lists.ts";
+import type { Policy } from "../../policy/policy.ts";
+import type { SubjectPattern } from "../../policy/subject-pattern.ts";
+import { type CallerAttributes, contradictedPart, noAttributes, callerSubject } from "../../policy/resolve-key.ts";
+import { callerKeyValues, type KeyValue, missingParts } from "../../policy/key-values.ts";
+import type { PartitionKeys } from "../../policy/partition-key.ts";
+import { contradiction, invalidKey } from "../../http/check/resolve-check.ts";
+import type { Failure } from "../../http/wire/problems.ts";
+import type { StepName, StepResult } from "../wire.ts";
 
 /**
  * The steps of a decision, in the order of precedence: the first that matches decides. The last five give limits, by

@@ -1,81 +1,48 @@
 /**
- * Explains a key: what would happen to a request of cost 1 now, and why. It spends nothing. The isolate knows the lists and
+ * Builds an explanation from what the isolate, the key's object and the control plane know. The isolate knows the lists and
  * the mode; the key's object knows the ban, the key rules and what the limits count. If the object does not answer, the
  * outcome is that of `onError`, as for a request.
  */
-import { modeOf } from "../policy/runtime-rules.ts";
-import type { Policy } from "../policy/policy.ts";
-import type { RulesAdopter } from "../limiter/isolate/attempt.ts";
-import { outcomesOf } from "../limiter/isolate/key-group.ts";
-import type { WaitUntil } from "../limiter/isolate/object-caller.ts";
-import { allows, denialReason, type Outcome } from "../limiter/isolate/outcome.ts";
-import type { ExplainReply, KeyRule, OpenUnits } from "../limiter/protocol.ts";
-import { limitSentence } from "../strategies/index.ts";
-import type { Runtime } from "../http/runtime.ts";
-import type { Failure } from "../http/wire/problems.ts";
-import { isFailure } from "../http/wire/problems.ts";
-import { type ExplainInput, type IsolateView, isolateView, noMatch, stepNames, unknown } from "./explain-key.ts";
+import type { Policy } from "../../policy/policy.ts";
+import { modeOf, type PolicyRule, type PolicyRules, type RulesVersion } from "../../policy/runtime-rules.ts";
+import type { PolicyState, Rule } from "../../control/protocol.ts";
+import { allows, denialReason, type Outcome } from "../../limiter/isolate/outcome.ts";
+import type { ExplainReply, KeyRule, OpenUnits } from "../../limiter/protocol.ts";
+import { limitSentence } from "../../strategies/index.ts";
+import { type IsolateView, noMatch, stepNames, unknown } from "./isolate.ts";
 import type {
   ExplainedLimit,
+  ExplainedRule,
   ExplainedStep,
   ExplainedUnits,
   Explanation,
   LimitsStep,
   StepName,
   StepResult,
-} from "./wire.ts";
-import { explainedRules, type KnownRules, liveKeyRule, livePolicyRules, versionOnly } from "./explain-rules.ts";
-import { explanationText } from "./explain-text.ts";
+} from "../wire.ts";
 
-export interface ExplainContext {
-  readonly runtime: Pick<Runtime, "policies" | "partitions" | "limiter"> & {
-    readonly control: RulesAdopter | null;
-  };
-  readonly nowMs: number;
-  /** The control plane's rules; null when it does not answer. The explanation does not depend on them. */
-  readonly knownRules: (policy: string, key: string) => Promise<KnownRules | null>;
-  readonly waitUntil: WaitUntil;
+export type Explained = Omit<Explanation, "text" | "lines">;
+
+/** The rules that the control plane has. */
+export interface KnownRules {
+  readonly keyRules: readonly Rule[];
+  readonly policy: PolicyState;
 }
 
 /** The reply of the key's object, or the outcome without a reply. */
-interface ObjectView {
+export interface ObjectView {
   readonly outcome: Outcome;
   /** Null when the object did not answer. */
   readonly reply: ExplainReply | null;
 }
 
-export async function explainedKey(
-  context: ExplainContext,
-  input: ExplainInput,
-  isSecondAttempt = false,
-): Promise<Explanation | Failure> {
-  const { runtime, knownRules, waitUntil } = context;
-  const policy = runtime.policies.find(({ name }) => name === input.policy);
-  if (policy === undefined) return { kind: "unknown-policy" };
-  const isolate = await isolateView(policy, input, runtime.partitions);
-  if (isFailure<Failure>(isolate)) return isolate;
-  const spend = { policy: isolate.policy, partitionKey: isolate.id, cost: 1 };
-  const [explained, known] = await Promise.all([runtime.limiter.explain(spend), knownRules(policy.name, isolate.id)]);
-  const stale = explained?.reply.stale ?? [];
-  if (stale.length > 0 && !isSecondAttempt) {
-    // The object has seen newer rules than this isolate: a request would be decided by them.
-    runtime.control?.adopt(stale, waitUntil);
-    return explainedKey(context, input, true);
-  }
-  const reply = stale.length > 0 ? null : explained;
-  const [decided] = reply === null ? [] : outcomesOf([spend], reply.reply);
-  const object: ObjectView =
-    decided === undefined ? { outcome: await runtime.limiter.look(spend), reply: null } : { outcome: decided, reply };
-  const answer = explanationOf(isolate, object, known, context.nowMs);
-  return { ...answer, text: explanationText(answer, isolate.missingAttributes) };
-}
-
-function explanationOf(
+/** The explanation without its words. */
+export function explanationOf(
   isolate: IsolateView,
   object: ObjectView,
   known: KnownRules | null,
   nowMs: number,
-): Omit<Explanation, "text"> {
+): Explained {
   const { policy, id, isKeyKnown } = isolate;
   const { outcome, reply } = object;
   const [charge] = reply?.charges ?? [];
@@ -134,10 +101,10 @@ function stepsOf({ results }: IsolateView, charge: ObjectCharge | null): readonl
   return stepNames.map((step) => ({ step, ...(all[step] ?? noMatch), decides: step === deciding }));
 }
 
-const isLimitsStep = (step: StepName): step is LimitsStep => /-(?:limits|overrides)$/.test(step);
+export const isLimitsStep = (step: StepName): step is LimitsStep => /-(?:limits|overrides)$/.test(step);
 
 /** The configured limits always match. */
-function limitsStepOf(steps: readonly ExplainedStep[]): LimitsStep {
+export function limitsStepOf(steps: readonly ExplainedStep[]): LimitsStep {
   const found = steps.find(({ step, matches }) => matches === true && isLimitsStep(step));
   return found !== undefined && isLimitsStep(found.step) ? found.step : "configured-limits";
 }
@@ -242,3 +209,69 @@ function unitsOf(open: OpenUnits | undefined, reply: ExplainReply | null): Expla
   const nextEndInMs = nextEndAtMs === null ? null : Math.max(0, nextEndAtMs - reply.atMs);
   return { count, units, nextEndInMs };
 }
+
+/** A rule that is in effect. */
+interface LiveRule {
+  readonly id: string;
+  readonly kind: string;
+  readonly expiresAtMs: number | null;
+}
+
+/**
+ * The rules in effect, followed by those that only the control plane has yet.
+ * @param live null when it is not known which rules are in effect
+ */
+function explainedRules(
+  live: readonly LiveRule[] | null,
+  known: readonly Rule[] | null,
+  nowMs: number,
+): ExplainedRule[] {
+  const byId = new Map((known ?? []).map((rule) => [rule.id, rule]));
+  const ids = new Set(live?.map(({ id }) => id));
+  const inEffect = (live ?? []).map((each) => rowOf(each, byId.get(each.id), "in-effect", nowMs));
+  const others = (known ?? [])
+    .filter(({ id, expiresAtMs }) => !ids.has(id) && (expiresAtMs ?? nowMs + 1) > nowMs)
+    .map((each) => {
+      const { kind } = each.rule;
+      return rowOf({ ...each, kind }, each, stateOf(each, live !== null), nowMs);
+    });
+  return [...inEffect, ...others];
+}
+
+/** The state of a rule that is not known to be in effect. @param isKnown whether the rules in effect are known */
+function stateOf({ state, appliedAtMs }: Rule, isKnown: boolean): ExplainedRule["state"] {
+  if (state === "orphan") return state;
+  return isKnown || appliedAtMs === null ? "pending" : "in-effect";
+}
+
+const rowOf = (
+  { id, kind, expiresAtMs }: LiveRule,
+  stored: Rule | undefined,
+  state: ExplainedRule["state"],
+  nowMs: number,
+): ExplainedRule => ({
+  id,
+  kind,
+  expiresInMs: expiresAtMs === null ? null : Math.max(0, expiresAtMs - nowMs),
+  state,
+  actor: stored?.actor ?? null,
+  note: stored?.note ?? null,
+});
+
+const liveKeyRule = ({ id, kind, expiresAtMs }: KeyRule): LiveRule => ({
+  id,
+  kind,
+  expiresAtMs: expiresAtMs ?? null,
+});
+
+/** The live rules in the text of a policy's rules, the newest first. */
+function livePolicyRules(rules: PolicyRules | null, nowMs: number): LiveRule[] {
+  const all: readonly PolicyRule[] = JSON.parse(rules?.text ?? "[]");
+  return all
+    .map(({ id, kind, expiresAtMs = null }) => ({ id, kind, expiresAtMs }))
+    .filter(({ expiresAtMs }) => expiresAtMs === null || expiresAtMs > nowMs);
+}
+
+/** A version without other fields that its object may have. */
+const versionOnly = (rules: RulesVersion | null | undefined): RulesVersion | null =>
+  rules === null || rules === undefined ? null : { epoch: rules.epoch, version: rules.version };

@@ -1,0 +1,294 @@
+/** An explanation in words: by part for the console, and as lines of plain text for a terminal. */
+import { limitTotal, waitText } from "../../strategies/index.ts";
+import type {
+  ExplainedLimit,
+  ExplainedRule,
+  ExplainedStep,
+  ExplainedUnits,
+  ExplanationLines,
+  NamedLine,
+  StepName,
+} from "../wire.ts";
+import { type Explained, isLimitsStep, limitsStepOf } from "./build.ts";
+
+export function explanationLines(explained: Explained): ExplanationLines {
+  const { limits, steps, limitsFrom } = explained;
+  const deciding = decidingLimits(explained);
+  const otherSteps = steps.filter(({ step }) => step !== "key-rule-limits");
+  return {
+    outcome: outcomeText(explained),
+    usage: deciding.length === 0 ? null : deciding.map((limit) => `${totalOf(limit)}.`).join(" "),
+    nextChange: nextChangeText(explained),
+    open: openLines(explained),
+    limitsFrom: stepWords[limitsFrom].cause,
+    limitsWithoutKeyRulesFrom: stepWords[limitsStepOf(otherSteps)].cause,
+    limits: limits.map((limit) => ({ name: limit.name, text: limitText(limit, deciding.includes(limit)) })),
+    steps: steps.map((step) => ({ name: stepWords[step.step].title, text: resultText(step, explained) })),
+  };
+}
+
+/** @param missingAttributes the names of the attributes without which entries could not be compared */
+export function explanationText(
+  explained: Explained,
+  lines: ExplanationLines,
+  missingAttributes: readonly string[],
+): readonly string[] {
+  const { policy, mode, id, nextChangeInMs, limits, keyRules, policyRules } = explained;
+  return [
+    lines.outcome,
+    `Policy ${policy} (${mode}), key ${id}.`,
+    ...(nextChangeInMs === null ? [] : [lines.nextChange]),
+    ...section(
+      `Limits, from ${lines.limitsFrom}`,
+      limits.map((limit) => `${limit.name}: ${limitText(limit, false)}`),
+    ),
+    ...section("Rules of this key", keyRules.map(ruleLine)),
+    ...section("Rules of this policy", policyRules.map(ruleLine)),
+    ...section("Open", lines.open),
+    ...section("Steps (the first that matches decides)", lines.steps.map(stepLine)),
+    ...section("Versions of the rules", versionLines(explained)),
+    ...section("Notes", notesOf(explained, missingAttributes)),
+  ];
+}
+
+/** The outcome of an allowed request depends only on the ends of rules. */
+function nextChangeText({ allowed, reason, nextChangeInMs }: Explained): string {
+  if (nextChangeInMs === null) return "Without further requests, nothing changes.";
+  const wait = waitText(nextChangeInMs);
+  return allowed && reason !== "dry-run"
+    ? `A rule behind this ends in ${wait}.`
+    : `Without further requests, this changes in ${wait}.`;
+}
+
+/** The limits that deny, or the fullest one; none where no limit decides. */
+function decidingLimits({ limits, reason }: Explained): readonly ExplainedLimit[] {
+  if (reason === "allow" || reason === "off" || reason === "deny" || reason === "ban") return [];
+  const counted = limits.filter(({ account }) => account !== null);
+  const denying = counted.filter(({ allowed }) => !allowed);
+  if (denying.length > 0) return denying;
+  return counted.toSorted((one, other) => share(one) - share(other)).slice(0, 1);
+}
+
+/** Empty while the key's object does not answer. */
+const totalOf = (limit: ExplainedLimit): string => {
+  const { used, account: terms } = limit;
+  return used === null || terms === null ? "" : limitTotal(limit, { used, terms });
+};
+
+const share = ({ remaining, capacity }: ExplainedLimit): number => remaining / capacity;
+
+/** @param isShort without the total that `usage` has */
+function limitText(limit: ExplainedLimit, isShort: boolean): string {
+  const { sentence, remaining, capacity } = limit;
+  if (sentence === null) {
+    return `The key's object does not answer; ${remaining} of ${capacity} remain in this isolate's estimate.`;
+  }
+  // A colon or a semicolon follows the total.
+  return isShort ? sentence.slice(totalOf(limit).length + 2) : sentence;
+}
+
+const section = (title: string, lines: readonly string[]): string[] =>
+  lines.length === 0 ? [] : [`${title}:`, ...lines.map((line) => `  ${line}`)];
+
+function outcomeText(explained: Explained): string {
+  const { allowed, mode, reason, retryAfterMs, onError } = explained;
+  if (reason === "off") return "Allowed, not charged: the policy is off.";
+  if (reason === "dry-run") {
+    return `Allowed, because the policy is in dry run. Enforced, it would deny${unless(explained, false)}: ${denialText(explained)}.`;
+  }
+  // A dry run allows the request whichever entry applies.
+  const exception = mode === "dry-run" ? "" : unless(explained, allowed);
+  if (reason === "allow") return `Allowed, not charged${exception}: ${decidingText(explained)}.`;
+  if (reason === "object-silent") {
+    return `${allowed ? "Allowed" : "Denied"} by onError = "${onError}"${exception}: the key's object does not answer.`;
+  }
+  if (allowed && explained.limits.length === 0) {
+    return `No rule denies it${exception}, but the limits of a request are not known: the Worker's code states them.`;
+  }
+  if (allowed) return `Allowed${exception}: every limit has room.`;
+  const time = retryAfterMs === null ? "" : ` for another ${waitText(retryAfterMs)}`;
+  return `Denied${time}${exception}: ${denialText(explained)}.`;
+}
+
+/** "" when no entry that could change the outcome comes before the step that decides without being known. */
+function unless({ steps }: Explained, allowed: boolean): string {
+  const earlier = steps.slice(
+    0,
+    steps.findIndex(({ decides }) => decides),
+  );
+  const isOpen = earlier.some(
+    ({ step, matches }) => matches === null && entrySteps[allowed ? "allowed" : "denied"].has(step),
+  );
+  return isOpen ? ", unless an entry that is not known applies" : "";
+}
+
+const overrideSteps = ["policy-rule-overrides", "configured-overrides"] as const;
+
+/** The steps with entries that can change an outcome. */
+const entrySteps: Readonly<Record<"allowed" | "denied", ReadonlySet<StepName>>> = {
+  allowed: new Set(["policy-rule-deny", "configured-deny", ...overrideSteps]),
+  denied: new Set(["policy-rule-allow", "configured-allow", ...overrideSteps]),
+};
+
+function denialText(explained: Explained): string {
+  const { steps, limits } = explained;
+  const deciding = steps.find(({ decides }) => decides);
+  if (deciding === undefined || !isLimitsStep(deciding.step)) return decidingText(explained);
+  const names = limits.filter(({ allowed }) => !allowed).map(({ name }) => name);
+  return names.length === 1 ? `the limit ${names.join("")} is exceeded` : `the limits ${names.join(", ")} are exceeded`;
+}
+
+function decidingText(explained: Explained): string {
+  const deciding = explained.steps.find(({ decides }) => decides);
+  return deciding === undefined
+    ? "no step decides"
+    : `${stepWords[deciding.step].cause}${sourceText(deciding, explained)}`;
+}
+
+/** The author and the note of the rule, or its id while the control plane does not answer; and the entry, counted from 1. */
+function sourceText({ rule, entry }: ExplainedStep, { keyRules, policyRules }: Explained): string {
+  const known = [...keyRules, ...policyRules].find(({ id }) => id === rule);
+  const { actor = null, note = null } = known ?? {};
+  const named = actor === null ? `rule ${rule}` : `rule by ${actor}${note === null ? "" : `: ${note}`}`;
+  const parts = [...(rule === null ? [] : [named]), ...(entry === null ? [] : [`entry ${entry + 1}`])];
+  return parts.length === 0 ? "" : ` (${parts.join(", ")})`;
+}
+
+interface StepWords {
+  /** The step, as the list of steps names it. */
+  readonly title: string;
+  /** Why the step decides; for a step that gives limits, who gives them. */
+  readonly cause: string;
+}
+
+const stepWords: Readonly<Record<StepName, StepWords>> = {
+  mode: { title: "The policy is off", cause: "the policy is off" },
+  "policy-rule-deny": {
+    title: "Deny entries of policy rules",
+    cause: "the key matches a deny entry of a policy rule",
+  },
+  "policy-rule-allow": {
+    title: "Allow entries of policy rules",
+    cause: "the key matches an allow entry of a policy rule",
+  },
+  "configured-deny": {
+    title: "Deny list of the configuration",
+    cause: "the key is on the deny list of the configuration",
+  },
+  "configured-allow": {
+    title: "Allow list of the configuration",
+    cause: "the key is on the allow list of the configuration",
+  },
+  "missing-key": {
+    title: "A part of the key is missing",
+    cause: "a part of the key is missing, and onMissingKey applies",
+  },
+  ban: { title: "Ban after repeated denials", cause: "the key is banned" },
+  "key-rule-block": { title: "Rule that blocks the key", cause: "a rule blocks the key" },
+  "key-rule-allow": { title: "Rule that allows the key without charge", cause: "a rule allows the key" },
+  "key-rule-limits": { title: "Limits of a rule of the key", cause: "a rule of the key" },
+  "policy-rule-overrides": { title: "Overrides of policy rules", cause: "an override of a policy rule" },
+  "configured-overrides": { title: "Overrides of the configuration", cause: "an override of the configuration" },
+  "policy-rule-limits": { title: "Limits of a policy rule", cause: "a policy rule" },
+  "configured-limits": { title: "Limits of the configuration", cause: "the configuration" },
+};
+
+/** The result of a step, such as "decides (rule by ops: abuse)". */
+function resultText(step: ExplainedStep, explained: Explained): string {
+  const { matches, decides } = step;
+  if (matches === null) return `not known, because ${unknownText(step, explained)}`;
+  if (!matches) return "no match";
+  return `${decides ? "decides" : "matches, but an earlier step decides"}${sourceText(step, explained)}`;
+}
+
+function unknownText({ step }: ExplainedStep, { isKeyKnown }: Explained): string {
+  if (step === "ban" || step.startsWith("key-rule-")) return "the object of the key does not answer";
+  return isKeyKnown ? "its entries compare an attribute that is not given" : "only the id of the key is given";
+}
+
+const stepColumns = Math.max(...Object.values(stepWords).map(({ title }) => title.length));
+
+const stepLine = ({ name, text }: NamedLine, index: number): string =>
+  `${String(index + 1).padStart(2)}. ${name.padEnd(stepColumns)} ${text}`;
+
+const stateTexts: Readonly<Record<ExplainedRule["state"], string>> = {
+  "in-effect": "",
+  pending: "not in effect yet, ",
+  orphan: "without effect, ",
+};
+
+function ruleLine({ id, kind, expiresInMs, state, actor, note }: ExplainedRule): string {
+  const end = expiresInMs === null ? "no expiry" : `expires in ${waitText(expiresInMs)}`;
+  const author = actor === null ? "" : `, by ${actor}`;
+  const reason = note === null ? "" : `: ${note}`;
+  return `${kind} (rule ${id}), ${stateTexts[state]}${end}${author}${reason}`;
+}
+
+function openLines({ bannedForMs, reservations, slices }: Explained): string[] {
+  return [
+    ...(bannedForMs > 0 ? [`A ban denies the key for ${waitText(bannedForMs)} more.`] : []),
+    ...unitLines("open reservation", reservations),
+    ...unitLines("slice", slices).map((line) => `${line} ${lentMeaning}`),
+  ];
+}
+
+const lentMeaning =
+  "A slice is lent to an isolate, a running instance of the Worker, which decides requests by it without asking the object of the key. Lent units count as used.";
+
+function unitLines(what: string, open: ExplainedUnits | null): string[] {
+  if (open === null || open.count === 0) return [];
+  const { count, units, nextEndInMs } = open;
+  const end = nextEndInMs === null ? "" : `; the first ends in ${waitText(nextEndInMs)}`;
+  return [`${counted(count, what)} with ${counted(units, "unit")}${end}.`];
+}
+
+const counted = (number: number, name: string): string =>
+  `${number.toLocaleString("en-US")} ${name}${number === 1 ? "" : "s"}`;
+
+function versionLines({ versions }: Explained): string[] {
+  const { isolate, controlPlane, object, key } = versions;
+  const named = [
+    ["this isolate", isolate],
+    ["control plane", controlPlane],
+    ["object of the key", object],
+    ["rules of the key", key],
+  ] as const;
+  return named.flatMap(([name, version]) =>
+    version === null ? [] : [`${name}: ${version.version} (epoch ${version.epoch})`],
+  );
+}
+
+const consistencyNotes = {
+  leased: "With consistency = leased, isolates decide by the units that are lent to them.",
+  eventual: "With consistency = eventual, isolates may have spends that the object does not count yet.",
+} as const;
+
+/** The attributes as the body of a call has them. */
+const attributesText = (names: readonly string[]): string =>
+  `attributes: {${names.map((name) => `${JSON.stringify(name)}: "…"`).join(", ")}}`;
+
+function notesOf(explained: Explained, missingAttributes: readonly string[]): string[] {
+  const { isKeyKnown, hasObjectAnswered, consistency, versions, steps } = explained;
+  const { isolate, controlPlane } = versions;
+  const isBehind =
+    isolate !== null &&
+    controlPlane !== null &&
+    (isolate.epoch !== controlPlane.epoch || isolate.version < controlPlane.version);
+  const isOpen = steps.some(({ matches }) => matches === null);
+  return [
+    ...(!isKeyKnown && isOpen
+      ? [
+          "Only the id of the key is given, so entries of lists and overrides could not be compared. Give the key to compare them.",
+        ]
+      : []),
+    ...(missingAttributes.length > 0
+      ? [`To compare the entries that are not known, send ${attributesText(missingAttributes)}.`]
+      : []),
+    ...(hasObjectAnswered ? [] : ["The key's object does not answer: its bans, rules and counts are not known."]),
+    ...(consistency === "strict" ? [] : [consistencyNotes[consistency]]),
+    ...(isolate !== null && controlPlane === null
+      ? ["The control plane does not answer: the actors and notes of rules are not known."]
+      : []),
+    ...(isBehind ? ["This isolate does not have the newest rules of the policy yet."] : []),
+  ];
+}
