@@ -15,7 +15,7 @@ export interface Span {
 }
 
 /** A row of a lane. */
-export interface ChosenRow {
+interface ChosenRow {
   readonly lane: string;
   readonly row: number;
 }

@@ -1,16 +1,18 @@
-/** The result of a run: its progress, the sentence that sums it up, and the lanes. */
-import { useEffect, useRef } from "preact/hooks";
+/** The result of a run: its progress, the sentence that sums it up, the lanes, and who would be denied. */
 import "./lanes/lanes.css";
+import { useEffect, useRef, useId } from "preact/hooks";
 import { Empty } from "../app/parts/notice.tsx";
-import { numberText } from "../app/parts/text.ts";
-import { DeniedClients } from "./denied-clients.tsx";
-import { Headline } from "./lanes/headline.tsx";
+import { numberText, percentText } from "../app/parts/text.ts";
 import { LaneCard } from "./lanes/lane-card.tsx";
-import { followPlots, followedKey, plotWidth, visibleRuns } from "./lanes/plots.ts";
-import { laneTitle } from "./lanes/strategy-texts.ts";
+import { followPlots, followedKey, plotWidth, visibleRuns, settledRuns } from "./lanes/plots.ts";
+import { laneTitle, headlineOf, limitLabels, laneText } from "./lanes/lane-text.ts";
 import { TimeAxis } from "./lanes/time-axis.tsx";
 import { followed, invalidFields, logText, scenario, shownLanes } from "./page-state.ts";
-import { cancel, laneRuns, run, runState, runStatus } from "./runner.ts";
+import { cancel, laneRuns, startRun, runState, runStatus } from "./runner.ts";
+import { signal } from "@preact/signals";
+import { type Column, Table } from "../app/parts/table.tsx";
+import { writtenLane } from "./model/lanes.ts";
+import type { KeySummary, LaneRun } from "./model/scenario.ts";
 
 export function Results() {
   useEffect(followPlots, []);
@@ -36,7 +38,7 @@ function Progress() {
         {problems.map((problem) => (
           <p key={problem}>{problem}</p>
         ))}
-        <button type="button" onClick={run}>
+        <button type="button" onClick={startRun}>
           Try again
         </button>
       </div>
@@ -63,7 +65,7 @@ function Progress() {
         </button>
       )}
       {status === "cancelled" && (
-        <button type="button" onClick={run}>
+        <button type="button" onClick={startRun}>
           Run again
         </button>
       )}
@@ -142,4 +144,102 @@ function MissingLanes() {
       ))}
     </section>
   );
+}
+
+function Headline() {
+  const text = headlineOf(settledRuns.value);
+  return (
+    <p class="pg-headline" role="status">
+      {text ?? "\u00A0"}
+    </p>
+  );
+}
+
+/** The lane of the table; null for the first one. */
+const chosenLane = signal<string | null>(null);
+
+function DeniedClients() {
+  const id = useId();
+  const runs = settledRuns.value;
+  const run = runs.find(({ lane }) => lane === chosenLane.value) ?? runs[0];
+  if (run === undefined || run.keys.length < 2) return null;
+  const { denied, deniedByLimit, topDenied, deniedKeys } = run.summary;
+  const caption = "Denied clients";
+  const isShared = deniedByLimit.reduce((sum, count) => sum + count, 0) > denied;
+  return (
+    <section class="card" aria-labelledby={`${id}-title`}>
+      <h2 id={`${id}-title`}>Who would be denied</h2>
+      <div class="row">
+        <label for={id}>Strategy</label>
+        <select id={id} value={run.lane} onChange={(event) => (chosenLane.value = event.currentTarget.value)}>
+          {runs.map((each) => (
+            <option key={each.lane} value={each.lane}>
+              {optionText(each)}
+            </option>
+          ))}
+        </select>
+        <span class="dim" role="status">
+          {numberText(deniedKeys)} of {numberText(run.keys.length)} clients were denied
+          {deniedKeys > topDenied.length ? `; the first ${topDenied.length} are listed` : ""}.
+          {isShared && " A request that several limits deny counts for each of them."}
+        </span>
+      </div>
+      {topDenied.length === 0 ? (
+        <Empty>No client was denied.</Empty>
+      ) : (
+        <Table
+          caption={caption}
+          columns={columnsOf(run)}
+          rows={topDenied}
+          keyOf={({ key }) => key}
+          sorted={{ title: "Denied", isDescending: true }}
+        />
+      )}
+    </section>
+  );
+}
+
+function optionText(run: LaneRun): string {
+  const { title } = laneText(run);
+  return run.lane === writtenLane && title !== "As written" ? `${title} (as written)` : title;
+}
+
+function columnsOf(run: LaneRun): readonly Column<KeySummary>[] {
+  const nameOf = ({ key }: KeySummary): string => run.keys[key] ?? "";
+  return [
+    {
+      title: "Client",
+      cell: (row) => (
+        <button type="button" class="quiet" onClick={() => (followed.value = nameOf(row))}>
+          {nameOf(row)}
+        </button>
+      ),
+      sortBy: nameOf,
+    },
+    {
+      title: "Denied",
+      cell: ({ denied }) => numberText(denied),
+      sortBy: ({ denied }) => denied,
+      isNumber: true,
+    },
+    {
+      title: "Allowed",
+      cell: ({ allowed }) => numberText(allowed),
+      sortBy: ({ allowed }) => allowed,
+      isNumber: true,
+    },
+    {
+      title: "Share",
+      cell: ({ denied, allowed }) => percentText(denied, denied + allowed),
+      sortBy: ({ denied, allowed }) => denied / (denied + allowed),
+      isNumber: true,
+    },
+    // A single limit denied all of them.
+    ...(run.limits.length === 1 ? [] : limitLabels(run.limits)).map((label, index) => ({
+      title: `Denied by ${label}`,
+      cell: (row: KeySummary) => numberText(row.deniedByLimit[index] ?? 0),
+      sortBy: (row: KeySummary) => row.deniedByLimit[index] ?? 0,
+      isNumber: true,
+    })),
+  ];
 }

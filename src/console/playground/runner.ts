@@ -5,7 +5,7 @@ import { logText, scenario } from "./page-state.ts";
 import type { LaneRun, MissingLane, WorkerAnswer, WorkerRequest } from "./model/scenario.ts";
 import { startPlaygroundWorker } from "./start-worker.ts";
 
-export interface RunState {
+interface RunState {
   readonly status: "waiting" | "running" | "done" | "cancelled" | "failed";
   /** First requests, without retries. */
   readonly requests: number;
@@ -97,7 +97,7 @@ function receive(answer: WorkerAnswer): void {
   }
 }
 
-export function run(): void {
+export function startRun(): void {
   latestId += 1;
   if (scenario.value.traffic.kind === "log" && logText.value === null) {
     if (runState.value.status === "running") send({ kind: "cancel" });
@@ -125,7 +125,7 @@ export function runChanges(): () => void {
   const stop = effect(() => {
     void [scenario.value, logText.value];
     clearTimeout(timer);
-    timer = setTimeout(run, latestId === 0 ? 0 : pauseMs);
+    timer = setTimeout(startRun, latestId === 0 ? 0 : pauseMs);
   });
   return () => {
     clearTimeout(timer);

@@ -1,13 +1,24 @@
-/** The view "Playground": limits and traffic on one side, what each strategy makes of them on the other. */
+/** The view "Playground": limits, traffic and links on one side, what each strategy makes of them on the other. */
+import "./playground.css";
+import "./settings/settings.css";
 import { computed } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
-import "./playground.css";
-import { followUrl, openPreset, scenarioText, urlProblems } from "./page-state.ts";
+import {
+  followUrl,
+  openPreset,
+  scenarioText,
+  urlProblems,
+  loads,
+  invalidFields,
+  limitsLabel,
+  scenario,
+} from "./page-state.ts";
 import { presets } from "./model/presets.ts";
 import { Results } from "./results.tsx";
 import { runChanges } from "./runner.ts";
-import { parseScenario, formatScenario } from "./model/scenario-query.ts";
-import { Settings } from "./settings/settings.tsx";
+import { parseScenario, formatScenario, wranglerText } from "./model/scenario-query.ts";
+import { LaneChoice, LimitsField } from "./settings/limits-field.tsx";
+import { TrafficFields } from "./settings/traffic-fields.tsx";
 
 export function PlaygroundView() {
   useEffect(() => {
@@ -86,5 +97,83 @@ function UrlProblems() {
         Dismiss
       </button>
     </div>
+  );
+}
+
+/** Beside the result, or above it and closed where there is no room for both. */
+const isWide = matchMedia("(min-width: 60rem)").matches;
+
+/** Fields keep what is typed. They begin anew when everything is replaced. */
+const Settings = () => (
+  <details class="pg-settings" open={isWide}>
+    <summary>Limits and traffic</summary>
+    <form onSubmit={(event) => event.preventDefault()}>
+      <div class="card" key={`limits-${loads.value}`}>
+        <LimitsField />
+        <LaneChoice />
+      </div>
+      <TrafficFields key={`traffic-${loads.value}`} />
+    </form>
+    <Share />
+  </details>
+);
+
+function Share() {
+  const text = wranglerText(scenario.value.limits);
+  const invalid = invalidFields.value;
+  const areLimitsOld = invalid.includes(limitsLabel);
+  return (
+    <section class="card pg-share" aria-label="Copy">
+      <h2>Use these limits</h2>
+      <div class={areLimitsOld ? "pg-old" : ""}>
+        {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a part that scrolls must be reachable by keyboard */}
+        <pre tabIndex={0} role="region" aria-label="The limits as wrangler.toml">
+          {text}
+        </pre>
+      </div>
+      <div class="row">
+        <CopyButton label="Copy as wrangler.toml" isDisabled={areLimitsOld} textOf={() => text} />
+        <CopyButton
+          label="Copy link"
+          isDisabled={invalid.length > 0}
+          textOf={() => location.href.replace(/#.*$/, "")}
+        />
+      </div>
+    </section>
+  );
+}
+
+const shownMs = 3_000;
+
+interface CopyButtonProps {
+  readonly label: string;
+  readonly isDisabled: boolean;
+  readonly textOf: () => string;
+}
+
+function CopyButton({ label, isDisabled, textOf }: CopyButtonProps) {
+  const [message, setMessage] = useState("");
+  useEffect(() => {
+    if (message === "") return undefined;
+    const timer = setTimeout(() => setMessage(""), shownMs);
+    return () => clearTimeout(timer);
+  }, [message]);
+  const copy = async (): Promise<void> => {
+    try {
+      await navigator.clipboard.writeText(textOf());
+      setMessage("Copied");
+    } catch {
+      setMessage("The browser does not allow it. Select the text and copy it.");
+    }
+  };
+  return (
+    <>
+      <button type="button" disabled={isDisabled} onClick={() => void copy()}>
+        {label}
+      </button>
+      <span role="status" class="dim">
+        {message}
+      </span>
+    </>
   );
 }

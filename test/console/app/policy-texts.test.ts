@@ -6,7 +6,7 @@ import { decisionsOf, decisionsText, modeDecisionsText } from "../../../src/cons
 import { changedEntries, linesOf, mergeLines, readLines } from "../../../src/console/app/policies/entry-lines.ts";
 import { editedLimits, previewOf, readLimits } from "../../../src/console/app/policies/limits-text.ts";
 import { authorText, policyWithout } from "../../../src/console/app/parts/in-effect.ts";
-import { limitsWritten } from "../../../src/console/playground/model/written-limits.ts";
+import { limitsWritten } from "../../../src/console/app/policies/written-limits.ts";
 import { forAll } from "../../for-all.ts";
 import { rule } from "./audit-entries.ts";
 

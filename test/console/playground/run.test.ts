@@ -1,6 +1,6 @@
 /** Runs of scenarios: the decisions are those of the engine. */
 import { describe, expect, test } from "vitest";
-import { answersTo } from "../../../src/console/playground/model/answers.ts";
+import { answersTo } from "../../../src/console/playground/model/serve.ts";
 import { lanesOf } from "../../../src/console/playground/model/lanes.ts";
 import { arrivalsOf } from "../../../src/console/playground/model/traffic.ts";
 import { presets, referenceExamples } from "../../../src/console/playground/model/presets.ts";

@@ -1,5 +1,5 @@
 /** Runs scenarios of the playground for tests. */
-import { answersTo } from "../../../src/console/playground/model/answers.ts";
+import { answersTo } from "../../../src/console/playground/model/serve.ts";
 import { type Lane, lanesOf } from "../../../src/console/playground/model/lanes.ts";
 import { parseScenario } from "../../../src/console/playground/model/scenario-query.ts";
 import {

@@ -108,8 +108,7 @@ function usePreview(text: string, strategy: string, policy: string): Preview {
   return { content: problem === "" ? content : null, problem, effect };
 }
 
-const loadReader = async (): Promise<LimitsReader> =>
-  (await import("../../playground/model/written-limits.ts")).limitsWritten;
+const loadReader = async (): Promise<LimitsReader> => (await import("./written-limits.ts")).limitsWritten;
 
 interface LimitsFieldProps {
   readonly text: string;

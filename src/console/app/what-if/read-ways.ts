@@ -18,7 +18,7 @@ export async function readWays({ ways, ...change }: Change): Promise<DecidedChan
 
 async function readDecider(decider: WrittenDecider, policy: string): Promise<Decider | null> {
   if (decider.kind !== "written") return decider;
-  const { limitsWritten } = await import("../../playground/model/written-limits.ts");
+  const { limitsWritten } = await import("../policies/written-limits.ts");
   const { limits, problems } = limitsWritten(decider.limits, decider.strategy, policy);
   return problems.length > 0 ? null : { kind: "limits", limits };
 }

@@ -4,10 +4,7 @@ import "../../app/parts/valid-language.ts";
 import uPlot from "uplot";
 import { CssColors } from "../../app/parts/css-colors.ts";
 import type { Span } from "../page-state.ts";
-import type { LaneColumns } from "./lane-columns.ts";
-
-/** The width of a bar with the gap that follows it. */
-export const columnPx = 3;
+import type { LaneColumns, Scale } from "./plots.ts";
 
 /** The bands of a lane from its top, in CSS pixels. */
 const bands = { requests: 96, remaining: 40, waits: 32 } as const;
@@ -26,13 +23,6 @@ export const tops = {
 
 export const laneHeight = (hasWaits: boolean): number =>
   hasWaits ? tops.waits + bands.waits : tops.remaining + bands.remaining;
-
-/** The same for all lanes, so that heights can be compared. */
-export interface Scale {
-  readonly allowed: number;
-  readonly denied: number;
-  readonly waitMs: number;
-}
 
 export interface LanePicture {
   readonly columns: LaneColumns;

@@ -4,7 +4,7 @@ import { type Column, Table } from "../../app/parts/table.tsx";
 import { numberText } from "../../app/parts/text.ts";
 import { waitText } from "../../../strategies/index.ts";
 import { type LaneRun, neverMs, outcome } from "../model/scenario.ts";
-import { firstRowAt } from "./lane-columns.ts";
+import { firstRowAt } from "../model/columns.ts";
 import { limitLabels } from "./lane-text.ts";
 import { span } from "./plots.ts";
 import { axisTimeText } from "./time-axis.tsx";

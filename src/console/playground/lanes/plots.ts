@@ -1,13 +1,16 @@
-/** Computes the plots of the lanes in short tasks, so that the page answers to input meanwhile. */
+/**
+ * Computes the plots of the lanes: the rows of a lane summed by columns, because a run has more rows than a screen has
+ * pixels. The work is done in short tasks, so that the page answers to input meanwhile.
+ */
 import { computed, effect, signal } from "@preact/signals";
 import { now } from "../../app/clock.ts";
 import { type Lane, lanesOf } from "../model/lanes.ts";
 import { cursorMs, followed, scenario, shownLanes, type Span, zoom } from "../page-state.ts";
 import { laneRuns, runLanes, runStatus } from "../runner.ts";
-import type { LaneRun } from "../model/scenario.ts";
-import { type LaneColumns, laneColumns } from "./lane-columns.ts";
-import { columnPx, type Scale } from "./lane-chart.ts";
-import { ticksOf } from "./time-text.ts";
+import { type LaneRun, outcome } from "../model/scenario.ts";
+import type { Limit } from "../../../strategies/index.ts";
+import { firstRowAt } from "../model/columns.ts";
+import { ClientReplay } from "../model/run.ts";
 
 /** In CSS pixels; 0 before the first layout. All plots and the time axis have this width. */
 export const plotWidth = signal(0);
@@ -62,7 +65,23 @@ export function columnOf(atMs: number): number {
 const tickPx = 84;
 
 /** The marks of the time axis, which are lines in all plots. */
-export const ticks = computed(() => ticksOf(span.value, plotWidth.value / tickPx));
+export const ticks = computed(() => roundInstants(span.value, plotWidth.value / tickPx));
+
+/** The distances that the marks may have. */
+const tickSteps = [
+  1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000,
+  900_000, 1_800_000, 3_600_000, 7_200_000, 21_600_000, 43_200_000, 86_400_000,
+];
+
+/** Round instants of a span, at most `most` of them. */
+function roundInstants({ fromMs, toMs }: Span, most: number): number[] {
+  const leastMs = (toMs - fromMs) / Math.max(1, most);
+  const largest = tickSteps.at(-1) ?? 1;
+  const stepMs = tickSteps.find((each) => each >= leastMs) ?? Math.ceil(leastMs / largest) * largest;
+  const instants: number[] = [];
+  for (let at = Math.ceil(fromMs / stepMs) * stepMs; at <= toMs; at += stepMs) instants.push(at);
+  return instants;
+}
 
 /** The client that is denied most, or else the first one. */
 const mostDeniedKey = ({ summary, key }: LaneRun): number => summary.topDenied[0]?.key ?? key[0] ?? 0;
@@ -198,4 +217,81 @@ function drawNext(): void {
   waiting.delete(draw);
   if (waiting.size > 0) setTimeout(drawNext);
   draw();
+}
+
+/** The width of a bar with the gap that follows it. */
+export const columnPx = 3;
+
+/** The same for all lanes, so that heights can be compared. */
+export interface Scale {
+  readonly allowed: number;
+  readonly denied: number;
+  readonly waitMs: number;
+}
+
+/** One value for each column of the chart. */
+export interface LaneColumns {
+  /** When each column begins. */
+  readonly atMs: Float64Array;
+  /** Units that were allowed, also those that waited. */
+  readonly allowed: Float64Array;
+  readonly denied: Float64Array;
+  /** Units of the allowed ones that waited in a queue. */
+  readonly delayed: Float64Array;
+  /** The longest wait in a queue, in milliseconds. */
+  readonly waitMs: Float64Array;
+  /** The units that one client had left: two values for each column, at its beginning and the least in it. */
+  readonly remaining: Float64Array;
+}
+
+interface ColumnsInput {
+  readonly run: LaneRun;
+  readonly limits: readonly Limit[];
+  /** The index of the client whose remaining units are shown. */
+  readonly key: number;
+  readonly span: Span;
+  /** The last one may be a part of a column, so that columns and the time axis agree exactly. */
+  readonly columns: number;
+}
+
+const rowsPerStep = 1_000;
+
+/** Yields after each step of about a millisecond. The engine decides the requests of the client once more. */
+function* laneColumns({ run, limits, key, span: shown, columns }: ColumnsInput): Generator<void, LaneColumns> {
+  const { fromMs, toMs } = shown;
+  const column = () => new Float64Array(Math.ceil(columns));
+  const [allowed, denied, delayed, waitMs] = [column(), column(), column(), column()];
+  const perMs = columns / (toMs - fromMs);
+  const atMs = column().map((_, index) => fromMs + index / perMs);
+  const client = new ClientReplay(run, limits, key);
+  const remaining = new Float64Array(2 * atMs.length);
+  let looked = 0;
+  const lookUntil = (untilMs: number): void => {
+    for (; looked < atMs.length && (atMs[looked] ?? 0) <= untilMs; looked++) {
+      const decision = client.look(0, Math.floor(atMs[looked] ?? 0));
+      const least = Math.min(...decision.limits.map((limit) => limit.remaining));
+      remaining.fill(least, 2 * looked, 2 * looked + 2);
+    }
+  };
+  const end = firstRowAt(run, toMs);
+  for (let row = 0; row < end; row++) {
+    if (row % rowsPerStep === rowsPerStep - 1) yield;
+    const rowMs = run.atMs[row] ?? 0;
+    const bin = Math.floor((rowMs - fromMs) * perMs);
+    if (client.changesBy(row)) {
+      lookUntil(rowMs);
+      client.decide(row);
+      if (bin >= 0) remaining[2 * bin + 1] = Math.min(remaining[2 * bin + 1] ?? 0, run.remaining[row] ?? 0);
+    }
+    if (bin < 0) continue;
+    const cost = run.cost[row] ?? 0;
+    const kind = run.outcome[row];
+    const units = kind === outcome.denied ? denied : allowed;
+    units[bin] = (units[bin] ?? 0) + cost;
+    if (kind !== outcome.delayed) continue;
+    delayed[bin] = (delayed[bin] ?? 0) + cost;
+    waitMs[bin] = Math.max(waitMs[bin] ?? 0, run.waitMs[row] ?? 0);
+  }
+  lookUntil(toMs);
+  return { atMs, allowed, denied, delayed, waitMs, remaining };
 }

@@ -8,7 +8,7 @@ import { lanesOf } from "../model/lanes.ts";
 import { ClientReplay } from "../model/run.ts";
 import { chosenDenial, scenario } from "../page-state.ts";
 import { type LaneRun, neverMs } from "../model/scenario.ts";
-import { firstRowAt } from "./lane-columns.ts";
+import { firstRowAt } from "../model/columns.ts";
 import { limitLabels } from "./lane-text.ts";
 import { followedKey, shownCursorMs } from "./plots.ts";
 import { axisTimeText } from "./time-axis.tsx";

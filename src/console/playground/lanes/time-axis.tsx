@@ -1,8 +1,7 @@
-/** The time axis of all lanes: marks, the cursor, and buttons that show a span of the run. */
+/** The time axis of all lanes: marks, the cursor, buttons that show a span of the run, and instants as text. */
 import { useRef, useState } from "preact/hooks";
 import { moveCursor, scenario, type Span, zoom } from "../page-state.ts";
 import { shownCursorMs, span, ticks, visibleRuns, wholeSpan } from "./plots.ts";
-import { clockText, cursorStepMs, elapsedText } from "./time-text.ts";
 
 /** An instant as the axis shows it: a log has times of day, other traffic the time from its start. */
 export function axisTimeText(atMs: number): string {
@@ -129,3 +128,30 @@ function SpanButtons() {
     </div>
   );
 }
+
+const pad = (value: number, digits = 2): string => String(value).padStart(digits, "0");
+
+/** From the start of the run: "1:05", "0:59.250", "2:03:00", "3 d 2:00:00". */
+function elapsedText(atMs: number): string {
+  const wholeMs = Math.floor(atMs);
+  const ms = wholeMs % 1_000;
+  const seconds = Math.floor(wholeMs / 1_000);
+  const minutes = Math.floor(seconds / 60);
+  const hours = Math.floor(minutes / 60);
+  const days = Math.floor(hours / 24);
+  const fraction = ms === 0 ? "" : `.${pad(ms, 3).replace(/0+$/, "")}`;
+  const rest = `${pad(seconds % 60)}${fraction}`;
+  if (hours === 0) return `${minutes}:${rest}`;
+  const clock = `${hours % 24}:${pad(minutes % 60)}:${rest}`;
+  return days === 0 ? clock : `${days} d ${clock}`;
+}
+
+/** In UTC, as most logs: "12:00:05", with the day if the run lasts longer than one. */
+export function clockText(startMs: number, atMs: number, shown: Span): string {
+  const text = new Date(startMs + atMs).toISOString().replace("T", " ");
+  const isLong = shown.toMs - shown.fromMs > 86_400_000;
+  return text.slice(isLong ? 0 : 11, -1).replace(/\.000$/, "");
+}
+
+/** The least time between two columns of the plot that a person can step over. */
+const cursorStepMs = ({ fromMs, toMs }: Span): number => Math.max(1, Math.round((toMs - fromMs) / 1_000));

@@ -12,7 +12,7 @@ import { ClientReplay } from "./run.ts";
 import { type LaneRun, neverMs, outcome } from "./scenario.ts";
 
 /** Earlier requests that count in the same way. */
-export interface CountingRequests {
+interface CountingRequests {
   /** Rows of the run, the oldest first. Some units of the first one may count no more. */
   readonly rows: Uint32Array;
   /** The part of each unit that counts: 1, or the overlap of a sliding-window counter's former window. */

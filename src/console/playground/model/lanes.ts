@@ -11,7 +11,7 @@ export interface Lane {
   readonly limits: readonly Limit[];
 }
 
-export interface Lanes {
+interface Lanes {
   /** The limits as written come first. */
   readonly lanes: readonly Lane[];
   readonly missing: readonly MissingLane[];

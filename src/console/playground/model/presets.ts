@@ -1,6 +1,6 @@
 /** Scenarios to begin with, and the examples of the documentation. */
 
-export interface Preset {
+interface Preset {
   /** Stable: links name it. */
   readonly id: string;
   readonly title: string;

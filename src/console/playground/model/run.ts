@@ -11,10 +11,9 @@ import {
 } from "../../../strategies/index.ts";
 import { obeyedWaitMs, denialWaitMs } from "../../../advisor/replay/retry-after.ts";
 import { timeQueue } from "../../../advisor/replay/time-queue.ts";
-import { columnWriter, type RunColumns } from "./columns.ts";
+import { columnWriter, type RunColumns, rowsByKey } from "./columns.ts";
 import { type Lane, laneLimitOf } from "./lanes.ts";
 import { randomAt } from "../../../advisor/replay/random.ts";
-import { rowsByKey } from "./rows-by-key.ts";
 import { type Arrivals, type LaneRun, neverMs, outcome, type Scenario } from "./scenario.ts";
 import { summaryOf } from "./summary.ts";
 

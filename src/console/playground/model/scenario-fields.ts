@@ -147,5 +147,3 @@ export const scenarioFields = {
   start: instant,
   seed: count(0, 2 ** 32 - 1),
 };
-
-export type ScenarioFieldName = keyof typeof scenarioFields;

@@ -1,4 +1,7 @@
-/** A scenario as the query of a URL, such as `limit=100/1m+fixed-window&traffic=steady&rate=120/1m`. */
+/**
+ * A scenario as text: the query of a URL, such as `limit=100/1m+fixed-window&traffic=steady&rate=120/1m`, and its limits as
+ * lines of `wrangler.toml`.
+ */
 import {
   acceptedNotation,
   type ConfigProblem,
@@ -6,6 +9,7 @@ import {
   readLimits,
   strategies,
   strategyNames,
+  defaultStrategy,
 } from "../../../strategies/index.ts";
 import { parseUnits, parseWindow, splitNotation } from "../../../strategies/notation.ts";
 import { didYouMean } from "../../../validation/problems.ts";
@@ -29,7 +33,7 @@ export const defaultScenario: Scenario = {
 const defaultBursts = { size: 100, withinMs: 1_000, firstMs: 0, everyMs: 60_000 };
 
 /** A scenario that was read from text. */
-export interface ReadScenario {
+interface ReadScenario {
   /** Always valid: fields with problems have their defaults. */
   readonly scenario: Scenario;
   /** `describeProblem` makes a line for people. */
@@ -259,3 +263,34 @@ const encode = (text: string): string =>
   encodeURIComponent(text)
     .replaceAll("%20", "+")
     .replace(/%(?:2C|2F|3A|3B|3D|40)/g, decodeURIComponent);
+
+/** TOML rejects a second `[vars]`, which the file has already. */
+const place = "# Below [vars] in wrangler.toml, in place of LIMITS, STRATEGY and POLICIES:\n";
+
+/** The variables of the short form. They are complete, so that no `STRATEGY` of the file applies to them. */
+export function wranglerText(limits: readonly LimitInput[]): string {
+  const [only] = limits;
+  if (only !== undefined && limits.length === 1 && isPlain(only)) {
+    const strategy = tomlValue(only.strategy ?? defaultStrategy);
+    return `${place}LIMITS = ${notation(only)}\nSTRATEGY = ${strategy}\n`;
+  }
+  const items = limits.map((limit) => `  ${itemText(limit)},\n`).join("");
+  const isComplete = limits.every(({ strategy }) => strategy !== undefined);
+  const rest = isComplete ? "" : `STRATEGY = ${tomlValue(defaultStrategy)}\n`;
+  return `${place}LIMITS = [\n${items}]\n${rest}`;
+}
+
+/** Whether a limit has no fields of its own except a strategy. */
+const isPlain = ({ limit: _limit, window: _window, strategy: _strategy, ...rest }: LimitInput) =>
+  Object.values(rest).every((value) => value === undefined);
+
+const notation = ({ limit, window }: LimitInput): string => tomlValue(`${limit}/${window}`);
+
+function itemText(limit: LimitInput): string {
+  if (isPlain(limit) && limit.strategy === undefined) return notation(limit);
+  const fields = Object.entries(limit).filter(([, value]) => value !== undefined);
+  return `{ ${fields.map(([name, value]) => `${name} = ${tomlValue(value)}`).join(", ")} }`;
+}
+
+/** A text, a number or a boolean. TOML writes them as JSON does. */
+const tomlValue = (value: unknown): string => JSON.stringify(value);

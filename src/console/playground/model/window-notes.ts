@@ -6,7 +6,7 @@ import { laneLimitOf } from "./lanes.ts";
 
 type Align = "first-request" | "clock";
 
-export interface WindowNote {
+interface WindowNote {
   /** A sentence on the start of the windows, and one on what can pass because of it. */
   readonly text: string;
   /** The alignment that a click sets; null for calendar windows. */

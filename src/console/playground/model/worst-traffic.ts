@@ -7,7 +7,7 @@ import { mostRequests } from "./scenario-fields.ts";
 import { arrivalsOf } from "./traffic.ts";
 
 /** The worst traffic that was found for a limit. */
-export interface WorstTraffic {
+interface WorstTraffic {
   /** The scenario with this traffic, from one client. */
   readonly scenario: Scenario;
   /** The burst that the engine allows under it. */

@@ -1,7 +1,7 @@
 /** The limits as text, one per line, and the strategies that are compared. */
 import { useId, useState } from "preact/hooks";
 import { defaultStrategy, describeProblem, type LimitInput } from "../../../strategies/index.ts";
-import { laneTitle } from "../lanes/strategy-texts.ts";
+import { laneTitle } from "../lanes/lane-text.ts";
 import { changeScenario, laneNames, limitsLabel, scenario, shownLanes } from "../page-state.ts";
 import { useValidity } from "./field.tsx";
 import { parseScenario, textOfLimit } from "../model/scenario-query.ts";

@@ -1,6 +1,6 @@
 /** Reads the text of a chosen file, which may be compressed with gzip. */
 
-export const mostMegabytes = 100;
+const mostMegabytes = 100;
 
 const mostBytes = mostMegabytes * 1e6;
 

@@ -1,9 +1,10 @@
-/** Reads samples of a deployment (the lines of `GET /api/samples`) as a log: each request has the id of its key. */
+/** A pasted log as traffic: an access log, or samples of a deployment (the lines of `GET /api/samples`). */
 import type { LoggedRequest } from "../../../advisor/log/line-reader.ts";
 import { LineCounts } from "../../../advisor/log/log-report.ts";
 import { linesOf, type ReadLog } from "../../../advisor/log/read-log.ts";
 import { SamplesProblem, SamplesReader } from "../../../advisor/replay/read-samples.ts";
 import type { Timelines } from "../../../advisor/replay/timelines.ts";
+import type { Arrivals } from "./scenario.ts";
 
 const headerForm = /^\s*\{[^\n]*"sample"\s*:\s*"(?:1\/\d+|off)"/;
 
@@ -46,4 +47,24 @@ function requestsOf(timelines: Timelines): readonly LoggedRequest[] {
     }
     return requests;
   });
+}
+
+/** The requests in order of time. Those of the same time keep their order. */
+export function arrivalsOfLog(requests: readonly LoggedRequest[]): Arrivals {
+  const isSorted = requests.every(({ atMs }, index) => index === 0 || (requests[index - 1]?.atMs ?? 0) <= atMs);
+  const sorted = isSorted ? requests : requests.toSorted((a, b) => a.atMs - b.atMs);
+  const startMs = sorted[0]?.atMs ?? 0;
+  const indexes = new Map<string, number>();
+  const indexOf = (key: string): number => {
+    const known = indexes.get(key) ?? indexes.size;
+    indexes.set(key, known);
+    return known;
+  };
+  return {
+    startMs,
+    atMs: Float64Array.from(sorted, ({ atMs }) => atMs - startMs),
+    key: Uint32Array.from(sorted, ({ key }) => indexOf(key)),
+    cost: Float64Array.from(sorted, ({ cost }) => cost),
+    keys: [...indexes.keys()],
+  };
 }

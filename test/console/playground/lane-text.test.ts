@@ -1,6 +1,6 @@
 /** The sentences above the lanes: why a limit lets more through than its number. */
 import { expect, test } from "vitest";
-import { headlineOf } from "../../../src/console/playground/lanes/headline-text.ts";
+import { headlineOf } from "../../../src/console/playground/lanes/lane-text.ts";
 import { runOf, runsOf, scenarioOf } from "./runs.ts";
 
 const headline = (query: string): string | null => headlineOf(runsOf(scenarioOf(query)));
