@@ -1,6 +1,7 @@
 /** The admin API that the options of a command name, and where its token comes from. */
-import { readPath } from "../policy/vars/origin.ts";
+import { readPath } from "../policy/vars/admin.ts";
 import { readAdminTokens } from "../policy/vars/secrets.ts";
+import { VariableReader } from "../policy/vars/variables.ts";
 import { type AdminApi, isLocalUrl, serverUrl } from "./admin-api.ts";
 import { CommandError } from "./command.ts";
 import { configurationSource, type SourceValues } from "./configuration-source.ts";
@@ -16,14 +17,14 @@ interface AdminValues extends SourceValues {
 export function adminApiOf(values: AdminValues): AdminApi {
   const server = serverUrl(values.url);
   const variables = localVariables(readSettings(configurationSource(values)));
-  const path = readPath("ADMIN_PATH", variables["ADMIN_PATH"], "/_headgate", () => undefined);
+  const path = readPath(new VariableReader(variables, () => undefined), "ADMIN_PATH");
   const token = values.token ?? process.env[tokenVariable] ?? localToken(server, variables);
   return { url: `${server.origin}${path}/api`, token };
 }
 
 /** The first token of the local secrets that may read. It is never sent to another machine. */
 function localToken(server: URL, variables: Readonly<Record<string, unknown>>): string {
-  const tokens = readAdminTokens(variables["ADMIN_TOKENS"], () => undefined);
+  const tokens = readAdminTokens(new VariableReader(variables, () => undefined));
   const token = tokens.find(({ may }) => may.has("read"));
   if (!isLocalUrl(server)) {
     throw new CommandError(

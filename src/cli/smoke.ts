@@ -1,5 +1,6 @@
 /** `npm run smoke -- <url>`: tests a deployment from outside, with few and harmless requests. */
 import { readCheckTokens } from "../policy/vars/secrets.ts";
+import { VariableReader } from "../policy/vars/variables.ts";
 import { packageVersion } from "../http/wire/version.ts";
 import { CommandError, parseArgument, runCommand } from "./command.ts";
 import { configurationSource } from "./configuration-source.ts";
@@ -159,7 +160,7 @@ function readToken(url: URL): string | null {
   const text =
     process.env["CHECK_TOKENS"] || (isLocalUrl(url) ? readDevVars(configurationSource({}))["CHECK_TOKENS"] : undefined);
   const problems: string[] = [];
-  const tokens = readCheckTokens(text, ({ accepted }) => problems.push(accepted));
+  const tokens = readCheckTokens(new VariableReader({ CHECK_TOKENS: text }, ({ accepted }) => problems.push(accepted)));
   if (problems.length > 0) throw new CommandError(`CHECK_TOKENS: expected ${problems.join("; ")}.`);
   return tokens.toSorted((a, b) => b.may.size - a.may.size)[0]?.token ?? null;
 }

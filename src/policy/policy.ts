@@ -120,6 +120,18 @@ export interface Policy {
   readonly ruleLists: RuleLists;
 }
 
+/** The limits of a policy, and those of each override. */
+export const limitLists = ({ limits, lists }: Pick<Policy, "limits" | "lists">): readonly (readonly Limit[])[] => [
+  limits,
+  ...lists.overrides.map((override) => override.limits),
+];
+
+/** The names of a policy and of its limits, which no other policy may have. */
+export const namesOf = (policy: Policy): string[] => [
+  policy.name,
+  ...limitLists(policy).flatMap((list) => list.map(({ name }) => name)),
+];
+
 interface RuleLists {
   readonly overrides: readonly (Override & RuleEntry)[];
   readonly allow: readonly (SubjectPattern & RuleEntry)[];

@@ -1,6 +1,5 @@
 /** Forwards allowed requests to the origin unchanged, except for the header fields that a gateway must change. */
-import type { Config } from "../../policy/vars/config.ts";
-import type { Origin } from "../../policy/vars/origin.ts";
+import type { Config, Origin } from "../../policy/vars/config.ts";
 import type { RequestTarget } from "../../policy/request.ts";
 import { Cooldown } from "../../limiter/isolate/cooldown.ts";
 import { errorText, report } from "../../observability/events.ts";

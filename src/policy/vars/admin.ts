@@ -1,10 +1,9 @@
 /** The variables of the admin API and of alerts, which both need the control plane. */
-import { readPath } from "./origin.ts";
-import type { KnownVariables, VariableName } from "./known-variables.ts";
 import { normalizedHost } from "../match.ts";
-import { readTexts, isSet, type Variables } from "./variables.ts";
+import { asText } from "../../validation/problems.ts";
 import { type AdminToken, readAdminTokens, tokenTexts } from "./secrets.ts";
-import { type ReportProblem, hidden } from "../../validation/problems.ts";
+import type { KnownVariables, VariableName } from "./known-variables.ts";
+import { isSet, urlIn, type VariableForm, VariableReader, type Variables } from "./variables.ts";
 
 export interface AdminSettings {
   /** The admin API answers requests below this path; they are not forwarded. */
@@ -26,19 +25,37 @@ export interface AccessSettings {
   readonly audiences: readonly string[];
 }
 
+/** The path in `CHECK_PATH` or `ADMIN_PATH`, at and below which requests are not forwarded. */
+export function readPath(reader: VariableReader, variable: "CHECK_PATH" | "ADMIN_PATH"): string {
+  const fallback = variable === "CHECK_PATH" ? "/check" : "/_headgate";
+  return reader.setting(variable, fallback, {
+    read: (value) => (/^(?:\/(?!\.\.?(?:\/|$))[a-z0-9_.-]+)+$/i.test(asText(value)) ? asText(value) : undefined),
+    accepted: `a path such as "${fallback}" of letters, digits, "_", "." and "-", without a slash at its end`,
+  });
+}
+
+/** Whether the variables have credentials for the admin API, without which there is no control plane. */
+export const hasAdminCredentials = (env: KnownVariables): boolean => isSet(env.ADMIN_TOKENS) || isSet(env.ACCESS_TEAM);
+
 /** Null without credentials. */
-export function readAdmin(env: KnownVariables, checkPath: string, report: ReportProblem): AdminSettings | null {
-  const hasCredentials = isSet(env.ADMIN_TOKENS) || isSet(env.ACCESS_TEAM);
+export function readAdmin(reader: VariableReader, checkPath: string): AdminSettings | null {
+  const { env } = reader;
+  const hasCredentials = hasAdminCredentials(env);
   const settings = {
-    path: readPath("ADMIN_PATH", env.ADMIN_PATH, "/_headgate", report),
-    host: readHost(env, report),
-    tokens: readAdminTokens(env.ADMIN_TOKENS, report),
-    access: readAccess(env, report),
-    reveal: readReveal(env.REVEAL, report),
+    path: readPath(reader, "ADMIN_PATH"),
+    host: readHost(reader),
+    tokens: readAdminTokens(reader),
+    access: readAccess(reader),
+    reveal: reader.setting("REVEAL", false, reveal),
   };
-  if (hasCredentials || isSet(env.ADMIN_PATH)) reportOverlap(settings.path, checkPath, report);
+  if (hasCredentials || isSet(env.ADMIN_PATH)) reportOverlap(settings.path, checkPath, reader);
   return hasCredentials ? settings : null;
 }
+
+const reveal: VariableForm<boolean> = {
+  read: (value) => (value === "off" || value === "admins" ? value === "admins" : undefined),
+  accepted: '"off" or "admins"',
+};
 
 /** A line if a token is in `ADMIN_TOKENS` and in `CHECK_TOKENS`. */
 export function adminWarnings({ ADMIN_TOKENS, CHECK_TOKENS }: KnownVariables): string[] {
@@ -50,73 +67,55 @@ export function adminWarnings({ ADMIN_TOKENS, CHECK_TOKENS }: KnownVariables): s
 }
 
 /** Neither path may be below the other. */
-function reportOverlap(value: string, checkPath: string, report: ReportProblem): void {
-  const [longer, shorter] = value.length > checkPath.length ? [value, checkPath] : [checkPath, value];
+function reportOverlap(path: string, checkPath: string, reader: VariableReader): void {
+  const [longer, shorter] = path.length > checkPath.length ? [path, checkPath] : [checkPath, path];
   if (longer !== shorter && !longer.startsWith(`${shorter}/`)) return;
   const accepted = `a path that is not at, above or below CHECK_PATH, which is "${checkPath}"`;
-  report({ variable: "ADMIN_PATH", field: "", value, accepted });
+  reader.problem("ADMIN_PATH", path, accepted);
 }
 
-function readHost(env: KnownVariables, report: ReportProblem): string | null {
-  const { ADMIN_HOST: value } = env;
-  if (!isSet(value)) {
-    if (isSet(env.ACCESS_TEAM)) reportHost(undefined, ", because ACCESS_TEAM is set", report);
-    return null;
+const acceptedHost = 'a host such as "admin.example.com" on which nothing is proxied';
+
+function readHost(reader: VariableReader): string | null {
+  const { ADMIN_HOST, ACCESS_TEAM } = reader.env;
+  if (!isSet(ADMIN_HOST) && isSet(ACCESS_TEAM)) {
+    reader.problem("ADMIN_HOST", undefined, `${acceptedHost}, because ACCESS_TEAM is set`);
   }
+  return reader.setting("ADMIN_HOST", null, {
+    read: hostIn,
+    accepted: `${acceptedHost}, without a scheme, port or path`,
+  });
+}
+
+function hostIn(value: unknown): string | undefined {
   const isHost = typeof value === "string" && /^[a-z0-9-]+(?:\.[a-z0-9-]+)*\.?$/i.test(value);
   const host = isHost ? normalizedHost(value) : "";
   // The URL parser rewrites numbers as addresses, so that no request would have this host.
-  if (isHost && URL.canParse(`http://${host}`) && new URL(`http://${host}`).hostname === host) {
-    return host;
-  }
-  reportHost(value, ", without a scheme, port or path", report);
-  return null;
-}
-
-function reportHost(value: unknown, reason: string, report: ReportProblem): void {
-  const accepted = `a host such as "admin.example.com" on which nothing is proxied${reason}`;
-  report({ variable: "ADMIN_HOST", field: "", value, accepted });
+  return isHost && urlIn(`http://${host}`)?.hostname === host ? host : undefined;
 }
 
 const accessDomain = "cloudflareaccess.com";
+const acceptedTeam = `the name of a Zero Trust team such as "acme" or "acme.${accessDomain}"`;
 
-function readAccess(env: KnownVariables, report: ReportProblem): AccessSettings | null {
-  const { ACCESS_TEAM: team } = env;
-  const audiences = readTexts(
-    "ACCESS_AUDIENCE",
-    env,
-    "the AUD tag of an Access application, or a list of such tags",
-    report,
-  );
-  if (!isSet(team)) {
+function readAccess(reader: VariableReader): AccessSettings | null {
+  const { ACCESS_TEAM, ACCESS_AUDIENCE } = reader.env;
+  const audiences = reader.texts("ACCESS_AUDIENCE", "the AUD tag of an Access application, or a list of such tags");
+  if (!isSet(ACCESS_TEAM)) {
     if (audiences !== null) {
-      reportTeam(undefined, ", because ACCESS_AUDIENCE is set", report);
+      reader.problem("ACCESS_TEAM", undefined, `${acceptedTeam}, because ACCESS_AUDIENCE is set`);
     }
     return null;
   }
-  if (!isSet(env.ACCESS_AUDIENCE)) {
+  if (!isSet(ACCESS_AUDIENCE)) {
     const accepted = "the AUD tag of the Access application, because ACCESS_TEAM is set";
-    report({ variable: "ACCESS_AUDIENCE", field: "", value: undefined, accepted });
+    reader.problem("ACCESS_AUDIENCE", undefined, accepted);
   }
-  const name = /^([a-z0-9](?:[a-z0-9-]*[a-z0-9])?)(?:\.cloudflareaccess\.com)?$/i.exec(
-    typeof team === "string" ? team : "",
-  )?.[1];
-  if (name === undefined) reportTeam(team, "", report);
-  if (name === undefined || audiences === null) return null;
-  return { teamHost: `${name.toLowerCase()}.${accessDomain}`, audiences };
+  const team = reader.setting("ACCESS_TEAM", null, { read: teamIn, accepted: acceptedTeam });
+  return team === null || audiences === null ? null : { teamHost: `${team}.${accessDomain}`, audiences };
 }
 
-function reportTeam(value: unknown, reason: string, report: ReportProblem): void {
-  const accepted = `the name of a Zero Trust team such as "acme" or "acme.${accessDomain}"${reason}`;
-  report({ variable: "ACCESS_TEAM", field: "", value, accepted });
-}
-
-function readReveal(value: unknown, report: ReportProblem): boolean {
-  if (!isSet(value) || value === "off") return false;
-  if (value === "admins") return true;
-  report({ variable: "REVEAL", field: "", value, accepted: '"off" or "admins"' });
-  return false;
-}
+const teamIn = (value: unknown): string | undefined =>
+  /^([a-z0-9](?:[a-z0-9-]*[a-z0-9])?)(?:\.cloudflareaccess\.com)?$/i.exec(asText(value))?.[1]?.toLowerCase();
 
 export interface AlertSettings {
   /** Receives a POST for each alert. The address may itself be a secret. */
@@ -129,40 +128,32 @@ export interface AlertSettings {
   readonly keys: ReadonlySet<string>;
 }
 
-const defaultShare = 0.2;
-/** The bounds of Standard Webhooks. */
-const leastSecretBytes = 24;
-const mostSecretBytes = 64;
-
 /**
  * Null without `ALERT_WEBHOOK`.
  * @param policies the names of all policies; null when they are not known, and `ALERT_KEYS` may name any
  */
-export function readAlerts(
-  env: KnownVariables,
-  policies: readonly string[] | null,
-  report: ReportProblem,
-): AlertSettings | null {
-  const webhook = readWebhook(env.ALERT_WEBHOOK, report);
-  const secret = readSecret(env.ALERT_SECRET, report);
-  const deniedShare = readShare(env.ALERT_DENIED_SHARE, report);
-  const keys = readPolicyNames(env, policies, report);
+export function readAlerts(reader: VariableReader, policies: readonly string[] | null): AlertSettings | null {
+  const webhook = reader.setting("ALERT_WEBHOOK", null, webhookForm);
+  const secret = reader.setting("ALERT_SECRET", null, signingSecret);
+  const deniedShare = reader.setting("ALERT_DENIED_SHARE", 0.2, share);
+  const keys = readPolicyNames(reader, policies);
   return webhook === null ? null : { webhook, secret, deniedShare, keys };
 }
 
 /** The settings of valid variables. The control plane object reads them; isolates report the problems of invalid ones. */
 export function alertSettings(variables: Variables): AlertSettings | null {
   let isValid = true;
-  const settings = readAlerts(variables, null, () => {
+  const reader = new VariableReader(variables, () => {
     isValid = false;
   });
+  const settings = readAlerts(reader, null);
   return isValid ? settings : null;
 }
 
 /** A line for each setting that has no effect. */
-export function alertWarnings(env: KnownVariables, hasAdmin: boolean): string[] {
+export function alertWarnings(env: KnownVariables): string[] {
   if (isSet(env.ALERT_WEBHOOK)) {
-    return hasAdmin
+    return hasAdminCredentials(env)
       ? []
       : ["ALERT_WEBHOOK: has no effect without ADMIN_TOKENS or ACCESS_TEAM, because alerts need the control plane"];
   }
@@ -175,55 +166,48 @@ export function alertWarnings(env: KnownVariables, hasAdmin: boolean): string[] 
 /** Whether the host is this machine, so that no one on a network path can read a request. */
 const isLocalHost = (host: string): boolean => /^(?:(?:.+\.)?localhost|127\.0\.0\.1|\[::1\])$/.test(host);
 
-function readWebhook(value: unknown, report: ReportProblem): URL | null {
-  if (!isSet(value)) return null;
-  const url = typeof value === "string" && URL.canParse(value) ? new URL(value) : null;
-  const isSafe = url?.protocol === "https:" || (url?.protocol === "http:" && isLocalHost(url.hostname));
+const webhookForm: VariableForm<URL> = {
+  read: (value) => {
+    const url = urlIn(value);
+    const isSafe = url?.protocol === "https:" || (url?.protocol === "http:" && isLocalHost(url.hostname));
+    return isSafe ? url : undefined;
+  },
   // `fetch` rejects a URL with credentials.
-  if (url !== null && isSafe && `${url.username}${url.password}` === "") return url;
-  const accepted = "an https URL without credentials that accepts a POST, or an http URL of localhost";
+  accepted: "an https URL without credentials that accepts a POST, or an http URL of localhost",
   // The paths of many webhooks are secrets.
-  report({ variable: "ALERT_WEBHOOK", field: "", value: hidden, accepted });
-  return null;
-}
+  isSecret: () => true,
+};
 
-function readSecret(value: unknown, report: ReportProblem): Uint8Array<ArrayBuffer> | null {
-  if (!isSet(value)) return null;
-  const [, base64 = ""] =
-    /^(?:whsec_)?((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?)$/.exec(
-      typeof value === "string" ? value.trim() : "",
-    ) ?? [];
-  const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
-  if (bytes.length >= leastSecretBytes && bytes.length <= mostSecretBytes) return bytes;
-  const accepted =
+/** The bounds of Standard Webhooks. */
+const leastSecretBytes = 24;
+const mostSecretBytes = 64;
+
+const signingSecret: VariableForm<Uint8Array<ArrayBuffer>> = {
+  read: (value) => {
+    const [, base64 = ""] =
+      /^(?:whsec_)?((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?)$/.exec(asText(value).trim()) ?? [];
+    const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+    return bytes.length >= leastSecretBytes && bytes.length <= mostSecretBytes ? bytes : undefined;
+  },
+  accepted:
     `${leastSecretBytes} to ${mostSecretBytes} random bytes in base64, with or without "whsec_" before them, ` +
-    "such as `openssl rand -base64 32` prints";
-  report({ variable: "ALERT_SECRET", field: "", value: hidden, accepted });
-  return null;
-}
+    "such as `openssl rand -base64 32` prints",
+  isSecret: () => true,
+};
 
-function readShare(value: unknown, report: ReportProblem): number {
-  if (!isSet(value)) return defaultShare;
-  const [, percent] = /^\s*(\d{1,3}(?:\.\d+)?)\s*%\s*$/.exec(String(value)) ?? [];
-  const share = Number(percent) / 100;
-  if (share > 0 && share <= 1) return share;
-  const accepted = 'a percentage above 0 and up to 100, such as "20%"';
-  report({ variable: "ALERT_DENIED_SHARE", field: "", value, accepted });
-  return defaultShare;
-}
+const share: VariableForm<number> = {
+  read: (value) => {
+    const [, percent] = /^\s*(\d{1,3}(?:\.\d+)?)\s*%\s*$/.exec(String(value)) ?? [];
+    const read = Number(percent) / 100;
+    return read > 0 && read <= 1 ? read : undefined;
+  },
+  accepted: 'a percentage above 0 and up to 100, such as "20%"',
+};
 
-function readPolicyNames(
-  env: KnownVariables,
-  policies: readonly string[] | null,
-  report: ReportProblem,
-): ReadonlySet<string> {
-  const accepted = "the name of a policy, or a list of names";
-  const texts = readTexts("ALERT_KEYS", env, accepted, report) ?? [];
+function readPolicyNames(reader: VariableReader, policies: readonly string[] | null): ReadonlySet<string> {
+  const texts = reader.texts("ALERT_KEYS", "the name of a policy, or a list of names") ?? [];
   const names = texts.flatMap((text) => text.split(",")).map((name) => name.trim());
   const unknown = names.find((name) => policies?.includes(name) === false);
-  if (unknown !== undefined) {
-    const value = unknown;
-    report({ variable: "ALERT_KEYS", field: "", value, accepted: `names of your policies` });
-  }
+  if (unknown !== undefined) reader.problem("ALERT_KEYS", unknown, "names of your policies");
   return new Set(names);
 }

@@ -1,7 +1,8 @@
 /** The variables `CORS_ORIGINS` and `PREFLIGHT_LIMITS` (Fetch standard, section 3.3). */
 import { type Policy, readPolicy } from "../policy.ts";
-import { acceptedJson, isBrokenJson, isSet, jsonErrorNote, typedList, typedValue } from "./variables.ts";
-import { type ReportProblem, acceptedFields, isRecord } from "../../validation/problems.ts";
+import type { KnownVariables } from "./known-variables.ts";
+import { acceptedFields, isRecord } from "../../validation/problems.ts";
+import { acceptedJson, isBrokenJson, isSet, typedList, typedValue, type VariableReader } from "./variables.ts";
 
 /** The web origins whose scripts may read the limiter's own answers. */
 export type AllowedOrigins =
@@ -11,41 +12,38 @@ export type AllowedOrigins =
 
 const mostOrigins = 64;
 
-export function readCorsOrigins(value: unknown, report: ReportProblem): AllowedOrigins {
-  if (!isSet(value)) return { kind: "none" };
-  if (value === "*") return { kind: "any" };
-  const texts = typedList(value);
-  if (texts.length > 0 && texts.length <= mostOrigins && texts.every(isOrigin)) {
-    return { kind: "list", origins: new Set(texts) };
-  }
-  const accepted = `"*", or up to ${mostOrigins} origins such as "https://app.example.com"`;
-  report({
-    variable: "CORS_ORIGINS",
-    field: "",
-    value,
-    accepted: accepted + jsonErrorNote(value),
-  });
-  return { kind: "none" };
-}
+export const readCorsOrigins = (reader: VariableReader): AllowedOrigins =>
+  reader.setting<AllowedOrigins, AllowedOrigins>(
+    "CORS_ORIGINS",
+    { kind: "none" },
+    {
+      read: (value) => {
+        const texts = typedList(value);
+        if (value === "*") return { kind: "any" };
+        const isList = texts.length > 0 && texts.length <= mostOrigins && texts.every(isOrigin);
+        return isList ? { kind: "list", origins: new Set(texts) } : undefined;
+      },
+      accepted: `"*", or up to ${mostOrigins} origins such as "https://app.example.com"`,
+    },
+  );
 
 /** Rejects `*` within an origin, because it would match only itself. */
 const isOrigin = (value: unknown): value is string =>
   typeof value === "string" && !value.includes("*") && URL.canParse(value) && new URL(value).origin === value;
 
-const defaultPreflights = "600/minute";
-
-const preflightFields = ["limits", "ipv6Prefix", "trustedProxies"];
-
 const variable = "PREFLIGHT_LIMITS";
+const defaultPreflights = "600/minute";
+const preflightFields = ["limits", "ipv6Prefix", "trustedProxies"];
 
 /**
  * The policy for preflights. Its key is the address, because preflights carry no credentials. `trustedProxies` defaults to
  * the value that the policies share. Null when preflights have no limits, or invalid ones.
  */
-export function readPreflights(value: unknown, policies: readonly Policy[], report: ReportProblem): Policy | null {
+export function readPreflights(reader: VariableReader, policies: readonly Policy[]): Policy | null {
+  const { PREFLIGHT_LIMITS: value } = reader.env;
   if (value === "off") return null;
   if (isBrokenJson(value)) {
-    report({ variable, field: "", value, accepted: acceptedJson(value) });
+    reader.problem(variable, value, acceptedJson(value));
     return null;
   }
   const written = isSet(value) ? typedValue(value) : defaultPreflights;
@@ -53,21 +51,16 @@ export function readPreflights(value: unknown, policies: readonly Policy[], repo
   const fields = isPolicy ? written : { limits: written };
   const others = Object.entries(fields).filter(([name]) => !preflightFields.includes(name));
   for (const [field, other] of others) {
-    report({ variable, field, value: other, accepted: acceptedFields(field, preflightFields) });
+    reader.report({ variable, field, value: other, accepted: acceptedFields(field, preflightFields) });
   }
   if (others.length > 0) return null;
   const [trustedProxies, ...different] = trustedProxiesOf(policies);
   const isShared = typeof trustedProxies === "number" && different.length === 0;
-  const policy = {
-    ...(isShared && { trustedProxies }),
-    ...fields,
-    name: "headgate.preflights",
-    objects: "sharded",
-  };
+  const policy = { ...(isShared && { trustedProxies }), ...fields, name: "headgate.preflights", objects: "sharded" };
   return readPolicy(variable, "", policy, (problem) => {
     const field = isPolicy ? problem.field : problem.field.replace(/^limits\.?/, "");
     const accepted = field === "" ? `${problem.accepted}; or "off"` : problem.accepted;
-    report({ ...problem, field, accepted });
+    reader.report({ ...problem, field, accepted });
   });
 }
 
@@ -80,7 +73,7 @@ function trustedProxiesOf(policies: readonly Policy[]): (number | null)[] {
 }
 
 /** Warns when the policies disagree about `trustedProxies` and the variable does not set it for preflights. */
-export function preflightWarnings(value: unknown, policies: readonly Policy[]): string[] {
+export function preflightWarnings({ PREFLIGHT_LIMITS: value }: KnownVariables, policies: readonly Policy[]): string[] {
   const different = trustedProxiesOf(policies);
   const written = typedValue(value);
   const isTrustedProxiesSet = isRecord(written) && written["trustedProxies"] !== undefined;

@@ -1,23 +1,14 @@
 /** The variables `JWT_*`: the keys that verify bearer tokens, whose claims may be key parts. */
 import * as v from "valibot";
+import { hidden, isRecord } from "../../validation/problems.ts";
 import type { KnownVariables } from "./known-variables.ts";
-import { hidden, type ReportProblem, isRecord } from "../../validation/problems.ts";
-import { isSet, jsonErrorNote, typedValue, readTexts } from "./variables.ts";
+import { isSet, mayHoldCredentials, typedValue, urlIn, type VariableForm, type VariableReader } from "./variables.ts";
 
 /** One verification key. Its type determines the only algorithm that tokens may use. */
-export type JwtKey =
-  | {
-      readonly kind: "key";
-      readonly algorithm: JwtAlgorithm;
-      readonly format: "jwk";
-      readonly material: v.InferOutput<typeof jwkSchema>;
-    }
-  | {
-      readonly kind: "key";
-      readonly algorithm: JwtAlgorithm;
-      readonly format: "spki" | "raw";
-      readonly material: Uint8Array;
-    };
+export type JwtKey = { readonly kind: "key"; readonly algorithm: JwtAlgorithm } & (
+  | { readonly format: "jwk"; readonly material: v.InferOutput<typeof jwkSchema> }
+  | { readonly format: "spki" | "raw"; readonly material: Uint8Array }
+);
 
 export type JwtAlgorithm = "RS256" | "ES256" | "HS256";
 
@@ -35,14 +26,13 @@ export interface JwtSettings {
 const acceptedKey =
   "a public RSA key of at least 2048 bits or a P-256 key, as PEM or JWK, for RS256 or ES256; or a secret text (or a " +
   'JWK of kty "oct") for HS256';
-const acceptedUrl = 'an https URL without credentials such as "https://id.example.com/.well-known/jwks.json"';
 const acceptedTexts = 'a text such as "https://id.example.com/" that tokens contain, or a list of such texts';
 
 /** Null when neither a key nor a key set is configured, or the one configured is invalid. */
-export function readJwt(env: KnownVariables, report: ReportProblem): JwtSettings | null {
-  const keys = readKeys(env, report);
-  const issuers = readTexts("JWT_ISSUER", env, acceptedTexts, report);
-  const audiences = readTexts("JWT_AUDIENCE", env, acceptedTexts, report);
+export function readJwt(reader: VariableReader): JwtSettings | null {
+  const keys = readKeys(reader);
+  const issuers = reader.texts("JWT_ISSUER", acceptedTexts);
+  const audiences = reader.texts("JWT_AUDIENCE", acceptedTexts);
   return keys === null ? null : { keys, issuers, audiences };
 }
 
@@ -56,41 +46,23 @@ export function jwtWarnings(jwt: JwtSettings | null): string[] {
     : [];
 }
 
-function readKeys(env: KnownVariables, report: ReportProblem): JwtKeys | null {
-  const { JWT_KEY: key, JWT_JWKS_URL: url } = env;
-  if (isSet(key) && isSet(url)) {
-    report({
-      variable: "JWT_JWKS_URL",
-      field: "",
-      value: hidden,
-      accepted: "nothing, because JWT_KEY is set",
-    });
-  }
-  if (isSet(key)) {
-    const read = readKey(key);
-    if (read === null) {
-      report({
-        variable: "JWT_KEY",
-        field: "",
-        value: hidden,
-        accepted: acceptedKey + jsonErrorNote(key),
-      });
-    }
-    return read;
-  }
-  return isSet(url) ? readUrl(url, report) : null;
+function readKeys(reader: VariableReader): JwtKeys | null {
+  const { JWT_KEY: key, JWT_JWKS_URL: url } = reader.env;
+  if (!isSet(key)) return reader.setting("JWT_JWKS_URL", null, keySet);
+  if (isSet(url)) reader.problem("JWT_JWKS_URL", hidden, "nothing, because JWT_KEY is set");
+  return reader.setting("JWT_KEY", null, { read: keyIn, accepted: acceptedKey, isSecret: () => true });
 }
 
 /** An object is a JWK, PEM (with or without its delimiters) is a public key, and any other text is a secret. */
-function readKey(value: unknown): JwtKey | null {
+function keyIn(value: unknown): JwtKey | undefined {
   const read = typedValue(value);
   if (isRecord(read)) return jwkOf(read);
-  if (typeof read !== "string") return null;
+  if (typeof read !== "string") return undefined;
   const text = read.trim();
   const publicKey = spkiOf(text);
-  if (publicKey !== null) return publicKey;
+  if (publicKey !== undefined) return publicKey;
   // These texts are probably URLs or public keys. As a secret, they would be known to others.
-  if (text === "" || /^[[{]|-----|^https?:|^(?:ssh|ecdsa)-/i.test(text)) return null;
+  if (text === "" || /^[[{]|-----|^https?:|^(?:ssh|ecdsa)-/i.test(text)) return undefined;
   const material = new TextEncoder().encode(read);
   return { kind: "key", algorithm: "HS256", format: "raw", material };
 }
@@ -110,9 +82,9 @@ const jwkSchema = v.variant("kty", [
 
 const algorithms = { RSA: "RS256", EC: "ES256", oct: "HS256" } as const;
 
-function jwkOf(value: Record<string, unknown>): JwtKey | null {
+function jwkOf(value: Record<string, unknown>): JwtKey | undefined {
   const parsed = v.safeParse(jwkSchema, value);
-  if (!parsed.success) return null;
+  if (!parsed.success) return undefined;
   const material = parsed.output;
   const algorithm = algorithms[material.kty];
   // Only private keys have `d`, and verification needs no private key.
@@ -121,7 +93,7 @@ function jwkOf(value: Record<string, unknown>): JwtKey | null {
     use,
     d: v.optional(v.never()),
   });
-  return v.is(allowedUse, value) ? { kind: "key", algorithm, format: "jwk", material } : null;
+  return v.is(allowedUse, value) ? { kind: "key", algorithm, format: "jwk", material } : undefined;
 }
 
 const pem = /^-----BEGIN PUBLIC KEY-----([^-]+)-----END PUBLIC KEY-----$/;
@@ -130,16 +102,16 @@ const pem = /^-----BEGIN PUBLIC KEY-----([^-]+)-----END PUBLIC KEY-----$/;
 const rsaKey = /^3082[0-9a-f]{4}300d06092a864886f70d01010105000382[0-9a-f]{4}003082[0-9a-f]{4}0282([0-9a-f]{4})/;
 const p256Key = /^3059301306072a8648ce3d020106082a8648ce3d03010703420004[0-9a-f]{128}$/;
 
-function spkiOf(text: string): JwtKey | null {
+function spkiOf(text: string): JwtKey | undefined {
   const material = base64Bytes(pem.exec(text)?.[1] ?? text);
-  if (material === null) return null;
+  if (material === null) return undefined;
   const hex = [...material].map((byte) => byte.toString(16).padStart(2, "0")).join("");
   const modulusBytes = Number.parseInt(rsaKey.exec(hex)?.[1] ?? "0", 16);
   const isWhole = Number.parseInt(hex.slice(4, 8), 16) === material.length - 4;
   if (modulusBytes >= 256 && isWhole) {
     return { kind: "key", algorithm: "RS256", format: "spki", material };
   }
-  return p256Key.test(hex) ? { kind: "key", algorithm: "ES256", format: "spki", material } : null;
+  return p256Key.test(hex) ? { kind: "key", algorithm: "ES256", format: "spki", material } : undefined;
 }
 
 /** Accepts `\n` for a line break, since many secret stores allow only one line. */
@@ -149,18 +121,14 @@ function base64Bytes(text: string): Uint8Array | null {
   return Uint8Array.from(atob(bare), (character) => character.charCodeAt(0));
 }
 
-function readUrl(value: unknown, report: ReportProblem): JwtKeys | null {
-  const url = typeof value === "string" && URL.canParse(value) ? new URL(value) : null;
-  const hasCredentials = url !== null && `${url.username}${url.password}` !== "";
-  // Over plain HTTP, a machine on the network path could replace the keys. On localhost there is none.
-  const isLocal = url !== null && /^(?:localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname);
-  const isSafe = url?.protocol === "https:" || (url?.protocol === "http:" && isLocal);
-  if (url !== null && isSafe && !hasCredentials) return { kind: "set", url };
-  report({
-    variable: "JWT_JWKS_URL",
-    field: "",
-    value: typeof value === "string" && /[@?#]/.test(value) ? hidden : value,
-    accepted: acceptedUrl,
-  });
-  return null;
-}
+const keySet: VariableForm<JwtKeys> = {
+  read: (value) => {
+    const url = urlIn(value);
+    // Over plain HTTP, a machine on the network path could replace the keys. On localhost there is none.
+    const isLocal = /^(?:localhost|127\.0\.0\.1|\[::1\])$/.test(url?.hostname ?? "");
+    const isSafe = url?.protocol === "https:" || (url?.protocol === "http:" && isLocal);
+    return url !== undefined && isSafe ? { kind: "set", url } : undefined;
+  },
+  accepted: 'an https URL without credentials such as "https://id.example.com/.well-known/jwks.json"',
+  isSecret: mayHoldCredentials,
+};

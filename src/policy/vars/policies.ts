@@ -1,23 +1,24 @@
 /** Reads all policies: the short form (`LIMITS`, `STRATEGY`, `KEY`) and the lists (`POLICIES`, `POLICIES_2`, …). */
 import * as v from "valibot";
 import { acceptedNotation } from "../../strategies/index.ts";
-import { conditionPartsOf } from "../lists.ts";
-import { hasJwt } from "./jwt.ts";
+import { acceptedFields, hidden, isRecord, joinPath, jsonOf, type ReportProblem } from "../../validation/problems.ts";
 import { type KeyPart, readKey } from "../key.ts";
+import { conditionPartsOf } from "../lists.ts";
+import { namesOf, type Policy, readPolicy } from "../policy.ts";
+import { policyWarnings, sharedKeyWarnings } from "../warnings.ts";
+import { hasJwt } from "./jwt.ts";
 import type { VariableName } from "./known-variables.ts";
-import { type Policy, readPolicy } from "../policy.ts";
 import {
   acceptedJson,
   isBrokenJson,
+  isNumbered,
   isSet,
+  jsonErrorNote,
   numberedNames,
   typedValue,
+  type VariableReader,
   type Variables,
-  isNumbered,
-  jsonErrorNote,
 } from "./variables.ts";
-import { type ReportProblem, isRecord, joinPath, hidden, acceptedFields, jsonOf } from "../../validation/problems.ts";
-import { policyWarnings, sharedKeyWarnings } from "../warnings.ts";
 
 /** The variables of the short form, by the policy field that each one sets. */
 const shortForm: Readonly<Record<string, VariableName>> = {
@@ -26,24 +27,12 @@ const shortForm: Readonly<Record<string, VariableName>> = {
   key: "KEY",
 };
 
-export interface Policies {
-  /** At least one, if there are no problems. The names of policies and limits are unique. */
-  readonly policies: readonly Policy[];
-  /** The policies among them that limit calls of `/check` itself. */
-  readonly selfPolicies: readonly Policy[];
-  /** A line for each discouraged setting. */
-  readonly warnings: readonly string[];
-}
-
-export function readPolicies(env: Variables, checkPath: string, report: ReportProblem): Policies {
+export function readPolicies({ env, report }: VariableReader, checkPath: string) {
   const written = [...readShortForm(env, report), ...readPolicyLists(env, report)];
   reportDuplicates(written, report);
   reportUnverifiableClaims(written, env, report);
   reportSelfDenialAnswers(written, checkPath, report);
-  const isNothingSet = [...Object.values(shortForm), ...numberedNames(env, "POLICIES")].every(
-    (variable) => !isSet(env[variable]),
-  );
-  if (isNothingSet) {
+  if (![...Object.values(shortForm), ...numberedNames(env, "POLICIES")].some((name) => isSet(Reflect.get(env, name)))) {
     const accepted = `a list of policies; or, in LIMITS, ${acceptedNotation}`;
     report({ variable: "POLICIES", field: "", value: undefined, accepted });
   }
@@ -100,11 +89,11 @@ function reportDuplicates(written: readonly WrittenPolicy[], report: ReportProbl
   const places = new Map<string, string>();
   for (const { variable, field, value, policy } of written) {
     const place = joinPath(variable, field);
-    const { name: policyName, limits } = namesOf(policy ?? value);
-    for (const name of new Set([policyName, ...limits])) {
+    const names = policy === null ? statedNames(value) : namesOf(policy);
+    for (const name of new Set(names)) {
       const taken = places.get(name);
       if (taken !== undefined) {
-        const within = joinPath(field, name === policyName ? "name" : "limits");
+        const within = joinPath(field, name === names[0] ? "name" : "limits");
         const accepted = `a name that no other policy or limit has; ${taken} has the same`;
         report({ variable, field: within, value: name, accepted });
       }
@@ -148,45 +137,36 @@ function reportUnverifiableClaims(written: readonly WrittenPolicy[], env: Variab
 
 const isClaim = ({ kind }: KeyPart): boolean => kind === "jwt";
 
-const namedLimits = v.fallback(v.array(v.object({ name: v.string() })), []);
 const namedPolicy = v.object({
   name: v.fallback(v.string(), ""),
-  limits: namedLimits,
-  lists: v.fallback(v.object({ overrides: v.array(v.object({ limits: namedLimits })) }), {
-    overrides: [],
-  }),
+  limits: v.fallback(v.array(v.object({ name: v.string() })), []),
 });
 
-function namesOf(policy: unknown): { name: string; limits: string[] } {
-  const parsed = v.safeParse(namedPolicy, policy);
-  if (!parsed.success) return { name: "", limits: [] };
-  const { name, limits, lists } = parsed.output;
-  const all = [limits, ...lists.overrides.map((override) => override.limits)].flat();
-  return { name, limits: all.map((limit) => limit.name) };
+/** The names of an invalid policy and of its limits, as far as they are stated. */
+function statedNames(written: unknown): string[] {
+  const parsed = v.safeParse(namedPolicy, written);
+  return parsed.success ? [parsed.output.name, ...parsed.output.limits.map(({ name }) => name)] : [];
+}
+
+interface WrittenEntry {
+  readonly variable: string;
+  readonly field: string;
+  readonly value: unknown;
 }
 
 /** A policy and the place where it is written; `policy` is null if it is invalid. */
-export interface WrittenPolicy {
-  readonly variable: string;
-  readonly field: string;
-  readonly value: unknown;
+interface WrittenPolicy extends WrittenEntry {
   readonly policy: Policy | null;
 }
 
-interface ListEntry {
-  readonly variable: string;
-  readonly field: string;
-  readonly value: unknown;
-}
-
-interface Continuation extends ListEntry {
+interface Continuation extends WrittenEntry {
   readonly value: Readonly<Record<string, unknown>>;
 }
 
 const continuedFields = ["overrides", "allow", "deny"] as const;
 const continuationFields = ["continues", ...continuedFields];
 
-export function readPolicyLists(env: Variables, report: ReportProblem): WrittenPolicy[] {
+function readPolicyLists(env: Variables, report: ReportProblem): WrittenPolicy[] {
   reportMisnamed(env, report);
   reportGaps(env, report);
   const entries = numberedNames(env, "POLICIES").flatMap((variable) => {
@@ -209,18 +189,18 @@ export function readPolicyLists(env: Variables, report: ReportProblem): WrittenP
 /** Hides values that seem to contain lists of keys, since keys may be credentials of customers. */
 const quotable = (value: unknown): unknown => (/over|allow|deny/i.test(jsonOf(value)) ? hidden : value);
 
-const entriesOf = (variable: string, list: readonly unknown[]): ListEntry[] =>
+const entriesOf = (variable: string, list: readonly unknown[]): WrittenEntry[] =>
   // A copy has no holes, which `map` would skip.
   Array.from(list, (value, index) => ({ variable, field: `[${index}]`, value }));
 
-const isContinuation = (entry: ListEntry): entry is Continuation =>
+const isContinuation = (entry: WrittenEntry): entry is Continuation =>
   isRecord(entry.value) && Object.hasOwn(entry.value, "continues");
 
 const nameOf = (policy: unknown): unknown => (isRecord(policy) ? policy["name"] : undefined);
 
 /** A policy with the items of its continuations. A problem names the place where its item is written. */
 function readContinued(
-  { variable, field, value }: ListEntry,
+  { variable, field, value }: WrittenEntry,
   continuations: readonly Continuation[],
   report: ReportProblem,
 ): WrittenPolicy {
@@ -259,7 +239,7 @@ function readContinued(
 
 /** Reports continuations of unknown policies, and fields that cannot be continued. */
 function reportContinuations(
-  policies: readonly ListEntry[],
+  policies: readonly WrittenEntry[],
   continuations: readonly Continuation[],
   report: ReportProblem,
 ): void {

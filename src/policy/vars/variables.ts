@@ -1,14 +1,12 @@
 /** Wrangler vars: typed values from wrangler.toml, or JSON text from the dashboard and `--var`. */
 import { parseJson } from "../../validation/json.ts";
-import type { ReportProblem } from "../../validation/problems.ts";
+import { hidden, type ReportProblem } from "../../validation/problems.ts";
 import type { KnownVariables, VariableName } from "./known-variables.ts";
 
 export type Variables = Readonly<Record<string, unknown>>;
 
 /** Whether a variable is present and not empty. */
-export function isSet(value: unknown): boolean {
-  return value !== undefined && value !== null && value !== "";
-}
+export const isSet = (value: unknown): boolean => value !== undefined && value !== null && value !== "";
 
 const beginsLikeJson = (value: unknown): value is string => typeof value === "string" && /^\s*[[{]/.test(value);
 
@@ -29,9 +27,7 @@ export function typedList(value: unknown): readonly unknown[] {
 }
 
 /** Whether a text begins like a JSON list or object and is not valid JSON. */
-export function isBrokenJson(value: unknown): boolean {
-  return beginsLikeJson(value) && typedValue(value) === value;
-}
+export const isBrokenJson = (value: unknown): boolean => beginsLikeJson(value) && typedValue(value) === value;
 
 export const acceptedJson = (value: unknown): string => `valid JSON${jsonErrorNote(value)}`;
 
@@ -57,23 +53,66 @@ export function numberedNames(env: Variables, name: string): string[] {
 }
 
 /** Whether a key is `name`, or `name` with `_2`, `_3`, … */
-export function isNumbered(key: string, name: string): boolean {
-  return key === name || (key.startsWith(`${name}_`) && /^(?:[2-9]|[1-9]\d+)$/.test(key.slice(name.length + 1)));
+export const isNumbered = (key: string, name: string): boolean =>
+  key === name || (key.startsWith(`${name}_`) && /^(?:[2-9]|[1-9]\d+)$/.test(key.slice(name.length + 1)));
+
+/** How the value of a variable is read. */
+export interface VariableForm<Setting> {
+  /** The setting; undefined for an invalid value. */
+  readonly read: (value: unknown) => Setting | undefined;
+  /** The values that are accepted. */
+  readonly accepted: string;
+  /** Whether problems must not quote the value, which is or may contain a secret. Default: they quote it. */
+  readonly isSecret?: (value: unknown) => boolean;
+}
+
+/** Reads variables, and reports each problem. */
+export class VariableReader {
+  readonly env: KnownVariables;
+  readonly report: ReportProblem;
+
+  constructor(env: KnownVariables, report: ReportProblem) {
+    this.env = env;
+    this.report = report;
+  }
+
+  /** The setting in a variable; `fallback` when it is not set, or invalid. */
+  setting<Setting, Fallback>(
+    variable: VariableName,
+    fallback: Fallback,
+    { read, accepted, isSecret = () => false }: VariableForm<Setting>,
+  ): Setting | Fallback {
+    const value = this.env[variable];
+    if (!isSet(value)) return fallback;
+    const setting = read(value);
+    if (setting !== undefined) return setting;
+    this.problem(variable, isSecret(value) ? hidden : value, accepted + jsonErrorNote(value));
+    return fallback;
+  }
+
+  /** A text or a list of texts; null when the variable is not set, or invalid. */
+  texts(variable: VariableName, accepted: string): readonly string[] | null {
+    return this.setting(variable, null, { read: textsIn, accepted });
+  }
+
+  /** Reports a value as a whole. */
+  problem(variable: VariableName, value: unknown, accepted: string): void {
+    this.report({ variable, field: "", value, accepted });
+  }
 }
 
 const isText = (value: unknown): value is string => typeof value === "string" && value.trim() !== "";
 
-/** Null when the variable is not set, or invalid. */
-export function readTexts(
-  variable: VariableName,
-  env: KnownVariables,
-  accepted: string,
-  report: ReportProblem,
-): readonly string[] | null {
-  const value = env[variable];
-  if (!isSet(value)) return null;
+function textsIn(value: unknown): readonly string[] | undefined {
   const texts = typedList(value);
-  if (texts.length > 0 && texts.every(isText) && !isBrokenJson(value)) return texts;
-  report({ variable, field: "", value, accepted: accepted + jsonErrorNote(value) });
-  return null;
+  return texts.length > 0 && texts.every(isText) && !isBrokenJson(value) ? texts : undefined;
 }
+
+/** The URL in a value; undefined for anything else, and for a URL with credentials. */
+export function urlIn(value: unknown): URL | undefined {
+  const url = typeof value === "string" && URL.canParse(value) ? new URL(value) : undefined;
+  return url === undefined || `${url.username}${url.password}` === "" ? url : undefined;
+}
+
+/** Whether a value that should be a URL may contain credentials. */
+export const mayHoldCredentials = (value: unknown): boolean => typeof value === "string" && /[@?#]/.test(value);

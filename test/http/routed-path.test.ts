@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { normalizedPath } from "../../../src/policy/vars/origin.ts";
-import { forAll } from "../../for-all.ts";
-import { segments, spelling } from "../paths.ts";
+import { normalizedPath } from "../../src/http/routed-path.ts";
+import { forAll } from "../for-all.ts";
+import { segments, spelling } from "../policy/paths.ts";
 
 /** The normalized path of a request, which is compared with `CHECK_PATH`. */
 const pathOf = (path: string): string => normalizedPath(new URL(`https://h.example${path}`).pathname);
