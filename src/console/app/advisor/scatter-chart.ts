@@ -2,7 +2,7 @@
 // oxlint-disable-next-line import/no-unassigned-import -- runs before uPlot is loaded
 import "../parts/valid-language.ts";
 import uPlot from "uplot";
-import { CssColors } from "../parts/css-colors.ts";
+import { CssColors } from "../parts/chart.ts";
 import { shortNumberText } from "../parts/text.ts";
 import { type goalLine, nearestPoint, type PlotPoint, type Shape, strategyMarks } from "./plot-points.ts";
 import { shareText } from "./texts.ts";

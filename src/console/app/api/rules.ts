@@ -1,10 +1,50 @@
-/** Changes of rules. Each returns after the control plane has stored the change. */
-import type { Policy, Rule } from "./answers.ts";
+/** Changes of rules and policies. A change whose answer was lost is recognized, so that nobody makes it twice. */
+import type { AuditedRule, Mode, Policy, Rule, RuleKind, WrittenLimits } from "./answers.ts";
 import { readChanges } from "./changes.ts";
-import { type Answer, call, ConnectionLost } from "./client.ts";
-import type { NewRule, PolicyChange, RuleContent } from "./rule-input.ts";
+import { type Answer, ApiProblem, call, ConnectionLost, read } from "./client.ts";
+import { contentOf, type RuleChange } from "./undo-plan.ts";
 
-export type { NewRule, PolicyChange, Term } from "./rule-input.ts";
+/** How long a change lasts, and why it is made. */
+export interface Term {
+  /** A duration such as `10m`; absent for a change without an end. */
+  readonly for?: string;
+  /** The instant at which it ends, in place of `for`. */
+  readonly expiresAt?: string;
+  readonly note?: string;
+}
+
+export interface NewRule extends Term {
+  readonly policy: string;
+  readonly kind: RuleKind;
+  /** Required for limits and allow entries of a whole policy. */
+  readonly scope?: Rule["scope"];
+  /** The id of a key, for a rule of one key. */
+  readonly id?: string;
+  /** The plain key, for a rule of one key. */
+  readonly key?: string | readonly (string | null)[];
+  /** The tenant of the plain key. */
+  readonly tenant?: string;
+  readonly limits?: WrittenLimits;
+  readonly strategy?: string;
+  readonly mode?: Mode;
+  readonly entries?: readonly unknown[];
+  readonly overrides?: readonly unknown[];
+}
+
+/** The key of a new rule, as a call names it. */
+export type KeyReference = Pick<NewRule, "policy" | "id" | "key" | "tenant">;
+
+/** The fields that a call can change in a rule: its policy and its key stay. */
+export type RuleContent = Omit<NewRule, "policy" | "scope" | "id" | "key" | "tenant">;
+
+export interface PolicyChange extends Term {
+  readonly mode?: Mode | null;
+  readonly limits?: WrittenLimits | null;
+  readonly strategy?: string;
+  readonly allow?: readonly unknown[] | null;
+  readonly deny?: readonly unknown[] | null;
+  readonly overrides?: readonly unknown[] | null;
+}
 
 /**
  * Repeats the call once after a lost connection.
@@ -53,3 +93,164 @@ async function changed<Value>(answer: Promise<Answer<Value>>): Promise<Value> {
 }
 
 const tagOf = (revision: number): string => `"${revision}"`;
+
+export type RulePlan =
+  | { readonly kind: "create"; readonly rule: NewRule }
+  | { readonly kind: "replace"; readonly before: AuditedRule; readonly content: RuleContent }
+  | { readonly kind: "remove"; readonly before: AuditedRule };
+
+/**
+ * Whether a rule is what a change made of an earlier revision, whose answer was lost.
+ * @param before null for a new rule
+ */
+export function isResultOf(
+  before: Pick<AuditedRule, "id" | "revision"> | null,
+  content: RuleContent,
+  rule: AuditedRule,
+): boolean {
+  const { expiresAt, note = null } = content;
+  const isEndless = content.for === undefined && expiresAt === undefined;
+  return (
+    (before === null || rule.id === before.id) &&
+    rule.revision === (before?.revision ?? 0) + 1 &&
+    (rule.expiresAt === null) === isEndless &&
+    JSON.stringify([contentOf(rule), rule.note]) === JSON.stringify([contentOf(content), note])
+  );
+}
+
+export type PatchedKind = "mode" | "limits" | "allow" | "deny" | "overrides";
+
+/** A policy before and after a change. */
+export interface PolicyUpdate {
+  readonly before: Policy;
+  readonly after: Policy;
+}
+
+/** The newest first. */
+export const rulesOfKind = ({ rules }: Policy, kind: PatchedKind): readonly Rule[] =>
+  rules.filter((rule) => rule.kind === kind);
+
+/** Whether the rules of the kind are what the patch made of those before it. Rules of other kinds may have changed since. */
+export function isResultOfPatch({ before, after }: PolicyUpdate, kind: PatchedKind, patch: PolicyChange): boolean {
+  const { mode, limits, strategy, overrides, ...term } = patch;
+  const [newest = null] = rulesOfKind(before, kind);
+  const [rule, ...others] = rulesOfKind(after, kind);
+  if (patch[kind] === null) return rule === undefined;
+  const entries = kind === "allow" || kind === "deny" ? patch[kind] : undefined;
+  const content = {
+    ...term,
+    kind,
+    ...(mode && { mode }),
+    ...(limits && { limits }),
+    ...(strategy !== undefined && { strategy }),
+    ...(overrides && { overrides }),
+    ...(entries && { entries }),
+  };
+  return rule !== undefined && others.length === 0 && isResultOf(newest, content, rule);
+}
+
+export function changeBy(plan: RulePlan): ConditionalChange<RuleChange> {
+  if (plan.kind === "create") {
+    return {
+      send: async (idempotencyKey) => ({
+        before: null,
+        after: await createRule(plan.rule, idempotencyKey),
+      }),
+      // The idempotency key makes the second call return the result of the first.
+      result: () => Promise.resolve(null),
+    };
+  }
+  const { before } = plan;
+  if (plan.kind === "remove") {
+    const removal = { before, after: null };
+    return {
+      send: () => deleteRule(before).then(() => removal),
+      result: async () => ((await ruleNow(before)) === null ? removal : null),
+    };
+  }
+  const { content } = plan;
+  return {
+    send: async () => ({ before, after: await replaceRule(before, content) }),
+    result: async () => {
+      const after = await ruleNow(before);
+      return after !== null && isResultOf(before, content, after) ? { before, after } : null;
+    },
+  };
+}
+
+/** Null when the rule no longer exists. */
+const ruleNow = ({ id }: AuditedRule): Promise<Rule | null> =>
+  read<Rule>(`rules/${id}`).catch((error: unknown) => {
+    if (isOutdated(error)) return null;
+    throw error;
+  });
+
+export const readPolicy = (name: string): Promise<Policy> => read<Policy>(`policies/${encodeURIComponent(name)}`);
+
+/** @param patch sets or removes only `kind` */
+export const policyChangeBy = (
+  before: Policy,
+  kind: PatchedKind,
+  patch: PolicyChange,
+): ConditionalChange<PolicyUpdate> => ({
+  send: async () => ({ before, after: await changePolicy(before, patch) }),
+  result: async () => {
+    const after = await readPolicy(before.name);
+    return isResultOfPatch({ before, after }, kind, patch) ? { before, after } : null;
+  },
+});
+
+/** A change on the condition that what it changes is as it was read. */
+export interface ConditionalChange<Result> {
+  readonly send: (idempotencyKey: string) => Promise<Result>;
+  /** The result of an earlier attempt whose answer was lost; null when another change came first. */
+  readonly result: () => Promise<Result | null>;
+}
+
+interface Attempt<Result> {
+  readonly typed: string;
+  readonly change: ConditionalChange<Result>;
+  readonly idempotencyKey: string;
+}
+
+/** Sends the changes of one dialog, or of one button. */
+export class Sender<Result> {
+  #lost: Attempt<Result> | null = null;
+
+  /**
+   * If the same typed text is sent again after a lost answer, the first change is sent again: the page may show the result of
+   * the first attempt already, so that a new change would be based on it.
+   */
+  async send(typed: string, change: ConditionalChange<Result>): Promise<Result> {
+    const repeated = this.#lost?.typed === typed ? this.#lost : null;
+    const attempt = repeated ?? { typed, change, idempotencyKey: crypto.randomUUID() };
+    try {
+      return await (repeated === null ? sent(attempt) : sentAgain(repeated));
+    } catch (error) {
+      if (isUnsure(error)) this.#lost = attempt;
+      else if (repeated !== null) this.#lost = null;
+      throw error;
+    }
+  }
+}
+
+/** Whether the change may have been made: the answer is lost, or the Worker failed on the way to it. */
+const isUnsure = (error: unknown): boolean =>
+  error instanceof ConnectionLost || (error instanceof ApiProblem && error.status >= 500);
+
+/** Whether what was to be changed has changed since it was read. */
+export const isOutdated = (error: unknown): error is ApiProblem =>
+  error instanceof ApiProblem && (error.status === 412 || error.status === 404);
+
+const sent = <Result>({ change, idempotencyKey }: Attempt<Result>): Promise<Result> => change.send(idempotencyKey);
+
+async function sentAgain<Result>(attempt: Attempt<Result>): Promise<Result> {
+  try {
+    return await sent(attempt);
+  } catch (error) {
+    const result = isOutdated(error) ? await attempt.change.result() : null;
+    if (result === null) throw error;
+    readChanges();
+    return result;
+  }
+}

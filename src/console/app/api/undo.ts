@@ -2,12 +2,21 @@
 import { now } from "../clock.ts";
 import type { AuditedRule, Policy, Rule } from "./answers.ts";
 import { ApiProblem } from "./client.ts";
-import { changeBy, readPolicy } from "./conditional-change.ts";
-import { isResultOfPatch, type PatchedKind, type PolicyUpdate, rulesOfKind } from "./policy-plan.ts";
-import type { KeyReference, PolicyChange, Term } from "./rule-input.ts";
-import type { RulePlan } from "./rule-plan.ts";
-import { changePolicy } from "./rules.ts";
-import { type ConditionalChange, Sender } from "./sender.ts";
+import {
+  changeBy,
+  changePolicy,
+  type ConditionalChange,
+  isResultOfPatch,
+  type KeyReference,
+  type PatchedKind,
+  type PolicyChange,
+  type PolicyUpdate,
+  readPolicy,
+  type RulePlan,
+  rulesOfKind,
+  Sender,
+  type Term,
+} from "./rules.ts";
 import { contentOf, hasEnded, type RuleChange, undoStep, type UndoStep } from "./undo-plan.ts";
 
 /**

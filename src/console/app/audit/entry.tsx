@@ -2,7 +2,7 @@
 import { Fragment } from "preact";
 import { useMemo } from "preact/hooks";
 import type { AuditEntry } from "../api/answers.ts";
-import { changeText } from "../parts/change-text.ts";
+import { changeText } from "../parts/rule-text.ts";
 import { instantText, shortId } from "../parts/text.ts";
 import { hrefOf } from "../shell/route.ts";
 import { may } from "../shell/session.ts";

@@ -3,7 +3,7 @@ import type { AuditedRule, Explanation, Policy, RulePage } from "../api/answers.
 import { call, queryText, read } from "../api/client.ts";
 import { now } from "../clock.ts";
 import { keyWithout } from "../keys/effects.ts";
-import { policyWithout } from "../parts/in-effect.ts";
+import { policyWithout } from "../parts/rule-text.ts";
 
 /** For example "100 per minute, from the configuration". */
 export async function readWithout(

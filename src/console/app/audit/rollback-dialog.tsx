@@ -3,18 +3,16 @@ import { useEffect, useState } from "preact/hooks";
 import type { AuditEntry, RollbackProgress } from "../api/answers.ts";
 import type { Term } from "../api/rules.ts";
 import type { UndoStep } from "../api/undo-plan.ts";
-import { Dialog } from "../parts/dialog.tsx";
-import { Meanwhile } from "../parts/meanwhile.tsx";
+import { Dialog, Meanwhile, NoteField } from "../parts/dialog.tsx";
 import { Failure, Loading } from "../parts/notice.tsx";
 import { numberText } from "../parts/text.ts";
-import { NoteField } from "../parts/term-fields.tsx";
 import { second } from "../parts/count-down.tsx";
 import { navigate } from "../shell/route.ts";
 import { showToast } from "../shell/toasts.tsx";
 import { LastDayOfSteps } from "../what-if/last-day-of-steps.tsx";
 import { type LoadedEntries, mostReached } from "./loaded-entries.ts";
 import { rollBack } from "./roll-back.ts";
-import { concernedBy, type RollbackPlan, rollbackPlan } from "./rollback-plan.ts";
+import { concernedBy, rollbackPlan, type RollbackPlan } from "./rollback-plan.ts";
 import { stateText, stepPlace } from "./step-text.ts";
 
 interface RollbackDialogProps {

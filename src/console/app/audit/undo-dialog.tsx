@@ -1,15 +1,12 @@
 /** Asks for confirmation of the undo of one entry. */
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { AuditEntry } from "../api/answers.ts";
-import { changeBy } from "../api/conditional-change.ts";
-import type { KeyReference } from "../api/rule-input.ts";
-import { Sender } from "../api/sender.ts";
+import { changeBy, type KeyReference, Sender } from "../api/rules.ts";
 import { planOfStep, undoOf } from "../api/undo.ts";
 import type { RuleChange, UndoStep } from "../api/undo-plan.ts";
 import { referenceTo } from "../keys/known-keys.ts";
-import { changeText } from "../parts/change-text.ts";
-import { Dialog } from "../parts/dialog.tsx";
-import { Effect } from "../parts/effect.tsx";
+import { changeText } from "../parts/rule-text.ts";
+import { Dialog, Effect } from "../parts/dialog.tsx";
 import { showToast } from "../shell/toasts.tsx";
 import { LastDayOfSteps } from "../what-if/last-day-of-steps.tsx";
 import { readWithout } from "./read-without.ts";

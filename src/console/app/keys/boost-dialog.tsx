@@ -1,13 +1,12 @@
 /** Gives a key higher limits for some time. */
 import { useId, useState } from "preact/hooks";
 import type { FullLimit } from "../api/answers.ts";
-import type { Term } from "../api/rule-input.ts";
+import type { Term } from "../api/rules.ts";
 import { now } from "../clock.ts";
-import { TermFields } from "../parts/term-fields.tsx";
-import { termMs } from "../parts/term.ts";
+import { TermFields } from "../parts/dialog.tsx";
+import { ruleText, termMs } from "../parts/rule-text.ts";
 import { limitsText } from "../parts/text.ts";
-import { ruleText } from "../parts/rule-text.ts";
-import { factors, holdsSlots, type Scaling, scaledLimits, writtenLimit } from "./boost.ts";
+import { factors, holdsSlots, scaledLimits, type Scaling, writtenLimit } from "./boost.ts";
 import { newRuleOfKey } from "../what-if/key-ways.ts";
 import { underRule } from "../what-if/ways.ts";
 import { KeyChangeDialog, KeyEffect } from "./change-dialog.tsx";

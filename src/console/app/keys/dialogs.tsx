@@ -1,15 +1,12 @@
 /** The dialogs of a key. */
 import { useState } from "preact/hooks";
 import type { Rule } from "../api/answers.ts";
-import type { Term } from "../api/rule-input.ts";
-import { resetKey } from "../api/rules.ts";
+import { resetKey, type Term } from "../api/rules.ts";
 import { now } from "../clock.ts";
 import { CountDown } from "../parts/count-down.tsx";
-import { Dialog } from "../parts/dialog.tsx";
-import { TermFields } from "../parts/term-fields.tsx";
-import { termMs } from "../parts/term.ts";
+import { Dialog, TermFields } from "../parts/dialog.tsx";
+import { ruleText, termMs } from "../parts/rule-text.ts";
 import { numberText } from "../parts/text.ts";
-import { ruleText } from "../parts/rule-text.ts";
 import { showToast } from "../shell/toasts.tsx";
 import { changeOfKey, newRuleOfKey, withoutRule } from "../what-if/key-ways.ts";
 import { underRule } from "../what-if/ways.ts";

@@ -1,10 +1,9 @@
 /** Sentences about what decides a key now, and after a change. */
 import type { ExplainedStep, Explanation, FullLimit, Rule } from "../api/answers.ts";
 import { durationText, limitsText, limitText } from "../parts/text.ts";
-import type { Term } from "../api/rule-input.ts";
+import type { Term } from "../api/rules.ts";
 import { now } from "../clock.ts";
-import { ruleText } from "../parts/rule-text.ts";
-import { termMs } from "../parts/term.ts";
+import { ruleText, termMs } from "../parts/rule-text.ts";
 import { outlastingLimits } from "./boost.ts";
 import type { KeyState } from "./key-state.ts";
 import { type KeyRuleKind, laterRule } from "./plan.ts";

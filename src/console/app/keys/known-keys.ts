@@ -5,7 +5,7 @@
 import { signal } from "@preact/signals";
 import type { Explanation } from "../api/answers.ts";
 import { call } from "../api/client.ts";
-import type { KeyReference } from "../api/rule-input.ts";
+import type { KeyReference } from "../api/rules.ts";
 import { shortId } from "../parts/text.ts";
 import { session } from "../shell/session.ts";
 import { labelOf, partsOfLabel, type PlainKey } from "./key-text.ts";

@@ -1,7 +1,6 @@
 /** How to bring a rule of a key into effect: make one, or replace the one of its kind. */
 import type { FullLimit, Rule, WrittenLimits } from "../api/answers.ts";
-import type { KeyReference, Term } from "../api/rule-input.ts";
-import type { RulePlan } from "../api/rule-plan.ts";
+import type { KeyReference, RulePlan, Term } from "../api/rules.ts";
 import { contentOf } from "../api/undo-plan.ts";
 
 export type KeyRuleKind = "limits" | "block" | "allow";

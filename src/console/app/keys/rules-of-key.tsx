@@ -1,11 +1,10 @@
 /** The rules of a key, with their ends. */
 import type { Rule } from "../api/answers.ts";
 import { CountDown } from "../parts/count-down.tsx";
-import { changedAt } from "../parts/in-effect.ts";
+import { changedAt, ruleText } from "../parts/rule-text.ts";
 import { Empty } from "../parts/notice.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { instantText } from "../parts/text.ts";
-import { ruleText } from "../parts/rule-text.ts";
 import { may } from "../shell/session.ts";
 import type { Opened } from "./key-state.ts";
 

@@ -2,11 +2,9 @@
 import type { AuditPage } from "../api/answers.ts";
 import { readChanges } from "../api/changes.ts";
 import { read } from "../api/client.ts";
-import { changeBy } from "../api/conditional-change.ts";
-import type { RulePlan } from "../api/rule-plan.ts";
-import { isOutdated, type Sender } from "../api/sender.ts";
+import { changeBy, isOutdated, type RulePlan, type Sender } from "../api/rules.ts";
 import type { RuleChange } from "../api/undo-plan.ts";
-import { changeText } from "../parts/change-text.ts";
+import { changeText } from "../parts/rule-text.ts";
 
 /** @throws Error that names the other operator when a rule has changed since it was read */
 export async function sendPlan(sender: Sender<RuleChange>, typed: string, plan: RulePlan): Promise<RuleChange> {

@@ -5,12 +5,12 @@ import type { Outcome } from "../api/answers.ts";
 import { readPolicies } from "../api/policies.ts";
 import { usePolled } from "../api/poll.ts";
 import { Empty, Failure } from "../parts/notice.tsx";
-import { numberText } from "../parts/text.ts";
-import { replaceQuery, route } from "../shell/route.ts";
-import { DenialTable } from "./denial-table.tsx";
+import { durationText, numberText, shortId, timeText } from "../parts/text.ts";
+import { hrefOf, replaceQuery, route } from "../shell/route.ts";
 import "./live.css";
-import { LiveTail } from "./live-tail.ts";
-import { mostDenials, type TailFilter } from "./tail-log.ts";
+import { LiveTail } from "./tail.ts";
+import { mostDenials, type TailFilter, type TailRow } from "./tail-log.ts";
+import { type Column, Table } from "../parts/table.tsx";
 
 const policiesPauseMs = 60_000;
 /** How often screen readers hear the number of denials. */
@@ -190,3 +190,42 @@ function Announcement({ tail }: TailProps) {
     </p>
   );
 }
+
+const outcomeClasses: Readonly<Partial<Record<Outcome, string>>> = {
+  denied: "denied",
+  banned: "denied",
+  blocked: "blocked",
+  "dry-run-denied": "warning",
+};
+
+const columns: readonly Column<TailRow>[] = [
+  { title: "Time", cell: ({ atMs }) => timeText(atMs) },
+  {
+    title: "Policy",
+    cell: ({ policy }) => <a href={hrefOf("policies", { name: policy })}>{policy}</a>,
+  },
+  {
+    title: "Outcome",
+    cell: ({ outcome }) => <span class={`badge ${outcomeClasses[outcome] ?? "dim"}`}>{outcome}</span>,
+  },
+  {
+    title: "Key",
+    cell: ({ policy, key }) => (
+      <a class="id" href={hrefOf("keys", { policy, id: key })}>
+        {shortId(key)}
+      </a>
+    ),
+  },
+  { title: "Limits", cell: ({ violated }) => violated.join(", ") },
+  {
+    title: "Retry after",
+    cell: ({ retryAfterMs }) => (retryAfterMs === null ? "–" : durationText(retryAfterMs)),
+    isNumber: true,
+  },
+  { title: "Cost", cell: ({ cost }) => numberText(cost), isNumber: true },
+  { title: "Data center", cell: ({ colo }) => (colo === "" ? "–" : colo) },
+];
+
+export const DenialTable = ({ rows }: { readonly rows: readonly TailRow[] }) => (
+  <Table caption="Denials, the newest first" columns={columns} rows={rows} keyOf={({ number }) => number} />
+);

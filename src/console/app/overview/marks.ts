@@ -1,8 +1,8 @@
 /** Changes of rules as marks on the time axis. */
 import type { AuditEntry, AuditPage, Policy } from "../api/answers.ts";
 import { queryText, read } from "../api/client.ts";
-import { changeText } from "../parts/change-text.ts";
-import type { PlotMark } from "../parts/plot-marks.ts";
+import { changeText } from "../parts/rule-text.ts";
+import type { PlotMark } from "../parts/plot-data.ts";
 import { instantText } from "../parts/text.ts";
 import { hrefOf } from "../shell/route.ts";
 import { changeLabel } from "./change-label.ts";

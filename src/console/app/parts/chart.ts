@@ -1,8 +1,7 @@
 /** The canvas of a plot. It follows the size of its frame and the color scheme. */
+import uPlot from "uplot";
 // oxlint-disable-next-line import/no-unassigned-import -- runs before uPlot is loaded
 import "./valid-language.ts";
-import uPlot from "uplot";
-import { CssColors } from "./css-colors.ts";
 import { indexAt, type PlotData } from "./plot-data.ts";
 import { shortNumberText } from "./text.ts";
 
@@ -137,3 +136,40 @@ const timeTexts: uPlot.Axis.DynamicValues = (_, splits, __, ___, incrementMs) =>
     if (incrementMs >= dayMs || isMidnight) return timeFormats.days.format(atMs);
     return timeFormats[incrementMs < 60_000 ? "seconds" : "minutes"].format(atMs);
   });
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+export class CssColors {
+  readonly #frame: HTMLElement;
+  readonly #onChange: () => void;
+  readonly #known = new Map<string, string>();
+
+  /** @param onChange is called when the color scheme has changed */
+  constructor(frame: HTMLElement, onChange: () => void) {
+    this.#frame = frame;
+    this.#onChange = onChange;
+    dark.addEventListener("change", this.#forget);
+  }
+
+  /** A canvas knows no CSS variables, and the value of a variable with `light-dark()` is no color yet. */
+  of(name: string): string {
+    const known = this.#known.get(name);
+    if (known !== undefined) return known;
+    const probe = document.createElement("span");
+    probe.style.color = `var(${name})`;
+    this.#frame.append(probe);
+    const { color } = getComputedStyle(probe);
+    probe.remove();
+    this.#known.set(name, color);
+    return color;
+  }
+
+  stop(): void {
+    dark.removeEventListener("change", this.#forget);
+  }
+
+  readonly #forget = (): void => {
+    this.#known.clear();
+    this.#onChange();
+  };
+}

@@ -2,8 +2,7 @@
 import { type ReadonlySignal, useSignal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Chart, chartEdges, chartHeight } from "./chart.ts";
-import { indexAt, type PlotData } from "./plot-data.ts";
-import { groupMarks, type MarkGroup, markSize, type PlotMark } from "./plot-marks.ts";
+import { groupMarks, indexAt, type MarkGroup, markSize, type PlotData, type PlotMark } from "./plot-data.ts";
 import "./plot.css";
 import { type Column, Table } from "./table.tsx";
 import { instantText, numberText, timeText } from "./text.ts";

@@ -1,6 +1,7 @@
-/** Rules and their parts in words. */
-import type { AuditedRule, Mode, WrittenLimits } from "../api/answers.ts";
-import { numberText, shortId } from "./text.ts";
+/** Rules, their changes and their terms in words. */
+import type { AuditedRule, AuditEntry, Mode, Policy, Rule, RuleKind, WrittenLimits } from "../api/answers.ts";
+import { durationText, instantText, limitsText, numberText, shortId } from "./text.ts";
+import type { Term } from "../api/rules.ts";
 
 /** The effect of each mode on requests. */
 export const modeEffects: Readonly<Record<Mode, string>> = {
@@ -72,3 +73,133 @@ export const placeText = (policy: string | null, keyId: string | null): string =
   const ofPolicy = policy === null ? "a policy" : `policy ${policy}`;
   return keyId === null ? ofPolicy : `key ${shortId(keyId)} of ${ofPolicy}`;
 };
+
+/** For example: `blocked key 3f9aQx7p… of policy api for 10 min`. */
+export function changeText(entry: AuditEntry): string {
+  const { action, at, before, after, policy, keyId, note } = entry;
+  const place = placeText(policy, keyId);
+  const reason = note === null ? "" : ` (${note})`;
+  switch (action) {
+    case "create":
+      return after === null ? "made a rule" : `${effectText(after, at)}${reason}`;
+    case "replace":
+      return `${replacementText(entry)}${reason}`;
+    case "delete":
+      return `removed ${removedText(before)} from ${place}${reason}`;
+    case "expire":
+      return `ended ${removedText(before)} of ${place}, which expired`;
+    case "reset":
+      return `reset the usage of ${place}`;
+    case "reveal":
+      return `revealed ${place}`;
+    case "rollback":
+      return `rolled back: ${rollbackText(entry)}${reason}`;
+    default:
+      return action satisfies never;
+  }
+}
+
+const removedText = (rule: AuditedRule | null): string => (rule === null ? "a rule" : `the rule “${ruleText(rule)}”`);
+
+function replacementText({ at, before, after }: AuditEntry): string {
+  if (after === null) return "changed a rule";
+  const isSame = before !== null && ruleText(before) === ruleText(after);
+  if (!isSame) return `changed a rule: ${effectText(after, at)}`;
+  return `changed the end or the note of the rule “${ruleText(after)}” of ${placeOf(after)}`;
+}
+
+function rollbackText({ at, before, after }: AuditEntry): string {
+  if (after !== null) return effectText(after, at);
+  return before === null ? "nothing" : `removed ${removedText(before)} from ${placeOf(before)}`;
+}
+
+const placeOf = ({ policy, keyId }: AuditedRule): string => placeText(policy, keyId);
+
+/** The effect of a rule: `set the mode of policy api to dry-run for 1 h`. */
+function effectText(rule: AuditedRule, at: string): string {
+  const { kind, keyId, expiresAt } = rule;
+  const place = placeOf(rule);
+  const term = expiresAt === null ? "" : ` for ${durationText(Date.parse(expiresAt) - Date.parse(at))}`;
+  switch (kind) {
+    case "block":
+      return `blocked ${place}${term}`;
+    case "allow":
+      return keyId === null ? `gave ${place} ${ruleText(rule)}${term}` : `allowed ${place} without charge${term}`;
+    case "limits":
+      return `set the limits of ${place} to ${writtenLimitsText(rule)}${term}`;
+    case "mode":
+      return `set the mode of ${place} to ${rule.mode ?? ""}${term}`;
+    case "deny":
+    case "overrides":
+      return `gave ${place} ${ruleText(rule)}${term}`;
+    default:
+      return kind satisfies never;
+  }
+}
+
+/** For example "from a rule by ops, until 22 Nov 2026, 18:30:00". */
+export function ruleSource({ actor, expiresAt }: Pick<Rule, "actor" | "expiresAt">): string {
+  const end = expiresAt === null ? "without an end" : `until ${instantText(expiresAt)}`;
+  return `from a rule by ${actor}, ${end}`;
+}
+
+/**
+ * When the newest change of a rule was made, which is that of its actor; null when the answer does not say. A rule starts with its
+ * first change. A rule of a policy is applied with each change, one of a key when the object of the key confirms it.
+ */
+export function changedAt({ keyId, revision, startsAt, appliedAt }: Rule): string | null {
+  if (revision === 1) return startsAt;
+  return keyId === null ? appliedAt : null;
+}
+
+/** For example "by alice, since 22 Nov 2026, 18:30:00". */
+export function authorText(rule: Rule): string {
+  const at = changedAt(rule);
+  return `by ${rule.actor}${at === null ? "" : `, since ${instantText(at)}`}`;
+}
+
+/** For example "enforce, from the configuration". */
+export const configuredText = ({ configured }: Policy, part: "mode" | "limits"): string =>
+  `${part === "mode" ? configured.mode : limitsText(configured.limits)}, from the configuration`;
+
+const entryNames = {
+  allow: "allow entries",
+  deny: "deny entries",
+  overrides: "overrides",
+} as const;
+
+/**
+ * For example "enforce, from the configuration" or "without these entries; 3 other deny entries stay".
+ * @param rule with the id null for one that does not exist yet
+ */
+export function policyWithout(
+  policy: Policy,
+  { kind, id }: { readonly kind: RuleKind; readonly id: string | null },
+): string {
+  if (kind === "mode" || kind === "limits") {
+    const next = policy.rules.find((rule) => rule.kind === kind && rule.id !== id && !isRefused(policy, rule));
+    return next === undefined ? configuredText(policy, kind) : `${ruleText(next)}, ${ruleSource(next)}`;
+  }
+  if (kind === "block") throw new Error("expected a rule of a policy, got a block");
+  const others = policy[kind].filter(({ rule }) => rule !== id).reduce((sum, { count }) => sum + count, 0);
+  const name = entryNames[kind];
+  return others === 0 ? `no ${name}` : `without these entries; ${numberText(others)} other ${name} stay`;
+}
+
+const isRefused = ({ refused }: Policy, { id }: Rule): boolean => refused.some(({ rule }) => rule === id);
+
+const minuteMs = 60_000;
+const dayMs = 86_400_000;
+
+export const durations = [
+  ["10m", "10 minutes", 10 * minuteMs],
+  ["1h", "1 hour", 60 * minuteMs],
+  ["1d", "1 day", dayMs],
+  ["7d", "7 days", 7 * dayMs],
+  ["30d", "30 days", 30 * dayMs],
+  ["", "Until it is removed", null],
+] as const;
+
+/** The length of such a term; null for one without an end. */
+export const termMs = (term: Term): number | null =>
+  durations.find(([value]) => value === (term.for ?? ""))?.[2] ?? null;

@@ -3,10 +3,8 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Policy } from "../api/answers.ts";
 import { readChanges, recentChanges } from "../api/changes.ts";
-import { readPolicy } from "../api/conditional-change.ts";
-import { type ConditionalChange, isOutdated, Sender } from "../api/sender.ts";
-import { Dialog, type DialogProps } from "../parts/dialog.tsx";
-import { Meanwhile } from "../parts/meanwhile.tsx";
+import { type ConditionalChange, isOutdated, readPolicy, Sender } from "../api/rules.ts";
+import { Dialog, type DialogProps, Meanwhile } from "../parts/dialog.tsx";
 
 /** The state that a dialog shows and changes: it stays the same until the operator asks for the new one. */
 export interface ShownPolicy {

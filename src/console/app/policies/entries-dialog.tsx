@@ -1,16 +1,11 @@
 /** Adds entries to a policy as a rule of their own, or changes the entries of a rule. */
 import { useId, useState } from "preact/hooks";
 import type { Policy, Rule } from "../api/answers.ts";
-import { changeBy } from "../api/conditional-change.ts";
-import type { RuleContent } from "../api/rule-input.ts";
-import type { RulePlan } from "../api/rule-plan.ts";
-import type { Term } from "../api/rules.ts";
+import { changeBy, type RuleContent, type RulePlan, type Term } from "../api/rules.ts";
 import { endOf, undoOf } from "../api/undo.ts";
 import type { RuleChange } from "../api/undo-plan.ts";
-import { Effect } from "../parts/effect.tsx";
-import { policyWithout } from "../parts/in-effect.ts";
-import { ruleText } from "../parts/rule-text.ts";
-import { TermFields } from "../parts/term-fields.tsx";
+import { Effect, TermFields } from "../parts/dialog.tsx";
+import { policyWithout, ruleText } from "../parts/rule-text.ts";
 import { showToast } from "../shell/toasts.tsx";
 import { LastDayOfEntries } from "../what-if/last-day-of-entries.tsx";
 import { ChangeDialog, useShownPolicy } from "./change-dialog.tsx";

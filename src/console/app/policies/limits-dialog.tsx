@@ -1,13 +1,10 @@
 /** Changes the limits of a policy, or uses those of the configuration again. */
 import { useEffect, useId, useState } from "preact/hooks";
 import type { FullLimit, Policy, WrittenLimits } from "../api/answers.ts";
-import { policyChangeBy } from "../api/conditional-change.ts";
-import type { PolicyUpdate } from "../api/policy-plan.ts";
-import type { Term } from "../api/rules.ts";
+import { policyChangeBy, type PolicyUpdate, type Term } from "../api/rules.ts";
 import { undoOfPolicy } from "../api/undo.ts";
-import { Effect } from "../parts/effect.tsx";
-import { configuredText } from "../parts/in-effect.ts";
-import { NoteField, TermFields } from "../parts/term-fields.tsx";
+import { Effect, NoteField, TermFields } from "../parts/dialog.tsx";
+import { configuredText } from "../parts/rule-text.ts";
 import { showToast } from "../shell/toasts.tsx";
 import { LastDay } from "../what-if/lazy.tsx";
 import { changeOfPolicy, underLimits, underWritten } from "../what-if/ways.ts";

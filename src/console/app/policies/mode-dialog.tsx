@@ -1,14 +1,10 @@
 /** Asks for confirmation of another mode of a policy. The mode of the configuration needs no rule, so its rules are removed. */
 import { useState } from "preact/hooks";
 import type { Mode, Policy } from "../api/answers.ts";
-import { policyChangeBy } from "../api/conditional-change.ts";
-import type { PolicyUpdate } from "../api/policy-plan.ts";
-import type { Term } from "../api/rules.ts";
+import { policyChangeBy, type PolicyUpdate, type Term } from "../api/rules.ts";
 import { undoOfPolicy } from "../api/undo.ts";
-import { Effect } from "../parts/effect.tsx";
-import { configuredText } from "../parts/in-effect.ts";
-import { modeEffects } from "../parts/rule-text.ts";
-import { NoteField, TermFields } from "../parts/term-fields.tsx";
+import { Effect, NoteField, TermFields } from "../parts/dialog.tsx";
+import { configuredText, modeEffects } from "../parts/rule-text.ts";
 import { showToast } from "../shell/toasts.tsx";
 import { LastDay } from "../what-if/lazy.tsx";
 import { changeOfPolicy, underMode } from "../what-if/ways.ts";

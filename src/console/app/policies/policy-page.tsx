@@ -1,14 +1,13 @@
 /** One policy: all parts with their sources, and the rules behind them. */
 import type { ComponentChildren } from "preact";
 import type { Policy, Rule } from "../api/answers.ts";
-import { authorText } from "../parts/in-effect.ts";
+import { authorText, ruleText } from "../parts/rule-text.ts";
 import { numberText } from "../parts/text.ts";
-import { ruleText } from "../parts/rule-text.ts";
 import { hrefOf } from "../shell/route.ts";
 import { may } from "../shell/session.ts";
 import { LastDay } from "../what-if/lazy.tsx";
 import { dryRunOf } from "../what-if/ways.ts";
-import { entriesOf, type EntriesKind } from "./entries-dialog.tsx";
+import { type EntriesKind, entriesOf } from "./entries-dialog.tsx";
 import { linesOf } from "./entry-lines.ts";
 import { limitLine, limitsOfRequests } from "./limits-text.ts";
 import { ModeBadge, ModeSwitch } from "./mode-switch.tsx";

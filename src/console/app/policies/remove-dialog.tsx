@@ -1,11 +1,10 @@
 /** Asks for confirmation of the removal of a rule of a policy. */
 import type { Policy } from "../api/answers.ts";
-import { changeBy } from "../api/conditional-change.ts";
+import { changeBy } from "../api/rules.ts";
 import { undoOf } from "../api/undo.ts";
 import type { RuleChange } from "../api/undo-plan.ts";
-import { Effect } from "../parts/effect.tsx";
-import { policyWithout } from "../parts/in-effect.ts";
-import { ruleText } from "../parts/rule-text.ts";
+import { Effect } from "../parts/dialog.tsx";
+import { policyWithout, ruleText } from "../parts/rule-text.ts";
 import { showToast } from "../shell/toasts.tsx";
 import { changeOfRules } from "../what-if/after-rules.ts";
 import { LastDay } from "../what-if/lazy.tsx";

@@ -1,8 +1,7 @@
 /** Where a part of a policy comes from: the configuration, or a rule. */
 import type { EntriesPart, Policy, Rule } from "../api/answers.ts";
 import { CountDown } from "../parts/count-down.tsx";
-import { ruleSource } from "../parts/in-effect.ts";
-import { ruleText } from "../parts/rule-text.ts";
+import { ruleSource, ruleText } from "../parts/rule-text.ts";
 import { hrefOf } from "../shell/route.ts";
 
 type SourceOf = Pick<EntriesPart, "source" | "rule">;

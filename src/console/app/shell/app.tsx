@@ -1,16 +1,16 @@
 /** The frame of all views: navigation, the state of the connection, messages. */
-import { type ComponentType } from "preact";
-import { useEffect } from "preact/hooks";
+import type { ComponentType } from "preact";
+import { useEffect, useState } from "preact/hooks";
 import { isConnected, refusal, token } from "../api/client.ts";
 import { followChanges } from "../api/changes.ts";
 import { staleness } from "../api/poll.ts";
 import { Loading } from "../parts/notice.tsx";
-import { announceChanges } from "./announce-changes.ts";
 import { lazyView } from "./lazy-view.tsx";
 import { hrefOf, isPublicView, route, type ViewName, views } from "./route.ts";
-import { session, signOut, startSession } from "./session.ts";
-import { SignIn } from "./sign-in.tsx";
-import { Toasts } from "./toasts.tsx";
+import { session, signIn, signOut, startSession } from "./session.ts";
+import { showToast, Toasts } from "./toasts.tsx";
+import type { AuditEntry } from "../api/answers.ts";
+import { changeText } from "../parts/rule-text.ts";
 
 const loaders: Readonly<Record<ViewName, () => Promise<ComponentType>>> = {
   "": async () => (await import("../overview/view.tsx")).OverviewView,
@@ -160,4 +160,57 @@ function Warning() {
       </button>
     </>
   );
+}
+
+export function SignIn({ problem: first }: { readonly problem: string | null }) {
+  const [problem, setProblem] = useState(first);
+  const [isChecking, setIsChecking] = useState(false);
+  const submit = async (event: SubmitEvent): Promise<void> => {
+    event.preventDefault();
+    if (!(event.currentTarget instanceof HTMLFormElement)) return;
+    const given = new FormData(event.currentTarget).get("token");
+    setIsChecking(true);
+    setProblem(await signIn(typeof given === "string" ? given : ""));
+    setIsChecking(false);
+  };
+  return (
+    <main class="sign-in">
+      <h1>Headgate console</h1>
+      <form onSubmit={(event) => void submit(event)}>
+        <label for="token">Admin token</label>
+        <input
+          id="token"
+          name="token"
+          type="password"
+          autocomplete="off"
+          required
+          aria-describedby="token-help token-problem"
+          aria-invalid={problem !== null}
+        />
+        <p id="token-problem" class="problem" role="alert">
+          {problem}
+        </p>
+        <button type="submit" class="primary" disabled={isChecking}>
+          Sign in
+        </button>
+        <p id="token-help" class="hint">
+          A token of the secret ADMIN_TOKENS. It stays in this tab until you close it. In local runs,{" "}
+          <code>npm start</code> prints a link that signs you in.
+        </p>
+      </form>
+      <p>
+        The <a href="./playground">playground</a> needs no token.
+      </p>
+    </main>
+  );
+}
+
+/** @param entries the newest first */
+export function announceChanges(entries: readonly AuditEntry[]): void {
+  const { value } = session;
+  const own = value.kind === "signed-in" ? value.operator.name : null;
+  for (const entry of entries.toReversed()) {
+    if (entry.actor === own || entry.action === "reveal") continue;
+    showToast({ text: `${entry.actor} ${changeText(entry)}`, kind: "news" });
+  }
 }

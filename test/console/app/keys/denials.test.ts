@@ -1,8 +1,8 @@
 /** The denials of the last day: which policy has the most, and whether they are those of a dry run. */
 import { describe, expect, it } from "vitest";
-import type { Mode } from "../../../src/console/app/api/answers.ts";
-import { denialKind, mostDenying } from "../../../src/console/app/keys/denials.ts";
-import { point, startMs } from "./statistics.ts";
+import type { Mode } from "../../../../src/console/app/api/answers.ts";
+import { denialKind, mostDenying } from "../../../../src/console/app/keys/denials.ts";
+import { point, startMs } from "../statistics.ts";
 
 const points = [
   point(startMs, "login", { outcomes: { allowed: 90, denied: 2, blocked: 1 } }),

@@ -1,9 +1,9 @@
 /** Loading the audit log page by page, without gaps and in one order. */
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { LoadedEntries, type ReadPage } from "../../../src/console/app/audit/loaded-entries.ts";
-import { forAll } from "../../for-all.ts";
-import { entry } from "./audit-entries.ts";
+import { LoadedEntries, type ReadPage } from "../../../../src/console/app/audit/loaded-entries.ts";
+import { forAll } from "../../../for-all.ts";
+import { entry } from "../audit-entries.ts";
 
 /** A log with pages of 3 entries, which grows. */
 function growingLog(): { readonly add: (count: number) => void; readonly read: ReadPage } {

@@ -1,6 +1,6 @@
 /** Which value of a plot the cursor shows. */
 import { describe, expect, it } from "vitest";
-import { indexAt } from "../../../src/console/app/parts/plot-data.ts";
+import { indexAt } from "../../../../src/console/app/parts/plot-data.ts";
 
 describe("the value at an instant", () => {
   it("the cursor in the first half of a long step shows the rate of this step, not of the one before", () => {

@@ -1,16 +1,16 @@
 /** The console's client of the admin API without a browser: refused credentials, lost answers, and the clock. */
 import { signal } from "@preact/signals";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { call, ConnectionLost, isConnected, read, refusal, token } from "../../../src/console/app/api/client.ts";
-import { TailConnection } from "../../../src/console/app/api/tail.ts";
-import { Polling, staleness } from "../../../src/console/app/api/poll.ts";
-import { Sender } from "../../../src/console/app/api/sender.ts";
-import type { RuleChange } from "../../../src/console/app/api/undo-plan.ts";
-import { now } from "../../../src/console/app/clock.ts";
-import { findKey, keyName } from "../../../src/console/app/keys/known-keys.ts";
-import { sendPlan } from "../../../src/console/app/keys/send.ts";
-import { session, signIn, signOut, startSession } from "../../../src/console/app/shell/session.ts";
-import { followTokenLinks } from "../../../src/console/app/shell/token-link.ts";
+import { call, ConnectionLost, isConnected, read, refusal, token } from "../../../../src/console/app/api/client.ts";
+import { TailConnection } from "../../../../src/console/app/live/tail.ts";
+import { Polling, staleness } from "../../../../src/console/app/api/poll.ts";
+import { Sender } from "../../../../src/console/app/api/rules.ts";
+import type { RuleChange } from "../../../../src/console/app/api/undo-plan.ts";
+import { now } from "../../../../src/console/app/clock.ts";
+import { findKey, keyName } from "../../../../src/console/app/keys/known-keys.ts";
+import { sendPlan } from "../../../../src/console/app/keys/send.ts";
+import { session, signIn, signOut, startSession } from "../../../../src/console/app/shell/session.ts";
+import { followTokenLinks } from "../../../../src/console/app/shell/token-link.ts";
 
 const operator = { name: "ops", via: "token", may: ["read"] };
 const problem = (status: number, detail: string): Response => Response.json({ title: "", status, detail }, { status });

@@ -1,11 +1,15 @@
 /** Changes that are sent again after their answer was lost: they are made once, and undone to the state before the first attempt. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Policy, Rule } from "../../../src/console/app/api/answers.ts";
-import { changeBy, policyChangeBy } from "../../../src/console/app/api/conditional-change.ts";
-import { isResultOfPatch, type PolicyUpdate } from "../../../src/console/app/api/policy-plan.ts";
-import { Sender } from "../../../src/console/app/api/sender.ts";
-import { undoOf, undoOfPolicy } from "../../../src/console/app/api/undo.ts";
-import { rule } from "./audit-entries.ts";
+import type { Policy, Rule } from "../../../../src/console/app/api/answers.ts";
+import {
+  changeBy,
+  isResultOfPatch,
+  policyChangeBy,
+  type PolicyUpdate,
+  Sender,
+} from "../../../../src/console/app/api/rules.ts";
+import { undoOf, undoOfPolicy } from "../../../../src/console/app/api/undo.ts";
+import { rule } from "../audit-entries.ts";
 
 const stored = (fields: Partial<Rule> = {}): Rule => ({
   ...rule(),

@@ -1,8 +1,8 @@
 /** The words beside a mark on the time axis. */
 import { describe, expect, it } from "vitest";
-import type { Policy } from "../../../src/console/app/api/answers.ts";
-import { changeLabel } from "../../../src/console/app/overview/change-label.ts";
-import { entry, rule } from "./audit-entries.ts";
+import type { Policy } from "../../../../src/console/app/api/answers.ts";
+import { changeLabel } from "../../../../src/console/app/overview/change-label.ts";
+import { entry, rule } from "../audit-entries.ts";
 
 const policy = (source: "configuration" | "rule"): Policy => ({
   name: "api",

@@ -1,12 +1,12 @@
 /** The totals and lines of the overview, and its percentiles. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Outcome } from "../../../src/console/app/api/answers.ts";
-import { numbersOf, percentile } from "../../../src/console/app/overview/tally.ts";
-import { trafficOf, trafficOfPolicy } from "../../../src/console/app/overview/traffic.ts";
-import { outcomeNames } from "../../../src/control/protocol.ts";
-import { forAll } from "../../for-all.ts";
-import { boundsMs, minuteMs, point, startMs, statisticsOf } from "./statistics.ts";
+import type { Outcome } from "../../../../src/console/app/api/answers.ts";
+import { numbersOf, percentile } from "../../../../src/console/app/overview/tally.ts";
+import { trafficOf, trafficOfPolicy } from "../../../../src/console/app/overview/traffic.ts";
+import { outcomeNames } from "../../../../src/control/protocol.ts";
+import { forAll } from "../../../for-all.ts";
+import { boundsMs, minuteMs, point, startMs, statisticsOf } from "../statistics.ts";
 
 const steps = 5;
 const span = [startMs, startMs + steps * minuteMs] as const;

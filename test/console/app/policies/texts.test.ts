@@ -1,14 +1,14 @@
 /** Lists of entries and limits as texts that operators edit, and the numbers of a dry run. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Policy, Rule, WrittenLimits } from "../../../src/console/app/api/answers.ts";
-import { decisionsOf, decisionsText, modeDecisionsText } from "../../../src/console/app/policies/decisions.ts";
-import { changedEntries, linesOf, mergeLines, readLines } from "../../../src/console/app/policies/entry-lines.ts";
-import { editedLimits, previewOf, readLimits } from "../../../src/console/app/policies/limits-text.ts";
-import { authorText, policyWithout } from "../../../src/console/app/parts/in-effect.ts";
-import { limitsWritten } from "../../../src/console/app/policies/written-limits.ts";
-import { forAll } from "../../for-all.ts";
-import { rule } from "./audit-entries.ts";
+import type { Policy, Rule, WrittenLimits } from "../../../../src/console/app/api/answers.ts";
+import { decisionsOf, decisionsText, modeDecisionsText } from "../../../../src/console/app/policies/decisions.ts";
+import { changedEntries, linesOf, mergeLines, readLines } from "../../../../src/console/app/policies/entry-lines.ts";
+import { editedLimits, previewOf, readLimits } from "../../../../src/console/app/policies/limits-text.ts";
+import { authorText, policyWithout } from "../../../../src/console/app/parts/rule-text.ts";
+import { limitsWritten } from "../../../../src/console/app/policies/written-limits.ts";
+import { forAll } from "../../../for-all.ts";
+import { rule } from "../audit-entries.ts";
 
 describe("entries as lines", () => {
   const text = fc.string({ minLength: 1, maxLength: 8 });

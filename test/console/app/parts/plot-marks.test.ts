@@ -1,8 +1,8 @@
 /** The groups of marks on the time axis of a plot. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { groupMarks, markSize, type PlotMark } from "../../../src/console/app/parts/plot-marks.ts";
-import { forAll } from "../../for-all.ts";
+import { groupMarks, markSize, type PlotMark } from "../../../../src/console/app/parts/plot-data.ts";
+import { forAll } from "../../../for-all.ts";
 
 const axis = { fromMs: 1_000, toMs: 2_000 };
 

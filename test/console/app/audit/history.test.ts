@@ -1,20 +1,20 @@
 /** The index of audit entries against a search through all of them, and how much work a long log makes. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { AuditedRule, AuditEntry } from "../../../src/console/app/api/answers.ts";
-import { isSameRule } from "../../../src/console/app/api/undo-plan.ts";
+import type { AuditedRule, AuditEntry } from "../../../../src/console/app/api/answers.ts";
+import { isSameRule } from "../../../../src/console/app/api/undo-plan.ts";
 import {
   entryWindow,
   firstAround,
   mostShownEntries,
   newerFirst,
   olderFirst,
-} from "../../../src/console/app/audit/entry-window.ts";
-import { History } from "../../../src/console/app/audit/history.ts";
-import { LoadedEntries, mostReached } from "../../../src/console/app/audit/loaded-entries.ts";
-import { forAll } from "../../for-all.ts";
-import { entry, rule, startMs } from "./audit-entries.ts";
-import { generatedPage } from "./long-audit.ts";
+} from "../../../../src/console/app/audit/entry-window.ts";
+import { History } from "../../../../src/console/app/audit/history.ts";
+import { LoadedEntries, mostReached } from "../../../../src/console/app/audit/loaded-entries.ts";
+import { forAll } from "../../../for-all.ts";
+import { entry, rule, startMs } from "../audit-entries.ts";
+import { generatedPage } from "../long-audit.ts";
 
 const isSame = (one: AuditedRule | null, other: AuditedRule | null): boolean =>
   one === null || other === null ? one === other : isSameRule(one, other);

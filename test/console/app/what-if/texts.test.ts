@@ -1,11 +1,11 @@
 /** The section "The last 24 hours" without a browser: which ways a dialog compares, and what the section says about samples. */
 import { describe, expect, it } from "vitest";
-import type { Policy } from "../../../src/console/app/api/answers.ts";
-import type { Comparison, DecidedTraffic } from "../../../src/console/app/replay/comparison.ts";
-import { changeOfRules, rulesAfter } from "../../../src/console/app/what-if/after-rules.ts";
-import { denialsPlot } from "../../../src/console/app/what-if/denials-plot.ts";
-import { addedEntry, onlyKeyOf } from "../../../src/console/app/what-if/entry-key.ts";
-import { readWays } from "../../../src/console/app/what-if/read-ways.ts";
+import type { Policy } from "../../../../src/console/app/api/answers.ts";
+import type { Comparison, DecidedTraffic } from "../../../../src/console/app/replay/comparison.ts";
+import { changeOfRules, rulesAfter } from "../../../../src/console/app/what-if/after-rules.ts";
+import { denialsPlot } from "../../../../src/console/app/what-if/denials-plot.ts";
+import { addedEntry, onlyKeyOf } from "../../../../src/console/app/what-if/entry-key.ts";
+import { readWays } from "../../../../src/console/app/what-if/read-ways.ts";
 import {
   isInSample,
   noAnswer,
@@ -13,10 +13,10 @@ import {
   rangeText,
   changeSummary,
   warnings,
-} from "../../../src/console/app/what-if/sample-texts.ts";
-import { type Change, changeOfPolicy, underLimits } from "../../../src/console/app/what-if/ways.ts";
-import { rule } from "./audit-entries.ts";
-import { knownSamples } from "./replay/known-samples.ts";
+} from "../../../../src/console/app/what-if/sample-texts.ts";
+import { type Change, changeOfPolicy, underLimits } from "../../../../src/console/app/what-if/ways.ts";
+import { rule } from "../audit-entries.ts";
+import { knownSamples } from "../replay/known-samples.ts";
 
 const minuteMs = 60_000;
 const limitsOf = (limit: number) => [{ name: "api", limit, windowMs: minuteMs, strategy: "sliding-log" }];

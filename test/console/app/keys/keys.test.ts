@@ -1,21 +1,21 @@
 /** The view of keys, without a browser: limits of boosts, the rule that a change makes or replaces, and sentences about effects. */
 import { describe, expect, it } from "vitest";
-import type { Explanation, FullLimit, Rule } from "../../../src/console/app/api/answers.ts";
-import { outlastingLimits, scaledLimits, writtenLimit } from "../../../src/console/app/keys/boost.ts";
+import type { Explanation, FullLimit, Rule } from "../../../../src/console/app/api/answers.ts";
+import { outlastingLimits, scaledLimits, writtenLimit } from "../../../../src/console/app/keys/boost.ts";
 import {
   afterBoost,
   limitsWithoutRules,
   obstacles,
   replacementNotes,
   sourcedLimits,
-} from "../../../src/console/app/keys/effects.ts";
-import { labelOf, partsOfLabel, soughtKey } from "../../../src/console/app/keys/key-text.ts";
-import { extension, laterLimitsRule, laterRule, planOf, replacedRule } from "../../../src/console/app/keys/plan.ts";
-import { ruleText } from "../../../src/console/app/parts/rule-text.ts";
-import { isResultOf, type RulePlan } from "../../../src/console/app/api/rule-plan.ts";
-import { undoStep } from "../../../src/console/app/api/undo-plan.ts";
-import { stepNames } from "../../../src/admin/explain/isolate.ts";
-import { compiledLimit, parseLimits } from "../../../src/strategies/index.ts";
+} from "../../../../src/console/app/keys/effects.ts";
+import { labelOf, partsOfLabel, soughtKey } from "../../../../src/console/app/keys/key-text.ts";
+import { extension, laterLimitsRule, laterRule, planOf, replacedRule } from "../../../../src/console/app/keys/plan.ts";
+import { ruleText } from "../../../../src/console/app/parts/rule-text.ts";
+import { isResultOf, type RulePlan } from "../../../../src/console/app/api/rules.ts";
+import { undoStep } from "../../../../src/console/app/api/undo-plan.ts";
+import { stepNames } from "../../../../src/admin/explain/isolate.ts";
+import { compiledLimit, parseLimits } from "../../../../src/strategies/index.ts";
 
 /** Limits as the admin API answers them. */
 const answered = (limits: Parameters<typeof parseLimits>[0]): FullLimit[] =>
@@ -69,7 +69,7 @@ describe("limits of a boost", () => {
       scalesSlots: false,
     });
     expect(limit?.limit).toBe(999_999_999_999_999);
-    expect(answered([writtenLimit(limit as FullLimit, "api")] as never)).toHaveLength(1);
+    expect(answered([writtenLimit(limit, "api")] as never)).toHaveLength(1);
   });
 
   it("only windows longer than the boost count what was spent during it", () => {

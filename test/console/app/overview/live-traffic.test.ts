@@ -1,12 +1,12 @@
 /** Rates per second from counts of minutes, over new minutes, restarts of the control plane, pauses and wrong clocks. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Statistics } from "../../../src/console/app/api/answers.ts";
-import { LiveTraffic } from "../../../src/console/app/overview/live-traffic.ts";
-import { numbersOf } from "../../../src/console/app/overview/tally.ts";
-import { trafficOfPolicy } from "../../../src/console/app/overview/traffic.ts";
-import { forAll } from "../../for-all.ts";
-import { minuteMs, point, startMs, statisticsOf } from "./statistics.ts";
+import type { Statistics } from "../../../../src/console/app/api/answers.ts";
+import { LiveTraffic } from "../../../../src/console/app/overview/live-traffic.ts";
+import { numbersOf } from "../../../../src/console/app/overview/tally.ts";
+import { trafficOfPolicy } from "../../../../src/console/app/overview/traffic.ts";
+import { forAll } from "../../../for-all.ts";
+import { minuteMs, point, startMs, statisticsOf } from "../statistics.ts";
 
 /** Counts allowed decisions of the policy `api` by minute, and answers as the control plane does. */
 class Plane {
