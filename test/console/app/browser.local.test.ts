@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { hasBrowser, launchBrowser, openPage, type OpenedPage } from "./browser.ts";
+import { hasBrowser, launchBrowser, type OpenedPage, openPage } from "./browser.ts";
 import {
   axeViolations,
   colorsOf,

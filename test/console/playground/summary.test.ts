@@ -1,8 +1,8 @@
 /** The worst burst of a lane, and the worst traffic of a limit. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { outcome, type LaneLimit, type LaneRun } from "../../../src/console/playground/model/scenario.ts";
-import { parseScenario, formatScenario } from "../../../src/console/playground/model/scenario-query.ts";
+import { type LaneLimit, type LaneRun, outcome } from "../../../src/console/playground/model/scenario.ts";
+import { formatScenario, parseScenario } from "../../../src/console/playground/model/scenario-query.ts";
 import { worstTraffic } from "../../../src/console/playground/model/worst-traffic.ts";
 import { forAll } from "../../for-all.ts";
 import { laneOf, runOf, runsOf, scenarioOf } from "./runs.ts";

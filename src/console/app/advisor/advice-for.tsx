@@ -1,22 +1,32 @@
 /** The advice for a goal: the recommendation, the candidates, and the limit that the operator moves. */
-import { useMemo } from "preact/hooks";
-import type { Goal } from "../../../advisor/search/advice.ts";
+import { useId, useMemo } from "preact/hooks";
+import type { Goal, Outlier } from "../../../advisor/search/advice.ts";
 import type { FullLimit, Policy } from "../api/answers.ts";
 import { Failure } from "../parts/notice.tsx";
-import { durationText } from "../parts/text.ts";
-import type { OpenDialog } from "../policies/open-dialog.tsx";
+import { durationText, numberText, waitText, windowText } from "../parts/text.ts";
+import type { OpenDialog } from "../policies/dialogs.tsx";
 import { type TaskState, useTask } from "../replay/latest-task.ts";
 import type { KnownSamples, ShownAdvice, ShownCandidate } from "../replay/messages.ts";
-import { runTask } from "../replay/replayer.ts";
-import { replaceQuery, route } from "../shell/route.ts";
-import { CandidateTable } from "./candidate-table.tsx";
-import { withLimit } from "./limit-steps.ts";
-import { Outliers } from "./outliers.tsx";
+import { runTask } from "../replay/worker-client.ts";
+import { hrefOf, replaceQuery, route } from "../shell/route.ts";
+import {
+  chosenIn,
+  countEstimateText,
+  goalLine,
+  limitsLine,
+  nearestStep,
+  pointsOf,
+  queryOf,
+  shareEstimateText,
+  shareText,
+  stepsAround,
+  unitsIn,
+  withLimit,
+} from "./candidates.ts";
 import { LazyPlot } from "./lazy-plot.tsx";
-import { goalLine, pointsOf } from "./plot-points.ts";
-import { chosenIn, queryOf, unitsIn } from "./selection.ts";
-import { limitsLine } from "./texts.ts";
-import { TryLimit } from "./try-limit.tsx";
+import { type Column, Table } from "../parts/table.tsx";
+import { may } from "../shell/session.ts";
+import { keyName } from "../keys/known-keys.ts";
 
 interface AdviceForProps {
   readonly policy: Policy;
@@ -163,6 +173,215 @@ function Recommendation({ advice: { candidates, global, notes, recommendation } 
           {note}
         </p>
       ))}
+    </section>
+  );
+}
+
+interface CandidateTableProps {
+  readonly advice: ShownAdvice;
+  readonly selected: number | null;
+  /** The limits in effect now; null before their replay. */
+  readonly inEffect: ShownCandidate | null;
+  readonly onChoose: (candidate: number) => void;
+}
+
+const goalCell = (meetsGoal: boolean) => (
+  <span class={meetsGoal ? "allowed" : "denied"}>{meetsGoal ? "met" : "not met"}</span>
+);
+
+interface CandidateRow {
+  /** Null for the limits in effect. */
+  readonly index: number | null;
+  readonly candidate: ShownCandidate;
+}
+
+function CandidateTable({ advice, selected, inEffect, onChoose }: CandidateTableProps) {
+  const name = useId();
+  const { candidates, recommendation } = advice;
+  const recommended = recommendation.kind === "recommended" ? recommendation.candidate : null;
+  const rows: readonly CandidateRow[] = [
+    ...(inEffect === null ? [] : [{ index: null, candidate: inEffect }]),
+    ...candidates.map((candidate, index) => ({ index, candidate })),
+  ];
+  const columns: readonly Column<CandidateRow>[] = [
+    {
+      title: "Limit",
+      cell: (row) => limitCell(row, { name, selected, recommended, onChoose }),
+    },
+    {
+      title: "Denied requests",
+      cell: ({ candidate: { deniedShare } }) => shareEstimateText(deniedShare),
+      sortBy: ({ candidate: { deniedShare } }) => deniedShare.value,
+      isNumber: true,
+    },
+    {
+      title: "Denied keys",
+      cell: ({ candidate: { deniedKeyShare } }) => shareEstimateText(deniedKeyShare),
+      sortBy: ({ candidate: { deniedKeyShare } }) => deniedKeyShare.value,
+      isNumber: true,
+    },
+    {
+      title: "Denied keys of 10+ requests",
+      cell: ({ candidate: { deniedActiveKeyShare: share } }) => (share === null ? "–" : shareEstimateText(share)),
+      sortBy: ({ candidate: { deniedActiveKeyShare: share } }) => share?.value ?? 0,
+      isNumber: true,
+    },
+    {
+      title: "Worst second",
+      cell: ({ candidate: { worstBurst } }) => countEstimateText(worstBurst),
+      sortBy: ({ candidate: { worstBurst } }) => worstBurst.value,
+      isNumber: true,
+    },
+    {
+      title: "Goal",
+      cell: ({ candidate: { meetsGoal } }) => goalCell(meetsGoal),
+    },
+  ];
+  return (
+    <div class="candidates">
+      <Table caption="Candidates" columns={columns} rows={rows} keyOf={({ index }) => index ?? "now"} />
+    </div>
+  );
+}
+
+interface CandidateChoice {
+  /** The name of the group of radio buttons. */
+  readonly name: string;
+  readonly selected: number | null;
+  readonly recommended: number | null;
+  readonly onChoose: (candidate: number) => void;
+}
+
+function limitCell({ index, candidate: { limits } }: CandidateRow, choice: CandidateChoice) {
+  const line = limitsLine(limits);
+  if (index === null) return <>In effect now: {line}</>;
+  return (
+    <label class="pick">
+      <input
+        type="radio"
+        name={choice.name}
+        checked={index === choice.selected}
+        onChange={() => choice.onChoose(index)}
+      />
+      <span>
+        {line} {index === choice.recommended && <span class="badge allowed">recommended</span>}
+      </span>
+    </label>
+  );
+}
+
+interface TryLimitProps {
+  /** As the advisor found it. */
+  readonly candidate: ShownCandidate;
+  /** The units per window that the slider is at. */
+  readonly units: number;
+  /** With the limit of the slider; of an earlier place of the slider while the replay runs. */
+  readonly shown: ShownCandidate;
+  readonly isRunning: boolean;
+  readonly onMove: (units: number) => void;
+  readonly onUse: (limits: readonly FullLimit[]) => void;
+  /** With the limit of the slider. */
+  readonly limits: readonly FullLimit[];
+}
+
+function TryLimit(props: TryLimitProps) {
+  const { candidate, units, shown, isRunning, onMove, onUse, limits } = props;
+  const id = useId();
+  const [first] = candidate.limits;
+  if (first === undefined) return null;
+  const steps = stepsAround(first.limit);
+  const unit = `requests per ${windowText(first.windowMs)}`;
+  return (
+    <section class="card try" aria-labelledby={`${id}-title`}>
+      <h2 id={`${id}-title`}>{limitsLine(limits)}</h2>
+      <div class="field">
+        <label for={id}>Limit, in {unit}</label>
+        <input
+          id={id}
+          type="range"
+          min={0}
+          max={steps.length - 1}
+          value={nearestStep(steps, units)}
+          aria-valuetext={`${numberText(units)} ${unit}`}
+          onInput={({ currentTarget: { value } }) => onMove(steps[Number(value)] ?? units)}
+        />
+      </div>
+      <dl class="numbers" aria-busy={isRunning}>
+        <Numbers candidate={shown} />
+      </dl>
+      <div class="row">
+        {may("write") && (
+          <button type="button" class="primary" onClick={() => onUse(limits)}>
+            Use this limit
+          </button>
+        )}
+        {units !== first.limit && (
+          <button type="button" class="quiet" onClick={() => onMove(first.limit)}>
+            Back to {numberText(first.limit)}
+          </button>
+        )}
+      </div>
+    </section>
+  );
+}
+
+const Numbers = ({ candidate }: { readonly candidate: ShownCandidate }) => (
+  <>
+    <dt>Denied requests</dt>
+    <dd>{shareEstimateText(candidate.deniedShare)}</dd>
+    <dt>Denied keys</dt>
+    <dd>{shareEstimateText(candidate.deniedKeyShare)}</dd>
+    <dt>Worst second</dt>
+    <dd>{countEstimateText(candidate.worstBurst)} requests</dd>
+    <dt>Goal</dt>
+    <dd>{goalCell(candidate.meetsGoal)}</dd>
+  </>
+);
+
+const keyLinkOf = (policy: string, id: string) => (
+  <a class="id" href={hrefOf("keys", { policy, id })}>
+    {keyName(policy, id)}
+  </a>
+);
+
+interface OutliersProps {
+  readonly policy: string;
+  readonly outliers: readonly Outlier[];
+}
+
+function Outliers({ policy, outliers }: OutliersProps) {
+  const columns: readonly Column<Outlier>[] = [
+    {
+      title: "Key",
+      cell: ({ key }) => keyLinkOf(policy, key),
+    },
+    {
+      title: "Requests",
+      cell: ({ requests, shareOfRequests }) => `${numberText(requests)} (${shareText(shareOfRequests)})`,
+      sortBy: ({ requests }) => requests,
+      isNumber: true,
+    },
+    {
+      title: "Denied",
+      cell: ({ denied }) => numberText(denied),
+      sortBy: ({ denied }) => denied,
+      isNumber: true,
+    },
+    {
+      title: "Longest denied",
+      cell: ({ longestDeniedMs }) => waitText(longestDeniedMs),
+      sortBy: ({ longestDeniedMs }) => longestDeniedMs,
+      isNumber: true,
+    },
+  ];
+  return (
+    <section class="card" aria-label="Keys that would be denied most">
+      <h2>Keys that would be denied most</h2>
+      {outliers.length === 0 ? (
+        <p class="dim">No sampled key would be denied.</p>
+      ) : (
+        <Table caption="Denials by key" columns={columns} rows={outliers} keyOf={({ key }) => key} />
+      )}
     </section>
   );
 }

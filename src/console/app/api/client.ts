@@ -32,7 +32,7 @@ export class ConnectionLost extends Error {
   }
 }
 
-export interface CallOptions {
+interface CallOptions {
   /** Sent as JSON. */
   readonly body?: unknown;
   /** The revision that the change is based on. */

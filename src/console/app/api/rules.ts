@@ -13,7 +13,7 @@ export interface Term {
   readonly note?: string;
 }
 
-export interface NewRule extends Term {
+interface NewRule extends Term {
   readonly policy: string;
   readonly kind: RuleKind;
   /** Required for limits and allow entries of a whole policy. */
@@ -50,7 +50,7 @@ export interface PolicyChange extends Term {
  * Repeats the call once after a lost connection.
  * @param idempotencyKey the key of an earlier attempt whose answer was lost: at most one rule is then made
  */
-export async function createRule(rule: NewRule, idempotencyKey: string = crypto.randomUUID()): Promise<Rule> {
+async function createRule(rule: NewRule, idempotencyKey: string = crypto.randomUUID()): Promise<Rule> {
   const create = (): Promise<Answer<Rule>> => call<Rule>("POST", "rules", { body: rule, idempotencyKey });
   return changed(
     create().catch((error: unknown) => {
@@ -61,13 +61,11 @@ export async function createRule(rule: NewRule, idempotencyKey: string = crypto.
 }
 
 /** @throws ApiProblem with status 412 when another operator has changed the rule */
-export const replaceRule = async (
-  { id, revision }: Pick<Rule, "id" | "revision">,
-  content: RuleContent,
-): Promise<Rule> => changed(call<Rule>("PUT", `rules/${id}`, { body: content, ifMatch: tagOf(revision) }));
+const replaceRule = async ({ id, revision }: Pick<Rule, "id" | "revision">, content: RuleContent): Promise<Rule> =>
+  changed(call<Rule>("PUT", `rules/${id}`, { body: content, ifMatch: tagOf(revision) }));
 
 /** @throws ApiProblem with status 412 when another operator has changed the rule */
-export const deleteRule = async ({ id, revision }: Pick<Rule, "id" | "revision">): Promise<unknown> =>
+const deleteRule = async ({ id, revision }: Pick<Rule, "id" | "revision">): Promise<unknown> =>
   changed(call("DELETE", `rules/${id}`, { ifMatch: tagOf(revision) }));
 
 /** @throws ApiProblem with status 412 when another operator has changed the policy since it was read */

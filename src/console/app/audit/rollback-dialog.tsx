@@ -9,11 +9,12 @@ import { numberText } from "../parts/text.ts";
 import { second } from "../parts/count-down.tsx";
 import { navigate } from "../shell/route.ts";
 import { showToast } from "../shell/toasts.tsx";
-import { LastDayOfSteps } from "../what-if/last-day-of-steps.tsx";
+import { LastDayOfSteps } from "../what-if/of-dialogs.tsx";
 import { type LoadedEntries, mostReached } from "./loaded-entries.ts";
-import { rollBack } from "./roll-back.ts";
 import { concernedBy, rollbackPlan, type RollbackPlan } from "./rollback-plan.ts";
 import { stateText, stepPlace } from "./step-text.ts";
+import { readChanges } from "../api/changes.ts";
+import { call, read } from "../api/client.ts";
 
 interface RollbackDialogProps {
   readonly to: number;
@@ -179,4 +180,41 @@ function StepStates({ step }: { readonly step: UndoStep }) {
       <del>{stateText(rule)}</del> → <ins>{stateText(step.former)}</ins>
     </>
   );
+}
+
+const pauseMs = 1_000;
+
+interface LatestRollback {
+  readonly rollback: RollbackProgress | null;
+}
+
+/**
+ * Returns all rules to the state after an audit entry, or with 0 to the state before the first entry.
+ * @param onProgress called while the rollback continues
+ * @throws Error when another rollback has replaced this one
+ */
+async function rollBack(
+  to: number,
+  note?: string,
+  onProgress: (progress: RollbackProgress) => void = () => undefined,
+): Promise<void> {
+  const body = { to, ...(note !== undefined && { note }) };
+  const { value } = await call<RollbackProgress>("POST", "rollback", { body });
+  try {
+    let progress = value;
+    while (progress.state === "running") {
+      onProgress(progress);
+      // oxlint-disable-next-line no-await-in-loop -- until the rollback has ended
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      // oxlint-disable-next-line no-await-in-loop
+      const { rollback } = await read<LatestRollback>("rollback");
+      if (rollback?.startedAt !== value.startedAt) {
+        throw new Error("Another rollback has replaced this one.");
+      }
+      progress = rollback;
+    }
+    if (progress.state === "failed") throw new Error("The rules of a policy would be too large.");
+  } finally {
+    readChanges();
+  }
 }

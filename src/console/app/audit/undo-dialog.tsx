@@ -8,7 +8,7 @@ import { referenceTo } from "../keys/known-keys.ts";
 import { changeText } from "../parts/rule-text.ts";
 import { Dialog, Effect } from "../parts/dialog.tsx";
 import { showToast } from "../shell/toasts.tsx";
-import { LastDayOfSteps } from "../what-if/last-day-of-steps.tsx";
+import { LastDayOfSteps } from "../what-if/of-dialogs.tsx";
 import { readWithout } from "./read-without.ts";
 import type { UndoOption } from "./history.ts";
 import { stateText, stepPlace } from "./step-text.ts";

@@ -1,18 +1,18 @@
 /** The view "Audit": the history of all changes, and how to return from them. */
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useId, useMemo, useState } from "preact/hooks";
 import type { AuditEntry, AuditPage } from "../api/answers.ts";
 import { useChanges } from "../api/changes.ts";
 import { read } from "../api/client.ts";
-import { Failure, Loading } from "../parts/notice.tsx";
-import { replaceQuery, route } from "../shell/route.ts";
+import { Empty, Failure, Loading } from "../parts/notice.tsx";
+import { hrefOf, replaceQuery, route } from "../shell/route.ts";
 import { session } from "../shell/session.ts";
 import "./audit.css";
-import { Entries, inBackground } from "./entries.tsx";
-import { Excerpt } from "./excerpt.tsx";
-import { filterIn, matches } from "./filter.ts";
-import { FilterForm } from "./filter-form.tsx";
-import { LoadedEntries, type ReadPage } from "./loaded-entries.ts";
+import { Entries, EntryList, inBackground } from "./entries.tsx";
+import { type Filter, type FilterField, filterFields, filterIn, matches } from "./shown-entries.ts";
+import { LoadedEntries, mostReached, type ReadPage } from "./loaded-entries.ts";
 import { RollbackDialog } from "./rollback-dialog.tsx";
+import { numberText } from "../parts/text.ts";
+import { History } from "./history.ts";
 
 const readPage: ReadPage = (cursor, limit) =>
   read<AuditPage>(`audit?limit=${limit}${cursor === null ? "" : `&cursor=${cursor}`}`);
@@ -115,3 +115,106 @@ const isAtTop = (): boolean =>
   scrollY < 8 &&
   document.querySelector(".entry details[open]") === null &&
   document.activeElement?.closest(".entry") === null;
+
+interface FilterFormProps {
+  readonly entries: readonly AuditEntry[];
+  readonly filter: Filter;
+}
+
+export function FilterForm({ entries, filter }: FilterFormProps) {
+  const choices = (value: (entry: AuditEntry) => string | null): readonly string[] =>
+    [...new Set(entries.map((entry) => value(entry) ?? ""))].filter((text) => text !== "");
+  const isSet = filterFields.some((field) => filter[field] !== undefined);
+  return (
+    <form class="row filter" aria-label="Filter" onSubmit={(event) => event.preventDefault()}>
+      <Choice field="policy" label="Policy" list={choices(({ policy }) => policy)} {...{ filter }} />
+      <Choice field="actor" label="Operator" list={choices(({ actor }) => actor)} {...{ filter }} />
+      <Choice field="action" label="Action" list={choices(({ action }) => action)} {...{ filter }} />
+      <KeyField filter={filter} />
+      {filter.rule !== undefined && (
+        <span>
+          Rule <span class="id">{filter.rule}</span>
+        </span>
+      )}
+      {isSet && (
+        <button type="button" class="quiet" onClick={clear}>
+          Clear the filter
+        </button>
+      )}
+    </form>
+  );
+}
+
+const clear = (): void => replaceQuery(Object.fromEntries(filterFields.map((field) => [field, undefined])));
+
+interface FilterChoiceProps {
+  readonly field: FilterField;
+  readonly label: string;
+  readonly list: readonly string[];
+  readonly filter: Filter;
+}
+
+/** The chosen value is offered even when no loaded entry has it. */
+function Choice({ field, label, list, filter }: FilterChoiceProps) {
+  const id = useId();
+  const value = filter[field] ?? "";
+  const offered = new Set(value === "" ? list : [...list, value]);
+  return (
+    <span class="choice-field">
+      <label for={id}>{label}</label>
+      <select id={id} value={value} onChange={({ currentTarget }) => replaceQuery({ [field]: currentTarget.value })}>
+        <option value="">All</option>
+        {[...offered].toSorted().map((text) => (
+          <option key={text}>{text}</option>
+        ))}
+      </select>
+    </span>
+  );
+}
+
+function KeyField({ filter: { key = "" } }: { readonly filter: Filter }) {
+  const id = useId();
+  return (
+    <span class="choice-field">
+      <label for={id}>Id of the key</label>
+      <input
+        id={id}
+        type="search"
+        value={key}
+        spellcheck={false}
+        onInput={({ currentTarget }) => replaceQuery({ key: currentTarget.value.trim() })}
+      />
+    </span>
+  );
+}
+
+interface ExcerptProps {
+  readonly rows: readonly AuditEntry[];
+  readonly named: number;
+}
+
+/** The entries around one that is so old that the page does not load all newer ones. */
+export function Excerpt({ rows, named }: ExcerptProps) {
+  const history = useMemo(() => new History(rows), [rows]);
+  const [newest, oldest] = [rows[0], rows.at(-1)];
+  if (newest === undefined || oldest === undefined || oldest.seq > named) {
+    return (
+      <Empty>
+        The audit log no longer has entry {named}. <a href={hrefOf("audit")}>Show the newest</a>
+      </Empty>
+    );
+  }
+  return (
+    <>
+      <p class="hint">
+        These entries have more than {numberText(mostReached)} newer ones, so they are shown without filters, undo and
+        rollback. <a href={hrefOf("audit")}>Show the newest entries</a>
+      </p>
+      <p class="row older">
+        <a href={hrefOf("audit", { seq: newest.seq + 1 })}>Newer entries</a>
+      </p>
+      <EntryList {...{ rows, history, named }} />
+      <p class="row older">{oldest.seq > 1 && <a href={hrefOf("audit", { seq: oldest.seq - 1 })}>Older entries</a>}</p>
+    </>
+  );
+}

@@ -6,10 +6,6 @@ import { now } from "../clock.ts";
 import { TermFields } from "../parts/dialog.tsx";
 import { ruleText, termMs } from "../parts/rule-text.ts";
 import { limitsText } from "../parts/text.ts";
-import { factors, holdsSlots, scaledLimits, type Scaling, writtenLimit } from "./boost.ts";
-import { newRuleOfKey } from "../what-if/key-ways.ts";
-import { underRule } from "../what-if/ways.ts";
-import { KeyChangeDialog, KeyEffect } from "./change-dialog.tsx";
 import {
   afterBoost,
   endText,
@@ -19,9 +15,23 @@ import {
   sourcedLimits,
   termText,
 } from "./effects.ts";
-import type { KeyDialogProps, KeyState } from "./key-state.ts";
+import {
+  commonStrategy,
+  factors,
+  holdsSlots,
+  type KeyDialogProps,
+  type KeyRuleContent,
+  type KeyState,
+  laterLimitsRule,
+  planOf,
+  replacedRule,
+  scaledLimits,
+  type Scaling,
+  writtenLimit,
+} from "./rules.ts";
+import { newRuleOfKey, underRule } from "../what-if/ways.ts";
+import { KeyChangeDialog, KeyEffect } from "./change-dialog.tsx";
 import { keyName, referenceTo } from "./known-keys.ts";
-import { commonStrategy, type KeyRuleContent, laterLimitsRule, planOf, replacedRule } from "./plan.ts";
 
 /** The choice of the operator. Without a factor, the limits are those of the text. */
 interface BoostChoice {

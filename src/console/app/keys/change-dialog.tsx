@@ -1,22 +1,20 @@
 /** The frame of every dialog that changes rules of a key: its fields, the effect, and what others change meanwhile. */
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { newestChange, recentChanges } from "../api/changes.ts";
-import { type RulePlan, Sender } from "../api/rules.ts";
-import { undoOf } from "../api/undo.ts";
+import { type Change, modeObstacle } from "../what-if/ways.ts";
 import type { RuleChange } from "../api/undo-plan.ts";
+import { useEffect, useState } from "preact/hooks";
+import { LastDay } from "../what-if/of-dialogs.tsx";
+import { type RulePlan, Sender } from "../api/rules.ts";
 import { Dialog, Effect, type EffectProps, Meanwhile } from "../parts/dialog.tsx";
-import { numberText, percentText } from "../parts/text.ts";
-import { showToast } from "../shell/toasts.tsx";
-import { modeObstacle } from "../what-if/key-ways.ts";
-import { LastDay } from "../what-if/lazy.tsx";
-import type { Change } from "../what-if/ways.ts";
-import { denialShare, type DenialShare } from "./denial-share.ts";
-import type { KeyState } from "./key-state.ts";
+import { denialShare, type DenialShare } from "./denials.ts";
+import { type KeyState, sendPlan } from "./rules.ts";
 import { keyName, referenceTo } from "./known-keys.ts";
-import { sendPlan } from "./send.ts";
+import { undoOf } from "../api/undo.ts";
+import { showToast } from "../shell/toasts.tsx";
+import { newestChange, recentChanges } from "../api/changes.ts";
+import { numberText, percentText } from "../parts/text.ts";
 
-export interface KeyChangeDialogProps {
+interface KeyChangeDialogProps {
   readonly state: KeyState;
   readonly title: string;
   readonly confirm: string;
@@ -60,7 +58,7 @@ export function KeyChangeDialog(props: KeyChangeDialogProps) {
       {children}
       {effect}
       <LastDay change={lastDay} {...(obstacle !== undefined && { obstacle })} />
-      <OtherChanges policy={policy.name} id={id} />
+      <OtherChangesOfKey policy={policy.name} id={id} />
     </Dialog>
   );
 }
@@ -91,7 +89,7 @@ function Concerns({ policy, id }: Pick<KeyState, "policy" | "id">) {
 }
 
 /** Changes of this key or its policy since the dialog was opened. */
-export function OtherChanges({ policy, id }: { readonly policy: string; readonly id: string }) {
+export function OtherChangesOfKey({ policy, id }: { readonly policy: string; readonly id: string }) {
   const [opened] = useState(() => newestChange.peek());
   const others = recentChanges.value.filter(
     (entry) =>

@@ -8,14 +8,12 @@ import { Dialog, TermFields } from "../parts/dialog.tsx";
 import { ruleText, termMs } from "../parts/rule-text.ts";
 import { numberText } from "../parts/text.ts";
 import { showToast } from "../shell/toasts.tsx";
-import { changeOfKey, newRuleOfKey, withoutRule } from "../what-if/key-ways.ts";
-import { underRule } from "../what-if/ways.ts";
+import { changeOfKey, newRuleOfKey, underRule, withoutRule } from "../what-if/ways.ts";
 import { BoostDialog } from "./boost-dialog.tsx";
-import { KeyChangeDialog, KeyEffect, OtherChanges } from "./change-dialog.tsx";
+import { extension, type KeyDialogProps, type KeyState, type Opened, planOf, replacedRule } from "./rules.ts";
 import { keyWithout, obstacles, replacementNotes, termText } from "./effects.ts";
-import type { KeyDialogProps, KeyState, Opened } from "./key-state.ts";
 import { keyName, referenceTo } from "./known-keys.ts";
-import { extension, planOf, replacedRule } from "./plan.ts";
+import { KeyChangeDialog, KeyEffect, OtherChangesOfKey } from "./change-dialog.tsx";
 
 export function OpenedDialog({ opened, ...props }: KeyDialogProps & { readonly opened: Opened }) {
   switch (opened.kind) {
@@ -166,7 +164,7 @@ function ResetDialog({ state, onClose }: KeyDialogProps) {
         then="Nothing used, and no ban. Rules of the key stay."
         notes={["This cannot be undone: the counters are forgotten."]}
       />
-      <OtherChanges policy={policy.name} id={id} />
+      <OtherChangesOfKey policy={policy.name} id={id} />
     </Dialog>
   );
 }

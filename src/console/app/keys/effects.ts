@@ -4,9 +4,7 @@ import { durationText, limitsText, limitText } from "../parts/text.ts";
 import type { Term } from "../api/rules.ts";
 import { now } from "../clock.ts";
 import { ruleText, termMs } from "../parts/rule-text.ts";
-import { outlastingLimits } from "./boost.ts";
-import type { KeyState } from "./key-state.ts";
-import { type KeyRuleKind, laterRule } from "./plan.ts";
+import { type KeyRuleKind, type KeyState, laterRule, outlastingLimits } from "./rules.ts";
 
 /** "5 per 10 s, from the configuration". */
 export const sourcedLimits = (limits: readonly FullLimit[], from: string): string =>

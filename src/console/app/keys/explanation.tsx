@@ -4,7 +4,7 @@ import { type Column, Table } from "../parts/table.tsx";
 import { limitText, numberText, waitText } from "../parts/text.ts";
 import { may } from "../shell/session.ts";
 import { showProblem } from "../shell/toasts.tsx";
-import type { KeyState } from "./key-state.ts";
+import type { KeyState } from "./rules.ts";
 import { knownKey, revealKey } from "./known-keys.ts";
 
 export function ExplanationCard(state: KeyState) {

@@ -1,16 +1,19 @@
 /** One key: what would happen to it now and why, its rules, and what an operator can do for it or against it. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Policy, RulePage } from "../api/answers.ts";
+import type { Policy, Rule, RulePage } from "../api/answers.ts";
 import { useChanges } from "../api/changes.ts";
 import { queryText, read } from "../api/client.ts";
 import { usePolled } from "../api/poll.ts";
-import { Failure, Loading } from "../parts/notice.tsx";
-import { Actions } from "./actions.tsx";
+import { Empty, Failure, Loading } from "../parts/notice.tsx";
 import { OpenedDialog } from "./dialogs.tsx";
-import { ExplanationCard } from "./explanation.tsx";
-import type { Opened } from "./key-state.ts";
+import type { Opened } from "./rules.ts";
 import { explainKey, keyName } from "./known-keys.ts";
-import { RulesOfKey } from "./rules-of-key.tsx";
+import { may } from "../shell/session.ts";
+import { CountDown } from "../parts/count-down.tsx";
+import { changedAt, ruleText } from "../parts/rule-text.ts";
+import { type Column, Table } from "../parts/table.tsx";
+import { instantText } from "../parts/text.ts";
+import { ExplanationCard } from "./explanation.tsx";
 
 const explanationPauseMs = 2_000;
 const rulesPauseMs = 5_000;
@@ -64,3 +67,94 @@ function Heading({ policy, id }: { readonly policy: string; readonly id: string 
     </header>
   );
 }
+
+const actions = [
+  ["boost", "Boost …"],
+  ["allow", "Allow without charge …"],
+  ["block", "Block …"],
+  ["reset", "Reset usage …"],
+] as const;
+
+const Actions = ({ onOpen }: { readonly onOpen: (opened: Opened) => void }) => (
+  <section class="card" aria-label="Actions">
+    <h2>Actions</h2>
+    {may("write") ? (
+      <div class="row">
+        {actions.map(([kind, label]) => (
+          <button key={kind} type="button" onClick={() => onOpen({ kind })}>
+            {label}
+          </button>
+        ))}
+      </div>
+    ) : (
+      <p class="hint">Your token can only read. Changes need the right “write”.</p>
+    )}
+  </section>
+);
+
+interface RulesProps {
+  readonly rules: readonly Rule[];
+  readonly onOpen: (opened: Opened) => void;
+}
+
+const stateTexts: Readonly<Record<Rule["state"], string>> = {
+  applied: "in effect",
+  pending: "waits for the object of the key",
+  orphan: "without effect: the policy or KEY_SECRET has changed",
+};
+
+const stateClasses: Readonly<Record<Rule["state"], string>> = {
+  applied: "allowed",
+  pending: "warning",
+  orphan: "denied",
+};
+
+const columns: readonly Column<Rule>[] = [
+  { title: "Rule", cell: ruleText },
+  {
+    title: "State",
+    cell: ({ state }) => <span class={stateClasses[state]}>{stateTexts[state]}</span>,
+  },
+  {
+    title: "Ends",
+    cell: ({ expiresAt }) => (expiresAt === null ? "when it is removed" : <CountDown until={expiresAt} />),
+  },
+  {
+    title: "By",
+    cell: (rule) => {
+      const at = changedAt(rule);
+      return <span title={at === null ? undefined : instantText(at)}>{rule.actor}</span>;
+    },
+  },
+  { title: "Note", cell: ({ note }) => note ?? "–" },
+];
+
+const RulesOfKey = ({ rules, onOpen }: RulesProps) => (
+  <section class="card" aria-label="Rules of this key">
+    <h2>Rules of this key</h2>
+    {rules.length === 0 ? (
+      <Empty>No rule. The key has the limits of its policy.</Empty>
+    ) : (
+      <Table
+        caption="Rules of this key"
+        columns={may("write") ? [...columns, changesColumn(onOpen)] : columns}
+        rows={rules}
+        keyOf={({ id }) => id}
+      />
+    )}
+  </section>
+);
+
+const changesColumn = (onOpen: RulesProps["onOpen"]): Column<Rule> => ({
+  title: "Change",
+  cell: (rule) => (
+    <span class="row">
+      <button type="button" aria-label={`Extend: ${ruleText(rule)}`} onClick={() => onOpen({ kind: "extend", rule })}>
+        Extend …
+      </button>
+      <button type="button" aria-label={`Remove: ${ruleText(rule)}`} onClick={() => onOpen({ kind: "remove", rule })}>
+        Remove …
+      </button>
+    </span>
+  ),
+});

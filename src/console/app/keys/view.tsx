@@ -1,23 +1,24 @@
 /** The view "Keys": the keys that are denied or spend most, and what happens to one of them and why. */
-import { useEffect } from "preact/hooks";
-import type { Policy } from "../api/answers.ts";
+import { useEffect, useId, useState } from "preact/hooks";
+import type { Policy, TopKey, TopKeys } from "../api/answers.ts";
 import { useChanges } from "../api/changes.ts";
-import { readPolicies } from "../api/policies.ts";
-import { usePolled } from "../api/poll.ts";
+import { PolicyChoice, readPolicies } from "../parts/policies.tsx";
+import { type Polled, usePolled } from "../api/poll.ts";
 import { Empty, Failure, Loading } from "../parts/notice.tsx";
-import { PolicyChoice } from "../parts/policy-choice.tsx";
 import { hrefOf, navigate, replaceQuery, route } from "../shell/route.ts";
-import { readDenials } from "./denial-share.ts";
-import { mostDenying } from "./denials.ts";
-import { FindKey } from "./find-key.tsx";
+import { denialColumns, denialKind, mostDenying, readDenials } from "./denials.ts";
 import { KeyPage } from "./key-page.tsx";
 import "./keys.css";
-import { TopLists } from "./top-lists.tsx";
+import { findKey, keyName, soughtKey, type TypedKey } from "./known-keys.ts";
+import { queryText, read } from "../api/client.ts";
+import { type Column, Table } from "../parts/table.tsx";
+import { countText } from "../parts/text.ts";
+import { RevealKeys } from "./reveal-keys.tsx";
 
-const pauseMs = 10_000;
+const policiesPauseMs = 10_000;
 
 export function KeysView() {
-  const { value, problem, readAgain } = usePolled(readPolicies, pauseMs);
+  const { value, problem, readAgain } = usePolled(readPolicies, policiesPauseMs);
   useChanges(readAgain);
   const policies = value.value;
   return (
@@ -67,3 +68,148 @@ async function chooseFirst(policies: readonly Policy[]): Promise<void> {
   const first = mostDenying(points, policies) ?? policies[0]?.name;
   if (first !== undefined && !route.value.query.has("policy")) replaceQuery({ policy: first });
 }
+
+const textOf = (form: FormData, name: string): string => {
+  const value = form.get(name);
+  return typeof value === "string" ? value : "";
+};
+
+const typedIn = (form: FormData, parts: readonly string[]): TypedKey => ({
+  key: parts.map((_, index) => textOf(form, `part-${index}`)),
+  id: textOf(form, "id"),
+  tenant: textOf(form, "tenant"),
+  attributes: textOf(form, "attributes"),
+});
+
+export function FindKey({ policy: { name, key: parts } }: { readonly policy: Policy }) {
+  const [problem, setProblem] = useState<string | null>(null);
+  const [isSearching, setIsSearching] = useState(false);
+  const problemId = useId();
+  const find = async (form: FormData): Promise<void> => {
+    const sought = soughtKey(typedIn(form, parts), parts);
+    const id = "id" in sought ? sought.id : await findKey(name, parts, sought);
+    navigate("keys", { policy: name, id });
+  };
+  const submit = async (event: SubmitEvent): Promise<void> => {
+    event.preventDefault();
+    if (!(event.currentTarget instanceof HTMLFormElement)) return;
+    setIsSearching(true);
+    setProblem(null);
+    try {
+      await find(new FormData(event.currentTarget));
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : String(error));
+    } finally {
+      setIsSearching(false);
+    }
+  };
+  return (
+    <section class="card" aria-labelledby="find-title">
+      <h2 id="find-title">Find a key</h2>
+      <form class="find" onSubmit={(event) => void submit(event)} aria-describedby={problemId}>
+        {parts.map((part, index) =>
+          part === "global" ? null : <Field key={part} name={`part-${index}`} label={part} />,
+        )}
+        <Field name="id" label="or the id of the key" />
+        <button type="submit" class="primary" disabled={isSearching}>
+          Explain
+        </button>
+        <details>
+          <summary>Tenant and attributes</summary>
+          <Field name="tenant" label="Tenant of the /check token" />
+          <div class="field">
+            <label for="attributes">Attributes</label>
+            <textarea
+              id="attributes"
+              name="attributes"
+              rows={2}
+              placeholder="country=DE"
+              aria-describedby="attributes-help"
+            />
+            <p id="attributes-help" class="hint">
+              One per line. Entries of lists and overrides are compared with them.
+            </p>
+          </div>
+        </details>
+      </form>
+      <p id={problemId} class="problem" role="alert">
+        {problem}
+      </p>
+    </section>
+  );
+}
+
+const Field = ({ name, label }: { readonly name: string; readonly label: string }) => (
+  <div class="field">
+    <label for={name}>{label}</label>
+    <input id={name} name={name} type="text" autocomplete="off" spellcheck={false} />
+  </div>
+);
+
+const topPauseMs = 2_500;
+const listed = 10;
+const kindPauseMs = 10_000;
+
+const useTop = (policy: string, by: TopKeys["by"]): Polled<TopKeys> =>
+  usePolled((abort) => read<TopKeys>(`top${queryText({ policy, by, limit: listed })}`, abort), topPauseMs, [
+    policy,
+    by,
+  ]);
+
+export function TopLists({ policy }: { readonly policy: Policy }) {
+  const denied = useTop(policy.name, "denied");
+  const spent = useTop(policy.name, "cost");
+  const { value: points } = usePolled((abort) => readDenials(abort, policy.name), kindPauseMs, [policy.name]);
+  const kind = denialKind(points.value ?? [], policy);
+  return (
+    <>
+      <p class="hint">
+        The lists cover the current hour and the 23 hours before it. A range means that the exact count is somewhere in
+        it.
+      </p>
+      <RevealKeys
+        policy={policy.name}
+        parts={policy.key}
+        ids={[denied, spent].flatMap(({ value }) => value.value?.keys.map(keyOf) ?? [])}
+      />
+      <div class="grid top-lists">
+        <TopList title={`Most ${kind}`} unit={denialColumns[kind]} policy={policy.name} list={denied} />
+        <TopList title="Most spent" unit="Spent units" policy={policy.name} list={spent} />
+      </div>
+    </>
+  );
+}
+
+interface ListProps {
+  readonly title: string;
+  readonly unit: string;
+  readonly policy: string;
+  readonly list: Polled<TopKeys>;
+}
+
+function TopList({ title, unit, policy, list: { value, problem, readAgain } }: ListProps) {
+  const keys = value.value?.keys ?? null;
+  const columns: readonly Column<TopKey>[] = [
+    { title: "Key", cell: ({ id }) => keyLink(policy, id) },
+    { title: unit, cell: countText, sortBy: ({ count }) => count, isNumber: true },
+  ];
+  return (
+    <section class="card" aria-label={title}>
+      <h2>{title}</h2>
+      {keys === null && problem.value === null && <Loading what="the keys" />}
+      {keys === null && problem.value !== null && <Failure problem={problem.value} onRetry={readAgain} />}
+      {keys?.length === 0 && <Empty>No key yet.</Empty>}
+      {keys !== null && keys.length > 0 && (
+        <Table caption={`${title}, last 24 hours`} columns={columns} rows={keys} keyOf={keyOf} />
+      )}
+    </section>
+  );
+}
+
+const keyLink = (policy: string, id: string) => (
+  <a class="id" href={hrefOf("keys", { policy, id })}>
+    {keyName(policy, id)}
+  </a>
+);
+
+const keyOf = ({ id }: TopKey): string => id;

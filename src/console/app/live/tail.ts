@@ -4,7 +4,7 @@ import type { TailEntry, TailMessage } from "../api/answers.ts";
 import { ApiProblem, call } from "../api/client.ts";
 import { type TailFilter, TailLog, type TailRow } from "./tail-log.ts";
 
-export type TailState =
+type TailState =
   | { readonly kind: "connecting" }
   | { readonly kind: "connected" }
   /** The connection is lost. The next attempt follows by itself. */
@@ -144,7 +144,7 @@ const entriesIn = (message: string): readonly TailEntry[] =>
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- contract tests of the admin API check the messages
   (JSON.parse(message) as TailMessage).entries;
 
-export interface ShownLog {
+interface ShownLog {
   readonly rows: readonly TailRow[];
   /** All denials that have arrived. */
   readonly received: number;

@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import type { Outcome } from "../api/answers.ts";
-import { readPolicies } from "../api/policies.ts";
+import { readPolicies } from "../parts/policies.tsx";
 import { usePolled } from "../api/poll.ts";
 import { Empty, Failure } from "../parts/notice.tsx";
 import { durationText, numberText, shortId, timeText } from "../parts/text.ts";

@@ -4,9 +4,17 @@
  * mean rate of each minute, and the time of failed reads has no rate.
  */
 import type { Statistics, StatisticsPoint } from "../api/answers.ts";
-import { isLong, type RatePoint, ratePoints, type ReadTime } from "./rate-points.ts";
-import { addPoint, addTally, newTally, numbersOf, type Tally } from "./tally.ts";
-import { lines, newPolicyTraffic, type PolicyTraffic, type CountedTraffic } from "./traffic.ts";
+import {
+  addPoint,
+  addTally,
+  type CountedTraffic,
+  lines,
+  newPolicyTraffic,
+  newTally,
+  numbersOf,
+  type PolicyTraffic,
+  type Tally,
+} from "./traffic.ts";
 
 const minuteMs = 60_000;
 const spanMs = 5 * minuteMs;
@@ -250,3 +258,58 @@ const readTimeOf = ({ atMs, seconds, isLost }: Sample, index: number, samples: r
   seconds,
   isLost,
 });
+
+/** The time between two reads, by the clock of the control plane. */
+interface ReadTime {
+  readonly fromMs: number;
+  readonly toMs: number;
+  /** How long it was by the clock of the browser, which is right when either clock was set meanwhile. */
+  readonly seconds: number;
+  /** Reads failed, so its rate is not known. */
+  readonly isLost: boolean;
+}
+
+interface RatePoint {
+  readonly atMs: number;
+  /** The rate is the sum of the counts of these read times, by index, multiplied by these weights. Null: not known. */
+  readonly weights: ReadonlyMap<number, number> | null;
+}
+
+const gridMs = 2_000;
+/** Limits of 10 seconds are common. A mean of another time would rise and fall with their windows. */
+const meanMs = 10_000;
+
+/** A longer time has one rate, which does not show when a change took effect. */
+const isLong = ({ fromMs, toMs }: ReadTime): boolean => toMs - fromMs > meanMs;
+
+/** Rates at the times of a fixed grid. They depend neither on when the page was opened nor on how often it reads. */
+function ratePoints(times: readonly ReadTime[]): readonly RatePoint[] {
+  return times.flatMap((time, index) => {
+    if (isLong(time)) {
+      return { atMs: time.toMs, weights: time.isLost ? null : new Map([[index, perSecond(time)]]) };
+    }
+    const first = Math.floor(time.fromMs / gridMs) + 1;
+    const last = Math.floor(time.toMs / gridMs);
+    return Array.from({ length: Math.max(0, last - first + 1) }, (_, step) => {
+      const atMs = (first + step) * gridMs;
+      return { atMs, weights: weightsAt(atMs, index, times) };
+    });
+  });
+}
+
+const perSecond = ({ seconds }: ReadTime): number => (seconds === 0 ? 0 : 1 / seconds);
+
+/** The weights of the mean up to an instant, which is in the read time of the index. */
+function weightsAt(atMs: number, index: number, times: readonly ReadTime[]): RatePoint["weights"] {
+  const overlaps = new Map<number, number>();
+  let sumMs = 0;
+  for (let each = index; each >= 0; each--) {
+    const time = times[each];
+    if (time === undefined || time.toMs <= atMs - meanMs) break;
+    if (time.isLost) return null;
+    const ownMs = Math.min(atMs, time.toMs) - Math.max(atMs - meanMs, time.fromMs);
+    overlaps.set(each, ownMs * perSecond(time));
+    sumMs += ownMs;
+  }
+  return new Map([...overlaps].map(([each, overlap]) => [each, overlap / sumMs]));
+}

@@ -1,9 +1,58 @@
-/** The spans of time that the overview shows. */
+/** The spans of time that the overview shows, and the reader of each. */
 import type { Statistics } from "../api/answers.ts";
 import { queryText, read } from "../api/client.ts";
+import { Polling } from "../api/poll.ts";
 import { now } from "../clock.ts";
-import { readLiveTraffic } from "./sampling.ts";
+import { may, session } from "../shell/session.ts";
+import { LiveTraffic } from "./live-traffic.ts";
 import { type CountedTraffic, trafficOf } from "./traffic.ts";
+
+const pauseMs = 5_000;
+/** The live span reads more often by itself. */
+const recentMs = 4_000;
+/** A sample that has just arrived is shown as it is, such as when the overview opens. */
+const freshMs = 1_000;
+
+/**
+ * The live traffic of this tab. It is sampled in every view while an operator is signed in and the page is visible, so that the
+ * overview shows what happened before it was opened, such as before a change under "Keys".
+ */
+let live = new LiveTraffic();
+let polling: Polling<void> | null = null;
+
+/** Reads the statistics up to now. */
+async function sample(abort: AbortSignal): Promise<LiveTraffic> {
+  // Another operator may have signed in when the answer arrives.
+  const sampled = live;
+  const from = new Date(sampled.fromMs(now())).toISOString();
+  const path = `stats${queryText({ from, step: "1m" })}`;
+  const statistics = await read<Statistics>(path, abort).catch((error: unknown) => {
+    if (!abort.aborted) sampled.fail();
+    throw error;
+  });
+  sampled.add(statistics, now());
+  return sampled;
+}
+
+async function readLiveTraffic(abort: AbortSignal): Promise<CountedTraffic> {
+  const isFresh = now() - live.readAtMs < freshMs;
+  return (isFresh ? live : await sample(abort)).traffic();
+}
+
+async function sampleUnlessRecent(abort: AbortSignal): Promise<void> {
+  if (now() - live.readAtMs >= recentMs) await sample(abort);
+}
+
+session.subscribe(({ kind }) => {
+  polling?.stop();
+  polling = null;
+  if (kind === "signed-in" && may("read")) {
+    polling = new Polling(sampleUnlessRecent, pauseMs);
+    polling.start();
+  } else {
+    live = new LiveTraffic();
+  }
+});
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
@@ -21,7 +70,7 @@ export interface TimeSpan {
 }
 
 /** The default: it shows traffic within seconds, and has the minutes before. */
-const live: TimeSpan = {
+const liveSpan: TimeSpan = {
   name: "5m",
   label: "5 min, live",
   unit: "per second",
@@ -32,7 +81,7 @@ const live: TimeSpan = {
 
 /** The steps of a long span are coarse, so that the answer for 50 policies has less than 5,000 points. */
 export const spans: readonly TimeSpan[] = [
-  live,
+  liveSpan,
   {
     name: "1h",
     label: "1 h",
@@ -59,10 +108,10 @@ export const spans: readonly TimeSpan[] = [
   },
 ];
 
-export const spanOf = (name: string | null): TimeSpan => spans.find((each) => each.name === name) ?? live;
+export const spanOf = (name: string | null): TimeSpan => spans.find((each) => each.name === name) ?? liveSpan;
 
 /** The default is not part of the URL. */
-export const nameInUrl = ({ name }: TimeSpan): string => (name === live.name ? "" : name);
+export const nameInUrl = ({ name }: TimeSpan): string => (name === liveSpan.name ? "" : name);
 
 export interface SpanTraffic {
   readonly span: TimeSpan;

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { AuditEntry, Policy } from "../api/answers.ts";
 import { useChanges } from "../api/changes.ts";
-import { readPolicies } from "../api/policies.ts";
+import { readPolicies } from "../parts/policies.tsx";
 import { usePolled } from "../api/poll.ts";
 import { now } from "../clock.ts";
 import { Failure, Loading } from "../parts/notice.tsx";
@@ -10,15 +10,19 @@ import type { PlotData, PlotSeries } from "../parts/plot-data.ts";
 import { TimePlot } from "../parts/plot.tsx";
 import { numberText, percentText } from "../parts/text.ts";
 import { replaceQuery, route } from "../shell/route.ts";
-import { readChangesSince, marksOf } from "./marks.ts";
+import { marksOf, readChangesSince } from "./marks.ts";
 import "./overview.css";
-import { Latency } from "./latency.tsx";
-import { PolicyTable } from "./policy-table.tsx";
-import { nameInUrl, readerOf, type TimeSpan, spanOf, spans, type SpanTraffic } from "./spans.ts";
-import { type Numbers, numbersOf } from "./tally.ts";
-import { Tiles } from "./tiles.tsx";
-import { TopDenied, topDeniedId } from "./top-denied.tsx";
-import { type Line, lines, type PolicyTraffic, type CountedTraffic, trafficOfPolicy } from "./traffic.ts";
+import { Latency, PolicyTable, Tiles, TopDenied, topDeniedId } from "./numbers.tsx";
+import { nameInUrl, readerOf, spanOf, spans, type SpanTraffic, type TimeSpan } from "./spans.ts";
+import {
+  type CountedTraffic,
+  type Line,
+  lines,
+  type Numbers,
+  numbersOf,
+  type PolicyTraffic,
+  trafficOfPolicy,
+} from "./traffic.ts";
 
 const policiesPauseMs = 10_000;
 /** Every change starts a read of its own. */

@@ -52,7 +52,7 @@ export interface PlotMark {
   readonly href: string;
 }
 
-export interface MarkLabel {
+interface MarkLabel {
   readonly text: string;
   /** The distance from the start of the time axis, in CSS pixels. */
   readonly left: number;

@@ -1,13 +1,13 @@
-/** A dialog that changes a policy. It notices when another operator changes the same policy, and keeps what was typed. */
+/** The frame of dialogs that change a policy. It keeps what was typed when another operator changes the same policy. */
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import type { Policy } from "../api/answers.ts";
 import { readChanges, recentChanges } from "../api/changes.ts";
-import { type ConditionalChange, isOutdated, readPolicy, Sender } from "../api/rules.ts";
 import { Dialog, type DialogProps, Meanwhile } from "../parts/dialog.tsx";
+import { type ConditionalChange, isOutdated, readPolicy, Sender } from "../api/rules.ts";
+import type { Policy } from "../api/answers.ts";
 
 /** The state that a dialog shows and changes: it stays the same until the operator asks for the new one. */
-export interface ShownPolicy {
+interface ShownPolicy {
   readonly policy: Policy;
   /** The newest state. */
   readonly live: Policy;

@@ -7,11 +7,10 @@ import type { RuleChange } from "../api/undo-plan.ts";
 import { Effect, TermFields } from "../parts/dialog.tsx";
 import { policyWithout, ruleText } from "../parts/rule-text.ts";
 import { showToast } from "../shell/toasts.tsx";
-import { LastDayOfEntries } from "../what-if/last-day-of-entries.tsx";
+import { LastDayOfEntries } from "../what-if/of-dialogs.tsx";
 import { ChangeDialog, useShownPolicy } from "./change-dialog.tsx";
-import { Concerned } from "./hour.tsx";
-import { changedEntries, linesOf, mergeLines, readLines } from "./entry-lines.ts";
-import { sourceText } from "./source.tsx";
+import { Concerned, sourceText } from "./parts.tsx";
+import { changedEntries, linesOf, mergeLines, readLines } from "./texts.ts";
 
 export type EntriesKind = "allow" | "deny" | "overrides";
 

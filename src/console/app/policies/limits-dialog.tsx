@@ -6,12 +6,11 @@ import { undoOfPolicy } from "../api/undo.ts";
 import { Effect, NoteField, TermFields } from "../parts/dialog.tsx";
 import { configuredText } from "../parts/rule-text.ts";
 import { showToast } from "../shell/toasts.tsx";
-import { LastDay } from "../what-if/lazy.tsx";
+import { LastDay } from "../what-if/of-dialogs.tsx";
 import { changeOfPolicy, underLimits, underWritten } from "../what-if/ways.ts";
 import { ChangeDialog, useShownPolicy } from "./change-dialog.tsx";
-import { Concerned } from "./hour.tsx";
-import { editedLimits, limitLine, limitsAsText, type LimitsReader, previewOf, readLimits } from "./limits-text.ts";
-import { removedRules, sourceText } from "./source.tsx";
+import { Concerned, removedRules, sourceText } from "./parts.tsx";
+import { editedLimits, limitLine, limitsAsText, type LimitsReader, previewOf, readLimits } from "./texts.ts";
 
 interface LimitsDialogProps {
   readonly live: Policy;

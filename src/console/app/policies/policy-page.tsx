@@ -5,15 +5,13 @@ import { authorText, ruleText } from "../parts/rule-text.ts";
 import { numberText } from "../parts/text.ts";
 import { hrefOf } from "../shell/route.ts";
 import { may } from "../shell/session.ts";
-import { LastDay } from "../what-if/lazy.tsx";
+import { LastDay } from "../what-if/of-dialogs.tsx";
 import { dryRunOf } from "../what-if/ways.ts";
 import { type EntriesKind, entriesOf } from "./entries-dialog.tsx";
-import { linesOf } from "./entry-lines.ts";
-import { limitLine, limitsOfRequests } from "./limits-text.ts";
-import { ModeBadge, ModeSwitch } from "./mode-switch.tsx";
-import type { OpenDialog } from "./open-dialog.tsx";
-import { entryKinds, KeyParts, PolicyLinks, Refused } from "./policy-card.tsx";
-import { End, Source } from "./source.tsx";
+import { limitLine, limitsOfRequests, linesOf } from "./texts.ts";
+import { End, entryKinds, KeyParts, ModeSwitch, PolicyLinks, Refused, Source } from "./parts.tsx";
+import { ModeBadge } from "../parts/policies.tsx";
+import type { OpenDialog } from "./dialogs.tsx";
 
 interface PolicyPageProps {
   readonly policy: Policy;
@@ -41,7 +39,7 @@ export function PolicyPage({ policy, onOpen }: PolicyPageProps) {
         </Part>
         <LimitsPart {...{ policy, onOpen }} />
         {entryKinds.map((kind) => (
-          <EntriesPart key={kind} {...{ policy, kind, onOpen }} />
+          <EntriesOfKind key={kind} {...{ policy, kind, onOpen }} />
         ))}
       </div>
       {mode.value === "dry-run" && (
@@ -103,7 +101,7 @@ const titles: Readonly<Record<EntriesKind, string>> = {
   overrides: "Overrides",
 };
 
-function EntriesPart({ policy, kind, onOpen }: PolicyPageProps & { readonly kind: EntriesKind }) {
+function EntriesOfKind({ policy, kind, onOpen }: PolicyPageProps & { readonly kind: EntriesKind }) {
   const { name } = policy;
   const configured = policy[kind].find(({ source }) => source === "configuration");
   return (

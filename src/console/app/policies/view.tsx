@@ -1,17 +1,18 @@
 /** The view "Policies": what is in effect, where it comes from, and changes to it. */
 import { useState } from "preact/hooks";
-import type { Policy, Statistics } from "../api/answers.ts";
+import { PolicyPage } from "./policy-page.tsx";
+import type { EntriesPart, Policy, Statistics } from "../api/answers.ts";
 import { useChanges } from "../api/changes.ts";
 import { read } from "../api/client.ts";
-import { readPolicies } from "../api/policies.ts";
+import { ModeBadge, readPolicies } from "../parts/policies.tsx";
 import { usePolled } from "../api/poll.ts";
 import { Empty, Failure, Loading } from "../parts/notice.tsx";
 import { hrefOf, route } from "../shell/route.ts";
-import { LastHour } from "./hour.tsx";
-import { type OpenDialog, PolicyDialog } from "./open-dialog.tsx";
+import { entryKinds, KeyParts, LastHour, ModeSwitch, PolicyLinks, Refused, Source } from "./parts.tsx";
+import { type OpenDialog, PolicyDialog } from "./dialogs.tsx";
 import "./policies.css";
-import { PolicyCard } from "./policy-card.tsx";
-import { PolicyPage } from "./policy-page.tsx";
+import { numberText } from "../parts/text.ts";
+import { limitLine, limitsOfRequests } from "./texts.ts";
 
 const policiesPauseMs = 10_000;
 const statisticsPauseMs = 5_000;
@@ -73,3 +74,57 @@ const PolicyList = ({ list, onOpen }: ShownProps) => (
     </div>
   </section>
 );
+
+interface PolicyCardProps {
+  readonly policy: Policy;
+  readonly onOpen: (dialog: OpenDialog) => void;
+}
+
+export function PolicyCard({ policy, onOpen }: PolicyCardProps) {
+  const { name, mode, limits } = policy;
+  return (
+    <article class="card policy" aria-label={`Policy ${name}`}>
+      <header class="row">
+        <h2>
+          <a href={hrefOf("policies", { name })}>{name}</a>
+        </h2>
+        <ModeBadge mode={mode.value} />
+        <PolicyLinks name={name} />
+      </header>
+      <KeyParts policy={policy} />
+      <ModeSwitch {...{ policy, onOpen }} />
+      <dl class="parts">
+        <dt>Limits</dt>
+        <dd>
+          {limits.value.map(limitLine).join("; ") || limitsOfRequests} <Source policy={policy} of={limits} />
+        </dd>
+        {entryKinds.map((kind) => (
+          <EntryCounts key={kind} {...{ policy, kind }} />
+        ))}
+      </dl>
+      <Refused policy={policy} />
+    </article>
+  );
+}
+
+interface EntryCountsProps {
+  readonly policy: Policy;
+  readonly kind: (typeof entryKinds)[number];
+}
+
+function EntryCounts({ policy, kind }: EntryCountsProps) {
+  const parts: readonly EntriesPart[] = policy[kind];
+  return (
+    <>
+      <dt>{kind}</dt>
+      <dd>
+        {parts.length === 0 && <span class="dim">no entries</span>}
+        {parts.map((part) => (
+          <div key={part.rule ?? ""}>
+            {numberText(part.count)} {part.count === 1 ? "entry" : "entries"} <Source policy={policy} of={part} />
+          </div>
+        ))}
+      </dd>
+    </>
+  );
+}

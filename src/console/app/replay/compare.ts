@@ -5,9 +5,7 @@ import { replay } from "../../../advisor/replay/replay.ts";
 import type { ReplayResult, StepCounts } from "../../../advisor/replay/result.ts";
 import { addToStep, arrivalSteps } from "../../../advisor/replay/time-steps.ts";
 import { arrivalOutcomes, isDeniedOutcome, type Timelines } from "../../../advisor/replay/timelines.ts";
-import { affectedBy } from "./affected-keys.ts";
-import type { Comparison, ComparisonRequest, DecidedTraffic, Decider } from "./comparison.ts";
-import { onlyKey } from "./only-key.ts";
+import type { AffectedKey, Comparison, ComparisonRequest, DecidedTraffic, Decider } from "./messages.ts";
 
 const minuteMs = 60_000;
 /** A plot in a dialog has room for about this many steps. */
@@ -114,5 +112,48 @@ function countsOf({ keys, firstRow, source }: Timelines, deniedOfKey: Uint32Arra
     deniedShare: { value, low, high },
     deniedKeys,
     deniedKeyShare: deniedKeyShare(keys.length, deniedKeys, { oneKeyIn }),
+  };
+}
+
+const mostListed = 10;
+
+/** @param deniedOfKey the denials of each key, by decider; the last two are compared */
+function affectedBy(
+  { keys, firstRow, atMs }: Timelines,
+  deniedOfKey: readonly Uint32Array[],
+): Pick<Comparison, "affected" | "affectedKeys"> {
+  const [then, now] = deniedOfKey.toReversed();
+  const difference = (key: number): number => (then?.[key] ?? 0) - (now?.[key] ?? 0);
+  const differing = [...keys.keys()].filter((key) => difference(key) !== 0);
+  const affected = differing
+    .toSorted((one, other) => Math.abs(difference(other)) - Math.abs(difference(one)))
+    .slice(0, mostListed)
+    .map((index): AffectedKey => {
+      const requests = (firstRow[index + 1] ?? 0) - (firstRow[index] ?? 0);
+      return {
+        key: keys[index] ?? "",
+        requests,
+        shareOfRequests: requests / atMs.length,
+        denied: deniedOfKey.map((denied) => denied[index] ?? 0),
+      };
+    });
+  return { affected, affectedKeys: differing.length };
+}
+
+/** Without rows if the key is not in the timelines. */
+function onlyKey(timelines: Timelines, key: string): Timelines {
+  const { keys, firstRow, atMs, cost, outcome, reservations, source } = timelines;
+  const index = keys.indexOf(key);
+  const [from, to] = index === -1 ? [0, 0] : [firstRow[index] ?? 0, firstRow[index + 1] ?? 0];
+  const own = [...reservations].filter(([row]) => row >= from && row < to);
+  return {
+    keys: index === -1 ? [] : [key],
+    firstRow: Uint32Array.from(index === -1 ? [0] : [0, to - from]),
+    atMs: atMs.slice(from, to),
+    cost: cost.slice(from, to),
+    outcome: outcome.slice(from, to),
+    reservations: new Map(own.map(([row, each]) => [row - from, each])),
+    // The traffic of one key is known completely.
+    source: { ...source, oneKeyIn: 1, requests: to - from },
   };
 }

@@ -1,7 +1,7 @@
 /** Runs one task at a time for inputs that change, and keeps the last result until the next one arrives. */
 import { batch, type ReadonlySignal, signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
-import { isAborted, type TaskOptions } from "./replayer.ts";
+import { isAborted, type TaskOptions } from "./worker-client.ts";
 
 type RunTask<Result> = (options: TaskOptions) => Promise<Result>;
 

@@ -3,7 +3,7 @@ import { LineSplitter } from "../../../advisor/log/line-splitter.ts";
 import { type Samples, SamplesProblem, SamplesReader } from "../../../advisor/replay/read-samples.ts";
 import { problemIn } from "../api/client.ts";
 import type { ReplayTasks } from "./messages.ts";
-import { RefusedLoad, type ReadSamples } from "./tasks.ts";
+import { type ReadSamples, RefusedLoad } from "./worker-tasks.ts";
 
 /** A line has the arrivals of one key, which may be most of the traffic. */
 const longestLine = 67_108_864;

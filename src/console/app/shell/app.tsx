@@ -162,7 +162,7 @@ function Warning() {
   );
 }
 
-export function SignIn({ problem: first }: { readonly problem: string | null }) {
+function SignIn({ problem: first }: { readonly problem: string | null }) {
   const [problem, setProblem] = useState(first);
   const [isChecking, setIsChecking] = useState(false);
   const submit = async (event: SubmitEvent): Promise<void> => {
@@ -206,7 +206,7 @@ export function SignIn({ problem: first }: { readonly problem: string | null }) 
 }
 
 /** @param entries the newest first */
-export function announceChanges(entries: readonly AuditEntry[]): void {
+function announceChanges(entries: readonly AuditEntry[]): void {
   const { value } = session;
   const own = value.kind === "signed-in" ? value.operator.name : null;
   for (const entry of entries.toReversed()) {

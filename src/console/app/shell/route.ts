@@ -14,7 +14,7 @@ export const views = {
 
 export type ViewName = keyof typeof views;
 
-export interface Route {
+interface Route {
   /** Null for a path without a view. */
   readonly view: ViewName | null;
   readonly query: URLSearchParams;

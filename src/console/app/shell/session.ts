@@ -3,7 +3,7 @@ import { signal } from "@preact/signals";
 import type { Operator, Right } from "../api/answers.ts";
 import { ApiProblem, call, ConnectionLost, refusal, token } from "../api/client.ts";
 
-export type Session =
+type Session =
   /** The playground asks for no operator, so that its visitors cause no refused call. */
   | { readonly kind: "visitor" }
   | { readonly kind: "checking" }

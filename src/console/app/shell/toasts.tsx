@@ -3,7 +3,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { session } from "./session.ts";
 
-export interface Toast {
+interface Toast {
   readonly text: string;
   readonly kind?: "success" | "problem" | "news";
   /** A button, such as "Undo". When its action fails, the toast says why, and the button can be pressed again. */

@@ -3,16 +3,26 @@ import { useEffect, useState } from "preact/hooks";
 import { Failure, Loading } from "../parts/notice.tsx";
 import { TimePlot } from "../parts/plot.tsx";
 import { useTask } from "../replay/latest-task.ts";
-import type { KnownSamples } from "../replay/messages.ts";
-import { runTask } from "../replay/replayer.ts";
-import { useSamples } from "../replay/use-samples.ts";
-import { AffectedKeys } from "./affected-keys.tsx";
-import { denialsPlot } from "./denials-plot.ts";
-import { DryRunStatistics } from "./dry-run-statistics.tsx";
-import { DenialNumbers } from "./denial-numbers.tsx";
-import { type DecidedChange, readWays } from "./read-ways.ts";
-import { changeSummary, noAnswer, olderText, sampleText, warnings } from "./sample-texts.ts";
-import type { Change } from "./ways.ts";
+import type { AffectedKey, Comparison, DecidedTraffic, KnownSamples, RetryingTraffic } from "../replay/messages.ts";
+import { runTask, useSamples } from "../replay/worker-client.ts";
+import {
+  changeSummary,
+  countOf,
+  denialsPlot,
+  noAnswer,
+  olderText,
+  rangeText,
+  sampleText,
+  warnings,
+} from "./sample-texts.ts";
+import { type Change, type DecidedChange, readWays } from "./ways.ts";
+import { keyName } from "../keys/known-keys.ts";
+import { RevealKeys } from "../keys/reveal-keys.tsx";
+import { type Column, Table } from "../parts/table.tsx";
+import { durationText, numberText, percentText } from "../parts/text.ts";
+import { hrefOf } from "../shell/route.ts";
+import { readDenials } from "../keys/denials.ts";
+import { type Decisions, decisionsOf } from "../policies/texts.ts";
 
 export interface LastDayProps {
   /** Null while the fields of the dialog are incomplete: the result of the last complete ones stays. */
@@ -119,3 +129,155 @@ function OfSamples({ change, known }: OfSamplesProps) {
     </div>
   );
 }
+
+interface AffectedKeysProps {
+  readonly change: DecidedChange;
+  readonly comparison: Comparison;
+}
+
+export function AffectedKeys({ change, comparison }: AffectedKeysProps) {
+  const { policy, parts, titles } = change;
+  const { affected, affectedKeys } = comparison;
+  if (affected.length === 0) return <p>No denials of a sampled key differ.</p>;
+  const columns: readonly Column<AffectedKey>[] = [
+    { title: "Key", cell: ({ key }) => keyLink(policy, key) },
+    { title: "Requests", cell: ({ requests }) => numberText(requests), isNumber: true },
+    {
+      title: "Share",
+      cell: ({ shareOfRequests }) => percentText(shareOfRequests, 1),
+      isNumber: true,
+    },
+    ...titles.map((title, index) => ({
+      title: `Denied: ${title.toLowerCase()}`,
+      cell: ({ denied }: AffectedKey) => numberText(denied[index] ?? 0),
+      isNumber: true,
+    })),
+  ];
+  return (
+    <>
+      <p>
+        The denials of {countOf(affectedKeys, "key")} differ
+        {affectedKeys > affected.length && `; the ${affected.length} most affected ones are listed`}.
+      </p>
+      {parts !== undefined && <RevealKeys policy={policy} parts={parts} ids={affected.map(({ key }) => key)} />}
+      <Table caption="Keys affected most" columns={columns} rows={affected} keyOf={({ key }) => key} />
+    </>
+  );
+}
+
+/** Opens beside the dialog, so that nothing typed is lost. The new tab needs the opener for the token of this one. */
+const keyLink = (policy: string, id: string) => (
+  <a class="id" href={hrefOf("keys", { policy, id })} target="_blank" rel="opener">
+    {keyName(policy, id)}
+    <span class="hidden"> (opens in a new tab)</span>
+  </a>
+);
+
+interface DenialNumbersProps {
+  readonly comparison: Comparison;
+  readonly titles: readonly string[];
+  readonly isOneKey: boolean;
+}
+
+interface Row {
+  readonly title: string;
+  readonly cell: (traffic: DecidedTraffic) => string;
+}
+
+export function DenialNumbers({ comparison, titles, isOneKey }: DenialNumbersProps) {
+  const columns: readonly Column<Row>[] = [
+    { title: "Last 24 hours", cell: ({ title }) => title },
+    ...comparison.results.map((traffic, index) => ({
+      title: titles[index] ?? "",
+      cell: ({ cell }: Row) => cell(traffic),
+      isNumber: true,
+    })),
+  ];
+  return (
+    <Table
+      caption="Denied in the last 24 hours"
+      columns={columns}
+      rows={rowsOf(comparison, isOneKey)}
+      keyOf={({ title }) => title}
+    />
+  );
+}
+
+const countAndShare = (part: number, whole: number): string => `${numberText(part)} (${percentText(part, whole)})`;
+
+function rowsOf({ requests, keys, results, source: { oneKeyIn } }: Comparison, isOneKey: boolean): readonly Row[] {
+  const isSample = oneKeyIn > 1 && !isOneKey;
+  const rows: (Row & { readonly isShown: boolean })[] = [
+    {
+      title: "Requests denied",
+      cell: ({ denied }) => countAndShare(denied, requests),
+      isShown: true,
+    },
+    {
+      title: "Of all requests (95 % interval)",
+      cell: ({ deniedShare }) => rangeText(deniedShare),
+      isShown: isSample,
+    },
+    {
+      title: "Keys denied",
+      cell: ({ deniedKeys }) => countAndShare(deniedKeys, keys),
+      isShown: !isOneKey,
+    },
+    {
+      title: "Of all keys (95 % interval)",
+      cell: ({ deniedKeyShare }) => rangeText(deniedKeyShare),
+      isShown: isSample,
+    },
+    {
+      title: isOneKey ? "Longest denial" : "Longest denial of a key",
+      cell: ({ longestDeniedMs: ms }) => (ms === null ? "–" : durationText(ms)),
+      isShown: results.some(({ longestDeniedMs }) => longestDeniedMs !== null),
+    },
+    ...retryRows.map((row) => ({
+      ...row,
+      isShown: results.some(({ retrying }) => retrying !== null),
+    })),
+  ];
+  return rows.filter(({ isShown }) => isShown);
+}
+
+const ifRetried =
+  (text: (retrying: RetryingTraffic) => string): Row["cell"] =>
+  ({ retrying }) =>
+    retrying === null ? "–" : text(retrying);
+
+const retryRows: readonly Row[] = [
+  {
+    title: "If clients retry: denied at first",
+    cell: ifRetried(({ denied }) => numberText(denied)),
+  },
+  {
+    title: "If clients retry: given up",
+    cell: ifRetried(({ abandoned }) => numberText(abandoned)),
+  },
+  {
+    title: "If clients retry: longest wait",
+    cell: ifRetried(({ longestWaitMs }) => durationText(longestWaitMs)),
+  },
+];
+
+export function DryRunStatistics({ policy }: { readonly policy: string }) {
+  const [decisions, setDecisions] = useState<Decisions | null>(null);
+  useEffect(() => {
+    const abort = new AbortController();
+    readDenials(abort.signal, policy).then(
+      (points) => setDecisions(decisionsOf({ points }, policy)),
+      () => null,
+    );
+    return () => abort.abort();
+  }, [policy]);
+  if (decisions === null) return null;
+  return <p>{dryRunText(decisions)}</p>;
+}
+
+/** For example "Observed of all keys: 120 of 4,300 requests (2.8 %) would have been denied." */
+export const dryRunText = ({ all, denied, wouldBeDenied }: Decisions): string => {
+  const share = `${numberText(wouldBeDenied)} of ${countOf(all, "request")} (${percentText(wouldBeDenied, all)})`;
+  const before = denied === 0 ? "" : ` Before the dry run, ${numberText(denied)} were denied.`;
+  return `Observed of all keys, sampled or not: ${share} would have been denied.${before}`;
+};

@@ -1,10 +1,12 @@
 /** The ways to decide traffic that a dialog compares: what is in effect now, and what would be then. */
-import type { AuditedRule, FullLimit, Mode, Policy, WrittenLimits } from "../api/answers.ts";
-import { commonStrategy } from "../keys/plan.ts";
-import type { Decider } from "../replay/comparison.ts";
+import type { AuditedRule, FullLimit, Mode, Policy, Rule, WrittenLimits } from "../api/answers.ts";
+import { commonStrategy, type KeyState, laterRule } from "../keys/rules.ts";
+import type { Decider } from "../replay/messages.ts";
+import type { UndoStep } from "../api/undo-plan.ts";
+import { now } from "../clock.ts";
 
 /** A decider, or limits that the engine has to read first. */
-export type WrittenDecider =
+type WrittenDecider =
   | Decider
   | {
       readonly kind: "written";
@@ -14,7 +16,7 @@ export type WrittenDecider =
     };
 
 /** A way to decide the traffic, and the title of its column. */
-export interface Way {
+interface Way {
   readonly title: string;
   readonly decider: WrittenDecider;
 }
@@ -31,7 +33,7 @@ export interface Change {
   readonly isDryRun?: boolean;
 }
 
-export const allowed: Decider = { kind: "all-allowed" };
+const allowed: Decider = { kind: "all-allowed" };
 const denied: Decider = { kind: "all-denied" };
 
 export const underLimits = (limits: readonly FullLimit[]): Decider => ({ kind: "limits", limits });
@@ -54,14 +56,14 @@ export const underWritten = (
 /** A change of a policy. In a dry run, its outcomes are observed, too. */
 export const changeOfPolicy = (
   { name, key, mode }: Pick<Policy, "name" | "key" | "mode">,
-  now: WrittenDecider,
+  before: WrittenDecider,
   then: WrittenDecider,
 ): Change => ({
   policy: name,
   parts: key,
   ways: [
     ...(mode.value === "dry-run" ? [observed] : []),
-    { title: "Now", decider: now },
+    { title: "Now", decider: before },
     { title: "Then", decider: then },
   ],
   isDryRun: mode.value === "dry-run",
@@ -91,3 +93,94 @@ export function underRule(
 /** Shown for entries of lists. */
 export const listObstacle =
   "Samples have ids of keys only, no plain keys and no addresses, so that they cannot show which requests the entries match.";
+
+/** Rules of a policy. The first of a kind has precedence. */
+type Rules = readonly AuditedRule[];
+
+const firstOf = ({ refused }: Policy, rules: Rules, kind: "limits" | "mode") =>
+  rules.find((rule) => rule.kind === kind && !refused.some(({ rule: id }) => id === rule.id));
+
+const modeUnder = (policy: Policy, rules: Rules): Mode =>
+  firstOf(policy, rules, "mode")?.mode ?? policy.configured.mode;
+
+function limitsUnder(policy: Policy, rules: Rules): WrittenDecider {
+  const rule = firstOf(policy, rules, "limits");
+  if (rule?.limits === undefined) return underLimits(policy.configured.limits);
+  const { limits, strategy } = rule;
+  return underWritten({ limits, ...(strategy !== undefined && { strategy }) }, policy);
+}
+
+/** The change from the rules of now to others. Denials of a dry run are compared with those of a dry run. */
+export function changeOfRules(policy: Policy, rules: Rules): Change {
+  const { mode, limits } = policy;
+  const then = modeUnder(policy, rules);
+  const before = underLimits(limits.value);
+  if (then === mode.value) return changeOfPolicy(policy, before, limitsUnder(policy, rules));
+  return changeOfPolicy(
+    policy,
+    underMode(mode.value, limits.value),
+    then === "enforce" ? limitsUnder(policy, rules) : underMode(then, []),
+  );
+}
+
+/** The rules of a policy after the steps of an undo or a rollback. A restored rule is the newest. */
+export function rulesAfter({ rules }: Policy, steps: readonly UndoStep[]): Rules {
+  const stepOf = ({ id }: AuditedRule): UndoStep | undefined =>
+    steps.find(({ kind, rule }) => kind !== "restore" && rule.id === id);
+  const restored = steps.filter(({ kind }) => kind === "restore").map(({ rule }) => rule);
+  const kept = rules.flatMap((rule): Rules => {
+    const step = stepOf(rule);
+    if (step === undefined) return [rule];
+    return step.kind === "replace" ? [{ ...step.former, id: rule.id }] : [];
+  });
+  return [...restored.toReversed(), ...kept];
+}
+
+/** The decider of the key without one of its rules. */
+export function withoutRule({ rules, explanation, policy }: KeyState, without: Rule | null): WrittenDecider {
+  const later = laterRule(rules, without, now());
+  if (later === null) return underLimits(explanation.limitsWithoutKeyRules);
+  return underRule(later, policy);
+}
+
+export const changeOfKey = ({ policy, id }: KeyState, ways: readonly Way[]): Change => ({
+  policy: policy.name,
+  ways,
+  key: id,
+});
+
+/** Null while the new rule is not complete. */
+export const newRuleOfKey = (state: KeyState, then: WrittenDecider | null): Change | null =>
+  then === null
+    ? null
+    : changeOfKey(state, [
+        { title: "Now", decider: withoutRule(state, null) },
+        { title: "Then", decider: then },
+      ]);
+
+/** Why no rule of a key and no entry would have denied anything. */
+export const modeObstacle = ({ mode }: Pick<Policy, "mode">): string | undefined =>
+  mode.value === "enforce"
+    ? undefined
+    : `The mode of the policy is ${mode.value}, so it denies nothing, whatever the rule is.`;
+
+/** A change whose limits are read. */
+export interface DecidedChange extends Omit<Change, "ways"> {
+  readonly titles: readonly string[];
+  readonly deciders: readonly Decider[];
+}
+
+/** Null when limits have a problem. */
+export async function readWays({ ways, ...change }: Change): Promise<DecidedChange | null> {
+  const deciders = await Promise.all(ways.map(({ decider }) => readDecider(decider, change.policy)));
+  const known = deciders.filter((decider) => decider !== null);
+  if (known.length < deciders.length) return null;
+  return { ...change, titles: ways.map(({ title }) => title), deciders: known };
+}
+
+async function readDecider(decider: WrittenDecider, policy: string): Promise<Decider | null> {
+  if (decider.kind !== "written") return decider;
+  const { limitsWritten } = await import("../policies/written-limits.ts");
+  const { limits, problems } = limitsWritten(decider.limits, decider.strategy, policy);
+  return problems.length > 0 ? null : { kind: "limits", limits };
+}

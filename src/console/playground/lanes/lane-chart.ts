@@ -2,7 +2,7 @@
 // oxlint-disable-next-line import/no-unassigned-import -- runs before uPlot is loaded
 import "../../app/parts/valid-language.ts";
 import uPlot from "uplot";
-import { CssColors } from "../../app/parts/css-colors.ts";
+import { CssColors } from "../../app/parts/chart.ts";
 import type { Span } from "../page-state.ts";
 import type { LaneColumns, Scale } from "./plots.ts";
 

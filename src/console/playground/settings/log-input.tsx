@@ -7,7 +7,7 @@ import { runState } from "../runner.ts";
 import { textOfFile } from "./log-file.ts";
 import type { Policy } from "../../app/api/answers.ts";
 import { queryText, readText } from "../../app/api/client.ts";
-import { readPolicies } from "../../app/api/policies.ts";
+import { readPolicies } from "../../app/parts/policies.tsx";
 import { session } from "../../app/shell/session.ts";
 
 /** The text of a long log would slow the page down. */

@@ -2,16 +2,23 @@
 import { describe, expect, it } from "vitest";
 import { goalForms, valuesOf, writtenGoal } from "../../../../src/console/app/advisor/goal-forms.ts";
 import { readGoal } from "../../../../src/console/app/advisor/goal-reader.ts";
-import { nearestStep, stepsAround, withLimit } from "../../../../src/console/app/advisor/limit-steps.ts";
-import { goalLine, nearestPoint, plotSummary, pointsOf } from "../../../../src/console/app/advisor/plot-points.ts";
-import { chosenIn, queryOf, unitsIn } from "../../../../src/console/app/advisor/selection.ts";
 import {
   areOld,
+  chosenIn,
   countEstimateText,
+  goalLine,
+  nearestPoint,
+  nearestStep,
+  plotSummary,
+  pointsOf,
+  queryOf,
   samplesText,
   shareEstimateText,
   shareText,
-} from "../../../../src/console/app/advisor/texts.ts";
+  stepsAround,
+  unitsIn,
+  withLimit,
+} from "../../../../src/console/app/advisor/candidates.ts";
 import { knownSamples, startMs } from "../replay/known-samples.ts";
 import { advice, candidate, exactly } from "./candidates.ts";
 

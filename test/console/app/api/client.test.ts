@@ -8,7 +8,7 @@ import { Sender } from "../../../../src/console/app/api/rules.ts";
 import type { RuleChange } from "../../../../src/console/app/api/undo-plan.ts";
 import { now } from "../../../../src/console/app/clock.ts";
 import { findKey, keyName } from "../../../../src/console/app/keys/known-keys.ts";
-import { sendPlan } from "../../../../src/console/app/keys/send.ts";
+import { sendPlan } from "../../../../src/console/app/keys/rules.ts";
 import { session, signIn, signOut, startSession } from "../../../../src/console/app/shell/session.ts";
 import { followTokenLinks } from "../../../../src/console/app/shell/token-link.ts";
 

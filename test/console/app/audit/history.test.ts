@@ -9,7 +9,7 @@ import {
   mostShownEntries,
   newerFirst,
   olderFirst,
-} from "../../../../src/console/app/audit/entry-window.ts";
+} from "../../../../src/console/app/audit/shown-entries.ts";
 import { History } from "../../../../src/console/app/audit/history.ts";
 import { LoadedEntries, mostReached } from "../../../../src/console/app/audit/loaded-entries.ts";
 import { forAll } from "../../../for-all.ts";

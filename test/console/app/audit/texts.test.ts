@@ -1,7 +1,6 @@
 /** The sentences, differences and filters of audit entries. */
 import { describe, expect, it } from "vitest";
-import { differences } from "../../../../src/console/app/audit/differences.ts";
-import { filterIn, matches } from "../../../../src/console/app/audit/filter.ts";
+import { differences, filterIn, matches } from "../../../../src/console/app/audit/shown-entries.ts";
 import { History } from "../../../../src/console/app/audit/history.ts";
 import { changeText } from "../../../../src/console/app/parts/rule-text.ts";
 import { entry, rule } from "../audit-entries.ts";

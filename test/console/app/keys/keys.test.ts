@@ -1,7 +1,6 @@
 /** The view of keys, without a browser: limits of boosts, the rule that a change makes or replaces, and sentences about effects. */
 import { describe, expect, it } from "vitest";
-import type { Explanation, FullLimit, Rule } from "../../../../src/console/app/api/answers.ts";
-import { outlastingLimits, scaledLimits, writtenLimit } from "../../../../src/console/app/keys/boost.ts";
+import type { ExplainedStep, Explanation, FullLimit, Rule } from "../../../../src/console/app/api/answers.ts";
 import {
   afterBoost,
   limitsWithoutRules,
@@ -9,12 +8,20 @@ import {
   replacementNotes,
   sourcedLimits,
 } from "../../../../src/console/app/keys/effects.ts";
-import { labelOf, partsOfLabel, soughtKey } from "../../../../src/console/app/keys/key-text.ts";
-import { extension, laterLimitsRule, laterRule, planOf, replacedRule } from "../../../../src/console/app/keys/plan.ts";
+import {
+  extension,
+  laterLimitsRule,
+  laterRule,
+  outlastingLimits,
+  planOf,
+  replacedRule,
+  scaledLimits,
+  writtenLimit,
+} from "../../../../src/console/app/keys/rules.ts";
+import { labelOf, partsOfLabel, soughtKey } from "../../../../src/console/app/keys/known-keys.ts";
 import { ruleText } from "../../../../src/console/app/parts/rule-text.ts";
 import { isResultOf, type RulePlan } from "../../../../src/console/app/api/rules.ts";
 import { undoStep } from "../../../../src/console/app/api/undo-plan.ts";
-import { stepNames } from "../../../../src/admin/explain/isolate.ts";
 import { compiledLimit, parseLimits } from "../../../../src/strategies/index.ts";
 
 /** Limits as the admin API answers them. */
@@ -64,12 +71,12 @@ describe("limits of a boost", () => {
   });
 
   it("no product exceeds the greatest number of units", () => {
-    const [limit] = scaledLimits(answered({ limit: 500_000_000_000_000, window: "1h", strategy: "fixed-window" }), {
+    const limits = scaledLimits(answered({ limit: 500_000_000_000_000, window: "1h", strategy: "fixed-window" }), {
       factor: 10,
       scalesSlots: false,
     });
-    expect(limit?.limit).toBe(999_999_999_999_999);
-    expect(answered([writtenLimit(limit, "api")] as never)).toHaveLength(1);
+    expect(limits[0]?.limit).toBe(999_999_999_999_999);
+    expect(answered(limits.map((limit) => writtenLimit(limit, "api")) as never)).toHaveLength(1);
   });
 
   it("only windows longer than the boost count what was spent during it", () => {
@@ -195,6 +202,24 @@ describe("the rule that a change makes or replaces", () => {
     expect(undoStep({ before, after }, 600_000)).toEqual({ kind: "remove", rule: after });
   });
 });
+
+/** In the order of precedence. */
+const stepNames: readonly ExplainedStep["step"][] = [
+  "mode",
+  "policy-rule-deny",
+  "policy-rule-allow",
+  "configured-deny",
+  "configured-allow",
+  "missing-key",
+  "ban",
+  "key-rule-block",
+  "key-rule-allow",
+  "key-rule-limits",
+  "policy-rule-overrides",
+  "configured-overrides",
+  "policy-rule-limits",
+  "configured-limits",
+];
 
 const explained = (changed: Partial<Explanation> = {}, matching: readonly string[] = []) =>
   ({

@@ -3,8 +3,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Statistics } from "../../../../src/console/app/api/answers.ts";
 import { LiveTraffic } from "../../../../src/console/app/overview/live-traffic.ts";
-import { numbersOf } from "../../../../src/console/app/overview/tally.ts";
-import { trafficOfPolicy } from "../../../../src/console/app/overview/traffic.ts";
+import { numbersOf, trafficOfPolicy } from "../../../../src/console/app/overview/traffic.ts";
 import { forAll } from "../../../for-all.ts";
 import { minuteMs, point, startMs, statisticsOf } from "../statistics.ts";
 

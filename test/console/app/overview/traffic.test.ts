@@ -2,8 +2,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Outcome } from "../../../../src/console/app/api/answers.ts";
-import { numbersOf, percentile } from "../../../../src/console/app/overview/tally.ts";
-import { trafficOf, trafficOfPolicy } from "../../../../src/console/app/overview/traffic.ts";
+import { numbersOf, percentile, trafficOf, trafficOfPolicy } from "../../../../src/console/app/overview/traffic.ts";
 import { outcomeNames } from "../../../../src/control/protocol.ts";
 import { forAll } from "../../../for-all.ts";
 import { boundsMs, minuteMs, point, startMs, statisticsOf } from "../statistics.ts";

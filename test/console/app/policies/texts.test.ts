@@ -2,9 +2,18 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Policy, Rule, WrittenLimits } from "../../../../src/console/app/api/answers.ts";
-import { decisionsOf, decisionsText, modeDecisionsText } from "../../../../src/console/app/policies/decisions.ts";
-import { changedEntries, linesOf, mergeLines, readLines } from "../../../../src/console/app/policies/entry-lines.ts";
-import { editedLimits, previewOf, readLimits } from "../../../../src/console/app/policies/limits-text.ts";
+import {
+  changedEntries,
+  decisionsOf,
+  decisionsText,
+  editedLimits,
+  linesOf,
+  mergeLines,
+  modeDecisionsText,
+  previewOf,
+  readLimits,
+  readLines,
+} from "../../../../src/console/app/policies/texts.ts";
 import { authorText, policyWithout } from "../../../../src/console/app/parts/rule-text.ts";
 import { limitsWritten } from "../../../../src/console/app/policies/written-limits.ts";
 import { forAll } from "../../../for-all.ts";

@@ -1,7 +1,7 @@
 /** Tasks of the page for inputs that change: which ones run, and which result is shown. */
 import { expect, it } from "vitest";
 import { LatestTask } from "../../../../src/console/app/replay/latest-task.ts";
-import type { TaskOptions } from "../../../../src/console/app/replay/replayer.ts";
+import type { TaskOptions } from "../../../../src/console/app/replay/worker-client.ts";
 
 /** Tasks that end when the test says so. */
 function controlledTasks() {

@@ -1,20 +1,25 @@
 /** The section "The last 24 hours" without a browser: which ways a dialog compares, and what the section says about samples. */
 import { describe, expect, it } from "vitest";
 import type { Policy } from "../../../../src/console/app/api/answers.ts";
-import type { Comparison, DecidedTraffic } from "../../../../src/console/app/replay/comparison.ts";
-import { changeOfRules, rulesAfter } from "../../../../src/console/app/what-if/after-rules.ts";
-import { denialsPlot } from "../../../../src/console/app/what-if/denials-plot.ts";
-import { addedEntry, onlyKeyOf } from "../../../../src/console/app/what-if/entry-key.ts";
-import { readWays } from "../../../../src/console/app/what-if/read-ways.ts";
+import type { Comparison, DecidedTraffic } from "../../../../src/console/app/replay/messages.ts";
 import {
+  type Change,
+  changeOfPolicy,
+  changeOfRules,
+  readWays,
+  rulesAfter,
+  underLimits,
+} from "../../../../src/console/app/what-if/ways.ts";
+import {
+  changeSummary,
+  denialsPlot,
   isInSample,
   noAnswer,
   olderText,
   rangeText,
-  changeSummary,
   warnings,
 } from "../../../../src/console/app/what-if/sample-texts.ts";
-import { type Change, changeOfPolicy, underLimits } from "../../../../src/console/app/what-if/ways.ts";
+import { addedEntry, onlyKeyOf } from "../../../../src/console/app/what-if/of-dialogs.tsx";
 import { rule } from "../audit-entries.ts";
 import { knownSamples } from "../replay/known-samples.ts";
 

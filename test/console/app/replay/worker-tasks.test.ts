@@ -1,7 +1,7 @@
 /** The tasks of the replay worker: turns, progress, cancelling, and samples that cannot be read again. */
 import { expect, it } from "vitest";
 import type { ReplayAnswer, ReplayRequest } from "../../../../src/console/app/replay/messages.ts";
-import { RefusedLoad, taskHandler, type TaskSteps } from "../../../../src/console/app/replay/tasks.ts";
+import { RefusedLoad, taskHandler, type TaskSteps } from "../../../../src/console/app/replay/worker-tasks.ts";
 import { TimelinesBuilder } from "../../../../src/advisor/replay/timelines.ts";
 import { knownSamples } from "./known-samples.ts";
 

@@ -1,9 +1,20 @@
-/** Sends tasks to the replay worker, which all views share, and returns what it answers. */
+/** Sends tasks to the replay worker, which all views share, and keeps what it answers. */
+import { computed, type ReadonlySignal, signal, type Signal, useSignal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
 import { ApiProblem, ConnectionLost, isConnected, refusal, token } from "../api/client.ts";
 import { now } from "../clock.ts";
 import { session } from "../shell/session.ts";
-import type { ReplayAnswer, ReplayRequest, ReplayTasks, TaskKind, TaskProblem, TaskRequest } from "./messages.ts";
+import type {
+  KnownSamples,
+  ReplayAnswer,
+  ReplayRequest,
+  ReplayTasks,
+  TaskKind,
+  TaskProblem,
+  TaskRequest,
+} from "./messages.ts";
 import { startReplayWorker } from "./start-worker.ts";
+import { usePolled } from "../api/poll.ts";
 
 export interface TaskOptions {
   /** Ends the task when its result is no longer of interest. */
@@ -24,7 +35,7 @@ const open = new Map<number, OpenTask>();
 /** Called when the worker is lost, and all samples with it. */
 const lostHandlers: (() => void)[] = [];
 
-export const onWorkerLost = (handler: () => void): void => {
+const onWorkerLost = (handler: () => void): void => {
   lostHandlers.push(handler);
 };
 
@@ -62,7 +73,7 @@ export const isAborted = (error: unknown): boolean => error instanceof DOMExcept
 const abortError = (): DOMException => new DOMException("The task is outdated.", "AbortError");
 
 /** Reads the samples of the last 24 hours with the credentials of this tab. */
-export const loadSamples = (policy: string, options?: TaskOptions): Promise<ReplayTasks["load"]["result"]> =>
+const loadSamples = (policy: string, options?: TaskOptions): Promise<ReplayTasks["load"]["result"]> =>
   runTask(
     "load",
     {
@@ -126,3 +137,44 @@ function lose(reason: Error): void {
   open.clear();
   for (const { reject } of lost) reject(reason);
 }
+
+export interface SamplesState {
+  /** The last samples that were read; null before the first. */
+  readonly samples: ReadonlySignal<KnownSamples | null>;
+  /** Why the last read was refused; null after a success, and while the connection is lost. */
+  readonly problem: ReadonlySignal<Error | null>;
+  /** The share of the samples that has arrived, from 0 to 1. */
+  readonly progress: ReadonlySignal<number>;
+  readonly readAgain: () => void;
+}
+
+/** Samples may have many megabytes, so they are read again after some minutes only. */
+const freshMs = 300_000;
+/** A new deployment has its first samples soon. */
+const pauseMs = 10_000;
+
+const known = signal<ReadonlyMap<string, KnownSamples>>(new Map());
+onWorkerLost(() => {
+  known.value = new Map();
+});
+
+/** Reads the samples of the last 24 hours unless this tab has fresh ones. */
+export function useSamples(policy: string): SamplesState {
+  const progress = useSignal(0);
+  const { problem, readAgain } = usePolled((abort) => readUnlessFresh(policy, progress, abort), pauseMs, [policy]);
+  const samples = useMemo(() => computed(() => known.value.get(policy) ?? null), [policy]);
+  return { samples, problem, progress, readAgain };
+}
+
+async function readUnlessFresh(policy: string, progress: Signal<number>, abort: AbortSignal): Promise<void> {
+  const last = known.peek().get(policy);
+  if (last !== undefined && isFresh(last)) return;
+  progress.value = 0;
+  const onProgress = (share: number): void => {
+    progress.value = share;
+  };
+  const all = await loadSamples(policy, { abort, onProgress });
+  known.value = new Map(all.map((each) => [each.policy, each]));
+}
+
+const isFresh = ({ arrivals, readAtMs }: KnownSamples): boolean => arrivals > 0 && now() - readAtMs < freshMs;

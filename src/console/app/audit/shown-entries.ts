@@ -1,0 +1,101 @@
+/** Which audit entries the page shows, and how each changes a rule. */
+import type { AuditedRule, AuditEntry } from "../api/answers.ts";
+import { entryText, writtenLimitsText } from "../parts/rule-text.ts";
+import { instantText } from "../parts/text.ts";
+
+/** The most entries that the page shows at once. */
+export const mostShownEntries = 200;
+/** By how many entries the part moves. */
+const step = 100;
+
+type EntryRows = readonly AuditEntry[];
+
+/** The part of a long list of entries that the page shows, so that the page stays small. */
+interface EntryWindow {
+  readonly rows: EntryRows;
+  /** How many entries of the list are newer, or older, than those shown. */
+  readonly newer: number;
+  readonly older: number;
+}
+
+/**
+ * @param list the newest first
+ * @param first the seq of the newest entry to show; null for the newest of the list
+ */
+export function entryWindow(list: EntryRows, first: number | null): EntryWindow {
+  const found = first === null ? 0 : list.findIndex(({ seq }) => seq <= first);
+  const newer = found === -1 ? Math.max(0, list.length - step) : found;
+  const rows = list.slice(newer, newer + mostShownEntries);
+  return { rows, newer, older: list.length - newer - rows.length };
+}
+
+/** The next part, which keeps some of the entries shown. */
+export const olderFirst = ({ rows }: Pick<EntryWindow, "rows">, first: number | null): number | null =>
+  rows.length < mostShownEntries ? first : (rows[step]?.seq ?? first);
+
+export const newerFirst = (list: EntryRows, { newer }: EntryWindow): number | null =>
+  newer <= step ? null : (list[newer - step]?.seq ?? null);
+
+/** The part around an entry; the present part if it has the entry, or if no part has it. */
+export function firstAround(list: EntryRows, first: number | null, named: number): number | null {
+  const index = list.findIndex(({ seq }) => seq === named);
+  const { newer, rows } = entryWindow(list, first);
+  if (index === -1 || (index >= newer && index < newer + rows.length)) return first;
+  return list[Math.max(0, index - step / 2)]?.seq ?? first;
+}
+
+export const filterFields = ["policy", "actor", "action", "key", "rule"] as const;
+export type FilterField = (typeof filterFields)[number];
+
+/** Fields that are absent match every entry. `key` matches the beginning of the id of a key. */
+export type Filter = Readonly<Partial<Record<FilterField, string>>>;
+
+export function filterIn(query: URLSearchParams): Filter {
+  const given = filterFields.map((field) => [field, query.get(field) ?? ""] as const);
+  return Object.fromEntries(given.filter(([, text]) => text !== ""));
+}
+
+export const matches = (entry: AuditEntry, { policy, actor, action, key, rule }: Filter): boolean =>
+  (policy === undefined || entry.policy === policy) &&
+  (actor === undefined || entry.actor === actor) &&
+  (action === undefined || entry.action === action) &&
+  (key === undefined || (entry.keyId?.startsWith(key) ?? false)) &&
+  (rule === undefined || entry.rule === rule);
+
+export interface Difference {
+  readonly field: string;
+  /** Empty when there was or is none. */
+  readonly before: string;
+  readonly after: string;
+}
+
+/** The fields that differ. Lists of entries show only the entries that were added or removed. */
+export function differences({ before, after }: Pick<AuditEntry, "before" | "after">): Difference[] {
+  const old = fieldsOf(before);
+  const current = fieldsOf(after);
+  const fields = [...new Set([...old.keys(), ...current.keys()])];
+  return fields.flatMap((field) => {
+    const [left, right] = [new Set(old.get(field)), new Set(current.get(field))];
+    const removed = [...left].filter((item) => !right.has(item));
+    const added = [...right].filter((item) => !left.has(item));
+    if (removed.length === 0 && added.length === 0) return [];
+    return { field, before: removed.join(", "), after: added.join(", ") };
+  });
+}
+
+/** Each field with its items: lists have several. */
+function fieldsOf(rule: AuditedRule | null): ReadonlyMap<string, readonly string[]> {
+  if (rule === null) return new Map();
+  const { kind, mode, limits, strategy, entries, overrides, expiresAt, note } = rule;
+  const fields: [string, readonly string[]][] = [["Kind", [kind]]];
+  if (mode !== undefined) fields.push(["Mode", [mode]]);
+  if (limits !== undefined) {
+    const own = { limits, ...(strategy !== undefined && { strategy }) };
+    fields.push(["Limits", [writtenLimitsText(own)]]);
+  }
+  const list = entries ?? overrides;
+  if (list !== undefined) fields.push(["Entries", list.map(entryText)]);
+  fields.push(["Ends", [expiresAt === null ? "never" : instantText(expiresAt)]]);
+  if (note !== null) fields.push(["Note", [note]]);
+  return new Map(fields);
+}

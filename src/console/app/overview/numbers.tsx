@@ -1,0 +1,299 @@
+/** The totals and the tables of the overview. */
+import type { ComponentChildren } from "preact";
+import { countText, numberText, percentText, shortId, shortNumberText } from "../parts/text.ts";
+import {
+  type CountedTraffic,
+  latenciesOf,
+  newTally,
+  type Numbers,
+  numbersOf,
+  percentile,
+  type PolicyTraffic,
+  type Tally,
+} from "./traffic.ts";
+import type { Mode, Policy, TopKey, TopKeys } from "../api/answers.ts";
+import { type Column, Table } from "../parts/table.tsx";
+import { ModeBadge } from "../parts/policies.tsx";
+import { hrefOf } from "../shell/route.ts";
+import { queryText, read } from "../api/client.ts";
+import { usePolled } from "../api/poll.ts";
+import { denialColumns, denialKind, type DenialKind, mostDenying, readDenials } from "../keys/denials.ts";
+import { Empty, Failure, Loading } from "../parts/notice.tsx";
+
+interface TilesProps {
+  /** Null before the first answer. */
+  readonly traffic: CountedTraffic | null;
+  readonly chosen: PolicyTraffic | null;
+  readonly policy: string | null;
+}
+
+export function Tiles({ traffic, chosen, policy }: TilesProps) {
+  const numbers = chosen === null ? null : numbersOf(chosen.total);
+  return (
+    <dl class="tiles">
+      <Tile title="Allowed" kind="allowed">
+        {tileText(numbers?.allowed)}
+      </Tile>
+      <Tile title="Denied" kind="denied">
+        {tileText(numbers?.denied)}
+      </Tile>
+      <Tile title="Denied share">{numbers === null ? "–" : percentText(numbers.denied, numbers.decisions)}</Tile>
+      <Tile title="Would be denied" note="dry run, part of Allowed">
+        {tileText(numbers?.dryRunDenied)}
+      </Tile>
+      <Tile title="Near limit" note="less than 20 % left, also if denied">
+        {tileText(numbers?.nearLimit)}
+      </Tile>
+      <Tile title="Object unavailable" note="onError decided">
+        {tileText(numbers?.fallback)}
+      </Tile>
+      <Tile title="Origin failures" note={policy === null ? "" : "all policies"}>
+        {tileText(traffic?.originFailures)}
+      </Tile>
+      <Tile title="Latency p50">{latencyOf(traffic, chosen, 0.5)}</Tile>
+      <Tile title="Latency p99">{latencyOf(traffic, chosen, 0.99)}</Tile>
+    </dl>
+  );
+}
+
+const Tile = ({
+  title,
+  kind = "",
+  note = "",
+  children,
+}: {
+  readonly title: string;
+  readonly kind?: "allowed" | "denied" | "";
+  readonly note?: string;
+  readonly children: ComponentChildren;
+}) => (
+  <div class="card">
+    <dt>{title}</dt>
+    <dd class={kind}>{children}</dd>
+    {note !== "" && <dd class="note">{note}</dd>}
+  </div>
+);
+
+const exactBelow = 100_000;
+
+function tileText(value: number | undefined): string {
+  if (value === undefined) return "–";
+  return value < exactBelow ? numberText(value) : shortNumberText(value);
+}
+
+const latencyOf = (traffic: CountedTraffic | null, chosen: PolicyTraffic | null, share: number): string =>
+  traffic === null || chosen === null
+    ? "–"
+    : latencyText(percentile(latenciesOf(chosen.total), traffic.boundsMs, share), traffic.boundsMs);
+
+/** The upper bound of a bucket, which is all that is known of its decisions. */
+function latencyText(boundMs: number | null, boundsMs: readonly number[]): string {
+  if (boundMs === null) return "–";
+  const largest = boundsMs.at(-1) ?? 0;
+  return boundMs > largest ? `>\u00a0${numberText(largest)}\u00a0ms` : `≤\u00a0${numberText(boundMs)}\u00a0ms`;
+}
+
+interface PolicyRow extends Numbers {
+  readonly name: string;
+  /** Null for a policy that is not configured any more. */
+  readonly mode: Mode | null;
+  readonly p99Ms: number | null;
+}
+
+interface PolicyTableProps {
+  readonly traffic: CountedTraffic;
+  readonly policies: readonly Policy[];
+}
+
+export function PolicyTable({ traffic, policies }: PolicyTableProps) {
+  const rows = rowsOf(traffic, policies);
+  const hasDryRun = rows.some(({ mode, dryRunDenied }) => mode === "dry-run" || dryRunDenied > 0);
+  return (
+    <section class="card">
+      <h2>Policies</h2>
+      <Table
+        caption="Policies"
+        columns={policyColumns(traffic.boundsMs).filter(({ title }) => hasDryRun || title !== "Would be denied")}
+        rows={rows}
+        keyOf={({ name }) => name}
+        sorted={{ title: "Denied", isDescending: true }}
+      />
+    </section>
+  );
+}
+
+function rowsOf({ policies: counted, boundsMs }: CountedTraffic, policies: readonly Policy[]): PolicyRow[] {
+  const modes = new Map(policies.map(({ name, mode }) => [name, mode.value]));
+  return [...new Set([...modes.keys(), ...counted.keys()])].map((name) => {
+    const total = counted.get(name)?.total ?? newTally(boundsMs.length);
+    return {
+      ...numbersOf(total),
+      name,
+      mode: modes.get(name) ?? null,
+      p99Ms: percentile(latenciesOf(total), boundsMs, 0.99),
+    };
+  });
+}
+
+const policyColumns = (boundsMs: readonly number[]): readonly Column<PolicyRow>[] => [
+  {
+    title: "Policy",
+    cell: ({ name, mode }) => (mode === null ? name : <a href={hrefOf("policies", { name })}>{name}</a>),
+    sortBy: ({ name }) => name,
+  },
+  {
+    title: "Mode",
+    cell: ({ mode }) => (mode === null ? <span class="badge dim">not configured</span> : <ModeBadge mode={mode} />),
+    sortBy: ({ mode }) => mode ?? "",
+  },
+  number("Allowed", ({ allowed }) => allowed),
+  number("Denied", ({ denied }) => denied),
+  {
+    title: "Denied share",
+    cell: ({ denied, decisions }) => percentText(denied, decisions),
+    sortBy: ({ denied, decisions }) => denied / Math.max(1, decisions),
+    isNumber: true,
+  },
+  number("Would be denied", ({ dryRunDenied }) => dryRunDenied),
+  number("Near limit", ({ nearLimit }) => nearLimit),
+  {
+    title: "Latency p99",
+    cell: ({ p99Ms }) => latencyText(p99Ms, boundsMs),
+    sortBy: ({ p99Ms }) => p99Ms ?? 0,
+    isNumber: true,
+  },
+  number("Object unavailable", ({ fallback }) => fallback),
+  {
+    title: "Keys",
+    cell: ({ name, mode }) =>
+      mode !== null && (
+        <a href={hrefOf("keys", { policy: name })} aria-label={`Keys of ${name}`}>
+          Keys
+        </a>
+      ),
+  },
+];
+
+const number = (title: string, value: (row: PolicyRow) => number): Column<PolicyRow> => ({
+  title,
+  cell: (row) => numberText(value(row)),
+  sortBy: value,
+  isNumber: true,
+});
+
+const pauseMs = 5_000;
+const dayPauseMs = 10_000;
+
+/** The target of a link that skips what is above. */
+export const topDeniedId = "top-denied";
+
+interface TopDeniedProps {
+  /** Null for the policy that denied most. */
+  readonly policy: string | null;
+  readonly policies: readonly Policy[];
+}
+
+export function TopDenied({ policy: chosen, policies }: TopDeniedProps) {
+  const { value, problem, readAgain } = usePolled(readDenials, dayPauseMs);
+  const points = value.value;
+  const name = chosen ?? mostDenying(points ?? [], policies);
+  const policy = policies.find((each) => each.name === name);
+  const kind = policy === undefined ? "denied" : denialKind(points ?? [], policy);
+  const title = `${titles[kind]}${name === null ? "" : ` of ${name}`}`;
+  return (
+    <section class="card top-denied" id={topDeniedId} tabIndex={-1}>
+      <h2>{title}</h2>
+      <p class="hint">The last 24 hours, whatever span is chosen.</p>
+      {name !== null && <Keys key={name} policy={name} title={title} column={denialColumns[kind]} />}
+      {name === null && points !== null && <Empty>No key was denied.</Empty>}
+      {name === null && points === null && problem.value === null && <Loading what="the keys" />}
+      {name === null && points === null && problem.value !== null && (
+        <Failure problem={problem.value} onRetry={readAgain} />
+      )}
+    </section>
+  );
+}
+
+const titles: Readonly<Record<DenialKind, string>> = {
+  denied: "Top denied keys",
+  "would be denied": "Top keys that would be denied",
+  "denied or would be denied": "Top denied and would-be denied keys",
+};
+
+interface KeysProps {
+  readonly policy: string;
+  readonly title: string;
+  readonly column: string;
+}
+
+function Keys({ policy, title, column }: KeysProps) {
+  const { value, problem, readAgain } = usePolled(
+    (abort) => read<TopKeys>(`top${queryText({ policy, by: "denied", limit: 10 })}`, abort),
+    pauseMs,
+    [policy],
+  );
+  if (value.value === null) {
+    if (problem.value === null) return <Loading what="the keys" />;
+    return <Failure problem={problem.value} onRetry={readAgain} />;
+  }
+  const { keys } = value.value;
+  if (keys.length === 0) return <Empty>No key was denied.</Empty>;
+  return <Table caption={title} columns={keyColumns(policy, column)} rows={keys} keyOf={({ id }) => id} />;
+}
+
+const keyColumns = (policy: string, count: string): readonly Column<TopKey>[] => [
+  {
+    title: "Key",
+    cell: ({ id }) => (
+      <a class="id" href={hrefOf("keys", { policy, id })}>
+        {shortId(id)}
+      </a>
+    ),
+  },
+  { title: count, cell: countText, isNumber: true },
+];
+
+interface Bucket {
+  readonly boundMs: number;
+  readonly decisions: number;
+  readonly total: number;
+}
+
+interface LatencyProps {
+  readonly boundsMs: readonly number[];
+  readonly tally: Tally;
+}
+
+export function Latency({ boundsMs, tally }: LatencyProps) {
+  const buckets = latenciesOf(tally);
+  const total = buckets.reduce((sum, decisions) => sum + decisions, 0);
+  const first = buckets.findIndex((decisions) => decisions > 0);
+  const last = buckets.findLastIndex((decisions) => decisions > 0);
+  const rows = Array.from(buckets.subarray(Math.max(0, first), last + 1), (decisions, index) => ({
+    boundMs: boundsMs[first + index] ?? Number.POSITIVE_INFINITY,
+    decisions,
+    total,
+  }));
+  const columns: readonly Column<Bucket>[] = [
+    { title: "Latency", cell: ({ boundMs }) => latencyText(boundMs, boundsMs) },
+    { title: "Decisions", cell: ({ decisions }) => numberText(decisions), isNumber: true },
+    { title: "Share", cell: shareCell },
+  ];
+  return (
+    <section class="card latencies">
+      <h2>Latency of decisions</h2>
+      <p class="hint">Only decisions that called a Durable Object have a latency.</p>
+      {total === 0 ? (
+        <p class="notice">No decision has called an object in this span.</p>
+      ) : (
+        <Table caption="Decisions by latency" columns={columns} rows={rows} keyOf={({ boundMs }) => boundMs} />
+      )}
+    </section>
+  );
+}
+
+const shareCell = ({ decisions, total }: Bucket) => (
+  <span class="bar" style={{ "--share": `${(100 * decisions) / total}%` }}>
+    {percentText(decisions, total)}
+  </span>
+);

@@ -1,0 +1,223 @@
+/** Policies in words, and their limits and entries as text that operators edit. */
+import type { FullLimit, Mode, Outcome, Policy, Rule, Statistics, WrittenLimits } from "../api/answers.ts";
+import { commonStrategy, writtenLimit } from "../keys/rules.ts";
+import { entryText, writtenLimitsText } from "../parts/rule-text.ts";
+import { limitText, numberText, percentText, timeText } from "../parts/text.ts";
+
+type ReadLimits = { readonly limits: WrittenLimits } | { readonly problem: string };
+
+/** A text that begins with a bracket or a brace is JSON; any other is notation, which the admin API reads. */
+export function readLimits(text: string): ReadLimits {
+  const trimmed = text.trim();
+  if (trimmed === "") return { problem: 'Expected limits, such as "100/minute".' };
+  if (!/^[[{]/.test(trimmed)) return { limits: trimmed };
+  try {
+    return { limits: JSON.parse(trimmed) };
+  } catch (error) {
+    return { problem: `Expected JSON. ${error instanceof Error ? error.message : ""}` };
+  }
+}
+
+/** Limits as text, and the strategy of those that name none; "" for that of the configuration. */
+interface EditedLimits {
+  readonly text: string;
+  readonly strategy: string;
+}
+
+/** The limits in effect, as text to begin with. */
+export function editedLimits({ name, limits, rules }: Pick<Policy, "name" | "limits" | "rules">): EditedLimits {
+  const edited = limitsAsText(limits.value, name);
+  const rule = rules.find(({ id }) => id === limits.rule);
+  if (rule === undefined) return edited;
+  return { text: writtenText(rule), strategy: rule.strategy ?? edited.strategy };
+}
+
+export function limitsAsText(limits: readonly FullLimit[], policy: string): EditedLimits {
+  const strategy = commonStrategy(limits) ?? "";
+  return { text: configuredText(limits, policy, strategy), strategy };
+}
+
+/** Notation if it says all, else JSON. */
+function configuredText(limits: readonly FullLimit[], policy: string, common: string): string {
+  const written = limits.map((limit) => writtenLimit(limit, policy));
+  const isPlain = written.every((limit) => limit["strategy"] === common && Object.keys(limit).length === plainFields);
+  return isPlain
+    ? written.map(({ limit, window }) => `${String(limit)}/${String(window)}`).join("; ")
+    : JSON.stringify(written, null, 2);
+}
+
+/** The number of units, the window and the strategy. */
+const plainFields = 3;
+
+/** The limits of a rule as the operator wrote them. */
+const writtenText = ({ limits = "" }: Pick<Rule, "limits">): string =>
+  typeof limits === "string" ? limits : JSON.stringify(limits, null, 2);
+
+/** Shown for a policy whose limits a function of the Worker returns. */
+export const limitsOfRequests = "those that the Worker's code states for each request";
+
+/** "5 per 10 min, sliding-log" or "50 per minute, token-bucket, burst 60". */
+export function limitLine(limit: FullLimit): string {
+  const { limit: _l, window: _w, strategy, ...options } = writtenLimit(limit, limit.name);
+  const named = Object.entries(options).map(([name, value]) => `${name} ${String(value)}`);
+  const ofStrategy = strategy === "concurrency" ? [] : [String(strategy)];
+  return [limitText(limit), ...ofStrategy, ...named].join(", ");
+}
+
+/** Reads limits as the engine does. */
+export type LimitsReader = (
+  written: unknown,
+  strategy: string,
+  policy: string,
+) => { readonly limits: readonly FullLimit[]; readonly problems: readonly string[] };
+
+/**
+ * The limits that would be in effect, or the problems of the text.
+ * @param reader null while it is not loaded
+ */
+export function previewOf(
+  content: { readonly limits: WrittenLimits; readonly strategy?: string },
+  policy: string,
+  reader: LimitsReader | null,
+): { readonly problem: string; readonly effect: string } {
+  const { limits: written, strategy } = content;
+  // The page does not have the strategy of the configuration, by which options are checked. Notation has no options.
+  const isChecked = strategy !== undefined || typeof written === "string";
+  if (reader === null || !isChecked) return { problem: "", effect: writtenLimitsText(content) };
+  const { limits, problems } = reader(written, strategy ?? "sliding-window-counter", policy);
+  if (problems.length > 0) return { problem: problems.join(" "), effect: "…" };
+  const effect =
+    strategy === undefined
+      ? `${limits.map(limitText).join("; ")}, with the strategy of the configuration`
+      : limits.map(limitLine).join("; ");
+  return { problem: "", effect };
+}
+
+export const linesOf = (entries: readonly unknown[]): string => entries.map(entryText).join("\n");
+
+type ReadLines = { readonly entries: readonly unknown[] } | { readonly problem: string };
+
+/** A line is JSON if it begins with a quotation mark, a bracket or a brace; otherwise it is a text. */
+export function readLines(text: string): ReadLines {
+  const entries: unknown[] = [];
+  for (const [index, line] of text.split("\n").entries()) {
+    const trimmed = line.trim();
+    if (trimmed === "") continue;
+    if (!/^["[{]/.test(trimmed)) entries.push(trimmed);
+    else {
+      const value = jsonIn(trimmed);
+      if (value === undefined) {
+        return { problem: `Line ${index + 1}: expected JSON, such as ["a", "b"], got ${trimmed}` };
+      }
+      entries.push(value);
+    }
+  }
+  return { entries };
+}
+
+const jsonIn = (text: string): unknown => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+};
+
+/** Applies what was changed in a text since `base` to a newer list: no entry of either side is lost. */
+export function mergeLines(base: string, typed: string, fresh: string): string {
+  const known = new Set(linesIn(base));
+  const wanted = new Set(linesIn(typed));
+  const kept = linesIn(fresh).filter((line) => wanted.has(line) || !known.has(line));
+  const added = linesIn(typed).filter((line) => !known.has(line) && !kept.includes(line));
+  return [...kept, ...added].join("\n");
+}
+
+const linesIn = (text: string): string[] =>
+  text
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
+
+/** The entries that a change adds and removes. */
+export function changedEntries(
+  before: readonly unknown[],
+  after: readonly unknown[],
+): { readonly added: readonly string[]; readonly removed: readonly string[] } {
+  const old = before.map(entryText);
+  const current = after.map(entryText);
+  return {
+    added: current.filter((entry) => !old.includes(entry)),
+    removed: old.filter((entry) => !current.includes(entry)),
+  };
+}
+
+export interface Decisions {
+  readonly all: number;
+  readonly denied: number;
+  /** Denials that a dry run left out. */
+  readonly wouldBeDenied: number;
+}
+
+/** As in the overview, decisions by `onError` are none of them. */
+const denials: readonly Outcome[] = ["denied", "banned", "blocked"];
+
+export function decisionsOf(
+  { points }: Pick<Statistics, "points">,
+  policy: string,
+  fromMs = Number.NEGATIVE_INFINITY,
+): Decisions {
+  const counts = points
+    .filter((point) => point.policy === policy && Date.parse(point.at) >= fromMs)
+    .flatMap(({ outcomes }) => Object.entries(outcomes));
+  const sum = (isCounted: (outcome: string) => boolean): number =>
+    counts.reduce((total, [outcome, count]) => total + (isCounted(outcome) ? count : 0), 0);
+  return {
+    all: sum(() => true),
+    denied: sum((outcome) => denials.some((each) => each === outcome)),
+    wouldBeDenied: sum((outcome) => outcome === "dry-run-denied"),
+  };
+}
+
+const requests = (count: number): string => `${numberText(count)} ${count === 1 ? "request" : "requests"}`;
+
+export const requestsText = ({ all }: Pick<Decisions, "all">, span = "in the last hour"): string =>
+  `${requests(all)} ${span}`;
+
+/** The number of requests with the share of denials, and of those that a dry run left out. */
+export function decisionsText(decisions: Decisions, mode: Mode, span?: string): string {
+  const { all, denied, wouldBeDenied } = decisions;
+  if (all === 0) return "No requests in the last hour.";
+  const share = (part: number): string => `${numberText(part)} (${percentText(part, all)})`;
+  const parts: string[] = [];
+  if (denied > 0 || mode === "enforce") parts.push(`${share(denied)} denied`);
+  if (wouldBeDenied > 0 || mode === "dry-run") {
+    parts.push(`${share(wouldBeDenied)} would have been denied`);
+  }
+  return `${[requestsText(decisions, span), ...parts].join(", ")}.`;
+}
+
+const minuteMs = 60_000;
+/** Running instances of the Worker decide by a new mode within this time. */
+const propagationMs = 5_000;
+
+/**
+ * The decisions of the last hour, or those since the dry run began if it is shorter: the denials before it would make the
+ * share of would-be denials too small. Statistics have whole minutes, so the share waits for the first one after the change.
+ */
+export function modeDecisionsText(
+  statistics: Pick<Statistics, "points" | "from" | "to">,
+  { name, mode, rules }: Pick<Policy, "name" | "mode" | "rules">,
+): string {
+  const rule = rules.find(({ id }) => id === mode.rule);
+  const setMs = mode.value === "dry-run" ? Date.parse(rule?.appliedAt ?? "") : Number.NaN;
+  if (!(setMs > Date.parse(statistics.from))) {
+    return decisionsText(decisionsOf(statistics, name), mode.value);
+  }
+  const wholeMs = Math.ceil((setMs + propagationMs) / minuteMs) * minuteMs;
+  const decisions = decisionsOf(statistics, name, wholeMs);
+  if (decisions.all > 0) return decisionsText(decisions, mode.value, `since ${timeText(wholeMs)}`);
+  const beganMs = Math.floor(setMs / minuteMs) * minuteMs;
+  const { wouldBeDenied } = decisionsOf(statistics, name, beganMs);
+  const share = Date.parse(statistics.to) <= wholeMs ? ` Their share is counted from ${timeText(wholeMs)}.` : "";
+  return `${requests(wouldBeDenied)} would have been denied since ${timeText(beganMs)}.${share}`;
+}

@@ -1,0 +1,153 @@
+/** The section "The last 24 hours" of the dialogs. It is loaded with them, so that no view is larger by it. */
+import { signal } from "@preact/signals";
+import type { FunctionComponent } from "preact";
+import { useEffect, useId, useState } from "preact/hooks";
+import type { LastDayProps } from "./last-day.tsx";
+import type { AuditedRule, Explanation, Policy } from "../api/answers.ts";
+import { call, read } from "../api/client.ts";
+import { type Change, changeOfRules, listObstacle, modeObstacle, rulesAfter, underLimits, underRule } from "./ways.ts";
+import type { UndoStep } from "../api/undo-plan.ts";
+import { entryText } from "../parts/rule-text.ts";
+
+const loaded = signal<FunctionComponent<LastDayProps> | null>(null);
+const problem = signal(false);
+
+export function LastDay(props: LastDayProps) {
+  useEffect(() => {
+    import("./last-day.tsx").then(
+      (module) => (loaded.value = module.LoadedLastDay),
+      () => (problem.value = true),
+    );
+  }, []);
+  const Section = loaded.value;
+  if (Section !== null) return <Section {...props} />;
+  // The dialog is complete without it.
+  return <p class="hint">{problem.value ? "The page cannot load the last 24 hours." : "…"}</p>;
+}
+
+interface MatchProps {
+  readonly policy: Policy;
+  readonly kind: "allow" | "deny" | "overrides";
+  readonly before: readonly unknown[];
+  readonly after: readonly unknown[];
+}
+
+/** Long enough for the next key of somebody who types. */
+const pauseMs = 300;
+
+export function LastDayOfEntries({ policy, kind, before, after }: MatchProps) {
+  const [change, setChange] = useState<Change | null>(null);
+  const entry = addedEntry(before, after);
+  const key = entry === null ? null : onlyKeyOf(entry, policy.key);
+  useEffect(() => {
+    if (key === null) return undefined;
+    const abort = new AbortController();
+    const timer = setTimeout(() => {
+      const body = { policy: policy.name, key };
+      call<Explanation>("POST", "keys/explain", { body, signal: abort.signal }).then(
+        ({ value }) => setChange(changeOfEntry(policy, kind, entry, value)),
+        () => null,
+      );
+    }, pauseMs);
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
+    // oxlint-disable-next-line react/exhaustive-deps -- entries are the same if their texts are
+  }, [policy.name, policy.version, kind, JSON.stringify(entry)]);
+  const obstacle = key === null ? obstacleText(after) : modeObstacle(policy);
+  return <LastDay change={change} {...(obstacle !== undefined && { obstacle })} />;
+}
+
+const obstacleText = (after: readonly unknown[]): string =>
+  after.length === 0
+    ? "For an entry that is one key, the effect on its requests of the last 24 hours is shown here."
+    : `${listObstacle} They can for a single new entry that is one key.`;
+
+function changeOfEntry(
+  policy: Policy,
+  kind: MatchProps["kind"],
+  entry: unknown,
+  { id, limitsInEffect }: Explanation,
+): Change {
+  const { limits = "", strategy }: Partial<Pick<AuditedRule, "limits" | "strategy">> =
+    kind === "overrides" ? { ...Object(entry) } : {};
+  const rule = { limits, ...(strategy !== undefined && { strategy }) };
+  return {
+    policy: policy.name,
+    key: id,
+    ways: [
+      { title: "Now", decider: underLimits(limitsInEffect) },
+      { title: "Then", decider: underRule({ ...rule, kind }, policy) },
+    ],
+  };
+}
+
+interface StepsProps {
+  readonly steps: readonly UndoStep[];
+}
+
+const changesLimits = ({ rule: { kind, keyId } }: UndoStep): boolean =>
+  keyId === null && (kind === "limits" || kind === "mode");
+
+/** Shows one policy at a time. */
+export function LastDayOfSteps({ steps }: StepsProps) {
+  const id = useId();
+  const [chosen, setChosen] = useState("");
+  const own = steps.filter(changesLimits);
+  const names = [...new Set(own.map(({ rule }) => rule.policy))];
+  const name = names.includes(chosen) ? chosen : names[0];
+  if (name === undefined) return null;
+  return (
+    <>
+      {names.length > 1 && (
+        <p class="row">
+          <label for={id}>Effect on policy</label>
+          <select id={id} value={name} onChange={({ currentTarget: { value } }) => setChosen(value)}>
+            {names.map((each) => (
+              <option key={each}>{each}</option>
+            ))}
+          </select>
+        </p>
+      )}
+      <OfOnePolicy key={name} name={name} steps={own.filter(({ rule }) => rule.policy === name)} />
+      {own.length < steps.length && (
+        <p class="hint">The last 24 hours do not include what changes for single keys and lists of entries.</p>
+      )}
+    </>
+  );
+}
+
+/** Shows nothing when the policy cannot be read: the dialog is complete without it. */
+function OfOnePolicy({ name, steps }: StepsProps & { readonly name: string }) {
+  const [policy, setPolicy] = useState<Policy | null>(null);
+  useEffect(() => {
+    const abort = new AbortController();
+    read<Policy>(`policies/${encodeURIComponent(name)}`, abort.signal).then(setPolicy, () => null);
+    return () => abort.abort();
+  }, [name]);
+  if (policy === null) return null;
+  return <LastDay change={changeOfRules(policy, rulesAfter(policy, steps))} />;
+}
+
+/** Null unless the change adds one entry and removes none. */
+export function addedEntry(before: readonly unknown[], after: readonly unknown[]): unknown {
+  const old = new Set(before.map(entryText));
+  const added = after.filter((entry) => !old.has(entryText(entry)));
+  return added.length === 1 && after.length === old.size + 1 ? added[0] : null;
+}
+
+const network = /^[\d.a-f:]+\/\d{1,3}$/i;
+const address = /^(?:\d{1,3}(?:\.\d{1,3}){3}|[\da-f]*(?::[\da-f]*){2,7})$/i;
+
+/** The parts of the only key that an entry matches; null for a network, a condition or an address that is no key. */
+export function onlyKeyOf(entry: unknown, parts: readonly string[]): readonly string[] | null {
+  const isOverride = typeof entry === "object" && entry !== null && !Array.isArray(entry);
+  const written: unknown = isOverride ? Reflect.get(entry, "key") : entry;
+  const key = Array.isArray(written) ? written : [written];
+  if (key.length !== parts.length || !key.every((part) => typeof part === "string")) return null;
+  const [only = ""] = key;
+  if (key.length > 1) return key;
+  if (network.test(only)) return null;
+  return address.test(only) && parts[0] !== "ip" ? null : key;
+}
