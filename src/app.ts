@@ -2,9 +2,9 @@
 import { Hono } from "hono/tiny";
 import { type Config, deploymentProblems, isUnconfigured, parseConfig } from "./policy/vars/config.ts";
 import { mountAdmin } from "./admin/mount.ts";
-import { type AnswerCheck, createCheck } from "./http/check/post-check.ts";
+
 import { plainTargetOf } from "./http/attributes.ts";
-import { checkRoutes } from "./http/check/routes.ts";
+import { type AnswerCheck, checkRoutes, createCheck } from "./http/check/routes.ts";
 import { brokenService, createService, type Service } from "./http/check/service.ts";
 import { waitUntilFrom } from "./http/proxy/enforce.ts";
 import { createProxy, type Proxy } from "./http/proxy/proxy.ts";

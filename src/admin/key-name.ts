@@ -6,7 +6,7 @@ import { unmatchedText } from "../policy/key-text.ts";
 import { callerKeyValues, type KeyValue, missingParts } from "../policy/key-values.ts";
 import { labelOf } from "../control/isolate/key-label.ts";
 import { keyText } from "../http/check/input.ts";
-import { invalidKey } from "../http/check/resolve-check.ts";
+import { invalidKey } from "../http/check/operations.ts";
 import { type AdminContext, isKeyId } from "./context.ts";
 import { CallRefused, fieldsRefused } from "./refusal.ts";
 

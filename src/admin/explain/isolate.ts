@@ -7,7 +7,7 @@ import type { SubjectPattern } from "../../policy/subject-pattern.ts";
 import { type CallerAttributes, contradictedPart, noAttributes, callerSubject } from "../../policy/resolve-key.ts";
 import { callerKeyValues, type KeyValue, missingParts } from "../../policy/key-values.ts";
 import type { PartitionKeys } from "../../policy/partition-key.ts";
-import { contradiction, invalidKey } from "../../http/check/resolve-check.ts";
+import { contradiction, invalidKey } from "../../http/check/operations.ts";
 import type { Failure } from "../../http/wire/problems.ts";
 import type { StepName, StepResult } from "../wire.ts";
 

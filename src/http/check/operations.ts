@@ -1,7 +1,12 @@
-/** The operations of `/check` and of the service binding: resolve the key, decide, and build the answer. */
+/** The operations of `/check` and of the service binding: find the key, decide by the limits, and build the answer. */
+import type { CheckToken } from "../../policy/vars/secrets.ts";
+import { enforcedPolicy } from "../../policy/compiled-policy.ts";
+import { partName } from "../../policy/key.ts";
+import type { Policy } from "../../policy/policy.ts";
+import { contradictedPart, noAttributes, resolveCallerKey } from "../../policy/resolve-key.ts";
 import { type Attempt, decideByNewestRules } from "../../limiter/isolate/attempt.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
-import { admits } from "../../limiter/isolate/outcome.ts";
+import { admits, type Spend } from "../../limiter/isolate/outcome.ts";
 import { addressOf, reservationId } from "../../limiter/isolate/reservation-id.ts";
 import {
   admittedCheck,
@@ -9,12 +14,12 @@ import {
   type DecidedCheck,
   decidedCheck,
   reportCheck,
+  type ResolvedCheck,
   unchargedCheck,
-} from "./answers.ts";
+} from "./answer.ts";
 import type { Check, ForgetRequest, ReservationRequest, SettleInput } from "./input.ts";
-import { resolveCheck, type ResolvedCheck, type Tenant, type Uncharged } from "./resolve-check.ts";
 import type { Runtime } from "../runtime.ts";
-import type { Failure } from "../wire/problems.ts";
+import { type Failure, isFailure } from "../wire/problems.ts";
 
 /** `id` is null when the object has charged nothing: there is nothing to settle. */
 export interface ReserveAnswer extends CheckAnswer {
@@ -28,41 +33,61 @@ export interface SettleAnswer {
 
 const internal = { kind: "internal" } as const;
 
-/**
- * Decides a check, counts it, and logs a denial.
- * @returns no promise when the isolate can decide without an object
- */
-export function decideCheck(
+/** The tenant whose keys are charged. Null: the keys of the proxy. */
+export type Tenant = CheckToken["tenant"];
+
+/** Decides a check by the limits of its policy, with or without a charge. */
+type DecideByLimits<Decided> = (resolved: ResolvedCheck, attempt: Attempt | null) => Promise<Decided>;
+
+/** Finds the key of a check and decides it, by the newest rules. A key that is not charged is only looked at. */
+async function decideByKey<Decided extends DecidedCheck>(
   runtime: Runtime,
   check: Check,
   tenant: Tenant,
   waitUntil: WaitUntil,
-): DecidedCheck | Failure | Promise<DecidedCheck | Failure> {
-  if (check.cost === 0) return decideLook(runtime, check, tenant, waitUntil);
-  const decided = decideByNewestRules(runtime.control, waitUntil, (attempt) => {
-    const charge = (resolved: ResolvedCheck | Failure) => chargeCheck(runtime, resolved, waitUntil, attempt);
-    const resolved = resolveCheck(runtime, check, tenant);
-    return resolved instanceof Promise ? resolved.then(charge) : charge(resolved);
+  byLimits: DecideByLimits<Decided>,
+): Promise<Decided | DecidedCheck | Failure> {
+  return decideByNewestRules(runtime.control, waitUntil, async (attempt) => {
+    const resolved = await resolveCheck(runtime, check, tenant);
+    if (isFailure(resolved)) return resolved;
+    if (resolved.uncharged === null) return byLimits(resolved, attempt);
+    return (
+      checkOfPolicyThatIsOff(resolved) ??
+      decidedCheck(resolved, await runtime.limiter.look(withoutCharge(resolved), attempt))
+    );
   });
-  const reported = (result: DecidedCheck | Failure): DecidedCheck | Failure => {
-    if (!("kind" in result)) reportCheck(runtime, result, waitUntil);
-    return result;
-  };
-  return decided instanceof Promise ? decided.then(reported) : reported(decided);
 }
 
-function chargeCheck(
+/** Null when the policy is not off. The answer needs no object. */
+const checkOfPolicyThatIsOff = ({ uncharged, ...resolved }: ResolvedCheck): DecidedCheck | null =>
+  uncharged === "off" ? unchargedCheck({ ...resolved, uncharged }, null) : null;
+
+const withoutCharge = ({ spend }: ResolvedCheck): Spend => ({ ...spend, cost: 0 });
+
+/** Spends the cost of a check if the limits allow it. A check without a cost is a look. */
+export async function decideCheck(
   runtime: Runtime,
-  resolved: ResolvedCheck | Failure,
+  check: Check,
+  tenant: Tenant,
   waitUntil: WaitUntil,
-  attempt: Attempt | null,
-): DecidedCheck | Failure | Promise<DecidedCheck> {
-  if ("kind" in resolved) return resolved;
-  if (isUncharged(resolved)) return lookAtUncharged(runtime, resolved, attempt);
-  const admitting = runtime.limiter.admit([resolved.spend], waitUntil, attempt);
-  return admitting instanceof Promise
-    ? admitting.then((admission) => admittedCheck(resolved, admission))
-    : admittedCheck(resolved, admitting);
+): Promise<CheckAnswer | Failure> {
+  const decided = await chargeCheck(runtime, check, tenant, waitUntil);
+  return isFailure(decided) ? decided : decided.answer;
+}
+
+/** Decides as `decideCheck`, and builds no answer to a cached denial, whose response needs only its text. */
+export async function chargeCheck(
+  runtime: Runtime,
+  check: Check,
+  tenant: Tenant,
+  waitUntil: WaitUntil,
+): Promise<DecidedCheck | Failure> {
+  if (check.cost === 0) return decideByKey(runtime, check, tenant, waitUntil, lookAtLimits(runtime));
+  const decided = await decideByKey(runtime, check, tenant, waitUntil, async (resolved, attempt) =>
+    admittedCheck(resolved, await runtime.limiter.admit([resolved.spend], waitUntil, attempt)),
+  );
+  if (!isFailure(decided)) reportCheck(runtime, decided, waitUntil);
+  return decided;
 }
 
 /** Decides without spending. */
@@ -72,41 +97,44 @@ export async function look(
   tenant: Tenant,
   waitUntil: WaitUntil,
 ): Promise<CheckAnswer | Failure> {
-  return answerIn(await decideLook(runtime, check, tenant, waitUntil));
+  const decided = await decideByKey(runtime, check, tenant, waitUntil, lookAtLimits(runtime));
+  return isFailure(decided) ? decided : decided.answer;
 }
 
-/** The answer of a check that was decided. */
-export const answerIn = (decided: DecidedCheck | Failure): CheckAnswer | Failure =>
-  "kind" in decided ? decided : decided.answer;
+const lookAtLimits =
+  ({ limiter }: Runtime): DecideByLimits<DecidedCheck> =>
+  async (resolved, attempt) =>
+    decidedCheck(resolved, await limiter.look(resolved.spend, attempt));
 
-async function decideLook(
-  runtime: Runtime,
-  check: Check,
-  tenant: Tenant,
-  waitUntil: WaitUntil,
-): Promise<DecidedCheck | Failure> {
-  return decideByNewestRules(runtime.control, waitUntil, async (attempt) => {
-    const resolved = await resolveCheck(runtime, check, tenant);
-    if ("kind" in resolved) return resolved;
-    if (isUncharged(resolved)) return lookAtUncharged(runtime, resolved, attempt);
-    return decidedCheck(resolved, await runtime.limiter.look(resolved.spend, attempt));
-  });
-}
-
-/** Checks are independent: one denial does not affect the others. */
+/** Decides independent checks, with one call for each object. One denial does not affect the others. */
 export async function decideBatch(
   runtime: Runtime,
   checks: readonly Check[],
   tenant: Tenant,
   waitUntil: WaitUntil,
 ): Promise<(CheckAnswer | Failure)[]> {
-  const batch: BatchedCheck[] = checks.map((check) => ({ check, decided: null }));
-  await decideByNewestRules(runtime.control, waitUntil, (attempt) =>
-    decideOpen(runtime, batch, { tenant, waitUntil, attempt }),
-  );
+  const batch = checks.map((check): BatchedCheck => ({ check, decided: null }));
+  await decideByNewestRules(runtime.control, waitUntil, async (attempt) => {
+    // A second attempt decides the checks that the first one has left out.
+    const open = batch.filter(({ decided }) => decided === null);
+    const resolutions = await Promise.all(open.map(({ check }) => resolveCheck(runtime, check, tenant)));
+    const charged = open.flatMap((each, index) => {
+      const resolved = resolutions[index] ?? internal;
+      each.decided = isFailure(resolved) ? resolved : checkOfPolicyThatIsOff(resolved);
+      if (isFailure(resolved) || each.decided !== null) return [];
+      return { each, resolved, spend: resolved.uncharged === null ? resolved.spend : withoutCharge(resolved) };
+    });
+    const spends = charged.map(({ spend }) => spend);
+    const outcomes = await runtime.limiter.admitEach(spends, waitUntil, attempt);
+    for (const [index, { each, resolved, spend }] of charged.entries()) {
+      const outcome = outcomes[index];
+      const isStale = attempt?.stale.includes(spend) === true;
+      if (outcome !== undefined && !isStale) each.decided = decidedCheck(resolved, outcome);
+    }
+  });
   return batch.map(({ check, decided }) => {
     if (decided === null) return internal;
-    if ("kind" in decided) return decided;
+    if (isFailure(decided)) return decided;
     if (check.cost !== 0) reportCheck(runtime, decided, waitUntil);
     return decided.answer;
   });
@@ -117,44 +145,10 @@ interface BatchedCheck {
   decided: DecidedCheck | Failure | null;
 }
 
-interface BatchContext {
-  readonly tenant: Tenant;
-  readonly waitUntil: WaitUntil;
-  readonly attempt: Attempt | null;
-}
-
-/** Decides the checks of a batch that are not decided yet. Leaves out those that a second attempt must decide. */
-async function decideOpen(
-  runtime: Runtime,
-  batch: readonly BatchedCheck[],
-  { tenant, waitUntil, attempt }: BatchContext,
-): Promise<void> {
-  const open = batch.filter(({ decided }) => decided === null);
-  const resolutions = await Promise.all(open.map(async ({ check }) => resolveCheck(runtime, check, tenant)));
-  const charged = open.flatMap((each, index) => {
-    const resolved = resolutions[index] ?? internal;
-    if ("kind" in resolved) each.decided = resolved;
-    else if (isUncharged(resolved) && resolved.uncharged === "off") {
-      each.decided = unchargedCheck(resolved, null);
-    } else {
-      const { spend, uncharged } = resolved;
-      return { each, resolved, spend: uncharged === null ? spend : { ...spend, cost: 0 } };
-    }
-    return [];
-  });
-  const spends = charged.map(({ spend }) => spend);
-  const outcomes = await runtime.limiter.admitEach(spends, waitUntil, attempt);
-  for (const [index, { each, resolved, spend }] of charged.entries()) {
-    const outcome = outcomes[index];
-    if (outcome === undefined || attempt?.stale.includes(spend) === true) continue;
-    each.decided = decidedCheck(resolved, outcome);
-  }
-}
-
 /** @returns null on success */
 export async function forgetKey(runtime: Runtime, reference: ForgetRequest, tenant: Tenant): Promise<Failure | null> {
   const resolved = await resolveCheck(runtime, { ...reference, cost: 0 }, tenant);
-  if ("kind" in resolved) return resolved;
+  if (isFailure(resolved)) return resolved;
   const { policy, partitionKey } = resolved.spend;
   runtime.bans.forget(policy, partitionKey);
   const isForgotten = await runtime.limiter.forget(policy, partitionKey);
@@ -168,18 +162,11 @@ export async function openReservation(
   tenant: Tenant,
   waitUntil: WaitUntil,
 ): Promise<ReserveAnswer | Failure> {
-  const decided = await decideByNewestRules(runtime.control, waitUntil, async (attempt) => {
-    const checked = await resolveCheck(runtime, request, tenant);
-    if ("kind" in checked) return checked;
-    if (isUncharged(checked)) {
-      return { ...(await lookAtUncharged(runtime, checked, attempt)), address: null };
-    }
-    const { ttlMs } = request;
-    const { spend } = checked;
+  const { ttlMs } = request;
+  const decided = await decideByKey(runtime, request, tenant, waitUntil, async (checked, attempt) => {
     // The traffic sample needs to know that the spend is reserved.
-    const resolved = { ...checked, spend: { ...spend, ttlMs } };
-    const result = await runtime.limiter.reserve(spend, ttlMs, waitUntil, attempt);
-    const { outcome, address, fullForMs } = result;
+    const resolved = { ...checked, spend: { ...checked.spend, ttlMs } };
+    const { outcome, address, fullForMs } = await runtime.limiter.reserve(checked.spend, ttlMs, waitUntil, attempt);
     // A denial takes precedence over too many open reservations: settling them would not end the denial.
     if (fullForMs > 0 && admits(outcome)) {
       const answer = { kind: "reservations-full", retryAfterMs: fullForMs } as const;
@@ -187,15 +174,12 @@ export async function openReservation(
     }
     return { ...decidedCheck(resolved, outcome), address };
   });
-  if ("kind" in decided) return decided;
+  if (isFailure(decided)) return decided;
   reportCheck(runtime, decided, waitUntil);
   const { answer } = decided;
-  if ("kind" in answer) return answer;
-  const { address } = decided;
-  return {
-    ...answer,
-    id: address === null ? null : await reservationId(address, tenant, runtime.sign),
-  };
+  if (isFailure(answer)) return answer;
+  const address = "address" in decided ? decided.address : null;
+  return { ...answer, id: address === null ? null : await reservationId(address, tenant, runtime.sign) };
 }
 
 export async function settleReservation(
@@ -209,17 +193,57 @@ export async function settleReservation(
   return settled === null ? { kind: "undecided" } : { settled };
 }
 
-type UnchargedCheck = ResolvedCheck & { readonly uncharged: Uncharged };
+/** Finds the policy and the key of a check. */
+export async function resolveCheck(
+  { policies, partitions, statistics }: Runtime,
+  check: Check,
+  tenant: Tenant,
+): Promise<ResolvedCheck | Failure> {
+  const { cost } = check;
+  if ("adhoc" in check) {
+    const { adhoc, key, name } = check;
+    const partitionKey = await partitions.adhocPartitionKey(key, tenant, name);
+    return { spend: { policy: adhoc, partitionKey, cost }, uncharged: null, isDryRun: false, adhocName: name };
+  }
+  const policy = policyNamed(check.policy, policies);
+  if (isFailure(policy)) return policy;
+  const { key, attributes = noAttributes, withLimits } = check;
+  const resolution = resolveCallerKey(policy, key, attributes, withLimits);
+  if (resolution === null) return invalidKey(policy);
+  const { values } = resolution;
+  const contradicted = attributes.size === 0 ? null : contradictedPart(policy, values, attributes);
+  if (contradicted !== null) return contradiction(contradicted);
+  const { isDryRun, isOff } = policy;
+  // In a dry run too, the limits decide as if enforced, because the answer shows their decision.
+  const decided = isDryRun ? enforcedPolicy(resolution.policy) : resolution.policy;
+  const uncharged = isOff ? "off" : reasons[resolution.kind];
+  const plain = statistics?.revealsKeys === true ? { parts: policy.key, values, tenant } : null;
+  const partitionKey = await partitions.partitionKey(policy.key, values, tenant);
+  return { spend: { policy: decided, partitionKey, cost, ...(plain !== null && { plain }) }, uncharged, isDryRun };
+}
 
-const isUncharged = (resolved: ResolvedCheck): resolved is UnchargedCheck => resolved.uncharged !== null;
+const reasons = { charge: null, exempt: "allow", blocked: "deny" } as const;
 
-/** The answer for a key that is not charged, with the state of its limits. A policy that is off calls no object. */
-async function lookAtUncharged(
-  runtime: Runtime,
-  resolved: UnchargedCheck,
-  attempt: Attempt | null,
-): Promise<DecidedCheck> {
-  if (resolved.uncharged === "off") return unchargedCheck(resolved, null);
-  const outcome = await runtime.limiter.look({ ...resolved.spend, cost: 0 }, attempt);
-  return decidedCheck(resolved, outcome);
+function policyNamed(name: string | undefined, policies: readonly Policy[]): Policy | Failure {
+  if (name === undefined) {
+    const [only] = policies;
+    if (only !== undefined && policies.length === 1) return only;
+    const accepted = `one of ${policies.map((policy) => `"${policy.name}"`).join(", ")}`;
+    return { kind: "fields-invalid", errors: [{ field: "policy", accepted }] };
+  }
+  return policies.find((policy) => policy.name === name) ?? { kind: "unknown-policy" };
+}
+
+export function invalidKey(policy: Policy): Failure {
+  const parts = policy.key.map(partName);
+  const texts = parts.length === 1 ? "a text" : `a list of ${parts.length} texts`;
+  const addresses = parts.includes("ip") ? ", where ip is an IPv4 or IPv6 address" : "";
+  const accepted = `${texts} for ${parts.join(", ")}${addresses}`;
+  return { kind: "fields-invalid", errors: [{ field: "key", accepted }] };
+}
+
+export function contradiction(part: string): Failure {
+  const field = `attributes.${part}`;
+  const accepted = `no value, or the value that key has for ${part}`;
+  return { kind: "fields-invalid", errors: [{ field, accepted }] };
 }

@@ -1,11 +1,14 @@
-/** The routes of `/check`, for callers that enforce limits themselves. A denial is a successful check: 200. */
+/** The routes at and below `CHECK_PATH`, for callers that enforce limits themselves, and the limits on these calls. */
 import type { MiddlewareHandler } from "hono";
 import { Hono } from "hono/tiny";
 import type { Right } from "../../policy/vars/secrets.ts";
+import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
+import { matchingPolicies } from "../../policy/compiled-policy.ts";
 import { type Authorized, authorizer, requireToken } from "./auth.ts";
 import {
   type DenyOption,
   readBatch,
+  readCheck,
   readDenyQuery,
   readEmptyQuery,
   readForget,
@@ -14,27 +17,103 @@ import {
   readReserve,
   readSettle,
 } from "./input.ts";
-import { waitUntilFrom } from "../proxy/enforce.ts";
-import { enforceSelfLimits } from "./self-limits.ts";
-import { validateBody, validateQuery } from "./read-request.ts";
-import type { CheckAnswer } from "./answers.ts";
-import { decideBatch, forgetKey, look, openReservation, settleReservation } from "./operations.ts";
+import { enforcePolicies, waitUntilFrom } from "../proxy/enforce.ts";
+import { reservationTtlMs } from "../proxy/in-flight.ts";
+import { readInput, validateBody, validateQuery } from "./read-request.ts";
+import { answerText, type AnswerText } from "./answer.ts";
+import { attributesOf } from "../attributes.ts";
+import { chargeCheck, decideBatch, forgetKey, look, openReservation, settleReservation } from "./operations.ts";
 import { forwardAuth } from "./forward-auth.ts";
-import { type AnswerCheck, limitBytes } from "./post-check.ts";
-import { noStore, respond, serialized } from "./serialized-answer.ts";
-import type { Runtime } from "../runtime.ts";
+import { answerInternalError, type Runtime } from "../runtime.ts";
 import { type Failure, isFailure, problemDetails, problemResponse } from "../wire/problems.ts";
+import { hasRateLimitFields } from "../wire/rate-limit-fields.ts";
+
+/** Answers any `POST /check`. The promise never rejects. */
+export type AnswerCheck = (request: Request, waitUntil: WaitUntil) => Promise<Response>;
+
+/** The largest body of a request about one check. */
+const limitBytes = 16 * 1024;
 
 const batchLimitBytes = 128 * 1024;
 
 const documentPath = "/openapi.json";
+
+/** Answers `POST /check`, for its route and for the fast path of `app.ts`. */
+export function createCheck(runtime: Runtime): AnswerCheck {
+  const authorize = authorizer(runtime);
+  return async function answerCheck(request, waitUntil) {
+    try {
+      const caller = authorize(request.headers, "check");
+      if (isFailure(caller)) return problemResponse(caller);
+      return await limitSelf(runtime, request, waitUntil, async () => {
+        const check = await readInput(request, caller.holder, limitBytes, readDenyQuery, readCheck);
+        if (isFailure(check)) return problemResponse(check);
+        const decided = await chargeCheck(runtime, check, caller.holder.tenant, waitUntil);
+        return respond(check, isFailure(decided) ? decided : (decided.cachedText ?? answerText(decided.answer)));
+      });
+    } catch (error) {
+      return answerInternalError(error);
+    }
+  };
+}
+
+/**
+ * Charges the policies that limit `/check` itself, and answers the request or denies it. Only for authorized calls: only they are
+ * charged, and only they keep the runtime rules up to date.
+ */
+async function limitSelf(
+  runtime: Runtime,
+  request: Request,
+  waitUntil: WaitUntil,
+  answer: () => Promise<Response>,
+): Promise<Response> {
+  runtime.control?.touch(waitUntil);
+  if (runtime.selfPolicies.length === 0) return answer();
+  const attributes = attributesOf(request);
+  return enforcePolicies(request, () => matchingPolicies(runtime.selfPolicies, attributes), {
+    runtime,
+    attributes,
+    tenant: null,
+    reservationTtlMs,
+    // The rate limit fields of an answer describe the decision of the check, not that of the self limits.
+    hasFinalFields: hasRateLimitFields,
+    // What is charged is settled when the answer fails, too.
+    forward: () => answer().catch(answerInternalError),
+    waitUntil,
+  });
+}
+
+function selfLimitsOf(runtime: Runtime): MiddlewareHandler {
+  return async function selfLimited(c, next) {
+    const response = await limitSelf(runtime, c.req.raw, waitUntilFrom(c), async () => {
+      await next();
+      return c.res;
+    });
+    // Hono merges the headers of a response that is already set into the new one.
+    c.res = undefined;
+    c.res = response;
+  };
+}
+
+const noStore = { "Cache-Control": "no-store" };
+
+/** Shared by all answers: a Response copies its headers. */
+const okay = { status: 200, headers: { "Content-Type": "application/json", ...noStore } };
+
+/** 200 with the decision, whether allowed or denied. With `deny`, a denial has that status. */
+function respond({ deny }: DenyOption, answer: AnswerText | Failure): Response {
+  if (isFailure(answer)) return problemResponse(answer);
+  const { allowed, headers, json } = answer;
+  if (deny === undefined || allowed) return new Response(json, okay);
+  return new Response(json, { status: deny, headers: { ...okay.headers, ...headers } });
+}
 
 /** The routes at and below `CHECK_PATH`. `/health` and `/openapi.json` are open to all; the others require a token. */
 export function checkRoutes(runtime: Runtime, postCheck: AnswerCheck) {
   const authorize = authorizer(runtime);
   const guards: Guards = {
     may: (right) => requireToken(authorize, right),
-    selfLimits: enforceSelfLimits(runtime),
+    selfLimits: selfLimitsOf(runtime),
   };
   return new Hono<Authorized>()
     .get("/health", (c) => c.json({ status: "ok" as const }, 200, noStore))
@@ -60,7 +139,7 @@ const decisionRoutes = (runtime: Runtime, postCheck: AnswerCheck, { may, selfLim
   new Hono<Authorized>()
     .get("/", may("look"), selfLimits, validateQuery(readLookQuery), async (c) => {
       const check = c.req.valid("query");
-      return answered(check, await look(runtime, check, c.var.holder.tenant, waitUntilFrom(c)));
+      return respond(check, answerText(await look(runtime, check, c.var.holder.tenant, waitUntilFrom(c))));
     })
     .post("/", (c) => postCheck(c.req.raw, waitUntilFrom(c)))
     .delete("/", may("forget"), selfLimits, validateQuery(readForget), async (c) => {
@@ -70,9 +149,6 @@ const decisionRoutes = (runtime: Runtime, postCheck: AnswerCheck, { may, selfLim
     .get("/forward", may("check"), selfLimits, validateQuery(readForwardQuery), (c) =>
       forwardAuth(runtime, c, c.req.valid("query")),
     );
-
-const answered = (option: DenyOption, answer: CheckAnswer | Failure): Response =>
-  respond(option, isFailure(answer) ? answer : serialized(answer));
 
 const reservationRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
   new Hono<Authorized>()
@@ -85,7 +161,7 @@ const reservationRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
     .post("/reserve", may("check"), selfLimits, validateBody(limitBytes, readDenyQuery, readReserve), async (c) => {
       const check = c.req.valid("json");
       const answer = await openReservation(runtime, check, c.var.holder.tenant, waitUntilFrom(c));
-      return answered(check, answer);
+      return respond(check, answerText(answer));
     })
     .post("/settle", may("check"), selfLimits, validateBody(limitBytes, readEmptyQuery, readSettle), async (c) => {
       const answer = await settleReservation(runtime, c.req.valid("json"), c.var.holder.tenant);

@@ -11,9 +11,8 @@ import {
   type ReserveInput,
   type SettleInput,
 } from "./input.ts";
-import type { CheckAnswer } from "./answers.ts";
+import type { CheckAnswer } from "./answer.ts";
 import {
-  answerIn,
   decideCheck,
   forgetKey,
   look,
@@ -45,9 +44,7 @@ export function createService(runtime: Runtime): Service {
   };
   return {
     check: (input, waitUntil) =>
-      perform(readCheck, input, async (check) =>
-        answerIn(await decideCheck(touched(waitUntil), check, tenant, waitUntil)),
-      ),
+      perform(readCheck, input, (check) => decideCheck(touched(waitUntil), check, tenant, waitUntil)),
     look: (input, waitUntil) =>
       perform(readCheck, input, (check) => look(touched(waitUntil), check, tenant, waitUntil)),
     forget: async (input, waitUntil) => {

@@ -17,7 +17,7 @@ import { type ChargedRequest, recordKeyDenials, recordOutcomes } from "../record
 import type { Runtime } from "../runtime.ts";
 import { type LegacyFields, legacyFields } from "../wire/legacy-headers.ts";
 import { type Failure, type ProblemAnswer, problemAnswer, problemResponse, responseOf } from "../wire/problems.ts";
-import { cachedDenialProblem } from "./cached-denial.ts";
+import { CachedDenialValues } from "../cached-denials.ts";
 import { advertisedWaitMs, type RateLimitFields, rateLimitFields } from "../wire/rate-limit-fields.ts";
 
 /** The circumstances of a denial, apart from the request itself. */
@@ -108,7 +108,6 @@ async function blockedKey(
  */
 export function denyByLimits(denied: ChargedRequest, context: DenialContext): Response | Promise<Response> {
   const { runtime, waitUntil, denyStatus, answerDenial } = context;
-  const { cachedDenial } = denied.admission;
   recordOutcomes(denied, runtime);
   for (const each of runtime.denialLog === null ? [] : loggedDenials(denied)) {
     runtime.denialLog?.note(() => each, waitUntil);
@@ -120,9 +119,26 @@ export function denyByLimits(denied: ChargedRequest, context: DenialContext): Re
     const answering = answerDenial({ denied, denying: denyingOutcomes(denied), fields });
     if (answering !== null) return answering;
   }
-  return responseOf(
-    cachedDenial === null ? answerNow() : cachedDenialProblem({ ...denied, cachedDenial }, denyStatus, answerNow),
-  );
+  return responseOf(cachedAnswer(denied, denyStatus, answerNow));
+}
+
+const cachedAnswers = new CachedDenialValues<ProblemAnswer>();
+
+/** The answer to a denial. That to a cached denial is cached with it. */
+function cachedAnswer(
+  { spends, admission }: ChargedRequest,
+  denyStatus: number | undefined,
+  answerNow: () => ProblemAnswer,
+): ProblemAnswer {
+  const { cachedDenial, decidedAtMs } = admission;
+  // The current period of a calendar window can end while the denial is cached.
+  const hasPeriods = spends.some(({ policy }) => policy.limits.some(({ period }) => period !== undefined));
+  if (cachedDenial === null || hasPeriods) return answerNow();
+  // The legacy fields state the ends of waits, which count from the object's reply.
+  const repliedAtMs = decidedAtMs - cachedDenial.ageMs;
+  // The answer lists the limits of all policies.
+  const policies = spends.map(({ policy }) => policy);
+  return cachedAnswers.get(cachedDenial, decidedAtMs, [denyStatus, repliedAtMs, ...policies], answerNow);
 }
 
 /** Whether limits or bans deny: neither a blocklist, nor a missing decision, nor too many reservations. */

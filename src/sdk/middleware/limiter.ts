@@ -1,14 +1,7 @@
 /** The calls of a limiter outside of a Hono route: from a queue consumer, a scheduled job, a WebSocket or a Durable Object. */
 import type { Policy } from "../../policy/policy.ts";
 import type { Check } from "../../http/check/input.ts";
-import {
-  answerIn,
-  decideCheck,
-  forgetKey,
-  look,
-  openReservation,
-  settleReservation,
-} from "../../http/check/operations.ts";
+import { decideCheck, forgetKey, look, openReservation, settleReservation } from "../../http/check/operations.ts";
 import type { Runtime } from "../../http/runtime.ts";
 import { type Failure, isFailure, problemError } from "../../http/wire/problems.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
@@ -144,8 +137,7 @@ export function limiterOf(
     check: async (env, input) => {
       const { runtime, waitUntil } = await call(env);
       const { check, failed } = read("check", input, stated, runtime);
-      const decided = await decideCheck(runtime, check, tenant, waitUntil);
-      return failed(answerIn(decided));
+      return failed(await decideCheck(runtime, check, tenant, waitUntil));
     },
     look: async (env, input) => {
       const { runtime, waitUntil } = await call(env);

@@ -3,7 +3,7 @@ import { describe, expect, expectTypeOf, it } from "vitest";
 import type * as server from "../../../src/app.ts";
 import { createClient, HeadgateError, type HeadgateService } from "../../../src/sdk/package/client.ts";
 import type * as client from "../../../src/sdk/package/client.ts";
-import type { CheckAnswer } from "../../../src/http/check/answers.ts";
+import type { CheckAnswer } from "../../../src/http/check/answer.ts";
 import type { ReserveAnswer, SettleAnswer } from "../../../src/http/check/operations.ts";
 import type { ProblemDetails } from "../../../src/http/wire/problems.ts";
 import type { LimitInput } from "../../../src/strategies/index.ts";

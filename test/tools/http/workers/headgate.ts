@@ -1,6 +1,6 @@
 /** Headgate, which also counts its requests and the calls of its objects, and Headgate that does not join checks. */
 import { parseConfig } from "../../../../src/policy/vars/config.ts";
-import { type AnswerCheck, createCheck } from "../../../../src/http/check/post-check.ts";
+import { type AnswerCheck, createCheck } from "../../../../src/http/check/routes.ts";
 import { createRuntime } from "../../../../src/http/runtime.ts";
 import headgate, { ControlPlane, RateLimiter } from "../../../../src/index.ts";
 import { LimiterClient } from "../../../../src/limiter/isolate/client.ts";

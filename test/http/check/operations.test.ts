@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { resolveCheck } from "../../../src/http/check/resolve-check.ts";
+import { resolveCheck } from "../../../src/http/check/operations.ts";
 import type { Runtime } from "../../../src/http/runtime.ts";
 import { hmacWith, PartitionKeys } from "../../../src/policy/partition-key.ts";
 import { policyOf } from "../../fakes/isolate.ts";

@@ -1,5 +1,5 @@
-/** The answers of `/check` and of the service binding, and their entries in the log of denials. */
-import type { Admission, CachedDenial } from "../../limiter/isolate/admission.ts";
+/** Answers of `/check` and of the service binding, and their entries in the log of denials. */
+import type { Admission } from "../../limiter/isolate/admission.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import {
   allowedNow,
@@ -7,13 +7,12 @@ import {
   type DenialReason,
   isByKeyRule,
   type Outcome,
+  type Spend,
   violatedLimits,
 } from "../../limiter/isolate/outcome.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
 import { createMeter, type Decision } from "../../strategies/index.ts";
-import { cachedDenialAnswer } from "./cached-denial.ts";
-import { serialized, type SerializedAnswer } from "./serialized-answer.ts";
-import type { ResolvedCheck, Uncharged } from "./resolve-check.ts";
+import { CachedDenialValues } from "../cached-denials.ts";
 import { recordCheck } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
 import { rateLimitFields, type RateLimitFields, retryAfterFieldOf } from "../wire/rate-limit-fields.ts";
@@ -29,64 +28,90 @@ export interface CheckAnswer extends Decision {
   headers: RateLimitFields;
 }
 
+/** Why a key is not charged: it is on a list of the policy, a key rule allows or blocks it, or the policy is off. */
+export type Uncharged = "allow" | "deny" | "off";
+
+/** A check whose policy and key are found. */
+export interface ResolvedCheck {
+  readonly spend: Spend;
+  /** Null when the limits decide. */
+  readonly uncharged: Uncharged | null;
+  readonly isDryRun: boolean;
+  /** The name that a caller gives to ad hoc limits. Default: none. */
+  readonly adhocName?: string | null;
+}
+
 export interface DecidedCheck {
   /** With the key rule that decided. */
   readonly resolved: ResolvedCheck;
   readonly answer: CheckAnswer | Failure;
   /** Null when neither an object nor the isolate has decided. */
   readonly outcome: Outcome | null;
+  /** Only of a check that a cached denial has decided. Its other members are built when they are read. */
+  readonly cachedText?: AnswerText;
 }
 
-/**
- * A check that a cached denial has decided. Its answer is built on demand, because the response needs only its JSON.
- */
-class CacheDeniedCheck implements DecidedCheck {
-  readonly #resolved: ResolvedCheck;
-  readonly #cachedDenial: CachedDenial;
-  #decided: DecidedCheck | null = null;
-
-  constructor(resolved: ResolvedCheck, cachedDenial: CachedDenial) {
-    this.#resolved = resolved;
-    this.#cachedDenial = cachedDenial;
-  }
-
-  get resolved(): ResolvedCheck {
-    return this.#decide().resolved;
-  }
-
-  get answer(): CheckAnswer | Failure {
-    return this.#decide().answer;
-  }
-
-  get outcome(): Outcome | null {
-    return this.#decide().outcome;
-  }
-
-  get serialized(): SerializedAnswer | Failure {
-    return cachedDenialAnswer(this.#cachedDenial, () => this.answer);
-  }
-
-  #decide(): DecidedCheck {
-    return (this.#decided ??= checkByOutcomes(this.#resolved, this.#cachedDenial.outcomes));
-  }
+/** An answer as JSON, with the members that its response needs. */
+export interface AnswerText extends Pick<CheckAnswer, "allowed" | "headers"> {
+  readonly json: string;
 }
+
+export const answerText = (answer: CheckAnswer | Failure): AnswerText | Failure =>
+  isFailure(answer) ? answer : { allowed: answer.allowed, headers: answer.headers, json: JSON.stringify(answer) };
 
 /** The answer to a check by the admission of its spend. */
-export const admittedCheck = (resolved: ResolvedCheck, admission: Admission): DecidedCheck =>
+export function admittedCheck(resolved: ResolvedCheck, admission: Admission): DecidedCheck {
+  const { cachedDenial, decidedAtMs } = admission;
+  let decided: DecidedCheck | null = null;
+  const now = (): DecidedCheck => (decided ??= checkByOutcome(resolved, admission.outcomes[0]));
   // The same denial of a dry run has another answer.
-  admission.cachedDenial === null || resolved.isDryRun
-    ? checkByOutcomes(resolved, admission.outcomes)
-    : new CacheDeniedCheck(resolved, admission.cachedDenial);
-
-function checkByOutcomes(resolved: ResolvedCheck, [outcome]: readonly Outcome[]): DecidedCheck {
-  if (outcome === undefined) return { resolved, answer: { kind: "internal" }, outcome: null };
-  return decidedCheck(resolved, outcome);
+  if (cachedDenial === null || resolved.isDryRun) return now();
+  const { ageMs } = cachedDenial;
+  return {
+    get resolved() {
+      return now().resolved;
+    },
+    get answer() {
+      return now().answer;
+    },
+    get outcome() {
+      return now().outcome;
+    },
+    get cachedText() {
+      return cachedTexts.get(cachedDenial, decidedAtMs, [], () => textFrom(ageMs, now().answer))(ageMs);
+    },
+  };
 }
 
-/** The answer as JSON. */
-export function serializedAnswer(decided: DecidedCheck): SerializedAnswer | Failure {
-  if (decided instanceof CacheDeniedCheck) return decided.serialized;
-  return isFailure(decided.answer) ? decided.answer : serialized(decided.answer);
+/** Until a wait in whole seconds changes, only the waits in milliseconds differ between two answers to a cached denial. */
+const cachedTexts = new CachedDenialValues<(ageMs: number) => AnswerText>();
+
+const waits = new Set(["retryAfterMs", "bannedForMs", "replenishAfterMs", "resetAfterMs"]);
+
+/** Stands for a wait in the JSON. No name has this character, and within a text its quotation marks would be escaped. */
+const anyWait = "\u0000";
+
+/** Returns the text of an answer to a cached denial of this or a greater age. */
+function textFrom(fromAgeMs: number, answer: CheckAnswer | Failure): (ageMs: number) => AnswerText {
+  if (isFailure(answer)) throw new TypeError("a cached denial has a decision");
+  const { allowed, headers } = answer;
+  const waitsMs: number[] = [];
+  const json = JSON.stringify(answer, (name, value: unknown) => {
+    const isRunning = typeof value === "number" && value > 0 && waits.has(name);
+    if (isRunning) waitsMs.push(value);
+    return isRunning ? anyWait : value;
+  });
+  const [first = "", ...others] = json.split(JSON.stringify(anyWait));
+  return (ageMs) => {
+    let text = first;
+    for (const [index, other] of others.entries()) text += `${(waitsMs[index] ?? 0) - (ageMs - fromAgeMs)}${other}`;
+    return { allowed, headers, json: text };
+  };
+}
+
+function checkByOutcome(resolved: ResolvedCheck, outcome: Outcome | undefined): DecidedCheck {
+  if (outcome === undefined) return { resolved, answer: { kind: "internal" }, outcome: null };
+  return decidedCheck(resolved, outcome);
 }
 
 /** The answer to a check by the outcome of its spend, or of a look at a key that is not charged. */
@@ -144,7 +169,7 @@ export function unchargedCheck(
 export function reportCheck(runtime: Runtime, decided: DecidedCheck, waitUntil: WaitUntil): void {
   const { statistics, denialLog } = runtime;
   // Builds no answer that nothing reads. A check that a cached denial has decided is no dry run.
-  if (decided instanceof CacheDeniedCheck && statistics === null && denialLog === null) return;
+  if ("cachedText" in decided && statistics === null && denialLog === null) return;
   recordCheck(decided, runtime);
   const { resolved, answer } = decided;
   const key = keyPseudonym(resolved.spend.partitionKey);
