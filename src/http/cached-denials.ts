@@ -1,6 +1,6 @@
 /**
- * What answers to cached denials state in whole seconds is cached with the denial, until one of these seconds changes: the
- * whole answer of the proxy, and that of `/check` except for its waits in milliseconds.
+ * Answers to cached denials state waits and times in whole seconds. They are cached with the denial until one of these
+ * seconds changes: the whole answer of the proxy, and that of `/check` except for its waits in milliseconds.
  */
 import type { CachedDenial } from "../limiter/isolate/admission.ts";
 

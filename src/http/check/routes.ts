@@ -77,7 +77,7 @@ async function limitSelf(
     reservationTtlMs,
     // The rate limit fields of an answer describe the decision of the check, not that of the self limits.
     hasFinalFields: hasRateLimitFields,
-    // What is charged is settled when the answer fails, too.
+    // Its charge is settled when the answer fails, too.
     forward: () => answer().catch(answerInternalError),
     waitUntil,
   });
