@@ -72,6 +72,10 @@ export class ControlPlaneCaller {
         throw new CallRefused({ kind: "precondition-failed", etag: `"${changed.revision}"` });
       case "key-reused":
         throw new CallRefused({ kind: "idempotency-key-reused" });
+      case "changed-since":
+        throw new CallRefused({ kind: "changed-since", seq: changed.seq });
+      case "nothing-to-undo":
+        throw new CallRefused({ kind: "nothing-to-undo" });
       case "replaced":
         throw new CallRefused({ kind: "rollback-replaced" });
       case "too-many":

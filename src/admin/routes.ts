@@ -28,6 +28,7 @@ import {
   readRollback,
   replaceRule,
   rollBack,
+  undoEntries,
 } from "./rule-routes.ts";
 import { readSamples } from "./sample-routes.ts";
 import { createTicket, openTail, readMetrics, readStatistics } from "./statistics-routes.ts";
@@ -69,6 +70,7 @@ const calls: Readonly<Record<string, Readonly<Partial<Record<Methods, Operation>
     delete: { right: "write", handle: deleteRule },
   },
   "/audit": { get: { right: "read", handle: readAudit } },
+  "/audit/undo": { post: { right: "write", handle: undoEntries } },
   "/rollback": {
     get: { right: "read", handle: readRollback },
     post: { right: "write", handle: rollBack },

@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import type { KeyPart } from "../policy/key.ts";
 import type { Policy } from "../policy/policy.ts";
-import type { Rule, RuleInput, RuleKind } from "../control/protocol.ts";
+import type { Rule, RuleCreation, RuleInput, RuleKind } from "../control/protocol.ts";
 import { fields } from "../validation/problems.ts";
 import { type AuthorizedCall, type AdminContext, answer, emptyAnswer, keyIdOf, policyOf } from "./context.ts";
 import { keyNameEntries, type NamedKey, namedKey } from "./key-name.ts";
@@ -13,7 +13,15 @@ import { CallRefused, fieldsRefused } from "./refusal.ts";
 import { requireReveal, revealed } from "./reveal.ts";
 import { contentEntries, endEntries, Errors, hasKind, keyKinds, policyKinds, readEnd, readRule } from "./rule-input.ts";
 import { auditView, rollbackView, ruleTag, ruleView } from "./rule-view.ts";
-import type { AuditPage, BegunRollback, LatestRollback, PendingDeletion, RulePage, RuleView } from "./wire.ts";
+import type {
+  AuditPage,
+  BegunRollback,
+  LatestRollback,
+  PendingDeletion,
+  RulePage,
+  RuleView,
+  UndoView,
+} from "./wire.ts";
 
 const kinds = [...new Set([...keyKinds, ...policyKinds])];
 const acceptedKind = `one of ${kinds.map((kind) => `"${kind}"`).join(", ")}`;
@@ -76,17 +84,25 @@ const idempotencyKey = v.optional(
   v.pipe(v.string(acceptedIdempotencyKey), v.regex(/^[\x21-\x7e]{1,255}$/, acceptedIdempotencyKey)),
 );
 
+/** @param request what the key must always be sent with */
+async function idempotencyOf(
+  { runtime }: AdminContext,
+  { req }: AuthorizedCall,
+  request: object,
+): Promise<RuleCreation["idempotency"]> {
+  const { "Idempotency-Key": key } = parsed(v.object({ "Idempotency-Key": idempotencyKey }), {
+    "Idempotency-Key": req.header("Idempotency-Key"),
+  });
+  return key === undefined ? null : { key, requestHash: await runtime.sign(JSON.stringify(request)) };
+}
+
 export async function createRule(context: AdminContext, c: AuthorizedCall): Promise<Response> {
   const body = await bodyOf(c);
-  const { "Idempotency-Key": key } = parsed(v.object({ "Idempotency-Key": idempotencyKey }), {
-    "Idempotency-Key": c.req.header("Idempotency-Key"),
-  });
+  const idempotency = await idempotencyOf(context, c, { request: body });
   const creation = parsed(creationSchema, body);
   const policy = policyOf(context, creation.policy);
   const named = await keyOf(context, policy, creation);
   const input = await ruleInput(context, policy, named, creation);
-  const idempotency =
-    key === undefined ? null : { key, requestHash: await context.runtime.sign(JSON.stringify({ request: body })) };
   const { actor } = c.var.operator;
   const created = context.controlPlane.change((stub) => stub.createRule({ input, actor, idempotency }));
   const { value: rule } = await created.catch((error: unknown) => {
@@ -225,6 +241,37 @@ export async function readAudit(context: AdminContext, c: AuthorizedCall): Promi
   );
   const entries = page.items.map(auditView);
   return answer<AuditPage>({ entries, next: page.cursor }, 200, nextLink(c, `${context.apiPath}/audit`, page.cursor));
+}
+
+const mostUndone = 64;
+const acceptedEntries = `a list of 1 to ${mostUndone} seqs of audit entries that have changed a rule`;
+const undoSchema = fields({
+  entries: v.pipe(
+    v.array(v.pipe(v.number(acceptedEntries), v.safeInteger(acceptedEntries)), acceptedEntries),
+    v.minLength(1, acceptedEntries),
+    v.maxLength(mostUndone, acceptedEntries),
+  ),
+});
+
+/** 202 while an object of a key has not confirmed it yet. */
+export async function undoEntries(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  const { entries } = parsed(undoSchema, await bodyOf(c));
+  const idempotency = await idempotencyOf(context, c, { undo: entries });
+  const { actor } = c.var.operator;
+  const changed = context.controlPlane.change((stub) => stub.undo({ entries, actor, idempotency }));
+  const { value, isPending } = await changed.catch((error: unknown) => {
+    throw isUnknownRule(error) ? fieldsRefused([{ field: "entries", accepted: acceptedEntries }]) : error;
+  });
+  const ruled = new Set(
+    value.entries.map(({ policy, before, after }) => ((before ?? after)?.key === null ? policy : null)),
+  );
+  await adoptRules(
+    context,
+    c,
+    context.policies.filter(({ name }) => ruled.has(name)),
+  );
+  const rules = value.rules.map((rule) => ruleView(rule));
+  return answer<UndoView>({ entries: value.entries.map(auditView), rules }, isPending === true ? 202 : 200);
 }
 
 const acceptedTo = "the seq of an audit entry, or 0 for the state before the first one";

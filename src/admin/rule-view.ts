@@ -1,6 +1,6 @@
 /** Rules and audit entries as the admin API shows them. */
 import type { AuditEntry, Rule } from "../control/protocol.ts";
-import type { RollbackProgress } from "../control/rollback-call.ts";
+import type { RollbackProgress } from "../control/history-calls.ts";
 import { instantText } from "./context.ts";
 import type { AuditedRule, AuditEntryView, RollbackView, RuleView } from "./wire.ts";
 

@@ -4,7 +4,7 @@
  */
 import * as v from "valibot";
 import { countArrivals, decodeBatches, decodeSamples, type SampledKeys } from "../control/sample-codec.ts";
-import type { SampleChunk, SampleIndex } from "../control/stored-samples.ts";
+import type { SampleChunk, SampleIndex } from "../control/statistics-calls.ts";
 import { errorText, report } from "../observability/events.ts";
 import { isolationFields } from "./console.ts";
 import { type AuthorizedCall, type AdminContext, instantText, policyOf } from "./context.ts";

@@ -127,6 +127,12 @@ export interface AuditPage {
   readonly next: string | null;
 }
 
+/** The entries that an undo has written, the newest first, and the rules that it has restored. */
+export interface UndoView {
+  readonly entries: readonly AuditEntryView[];
+  readonly rules: readonly RuleView[];
+}
+
 /** How far a rollback is. */
 export interface RollbackView {
   readonly state: "running" | "done" | "failed";

@@ -5,8 +5,8 @@
 import type { ObjectSettings } from "../policy/placement.ts";
 import type { PolicyMode, PolicyRule, PolicyRules } from "../policy/runtime-rules.ts";
 import type { KeyRule, StaleRules } from "../limiter/protocol.ts";
-import type { Rollback, RollbackProgress, RollbackReply } from "./rollback-call.ts";
-import type { SampleIndex, SamplesQuery } from "./stored-samples.ts";
+import type { Rollback, RollbackProgress, RollbackReply, Undo, Undone } from "./history-calls.ts";
+import type { SampleIndex, SamplesQuery, Statistics, StatisticsQuery, TopQuery } from "./statistics-calls.ts";
 import type { CountedKey } from "./space-saving.ts";
 
 /** The name of the one instance. */
@@ -257,6 +257,10 @@ export type RefusedChange =
   | { readonly kind: "key-reused" }
   /** Another rollback began before this one had ended. */
   | { readonly kind: "replaced" }
+  /** The entry `seq` has changed a rule of an undo since. */
+  | { readonly kind: "changed-since"; readonly seq: number }
+  /** The rules of an undo are as they were before, or would have ended by now. */
+  | { readonly kind: "nothing-to-undo" }
   | { readonly kind: "too-many"; readonly most: number }
   /** The text of all the policy's rules, as isolates receive it, would have more bytes. */
   | { readonly kind: "too-large"; readonly mostBytes: number };
@@ -286,37 +290,6 @@ export interface PolicyState extends PolicyRules {
 export interface PolicyChange {
   readonly policy: string;
   readonly parts: readonly { readonly kind: PolicyRule["kind"]; readonly rule: RuleInput | null }[];
-}
-
-export interface StatisticsQuery {
-  readonly fromMs: number;
-  readonly toMs: number;
-  readonly stepMs: number;
-  readonly policy?: string;
-}
-
-/** Counts of one policy within one step. */
-export interface StatisticsPoint {
-  readonly atMs: number;
-  readonly policy: string;
-  readonly outcomes: PolicyCounts["outcomes"];
-  readonly nearLimit: number;
-  readonly latency: PolicyCounts["latency"];
-  readonly latencySumMs: number;
-}
-
-export interface Statistics {
-  readonly fromMs: number;
-  readonly toMs: number;
-  readonly stepMs: number;
-  readonly points: readonly StatisticsPoint[];
-  readonly originFailures: readonly { readonly atMs: number; readonly count: number }[];
-}
-
-export interface TopQuery {
-  readonly policy: string;
-  readonly by: "denied" | "cost";
-  readonly limit: number;
 }
 
 export interface RuleCreation {
@@ -373,6 +346,8 @@ export interface ControlPlaneMethods {
   replaceRule(call: RuleReplacement): Promise<Changed<Rule>>;
   deleteRule(call: RuleDeletion): Promise<Changed<null>>;
   changePolicy(call: PolicyPatch): Changed<PolicyState>;
+  /** All entries are undone, or none. Answers `unknown` if one does not exist, or has changed no rule. */
+  undo(call: Undo): Promise<Changed<Undone>>;
   /** Answers with the first rules that were restored: when the rollback has ended, or about a second after it began. */
   rollback(call: Rollback): Promise<RollbackReply>;
   /** The latest rollback; null when there was none. */

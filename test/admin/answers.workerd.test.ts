@@ -1,6 +1,7 @@
 /** Properties of all answers of the admin API: other web origins cannot use them, and their URLs contain no host. */
 import { describe, expect, it } from "vitest";
-import { admin, ifMatch, tokens } from "./admin.ts";
+import { from } from "../http/harness.ts";
+import { admin, fieldsOf, ifMatch, tokens } from "./admin.ts";
 
 const operator = { Authorization: `Bearer ${tokens.all}` };
 const isolation = ({ headers }: Response): (string | null)[] =>
@@ -125,6 +126,37 @@ describe("a repeated POST with an Idempotency-Key", () => {
     });
     expect(again.headers.get("ETag")).toBe('"2"');
   });
+});
+
+it("an undo takes a change back for the next request, once per Idempotency-Key, and can be undone", async () => {
+  const gate = admin();
+  const { call, policy } = gate;
+  const visit = async () => (await gate.send("/", from("203.0.113.7"))).status;
+  await call("PATCH", `/policies/${policy}`, { mode: "off" }, { "If-Match": "*" });
+  await call(
+    "PATCH",
+    `/policies/${policy}`,
+    { deny: ["203.0.113.0/24"], note: "closed", mode: null },
+    { "If-Match": "*" },
+  );
+  const { entries: latest } = (await call("GET", "/audit?limit=2")).body;
+  const seqs = latest.map(({ seq }: { seq: number }) => seq);
+  const denied = await visit();
+  const headers = { "Idempotency-Key": crypto.randomUUID() };
+  const undo = () => call("POST", "/audit/undo", { entries: seqs }, headers);
+  const undone = await undo();
+  expect(undone).toMatchObject({
+    status: 200,
+    body: { entries: [{ action: "create" }, { action: "delete" }], rules: [{ policy, kind: "mode", mode: "off" }] },
+  });
+  expect([denied, await visit()]).toEqual([403, 200]);
+  expect((await undo()).body).toEqual(undone.body);
+  expect(await call("POST", "/audit/undo", { entries: seqs })).toMatchObject({ status: 409 });
+  const again = undone.body.entries.map(({ seq }: { seq: number }) => seq);
+  expect(await call("POST", "/audit/undo", { entries: again })).toMatchObject({ status: 200 });
+  expect(await visit()).toBe(403);
+  expect(fieldsOf(await call("POST", "/audit/undo", { entries: [99_999] }))).toEqual(["entries"]);
+  expect(fieldsOf(await call("POST", "/audit/undo", { entries: [] }))).toEqual(["entries"]);
 });
 
 describe("headgate_limit", () => {

@@ -72,6 +72,11 @@ it.for([
   [{ kind: "key-reused" }, { kind: "idempotency-key-reused" }],
   [{ kind: "replaced" }, { kind: "rollback-replaced" }],
   [
+    { kind: "changed-since", seq: 7 },
+    { kind: "changed-since", seq: 7 },
+  ],
+  [{ kind: "nothing-to-undo" }, { kind: "nothing-to-undo" }],
+  [
     { kind: "too-many", most: 16 },
     { kind: "rules-full", most: 16 },
   ],

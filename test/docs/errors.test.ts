@@ -78,6 +78,8 @@ const failures: readonly Failure[] = [
   { kind: "idempotency-key-reused" },
   { kind: "rule-gone" },
   { kind: "rollback-replaced" },
+  { kind: "changed-since", seq: 7 },
+  { kind: "nothing-to-undo" },
   { kind: "rules-full", most: 16 },
   { kind: "rules-too-large", mostBytes: 32_768 },
   { kind: "upgrade-required" },

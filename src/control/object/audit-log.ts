@@ -100,14 +100,28 @@ export class AuditLog {
       .map(({ key, ...change }) => ({ ...change, isOfPolicy: key === null }));
   }
 
+  /** The number of the first change of a rule after the entry `seq`; null if there is none. */
+  nextChangeOf(rule: string, seq: number): number | null {
+    const [row] = this.#sql
+      .exec<{ seq: number }>("SELECT seq FROM audit WHERE seq > ? AND rule = ? ORDER BY seq LIMIT 1", seq, rule)
+      .toArray();
+    return row?.seq ?? null;
+  }
+
+  /** Null when the log does not have it, and for a reveal. */
+  entry(seq: number): AuditEntry | null {
+    const [row] = this.#sql.exec<AuditRow>("SELECT seq, at, body FROM audit WHERE seq = ?", seq).toArray();
+    return row === undefined ? null : entryOf(row);
+  }
+
   /** The rule before the entry `seq`; null if there was none. */
   ruleBefore(seq: number): Rule | null {
-    return this.#entry(seq)?.before ?? null;
+    return this.entry(seq)?.before ?? null;
   }
 
   /** The revision that a rule has after the entry `seq`, or had when the entry removed it. */
   revisionAfter(seq: number): number {
-    const entry = this.#entry(seq);
+    const entry = this.entry(seq);
     return (entry?.after ?? entry?.before)?.revision ?? 0;
   }
 
@@ -164,11 +178,6 @@ export class AuditLog {
 
   #keepExtent(extent: Extent): void {
     writeMeta(this.#sql, "audit", JSON.stringify(extent));
-  }
-
-  #entry(seq: number): AuditEntry | null {
-    const [row] = this.#sql.exec<AuditRow>("SELECT seq, at, body FROM audit WHERE seq = ?", seq).toArray();
-    return row === undefined ? null : entryOf(row);
   }
 
   #bound(which: "MIN" | "MAX"): number {

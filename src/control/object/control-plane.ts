@@ -22,14 +22,11 @@ import type {
   RuleDeletion,
   RuleQuery,
   RuleReplacement,
-  Statistics,
-  StatisticsQuery,
   TopKey,
-  TopQuery,
 } from "../protocol.ts";
-import type { Rollback, RollbackProgress, RollbackReply } from "../rollback-call.ts";
+import type { Rollback, RollbackProgress, RollbackReply, Undo, Undone } from "../history-calls.ts";
 import type { StaleRules } from "../../limiter/protocol.ts";
-import type { SampleIndex, SamplesQuery } from "../stored-samples.ts";
+import type { SampleIndex, SamplesQuery, Statistics, StatisticsQuery, TopQuery } from "../statistics-calls.ts";
 import { Control } from "./control.ts";
 import { type LimiterObjects, pushTo } from "./push.ts";
 import type { Dataset } from "./statistics-export.ts";
@@ -95,6 +92,10 @@ export class ControlPlane extends DurableObject<ControlPlaneBindings> implements
 
   changePolicy(call: PolicyPatch): Changed<PolicyState> {
     return this.#control.changePolicy(call);
+  }
+
+  undo(call: Undo): Promise<Changed<Undone>> {
+    return this.#control.undo(call);
   }
 
   rollback(call: Rollback): Promise<RollbackReply> {

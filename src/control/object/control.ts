@@ -17,7 +17,7 @@ import type {
   RuleQuery,
   RuleReplacement,
 } from "../protocol.ts";
-import type { Rollback, RollbackProgress, RollbackReply } from "../rollback-call.ts";
+import type { Rollback, RollbackProgress, RollbackReply, Undo, Undone } from "../history-calls.ts";
 import { Deployments } from "./deployments.ts";
 import { Meta } from "./meta.ts";
 import type { RulesMetrics } from "./metrics.ts";
@@ -147,6 +147,13 @@ export class Control {
     const isDelivered = progress.state === "running" || keySets.length === 0 || (await this.#outbox.deliver(keySets));
     const value = restored.map((rule) => this.#current(rule));
     return { kind: "done", value, progress, ...(!isDelivered && { isPending: true }) };
+  }
+
+  async undo(call: Undo): Promise<Changed<Undone>> {
+    const changed = await this.#delivered(this.#book.undo(call, this.#tidied()));
+    if (changed.kind !== "done") return changed;
+    const { entries, rules } = changed.value;
+    return { ...changed, value: { entries, rules: rules.map((rule) => this.#current(rule)) } };
   }
 
   get rollbackProgress(): RollbackProgress | null {

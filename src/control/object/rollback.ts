@@ -9,7 +9,7 @@
 import { mostRulesBytes } from "../../policy/read-runtime-rules.ts";
 import { type Clock, sleep } from "../../limiter/clock.ts";
 import type { Changed, Rule } from "../protocol.ts";
-import type { Rollback, RollbackProgress } from "../rollback-call.ts";
+import type { Rollback, RollbackProgress } from "../history-calls.ts";
 import type { AuditLog } from "./audit-log.ts";
 import type { Meta } from "./meta.ts";
 import type { RuleBook } from "./rule-book.ts";

@@ -12,13 +12,14 @@ import type {
   NotedAction,
   PolicyPatch,
   PolicyState,
+  RefusedChange,
   Rule,
   RuleCreation,
   RuleDeletion,
   RuleInput,
   RuleReplacement,
 } from "../protocol.ts";
-import type { Rollback } from "../rollback-call.ts";
+import type { Rollback, Undo, Undone } from "../history-calls.ts";
 import { AuditLog } from "./audit-log.ts";
 import { IdempotencyKeys } from "./idempotency-keys.ts";
 import type { Meta } from "./meta.ts";
@@ -44,15 +45,22 @@ interface Reason extends Pick<AuditEntry, "action" | "note"> {
 
 const system: Actor = { name: "system", via: "system" };
 
-/** The rules of a policy would be larger than calls to objects may carry. */
-class TextTooLarge extends Error {
-  override readonly name = "TextTooLarge";
+/** Rolls a change back. */
+class Refused extends Error {
+  override readonly name = "Refused";
+  readonly refusal: RefusedChange;
+
+  constructor(refusal: RefusedChange) {
+    super(refusal.kind);
+    this.refusal = refusal;
+  }
 }
 
 export class RuleBook {
   readonly rules: RuleTable;
   readonly audit: AuditLog;
-  readonly idempotency: IdempotencyKeys;
+  readonly idempotency: IdempotencyKeys<Rule>;
+  readonly #undone: IdempotencyKeys<Undone>;
   readonly #storage: ControlStorage;
   readonly #meta: Meta;
   readonly #randomId: () => string;
@@ -64,6 +72,7 @@ export class RuleBook {
     this.rules = new RuleTable(storage.sql);
     this.audit = new AuditLog(storage.sql);
     this.idempotency = new IdempotencyKeys(storage.sql);
+    this.#undone = new IdempotencyKeys(storage.sql);
     this.#storage = storage;
     this.#meta = meta;
     this.#randomId = randomId;
@@ -172,6 +181,47 @@ export class RuleBook {
     });
   }
 
+  undo({ entries: seqs, actor, idempotency }: Undo, nowMs: number): Edited<Undone> {
+    return this.#edit<Undone>((touched) => {
+      const known = idempotency && this.#undone.find(actor, idempotency, nowMs);
+      if (known === "key-reused") return { kind: "key-reused" };
+      if (known !== null) return { kind: "done", value: known };
+      const newestFirst = [...new Set(seqs)].toSorted((one, other) => other - one);
+      const { lastSeq } = this.audit;
+      const rules = newestFirst.flatMap((seq) => this.#undoEntry(seq, seqs, { actor, nowMs }, touched) ?? []);
+      const added = this.audit.lastSeq - lastSeq;
+      if (added === 0) return { kind: "nothing-to-undo" };
+      const undone = { entries: this.audit.page(undefined, added).items, rules };
+      if (idempotency !== null) this.#undone.add(actor, idempotency, undone, nowMs);
+      return { kind: "done", value: undone };
+    });
+  }
+
+  /**
+   * @param undone the numbers of all entries that are undone together
+   * @returns the restored rule; null when it is removed, or would have ended by now
+   * @throws Refused
+   */
+  #undoEntry(
+    seq: number,
+    undone: readonly number[],
+    { actor, nowMs }: Pick<Reason, "actor" | "nowMs">,
+    touched: SetName[],
+  ): Rule | null {
+    const { rule: id = null, before = null, after = null } = this.audit.entry(seq) ?? {};
+    if (id === null) throw new Refused({ kind: "unknown" });
+    const next = this.audit.nextChangeOf(id, seq);
+    if (next !== null && !undone.includes(next)) throw new Refused({ kind: "changed-since", seq: next });
+    const history = { id, first: seq, last: seq };
+    if (before === null || !isRuleLive(before, nowMs)) {
+      return this.#restore(history, { actor, action: "delete", note: null, nowMs }, touched);
+    }
+    const excess = after === null ? this.#excess(before, nowMs, 1) : null;
+    if (excess !== null) throw new Refused(excess);
+    const action = after === null ? "create" : "replace";
+    return this.#restore(history, { actor, action, note: before.note, nowMs }, touched);
+  }
+
   /**
    * Returns rules to their state before the first change that a rollback undoes, except rules that have expired since.
    */
@@ -195,7 +245,7 @@ export class RuleBook {
     return current === null || !isSameRule(current, before);
   }
 
-  #restore({ id, first, last }: RuleHistory, reason: Reason, touched: SetName[]): Rule | null {
+  #restore({ id, first, last }: Omit<RuleHistory, "isOfPolicy">, reason: Reason, touched: SetName[]): Rule | null {
     const before = this.audit.ruleBefore(first);
     if (!this.differs(id, before, reason.nowMs)) return null;
     const current = this.rules.get(id);
@@ -257,24 +307,26 @@ export class RuleBook {
       });
       return { changed, keySets: touched.filter(({ key }) => key !== null) };
     } catch (error) {
-      if (!(error instanceof TextTooLarge)) throw error;
-      return { changed: { kind: "too-large", mostBytes: mostRulesBytes }, keySets: [] };
+      if (!(error instanceof Refused)) throw error;
+      return { changed: error.refusal, keySets: [] };
     } finally {
       this.#policyRules = null;
     }
   }
 
-  /** @throws TextTooLarge, which rolls the change back */
+  /** @throws Refused when the rules of a policy would be larger than calls to objects may carry */
   #requireShortTexts(touched: readonly SetName[]): void {
     const utf8 = new TextEncoder();
     const changed = touched.filter(({ key }) => key === null);
     for (const policy of new Set(changed.map((each) => each.policy))) {
-      if (utf8.encode(this.#textOf(policy)).length > mostRulesBytes) throw new TextTooLarge();
+      if (utf8.encode(this.#textOf(policy)).length > mostRulesBytes) {
+        throw new Refused({ kind: "too-large", mostBytes: mostRulesBytes });
+      }
     }
   }
 
   /** The refusal of a change that adds rules to a full set, or to a full table; null if they fit. */
-  #excess(set: SetName, nowMs: number, addedToSet: number, addedInTotal = addedToSet): Changed<never> | null {
+  #excess(set: SetName, nowMs: number, addedToSet: number, addedInTotal = addedToSet): RefusedChange | null {
     if (addedInTotal > 0 && this.rules.liveCount(nowMs) + addedInTotal > mostRules) {
       return { kind: "too-many", most: mostRules };
     }
@@ -322,19 +374,8 @@ export class RuleBook {
   #append(seq: number, before: Rule | null, after: Rule | null, reason: Reason): void {
     const { actor, action, note, nowMs } = reason;
     const { id = null, policy = null, key = null } = after ?? before ?? {};
-    const who = { actor: actor.name, via: actor.via };
-    this.audit.append({
-      seq,
-      atMs: nowMs,
-      ...who,
-      action,
-      policy,
-      key,
-      rule: id,
-      before,
-      after,
-      note,
-    });
+    const { name, via } = actor;
+    this.audit.append({ seq, atMs: nowMs, actor: name, via, action, policy, key, rule: id, before, after, note });
   }
 }
 

@@ -1,5 +1,5 @@
 /** The stored chunks of sampled traffic. */
-import type { SampleChunk } from "../stored-samples.ts";
+import type { SampleChunk } from "../statistics-calls.ts";
 import { dayMs } from "./statistics-rows.ts";
 import type { Sql } from "./storage.ts";
 

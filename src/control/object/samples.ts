@@ -11,7 +11,7 @@ import { errorText, report } from "../../observability/events.ts";
 import { isRecord } from "../../validation/problems.ts";
 import type { SampleBatch } from "../protocol.ts";
 import { countArrivals, decodeBatches, encodeSamples } from "../sample-codec.ts";
-import type { OpenSamples, SampleChunk, SampleIndex, SamplesQuery } from "../stored-samples.ts";
+import type { OpenSamples, SampleChunk, SampleIndex, SamplesQuery } from "../statistics-calls.ts";
 import { type ClosedChunk, SampleRows } from "./sample-rows.ts";
 import { dayMs, floorTo, hourMs, minuteMs } from "./statistics-rows.ts";
 import type { Sql } from "./storage.ts";

@@ -1,5 +1,5 @@
 /** Chooses the stored minutes or hours that answer a query of statistics, and sums them to points. */
-import type { Statistics, StatisticsQuery } from "../protocol.ts";
+import type { Statistics, StatisticsQuery } from "../statistics-calls.ts";
 import { floorTo, hourMs, hoursKeptMs, minuteMs, minutesKeptMs, type StoredPeriod } from "./statistics-rows.ts";
 import { Tally } from "./statistics-tally.ts";
 

@@ -10,8 +10,14 @@
  */
 import { errorText, report } from "../../observability/events.ts";
 import { isRecord } from "../../validation/problems.ts";
-import type { BeatCall, Statistics as StatisticsAnswer, StatisticsQuery, TopKey, TopQuery } from "../protocol.ts";
-import type { SampleIndex, SamplesQuery } from "../stored-samples.ts";
+import type { BeatCall, TopKey } from "../protocol.ts";
+import type {
+  SampleIndex,
+  SamplesQuery,
+  Statistics as StatisticsAnswer,
+  StatisticsQuery,
+  TopQuery,
+} from "../statistics-calls.ts";
 import { StoredSamples } from "./samples.ts";
 import type { Task } from "./scheduler.ts";
 import { CountedBatches } from "./statistics-batches.ts";

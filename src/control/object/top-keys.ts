@@ -4,7 +4,8 @@
  */
 import { jsonOrNull } from "../../validation/json.ts";
 import { isRecord } from "../../validation/problems.ts";
-import type { PolicyCounts, TopKey, TopQuery } from "../protocol.ts";
+import type { PolicyCounts, TopKey } from "../protocol.ts";
+import type { TopQuery } from "../statistics-calls.ts";
 import { SpaceSaving, type TopList } from "../space-saving.ts";
 import { dayMs, floorTo, hourMs } from "./statistics-rows.ts";
 import type { Sql } from "./storage.ts";

@@ -24,6 +24,9 @@ export interface AdminFailures {
   /** The rule that the first request with the `Idempotency-Key` has made. */
   "rule-gone": object;
   "rollback-replaced": object;
+  /** The audit entry `seq` has changed a rule of an undo since. */
+  "changed-since": { readonly seq: number };
+  "nothing-to-undo": object;
   "rules-full": { readonly most: number };
   "rules-too-large": { readonly mostBytes: number };
   "upgrade-required": object;
@@ -139,6 +142,18 @@ export const adminProblems: {
     status: 409,
     title: "Conflict",
     detail: "Another rollback replaced this one before it had ended.",
+  }),
+
+  "changed-since": ({ seq }) => ({
+    status: 409,
+    title: "Conflict",
+    detail: `Entry ${seq} of the audit log has changed the rule since. Nothing is undone.`,
+  }),
+
+  "nothing-to-undo": () => ({
+    status: 409,
+    title: "Conflict",
+    detail: "Nothing is left to undo: the rules are as they were, or would have ended by now.",
   }),
 
   "rules-full": ({ most }) => ({

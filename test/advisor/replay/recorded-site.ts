@@ -8,7 +8,7 @@ import { type Config, parseConfig } from "../../../src/policy/vars/config.ts";
 import { Control } from "../../../src/control/object/control.ts";
 import { StatisticsIntake } from "../../../src/control/object/statistics-intake.ts";
 import type { BeatCall } from "../../../src/control/protocol.ts";
-import type { SamplesQuery } from "../../../src/control/stored-samples.ts";
+import type { SamplesQuery } from "../../../src/control/statistics-calls.ts";
 import { sleep } from "../../../src/limiter/clock.ts";
 import { type Samples, SamplesReader } from "../../../src/advisor/replay/read-samples.ts";
 import { MemoryNamespace, MemoryObjects } from "../../../src/sdk/testing/memory-objects.ts";

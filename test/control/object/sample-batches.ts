@@ -10,7 +10,7 @@ import {
   type SampledEvent,
   type SampledKeys,
 } from "../../../src/control/sample-codec.ts";
-import type { SampleIndex, SamplesQuery } from "../../../src/control/stored-samples.ts";
+import type { SampleIndex, SamplesQuery } from "../../../src/control/statistics-calls.ts";
 import { batch } from "./batches.ts";
 
 export const arrival = (atMs: number, fields: Partial<SampledArrival> = {}): SampledArrival => ({

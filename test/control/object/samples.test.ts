@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { StatisticsStore } from "../../../src/control/object/statistics.ts";
 import type { SampleBatch } from "../../../src/control/protocol.ts";
-import type { SampleIndex } from "../../../src/control/stored-samples.ts";
+import type { SampleIndex } from "../../../src/control/statistics-calls.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
 import { randomFrom } from "../../random.ts";
 import { partitionKeys } from "../key-streams.ts";

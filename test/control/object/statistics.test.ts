@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { IsolateStatistics } from "../../../src/control/isolate/statistics.ts";
 import { StatisticsStore } from "../../../src/control/object/statistics.ts";
-import type { StatisticsQuery } from "../../../src/control/protocol.ts";
+import type { StatisticsQuery } from "../../../src/control/statistics-calls.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
 import { dollarsFor, prices } from "../../tools/prices.ts";
 import { batch, beat, counts } from "./batches.ts";

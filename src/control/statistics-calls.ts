@@ -1,4 +1,36 @@
-/** Queries of sampled traffic, and what the control plane object answers. */
+/** Queries of counts, frequent keys and sampled traffic, and what the control plane object answers. */
+import type { PolicyCounts } from "./protocol.ts";
+
+export interface StatisticsQuery {
+  readonly fromMs: number;
+  readonly toMs: number;
+  readonly stepMs: number;
+  readonly policy?: string;
+}
+
+/** Counts of one policy within one step. */
+export interface StatisticsPoint {
+  readonly atMs: number;
+  readonly policy: string;
+  readonly outcomes: PolicyCounts["outcomes"];
+  readonly nearLimit: number;
+  readonly latency: PolicyCounts["latency"];
+  readonly latencySumMs: number;
+}
+
+export interface Statistics {
+  readonly fromMs: number;
+  readonly toMs: number;
+  readonly stepMs: number;
+  readonly points: readonly StatisticsPoint[];
+  readonly originFailures: readonly { readonly atMs: number; readonly count: number }[];
+}
+
+export interface TopQuery {
+  readonly policy: string;
+  readonly by: "denied" | "cost";
+  readonly limit: number;
+}
 
 /** Sampled traffic of one policy, from `fromMs` (inclusive) to `toMs` (exclusive). */
 export interface SamplesQuery {

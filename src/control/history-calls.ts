@@ -1,5 +1,5 @@
-/** The calls about rollbacks. As in protocol.ts, fields are only added. */
-import type { Actor, Done, RefusedChange, Rule } from "./protocol.ts";
+/** The calls that return rules to earlier states. As in protocol.ts, fields are only added. */
+import type { Actor, AuditEntry, Done, RefusedChange, Rule, RuleCreation } from "./protocol.ts";
 
 /** Returns the rules to the state after the audit entry `toSeq`, as new versions. */
 export interface Rollback {
@@ -26,3 +26,18 @@ export interface RollbackProgress extends Rollback {
 
 /** A rollback that was done or has begun is answered with the first rules that it has restored. */
 export type RollbackReply = RefusedChange | (Done<readonly Rule[]> & { readonly progress: RollbackProgress });
+
+/** Returns the rules of audit entries to what they were before, as new versions. */
+export interface Undo {
+  /** The numbers of the entries. */
+  readonly entries: readonly number[];
+  readonly actor: Actor;
+  readonly idempotency: RuleCreation["idempotency"];
+}
+
+export interface Undone {
+  /** The entries of the undo itself, the newest first. */
+  readonly entries: readonly AuditEntry[];
+  /** The rules that exist again, or have their former content. */
+  readonly rules: readonly Rule[];
+}

@@ -1,0 +1,157 @@
+/** Undo: one transaction that returns the rules of audit entries to what they were before, or changes nothing. */
+import { describe, expect, it } from "vitest";
+import { mostKeyRules } from "../../../src/limiter/protocol.ts";
+import { ada, done, key, keyRule, mode, policyRule, TestPlane } from "./test-plane.ts";
+
+const actor = ada;
+const hour = 3_600_000;
+
+const undo = (plane: TestPlane, entries: readonly number[], idempotency: Parameters<TestPlane["create"]>[1] = null) =>
+  plane.control.undo({ entries, actor, idempotency });
+
+const newest = (plane: TestPlane): number => plane.control.audit({ limit: 1 }).items[0]?.seq ?? 0;
+const rulesOf = (plane: TestPlane) => plane.control.rules({ limit: 100 }).items;
+/** Their content, without what a new version changes. */
+const contentsOf = (plane: TestPlane) =>
+  rulesOf(plane).map(({ id, rule, note, expiresAtMs, sealedKey }) => ({ id, rule, note, expiresAtMs, sealedKey }));
+
+describe("the undo of one entry", () => {
+  it("a new rule is removed, also from the object of its key", async () => {
+    const plane = new TestPlane();
+    await plane.created(keyRule({ note: "a" }));
+    const { entries, rules } = done(await undo(plane, [1]));
+    expect(rules).toEqual([]);
+    expect(entries).toMatchObject([{ seq: 2, action: "delete", actor: ada.name, note: null, after: null }]);
+    expect([rulesOf(plane), plane.heldIds()]).toEqual([[], []]);
+  });
+
+  it("a replaced rule has its former content, end and note again, as a new revision", async () => {
+    const plane = new TestPlane();
+    const { id } = await plane.created(keyRule({ note: "a", expiresAtMs: plane.clock.nowMs + hour }));
+    const before = contentsOf(plane);
+    done(await plane.control.replaceRule({ id, revision: 1, input: keyRule({ rule: { kind: "allow" } }), actor }));
+    const { entries, rules } = done(await undo(plane, [2]));
+    expect(contentsOf(plane)).toEqual(before);
+    expect(rules).toMatchObject([{ id, revision: 3, state: "applied", rule: { kind: "block" } }]);
+    expect(entries).toMatchObject([{ action: "replace", note: "a" }]);
+  });
+
+  it("a removed rule exists again with its id, its sealed key and its place among the others", async () => {
+    const plane = new TestPlane();
+    const { id } = await plane.created(keyRule({ sealedKey: "sealed" }));
+    await plane.created(keyRule({ rule: { kind: "allow" } }));
+    const before = contentsOf(plane);
+    done(await plane.control.deleteRule({ id, revision: 1, actor, note: null }));
+    const { entries, rules } = done(await undo(plane, [newest(plane)]));
+    expect(contentsOf(plane)).toEqual(before);
+    expect(entries).toMatchObject([{ action: "create", rule: id }]);
+    expect(rules).toMatchObject([{ id, revision: 2 }]);
+    expect(plane.heldIds()).toContain(id);
+  });
+
+  it("an undo can be undone", async () => {
+    const plane = new TestPlane();
+    await plane.created(mode("off"));
+    const before = contentsOf(plane);
+    const { entries } = done(await undo(plane, [1]));
+    expect(rulesOf(plane)).toEqual([]);
+    done(
+      await undo(
+        plane,
+        entries.map(({ seq }) => seq),
+      ),
+    );
+    expect(contentsOf(plane)).toEqual(before);
+  });
+});
+
+describe("the undo of several entries", () => {
+  it("the parts of a policy that one change has set are returned together, and isolates get one new version", async () => {
+    const plane = new TestPlane();
+    const entriesRule = (address: string) => policyRule({ kind: "deny", entries: [address] }, { note: "n" });
+    await plane.created(entriesRule("192.0.2.1"));
+    await plane.created(entriesRule("192.0.2.2"));
+    await plane.created(mode("dry-run"));
+    const before = contentsOf(plane);
+    const { epoch, version } = plane.control.policyState("p");
+    const parts = [
+      { kind: "deny", rule: entriesRule("192.0.2.3") },
+      { kind: "mode", rule: null },
+    ] as const;
+    done(plane.control.changePolicy({ policy: "p", parts, epoch, version, actor, note: null }));
+    const changes = plane.control.audit({ limit: 10 }).items.filter(({ seq }) => seq > version);
+    expect(changes).toHaveLength(3);
+    const undone = done(
+      await undo(
+        plane,
+        changes.map(({ seq }) => seq),
+      ),
+    );
+    expect(contentsOf(plane)).toEqual(before);
+    expect(undone.entries).toHaveLength(3);
+  });
+
+  it("successive changes of one rule are undone together", async () => {
+    const plane = new TestPlane();
+    const { id } = await plane.created(keyRule({ note: "a" }));
+    done(await plane.control.replaceRule({ id, revision: 1, input: keyRule({ note: "b" }), actor }));
+    done(await plane.control.replaceRule({ id, revision: 2, input: keyRule({ note: "c" }), actor }));
+    done(await undo(plane, [2, 3]));
+    expect(rulesOf(plane)).toMatchObject([{ note: "a" }]);
+  });
+});
+
+describe("an undo that is refused changes nothing", () => {
+  it("a rule that was changed since, also if another entry could be undone", async () => {
+    const plane = new TestPlane();
+    const { id } = await plane.created(keyRule());
+    await plane.created(mode("off"));
+    done(await plane.control.replaceRule({ id, revision: 1, input: keyRule({ note: "b" }), actor }));
+    const before = rulesOf(plane);
+    expect(await undo(plane, [1, 2])).toEqual({ kind: "changed-since", seq: 3 });
+    expect([rulesOf(plane), newest(plane)]).toEqual([before, 3]);
+  });
+
+  it("a rule that has expired since, or would have", async () => {
+    const plane = new TestPlane();
+    const expiresAtMs = plane.clock.nowMs + hour;
+    const { id } = await plane.created(keyRule({ expiresAtMs }));
+    done(await plane.control.deleteRule({ id, revision: 1, actor, note: null }));
+    await plane.created(mode("off"));
+    await plane.created(policyRule({ kind: "deny", entries: ["192.0.2.1"] }, { expiresAtMs }));
+    await plane.pass(hour);
+    expect(await undo(plane, [2])).toEqual({ kind: "nothing-to-undo" });
+    expect(await undo(plane, [4])).toEqual({ kind: "changed-since", seq: 5 });
+  });
+
+  it("an entry that does not exist, or has changed no rule", async () => {
+    const plane = new TestPlane();
+    await plane.created(keyRule());
+    plane.control.note({ action: "reset", policy: "p", key, actor, note: null });
+    expect(await undo(plane, [1, 9])).toEqual({ kind: "unknown" });
+    expect(await undo(plane, [2])).toEqual({ kind: "unknown" });
+    expect(rulesOf(plane)).toHaveLength(1);
+  });
+
+  it("more rules than a key may have", async () => {
+    const plane = new TestPlane();
+    const { id } = await plane.created(keyRule());
+    done(await plane.control.deleteRule({ id, revision: 1, actor, note: null }));
+    for (let count = 0; count < mostKeyRules; count++) {
+      // oxlint-disable-next-line no-await-in-loop
+      await plane.created(keyRule());
+    }
+    expect(await undo(plane, [2])).toEqual({ kind: "too-many", most: mostKeyRules });
+    expect(rulesOf(plane)).toHaveLength(mostKeyRules);
+  });
+});
+
+it("a repeated undo with an Idempotency-Key gets the first answer and changes nothing more", async () => {
+  const plane = new TestPlane();
+  await plane.created(mode("off"));
+  const idempotency = { key: "k", requestHash: "h" };
+  const first = done(await undo(plane, [1], idempotency));
+  expect(done(await undo(plane, [1], idempotency))).toEqual(first);
+  expect(newest(plane)).toBe(2);
+  expect(await undo(plane, [1], { key: "k", requestHash: "other" })).toEqual({ kind: "key-reused" });
+});
