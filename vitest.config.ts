@@ -1,7 +1,8 @@
-import { globSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { cloudflareTest } from "@cloudflare/vitest-plugin";
 import { defineConfig, type Plugin, type TestProjectConfiguration } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
+import { filesOfTests } from "./test/files.ts";
 
 /** The tests' own secrets, in place of those in .dev.vars. wrangler warns when it finds none. */
 const secrets = { KEY_SECRET: "the tests' secret", CHECK_TOKENS: "the-tests-token" };
@@ -65,7 +66,13 @@ const withJoinedCalls = (areJoined: boolean): Plugin => ({
 /** The tests in plain Node that only a full run has, or that draw and replay more in it. */
 const isLonger = (file: string): boolean =>
   file.includes(".full.") || /\/(?:for-all|mode)\.ts"/.test(readFileSync(file, "utf8"));
-const longerFiles = globSync("test/**/*.test.ts").filter(isLonger);
+const longerFiles = filesOfTests(".test.ts").filter((file) => !file.startsWith("test/tools/") && isLonger(file));
+
+/** Tests that need packages of test/tools, and packages themselves. */
+const ofTools = ["test/tools/**"];
+const packages = ["**/node_modules/**"];
+/** Installs the packages of test/tools. */
+const installed = "test/tools/install.ts";
 
 /** `.ci/run` has 15 minutes, which all stories in the browser would exceed: it runs those of keys, and the smoke test. */
 const leftOutStories =
@@ -114,7 +121,19 @@ const withProcesses = {
   expect: { poll: { timeout: 20_000 } },
 } as const;
 
-const packageTests = "test/sdk/package/*.local.test.ts";
+const packageTests = "test/tools/package/*.local.test.ts";
+
+/** The tests in plain Node of benchmarks, and of what needs their packages. */
+const testsOfTools: TestProjectConfiguration = {
+  mode: "full",
+  test: {
+    name: "tools",
+    ...inThreads,
+    include: ["test/tools/**/*.test.ts"],
+    exclude: ["test/**/*.{workerd,local}.test.ts", ...packages],
+    globalSetup: installed,
+  },
+};
 
 /** The tests of the packed package, which share one build of it. */
 const ofPackage: TestProjectConfiguration = {
@@ -122,7 +141,7 @@ const ofPackage: TestProjectConfiguration = {
   test: {
     name: "package",
     include: [packageTests],
-    globalSetup: "test/sdk/package/packed-package.ts",
+    globalSetup: [installed, "test/tools/package/packed-package.ts"],
     ...withProcesses,
   },
 };
@@ -142,7 +161,7 @@ const withSeparateCalls: TestProjectConfiguration[] = [
         // About joined calls themselves, and a page with the number of calls.
         "test/limiter/isolate/joined-calls.test.ts",
         "test/simulation/joined.test.ts",
-        "test/simulation/admission.test.ts",
+        "test/tools/simulate.test.ts",
       ],
     },
   },
@@ -156,7 +175,7 @@ const withSeparateCalls: TestProjectConfiguration[] = [
  */
 export default defineConfig(({ mode }) => {
   const isFull = mode === "full";
-  const skipped = isFull ? [] : ["test/**/*.full.*test.ts"];
+  const skipped = isFull ? packages : ["test/**/*.full.*test.ts", ...ofTools];
   return {
     test: {
       // The output of a test is of interest only when it fails.
@@ -202,11 +221,13 @@ export default defineConfig(({ mode }) => {
           test: {
             name: "local",
             include: [isFull ? "test/**/*.local.test.ts" : "test/**/*.smoke.local.test.ts"],
-            exclude: isFull ? ["test/**/*.smoke.local.test.ts", packageTests, ...leftOutStories] : [],
+            exclude: isFull ? ["test/**/*.smoke.local.test.ts", packageTests, ...leftOutStories, ...skipped] : skipped,
+            // The browser is one of the packages.
+            globalSetup: isFull ? [installed] : [],
             ...withProcesses,
           },
         },
-        ...(isFull ? [ofPackage, ...withSeparateCalls] : []),
+        ...(isFull ? [testsOfTools, ofPackage, ...withSeparateCalls] : []),
       ],
     },
   };

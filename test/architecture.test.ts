@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { expect, it } from "vitest";
+import { filesOfTests } from "./files.ts";
 
 interface Rule {
   /** Folders and files of `src` that may be imported, besides the folder itself. */
@@ -210,4 +211,34 @@ it("no two files of the Worker, of the console or of the client declare a type o
   }
   const repeated = [...files].filter(([, paths]) => new Set(paths).size > 1);
   expect(repeated).toEqual([]);
+});
+
+interface Packages {
+  readonly devDependencies: Readonly<Record<string, string>>;
+}
+
+/** A module of the tests, and the modules and packages that it imports. */
+const importsOfTests = new Map(
+  filesOfTests(".ts").map((path) => {
+    const imported = [
+      ...readFileSync(path, "utf8").matchAll(/\bfrom "([^"]+)"|\bimport\("([^"]+)"\)|^import "([^"]+)"/gm),
+    ];
+    const names = imported.map(([, named, dynamic, alone]) => named ?? dynamic ?? alone ?? "");
+    return [path, names.map((name) => (name.startsWith(".") ? normalize(join(dirname(path), name)) : name))];
+  }),
+);
+
+it("npm test needs no package of test/tools", () => {
+  const { devDependencies } = JSON.parse(readFileSync("test/tools/package.json", "utf8")) as Packages;
+  const installedThere = Object.keys(devDependencies);
+  const reached = new Set([...importsOfTests.keys()].filter((path) => !path.startsWith("test/tools/")));
+  for (const path of reached) {
+    for (const name of importsOfTests.get(path) ?? []) if (importsOfTests.has(name)) reached.add(name);
+  }
+  const found = [...reached].flatMap((path) =>
+    (importsOfTests.get(path) ?? [])
+      .filter((name) => installedThere.some((each) => name === each || name.startsWith(`${each}/`)))
+      .map((name) => `${path}: ${name}`),
+  );
+  expect(found).toEqual([]);
 });

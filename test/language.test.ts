@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { pagePaths } from "./docs/pages.ts";
+import { filesOfTests } from "./files.ts";
 
 /** Sentences that hide their subject, vague verbs, and phrases that have to be read twice. Questions are accepted. */
 const patterns = [
@@ -18,12 +19,13 @@ interface Text {
 const filesBelow = (folder: string, suffix: RegExp): string[] =>
   readdirSync(folder, { recursive: true, encoding: "utf8" })
     .map((path) => join(folder, path))
-    .filter((path) => suffix.test(path) && !path.startsWith("test/previous-version/"));
+    .filter((path) => suffix.test(path));
 
-const sources = [...filesBelow("src", /\.tsx?$/), ...filesBelow("test", /\.ts$/)].filter(
-  (path) => path !== "test/language.test.ts",
-);
-const pages = [...filesBelow("test", /\.md$/), ...pagePaths()];
+const ofTests = (suffix: string): string[] =>
+  filesOfTests(suffix).filter((path) => !path.startsWith("test/previous-version/"));
+
+const sources = [...filesBelow("src", /\.tsx?$/), ...ofTests(".ts")].filter((path) => path !== "test/language.test.ts");
+const pages = [...ofTests(".md"), ...pagePaths()];
 
 const title = /(?:\b(?:it|test|describe)(?:\.\w+)*\(|\btestEach\([^"'`]*|\)\()\s*(["'`])((?:(?!\1)[^\\]|\\.)+)\1/g;
 

@@ -46,7 +46,7 @@ export function durationBetween(leastMs: number, mostMs: number, accepted: strin
 
 /*
  * Functions named `written…`, here and beside the readers of other values, return the form in which a value is written
- * as a valibot schema. `test/tools/schema.ts` generates the JSON schema of wrangler.toml from them. They may accept more
+ * as a valibot schema. `test/docs/schema.ts` generates the JSON schema of wrangler.toml from them. They may accept more
  * than the readers, and never less. As functions that the Worker never calls, they are left out of its bundle.
  */
 

@@ -2,9 +2,10 @@
  * `node test/conformance/table.ts` updates the links to tests in the table of this folder's README.md. Statements, and the
  * reasons for ids without a test, are written by hand.
  */
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join, relative } from "node:path";
+import { readFileSync, writeFileSync } from "node:fs";
+import { relative } from "node:path";
 import { pathToFileURL } from "node:url";
+import { filesOfTests } from "../files.ts";
 
 export const page = "test/conformance/README.md";
 
@@ -41,12 +42,12 @@ export const rowsOf = (text: string): Row[] =>
 /** Links from the page to the files whose test titles begin with an id, by id. */
 export function testsById(): ReadonlyMap<string, readonly string[]> {
   const links = new Map<string, string[]>();
-  const files = readdirSync("test", { recursive: true, encoding: "utf8" });
-  for (const file of files.filter((each) => each.endsWith(".test.ts")).toSorted()) {
-    const text = readFileSync(join("test", file), "utf8");
+  for (const path of filesOfTests(".test.ts")) {
+    const file = relative("test", path);
+    const text = readFileSync(path, "utf8");
     for (const id of new Set([...text.matchAll(/["`']([HRCGKS]\d\d): /g)].map(([, each]) => each))) {
       if (id === undefined) continue;
-      const link = `[${file.replace(/(?:\.workerd|\.local)?\.test\.ts$/, "")}](${relative("test/conformance", join("test", file))})`;
+      const link = `[${file.replace(/(?:\.workerd|\.local)?\.test\.ts$/, "")}](${relative("test/conformance", path)})`;
       links.set(id, [...(links.get(id) ?? []), link]);
     }
   }

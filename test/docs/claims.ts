@@ -1,6 +1,6 @@
 /** Which test runs a fenced block: a runner of this folder, or a test file that reads the block from the page. */
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { readFileSync } from "node:fs";
+import { filesOfTests } from "../files.ts";
 import { isCheckedCommand } from "./commands.ts";
 import { isConfiguration } from "./configuration-blocks.ts";
 import { isEvent } from "./event-blocks.ts";
@@ -40,9 +40,9 @@ const covers = ({ page, info, words }: Claim, block: Block): boolean =>
 
 /** The claims of all tests. */
 export const readClaims = (): Claim[] =>
-  readdirSync("test", { recursive: true, encoding: "utf8" })
-    .filter((path) => path.endsWith(".ts") && !/docs\/(?:claims|output|pages)[.\w]*\.ts$/.test(path))
-    .flatMap((path) => claimsIn(readFileSync(join("test", path), "utf8")));
+  filesOfTests(".ts")
+    .filter((path) => !/docs\/(?:claims|output|pages)[.\w]*\.ts$/.test(path))
+    .flatMap((path) => claimsIn(readFileSync(path, "utf8")));
 
 /**
  * The calls `pageBlock(page, info, words)` of a test file. Where `page` is a variable, its value is one of the texts in

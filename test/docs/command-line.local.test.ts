@@ -74,7 +74,7 @@ it.each(Object.keys(benchCommands))(
 it("npm run bench lists all names, and rejects an unknown one", async () => {
   const list = npmRun("bench");
   expect(await list.ended).toBe(0);
-  for (const [name, { about }] of Object.entries(benchCommands)) {
+  for (const [name, about] of Object.entries(benchCommands)) {
     expect(list.output()).toMatch(new RegExp(`^  ${name} +${about}$`, "m"));
   }
   const unknown = npmRun("bench", "--", "speed");

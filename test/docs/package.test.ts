@@ -2,8 +2,6 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { readOptions } from "../../src/sdk/client/options.ts";
-import { outdated } from "../tools/generated.ts";
-import { packageReference } from "../tools/package-reference.ts";
 import { fieldsOf, valueOf, withDefault } from "./field-table.ts";
 import { readPage, rowsOf } from "./pages.ts";
 
@@ -18,10 +16,6 @@ function defaultsOf(page: typeof main, heading: string): ReadonlyMap<string, str
   const rows = rowsOf({ ...page, tables }, "option", "type", "default", "meaning");
   return new Map(rows.map(([name = "", , fallback = ""]) => [name.replaceAll("`", ""), fallback]));
 }
-
-it("the pages show the types and comments of the package", () => {
-  expect(outdated(packageReference())).toEqual([]);
-});
 
 it("the table of subpaths lists those that the package exports", () => {
   const { exports } = JSON.parse(readFileSync("package.json", "utf8")) as { exports: object };

@@ -16,9 +16,11 @@ interface Package {
 }
 
 it("the table of tools has the versions that package.json and wrangler.toml state", () => {
-  const { engines, devDependencies, peerDependencies } = JSON.parse(readFileSync("package.json", "utf8")) as Package;
+  const read = (path: string): Package => JSON.parse(readFileSync(path, "utf8")) as Package;
+  const { engines, devDependencies, peerDependencies } = read("package.json");
+  const tools = read("test/tools/package.json").devDependencies;
   const [, date] = /^compatibility_date = "(.+)"$/m.exec(readFileSync("wrangler.toml", "utf8")) ?? [];
-  const majors = Object.entries(devDependencies)
+  const majors = Object.entries({ ...devDependencies, ...tools })
     .filter(([name]) => /^typescript(?:-\d+)?$/.test(name))
     .map(([, version]) => /(\d+)(?=\.\d+\.\d+$)/.exec(version)?.[0] ?? "")
     .toSorted();

@@ -3,8 +3,13 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { boundBytes } from "../tools/memory/docs.ts";
-import { type BusyIsolate, Collections, type Consistency, startBusyIsolate } from "../tools/memory/isolate.ts";
+import {
+  boundBytes,
+  type BusyIsolate,
+  Collections,
+  type Consistency,
+  startBusyIsolate,
+} from "../tools/memory/isolate.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-heap-"));
 let isolate: BusyIsolate;

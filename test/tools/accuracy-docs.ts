@@ -1,11 +1,11 @@
 /** The tables and the plot of `docs/explanation/accuracy.md`, and the table of the comparison with other limiters. */
 import { barX, gridX, ruleX, textX } from "@observablehq/plot";
 import { accuracyHeader, accuracyRow, kindsHeader, kindsRow } from "./accuracy-table.ts";
-import { drawFigure, type Figure } from "./figure.ts";
-import type { Generated } from "./generated.ts";
+import { drawFigure } from "./figure.ts";
+import { type Generated, type Figure } from "./generated.ts";
 import { exactnessTable, type PeerExactness } from "./peers/exactness.ts";
 import { comparisonPage } from "./peers/page.ts";
-import { type Accuracy, shape } from "./replay.ts";
+import { type Accuracy, shape } from "./accuracy-replay.ts";
 import { markdownTable } from "./table.ts";
 
 export const accuracyPage = "docs/explanation/accuracy.md";

@@ -1,5 +1,5 @@
 /** The accuracy tables, with a row for each form of a strategy: over all traffic, and by kind of traffic. */
-import { type Accuracy, shape } from "./replay.ts";
+import { type Accuracy, shape } from "./accuracy-replay.ts";
 import { percent, type Row, whole } from "./table.ts";
 import { kinds } from "./traffic.ts";
 

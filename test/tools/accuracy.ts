@@ -10,7 +10,7 @@ import { writeGenerated } from "./generated.ts";
 import { readOptions, writeOption } from "./options.ts";
 import { exactnessTable, measurePeers } from "./peers/exactness.ts";
 import { comparisonPage } from "./peers/page.ts";
-import { measureAccuracy, shape } from "./replay.ts";
+import { measureAccuracy, shape } from "./accuracy-replay.ts";
 import { markdownTable, rough, whole } from "./table.ts";
 import { kinds } from "./traffic.ts";
 

@@ -4,6 +4,7 @@
  */
 import { exitWithError, isHelp } from "../../src/cli/command.ts";
 import { benchCommands } from "./bench-commands.ts";
+import { installTools } from "./install.ts";
 
 const [name] = process.argv.splice(2, 1);
 
@@ -12,7 +13,7 @@ const list = [
   "Usage: npm run bench -- <name> [options]",
   "",
   "Names:",
-  ...Object.entries(benchCommands).map(([each, { about }]) => `  ${each.padEnd(width)}  ${about}`),
+  ...Object.entries(benchCommands).map(([each, about]) => `  ${each.padEnd(width)}  ${about}`),
   "",
   "npm run bench -- <name> --help prints the options of one of them.",
 ].join("\n");
@@ -20,7 +21,9 @@ const list = [
 if (name === undefined || isHelp(name)) {
   console.log(list);
 } else if (Object.hasOwn(benchCommands, name)) {
-  await benchCommands[name]?.run();
+  installTools();
+  // The module reads the command line and measures.
+  await import(`./${name}.ts`);
 } else {
   exitWithError(`expected one of the names below, got "${name}"\n\n${list}`);
 }

@@ -3,11 +3,10 @@ import { barX, gridX, ruleX, textX } from "@observablehq/plot";
 import { type BeatsCosts, beatsTable } from "./control-plane/beats-cost.ts";
 import type { ShapeCost } from "./cost-replay.ts";
 import { centsText, costParts, costTable, dollarsByPart, priceTable, totalDollars } from "./cost-table.ts";
-import { drawFigure, type Figure } from "./figure.ts";
-import type { Generated } from "./generated.ts";
+import { drawFigure } from "./figure.ts";
+import { type Figure, type Generated, picture } from "./generated.ts";
 import { type PeerCost, peerCostTable } from "./peers/costs.ts";
 import { comparisonPage } from "./peers/page.ts";
-import { picture } from "./picture.ts";
 
 export const costPage = "docs/operate/costs.md";
 

@@ -1,6 +1,7 @@
 import { barX } from "@observablehq/plot";
 import { describe, expect, it } from "vitest";
-import { drawFigure, figureWidth, type Theme, themeNames, themes } from "./figure.ts";
+import { drawFigure, figureWidth, type Theme, themes } from "./figure.ts";
+import { themeNames } from "./generated.ts";
 
 const figure = drawFigure({
   title: "Price & traffic",

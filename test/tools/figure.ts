@@ -15,11 +15,7 @@
  */
 import { plot, type PlotOptions } from "@observablehq/plot";
 import { parseHTML } from "linkedom";
-
-export const themeNames = ["light", "dark"] as const;
-export type ThemeName = (typeof themeNames)[number];
-/** An SVG text for each theme. */
-export type Figure = Readonly<Record<ThemeName, string>>;
+import type { Figure, ThemeName } from "./generated.ts";
 
 export interface Theme {
   /** The background of GitHub's pages. */

@@ -14,7 +14,11 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { type Figure, themeNames } from "./figure.ts";
+
+export const themeNames = ["light", "dark"] as const;
+export type ThemeName = (typeof themeNames)[number];
+/** An SVG text for each theme. */
+export type Figure = Readonly<Record<ThemeName, string>>;
 
 export interface Generated {
   /** The command that generates all of it, without options. */
@@ -121,3 +125,9 @@ const filesOf = (figures: Generated["figures"]): [string, string][] =>
   Object.entries(figures).flatMap(([path, figure]) =>
     themeNames.map((name): [string, string] => [`${path}-${name}.svg`, figure[name]]),
   );
+
+/** Shows the figure `<name>-light.svg` or, to readers of dark pages, `<name>-dark.svg`, which stand beside the page. */
+export const picture = (name: string, title: string): string => `<picture>
+  <source media="(prefers-color-scheme: dark)" srcset="${name}-dark.svg">
+  <img alt="${title}; the figures are in the table below" src="${name}-light.svg">
+</picture>`;

@@ -11,7 +11,6 @@ import { join } from "node:path";
 import { exitWithError } from "../../src/cli/command.ts";
 import { writeGenerated } from "./generated.ts";
 import {
-  boundBytes,
   type ConsistencyRun,
   memoryDocs,
   type MemoryRun,
@@ -21,7 +20,7 @@ import {
   recordedPath,
   recordedRun,
 } from "./memory/docs.ts";
-import { type BusyIsolate, consistencies, type Consistency, startBusyIsolate } from "./memory/isolate.ts";
+import { boundBytes, type BusyIsolate, consistencies, type Consistency, startBusyIsolate } from "./memory/isolate.ts";
 import { positiveInteger, readOptions, writeOption } from "./options.ts";
 import { whole } from "./table.ts";
 

@@ -10,7 +10,7 @@ if (words.some(isHelp)) {
   console.log("Usage: npm run bench -- mutation [options]\n\nOptions of stryker run:\n");
 }
 const [bin, configuration] = [
-  "node_modules/@stryker-mutator/core/bin/stryker.js",
+  "test/tools/node_modules/@stryker-mutator/core/bin/stryker.js",
   "test/tools/mutation/stryker.config.json",
 ];
 const stryker = spawn(process.execPath, [bin, "run", configuration, ...words], {

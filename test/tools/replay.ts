@@ -1,114 +1,127 @@
-/** Replays traffic through a strategy and through an independent exact log, and counts the decisions that differ. */
-import { createMeter, type Decision, type Limit } from "../../src/strategies/index.ts";
-import { type Form, forms, limitsOf } from "./forms.ts";
-import { leastBytes } from "./snapshot-size.ts";
-import { type KeyArrivals, kinds, type Shape } from "./traffic.ts";
-
-export const shape: Shape = { limit: 100, windowMs: 60_000, requests: 50_000 };
-
-export interface Tally {
-  readonly requests: number;
-  /** Requests that the strategy admitted and the log denied. The log counts only what it has admitted itself. */
-  readonly over: number;
-  /** Requests that the strategy denied and the log admitted. */
-  readonly under: number;
-  /** The most admitted to one key in any span of one window. */
-  readonly most: number;
-  /** The most released to the origin in any span of one window, after the delays of a queue. */
-  readonly mostLeaving: number;
-  /** The size of each key's snapshot at the end. */
-  readonly stateBytes: readonly number[];
-}
-
-export interface Accuracy {
-  readonly form: Form;
-  /** By the kind of traffic. */
-  readonly tallies: ReadonlyMap<string, Tally>;
-}
-
-export function measureAccuracy(requests = shape.requests): Accuracy[] {
-  const traffic = Object.entries(kinds).map(
-    ([kind, arrivalsOf]) => [kind, arrivalsOf({ ...shape, requests })] as const,
-  );
-  return forms.map((form) => ({
-    form,
-    tallies: new Map(traffic.map(([kind, arrivals]) => [kind, replay(form, arrivals)])),
-  }));
-}
-
-function replay(form: Form, arrivals: KeyArrivals): Tally {
-  const limits = limitsOf(form, shape.limit, shape.windowMs);
-  const activeKeys = arrivals.filter((instants) => instants.length > 0);
-  return sumOf(activeKeys.map((instants) => replayKey(limits, instants)));
-}
-
-/** The tally of several keys. */
-export function sumOf(keys: readonly Tally[]): Tally {
-  const sum = (count: (key: Tally) => number): number => keys.reduce((total, key) => total + count(key), 0);
-  return {
-    requests: sum((key) => key.requests),
-    over: sum((key) => key.over),
-    under: sum((key) => key.under),
-    most: Math.max(...keys.map((key) => key.most)),
-    mostLeaving: Math.max(...keys.map((key) => key.mostLeaving)),
-    stateBytes: keys.flatMap((key) => key.stateBytes),
-  };
-}
-
-function replayKey(limits: readonly Limit[], instants: readonly number[]): Tally {
-  const meter = createMeter(limits);
-  const tally = tallyOf(instants, (atMs) => meter.consume(1, atMs));
-  return { ...tally, stateBytes: [leastBytes(meter)] };
-}
-
-/** Compares the decisions on the requests of one key with those of an exact log. */
-export function tallyOf(
-  instants: readonly number[],
-  decide: (atMs: number) => Pick<Decision, "allowed" | "delayMs">,
-): Tally {
-  const log = exactLog(shape.limit, shape.windowMs);
-  const admitted: number[] = [];
-  const leaving: number[] = [];
-  let over = 0;
-  let under = 0;
-  for (const atMs of instants) {
-    const { allowed, delayMs } = decide(atMs);
-    const isWithin = log(atMs);
-    if (allowed && !isWithin) over++;
-    if (!allowed && isWithin) under++;
-    if (!allowed) continue;
-    admitted.push(atMs);
-    leaving.push(atMs + delayMs);
-  }
-  return {
-    requests: instants.length,
-    over,
-    under,
-    most: mostInAWindow(admitted),
-    mostLeaving: mostInAWindow(leaving),
-    stateBytes: [],
-  };
-}
-
 /**
- * The rule of an exact log, without the engine: the oldest of the last `limit` admissions must be at least a window
- * old.
+ * `npm run bench -- replay`: replays a million arrivals of 10,000 keys under 27 sets of limits. Prints the medians of
+ * several rounds, with keys that cannot be denied skipped and not. Exits with 1 when the median of the processor time is
+ * more than 10 s: a replay uses one core, and other programs on the machine do not change this figure much.
+ * Options: --rounds <number>.
  */
-function exactLog(limit: number, windowMs: number): (nowMs: number) => boolean {
-  const admitted: number[] = [];
-  return (nowMs) => {
-    const isWithin = nowMs - (admitted.at(-limit) ?? Number.NEGATIVE_INFINITY) >= windowMs;
-    if (isWithin) admitted.push(nowMs);
-    return isWithin;
-  };
+import { replay, replayAll } from "../../src/advisor/replay/replay.ts";
+import { type Timelines, TimelinesBuilder } from "../../src/advisor/replay/timelines.ts";
+import { type Limit, parseLimits } from "../../src/strategies/index.ts";
+import { randomFrom } from "../random.ts";
+import { positiveInteger, readOptions } from "./options.ts";
+import { markdownTable, percent, whole } from "./table.ts";
+
+const values = readOptions("replay", {
+  rounds: {
+    type: "string",
+    value: "number",
+    default: "5",
+    about: "Rounds. The median is printed.",
+  },
+});
+const rounds = positiveInteger("rounds", values.rounds, 100);
+
+const arrivals = 1_000_000;
+const keys = 10_000;
+const startMs = Date.UTC(2026, 0, 1);
+const dayMs = 86_400_000;
+const mostMs = 10_000;
+
+/** For each window: every strategy that needs no durations, and limits that deny from a few to most requests. */
+const windows = [
+  { window: "second", few: 1, many: 4 },
+  { window: "minute", few: 2, many: 20 },
+  { window: "hour", few: 10, many: 300 },
+] as const;
+
+const limitSets: readonly (readonly Limit[])[] = windows.flatMap(({ window, few, many }) => [
+  parseLimits(`${few}/${window}`, { strategy: "fixed-window" }),
+  parseLimits(`${many}/${window}`, { strategy: "fixed-window" }),
+  parseLimits(`${few}/${window}`, { strategy: "sliding-log" }),
+  parseLimits(`${many}/${window}`, { strategy: "sliding-log" }),
+  parseLimits(`${few}/${window}`),
+  parseLimits(`${many}/${window}; 1000/day`),
+  parseLimits({ limit: few, window: `1 ${window}`, strategy: "token-bucket", burst: many }),
+  parseLimits(`${few}/${window}`, { strategy: "sliding-buckets" }),
+  parseLimits(`${few}/${window}; 50/day`, { strategy: "leaky-bucket" }),
+]);
+
+interface Round {
+  readonly wallMs: number;
+  readonly cpuMs: number;
+  readonly longestStepMs: number;
 }
 
-function mostInAWindow(instants: readonly number[]): number {
-  let oldest = 0;
-  let most = 0;
-  for (const [index, atMs] of instants.entries()) {
-    while (atMs - (instants[oldest] ?? atMs) >= shape.windowMs) oldest++;
-    most = Math.max(most, index - oldest + 1);
+/** Key n comes 1/n as often as the first one, at random instants of a day, and half of the arrivals come in bursts. */
+function zipfTimelines(): Timelines {
+  const random = randomFrom(1);
+  const builder = new TimelinesBuilder();
+  const total = Math.log(keys + 1);
+  while (builder.arrivals < arrivals) {
+    const key = `key ${Math.floor(Math.exp(random() * total))}`;
+    let atMs = startMs + Math.floor(random() * dayMs);
+    const burst = random() < 0.8 ? 1 : 5;
+    for (let count = 0; count < burst && builder.arrivals < arrivals; count++) {
+      builder.add(key, { atMs, cost: 1, outcome: "unknown" });
+      atMs += Math.floor(random() * 300);
+    }
   }
-  return most;
+  const source = { fromMs: startMs, toMs: startMs + dayMs, oneKeyIn: 1, requests: arrivals };
+  return builder.finish({ ...source, lostArrivals: 0, otherLimitsArrivals: 0 });
+}
+
+function measureRound(timelines: Timelines, decidesEveryKey: boolean): Round {
+  // A copy, so that nothing is known from the round before.
+  const steps = replay({ ...timelines }, limitSets, { decidesEveryKey });
+  const [startedAtMs, startedCpu] = [performance.now(), process.cpuUsage()];
+  let [stepAtMs, longestStepMs] = [startedAtMs, 0];
+  for (;;) {
+    const { done } = steps.next();
+    const nowMs = performance.now();
+    longestStepMs = Math.max(longestStepMs, nowMs - stepAtMs);
+    stepAtMs = nowMs;
+    if (done === true) break;
+  }
+  const { user, system } = process.cpuUsage(startedCpu);
+  return { wallMs: stepAtMs - startedAtMs, cpuMs: (user + system) / 1_000, longestStepMs };
+}
+
+const medianOf = (list: readonly Round[], figure: keyof Round): number =>
+  list.map((round) => round[figure]).toSorted((a, b) => a - b)[list.length >> 1] ?? Number.NaN;
+
+const timelines = zipfTimelines();
+const variants = [
+  ["skipped when they cannot be denied", false],
+  ["all decided", true],
+] as const;
+const measured = variants.map(() => [] as Round[]);
+for (let round = 0; round < rounds; round++) {
+  for (const [index, [, decidesEveryKey]] of variants.entries()) {
+    measured[index]?.push(measureRound(timelines, decidesEveryKey));
+  }
+}
+const decisions = arrivals * limitSets.length;
+const shares = replayAll(timelines, limitSets).map(({ denied }) => percent(denied, arrivals));
+console.log(
+  `${whole(arrivals)} arrivals of ${whole(timelines.keys.length)} keys under ${limitSets.length} sets of limits`,
+);
+console.log(`denied, in percent: ${shares.join(", ")}\n`);
+console.log(
+  markdownTable(
+    ["keys", "seconds", "seconds of processor time", "ns per arrival and set", "longest step, ms"],
+    variants.map(([title], index) => {
+      const list = measured[index] ?? [];
+      return [
+        title,
+        (medianOf(list, "wallMs") / 1_000).toFixed(1),
+        (medianOf(list, "cpuMs") / 1_000).toFixed(1),
+        whole((medianOf(list, "cpuMs") * 1e6) / decisions),
+        whole(medianOf(list, "longestStepMs")),
+      ];
+    }),
+  ),
+);
+if (medianOf(measured[0] ?? [], "cpuMs") > mostMs) {
+  console.error(`the replay took more than ${mostMs / 1_000} s of processor time`);
+  process.exitCode = 1;
 }

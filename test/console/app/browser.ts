@@ -31,7 +31,7 @@ const flags = [
 
 /** @throws Error without Chromium */
 export async function launchBrowser(): Promise<Browser> {
-  if (found === null) throw new Error("expected chromium in PATH, or Linux on x64");
+  if (found === null) throw new Error("expected chromium in PATH, or Linux on x64 and the packages of test/tools");
   const { executablePath, env } = await found.program();
   return chromium.launch({ executablePath, args: flags, env: { ...process.env, ...env } });
 }

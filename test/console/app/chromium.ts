@@ -1,6 +1,6 @@
 /**
- * Finds Chromium: a program in PATH, or else the one inside the npm package `@sparticuz/chromium`, for Linux on x64. Nothing is
- * downloaded. `HEADGATE_BROWSER=path` or `HEADGATE_BROWSER=npm` allows only one of the two.
+ * Finds Chromium: a program in PATH, or else the one inside the npm package `@sparticuz/chromium`, for Linux on x64, if the
+ * packages of test/tools are installed. Nothing is downloaded. `HEADGATE_BROWSER=path` or `HEADGATE_BROWSER=npm` allows only one of the two.
  */
 import {
   accessSync,
@@ -15,6 +15,7 @@ import {
 } from "node:fs";
 import { createRequire } from "node:module";
 import { delimiter, dirname, join } from "node:path";
+import { pathToFileURL } from "node:url";
 
 export interface Chromium {
   /** Unpacks what is packed, and returns how to start it. */
@@ -35,7 +36,9 @@ export function findChromium(): Chromium | null {
   }
   const found = only === "npm" ? null : inPath();
   if (found !== null) return { program: async () => ({ executablePath: found, env: {} }) };
-  return only === "path" || !runsPackaged ? null : { program: unpacked };
+  if (only === "path" || !runsPackaged) return null;
+  const entry = packagedEntry();
+  return entry === null ? null : { program: () => unpacked(entry) };
 }
 
 const programs = ["chromium", "chromium-browser", "google-chrome"];
@@ -57,16 +60,32 @@ function isExecutable(file: string): boolean {
 
 const runsPackaged = process.platform === "linux" && process.arch === "x64";
 
+const tools = join(import.meta.dirname, "../../tools");
 /** Where the npm package is unpacked once, beside the packages, so that an installation removes it. */
-const cache = join(import.meta.dirname, "../../../node_modules/.cache");
+const cache = join(tools, "node_modules/.cache");
 
-async function unpacked(): Promise<ChromiumProgram> {
-  const entry = createRequire(import.meta.url).resolve("@sparticuz/chromium");
+/** The main file of the npm package; null when it is not installed. */
+function packagedEntry(): string | null {
+  try {
+    return createRequire(join(tools, "package.json")).resolve("@sparticuz/chromium");
+  } catch {
+    return null;
+  }
+}
+
+/** The exports of the npm package that are used here. */
+interface Packaged {
+  readonly default: { readonly executablePath: (packed: string) => Promise<string> };
+  readonly inflate: (file: string) => Promise<string>;
+}
+
+async function unpacked(entry: string): Promise<ChromiumProgram> {
   const packageFolder = join(dirname(entry), "..");
   const manifest = readFileSync(join(packageFolder, "package.json"), "utf8");
   const { version } = JSON.parse(manifest) as { version: string };
   const folder = join(cache, `chromium-${version}`);
-  if (!existsSync(folder)) await unpack(join(packageFolder, "bin"), folder);
+  if (!existsSync(folder))
+    await unpack((await import(pathToFileURL(entry).href)) as Packaged, join(packageFolder, "bin"), folder);
   const fonts = join(folder, "fonts.conf");
   return {
     executablePath: join(folder, "chromium"),
@@ -76,8 +95,7 @@ async function unpacked(): Promise<ChromiumProgram> {
 }
 
 /** Unpacks into a folder of this process, and renames it when it is complete: processes may do so at the same time. */
-async function unpack(packed: string, folder: string): Promise<void> {
-  const { default: chromium, inflate } = await import("@sparticuz/chromium");
+async function unpack({ default: chromium, inflate }: Packaged, packed: string, folder: string): Promise<void> {
   const { TMPDIR } = process.env;
   mkdirSync(cache, { recursive: true });
   const own = mkdtempSync(`${folder}-`);

@@ -1,6 +1,6 @@
 /** The machine and the versions of a run. */
 import { cpus, loadavg } from "node:os";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Machine } from "./record.ts";
 
@@ -31,6 +31,7 @@ export function machine(generator: string, redis: string | undefined): Machine {
 }
 
 function versionOf(name: string): string {
-  const file = readFileSync(join("node_modules", name, "package.json"), "utf8");
+  const folder = ["node_modules", "test/tools/node_modules"].find((each) => existsSync(join(each, name))) ?? "";
+  const file = readFileSync(join(folder, name, "package.json"), "utf8");
   return (JSON.parse(file) as { version: string }).version;
 }

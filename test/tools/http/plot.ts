@@ -1,7 +1,8 @@
 /** Draws a run: the requests per second of all contestants. */
 import { axisX, barX, gridX, ruleY, textX, text as textMark } from "@observablehq/plot";
 import type { PlotOptions } from "@observablehq/plot";
-import { drawFigure, type Figure, figureWidth, type Theme } from "../figure.ts";
+import { drawFigure, figureWidth, type Theme } from "../figure.ts";
+import { type Figure } from "../generated.ts";
 import { whole } from "../table.ts";
 import type { Figures, RecordedRun } from "./record.ts";
 

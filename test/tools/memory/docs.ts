@@ -1,11 +1,10 @@
 /** The recorded run of `npm run bench -- memory`, its plot, and the sentence of `docs/benchmarks/results.md` about it. */
 import { readFileSync } from "node:fs";
 import { areaY, gridY, lineY, ruleY, text as textMark } from "@observablehq/plot";
-import { drawFigure, type Figure } from "../figure.ts";
-import { type Generated, wrapped } from "../generated.ts";
-import { picture } from "../picture.ts";
+import { drawFigure } from "../figure.ts";
+import { type Figure, type Generated, picture, wrapped } from "../generated.ts";
 import { markdownTable, whole } from "../table.ts";
-import { consistencies, type Consistency, type HeapStep } from "./isolate.ts";
+import { boundBytes, consistencies, type Consistency, type HeapStep } from "./isolate.ts";
 
 export interface MemoryStep extends HeapStep {
   /** The keys of this consistency so far. */
@@ -24,9 +23,6 @@ export interface MemoryRun {
   /** In the order in which the same isolate received them. */
   readonly runs: readonly ConsistencyRun[];
 }
-
-/** The most that the heap may take, with garbage. The platform ends an isolate at 128 MB. */
-export const boundBytes = 96_000_000;
 
 export const recordedPath = "test/tools/memory/last.json";
 

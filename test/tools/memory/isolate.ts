@@ -5,6 +5,9 @@
 import { freePort, HeapInspector } from "../heap.ts";
 import { startWorkerd } from "../workerd.ts";
 
+/** The most that the heap may take, with garbage. The platform ends an isolate at 128 MB. */
+export const boundBytes = 96_000_000;
+
 export const consistencies = ["strict", "leased", "eventual"] as const;
 export type Consistency = (typeof consistencies)[number];
 

@@ -1,6 +1,6 @@
 /** Replays the traffic of the accuracy table through other rate limiters. */
 import { randomFrom } from "../../random.ts";
-import { type Accuracy, shape, sumOf, type Tally, tallyOf } from "../replay.ts";
+import { type Accuracy, shape, sumOf, type Tally, tallyOf } from "../accuracy-replay.ts";
 import { markdownTable, percent, type Row } from "../table.ts";
 import { type KeyArrivals, kinds } from "../traffic.ts";
 import { type PeerLimiter, peerLimiters } from "./limiters.ts";

@@ -57,7 +57,7 @@ it("a Redis of Upstash bills five commands for a first request, four for the nex
 
 it("the comparison page names the installed versions of the packages", () => {
   const page = readFileSync(comparisonPage, "utf8").replaceAll("\n", " ");
-  const { devDependencies } = JSON.parse(readFileSync("package.json", "utf8")) as {
+  const { devDependencies } = JSON.parse(readFileSync("test/tools/package.json", "utf8")) as {
     devDependencies: Record<string, string>;
   };
   for (const name of ["hono-rate-limiter", "express-rate-limit", "rate-limiter-flexible", "@upstash/ratelimit"]) {

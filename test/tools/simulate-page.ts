@@ -1,10 +1,16 @@
 /** The generated parts of `docs/explanation/consistency.md`: a table and a plot of over-admission by consistency. */
 import { barX, gridX, ruleX, textX } from "@observablehq/plot";
-import { drawFigure, type Figure, type Theme } from "../tools/figure.ts";
-import type { Generated } from "../tools/generated.ts";
-import { picture } from "../tools/picture.ts";
-import { markdownTable, whole } from "../tools/table.ts";
-import { admissionHeader, admissionRow, limitText, type Measurement, percentText, shape } from "./admission.ts";
+import { drawFigure, type Theme } from "./figure.ts";
+import { type Figure, type Generated, picture } from "./generated.ts";
+import { markdownTable, whole } from "./table.ts";
+import {
+  admissionHeader,
+  admissionRow,
+  limitText,
+  type Measurement,
+  percentText,
+  shape,
+} from "../simulation/admission.ts";
 
 export const admissionPage = "docs/explanation/consistency.md";
 

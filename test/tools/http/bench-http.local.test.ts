@@ -2,8 +2,8 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { type RecordedRun as Measured } from "../tools/http/record.ts";
-import { type Run, runNpm } from "../system/checkout.ts";
+import { type RecordedRun as Measured } from "./record.ts";
+import { type Run, runNpm } from "../../system/checkout.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-bench-"));
 afterAll(() => rmSync(folder, { recursive: true }));

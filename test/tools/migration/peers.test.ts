@@ -2,7 +2,7 @@
 import { mock } from "node:test";
 import { describe, expect, it } from "vitest";
 import { rateLimit as expressRateLimit } from "express-rate-limit";
-import { rateLimit } from "../../../../src/sdk/package/hono.ts";
+import { rateLimit } from "../../../src/sdk/package/hono.ts";
 import { type Case, cases, resultOf, statedResult } from "./cases.ts";
 import { packages, type PeerOptions, type RunningApp } from "./peer-apps.ts";
 import type { Answer } from "./requests.ts";

@@ -30,7 +30,7 @@ describe("the files of the package", () => {
   it("attw finds no problem with the types of any subpath", () => {
     // `.attw.json` states that the package has no CommonJS, which attw would report for each subpath.
     const words = ["--no-definitely-typed", "--no-emoji", "--no-color", "--format", "ascii"];
-    const attw = [resolve("node_modules/.bin/attw"), inject("tarball"), ...words];
+    const attw = [resolve("test/tools/node_modules/.bin/attw"), inject("tarball"), ...words];
     const report = execFileSync(process.execPath, attw, { encoding: "utf8" });
     for (const name of packageSubpaths()) {
       expect(report).toMatch(new RegExp(`"headgate/${name}"\\s+node16 \\(from ESM\\): OK \\(ESM\\)`));

@@ -9,8 +9,8 @@ import { policyEntries } from "../../src/policy/policy.ts";
 import { limitFields, strategies } from "../../src/strategies/index.ts";
 import { configOf, plain, problemsIn } from "../policy/parsed.ts";
 import { fileValidator, schemaErrors } from "../policy/json-schema.ts";
-import { isConfiguration, isInvalid, withBlock } from "../docs/configuration-blocks.ts";
-import { readPages } from "../docs/pages.ts";
+import { isConfiguration, isInvalid, withBlock } from "./configuration-blocks.ts";
+import { readPages } from "./pages.ts";
 import { forAll } from "../for-all.ts";
 import { schemaFile, schemaText, wranglerSchema } from "./schema.ts";
 
@@ -19,7 +19,7 @@ type Values = Readonly<Record<string, unknown>>;
 const shipped = readFileSync("wrangler.toml", "utf8");
 
 describe("the JSON schema of wrangler.toml", () => {
-  it("the committed schema is the generated one; otherwise run npx node test/tools/schema.ts", () => {
+  it("the committed schema is the generated one; otherwise run npx node test/docs/schema.ts", () => {
     expect(readFileSync(schemaFile, "utf8")).toBe(schemaText());
   });
 

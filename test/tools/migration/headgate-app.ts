@@ -1,6 +1,6 @@
 /** The small app behind `rateLimit` of `headgate/hono`. */
 import { Hono } from "hono";
-import { rateLimit, type RateLimitOptions } from "../../../../src/sdk/package/hono.ts";
+import { rateLimit, type RateLimitOptions } from "../../../src/sdk/package/hono.ts";
 import { answerOf, defaults, headersOf, pathOf, remainingHeader, type Send } from "./requests.ts";
 
 /** @param env the bindings and variables of the Worker */

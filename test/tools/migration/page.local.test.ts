@@ -6,15 +6,16 @@ import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { stripTypeScriptTypes } from "node:module";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { pageBlock } from "./page-block.ts";
-import { startWorkerd, type Workerd } from "../tools/workerd.ts";
-import { bundle } from "../tools/workerd-process.ts";
-import { isConfiguration, readConfiguration } from "./configuration-blocks.ts";
-import { readPage } from "./pages.ts";
+import { pageBlock } from "../../docs/page-block.ts";
+import { startWorkerd, type Workerd } from "../workerd.ts";
+import { bundle } from "../workerd-process.ts";
+import { isConfiguration, readConfiguration } from "../../docs/configuration-blocks.ts";
+import { readPage } from "../../docs/pages.ts";
 
 const page = "docs/how-to/migrate-from.md";
 const checkToken = "the-token-of-check";
-const folder = mkdtempSync(join(tmpdir(), "headgate-migrate-"));
+const parent = mkdtempSync(join(tmpdir(), "headgate-migrate-"));
+const folder = join(parent, "app");
 
 /** The examples by what they use. */
 const examples = {
@@ -28,11 +29,14 @@ const examples = {
 };
 
 beforeAll(() => {
-  symlinkSync(resolve("node_modules"), join(folder, "node_modules"));
+  // The examples find packages of the project, and those of the tools.
+  symlinkSync(resolve("node_modules"), join(parent, "node_modules"));
+  mkdirSync(folder);
+  symlinkSync(resolve("test/tools/node_modules"), join(folder, "node_modules"));
   bundle(join(folder, "headgate"));
 });
 
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+afterAll(() => rmSync(parent, { recursive: true, force: true }));
 
 /** Types for the packages that are not installed, from their documentation, as far as the examples use them. */
 const declarations = `

@@ -1,9 +1,9 @@
 /** The page about consistency shows the measured over-admission. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { outdated } from "../tools/generated.ts";
-import { measureAdmission, percentText } from "./admission.ts";
-import { admissionDocs, admissionPage } from "./admission-page.ts";
+import { outdated } from "./generated.ts";
+import { measureAdmission, percentText } from "../simulation/admission.ts";
+import { admissionDocs, admissionPage } from "./simulate-page.ts";
 
 describe("the admission table", async () => {
   const measurements = await measureAdmission();

@@ -37,7 +37,7 @@ export const compilers: readonly Compiler[] = ([5, 7] as const).flatMap((version
 ]);
 
 const binaries = {
-  5: "node_modules/typescript-5/bin/tsc",
+  5: "test/tools/node_modules/typescript-5/bin/tsc",
   7: "node_modules/typescript/bin/tsc",
 } as const;
 

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import express from "express";
-import { startNginx } from "./gateway-process.ts";
+import { startNginx } from "../../system/gateway-process.ts";
 
 export interface PathOrigin {
   readonly url: string;

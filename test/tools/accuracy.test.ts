@@ -4,7 +4,7 @@ import { strategies } from "../../src/strategies/index.ts";
 import { accuracyDocs } from "./accuracy-docs.ts";
 import { outdated } from "./generated.ts";
 import { measurePeers } from "./peers/exactness.ts";
-import { type Accuracy, measureAccuracy, shape, type Tally } from "./replay.ts";
+import { type Accuracy, measureAccuracy, shape, type Tally } from "./accuracy-replay.ts";
 import { kinds } from "./traffic.ts";
 
 const measured = measureAccuracy();

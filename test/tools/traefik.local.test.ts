@@ -4,7 +4,7 @@
  */
 import { Yaml } from "@stoplight/spectral-parsers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { bearer, type BehindGateway, startBehindGateway } from "./behind-gateway.ts";
+import { bearer, type BehindGateway, startBehindGateway } from "../system/behind-gateway.ts";
 import { pageBlock } from "../docs/page-block.ts";
 
 interface Middleware {

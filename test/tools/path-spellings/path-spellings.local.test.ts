@@ -6,11 +6,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { Connection } from "../tools/fuzz/connection.ts";
-import { startWorkerd } from "../tools/workerd.ts";
-import { nginx } from "./gateway-process.ts";
-import { handlerField, handlers, startExpress, startNginxOrigin } from "./path-origins.ts";
-import { compositionsOf } from "./path-transformations.ts";
+import { Connection } from "../fuzz/connection.ts";
+import { startWorkerd } from "../workerd.ts";
+import { nginx } from "../../system/gateway-process.ts";
+import { handlerField, handlers, startExpress, startNginxOrigin } from "./origins.ts";
+import { compositionsOf } from "../../system/path-transformations.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-spellings-"));
 afterAll(() => rmSync(folder, { recursive: true }));

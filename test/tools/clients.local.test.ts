@@ -9,7 +9,7 @@ import { got } from "got";
 import ky from "ky";
 import { Agent, request, RetryAgent } from "undici";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { startWorkerd, type Workerd } from "../tools/workerd.ts";
+import { startWorkerd, type Workerd } from "./workerd.ts";
 
 /** An entry module around Headgate that records its responses for each key. */
 const listing = `

@@ -5,7 +5,7 @@ import { type Options, rateLimit as expressRateLimit } from "express-rate-limit"
 import { type Context, Hono } from "hono";
 import { rateLimiter as rateLimiter04 } from "hono-rate-limiter";
 import { rateLimiter as rateLimiter05 } from "hono-rate-limiter-0.5";
-import { cloudflareRateLimiter } from "../../../tools/peers/durable-store.ts";
+import { cloudflareRateLimiter } from "../peers/durable-store.ts";
 import { answerOf, defaults, headersOf, pathOf, remainingHeader, type Send } from "./requests.ts";
 
 export interface RunningApp {

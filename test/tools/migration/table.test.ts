@@ -1,8 +1,8 @@
 /** The migration table names every option of the packages, has a case for each, and agrees with the errors. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { rateLimit } from "../../../../src/sdk/package/hono.ts";
-import { readPage } from "../../../docs/pages.ts";
+import { rateLimit } from "../../../src/sdk/package/hono.ts";
+import { readPage } from "../../docs/pages.ts";
 import { cases } from "./cases.ts";
 
 const table = readPage("docs/how-to/migrate-from.md").tables.find(
@@ -26,7 +26,7 @@ const nameOf = (entry: string): string => /`(\w+)`/.exec(entry)?.[1] ?? "";
 
 /** The members of the interfaces or types with these names in a file of declarations. */
 function membersOf(path: string, types: readonly string[]): string[] {
-  const code = readFileSync(`node_modules/${path}`, "utf8");
+  const code = readFileSync(`test/tools/node_modules/${path}`, "utf8");
   return types.flatMap((type) => {
     const [, body] = new RegExp(`(?:interface|type) ${type}\\b[^]*?\\{\n([^]*?)\n\\}`).exec(code) ?? [];
     if (body === undefined) throw new Error(`${path} declares no ${type}`);

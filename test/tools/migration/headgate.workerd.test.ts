@@ -3,7 +3,7 @@ import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Hono } from "hono";
-import { admin, rateLimit, type RateLimitOptions } from "../../../../src/sdk/package/hono.ts";
+import { admin, rateLimit, type RateLimitOptions } from "../../../src/sdk/package/hono.ts";
 import { type Case, cases, resultOf, statedResult } from "./cases.ts";
 import { headgateApp } from "./headgate-app.ts";
 import type { Answer } from "./requests.ts";

@@ -6,9 +6,9 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { pageBlock } from "../../../docs/page-block.ts";
-import { configurationOf } from "../../../tools/http/services.ts";
-import { bundle, type RunningWorkerd, runWorkerd } from "../../../tools/workerd-process.ts";
+import { pageBlock } from "../../docs/page-block.ts";
+import { configurationOf } from "../http/services.ts";
+import { bundle, type RunningWorkerd, runWorkerd } from "../workerd-process.ts";
 
 const page = "how-to/migrate-from";
 const folder = mkdtempSync(join(tmpdir(), "headgate-readme-"));
@@ -18,7 +18,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** The first block of TypeScript below a heading of a README. */
 function exampleOf(name: string, heading: string): string {
-  const readme = readFileSync(`node_modules/${name}/README.md`, "utf8");
+  const readme = readFileSync(`test/tools/node_modules/${name}/README.md`, "utf8");
   const [, code] = /```ts\n([^]*?)```/.exec(readme.slice(readme.indexOf(heading))) ?? [];
   if (code === undefined) throw new Error(`the README of ${name} has no example of ${heading}`);
   return code;

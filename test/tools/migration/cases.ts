@@ -3,7 +3,7 @@
  * result that both have.
  */
 import type { Context } from "hono";
-import type { RateLimitOptions } from "../../../../src/sdk/package/hono.ts";
+import type { RateLimitOptions } from "../../../src/sdk/package/hono.ts";
 import type { PeerOptions } from "./peer-apps.ts";
 import type { Answer, Ask } from "./requests.ts";
 
