@@ -6,7 +6,7 @@ import type { PlainKey } from "../policy/key.ts";
 import type { KeyResolution } from "../policy/resolve-key.ts";
 import type { IsolateStatistics } from "../control/isolate/statistics.ts";
 import type { OutcomeName } from "../control/protocol.ts";
-import type { Admission } from "../limiter/isolate/admission.ts";
+import type { ChargeResult } from "../limiter/isolate/charge-result.ts";
 import { admits, allows, isByKeyRule, type Outcome, type Spend } from "../limiter/isolate/outcome.ts";
 import type { Runtime } from "./runtime.ts";
 import { sampleArrival } from "./sample-arrivals.ts";
@@ -14,7 +14,7 @@ import { sampleArrival } from "./sample-arrivals.ts";
 /** A request with its spends, after the limits have decided. */
 export interface ChargedRequest {
   readonly spends: readonly Spend[];
-  readonly admission: Admission;
+  readonly admission: ChargeResult;
   /** The resolutions of all policies. Default: only those of the spends matter. */
   readonly resolutions?: readonly KeyResolution[];
 }
@@ -43,7 +43,7 @@ export function recordOutcomes(
 /** Records dry runs when they are decided in the background. */
 async function recordLater(
   statistics: IsolateStatistics,
-  dryRuns: NonNullable<Admission["dryRuns"]>,
+  dryRuns: NonNullable<ChargeResult["dryRuns"]>,
   spends: readonly Spend[],
 ): Promise<void> {
   // The failure of a decision is reported where its work is passed to `waitUntil`.

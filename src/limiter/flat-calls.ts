@@ -54,14 +54,6 @@ const defaultFirmMs = 1_000;
 
 export const chargeText = (charge: Omit<Charge, "cost">): string => JSON.stringify(charge);
 
-/** The check in the nested form of the methods `check`, `look` and `batch`. */
-export const nestedCheck = ({ key, provisionalMs, kind, charges }: FlatCheck): CheckCall => ({
-  key,
-  charges: charges.map(({ text, cost }) => ({ ...JSON.parse(text), cost })),
-  durability: kind === "confirmed" ? "confirmed" : "relaxed",
-  ...(provisionalMs > 0 && { provisionalMs }),
-});
-
 export function encodeChecks(checks: readonly FlatCheck[]): FlatCall {
   const indexes = new Map<string, number>();
   const values: (string | number)[] = [];

@@ -45,7 +45,7 @@ export interface KeyCall {
 
 /**
  * Charges a key under several policies: all of them if every enforced policy allows, otherwise none. Isolates send it in the
- * flat form of flat-calls.ts. Isolates of the previous version send this object.
+ * flat form of flat-calls.ts.
  */
 export interface CheckCall extends KeyCall {
   charges: readonly Charge[];
@@ -146,11 +146,6 @@ export const mostKeyRules = 16;
  */
 export interface SetRulesReply {
   readonly version: RulesVersion;
-}
-
-/** Independent checks, decided in their order. A check without a cost is a look. */
-export interface BatchCall {
-  calls: readonly CheckCall[];
 }
 
 /** The spends of an isolate under `eventual` consistency, on one or several keys of the object. */

@@ -1,15 +1,27 @@
 /** Flat calls in the form of nested ones, for fakes of objects and for tests that look at calls. */
 import { answerChecks, chargeText, decodeReplies, type FlatCall, type FlatList } from "../../src/limiter/flat-calls.ts";
 import { internedCharge } from "../../src/limiter/object/interned-charges.ts";
-import type { BatchCall, CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
+import type { CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
 
 const nothing: CheckReply = { decisions: [], spentAtMs: [] };
+
+/** Several checks in one call. */
+export interface BatchCall {
+  readonly calls: readonly CheckCall[];
+}
+
+const looks = new WeakSet<CheckCall>();
+
+/** Whether a check of `nestedCalls` spends nothing. */
+export const isLook = (call: CheckCall): boolean => looks.has(call);
 
 /** The checks of a call, in their order. */
 export function nestedCalls(call: FlatCall): CheckCall[] {
   const calls: CheckCall[] = [];
-  answerChecks(call, internedCharge, ({ provisionalMs = 0, ...check }) => {
-    calls.push(provisionalMs > 0 ? { ...check, provisionalMs } : check);
+  answerChecks(call, internedCharge, ({ provisionalMs = 0, ...check }, spendsNothing) => {
+    const nested = provisionalMs > 0 ? { ...check, provisionalMs } : check;
+    if (spendsNothing) looks.add(nested);
+    calls.push(nested);
     return nothing;
   });
   return calls;
@@ -21,16 +33,14 @@ export function flatReplies(call: FlatCall, replies: readonly CheckReply[]): Fla
   return answerChecks(call, internedCharge, () => left.shift() ?? nothing);
 }
 
-const isSpend = ({ charges }: CheckCall): boolean => charges.some(({ cost }) => cost > 0);
-
-/** The nested call with the same checks: `check` for a single spend. */
+/** The nested call with the same checks: `check` for a single spend, `look` for a single look. */
 export const nestedCall = (
   call: FlatCall,
-): { name: "check"; argument: CheckCall } | { name: "batch"; argument: BatchCall } => {
+): { name: "check" | "look"; argument: CheckCall } | { name: "batch"; argument: BatchCall } => {
   const calls = nestedCalls(call);
   const [first] = calls;
-  return calls.length === 1 && first !== undefined && isSpend(first)
-    ? { name: "check", argument: first }
+  return calls.length === 1 && first !== undefined
+    ? { name: isLook(first) ? "look" : "check", argument: first }
     : { name: "batch", argument: { calls } };
 };
 

@@ -2,8 +2,9 @@
 import { vi } from "vitest";
 import { parseConfig } from "../../src/policy/vars/config.ts";
 import type { Policy } from "../../src/policy/policy.ts";
-import type { Admission } from "../../src/limiter/isolate/admission.ts";
+import type { ChargeResult } from "../../src/limiter/isolate/charge-result.ts";
 import { LimiterClient } from "../../src/limiter/isolate/client.ts";
+import { RequestScope } from "../../src/limiter/isolate/newer-rules-retry.ts";
 import type { LimiterObserver } from "../../src/limiter/isolate/object-caller.ts";
 import type { FlatList } from "../../src/limiter/flat-calls.ts";
 import type { Limiter } from "../../src/limiter/object/limiter.ts";
@@ -34,6 +35,10 @@ export class TestClock extends VirtualClock {
 
 /** Resolves when all pending promises that wait for no timer have settled. */
 export const settled = (): Promise<void> => new Promise((resolve) => void setTimeout(resolve, 0));
+
+/** The scope of a request. */
+export const scopeOf = (waitUntil: (work: Promise<unknown>) => void = () => undefined): RequestScope =>
+  new RequestScope(waitUntil);
 
 export class TestIsolate {
   readonly clock = new TestClock();
@@ -86,8 +91,11 @@ export class TestIsolate {
     return flat === null ? instead : flatReplies(flat, [instead].flat() as CheckReply[]);
   }
 
-  async admit(...spends: readonly Spend[]): Promise<Admission> {
-    return this.client.admit(spends, (work) => void this.#work.push(work));
+  async admit(...spends: readonly Spend[]): Promise<ChargeResult> {
+    return this.client.admit(
+      spends,
+      scopeOf((work) => void this.#work.push(work)),
+    );
   }
 
   /** Resolves when all work passed to `waitUntil` is done. */

@@ -1,6 +1,6 @@
 /** Objects that have newer policy rules than an isolate, and an isolate that adopts them. */
 import type { Policy } from "../../src/policy/policy.ts";
-import { type Attempt, decideByNewestRules } from "../../src/limiter/isolate/attempt.ts";
+import { decideByNewestRules, type RequestScope } from "../../src/limiter/isolate/newer-rules-retry.ts";
 import type { CheckCall, StaleRules } from "../../src/limiter/protocol.ts";
 import type { Call, TestIsolate } from "./isolate.ts";
 
@@ -57,7 +57,7 @@ export class RulesKeeper {
     for (const { version } of rules) this.version = Math.max(this.version, version);
   }
 
-  async decide<Result>(decide: (attempt: Attempt | null) => Result | Promise<Result>): Promise<Result> {
+  async decide<Result>(decide: (scope: RequestScope) => Result | Promise<Result>): Promise<Result> {
     return decideByNewestRules(this, this.waitUntil, decide);
   }
 

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { admittedCheck, answerText, decidedCheck } from "../../src/http/check/answer.ts";
 import { denyByLimits } from "../../src/http/proxy/denial.ts";
 import type { Runtime } from "../../src/http/runtime.ts";
-import { Admission } from "../../src/limiter/isolate/admission.ts";
+import { ChargeResult } from "../../src/limiter/isolate/charge-result.ts";
 import type { Spend } from "../../src/limiter/isolate/outcome.ts";
 import { strategies } from "../../src/strategies/index.ts";
 import { spendOf, TestIsolate } from "../fakes/isolate.ts";
@@ -18,7 +18,7 @@ interface Request {
 }
 
 /** The status, fields and body of the answer to a denial. */
-async function answerTo(admission: Admission, request: Request): Promise<readonly unknown[]> {
+async function answerTo(admission: ChargeResult, request: Request): Promise<readonly unknown[]> {
   const { spends, hasLegacyHeaders, denyStatus } = request;
   const runtime = { statistics: null, denialLog: null, hasLegacyHeaders } as unknown as Runtime;
   const waitUntil = (): never => {
@@ -29,8 +29,8 @@ async function answerTo(admission: Admission, request: Request): Promise<readonl
 }
 
 /** The same decision, as if it did not come from the deny cache. */
-function decidedNow({ outcomes, decidedAtMs }: Admission): Admission {
-  const admission = new Admission();
+function decidedNow({ outcomes, decidedAtMs }: ChargeResult): ChargeResult {
+  const admission = new ChargeResult();
   admission.addOutcomes(outcomes);
   admission.isRefused = true;
   admission.decidedAtMs = decidedAtMs;
@@ -38,13 +38,13 @@ function decidedNow({ outcomes, decidedAtMs }: Admission): Admission {
 }
 
 /** The same decision by a cached denial, whose outcomes cannot be read. */
-function withoutOutcomes(admission: Admission): Admission {
+function withoutOutcomes(admission: ChargeResult): ChargeResult {
   const cachedDenial = Object.defineProperty({ ...admission.cachedDenial }, "outcomes", {
     get: () => {
       throw new Error("the outcomes are not needed");
     },
   });
-  return Object.assign(decidedNow(admission), { cachedDenial }) as Admission;
+  return Object.assign(decidedNow(admission), { cachedDenial }) as ChargeResult;
 }
 
 /** An isolate that has had a key denied. */
@@ -133,13 +133,13 @@ it("the proxy reuses the response to a cached denial until one of its waits in w
 const resolvedOf = (spend: Spend, isDryRun = false) => ({ spend, uncharged: null, isDryRun });
 
 /** The answer of `/check` to a denial, as its response has it. */
-function checkAnswer(spend: Spend, admission: Admission, isDryRun = false) {
+function checkAnswer(spend: Spend, admission: ChargeResult, isDryRun = false) {
   const decided = admittedCheck(resolvedOf(spend, isDryRun), admission);
   return decided.cachedText ?? answerText(decided.answer);
 }
 
 /** The answer that is built from the outcome alone. */
-function builtAnswer(spend: Spend, { outcomes }: Admission, isDryRun = false) {
+function builtAnswer(spend: Spend, { outcomes }: ChargeResult, isDryRun = false) {
   const [outcome] = outcomes;
   if (outcome === undefined) throw new Error("an object decided");
   return answerText(decidedCheck(resolvedOf(spend, isDryRun), outcome).answer);

@@ -1,14 +1,7 @@
 /** The flat form of checks and replies: decoding returns the encoded values. */
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
-import {
-  answerChecks,
-  chargeText,
-  decodeReplies,
-  encodeChecks,
-  type FlatCheck,
-  nestedCheck,
-} from "../../src/limiter/flat-calls.ts";
+import { answerChecks, chargeText, decodeReplies, encodeChecks, type FlatCheck } from "../../src/limiter/flat-calls.ts";
 import { internedCharge } from "../../src/limiter/object/interned-charges.ts";
 import type { Charge, CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
 import { charge } from "../fakes/calls.ts";
@@ -97,21 +90,6 @@ describe("flat calls", () => {
       expect(received).toEqual(structuredClone(sent));
     }),
   );
-
-  it("the nested form of a check has its charges, its durability and its provisional time", () => {
-    const charges = [charge("5/minute", 2), charge("9/hour", 1, "q")];
-    expect(nestedCheck(flat(charges, "confirmed", 2_000))).toEqual({
-      key: "k",
-      charges,
-      durability: "confirmed",
-      provisionalMs: 2_000,
-    });
-    expect(nestedCheck(flat(charges, "look"))).toEqual({
-      key: "k",
-      charges,
-      durability: "relaxed",
-    });
-  });
 
   it(
     "an isolate decodes each reply as the object encoded it, for all strategies, bans, dry runs, several charges and stale rules",

@@ -1,4 +1,5 @@
 /** Floods on a key whose object fails. */
+import { scopeOf } from "../fakes/isolate.ts";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { FailureMode, Policy } from "../../src/policy/policy.ts";
 import { LimiterClient } from "../../src/limiter/isolate/client.ts";
@@ -67,7 +68,7 @@ async function flood(
   const request = async (): Promise<void> => {
     const sentAtMs = world.nowMs;
     requests++;
-    const { outcomes } = await client.admit([{ policy, partitionKey: "k", cost: 1 }], () => undefined);
+    const { outcomes } = await client.admit([{ policy, partitionKey: "k", cost: 1 }], scopeOf());
     longestMs = Math.max(longestMs, world.nowMs - sentAtMs);
     if (outcomes.every(admits)) admitted.push({ atMs: world.nowMs, units: 1 });
   };

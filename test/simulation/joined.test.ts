@@ -1,6 +1,6 @@
 /**
  * Simulations of requests that join their checks in one call, with calls that are delayed, lost, late or never answered,
- * objects that crash or are of the previous version, and requests that end early. A failure prints the command that
+ * objects that crash, and requests that end early. A failure prints the command that
  * repeats it.
  */
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";

@@ -1,4 +1,5 @@
 /** Random schedules of isolates that borrow slices, with crashes, lost calls and wrong clocks. */
+import { scopeOf } from "../fakes/isolate.ts";
 import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Policy } from "../../src/policy/policy.ts";
@@ -142,7 +143,7 @@ describe("strict and leased consistency under random faults", () => {
               { policy: leased, partitionKey: "a", cost: 1 },
               { policy: strict, partitionKey: "b", cost: 1 },
             ],
-            () => undefined,
+            scopeOf(),
           );
           if (!isRefused) admitted += 1;
         };
@@ -185,7 +186,14 @@ describe("strict and leased consistency under random faults", () => {
     ];
     for (let time = 0; time < 400; time++) {
       world.at(startMs + time * 5, () => {
-        work.push(Promise.resolve(client.admit(spends, (each) => void work.push(each))));
+        work.push(
+          Promise.resolve(
+            client.admit(
+              spends,
+              scopeOf((each) => void work.push(each)),
+            ),
+          ),
+        );
       });
     }
     await world.runUntil(startMs + 30_000);

@@ -1,4 +1,5 @@
 /** Requests that several objects decide: when a later object denies, the spend in the first is given back exactly. */
+import { scopeOf } from "../fakes/isolate.ts";
 import { describe, expect, it } from "vitest";
 import * as fc from "fast-check";
 import type { Policy } from "../../src/policy/policy.ts";
@@ -114,7 +115,7 @@ async function floodTenant(
         { policy: tenant, partitionKey: "tenant", cost: 1 },
         { policy: address, partitionKey: ip, cost: 1 },
       ],
-      () => undefined,
+      scopeOf(),
     );
     if (isRefused) denied++;
     else spends.push(...spentAtMs);
@@ -182,7 +183,7 @@ describe("a provisional spend", () => {
           { policy: slots, partitionKey: "tenant", cost: 1 },
           { policy: other, partitionKey: "ip", cost: 1 },
         ],
-        () => undefined,
+        scopeOf(),
       );
       admitted.push(!isRefused);
     };
@@ -206,13 +207,13 @@ describe("a provisional spend", () => {
           { policy: tenant, partitionKey: "tenant", cost: 1 },
           { policy: other, partitionKey: "ip", cost: 1 },
         ],
-        () => undefined,
+        scopeOf(),
       );
       if (!isRefused) admitted++;
     };
     for (let index = 0; index < 1_500; index++) world.at(startMs, () => void request());
     await world.runUntil(startMs + 100);
-    const reserving = client.reserve({ policy: tenant, partitionKey: "tenant", cost: 1 }, 60_000, () => undefined);
+    const reserving = client.reserve({ policy: tenant, partitionKey: "tenant", cost: 1 }, 60_000, scopeOf());
     await world.runUntil(startMs + 200);
     const { address, fullForMs } = await reserving;
     expect([admitted, address === null, fullForMs]).toEqual([1_500, false, 0]);
@@ -262,7 +263,7 @@ describe("a cached denial", () => {
             { policy: tenant, partitionKey: "tenant", cost: 1 },
             { policy: address, partitionKey: "ip", cost: 1 },
           ],
-          () => undefined,
+          scopeOf(),
         );
         // A decision in the isolate comes before the call of the next object.
         await new Promise(setImmediate);

@@ -1,4 +1,5 @@
 /** Syncs of an isolate with its objects, when replicas are evicted and calls are lost. */
+import { scopeOf } from "../fakes/isolate.ts";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Policy } from "../../src/policy/policy.ts";
 import { LimiterClient } from "../../src/limiter/isolate/client.ts";
@@ -68,7 +69,7 @@ function simulateIsolate(
     for (let time = 0; time < times; time++) {
       const spend = { policy, partitionKey: key, cost: 1 };
       // oxlint-disable-next-line no-await-in-loop
-      const { outcomes } = await client.admit([spend], () => undefined);
+      const { outcomes } = await client.admit([spend], scopeOf());
       if (outcomes.every(admits)) admitted++;
     }
     return admitted;

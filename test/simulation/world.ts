@@ -3,6 +3,7 @@
  * The client and the object are the real code.
  */
 import type { Policy } from "../../src/policy/policy.ts";
+import { scopeOf } from "../fakes/isolate.ts";
 import { LimiterClient } from "../../src/limiter/isolate/client.ts";
 import { answerChecks, type FlatList } from "../../src/limiter/flat-calls.ts";
 import { internedCharge } from "../../src/limiter/object/interned-charges.ts";
@@ -248,7 +249,7 @@ export class SimulatedIsolate {
   async request(units: number, key = "key"): Promise<void> {
     const spend = { policy: this.#policy, partitionKey: key, cost: units };
     const { eventNumber } = this.#world;
-    const { outcomes } = await this.#client.admit([spend], () => undefined);
+    const { outcomes } = await this.#client.admit([spend], scopeOf());
     const isImmediate = eventNumber === this.#world.eventNumber;
     if (isImmediate && outcomes.every(allows)) this.admitted.push({ atMs: this.#world.nowMs, units, key });
   }

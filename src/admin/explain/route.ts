@@ -4,7 +4,7 @@ import { attributesSchema } from "../../http/check/attributes-input.ts";
 import { waitUntilFrom } from "../../http/proxy/enforce.ts";
 import type { Runtime } from "../../http/runtime.ts";
 import { type Failure, isFailure } from "../../http/wire/problems.ts";
-import type { RulesAdopter } from "../../limiter/isolate/attempt.ts";
+import { RequestScope, type RulesAdopter } from "../../limiter/isolate/newer-rules-retry.ts";
 import { outcomesOf } from "../../limiter/isolate/key-group.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import { mostKeyRules } from "../../limiter/protocol.ts";
@@ -68,7 +68,7 @@ export async function explainedKey(context: ExplainContext, input: ExplainInput)
     const reply = stale.length > 0 ? null : explained;
     const [decided] = reply === null ? [] : outcomesOf([spend], reply.reply);
     // oxlint-disable-next-line no-await-in-loop
-    const outcome = decided ?? (await runtime.limiter.look(spend));
+    const outcome = decided ?? (await runtime.limiter.look(spend, new RequestScope(waitUntil)));
     const view = explanationOf(isolate, { outcome, reply: decided === undefined ? null : reply }, known, nowMs);
     const lines = explanationLines(view);
     return { ...view, lines, text: explanationText(view, lines, isolate.missingAttributes) };

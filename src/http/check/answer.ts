@@ -1,5 +1,5 @@
 /** Answers of `/check` and of the service binding, and their entries in the log of denials. */
-import type { Admission } from "../../limiter/isolate/admission.ts";
+import type { ChargeResult } from "../../limiter/isolate/charge-result.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import {
   allowedNow,
@@ -60,7 +60,7 @@ export const answerText = (answer: CheckAnswer | Failure): AnswerText | Failure 
   isFailure(answer) ? answer : { allowed: answer.allowed, headers: answer.headers, json: JSON.stringify(answer) };
 
 /** The answer to a check by the admission of its spend. */
-export function admittedCheck(resolved: ResolvedCheck, admission: Admission): DecidedCheck {
+export function admittedCheck(resolved: ResolvedCheck, admission: ChargeResult): DecidedCheck {
   const { cachedDenial, decidedAtMs } = admission;
   let decided: DecidedCheck | null = null;
   const now = (): DecidedCheck => (decided ??= checkByOutcome(resolved, admission.outcomes[0]));

@@ -4,7 +4,7 @@ import { enforcedPolicy } from "../../policy/compiled-policy.ts";
 import { partName } from "../../policy/key.ts";
 import type { Policy } from "../../policy/policy.ts";
 import { contradictedPart, noAttributes, resolveCallerKey } from "../../policy/resolve-key.ts";
-import { type Attempt, decideByNewestRules } from "../../limiter/isolate/attempt.ts";
+import { decideByNewestRules, type RequestScope } from "../../limiter/isolate/newer-rules-retry.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import { admits, type Spend } from "../../limiter/isolate/outcome.ts";
 import { addressOf, reservationId } from "../../limiter/isolate/reservation-id.ts";
@@ -37,7 +37,7 @@ const internal = { kind: "internal" } as const;
 export type Tenant = CheckToken["tenant"];
 
 /** Decides a check by the limits of its policy, with or without a charge. */
-type DecideByLimits<Decided> = (resolved: ResolvedCheck, attempt: Attempt | null) => Promise<Decided>;
+type DecideByLimits<Decided> = (resolved: ResolvedCheck, scope: RequestScope) => Promise<Decided>;
 
 /** Finds the key of a check and decides it, by the newest rules. A key that is not charged is only looked at. */
 async function decideByKey<Decided extends DecidedCheck>(
@@ -47,13 +47,13 @@ async function decideByKey<Decided extends DecidedCheck>(
   waitUntil: WaitUntil,
   byLimits: DecideByLimits<Decided>,
 ): Promise<Decided | DecidedCheck | Failure> {
-  return decideByNewestRules(runtime.control, waitUntil, async (attempt) => {
+  return decideByNewestRules(runtime.control, waitUntil, async (scope) => {
     const resolved = await resolveCheck(runtime, check, tenant);
     if (isFailure(resolved)) return resolved;
-    if (resolved.uncharged === null) return byLimits(resolved, attempt);
+    if (resolved.uncharged === null) return byLimits(resolved, scope);
     return (
       checkOfPolicyThatIsOff(resolved) ??
-      decidedCheck(resolved, await runtime.limiter.look(withoutCharge(resolved), attempt))
+      decidedCheck(resolved, await runtime.limiter.look(withoutCharge(resolved), scope))
     );
   });
 }
@@ -83,8 +83,8 @@ export async function chargeCheck(
   waitUntil: WaitUntil,
 ): Promise<DecidedCheck | Failure> {
   if (check.cost === 0) return decideByKey(runtime, check, tenant, waitUntil, lookAtLimits(runtime));
-  const decided = await decideByKey(runtime, check, tenant, waitUntil, async (resolved, attempt) =>
-    admittedCheck(resolved, await runtime.limiter.admit([resolved.spend], waitUntil, attempt)),
+  const decided = await decideByKey(runtime, check, tenant, waitUntil, async (resolved, scope) =>
+    admittedCheck(resolved, await runtime.limiter.admit([resolved.spend], scope)),
   );
   if (!isFailure(decided)) reportCheck(runtime, decided, waitUntil);
   return decided;
@@ -103,8 +103,8 @@ export async function look(
 
 const lookAtLimits =
   ({ limiter }: Runtime): DecideByLimits<DecidedCheck> =>
-  async (resolved, attempt) =>
-    decidedCheck(resolved, await limiter.look(resolved.spend, attempt));
+  async (resolved, scope) =>
+    decidedCheck(resolved, await limiter.look(resolved.spend, scope));
 
 /** Decides independent checks, with one call for each object. One denial does not affect the others. */
 export async function decideBatch(
@@ -114,7 +114,7 @@ export async function decideBatch(
   waitUntil: WaitUntil,
 ): Promise<(CheckAnswer | Failure)[]> {
   const batch = checks.map((check): BatchedCheck => ({ check, decided: null }));
-  await decideByNewestRules(runtime.control, waitUntil, async (attempt) => {
+  await decideByNewestRules(runtime.control, waitUntil, async (scope) => {
     // A second attempt decides the checks that the first one has left out.
     const open = batch.filter(({ decided }) => decided === null);
     const resolutions = await Promise.all(open.map(({ check }) => resolveCheck(runtime, check, tenant)));
@@ -125,11 +125,10 @@ export async function decideBatch(
       return { each, resolved, spend: resolved.uncharged === null ? resolved.spend : withoutCharge(resolved) };
     });
     const spends = charged.map(({ spend }) => spend);
-    const outcomes = await runtime.limiter.admitEach(spends, waitUntil, attempt);
-    for (const [index, { each, resolved, spend }] of charged.entries()) {
-      const outcome = outcomes[index];
-      const isStale = attempt?.stale.includes(spend) === true;
-      if (outcome !== undefined && !isStale) each.decided = decidedCheck(resolved, outcome);
+    const results = await runtime.limiter.admitEach(spends, scope);
+    for (const [index, { each, resolved }] of charged.entries()) {
+      const result = results[index];
+      if (result !== undefined && !result.isStale) each.decided = admittedCheck(resolved, result);
     }
   });
   return batch.map(({ check, decided }) => {
@@ -163,10 +162,10 @@ export async function openReservation(
   waitUntil: WaitUntil,
 ): Promise<ReserveAnswer | Failure> {
   const { ttlMs } = request;
-  const decided = await decideByKey(runtime, request, tenant, waitUntil, async (checked, attempt) => {
+  const decided = await decideByKey(runtime, request, tenant, waitUntil, async (checked, scope) => {
     // The traffic sample needs to know that the spend is reserved.
     const resolved = { ...checked, spend: { ...checked.spend, ttlMs } };
-    const { outcome, address, fullForMs } = await runtime.limiter.reserve(checked.spend, ttlMs, waitUntil, attempt);
+    const { outcome, address, fullForMs } = await runtime.limiter.reserve(checked.spend, ttlMs, scope);
     // A denial takes precedence over too many open reservations: settling them would not end the denial.
     if (fullForMs > 0 && admits(outcome)) {
       const answer = { kind: "reservations-full", retryAfterMs: fullForMs } as const;

@@ -5,7 +5,7 @@ import { costOfRequest } from "../../policy/cost.ts";
 import { matchingPolicies, compiledPolicy } from "../../policy/compiled-policy.ts";
 import type { Claims, RequestAttributes, TokenClaims } from "../../policy/request.ts";
 import { type KeyResolution, resolveKey } from "../../policy/resolve-key.ts";
-import { type Attempt, decideByNewestRules } from "../../limiter/isolate/attempt.ts";
+import { decideByNewestRules, type RequestScope } from "../../limiter/isolate/newer-rules-retry.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import type { Spend } from "../../limiter/isolate/outcome.ts";
 import { type ChargedRequest, plainKeyOf, recordOutcomes } from "../record-outcomes.ts";
@@ -70,9 +70,9 @@ export async function enforcePolicies(
   const { runtime, forward, waitUntil } = options;
   runtime.statistics?.locate(request.cf);
   let dryRunDenials: KeyDenial[] = [];
-  const charged = await decideByNewestRules(runtime.control, waitUntil, (attempt) => {
+  const charged = await decideByNewestRules(runtime.control, waitUntil, (scope) => {
     dryRunDenials = [];
-    return chargePolicies(policiesInEffect(), { ...options, attempt, dryRunDenials });
+    return chargePolicies(policiesInEffect(), { ...options, scope, dryRunDenials });
   });
   if (dryRunDenials.length > 0) await reportDryRunDenials(dryRunDenials, options);
   if (charged instanceof Response) return charged;
@@ -94,14 +94,14 @@ export async function enforcePolicies(
 }
 
 interface ChargeOptions extends EnforcementOptions {
-  readonly attempt: Attempt | null;
+  readonly scope: RequestScope;
   /** Receives the key denials of dry runs. */
   readonly dryRunDenials: KeyDenial[];
 }
 
 /**
  * Charges policies, all or none.
- * @returns the denial; the spends when the request is admitted, or when the attempt is stale
+ * @returns the denial; the spends when the request is admitted, or when a second attempt follows
  */
 async function chargePolicies(policies: readonly Policy[], options: ChargeOptions): Promise<ChargedRequest | Response> {
   if (!isPreflight(options.attributes)) return chargeRequest(policies, [], options);
@@ -117,10 +117,10 @@ async function denyBarred(
   looks: readonly Spend[],
   options: ChargeOptions,
 ): Promise<ChargedRequest | Response> {
-  const { runtime, waitUntil, attempt } = options;
-  if (attempt?.isStale() === true) return charged;
-  const bars = await runtime.bans.find(looks, attempt);
-  const isStale = attempt?.isStale() === true;
+  const { runtime, waitUntil, scope } = options;
+  if (scope.isStale) return charged;
+  const bars = await runtime.bans.find(looks, scope);
+  const { isStale } = scope;
   if (bars === null && !isStale) return charged;
   const givingBack = charged.admission.giveBack();
   waitUntil(givingBack);
@@ -135,7 +135,7 @@ async function chargeRequest(
   announced: readonly Spend[],
   options: ChargeOptions,
 ): Promise<ChargedRequest | Response> {
-  const { runtime, attributes, waitUntil, attempt, dryRunDenials } = options;
+  const { runtime, attributes, waitUntil, scope, dryRunDenials } = options;
   const token: TokenClaims | Failure = policies.some((policy) => compiledPolicy(policy).needsClaims)
     ? await readToken(policies, options)
     : { claims: options.claims ?? noClaims };
@@ -150,12 +150,12 @@ async function chargeRequest(
 
   const pending = resolutions.flatMap((each) => spendFor(each, options));
   const spends = pending.every(isKnown) ? pending : await Promise.all(pending.map(async (each) => each));
-  const admitting = runtime.limiter.admit(spends, waitUntil, attempt);
+  const admitting = runtime.limiter.admit(spends, scope);
   // If the client goes away meanwhile, what was spent is still refunded.
   if (admitting instanceof Promise) waitUntil(admitting);
   const admission = await admitting;
   const charged = { spends, admission, resolutions };
-  const isDenied = admission.isRefused && attempt?.isStale() !== true;
+  const isDenied = admission.isRefused && !admission.isStale;
   if (isDenied) return denyByLimits(charged, options);
   // The limits come first: unless `onMissingKey` is "skip", they bound how often the objects of other keys are called.
   return looks.length === 0 ? charged : denyBarred(charged, looks, options);

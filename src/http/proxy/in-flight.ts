@@ -1,7 +1,7 @@
 /** An admitted request: it waits for its turn in a queue, is forwarded, and its reservations are settled. */
 import type { Policy } from "../../policy/policy.ts";
 import { costOfResponse } from "../../policy/cost.ts";
-import type { Admission, CostOf } from "../../limiter/isolate/admission.ts";
+import type { ChargeResult, CostOf } from "../../limiter/isolate/charge-result.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import type { Spend } from "../../limiter/isolate/outcome.ts";
 import { type Clock, every, sleep } from "../../limiter/clock.ts";
@@ -57,7 +57,7 @@ export function forwardAdmitted(
 }
 
 class InFlight {
-  readonly #admission: Admission;
+  readonly #admission: ChargeResult;
   readonly #delayMs: number;
   readonly #forwarding: Forwarding;
   /** With the limits in effect for the key, which a key rule may have given. */
@@ -71,7 +71,7 @@ class InFlight {
   #hasResponse = false;
   #hasEnded = false;
 
-  constructor(spends: readonly Spend[], admission: Admission, delayMs: number, forwarding: Forwarding) {
+  constructor(spends: readonly Spend[], admission: ChargeResult, delayMs: number, forwarding: Forwarding) {
     this.#admission = admission;
     this.#delayMs = delayMs;
     this.#forwarding = forwarding;

@@ -1,11 +1,11 @@
 /** Finds out whether keys are banned or blocked by a key rule, for requests that their policies do not charge. */
 import type { Policy } from "../../policy/policy.ts";
+import { ChargeResult } from "./charge-result.ts";
 import { BoundedMap } from "../../policy/bounded-map.ts";
-import { Admission } from "./admission.ts";
 import type { LimiterClient } from "./client.ts";
 import { type Clock, platformClock } from "../clock.ts";
 import { cachedForMs, longestCacheMs, type ReplyTimes } from "./deny-cache.ts";
-import type { Attempt } from "./attempt.ts";
+import type { RequestScope } from "./newer-rules-retry.ts";
 import { haveSameRules } from "./key-group.ts";
 import { aged, type DecidedOutcome, isByKeyRule, type Outcome, policyKey, type Spend } from "./outcome.ts";
 
@@ -14,7 +14,7 @@ const maximumKeys = 4_096;
 /** The spends because of which a request is denied, and their outcomes. */
 export interface Refusal {
   readonly spends: readonly Spend[];
-  readonly admission: Admission;
+  readonly admission: ChargeResult;
 }
 
 interface CachedBan {
@@ -48,12 +48,12 @@ export class Bans {
    * the object does not answer.
    * @returns null when no key is banned or blocked; no promise without spends
    */
-  find(spends: readonly Spend[], attempt: Attempt | null = null): Promise<Refusal | null> | null {
-    return spends.length === 0 ? null : this.#find(spends, attempt);
+  find(spends: readonly Spend[], scope: RequestScope): Promise<Refusal | null> | null {
+    return spends.length === 0 ? null : this.#find(spends, scope);
   }
 
-  async #find(spends: readonly Spend[], attempt: Attempt | null): Promise<Refusal | null> {
-    const outcomes = await Promise.all(spends.map((spend) => this.#look(spend, attempt)));
+  async #find(spends: readonly Spend[], scope: RequestScope): Promise<Refusal | null> {
+    const outcomes = await Promise.all(spends.map((spend) => this.#look(spend, scope)));
     return this.#refusalOf(spends, outcomes);
   }
 
@@ -63,7 +63,7 @@ export class Bans {
   }
 
   #refusalOf(spends: readonly Spend[], outcomes: readonly (Outcome | null)[]): Refusal | null {
-    const admission = new Admission();
+    const admission = new ChargeResult();
     admission.isRefused = true;
     admission.decidedAtMs = this.#clock.now();
     const refused: Spend[] = [];
@@ -87,9 +87,9 @@ export class Bans {
     return { ...ban.outcome, decision: aged(ban.outcome.decision, ageMs), decidedAtMs };
   }
 
-  async #look(spend: Spend, attempt: Attempt | null): Promise<Outcome> {
+  async #look(spend: Spend, scope: RequestScope): Promise<Outcome> {
     const calledAtMs = this.#clock.now();
-    const outcome = await this.#limiter.look({ ...spend, cost: 0 }, attempt);
+    const outcome = await this.#limiter.look({ ...spend, cost: 0 }, scope);
     if (isBarred(outcome) && spend.policy.isDenyCached) {
       const { bannedForMs } = outcome.decision;
       const validMs = Math.min(longestCacheMs, bannedForMs > 0 ? bannedForMs : longestCacheMs);

@@ -3,33 +3,22 @@
  * decider decides by its consistency: strict, leased or eventual. Without an answer of the object, the local decider does.
  */
 import type { Policy } from "../../policy/policy.ts";
-import { Admission, type DecisionContext, type CachedDenial } from "./admission.ts";
-import type { Attempt } from "./attempt.ts";
+import { type CachedDenial, ChargeResult, type KeyCheck } from "./charge-result.ts";
 import { type Clock, platformClock } from "../clock.ts";
 import { EventualDecider } from "./decide-eventual.ts";
 import { LeasedDecider } from "./decide-leased.ts";
 import { LocalDecider } from "./decide-locally.ts";
 import { type IsolateParts, StrictDecider } from "./decide-strict.ts";
 import { DenyCache } from "./deny-cache.ts";
-import {
-  callObject,
-  callOf,
-  groupsOf,
-  isDryRunOnly,
-  isEventual,
-  isLeased,
-  isStale,
-  outcomesOf,
-  timeLeftOf,
-  timeoutOf,
-} from "./key-group.ts";
+import { callObject, callOf, groupsOf, isDryRunOnly, isEventual, isLeased, timeoutOf } from "./key-group.ts";
 import { Leases } from "./leases.ts";
 import { LocalMeters } from "./local-meters.ts";
-import { type CallerOptions, type LimiterObserver, ObjectCaller, type WaitUntil } from "./object-caller.ts";
+import { type CallerOptions, type LimiterObserver, ObjectCaller } from "./object-caller.ts";
 import { withDeadline } from "../object-calls.ts";
 import { objectId, objectLocation } from "../object-location.ts";
 import { admits, type Outcome, type Spend } from "./outcome.ts";
 import type { ExplainReply } from "../protocol.ts";
+import type { RequestScope } from "./newer-rules-retry.ts";
 import type { ReservationAddress } from "./reservation-id.ts";
 import { SeenKeyRules } from "./seen-key-rules.ts";
 import { endReservation } from "./end-reservation.ts";
@@ -48,13 +37,17 @@ export interface ReserveResult {
   readonly fullForMs: number;
 }
 
-/** The arguments of `admit`, with the spends in groups. */
-interface AdmitRequest {
+/** Spends on their way to a result: groups that are decided one after the other, all or nothing. */
+interface Charge {
   readonly enforced: readonly (readonly Spend[])[];
+  /** Groups that cannot deny the request. */
   readonly dryRuns: readonly (readonly Spend[])[];
-  readonly admission: Admission;
-  readonly waitUntil: WaitUntil;
-  readonly attempt: Attempt | null;
+  /** Whether nothing is spent. */
+  readonly isLook: boolean;
+  readonly scope: RequestScope;
+  readonly result: ChargeResult;
+  /** The index of the enforced group that is decided next. */
+  next: number;
 }
 
 export class LimiterClient {
@@ -89,74 +82,114 @@ export class LimiterClient {
   /**
    * Spends all or nothing. Each group's object is called only after the groups before have admitted the request.
    * After a denial, earlier spends are given back in the background. Dry runs on keys that no enforced policy charges
-   * also run in the background. A cached denial of any group answers before any object is called. A stale `attempt` is
+   * also run in the background. A cached denial of any group answers before any object is called. A stale request is
    * refused, after earlier spends have been given back.
    * @returns no promise when the isolate decides all groups without their objects
    * @throws ConfigProblems when the objects can never decide, as all methods do
    */
-  admit(
-    spends: readonly Spend[],
-    waitUntil: WaitUntil,
-    attempt: Attempt | null = null,
-  ): Admission | Promise<Admission> {
+  admit(spends: readonly Spend[], scope: RequestScope): ChargeResult | Promise<ChargeResult> {
     const { caller } = this.#isolate;
     if (spends.length > 0) caller.unusable.check();
-    const groups = groupsOf(spends);
-    const enforced = groups.filter((group) => !isDryRunOnly(group));
-    const cachedDenial = this.#recall(enforced);
-    if (cachedDenial !== null) return this.#refuseByCache(cachedDenial);
-    const dryRuns = groups.filter(isDryRunOnly);
-    const admission = new Admission();
     const isTried = caller.isTried || spends.length === 0;
-    const admitting = this.#admitFrom(0, { enforced, dryRuns, admission, waitUntil, attempt });
-    return isTried ? admitting : this.#afterFirstCall(admitting);
+    const charge = this.#begin(groupsOf(spends), scope);
+    const isDecided = this.#decideInIsolate(charge);
+    if (isDecided && isTried) return charge.result;
+    return this.#decideInObjects(isDecided ? [] : [charge], isTried).then(() => charge.result);
   }
 
-  /** Waits for the first call of the isolate, which finds out whether its objects can decide. */
-  async #afterFirstCall<Result>(result: Result | Promise<Result>): Promise<Result> {
+  /**
+   * Decides independent checks: one denial does not affect the others. The checks that the isolate cannot decide go to
+   * their objects, in their order, with one call for each object. A cost of 0 is a look.
+   * @returns one result for each check, in their order
+   */
+  async admitEach(spends: readonly Spend[], scope: RequestScope): Promise<readonly ChargeResult[]> {
     const { caller } = this.#isolate;
-    const decided = await result;
-    await caller.takeFirstCall();
     caller.unusable.check();
-    return decided;
+    const { isTried } = caller;
+    const charges = spends.map((spend) => this.#beginAlone(spend, scope, spend.cost === 0));
+    const open = charges.filter((charge) => !this.#decideInIsolate(charge));
+    await this.#decideInObjects(open, isTried);
+    return charges.map(({ result }) => result);
   }
 
-  /** Decides the enforced groups from `index` on. */
-  #admitFrom(index: number, request: AdmitRequest): Admission | Promise<Admission> {
-    const { enforced, admission, waitUntil, attempt } = request;
-    const group = enforced[index];
-    if (group === undefined) return this.#complete(request);
-    // While earlier objects were called, a denial of another request may have been cached.
-    const denied = index === 0 ? null : this.#recall([group]);
-    if (denied !== null) return this.#refuse(denied.outcomes, request);
-    const provisionalMs = provisionalMsOf(enforced.slice(index));
-    const outcomes = this.#decide(group, { admission, waitUntil, provisionalMs, attempt });
-    return outcomes instanceof Promise
-      ? outcomes.then((decided) => this.#admitAfter(index, decided, request))
-      : this.#admitAfter(index, outcomes, request);
+  /** The outcome that `admit` would have, without spending. */
+  async look(spend: Spend, scope: RequestScope): Promise<Outcome> {
+    const charge = this.#beginAlone(spend, scope, true);
+    await this.#decideInObjects([charge], true);
+    return onlyOutcome(charge.result);
   }
 
-  /** Continues after the decision on the group at `index`. */
-  #admitAfter(index: number, outcomes: readonly Outcome[], request: AdmitRequest): Admission | Promise<Admission> {
-    const { admission, attempt } = request;
-    this.#isolate.caller.unusable.check();
-    if (attempt?.isStale() === true) return this.#refuseStale(outcomes, attempt, request);
-    if (!outcomes.every(admits) || admission.fullForMs > 0) return this.#refuse(outcomes, request);
-    admission.addOutcomes(outcomes);
-    return this.#admitFrom(index + 1, request);
+  #begin(groups: readonly (readonly Spend[])[], scope: RequestScope): Charge {
+    const enforced = groups.filter((group) => !isDryRunOnly(group));
+    const dryRuns = groups.filter(isDryRunOnly);
+    return { enforced, dryRuns, isLook: false, scope, result: new ChargeResult(this.#recall(enforced)), next: 0 };
   }
 
-  /** Admits a request that no enforced group denies, and decides its dry runs in the background. */
-  #complete({ enforced, dryRuns, admission, waitUntil, attempt }: AdmitRequest): Admission {
-    if (enforced.length > 1) admission.finalize();
-    admission.decidedAtMs = this.#isolate.clock.now();
-    if (dryRuns.length > 0) {
-      const inBackground = attempt?.inBackground() ?? null;
-      const context = { admission, waitUntil, provisionalMs: 0, attempt: inBackground };
-      admission.dryRuns = Promise.all(dryRuns.map(async (group) => this.#decide(group, context)));
-      waitUntil(admission.dryRuns);
+  /** Begins a check whose outcome is wanted, even if the policy is a dry run. */
+  #beginAlone(spend: Spend, scope: RequestScope, isLook: boolean): Charge {
+    const enforced = [[spend]];
+    const result = new ChargeResult(isLook ? null : this.#recall(enforced));
+    return { enforced, dryRuns: [], isLook, scope, result, next: 0 };
+  }
+
+  /** Decides groups until one needs its object. @returns whether the result is final */
+  #decideInIsolate(charge: Charge): boolean {
+    const { enforced, result } = charge;
+    if (result.cachedDenial !== null) {
+      void this.#refuse(charge, []);
+      return true;
     }
-    return admission;
+    for (let check = checkOf(charge); check !== null; check = checkOf(charge)) {
+      // While earlier objects were called, a denial of another request may have been cached.
+      const denial = charge.next === 0 ? null : this.#recall([check.group]);
+      const outcomes = denial?.outcomes ?? this.#outcomesInIsolate(check);
+      if (outcomes === null) return false;
+      if (this.#take(charge, outcomes)) return true;
+    }
+    if (enforced.length > 1) result.finalize();
+    this.#decideDryRuns(charge);
+    result.decidedAtMs = this.#isolate.clock.now();
+    return true;
+  }
+
+  /** Calls the objects of charges that the isolate cannot decide, until all results are final. */
+  async #decideInObjects(charges: readonly Charge[], isTried: boolean): Promise<void> {
+    const { caller } = this.#isolate;
+    for (let open = charges; open.length > 0; open = open.filter((charge) => !this.#decideInIsolate(charge))) {
+      // Groups of a charge are decided one after the other.
+      // oxlint-disable-next-line no-await-in-loop
+      const decided = await Promise.all(byObject(open).map((each) => this.#decideInObject(each)));
+      caller.unusable.check();
+      open = decided.flat();
+    }
+    if (!isTried) await caller.takeFirstCall();
+    caller.unusable.check();
+  }
+
+  /** Decides the next group of each charge, with one call. @returns the charges whose results are not final */
+  async #decideInObject(charges: readonly Charge[]): Promise<readonly Charge[]> {
+    const outcomes = await this.#strict.decide(charges.flatMap((charge) => checkOf(charge) ?? []));
+    const open: Charge[] = [];
+    for (const [index, charge] of charges.entries()) {
+      const decided = outcomes[index] ?? [];
+      if (charge.result.isStale) {
+        // oxlint-disable-next-line no-await-in-loop
+        await this.#refuseStale(charge, decided);
+      } else if (!this.#take(charge, decided)) open.push(charge);
+    }
+    return open;
+  }
+
+  /** Takes the outcomes of a group. @returns whether they refuse the charge */
+  #take(charge: Charge, outcomes: readonly Outcome[]): boolean {
+    const { result } = charge;
+    if (!outcomes.every(admits) || result.fullForMs > 0) {
+      void this.#refuse(charge, outcomes);
+      return true;
+    }
+    result.addOutcomes(outcomes);
+    charge.next++;
+    return false;
   }
 
   /** The cached denial of the first group that has one; null when none has. */
@@ -170,101 +203,49 @@ export class LimiterClient {
     return null;
   }
 
-  #refuse(
-    outcomes: readonly Outcome[],
-    { admission, waitUntil }: Pick<AdmitRequest, "admission" | "waitUntil">,
-  ): Admission {
-    admission.addOutcomes(outcomes);
-    admission.decidedAtMs = this.#isolate.clock.now();
-    admission.isRefused = true;
+  /** Refuses a charge, and gives its spends back in the background. @returns when they are given back */
+  #refuse({ result, scope }: Charge, outcomes: readonly Outcome[]): Promise<void> {
+    result.addOutcomes(outcomes);
+    result.decidedAtMs = this.#isolate.clock.now();
+    result.isRefused = true;
     // Late spends are given back too, each under its own `waitUntil`.
-    const givingBack = admission.giveBack();
-    if (admission.hasSpends) waitUntil(givingBack);
-    return admission;
+    const givingBack = result.giveBack();
+    if (result.hasSpends) scope.waitUntil(givingBack);
+    return givingBack;
   }
 
-  /** Refuses a request before anything is spent or called. */
-  #refuseByCache(cachedDenial: CachedDenial): Admission {
-    const admission = new Admission(cachedDenial);
-    admission.decidedAtMs = this.#isolate.clock.now();
-    admission.isRefused = true;
-    return admission;
-  }
-
-  /** Gives spends back before a second attempt, which they might deny. Waits at most until the attempt's deadline. */
-  async #refuseStale(outcomes: readonly Outcome[], attempt: Attempt, request: AdmitRequest): Promise<Admission> {
-    const { admission, waitUntil } = request;
+  /** Gives spends back before a second attempt, which they might deny. Waits at most until the first attempt's deadline. */
+  async #refuseStale(charge: Charge, outcomes: readonly Outcome[]): Promise<void> {
+    const { result, scope } = charge;
     const { clock } = this.#isolate;
-    admission.isRefused = true;
-    const givingBack = admission.giveBack();
-    if (admission.hasSpends) {
-      waitUntil(givingBack);
-      const leftMs = attempt.timeLeftMs(clock.now());
-      await withDeadline(clock, givingBack, leftMs).catch(() => undefined);
-    }
-    return this.#refuse(outcomes, request);
-  }
-
-  #decide(group: readonly Spend[], context: DecisionContext): readonly Outcome[] | Promise<readonly Outcome[]> {
-    return this.#decideInIsolate(group, context) ?? this.#strict.decide(group, context);
+    const givingBack = this.#refuse(charge, outcomes);
+    if (!result.hasSpends) return;
+    const leftMs = scope.timeLeftMs(clock.now());
+    await withDeadline(clock, givingBack, leftMs).catch(() => undefined);
   }
 
   /** Decides without a call; null when the object must decide. */
-  #decideInIsolate(group: readonly Spend[], context: DecisionContext): readonly Outcome[] | null {
-    if (isEventual(group)) return this.#eventual.decide(group, context);
-    return isLeased(group) ? this.#leased.decide(group, context) : null;
+  #outcomesInIsolate(check: KeyCheck): readonly Outcome[] | null {
+    if (check.isLook) return null;
+    if (isEventual(check.group)) return this.#eventual.decide(check);
+    return isLeased(check.group) ? this.#leased.decide(check) : null;
   }
 
-  /**
-   * Decides independent checks: one denial does not affect the others. The checks that the isolate cannot decide go to
-   * their objects, in their order, with one call for each object. A cost of 0 is a look.
-   * @returns one outcome for each check, in their order
-   */
-  async admitEach(spends: readonly Spend[], waitUntil: WaitUntil, attempt: Attempt | null = null): Promise<Outcome[]> {
-    const { caller } = this.#isolate;
-    caller.unusable.check();
-    const { isTried } = caller;
-    const checks = spends.map((spend) => {
-      const context = { admission: new Admission(), waitUntil, provisionalMs: 0, attempt };
-      const outcomes =
-        spend.cost === 0 ? null : (this.#recall([[spend]])?.outcomes ?? this.#decideInIsolate([spend], context));
-      return { spend, outcome: outcomes?.[0] ?? null };
-    });
-    const byObject = Map.groupBy(
-      checks.filter(({ outcome }) => outcome === null),
-      ({ spend: { policy, partitionKey } }) => objectId(objectLocation(policy.objects, partitionKey)),
-    );
-    const calls = [...byObject.values()].map(async (open) => {
-      const openSpends = open.map(({ spend }) => spend);
-      const outcomes = await this.#strict.decideEach(openSpends, waitUntil, attempt);
-      for (const [index, check] of open.entries()) check.outcome = outcomes[index] ?? null;
-    });
-    await Promise.all(calls);
-    if (!isTried) await caller.takeFirstCall();
-    caller.unusable.check();
-    return checks.flatMap(({ outcome }) => outcome ?? []);
-  }
-
-  /** The outcome that `admit` would have, without spending. */
-  async look(spend: Spend, attempt: Attempt | null = null): Promise<Outcome> {
-    const { clock, caller, local, seenKeyRules } = this.#isolate;
-    const group = [spend];
-    const reply = await callObject(caller, group, {
-      name: "look",
-      ...timeLeftOf(group, attempt, clock.now()),
-      send: (stub) => stub.look(callOf(group)),
-    });
-    caller.unusable.check();
-    if (reply === null) return local.look(spend);
-    if (isStale(reply)) attempt?.takeStale(group, reply.stale ?? []);
-    else seenKeyRules.note(group, reply.keyRules);
-    const [outcome] = outcomesOf(group, reply);
-    return outcome ?? local.look(spend);
+  /** Decides the dry runs of an admitted request, in the background. */
+  #decideDryRuns({ dryRuns, result, scope }: Charge): void {
+    if (dryRuns.length === 0) return;
+    const inBackground = scope.inBackground();
+    const decide = async (group: readonly Spend[]): Promise<readonly Outcome[]> => {
+      const check = { group, result, scope: inBackground, provisionalMs: 0, isLook: false };
+      return this.#outcomesInIsolate(check) ?? (await this.#strict.decide([check]))[0] ?? [];
+    };
+    result.dryRuns = Promise.all(dryRuns.map(decide));
+    scope.waitUntil(result.dryRuns);
   }
 
   /**
    * Everything that the key's object knows about a spend. Nothing is spent.
-   * @returns null when the object does not answer, or is of a version that cannot explain
+   * @returns null when the object does not answer
    */
   async explain(spend: Spend): Promise<ExplainReply | null> {
     const group = [spend];
@@ -272,28 +253,21 @@ export class LimiterClient {
     const reply = await callObject(caller, group, {
       name: "explain",
       timeoutMs: explainTimeoutMs,
-      // An object of the previous version rejects the call: that must not begin its cooldown, which affects decisions.
-      send: (stub) => stub.explain(callOf(group)).catch(() => null),
+      send: (stub) => stub.explain(callOf(group)),
     });
     caller.unusable.check();
     return reply;
   }
 
   /** Spends a cost that `settle` can correct within `ttlMs`. */
-  async reserve(
-    spend: Spend,
-    ttlMs: number,
-    waitUntil: WaitUntil,
-    attempt: Attempt | null = null,
-  ): Promise<ReserveResult> {
-    const admission = await this.admit([{ ...spend, ttlMs }], waitUntil, attempt);
-    const { address, fullForMs, isRefused } = admission;
-    const [outcome] = admission.outcomes;
-    if (outcome === undefined) throw new TypeError("the object's reply has no decision");
+  async reserve(spend: Spend, ttlMs: number, scope: RequestScope): Promise<ReserveResult> {
+    const result = await this.admit([{ ...spend, ttlMs }], scope);
+    const { address, fullForMs, isRefused } = result;
+    const outcome = onlyOutcome(result);
     // Without an id nothing can be settled later: settle at the reserved cost, which frees the slots.
     if (address === null && !isRefused) {
-      const settling = admission.settle(({ cost }) => cost);
-      if (admission.hasSpends) waitUntil(settling);
+      const settling = result.settle(({ cost }) => cost);
+      if (result.hasSpends) scope.waitUntil(settling);
     }
     return { outcome, address, fullForMs };
   }
@@ -332,11 +306,33 @@ export class LimiterClient {
   }
 }
 
+/** The check of the next enforced group; null when none is left. */
+function checkOf({ enforced, next, isLook, scope, result }: Charge): KeyCheck | null {
+  const group = enforced[next];
+  return group === undefined ? null : { group, result, scope, provisionalMs: provisionalMsOf(enforced, next), isLook };
+}
+
 /**
- * For how long the spend of the first group is provisional, in milliseconds: until this group and all later ones have
+ * For how long the spend of a group is provisional, in milliseconds: until this group and all later ones have
  * answered or timed out, and the spend has been given back. 0 when no later group can deny the request.
  */
-function provisionalMsOf(groups: readonly (readonly Spend[])[]): number {
-  if (groups.length === 1) return 0;
-  return groups.reduce((sumMs, group) => sumMs + timeoutOf(group), giveBackMs);
+function provisionalMsOf(groups: readonly (readonly Spend[])[], index: number): number {
+  if (index === groups.length - 1) return 0;
+  return groups.slice(index).reduce((sumMs, group) => sumMs + timeoutOf(group), giveBackMs);
+}
+
+/** The charges whose next groups have the same object. */
+function byObject(charges: readonly Charge[]): readonly (readonly Charge[])[] {
+  if (charges.length === 1) return [charges];
+  const lists = Map.groupBy(charges, ({ enforced, next }) => {
+    const [first] = enforced[next] ?? [];
+    return first === undefined ? "" : objectId(objectLocation(first.policy.objects, first.partitionKey));
+  });
+  return [...lists.values()];
+}
+
+function onlyOutcome({ outcomes }: ChargeResult): Outcome {
+  const [outcome] = outcomes;
+  if (outcome === undefined) throw new TypeError("the object's reply has no decision");
+  return outcome;
 }

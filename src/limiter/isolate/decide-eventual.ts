@@ -2,7 +2,7 @@
  * Decides spends in the isolate, without waiting for the object: by the replica of the key, which is the object's last
  * snapshot and the isolate's own spends since. The sync queue sends those spends to the object.
  */
-import { type DecisionContext, localSpend } from "./admission.ts";
+import { type KeyCheck, localSpend } from "./charge-result.ts";
 import { BoundedMap } from "../../policy/bounded-map.ts";
 import type { Clock } from "../clock.ts";
 import type { IsolateParts, StrictDecider } from "./decide-strict.ts";
@@ -31,10 +31,10 @@ export class EventualDecider {
     this.#syncQueue = new SyncQueue(caller, clock);
   }
 
-  decide(group: readonly Spend[], context: DecisionContext): readonly Outcome[] {
-    const { admission, provisionalMs } = context;
+  decide(check: KeyCheck): readonly Outcome[] {
+    const { group, result, provisionalMs } = check;
     let spentAtMs = this.#clock.now();
-    const outcomes = this.#update(group, context, (replica) => replica.decide(group, spentAtMs, provisionalMs));
+    const outcomes = this.#update(group, check, (replica) => replica.decide(group, spentAtMs, provisionalMs));
     const spent = group.filter((_, index) => {
       const outcome = outcomes[index];
       return outcome !== undefined && allows(outcome) && !isByKeyRule(outcome, "allow");
@@ -45,9 +45,9 @@ export class EventualDecider {
     const finalize = (): void => {
       const provisionalAtMs = spentAtMs;
       spentAtMs = this.#clock.now();
-      this.#update(spent, context, (replica) => replica.finalize(spent, provisionalAtMs, spentAtMs));
+      this.#update(spent, check, (replica) => replica.finalize(spent, provisionalAtMs, spentAtMs));
     };
-    void admission.add(
+    void result.add(
       localSpend({
         ...(provisionalMs > 0 && { finalize }),
         giveBack: async () => {
@@ -66,14 +66,10 @@ export class EventualDecider {
   }
 
   /** Changes the group's replica and queues it, so that this change goes with the next sync. */
-  #update<Result>(
-    group: readonly Spend[],
-    { waitUntil }: DecisionContext,
-    change: (replica: Replica) => Result,
-  ): Result {
+  #update<Result>(group: readonly Spend[], { scope }: KeyCheck, change: (replica: Replica) => Result): Result {
     const replica = this.#replicaOf(group);
     const result = change(replica);
-    this.#syncQueue.add(replica, waitUntil);
+    this.#syncQueue.add(replica, scope.waitUntil);
     return result;
   }
 

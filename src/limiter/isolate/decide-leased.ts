@@ -1,7 +1,7 @@
 /** Decides spends from the slices that the isolate has borrowed of a key's quota. */
-import { type DecisionContext, localSpend } from "./admission.ts";
+import { type KeyCheck, localSpend } from "./charge-result.ts";
 import type { IsolateParts, StrictDecider } from "./decide-strict.ts";
-import type { Outcome, Spend } from "./outcome.ts";
+import type { Outcome } from "./outcome.ts";
 import { chargedSpends } from "./ruled-outcome.ts";
 
 export class LeasedDecider {
@@ -17,13 +17,13 @@ export class LeasedDecider {
    * Spends on one key, all or nothing.
    * @returns null when no slice has enough units left, so that the object must decide
    */
-  decide(group: readonly Spend[], context: DecisionContext): readonly Outcome[] | null {
+  decide(check: KeyCheck): readonly Outcome[] | null {
     const { leases, localMeters } = this.#isolate;
-    const spent = leases.spend(group, context);
+    const spent = leases.spend(check);
     if (spent === null) return null;
-    const count = localMeters.count(chargedSpends(group, spent.outcomes));
-    if (context.provisionalMs === 0) count.book();
-    void context.admission.add(
+    const count = localMeters.count(chargedSpends(check.group, spent.outcomes));
+    if (check.provisionalMs === 0) count.book();
+    void check.result.add(
       localSpend({
         finalize: () => {
           count.book();

@@ -1,6 +1,6 @@
 /** Decides spends when the object gives no answer: by each policy's failure mode, `onError`. */
 import type { Decision } from "../../strategies/index.ts";
-import { type CostOf, type DecisionContext, localSpend } from "./admission.ts";
+import { type CostOf, type KeyCheck, localSpend } from "./charge-result.ts";
 import type { Clock } from "../clock.ts";
 import { reportDryRuns } from "./key-group.ts";
 import type { LocalMeters } from "./local-meters.ts";
@@ -27,13 +27,11 @@ export class LocalDecider {
   }
 
   /** Spends on one key: by all policies with local limits, or by none. Dry runs deny nothing. */
-  decide(
-    group: readonly Spend[],
-    { admission, provisionalMs }: Pick<DecisionContext, "admission" | "provisionalMs">,
-  ): readonly Outcome[] {
+  decide({ group, result, provisionalMs, isLook }: Omit<KeyCheck, "scope">): readonly Outcome[] {
     const nowMs = this.#now();
     const ruled = group.map((spend) => this.#ruled(spend, nowMs));
     const look = (): Outcome[] => ruled.map((each) => this.#look(each, nowMs));
+    if (isLook) return look();
     if (!look().every(admits)) {
       // If one policy denies the request, it counts as denied under all of them.
       for (const { spend } of ruled.filter(isMetered)) this.#meters.deny(spend, nowMs);
@@ -54,7 +52,7 @@ export class LocalDecider {
       const settle = async (costOf: CostOf): Promise<void> => {
         for (const spend of spent) this.#meters.settle(spend, costOf(spend), nowMs, openForMs);
       };
-      void admission.add(localSpend({ giveBack: () => settle(() => 0), settle }));
+      void result.add(localSpend({ giveBack: () => settle(() => 0), settle }));
     }
     reportDryRuns(group, outcomes);
     return outcomes;

@@ -2,9 +2,8 @@
  * Decides spends in the object of their key, and gives back or settles what the object has booked. A spend is provisional
  * while a later object of the same request may still deny the request: until then it can be given back without a trace.
  */
-import { Admission, type DecisionContext, localSpend, type OpenSpend } from "./admission.ts";
+import { type KeyCheck, localSpend, type OpenSpend } from "./charge-result.ts";
 import { report } from "../../observability/events.ts";
-import type { Attempt } from "./attempt.ts";
 import type { Clock } from "../clock.ts";
 import type { LocalDecider } from "./decide-locally.ts";
 import type { DenyCache } from "./deny-cache.ts";
@@ -18,16 +17,15 @@ import {
   decideInObject,
   flatCheckOf,
   isLeased,
-  isStale,
   outcomesOf,
   reportDryRuns,
   timeLeftOf,
 } from "./key-group.ts";
 import type { Leases } from "./leases.ts";
 import { type LocalCount, type LocalMeters, uncounted } from "./local-meters.ts";
-import type { LateReply, ObjectCaller, WaitUntil } from "./object-caller.ts";
-import type { Outcome, Spend } from "./outcome.ts";
-import type { CheckReply, SettleCall } from "../protocol.ts";
+import type { ObjectCaller } from "./object-caller.ts";
+import type { Outcome } from "./outcome.ts";
+import type { SettleCall, StaleRules } from "../protocol.ts";
 import { newAddress, type ReservationAddress } from "./reservation-id.ts";
 import { chargedSpends } from "./ruled-outcome.ts";
 import type { SeenKeyRules } from "./seen-key-rules.ts";
@@ -60,106 +58,90 @@ export class StrictDecider {
     this.#isolate = isolate;
   }
 
-  /** Spends on one key, all or nothing. The call of a leased group may also borrow a slice. */
-  async decide(group: readonly Spend[], context: DecisionContext): Promise<readonly Outcome[]> {
-    const reserved = group.find(({ ttlMs }) => ttlMs !== undefined);
-    if (reserved !== undefined) {
-      const address = newAddress(reserved.partitionKey, reserved.policy.objects);
-      return this.#reserve(group, address, context);
-    }
-    const { clock, denyCache, leases, local } = this.#isolate;
-    const { waitUntil, provisionalMs } = context;
-    const open: Open = (booked, count) => this.#openCheck(booked, count, provisionalMs);
-    const late = { waitUntil, settle: this.#lateReply(group, context, open) };
-    const calledAtMs = clock.now();
-    const reply = isLeased(group)
-      ? await leases.check(group, context, late.settle)
-      : await this.#check(group, context, late);
-    if (reply === null) return local.decide(group, context);
-    if (isStale(reply)) return this.#decideStale(group, reply, context);
-    denyCache.remember(group, reply, { calledAtMs, answeredAtMs: clock.now() });
-    return this.#accept(group, reply, context, open);
-  }
-
-  async #check(
-    group: readonly Spend[],
-    { provisionalMs, attempt }: DecisionContext,
-    { waitUntil, settle }: LateReply<DecisionReply>,
-  ): Promise<CheckReply | null> {
-    const { clock, caller } = this.#isolate;
-    const replies = await decideInObject(caller, group, {
-      checks: [flatCheckOf(group, provisionalMs)],
-      ...timeLeftOf(group, attempt, clock.now()),
-      late: { waitUntil, settle: ([late]) => late && settle(late) },
-    });
-    return replies?.[0] ?? null;
-  }
-
   /**
-   * Decides independent spends of one object, in their order, with one call.
-   * @returns one outcome for each spend, in their order
+   * Decides checks of one object in their order, with one call. Each spends all or nothing. The call of a leased check may
+   * also borrow a slice.
+   * @returns the outcomes of each check, in their order
    */
-  async decideEach(spends: readonly Spend[], waitUntil: WaitUntil, attempt: Attempt | null): Promise<Outcome[]> {
-    const { clock, caller, denyCache, local } = this.#isolate;
+  async decide(checks: readonly KeyCheck[]): Promise<readonly (readonly Outcome[])[]> {
+    const [first] = checks;
+    if (first === undefined) return [];
+    if (checks.length === 1) {
+      const reserved = first.group.find(({ ttlMs }) => ttlMs !== undefined);
+      if (reserved !== undefined)
+        return [await this.#reserve(first, newAddress(reserved.partitionKey, reserved.policy.objects))];
+      if (isLeased(first.group) && !first.isLook) return [await this.#lease(first)];
+    }
+    const { clock, caller } = this.#isolate;
     const calledAtMs = clock.now();
+    const { scope } = first;
+    const spends = checks.length === 1 ? first.group : checks.flatMap(({ group }) => group);
     const replies = await decideInObject(caller, spends, {
-      checks: spends.map((spend) => flatCheckOf([spend], 0, spend.cost === 0)),
-      ...timeLeftOf(spends, attempt, calledAtMs),
+      name: checks.every(({ isLook }) => isLook) ? "look" : "check",
+      checks: checks.map(({ group, provisionalMs, isLook }) => flatCheckOf(group, provisionalMs, isLook)),
+      ...timeLeftOf(spends, scope, calledAtMs),
       late: {
-        waitUntil,
-        settle: (lateReplies) => this.#refundClosed(spends, lateReplies),
+        waitUntil: scope.waitUntil,
+        settle: (late) => Promise.all(checks.map((check, index) => this.#acceptLate(check, late[index]))),
       },
     });
-    const open: Open = (booked, count) => this.#openCheck(booked, count, 0);
-    const outcomes = spends.map(async (spend, index) => {
-      const context = { admission: new Admission(), waitUntil, provisionalMs: 0, attempt };
-      const reply = replies?.[index];
-      if (reply === undefined) return local.decide([spend], context);
-      if (isStale(reply)) return this.#decideStale([spend], reply, context);
-      denyCache.remember([spend], reply, { calledAtMs, answeredAtMs: clock.now() });
-      return this.#accept([spend], reply, context, open);
-    });
-    return (await Promise.all(outcomes)).flat();
+    return Promise.all(checks.map((check, index) => this.#accept(check, replies?.[index], calledAtMs)));
   }
 
-  async #reserve(
-    group: readonly Spend[],
-    address: ReservationAddress,
-    context: DecisionContext,
-  ): Promise<readonly Outcome[]> {
-    const { clock, caller, local } = this.#isolate;
-    const { admission, waitUntil, attempt } = context;
+  async #lease(check: KeyCheck): Promise<readonly Outcome[]> {
+    const { clock, leases } = this.#isolate;
+    const calledAtMs = clock.now();
+    const reply = await leases.check(check, (late) => this.#acceptLate(check, late));
+    return this.#accept(check, reply, calledAtMs);
+  }
+
+  async #reserve(check: KeyCheck, address: ReservationAddress): Promise<readonly Outcome[]> {
+    const { clock, caller } = this.#isolate;
+    const { group, result, scope } = check;
     const enforced = group.filter(({ policy }) => !policy.isDryRun);
     const isDryRun = enforced.every(({ ttlMs }) => ttlMs === undefined);
-    const open: Open = (booked, count) =>
-      this.#openReservation(booked, count, { address, isReported: () => !admission.isRefused });
-    // A reply after the deadline has not decided the request.
-    const openLate: Open = (booked, count) =>
-      this.#openReservation(booked, count, { address, isReported: () => false });
-    const late = { waitUntil, settle: this.#lateReply(group, context, openLate) };
+    const openWith =
+      (isReported: () => boolean): Open =>
+      (booked, count) =>
+        this.#openReservation(booked, count, { address, isReported });
     const ttlMs = Math.max(...group.map((spend) => spend.ttlMs ?? 0));
     const call = { ...callOf(group), id: address.random, ttlMs, isDryRun };
+    const calledAtMs = clock.now();
     const reply = await callObject(caller, group, {
       name: "reserve",
-      ...timeLeftOf(group, attempt, clock.now()),
+      ...timeLeftOf(group, scope, calledAtMs),
       send: (stub) => stub.reserve(call),
-      late,
+      late: {
+        waitUntil: scope.waitUntil,
+        // A reply after the deadline has not decided the request.
+        settle: (late) =>
+          this.#acceptLate(
+            check,
+            late,
+            openWith(() => false),
+          ),
+      },
     });
-    if (reply === null) return local.decide(group, context);
-    if (isStale(reply)) return this.#decideStale(group, reply, context);
+    const fullForMs = reply?.fullForMs ?? 0;
     // A dry run denies no request, even when the key has no room for its reservation.
-    if (reply.fullForMs > 0 && isDryRun) {
-      return enforced.length === 0 ? [] : this.decide(enforced, context);
+    if (fullForMs > 0 && isDryRun) {
+      return enforced.length === 0 ? [] : ((await this.decide([{ ...check, group: enforced }]))[0] ?? []);
     }
-    admission.fullForMs = Math.max(admission.fullForMs, reply.fullForMs);
-    return this.#accept(group, reply, context, open);
+    result.fullForMs = Math.max(result.fullForMs, fullForMs);
+    return this.#accept(
+      check,
+      reply,
+      calledAtMs,
+      openWith(() => !result.isRefused),
+    );
   }
 
   /** Decides spends that an object has not decided, because it has newer policy rules. */
-  #decideStale(group: readonly Spend[], { stale = [] }: CheckReply, context: DecisionContext): readonly Outcome[] {
+  #decideStale(check: KeyCheck, stale: readonly StaleRules[]): readonly Outcome[] {
     const { local } = this.#isolate;
-    if (context.attempt?.takeStale(group, stale) === true) {
-      return group.map((spend) => local.look(spend));
+    if (check.scope.takeStale(stale)) {
+      check.result.isStale = true;
+      return check.group.map((spend) => local.look(spend));
     }
     report({
       event: "object-silent",
@@ -167,51 +149,61 @@ export class StrictDecider {
       policies: stale.map(({ policy }) => policy),
       error: "the object has newer policy rules than this isolate",
     });
-    return local.decide(group, context);
+    return local.decide(check);
   }
 
+  /** The outcomes of a check by its object's reply; without a reply, by the isolate itself. */
   async #accept(
-    group: readonly Spend[],
-    reply: DecisionReply,
-    context: DecisionContext,
-    open: Open,
+    check: KeyCheck,
+    reply: DecisionReply | null | undefined,
+    calledAtMs: number,
+    open: Open = this.#openCheck(check),
   ): Promise<readonly Outcome[]> {
-    const { localMeters, seenKeyRules } = this.#isolate;
+    const { clock, denyCache, local, localMeters, seenKeyRules } = this.#isolate;
+    const { group, provisionalMs } = check;
+    if (reply === null || reply === undefined) return local.decide(check);
+    if (reply.stale !== undefined && reply.stale.length > 0) return this.#decideStale(check, reply.stale);
     seenKeyRules.note(group, reply.keyRules);
-    const booked = bookedSpends(group, reply);
     const outcomes = outcomesOf(group, reply);
+    if (check.isLook) return outcomes;
+    denyCache.remember(group, reply, { calledAtMs, answeredAtMs: clock.now() });
+    const booked = bookedSpends(group, reply);
     const spends = booked.map(({ spend }) => spend);
     const count = localMeters.count(chargedSpends(spends, outcomes));
-    if (context.provisionalMs === 0) count.book();
-    await this.#add(booked, open(booked, count), context);
+    if (provisionalMs === 0) count.book();
+    await this.#add(check, booked, open(booked, count));
     reportDryRuns(group, outcomes);
     return outcomes;
   }
 
-  /** Handles a reply after the deadline. Its spends are given back or settled with the others of the request. */
-  #lateReply(group: readonly Spend[], context: DecisionContext, open: Open): (reply: DecisionReply) => Promise<void> {
-    return async (reply) => {
-      const booked = bookedSpends(group, reply);
-      await this.#add(booked, open(booked, uncounted), context);
-    };
+  /** Takes a reply after the deadline. Its spends are given back or settled with the others of the request. */
+  async #acceptLate(
+    check: KeyCheck,
+    reply: DecisionReply | undefined,
+    open: Open = this.#openCheck(check),
+  ): Promise<void> {
+    if (reply === undefined || check.isLook) return;
+    const booked = bookedSpends(check.group, reply);
+    await this.#add(check, booked, open(booked, uncounted));
   }
 
-  async #add(booked: readonly BookedSpend[], open: OpenSpend, { admission }: DecisionContext): Promise<void> {
+  async #add({ result }: KeyCheck, booked: readonly BookedSpend[], open: OpenSpend): Promise<void> {
     const [first] = booked;
     if (first === undefined) return;
     // The spend makes the waits of cached denials longer.
     this.#isolate.denyCache.forget(first.spend.partitionKey);
-    await admission.add(open);
+    await result.add(open);
   }
 
-  #openCheck(booked: readonly BookedSpend[], count: LocalCount, provisionalMs: number): OpenSpend {
-    return localSpend({
-      finalize: count.book,
-      giveBack: () => {
-        count.settle(() => 0);
-        return this.refund(booked, provisionalMs);
-      },
-    });
+  #openCheck({ provisionalMs }: KeyCheck): Open {
+    return (booked, count) =>
+      localSpend({
+        finalize: count.book,
+        giveBack: () => {
+          count.settle(() => 0);
+          return this.refund(booked, provisionalMs);
+        },
+      });
   }
 
   #openReservation(
@@ -243,17 +235,6 @@ export class StrictDecider {
       },
       renew: () => callObject(caller, spends, { name: "renew", send: (stub) => stub.renew({ key, id }) }),
     };
-  }
-
-  /** Refunds a batch that is answered after its deadline, where `onError = "closed"` has denied the check. */
-  async #refundClosed(spends: readonly Spend[], replies: readonly CheckReply[]): Promise<void> {
-    const booked = spends.flatMap((spend, index) => {
-      const reply = replies[index];
-      const isClosed = spend.policy.onError === "closed" && spend.cost > 0;
-      return reply === undefined || !isClosed ? [] : bookedSpends([spend], reply);
-    });
-    const byKey = Map.groupBy(booked, ({ spend }) => spend.partitionKey);
-    await Promise.all([...byKey.values()].map((each) => this.refund(each)));
   }
 
   /**

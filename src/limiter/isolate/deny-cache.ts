@@ -4,7 +4,7 @@
  */
 import type { Decision } from "../../strategies/index.ts";
 import { BoundedMap } from "../../policy/bounded-map.ts";
-import type { CachedDenial } from "./admission.ts";
+import type { CachedDenial } from "./charge-result.ts";
 import { chargesPolicies, outcomesOf, type PolicyLimits, policyLimitsOf } from "./key-group.ts";
 import { aged, type Outcome, type Spend } from "./outcome.ts";
 import type { CheckReply } from "../protocol.ts";

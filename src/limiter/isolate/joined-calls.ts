@@ -8,20 +8,15 @@
  */
 import type { Clock } from "../clock.ts";
 import { BoundedMap } from "../../policy/bounded-map.ts";
-import { decodeReplies, encodeChecks, type FlatCheck, nestedCheck } from "../flat-calls.ts";
+import { decodeReplies, encodeChecks, type FlatCheck } from "../flat-calls.ts";
 import type { Stub } from "./object-caller.ts";
 import type { WaitUntil } from "../object-calls.ts";
-import { Cooldown } from "./cooldown.ts";
-import { isWithoutMethod } from "./unusable-objects.ts";
 import { CheckQueue, type JoinedChecks } from "./check-queue.ts";
 import { objectId, type ObjectLocation } from "../object-location.ts";
 import type { CheckReply } from "../protocol.ts";
 
-/** Bounds the memory of each map by object. */
+/** Bounds the memory of an isolate. */
 const mostObjects = 1_024;
-
-/** How long an object that has rejected a flat call receives nested calls, in milliseconds. */
-const nestedForMs = 10_000;
 
 /** Checks that wait, or that were sent. */
 export interface SentChecks {
@@ -36,8 +31,6 @@ export class JoinedCalls {
   readonly #clock: Clock;
   readonly #mostCalls: number;
   readonly #queues = new BoundedMap<CheckQueue>(mostObjects);
-  /** The objects of the previous version, which accept only nested calls. */
-  readonly #nested = new BoundedMap<Cooldown>(mostObjects);
 
   /** @param mostCalls the number of calls under way to an object from which on checks wait and are joined */
   constructor(stubAt: (location: ObjectLocation) => Stub, clock: Clock, mostCalls: number) {
@@ -111,22 +104,7 @@ export class JoinedCalls {
   }
 
   async #decide(location: ObjectLocation, checks: readonly FlatCheck[]): Promise<readonly (CheckReply | Error)[]> {
-    const id = objectId(location);
-    if (this.#nested.get(id)?.isOn === true) return this.#decideNested(location, checks);
     const call = encodeChecks(checks);
-    try {
-      const replies = await this.#stubAt(location).decide(call.texts, call.checks);
-      return decodeReplies(checks, replies);
-    } catch (error) {
-      if (!isWithoutMethod(error)) throw error;
-      const cooldown = new Cooldown(nestedForMs, this.#clock);
-      cooldown.begin();
-      this.#nested.set(id, cooldown);
-      return this.#decideNested(location, checks);
-    }
-  }
-
-  #decideNested(location: ObjectLocation, checks: readonly FlatCheck[]): Promise<CheckReply[]> {
-    return this.#stubAt(location).batch({ calls: checks.map(nestedCheck) });
+    return decodeReplies(checks, await this.#stubAt(location).decide(call.texts, call.checks));
   }
 }

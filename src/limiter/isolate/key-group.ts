@@ -3,7 +3,7 @@ import { compareVersions, type PolicyRules } from "../../policy/runtime-rules.ts
 import type { Durability, Policy } from "../../policy/policy.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
 import { compiledLimit, type Limit } from "../../strategies/index.ts";
-import type { Attempt } from "./attempt.ts";
+import type { RequestScope } from "./newer-rules-retry.ts";
 import { chargeText, type FlatCheck } from "../flat-calls.ts";
 import { internedLimits } from "../interned-limits.ts";
 import { ruledOutcome, ruledSpend } from "./ruled-outcome.ts";
@@ -38,9 +38,6 @@ export function bookedSpends(
       : [];
   });
 }
-
-/** Whether an object has decided nothing, because it has newer policy rules than the call. */
-export const isStale = ({ stale = [] }: CheckReply): boolean => stale.length > 0;
 
 /** Whether the group cannot deny the request. */
 export const isDryRunOnly = (group: readonly Spend[]): boolean => group.every(({ policy }) => policy.isDryRun);
@@ -114,10 +111,10 @@ export async function callObject<Reply>(
 export async function decideInObject(
   caller: ObjectCaller,
   spends: readonly Spend[],
-  call: Pick<ChecksCall, "checks" | "late"> & CallTime,
+  call: Pick<ChecksCall, "name" | "checks" | "late"> & CallTime,
 ): Promise<readonly CheckReply[] | null> {
   const target = targetOf(spends);
-  return target === null ? null : caller.decide({ name: "check", ...target, ...call });
+  return target === null ? null : caller.decide({ ...target, ...call });
 }
 
 function targetOf(group: readonly Spend[]): Pick<ChecksCall, "location" | "policies"> | null {
@@ -137,9 +134,9 @@ export function timeoutOf(group: readonly Spend[]): number {
 }
 
 /** The timeout of a call for the group: a second attempt has less time. */
-export function timeLeftOf(group: readonly Spend[], attempt: Attempt | null, nowMs: number): CallTime {
+export function timeLeftOf(group: readonly Spend[], scope: RequestScope, nowMs: number): CallTime {
   const wholeMs = timeoutOf(group);
-  const timeoutMs = attempt?.timeoutMs(wholeMs, nowMs) ?? wholeMs;
+  const timeoutMs = scope.timeoutMs(wholeMs, nowMs);
   return { timeoutMs, isShortened: timeoutMs < wholeMs };
 }
 
@@ -173,7 +170,7 @@ const durabilityOf = (group: readonly Spend[]): Durability =>
     : "relaxed";
 
 /** The check of the group in its flat form. A look spends nothing. */
-export const flatCheckOf = (group: readonly Spend[], provisionalMs: number, isLook = false): FlatCheck => ({
+export const flatCheckOf = (group: readonly Spend[], provisionalMs: number, isLook: boolean): FlatCheck => ({
   key: group[0]?.partitionKey ?? "",
   provisionalMs,
   kind: isLook ? "look" : durabilityOf(group),

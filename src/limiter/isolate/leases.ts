@@ -10,10 +10,10 @@
  * 6. A spend from a slice that is given back lowers the slice's used units. If the slice was returned before, the object
  *    refunds the spend.
  */
-import type { Attempt } from "./attempt.ts";
+import { RequestScope } from "./newer-rules-retry.ts";
 import { BoundedMap } from "../../policy/bounded-map.ts";
 import { type Clock, sleep } from "../clock.ts";
-import type { DecisionContext } from "./admission.ts";
+import type { KeyCheck } from "./charge-result.ts";
 import { type BookedSpend, callOf, chargesPolicies, timeLeftOf } from "./key-group.ts";
 import { type BorrowedSlice, Lease, provisionalGraceMs, returnBy, spendableMs } from "./lease.ts";
 import type { ObjectCaller, WaitUntil } from "./object-caller.ts";
@@ -53,10 +53,9 @@ interface LeaseRequest {
   /** For how long the check's spend may be given back by law 10; 0 for a final spend. */
   readonly provisionalMs: number;
   readonly wanted: SliceWanted | null;
-  readonly attempt: Attempt | null;
+  readonly scope: RequestScope;
   /** Whether no request waits for the reply. */
   readonly isBackground: boolean;
-  readonly waitUntil: WaitUntil;
   /** Handles the check's spend when the reply arrives after the deadline. */
   readonly settleLate: (reply: CheckReply) => unknown;
 }
@@ -84,8 +83,8 @@ export class Leases {
   }
 
   /** Spends from a slice. @returns null when the object must decide */
-  spend(group: readonly Spend[], context: DecisionContext): SliceSpend | null {
-    const { waitUntil, provisionalMs } = context;
+  spend({ group, scope, provisionalMs }: KeyCheck): SliceSpend | null {
+    const { waitUntil } = scope;
     const lease = this.#leaseOf(group, waitUntil);
     // All costs of a leased group are equal.
     const cost = group[0]?.cost ?? 0;
@@ -99,7 +98,7 @@ export class Leases {
       provisionalUnits = 0;
     };
     if (lease.isLow(nowMs) && !lease.isRequesting(group, nowMs)) {
-      waitUntil(this.#borrowNext(lease, group, waitUntil));
+      waitUntil(this.#borrowNext(lease, group, scope));
     }
     const outcomes = lease.outcomes(group, nowMs);
     return {
@@ -157,16 +156,13 @@ export class Leases {
    * @returns null when the object does not answer in time
    */
   async check(
-    group: readonly Spend[],
-    { waitUntil, provisionalMs, attempt }: DecisionContext,
+    { group, scope, provisionalMs }: KeyCheck,
     settleLate: (reply: CheckReply) => unknown,
   ): Promise<LeaseReply | null> {
-    const lease = this.#leaseOf(group, waitUntil);
+    const lease = this.#leaseOf(group, scope.waitUntil);
     const wanted = this.#hasRoom() ? lease.wantedSlice(group, this.#clock.now()) : null;
     if (wanted !== null) this.#requested++;
-    const isBackground = false;
-    const request = { group, provisionalMs, wanted, attempt, isBackground, waitUntil, settleLate };
-    return this.#call(lease, request);
+    return this.#call(lease, { group, provisionalMs, wanted, scope, isBackground: false, settleLate });
   }
 
   /** Whether the isolate may request a slice for one more key. */
@@ -180,20 +176,21 @@ export class Leases {
     return this.#requested < maximumRequested;
   }
 
-  async #borrowNext(lease: Lease, group: readonly Spend[], waitUntil: WaitUntil): Promise<void> {
+  async #borrowNext(lease: Lease, group: readonly Spend[], { waitUntil }: RequestScope): Promise<void> {
     await this.#call(lease, {
       group: group.map((spend) => ({ ...spend, cost: 0 })),
       provisionalMs: 0,
       wanted: lease.nextSlice(),
-      attempt: null,
+      // Newer rules are adopted with the next check.
+      scope: new RequestScope(waitUntil),
       isBackground: true,
-      waitUntil,
       settleLate: () => undefined,
     });
   }
 
   async #call(lease: Lease, request: LeaseRequest): Promise<LeaseReply | null> {
-    const { group, provisionalMs, wanted, attempt, isBackground, waitUntil, settleLate } = request;
+    const { group, provisionalMs, wanted, scope, isBackground, settleLate } = request;
+    const { waitUntil } = scope;
     const calledAtMs = this.#clock.now();
     const slices = lease.returnable(calledAtMs);
     if (wanted !== null) lease.requestedAtMs = calledAtMs;
@@ -202,7 +199,7 @@ export class Leases {
       name: "lease",
       location: lease.location,
       policies: group.map(({ policy }) => policy.name),
-      ...timeLeftOf(group, attempt, calledAtMs),
+      ...timeLeftOf(group, scope, calledAtMs),
       isBackground,
       send: (stub) => returnBy(slices, () => stub.lease(call)),
       late: {

@@ -3,7 +3,7 @@
  * admit through this isolate, so that an outage does not start with a full quota. Spends of other isolates are unknown.
  */
 import { type Decision, type Meter, mostStoredBytesOf, provisionalTtlMs } from "../../strategies/index.ts";
-import type { CostOf } from "./admission.ts";
+import type { CostOf } from "./charge-result.ts";
 import { BoundedMap } from "../../policy/bounded-map.ts";
 import type { Clock } from "../clock.ts";
 import { internedMeter, type InternedMeter } from "../interned-limits.ts";

@@ -71,7 +71,7 @@ function problemOf(error: unknown, isDecision: boolean): ConfigProblem | null {
 }
 
 /** Whether the object has no method of this name. workerd then throws this error. */
-export const isWithoutMethod = (error: unknown): boolean =>
+const isWithoutMethod = (error: unknown): boolean =>
   error instanceof TypeError && error.message.includes("does not implement the method");
 
 /** Whether the class does not extend `DurableObject`. workerd then throws this error. */

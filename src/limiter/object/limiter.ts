@@ -24,7 +24,6 @@ import { KeyCache } from "./key-cache.ts";
 import { type IsolateBudget, isolateBudget } from "./isolate-budget.ts";
 import { KeyStorage, type RowStorage } from "./key-storage.ts";
 import {
-  type BatchCall,
   type Charge,
   type CheckCall,
   type CheckReply,
@@ -120,10 +119,6 @@ export class Limiter {
     return this.#turn({ key }, ({ keyState, nowMs }) => ({
       settled: returned.map((each) => keyState.settleSlice(each, nowMs)),
     }));
-  }
-
-  batch({ calls }: BatchCall): CheckReply[] {
-    return calls.map((call) => (hasCost(call.charges) ? this.check(call) : this.look(call)));
   }
 
   /**

@@ -8,7 +8,6 @@ import { platformClock } from "../clock.ts";
 import type { FlatList } from "../flat-calls.ts";
 import { Limiter } from "./limiter.ts";
 import type {
-  BatchCall,
   CheckCall,
   ExplainReply,
   ForgetCall,
@@ -53,10 +52,6 @@ export class RateLimiter extends DurableObject<object> {
 
   giveBackSlices(call: ReturnCall): ReturnReply {
     return this.#limiter.giveBackSlices(call);
-  }
-
-  batch(call: BatchCall): CheckReply[] {
-    return this.#limiter.batch(call);
   }
 
   look(call: CheckCall): CheckReply {

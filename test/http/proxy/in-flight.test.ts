@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { parseConfig } from "../../../src/policy/vars/config.ts";
 import { forwardAdmitted } from "../../../src/http/proxy/in-flight.ts";
-import { Admission, localSpend } from "../../../src/limiter/isolate/admission.ts";
+import { ChargeResult, localSpend } from "../../../src/limiter/isolate/charge-result.ts";
 import { platformClock } from "../../../src/limiter/clock.ts";
 import { createMeter, parseLimits } from "../../../src/strategies/index.ts";
 
@@ -17,7 +17,7 @@ it("slots are renewed by the limits of a key rule, which may have a shorter wind
   if (policy === undefined) throw new Error("a policy was configured");
   const limits = parseLimits("9/4s", { policy: "p", strategy: "concurrency" });
   const decision = createMeter(limits).look(1, 0);
-  const admission = new Admission();
+  const admission = new ChargeResult();
   admission.addOutcomes([{ kind: "decided", policy: { ...policy, limits }, decision, decidedAtMs: 0 }]);
   const renew = vi.fn<() => Promise<void>>().mockResolvedValue();
   void admission.add(localSpend({ renew, giveBack: async () => undefined }));

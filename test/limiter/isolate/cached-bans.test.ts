@@ -1,4 +1,5 @@
 /** Bans that an isolate caches, for preflights of banned clients. */
+import { scopeOf } from "../../fakes/isolate.ts";
 import { describe, expect, it } from "vitest";
 import { parseConfig } from "../../../src/policy/vars/config.ts";
 import type { Policy } from "../../../src/policy/policy.ts";
@@ -44,7 +45,7 @@ describe("a cached ban", () => {
     const { state, bans } = banning(60_000);
     const spend = spendOf(policyOf());
     expect(bans.cached([spend])).toBeNull();
-    const found = await bans.find([spend]);
+    const found = await bans.find([spend], scopeOf());
     expect([waitOf(found), found?.admission.isRefused]).toEqual([60_000, true]);
     expect(found?.admission.decidedAtMs).toBe(1_000_010);
     state.nowMs = 1_000_999;
@@ -56,13 +57,13 @@ describe("a cached ban", () => {
 
   it("bans.find returns null without a promise when there are no spends", () => {
     const { bans } = banning(60_000);
-    expect([bans.cached([]), bans.find([])]).toEqual([null, null]);
+    expect([bans.cached([]), bans.find([], scopeOf())]).toEqual([null, null]);
   });
 
   it("a ban is not cached beyond its end", async () => {
     const { state, bans } = banning(300);
     const spend = spendOf(policyOf());
-    await bans.find([spend]);
+    await bans.find([spend], scopeOf());
     state.nowMs = 1_000_299;
     expect(waitOf(bans.cached([spend]))).toBe(11);
     state.nowMs = 1_000_300;
@@ -72,7 +73,7 @@ describe("a cached ban", () => {
   it("a cached ban is not used while the clock shows a time before the call that found the ban", async () => {
     const { state, bans } = banning(60_000);
     const spend = spendOf(policyOf());
-    await bans.find([spend]);
+    await bans.find([spend], scopeOf());
     state.nowMs = 999_999;
     expect(bans.cached([spend])).toBeNull();
     // Before the answer, the wait has not begun to count down.
@@ -83,7 +84,7 @@ describe("a cached ban", () => {
   it("a cached ban applies only to its policy and its key", async () => {
     const { bans } = banning(60_000);
     const [spend, other] = [spendOf(policyOf()), spendOf(policyOf({ name: "q" }))];
-    await bans.find([spend]);
+    await bans.find([spend], scopeOf());
     expect(bans.cached([other, spendOf(policyOf(), "l")])).toBeNull();
     expect(bans.cached([other, spend])?.spends).toEqual([spend]);
   });
@@ -91,10 +92,10 @@ describe("a cached ban", () => {
   it("a ban is not cached under denyCache = false or after the key is deleted", async () => {
     const { bans } = banning(60_000);
     const uncached = spendOf(policyOf({ denyCache: false }));
-    expect(waitOf(await bans.find([uncached]))).toBe(60_000);
+    expect(waitOf(await bans.find([uncached], scopeOf()))).toBe(60_000);
     expect(bans.cached([uncached])).toBeNull();
     const spend = spendOf(policyOf());
-    await bans.find([spend]);
+    await bans.find([spend], scopeOf());
     bans.forget(spend.policy, spend.partitionKey);
     expect(bans.cached([spend])).toBeNull();
   });
@@ -103,14 +104,14 @@ describe("a cached ban", () => {
     for (const answer of [0, "open"] as const) {
       const { bans } = banning(answer);
       // oxlint-disable-next-line no-await-in-loop
-      expect(await bans.find([spendOf(policyOf())])).toBeNull();
+      expect(await bans.find([spendOf(policyOf())], scopeOf())).toBeNull();
     }
   });
 
   it("onError = closed denies the preflight when the object does not answer, and no ban is cached", async () => {
     const { bans } = banning("closed");
     const spend = spendOf(policyOf());
-    expect((await bans.find([spend]))?.admission.outcomes).toMatchObject([{ kind: "closed" }]);
+    expect((await bans.find([spend], scopeOf()))?.admission.outcomes).toMatchObject([{ kind: "closed" }]);
     expect(bans.cached([spend])).toBeNull();
   });
 });

@@ -1,4 +1,5 @@
 /** Decisions of an isolate when objects fail or answer too late, and the objects that it calls. */
+import { scopeOf } from "../../fakes/isolate.ts";
 import { describe, expect, it, vi } from "vitest";
 import type { FailureMode, Policy } from "../../../src/policy/policy.ts";
 import { parseConfig } from "../../../src/policy/vars/config.ts";
@@ -49,7 +50,7 @@ const admit = async (
   client: LimiterClient,
   spends: readonly Spend[],
   lasting: (work: Promise<unknown>) => void,
-): Promise<readonly Outcome[]> => (await client.admit(spends, lasting)).outcomes;
+): Promise<readonly Outcome[]> => (await client.admit(spends, scopeOf(lasting))).outcomes;
 
 const quietly = async <Result>(act: () => Promise<Result>): Promise<[Result, string]> => {
   const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
@@ -65,7 +66,7 @@ describe.each(Object.entries(faults))("while the object %s", (fails, fault) => {
     const [[open], events] = await quietly(() => admit(client, [spendOf(policyWith("open"))], waitUntil));
     expect(open?.kind).toBe("open");
     expect(events).toContain('{"event":"object-silent","call":"check","policies":["open"]');
-    const [look] = await quietly(() => client.look(spendOf(policyWith("open"))));
+    const [look] = await quietly(() => client.look(spendOf(policyWith("open")), scopeOf()));
     expect(look.kind).toBe("open");
     const [[closed]] = await quietly(() => admit(client, [spendOf(policyWith("closed"))], waitUntil));
     expect(closed?.kind).toBe("closed");
@@ -88,13 +89,13 @@ describe.each(Object.entries(faults))("while the object %s", (fails, fault) => {
     const client = new LimiterClient(objectsThat(fault));
     const local = spendOf(policyWith("local"));
     await quietly(() => admit(client, [local, spendOf(policyWith("closed"))], waitUntil));
-    const [outcome] = await quietly(() => client.look(local));
+    const [outcome] = await quietly(() => client.look(local, scopeOf()));
     expect(outcome).toMatchObject({ kind: "local", decision: { limits: [{ remaining: 2 }] } });
   });
 
   it(`a reservation follows the failure mode and has no id while the object ${fails}`, async () => {
     const client = new LimiterClient(objectsThat(fault));
-    const reserving = () => client.reserve(spendOf(policyWith("local")), 1_000, waitUntil);
+    const reserving = () => client.reserve(spendOf(policyWith("local")), 1_000, scopeOf(waitUntil));
     for (const allowed of [true, true, false]) {
       // oxlint-disable-next-line no-await-in-loop
       const [{ outcome, address }] = await quietly(reserving);
@@ -183,7 +184,7 @@ describe("when the object stops answering", () => {
     const works: Promise<unknown>[] = [];
     await quietly(() => admit(client, [keyed("lost"), keyed("denied", denying)], (work) => void works.push(work)));
     await Promise.all(works);
-    const [outcome] = await quietly(() => client.look(keyed("lost")));
+    const [outcome] = await quietly(() => client.look(keyed("lost"), scopeOf()));
     expect(outcome).toMatchObject({ kind: "local", decision: { limits: [{ remaining: 2 }] } });
   });
 });
@@ -199,7 +200,7 @@ describe("an object that answers too late", () => {
         }, 400);
       });
     const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
-    await new LimiterClient(objectsThat(late)).admit([spendOf(policyWith("open"))], waitUntil);
+    await new LimiterClient(objectsThat(late)).admit([spendOf(policyWith("open"))], scopeOf(waitUntil));
     expect(isAnswered).toBe(false);
     errors.mockRestore();
   });
@@ -216,10 +217,10 @@ describe("an object that failed", () => {
     const client = new LimiterClient(objectsThat(failing));
     const spend = spendOf(policyWith("open"));
     const [, events] = await quietly(async () => {
-      await client.admit([spend], waitUntil);
-      await client.admit([spend], waitUntil);
-      await client.look(spend);
-      await client.reserve(spend, 1_000, waitUntil);
+      await client.admit([spend], scopeOf(waitUntil));
+      await client.admit([spend], scopeOf(waitUntil));
+      await client.look(spend, scopeOf());
+      await client.reserve(spend, 1_000, scopeOf(waitUntil));
     });
     expect(calls).toBe(1);
     expect(events.match(/"event":"object-silent"/g)).toHaveLength(4);
@@ -293,7 +294,13 @@ describe("an answer after the deadline", () => {
       const policy = policyWith(onError, onError, slots);
       const late: Promise<unknown>[] = [];
       const client = new LimiterClient(objects);
-      await quietly(() => client.reserve(spendOf(policy), 60_000, (work) => void late.push(work)));
+      await quietly(() =>
+        client.reserve(
+          spendOf(policy),
+          60_000,
+          scopeOf((work) => void late.push(work)),
+        ),
+      );
       await proceed();
       await Promise.all(late);
       expect(left(limiter, policy)).toBe(3);
@@ -345,7 +352,7 @@ describe("the objects that are called", () => {
         locationHint: "weur",
       }),
     ];
-    await new LimiterClient(objects).admit(spends, waitUntil);
+    await new LimiterClient(objects).admit(spends, scopeOf(waitUntil));
     expect(calls.map(({ location }) => location)).toEqual([
       { name: "AAAAAAAB" },
       { name: "AAAAAAAB@apac-se", locationHint: "apac-se" },
@@ -363,7 +370,7 @@ describe("the objects that are called", () => {
       spending("d", { ...sharded, shards: 32 }),
       spending("e", sharded, "AAAAAAAC"),
     ];
-    await new LimiterClient(objects).admit(spends, waitUntil);
+    await new LimiterClient(objects).admit(spends, scopeOf(waitUntil));
     const charged = calls.map(({ call: { key, charges } }) => [key, charges.map((each) => each.policy)]);
     expect(charged).toEqual([
       ["AAAAAAAB", ["a", "c"]],
@@ -375,8 +382,8 @@ describe("the objects that are called", () => {
   it('a call is confirmed when one of its policies has durability = "confirmed"', async () => {
     const { objects, calls } = allowing();
     const confirmed = { durability: "confirmed" };
-    await new LimiterClient(objects).admit([spending("a"), spending("b", confirmed)], waitUntil);
-    await new LimiterClient(objects).admit([spending("a")], waitUntil);
+    await new LimiterClient(objects).admit([spending("a"), spending("b", confirmed)], scopeOf(waitUntil));
+    await new LimiterClient(objects).admit([spending("a")], scopeOf(waitUntil));
     expect(calls.map(({ call }) => call.durability)).toEqual(["confirmed", "relaxed"]);
   });
 });

@@ -1,6 +1,6 @@
 /** Decisions and counts of an isolate alone, for the case that the objects do not answer. */
 import { expect, it } from "vitest";
-import { Admission } from "../../../src/limiter/isolate/admission.ts";
+import { ChargeResult } from "../../../src/limiter/isolate/charge-result.ts";
 import { LocalDecider } from "../../../src/limiter/isolate/decide-locally.ts";
 import { type LocalCount, LocalMeters } from "../../../src/limiter/isolate/local-meters.ts";
 import type { Outcome, Spend } from "../../../src/limiter/isolate/outcome.ts";
@@ -17,9 +17,10 @@ class LocalIsolate {
   decide(
     spends: readonly Spend[],
     provisionalMs = 0,
-  ): { readonly outcomes: readonly Outcome[]; readonly admission: Admission } {
-    const admission = new Admission();
-    return { outcomes: this.#decider.decide(spends, { admission, provisionalMs }), admission };
+  ): { readonly outcomes: readonly Outcome[]; readonly admission: ChargeResult } {
+    const admission = new ChargeResult();
+    const check = { group: spends, result: admission, provisionalMs, isLook: false };
+    return { outcomes: this.#decider.decide(check), admission };
   }
 
   /** Counts spends that an object has admitted. */

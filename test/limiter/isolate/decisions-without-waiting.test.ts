@@ -1,10 +1,10 @@
 /** Decisions that need no object: the isolate makes them without a promise, a timer or work after the response. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Admission } from "../../../src/limiter/isolate/admission.ts";
-import { type Attempt, decideByNewestRules } from "../../../src/limiter/isolate/attempt.ts";
+import { ChargeResult } from "../../../src/limiter/isolate/charge-result.ts";
+import { decideByNewestRules, type RequestScope } from "../../../src/limiter/isolate/newer-rules-retry.ts";
 import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
 import type { Outcome, Spend } from "../../../src/limiter/isolate/outcome.ts";
-import { settled, spendOf, TestIsolate } from "../../fakes/isolate.ts";
+import { settled, spendOf, TestIsolate, scopeOf } from "../../fakes/isolate.ts";
 
 /** Failed calls are logged. */
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
@@ -35,7 +35,7 @@ async function preparedIsolate(): Promise<TestIsolate> {
 }
 
 interface Decided {
-  readonly admission: Admission;
+  readonly admission: ChargeResult;
   readonly timers: number;
   readonly work: number;
 }
@@ -44,7 +44,7 @@ interface Decided {
 function decideAtOnce(isolate: TestIsolate, ...spends: readonly Spend[]): Decided | null {
   const after = vi.spyOn(isolate.clock, "after");
   const waitUntil = vi.fn<(work: Promise<unknown>) => void>();
-  const admission = isolate.client.admit(spends, waitUntil);
+  const admission = isolate.client.admit(spends, scopeOf(waitUntil));
   const timers = after.mock.calls.length;
   after.mockRestore();
   if (admission instanceof Promise) return null;
@@ -142,7 +142,7 @@ describe("a decision that needs an object", () => {
     const isolate = new TestIsolate();
     const waitUntil = vi.fn<(work: Promise<unknown>) => void>();
     const tooMuch = { ...strict, cost: 3 };
-    const admission = await isolate.client.admit([tooMuch], waitUntil);
+    const admission = await isolate.client.admit([tooMuch], scopeOf(waitUntil));
     expect(admission.isRefused).toBe(true);
     expect(waitUntil).toHaveBeenCalledOnce();
   });
@@ -205,7 +205,7 @@ describe("a cached denial", () => {
     const isolate = await preparedIsolate();
     isolate.clock.nowMs += 400;
     const admission = decideAtOnce(isolate, strict)?.admission;
-    const { outcomes } = admission ?? new Admission();
+    const { outcomes } = admission ?? new ChargeResult();
     const charge = { policy: "strict", limits: strict.policy.limits, cost: 1 };
     const { decisions } = isolate.object("k").look({ key: "k", charges: [charge] });
     const decidedAtMs = isolate.clock.nowMs;
@@ -240,13 +240,13 @@ it("the first request of an isolate under an eventual policy waits 250 ms for an
   });
   const waitUntil = (): void => undefined;
   let isDecided = false;
-  const first = Promise.resolve(client.admit([eventual], waitUntil));
+  const first = Promise.resolve(client.admit([eventual], scopeOf(waitUntil)));
   void first.then(() => (isDecided = true));
   await isolate.clock.advance(249);
   expect(isDecided).toBe(false);
   await isolate.clock.advance(1);
   expect((await first).outcomes.map(isAllowed)).toEqual([true]);
-  expect(client.admit([eventual], waitUntil)).toBeInstanceOf(Admission);
+  expect(client.admit([eventual], scopeOf(waitUntil))).toBeInstanceOf(ChargeResult);
 });
 
 describe("a decision by the newest rules", () => {
@@ -261,9 +261,9 @@ describe("a decision by the newest rules", () => {
   it("a decision that waits for an object is repeated only when the object has newer rules", async () => {
     for (const isStale of [false, true]) {
       let attempts = 0;
-      const decide = async (attempt: Attempt | null): Promise<number> => {
+      const decide = async (scope: RequestScope): Promise<number> => {
         attempts++;
-        if (isStale && attempts === 1) attempt?.takeStale([strict], []);
+        if (isStale && attempts === 1) scope.takeStale([]);
         return attempts;
       };
       // oxlint-disable-next-line no-await-in-loop

@@ -1,4 +1,5 @@
 /** Denials that an isolate caches instead of calling the object. */
+import { scopeOf } from "../../fakes/isolate.ts";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { parseConfig } from "../../../src/policy/vars/config.ts";
 import type { Policy } from "../../../src/policy/policy.ts";
@@ -54,7 +55,7 @@ const spendOf = (fields: object = {}, cost = 1): Spend => ({
 });
 
 const admit = async (client: LimiterClient, ...spends: readonly Spend[]): Promise<Decision> => {
-  const [outcome] = (await client.admit(spends, waitUntil)).outcomes;
+  const [outcome] = (await client.admit(spends, scopeOf(waitUntil))).outcomes;
   if (outcome === undefined || !("decision" in outcome)) throw new Error("an object decided");
   return outcome.decision;
 };
@@ -163,11 +164,11 @@ describe("a cached denial", () => {
     const client = new LimiterClient(objects);
     const three = spendOf({}, 3);
     await admit(client, three);
-    await client.look(three);
-    expect(callNames).toEqual(["decide", "look"]);
+    await client.look(three, scopeOf());
+    expect(callNames).toEqual(["decide", "decide"]);
     await client.forget(three.policy, "k");
     await admit(client, three);
-    expect(callNames).toEqual(["decide", "look", "forget", "decide"]);
+    expect(callNames).toEqual(["decide", "decide", "forget", "decide"]);
   });
 
   it("a cached denial answers single checks of a batch", async () => {
@@ -175,7 +176,7 @@ describe("a cached denial", () => {
     const client = new LimiterClient(objects);
     const [three, one] = [spendOf({}, 3), spendOf()];
     const allowed = async (...spends: Spend[]): Promise<unknown[]> =>
-      (await client.admitEach(spends, waitUntil)).map((each) => "decision" in each && each.decision.allowed);
+      (await client.admitEach(spends, scopeOf(waitUntil))).map(({ isRefused }) => !isRefused);
     expect(await allowed(three, one, three)).toEqual([false, true, false]);
     expect(await allowed(three, three)).toEqual([false, false]);
     expect(callNames).toEqual(["decide"]);
@@ -199,7 +200,10 @@ describe("a denial that is not cached", () => {
     for (let call = 0; call < 3; call++) {
       const work: Promise<unknown>[] = [];
       // oxlint-disable no-await-in-loop
-      await client.admit([spend], (each) => void work.push(each));
+      await client.admit(
+        [spend],
+        scopeOf((each) => void work.push(each)),
+      );
       // A dry run is decided in the background.
       await Promise.all(work);
       // oxlint-enable no-await-in-loop
@@ -211,7 +215,7 @@ describe("a denial that is not cached", () => {
     const { objects, callNames } = object();
     const client = new LimiterClient(objects);
     const two = spendOf({}, 2);
-    const { address } = await client.reserve(two, 60_000, waitUntil);
+    const { address } = await client.reserve(two, 60_000, scopeOf(waitUntil));
     await admit(client, two);
     await admit(client, two);
     expect(callNames).toEqual(["reserve", "decide", "decide"]);

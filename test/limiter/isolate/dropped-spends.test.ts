@@ -1,4 +1,5 @@
 /** Spends that an isolate drops when too many keys wait for an object that does not answer. */
+import { scopeOf } from "../../fakes/isolate.ts";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { parseConfig } from "../../../src/policy/vars/config.ts";
 import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
@@ -32,7 +33,7 @@ function spender(limits: string | readonly string[]): (keys: number) => Promise<
     for (const until = keys + count; keys < until; keys++) {
       const spend: Spend = { policy, partitionKey: `key-${keys}`, cost: 1 };
       // oxlint-disable-next-line no-await-in-loop
-      await client.admit([spend], () => undefined);
+      await client.admit([spend], scopeOf());
     }
     return lines;
   };

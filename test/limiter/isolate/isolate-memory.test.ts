@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { CheckCall } from "../../../src/limiter/protocol.ts";
 import type { Spend } from "../../../src/limiter/isolate/outcome.ts";
-import { type Call, settled, spendOf, startMs, TestIsolate } from "../../fakes/isolate.ts";
+import { type Call, settled, spendOf, startMs, TestIsolate, scopeOf } from "../../fakes/isolate.ts";
 
 /** Failed calls are logged. */
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
@@ -90,7 +90,7 @@ describe("a dry run on the key of an enforced policy", () => {
     const isolate = new TestIsolate();
     isolate.before = () => new Promise(() => undefined);
     const alone = { ...dryRun, policy: { ...dryRun.policy, onError: "open" as const } };
-    const look = isolate.client.look(alone);
+    const look = isolate.client.look(alone, scopeOf());
     await isolate.clock.pass(20);
     expect((await look).kind).toBe("open");
   });
@@ -349,7 +349,8 @@ describe("an allowed check of a batch", () => {
     const isolate = new TestIsolate();
     const [two, one] = [spendOf({ limits: "2/minute" }, 3), spendOf({ limits: "2/minute" })];
     const each = async (spend: Spend): Promise<unknown> => {
-      const [outcome] = await isolate.client.admitEach([spend], () => undefined);
+      const [result] = await isolate.client.admitEach([spend], scopeOf());
+      const [outcome] = result?.outcomes ?? [];
       return outcome !== undefined && "decision" in outcome && outcome.decision.limits[0]?.remaining;
     };
     expect([await each(two), await each(two)]).toEqual([2, 2]);

@@ -4,9 +4,10 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 
 import type { Policy } from "../../../src/policy/policy.ts";
 import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
 import type { Outcome, Spend } from "../../../src/limiter/isolate/outcome.ts";
-import type { BatchCall, CheckCall } from "../../../src/limiter/protocol.ts";
+import type { BatchCall } from "../../fakes/flat-calls.ts";
+import type { CheckCall } from "../../../src/limiter/protocol.ts";
 import { requireRules, RulesKeeper, under } from "../../fakes/newer-rules.ts";
-import { type Call, policyOf, settled, spendOf, TestIsolate } from "../../fakes/isolate.ts";
+import { type Call, policyOf, settled, spendOf, TestIsolate, scopeOf } from "../../fakes/isolate.ts";
 import { forAll } from "../../for-all.ts";
 
 /** The logged lines. */
@@ -125,7 +126,7 @@ describe("checks that arrive while a call is under way", () => {
     isolate.before = () => new Promise(() => undefined);
     const options = joinsChecks === undefined ? {} : { joinsChecks };
     const client = new LimiterClient(isolate.namespace(), isolate.clock, null, options);
-    for (let request = 0; request < 3; request++) void client.admit([spend], () => undefined);
+    for (let request = 0; request < 3; request++) void client.admit([spend], scopeOf());
     expect(isolate.calls.map(costsOf)).toEqual([[1], [1], [1]]);
   });
 
@@ -168,7 +169,7 @@ describe("checks that arrive while a call is under way", () => {
           const isolate = new TestIsolate();
           const options = { joinsChecks };
           const client = new LimiterClient(isolate.namespace(), isolate.clock, null, options);
-          const admitting = requests.map(async (each) => client.admit(each, () => undefined));
+          const admitting = requests.map(async (each) => client.admit(each, scopeOf()));
           await settled();
           const admissions = await Promise.all(admitting);
           return admissions.map(({ outcomes }) => outcomes);
@@ -242,7 +243,10 @@ describe("a call that is not answered", () => {
     // After the clock steps back, the call no longer counts as under way, so the next request sends the waiting checks.
     isolate.clock.nowMs -= 1;
     const work: Promise<unknown>[] = [];
-    const sender = isolate.client.admit([many], (each) => void work.push(each));
+    const sender = isolate.client.admit(
+      [many],
+      scopeOf((each) => void work.push(each)),
+    );
     expect(isolate.calls.map((call) => checksOf(call).length)).toEqual([1, 100]);
     isolate.before = () => Promise.resolve();
     await isolate.clock.pass(5);
@@ -316,12 +320,8 @@ describe("joined checks of requests that are not final", () => {
     const ruled = policyOf({ name: "ruled", limits: "5/minute" });
     requireRules(isolate, "ruled", 2);
     const plain = isolate.admit(spend);
-    const decided = keeper.decide(async (attempt) =>
-      isolate.client.admit(
-        [{ policy: under(ruled, keeper.version), partitionKey: "k", cost: 1 }],
-        keeper.waitUntil,
-        attempt,
-      ),
+    const decided = keeper.decide(async (scope) =>
+      isolate.client.admit([{ policy: under(ruled, keeper.version), partitionKey: "k", cost: 1 }], scope),
     );
     answer();
     expect((await decided).outcomes.map(resultOf)).toEqual([true]);
@@ -344,39 +344,5 @@ describe("joined checks of requests that are not final", () => {
     const charges = [{ policy: "tenant", limits: tenant.policy.limits, cost: 1 }];
     const { decisions } = isolate.object("k").look({ key: "k", charges });
     expect(decisions[0]?.limits[0]?.remaining).toBe(7);
-  });
-});
-
-describe("an object of the previous version", () => {
-  const missing = 'The RPC receiver does not implement the method "decide".';
-
-  it("an object without the method decide receives the same checks by nested calls, and gets another flat call after 10 s", async () => {
-    const isolate = new TestIsolate();
-    const namespace = isolate.namespace();
-    let flatCalls = 0;
-    const decide = async (): Promise<never> => {
-      flatCalls++;
-      throw new TypeError(missing);
-    };
-    const getByName = (name: string): object =>
-      new Proxy(namespace.getByName(name), {
-        get: (stub, method) => (method === "decide" ? decide : Reflect.get(stub, method)),
-      });
-    const objects = { getByName } as unknown as typeof namespace;
-    const client = new LimiterClient(objects, isolate.clock);
-    const admit = async (cost: number): Promise<unknown> => {
-      const { outcomes } = await client.admit([{ ...spend, cost }], () => undefined);
-      return outcomes.map(resultOf);
-    };
-    expect(await Promise.all([1, 2, 9].map(admit))).toEqual([[true], [true], [false]]);
-    await isolate.clock.pass(9_999);
-    expect(await admit(2)).toEqual([true]);
-    expect(isolate.calls.map(costsOf)).toEqual([[1], [2, 9], [2]]);
-    expect(isolate.callNames()).toEqual(["batch", "batch", "batch"]);
-    expect(flatCalls).toBe(1);
-    await isolate.clock.pass(1);
-    await admit(1);
-    expect(flatCalls).toBe(2);
-    expect(lines).toEqual([]);
   });
 });

@@ -4,7 +4,7 @@ import { Bans } from "../../../src/limiter/isolate/bans.ts";
 import { denialReason, type Outcome, type Spend } from "../../../src/limiter/isolate/outcome.ts";
 import type { KeyRule } from "../../../src/limiter/protocol.ts";
 import { parseLimits } from "../../../src/strategies/index.ts";
-import { settled, spendOf, TestIsolate } from "../../fakes/isolate.ts";
+import { settled, spendOf, TestIsolate, scopeOf } from "../../fakes/isolate.ts";
 
 const limitsOf = (limits: string) => parseLimits(limits, { policy: "p", strategy: "fixed-window" });
 
@@ -62,7 +62,7 @@ describe("a key rule under strict consistency", () => {
     }
     setRules(isolate, []);
     expect(remainingAt(isolate, spend)).toBe(2);
-    await isolate.client.look(spend);
+    await isolate.client.look(spend, scopeOf());
     isolate.before = () => Promise.reject(new Error("gone"));
     quiet();
     expect(await resultsOf(isolate, spend)).toEqual([["local", true, 1]]);
@@ -149,7 +149,7 @@ describe("a key rule under strict consistency", () => {
     const isolate = new TestIsolate();
     const spend = spendOf({ strategy: "concurrency", limits: "1/hour" });
     setRules(isolate, [allow]);
-    const results = [1, 2].map(() => isolate.client.reserve(spend, 60_000, () => undefined));
+    const results = [1, 2].map(() => isolate.client.reserve(spend, 60_000, scopeOf()));
     for (const { outcome, address, fullForMs } of await Promise.all(results)) {
       expect([resultOf(outcome), address, fullForMs]).toEqual([["decided", true, 1, "allow"], null, 0]);
     }
@@ -159,13 +159,13 @@ describe("a key rule under strict consistency", () => {
     const isolate = new TestIsolate();
     setRules(isolate, [block]);
     const other = spendOf({ name: "q" });
-    const outcomes = await isolate.client.admitEach([spendOf(), other], () => undefined);
-    expect(outcomes.map(resultOf)).toEqual([
+    const results = await isolate.client.admitEach([spendOf(), other], scopeOf());
+    expect(results.flatMap(({ outcomes }) => outcomes.map(resultOf))).toEqual([
       ["decided", false, 2, "block"],
       ["decided", true, 1],
     ]);
     setRules(isolate, [allow]);
-    expect(resultOf(await isolate.client.look(spendOf()))).toEqual(["decided", true, 2, "allow"]);
+    expect(resultOf(await isolate.client.look(spendOf(), scopeOf()))).toEqual(["decided", true, 2, "allow"]);
   });
 });
 
@@ -209,9 +209,9 @@ describe("denials and bans that an isolate caches", () => {
     const isolate = new TestIsolate();
     const bans = new Bans(isolate.client, isolate.clock);
     const spend = spendOf({ ban: { after: 2, within: "1m", for: "1h" } });
-    expect(await bans.find([spend])).toBeNull();
+    expect(await bans.find([spend], scopeOf())).toBeNull();
     setRules(isolate, [block]);
-    const refusal = await bans.find([spend]);
+    const refusal = await bans.find([spend], scopeOf());
     expect(refusal?.admission.outcomes.map(resultOf)).toEqual([["decided", false, 2, "block"]]);
     await isolate.clock.pass(999);
     expect(bans.cached([spend])).not.toBeNull();

@@ -1,4 +1,5 @@
 /** Objects whose storage or alarm fails, on the platform. */
+import { scopeOf } from "../../fakes/isolate.ts";
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
@@ -33,7 +34,7 @@ const spendOf = (partitionKey: string, onError: FailureMode): Spend => {
 
 const admit = async (spend: Spend): Promise<Outcome | undefined> => {
   const client = new LimiterClient(env.RATE_LIMITER);
-  const [outcome] = (await client.admit([spend], () => undefined)).outcomes;
+  const [outcome] = (await client.admit([spend], scopeOf())).outcomes;
   return outcome;
 };
 

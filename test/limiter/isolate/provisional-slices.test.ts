@@ -1,11 +1,11 @@
 /** Provisional spends from a slice: a later object may still deny the request. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Admission } from "../../../src/limiter/isolate/admission.ts";
+import type { ChargeResult } from "../../../src/limiter/isolate/charge-result.ts";
 import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
 import type { Clock } from "../../../src/limiter/clock.ts";
 import type { LeaseCall, ReturnCall } from "../../../src/limiter/protocol.ts";
 import type { Spend } from "../../../src/limiter/isolate/outcome.ts";
-import { settled, spendOf, TestIsolate } from "../../fakes/isolate.ts";
+import { settled, spendOf, TestIsolate, scopeOf } from "../../fakes/isolate.ts";
 
 /** Failed calls are logged. */
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
@@ -296,14 +296,16 @@ describe("a spend from a slice whose borrower has ended", () => {
     return { client, endRequests };
   }
 
-  async function borrowed(isolate: TestIsolate): Promise<ReturnType<typeof mortalClient> & { admission: Admission }> {
+  async function borrowed(
+    isolate: TestIsolate,
+  ): Promise<ReturnType<typeof mortalClient> & { admission: ChargeResult }> {
     const { client, endRequests } = mortalClient(isolate);
     for (let request = 0; request < 8; request++) {
       // oxlint-disable-next-line no-await-in-loop
-      await client.admit([leased], () => undefined);
+      await client.admit([leased], scopeOf());
     }
     endRequests();
-    const admission = await client.admit([leased, allowing], () => undefined);
+    const admission = await client.admit([leased, allowing], scopeOf());
     isolate.calls.length = 0;
     return { client, endRequests, admission };
   }
@@ -324,7 +326,7 @@ describe("a spend from a slice whose borrower has ended", () => {
     await isolate.clock.pass(1_010);
     isolate.before = ({ name }) => (name === "lease" ? new Promise(() => undefined) : Promise.resolve());
     // This request uses up the slice, and its call returns it.
-    void client.admit([{ ...leased, cost: 2 }], () => undefined);
+    void client.admit([{ ...leased, cost: 2 }], scopeOf());
     await settled();
     expect(isolate.calls.at(-1)).toMatchObject({ argument: { returned: [{ used: 3 }] } });
     endRequests();

@@ -1,10 +1,11 @@
 /** Requests that an object does not decide, because it has newer policy rules than the isolate. */
 import { describe, expect, it, vi } from "vitest";
-import type { Admission } from "../../../src/limiter/isolate/admission.ts";
+import type { ChargeResult } from "../../../src/limiter/isolate/charge-result.ts";
 import type { LimiterObserver } from "../../../src/limiter/isolate/object-caller.ts";
 import type { Outcome, Spend } from "../../../src/limiter/isolate/outcome.ts";
-import type { BatchCall, CheckCall, LeaseCall, RefundCall } from "../../../src/limiter/protocol.ts";
-import { policyOf, settled, spendOf, TestIsolate } from "../../fakes/isolate.ts";
+import type { CheckCall, LeaseCall, RefundCall } from "../../../src/limiter/protocol.ts";
+import type { BatchCall } from "../../fakes/flat-calls.ts";
+import { policyOf, settled, spendOf, TestIsolate, scopeOf } from "../../fakes/isolate.ts";
 import { requireRules, RulesKeeper, rulesOf, under } from "../../fakes/newer-rules.ts";
 
 const strict = policyOf({ limits: "5/minute" });
@@ -20,14 +21,14 @@ function staleIsolate() {
   const isolate = new TestIsolate();
   const keeper = new RulesKeeper();
   const events = vi.spyOn(console, "error").mockReturnValue(undefined);
-  const admit = (spends: () => readonly Spend[]): Promise<Admission> =>
-    keeper.decide((attempt) => isolate.client.admit(spends(), keeper.waitUntil, attempt));
+  const admit = (spends: () => readonly Spend[]): Promise<ChargeResult> =>
+    keeper.decide((scope) => isolate.client.admit(spends(), scope));
   /** Admits a spend under the rules that the isolate has. */
-  const admitOne = (policy = strict): Promise<Admission> => admit(() => [keyed(under(policy, keeper.version))]);
+  const admitOne = (policy = strict): Promise<ChargeResult> => admit(() => [keyed(under(policy, keeper.version))]);
   return { isolate, keeper, events, admit, admitOne };
 }
 
-const kinds = ({ outcomes }: Admission): unknown[] => outcomes.map(resultOf);
+const kinds = ({ outcomes }: ChargeResult): unknown[] => outcomes.map(resultOf);
 const resultOf = (outcome: Outcome): unknown =>
   "decision" in outcome ? [outcome.kind, outcome.decision.allowed] : outcome.kind;
 
@@ -157,9 +158,7 @@ describe("a stale call", () => {
   it("a look is repeated under the newer rules", async () => {
     const { isolate, keeper } = staleIsolate();
     requireRules(isolate, "p", 2);
-    const outcome = await keeper.decide((attempt) =>
-      isolate.client.look(keyed(under(strict, keeper.version)), attempt),
-    );
+    const outcome = await keeper.decide((scope) => isolate.client.look(keyed(under(strict, keeper.version)), scope));
     expect(resultOf(outcome)).toEqual(["decided", true]);
     expect(isolate.callNames()).toEqual(["look", "look"]);
   });
@@ -167,9 +166,9 @@ describe("a stale call", () => {
   it("a reservation is opened once, under the newer rules", async () => {
     const { isolate, keeper } = staleIsolate();
     requireRules(isolate, "p", 2);
-    const { address } = await keeper.decide((attempt) => {
+    const { address } = await keeper.decide((scope) => {
       const spend = keyed(under(strict, keeper.version), "k", 3);
-      return isolate.client.reserve(spend, 60_000, keeper.waitUntil, attempt);
+      return isolate.client.reserve(spend, 60_000, scope);
     });
     await keeper.afterAnswers();
     expect(isolate.callNames()).toEqual(["reserve", "reserve"]);
@@ -190,15 +189,13 @@ describe("a stale call", () => {
     }));
     if (one === undefined || two === undefined) throw new Error("two policies were given");
     const decided = new Map<string, Outcome>();
-    await keeper.decide(async (attempt) => {
+    await keeper.decide(async (scope) => {
       const spends = [keyed(under(one, keeper.version)), keyed(under(two, keeper.version), "l")].filter(
         ({ policy }) => !decided.has(policy.name),
       );
-      const outcomes = await isolate.client.admitEach(spends, keeper.waitUntil, attempt);
-      for (const [index, outcome] of outcomes.entries()) {
-        const spend = spends[index];
-        if (spend === undefined || attempt?.stale.includes(spend) === true) continue;
-        decided.set(spend.policy.name, outcome);
+      const results = await isolate.client.admitEach(spends, scope);
+      for (const { isStale, outcomes } of results) {
+        for (const outcome of isStale ? [] : outcomes) decided.set(outcome.policy.name, outcome);
       }
     });
     expect([...decided.values()].map(resultOf)).toEqual([
@@ -297,7 +294,7 @@ describe("the latency of decisions", () => {
     const client = isolate.newClient(observer);
     isolate.before = () => new Promise((resolve) => void isolate.clock.after(40, () => resolve(0)));
     const spends = [spendOf(), spendOf({ name: "eventual", consistency: "eventual" }, 1, "l")];
-    const admitting = client.admit(spends, () => undefined);
+    const admitting = client.admit(spends, scopeOf());
     await isolate.clock.pass(1_000);
     await admitting;
     expect(observer.answered.mock.calls).toEqual([[["p"], 40]]);
@@ -308,7 +305,7 @@ describe("the latency of decisions", () => {
     const observer = { answered: vi.fn<LimiterObserver["answered"]>() };
     vi.spyOn(console, "error").mockReturnValue(undefined);
     isolate.before = () => Promise.reject(new Error("gone"));
-    await isolate.newClient(observer).admit([spendOf()], () => undefined);
+    await isolate.newClient(observer).admit([spendOf()], scopeOf());
     expect(observer.answered).not.toHaveBeenCalled();
   });
 });

@@ -1,7 +1,7 @@
 /** Decisions of an isolate under eventual consistency, and when it sends its spends to the object. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { SyncCall } from "../../../src/limiter/protocol.ts";
-import { spendOf, TestIsolate } from "../../fakes/isolate.ts";
+import { spendOf, TestIsolate, scopeOf } from "../../fakes/isolate.ts";
 
 /** Failed calls are logged. */
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
@@ -136,7 +136,7 @@ describe("a decision under eventual consistency", () => {
     const other = isolate.newClient();
     await isolate.admit(eventual);
     await isolate.clock.pass(500);
-    await other.admit([{ ...eventual, cost: 900 }], () => undefined);
+    await other.admit([{ ...eventual, cost: 900 }], scopeOf());
     await isolate.clock.pass(3_000);
     await isolate.admit(eventual);
     await isolate.clock.pass(3_000);

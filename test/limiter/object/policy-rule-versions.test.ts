@@ -34,14 +34,6 @@ describe("a call under older rules", () => {
     ["look", (object, charges) => object.limiter.look(call(charges))],
     ["reserve", (object, charges) => object.limiter.reserve(reserving(charges))],
     ["lease", (object, charges) => object.lease(charges)],
-    ["batch", (object, charges) => object.limiter.batch({ calls: [call(charges)] })[0] as CheckReply],
-    [
-      "batch of looks",
-      (object, charges) => {
-        const looks = charges.map((each) => ({ ...each, cost: 0 }));
-        return object.limiter.batch({ calls: [call(looks)] })[0] as CheckReply;
-      },
-    ],
   ])("a %s is not decided, spends nothing of any policy, and gets the newer rules", ([, ask]) => {
     const object = decided();
     const other = under(1, "10/hour", "q");
@@ -78,9 +70,10 @@ describe("a call under older rules", () => {
     expect(object.remaining(charge("100/hour"))).toBe(96);
   });
 
-  it("each call of a batch is decided or refused by itself", () => {
+  it("each call is decided or refused by itself", () => {
     const calls = [call(under(1)), call(under(2)), call(under(1), "k2"), call(charge("10/hour"))];
-    expect(decided().limiter.batch({ calls }).map(isDecided)).toEqual([false, true, false, true]);
+    const { limiter } = decided();
+    expect(calls.map((each) => isDecided(limiter.check(each)))).toEqual([false, true, false, true]);
   });
 
   it("a stale reply has an entry for each policy with older rules", () => {

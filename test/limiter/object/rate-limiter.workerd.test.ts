@@ -1,6 +1,8 @@
 /** The object on the platform: RPC, real storage, eviction and alarms. Its decisions are tested in plain Node. */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { chargeText, encodeChecks } from "../../../src/limiter/flat-calls.ts";
+import type { Charge } from "../../../src/limiter/protocol.ts";
 import {
   at,
   call,
@@ -18,6 +20,8 @@ beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: startMs }));
 afterEach(() => void vi.useRealTimers());
 
 const key = "k";
+const flat = (each: Charge) => encodeChecks([{ key, provisionalMs: 0, kind: "relaxed", charges: [flatCharge(each)] }]);
+const flatCharge = ({ cost, ...charged }: Charge) => ({ text: chargeText(charged), cost, limits: charged.limits });
 
 describe("RPC", () => {
   it("a Worker reaches every method of the object", async () => {
@@ -26,7 +30,8 @@ describe("RPC", () => {
     const { spentAtMs } = await object.check(call(each));
     await object.refund({ key, charges: [{ ...each, spentAtMs: spentAtMs[0] ?? 0 }] });
     expect(await remaining(object, each)).toBe(100);
-    expect(await object.batch({ calls: [call(each), call(each)] })).toHaveLength(2);
+    const { texts, checks } = flat({ ...each, cost: 2 });
+    expect(await object.decide(texts, checks)).not.toEqual([]);
     expect((await object.reserve({ ...call(each), id: "r", ttlMs: 60_000 })).isOpen).toBe(true);
     expect(await object.renew({ key, id: "r" })).toEqual({ isOpen: true });
     expect(await object.settle({ key, id: "r", cost: 5 })).toEqual({ settled: true });

@@ -85,8 +85,7 @@ describe("lent units", () => {
     expect(allowed(object.limiter.look(call(tooMany)))).toEqual([false]);
     expect(allowed(object.limiter.check(call(tooMany)))).toEqual([false]);
     expect(allowed(object.limiter.check(call([tooMany, logOf(1)])))).toEqual([false, true]);
-    const batch = object.limiter.batch({ calls: [call(tooMany), call({ ...fits, cost: 0 })] });
-    expect(batch.flatMap(allowed)).toEqual([false, true]);
+    expect(allowed(object.limiter.look(call(fits)))).toEqual([true]);
     const reserved = object.limiter.reserve({ ...call(tooMany), id: "r", ttlMs: 5_000 });
     expect(reserved.isOpen).toBe(false);
     expect(allowed(object.lease(tooMany))).toEqual([false]);
@@ -213,7 +212,6 @@ describe("waits with open slices", () => {
       object.limiter.look(all),
       object.limiter.reserve({ ...all, id: "r", ttlMs: 1_000 }),
       object.lease(logOf(100)),
-      ...object.limiter.batch({ calls: [all] }),
     ];
     expect(replies.map((reply) => limitOf(reply)?.retryAfterMs)).toEqual(replies.map(() => 65_000));
   });

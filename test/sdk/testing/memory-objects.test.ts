@@ -77,7 +77,6 @@ it("an object has every method that the class of the platform has", () => {
     check: true,
     lease: true,
     giveBackSlices: true,
-    batch: true,
     look: true,
     explain: true,
     refund: true,

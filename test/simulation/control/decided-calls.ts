@@ -1,7 +1,7 @@
 /** The decisions among the calls that an object has completed. */
 import type { Charge, CheckCall, CheckReply, ReserveReply } from "../../../src/limiter/protocol.ts";
 import type { FlatList } from "../../../src/limiter/flat-calls.ts";
-import { nestedCalls, nestedReplies } from "../../fakes/flat-calls.ts";
+import { isLook, nestedCalls, nestedReplies } from "../../fakes/flat-calls.ts";
 import type { Completed } from "./key-objects.ts";
 
 export interface DecidedCall {
@@ -21,7 +21,7 @@ export function decidedCalls({ name, args, reply }: Completed): DecidedCall[] {
     const replies = nestedReplies({ texts, checks }, reply as FlatList);
     return nestedCalls({ texts, checks }).flatMap((each, index) => {
       const own = replies[index];
-      return own === undefined || !hasCost(each) ? [] : decided(each, own, null);
+      return own === undefined || isLook(each) || !hasCost(each) ? [] : decided(each, own, null);
     });
   }
   const [call] = args as [CheckCall & { readonly id?: string }];

@@ -8,8 +8,8 @@ import { ControlClient } from "../../../src/control/isolate/control-client.ts";
 import { IsolateStatistics } from "../../../src/control/isolate/statistics.ts";
 import type { BeatCall } from "../../../src/control/protocol.ts";
 import { recordOutcomes } from "../../../src/http/record-outcomes.ts";
-import type { Admission } from "../../../src/limiter/isolate/admission.ts";
-import { type Attempt, decideByNewestRules } from "../../../src/limiter/isolate/attempt.ts";
+import type { ChargeResult } from "../../../src/limiter/isolate/charge-result.ts";
+import { decideByNewestRules, type RequestScope } from "../../../src/limiter/isolate/newer-rules-retry.ts";
 import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
 import { allows, type Outcome, type Spend } from "../../../src/limiter/isolate/outcome.ts";
 import type { Clock } from "../../../src/limiter/clock.ts";
@@ -77,7 +77,7 @@ const hash = async (text: string): Promise<string> => createHash("sha256").updat
 
 interface Decided {
   readonly spends: readonly Spend[];
-  readonly admission: Admission | null;
+  readonly admission: ChargeResult | null;
   readonly resolutions: readonly KeyResolution[];
 }
 
@@ -126,8 +126,8 @@ export class Isolate {
     const sentAtMs = this.#parts.world.nowMs;
     await currentRequest.run(request.number, async () => {
       this.control?.touch(this.#waitUntil);
-      const { spends, admission, resolutions } = await decideByNewestRules(this.control, this.#waitUntil, (attempt) =>
-        this.#decide(request, attempt),
+      const { spends, admission, resolutions } = await decideByNewestRules(this.control, this.#waitUntil, (scope) =>
+        this.#decide(request, scope),
       );
       const blocked = resolutions.filter(({ kind }) => kind === "blocked");
       const denying = blocked.filter(({ policy }) => !policy.isDryRun);
@@ -153,7 +153,7 @@ export class Isolate {
     return this.#policies().find(({ name }) => name === policy)?.rules ?? null;
   }
 
-  async #decide(request: SimulatedRequest, attempt: Attempt | null): Promise<Decided> {
+  async #decide(request: SimulatedRequest, scope: RequestScope): Promise<Decided> {
     const applied = this.#policies().filter(({ name }) => request.policies.includes(name));
     for (const policy of applied) this.#checkRules(policy);
     const resolutions = applied.map((policy) => this.#resolve(policy, request.key));
@@ -164,7 +164,7 @@ export class Isolate {
       const spend = { policy, partitionKey: partitionKeyOf(request.key), cost: request.cost };
       return request.settledCost === null ? spend : { ...spend, ttlMs: reservationTtlMs };
     });
-    const admission = await this.#client.admit(spends, this.#waitUntil, attempt);
+    const admission = await this.#client.admit(spends, scope);
     return { spends, admission, resolutions };
   }
 
@@ -198,7 +198,7 @@ export class Isolate {
   }
 
   /** A request that the object of a strict policy has admitted is charged once. */
-  #checkCharges({ number }: SimulatedRequest, { outcomes, isRefused }: Admission): void {
+  #checkCharges({ number }: SimulatedRequest, { outcomes, isRefused }: ChargeResult): void {
     for (const outcome of outcomes) {
       const { policy } = outcome;
       const isCharged = !isRefused && outcome.kind === "decided" && allows(outcome);
@@ -213,7 +213,7 @@ export class Isolate {
     }
   }
 
-  #settleLater({ number, settledCost }: SimulatedRequest, admission: Admission): void {
+  #settleLater({ number, settledCost }: SimulatedRequest, admission: ChargeResult): void {
     const { world } = this.#parts;
     world.at(world.nowMs + 300 * (1 + (number % 5)), () => {
       if (this.isAlive) this.#waitUntil(admission.settle(() => settledCost ?? 0));

@@ -5,8 +5,8 @@
 import { isDeepStrictEqual } from "node:util";
 import { IsolateBudget, isolateBudgetBytes } from "../../../src/limiter/object/isolate-budget.ts";
 import { Limiter } from "../../../src/limiter/object/limiter.ts";
-import type { BatchCall, CheckCall, CheckReply, RefundCall } from "../../../src/limiter/protocol.ts";
-import { decodedReplies, nestedCalls } from "../../fakes/flat-calls.ts";
+import type { CheckCall, CheckReply, RefundCall } from "../../../src/limiter/protocol.ts";
+import { decodedReplies, isLook, nestedCalls } from "../../fakes/flat-calls.ts";
 import { MemoryStorage } from "../../../src/sdk/testing/memory-storage.ts";
 import type { World } from "../world.ts";
 import type { JoinedChecksOfRun } from "./invariants.ts";
@@ -53,8 +53,6 @@ export class DecidedObject {
   readonly #deciding: StoredLimiter;
   readonly #reference: StoredLimiter;
   readonly #naive = new NaiveLog();
-  /** Whether the object is of the version before flat calls. */
-  isPrevious = false;
   crashes = 0;
 
   constructor(world: World, checks: JoinedChecksOfRun, ledger: Ledger) {
@@ -75,11 +73,7 @@ export class DecidedObject {
   /** Makes a call, with its arguments as they were sent. */
   call(name: string, args: readonly unknown[]): unknown {
     const { limiter } = this.#deciding;
-    if (name === "decide" && this.isPrevious) {
-      throw new TypeError('The RPC receiver does not implement the method "decide".');
-    }
     if (name === "decide") return this.#decide(...(args as Parameters<Limiter["decide"]>));
-    if (name === "batch") return this.#batch(args[0] as BatchCall);
     const methods = limiter as unknown as Record<string, (...each: readonly unknown[]) => unknown>;
     const reply = structuredClone(methods[name]?.apply(limiter, structuredClone(args) as unknown[]));
     const twin = this.#reference.limiter as unknown as typeof methods;
@@ -95,7 +89,7 @@ export class DecidedObject {
   /** Decides the first checks of a call, and crashes before the others. */
   crashInMidCall(args: readonly unknown[], share: number): void {
     const [texts, checks] = args as Parameters<Limiter["decide"]>;
-    const calls = this.isPrevious ? [] : nestedCalls({ texts, checks });
+    const calls = nestedCalls({ texts, checks });
     for (const call of calls.slice(0, Math.floor(calls.length * share))) {
       this.#checkReply(call, answerOf(this.#deciding.limiter, call));
     }
@@ -111,23 +105,11 @@ export class DecidedObject {
     return replies;
   }
 
-  #batch({ calls }: BatchCall): CheckReply[] {
-    const answers = calls.map((call) => {
-      const answer = answerOf(this.#deciding.limiter, call);
-      this.#checkReply(call, answer);
-      return answer;
-    });
-    return answers.map((answer) => {
-      if (answer instanceof Error) throw answer;
-      return structuredClone(answer);
-    });
-  }
-
   #checkReply(call: CheckCall, answer: Answer): void {
     const expected = answerOf(this.#reference.limiter, call);
     this.#compare("check", answer, expected);
     const isDecided = !(answer instanceof Error) && (answer.stale ?? []).length === 0;
-    if (!isDecided || !hasCost(call)) return;
+    if (!isDecided || isLook(call)) return;
     const naive = this.#naive.decide(call, answer, this.#world.nowMs);
     const allowed = answer.decisions.map((each) => each.allowed);
     if (naive !== null) {
@@ -149,11 +131,9 @@ export class DecidedObject {
   }
 }
 
-const hasCost = ({ charges }: CheckCall): boolean => charges.some(({ cost }) => cost > 0);
-
 function answerOf(limiter: Limiter, call: CheckCall): Answer {
   try {
-    return hasCost(call) ? limiter.check(structuredClone(call)) : limiter.look(structuredClone(call));
+    return isLook(call) ? limiter.look(structuredClone(call)) : limiter.check(structuredClone(call));
   } catch (error) {
     return error as Error;
   }

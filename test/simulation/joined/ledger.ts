@@ -15,7 +15,6 @@ export interface Charged {
 export const situations = [
   "a call of several requests that was lost or never answered",
   "a call of several requests whose object crashed",
-  "a nested call of several requests to an object of the previous version",
   "a check of a joined call that had older rules",
   "a check of a joined call whose key was banned",
   "a check of a joined call that the object could not decide",

@@ -1,8 +1,8 @@
 /** The network between isolates and objects. It delays and loses calls and replies, and objects crash during calls. */
 import type { LimiterClient } from "../../../src/limiter/isolate/client.ts";
 import type { FlatList } from "../../../src/limiter/flat-calls.ts";
-import type { BatchCall, CheckCall, CheckReply, RefundCall } from "../../../src/limiter/protocol.ts";
-import { decodedReplies, nestedCalls } from "../../fakes/flat-calls.ts";
+import type { CheckCall, CheckReply, RefundCall } from "../../../src/limiter/protocol.ts";
+import { decodedReplies, isLook, nestedCalls } from "../../fakes/flat-calls.ts";
 import type { Random } from "../../random.ts";
 import type { World } from "../world.ts";
 import { DecidedObject } from "./decided-object.ts";
@@ -83,7 +83,7 @@ export class Network {
     if (method === "refund") ledger.refundSent(args[0] as RefundCall);
     const calls = checksOf(method, args);
     onSent(calls);
-    this.#noteSituations(method, calls, fate);
+    this.#noteSituations(calls, fate);
     return new Promise((resolve, reject) => {
       const answer = (settle: () => void): void => {
         if (fate.has("hung")) return;
@@ -114,15 +114,13 @@ export class Network {
     });
   }
 
-  #noteSituations(method: string, calls: readonly CheckCall[], fate: ReadonlySet<string>): void {
+  #noteSituations(calls: readonly CheckCall[], fate: ReadonlySet<string>): void {
     const { ledger, contextOf } = this.#parts;
     if (new Set(calls.map(contextOf)).size < 2) return;
     const isSilent = ["lost", "unanswered", "hung"].some((each) => fate.has(each));
     ledger.note("a call of several requests that was lost or never answered", isSilent);
     const isCrash = fate.has("crashing") || fate.has("crashed");
     ledger.note("a call of several requests whose object crashed", isCrash);
-    const nested = "a nested call of several requests to an object of the previous version";
-    ledger.note(nested, method === "batch");
     for (const { provisionalMs = 0, durability } of calls) {
       ledger.note("a provisional check of a joined call", provisionalMs > 0);
       ledger.note("a confirmed check of a joined call", durability === "confirmed");
@@ -137,6 +135,7 @@ export class Network {
         : (reply as readonly CheckReply[]);
     const isJoined = new Set(calls.map(contextOf)).size > 1;
     for (const [index, call] of calls.entries()) {
+      if (isLook(call)) continue;
       const each = replies[index];
       if (isJoined && each !== undefined) this.#noteReply(each);
       if (each === undefined || each instanceof Error) continue;
@@ -161,5 +160,5 @@ function checksOf(method: string, args: readonly unknown[]): readonly CheckCall[
   if (method === "decide") {
     return nestedCalls({ texts: args[0] as readonly string[], checks: args[1] as FlatList });
   }
-  return method === "batch" ? (args[0] as BatchCall).calls : [];
+  return [];
 }

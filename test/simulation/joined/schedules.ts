@@ -25,7 +25,7 @@ export interface ScheduledRequest {
 }
 
 export type ScheduledEvent = { readonly atMs: number } & (
-  | { readonly kind: "crash" | "deploy"; readonly key: string }
+  | { readonly kind: "crash"; readonly key: string }
   | { readonly kind: "rules"; readonly isolate: number }
 );
 
@@ -36,7 +36,6 @@ export interface JoinedSchedule {
   readonly faults: Faults;
   /** How far the clocks of the isolates are ahead, in milliseconds. */
   readonly skewsMs: readonly number[];
-  readonly previous: readonly string[];
   readonly requests: readonly ScheduledRequest[];
   readonly events: readonly ScheduledEvent[];
 }
@@ -155,7 +154,6 @@ export function drawSchedule(random: Random): JoinedSchedule {
     if (!isCalm && draw.is(0.2)) {
       events.push({ atMs: eventAtMs, kind: "crash", key: draw.of(objectNames) });
     }
-    if (draw.is(0.15)) events.push({ atMs: eventAtMs, kind: "deploy", key: draw.of(objectNames) });
     if (draw.is(0.7)) events.push({ atMs: eventAtMs, kind: "rules", isolate: draw.upTo(2) });
   }
   return {
@@ -163,7 +161,6 @@ export function drawSchedule(random: Random): JoinedSchedule {
     isCalm,
     faults,
     skewsMs: [0, draw.upTo(4_000) - 2_000, draw.upTo(4_000) - 2_000],
-    previous: objectNames.filter(() => draw.is(0.12)),
     requests,
     events,
   };

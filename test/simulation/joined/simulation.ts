@@ -1,6 +1,7 @@
 /** Plays a schedule of requests with joined checks, and checks the invariants. The limiter client and the limiter are the real code. */
 import type { Policy } from "../../../src/policy/policy.ts";
-import { decideByNewestRules } from "../../../src/limiter/isolate/attempt.ts";
+import { scopeOf } from "../../fakes/isolate.ts";
+import { decideByNewestRules } from "../../../src/limiter/isolate/newer-rules-retry.ts";
 import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
 import type { Outcome, Spend } from "../../../src/limiter/isolate/outcome.ts";
 import type { CheckCall, StaleRules } from "../../../src/limiter/protocol.ts";
@@ -35,7 +36,7 @@ interface Request {
   readonly context: RequestContext;
   readonly startedAtMs: number;
   firstSentAtMs: number | null;
-  /** The position of the first call for each key among all calls. An object of the previous version gets a second call. */
+  /** The position of the first call for each key among all calls. */
   readonly firstSent: Map<string, number>;
   answer: Answer | null;
 }
@@ -99,8 +100,7 @@ class Simulation {
   }
 
   async play(): Promise<void> {
-    const { requests, events, previous } = this.#schedule;
-    for (const name of previous) this.#network.object(name).isPrevious = true;
+    const { requests, events } = this.#schedule;
     for (const request of requests) {
       this.#world.at(startMs + request.atMs, () => this.#begin(request));
     }
@@ -118,9 +118,7 @@ class Simulation {
       if (isolate !== undefined) isolate.version++;
       return;
     }
-    const object = this.#network.object(event.key);
-    if (event.kind === "crash") object.crash();
-    else object.isPrevious = !object.isPrevious;
+    this.#network.object(event.key).crash();
   }
 
   #begin(planned: ScheduledRequest): void {
@@ -157,19 +155,18 @@ class Simulation {
     const spends = (): Spend[] => planned.spends.map((each) => spendOf(request, each, isolate));
     let outcomes: readonly Outcome[];
     let isRefused = false;
-    if (planned.kind === "batch") outcomes = await client.admitEach(spends(), waitUntil);
+    if (planned.kind === "batch")
+      outcomes = (await client.admitEach(spends(), scopeOf(waitUntil))).flatMap((result) => result.outcomes);
     else if (planned.kind === "look") {
-      outcomes = await decideByNewestRules(isolate, waitUntil, (attempt) =>
+      outcomes = await decideByNewestRules(isolate, waitUntil, (scope) =>
         Promise.all(
           spends()
             .slice(0, 1)
-            .map((spend) => client.look(spend, attempt)),
+            .map((spend) => client.look(spend, scope)),
         ),
       );
     } else {
-      const admission = await decideByNewestRules(isolate, waitUntil, (attempt) =>
-        client.admit(spends(), waitUntil, attempt),
-      );
+      const admission = await decideByNewestRules(isolate, waitUntil, (scope) => client.admit(spends(), scope));
       ({ outcomes, isRefused } = admission);
     }
     // Code of a request that has ended does not run on the platform.
@@ -268,8 +265,7 @@ class Simulation {
   #longestWaitMs(): number {
     const { maximumDelayMs, slow } = this.#schedule.faults;
     if (slow > 0) return longestWait.mostMs;
-    // An object of the previous version gets two calls.
-    const roundTripMs = 4 * maximumDelayMs;
+    const roundTripMs = 2 * maximumDelayMs;
     const shareMs = Math.ceil(roundTripMs * longestWait.share);
     return Math.min(Math.max(shareMs, longestWait.leastMs), longestWait.mostMs);
   }

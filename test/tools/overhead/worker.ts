@@ -5,7 +5,7 @@ import { KeySealer } from "../../../src/control/isolate/key-sealer.ts";
 import { IsolateStatistics } from "../../../src/control/isolate/statistics.ts";
 import { mostSampledEvents } from "../../../src/control/isolate/traffic-sample.ts";
 import { recordOutcomes } from "../../../src/http/record-outcomes.ts";
-import { Admission } from "../../../src/limiter/isolate/admission.ts";
+import { ChargeResult } from "../../../src/limiter/isolate/charge-result.ts";
 import type { Spend } from "../../../src/limiter/isolate/outcome.ts";
 import { createMeter, type Meter } from "../../../src/strategies/index.ts";
 import { partitionKeys, zipfFrom } from "../../control/key-streams.ts";
@@ -52,7 +52,7 @@ class Load {
       if (spend === undefined) throw new RangeError("there are spends");
       const nowMs = 1_800_000_000_000 + Math.floor(this.#decisions / decisionsPerMs);
       const decision = this.#meterOf(spend).consume(spend.cost, nowMs);
-      const admission = new Admission();
+      const admission = new ChargeResult();
       admission.addOutcomes([{ kind: "decided", policy: this.#policy, decision, decidedAtMs: nowMs }]);
       admission.isRefused = !decision.allowed;
       if (admission.isRefused) this.denied++;

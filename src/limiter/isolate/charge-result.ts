@@ -2,8 +2,7 @@
  * The outcomes of one request's spends, and what can still change about those spends. Either all are given back or each is
  * settled to its actual cost, once. This includes spends of calls that are answered after their deadline.
  */
-import type { Attempt } from "./attempt.ts";
-import type { WaitUntil } from "./object-caller.ts";
+import type { RequestScope } from "./newer-rules-retry.ts";
 import type { Outcome, Spend } from "./outcome.ts";
 import type { ReservationAddress } from "./reservation-id.ts";
 
@@ -31,16 +30,16 @@ export const localSpend = (spend: Pick<OpenSpend, "giveBack"> & Partial<OpenSpen
   ...spend,
 });
 
-/** The context in which the spends on one key are decided. */
-export interface DecisionContext {
+/** The spends of one request on one key, which are decided together. */
+export interface KeyCheck {
+  readonly group: readonly Spend[];
   /** Receives the spends that can still be given back or settled. */
-  readonly admission: Admission;
-  /** Keeps the Worker running for work that continues after the response. */
-  readonly waitUntil: WaitUntil;
+  readonly result: ChargeResult;
+  readonly scope: RequestScope;
   /** For how long a later object may still deny the request, in milliseconds; 0 when none can. */
   readonly provisionalMs: number;
-  /** Null where no policy has runtime rules. */
-  readonly attempt: Attempt | null;
+  /** Whether nothing is spent. */
+  readonly isLook: boolean;
 }
 
 /** A denial from the deny cache, as it applies to one request. */
@@ -53,12 +52,15 @@ export interface CachedDenial {
   readonly outcomes: readonly Outcome[];
 }
 
-export class Admission {
+/** What an attempt to charge has led to, whether the request is admitted or refused. */
+export class ChargeResult {
   /** The cached denial that has decided the request; null when an object or the isolate's own state was needed. */
   readonly cachedDenial: CachedDenial | null;
   /** More than 0 when a key has the maximum of open reservations: the wait until the next one expires. */
   fullForMs = 0;
   isRefused = false;
+  /** Whether an object has newer rules, so that a second attempt decides and this result is ignored. */
+  isStale = false;
   /** The outcomes of dry runs that are decided in the background; null when there are none. */
   dryRuns: Promise<readonly (readonly Outcome[])[]> | null = null;
   /** The time of the decision, in milliseconds since the Unix epoch. Waits count from then. */
