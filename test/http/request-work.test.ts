@@ -128,7 +128,7 @@ it.for<[object, string]>([
   });
 });
 
-const isPolicy = (key: unknown): key is Policy => typeof key === "object" && key !== null && "keyRules" in key;
+const isPolicy = (key: unknown): key is Policy => typeof key === "object" && key !== null && "lists" in key;
 
 /** The keys of entries that are added to any `WeakMap` while `work` runs. */
 async function memoised(work: () => unknown): Promise<readonly unknown[]> {

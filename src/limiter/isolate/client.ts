@@ -245,7 +245,7 @@ export class LimiterClient {
 
   /**
    * Everything that the key's object knows about a spend. Nothing is spent.
-   * @returns null when the object does not answer
+   * @returns null when the object does not answer, or cannot explain
    */
   async explain(spend: Spend): Promise<ExplainReply | null> {
     const group = [spend];
@@ -253,7 +253,8 @@ export class LimiterClient {
     const reply = await callObject(caller, group, {
       name: "explain",
       timeoutMs: explainTimeoutMs,
-      send: (stub) => stub.explain(callOf(group)),
+      // A failure to explain must not begin the object's cooldown, which affects decisions.
+      send: (stub) => stub.explain(callOf(group)).catch(() => null),
     });
     caller.unusable.check();
     return reply;
