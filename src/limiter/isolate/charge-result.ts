@@ -52,7 +52,7 @@ export interface CachedDenial {
   readonly outcomes: readonly Outcome[];
 }
 
-/** What an attempt to charge has led to, whether the request is admitted or refused. */
+/** The result of a charge, for requests that are admitted and for those that are refused. */
 export class ChargeResult {
   /** The cached denial that has decided the request; null when an object or the isolate's own state was needed. */
   readonly cachedDenial: CachedDenial | null;

@@ -38,7 +38,7 @@ export interface ReserveResult {
 }
 
 /** Spends on their way to a result: groups that are decided one after the other, all or nothing. */
-interface Charge {
+interface PendingCharge {
   readonly enforced: readonly (readonly Spend[])[];
   /** Groups that cannot deny the request. */
   readonly dryRuns: readonly (readonly Spend[])[];
@@ -119,21 +119,21 @@ export class LimiterClient {
     return onlyOutcome(charge.result);
   }
 
-  #begin(groups: readonly (readonly Spend[])[], scope: RequestScope): Charge {
+  #begin(groups: readonly (readonly Spend[])[], scope: RequestScope): PendingCharge {
     const enforced = groups.filter((group) => !isDryRunOnly(group));
     const dryRuns = groups.filter(isDryRunOnly);
     return { enforced, dryRuns, isLook: false, scope, result: new ChargeResult(this.#recall(enforced)), next: 0 };
   }
 
   /** Begins a check whose outcome is wanted, even if the policy is a dry run. */
-  #beginAlone(spend: Spend, scope: RequestScope, isLook: boolean): Charge {
+  #beginAlone(spend: Spend, scope: RequestScope, isLook: boolean): PendingCharge {
     const enforced = [[spend]];
     const result = new ChargeResult(isLook ? null : this.#recall(enforced));
     return { enforced, dryRuns: [], isLook, scope, result, next: 0 };
   }
 
   /** Decides groups until one needs its object. @returns whether the result is final */
-  #decideInIsolate(charge: Charge): boolean {
+  #decideInIsolate(charge: PendingCharge): boolean {
     const { enforced, result } = charge;
     if (result.cachedDenial !== null) {
       void this.#refuse(charge, []);
@@ -153,7 +153,7 @@ export class LimiterClient {
   }
 
   /** Calls the objects of charges that the isolate cannot decide, until all results are final. */
-  async #decideInObjects(charges: readonly Charge[], isTried: boolean): Promise<void> {
+  async #decideInObjects(charges: readonly PendingCharge[], isTried: boolean): Promise<void> {
     const { caller } = this.#isolate;
     for (let open = charges; open.length > 0; open = open.filter((charge) => !this.#decideInIsolate(charge))) {
       // Groups of a charge are decided one after the other.
@@ -167,9 +167,9 @@ export class LimiterClient {
   }
 
   /** Decides the next group of each charge, with one call. @returns the charges whose results are not final */
-  async #decideInObject(charges: readonly Charge[]): Promise<readonly Charge[]> {
+  async #decideInObject(charges: readonly PendingCharge[]): Promise<readonly PendingCharge[]> {
     const outcomes = await this.#strict.decide(charges.flatMap((charge) => checkOf(charge) ?? []));
-    const open: Charge[] = [];
+    const open: PendingCharge[] = [];
     for (const [index, charge] of charges.entries()) {
       const decided = outcomes[index] ?? [];
       if (charge.result.isStale) {
@@ -181,7 +181,7 @@ export class LimiterClient {
   }
 
   /** Takes the outcomes of a group. @returns whether they refuse the charge */
-  #take(charge: Charge, outcomes: readonly Outcome[]): boolean {
+  #take(charge: PendingCharge, outcomes: readonly Outcome[]): boolean {
     const { result } = charge;
     if (!outcomes.every(admits) || result.fullForMs > 0) {
       void this.#refuse(charge, outcomes);
@@ -204,7 +204,7 @@ export class LimiterClient {
   }
 
   /** Refuses a charge, and gives its spends back in the background. @returns when they are given back */
-  #refuse({ result, scope }: Charge, outcomes: readonly Outcome[]): Promise<void> {
+  #refuse({ result, scope }: PendingCharge, outcomes: readonly Outcome[]): Promise<void> {
     result.addOutcomes(outcomes);
     result.decidedAtMs = this.#isolate.clock.now();
     result.isRefused = true;
@@ -215,7 +215,7 @@ export class LimiterClient {
   }
 
   /** Gives spends back before a second attempt, which they might deny. Waits at most until the first attempt's deadline. */
-  async #refuseStale(charge: Charge, outcomes: readonly Outcome[]): Promise<void> {
+  async #refuseStale(charge: PendingCharge, outcomes: readonly Outcome[]): Promise<void> {
     const { result, scope } = charge;
     const { clock } = this.#isolate;
     const givingBack = this.#refuse(charge, outcomes);
@@ -232,7 +232,7 @@ export class LimiterClient {
   }
 
   /** Decides the dry runs of an admitted request, in the background. */
-  #decideDryRuns({ dryRuns, result, scope }: Charge): void {
+  #decideDryRuns({ dryRuns, result, scope }: PendingCharge): void {
     if (dryRuns.length === 0) return;
     const inBackground = scope.inBackground();
     const decide = async (group: readonly Spend[]): Promise<readonly Outcome[]> => {
@@ -308,7 +308,7 @@ export class LimiterClient {
 }
 
 /** The check of the next enforced group; null when none is left. */
-function checkOf({ enforced, next, isLook, scope, result }: Charge): KeyCheck | null {
+function checkOf({ enforced, next, isLook, scope, result }: PendingCharge): KeyCheck | null {
   const group = enforced[next];
   return group === undefined ? null : { group, result, scope, provisionalMs: provisionalMsOf(enforced, next), isLook };
 }
@@ -323,7 +323,7 @@ function provisionalMsOf(groups: readonly (readonly Spend[])[], index: number): 
 }
 
 /** The charges whose next groups have the same object. */
-function byObject(charges: readonly Charge[]): readonly (readonly Charge[])[] {
+function byObject(charges: readonly PendingCharge[]): readonly (readonly PendingCharge[])[] {
   if (charges.length === 1) return [charges];
   const lists = Map.groupBy(charges, ({ enforced, next }) => {
     const [first] = enforced[next] ?? [];
