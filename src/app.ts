@@ -1,17 +1,18 @@
 /** The Worker of an environment: its routes, its middleware in order, and its service for other Workers. */
+import type { Context, Next } from "hono";
 import { Hono } from "hono/tiny";
 import { type Config, deploymentProblems, isUnconfigured, parseConfig } from "./policy/vars/config.ts";
 import { mountAdmin } from "./admin/mount.ts";
 
-import { plainTargetOf } from "./http/attributes.ts";
+import { plainTargetOf, urlOf, routedPath } from "./http/attributes.ts";
 import { type AnswerCheck, checkRoutes, createCheck } from "./http/check/routes.ts";
 import { brokenService, createService, type Service } from "./http/check/service.ts";
 import { waitUntilFrom } from "./http/proxy/enforce.ts";
 import { createProxy, type Proxy } from "./http/proxy/proxy.ts";
-import { rejectMalformedUrl, routedPath } from "./http/routed-path.ts";
+import { optionsAnswer } from "./http/proxy/forward.ts";
 import { answerInternalError, createRuntime, reportStartError, reportWarnings, type Runtime } from "./http/runtime.ts";
-import { setupAnswer } from "./http/setup/answer.ts";
-import type { Failure } from "./http/wire/problems.ts";
+import { setupAnswer } from "./http/setup.ts";
+import { type Failure, problemResponse } from "./http/wire/problems.ts";
 
 export type { CheckInput, ForgetInput, ReserveInput, SettleInput } from "./http/check/input.ts";
 export type { Service } from "./http/check/service.ts";
@@ -93,4 +94,20 @@ function routes(
   app.all("*", (c) => proxy(c.req.raw, waitUntilFrom(c)));
   app.onError(answerInternalError);
   return app;
+}
+
+/** URL parsing accepts more characters, but in `Forwarded` they could be read as further parameters. */
+const hostName = /^(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])$/;
+
+/** `OPTIONS *` asks for the server's capabilities (RFC 9110, section 9.3.7); workerd appends the `*` to the host. */
+const isServerWideOptions = ({ method, url }: Request): boolean =>
+  method === "OPTIONS" && /^https?:\/\/[^/]*\*\/?$/i.test(url);
+
+/** Answers 400 when the URL has no valid host: a client may send any `Host` (RFC 9112, section 3.2). */
+async function rejectMalformedUrl(c: Context, next: Next): Promise<Response | undefined> {
+  if (isServerWideOptions(c.req.raw)) return optionsAnswer();
+  const url = urlOf(c.req.raw);
+  if (url === null || !hostName.test(url.hostname)) return problemResponse({ kind: "url-malformed" });
+  await next();
+  return undefined;
 }

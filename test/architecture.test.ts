@@ -52,8 +52,7 @@ const rules: Readonly<Record<string, Rule>> = {
   },
   "control/isolate": { from: [...policy, "control", "limiter", "observability"], packages: none },
   http: { from: [...belowHttp, "http/proxy"], packages: httpPackages },
-  "http/setup": { from: ["http/wire"], packages: /^hono\/(?:html|utils\/accept)$/ },
-  "http/proxy": { from: [...belowHttp, "http", "http/setup"], packages: httpPackages },
+  "http/proxy": { from: [...belowHttp, "http"], packages: httpPackages },
   "http/check": { from: [...belowHttp, "http", "http/proxy"], packages: httpPackages },
   "http/wire": {
     // `http/wire` imports decisions and failures, and never a policy or a configuration.
@@ -72,7 +71,7 @@ const rules: Readonly<Record<string, Rule>> = {
     packages: none,
   },
   "app.ts": {
-    from: ["http", "http/proxy", "http/check", "http/setup", "http/wire", "admin", "policy", "policy/vars"],
+    from: ["http", "http/proxy", "http/check", "http/wire", "admin", "policy", "policy/vars"],
     packages: /^hono(?:\/tiny)?$/,
   },
   "index.ts": {

@@ -3,7 +3,7 @@ import { errors, type JWTPayload, type JWTVerifyOptions } from "jose";
 import type { AccessSettings } from "../policy/vars/admin.ts";
 import { Cooldown } from "../limiter/isolate/cooldown.ts";
 import { errorText, report } from "../observability/events.ts";
-import { fetchedKeys, keyCooldownMs, verifiedPayload, withKeyErrors } from "../http/key-set.ts";
+import { fetchedKeys, keyCooldownMs, verifiedPayload, withKeyErrors } from "../http/claims.ts";
 import { CallRefused } from "./refusal.ts";
 
 export const assertionField = "Cf-Access-Jwt-Assertion";

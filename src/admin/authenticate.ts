@@ -5,7 +5,7 @@ import { normalizedHost } from "../policy/match.ts";
 import { bearerIn } from "../policy/request.ts";
 import type { Actor } from "../control/protocol.ts";
 import { urlOf } from "../http/attributes.ts";
-import { tokenMatcher } from "../http/token-match.ts";
+import { tokenMatcher } from "../http/check/auth.ts";
 import { accessIdentity, assertionField } from "./access.ts";
 import type { FailedAttempts } from "./failed-attempts.ts";
 import { CallRefused } from "./refusal.ts";

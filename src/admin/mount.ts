@@ -2,7 +2,7 @@
 import type { Hono } from "hono";
 import type { AdminSettings } from "../policy/vars/admin.ts";
 import type { Config } from "../policy/vars/config.ts";
-import { routedPath } from "../http/routed-path.ts";
+import { routedPath } from "../http/attributes.ts";
 import type { Runtime } from "../http/runtime.ts";
 import { isOnHost } from "./authenticate.ts";
 import { neverProxied } from "./console.ts";

@@ -2,8 +2,7 @@
 import * as v from "valibot";
 import { fields, integerFrom } from "../validation/problems.ts";
 import { errorsOf } from "../http/check/input.ts";
-import { isDecodable } from "../http/check/read-request.ts";
-import { readJson } from "../http/json-body.ts";
+import { isDecodable, readJson } from "../http/check/read-request.ts";
 import type { AuthorizedCall } from "./context.ts";
 import { accepted, CallRefused, fieldsRefused } from "./refusal.ts";
 

@@ -1,4 +1,4 @@
-/** The attributes of a request that policies match, and that keys are made of. */
+/** Reads a request: its URL, the path by which routes are chosen, and the attributes that policies match and keys are made of. */
 import { parse } from "hono/utils/cookie";
 import { type RequestAttributes, RequestTarget } from "../policy/request.ts";
 
@@ -52,3 +52,25 @@ const cookiesIn = (pairs: readonly string[], name: string): string[] =>
 
 /** A cookie contains no comma (RFC 6265, section 4.1.1). */
 const validCookie = (value: string | undefined): string => (value === undefined || value.includes(",") ? "" : value);
+
+/** Normalised like `CHECK_PATH`, so that another spelling of it cannot reach the origin; `/` without a valid URL. */
+export const routedPath = (request: Request): string => normalizedPath(urlOf(request)?.pathname ?? "/");
+
+/**
+ * The path with single slashes, none at the end, and without needless escapes (RFC 3986, section 6.2.2.2). Case is kept.
+ * The URL parser has already resolved dot segments. A more lenient comparison would make the limiter answer paths that
+ * belong to the origin.
+ */
+export function normalizedPath(pathname: string): string {
+  const single = pathname
+    .replace(/%(?![0-9a-f]{2})/gi, "%25")
+    .replace(/%[0-9a-f]{2}/gi, (escape) => decodable(escape) ?? escape.toUpperCase())
+    .replace(/\/{2,}/g, "/");
+  return single.length > 1 && single.endsWith("/") ? single.slice(0, -1) : single;
+}
+
+/** Decodes printable characters, except those that would change the path's structure (`/ \ % ? #`): null for these. */
+function decodable(escape: string): string | null {
+  const character = String.fromCharCode(Number.parseInt(escape.slice(1), 16));
+  return /[\x21-\x7e]/.test(character) && !/[/\\%?#]/.test(character) ? character : null;
+}

@@ -1,7 +1,6 @@
 /** The pages of errors show every problem document of Headgate as it is sent. */
 import { expect, it } from "vitest";
-import { type Failure, problemDetails, problemResponse } from "../../src/http/wire/problems.ts";
-import { proxyErrorOf } from "../../src/http/wire/proxy-errors.ts";
+import { type Failure, problemDetails, problemResponse, proxyErrorOf } from "../../src/http/wire/problems.ts";
 import { readPage, rowsOf } from "./pages.ts";
 
 const path = "docs/reference/errors.md";

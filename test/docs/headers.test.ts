@@ -1,6 +1,6 @@
 /** The fields of requests to the origin are as docs/reference/headers.md shows them. */
 import { expect, it } from "vitest";
-import { addForwardingFields, hopByHop } from "../../src/http/proxy/gateway-fields.ts";
+import { addForwardingFields, hopByHop } from "../../src/http/proxy/forward.ts";
 import { pageBlock } from "./page-block.ts";
 import { codesIn, readPage } from "./pages.ts";
 

@@ -1,6 +1,6 @@
 /** Compares requests and responses of an API with its OpenAPI document. */
 import { type Schema, Validator } from "@cfworker/json-schema";
-import { normalizedPath } from "../../src/http/routed-path.ts";
+import { normalizedPath } from "../../src/http/attributes.ts";
 import adminDocument from "../../src/http/wire/admin-openapi.json" with { type: "json" };
 import checkDocument from "../../src/http/wire/openapi.json" with { type: "json" };
 

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { normalizedPath } from "../../src/http/routed-path.ts";
+import { normalizedPath } from "../../src/http/attributes.ts";
 import { forAll } from "../for-all.ts";
 import { segments, spelling } from "../policy/paths.ts";
 

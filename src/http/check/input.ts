@@ -12,7 +12,6 @@ import {
   attributesTextSchema,
   gatewayAttributesTextSchema,
 } from "./attributes-input.ts";
-import { commonCheck, commonDenyOption } from "./common-check.ts";
 import { type FieldError, type FieldsInvalid, isFailure } from "../wire/problems.ts";
 import { fields, integerFrom, isRecord, problemsFromIssues } from "../../validation/problems.ts";
 
@@ -291,4 +290,46 @@ export function errorsOf(issues: readonly v.BaseIssue<unknown>[]): FieldError[] 
     field: field === "" ? "body" : field,
     accepted,
   }));
+}
+
+/** In UTF-16 units, each of which takes at most 3 bytes of UTF-8: such a key has at most 1,024 bytes. */
+const longestKeyText = 341;
+
+/** @returns null for a check of another form */
+export function commonCheck(body: unknown): PolicyCheck | null {
+  if (!isRecord(body)) return null;
+  const check: { policy?: string; key?: readonly string[]; cost: number } = { cost: 1 };
+  for (const name of Object.keys(body)) {
+    const value = body[name];
+    if (name === "policy" && typeof value === "string") check.policy = value;
+    else if (name === "key" && isKeyText(value)) check.key = [value];
+    else if (name === "key" && isKeyList(value)) check.key = value;
+    else if (name === "cost" && isCost(value)) check.cost = value;
+    else return null;
+  }
+  return check;
+}
+
+const isKeyText = (value: unknown): value is string =>
+  typeof value === "string" && value.length > 0 && value.length <= longestKeyText && value.isWellFormed();
+
+const isKeyList = (value: unknown): value is readonly string[] =>
+  Array.isArray(value) &&
+  value.length > 0 &&
+  value.length <= mostKeyParts &&
+  // `every` would skip the holes of a sparse list.
+  !value.includes(undefined) &&
+  value.every(isKeyText);
+
+const isCost = (value: unknown): value is number =>
+  Number.isSafeInteger(value) && Number(value) >= 0 && Number(value) <= greatestCost;
+
+/** @returns null for a query of another form */
+export function commonDenyOption(query: unknown): DenyOption | null {
+  if (!isRecord(query)) return null;
+  const names = Object.keys(query);
+  if (names.length === 0) return {};
+  const status = query["deny"];
+  if (names.length > 1 || (status !== "429" && status !== "403")) return null;
+  return { deny: status === "429" ? 429 : 403 };
 }

@@ -15,10 +15,15 @@ import { keyPseudonym, report } from "../../observability/events.ts";
 import { type Limit, windowMsAt } from "../../strategies/index.ts";
 import { type ChargedRequest, recordKeyDenials, recordOutcomes } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
-import { type LegacyFields, legacyFields } from "../wire/legacy-headers.ts";
+import {
+  type LegacyFields,
+  legacyFields,
+  advertisedWaitMs,
+  type RateLimitFields,
+  rateLimitFields,
+} from "../wire/rate-limit-fields.ts";
 import { type Failure, type ProblemAnswer, problemAnswer, problemResponse, responseOf } from "../wire/problems.ts";
 import { CachedDenialValues } from "../cached-denials.ts";
-import { advertisedWaitMs, type RateLimitFields, rateLimitFields } from "../wire/rate-limit-fields.ts";
 
 /** The circumstances of a denial, apart from the request itself. */
 export interface DenialContext {

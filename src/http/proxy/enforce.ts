@@ -10,9 +10,8 @@ import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import type { Spend } from "../../limiter/isolate/outcome.ts";
 import { type ChargedRequest, plainKeyOf, recordOutcomes } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
-import { addLegacyFields } from "../wire/legacy-headers.ts";
+import { addLegacyFields, addRateLimitFields, mayHaveRateLimitFields } from "../wire/rate-limit-fields.ts";
 import { type Failure, isFailure, problemResponse } from "../wire/problems.ts";
-import { addRateLimitFields, mayHaveRateLimitFields } from "../wire/rate-limit-fields.ts";
 import {
   decisionFields,
   type DecisionFields,
@@ -25,8 +24,7 @@ import {
 } from "./denial.ts";
 import type { Forward } from "./forward.ts";
 import { forwardAdmitted, type Forwarding } from "./in-flight.ts";
-import { looksAtNamedKeys } from "./look-at-keys.ts";
-import { isPreflight, resolveAnnounced } from "./preflights.ts";
+import { looksAtNamedKeys, isPreflight, resolveAnnounced } from "./preflights.ts";
 
 /** Keeps the Worker running for work that outlasts the response. */
 export const waitUntilFrom =

@@ -9,10 +9,10 @@ import type { RequestAttributes } from "../../policy/request.ts";
 import { hasKeyStates, type KeyResolution, resolveKey } from "../../policy/resolve-key.ts";
 import type { Runtime } from "../runtime.ts";
 import { isKeyDenial, type KeyDenial } from "./denial.ts";
-import { looksAt } from "./look-at-keys.ts";
+import type { Policy } from "../../policy/policy.ts";
 
 /** The keys of an announced request that may deny its preflight. */
-export interface AnnouncedRequest {
+interface AnnouncedRequest {
   /** Includes those of dry runs. */
   readonly blocked: readonly KeyDenial[];
   /** Looks at the client's keys, which may have bans and rules. */
@@ -50,4 +50,38 @@ function announcedKeys(resolution: KeyResolution): readonly (readonly KeyValue[]
   const isOwn = kind === "charge" && resolution.parts === policy.key;
   const keys = isOwn ? [resolution.values, ...named] : named;
   return keys.filter((values) => missingParts(policy.key, values).length === 0);
+}
+
+interface LookContext {
+  readonly runtime: Runtime;
+  /** The tenant whose keys these are; null for the keys of the proxy. */
+  readonly tenant: string | null;
+}
+
+/** Spends with a cost of 0, one for each key of the policy. Empty for a dry run, which denies nothing. */
+const looksAt = (
+  policy: Policy,
+  keys: readonly (readonly KeyValue[])[],
+  { runtime, tenant }: LookContext,
+): Promise<Spend[]> =>
+  Promise.all(
+    (policy.isDryRun ? [] : keys).map(async (values) => ({
+      policy,
+      partitionKey: await runtime.partitions.partitionKey(policy.key, values, tenant),
+      cost: 0,
+      ...(runtime.statistics?.revealsKeys === true && {
+        plain: { parts: policy.key, values, tenant },
+      }),
+    })),
+  );
+
+/** The looks at all keys that these resolutions name; no promise when they name none. */
+export function looksAtNamedKeys(
+  resolutions: readonly KeyResolution[],
+  context: LookContext,
+): readonly Spend[] | Promise<readonly Spend[]> {
+  const naming = resolutions.filter(({ named }) => named !== null && named !== undefined && named.length > 0);
+  if (naming.length === 0) return [];
+  const looks = naming.map(({ policy, named }) => looksAt(policy, named ?? [], context));
+  return Promise.all(looks).then((lists) => lists.flat());
 }

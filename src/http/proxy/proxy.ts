@@ -1,14 +1,17 @@
-/** The proxy: enforces the policies that apply to a request, and forwards it to the origin. */
+/** The proxy: enforces the policies that apply to a request, forwards it to the origin, and marks the response. */
 import type { Config } from "../../policy/vars/config.ts";
-import type { RequestTarget } from "../../policy/request.ts";
+import { type RequestTarget, membersOf } from "../../policy/request.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import { attributesOf, targetOf } from "../attributes.ts";
 import { answerInternalError, type Runtime } from "../runtime.ts";
-import { demoAnswer } from "../setup/answer.ts";
+import { demoAnswer } from "../setup.ts";
 import { applicablePolicies, enforcePolicies } from "./enforce.ts";
 import { forwardTo, unforwardableAnswer } from "./forward.ts";
 import { reservationTtlMs } from "./in-flight.ts";
-import { proxyStatusAndCors } from "./response-marks.ts";
+import { serializeList, Token } from "structured-headers";
+import type { AllowedOrigins } from "../../policy/vars/cors.ts";
+import { legacyNames } from "../wire/rate-limit-fields.ts";
+import { type ProxyError, proxyErrorOf } from "../wire/problems.ts";
 
 /**
  * Answers any request to the origin. The promise never rejects.
@@ -56,3 +59,59 @@ const withDemoPage =
     const response = await answer(request, ...call);
     return response.status === 404 ? demoAnswer(request, response) : response;
   };
+
+/** Scripts can read these fields only if `Access-Control-Expose-Headers` names them (Fetch, section 3.3.4). */
+const exposedFields = ["RateLimit", "RateLimit-Policy", "Retry-After"];
+const legacyFieldNames = (headers: Headers): string[] => legacyNames.filter((name) => headers.has(name));
+
+/**
+ * Adds `Proxy-Status` and CORS fields to Headgate's own problem responses. Responses of the origin that already allow
+ * a cross-origin script also expose the rate limit fields.
+ */
+function proxyStatusAndCors(
+  origins: AllowedOrigins,
+  pseudonym: () => Promise<string>,
+): (response: Response, request: Request) => Promise<void> {
+  const statusFields = new Map<ProxyError, string>();
+  return async function mark(response, request) {
+    const { headers } = response;
+    const proxyError = proxyErrorOf(response);
+    if (proxyError === null) exposeRateLimitFields(headers);
+    else {
+      let field = statusFields.get(proxyError);
+      if (field === undefined) {
+        field = proxyStatusField(await pseudonym(), proxyError);
+        statusFields.set(proxyError, field);
+      }
+      headers.set("Proxy-Status", field);
+      allowOrigin(headers, request.headers.get("Origin"), origins);
+    }
+  };
+}
+
+const proxyStatusField = (pseudonym: string, proxyError: ProxyError): string =>
+  serializeList([[new Token(pseudonym), new Map([["error", new Token(proxyError)]])]]);
+
+/** Only where the origin lets scripts read its response. */
+function exposeRateLimitFields(headers: Headers): void {
+  if (!headers.has("Access-Control-Allow-Origin")) return;
+  const value = headers.get("Access-Control-Expose-Headers") ?? "";
+  const names = new Set(membersOf(headers, "Access-Control-Expose-Headers").map((name) => name.toLowerCase()));
+  const areAllExposed = names.has("*") && headers.get("Access-Control-Allow-Credentials") !== "true";
+  const missing = [...exposedFields.filter((name) => headers.has(name)), ...legacyFieldNames(headers)].filter(
+    (name) => !names.has(name.toLowerCase()),
+  );
+  if (areAllExposed || missing.length === 0) return;
+  const fields = [...(value === "" ? [] : [value]), ...missing];
+  headers.set("Access-Control-Expose-Headers", fields.join(", "));
+}
+
+function allowOrigin(headers: Headers, origin: string | null, origins: AllowedOrigins): void {
+  if (origins.kind === "none") return;
+  if (origins.kind === "list") headers.append("Vary", "Origin");
+  if (origin === null) return;
+  if (origins.kind === "list" && !origins.origins.has(origin)) return;
+  headers.set("Access-Control-Allow-Origin", origins.kind === "any" ? "*" : origin);
+  if (origins.kind === "list") headers.set("Access-Control-Allow-Credentials", "true");
+  headers.set("Access-Control-Expose-Headers", [...exposedFields, ...legacyFieldNames(headers)].join(", "));
+}

@@ -4,9 +4,12 @@
  */
 import { mostJsonDepth } from "../../validation/json.ts";
 import type { DenialReason } from "../../limiter/isolate/outcome.ts";
-import { type AdminFailures, adminProblems } from "./admin-problems.ts";
-import { type ConfigurationFailures, configurationProblems } from "./configuration-problems.ts";
-import { noteProxyError, type ProxyError } from "./proxy-errors.ts";
+import {
+  type AdminFailures,
+  adminProblems,
+  type ConfigurationFailures,
+  configurationProblems,
+} from "./admin-problems.ts";
 import { retryAfterField, retryAfterSeconds } from "./rate-limit-fields.ts";
 
 /** An invalid field of a request, and what is accepted there. */
@@ -355,3 +358,22 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
 function problemOf<Kind extends keyof Failures>(failure: FailureOf<Kind>): Problem {
   return problems[failure.kind](failure);
 }
+
+export type ProxyError =
+  | "destination_unavailable"
+  | "http_protocol_error"
+  | "http_request_denied"
+  | "http_request_error"
+  | "http_response_timeout"
+  | "proxy_configuration_error"
+  | "proxy_internal_error"
+  | "proxy_loop_detected";
+
+const proxyErrors = new WeakMap<Response, ProxyError>();
+
+function noteProxyError(response: Response, error: ProxyError): void {
+  proxyErrors.set(response, error);
+}
+
+/** Null for every response that is not a problem response. */
+export const proxyErrorOf = (response: Response): ProxyError | null => proxyErrors.get(response) ?? null;

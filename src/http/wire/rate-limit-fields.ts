@@ -1,6 +1,6 @@
 /**
- * The RateLimit fields of draft-ietf-httpapi-ratelimit-headers-11, serialised as structured fields (RFC 9651). No other
- * file depends on the draft.
+ * The RateLimit fields of draft-ietf-httpapi-ratelimit-headers-11, serialised as structured fields (RFC 9651), and the older
+ * `X-RateLimit-*` fields. No other file depends on the draft.
  */
 import {
   type BareItem,
@@ -43,11 +43,11 @@ export function rateLimitFields(limits: readonly Limit[], decisions: readonly De
 }
 
 /** Orders by least remaining; among equals, the limit that resets last comes first. */
-export const byLeastRemaining = (a: LimitDecision, b: LimitDecision): number =>
+const byLeastRemaining = (a: LimitDecision, b: LimitDecision): number =>
   advertisedRemaining(a) - advertisedRemaining(b) || b.resetAfterMs - a.resetAfterMs;
 
 /** The parameter `r`, which must not exceed the limit. With a burst, `remaining` can. */
-export const advertisedRemaining = ({ remaining, limit }: LimitDecision): number => Math.min(remaining, limit);
+const advertisedRemaining = ({ remaining, limit }: LimitDecision): number => Math.min(remaining, limit);
 
 /** The limits of `RateLimit-Policy`. If there are more than 16, those in `RateLimit` come first. */
 function limitsBeside(sent: readonly LimitDecision[], limits: readonly Limit[]): readonly Limit[] {
@@ -208,4 +208,35 @@ function prefixed(list: string, prefixes: ReadonlyMap<string, string>): string {
     return typeof name === "string" ? [`${prefixes.get(name.toLowerCase()) ?? ""}${name}`, item[1]] : item;
   });
   return serializeList(items);
+}
+
+export const legacyNames = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"] as const;
+
+export type LegacyFields = Readonly<Record<(typeof legacyNames)[number], string>>;
+
+/**
+ * @param decisions at least one
+ * @param nowMs the time of the decisions, since the Unix epoch
+ * @throws RangeError when the decisions have no limits
+ */
+export function legacyFields(decisions: readonly Decision[], nowMs: number): LegacyFields {
+  const all = decisions.flatMap(({ limits }) => limits);
+  const violated = all.filter(({ allowed }) => !allowed);
+  const [first] = (violated.length > 0 ? violated : all).toSorted(byLeastRemaining);
+  if (first === undefined) throw new RangeError("a decision has no limits");
+  const isDenied = decisions.some(({ allowed }) => !allowed);
+  const isBanned = decisions.some(({ bannedForMs }) => bannedForMs > 0);
+  const waitMs = isDenied ? advertisedWaitMs(decisions) : first.replenishAfterMs;
+  const resetMs = nowMs + (waitMs ?? first.resetAfterMs);
+  return {
+    "X-RateLimit-Limit": String(first.limit),
+    "X-RateLimit-Remaining": String(isBanned ? 0 : advertisedRemaining(first)),
+    "X-RateLimit-Reset": String(Math.ceil(resetMs / 1000)),
+  };
+}
+
+/** Adds nothing where the origin has sent any of the fields: clients read the three together. */
+export function addLegacyFields(headers: Headers, fields: LegacyFields): void {
+  if (legacyNames.some((name) => headers.has(name))) return;
+  for (const [name, value] of Object.entries(fields)) headers.set(name, value);
 }

@@ -1,7 +1,7 @@
 /** The admin API and the console of a Worker that limits with `rateLimit`. */
 import { Hono, type MiddlewareHandler } from "hono";
 import { isAdminRequest, mountAdmin } from "../../admin/mount.ts";
-import { routedPath } from "../../http/routed-path.ts";
+import { routedPath } from "../../http/attributes.ts";
 import { isFailure, problemResponse } from "../../http/wire/problems.ts";
 import { type WorkerEnvironment, environmentReader } from "./environment.ts";
 

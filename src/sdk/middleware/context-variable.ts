@@ -1,6 +1,6 @@
 /** The variable `headgate` of a Hono context: the decisions on a request, and the settlement of its reservations. */
 import type { ChargedRequest } from "../../http/record-outcomes.ts";
-import { StatedCosts } from "../../http/proxy/stated-costs.ts";
+import { StatedCosts } from "../../http/proxy/in-flight.ts";
 import type { Runtime } from "../../http/runtime.ts";
 import type { Outcome, Spend } from "../../limiter/isolate/outcome.ts";
 import type { PolicyDecision } from "./options.ts";

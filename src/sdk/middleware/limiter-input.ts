@@ -4,8 +4,15 @@ import type { Policy } from "../../policy/policy.ts";
 import { policyWithLimits, StatedLimitsInvalid } from "../../policy/stated-limits.ts";
 import type { WithLimits } from "../../policy/request.ts";
 import { attributesSchema } from "../../http/check/attributes-input.ts";
-import { commonCheck } from "../../http/check/common-check.ts";
-import { cost, errorsOf, type KeyReference, type PolicyCheck, requiredKey, ttlMs } from "../../http/check/input.ts";
+import {
+  commonCheck,
+  cost,
+  errorsOf,
+  type KeyReference,
+  type PolicyCheck,
+  requiredKey,
+  ttlMs,
+} from "../../http/check/input.ts";
 import type { FieldError } from "../../http/wire/problems.ts";
 import { acceptedNotation } from "../../strategies/index.ts";
 import { describeProblem, fields, isRecord } from "../../validation/problems.ts";

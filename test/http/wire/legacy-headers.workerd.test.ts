@@ -1,7 +1,7 @@
 /** The `X-RateLimit-*` fields, and the number of RateLimit fields in responses. */
 import { parseList } from "structured-headers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { legacyFields } from "../../../src/http/wire/legacy-headers.ts";
+import { legacyFields } from "../../../src/http/wire/rate-limit-fields.ts";
 import { createMeter, type LimitInput, parseLimits } from "../../../src/strategies/index.ts";
 import { from, headgate, statusOf } from "../harness.ts";
 

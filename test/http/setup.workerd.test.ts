@@ -1,7 +1,7 @@
 /** The answers of a Worker that is not configured yet, and how they change with each variable that is set. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { from, headgate, statusOf, token } from "../harness.ts";
+import { from, headgate, statusOf, token } from "./harness.ts";
 
 const asBrowser = (address = "203.0.113.7", accept = browserTypes) => ({
   headers: { ...from(address).headers, Accept: accept },

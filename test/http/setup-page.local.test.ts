@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { hasBrowser, launchBrowser, openPage } from "../../console/app/browser.ts";
-import { axeViolations, horizontalOverflow } from "../../console/app/page-checks.ts";
-import { startWorkerd, type Workerd } from "../../tools/workerd.ts";
+import { hasBrowser, launchBrowser, openPage } from "../console/app/browser.ts";
+import { axeViolations, horizontalOverflow } from "../console/app/page-checks.ts";
+import { startWorkerd, type Workerd } from "../tools/workerd.ts";
 
 describe.skipIf(!hasBrowser)("the setup page in Chromium, skipped unless it is installed", () => {
   const folder = mkdtempSync(join(tmpdir(), "headgate-setup-"));

@@ -1,8 +1,14 @@
 /** The common forms of a check, which are read without their schemas. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { commonCheck, commonDenyOption } from "../../../src/http/check/common-check.ts";
-import { readAnyCheck, readAnyDenyQuery, readCheck, readDenyQuery } from "../../../src/http/check/input.ts";
+import {
+  commonCheck,
+  commonDenyOption,
+  readAnyCheck,
+  readAnyDenyQuery,
+  readCheck,
+  readDenyQuery,
+} from "../../../src/http/check/input.ts";
 import { forAll } from "../../for-all.ts";
 
 const anyText = fc.oneof(

@@ -1,6 +1,6 @@
 /** The request that a gateway describes: which fields describe it, and which values are invalid. */
 import { describe, expect, it } from "vitest";
-import { forwardedRequest } from "../../../src/http/check/forwarded-request.ts";
+import { forwardedRequest } from "../../../src/http/check/forward-auth.ts";
 import { isFailure } from "../../../src/http/wire/problems.ts";
 
 type Fields = Record<string, string>;

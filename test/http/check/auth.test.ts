@@ -2,8 +2,8 @@
 import { timingSafeEqual } from "node:crypto";
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { tokenMatcher } from "../../src/http/token-match.ts";
-import { forAll } from "../for-all.ts";
+import { tokenMatcher } from "../../../src/http/check/auth.ts";
+import { forAll } from "../../for-all.ts";
 
 /** Node has no such method on `crypto.subtle`. */
 Object.assign(crypto.subtle, { timingSafeEqual });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { addForwardingFields, forwardsLeft, hasLooped } from "../../../src/http/proxy/gateway-fields.ts";
+import { addForwardingFields, forwardsLeft, hasLooped } from "../../../src/http/proxy/forward.ts";
 
 type Sent = Record<string, string>;
 
