@@ -10,6 +10,7 @@ import { brokenService, createService, type Service } from "./http/check/service
 import { waitUntilFrom } from "./http/proxy/enforce.ts";
 import { createProxy, type Proxy } from "./http/proxy/proxy.ts";
 import { optionsAnswer } from "./http/proxy/forward.ts";
+import type { Assets } from "./http/openapi.ts";
 import { answerInternalError, createRuntime, reportStartError, reportWarnings, type Runtime } from "./http/runtime.ts";
 import { setupAnswer } from "./http/setup.ts";
 import { type Failure, problemResponse } from "./http/wire/problems.ts";
@@ -89,7 +90,8 @@ function routes(
 ): Hono {
   const app = new Hono({ getPath: routedPath });
   app.use("*", rejectMalformedUrl);
-  app.route(config.checkPath, checkRoutes(runtime, check));
+  const { ASSETS: assets }: { readonly ASSETS?: Assets } = env;
+  app.route(config.checkPath, checkRoutes(runtime, check, assets));
   mountAdmin(app, { config, runtime, env });
   app.all("*", (c) => proxy(c.req.raw, waitUntilFrom(c)));
   app.onError(answerInternalError);

@@ -2,11 +2,9 @@
 import type { MiddlewareHandler } from "hono";
 import type { AdminSettings } from "../policy/vars/admin.ts";
 import { urlOf } from "../http/attributes.ts";
+import type { Assets } from "../http/openapi.ts";
 import { problemAnswer, problemResponse, responseOf } from "../http/wire/problems.ts";
 import { isOnHost } from "./authenticate.ts";
-
-/** The binding `ASSETS`. */
-export type Assets = Pick<Fetcher, "fetch">;
 
 /** All views are one page, which reads its URL. */
 const viewPath = /^\/(?:keys|policies|advisor|live|audit|playground)?$/;

@@ -6,6 +6,7 @@ import type { Policy } from "../policy/policy.ts";
 import type { ControlClient } from "../control/isolate/control-client.ts";
 import type { KeySealer } from "../control/isolate/key-sealer.ts";
 import type { Clock } from "../limiter/clock.ts";
+import type { Assets } from "../http/openapi.ts";
 import type { Runtime } from "../http/runtime.ts";
 import type { Operator } from "./authenticate.ts";
 import type { ControlPlaneCaller } from "./control-plane-caller.ts";
@@ -14,6 +15,8 @@ import { CallRefused } from "./refusal.ts";
 export interface AdminContext {
   /** The path of the API, such as `/_headgate/api`. */
   readonly apiPath: string;
+  /** Undefined when the binding is missing. */
+  readonly assets: Assets | undefined;
   readonly runtime: Runtime;
   readonly control: ControlClient;
   /** The policies of the configuration, without runtime rules. */

@@ -7,10 +7,11 @@ import type { Config } from "../policy/vars/config.ts";
 import { KeySealer } from "../control/isolate/key-sealer.ts";
 import type { Clock } from "../limiter/clock.ts";
 import { waitUntilFrom } from "../http/proxy/enforce.ts";
+import { type Assets, openApiDocument } from "../http/openapi.ts";
 import type { Runtime } from "../http/runtime.ts";
-import { problemResponse } from "../http/wire/problems.ts";
+import { isFailure, problemResponse } from "../http/wire/problems.ts";
 import { authenticator } from "./authenticate.ts";
-import { type Assets, consoleAt, isolationFields } from "./console.ts";
+import { consoleAt, isolationFields } from "./console.ts";
 import { type AuthorizedCall, type AdminContext, answer, type Authenticated, requireRight } from "./context.ts";
 import { type ControlPlaneBinding, ControlPlaneCaller } from "./control-plane-caller.ts";
 import { explainKey } from "./explain/route.ts";
@@ -108,6 +109,7 @@ export function adminRoutes(parts: AdminParts): Hono<Authenticated> {
   }
   const context: AdminContext = {
     apiPath: `${settings.path}/api`,
+    assets,
     runtime,
     control,
     policies: config.policies,
@@ -164,13 +166,10 @@ const methodNotAllowed = (methods: readonly string[]): Response =>
     allowed: methods.flatMap((name) => (name === "get" ? ["GET", "HEAD"] : [name.toUpperCase()])),
   });
 
-/** The OpenAPI document with the path of this deployment. */
-async function readDocument({ apiPath: url }: AdminContext): Promise<Response> {
-  // Evaluated on demand: see the document of `/check`.
-  const { default: document } = await import("../http/wire/admin-openapi.json", {
-    with: { type: "json" },
-  });
-  return answer<object>({ ...document, servers: document.servers.map((server) => ({ ...server, url })) });
+/** The OpenAPI document of this deployment. */
+async function readDocument({ apiPath, assets }: AdminContext): Promise<Response> {
+  const document = await openApiDocument(assets, "admin", apiPath);
+  return isFailure(document) ? problemResponse(document) : answer<object>(document);
 }
 
 /** The name of the caller, and its rights, by which the console offers actions. */

@@ -1,6 +1,6 @@
 /**
- * Builds the console: static files that the Worker serves below `ADMIN_PATH`. The names of all files except the page contain
- * a hash of their content, so that browsers can keep them.
+ * Builds the static assets of the Worker: the OpenAPI documents, and the console, which it serves below `ADMIN_PATH`. The names
+ * of the console's files except the page contain a hash of their content, so that browsers can keep them.
  */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -70,7 +70,20 @@ export async function buildConsoleIn(folder: string): Promise<readonly Metafile[
     `<script type="module" src="assets/${entry("console", ".js")}"></script>`,
   ];
   writeFileSync(join(folder, "index.html"), page("app/index.html", head.join("\n    ")));
+  writeOpenApi(join(folder, "openapi"));
   return [workers.metafile, metafile];
+}
+
+/** Writes the OpenAPI documents, which the Worker serves with its own paths. */
+function writeOpenApi(folder: string): void {
+  mkdirSync(folder);
+  for (const [file, api] of [
+    ["openapi.json", "check"],
+    ["admin-openapi.json", "admin"],
+  ] as const) {
+    const document: unknown = JSON.parse(readFileSync(join(root, "src/http/wire", file), "utf8"));
+    writeFileSync(join(folder, `${api}.json`), JSON.stringify(document));
+  }
 }
 
 /** Writes the playground as one page that needs no server. Returns its path. */

@@ -54,6 +54,7 @@ const failures: readonly Failure[] = [
   { kind: "not-permitted", right: "forget" },
   { kind: "unknown-path" },
   { kind: "unknown-policy" },
+  { kind: "openapi-missing" },
   { kind: "query-malformed" },
   { kind: "body-malformed" },
   { kind: "body-too-large", limitBytes: 16_384 },

@@ -1,5 +1,5 @@
 /** The routes at and below `CHECK_PATH`, for callers that enforce limits themselves, and the limits on these calls. */
-import type { MiddlewareHandler } from "hono";
+import type { Context, MiddlewareHandler } from "hono";
 import { Hono } from "hono/tiny";
 import type { Right } from "../../policy/vars/secrets.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
@@ -24,6 +24,7 @@ import { answerText, type AnswerText } from "./answer.ts";
 import { attributesOf } from "../attributes.ts";
 import { chargeCheck, decideBatch, forgetKey, look, openReservation, settleReservation } from "./operations.ts";
 import { forwardAuth } from "./forward-auth.ts";
+import { type Assets, openApiDocument } from "../openapi.ts";
 import { answerInternalError, type Runtime } from "../runtime.ts";
 import { type Failure, isFailure, problemDetails, problemResponse } from "../wire/problems.ts";
 import { hasRateLimitFields } from "../wire/rate-limit-fields.ts";
@@ -109,7 +110,7 @@ function respond({ deny }: DenyOption, answer: AnswerText | Failure): Response {
 }
 
 /** The routes at and below `CHECK_PATH`. `/health` and `/openapi.json` are open to all; the others require a token. */
-export function checkRoutes(runtime: Runtime, postCheck: AnswerCheck) {
+export function checkRoutes(runtime: Runtime, postCheck: AnswerCheck, assets: Assets | undefined) {
   const authorize = authorizer(runtime);
   const guards: Guards = {
     may: (right) => requireToken(authorize, right),
@@ -117,7 +118,7 @@ export function checkRoutes(runtime: Runtime, postCheck: AnswerCheck) {
   };
   return new Hono<Authorized>()
     .get("/health", (c) => c.json({ status: "ok" as const }, 200, noStore))
-    .get(documentPath, async (c) => c.json<object, 200>(await openApiDocument(c.req.path, runtime), 200, noStore))
+    .get(documentPath, (c) => readDocument(c, runtime, assets))
     .route("/", decisionRoutes(runtime, postCheck, guards))
     .route("/", reservationRoutes(runtime, guards))
     .all("/health", methodNotAllowed("GET", "HEAD"))
@@ -168,19 +169,14 @@ const reservationRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
       return isFailure(answer) ? problemResponse(answer) : c.json(answer, 200, noStore);
     });
 
-/**
- * The OpenAPI document of this deployment, with its path. If looks need no token here, it marks the token as optional
- * for them.
- */
-async function openApiDocument(path: string, { isLookOpen }: Pick<Runtime, "isLookOpen">): Promise<object> {
-  // Evaluated on demand: both documents together would take a tenth of the processor time of the start.
-  const { default: document } = await import("../wire/openapi.json", { with: { type: "json" } });
-  const url = path.slice(0, -documentPath.length);
-  const servers = document.servers.map((server) => ({ ...server, url }));
-  if (!isLookOpen) return { ...document, servers };
+/** The OpenAPI document of this deployment. If looks need no token here, it marks the token as optional for them. */
+async function readDocument(c: Context, { isLookOpen }: Runtime, assets: Assets | undefined): Promise<Response> {
+  const document = await openApiDocument(assets, "check", c.req.path.slice(0, -documentPath.length));
+  if (isFailure(document)) return problemResponse(document);
   const root = document.paths["/"];
-  const get = { ...root.get, security: [{}, ...document.security] };
-  return { ...document, servers, paths: { ...document.paths, "/": { ...root, get } } };
+  const get = { ...root?.["get"], security: [{}, ...document.security] };
+  const served = isLookOpen ? { ...document, paths: { ...document.paths, "/": { ...root, get } } } : document;
+  return c.json(served, 200, noStore);
 }
 
 const methodNotAllowed =

@@ -40,6 +40,7 @@ interface Failures extends AdminFailures, ConfigurationFailures {
   loop: object;
   "unknown-path": object;
   "unknown-policy": object;
+  "openapi-missing": object;
   "method-not-allowed": { readonly allowed: readonly string[] };
   unauthorized: { readonly hasTokens: boolean; readonly isGiven: boolean };
   "not-permitted": { readonly right: string };
@@ -296,6 +297,11 @@ const problems: { readonly [Kind in keyof Failures]: (failure: FailureOf<Kind>) 
   "unknown-path": () => notFound("The rate limiter has no endpoint at this path."),
 
   "unknown-policy": () => notFound("There is no policy with this name."),
+
+  "openapi-missing": () =>
+    notFound(
+      "This deployment does not serve its OpenAPI document: the binding ASSETS is missing in wrangler.toml, or its folder is empty.",
+    ),
 
   "method-not-allowed": ({ allowed }) => ({
     status: 405,

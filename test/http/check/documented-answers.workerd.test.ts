@@ -190,10 +190,19 @@ describe("GET /check/openapi.json", () => {
     });
   });
 
+  it("without static assets, or with those of another site, /check/openapi.json answers 404", async () => {
+    const page = { fetch: async () => new Response("<!doctype html>", { headers: { "Content-Type": "text/html" } }) };
+    for (const ASSETS of [undefined, page, { fetch: async () => new Response(null, { status: 404 }) }]) {
+      const response = await headgate({ LIMITS: "5/minute", ASSETS }).send("/check/openapi.json");
+      expect([response.status, response.headers.get("Content-Type")]).toEqual([404, "application/problem+json"]);
+      expect(await response.json()).toMatchObject({ detail: expect.stringContaining("ASSETS is missing") as string });
+    }
+  });
+
   it("/check/openapi.json answers HEAD without a body, and other methods with 405", async () => {
     const { send } = headgate({ LIMITS: "5/minute" });
     const head = await send("/check/openapi.json", { method: "HEAD" });
-    expect([head.status, await head.text()]).toEqual([200, ""]);
+    expect([head.status, await head.text(), head.headers.get("Cache-Control")]).toEqual([200, "", "no-store"]);
     expect(head.headers.get("Content-Type")).toBe("application/json");
     const answer = await send("/check/openapi.json", { method: "POST", body: "{}" });
     expect([answer.status, answer.headers.get("Allow")]).toEqual([405, "GET, HEAD"]);
