@@ -54,7 +54,6 @@ const failures: readonly Failure[] = [
   { kind: "not-permitted", right: "forget" },
   { kind: "unknown-path" },
   { kind: "unknown-policy" },
-  { kind: "openapi-missing" },
   { kind: "query-malformed" },
   { kind: "body-malformed" },
   { kind: "body-too-large", limitBytes: 16_384 },
@@ -87,6 +86,7 @@ const failures: readonly Failure[] = [
   { kind: "tails-full" },
   { kind: "console-elsewhere" },
   { kind: "console-missing" },
+  { kind: "openapi-missing" },
 ];
 
 const page = readPage(path);
