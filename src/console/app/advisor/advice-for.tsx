@@ -80,10 +80,7 @@ function Shown({ policy, goal, samples, advice, inEffect, onOpen }: ShownAdviceP
     if (chosen !== undefined) replaceQuery(queryOf(chosen));
   };
   const data = useMemo(
-    () => ({
-      points: pointsOf(advice, { inEffect, changed: changed.shown, selected }),
-      goal: goalLine(advice.goal),
-    }),
+    () => ({ points: pointsOf(advice, { inEffect, changed: changed.shown, selected }), goal: goalLine(advice.goal) }),
     [advice, inEffect, changed.shown, selected],
   );
   return (
@@ -204,10 +201,7 @@ function CandidateTable({ advice, selected, inEffect, onChoose }: CandidateTable
     ...candidates.map((candidate, index) => ({ index, candidate })),
   ];
   const columns: readonly Column<CandidateRow>[] = [
-    {
-      title: "Limit",
-      cell: (row) => limitCell(row, { name, selected, recommended, onChoose }),
-    },
+    { title: "Limit", cell: (row) => limitCell(row, { name, selected, recommended, onChoose }) },
     {
       title: "Denied requests",
       cell: ({ candidate: { deniedShare } }) => shareEstimateText(deniedShare),
@@ -232,10 +226,7 @@ function CandidateTable({ advice, selected, inEffect, onChoose }: CandidateTable
       sortBy: ({ candidate: { worstBurst } }) => worstBurst.value,
       isNumber: true,
     },
-    {
-      title: "Goal",
-      cell: ({ candidate: { meetsGoal } }) => goalCell(meetsGoal),
-    },
+    { title: "Goal", cell: ({ candidate: { meetsGoal } }) => goalCell(meetsGoal) },
   ];
   return (
     <div class="candidates">
@@ -344,29 +335,16 @@ const keyLinkOf = (policy: string, id: string) => (
   </a>
 );
 
-interface OutliersProps {
-  readonly policy: string;
-  readonly outliers: readonly Outlier[];
-}
-
-function Outliers({ policy, outliers }: OutliersProps) {
+function Outliers({ policy, outliers }: { readonly policy: string; readonly outliers: readonly Outlier[] }) {
   const columns: readonly Column<Outlier>[] = [
-    {
-      title: "Key",
-      cell: ({ key }) => keyLinkOf(policy, key),
-    },
+    { title: "Key", cell: ({ key }) => keyLinkOf(policy, key) },
     {
       title: "Requests",
       cell: ({ requests, shareOfRequests }) => `${numberText(requests)} (${shareText(shareOfRequests)})`,
       sortBy: ({ requests }) => requests,
       isNumber: true,
     },
-    {
-      title: "Denied",
-      cell: ({ denied }) => numberText(denied),
-      sortBy: ({ denied }) => denied,
-      isNumber: true,
-    },
+    { title: "Denied", cell: ({ denied }) => numberText(denied), sortBy: ({ denied }) => denied, isNumber: true },
     {
       title: "Longest denied",
       cell: ({ longestDeniedMs }) => waitText(longestDeniedMs),

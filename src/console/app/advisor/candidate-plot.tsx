@@ -58,12 +58,7 @@ export function CandidatePlot({ data, onChoose }: CandidatePlotProps) {
   );
 }
 
-interface LegendProps {
-  readonly points: readonly PlotPoint[];
-  readonly hasGoal: boolean;
-}
-
-function Legend({ points, hasGoal }: LegendProps) {
+function Legend({ points, hasGoal }: { readonly points: readonly PlotPoint[]; readonly hasGoal: boolean }) {
   const names = new Set(points.map(({ mark }) => mark));
   return (
     <p class="plot-legend">

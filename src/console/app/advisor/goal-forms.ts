@@ -17,12 +17,7 @@ export const goalForms: readonly GoalForm[] = [
     labels: ["Share of requests in percent"],
     defaults: ["0.1"],
   },
-  {
-    kind: "denied-keys",
-    parts: ["Deny at most 1 key in", ""],
-    labels: ["One key in this many"],
-    defaults: ["1000"],
-  },
+  { kind: "denied-keys", parts: ["Deny at most 1 key in", ""], labels: ["One key in this many"], defaults: ["1000"] },
   {
     kind: "key-rate",
     parts: ["Never let one key exceed", "requests in", ""],

@@ -60,10 +60,7 @@ function OfPolicies({ policies }: { readonly policies: readonly Policy[] }) {
           policies={policies}
           chosen={policy}
           onChoose={(chosen) =>
-            navigate("advisor", {
-              policy: chosen,
-              goal: route.value.query.get("goal") ?? undefined,
-            })
+            navigate("advisor", { policy: chosen, goal: route.value.query.get("goal") ?? undefined })
           }
         />
         {policy !== undefined && <a href={hrefOf("policies", { name: policy.name })}>Policy {policy.name}</a>}

@@ -125,10 +125,7 @@ export function problemIn({ status, type }: Response, text: string): ApiProblem 
 }
 
 /** Another server answers, such as that of a network's sign-in. A change may have been made, as after any status of 5xx. */
-const unreadable = {
-  status: 502,
-  detail: "The answer is not JSON of the Worker: another server may have sent it.",
-};
+const unreadable = { status: 502, detail: "The answer is not JSON of the Worker: another server may have sent it." };
 
 /** Undefined for the answer of another server, such as an error page. */
 function detailsIn(text: string): ProblemDetails | undefined {

@@ -74,10 +74,7 @@ export const changePolicy = async (
   change: PolicyChange,
 ): Promise<Policy> =>
   changed(
-    call<Policy>("PATCH", `policies/${encodeURIComponent(name)}`, {
-      body: change,
-      ifMatch: `"${epoch}-${version}"`,
-    }),
+    call<Policy>("PATCH", `policies/${encodeURIComponent(name)}`, { body: change, ifMatch: `"${epoch}-${version}"` }),
   );
 
 /** Forgets what the key has used, and lifts its ban. This cannot be undone. */

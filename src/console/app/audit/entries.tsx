@@ -173,11 +173,7 @@ function Entry(props: EntryProps) {
   );
 }
 
-interface EntryActionsProps extends EntryProps {
-  readonly option: UndoOption;
-}
-
-function EntryActions(props: EntryActionsProps) {
+function EntryActions(props: EntryProps & { readonly option: UndoOption }) {
   const { entry, option, isNewest, onUndo, onRollBack } = props;
   const { seq } = entry;
   return (

@@ -184,10 +184,6 @@ function StepStates({ step }: { readonly step: UndoStep }) {
 
 const pauseMs = 1_000;
 
-interface LatestRollback {
-  readonly rollback: RollbackProgress | null;
-}
-
 /**
  * Returns all rules to the state after an audit entry, or with 0 to the state before the first entry.
  * @param onProgress called while the rollback continues
@@ -207,7 +203,7 @@ async function rollBack(
       // oxlint-disable-next-line no-await-in-loop -- until the rollback has ended
       await new Promise((resolve) => setTimeout(resolve, pauseMs));
       // oxlint-disable-next-line no-await-in-loop
-      const { rollback } = await read<LatestRollback>("rollback");
+      const { rollback } = await read<{ readonly rollback: RollbackProgress | null }>("rollback");
       if (rollback?.startedAt !== value.startedAt) {
         throw new Error("Another rollback has replaced this one.");
       }

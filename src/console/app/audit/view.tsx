@@ -37,11 +37,7 @@ function numberIn(field: string): number | null {
   return /^\d{1,15}$/.test(text) ? Number(text) : null;
 }
 
-interface LogProps {
-  readonly loaded: LoadedEntries;
-}
-
-function Log({ loaded }: LogProps) {
+function Log({ loaded }: { readonly loaded: LoadedEntries }) {
   const named = useNamedEntry(loaded);
   const [shownNewest, showAll] = useShownNewest(loaded);
   const [first, setFirst] = useState<number | null>(null);
@@ -116,12 +112,7 @@ const isAtTop = (): boolean =>
   document.querySelector(".entry details[open]") === null &&
   document.activeElement?.closest(".entry") === null;
 
-interface FilterFormProps {
-  readonly entries: readonly AuditEntry[];
-  readonly filter: Filter;
-}
-
-export function FilterForm({ entries, filter }: FilterFormProps) {
+export function FilterForm({ entries, filter }: { readonly entries: readonly AuditEntry[]; readonly filter: Filter }) {
   const choices = (value: (entry: AuditEntry) => string | null): readonly string[] =>
     [...new Set(entries.map((entry) => value(entry) ?? ""))].filter((text) => text !== "");
   const isSet = filterFields.some((field) => filter[field] !== undefined);
@@ -188,13 +179,8 @@ function KeyField({ filter: { key = "" } }: { readonly filter: Filter }) {
   );
 }
 
-interface ExcerptProps {
-  readonly rows: readonly AuditEntry[];
-  readonly named: number;
-}
-
 /** The entries around one that is so old that the page does not load all newer ones. */
-export function Excerpt({ rows, named }: ExcerptProps) {
+export function Excerpt({ rows, named }: { readonly rows: readonly AuditEntry[]; readonly named: number }) {
   const history = useMemo(() => new History(rows), [rows]);
   const [newest, oldest] = [rows[0], rows.at(-1)];
   if (newest === undefined || oldest === undefined || oldest.seq > named) {

@@ -91,10 +91,7 @@ function contentOf(choice: BoostChoice, base: readonly FullLimit[], policy: stri
   return { kind: "limits", limits: scaled.map((limit) => writtenLimit(limit, policy)), ...term };
 }
 
-const scalingOf = ({ factor, scalesSlots }: BoostChoice): Scaling => ({
-  factor: factor ?? 1,
-  scalesSlots,
-});
+const scalingOf = ({ factor, scalesSlots }: BoostChoice): Scaling => ({ factor: factor ?? 1, scalesSlots });
 
 function thenText(choice: BoostChoice, base: readonly FullLimit[]): string {
   const { factor, text } = choice;

@@ -100,19 +100,11 @@ const limitColumns = (limits: readonly ExplainedLimit[]): readonly Column<Explai
   { title: "Limit", cell: ({ name }) => name },
   { title: "Units", cell: (limit) => limitText(limit) },
   { title: "Strategy", cell: ({ strategy }) => strategy.replaceAll("-", " ") },
-  {
-    title: "Used",
-    cell: ({ used }) => (used === null ? "not known" : numberText(used)),
-    isNumber: true,
-  },
+  { title: "Used", cell: ({ used }) => (used === null ? "not known" : numberText(used)), isNumber: true },
   ...(limits.some(({ lentUnits }) => lentUnits > 0) ? [lentColumn] : []),
   { title: "Remaining", cell: ({ remaining }) => numberText(remaining), isNumber: true },
   { title: "Capacity", cell: ({ capacity }) => numberText(capacity), isNumber: true },
-  {
-    title: "Next request fits",
-    cell: ({ retryAfterMs }) => inText(retryAfterMs),
-    isNumber: true,
-  },
+  { title: "Next request fits", cell: ({ retryAfterMs }) => inText(retryAfterMs), isNumber: true },
   { title: "Full again", cell: ({ resetAfterMs }) => inText(resetAfterMs), isNumber: true },
 ];
 

@@ -111,10 +111,7 @@ const stateClasses: Readonly<Record<Rule["state"], string>> = {
 
 const columns: readonly Column<Rule>[] = [
   { title: "Rule", cell: ruleText },
-  {
-    title: "State",
-    cell: ({ state }) => <span class={stateClasses[state]}>{stateTexts[state]}</span>,
-  },
+  { title: "State", cell: ({ state }) => <span class={stateClasses[state]}>{stateTexts[state]}</span> },
   {
     title: "Ends",
     cell: ({ expiresAt }) => (expiresAt === null ? "when it is removed" : <CountDown until={expiresAt} />),

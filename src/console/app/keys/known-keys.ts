@@ -41,10 +41,7 @@ export async function findKey(policy: string, parts: readonly string[], plain: P
 }
 
 const explain = (body: object, abort?: AbortSignal): ReturnType<typeof call<Explanation>> =>
-  call<Explanation>("POST", "keys/explain", {
-    body,
-    ...(abort !== undefined && { signal: abort }),
-  });
+  call<Explanation>("POST", "keys/explain", { body, ...(abort !== undefined && { signal: abort }) });
 
 /** Explains a key by its parts if they are known, else by its id. */
 export async function explainKey(policy: string, id: string, abort: AbortSignal): Promise<Explanation> {
@@ -141,11 +138,7 @@ export function soughtKey(typed: TypedKey, parts: readonly string[]): { readonly
   if (named.length > 0 && !hasKey) {
     throw new Error(`Expected a value of ${named.join(" or ")}, or the id of the key.`);
   }
-  return {
-    ...(named.length > 0 && { key }),
-    ...(tenant !== "" && { tenant }),
-    ...attributesIn(typed.attributes),
-  };
+  return { ...(named.length > 0 && { key }), ...(tenant !== "" && { tenant }), ...attributesIn(typed.attributes) };
 }
 
 /** @throws Error for a line that is no attribute */

@@ -200,10 +200,7 @@ const outcomeClasses: Readonly<Partial<Record<Outcome, string>>> = {
 
 const columns: readonly Column<TailRow>[] = [
   { title: "Time", cell: ({ atMs }) => timeText(atMs) },
-  {
-    title: "Policy",
-    cell: ({ policy }) => <a href={hrefOf("policies", { name: policy })}>{policy}</a>,
-  },
+  { title: "Policy", cell: ({ policy }) => <a href={hrefOf("policies", { name: policy })}>{policy}</a> },
   {
     title: "Outcome",
     cell: ({ outcome }) => <span class={`badge ${outcomeClasses[outcome] ?? "dim"}`}>{outcome}</span>,

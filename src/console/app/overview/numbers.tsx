@@ -220,13 +220,7 @@ const titles: Readonly<Record<DenialKind, string>> = {
   "denied or would be denied": "Top denied and would-be denied keys",
 };
 
-interface KeysProps {
-  readonly policy: string;
-  readonly title: string;
-  readonly column: string;
-}
-
-function Keys({ policy, title, column }: KeysProps) {
+function Keys({ policy, title, column }: { readonly policy: string; readonly title: string; readonly column: string }) {
   const { value, problem, readAgain } = usePolled(
     (abort) => read<TopKeys>(`top${queryText({ policy, by: "denied", limit: 10 })}`, abort),
     pauseMs,

@@ -127,11 +127,7 @@ function Mark({ group, width }: { readonly group: MarkGroup; readonly width: num
       <a
         href={newest.href}
         aria-label={texts.join("; ")}
-        style={{
-          left: `${left - markSize / 2}px`,
-          width: `${markSize}px`,
-          height: `${markSize}px`,
-        }}
+        style={{ left: `${left - markSize / 2}px`, width: `${markSize}px`, height: `${markSize}px` }}
       />
       <div class="mark-text" style={{ left: `${textLeft}px`, maxWidth: `${textWidth}px` }} aria-hidden="true">
         {texts.map((text) => (
@@ -174,10 +170,7 @@ function Rows({ title, data, marks }: PlotTableProps) {
   const { times, series, stepMs } = data;
   const changes = changesIn(data, marks);
   const columns: readonly Column<TableRow>[] = [
-    {
-      title: "Time",
-      cell: ({ atMs, index }) => timeOf(atMs, index, data),
-    },
+    { title: "Time", cell: ({ atMs, index }) => timeOf(atMs, index, data) },
     ...series.map(({ label, values }) => ({
       title: label,
       cell: ({ index }: TableRow) => valueText(values[index] ?? null, stepMs),
@@ -185,12 +178,7 @@ function Rows({ title, data, marks }: PlotTableProps) {
     })),
     ...(changes.size === 0
       ? []
-      : [
-          {
-            title: "Changes of rules",
-            cell: ({ index }: TableRow) => changes.get(index)?.join("; "),
-          },
-        ]),
+      : [{ title: "Changes of rules", cell: ({ index }: TableRow) => changes.get(index)?.join("; ") }]),
   ];
   const rows = times.map((atMs, index) => ({ index, atMs })).toReversed();
   return (

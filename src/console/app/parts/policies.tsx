@@ -26,10 +26,6 @@ export const readPolicies = async (abort: AbortSignal): Promise<readonly Policy[
   (await read<{ readonly policies: readonly Policy[] }>("policies", abort)).policies;
 
 /** Outcomes of the modes differ in color: enforced limits deny. */
-const colors: Readonly<Record<Mode, string>> = {
-  enforce: "allowed",
-  "dry-run": "warning",
-  off: "denied",
-};
+const colors: Readonly<Record<Mode, string>> = { enforce: "allowed", "dry-run": "warning", off: "denied" };
 
 export const ModeBadge = ({ mode }: { readonly mode: Mode }) => <span class={`badge ${colors[mode]}`}>{mode}</span>;

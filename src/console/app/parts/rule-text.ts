@@ -162,11 +162,7 @@ export function authorText(rule: Rule): string {
 export const configuredText = ({ configured }: Policy, part: "mode" | "limits"): string =>
   `${part === "mode" ? configured.mode : limitsText(configured.limits)}, from the configuration`;
 
-const entryNames = {
-  allow: "allow entries",
-  deny: "deny entries",
-  overrides: "overrides",
-} as const;
+const entryNames = { allow: "allow entries", deny: "deny entries", overrides: "overrides" } as const;
 
 /**
  * For example "enforce, from the configuration" or "without these entries; 3 other deny entries stay".

@@ -1,10 +1,7 @@
 /** Numbers, durations and instants as people read them. */
 
 const wholeNumber = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
-const shortNumber = new Intl.NumberFormat("en", {
-  notation: "compact",
-  maximumSignificantDigits: 3,
-});
+const shortNumber = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 
 export const numberText = (value: number): string => wholeNumber.format(value);
 

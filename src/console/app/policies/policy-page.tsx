@@ -51,12 +51,7 @@ export function PolicyPage({ policy, onOpen }: PolicyPageProps) {
   );
 }
 
-interface PartProps {
-  readonly title: string;
-  readonly children: ComponentChildren;
-}
-
-const Part = ({ title, children }: PartProps) => (
+const Part = ({ title, children }: { readonly title: string; readonly children: ComponentChildren }) => (
   <section class="card part" aria-label={title}>
     <h2>{title}</h2>
     {children}
@@ -123,12 +118,8 @@ function EntriesOfKind({ policy, kind, onOpen }: PolicyPageProps & { readonly ki
   );
 }
 
-interface RulesBehindProps extends PolicyPageProps {
-  readonly kind: "mode" | "limits" | EntriesKind;
-}
-
 /** The rules of a kind, the newest first. Only the newest rule for the mode or the limits has an effect. */
-function RulesBehind({ policy, kind, onOpen }: RulesBehindProps) {
+function RulesBehind({ policy, kind, onOpen }: PolicyPageProps & { readonly kind: "mode" | "limits" | EntriesKind }) {
   const rules = policy.rules.filter((rule) => rule.kind === kind);
   if (rules.length === 0) return null;
   const inEffect = kind === "mode" || kind === "limits" ? policy[kind].rule : undefined;

@@ -107,12 +107,7 @@ export function PolicyCard({ policy, onOpen }: PolicyCardProps) {
   );
 }
 
-interface EntryCountsProps {
-  readonly policy: Policy;
-  readonly kind: (typeof entryKinds)[number];
-}
-
-function EntryCounts({ policy, kind }: EntryCountsProps) {
+function EntryCounts({ policy, kind }: { readonly policy: Policy; readonly kind: (typeof entryKinds)[number] }) {
   const parts: readonly EntriesPart[] = policy[kind];
   return (
     <>

@@ -91,12 +91,7 @@ function countedBy(
       addToStep(denials, timelines.atMs[row] ?? 0, 1);
     }
   }
-  const traffic = {
-    ...countsOf(timelines, deniedOfKey),
-    denials,
-    longestDeniedMs: null,
-    retrying: null,
-  };
+  const traffic = { ...countsOf(timelines, deniedOfKey), denials, longestDeniedMs: null, retrying: null };
   return { traffic, deniedOfKey };
 }
 

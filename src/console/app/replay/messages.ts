@@ -44,14 +44,8 @@ export interface ReplayTasks {
     /** The samples of all policies that the worker has. */
     readonly result: readonly KnownSamples[];
   };
-  readonly compare: {
-    readonly request: { readonly policy: string } & ComparisonRequest;
-    readonly result: Comparison;
-  };
-  readonly advise: {
-    readonly request: { readonly policy: string; readonly goal: Goal };
-    readonly result: ShownAdvice;
-  };
+  readonly compare: { readonly request: { readonly policy: string } & ComparisonRequest; readonly result: Comparison };
+  readonly advise: { readonly request: { readonly policy: string; readonly goal: Goal }; readonly result: ShownAdvice };
   /** One candidate that the operator changes. */
   readonly candidate: {
     readonly request: {

@@ -42,10 +42,7 @@ const shownOf = (
 });
 
 const handle = taskHandler(
-  {
-    load: readSamples,
-    replays: { compare, advise: adviseOn, candidate: measureOn },
-  },
+  { load: readSamples, replays: { compare, advise: adviseOn, candidate: measureOn } },
   (answer) => postMessage(answer),
 );
 addEventListener("message", ({ data }: MessageEvent<ReplayRequest>) => handle(data));

@@ -85,11 +85,7 @@ export function signOut(): void {
 }
 
 const readOperator = async (checkedToken?: string): Promise<Operator> =>
-  (
-    await call<Operator>("GET", "operator", {
-      ...(checkedToken !== undefined && { checkedToken }),
-    })
-  ).value;
+  (await call<Operator>("GET", "operator", { ...(checkedToken !== undefined && { checkedToken }) })).value;
 
 function begin(operator: Operator): void {
   refusal.value = null;

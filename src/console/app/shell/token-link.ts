@@ -14,9 +14,6 @@ async function follow(): Promise<void> {
     session.value = { kind: "signed-out", problem: accepted };
   } else {
     const { name } = session.value.operator;
-    showToast({
-      text: `The link's token is not used. ${accepted} You are still ${name}.`,
-      kind: "problem",
-    });
+    showToast({ text: `The link's token is not used. ${accepted} You are still ${name}.`, kind: "problem" });
   }
 }

@@ -85,12 +85,7 @@ function OfPolicy({ change }: { readonly change: DecidedChange }) {
   );
 }
 
-interface OfSamplesProps {
-  readonly change: DecidedChange;
-  readonly known: KnownSamples;
-}
-
-function OfSamples({ change, known }: OfSamplesProps) {
+function OfSamples({ change, known }: { readonly change: DecidedChange; readonly known: KnownSamples }) {
   const { policy, key } = change;
   const reason = noAnswer(known, key);
   const { result, problem, share } = useTask(
@@ -142,11 +137,7 @@ export function AffectedKeys({ change, comparison }: AffectedKeysProps) {
   const columns: readonly Column<AffectedKey>[] = [
     { title: "Key", cell: ({ key }) => keyLink(policy, key) },
     { title: "Requests", cell: ({ requests }) => numberText(requests), isNumber: true },
-    {
-      title: "Share",
-      cell: ({ shareOfRequests }) => percentText(shareOfRequests, 1),
-      isNumber: true,
-    },
+    { title: "Share", cell: ({ shareOfRequests }) => percentText(shareOfRequests, 1), isNumber: true },
     ...titles.map((title, index) => ({
       title: `Denied: ${title.toLowerCase()}`,
       cell: ({ denied }: AffectedKey) => numberText(denied[index] ?? 0),
@@ -208,21 +199,9 @@ const countAndShare = (part: number, whole: number): string => `${numberText(par
 function rowsOf({ requests, keys, results, source: { oneKeyIn } }: Comparison, isOneKey: boolean): readonly Row[] {
   const isSample = oneKeyIn > 1 && !isOneKey;
   const rows: (Row & { readonly isShown: boolean })[] = [
-    {
-      title: "Requests denied",
-      cell: ({ denied }) => countAndShare(denied, requests),
-      isShown: true,
-    },
-    {
-      title: "Of all requests (95 % interval)",
-      cell: ({ deniedShare }) => rangeText(deniedShare),
-      isShown: isSample,
-    },
-    {
-      title: "Keys denied",
-      cell: ({ deniedKeys }) => countAndShare(deniedKeys, keys),
-      isShown: !isOneKey,
-    },
+    { title: "Requests denied", cell: ({ denied }) => countAndShare(denied, requests), isShown: true },
+    { title: "Of all requests (95 % interval)", cell: ({ deniedShare }) => rangeText(deniedShare), isShown: isSample },
+    { title: "Keys denied", cell: ({ deniedKeys }) => countAndShare(deniedKeys, keys), isShown: !isOneKey },
     {
       title: "Of all keys (95 % interval)",
       cell: ({ deniedKeyShare }) => rangeText(deniedKeyShare),
@@ -233,10 +212,7 @@ function rowsOf({ requests, keys, results, source: { oneKeyIn } }: Comparison, i
       cell: ({ longestDeniedMs: ms }) => (ms === null ? "–" : durationText(ms)),
       isShown: results.some(({ longestDeniedMs }) => longestDeniedMs !== null),
     },
-    ...retryRows.map((row) => ({
-      ...row,
-      isShown: results.some(({ retrying }) => retrying !== null),
-    })),
+    ...retryRows.map((row) => ({ ...row, isShown: results.some(({ retrying }) => retrying !== null) })),
   ];
   return rows.filter(({ isShown }) => isShown);
 }
@@ -247,18 +223,9 @@ const ifRetried =
     retrying === null ? "–" : text(retrying);
 
 const retryRows: readonly Row[] = [
-  {
-    title: "If clients retry: denied at first",
-    cell: ifRetried(({ denied }) => numberText(denied)),
-  },
-  {
-    title: "If clients retry: given up",
-    cell: ifRetried(({ abandoned }) => numberText(abandoned)),
-  },
-  {
-    title: "If clients retry: longest wait",
-    cell: ifRetried(({ longestWaitMs }) => durationText(longestWaitMs)),
-  },
+  { title: "If clients retry: denied at first", cell: ifRetried(({ denied }) => numberText(denied)) },
+  { title: "If clients retry: given up", cell: ifRetried(({ abandoned }) => numberText(abandoned)) },
+  { title: "If clients retry: longest wait", cell: ifRetried(({ longestWaitMs }) => durationText(longestWaitMs)) },
 ];
 
 export function DryRunStatistics({ policy }: { readonly policy: string }) {

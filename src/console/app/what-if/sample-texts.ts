@@ -131,13 +131,7 @@ export function denialsPlot({ results, source: { fromMs, toMs } }: Comparison, t
     .concat(
       again === undefined
         ? []
-        : [
-            {
-              label: `${titles.at(-1) ?? ""}, if clients retry`,
-              color: "--warning",
-              values: [...again.counts],
-            },
-          ],
+        : [{ label: `${titles.at(-1) ?? ""}, if clients retry`, color: "--warning", values: [...again.counts] }],
     );
   return {
     title: `Denied requests per ${numberText(stepMs / minuteMs)} min`,
