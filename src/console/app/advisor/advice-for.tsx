@@ -23,7 +23,8 @@ import {
   unitsIn,
   withLimit,
 } from "./candidates.ts";
-import { LazyPlot } from "./lazy-plot.tsx";
+import { lazy } from "../parts/lazy.tsx";
+import type { CandidatePlotProps } from "./candidate-plot.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { may } from "../shell/session.ts";
 import { keyName } from "../keys/known-keys.ts";
@@ -115,6 +116,15 @@ function Shown({ policy, goal, samples, advice, inEffect, onOpen }: ShownAdviceP
       {advice.candidates.length > 0 && <Outliers policy={policy.name} outliers={advice.outliers} />}
     </>
   );
+}
+
+const usePlot = lazy(async () => (await import("./candidate-plot.tsx")).CandidatePlot);
+
+/** The table of candidates has the same numbers, so a plot that cannot be loaded stops nothing. */
+function LazyPlot(props: CandidatePlotProps) {
+  const { code: Plot, hasFailed } = usePlot();
+  if (Plot !== null) return <Plot {...props} />;
+  return <p class="plot-place dim">{hasFailed ? "The page cannot load the plot." : "…"}</p>;
 }
 
 interface ChangedLimits extends Pick<AdviceForProps, "policy" | "goal" | "samples"> {

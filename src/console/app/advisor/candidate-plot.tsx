@@ -1,4 +1,6 @@
 /** The plot of the candidates with its legend. The table of candidates has the same numbers. */
+// oxlint-disable-next-line import/no-unassigned-import -- runs before uPlot is loaded
+import "../parts/valid-language.ts";
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
@@ -14,8 +16,6 @@ import {
   shareText,
   strategyMarks,
 } from "./candidates.ts";
-// oxlint-disable-next-line import/no-unassigned-import -- runs before uPlot is loaded
-import "../parts/valid-language.ts";
 import { CssColors } from "../parts/chart.ts";
 
 export interface CandidatePlotProps {

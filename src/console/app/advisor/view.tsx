@@ -1,13 +1,9 @@
 /** The view "Advisor": limits that reach a goal, found in sampled traffic of the last 24 hours. */
-import { useEffect, useState } from "preact/hooks";
-import type { Policy, Statistics } from "../api/answers.ts";
-import { useChanges } from "../api/changes.ts";
-import { read } from "../api/client.ts";
-import { PolicyChoice, readPolicies } from "../parts/policies.tsx";
-import { usePolled } from "../api/poll.ts";
+import { useEffect } from "preact/hooks";
+import type { Policy } from "../api/answers.ts";
+import { AnyPolicies, PolicyChoice } from "../parts/policies.tsx";
 import { Empty, Failure, Loading } from "../parts/notice.tsx";
-import { LastHour } from "../policies/parts.tsx";
-import { type OpenDialog, PolicyDialog } from "../policies/dialogs.tsx";
+import { type OpenDialog, WithDialogs } from "../policies/dialogs.tsx";
 import { hrefOf, navigate, replaceQuery, route } from "../shell/route.ts";
 import "./advisor.css";
 import { second } from "../parts/count-down.tsx";
@@ -16,61 +12,46 @@ import { type SamplesState, useSamples } from "../replay/worker-client.ts";
 import { countOf, noAnswer, olderText } from "../what-if/sample-texts.ts";
 import { AdviceFor } from "./advice-for.tsx";
 import { GoalPicker } from "./goal-picker.tsx";
-import type { readGoal } from "./goal-reader.ts";
 import { areOld, noSelection, samplesText } from "./candidates.ts";
+import { lazy } from "../parts/lazy.tsx";
 
-const policiesPauseMs = 10_000;
-const statisticsPauseMs = 5_000;
-
-export function AdvisorView() {
-  const { value, problem, readAgain } = usePolled(readPolicies, policiesPauseMs);
-  const hour = usePolled((abort) => read<Statistics>("stats", abort), statisticsPauseMs);
-  useChanges(readAgain);
-  const policies = value.value;
-  return (
-    <LastHour.Provider value={hour.value}>
-      <section class="advisor">
-        <h1>Advisor</h1>
-        <p class="hint">
-          Replays the traffic of the last 24 hours under many limits, and recommends the one that reaches your goal.{" "}
-          <a href={hrefOf("playground")}>Compare strategies</a> in the playground.
-        </p>
-        {policies === null && problem.value === null && <Loading what="the policies" />}
-        {policies === null && problem.value !== null && <Failure problem={problem.value} onRetry={readAgain} />}
-        {policies?.length === 0 && <Empty>The configuration has no policies.</Empty>}
-        {policies !== null && policies.length > 0 && <OfPolicies policies={policies} />}
-      </section>
-    </LastHour.Provider>
-  );
-}
+export const AdvisorView = () => (
+  <section class="advisor">
+    <h1>Advisor</h1>
+    <p class="hint">
+      Replays the traffic of the last 24 hours under many limits, and recommends the one that reaches your goal.{" "}
+      <a href={hrefOf("playground")}>Compare strategies</a> in the playground.
+    </p>
+    <AnyPolicies>{(policies) => <OfPolicies policies={policies} />}</AnyPolicies>
+  </section>
+);
 
 function OfPolicies({ policies }: { readonly policies: readonly Policy[] }) {
-  const [dialog, setDialog] = useState<OpenDialog | null>(null);
   const name = route.value.query.get("policy");
   const first = policies[0]?.name;
   useEffect(() => {
     if (name === null && first !== undefined) replaceQuery({ policy: first });
   }, [name, first]);
   const policy = policies.find((each) => each.name === name);
-  const changed = policies.find((each) => each.name === dialog?.policy);
   return (
-    <>
-      <div class="row choice">
-        <PolicyChoice
-          policies={policies}
-          chosen={policy}
-          onChoose={(chosen) =>
-            navigate("advisor", { policy: chosen, goal: route.value.query.get("goal") ?? undefined })
-          }
-        />
-        {policy !== undefined && <a href={hrefOf("policies", { name: policy.name })}>Policy {policy.name}</a>}
-      </div>
-      {policy !== undefined && <OfPolicy key={policy.name} policy={policy} onOpen={setDialog} />}
-      {policy === undefined && name !== null && <Empty>There is no policy with the name {name}.</Empty>}
-      {dialog !== null && changed !== undefined && (
-        <PolicyDialog {...{ dialog, live: changed }} onClose={() => setDialog(null)} />
+    <WithDialogs policies={policies}>
+      {(onOpen) => (
+        <>
+          <div class="row choice">
+            <PolicyChoice
+              policies={policies}
+              chosen={policy}
+              onChoose={(chosen) =>
+                navigate("advisor", { policy: chosen, goal: route.value.query.get("goal") ?? undefined })
+              }
+            />
+            {policy !== undefined && <a href={hrefOf("policies", { name: policy.name })}>Policy {policy.name}</a>}
+          </div>
+          {policy !== undefined && <OfPolicy key={policy.name} policy={policy} onOpen={onOpen} />}
+          {policy === undefined && name !== null && <Empty>There is no policy with the name {name}.</Empty>}
+        </>
       )}
-    </>
+    </WithDialogs>
   );
 }
 
@@ -83,11 +64,13 @@ const defaultGoal = "deny at most 0.1 % of requests";
 
 export function OfPolicy({ policy, onOpen }: OfPolicyProps) {
   const state = useSamples(policy.name);
-  const { reader, failure } = useGoalReader();
+  const { code: reader, hasFailed } = useGoalReader();
   const written = route.value.query.get("goal") ?? defaultGoal;
   const samples = state.samples.value;
   const obstacle = samples === null ? null : noAnswer(samples, undefined);
-  if (failure !== null) return <Failure problem={failure} onRetry={() => location.reload()} />;
+  if (hasFailed) {
+    return <Failure problem={new Error("The page cannot load the advisor.")} onRetry={() => location.reload()} />;
+  }
   if (reader === null) return <Loading what="the goals" />;
   const result = reader(written);
   const goal = "goal" in result ? result.goal : null;
@@ -119,17 +102,7 @@ export function OfPolicy({ policy, onOpen }: OfPolicyProps) {
 const chooseGoal = (text: string): void => replaceQuery({ goal: text, ...noSelection });
 
 /** The reader of goals needs the engine's parser, which the other views do not load. */
-function useGoalReader() {
-  const [reader, setReader] = useState<typeof readGoal | null>(null);
-  const [failure, setFailure] = useState<Error | null>(null);
-  useEffect(() => {
-    import("./goal-reader.ts").then(
-      (loaded) => setReader(() => loaded.readGoal),
-      () => setFailure(new Error("The page cannot load the advisor.")),
-    );
-  }, []);
-  return { reader, failure };
-}
+const useGoalReader = lazy(async () => (await import("./goal-reader.ts")).readGoal);
 
 /** The first read of samples. */
 function NoSamples({ state: { problem, progress, readAgain } }: { readonly state: SamplesState }) {

@@ -1,10 +1,9 @@
 /** The view "Keys": the keys that are denied or spend most, and what happens to one of them and why. */
 import { useEffect, useId, useState } from "preact/hooks";
 import type { Policy, TopKey, TopKeys } from "../api/answers.ts";
-import { useChanges } from "../api/changes.ts";
-import { PolicyChoice, readPolicies } from "../parts/policies.tsx";
+import { AnyPolicies, PolicyChoice } from "../parts/policies.tsx";
 import { type Polled, usePolled } from "../api/poll.ts";
-import { Empty, Failure, Loading } from "../parts/notice.tsx";
+import { Empty, Loading, Reading } from "../parts/notice.tsx";
 import { hrefOf, navigate, replaceQuery, route } from "../shell/route.ts";
 import { denialColumns, denialKind, mostDenying, readDenials } from "./denials.ts";
 import { KeyPage } from "./key-page.tsx";
@@ -15,22 +14,12 @@ import { type Column, Table } from "../parts/table.tsx";
 import { countText } from "../parts/text.ts";
 import { RevealKeys } from "./reveal-keys.tsx";
 
-const policiesPauseMs = 10_000;
-
-export function KeysView() {
-  const { value, problem, readAgain } = usePolled(readPolicies, policiesPauseMs);
-  useChanges(readAgain);
-  const policies = value.value;
-  return (
-    <section class="keys">
-      <h1>Keys</h1>
-      {policies === null && problem.value === null && <Loading what="the policies" />}
-      {policies === null && problem.value !== null && <Failure problem={problem.value} onRetry={readAgain} />}
-      {policies?.length === 0 && <Empty>The configuration has no policies.</Empty>}
-      {policies !== null && policies.length > 0 && <OfPolicies policies={policies} />}
-    </section>
-  );
-}
+export const KeysView = () => (
+  <section class="keys">
+    <h1>Keys</h1>
+    <AnyPolicies>{(policies) => <OfPolicies policies={policies} />}</AnyPolicies>
+  </section>
+);
 
 function OfPolicies({ policies }: { readonly policies: readonly Policy[] }) {
   const { query } = route.value;
@@ -187,8 +176,7 @@ interface ListProps {
   readonly list: Polled<TopKeys>;
 }
 
-function TopList({ title, unit, policy, list: { value, problem, readAgain } }: ListProps) {
-  const keys = value.value?.keys ?? null;
+function TopList({ title, unit, policy, list }: ListProps) {
   const columns: readonly Column<TopKey>[] = [
     { title: "Key", cell: ({ id }) => keyLink(policy, id) },
     { title: unit, cell: countText, sortBy: ({ count }) => count, isNumber: true },
@@ -196,12 +184,15 @@ function TopList({ title, unit, policy, list: { value, problem, readAgain } }: L
   return (
     <section class="card" aria-label={title}>
       <h2>{title}</h2>
-      {keys === null && problem.value === null && <Loading what="the keys" />}
-      {keys === null && problem.value !== null && <Failure problem={problem.value} onRetry={readAgain} />}
-      {keys?.length === 0 && <Empty>No key yet.</Empty>}
-      {keys !== null && keys.length > 0 && (
-        <Table caption={`${title}, last 24 hours`} columns={columns} rows={keys} keyOf={keyOf} />
-      )}
+      <Reading of={list} what="the keys">
+        {({ keys }) =>
+          keys.length === 0 ? (
+            <Empty>No key yet.</Empty>
+          ) : (
+            <Table caption={`${title}, last 24 hours`} columns={columns} rows={keys} keyOf={keyOf} />
+          )
+        }
+      </Reading>
     </section>
   );
 }

@@ -18,7 +18,7 @@ import { hrefOf } from "../shell/route.ts";
 import { queryText, read } from "../api/client.ts";
 import { usePolled } from "../api/poll.ts";
 import { denialColumns, denialKind, type DenialKind, mostDenying, readDenials } from "../keys/denials.ts";
-import { Empty, Failure, Loading } from "../parts/notice.tsx";
+import { Empty, Reading } from "../parts/notice.tsx";
 
 interface TilesProps {
   /** Null before the first answer. */
@@ -194,8 +194,8 @@ interface TopDeniedProps {
 }
 
 export function TopDenied({ policy: chosen, policies }: TopDeniedProps) {
-  const { value, problem, readAgain } = usePolled(readDenials, dayPauseMs);
-  const points = value.value;
+  const polled = usePolled(readDenials, dayPauseMs);
+  const points = polled.value.value;
   const name = chosen ?? mostDenying(points ?? [], policies);
   const policy = policies.find((each) => each.name === name);
   const kind = policy === undefined ? "denied" : denialKind(points ?? [], policy);
@@ -205,10 +205,10 @@ export function TopDenied({ policy: chosen, policies }: TopDeniedProps) {
       <h2>{title}</h2>
       <p class="hint">The last 24 hours, whatever span is chosen.</p>
       {name !== null && <Keys key={name} policy={name} title={title} column={denialColumns[kind]} />}
-      {name === null && points !== null && <Empty>No key was denied.</Empty>}
-      {name === null && points === null && problem.value === null && <Loading what="the keys" />}
-      {name === null && points === null && problem.value !== null && (
-        <Failure problem={problem.value} onRetry={readAgain} />
+      {name === null && (
+        <Reading of={polled} what="the keys">
+          {() => <Empty>No key was denied.</Empty>}
+        </Reading>
       )}
     </section>
   );
@@ -221,18 +221,22 @@ const titles: Readonly<Record<DenialKind, string>> = {
 };
 
 function Keys({ policy, title, column }: { readonly policy: string; readonly title: string; readonly column: string }) {
-  const { value, problem, readAgain } = usePolled(
+  const polled = usePolled(
     (abort) => read<TopKeys>(`top${queryText({ policy, by: "denied", limit: 10 })}`, abort),
     pauseMs,
     [policy],
   );
-  if (value.value === null) {
-    if (problem.value === null) return <Loading what="the keys" />;
-    return <Failure problem={problem.value} onRetry={readAgain} />;
-  }
-  const { keys } = value.value;
-  if (keys.length === 0) return <Empty>No key was denied.</Empty>;
-  return <Table caption={title} columns={keyColumns(policy, column)} rows={keys} keyOf={({ id }) => id} />;
+  return (
+    <Reading of={polled} what="the keys">
+      {({ keys }) =>
+        keys.length === 0 ? (
+          <Empty>No key was denied.</Empty>
+        ) : (
+          <Table caption={title} columns={keyColumns(policy, column)} rows={keys} keyOf={({ id }) => id} />
+        )
+      }
+    </Reading>
+  );
 }
 
 const keyColumns = (policy: string, count: string): readonly Column<TopKey>[] => [

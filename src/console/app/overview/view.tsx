@@ -2,7 +2,6 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { AuditEntry, Policy } from "../api/answers.ts";
 import { useChanges } from "../api/changes.ts";
-import { readPolicies } from "../parts/policies.tsx";
 import { usePolled } from "../api/poll.ts";
 import { now } from "../clock.ts";
 import { Failure, Loading } from "../parts/notice.tsx";
@@ -23,8 +22,8 @@ import {
   type PolicyTraffic,
   trafficOfPolicy,
 } from "./traffic.ts";
+import { usePolicies } from "../parts/policies.tsx";
 
-const policiesPauseMs = 10_000;
 /** Every change starts a read of its own. */
 const changesPauseMs = 300_000;
 
@@ -34,9 +33,8 @@ export function OverviewView() {
   const policy = query.get("policy");
   const reader = useMemo(() => readerOf(span), [span]);
   const { value, problem, readAgain } = usePolled(reader, span.pauseMs, [reader]);
-  const policies = usePolled(readPolicies, policiesPauseMs);
+  const policies = usePolicies();
   const changes = usePolled((abort) => readChanges(span, abort), changesPauseMs, [span]);
-  useChanges(policies.readAgain);
   useChanges(changes.readAgain);
   // The numbers of the previous span stay until those of the chosen one arrive.
   const [latest, setLatest] = useState<SpanTraffic | null>(null);

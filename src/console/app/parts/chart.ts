@@ -1,7 +1,7 @@
 /** The canvas of a plot. It follows the size of its frame and the color scheme. */
-import uPlot from "uplot";
 // oxlint-disable-next-line import/no-unassigned-import -- runs before uPlot is loaded
 import "./valid-language.ts";
+import uPlot from "uplot";
 import { indexAt, type PlotData } from "./plot-data.ts";
 import { shortNumberText } from "./text.ts";
 

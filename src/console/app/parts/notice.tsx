@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { ConnectionLost, isConnected } from "../api/client.ts";
+import type { Polled } from "../api/poll.ts";
 
 /** @param what the thing that is loaded, such as "the policies" */
 export const Loading = ({ what }: { readonly what: string }) => (
@@ -9,6 +10,19 @@ export const Loading = ({ what }: { readonly what: string }) => (
     {isConnected.value ? `Loading ${what} …` : `Waiting for a connection, to load ${what} …`}
   </p>
 );
+
+interface ReadingProps<Value> {
+  readonly of: Polled<Value>;
+  /** The thing that is read, such as "the policies". */
+  readonly what: string;
+  readonly children: (value: Value) => ComponentChildren;
+}
+
+/** Shows a value once it is read; before that, that it is loaded, or why it cannot be. */
+export function Reading<Value>({ of: { value, problem, readAgain }, what, children }: ReadingProps<Value>) {
+  if (value.value !== null) return <>{children(value.value)}</>;
+  return problem.value === null ? <Loading what={what} /> : <Failure problem={problem.value} onRetry={readAgain} />;
+}
 
 export const Empty = ({ children }: { readonly children: ComponentChildren }) => <p class="notice">{children}</p>;
 

@@ -1,6 +1,10 @@
 /** The parts of views of several policies: the policies as they are in effect now, the field that chooses one, and mode badges. */
 import type { Mode, Policy } from "../api/answers.ts";
 import { read } from "../api/client.ts";
+import type { ComponentChildren } from "preact";
+import { Empty, Reading } from "./notice.tsx";
+import { useChanges } from "../api/changes.ts";
+import { type Polled, usePolled } from "../api/poll.ts";
 
 interface PolicyChoiceProps {
   readonly policies: readonly Policy[];
@@ -24,6 +28,26 @@ export const PolicyChoice = ({ policies, chosen, onChoose }: PolicyChoiceProps) 
 
 export const readPolicies = async (abort: AbortSignal): Promise<readonly Policy[]> =>
   (await read<{ readonly policies: readonly Policy[] }>("policies", abort)).policies;
+
+const pauseMs = 10_000;
+
+/** Reads the policies repeatedly, and at once after a change by anybody. */
+export function usePolicies(): Polled<readonly Policy[]> {
+  const polled = usePolled(readPolicies, pauseMs);
+  useChanges(polled.readAgain);
+  return polled;
+}
+
+/** The policies of the configuration once they are read, or that it has none. */
+export const AnyPolicies = ({
+  children,
+}: {
+  readonly children: (policies: readonly Policy[]) => ComponentChildren;
+}) => (
+  <Reading of={usePolicies()} what="the policies">
+    {(policies) => (policies.length === 0 ? <Empty>The configuration has no policies.</Empty> : children(policies))}
+  </Reading>
+);
 
 /** Outcomes of the modes differ in color: enforced limits deny. */
 const colors: Readonly<Record<Mode, string>> = { enforce: "allowed", "dry-run": "warning", off: "denied" };

@@ -1,6 +1,6 @@
 /** The dialogs of a policy. */
 import { useState } from "preact/hooks";
-import type { FullLimit, Mode, Policy } from "../api/answers.ts";
+import type { FullLimit, Mode, Policy, Statistics } from "../api/answers.ts";
 import { EntriesDialog, type EntriesKind } from "./entries-dialog.tsx";
 import { ConfiguredLimitsDialog, LimitsDialog } from "./limits-dialog.tsx";
 import { changeBy, policyChangeBy, type PolicyUpdate, type Term } from "../api/rules.ts";
@@ -10,9 +10,12 @@ import { configuredText, modeEffects, policyWithout, ruleText } from "../parts/r
 import { showToast } from "../shell/toasts.tsx";
 import { LastDay } from "../what-if/of-dialogs.tsx";
 import { changeOfPolicy, changeOfRules, listObstacle, underMode } from "../what-if/ways.ts";
-import { Concerned, removedRules, sourceText } from "./parts.tsx";
+import { Concerned, LastHour, removedRules, sourceText } from "./parts.tsx";
 import type { RuleChange } from "../api/undo-plan.ts";
 import { ChangeDialog, useShownPolicy } from "./change-dialog.tsx";
+import type { ComponentChildren } from "preact";
+import { usePolled } from "../api/poll.ts";
+import { read } from "../api/client.ts";
 
 export type OpenDialog = { readonly policy: string } & (
   | { readonly kind: "mode"; readonly mode: Mode }
@@ -22,6 +25,26 @@ export type OpenDialog = { readonly policy: string } & (
   | { readonly kind: "entries"; readonly list: EntriesKind; readonly ruleId: string | null }
   | { readonly kind: "remove"; readonly ruleId: string }
 );
+
+const hourPauseMs = 5_000;
+
+interface WithDialogsProps {
+  readonly policies: readonly Policy[];
+  readonly children: (onOpen: (dialog: OpenDialog) => void) => ComponentChildren;
+}
+
+/** A part of a page that opens dialogs of policies, with the numbers of the last hour. */
+export function WithDialogs({ policies, children }: WithDialogsProps) {
+  const hour = usePolled((abort) => read<Statistics>("stats", abort), hourPauseMs);
+  const [dialog, setDialog] = useState<OpenDialog | null>(null);
+  const live = policies.find(({ name }) => name === dialog?.policy);
+  return (
+    <LastHour.Provider value={hour.value}>
+      {children(setDialog)}
+      {dialog !== null && live !== undefined && <PolicyDialog {...{ dialog, live }} onClose={() => setDialog(null)} />}
+    </LastHour.Provider>
+  );
+}
 
 interface PolicyDialogProps {
   readonly dialog: OpenDialog;

@@ -1,5 +1,5 @@
 /** Changes the limits of a policy, or uses those of the configuration again. */
-import { useEffect, useId, useState } from "preact/hooks";
+import { useId, useState } from "preact/hooks";
 import type { FullLimit, Policy, WrittenLimits } from "../api/answers.ts";
 import { policyChangeBy, type PolicyUpdate, type Term } from "../api/rules.ts";
 import { undoOfPolicy } from "../api/undo.ts";
@@ -11,6 +11,7 @@ import { changeOfPolicy, underLimits, underWritten } from "../what-if/ways.ts";
 import { ChangeDialog, useShownPolicy } from "./change-dialog.tsx";
 import { Concerned, removedRules, sourceText } from "./parts.tsx";
 import { editedLimits, limitLine, limitsAsText, type LimitsReader, previewOf, readLimits } from "./texts.ts";
+import { lazy } from "../parts/lazy.tsx";
 
 interface LimitsDialogProps {
   readonly live: Policy;
@@ -90,13 +91,7 @@ interface Preview {
 
 /** Reads the text as the Worker does, once the engine is loaded. Without it, the Worker checks the limits on confirmation. */
 function usePreview(text: string, strategy: string, policy: string): Preview {
-  const [engine, setEngine] = useState<LimitsReader | null>(null);
-  useEffect(() => {
-    loadReader().then(
-      (reader) => setEngine(() => reader),
-      () => null,
-    );
-  }, []);
+  const { code: engine } = useReader();
   const read = readLimits(text);
   if ("problem" in read) return { content: null, problem: read.problem, effect: "…" };
   const content = { limits: read.limits, ...(strategy !== "" && { strategy }) };
@@ -104,7 +99,7 @@ function usePreview(text: string, strategy: string, policy: string): Preview {
   return { content: problem === "" ? content : null, problem, effect };
 }
 
-const loadReader = async (): Promise<LimitsReader> => (await import("./written-limits.ts")).limitsWritten;
+const useReader = lazy<LimitsReader>(async () => (await import("./written-limits.ts")).limitsWritten);
 
 interface LimitsFieldProps {
   readonly text: string;

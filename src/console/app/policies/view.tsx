@@ -1,43 +1,20 @@
 /** The view "Policies": what is in effect, where it comes from, and changes to it. */
-import { useState } from "preact/hooks";
 import { PolicyPage } from "./policy-page.tsx";
-import type { EntriesPart, Policy, Statistics } from "../api/answers.ts";
-import { useChanges } from "../api/changes.ts";
-import { read } from "../api/client.ts";
-import { ModeBadge, readPolicies } from "../parts/policies.tsx";
-import { usePolled } from "../api/poll.ts";
-import { Empty, Failure, Loading } from "../parts/notice.tsx";
+import type { EntriesPart, Policy } from "../api/answers.ts";
+import { ModeBadge, usePolicies } from "../parts/policies.tsx";
+import { Empty, Reading } from "../parts/notice.tsx";
 import { hrefOf, route } from "../shell/route.ts";
-import { entryKinds, KeyParts, LastHour, ModeSwitch, PolicyLinks, Refused, Source } from "./parts.tsx";
-import { type OpenDialog, PolicyDialog } from "./dialogs.tsx";
+import { entryKinds, KeyParts, ModeSwitch, PolicyLinks, Refused, Source } from "./parts.tsx";
+import { type OpenDialog, WithDialogs } from "./dialogs.tsx";
 import "./policies.css";
 import { numberText } from "../parts/text.ts";
 import { limitLine, limitsOfRequests } from "./texts.ts";
 
-const policiesPauseMs = 10_000;
-const statisticsPauseMs = 5_000;
-
-export function PoliciesView() {
-  const policies = usePolled(readPolicies, policiesPauseMs);
-  const hour = usePolled((abort) => read<Statistics>("stats", abort), statisticsPauseMs);
-  useChanges(policies.readAgain);
-  const [dialog, setDialog] = useState<OpenDialog | null>(null);
-  const list = policies.value.value;
-  const problem = policies.problem.value;
-  if (list === null) {
-    if (problem === null) return <Loading what="the policies" />;
-    return <Failure problem={problem} onRetry={policies.readAgain} />;
-  }
-  const changed = list.find(({ name }) => name === dialog?.policy);
-  return (
-    <LastHour.Provider value={hour.value}>
-      <Shown list={list} onOpen={setDialog} />
-      {dialog !== null && changed !== undefined && (
-        <PolicyDialog {...{ dialog, live: changed }} onClose={() => setDialog(null)} />
-      )}
-    </LastHour.Provider>
-  );
-}
+export const PoliciesView = () => (
+  <Reading of={usePolicies()} what="the policies">
+    {(list) => <WithDialogs policies={list}>{(onOpen) => <Shown {...{ list, onOpen }} />}</WithDialogs>}
+  </Reading>
+);
 
 interface ShownProps {
   readonly list: readonly Policy[];

@@ -4,8 +4,8 @@ import { useEffect, useState } from "preact/hooks";
 import { isConnected, refusal, token } from "../api/client.ts";
 import { followChanges } from "../api/changes.ts";
 import { staleness } from "../api/poll.ts";
-import { Loading } from "../parts/notice.tsx";
-import { lazyView } from "./lazy-view.tsx";
+import { Failure, Loading } from "../parts/notice.tsx";
+import { lazy } from "../parts/lazy.tsx";
 import { hrefOf, isPublicView, route, type ViewName, views } from "./route.ts";
 import { session, signIn, signOut, startSession } from "./session.ts";
 import { showToast, Toasts } from "./toasts.tsx";
@@ -22,16 +22,26 @@ const loaders: Readonly<Record<ViewName, () => Promise<ComponentType>>> = {
   playground: async () => (await import("../../playground/view.tsx")).PlaygroundView,
 };
 
-const lazyViewOf = (name: ViewName): ComponentType => lazyView(`the view "${views[name]}"`, loaders[name]);
+/** A new deployment may have replaced the files of this page, so a failure loads the page again. */
+function lazyView(name: ViewName): ComponentType {
+  const useView = lazy(loaders[name]);
+  const what = `the view "${views[name]}"`;
+  return function LazyView() {
+    const { code: View, hasFailed } = useView();
+    if (View !== null) return <View />;
+    if (!hasFailed) return <Loading what={what} />;
+    return <Failure problem={new Error(`The page cannot load ${what}.`)} onRetry={() => location.reload()} />;
+  };
+}
 
 const components: Readonly<Record<ViewName, ComponentType>> = {
-  "": lazyViewOf(""),
-  keys: lazyViewOf("keys"),
-  policies: lazyViewOf("policies"),
-  advisor: lazyViewOf("advisor"),
-  live: lazyViewOf("live"),
-  audit: lazyViewOf("audit"),
-  playground: lazyViewOf("playground"),
+  "": lazyView(""),
+  keys: lazyView("keys"),
+  policies: lazyView("policies"),
+  advisor: lazyView("advisor"),
+  live: lazyView("live"),
+  audit: lazyView("audit"),
+  playground: lazyView("playground"),
 };
 
 /** Long enough for the first view to load its numbers. */

@@ -1,6 +1,4 @@
 /** The section "The last 24 hours" of the dialogs. It is loaded with them, so that no view is larger by it. */
-import { signal } from "@preact/signals";
-import type { FunctionComponent } from "preact";
 import { useEffect, useId, useState } from "preact/hooks";
 import type { LastDayProps } from "./last-day.tsx";
 import type { AuditedRule, Explanation, Policy } from "../api/answers.ts";
@@ -8,21 +6,15 @@ import { call, read } from "../api/client.ts";
 import { type Change, changeOfRules, listObstacle, modeObstacle, rulesAfter, underLimits, underRule } from "./ways.ts";
 import type { UndoStep } from "../api/undo-plan.ts";
 import { entryText } from "../parts/rule-text.ts";
+import { lazy } from "../parts/lazy.tsx";
 
-const loaded = signal<FunctionComponent<LastDayProps> | null>(null);
-const problem = signal(false);
+const useSection = lazy(async () => (await import("./last-day.tsx")).LoadedLastDay);
 
 export function LastDay(props: LastDayProps) {
-  useEffect(() => {
-    import("./last-day.tsx").then(
-      (module) => (loaded.value = module.LoadedLastDay),
-      () => (problem.value = true),
-    );
-  }, []);
-  const Section = loaded.value;
+  const { code: Section, hasFailed } = useSection();
   if (Section !== null) return <Section {...props} />;
   // The dialog is complete without it.
-  return <p class="hint">{problem.value ? "The page cannot load the last 24 hours." : "…"}</p>;
+  return <p class="hint">{hasFailed ? "The page cannot load the last 24 hours." : "…"}</p>;
 }
 
 interface MatchProps {
