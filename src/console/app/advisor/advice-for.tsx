@@ -23,7 +23,7 @@ import {
   unitsIn,
   withLimit,
 } from "./candidates.ts";
-import { lazy } from "../parts/lazy.tsx";
+import { lazy } from "../parts/lazy.ts";
 import type { CandidatePlotProps } from "./candidate-plot.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { may } from "../shell/session.ts";

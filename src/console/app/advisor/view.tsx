@@ -13,7 +13,7 @@ import { countOf, noAnswer, olderText } from "../what-if/sample-texts.ts";
 import { AdviceFor } from "./advice-for.tsx";
 import { GoalPicker } from "./goal-picker.tsx";
 import { areOld, noSelection, samplesText } from "./candidates.ts";
-import { lazy } from "../parts/lazy.tsx";
+import { lazy } from "../parts/lazy.ts";
 
 export const AdvisorView = () => (
   <section class="advisor">

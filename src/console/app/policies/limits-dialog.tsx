@@ -11,7 +11,7 @@ import { changeOfPolicy, underLimits, underWritten } from "../what-if/ways.ts";
 import { ChangeDialog, useShownPolicy } from "./change-dialog.tsx";
 import { Concerned, removedRules, sourceText } from "./parts.tsx";
 import { editedLimits, limitLine, limitsAsText, type LimitsReader, previewOf, readLimits } from "./texts.ts";
-import { lazy } from "../parts/lazy.tsx";
+import { lazy } from "../parts/lazy.ts";
 
 interface LimitsDialogProps {
   readonly live: Policy;

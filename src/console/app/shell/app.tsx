@@ -5,7 +5,7 @@ import { isConnected, refusal, token } from "../api/client.ts";
 import { followChanges } from "../api/changes.ts";
 import { staleness } from "../api/poll.ts";
 import { Failure, Loading } from "../parts/notice.tsx";
-import { lazy } from "../parts/lazy.tsx";
+import { lazy } from "../parts/lazy.ts";
 import { hrefOf, isPublicView, route, type ViewName, views } from "./route.ts";
 import { session, signIn, signOut, startSession } from "./session.ts";
 import { showToast, Toasts } from "./toasts.tsx";
@@ -27,8 +27,8 @@ function lazyView(name: ViewName): ComponentType {
   const useView = lazy(loaders[name]);
   const what = `the view "${views[name]}"`;
   return function LazyView() {
-    const { code: View, hasFailed } = useView();
-    if (View !== null) return <View />;
+    const { code: Loaded, hasFailed } = useView();
+    if (Loaded !== null) return <Loaded />;
     if (!hasFailed) return <Loading what={what} />;
     return <Failure problem={new Error(`The page cannot load ${what}.`)} onRetry={() => location.reload()} />;
   };

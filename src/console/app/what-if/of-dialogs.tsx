@@ -6,7 +6,7 @@ import { call, read } from "../api/client.ts";
 import { type Change, changeOfRules, listObstacle, modeObstacle, rulesAfter, underLimits, underRule } from "./ways.ts";
 import type { UndoStep } from "../api/undo-plan.ts";
 import { entryText } from "../parts/rule-text.ts";
-import { lazy } from "../parts/lazy.tsx";
+import { lazy } from "../parts/lazy.ts";
 
 const useSection = lazy(async () => (await import("./last-day.tsx")).LoadedLastDay);
 
