@@ -1,9 +1,6 @@
 /** The plot of the candidates with its legend. The table of candidates has the same numbers. */
-// oxlint-disable-next-line import/no-unassigned-import -- runs before uPlot is loaded
-import "../parts/valid-language.ts";
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
-import uPlot from "uplot";
+import { useRef } from "preact/hooks";
 import "../parts/plot.css";
 import { numberText, shortNumberText } from "../parts/text.ts";
 import {
@@ -16,7 +13,7 @@ import {
   shareText,
   strategyMarks,
 } from "./candidates.ts";
-import { CssColors } from "../parts/chart.ts";
+import { axisEnd, Chart, type ChartOptions, uPlot, useChart } from "../parts/chart.ts";
 
 export interface CandidatePlotProps {
   readonly data: ScatterData;
@@ -26,26 +23,20 @@ export interface CandidatePlotProps {
 const title = "Denied requests against the worst burst at the origin";
 
 export function CandidatePlot({ data, onChoose }: CandidatePlotProps) {
-  const frame = useRef<HTMLDivElement>(null);
-  const chart = useRef<ScatterChart | null>(null);
-  const choose = useRef(onChoose);
-  choose.current = onChoose;
+  const chooseRef = useRef(onChoose);
+  chooseRef.current = onChoose;
   const shown = useSignal<ShownPoint | null>(null);
-  useEffect(() => {
-    if (frame.current === null) return undefined;
-    const created = new ScatterChart({
-      frame: frame.current,
-      data,
-      onPoint: (point) => {
-        shown.value = point;
-      },
-      onChoose: (candidate) => choose.current(candidate),
-    });
-    chart.current = created;
-    return () => created.destroy();
-    // oxlint-disable-next-line react-hooks/exhaustive-deps -- new data does not need another chart
-  }, []);
-  useEffect(() => chart.current?.update(data), [data]);
+  const frame = useChart(
+    (element) =>
+      scatterChart(element, {
+        data,
+        onPoint: (point) => {
+          shown.value = point;
+        },
+        onChoose: (candidate) => chooseRef.current(candidate),
+      }),
+    data,
+  );
   return (
     <figure class="plot">
       <figcaption>{title}</figcaption>
@@ -106,7 +97,7 @@ function Tooltip({ shown: { point, left, top } }: { readonly shown: ShownPoint }
   );
 }
 
-export const scatterHeight = 320;
+const scatterHeight = 320;
 const edges = { top: 12, right: 24, bottom: 48, left: 64 } as const;
 const pointRadius = 6;
 
@@ -123,151 +114,110 @@ export interface ShownPoint {
 }
 
 interface ScatterParts {
-  readonly frame: HTMLElement;
   readonly data: ScatterData;
   /** Receives the point at the pointer; null without one. */
   readonly onPoint: (shown: ShownPoint | null) => void;
   readonly onChoose: (candidate: number) => void;
 }
 
-export class ScatterChart {
-  readonly #plot: uPlot;
-  readonly #resized: ResizeObserver;
-  readonly #colors: CssColors;
-  readonly #onPoint: ScatterParts["onPoint"];
-  #data: ScatterData;
-  #shown: PlotPoint | null = null;
+function scatterChart(frame: HTMLElement, { data, onPoint, onChoose }: ScatterParts): Chart<ScatterData> {
+  let shown: PlotPoint | null = null;
+  frame.addEventListener("click", () => {
+    const candidate = shown?.candidate ?? null;
+    if (candidate !== null) onChoose(candidate);
+  });
+  const follow = (plot: uPlot, { points }: ScatterData): void => {
+    const place = pointAt(plot, points);
+    if ((place?.point ?? null) === shown) return;
+    shown = place?.point ?? null;
+    plot.over.style.cursor = (shown?.candidate ?? null) === null ? "" : "pointer";
+    onPoint(place);
+  };
+  return new Chart({ frame, data, height: scatterHeight, aligned, options: (chart) => optionsOf(chart, follow) });
+}
 
-  constructor({ frame, data, onPoint, onChoose }: ScatterParts) {
-    this.#data = data;
-    this.#onPoint = onPoint;
-    this.#colors = new CssColors(frame, () => this.#plot.redraw());
-    this.#plot = new uPlot(this.#options(frame.clientWidth), aligned(data), frame);
-    this.#resized = new ResizeObserver(() => this.#plot.setSize({ width: frame.clientWidth, height: scatterHeight }));
-    this.#resized.observe(frame);
-    frame.addEventListener("click", () => {
-      const candidate = this.#shown?.candidate ?? null;
-      if (candidate !== null) onChoose(candidate);
-    });
-  }
+/** The point near the pointer; null for none. */
+function pointAt(plot: uPlot, points: readonly PlotPoint[]): ShownPoint | null {
+  const { left = -1, top = -1 } = plot.cursor;
+  const places = points.map(({ share, burst }) => ({
+    left: plot.valToPos(share, "x"),
+    top: plot.valToPos(burst, "y"),
+  }));
+  const index = left < 0 ? null : nearestPoint(places, { left, top });
+  const [point, place] = index === null ? [] : [points[index], places[index]];
+  if (point === undefined || place === undefined) return null;
+  return { point, left: plot.over.offsetLeft + place.left, top: plot.over.offsetTop + place.top };
+}
 
-  update(data: ScatterData): void {
-    if (data === this.#data) return;
-    this.#data = data;
-    this.#plot.setData(aligned(data));
-  }
-
-  destroy(): void {
-    this.#colors.stop();
-    this.#resized.disconnect();
-    this.#plot.destroy();
-  }
-
-  #options(width: number): uPlot.Options {
-    const stroke = (): string => this.#colors.of("--dim");
-    const lines = { stroke: () => this.#colors.of("--line"), width: 1 };
-    const axis = { stroke, grid: lines, ticks: { ...lines, size: 4 }, labelSize: 20 };
-    return {
-      width,
-      height: scatterHeight,
-      padding: [edges.top, edges.right, 0, 0],
-      legend: { show: false },
-      cursor: { x: false, y: false, drag: { x: false }, points: { show: false } },
-      hooks: { draw: [this.#draw], setCursor: [this.#follow] },
-      scales: {
-        x: { time: false, range: (_, __, most) => [0, upTo(most, 0.01)] },
-        y: { range: (_, __, most) => [0, upTo(most, 1)] },
+function optionsOf(chart: Chart<ScatterData>, follow: (plot: uPlot, data: ScatterData) => void): ChartOptions {
+  const axis = { ...chart.axis, labelSize: 20 };
+  return {
+    padding: [edges.top, edges.right, 0, 0],
+    cursor: { x: false, y: false, drag: { x: false }, points: { show: false } },
+    hooks: { draw: [(plot) => draw(plot, chart)], setCursor: [(plot) => follow(plot, chart.data)] },
+    scales: {
+      x: { time: false, range: (_, __, most) => [0, axisEnd(most, 0.01, 0.15)] },
+      y: { range: (_, __, most) => [0, axisEnd(most, 1, 0.15)] },
+    },
+    axes: [
+      {
+        ...axis,
+        size: edges.bottom - 20,
+        space: 72,
+        label: "Share of requests that are denied",
+        values: (_, splits) => splits.map(shareText),
       },
-      axes: [
-        {
-          ...axis,
-          size: edges.bottom - 20,
-          space: 72,
-          label: "Share of requests that are denied",
-          values: (_, splits) => splits.map(shareText),
-        },
-        {
-          ...axis,
-          size: edges.left - 20,
-          label: "Worst second at the origin",
-          values: (_, splits) => splits.map(shortNumberText),
-        },
-      ],
-      // The points are drawn by a hook: uPlot has no shapes.
-      series: [{}, { paths: () => null, points: { show: false } }],
-    };
-  }
-
-  readonly #places = () =>
-    this.#data.points.map(({ share, burst }) => ({
-      left: this.#plot.valToPos(share, "x"),
-      top: this.#plot.valToPos(burst, "y"),
-    }));
-
-  readonly #follow = ({ cursor: { left = -1, top = -1 }, over }: uPlot): void => {
-    const places = this.#places();
-    const index = left < 0 ? null : nearestPoint(places, { left, top });
-    const point = index === null ? null : (this.#data.points[index] ?? null);
-    if (point === this.#shown) return;
-    this.#shown = point;
-    over.style.cursor = (point?.candidate ?? null) === null ? "" : "pointer";
-    const place = index === null ? undefined : places[index];
-    const { offsetLeft, offsetTop } = over;
-    this.#onPoint(
-      point === null || place === undefined
-        ? null
-        : { point, left: offsetLeft + place.left, top: offsetTop + place.top },
-    );
+      {
+        ...axis,
+        size: edges.left - 20,
+        label: "Worst second at the origin",
+        values: (_, splits) => splits.map(shortNumberText),
+      },
+    ],
+    // The points are drawn by a hook: uPlot has no shapes.
+    series: [{}, { paths: () => null, points: { show: false } }],
   };
+}
 
-  readonly #draw = (plot: uPlot): void => {
-    const { ctx } = plot;
-    const { points } = this.#data;
-    ctx.save();
-    this.#drawGoal(plot);
-    for (const point of points) {
-      const { shape, color } = strategyMarks[point.mark];
-      const left = plot.valToPos(point.share, "x", true);
-      const top = plot.valToPos(point.burst, "y", true);
-      const radius = pointRadius * uPlot.pxRatio;
-      ctx.strokeStyle = this.#colors.of(color);
-      ctx.fillStyle = this.#colors.of(color);
-      ctx.lineWidth = 2 * uPlot.pxRatio;
-      const path = shapeAt(shape, left, top, radius);
-      if (shape === "cross") ctx.stroke(path);
-      else ctx.fill(path);
-      ctx.strokeStyle = this.#colors.of("--text");
-      if (point.isSelected || point.isRecommended) {
-        ctx.setLineDash(point.isSelected ? [] : [3 * uPlot.pxRatio, 3 * uPlot.pxRatio]);
-        ctx.stroke(shapeAt("circle", left, top, 1.8 * radius));
-        ctx.setLineDash([]);
-      }
+function draw(plot: uPlot, { colors, data: { points, goal } }: Chart<ScatterData>): void {
+  const { ctx } = plot;
+  ctx.save();
+  ctx.strokeStyle = colors.of("--dim");
+  if (goal !== null) drawGoal(plot, goal);
+  for (const point of points) {
+    const { shape, color } = strategyMarks[point.mark];
+    const left = plot.valToPos(point.share, "x", true);
+    const top = plot.valToPos(point.burst, "y", true);
+    const radius = pointRadius * uPlot.pxRatio;
+    ctx.strokeStyle = colors.of(color);
+    ctx.fillStyle = colors.of(color);
+    ctx.lineWidth = 2 * uPlot.pxRatio;
+    const path = shapeAt(shape, left, top, radius);
+    if (shape === "cross") ctx.stroke(path);
+    else ctx.fill(path);
+    ctx.strokeStyle = colors.of("--text");
+    if (point.isSelected || point.isRecommended) {
+      ctx.setLineDash(point.isSelected ? [] : [3 * uPlot.pxRatio, 3 * uPlot.pxRatio]);
+      ctx.stroke(shapeAt("circle", left, top, 1.8 * radius));
+      ctx.setLineDash([]);
     }
-    ctx.restore();
-  };
-
-  #drawGoal(plot: uPlot): void {
-    const { goal } = this.#data;
-    if (goal === null) return;
-    const { ctx, bbox } = plot;
-    const at = plot.valToPos(goal.at, goal.axis === "share" ? "x" : "y", true);
-    const isInside =
-      goal.axis === "share" ? at <= bbox.left + bbox.width : at >= bbox.top && at <= bbox.top + bbox.height;
-    if (!isInside) return;
-    ctx.strokeStyle = this.#colors.of("--dim");
-    ctx.lineWidth = uPlot.pxRatio;
-    ctx.setLineDash([6 * uPlot.pxRatio, 4 * uPlot.pxRatio]);
-    ctx.beginPath();
-    if (goal.axis === "share") {
-      ctx.moveTo(at, bbox.top);
-      ctx.lineTo(at, bbox.top + bbox.height);
-    } else {
-      ctx.moveTo(bbox.left, at);
-      ctx.lineTo(bbox.left + bbox.width, at);
-    }
-    ctx.stroke();
-    ctx.setLineDash([]);
   }
+  ctx.restore();
+}
+
+function drawGoal(plot: uPlot, { axis, at: value }: NonNullable<ScatterData["goal"]>): void {
+  const isShare = axis === "share";
+  const { ctx, bbox } = plot;
+  const at = plot.valToPos(value, isShare ? "x" : "y", true);
+  const [right, bottom] = [bbox.left + bbox.width, bbox.top + bbox.height];
+  if (isShare ? at > right : at < bbox.top || at > bottom) return;
+  ctx.lineWidth = uPlot.pxRatio;
+  ctx.setLineDash([6 * uPlot.pxRatio, 4 * uPlot.pxRatio]);
+  ctx.beginPath();
+  ctx.moveTo(isShare ? at : bbox.left, isShare ? bbox.top : at);
+  ctx.lineTo(isShare ? at : right, isShare ? bottom : at);
+  ctx.stroke();
+  ctx.setLineDash([]);
 }
 
 /** uPlot needs ascending times. */
@@ -275,10 +225,6 @@ function aligned({ points }: ScatterData): uPlot.AlignedData {
   const ordered = points.toSorted((one, other) => one.share - other.share);
   return [ordered.map(({ share }) => share), ordered.map(({ burst }) => burst)];
 }
-
-/** @param whole the end of an axis whose values are all 0 */
-const upTo = (most: number | null, whole: number): number =>
-  most === null || !(most > 0) ? whole : (uPlot.rangeNum(0, most, 0.15, true)[1] ?? most);
 
 function shapeAt(shape: Shape, left: number, top: number, radius: number): Path2D {
   const path = new Path2D();

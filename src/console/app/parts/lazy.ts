@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 
-export interface Lazy<Code> {
+interface Lazy<Code> {
   /** Null until it is loaded. */
   readonly code: Code | null;
   readonly hasFailed: boolean;

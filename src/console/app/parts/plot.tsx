@@ -1,11 +1,11 @@
 /** Lines over time, with marks on the time axis, and the same numbers as a table. */
 import { type ReadonlySignal, useSignal } from "@preact/signals";
-import { useEffect, useRef, useState } from "preact/hooks";
-import { Chart, chartEdges, chartHeight } from "./chart.ts";
+import { useState } from "preact/hooks";
+import { axisEnd, Chart, type ChartOptions, uPlot, useChart } from "./chart.ts";
 import { groupMarks, indexAt, type MarkGroup, markSize, type PlotData, type PlotMark } from "./plot-data.ts";
 import "./plot.css";
 import { type Column, Table } from "./table.tsx";
-import { instantText, numberText, timeText } from "./text.ts";
+import { instantText, numberText, shortNumberText, timeText } from "./text.ts";
 
 interface PlotProps {
   /** The values and their unit, such as "Decisions per minute". */
@@ -17,28 +17,23 @@ interface PlotProps {
 }
 
 export function TimePlot({ title, summary, data, marks = [] }: PlotProps) {
-  const frame = useRef<HTMLDivElement>(null);
-  const chart = useRef<Chart | null>(null);
   const shown = useSignal<number | null>(null);
   const [width, setWidth] = useState(0);
   const { stepMs, series } = data;
   // Only other lines need another chart.
   const form = JSON.stringify([stepMs === null, series.map(({ label, color }) => [label, color])]);
-  useEffect(() => {
-    if (frame.current === null) return undefined;
-    const created = new Chart({
-      frame: frame.current,
-      data,
-      onCursor: (index) => {
-        shown.value = index;
-      },
-      onWidth: setWidth,
-    });
-    chart.current = created;
-    return () => created.destroy();
-    // oxlint-disable-next-line react-hooks/exhaustive-deps -- new data does not need another chart
-  }, [form]);
-  useEffect(() => chart.current?.update(data), [data]);
+  const frame = useChart(
+    (element) =>
+      timeChart(element, {
+        data,
+        onCursor: (index) => {
+          shown.value = index;
+        },
+        onWidth: setWidth,
+      }),
+    data,
+    form,
+  );
   return (
     <figure class="plot">
       <figcaption>{title}</figcaption>
@@ -51,6 +46,98 @@ export function TimePlot({ title, summary, data, marks = [] }: PlotProps) {
     </figure>
   );
 }
+
+/** The size of the plot in CSS pixels. Marks have their place above the lines. */
+const chartHeight = 256;
+/** The last time of the axis has half of its width on the right. */
+const chartEdges = { top: 46, right: 30, bottom: 28, left: 52 } as const;
+
+interface TimeChartParts {
+  readonly data: PlotData;
+  /** Receives the index of the time at the cursor; null without one. */
+  readonly onCursor: (index: number | null) => void;
+  readonly onWidth: (width: number) => void;
+}
+
+const timeChart = (frame: HTMLElement, { data, onCursor, onWidth }: TimeChartParts): Chart<PlotData> =>
+  new Chart({ frame, data, height: chartHeight, aligned, onWidth, options: (chart) => optionsOf(chart, onCursor) });
+
+function optionsOf(chart: Chart<PlotData>, onCursor: TimeChartParts["onCursor"]): ChartOptions {
+  const { top, right, bottom, left } = chartEdges;
+  const { axis, colors } = chart;
+  const { stepMs, series } = chart.data;
+  const paths = uPlot.paths.stepped?.(stepMs === null ? { align: -1, extend: true } : { align: 1 });
+  return {
+    ms: 1,
+    padding: [top, right, 0, 0],
+    cursor: { y: false, drag: { x: false }, points: { show: false } },
+    hooks: {
+      draw: [(plot) => paleLongSteps(plot, chart)],
+      setCursor: [
+        (plot) => {
+          const { left: at = -1 } = plot.cursor;
+          onCursor(at < 0 ? null : indexAt(chart.data, plot.posToVal(at, "x")));
+        },
+      ],
+    },
+    scales: {
+      x: { range: () => [chart.data.fromMs, chart.data.toMs] },
+      y: { range: (_, __, most) => [0, axisEnd(most, 1, 0.1)] },
+    },
+    axes: [
+      { ...axis, size: bottom, space: 70, values: timeTexts },
+      { ...axis, size: left, values: (_, splits) => splits.map(shortNumberText) },
+    ],
+    series: [
+      {},
+      ...series.map(({ label, color }): uPlot.Series => ({
+        label,
+        stroke: () => colors.of(color),
+        fill: () => withAlpha(colors.of(color)),
+        width: 2,
+        points: { show: false },
+        ...(paths !== undefined && { paths }),
+      })),
+    ],
+  };
+}
+
+function paleLongSteps(plot: uPlot, { colors, data }: Chart<PlotData>): void {
+  const { ctx, bbox } = plot;
+  ctx.save();
+  ctx.globalAlpha = 0.6;
+  ctx.fillStyle = colors.of("--surface");
+  for (const { fromMs, toMs } of data.longSteps) {
+    const left = Math.max(bbox.left, plot.valToPos(fromMs, "x", true));
+    ctx.fillRect(left, bbox.top, plot.valToPos(toMs, "x", true) - left, bbox.height);
+  }
+  ctx.restore();
+}
+
+/** Draws the last step up to its end. */
+function aligned({ times, series, stepMs, toMs }: PlotData): uPlot.AlignedData {
+  const last = times.at(-1);
+  if (last === undefined || stepMs === null) {
+    return [[...times], ...series.map(({ values }) => [...values])];
+  }
+  return [[...times, Math.min(toMs, last + stepMs)], ...series.map(({ values }) => [...values, values.at(-1) ?? null])];
+}
+
+const withAlpha = (color: string): string => color.replace(/^rgb\((.*)\)$/, "rgba($1, 0.14)");
+
+const dayMs = 86_400_000;
+const timeFormats = {
+  seconds: new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" }),
+  minutes: new Intl.DateTimeFormat("en-GB", { timeStyle: "short" }),
+  days: new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" }),
+};
+
+const timeTexts: uPlot.Axis.DynamicValues = (_, splits, __, ___, incrementMs) =>
+  splits.map((atMs) => {
+    const isMidnight = timeFormats.seconds.format(atMs) === "00:00:00";
+    if (incrementMs >= dayMs || isMidnight) return timeFormats.days.format(atMs);
+    return timeFormats[incrementMs < 60_000 ? "seconds" : "minutes"].format(atMs);
+  });
 
 const placedMarks = (marks: readonly PlotMark[], { fromMs, toMs }: PlotData, width: number): readonly MarkGroup[] => {
   const axisWidth = Math.max(0, width - chartEdges.left - chartEdges.right);

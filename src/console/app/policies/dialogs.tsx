@@ -53,7 +53,7 @@ interface PolicyDialogProps {
   readonly onClose: () => void;
 }
 
-export function PolicyDialog({ dialog, live, onClose }: PolicyDialogProps) {
+function PolicyDialog({ dialog, live, onClose }: PolicyDialogProps) {
   const common = { live, onClose };
   switch (dialog.kind) {
     case "mode":
