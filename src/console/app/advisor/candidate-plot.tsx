@@ -1,6 +1,6 @@
 /** The plot of the candidates with its legend. The table of candidates has the same numbers. */
 import { useSignal } from "@preact/signals";
-import { useRef } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import "../parts/plot.css";
 import { numberText, shortNumberText } from "../parts/text.ts";
 import {
@@ -24,7 +24,9 @@ const title = "Denied requests against the worst burst at the origin";
 
 export function CandidatePlot({ data, onChoose }: CandidatePlotProps) {
   const chooseRef = useRef(onChoose);
-  chooseRef.current = onChoose;
+  useEffect(() => {
+    chooseRef.current = onChoose;
+  });
   const shown = useSignal<ShownPoint | null>(null);
   const frame = useChart(
     (element) =>
