@@ -13,6 +13,7 @@ import { LoadedEntries, mostReached, type ReadPage } from "./loaded-entries.ts";
 import { RollbackDialog } from "./rollback-dialog.tsx";
 import { numberText } from "../parts/text.ts";
 import { History } from "./history.ts";
+import { Select } from "../parts/fields.tsx";
 
 const readPage: ReadPage = (cursor, limit) =>
   read<AuditPage>(`audit?limit=${limit}${cursor === null ? "" : `&cursor=${cursor}`}`);
@@ -147,18 +148,16 @@ interface FilterChoiceProps {
 
 /** The chosen value is offered even when no loaded entry has it. */
 function Choice({ field, label, list, filter }: FilterChoiceProps) {
-  const id = useId();
   const value = filter[field] ?? "";
   const offered = new Set(value === "" ? list : [...list, value]);
   return (
     <span class="choice-field">
-      <label for={id}>{label}</label>
-      <select id={id} value={value} onChange={({ currentTarget }) => replaceQuery({ [field]: currentTarget.value })}>
-        <option value="">All</option>
-        {[...offered].toSorted().map((text) => (
-          <option key={text}>{text}</option>
-        ))}
-      </select>
+      <Select
+        label={label}
+        value={value}
+        options={[["", "All"], ...[...offered].toSorted()]}
+        onChange={(chosen) => replaceQuery({ [field]: chosen })}
+      />
     </span>
   );
 }

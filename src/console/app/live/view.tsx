@@ -11,6 +11,7 @@ import "./live.css";
 import { LiveTail } from "./tail.ts";
 import { mostDenials, type TailFilter, type TailRow } from "./tail-log.ts";
 import { type Column, Table } from "../parts/table.tsx";
+import { Select } from "../parts/fields.tsx";
 
 const policiesPauseMs = 60_000;
 /** How often screen readers hear the number of denials. */
@@ -64,20 +65,22 @@ function Filters({ filter: { policy, outcome, key } }: { readonly filter: TailFi
   const known = (value.value ?? []).map(({ name }) => name);
   return (
     <form class="row live-filters" onSubmit={(event) => event.preventDefault()}>
-      <Select
-        label="Policy"
-        all="All policies"
-        value={policy}
-        values={[...new Set([...known, ...(policy === null ? [] : [policy])])]}
-        onChange={(chosen) => replaceQuery({ policy: chosen })}
-      />
-      <Select
-        label="Outcome"
-        all="All outcomes"
-        value={outcome}
-        values={outcomes}
-        onChange={(chosen) => replaceQuery({ outcome: chosen })}
-      />
+      <div class="field">
+        <Select
+          label="Policy"
+          value={policy ?? ""}
+          options={[["", "All policies"], ...new Set([...known, ...(policy === null ? [] : [policy])])]}
+          onChange={(chosen) => replaceQuery({ policy: chosen })}
+        />
+      </div>
+      <div class="field">
+        <Select
+          label="Outcome"
+          value={outcome ?? ""}
+          options={[["", "All outcomes"], ...outcomes]}
+          onChange={(chosen) => replaceQuery({ outcome: chosen })}
+        />
+      </div>
       <div class="field">
         <label for="key-id">Id of the key</label>
         <input
@@ -91,28 +94,6 @@ function Filters({ filter: { policy, outcome, key } }: { readonly filter: TailFi
     </form>
   );
 }
-
-interface SelectProps {
-  readonly label: string;
-  readonly all: string;
-  readonly value: string | null;
-  readonly values: readonly string[];
-  readonly onChange: (value: string) => void;
-}
-
-const Select = ({ label, all, value, values, onChange }: SelectProps) => (
-  <div class="field">
-    <label for={`live-${label}`}>{label}</label>
-    <select id={`live-${label}`} value={value ?? ""} onChange={({ currentTarget }) => onChange(currentTarget.value)}>
-      <option value="">{all}</option>
-      {values.map((each) => (
-        <option key={each} value={each}>
-          {each}
-        </option>
-      ))}
-    </select>
-  </div>
-);
 
 interface TailProps {
   readonly tail: LiveTail;

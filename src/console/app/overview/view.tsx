@@ -23,6 +23,7 @@ import {
   trafficOfPolicy,
 } from "./traffic.ts";
 import { usePolicies } from "../parts/policies.tsx";
+import { Select } from "../parts/fields.tsx";
 
 /** Every change starts a read of its own. */
 const changesPauseMs = 300_000;
@@ -95,19 +96,12 @@ function Choices({
           </button>
         ))}
       </div>
-      <label for="policy">Policy</label>
-      <select
-        id="policy"
+      <Select
+        label="Policy"
         value={policy ?? ""}
-        onChange={({ currentTarget: { value } }) => replaceQuery({ policy: value })}
-      >
-        <option value="">All policies</option>
-        {[...names].map((name) => (
-          <option key={name} value={name}>
-            {name}
-          </option>
-        ))}
-      </select>
+        options={[["", "All policies"], ...names]}
+        onChange={(chosen) => replaceQuery({ policy: chosen })}
+      />
     </div>
   );
 }

@@ -8,6 +8,7 @@ import { second } from "./count-down.tsx";
 import { changeText, durations, termMs } from "./rule-text.ts";
 import { instantText, timeText } from "./text.ts";
 import type { AuditEntry } from "../api/answers.ts";
+import { Select } from "./fields.tsx";
 
 export interface DialogProps {
   readonly title: string;
@@ -134,22 +135,15 @@ interface TermFieldsProps {
 }
 
 export function TermFields({ term, onChange, isNoteRequired = false }: TermFieldsProps) {
-  const id = useId();
   return (
     <>
       <div class="field">
-        <label for={`${id}-for`}>For how long</label>
-        <select
-          id={`${id}-for`}
+        <Select
+          label="For how long"
           value={term.for ?? ""}
-          onChange={({ currentTarget: { value } }) => onChange(withTerm(term, { for: value }))}
-        >
-          {durations.map(([value, label]) => (
-            <option key={value} value={value}>
-              {label}
-            </option>
-          ))}
-        </select>
+          options={durations.map(([value, label]) => [value, label])}
+          onChange={(value) => onChange(withTerm(term, { for: value }))}
+        />
       </div>
       <NoteField {...{ term, onChange, isNoteRequired }} />
     </>

@@ -5,6 +5,7 @@ import type { ComponentChildren } from "preact";
 import { Empty, Reading } from "./notice.tsx";
 import { useChanges } from "../api/changes.ts";
 import { type Polled, usePolled } from "../api/poll.ts";
+import { Select } from "./fields.tsx";
 
 interface PolicyChoiceProps {
   readonly policies: readonly Policy[];
@@ -13,17 +14,12 @@ interface PolicyChoiceProps {
 }
 
 export const PolicyChoice = ({ policies, chosen, onChoose }: PolicyChoiceProps) => (
-  <>
-    <label for="policy">Policy</label>
-    <select id="policy" value={chosen?.name ?? ""} onChange={({ currentTarget: { value } }) => onChoose(value)}>
-      {chosen === undefined && <option value="">Choose a policy</option>}
-      {policies.map(({ name }) => (
-        <option key={name} value={name}>
-          {name}
-        </option>
-      ))}
-    </select>
-  </>
+  <Select
+    label="Policy"
+    value={chosen?.name ?? ""}
+    options={[...(chosen === undefined ? [["", "Choose a policy"] as const] : []), ...policies.map(({ name }) => name)]}
+    onChange={onChoose}
+  />
 );
 
 export const readPolicies = async (abort: AbortSignal): Promise<readonly Policy[]> =>

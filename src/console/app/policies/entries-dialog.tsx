@@ -1,5 +1,5 @@
 /** Adds entries to a policy as a rule of their own, or changes the entries of a rule. */
-import { useId, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { Policy, Rule } from "../api/answers.ts";
 import { changeBy, type RuleContent, type RulePlan, type Term } from "../api/rules.ts";
 import { endOf, undoOf } from "../api/undo.ts";
@@ -11,6 +11,7 @@ import { LastDayOfEntries } from "../what-if/of-dialogs.tsx";
 import { ChangeDialog, useShownPolicy } from "./change-dialog.tsx";
 import { Concerned, sourceText } from "./parts.tsx";
 import { changedEntries, linesOf, mergeLines, readLines } from "./texts.ts";
+import { TextArea } from "../parts/fields.tsx";
 
 export type EntriesKind = "allow" | "deny" | "overrides";
 
@@ -55,10 +56,13 @@ export function EntriesDialog({ live, kind, ruleId, onClose }: EntriesDialogProp
       isDangerous={kind === "deny"}
       {...{ shown, change, onDone, onClose }}
     >
-      <EntriesField
-        {...{ kind, text, setText }}
-        parts={shown.policy.key}
+      <TextArea
+        label="Entries"
+        rows={4}
+        value={text}
+        help={helpOf(kind, shown.policy.key)}
         problem={"problem" in read ? read.problem : ""}
+        onInput={setText}
       />
       {rule !== null && (
         <label class="row choice">
@@ -149,37 +153,8 @@ function Difference({ before, after, kind }: DifferenceProps) {
   );
 }
 
-interface EntriesFieldProps {
-  readonly kind: EntriesKind;
-  readonly parts: Policy["key"];
-  readonly text: string;
-  readonly problem: string;
-  readonly setText: (text: string) => void;
-}
-
-function EntriesField({ kind, parts, text, problem, setText }: EntriesFieldProps) {
-  const id = useId();
+function helpOf(kind: EntriesKind, parts: Policy["key"]): string {
+  if (kind === "overrides") return 'One a line, as JSON: {"key": "partner-42", "limits": "900/minute"}';
   const oneKey = parts.length === 1 ? `a key (${parts.join()})` : `["…", "…"] for ${parts.join(", ")}`;
-  const help =
-    kind === "overrides"
-      ? 'One a line, as JSON: {"key": "partner-42", "limits": "900/minute"}'
-      : `One a line: an address, a network such as 192.0.2.0/24, or ${oneKey}.`;
-  return (
-    <div class="field">
-      <label for={id}>Entries</label>
-      <textarea
-        id={id}
-        rows={4}
-        value={text}
-        required
-        spellcheck={false}
-        aria-describedby={`${id}-help`}
-        aria-invalid={problem !== ""}
-        onInput={({ currentTarget: { value } }) => setText(value)}
-      />
-      <p id={`${id}-help`} class={problem === "" ? "hint" : "problem"}>
-        {problem === "" ? help : problem}
-      </p>
-    </div>
-  );
+  return `One a line: an address, a network such as 192.0.2.0/24, or ${oneKey}.`;
 }

@@ -1,5 +1,5 @@
 /** Changes the limits of a policy, or uses those of the configuration again. */
-import { useId, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { FullLimit, Policy, WrittenLimits } from "../api/answers.ts";
 import { policyChangeBy, type PolicyUpdate, type Term } from "../api/rules.ts";
 import { undoOfPolicy } from "../api/undo.ts";
@@ -12,6 +12,7 @@ import { ChangeDialog, useShownPolicy } from "./change-dialog.tsx";
 import { Concerned, removedRules, sourceText } from "./parts.tsx";
 import { editedLimits, limitLine, limitsAsText, type LimitsReader, previewOf, readLimits } from "./texts.ts";
 import { lazy } from "../parts/lazy.ts";
+import { Select, TextArea } from "../parts/fields.tsx";
 
 interface LimitsDialogProps {
   readonly live: Policy;
@@ -62,8 +63,22 @@ export function LimitsDialog({
       typed={{ text, strategy, term }}
       {...{ shown, change, onDone, onClose }}
     >
-      <LimitsField text={text} problem={preview.problem} setText={setText} />
-      <StrategyField strategy={strategy} setStrategy={setStrategy} />
+      <TextArea
+        label="Limits"
+        rows={text.includes("\n") ? 8 : 2}
+        value={text}
+        help="For example 100/minute; 1000/hour – or JSON with all fields."
+        problem={text === "" ? "" : preview.problem}
+        onInput={setText}
+      />
+      <div class="field">
+        <Select
+          label="Strategy of limits that name none"
+          value={strategy}
+          options={[["", "As the policy is configured"], ...strategies]}
+          onChange={setStrategy}
+        />
+      </div>
       <TermFields term={term} onChange={setTerm} />
       <Effect
         concerns={<Concerned policy={name} />}
@@ -100,55 +115,6 @@ function usePreview(text: string, strategy: string, policy: string): Preview {
 }
 
 const useReader = lazy<LimitsReader>(async () => (await import("./written-limits.ts")).limitsWritten);
-
-interface LimitsFieldProps {
-  readonly text: string;
-  readonly problem: string;
-  readonly setText: (text: string) => void;
-}
-
-function LimitsField({ text, problem, setText }: LimitsFieldProps) {
-  const id = useId();
-  const isShown = text !== "" && problem !== "";
-  return (
-    <div class="field">
-      <label for={id}>Limits</label>
-      <textarea
-        id={id}
-        rows={text.includes("\n") ? 8 : 2}
-        value={text}
-        required
-        spellcheck={false}
-        aria-describedby={`${id}-help`}
-        aria-invalid={isShown}
-        onInput={({ currentTarget: { value } }) => setText(value)}
-      />
-      <p id={`${id}-help`} class={isShown ? "problem" : "hint"}>
-        {isShown ? problem : "For example 100/minute; 1000/hour – or JSON with all fields."}
-      </p>
-    </div>
-  );
-}
-
-interface StrategyFieldProps {
-  readonly strategy: string;
-  readonly setStrategy: (strategy: string) => void;
-}
-
-function StrategyField({ strategy, setStrategy }: StrategyFieldProps) {
-  const id = useId();
-  return (
-    <div class="field">
-      <label for={id}>Strategy of limits that name none</label>
-      <select id={id} value={strategy} onChange={({ currentTarget: { value } }) => setStrategy(value)}>
-        <option value="">As the policy is configured</option>
-        {strategies.map((name) => (
-          <option key={name}>{name}</option>
-        ))}
-      </select>
-    </div>
-  );
-}
 
 /** Removes the rules for the limits. */
 export function ConfiguredLimitsDialog({ live, onClose }: LimitsDialogProps) {

@@ -1,5 +1,5 @@
 /** The section "The last 24 hours" of the dialogs. It is loaded with them, so that no view is larger by it. */
-import { useEffect, useId, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { LastDayProps } from "./last-day.tsx";
 import type { AuditedRule, Explanation, Policy } from "../api/answers.ts";
 import { call, read } from "../api/client.ts";
@@ -7,6 +7,7 @@ import { type Change, changeOfRules, listObstacle, modeObstacle, rulesAfter, und
 import type { UndoStep } from "../api/undo-plan.ts";
 import { entryText } from "../parts/rule-text.ts";
 import { lazy } from "../parts/lazy.ts";
+import { Select } from "../parts/fields.tsx";
 
 const useSection = lazy(async () => (await import("./last-day.tsx")).LoadedLastDay);
 
@@ -84,7 +85,6 @@ const changesLimits = ({ rule: { kind, keyId } }: UndoStep): boolean =>
 
 /** Shows one policy at a time. */
 export function LastDayOfSteps({ steps }: StepsProps) {
-  const id = useId();
   const [chosen, setChosen] = useState("");
   const own = steps.filter(changesLimits);
   const names = [...new Set(own.map(({ rule }) => rule.policy))];
@@ -94,12 +94,7 @@ export function LastDayOfSteps({ steps }: StepsProps) {
     <>
       {names.length > 1 && (
         <p class="row">
-          <label for={id}>Effect on policy</label>
-          <select id={id} value={name} onChange={({ currentTarget: { value } }) => setChosen(value)}>
-            {names.map((each) => (
-              <option key={each}>{each}</option>
-            ))}
-          </select>
+          <Select label="Effect on policy" value={name} options={names} onChange={setChosen} />
         </p>
       )}
       <OfOnePolicy key={name} name={name} steps={own.filter(({ rule }) => rule.policy === name)} />

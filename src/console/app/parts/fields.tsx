@@ -1,0 +1,63 @@
+/** Form fields with their labels, without a frame. */
+import { useId } from "preact/hooks";
+
+interface SelectProps {
+  readonly label: string;
+  readonly value: string;
+  /** Each value, with its text if it is another. */
+  readonly options: readonly (string | readonly [value: string, text: string])[];
+  readonly onChange: (value: string) => void;
+}
+
+export function Select({ label, value, options, onChange }: SelectProps) {
+  const id = useId();
+  return (
+    <>
+      <label for={id}>{label}</label>
+      <select id={id} value={value} onChange={({ currentTarget }) => onChange(currentTarget.value)}>
+        {options.map((option) => {
+          const [own, text] = typeof option === "string" ? [option, option] : option;
+          return (
+            <option key={own} value={own}>
+              {text}
+            </option>
+          );
+        })}
+      </select>
+    </>
+  );
+}
+
+interface TextAreaProps {
+  readonly label: string;
+  readonly rows: number;
+  readonly value: string;
+  readonly help: string;
+  /** Shown in place of the help; "" for none. */
+  readonly problem: string;
+  readonly onInput: (value: string) => void;
+}
+
+/** A field that must not stay empty. */
+export function TextArea({ label, rows, value, help, problem, onInput }: TextAreaProps) {
+  const id = useId();
+  const isInvalid = problem !== "";
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <textarea
+        id={id}
+        rows={rows}
+        value={value}
+        required
+        spellcheck={false}
+        aria-describedby={`${id}-help`}
+        aria-invalid={isInvalid}
+        onInput={({ currentTarget }) => onInput(currentTarget.value)}
+      />
+      <p id={`${id}-help`} class={isInvalid ? "problem" : "hint"}>
+        {isInvalid ? problem : help}
+      </p>
+    </div>
+  );
+}
