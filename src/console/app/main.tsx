@@ -1,4 +1,6 @@
 /** The console's entry point. */
+// oxlint-disable-next-line import/no-unassigned-import -- runs before a view loads uPlot
+import "./parts/valid-language.ts";
 import { render } from "preact";
 import "./console.css";
 import { App, loadFirstView } from "./shell/app.tsx";

@@ -1,6 +1,4 @@
 /** A canvas with a uPlot chart. It follows the size of its frame and the color scheme. */
-// oxlint-disable-next-line import/no-unassigned-import -- runs before uPlot is loaded
-import "./valid-language.ts";
 import type { RefObject } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
