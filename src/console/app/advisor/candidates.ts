@@ -2,7 +2,7 @@
 import type { Estimate, Goal } from "../../../advisor/search/advice.ts";
 import type { FullLimit } from "../api/answers.ts";
 import { limitLine } from "../policies/texts.ts";
-import { durationText, numberText } from "../parts/text.ts";
+import { countOf, durationText, numberText } from "../parts/text.ts";
 import type { KnownSamples, ShownAdvice, ShownCandidate } from "../replay/messages.ts";
 import type { Query } from "../shell/route.ts";
 
@@ -39,18 +39,16 @@ export function samplesText(samples: KnownSamples, nowMs: number): string {
   const { keys, arrivals, coverage, source } = samples;
   const ofAll =
     source.oneKeyIn === 1
-      ? `all ${keysText(keys)}`
+      ? `all ${countOf(keys, "key")}`
       : `${numberText(keys)} of about ${roughText(keys * source.oneKeyIn)} keys (1 in ${numberText(source.oneKeyIn)})`;
   const hours = Math.max(1, Math.round((source.toMs - source.fromMs) / hourMs));
   const parts = [
-    `${ofAll} with ${numberText(arrivals)} ${arrivals === 1 ? "request" : "requests"} in ${numberText(hours)} h`,
+    `${ofAll} with ${countOf(arrivals, "request")} in ${numberText(hours)} h`,
     `${coverageText(coverage)} coverage`,
     ageText(samples, nowMs),
   ];
   return `Based on ${parts.join(", ")}.`;
 }
-
-const keysText = (keys: number): string => `${numberText(keys)} ${keys === 1 ? "key" : "keys"}`;
 
 /** Almost all is not all. */
 const coverageText = (coverage: number): string =>

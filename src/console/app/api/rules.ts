@@ -46,28 +46,6 @@ export interface PolicyChange extends Term {
   readonly overrides?: readonly unknown[] | null;
 }
 
-/**
- * Repeats the call once after a lost connection.
- * @param idempotencyKey the key of an earlier attempt whose answer was lost: at most one rule is then made
- */
-async function createRule(rule: NewRule, idempotencyKey: string = crypto.randomUUID()): Promise<Rule> {
-  const create = (): Promise<Answer<Rule>> => call<Rule>("POST", "rules", { body: rule, idempotencyKey });
-  return changed(
-    create().catch((error: unknown) => {
-      if (error instanceof ConnectionLost) return create();
-      throw error;
-    }),
-  );
-}
-
-/** @throws ApiProblem with status 412 when another operator has changed the rule */
-const replaceRule = async ({ id, revision }: Pick<Rule, "id" | "revision">, content: RuleContent): Promise<Rule> =>
-  changed(call<Rule>("PUT", `rules/${id}`, { body: content, ifMatch: tagOf(revision) }));
-
-/** @throws ApiProblem with status 412 when another operator has changed the rule */
-const deleteRule = async ({ id, revision }: Pick<Rule, "id" | "revision">): Promise<unknown> =>
-  changed(call("DELETE", `rules/${id}`, { ifMatch: tagOf(revision) }));
-
 /** @throws ApiProblem with status 412 when another operator has changed the policy since it was read */
 export const changePolicy = async (
   { name, epoch, version }: { readonly name: string; readonly epoch: number; readonly version: number },
@@ -86,8 +64,6 @@ async function changed<Value>(answer: Promise<Answer<Value>>): Promise<Value> {
   readChanges();
   return value;
 }
-
-const tagOf = (revision: number): string => `"${revision}"`;
 
 export type RulePlan =
   | { readonly kind: "create"; readonly rule: NewRule }
@@ -144,38 +120,49 @@ export function isResultOfPatch({ before, after }: PolicyUpdate, kind: PatchedKi
   return rule !== undefined && others.length === 0 && isResultOf(newest, content, rule);
 }
 
+/** A change is refused with status 412 when another operator has changed the rule. */
 export function changeBy(plan: RulePlan): ConditionalChange<RuleChange> {
   if (plan.kind === "create") {
     return {
-      send: async (idempotencyKey) => ({
-        before: null,
-        after: await createRule(plan.rule, idempotencyKey),
-      }),
+      send: async (idempotencyKey) => ({ before: null, after: await createRule(plan.rule, idempotencyKey) }),
       // The idempotency key makes the second call return the result of the first.
       result: () => Promise.resolve(null),
     };
   }
   const { before } = plan;
+  const path = `rules/${before.id}`;
+  const ifMatch = `"${before.revision}"`;
   if (plan.kind === "remove") {
     const removal = { before, after: null };
     return {
-      send: () => deleteRule(before).then(() => removal),
-      result: async () => ((await ruleNow(before)) === null ? removal : null),
+      send: () => changed(call("DELETE", path, { ifMatch })).then(() => removal),
+      result: async () => ((await ruleNow(path)) === null ? removal : null),
     };
   }
   const { content } = plan;
   return {
-    send: async () => ({ before, after: await replaceRule(before, content) }),
+    send: async () => ({ before, after: await changed(call<Rule>("PUT", path, { body: content, ifMatch })) }),
     result: async () => {
-      const after = await ruleNow(before);
+      const after = await ruleNow(path);
       return after !== null && isResultOf(before, content, after) ? { before, after } : null;
     },
   };
 }
 
+/** Repeats the call once after a lost connection. With the same key, at most one rule is made. */
+async function createRule(rule: NewRule, idempotencyKey: string): Promise<Rule> {
+  const create = (): Promise<Answer<Rule>> => call<Rule>("POST", "rules", { body: rule, idempotencyKey });
+  return changed(
+    create().catch((error: unknown) => {
+      if (error instanceof ConnectionLost) return create();
+      throw error;
+    }),
+  );
+}
+
 /** Null when the rule no longer exists. */
-const ruleNow = ({ id }: AuditedRule): Promise<Rule | null> =>
-  read<Rule>(`rules/${id}`).catch((error: unknown) => {
+const ruleNow = (path: string): Promise<Rule | null> =>
+  read<Rule>(path).catch((error: unknown) => {
     if (isOutdated(error)) return null;
     throw error;
   });
@@ -220,7 +207,7 @@ export class Sender<Result> {
     const repeated = this.#lost?.typed === typed ? this.#lost : null;
     const attempt = repeated ?? { typed, change, idempotencyKey: crypto.randomUUID() };
     try {
-      return await (repeated === null ? sent(attempt) : sentAgain(repeated));
+      return await (repeated === null ? change.send(attempt.idempotencyKey) : sentAgain(repeated));
     } catch (error) {
       if (isUnsure(error)) this.#lost = attempt;
       else if (repeated !== null) this.#lost = null;
@@ -237,13 +224,11 @@ const isUnsure = (error: unknown): boolean =>
 export const isOutdated = (error: unknown): error is ApiProblem =>
   error instanceof ApiProblem && (error.status === 412 || error.status === 404);
 
-const sent = <Result>({ change, idempotencyKey }: Attempt<Result>): Promise<Result> => change.send(idempotencyKey);
-
-async function sentAgain<Result>(attempt: Attempt<Result>): Promise<Result> {
+async function sentAgain<Result>({ change, idempotencyKey }: Attempt<Result>): Promise<Result> {
   try {
-    return await sent(attempt);
+    return await change.send(idempotencyKey);
   } catch (error) {
-    const result = isOutdated(error) ? await attempt.change.result() : null;
+    const result = isOutdated(error) ? await change.result() : null;
     if (result === null) throw error;
     readChanges();
     return result;

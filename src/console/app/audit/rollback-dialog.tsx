@@ -11,8 +11,8 @@ import { navigate } from "../shell/route.ts";
 import { showToast } from "../shell/toasts.tsx";
 import { LastDayOfSteps } from "../what-if/of-dialogs.tsx";
 import { type LoadedEntries, mostReached } from "./loaded-entries.ts";
-import { concernedBy, rollbackPlan, type RollbackPlan } from "./rollback-plan.ts";
-import { stateText, stepPlace } from "./step-text.ts";
+import { concernedBy, rollbackPlan, type RollbackPlan } from "./history.ts";
+import { placeText, stateText } from "../parts/rule-text.ts";
 import { readChanges } from "../api/changes.ts";
 import { call, read } from "../api/client.ts";
 
@@ -157,7 +157,7 @@ function Steps({ plan: { steps, ended } }: { readonly plan: RollbackPlan }) {
             <ul>
               {own.map((step) => (
                 <li key={step.rule.id}>
-                  {stepPlace(step)}: <StepStates step={step} />
+                  {placeText(step.rule.policy, step.rule.keyId)}: <StepStates step={step} />
                 </li>
               ))}
             </ul>

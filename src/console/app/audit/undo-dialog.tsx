@@ -5,13 +5,12 @@ import { changeBy, type KeyReference, Sender } from "../api/rules.ts";
 import { planOfStep, undoOf } from "../api/undo.ts";
 import type { RuleChange, UndoStep } from "../api/undo-plan.ts";
 import { referenceTo } from "../keys/known-keys.ts";
-import { changeText } from "../parts/rule-text.ts";
+import { changeText, placeText, stateText } from "../parts/rule-text.ts";
 import { Dialog, Effect } from "../parts/dialog.tsx";
 import { showToast } from "../shell/toasts.tsx";
 import { LastDayOfSteps } from "../what-if/of-dialogs.tsx";
 import { readWithout } from "./read-without.ts";
 import type { UndoOption } from "./history.ts";
-import { stateText, stepPlace } from "./step-text.ts";
 
 interface UndoDialogProps {
   readonly entry: AuditEntry;
@@ -72,7 +71,7 @@ function StepEffect({ step }: { readonly step: UndoStep }) {
   }, [kind, rule]);
   return (
     <Effect
-      concerns={stepPlace(step)}
+      concerns={placeText(step.rule.policy, step.rule.keyId)}
       now={kind === "restore" ? without : stateText(rule)}
       then={kind === "remove" ? without : stateText(kind === "restore" ? rule : step.former)}
       notes={restoredKeyNotes(step)}

@@ -4,6 +4,7 @@ import { ApiProblem } from "../api/client.ts";
 import { may } from "../shell/session.ts";
 import { showProblem, showToast } from "../shell/toasts.tsx";
 import { knownKey, revealKey } from "./known-keys.ts";
+import { countOf } from "../parts/text.ts";
 
 interface RevealProps {
   readonly policy: string;
@@ -36,13 +37,11 @@ function RevealButton({ policy, parts, ids }: RevealProps) {
       </button>
       <span class="hint">
         The audit log records each key that is shown, with your name.
-        {notStored.size > 0 && ` The plain form of ${keysText(notStored.size)} is not stored.`}
+        {notStored.size > 0 && ` The plain form of ${countOf(notStored.size, "key")} is not stored.`}
       </span>
     </p>
   );
 }
-
-const keysText = (count: number): string => (count === 1 ? "1 key" : `${count} keys`);
 
 /** Returns the ids whose plain key is not stored. */
 async function revealAll(policy: string, parts: readonly string[], ids: readonly string[]): Promise<readonly string[]> {
@@ -58,6 +57,6 @@ async function revealAll(policy: string, parts: readonly string[], ids: readonly
     }),
   );
   const count = ids.length - missing.flat().length;
-  showToast({ text: `${keysText(count)} shown, and recorded in the audit log` });
+  showToast({ text: `${countOf(count, "key")} shown, and recorded in the audit log` });
   return missing.flat();
 }

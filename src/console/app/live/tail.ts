@@ -1,5 +1,5 @@
 /** The tail while the view "Live" is open: its connection, its log, and what is shown of it. */
-import { type ReadonlySignal, signal } from "@preact/signals";
+import { signal } from "@preact/signals";
 import type { TailEntry, TailMessage } from "../api/answers.ts";
 import { ApiProblem, call } from "../api/client.ts";
 import { type TailFilter, TailLog, type TailRow } from "./tail-log.ts";
@@ -153,57 +153,33 @@ interface ShownLog {
   readonly isPaused: boolean;
 }
 
+/** The connection of the view, and what is shown of its log. */
 export class LiveTail {
+  readonly connection = new TailConnection((entries) => this.#change((log) => log.add(entries)));
+  /** Changes once per frame at most, and never while the page is hidden. */
+  readonly shown = signal<ShownLog>({ rows: [], received: 0, waitingCount: 0, isPaused: false });
   readonly #log: TailLog;
-  readonly #connection = new TailConnection((entries) => this.#add(entries));
-  readonly #shown = signal<ShownLog>({ rows: [], received: 0, waitingCount: 0, isPaused: false });
   #frame = 0;
 
   constructor(filter: TailFilter) {
     this.#log = new TailLog(filter);
   }
 
-  /** Changes once per frame at most, and never while the page is hidden. */
-  get shown(): ReadonlySignal<ShownLog> {
-    return this.#shown;
-  }
-
-  get state(): ReadonlySignal<TailState> {
-    return this.#connection.state;
-  }
-
-  readonly connect = (): void => this.#connection.connect();
-
   stop(): void {
-    this.#connection.stop();
+    this.connection.stop();
     cancelAnimationFrame(this.#frame);
   }
 
-  setFilter(filter: TailFilter): void {
-    this.#log.filter(filter);
-    this.#show();
-  }
+  readonly setFilter = (filter: TailFilter): void => this.#change((log) => log.filter(filter));
+  readonly pause = (): void => this.#change((log) => log.pause());
+  readonly resume = (): void => this.#change((log) => log.resume());
 
-  readonly pause = (): void => {
-    this.#log.pause();
-    this.#show();
-  };
-
-  readonly resume = (): void => {
-    this.#log.resume();
-    this.#show();
-  };
-
-  #add(entries: readonly TailEntry[]): void {
-    this.#log.add(entries);
-    this.#show();
-  }
-
-  #show(): void {
+  #change(act: (log: TailLog) => void): void {
+    act(this.#log);
     cancelAnimationFrame(this.#frame);
     this.#frame = requestAnimationFrame(() => {
       const { rows, received, waitingCount, isPaused } = this.#log;
-      this.#shown.value = { rows, received, waitingCount, isPaused };
+      this.shown.value = { rows, received, waitingCount, isPaused };
     });
   }
 }

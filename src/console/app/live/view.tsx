@@ -33,7 +33,7 @@ export function LiveView() {
   const tail = useMemo(() => new LiveTail(filter), []);
   useEffect(() => tail.setFilter(filter), [tail, filter]);
   useEffect(() => {
-    tail.connect();
+    tail.connection.connect();
     return () => tail.stop();
   }, [tail]);
   return (
@@ -109,7 +109,7 @@ function PauseButton({ tail }: TailProps) {
 }
 
 function State({ tail }: TailProps) {
-  const { value: state } = tail.state;
+  const { value: state } = tail.connection.state;
   switch (state.kind) {
     case "connecting":
       return <span role="status">Connecting …</span>;
@@ -128,7 +128,7 @@ function State({ tail }: TailProps) {
         </span>
       );
     case "refused":
-      return <Failure problem={state.problem} onRetry={tail.connect} />;
+      return <Failure problem={state.problem} onRetry={tail.connection.connect} />;
     default:
       return state satisfies never;
   }
@@ -142,7 +142,7 @@ function Denials({ tail }: TailProps) {
         <DenialTable rows={rows} />
       </div>
     );
-  if (tail.state.value.kind !== "connected") return null;
+  if (tail.connection.state.value.kind !== "connected") return null;
   return (
     <Empty>
       {received === 0

@@ -137,10 +137,15 @@ function effectText(rule: AuditedRule, at: string): string {
   }
 }
 
+const untilText = ({ expiresAt }: Pick<Rule, "expiresAt">): string =>
+  expiresAt === null ? "without an end" : `until ${instantText(expiresAt)}`;
+
+/** For example "api: mode dry-run, until 22 Nov 2026, 18:30:00". */
+export const stateText = (rule: AuditedRule): string => `${ruleText(rule)}, ${untilText(rule)}`;
+
 /** For example "from a rule by ops, until 22 Nov 2026, 18:30:00". */
 export function ruleSource({ actor, expiresAt }: Pick<Rule, "actor" | "expiresAt">): string {
-  const end = expiresAt === null ? "without an end" : `until ${instantText(expiresAt)}`;
-  return `from a rule by ${actor}, ${end}`;
+  return `from a rule by ${actor}, ${untilText({ expiresAt })}`;
 }
 
 /**

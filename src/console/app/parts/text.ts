@@ -5,6 +5,10 @@ const shortNumber = new Intl.NumberFormat("en", { notation: "compact", maximumSi
 
 export const numberText = (value: number): string => wholeNumber.format(value);
 
+/** "1 key", "1,204 keys". */
+export const countOf = (count: number, one: string, many = `${one}s`): string =>
+  `${numberText(count)} ${count === 1 ? one : many}`;
+
 /** "1,204", or "1,150 to 1,204" when the count is not exact. */
 export const countText = ({ count, error }: { readonly count: number; readonly error: number }): string =>
   error === 0 ? numberText(count) : `${numberText(count - error)} to ${numberText(count)}`;

@@ -2,7 +2,7 @@
 import type { FullLimit, Mode, Outcome, Policy, Rule, Statistics, WrittenLimits } from "../api/answers.ts";
 import { commonStrategy, writtenLimit } from "../keys/rules.ts";
 import { entryText, writtenLimitsText } from "../parts/rule-text.ts";
-import { limitText, numberText, percentText, timeText } from "../parts/text.ts";
+import { countOf, limitText, numberText, percentText, timeText } from "../parts/text.ts";
 
 type ReadLimits = { readonly limits: WrittenLimits } | { readonly problem: string };
 
@@ -178,10 +178,8 @@ export function decisionsOf(
   };
 }
 
-const requests = (count: number): string => `${numberText(count)} ${count === 1 ? "request" : "requests"}`;
-
 export const requestsText = ({ all }: Pick<Decisions, "all">, span = "in the last hour"): string =>
-  `${requests(all)} ${span}`;
+  `${countOf(all, "request")} ${span}`;
 
 /** The number of requests with the share of denials, and of those that a dry run left out. */
 export function decisionsText(decisions: Decisions, mode: Mode, span?: string): string {
@@ -219,5 +217,5 @@ export function modeDecisionsText(
   const beganMs = Math.floor(setMs / minuteMs) * minuteMs;
   const { wouldBeDenied } = decisionsOf(statistics, name, beganMs);
   const share = Date.parse(statistics.to) <= wholeMs ? ` Their share is counted from ${timeText(wholeMs)}.` : "";
-  return `${requests(wouldBeDenied)} would have been denied since ${timeText(beganMs)}.${share}`;
+  return `${countOf(wouldBeDenied, "request")} would have been denied since ${timeText(beganMs)}.${share}`;
 }

@@ -7,8 +7,8 @@ import { hrefOf, route } from "../shell/route.ts";
 import { entryKinds, KeyParts, ModeSwitch, PolicyLinks, Refused, Source } from "./parts.tsx";
 import { type OpenDialog, WithDialogs } from "./dialogs.tsx";
 import "./policies.css";
-import { numberText } from "../parts/text.ts";
 import { limitLine, limitsOfRequests } from "./texts.ts";
+import { countOf } from "../parts/text.ts";
 
 export const PoliciesView = () => (
   <Reading of={usePolicies()} what="the policies">
@@ -93,7 +93,7 @@ function EntryCounts({ policy, kind }: { readonly policy: Policy; readonly kind:
         {parts.length === 0 && <span class="dim">no entries</span>}
         {parts.map((part) => (
           <div key={part.rule ?? ""}>
-            {numberText(part.count)} {part.count === 1 ? "entry" : "entries"} <Source policy={policy} of={part} />
+            {countOf(part.count, "entry", "entries")} <Source policy={policy} of={part} />
           </div>
         ))}
       </dd>

@@ -5,21 +5,12 @@ import { TimePlot } from "../parts/plot.tsx";
 import { useTask } from "../replay/latest-task.ts";
 import type { AffectedKey, Comparison, DecidedTraffic, KnownSamples, RetryingTraffic } from "../replay/messages.ts";
 import { runTask, useSamples } from "../replay/worker-client.ts";
-import {
-  changeSummary,
-  countOf,
-  denialsPlot,
-  noAnswer,
-  olderText,
-  rangeText,
-  sampleText,
-  warnings,
-} from "./sample-texts.ts";
+import { changeSummary, denialsPlot, noAnswer, olderText, rangeText, sampleText, warnings } from "./sample-texts.ts";
+import { countOf, durationText, numberText, percentText } from "../parts/text.ts";
 import { type Change, type DecidedChange, readWays } from "./ways.ts";
 import { keyName } from "../keys/known-keys.ts";
 import { RevealKeys } from "../keys/reveal-keys.tsx";
 import { type Column, Table } from "../parts/table.tsx";
-import { durationText, numberText, percentText } from "../parts/text.ts";
 import { hrefOf } from "../shell/route.ts";
 import { readDenials } from "../keys/denials.ts";
 import { type Decisions, decisionsOf } from "../policies/texts.ts";

@@ -1,6 +1,6 @@
 /** Sentences and plots of samples, and of what a comparison of them says. */
 import { now } from "../clock.ts";
-import { durationText, instantText, numberText, percentText } from "../parts/text.ts";
+import { countOf, durationText, instantText, numberText, percentText } from "../parts/text.ts";
 import type { Comparison, KnownSamples } from "../replay/messages.ts";
 import type { DecidedChange } from "./ways.ts";
 import type { PlotData, PlotSeries } from "../parts/plot-data.ts";
@@ -9,8 +9,6 @@ import type { PlotData, PlotSeries } from "../parts/plot-data.ts";
 const fewKeys = 30;
 /** Isolates send samples every few seconds. */
 const silentMs = 300_000;
-
-export const countOf = (count: number, one: string): string => `${numberText(count)} ${count === 1 ? one : `${one}s`}`;
 
 /** Why there is nothing to replay, and what to do about it; null when there is. */
 export function noAnswer(
