@@ -1,10 +1,10 @@
-/** What audit entries say about undoing: an index of the entries, and the preview of a rollback. */
+/** The index of audit entries, which says how each one can be undone, and the preview of a rollback. */
 import type { AuditedRule, AuditEntry } from "../api/answers.ts";
 import { hasEnded, isSameRule, ruleStateText, undoStep, type UndoStep } from "../api/undo-plan.ts";
 
 export type UndoOption = { readonly step: UndoStep } | { readonly obstacle: string };
 
-/** It knows how each entry can be undone, and which one it undoes, without reading the others again. */
+/** Answers how an entry can be undone, and which one it undoes, without reading the others again. */
 export class History {
   readonly newest: number;
   readonly #newestOfRule = new Map<string, AuditEntry>();
