@@ -1,29 +1,13 @@
 /** Requests of local commands to the admin API of a running Headgate. Reads no file and no environment. */
-import { jsonOrNull } from "../validation/json.ts";
 import { didYouMean, isRecord } from "../validation/problems.ts";
-import { CommandError, messageOf } from "./command.ts";
+import { CommandError } from "./command.ts";
+import { NoAnswer, type ReceivedAnswer, sendRequest, type SentRequest } from "./request.ts";
 
 /** The admin API, and the token for it. */
 export interface AdminApi {
   /** Ends with `/api`. */
   readonly url: string;
   readonly token: string;
-}
-
-export interface AdminRequest {
-  readonly method: "GET" | "POST";
-  /** Sent as JSON. */
-  readonly body?: object;
-  /** Default: 10,000. */
-  readonly timeoutMs?: number;
-}
-
-export interface AdminAnswer {
-  readonly status: number;
-  readonly text: string;
-  /** Null when the body is not JSON. */
-  readonly json: unknown;
-  readonly isProblem: boolean;
 }
 
 /** Whether a URL is of this machine, so that a token of `.dev.vars` may be sent to it. */
@@ -43,43 +27,19 @@ export function serverUrl(text: string): URL {
 export async function askAdmin(
   { url, token }: AdminApi,
   path: string,
-  { method, body, timeoutMs = 10_000 }: AdminRequest,
-): Promise<AdminAnswer> {
-  const headers = {
-    ...(body !== undefined && { "Content-Type": "application/json" }),
-    Authorization: `Bearer ${token}`,
-  };
+  { timeoutMs, ...request }: SentRequest & { readonly timeoutMs?: number } = {},
+): Promise<ReceivedAnswer> {
   try {
-    const response = await fetch(url + path, {
-      method,
-      headers,
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-      signal: AbortSignal.timeout(timeoutMs),
-      // A token must not follow a redirection to another host.
-      redirect: "manual",
-    });
-    const text = await response.text();
-    const type = response.headers.get("Content-Type") ?? "";
-    return {
-      status: response.status,
-      text,
-      json: jsonOrNull(text),
-      isProblem: type.startsWith("application/problem+json"),
-    };
+    const bounds = timeoutMs === undefined ? {} : { timeoutMs };
+    return await sendRequest(new URL(url + path), { ...request, token }, bounds);
   } catch (error) {
+    if (!(error instanceof NoAnswer)) throw error;
     const { origin } = new URL(url);
     throw new CommandError(
-      `No answer from ${origin}: ${reasonOf(error)}.\nStart Headgate with npm start, or name another server with --url.`,
+      `No answer from ${origin}: ${error.message}.\nStart Headgate with npm start, or name another server with --url.`,
       { cause: error },
     );
   }
-}
-
-/** The reason that Node's fetch hides in the cause of its error. */
-function reasonOf(error: unknown): string {
-  const cause: unknown = error instanceof Error ? error.cause : undefined;
-  const code: unknown = cause instanceof Error ? Reflect.get(cause, "code") : undefined;
-  return typeof code === "string" ? code : messageOf(error);
 }
 
 /**
@@ -89,10 +49,10 @@ function reasonOf(error: unknown): string {
 export async function adminProblemText(
   api: AdminApi,
   policy: string,
-  { status, json, isProblem }: AdminAnswer,
+  { status, json, isProblem }: ReceivedAnswer,
 ): Promise<string> {
   const noApi = `No admin API answers at ${api.url} (status ${status}). It needs ADMIN_TOKENS and the binding CONTROL_PLANE.`;
-  if (!isProblem || !isRecord(json)) return noApi;
+  if (!isProblem) return noApi;
   const { title, detail } = json;
   if (status === 401) {
     return "The server does not accept the token. Expected a token of its ADMIN_TOKENS, in --token or HEADGATE_ADMIN_TOKEN.";
@@ -104,7 +64,7 @@ export async function adminProblemText(
 
 /** Null when the policy exists, or when the policies cannot be listed. */
 async function unknownPolicyText(api: AdminApi, name: string): Promise<string | null> {
-  const { json } = await askAdmin(api, "/policies", { method: "GET" });
+  const { json } = await askAdmin(api, "/policies");
   const names = policyNames(json);
   if (names.length === 0 || names.includes(name)) return null;
   const expected = `one of ${names.map((each) => `"${each}"`).join(", ")}`;
@@ -112,9 +72,7 @@ async function unknownPolicyText(api: AdminApi, name: string): Promise<string | 
 }
 
 /** The names in the answer of `GET /api/policies`; none in any other answer. */
-function policyNames(json: unknown): string[] {
-  const list: unknown = isRecord(json) ? json["policies"] : [];
-  return (Array.isArray(list) ? list : []).flatMap((each: unknown) =>
+const policyNames = ({ policies }: ReceivedAnswer["json"]): string[] =>
+  (Array.isArray(policies) ? policies : []).flatMap((each: unknown) =>
     isRecord(each) && typeof each["name"] === "string" ? [each["name"]] : [],
   );
-}

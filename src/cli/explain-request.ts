@@ -55,7 +55,7 @@ function pairOf(text: string): [name: string, value: string] {
 export async function fetchExplanation(api: AdminApi, body: object): Promise<readonly string[]> {
   const answer = await askAdmin(api, "/keys/explain", { method: "POST", body });
   const { status, json } = answer;
-  const { text, errors }: Record<string, unknown> = isRecord(json) ? json : {};
+  const { text, errors } = json;
   if (status === 200 && Array.isArray(text)) return text.map(String);
   const invalid = status === 422 && Array.isArray(errors) ? errors.filter(isRecord) : [];
   throw new CommandError(

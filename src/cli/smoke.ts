@@ -6,11 +6,8 @@ import { CommandError, parseArgument, runCommand } from "./command.ts";
 import { configurationSource } from "./configuration-source.ts";
 import { readDevVars } from "./dev-vars.ts";
 import { isLocalUrl } from "./admin-api.ts";
-import { adminApi, adminHostProxiesNothing, consoleElsewhere, consoleOnAdminHost } from "./smoke/admin-steps.ts";
-import { sender } from "./smoke/bounded-request.ts";
-import { checkDenial, decisions, health, openApi, unauthorized, unknownPolicy } from "./smoke/check-steps.ts";
-import { proxyDenial, proxyFields } from "./smoke/proxy-steps.ts";
-import { runStep, type SmokeStep, type SmokeTarget, type StepOutcome } from "./smoke/smoke-step.ts";
+import { sendRequest } from "./request.ts";
+import { runStep, type Send, type SmokeStep, smokeSteps, type SmokeTarget, type StepOutcome } from "./smoke-steps.ts";
 
 const { argument, values } = parseArgument("<url>", {
   token: {
@@ -47,20 +44,6 @@ const { argument, values } = parseArgument("<url>", {
   timeout: { type: "string", value: "seconds", default: "60", about: "The time for all steps." },
 });
 
-const steps: readonly SmokeStep[] = [
-  openApi,
-  unauthorized,
-  unknownPolicy,
-  decisions,
-  checkDenial,
-  proxyFields,
-  proxyDenial,
-  adminApi,
-  consoleElsewhere,
-  consoleOnAdminHost,
-  adminHostProxiesNothing,
-];
-
 const nameWidth = 31;
 
 const print = ({ name }: SmokeStep, { outcome, detail }: StepOutcome): void =>
@@ -91,32 +74,24 @@ async function smokeTest(target: SmokeTarget, seconds: number): Promise<boolean>
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     process.on(signal, () => stop.abort(new Error(`stopped by ${signal}`)));
   }
-  const send = sender(stop.signal);
+  const bounds = { signal: stop.signal, mostBytes: 1_000_000 };
+  const send: Send = (url, request) => sendRequest(url, request, bounds);
   console.log(`Smoke test of ${target.url.origin}`);
-  const first = await runStep(health, target, send);
-  print(health, first);
-  const results = [first];
-  for (const step of first.outcome === "pass" ? steps : []) {
-    if (stop.signal.aborted) break;
-    // One after the other, so that the output is in order and a deployment sees no burst.
+  const counts = { pass: 0, fail: 0, skipped: 0 };
+  let notRun = smokeSteps.length;
+  // One after the other, so that the output is in order and a deployment sees no burst.
+  for (const step of smokeSteps) {
     // oxlint-disable-next-line no-await-in-loop
     const result = await runStep(step, target, send);
     print(step, result);
-    results.push(result);
+    counts[result.outcome] += 1;
+    notRun -= 1;
+    if (stop.signal.aborted || counts.pass === 0) break;
   }
   clearTimeout(timer);
-  console.log(summary(results));
-  return results.every(({ outcome }) => outcome !== "fail");
-}
-
-function summary(results: readonly StepOutcome[]): string {
-  const countOf = (wanted: StepOutcome["outcome"]): number =>
-    results.filter(({ outcome }) => outcome === wanted).length;
-  const notRun = steps.length + 1 - results.length;
-  return [
-    `${countOf("pass")} passed, ${countOf("fail")} failed, ${countOf("skipped")} skipped`,
-    ...(notRun > 0 ? [`${notRun} not run`] : []),
-  ].join(", ");
+  const rest = notRun > 0 ? `, ${notRun} not run` : "";
+  console.log(`${counts.pass} passed, ${counts.fail} failed, ${counts.skipped} skipped${rest}`);
+  return counts.fail === 0;
 }
 
 function serverUrl(text = ""): URL {

@@ -1,6 +1,6 @@
 /** The fields that the smoke test reads from responses. */
 import { describe, expect, it } from "vitest";
-import { sentLimits, sentWaitSeconds, shownLimits } from "../../src/cli/smoke/sent-fields.ts";
+import { sentLimits, sentWaitSeconds, shownLimits } from "../../src/cli/smoke-answer.ts";
 
 const fields = (policy: string, limit?: string): Headers =>
   new Headers({ "RateLimit-Policy": policy, ...(limit !== undefined && { RateLimit: limit }) });

@@ -1,23 +1,27 @@
 /** Every step of the smoke test fails on a deployment that breaks what it checks, and sends few requests. */
 import { describe, expect, it } from "vitest";
-import {
-  adminApi,
-  adminHostProxiesNothing,
-  consoleElsewhere,
-  consoleOnAdminHost,
-} from "../../src/cli/smoke/admin-steps.ts";
-import { type ReceivedAnswer, NoAnswer, type SentRequest } from "../../src/cli/smoke/bounded-request.ts";
-import {
-  checkDenial,
-  decisions,
-  health,
-  openApi,
-  unauthorized,
-  unknownPolicy,
-} from "../../src/cli/smoke/check-steps.ts";
-import { proxyDenial, proxyFields } from "../../src/cli/smoke/proxy-steps.ts";
-import { printable, runStep, type SmokeStep, type SmokeTarget } from "../../src/cli/smoke/smoke-step.ts";
+import { NoAnswer, type ReceivedAnswer, type SentRequest } from "../../src/cli/request.ts";
+import { printable } from "../../src/cli/smoke-answer.ts";
+import { runStep, type SmokeStep, smokeSteps, type SmokeTarget } from "../../src/cli/smoke-steps.ts";
 import { readPage, rowsOf } from "../docs/pages.ts";
+
+const stepNamed = (name: string): SmokeStep => {
+  const found = smokeSteps.find((each) => each.name === name);
+  if (found === undefined) throw new Error(`expected the step ${name}`);
+  return found;
+};
+const health = stepNamed("health");
+const openApi = stepNamed("OpenAPI and version");
+const unauthorized = stepNamed("/check without a valid token");
+const unknownPolicy = stepNamed("unknown policy");
+const decisions = stepNamed("look, charge and reset");
+const checkDenial = stepNamed("denial by /check");
+const proxyFields = stepNamed("RateLimit fields");
+const proxyDenial = stepNamed("denial by the proxy");
+const adminApi = stepNamed("admin API without a token");
+const consoleElsewhere = stepNamed("no console on the public host");
+const consoleOnAdminHost = stepNamed("console on the admin host");
+const adminHostProxiesNothing = stepNamed("admin host is not proxied");
 
 const target: SmokeTarget = {
   url: new URL("https://limits.example.com"),
@@ -34,7 +38,11 @@ const target: SmokeTarget = {
 
 type Fields = Readonly<Record<string, string>>;
 
-const answer = (status: number, body: unknown, fields: Fields = {}): ReceivedAnswer => {
+const answer = (
+  status: number,
+  body: string | Readonly<Record<string, unknown>>,
+  fields: Fields = {},
+): ReceivedAnswer => {
   const isText = typeof body === "string";
   const headers = new Headers({
     "Content-Type": isText ? "text/html" : "application/json",
@@ -44,12 +52,16 @@ const answer = (status: number, body: unknown, fields: Fields = {}): ReceivedAns
     status,
     headers,
     text: isText ? body : JSON.stringify(body),
-    json: isText ? null : body,
+    json: isText ? {} : body,
     isProblem: headers.get("Content-Type") === "application/problem+json",
   };
 };
 
-const problem = (status: number, members: object = {}, fields: Fields = {}): ReceivedAnswer =>
+const problem = (
+  status: number,
+  members: Readonly<Record<string, unknown>> = {},
+  fields: Fields = {},
+): ReceivedAnswer =>
   answer(
     status,
     { type: "about:blank", status, detail: "A reason.", ...members },
@@ -89,7 +101,7 @@ async function ran(
   changes: Partial<SmokeTarget> = {},
 ): Promise<{ outcome: string; detail: string; sent: readonly Sent[] }> {
   const sent: Sent[] = [];
-  const result = await runStep(step, { ...target, ...changes }, (url, request = {}) => {
+  const result = await runStep(step, { ...target, ...changes }, (url, request) => {
     sent.push({ ...request, url: url.href });
     const next = answers[Math.min(sent.length, answers.length) - 1];
     return next === undefined ? Promise.reject(new NoAnswer("ECONNRESET")) : Promise.resolve(next);
@@ -259,21 +271,7 @@ describe("the requests of a step", () => {
 
 it("the page about the command line has a row for each step, in their order", () => {
   const rows = rowsOf(readPage("docs/reference/command-line.md"), "step");
-  const steps = [
-    health,
-    openApi,
-    unauthorized,
-    unknownPolicy,
-    decisions,
-    checkDenial,
-    proxyFields,
-    proxyDenial,
-    adminApi,
-    consoleElsewhere,
-    consoleOnAdminHost,
-    adminHostProxiesNothing,
-  ];
-  expect(rows.map(([name = ""]) => name.replaceAll("`", ""))).toEqual(steps.map(({ name }) => name));
+  expect(rows.map(([name = ""]) => name.replaceAll("`", ""))).toEqual(smokeSteps.map(({ name }) => name));
 });
 
 it("control characters of a server are not printed, and long texts are cut", () => {

@@ -19,8 +19,8 @@ const silentMs = 600_000;
 export async function readSampledTraffic({ url, policy }: SamplesChoice, values: TrafficValues): Promise<ReadTraffic> {
   const api = adminApiOf({ ...values, url });
   const path = `/policies/${encodeURIComponent(policy)}`;
-  const answer = await askAdmin(api, path, { method: "GET" });
-  const { key, limits } = isRecord(answer.json) ? answer.json : {};
+  const answer = await askAdmin(api, path);
+  const { key, limits } = answer.json;
   const inForce: unknown = isRecord(limits) ? limits["value"] : null;
   if (answer.status !== 200 || !Array.isArray(key) || !isLimits(inForce)) {
     throw new CommandError(await adminProblemText(api, policy, answer));
@@ -61,7 +61,7 @@ const isLimits = (value: unknown): value is readonly Limit[] =>
 
 async function fetchSamples(api: AdminApi, policy: string): Promise<Samples> {
   const path = `/samples?policy=${encodeURIComponent(policy)}`;
-  const answer = await askAdmin(api, path, { method: "GET", timeoutMs });
+  const answer = await askAdmin(api, path, { timeoutMs });
   if (answer.status !== 200) throw new CommandError(await adminProblemText(api, policy, answer));
   const reader = new SamplesReader();
   try {
