@@ -1,7 +1,20 @@
 /** Requests of local commands to the admin API of a running Headgate. Reads no file and no environment. */
-import { didYouMean, isRecord } from "../validation/problems.ts";
-import { CommandError } from "./command.ts";
+import { CommandError, type CommandOptions } from "./command.ts";
+import { sourceOptions } from "./configuration-source.ts";
 import { NoAnswer, type ReceivedAnswer, sendRequest, type SentRequest } from "./request.ts";
+import { didYouMean, isRecord } from "../validation/problems.ts";
+
+export const tokenVariable = "HEADGATE_ADMIN_TOKEN";
+export const localServer = "http://localhost:8787";
+
+export const adminOptions = {
+  token: {
+    type: "string",
+    value: "token",
+    about: `A token with the right read; defaults to ${tokenVariable} or .dev.vars.`,
+  },
+  ...sourceOptions,
+} as const satisfies CommandOptions;
 
 /** The admin API, and the token for it. */
 export interface AdminApi {
@@ -76,3 +89,69 @@ const policyNames = ({ policies }: ReceivedAnswer["json"]): string[] =>
   (Array.isArray(policies) ? policies : []).flatMap((each: unknown) =>
     isRecord(each) && typeof each["name"] === "string" ? [each["name"]] : [],
   );
+
+interface ExplainValues {
+  readonly policy?: string | undefined;
+  readonly key?: readonly string[] | undefined;
+  readonly id?: string | undefined;
+  readonly tenant?: string | undefined;
+  readonly attribute?: readonly string[] | undefined;
+}
+
+/**
+ * The body of the request.
+ * @throws CommandError when the options do not fit together
+ */
+export function explainBody(values: ExplainValues): object {
+  const { policy, key = [], id, tenant, attribute = [] } = values;
+  if (policy === undefined) {
+    throw new CommandError("--policy is missing: expected the name of a policy.");
+  }
+  if (id !== undefined && key.length > 0) {
+    throw new CommandError("Expected either --key or --id, got both.");
+  }
+  // The API reads null as a part that a request does not have.
+  const parts = key.map((part) => (part === "" ? null : part));
+  const attributes = Map.groupBy(attribute.map(pairOf), ([name]) => name);
+  return {
+    policy,
+    ...(id !== undefined && { id }),
+    ...(parts.length > 0 && { key: parts }),
+    ...(tenant !== undefined && { tenant }),
+    ...(attributes.size > 0 && {
+      attributes: Object.fromEntries(
+        [...attributes].map(([name, pairs]) => {
+          const texts = pairs.map(([, value]) => value);
+          return [name, texts.length === 1 ? texts[0] : texts];
+        }),
+      ),
+    }),
+  };
+}
+
+function pairOf(text: string): [name: string, value: string] {
+  const [name = "", ...rest] = text.split("=");
+  if (name !== "" && rest.length > 0) return [name, rest.join("=")];
+  throw new CommandError(`--attribute: expected name=value such as country=DE, got "${text}"`);
+}
+
+/**
+ * The explanation as lines for a terminal.
+ * @throws CommandError that says what to do, when there is no explanation
+ */
+export async function fetchExplanation(api: AdminApi, body: object): Promise<readonly string[]> {
+  const answer = await askAdmin(api, "/keys/explain", { method: "POST", body });
+  const { status, json } = answer;
+  const { text, errors } = json;
+  if (status === 200 && Array.isArray(text)) return text.map(String);
+  const invalid = status === 422 && Array.isArray(errors) ? errors.filter(isRecord) : [];
+  throw new CommandError(
+    invalid.length > 0
+      ? invalid.map(({ field, accepted }) => `${optionOf(String(field))}: expected ${String(accepted)}`).join("\n")
+      : await adminProblemText(api, String(Reflect.get(body, "policy")), answer),
+  );
+}
+
+/** The option that gives a field of the body. */
+const optionOf = (field: string): string =>
+  field.startsWith("attributes") ? field.replace("attributes.", "--attribute ") : `--${field}`;

@@ -4,10 +4,10 @@ import { parseCommandLine, runCommand } from "./command.ts";
 import {
   demoVariables,
   deployedVariables,
-  usesDemoLimits,
   localVariables,
   readSettings,
   type Settings,
+  usesDemoLimits,
 } from "./settings.ts";
 import { configurationSource, sourceOptions } from "./configuration-source.ts";
 

@@ -3,11 +3,10 @@ import { randomBytes } from "node:crypto";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { CommandError, parseArgument, runCommand } from "./command.ts";
+import { CommandError, parseArgument, readFreePort, runCommand } from "./command.ts";
 import { configurationSource } from "./configuration-source.ts";
-import { startDemoOrigin } from "./demo-origin.ts";
+import { startDemoOrigin } from "./demo.ts";
 import { LocalWorker, stopTogether } from "./local-worker.ts";
-import { readFreePort } from "./port.ts";
 import { readSettings } from "./settings.ts";
 
 const examples = join(import.meta.dirname, "../../docs/examples");

@@ -1,9 +1,8 @@
 /** `npm run explain`: prints what would happen to a key now, and why, from the admin API of a running Headgate. */
 import { styleText } from "node:util";
-import { adminApiOf } from "./admin-token.ts";
-import { adminOptions, localServer } from "./admin-options.ts";
+import { adminApiOf } from "./settings.ts";
+import { adminOptions, explainBody, fetchExplanation, localServer } from "./admin-api.ts";
 import { parseCommandLine, runCommand } from "./command.ts";
-import { explainBody, fetchExplanation } from "./explain-request.ts";
 
 const values = parseCommandLine({
   policy: { type: "string", value: "name", about: "The policy; required." },

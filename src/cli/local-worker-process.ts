@@ -5,11 +5,10 @@
 import { devNull } from "node:os";
 import { unstable_DevEnv } from "wrangler";
 import { isRecord } from "../validation/problems.ts";
-import { DryRunLines } from "./dry-run-lines.ts";
+import { DryRunLines } from "./start-messages.ts";
 import { takesHostFromRoute } from "./local-setup.ts";
-import type { RunRequest, RunReport } from "./local-worker.ts";
+import { devRegistryPath, isRebuildFailure, type RunReport, type RunRequest } from "./local-worker.ts";
 import { messageOf } from "./command.ts";
-import { devRegistryPath, isRebuildFailure } from "./wrangler-dev.ts";
 
 const dryRunLines = new DryRunLines((line) => console.error(line));
 const devEnv = new unstable_DevEnv();

@@ -1,14 +1,16 @@
 /** Runs the local Worker in a child process: sends setups to it, and ends it with this process. */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
+import { statSync } from "node:fs";
+import { homedir } from "node:os";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { setTimeout } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { CommandError } from "./command.ts";
 import type { LocalSetup } from "./local-setup.ts";
 
-export interface LocalWorkerOptions {
+interface LocalWorkerOptions {
   readonly port: number;
   /** The name of an environment; empty for the top level. */
   readonly environment: string;
@@ -30,7 +32,7 @@ export interface RunReport {
   readonly failure: string | null;
 }
 
-const processFile = fileURLToPath(new URL("local-worker-process.ts", import.meta.url));
+const processFile = join(import.meta.dirname, "local-worker-process.ts");
 const startTimeoutMs = 60_000;
 const stopTimeoutMs = 5_000;
 
@@ -130,3 +132,33 @@ export function stopTogether(worker: LocalWorker, closeOrigin: () => void): void
 function forwardLines(from: Readable, to: Writable): void {
   createInterface({ input: from }).on("line", (line) => to.write(`${line}\n`));
 }
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The folder in which local Workers find each other, as `wrangler dev` chooses it, so that they can bind to each other. */
+export function devRegistryPath(
+  env: Environment = process.env,
+  home = homedir(),
+  platform: NodeJS.Platform = process.platform,
+): string {
+  const legacy = join(home, ".wrangler");
+  const folder = isFolder(legacy) ? legacy : join(configFolder(env, home, platform), ".wrangler");
+  return env["WRANGLER_REGISTRY_PATH"] ?? join(folder, "registry");
+}
+
+function configFolder(env: Environment, home: string, platform: NodeJS.Platform): string {
+  const { XDG_CONFIG_HOME: chosen, APPDATA: appData } = env;
+  if (chosen) return chosen;
+  if (platform === "darwin") return join(home, "Library", "Preferences");
+  if (platform !== "win32") return join(home, ".config");
+  return join(appData ?? join(home, "AppData", "Roaming"), "xdg.config");
+}
+
+const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+
+/**
+ * Whether a failed build comes from the file watcher of a bundle that wrangler is replacing. wrangler deletes the
+ * folder of the old bundle before it stops that watcher. Its failure says nothing about the new bundle.
+ */
+export const isRebuildFailure = ({ reason }: { readonly reason: string }): boolean =>
+  reason === "Failed to rebuild the Worker";

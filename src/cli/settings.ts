@@ -2,14 +2,23 @@
 import { existsSync, readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
 import { type Unstable_Config, unstable_getVarsForDev, unstable_readConfig } from "wrangler";
+import { type AdminApi, isLocalUrl, serverUrl, tokenVariable } from "./admin-api.ts";
+import { CommandError, messageOf } from "./command.ts";
+import {
+  type ConfigurationSource,
+  configurationSource,
+  generatedSecrets,
+  readDevVars,
+  type SourceValues,
+} from "./configuration-source.ts";
 import { demoLimits } from "../policy/vars/config.ts";
-import { hasLimits } from "../policy/vars/policies.ts";
 import { isKnownVariable } from "../policy/vars/known-variables.ts";
+import { readPath } from "../policy/vars/admin.ts";
+import { hasLimits } from "../policy/vars/policies.ts";
+import { readAdminTokens } from "../policy/vars/secrets.ts";
+import { VariableReader } from "../policy/vars/variables.ts";
 import { jsonOrNull } from "../validation/json.ts";
 import { isRecord } from "../validation/problems.ts";
-import { CommandError, messageOf } from "./command.ts";
-import { generatedSecrets, readDevVars } from "./dev-vars.ts";
-import type { ConfigurationSource } from "./configuration-source.ts";
 
 export interface Settings {
   readonly source: ConfigurationSource;
@@ -169,5 +178,34 @@ function readUploadedSecrets({ secretsFile }: ConfigurationSource): Record<strin
   if (!isRecord(values)) return {};
   return Object.fromEntries(
     Object.entries(values).flatMap(([name, value]) => (typeof value === "string" ? [[name, value]] : [])),
+  );
+}
+
+interface AdminValues extends SourceValues {
+  readonly url: string;
+  readonly token?: string | undefined;
+}
+
+/** @throws CommandError when the URL is invalid or there is no token */
+export function adminApiOf(values: AdminValues): AdminApi {
+  const server = serverUrl(values.url);
+  const variables = localVariables(readSettings(configurationSource(values)));
+  const path = readPath(new VariableReader(variables, () => undefined), "ADMIN_PATH");
+  const token = values.token ?? process.env[tokenVariable] ?? localToken(server, variables);
+  return { url: `${server.origin}${path}/api`, token };
+}
+
+/** The first token of the local secrets that may read. It is never sent to another machine. */
+function localToken(server: URL, variables: Readonly<Record<string, unknown>>): string {
+  const tokens = readAdminTokens(new VariableReader(variables, () => undefined));
+  const token = tokens.find(({ may }) => may.has("read"));
+  if (!isLocalUrl(server)) {
+    throw new CommandError(
+      `No token for ${server.origin}: expected --token or ${tokenVariable}, since tokens of .dev.vars are sent to this machine only.`,
+    );
+  }
+  if (token !== undefined) return token.token;
+  throw new CommandError(
+    `No token: expected --token, ${tokenVariable}, or a token with the right read in ADMIN_TOKENS of .dev.vars, which npm start generates.`,
   );
 }

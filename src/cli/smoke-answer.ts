@@ -1,4 +1,4 @@
-/** What the steps of the smoke test require of an answer. */
+/** Checks of the smoke test on an answer: its status, problem details and RateLimit fields, and how it is shown. */
 import { parseList } from "structured-headers";
 import { isRecord, joinPath } from "../validation/problems.ts";
 import { messageOf } from "./command.ts";

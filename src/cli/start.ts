@@ -3,19 +3,15 @@
  * `.dev.vars`, a demo origin without ORIGIN, demo limits without LIMITS or POLICIES. Edits of the configuration take
  * effect without a restart.
  */
-import { CommandError, exitWithError, parseCommandLine, runCommand } from "./command.ts";
+import { CommandError, exitWithError, parseCommandLine, readFreePort, runCommand } from "./command.ts";
 import { buildConsole } from "./console-build.ts";
-import { configurationSource, sourceOptions } from "./configuration-source.ts";
-import { startDemoOrigin } from "./demo-origin.ts";
-import { DemoTraffic, demoTrafficObstacle } from "./demo-traffic.ts";
-import { devVarsFiles, ensureDevVars } from "./dev-vars.ts";
-import { LiveConfiguration } from "./live-configuration.ts";
+import { configurationSource, devVarsFiles, ensureDevVars, sourceOptions } from "./configuration-source.ts";
+import { DemoTraffic, demoTrafficObstacle, startDemoOrigin } from "./demo.ts";
+import { LiveConfiguration, watchFiles } from "./live-configuration.ts";
 import { type LocalSetup, localSetup } from "./local-setup.ts";
 import { LocalWorker, stopTogether } from "./local-worker.ts";
-import { readFreePort } from "./port.ts";
 import { readSettings } from "./settings.ts";
 import { problemsMessage, startMessage } from "./start-messages.ts";
-import { watchFiles } from "./watch.ts";
 
 const {
   port: portText,

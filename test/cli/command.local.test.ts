@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import {
-  commandLine,
   CommandError,
+  commandLine,
   exitWithError,
   helpOf,
   isHelp,

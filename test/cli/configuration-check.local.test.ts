@@ -5,9 +5,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { parseConfig } from "../../src/policy/vars/config.ts";
 import { checkConfiguration, type Findings, summary } from "../../src/cli/configuration-check.ts";
 import { helpOf } from "../../src/cli/command.ts";
-import { deployOptions } from "../../src/cli/configuration-source.ts";
+import { configurationSource, deployOptions } from "../../src/cli/configuration-source.ts";
 import { deployedVariables, localVariables, readSettings } from "../../src/cli/settings.ts";
-import { configurationSource } from "../../src/cli/configuration-source.ts";
 import { wranglerToml } from "../system/wrangler-toml.ts";
 
 const secret = "a-secret-of-thirty-two-characters-or-more";

@@ -2,8 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { readDeployOptions } from "../../src/cli/configuration-source.ts";
-import { configurationSource } from "../../src/cli/configuration-source.ts";
+import { configurationSource, readDeployOptions } from "../../src/cli/configuration-source.ts";
 
 let folder = "";
 beforeEach(() => {

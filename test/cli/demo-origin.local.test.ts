@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { startDemoOrigin } from "../../src/cli/demo-origin.ts";
+import { startDemoOrigin } from "../../src/cli/demo.ts";
 
 it("the demo origin responds with the request that it received and with the first KB of its body", async () => {
   const origin = await startDemoOrigin();

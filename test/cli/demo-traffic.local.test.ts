@@ -6,8 +6,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { parseConfig, demoLimits } from "../../src/policy/vars/config.ts";
-import { demoTrafficObstacle, demoVisitors } from "../../src/cli/demo-traffic.ts";
-import type { ExampleRequest } from "../../src/cli/example-request.ts";
+import { demoTrafficObstacle, demoVisitors, type ExampleRequest } from "../../src/cli/demo.ts";
 import { checkout, freePort, printed, type Run, runNpm, stopped } from "../system/checkout.ts";
 
 const secret = "a secret of thirty-two characters or more";

@@ -3,8 +3,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { devVarsFile, devVarsFiles, ensureDevVars, readDevVars } from "../../src/cli/dev-vars.ts";
-import { type ConfigurationSource, configurationSource } from "../../src/cli/configuration-source.ts";
+import {
+  type ConfigurationSource,
+  configurationSource,
+  devVarsFile,
+  devVarsFiles,
+  ensureDevVars,
+  readDevVars,
+} from "../../src/cli/configuration-source.ts";
 
 let folder = "";
 beforeEach(() => {

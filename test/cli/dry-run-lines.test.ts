@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { DryRunLines, summaryPauseMs } from "../../src/cli/dry-run-lines.ts";
+import { DryRunLines, summaryPauseMs } from "../../src/cli/start-messages.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

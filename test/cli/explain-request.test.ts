@@ -3,8 +3,7 @@ import { createServer, type IncomingMessage, type Server } from "node:http";
 import { once } from "node:events";
 import { afterEach, describe, expect, it } from "vitest";
 import { CommandError } from "../../src/cli/command.ts";
-import { isLocalUrl, serverUrl } from "../../src/cli/admin-api.ts";
-import { explainBody, fetchExplanation } from "../../src/cli/explain-request.ts";
+import { explainBody, fetchExplanation, isLocalUrl, serverUrl } from "../../src/cli/admin-api.ts";
 
 describe("the body that the options of npm run explain give", () => {
   it.each([

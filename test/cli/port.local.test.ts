@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
-import { readFreePort, readPort } from "../../src/cli/port.ts";
+import { readFreePort, readPort } from "../../src/cli/command.ts";
 
 const servers: Server[] = [];
 afterEach(async () => {

@@ -9,7 +9,7 @@ import { expect, it } from "vitest";
 import { type Unstable_Config, unstable_readConfig } from "wrangler";
 import { marked } from "marked";
 import { hasLimits } from "../../src/policy/vars/policies.ts";
-import { generatedSecrets } from "../../src/cli/dev-vars.ts";
+import { generatedSecrets } from "../../src/cli/configuration-source.ts";
 
 interface PackageJson {
   readonly name: string;
@@ -56,7 +56,7 @@ it("the scripts that the form suggests and templates need exist", () => {
   expect(deploy).toContain("src/cli/deploy.ts");
   expect([dev, start]).toEqual([start, start]);
   // The form suggests it as the build command, so it must not need secrets or an account.
-  expect(build).toContain("src/cli/build-package.ts");
+  expect(build).toContain("src/cli/build.ts package");
 });
 
 it("wrangler.toml has what templates need, and the name of the package", () => {

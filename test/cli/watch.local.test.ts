@@ -2,7 +2,7 @@ import { mkdtempSync, renameSync, rmSync, utimesSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { type Watch, watchFiles } from "../../src/cli/watch.ts";
+import { type Watch, watchFiles } from "../../src/cli/live-configuration.ts";
 
 let folder = "";
 let watch: Watch | null = null;

@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { devRegistryPath, isRebuildFailure } from "../../src/cli/wrangler-dev.ts";
+import { devRegistryPath, isRebuildFailure } from "../../src/cli/local-worker.ts";
 
 const home = mkdtempSync(join(tmpdir(), "headgate-home-"));
 afterAll(() => rmSync(home, { recursive: true }));

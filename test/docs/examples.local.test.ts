@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { type DemoOrigin, startDemoOrigin } from "../../src/cli/demo-origin.ts";
+import { type DemoOrigin, startDemoOrigin } from "../../src/cli/demo.ts";
 import { type RecipeOrigin, startRecipeOrigin } from "../system/recipe-origin.ts";
 import { bundle } from "../tools/workerd-process.ts";
 import { bundleServer } from "./bundle-server.ts";

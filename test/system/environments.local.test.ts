@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { checkConfiguration, sizeProblems } from "../../src/cli/configuration-check.ts";
 import { deployedVariables, localVariables, readSettings, type Settings } from "../../src/cli/settings.ts";
-import { type SourceValues, configurationSource } from "../../src/cli/configuration-source.ts";
+import { configurationSource, type SourceValues } from "../../src/cli/configuration-source.ts";
 import { wranglerToml } from "./wrangler-toml.ts";
 
 let folder = "";

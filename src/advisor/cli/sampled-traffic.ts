@@ -5,7 +5,7 @@ import { trafficNotes } from "../replay/traffic-notes.ts";
 import type { Limit } from "../../strategies/index.ts";
 import { waitText } from "../../strategies/index.ts";
 import { type AdminApi, adminProblemText, askAdmin } from "../../cli/admin-api.ts";
-import { adminApiOf } from "../../cli/admin-token.ts";
+import { adminApiOf } from "../../cli/settings.ts";
 import { CommandError } from "../../cli/command.ts";
 import { countOf, countText, percentText, wrappedLines } from "./report-text.ts";
 import { commonFacts, periodText, requestsOfKeys, type ReadTraffic } from "./traffic.ts";

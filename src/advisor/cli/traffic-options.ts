@@ -10,7 +10,7 @@ import {
 } from "../log/log-filter.ts";
 import { fieldName, type LogFieldName } from "../log/log-line.ts";
 import { type LogKey, readLogKey } from "../log/log-key.ts";
-import { adminOptions, localServer } from "../../cli/admin-options.ts";
+import { adminOptions, localServer } from "../../cli/admin-api.ts";
 import { CommandError, type CommandOptions } from "../../cli/command.ts";
 
 export const trafficOptions = {
