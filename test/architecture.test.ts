@@ -110,7 +110,7 @@ const rules: Readonly<Record<string, Rule>> = {
   },
   // Runs in the browser and is not part of the Worker, which never imports it.
   "console/app": {
-    from: [...pure, "advisor/replay", "advisor/log/line-splitter.ts", "advisor/search", "console/playground"],
+    from: [...pure, "advisor/replay", "advisor/log/splitter.ts", "advisor/search", "console/playground"],
     typesFrom: ["admin/wire.ts"],
     packages: views,
   },

@@ -1,14 +1,162 @@
-/** The report of `npm run advise`: the candidates, the recommendation, and the policy as TOML. */
-import type { Advice, Candidate, Estimate, Goal } from "../search/advice.ts";
-import { goalText } from "../search/goal.ts";
-import type { CheckedAdvice } from "../search/second-half.ts";
+/**
+ * The report of `npm run advise`: the candidates, the recommendation, the check on the second half of a log, and the policy as
+ * lines of `wrangler.toml`.
+ */
+import type { LogFilter } from "./input-options.ts";
+import { type ReadTraffic, requestsOfKeys } from "./input.ts";
+import { rateText, windowText } from "./limit-sets.ts";
+import {
+  clockText,
+  countOf,
+  countText,
+  fittedText,
+  idLength,
+  partText,
+  percentText,
+  tableLines,
+  wrappedLines,
+} from "./report-text.ts";
+import type { RequestPattern } from "../log/log-filter.ts";
+import { type Advice, type Candidate, type Estimate, type Goal, goalText } from "../search/goal.ts";
+import type { CheckedAdvice, WholeCause } from "../search/second-half.ts";
 import { leastActive } from "../search/trial.ts";
-import { waitText } from "../../strategies/index.ts";
-import { rateText } from "./limit-sets.ts";
-import { policyToml } from "./policy-toml.ts";
-import { countText, fittedText, idLength, partText, percentText, tableLines, wrappedLines } from "./report-text.ts";
-import { halfFacts, secondHalfLines } from "./second-half-report.ts";
-import { type ReadTraffic, requestsOfKeys } from "./traffic.ts";
+import { CommandError } from "../../cli/command.ts";
+import { token } from "../../policy/key.ts";
+import { acceptedName, type LimitInput, namePattern, waitText } from "../../strategies/index.ts";
+
+interface TomlPolicy {
+  readonly name: string;
+  readonly keyParts: readonly string[];
+  /** The names among them that are fields of a log and not key parts. */
+  readonly keyFields: readonly string[];
+  /** Which requests of the log were read. Default: all. */
+  readonly filter?: LogFilter | null;
+  /** With the same strategy. */
+  readonly written: readonly LimitInput[];
+  readonly strategy: string;
+}
+
+/** @throws CommandError when the name is not one of a policy */
+export function policyName(name: string): string {
+  if (namePattern.test(name)) return name;
+  throw new CommandError(`--name: expected ${acceptedName}, got "${name}"`);
+}
+
+export function policyToml(policy: TomlPolicy): string[] {
+  const { name, keyParts, keyFields, filter = null, written, strategy } = policy;
+  const parts = keyParts.map((part) => (keyFields.includes(part) ? headerOf(part) : part));
+  return [
+    ...keyFields.map(
+      (field) =>
+        `# "${plain(field)}" is a field of the log and no key part: replace "${headerOf(field)}" with the part that has it.`,
+    ),
+    ...filterComments(filter),
+    "[[vars.POLICIES]]",
+    `name = ${JSON.stringify(name)}`,
+    `key = ${JSON.stringify(parts)}`,
+    ...matchToml(filter?.match ?? []),
+    `strategy = ${JSON.stringify(strategy)}`,
+    `limits = ${limitsToml(written)}`,
+  ];
+}
+
+/** Comments on a filter that a policy cannot express. */
+function filterComments(filter: LogFilter | null): string[] {
+  const match = filter?.match ?? [];
+  const texts = match.map(({ text }) => plain(text)).join(" or ");
+  return [
+    ...(match.length > 1 ? [`# Only the requests ${texts} were read: write a policy for each.`] : []),
+    ...(filter?.status == null
+      ? []
+      : [`# Only the status ${filter.status} was read: this policy counts all requests.`]),
+  ];
+}
+
+function matchToml(match: readonly RequestPattern[]): string[] {
+  const [pattern, ...others] = match;
+  if (pattern === undefined || others.length > 0) return [];
+  const { methods, text } = pattern;
+  const fields = [
+    ...(methods === null ? [] : [`methods = ${JSON.stringify(methods)}`]),
+    ...(pattern.path === null ? [] : [`path = ${JSON.stringify(text.split(/\s+/).at(-1))}`]),
+  ];
+  return [`match = { ${fields.join(", ")} }`];
+}
+
+const plain = (field: string): string => field.replaceAll(/[^\x20-\x7e]/g, "?");
+
+/** The header that the name of a field suggests, such as x-api-key for http_x_api_key. */
+function headerOf(field: string): string {
+  const header = field
+    .toLowerCase()
+    .replace(/^(?:http_|(?:request\.)?headers\.|requestheaders\.)/, "")
+    .replaceAll(/[^a-z0-9]+/g, "-");
+  return `header:${token.test(header) ? header : "x-key"}`;
+}
+
+function limitsToml(written: readonly LimitInput[]): string {
+  if (written.every(isPlain)) {
+    return JSON.stringify(written.map(({ limit, window }) => `${limit}/${windowText(window)}`).join("; "));
+  }
+  const tables = written.map(({ strategy: _strategy, ...limit }) => {
+    const fields = Object.entries(limit).filter(([, value]) => value !== undefined);
+    return `{ ${fields.map(([field, value]) => `${field} = ${JSON.stringify(value)}`).join(", ")} }`;
+  });
+  return `[${tables.join(", ")}]`;
+}
+
+const isPlain = ({ limit: _limit, window: _window, strategy: _strategy, ...rest }: LimitInput) =>
+  Object.values(rest).every((value) => value === undefined);
+
+const causes: Record<WholeCause, string> = {
+  "too-short": "a check on its second half needs at least an hour and 500 requests in each half.",
+  wait: "its first half alone does not show that a limit for each key meets the goal, so no half is left for a check.",
+  global:
+    "its first half alone leads to one limit for all keys, and only limits for each key are checked on the second half.",
+  unneeded: "its first half alone needs no limit.",
+};
+
+/** Empty when there is nothing to check: no limit is chosen, no check was wanted, or the strategy ensures the goal. */
+function secondHalfLines({ advice, secondHalf, wholeCause }: CheckedAdvice): string[] {
+  if (secondHalf === null) {
+    const { goal, recommendation } = advice;
+    const isChosen = recommendation.kind === "recommended" || recommendation.kind === "global";
+    return wholeCause === null || !isChosen || goal.kind === "key-rate"
+      ? []
+      : wrappedLines(`Chosen from the whole log: ${causes[wholeCause]}`);
+  }
+  const { fromMs, requests, denied, keys, deniedKeys, worstBurst, meetsGoal } = secondHalf;
+  const result = meetsGoal
+    ? "The goal is met there, too."
+    : "The goal is not met there: the traffic of the two halves differs. Use a longer log, or --whole to choose from both.";
+  return wrappedLines(
+    `Chosen from the first half of the log, until ${clockText(fromMs)} UTC. On the second half, which was not used, it denies ${partText(denied, requests)} of ${countText(requests)} requests and ${partText(deniedKeys, keys)} of ${countOf(keys, "key")}, and lets at most ${countOf(worstBurst, "request")} per second reach the origin. ${result}`,
+  );
+}
+
+/** The part of the traffic that every other result is about, and the check, which is null when the whole was used. */
+const halfFacts = ({ chosenFrom, secondHalf: half }: CheckedAdvice): object => ({
+  chosenFrom: {
+    from: new Date(chosenFrom.source.fromMs).toISOString(),
+    to: new Date(chosenFrom.source.toMs).toISOString(),
+    requests: chosenFrom.atMs.length,
+    keys: chosenFrom.keys.length,
+  },
+  secondHalf:
+    half === null
+      ? null
+      : {
+          from: new Date(half.fromMs).toISOString(),
+          requests: half.requests,
+          denied: half.denied,
+          deniedShare: half.requests === 0 ? 0 : half.denied / half.requests,
+          keys: half.keys,
+          deniedKeys: half.deniedKeys,
+          deniedKeyShare: half.keys === 0 ? 0 : half.deniedKeys / half.keys,
+          worstBurstPerSecond: half.worstBurst,
+          meetsGoal: half.meetsGoal,
+        },
+});
 
 type AdvisedTraffic = Pick<ReadTraffic, "lines" | "facts" | "keyParts" | "keyFields" | "filter">;
 

@@ -1,15 +1,12 @@
 /** `npm run advise`: recommends limits for the traffic of a log, or of a deployment's samples, and a goal. */
 import { adviseAndCheck, adviseWhole } from "../search/second-half.ts";
-import { acceptedGoal, parseGoal } from "../search/goal.ts";
-import type { Goal } from "../search/advice.ts";
+import { acceptedGoal, type Goal, parseGoal } from "../search/goal.ts";
 import { ConfigProblems } from "../../strategies/index.ts";
-import { adviceFacts, adviceLines } from "./advice-report.ts";
+import { adviceFacts, adviceLines, policyName } from "./advice-report.ts";
 import { CommandError, parseCommandLine, runCommand } from "../../cli/command.ts";
-import { policyName } from "./policy-toml.ts";
-import { Progress } from "./progress.ts";
-import { readTraffic } from "./traffic.ts";
+import { Progress, readTraffic } from "./input.ts";
 import { printReport } from "./report-text.ts";
-import { trafficChoice, trafficOptions } from "./traffic-options.ts";
+import { trafficChoice, trafficOptions } from "./input-options.ts";
 
 const values = parseCommandLine({
   goal: {

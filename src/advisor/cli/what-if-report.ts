@@ -1,7 +1,6 @@
 /** The report of `npm run what-if`: what sets of limits would have denied. */
 import { waitText } from "../../strategies/index.ts";
-import type { ReplayResult } from "../replay/result.ts";
-import { arrivalSeconds } from "../replay/time-steps.ts";
+import { arrivalSeconds, type ReplayResult } from "../replay/result.ts";
 import { arrivalOutcomes, isDeniedOutcome, type Timelines } from "../replay/timelines.ts";
 import { type LimitSet, ratesText, rateText } from "./limit-sets.ts";
 import {
@@ -14,7 +13,7 @@ import {
   tableLines,
   wrappedLines,
 } from "./report-text.ts";
-import type { ReadTraffic } from "./traffic.ts";
+import type { ReadTraffic } from "./input.ts";
 
 /** A set of limits, and what it would have decided. */
 export interface ReplayedSet extends LimitSet {

@@ -2,10 +2,9 @@
 import { replay, replayProblem } from "../replay/replay.ts";
 import { CommandError, parseCommandLine, runCommand } from "../../cli/command.ts";
 import { limitOptions, type LimitSet, rejectSlots, writtenLimitSets } from "./limit-sets.ts";
-import { Progress } from "./progress.ts";
-import { readTraffic } from "./traffic.ts";
+import { Progress, readTraffic } from "./input.ts";
 import { printReport } from "./report-text.ts";
-import { trafficChoice, trafficOptions } from "./traffic-options.ts";
+import { trafficChoice, trafficOptions } from "./input-options.ts";
 import { type ReplayedSet, whatIfFacts, whatIfLines } from "./what-if-report.ts";
 
 const values = parseCommandLine({ ...limitOptions, ...trafficOptions });

@@ -2,8 +2,7 @@
 import { token } from "../../policy/key.ts";
 import { parsePath } from "../../policy/path-readings.ts";
 import { type PathPattern, readPathPattern } from "../../policy/path-pattern.ts";
-import { methodText, pathText } from "./field-texts.ts";
-import { partFields, statusFields } from "./known-fields.ts";
+import { methodText, partFields, pathText, statusFields } from "./fields.ts";
 import { missingField, quoted } from "./line-reader.ts";
 import { firstField, type LogFieldName, type LogLine } from "./log-line.ts";
 

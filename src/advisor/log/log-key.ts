@@ -5,15 +5,20 @@ import { type KeySettings, scalarText } from "../../policy/key-values.ts";
 import { parameterValues } from "../../policy/request.ts";
 import {
   acceptedHeader,
+  cookieFields,
+  forwardedFields,
+  headerFields,
   headerText,
   hostText,
   methodText,
+  partFields,
   pathText,
   placeholders,
+  queryFields,
+  targetFields,
   targetText,
   upperText,
-} from "./field-texts.ts";
-import { cookieFields, forwardedFields, headerFields, partFields, queryFields, targetFields } from "./known-fields.ts";
+} from "./fields.ts";
 import { addressesIn, type LogFieldName, fieldName, firstField, type LogLine, nestedName } from "./log-line.ts";
 import { type LineKey, missingField, quoted } from "./line-reader.ts";
 

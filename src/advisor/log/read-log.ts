@@ -1,10 +1,39 @@
-/**
- * Reads the text of an access log in any format. The key is the client's address, or else a field that identifies the
- * client.
- */
-import { createLineReader, leftOut, type LoggedRequest, usualKeyOf } from "./line-reader.ts";
-import { LineCounts, type LogReport } from "./log-report.ts";
-import { RecordSplitter } from "./record-splitter.ts";
+/** Reads the text of an access log in any format, as a list of requests or as timelines in bounded memory. */
+import { createLineReader, leftOut, type LineReader, type LoggedRequest, usualKeyOf } from "./line-reader.ts";
+import { RecordSplitter } from "./splitter.ts";
+import { type Timelines, TimelinesBuilder } from "../replay/timelines.ts";
+import { spreadOverSeconds } from "../replay/recording.ts";
+
+/** A line of a log that no format fits. */
+interface UnreadLine {
+  /** From 1. */
+  readonly line: number;
+  readonly reason: string;
+}
+
+export interface LogReport {
+  /** Lines that gave a request. */
+  readonly read: number;
+  /** Lines that could not be read; empty lines are not counted. */
+  readonly unread: number;
+  /** The first of them, at most 100. */
+  readonly firstUnread: readonly UnreadLine[];
+}
+
+const mostListedLines = 100;
+
+/** Counts the lines of a log. */
+export class LineCounts implements LogReport {
+  /** The number of the current line. */
+  line = 0;
+  read = 0;
+  unread = 0;
+  readonly firstUnread: UnreadLine[] = [];
+
+  skip(reason: string): void {
+    if (this.unread++ < mostListedLines) this.firstUnread.push({ line: this.line, reason });
+  }
+}
 
 /** The requests of a log in the order of its lines, and the lines that could not be read. */
 export interface ReadLog {
@@ -47,4 +76,177 @@ export function* linesOf(text: string): Generator<string> {
     yield text.slice(from, text[end - 1] === "\r" ? end - 1 : end);
     from = end + 1;
   }
+}
+
+/** The lines of one log. */
+export interface LoggedLines extends LogReport {
+  readonly name: string;
+  readonly lines: number;
+  /** Requests that a filter leaves out, and messages of a Worker. */
+  readonly leftOut: number;
+  /** The unread lines whose time is far before that of an earlier line. */
+  readonly outOfOrder: number;
+  /** The first of them; null if there is none. */
+  readonly firstOutOfOrder: number | null;
+  /** The begin of the first unread line. */
+  readonly firstUnreadText: string;
+}
+
+export interface LogBudget {
+  readonly arrivals: number;
+  readonly keys: number;
+}
+
+/** About 600 MB while the timelines are made. */
+const defaultLogBudget: LogBudget = { arrivals: 8_000_000, keys: 1_000_000 };
+
+/** Servers write a line when its request ends, so later lines can have earlier times. */
+const mostDisorderMs = 3_600_000;
+const longestQuote = 200;
+/** The times of fewer requests can be whole seconds by chance. */
+const leastOfSeconds = 10;
+/** A sample of fewer keys would say little. */
+const leastKeys = 100;
+
+/** Lines of a log, counted. */
+class CountedLog extends LineCounts implements LoggedLines {
+  readonly name: string;
+  leftOut = 0;
+  outOfOrder = 0;
+  firstOutOfOrder: number | null = null;
+  firstUnreadText = "";
+  latestMs = 0;
+
+  constructor(name: string) {
+    super();
+    this.name = name;
+  }
+
+  get lines(): number {
+    return this.line;
+  }
+
+  skipOutOfOrder(atMs: number): void {
+    this.outOfOrder++;
+    this.firstOutOfOrder ??= this.line;
+    const minutes = Math.floor((this.latestMs - atMs) / 60_000);
+    this.skip(`the time is ${minutes} minutes before that of an earlier line; expected at most 60`);
+  }
+}
+
+export class LogTimelines {
+  /** One key in this many is kept. */
+  oneKeyIn = 1;
+  /** Whether the rest of the log is left out, because few keys have more requests than memory allows. */
+  isFull = false;
+  readonly #readLine: LineReader;
+  readonly #budget: LogBudget;
+  readonly #builder = new TimelinesBuilder();
+  readonly #logs: CountedLog[] = [];
+  #requests = 0;
+  #fromMs = Infinity;
+  #toMs = 0;
+  #hasWholeSeconds = true;
+
+  constructor(readLine: LineReader, budget = defaultLogBudget) {
+    this.#readLine = readLine;
+    this.#budget = budget;
+  }
+
+  /** Lines of all logs that gave a request. */
+  get requests(): number {
+    return this.#requests;
+  }
+
+  get logs(): readonly LoggedLines[] {
+    return this.#logs;
+  }
+
+  /** The lines that follow are of this log. */
+  startLog(name: string): void {
+    this.#logs.push(new CountedLog(name));
+  }
+
+  addLine(whole: string): void {
+    const log = this.#currentLog();
+    log.line++;
+    // A byte order mark is white space, too.
+    const line = whole.trim();
+    if (line === "") return;
+    const request = this.#readLine(line);
+    if (request === null) return;
+    if (request === leftOut) {
+      log.leftOut++;
+      return;
+    }
+    if (typeof request === "string") {
+      if (log.unread === 0) log.firstUnreadText = line.slice(0, longestQuote);
+      log.skip(request);
+      return;
+    }
+    const { atMs, key, cost, wasDenied } = request;
+    if (atMs < log.latestMs - mostDisorderMs) {
+      log.skipOutOfOrder(atMs);
+      return;
+    }
+    log.read++;
+    this.#requests++;
+    log.latestMs = Math.max(log.latestMs, atMs);
+    this.#fromMs = Math.min(this.#fromMs, atMs);
+    this.#toMs = Math.max(this.#toMs, atMs + 1);
+    if (atMs % 1_000 !== 0) this.#hasWholeSeconds = false;
+    if (!this.#isKept(key)) return;
+    this.#builder.add(key, { atMs, cost, outcome: wasDenied === true ? "denied" : "unknown" });
+    this.#bound();
+  }
+
+  skipLine(reason: string): void {
+    const log = this.#currentLog();
+    log.line++;
+    log.skip(reason);
+  }
+
+  /** Returns the timelines. If all times are whole seconds, requests are spread over their seconds. */
+  finish(): Timelines {
+    const timelines = this.#builder.finish({
+      fromMs: Math.min(this.#fromMs, this.#toMs),
+      toMs: this.#toMs,
+      oneKeyIn: this.oneKeyIn,
+      requests: this.#requests,
+      lostArrivals: 0,
+      otherLimitsArrivals: 0,
+    });
+    return this.#hasWholeSeconds && this.#requests >= leastOfSeconds ? spreadOverSeconds(timelines) : timelines;
+  }
+
+  #currentLog(): CountedLog {
+    const log = this.#logs.at(-1);
+    if (log === undefined) throw new Error("expected startLog before the first line");
+    return log;
+  }
+
+  readonly #isKept = (key: string): boolean => this.oneKeyIn === 1 || keyHash(key) % this.oneKeyIn === 0;
+
+  #bound(): void {
+    const { arrivals, keys } = this.#budget;
+    while (this.#builder.arrivals >= arrivals || this.#builder.keys >= keys) {
+      if (this.#builder.keys < 2 * leastKeys) {
+        this.isFull = true;
+        return;
+      }
+      this.oneKeyIn *= 2;
+      this.#builder.retain(this.#isKept);
+    }
+  }
+}
+
+/** FNV-1a over the UTF-16 units, with the final mix of MurmurHash3, since FNV's low bits depend on few bits of the text. */
+function keyHash(key: string): number {
+  let hash = 0x811c9dc5;
+  for (let index = 0; index < key.length; index++) {
+    hash = Math.imul(hash ^ key.charCodeAt(index), 0x01000193);
+  }
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return (hash ^ (hash >>> 16)) >>> 0;
 }

@@ -1,9 +1,15 @@
 /** Counts what one set of limits decides. */
 import type { Limit } from "../../strategies/index.ts";
-import { mostWithin, peaks } from "./peaks.ts";
-import type { MostAdmitted, ReplayResult, SecondCounts, StepCounts } from "./result.ts";
-import { addToStep, type ArrivalSeconds, secondMs } from "./time-steps.ts";
-import type { Timelines } from "./timelines.ts";
+import { mostWithin, peaks, type Timelines } from "./timelines.ts";
+import {
+  addToStep,
+  type ArrivalSeconds,
+  type MostAdmitted,
+  type ReplayResult,
+  type SecondCounts,
+  secondMs,
+  type StepCounts,
+} from "./result.ts";
 
 interface Counted {
   readonly timelines: Timelines;

@@ -4,13 +4,10 @@
 import { createMeter, holdsSlots, type Limit, type Meter } from "../../strategies/index.ts";
 import { changesByDenial, compiledLimit } from "../../strategies/compiled-limit.ts";
 import { isQueue } from "../../strategies/leaky-bucket.ts";
-import { AssumedReservations } from "./assumed-reservations.ts";
-import { keyEvents, type KeyRun, type KeysSetting } from "./key-events.ts";
-import { peaks } from "./peaks.ts";
-import type { ReplayOptions, ReplayResult } from "./result.ts";
+import { AssumedReservations, keyEvents, type KeyRun, type KeysSetting } from "./key-events.ts";
+import { peaks, type Timelines } from "./timelines.ts";
+import { arrivalSeconds, arrivalSteps, type ReplayOptions, type ReplayResult } from "./result.ts";
 import { DecisionTally } from "./decision-tally.ts";
-import { arrivalSeconds, arrivalSteps } from "./time-steps.ts";
-import type { Timelines } from "./timelines.ts";
 
 /** Decisions between two yields, which take some 10 ms. */
 const decisionsPerStep = 50_000;

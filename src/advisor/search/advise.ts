@@ -4,27 +4,35 @@
  * A goal about denials bounds the harm, so the advisor seeks the strictest limit of each strategy and window that meets it. A goal
  * about what is let through bounds the traffic, so the advisor seeks the limit that denies the fewest requests.
  */
-import { peaks } from "../replay/peaks.ts";
-import type { Timelines } from "../replay/timelines.ts";
+import { peaks, type Timelines } from "../replay/timelines.ts";
 import { ConfigProblems, formatDuration, type LimitInput } from "../../strategies/index.ts";
-import type { Advice, Candidate, Goal, Outlier, Recommendation } from "./advice.ts";
-import { admittedFlood, familiesWithin, type Family, isLeast, limitsOf, unfamiliarity } from "./families.ts";
+import type { Advice, Candidate, Goal, Outlier, Recommendation } from "./goal.ts";
+import {
+  admittedFlood,
+  familiesWithin,
+  type Family,
+  firstThatMeets,
+  isLeast,
+  limitsOf,
+  type LimitTry,
+  type SearchOutcome,
+  unfamiliarity,
+} from "./families.ts";
 import { isBetter, isCrowded, type OriginGoal, replayGlobal, unlimitedBurst } from "./origin.ts";
 import {
-  nothingRecordedReason,
   globalReason,
   notesOf,
+  nothingRecordedReason,
   originReason,
   recommendedReason,
   sparseReason,
   unneededReason,
   type WaitCause,
+  waitMs,
   waitReason,
 } from "./reasons.ts";
-import { type LimitTry, firstThatMeets, type SearchOutcome } from "./search.ts";
 import { type Bound, judged, type JudgedLimit, type Traffic, trafficOf, type TriedLimit, tryLimits } from "./trial.ts";
 import { leastKeysOfSizes } from "./tail.ts";
-import { waitMs } from "./wait.ts";
 
 const mostOutliers = 10;
 

@@ -3,11 +3,11 @@
  * which keeps the rate for any number of keys.
  */
 import { replay } from "../replay/replay.ts";
-import { arrivalSeconds } from "../replay/time-steps.ts";
+import { arrivalSeconds } from "../replay/result.ts";
 import type { Timelines } from "../replay/timelines.ts";
 import { formatDuration } from "../../strategies/index.ts";
-import type { Candidate, Estimate, Goal } from "./advice.ts";
-import { worstBurst } from "./burst.ts";
+import type { Candidate, Estimate, Goal } from "./goal.ts";
+import { worstBurst } from "./interval.ts";
 import { limitsOf } from "./families.ts";
 import { estimatesOf, type Traffic } from "./trial.ts";
 

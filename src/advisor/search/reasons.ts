@@ -1,22 +1,21 @@
 /** The sentences of a recommendation. */
-import { formatDuration, type Limit } from "../../strategies/index.ts";
-import type { Candidate, Estimate, Goal, Outlier } from "./advice.ts";
-import { goalText, requestsText, windowWords } from "./goal.ts";
+import { type Candidate, type Estimate, type Goal, goalText, type Outlier, requestsText, windowWords } from "./goal.ts";
 import { leastKeysOfSizes } from "./tail.ts";
 import { leastActive, type Traffic } from "./trial.ts";
+import { formatDuration, type Limit } from "../../strategies/index.ts";
 
 const significant = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 2 });
 const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
 /** A share in percent with two significant digits. */
-export const shareText = (share: number): string => `${significant.format(100 * share)} %`;
+const shareText = (share: number): string => `${significant.format(100 * share)} %`;
 
 /** Such as "0.04 %, 95 % confidence 0.01-0.08 %". */
-export const shareWithInterval = ({ value, low, high }: Estimate): string =>
+const shareWithInterval = ({ value, low, high }: Estimate): string =>
   `${shareText(value)}, 95 % confidence ${significant.format(100 * low)}-${shareText(high)}`;
 
 /** Such as "100 per minute with sliding-window-counter". */
-export function limitText(limits: readonly Limit[]): string {
+function limitText(limits: readonly Limit[]): string {
   return limits.map(oneLimitText).join(" and ");
 }
 
@@ -78,7 +77,7 @@ export function originReason(
   return `${reached}.${ofOne} ${capitalized(globalText(mostPerSecond, global))}, but would alone deny ${denialsText(global)}.${guarantee}`;
 }
 
-export interface OriginFacts {
+interface OriginFacts {
   /** The worst burst without a limit. */
   readonly unlimited: Estimate;
   /** The best limit per key that keeps the rate, at least in the recording; null if there is none. */
@@ -118,7 +117,7 @@ export const unneededReason = (mostPerSecond: number, burst: Estimate): string =
 export type WaitCause = "few-keys" | "few-sizes" | "heavy-tail" | "outside-sample";
 
 /** The data on which a recommendation has to wait. */
-export interface WaitFacts {
+interface WaitFacts {
   readonly keys: number;
   readonly oneKeyIn: number;
   readonly forMs: number | null;
@@ -217,4 +216,28 @@ export function notesOf(
     );
   }
   return notes;
+}
+
+const longestLogMs = 90 * 86_400_000;
+/** Keys that hardly grow in number never suffice. */
+const leastGrowth = 0.05;
+
+/**
+ * How much longer to record until there are `factor` times as many keys; null if that cannot be estimated, or takes longer than
+ * is recorded. The number of keys is taken to grow by the power of time with which it grew from the first half of the
+ * period to the whole.
+ */
+export function waitMs({ timelines, recordedFromMs }: Traffic, factor: number): number | null {
+  const { keys, firstRow, atMs, source } = timelines;
+  const { toMs, keptMs = longestLogMs } = source;
+  const periodMs = toMs - recordedFromMs;
+  const middleMs = recordedFromMs + periodMs / 2;
+  let early = 0;
+  for (let key = 0; key < keys.length; key++) {
+    if ((atMs[firstRow[key] ?? 0] ?? 0) < middleMs) early++;
+  }
+  const growth = early === 0 ? 1 : Math.min(1, Math.log2(keys.length / early));
+  if (growth < leastGrowth || factor <= 1) return null;
+  const neededMs = periodMs * factor ** (1 / growth);
+  return neededMs > keptMs ? null : Math.ceil((neededMs - periodMs) / 60_000) * 60_000;
 }

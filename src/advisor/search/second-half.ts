@@ -5,7 +5,7 @@
 import { replay } from "../replay/replay.ts";
 import type { Timelines } from "../replay/timelines.ts";
 import type { Limit } from "../../strategies/index.ts";
-import type { Advice, Goal, Recommendation } from "./advice.ts";
+import type { Advice, Goal, Recommendation } from "./goal.ts";
 import { advise } from "./advise.ts";
 
 /** The decisions of a limit in the second half. The counters continue from the first half. */

@@ -2,22 +2,21 @@
 import { replay, replayAll } from "../replay/replay.ts";
 import type { ReplayResult } from "../replay/result.ts";
 import type { Timelines } from "../replay/timelines.ts";
-import { otherInstants } from "../replay/whole-seconds.ts";
+import { otherInstants } from "../replay/recording.ts";
 import { compiledLimit } from "../../strategies/compiled-limit.ts";
 import type { Limit, LimitInput } from "../../strategies/index.ts";
-import type { Candidate, Estimate, Goal } from "./advice.ts";
-import { worstBurst } from "./burst.ts";
-import { limitsOf, mostPerSecond, mostPerWindow } from "./families.ts";
+import type { Candidate, Estimate, Goal } from "./goal.ts";
 import {
   deniedKeyShare,
   deniedShare,
-  resamples,
   type KeyCounts,
   type KeyOutcome,
+  resamples,
   type ShareEstimate,
   typicalDeniedKey,
+  worstBurst,
 } from "./interval.ts";
-import type { Judgement, Trial } from "./search.ts";
+import { type Judgement, limitsOf, mostPerSecond, mostPerWindow, type Trial } from "./families.ts";
 import { type SizeTail, tailOf } from "./tail.ts";
 
 /** The traffic of an advice. */

@@ -1,6 +1,6 @@
 /** Runs the scenario in the web worker, and keeps what it answers. */
 import { batch, computed, effect, signal } from "@preact/signals";
-import type { LogReport } from "../../advisor/log/log-report.ts";
+import type { LogReport } from "../../advisor/log/read-log.ts";
 import { logText, scenario } from "./page-state.ts";
 import type { LaneRun, MissingLane, WorkerAnswer, WorkerRequest } from "./model/scenario.ts";
 import { startPlaygroundWorker } from "./start-worker.ts";

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { parseGoal } from "../../../src/advisor/search/goal.ts";
 import { adviseAndCheck, adviseWhole } from "../../../src/advisor/search/second-half.ts";
 import { adviceFacts, adviceLines } from "../../../src/advisor/cli/advice-report.ts";
-import { commonFacts } from "../../../src/advisor/cli/traffic.ts";
+import { commonFacts } from "../../../src/advisor/cli/input.ts";
 import { startMs, timelinesFrom, type TrafficShape } from "../search/traffic.ts";
 
 const hourMs = 3_600_000;

@@ -5,10 +5,9 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, describe, expect, it } from "vitest";
 import { CommandError } from "../../../src/cli/command.ts";
-import { readLogTraffic } from "../../../src/advisor/cli/log-traffic.ts";
-import { Progress } from "../../../src/advisor/cli/progress.ts";
-import { trafficChoice, type TrafficValues } from "../../../src/advisor/cli/traffic-options.ts";
-import type { ReadTraffic } from "../../../src/advisor/cli/traffic.ts";
+import { readLogTraffic } from "../../../src/advisor/cli/input-log.ts";
+import { Progress, type ReadTraffic } from "../../../src/advisor/cli/input.ts";
+import { trafficChoice, type TrafficValues } from "../../../src/advisor/cli/input-options.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-logs-"));
 afterAll(() => rmSync(folder, { recursive: true }));

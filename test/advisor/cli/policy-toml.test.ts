@@ -1,7 +1,7 @@
 /** Recommended policies as TOML. */
 import { describe, expect, it } from "vitest";
 import { readRequestPattern } from "../../../src/advisor/log/log-filter.ts";
-import { policyName, policyToml } from "../../../src/advisor/cli/policy-toml.ts";
+import { policyName, policyToml } from "../../../src/advisor/cli/advice-report.ts";
 
 const policy = {
   name: "api",

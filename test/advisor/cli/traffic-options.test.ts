@@ -1,7 +1,7 @@
 /** The options of commands that replay traffic. */
 import { describe, expect, it } from "vitest";
 import { rejectSlots, writtenLimitSets } from "../../../src/advisor/cli/limit-sets.ts";
-import { trafficChoice } from "../../../src/advisor/cli/traffic-options.ts";
+import { trafficChoice } from "../../../src/advisor/cli/input-options.ts";
 
 describe("the choice of traffic", () => {
   it("a log has the key ip, unless another is named", () => {

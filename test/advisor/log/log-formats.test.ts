@@ -4,8 +4,8 @@ import { createLineReader, leftOut, type ReadLine } from "../../../src/advisor/l
 import { readRequestPattern, requestFilter, statusFilter } from "../../../src/advisor/log/log-filter.ts";
 import { type LogAddress, readLogKey } from "../../../src/advisor/log/log-key.ts";
 import { fieldName, type LogLine } from "../../../src/advisor/log/log-line.ts";
-import { lineParser } from "../../../src/advisor/log/parse-line.ts";
-import { statusFields, timeFields } from "../../../src/advisor/log/known-fields.ts";
+import { lineParser } from "../../../src/advisor/log/formats.ts";
+import { statusFields, timeFields } from "../../../src/advisor/log/fields.ts";
 import { pageBlock } from "../../docs/page-block.ts";
 import { readLog } from "../../../src/advisor/log/read-log.ts";
 

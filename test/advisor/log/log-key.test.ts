@@ -1,7 +1,7 @@
 /** Keys of log lines by the parts of a policy's key. */
 import { describe, expect, it } from "vitest";
 import { type LogKey, readLogKey } from "../../../src/advisor/log/log-key.ts";
-import { parseLine } from "../../../src/advisor/log/parse-line.ts";
+import { parseLine } from "../../../src/advisor/log/formats.ts";
 
 function keyReaderOf(...texts: string[]): LogKey {
   const read = readLogKey(texts);

@@ -2,8 +2,8 @@
 import { describe, expect, it } from "vitest";
 import { createLineReader, usualKeyOf } from "../../../src/advisor/log/line-reader.ts";
 import { fieldName } from "../../../src/advisor/log/log-line.ts";
-import { LineSplitter } from "../../../src/advisor/log/line-splitter.ts";
-import { type LogBudget, LogTimelines } from "../../../src/advisor/log/log-timelines.ts";
+import { LineSplitter } from "../../../src/advisor/log/splitter.ts";
+import { type LogBudget, LogTimelines } from "../../../src/advisor/log/read-log.ts";
 
 const noon = 1_767_614_400;
 const line = (second: number, key: string): string => `{"time":${noon + second},"key":"${key}"}`;

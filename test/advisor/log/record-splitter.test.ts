@@ -1,7 +1,7 @@
 /** Records of a log: lines, objects over several lines, and JSON arrays. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { RecordSplitter } from "../../../src/advisor/log/record-splitter.ts";
+import { RecordSplitter } from "../../../src/advisor/log/splitter.ts";
 import { forAll } from "../../for-all.ts";
 
 function recordsOf(chunks: readonly string[], longest?: number): string[] {

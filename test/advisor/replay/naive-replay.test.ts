@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { peaks } from "../../../src/advisor/replay/peaks.ts";
+import { peaks } from "../../../src/advisor/replay/timelines.ts";
 import { replay, replayAll } from "../../../src/advisor/replay/replay.ts";
 import { forAll } from "../../for-all.ts";
 import { limitOf, type Variant, variants } from "../../strategies/variants.ts";

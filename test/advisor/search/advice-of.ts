@@ -1,7 +1,6 @@
 /** Runs the advisor to its end without a pause, and reads its recommendation. */
-import type { Advice, Candidate, Goal } from "../../../src/advisor/search/advice.ts";
+import { type Advice, type Candidate, type Goal, parseGoal } from "../../../src/advisor/search/goal.ts";
 import { advise } from "../../../src/advisor/search/advise.ts";
-import { parseGoal } from "../../../src/advisor/search/goal.ts";
 import type { Timelines } from "../../../src/advisor/replay/timelines.ts";
 
 export function adviceOf(timelines: Timelines, goal: Goal | string): Advice {

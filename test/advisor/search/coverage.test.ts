@@ -7,7 +7,7 @@
  */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import type { Estimate } from "../../../src/advisor/search/advice.ts";
+import type { Estimate } from "../../../src/advisor/search/goal.ts";
 import { deniedKeyShare, deniedShare, type ShareEstimate } from "../../../src/advisor/search/interval.ts";
 import { replayAll } from "../../../src/advisor/replay/replay.ts";
 import { parseLimits } from "../../../src/strategies/index.ts";

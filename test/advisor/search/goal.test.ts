@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Goal } from "../../../src/advisor/search/advice.ts";
-import { goalText, parseGoal } from "../../../src/advisor/search/goal.ts";
+import { type Goal, goalText, parseGoal } from "../../../src/advisor/search/goal.ts";
 
 const ofRequests = (mostShare: number): Goal => ({ kind: "denied-requests", mostShare });
 const ofKeys = (mostShare: number): Goal => ({ kind: "denied-keys", mostShare });

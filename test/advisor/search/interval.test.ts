@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { worstBurst } from "../../../src/advisor/search/burst.ts";
-import { deniedKeyShare, deniedShare } from "../../../src/advisor/search/interval.ts";
+import { deniedKeyShare, deniedShare, worstBurst } from "../../../src/advisor/search/interval.ts";
 import { replayAll } from "../../../src/advisor/replay/replay.ts";
 import type { Timelines } from "../../../src/advisor/replay/timelines.ts";
 import { parseLimits } from "../../../src/strategies/index.ts";

@@ -4,7 +4,7 @@
  * - Logs: each run is a log of 1,000 other keys, or of about 200 of these. The true share is that of the distribution.
  * - Samples: each run samples one key in 16 of 16,000 other keys. The true share is that of the 16,000 keys.
  */
-import type { Estimate } from "../../../src/advisor/search/advice.ts";
+import type { Estimate } from "../../../src/advisor/search/goal.ts";
 import { roundUnits } from "../../../src/advisor/search/families.ts";
 import { deniedKeyShare, deniedShare, resamples, typicalDeniedKey } from "../../../src/advisor/search/interval.ts";
 import { type SizeTail, tailOf } from "../../../src/advisor/search/tail.ts";

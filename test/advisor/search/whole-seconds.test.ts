@@ -2,11 +2,11 @@
 import { describe, expect, it } from "vitest";
 import type { MeasuredLimits } from "../../../src/advisor/search/trial.ts";
 import { measureLimits } from "../../../src/advisor/search/trial.ts";
-import { LogTimelines } from "../../../src/advisor/log/log-timelines.ts";
+import { LogTimelines } from "../../../src/advisor/log/read-log.ts";
 import { createLineReader, usualKeyOf } from "../../../src/advisor/log/line-reader.ts";
 import { replayAll } from "../../../src/advisor/replay/replay.ts";
 import type { Timelines } from "../../../src/advisor/replay/timelines.ts";
-import { trafficNotes } from "../../../src/advisor/replay/traffic-notes.ts";
+import { trafficNotes } from "../../../src/advisor/replay/recording.ts";
 import { parseLimits } from "../../../src/strategies/index.ts";
 import { poissonArrivals, timelinesFrom, type TrafficShape } from "./traffic.ts";
 

@@ -1,6 +1,6 @@
 /** The advice for a goal: the recommendation, the candidates, and the limit that the operator moves. */
 import { useId, useMemo } from "preact/hooks";
-import type { Goal, Outlier } from "../../../advisor/search/advice.ts";
+import type { Goal, Outlier } from "../../../advisor/search/goal.ts";
 import type { FullLimit, Policy } from "../api/answers.ts";
 import { Failure } from "../parts/notice.tsx";
 import { durationText, numberText, waitText, windowText } from "../parts/text.ts";

@@ -1,5 +1,5 @@
 /** The candidates of the advisor in words, as points of the plot, and in the URL. */
-import type { Estimate, Goal } from "../../../advisor/search/advice.ts";
+import type { Estimate, Goal } from "../../../advisor/search/goal.ts";
 import type { FullLimit } from "../api/answers.ts";
 import { limitLine } from "../policies/texts.ts";
 import { countOf, durationText, numberText } from "../parts/text.ts";

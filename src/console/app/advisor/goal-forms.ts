@@ -1,5 +1,5 @@
 /** The four goals as sentences with fields. The reader of goals checks what is typed. */
-import type { Goal } from "../../../advisor/search/advice.ts";
+import type { Goal } from "../../../advisor/search/goal.ts";
 
 export interface GoalForm {
   readonly kind: Goal["kind"];

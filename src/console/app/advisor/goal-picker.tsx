@@ -1,6 +1,6 @@
 /** Chooses a goal: one of four sentences with fields, or words of the operator. */
 import { useId, useState } from "preact/hooks";
-import type { Goal } from "../../../advisor/search/advice.ts";
+import type { Goal } from "../../../advisor/search/goal.ts";
 import { type GoalForm, goalForms, valuesOf, writtenGoal } from "./goal-forms.ts";
 import type { readGoal } from "./goal-reader.ts";
 

@@ -1,6 +1,5 @@
 /** Reads goals. The reader is loaded on demand, because it needs the engine's parser. */
-import { goalText, parseGoal } from "../../../advisor/search/goal.ts";
-import type { Goal } from "../../../advisor/search/advice.ts";
+import { type Goal, goalText, parseGoal } from "../../../advisor/search/goal.ts";
 import { ConfigProblems, describeProblem } from "../../../strategies/index.ts";
 
 export type ReadGoal =

@@ -2,8 +2,7 @@
 import { deniedKeyShare, deniedShare } from "../../../advisor/search/interval.ts";
 import type { Samples } from "../../../advisor/replay/read-samples.ts";
 import { replay } from "../../../advisor/replay/replay.ts";
-import type { ReplayResult, StepCounts } from "../../../advisor/replay/result.ts";
-import { addToStep, arrivalSteps } from "../../../advisor/replay/time-steps.ts";
+import { addToStep, arrivalSteps, type ReplayResult, type StepCounts } from "../../../advisor/replay/result.ts";
 import { arrivalOutcomes, isDeniedOutcome, type Timelines } from "../../../advisor/replay/timelines.ts";
 import type { AffectedKey, Comparison, ComparisonRequest, DecidedTraffic, Decider } from "./messages.ts";
 

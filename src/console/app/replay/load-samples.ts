@@ -1,5 +1,5 @@
 /** Reads the samples of a policy in the web worker, as they arrive. */
-import { LineSplitter } from "../../../advisor/log/line-splitter.ts";
+import { LineSplitter } from "../../../advisor/log/splitter.ts";
 import { type Samples, SamplesProblem, SamplesReader } from "../../../advisor/replay/read-samples.ts";
 import { problemIn } from "../api/client.ts";
 import type { ReplayTasks } from "./messages.ts";

@@ -1,5 +1,5 @@
 /** The messages between the page and the replay worker, and the vocabulary of comparisons. */
-import type { Advice, Candidate, Estimate, Goal } from "../../../advisor/search/advice.ts";
+import type { Advice, Candidate, Estimate, Goal } from "../../../advisor/search/goal.ts";
 import type { TimelinesSource } from "../../../advisor/replay/timelines.ts";
 import type { Limit } from "../../../strategies/index.ts";
 import type { FullLimit } from "../api/answers.ts";

@@ -1,7 +1,7 @@
 /** The web worker that keeps samples of traffic and replays them. */
 import { advise } from "../../../advisor/search/advise.ts";
 import { type MeasuredLimits, measureLimits } from "../../../advisor/search/trial.ts";
-import { trafficNotes } from "../../../advisor/replay/traffic-notes.ts";
+import { trafficNotes } from "../../../advisor/replay/recording.ts";
 import type { ReplayRequest, ReplayTasks, ShownAdvice, ShownCandidate } from "./messages.ts";
 import { type ReadSamples, taskHandler } from "./worker-tasks.ts";
 import { compare } from "./compare.ts";

@@ -1,7 +1,6 @@
 /** A pasted log as traffic: an access log, or samples of a deployment (the lines of `GET /api/samples`). */
 import type { LoggedRequest } from "../../../advisor/log/line-reader.ts";
-import { LineCounts } from "../../../advisor/log/log-report.ts";
-import { linesOf, type ReadLog } from "../../../advisor/log/read-log.ts";
+import { LineCounts, linesOf, type ReadLog } from "../../../advisor/log/read-log.ts";
 import { SamplesProblem, SamplesReader } from "../../../advisor/replay/read-samples.ts";
 import type { Timelines } from "../../../advisor/replay/timelines.ts";
 import type { Arrivals } from "./scenario.ts";

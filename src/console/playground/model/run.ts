@@ -9,11 +9,9 @@ import {
   type Meter,
   provisionalTtlMs,
 } from "../../../strategies/index.ts";
-import { obeyedWaitMs, denialWaitMs } from "../../../advisor/replay/retry-after.ts";
-import { timeQueue } from "../../../advisor/replay/time-queue.ts";
+import { denialWaitMs, obeyedWaitMs, randomAt, timeQueue } from "../../../advisor/replay/clients.ts";
 import { columnWriter, type RunColumns, rowsByKey } from "./columns.ts";
 import { type Lane, laneLimitOf } from "./lanes.ts";
-import { randomAt } from "../../../advisor/replay/random.ts";
 import { type Arrivals, type LaneRun, neverMs, outcome, type Scenario } from "./scenario.ts";
 import { summaryOf } from "./summary.ts";
 

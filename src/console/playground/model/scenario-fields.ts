@@ -1,7 +1,7 @@
 /** The fields of a scenario in the text of a URL: how each is read and written, and what it accepts. */
 import { formatDuration, parseDuration } from "../../../strategies/index.ts";
 import { parseUnits } from "../../../strategies/notation.ts";
-import { isCalendarDate, latestStartMs } from "../../../advisor/log/log-time.ts";
+import { isCalendarDate, latestStartMs } from "../../../advisor/log/line-reader.ts";
 import type { Rate, RetryKind, TimedRequests, Traffic } from "./scenario.ts";
 
 /** A field of a scenario as text. */

@@ -1,5 +1,5 @@
 /** The vocabulary of the playground: a scenario (limits, and the traffic that meets them), and what a run of it returns. */
-import type { LogReport } from "../../../advisor/log/log-report.ts";
+import type { LogReport } from "../../../advisor/log/read-log.ts";
 import type { Limit, LimitInput } from "../../../strategies/index.ts";
 
 /** All durations are integer milliseconds. */

@@ -1,5 +1,5 @@
 /** The first requests of a scenario's traffic, in order of time. Retries depend on decisions, so each lane adds its own. */
-import { seededRandom } from "../../../advisor/replay/random.ts";
+import { seededRandom } from "../../../advisor/replay/clients.ts";
 import type { Arrivals, Rate, Scenario, TimedRequests } from "./scenario.ts";
 
 /** @param log the requests of the pasted log, for traffic of the kind `log` */

@@ -1,11 +1,43 @@
-/** The traffic that a command replays, with what was read of it. */
-import type { Limit } from "../../strategies/index.ts";
-import type { Timelines } from "../replay/timelines.ts";
-import { deniedArrivals } from "../replay/traffic-notes.ts";
-import type { Progress } from "./progress.ts";
+/** The traffic that a command replays, with what was read of it, and how far the command is. */
+import type { LogFilter, TrafficChoice, TrafficValues } from "./input-options.ts";
 import { clockText, countOf } from "./report-text.ts";
-import { waitText } from "../../strategies/index.ts";
-import type { LogFilter, TrafficChoice, TrafficValues } from "./traffic-options.ts";
+import { deniedArrivals } from "../replay/recording.ts";
+import type { Timelines } from "../replay/timelines.ts";
+import { type Limit, waitText } from "../../strategies/index.ts";
+
+const leastMs = 100;
+
+export class Progress {
+  #shownMs = 0;
+  #isShown = false;
+
+  /** @param share from 0 to 1; null when unknown */
+  show(text: string, share: number | null): void {
+    const nowMs = Date.now();
+    if (!process.stderr.isTTY || nowMs - this.#shownMs < leastMs) return;
+    this.#shownMs = nowMs;
+    this.#isShown = true;
+    const percent = share === null ? "" : ` ${Math.floor(Math.min(1, share) * 100)} %`;
+    process.stderr.write(`\r\u001b[K${text}${percent}`);
+  }
+
+  clear(): void {
+    if (this.#isShown) process.stderr.write("\r\u001b[K");
+    this.#isShown = false;
+  }
+
+  /** Runs steps that yield the share that is done, and returns their result. */
+  finish<Result>(text: string, steps: Generator<number, Result>): Result {
+    for (;;) {
+      const step = steps.next();
+      if (step.done === true) {
+        this.clear();
+        return step.value;
+      }
+      this.show(text, step.value);
+    }
+  }
+}
 
 export interface ReadTraffic {
   readonly timelines: Timelines;
@@ -23,7 +55,7 @@ export interface ReadTraffic {
   readonly policy: SampledPolicy | null;
 }
 
-export interface SampledPolicy {
+interface SampledPolicy {
   readonly name: string;
   readonly limits: readonly Limit[];
 }
@@ -35,11 +67,11 @@ export async function readTraffic(
   progress: Progress,
 ): Promise<ReadTraffic> {
   if (choice.kind === "log") {
-    const { readLogTraffic } = await import("./log-traffic.ts");
+    const { readLogTraffic } = await import("./input-log.ts");
     return readLogTraffic(choice, progress);
   }
   // The reader of the settings loads wrangler, which takes a second.
-  const { readSampledTraffic } = await import("./sampled-traffic.ts");
+  const { readSampledTraffic } = await import("./input-samples.ts");
   return readSampledTraffic(choice, values);
 }
 

@@ -2,14 +2,14 @@
 import { createLineReader, type LineReader } from "../log/line-reader.ts";
 import {
   acceptedStatus,
+  type LineFilter,
   readRequestPattern,
   requestFilter,
-  type LineFilter,
   type RequestPattern,
   statusFilter,
 } from "../log/log-filter.ts";
-import { fieldName, type LogFieldName } from "../log/log-line.ts";
 import { type LogKey, readLogKey } from "../log/log-key.ts";
+import { fieldName, type LogFieldName } from "../log/log-line.ts";
 import { adminOptions, localServer } from "../../cli/admin-api.ts";
 import { CommandError, type CommandOptions } from "../../cli/command.ts";
 

@@ -1,15 +1,14 @@
 /** Reads the samples of a policy from a running Headgate. */
-import { isRecord } from "../../validation/problems.ts";
-import { type Samples, type SamplesHeader, SamplesProblem, SamplesReader } from "../replay/read-samples.ts";
-import { trafficNotes } from "../replay/traffic-notes.ts";
-import type { Limit } from "../../strategies/index.ts";
-import { waitText } from "../../strategies/index.ts";
-import { type AdminApi, adminProblemText, askAdmin } from "../../cli/admin-api.ts";
-import { adminApiOf } from "../../cli/settings.ts";
-import { CommandError } from "../../cli/command.ts";
+import type { SamplesChoice, TrafficValues } from "./input-options.ts";
+import { commonFacts, periodText, type ReadTraffic, requestsOfKeys } from "./input.ts";
 import { countOf, countText, percentText, wrappedLines } from "./report-text.ts";
-import { commonFacts, periodText, requestsOfKeys, type ReadTraffic } from "./traffic.ts";
-import type { SamplesChoice, TrafficValues } from "./traffic-options.ts";
+import { type Samples, type SamplesHeader, SamplesProblem, SamplesReader } from "../replay/read-samples.ts";
+import { trafficNotes } from "../replay/recording.ts";
+import { type AdminApi, adminProblemText, askAdmin } from "../../cli/admin-api.ts";
+import { CommandError } from "../../cli/command.ts";
+import { adminApiOf } from "../../cli/settings.ts";
+import { type Limit, waitText } from "../../strategies/index.ts";
+import { isRecord } from "../../validation/problems.ts";
 
 /** Samples of a policy are at most 8 MB, and are read row by row. */
 const timeoutMs = 60_000;
