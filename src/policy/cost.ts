@@ -1,7 +1,7 @@
 /** The fields `cost` and `count`: how many units a request spends, and which responses count. */
 import * as v from "valibot";
 import { token, visible } from "./key.ts";
-import { asText, integerFrom, isRecord, anyCase } from "../validation/problems.ts";
+import { asText, integerFrom, isRecord } from "../validation/problems.ts";
 import type { Policy } from "./policy.ts";
 import { membersOf, parameterValues, type RequestAttributes } from "./request.ts";
 
@@ -83,20 +83,6 @@ function statusesOf(value: unknown): [number, number] | null {
   if (!/^[1-5](?:\d\d|xx)$/i.test(text)) return null;
   const first = Number(text.replace(/xx$/i, "00"));
   return [first, /x$/i.test(text) ? first + 99 : first];
-}
-
-/** The value of `cost`, in the JSON schema. */
-export function writtenCost() {
-  const sources = ["header", "query", "response-header"].map(anyCase);
-  const from = v.pipe(v.string(), v.regex(new RegExp(`^(?:${sources.join("|")}):[!-~]+$`)));
-  return v.union([units, v.strictObject({ from, max: units, reserve: v.optional(units) })]);
-}
-
-/** The value of `count`, in the JSON schema. */
-export function writtenCount() {
-  const status = v.union([integerFrom(100, 599), v.pipe(v.string(), v.regex(/^[1-5](?:\d\d|[xX]{2})$/))]);
-  const list = v.optional(v.pipe(v.array(status), v.minLength(1)));
-  return v.pipe(v.strictObject({ status: list, exceptStatus: list }), v.entries(1));
 }
 
 /** The cost that is spent before the request is forwarded: at least 1. */

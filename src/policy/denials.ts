@@ -1,6 +1,6 @@
 /** The fields `ban` and `onDeny`: what follows a denial. */
 import * as v from "valibot";
-import { acceptedDuration, type Limit, parseDuration, parseLimits, writtenDuration } from "../strategies/index.ts";
+import { acceptedDuration, type Limit, parseDuration, parseLimits } from "../strategies/index.ts";
 import { fields, integerFrom } from "../validation/problems.ts";
 
 /** Expressed as limits, so that meters count denials and bans like any other units. */
@@ -11,7 +11,7 @@ export interface Ban {
   readonly term: readonly Limit[];
 }
 
-const mostStrikes = 1_000;
+export const mostStrikes = 1_000;
 
 const duration = v.pipe(
   v.string(acceptedDuration),
@@ -38,17 +38,6 @@ export const banSchema = v.pipe(
   })),
 );
 
-/** The value of `ban`, in the JSON schema. */
-export const writtenBan = () =>
-  v.union([
-    writtenDuration(),
-    v.strictObject({
-      after: integerFrom(1, mostStrikes),
-      within: writtenDuration(),
-      for: writtenDuration(),
-    }),
-  ]);
-
 export interface DenialAnswer {
   readonly status: number;
   /** Null: problem details, with this status. */
@@ -62,7 +51,7 @@ const acceptedType = 'a media type such as "text/html; charset=utf-8"';
 const mediaType = /^[!#$%&'*+.^_`|~0-9a-z-]+\/[!#$%&'*+.^_`|~0-9a-z-]+(?:\s*;[\x20-\x7e]*)?$/i;
 const acceptedBody = `a well-formed text of at most ${mostBodyBytes} bytes`;
 
-const entries = {
+export const onDenyEntries = {
   status: v.optional(integerFrom(400, 599), 429),
   body: v.optional(
     v.pipe(
@@ -75,17 +64,10 @@ const entries = {
 };
 
 export const onDenySchema = v.pipe(
-  fields(entries),
+  fields(onDenyEntries),
   v.transform(({ status, body, contentType }): DenialAnswer => ({
     status,
     body: body ?? null,
     contentType: contentType ?? "text/plain; charset=utf-8",
   })),
 );
-
-/** The value of `onDeny`, in the JSON schema. */
-export const writtenDenialAnswer = () =>
-  v.strictObject({
-    ...entries,
-    contentType: v.optional(v.pipe(v.string(), v.regex(/^[!-.0-~]+\/[!-.0-~]+(?:\s*;.*)?$/))),
-  });

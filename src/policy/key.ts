@@ -1,6 +1,5 @@
 /** The fields `key` and `onMissingKey`: the parts of a partition key, and how a request that lacks one is treated. */
-import * as v from "valibot";
-import { asText, anyCase } from "../validation/problems.ts";
+import { asText } from "../validation/problems.ts";
 
 interface KeyPartTraits {
   /** Whether the value comes from Cloudflare or a verified token. Callers can invent every other value. */
@@ -20,7 +19,7 @@ export const visible = /^[\x21-\x2b\x2d-\x7e]{1,128}$/;
  * Every key part. To add one, add a row here. The compiler then asks for its value in `keyPartReader`
  * (`policies/key.ts`).
  */
-const plainParts = {
+export const plainParts = {
   ip: { isVerified: true },
   path: {},
   method: { isCoarse: true },
@@ -32,7 +31,7 @@ const plainParts = {
   global: { isCoarse: true },
 } as const satisfies Readonly<Record<string, KeyPartTraits>>;
 
-const namedParts = {
+export const namedParts = {
   header: { name: token },
   cookie: { name: token },
   query: { name: visible },
@@ -121,21 +120,3 @@ export function keyWarning(key: readonly KeyPart[]): string | null {
 
 /** Whether one caller can send any number of different values. */
 const isInventable = ({ isVerified = false, isCoarse = false }: KeyPartTraits): boolean => !isVerified && !isCoarse;
-
-/** The value of `key`, in the JSON schema: one part, a list, or parts separated by commas. */
-export function writtenKey() {
-  const plain = v.picklist(Object.keys(plainParts));
-  const kinds = [...plain.options, ...Object.keys(namedParts).map((kind) => `${anyCase(kind)}:[!-+\\x2d-~]+`)];
-  const padded = String.raw`\s*(?:${kinds.join("|")})\s*`;
-  const part = v.pipe(v.string(), v.regex(new RegExp(`^${padded}$`)));
-  const list = v.pipe(v.string(), v.regex(new RegExp(`^${padded}(?:,${padded})*$`)));
-  const parts = v.pipe(v.array(v.union([plain, part])), v.minLength(1), v.maxLength(mostKeyParts));
-  return v.union([plain, list, parts]);
-}
-
-/** A regular expression for the parts that callers cannot invent, as conditions write them. */
-export const verifiedParts = (): string =>
-  [
-    ...Object.keys(plainParts).filter((kind) => isKindOf(plainParts, kind) && traitsOf({ kind }).isVerified === true),
-    `${anyCase("jwt")}:[!-~]+`,
-  ].join("|");

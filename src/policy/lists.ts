@@ -1,21 +1,17 @@
 /** The fields `overrides`, `allow` and `deny`: other limits for some keys, an allowlist and a blocklist. */
-import * as v from "valibot";
 import {
   acceptedStrategy,
   type Limit,
   type LimitDefaults,
   readLimits,
   strategies,
-  strategyNames,
   type ReportAt,
-  writtenLimits,
 } from "../strategies/index.ts";
-import { type KeyPart, mostKeyParts, readKey, verifiedParts } from "./key.ts";
+import { type KeyPart, readKey } from "./key.ts";
 import {
   acceptedList,
   type Condition,
   type SubjectPattern,
-  longestText,
   looksLikeAddress,
   mostListEntries,
   readCondition,
@@ -188,29 +184,6 @@ function readOverrideLimits(
   return readLimits(limits, { ...defaults, ...own }, ({ field, value, accepted }) =>
     reportAt(joinPath("limits", field), value, accepted),
   );
-}
-
-/** An entry of `allow` and `deny`, and the field `key` of an override, in the JSON schema. */
-function writtenSubject() {
-  const text = v.pipe(v.string(), v.minLength(1), v.maxLength(longestText));
-  return v.union([text, v.pipe(v.array(text), v.minLength(1), v.maxLength(mostKeyParts))]);
-}
-
-/** The fields `overrides`, `allow` and `deny`, in the JSON schema. */
-export function writtenLists() {
-  const when = v.pipe(v.string(), v.regex(new RegExp(`^\\s*(?:${verifiedParts()})\\s*=[\\s\\S]*\\S`)));
-  const override = v.strictObject({
-    key: v.optional(writtenSubject()),
-    when: v.optional(when),
-    limits: writtenLimits(),
-    strategy: v.optional(v.picklist(strategyNames)),
-  });
-  const subjects = v.optional(v.pipe(v.array(writtenSubject()), v.maxLength(mostListEntries)));
-  return {
-    overrides: v.optional(v.pipe(v.array(override), v.maxLength(mostListEntries))),
-    allow: subjects,
-    deny: subjects,
-  };
 }
 
 /** The client that a policy would charge. */

@@ -1,7 +1,7 @@
 /** The field `match`: which requests a policy applies to. */
 import * as v from "valibot";
 import { token } from "./key.ts";
-import { type PathPattern, readPathPattern, writtenPath } from "./path-pattern.ts";
+import { type PathPattern, readPathPattern } from "./path-pattern.ts";
 import { schemaOfNullable, schemaOf } from "./schemas.ts";
 import { asText, type ReportField, fields, isRecord } from "../validation/problems.ts";
 import type { RequestAttributes } from "./request.ts";
@@ -58,7 +58,7 @@ function hostPattern(text: string): HostPattern | null {
 }
 
 /** A field value without surrounding white space, which HTTP trims (RFC 9110, section 5.5). */
-const fieldValue = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
+export const fieldValue = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
 
 function readMethods(value: unknown): ReadonlySet<string> | null {
   const methods: readonly unknown[] = Array.isArray(value) ? value : [value];
@@ -84,7 +84,7 @@ function readHeaders(value: unknown): ReadonlyMap<string, string | true> | null 
 /** Valid in `match` or in the policy itself, but not in both. */
 export const pathMatchingSchema = v.optional(v.picklist(pathMatchings, '"lenient" or "exact"'));
 
-const matchEntries = {
+export const matchEntries = {
   methods: v.optional(
     schemaOfNullable(readMethods, 'a list of HTTP methods such as ["GET", "POST"], or one method such as "POST"'),
   ),
@@ -139,26 +139,6 @@ export function pathPatternOf(policy: unknown): PathPattern | null {
   const match = isRecord(policy) ? policy["match"] : undefined;
   const pattern = readPathPattern(asText(isRecord(match) ? match["path"] : undefined));
   return "value" in pattern ? pattern.value : null;
-}
-
-/** The value of `match`, in the JSON schema. */
-export function writtenMatch() {
-  const name = v.pipe(v.string(), v.regex(token));
-  return v.strictObject({
-    ...matchEntries,
-    methods: v.optional(v.union([name, v.pipe(v.array(name), v.minLength(1))])),
-    path: v.optional(writtenPath()),
-    host: v.optional(v.pipe(v.string(), v.regex(/^[^\s/:@]+$/))),
-    header: v.optional(
-      v.union([
-        name,
-        v.pipe(
-          v.record(v.string(), v.union([v.pipe(v.string(), v.regex(fieldValue)), v.literal(true)])),
-          v.minEntries(1),
-        ),
-      ]),
-    ),
-  });
 }
 
 type Test = (attributes: RequestAttributes) => boolean;

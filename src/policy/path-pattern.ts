@@ -1,5 +1,4 @@
 /** Path patterns of literals, `*` and `:name`. */
-import * as v from "valibot";
 import {
   caseFolded,
   decoded,
@@ -56,7 +55,7 @@ const acceptedPattern =
  * ASCII characters of a pattern: those of a URL's path (RFC 3986, section 3.3), `*`, and the space, which is
  * percent-encoded in a path like all characters beyond ASCII.
  */
-const permitted = /[\w\-.~!$&',;=@%/ *:]/;
+export const permitted = /[\w\-.~!$&',;=@%/ *:]/;
 
 export function readPathPattern(text: string): ReadResult<PathPattern> {
   if (!text.startsWith("/")) return { accepted: acceptedPattern };
@@ -169,9 +168,6 @@ function keyOfMatch({ glob, captures, reading }: PathMatch): string {
   });
   return withoutTrailingSlashes(key);
 }
-
-/** A path pattern, in the JSON schema. */
-export const writtenPath = () => v.pipe(v.string(), v.regex(new RegExp(`^/(?:${permitted.source}|[^ -~])*$`)));
 
 /** The pattern between two `*`: literals, and null for one whole, non-empty segment. */
 export type Chunk = readonly (string | null)[];

@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import { changesByDenial, isQueue, type Limit, holdsSlots } from "../strategies/index.ts";
 import { durationBetween } from "./schemas.ts";
-import { asText, type ReportField, isRecord, integerFrom } from "../validation/problems.ts";
+import { asText, type ReportField, isRecord } from "../validation/problems.ts";
 
 /**
  * `strict`: the object decides each request. `leased`: an isolate borrows a slice of the remaining units and spends it
@@ -118,6 +118,3 @@ export function readShards(policy: unknown, report: ReportField): number | null 
 
 const isShardCount = (value: unknown): value is number =>
   typeof value === "number" && Number.isInteger(value) && value >= 1 && value <= mostShards;
-
-/** The value of `shards`, in the JSON schema. */
-export const writtenShards = () => v.optional(integerFrom(1, mostShards), defaultShards);

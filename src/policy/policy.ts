@@ -4,7 +4,6 @@ import {
   acceptedName,
   acceptedNotation,
   acceptedStrategy,
-  defaultStrategy,
   isQueue,
   type Limit,
   type LimitDefaults,
@@ -14,8 +13,6 @@ import {
   strategies,
   strategyNames,
   withMaxDelay,
-  writtenDuration,
-  writtenLimits,
 } from "../strategies/index.ts";
 import {
   type Consistency,
@@ -25,29 +22,11 @@ import {
   objectFields,
   type ObjectSettings,
   readShards,
-  writtenShards,
 } from "./placement.ts";
-import {
-  acceptedCost,
-  acceptedCount,
-  type Cost,
-  type Count,
-  readCost,
-  readCount,
-  writtenCost,
-  writtenCount,
-} from "./cost.ts";
-import { type Ban, banSchema, writtenBan, type DenialAnswer, onDenySchema, writtenDenialAnswer } from "./denials.ts";
-import { type Lists, type Override, readLists, writtenLists } from "./lists.ts";
-import {
-  acceptedKey,
-  type AddressSettings,
-  type KeyPart,
-  type MissingKey,
-  missingKeys,
-  readKey,
-  writtenKey,
-} from "./key.ts";
+import { acceptedCost, acceptedCount, type Cost, type Count, readCost, readCount } from "./cost.ts";
+import { type Ban, banSchema, type DenialAnswer, onDenySchema } from "./denials.ts";
+import { type Lists, type Override, readLists } from "./lists.ts";
+import { acceptedKey, type AddressSettings, type KeyPart, type MissingKey, missingKeys, readKey } from "./key.ts";
 import {
   type Match,
   matchFields,
@@ -55,7 +34,6 @@ import {
   matchSchema,
   pathMatchingSchema,
   reportSecondPathMatching,
-  writtenMatch,
 } from "./match.ts";
 import { durationBetween, schemaOfNullable } from "./schemas.ts";
 import type { PolicyRules, RuleEntry } from "./runtime-rules.ts";
@@ -303,24 +281,3 @@ function limitsOf(value: unknown, defaults: LimitDefaults, report: ReportField):
   if (limits === undefined || limits === null || statesNoLimits(value)) return [];
   return readLimits(limits, defaults, (problem) => report({ ...problem, field: joinPath("limits", problem.field) }));
 }
-
-/** A policy, in the JSON schema. */
-export const writtenPolicy = () =>
-  v.strictObject({
-    ...policyEntries,
-    match: v.optional(writtenMatch()),
-    key: v.optional(writtenKey(), "ip"),
-    limits: writtenLimits(),
-    strategy: v.optional(v.picklist(strategyNames), defaultStrategy),
-    cost: v.optional(writtenCost(), 1),
-    count: v.optional(writtenCount()),
-    ...writtenLists(),
-    ban: v.optional(writtenBan()),
-    timeout: v.optional(writtenDuration(), "1s"),
-    maxDelay: v.optional(writtenDuration()),
-    syncEvery: v.optional(writtenDuration(), "1s"),
-    onDeny: v.optional(writtenDenialAnswer()),
-    shards: writtenShards(),
-    objects: v.optional(policyEntries.objects.wrapped, "per-key"),
-    pathMatching: v.optional(pathMatchingSchema.wrapped, "lenient"),
-  });

@@ -43,12 +43,3 @@ export function durationMsBetween(value: unknown, leastMs: number, mostMs: numbe
 export function durationBetween(leastMs: number, mostMs: number, accepted: string) {
   return schemaOfNullable((value) => durationMsBetween(value, leastMs, mostMs), accepted);
 }
-
-/*
- * Functions named `written…`, here and beside the readers of other values, return the form in which a value is written
- * as a valibot schema. `test/docs/schema.ts` generates the JSON schema of wrangler.toml from them. They may accept more
- * than the readers, and never less. As functions that the Worker never calls, they are left out of its bundle.
- */
-
-/** A text that begins like a JSON list or object. */
-export const writtenJson = () => v.pipe(v.string(), v.regex(/^\s*(?:\[|\{)/));

@@ -7,7 +7,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { type JsonSchema, toJsonSchema } from "@valibot/to-json-schema";
 import type * as v from "valibot";
 import { strategies, writtenLimit, writtenLimits } from "../../src/strategies/index.ts";
-import { writtenPolicy } from "../../src/policy/policy.ts";
+import { writtenPolicy } from "./written-policy.ts";
 import { writtenContinuation, writtenVariables } from "./written-variables.ts";
 import { codesIn, readPage, rowsOf } from "./pages.ts";
 

@@ -1,13 +1,14 @@
 /** The form in which each variable is written, from which the JSON schema is generated. */
 import * as v from "valibot";
 import { defaultStrategy, strategyNames, writtenDuration, writtenLimits } from "../../src/strategies/index.ts";
-import { writtenKey } from "../../src/policy/key.ts";
-import { writtenLists } from "../../src/policy/lists.ts";
-import type { VariableName } from "../../src/policy/vars/known-variables.ts";
-import { policyEntries, writtenPolicy } from "../../src/policy/policy.ts";
-import { writtenJson } from "../../src/policy/schemas.ts";
-import { writtenAdminTokens, writtenCheckTokens } from "../../src/policy/vars/secrets.ts";
 import { anyCase } from "../../src/validation/problems.ts";
+import { policyEntries } from "../../src/policy/policy.ts";
+import type { VariableName } from "../../src/policy/vars/known-variables.ts";
+import { adminRights, longestLabel, rights } from "../../src/policy/vars/secrets.ts";
+import { writtenKey, writtenLists, writtenPolicy } from "./written-policy.ts";
+
+/** A text that begins like a JSON list or object. */
+const writtenJson = () => v.pipe(v.string(), v.regex(/^\s*(?:\[|\{)/));
 
 /** An entry of `POLICIES` that continues the lists of a policy. */
 export const writtenContinuation = () => v.strictObject({ continues: v.string(), ...writtenLists() });
@@ -36,6 +37,16 @@ function writtenOrigins() {
   return v.union([v.literal("*"), origin, v.pipe(v.array(origin), v.minLength(1), v.maxLength(64)), writtenJson()]);
 }
 
+function writtenTokens(known: readonly string[], label: "tenant" | "name") {
+  const text = v.pipe(v.string(), v.regex(/^[!-~]+$/));
+  const holder = v.strictObject({
+    token: text,
+    [label]: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(longestLabel))),
+    may: v.optional(v.pipe(v.array(v.picklist(known)), v.minLength(1))),
+  });
+  return v.union([text, v.pipe(v.array(v.union([text, holder])), v.minLength(1)), writtenJson()]);
+}
+
 /** By variable. Every variable may also be an empty text, which counts as not set. */
 export const writtenVariables = (): Readonly<Record<VariableName, v.GenericSchema>> => ({
   ORIGIN: v.union([v.literal("route"), url("http", "https")]),
@@ -51,10 +62,10 @@ export const writtenVariables = (): Readonly<Record<VariableName, v.GenericSchem
   LOG_DENIALS: flag(),
   CHECK_PATH: v.optional(path(), "/check"),
   CHECK_AUTH: v.picklist(["none"]),
-  CHECK_TOKENS: writtenCheckTokens(),
+  CHECK_TOKENS: writtenTokens(rights, "tenant"),
   ADMIN_PATH: v.optional(path(), "/_headgate"),
   ADMIN_HOST: v.pipe(v.string(), v.regex(/^[A-Za-z0-9.-]+$/)),
-  ADMIN_TOKENS: writtenAdminTokens(),
+  ADMIN_TOKENS: writtenTokens(adminRights, "name"),
   ACCESS_TEAM: v.pipe(v.string(), v.regex(/^[A-Za-z0-9-]+(?:\.[A-Za-z.]+)?$/)),
   ACCESS_AUDIENCE: texts(),
   REVEAL: v.optional(v.picklist(["off", "admins"]), "off"),

@@ -1,11 +1,10 @@
 /** Secrets: bearer tokens with the rights of each, and texts. No problem quotes the value of a secret. */
 import * as v from "valibot";
 import { asText, type ConfigProblem, didYouMeanField, fields, hidden, isRecord } from "../../validation/problems.ts";
-import { writtenJson } from "../schemas.ts";
 import type { KnownVariables, VariableName } from "./known-variables.ts";
 import { isBrokenJson, isSet, jsonErrorNote, typedList, typedValue, type VariableReader } from "./variables.ts";
 
-const rights = ["check", "look", "forget", "adhoc"] as const;
+export const rights = ["check", "look", "forget", "adhoc"] as const;
 export type Right = (typeof rights)[number];
 
 export interface CheckToken {
@@ -49,7 +48,7 @@ export const readAdminTokens = (reader: VariableReader): readonly AdminToken[] =
     may,
   }));
 
-const longestLabel = 128;
+export const longestLabel = 128;
 
 const visibleText = v.custom<string>((value) => typeof value === "string" && /^[\x21-\x7e]+$/.test(value));
 
@@ -108,22 +107,6 @@ export function tokenTexts(value: unknown): string[] {
     const text = isRecord(each) ? each["token"] : each;
     return typeof text === "string" && text !== "" ? [text] : [];
   });
-}
-
-/** The value of `CHECK_TOKENS`, in the JSON schema. */
-export const writtenCheckTokens = () => writtenTokens(checkForm);
-
-/** The value of `ADMIN_TOKENS`, in the JSON schema. */
-export const writtenAdminTokens = () => writtenTokens(adminForm);
-
-function writtenTokens<Each extends string>({ rights: known, label }: TokenForm<Each>) {
-  const text = v.pipe(v.string(), v.regex(/^[!-~]+$/));
-  const holder = v.strictObject({
-    token: text,
-    [label]: v.optional(v.pipe(v.string(), v.minLength(1), v.maxLength(longestLabel))),
-    may: v.optional(v.pipe(v.array(v.picklist(known)), v.minLength(1))),
-  });
-  return v.union([text, v.pipe(v.array(v.union([text, holder])), v.minLength(1)), writtenJson()]);
 }
 
 export const readOriginSecret = (reader: VariableReader): string | null =>
