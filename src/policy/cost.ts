@@ -1,33 +1,10 @@
 /** The fields `cost` and `count`: how many units a request spends, and which responses count. */
 import * as v from "valibot";
+import { asText, didYouMeanField, integerFrom, isRecord } from "../validation/problems.ts";
 import { token, visible } from "./key.ts";
-import { asText, integerFrom, isRecord } from "../validation/problems.ts";
 import type { Policy } from "./policy.ts";
 import { membersOf, parameterValues, type RequestAttributes } from "./request.ts";
-
-export type Cost =
-  | { readonly kind: "fixed"; readonly units: number }
-  /** From a header or query parameter of the request, at most `max`; 1 without one. */
-  | {
-      readonly kind: "request";
-      readonly from: "header" | "query";
-      readonly name: string;
-      readonly max: number;
-    }
-  /** From a response header, at most `max`. Before the response, and without that header, `reserve`. */
-  | {
-      readonly kind: "response";
-      readonly name: string;
-      readonly reserve: number;
-      readonly max: number;
-    };
-
-/** The responses that count: those with one of these statuses, or, if `isExcept`, all others. */
-export interface Count {
-  readonly isExcept: boolean;
-  /** Ranges: the first and the last status of each. */
-  readonly statuses: readonly (readonly [number, number])[];
-}
+import { schemaOfNullable } from "./schemas.ts";
 
 /** Also the greatest cost that `/check` accepts. */
 export const greatestCost = 1_000_000;
@@ -35,26 +12,64 @@ export const greatestCost = 1_000_000;
 /** The most open reservations of a key. This also bounds its requests in flight through the proxy. */
 export const mostReserved = 1_000;
 
-export const acceptedCost =
-  `an integer from 1 to ${greatestCost}; or { from = "header:<name>" or "query:<name>", max = <integer> }; ` +
-  `or { from = "response-header:<name>", reserve = <integer>, max = <integer of at least reserve> }`;
-
 const units = integerFrom(1, greatestCost);
 const requestCost = v.strictObject({ from: v.string(), max: units });
 const responseCost = v.strictObject({ from: v.string(), reserve: units, max: units });
 
-export function readCost(value: unknown): Cost | null {
-  if (v.is(units, value)) return { kind: "fixed", units: value };
+const acceptedCost =
+  `an integer from 1 to ${greatestCost}; or { from = "header:<name>" or "query:<name>", max = <integer> }; ` +
+  `or { from = "response-header:<name>", reserve = <integer>, max = <integer of at least reserve> }`;
+const acceptedCount = '{ status = [...] } or { exceptStatus = [...] } with statuses such as "401", 404 or "5xx"';
+
+export const costEntries = {
+  cost: v.optional(
+    schemaOfNullable(readCost, (value) => acceptedCost + didYouMeanField(value, ["from", "max", "reserve"])),
+    1,
+  ),
+  count: v.optional(
+    schemaOfNullable(readCount, (value) => acceptedCount + didYouMeanField(value, ["status", "exceptStatus"])),
+  ),
+};
+
+export type Cost = v.InferOutput<typeof costEntries.cost>;
+/** The responses that count. */
+export type Count = NonNullable<v.InferOutput<typeof costEntries.count>>;
+
+function readCost(value: unknown) {
+  if (v.is(units, value)) return { kind: "fixed", units: value } as const;
   const written = asText(isRecord(value) ? value["from"] : undefined);
   const [, source = "", name = ""] = /^([a-z-]+):(.*)$/i.exec(written) ?? [];
   const from = source.toLowerCase();
   if (from === "response-header") {
     const isWhole = token.test(name) && v.is(responseCost, value) && value.reserve <= value.max;
-    return isWhole ? { kind: "response", name, reserve: value.reserve, max: value.max } : null;
+    // From a response header, at most `max`. Before the response, and without that header, `reserve`.
+    return isWhole ? ({ kind: "response", name, reserve: value.reserve, max: value.max } as const) : null;
   }
   if (from !== "header" && from !== "query") return null;
   const isName = (from === "header" ? token : visible).test(name);
-  return isName && v.is(requestCost, value) ? { kind: "request", from, name, max: value.max } : null;
+  // From a header or query parameter of the request, at most `max`; 1 without one.
+  return isName && v.is(requestCost, value) ? ({ kind: "request", from, name, max: value.max } as const) : null;
+}
+
+function readCount(value: unknown) {
+  if (!isRecord(value)) return null;
+  const [name = "", ...others] = Object.keys(value);
+  const isExcept = name === "exceptStatus";
+  if (others.length > 0 || !(isExcept || name === "status")) return null;
+  const list = value[name];
+  if (!Array.isArray(list) || list.length === 0) return null;
+  const written: readonly unknown[] = list;
+  // Ranges: the first and the last status of each. If `isExcept`, all others count.
+  const statuses = written.map(statusesOf).filter((range) => range !== null);
+  return statuses.length === written.length ? { isExcept, statuses } : null;
+}
+
+/** A status such as `404`, or a class such as `5xx`; null for anything else. */
+function statusesOf(value: unknown): readonly [number, number] | null {
+  const text = typeof value === "number" ? String(value) : asText(value);
+  if (!/^[1-5](?:\d\d|xx)$/i.test(text)) return null;
+  const first = Number(text.replace(/xx$/i, "00"));
+  return [first, /x$/i.test(text) ? first + 99 : first];
 }
 
 /** The least cost that a request spends before it is forwarded. */
@@ -62,28 +77,6 @@ export const reservedCost = (cost: Cost): number => {
   if (cost.kind === "fixed") return cost.units;
   return cost.kind === "response" ? cost.reserve : 1;
 };
-
-export const acceptedCount = '{ status = [...] } or { exceptStatus = [...] } with statuses such as "401", 404 or "5xx"';
-
-export function readCount(value: unknown): Count | null {
-  if (!isRecord(value)) return null;
-  const [name = "", ...others] = Object.keys(value);
-  const isExcept = name === "exceptStatus";
-  if (others.length > 0 || !(isExcept || name === "status")) return null;
-  const list = value[name];
-  if (!Array.isArray(list) || list.length === 0) return null;
-  const written: unknown[] = list;
-  const statuses = written.map(statusesOf).filter((range) => range !== null);
-  return statuses.length === written.length ? { isExcept, statuses } : null;
-}
-
-/** A status such as `404`, or a class such as `5xx`; null for anything else. */
-function statusesOf(value: unknown): [number, number] | null {
-  const text = typeof value === "number" ? String(value) : asText(value);
-  if (!/^[1-5](?:\d\d|xx)$/i.test(text)) return null;
-  const first = Number(text.replace(/xx$/i, "00"));
-  return [first, /x$/i.test(text) ? first + 99 : first];
-}
 
 /** The cost that is spent before the request is forwarded: at least 1. */
 export function costOfRequest({ cost }: Pick<Policy, "cost">, attributes: RequestAttributes): number {

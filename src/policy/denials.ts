@@ -3,14 +3,6 @@ import * as v from "valibot";
 import { acceptedDuration, type Limit, parseDuration, parseLimits } from "../strategies/index.ts";
 import { fields, integerFrom } from "../validation/problems.ts";
 
-/** Expressed as limits, so that meters count denials and bans like any other units. */
-export interface Ban {
-  /** Denials; the ban begins when this limit is spent. */
-  readonly strikes: readonly Limit[];
-  /** One unit is a ban; the window is the ban's length. */
-  readonly term: readonly Limit[];
-}
-
 export const mostStrikes = 1_000;
 
 const duration = v.pipe(
@@ -38,11 +30,12 @@ export const banSchema = v.pipe(
   })),
 );
 
-export interface DenialAnswer {
-  readonly status: number;
-  /** Null: problem details, with this status. */
-  readonly body: string | null;
-  readonly contentType: string;
+/** Expressed as limits, so that meters count denials and bans like any other units. */
+export interface Ban {
+  /** Denials; the ban begins when this limit is spent. */
+  readonly strikes: readonly Limit[];
+  /** One unit is a ban; the window is the ban's length. */
+  readonly term: readonly Limit[];
 }
 
 const mostBodyBytes = 4_096;
@@ -65,9 +58,13 @@ export const onDenyEntries = {
 
 export const onDenySchema = v.pipe(
   fields(onDenyEntries),
-  v.transform(({ status, body, contentType }): DenialAnswer => ({
+  v.transform(({ status, body, contentType }) => ({
     status,
+    /** Null: problem details, with this status. */
     body: body ?? null,
     contentType: contentType ?? "text/plain; charset=utf-8",
   })),
 );
+
+/** An answer to denied requests that replaces the problem details. */
+export type DenialAnswer = Readonly<v.InferOutput<typeof onDenySchema>>;

@@ -1,5 +1,7 @@
 /** The fields `key` and `onMissingKey`: the parts of a partition key, and how a request that lacks one is treated. */
-import { asText } from "../validation/problems.ts";
+import * as v from "valibot";
+import { asText, integerFrom } from "../validation/problems.ts";
+import { choice, schemaOfNullable } from "./schemas.ts";
 
 interface KeyPartTraits {
   /** Whether the value comes from Cloudflare or a verified token. Callers can invent every other value. */
@@ -15,10 +17,7 @@ export const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/;
 /** Any visible character except the comma, which separates parts. */
 export const visible = /^[\x21-\x2b\x2d-\x7e]{1,128}$/;
 
-/**
- * Every key part. To add one, add a row here. The compiler then asks for its value in `keyPartReader`
- * (`policies/key.ts`).
- */
+/** Every key part. To add one, add a row here. The compiler then asks for its value in `keyPartReader`. */
 export const plainParts = {
   ip: { isVerified: true },
   path: {},
@@ -57,9 +56,22 @@ export interface PlainKey {
   readonly tenant?: string | null;
 }
 
-/** How a request that lacks a part of the key is treated. */
-export type MissingKey = (typeof missingKeys)[number];
-export const missingKeys = ["shared", "ip", "deny", "skip"] as const;
+/** Also the most texts by which a caller of `/check` may name a key. */
+export const mostKeyParts = 8;
+
+const acceptedKey =
+  `1 to ${mostKeyParts} different key parts from ` +
+  `${Object.keys(plainParts)
+    .map((kind) => `"${kind}"`)
+    .join(", ")}, "header:<name>", "cookie:<name>", "query:<name>" and "jwt:<claim>"`;
+
+export const keyEntries = {
+  key: v.optional(schemaOfNullable(readKey, acceptedKey), "ip"),
+  /** How a request that lacks a part of the key is treated. */
+  onMissingKey: v.optional(choice(["shared", "ip", "deny", "skip"]), "shared"),
+  ipv6Prefix: v.optional(integerFrom(32, 128), 64),
+  trustedProxies: v.optional(integerFrom(1, 10)),
+};
 
 /** How a client's address is found, and how much of it identifies the client. */
 export interface AddressSettings {
@@ -68,15 +80,6 @@ export interface AddressSettings {
   /** The client is the n-th entry from the right of X-Forwarded-For; null: the peer that connects to Cloudflare. */
   readonly trustedProxies: number | null;
 }
-
-/** Also the most texts by which a caller of `/check` may name a key. */
-export const mostKeyParts = 8;
-
-export const acceptedKey =
-  `1 to ${mostKeyParts} different key parts from ` +
-  `${Object.keys(plainParts)
-    .map((kind) => `"${kind}"`)
-    .join(", ")}, "header:<name>", "cookie:<name>", "query:<name>" and "jwt:<claim>"`;
 
 /** A part as the configuration writes it. */
 export const partName = (part: KeyPart): string => ("name" in part ? `${part.kind}:${part.name}` : part.kind);

@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import { token } from "./key.ts";
 import { type PathPattern, readPathPattern } from "./path-pattern.ts";
-import { schemaOfNullable, schemaOf } from "./schemas.ts";
+import { choice, schemaOf, schemaOfNullable } from "./schemas.ts";
 import { asText, type ReportField, fields, isRecord } from "../validation/problems.ts";
 import type { RequestAttributes } from "./request.ts";
 
@@ -25,21 +25,7 @@ export function hasPieces(text: string, pieces: readonly string[]): boolean {
   return from + last.length <= text.length;
 }
 
-/** Whether a path is compared in every form in which origins read it, or only as received. */
-export type PathMatching = (typeof pathMatchings)[number];
-const pathMatchings = ["lenient", "exact"] as const;
-
-/** A condition that is null matches every request. */
-export interface Match {
-  readonly methods: ReadonlySet<string> | null;
-  readonly path: PathPattern | null;
-  readonly pathMatching: PathMatching;
-  readonly host: HostPattern | null;
-  /** By lower-case name: the value that a header must have, or true for any value. */
-  readonly headers: ReadonlyMap<string, string | true> | null;
-}
-
-export interface HostPattern {
+interface HostPattern {
   readonly hostname: string;
   /** @param host a normalized one, without a port */
   readonly test: (host: string) => boolean;
@@ -82,7 +68,7 @@ function readHeaders(value: unknown): ReadonlyMap<string, string | true> | null 
 }
 
 /** Valid in `match` or in the policy itself, but not in both. */
-export const pathMatchingSchema = v.optional(v.picklist(pathMatchings, '"lenient" or "exact"'));
+export const pathMatchingSchema = v.optional(choice(["lenient", "exact"], '"lenient" or "exact"'));
 
 export const matchEntries = {
   methods: v.optional(
@@ -103,29 +89,21 @@ export const matchEntries = {
 
 export const matchFields: readonly string[] = Object.keys(matchEntries);
 
-export const matchSchema = v.pipe(
-  fields(matchEntries),
-  v.transform(({ methods, path, pathMatching, host, header }): Match => ({
-    methods: methods ?? null,
-    path: path ?? null,
-    pathMatching: pathMatching ?? "lenient",
-    host: host ?? null,
-    headers: header ?? null,
-  })),
-);
+export const matchSchema = fields(matchEntries);
 
-const everything: Match = {
-  methods: null,
-  path: null,
-  pathMatching: "lenient",
-  host: null,
-  headers: null,
-};
+/** A condition that is null matches every request. */
+export type Match = Readonly<ReturnType<typeof matchOf>>;
 
 /** Defaults to every request. */
-export function matchOf(match: Match | undefined = everything, pathMatching: PathMatching = match.pathMatching): Match {
-  return { ...match, pathMatching };
-}
+export const matchOf = (written: v.InferOutput<typeof matchSchema> = {}, pathMatching = written.pathMatching) => ({
+  methods: written.methods ?? null,
+  path: written.path ?? null,
+  host: written.host ?? null,
+  /** By lower-case name: the value that a header must have, or true for any value. */
+  headers: written.header ?? null,
+  /** Whether the path is compared in every form in which origins read it, or only as received. */
+  pathMatching: pathMatching ?? "lenient",
+});
 
 /** Reports a `pathMatching` of the policy if its `match` has one too. */
 export function reportSecondPathMatching(policy: unknown, report: ReportField): void {

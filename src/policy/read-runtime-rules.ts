@@ -5,8 +5,9 @@
 import * as v from "valibot";
 import { acceptedNotation, holdsSlots, isQueue, type Limit } from "../strategies/index.ts";
 import { acceptedOverrides, conditionParts, type Override, readLists } from "./lists.ts";
-import { type Policy, readPolicy } from "./policy.ts";
+import { limitLists, namesOf, type Policy, readPolicy } from "./policy.ts";
 import { type PolicyMode, policyModes, type PolicyRule, type PolicyRules, type RuleEntry } from "./runtime-rules.ts";
+import { oneOf } from "./schemas.ts";
 import { type KeyPart, traitsOf } from "./key.ts";
 import { unmatchedText } from "./key-text.ts";
 import { acceptedList, type Pattern, type SubjectPattern } from "./subject-pattern.ts";
@@ -206,8 +207,6 @@ export function readKeyRule(
   return isAccepted(policy, content, context, report) ? content : null;
 }
 
-const oneOf = (values: readonly string[]): string => `one of ${values.map((value) => `"${value}"`).join(", ")}`;
-
 function contentOf(base: Policy, input: RuleFields, report: ReportField): RuleContent | null {
   const { kind } = input;
   switch (kind) {
@@ -300,8 +299,7 @@ function reread(base: Policy, replaced: RuleFields, report: ReportField): Policy
     readPolicy("", "", written, ({ field, value, accepted }) => report({ field, value, accepted }));
   const policy = read(fields);
   if (policy === null || maxDelay === undefined) return policy;
-  const all = [policy.limits, ...policy.lists.overrides.map(({ limits }) => limits)];
-  return all.flat().some(isQueue) ? read({ ...fields, maxDelay }) : policy;
+  return limitLists(policy).flat().some(isQueue) ? read({ ...fields, maxDelay }) : policy;
 }
 
 /** Whether the rule fits the rest of the configuration. Otherwise, its problems are passed to `report`. */
@@ -361,10 +359,5 @@ const isLocation = (part: KeyPart): boolean => traitsOf(part).isVerified === tru
 /** The policy that has each name of a policy or limit, except for this policy's names. */
 function namesOfOthers(policy: Policy, policies: readonly Policy[]): ReadonlyMap<string, string> {
   const others = policies.filter(({ name }) => name !== policy.name);
-  return new Map(
-    others.flatMap(({ name, limits, lists }) => {
-      const all = [limits, ...lists.overrides.map((override) => override.limits)].flat();
-      return [name, ...all.map((limit) => limit.name)].map((each) => [each, name] as const);
-    }),
-  );
+  return new Map(others.flatMap((other) => namesOf(other).map((each) => [each, other.name] as const)));
 }

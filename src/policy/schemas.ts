@@ -43,3 +43,10 @@ export function durationMsBetween(value: unknown, leastMs: number, mostMs: numbe
 export function durationBetween(leastMs: number, mostMs: number, accepted: string) {
   return schemaOfNullable((value) => durationMsBetween(value, leastMs, mostMs), accepted);
 }
+
+/** Describes a choice of texts. */
+export const oneOf = (values: readonly string[]): string => `one of ${values.map((value) => `"${value}"`).join(", ")}`;
+
+/** A schema of texts of which one is chosen. */
+export const choice = <const Values extends readonly string[]>(values: Values, accepted = oneOf(values)) =>
+  v.picklist(values, accepted);

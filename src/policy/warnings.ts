@@ -10,7 +10,7 @@ import {
 } from "../strategies/index.ts";
 import { mostReserved, reservedCost } from "./cost.ts";
 import { keyWarning, partName } from "./key.ts";
-import type { Policy } from "./policy.ts";
+import { limitLists, longestDelayMs, type Policy } from "./policy.ts";
 
 interface Warning {
   /** The field of the policy that the warning is about. */
@@ -22,8 +22,6 @@ interface Warning {
 const shortestLeaseMs = 1_000;
 /** An isolate reads this much for each of its keys every `syncEvery`. */
 const mostSyncedBytes = 100_000;
-/** Clients give up before a longer delay ends. */
-const longestDelayMs = 3_600_000;
 
 export function policyWarnings(policy: Policy): Warning[] {
   const { name, limits, lists } = policy;
@@ -128,8 +126,7 @@ export function sharedKeyWarnings(policies: readonly Policy[]): string[] {
 }
 
 /** The greatest size of a policy's state, with its own limits or those of an override. */
-const storedBytesOf = ({ limits, lists }: Policy): number =>
-  Math.max(storedBytes(limits), ...lists.overrides.map((override) => storedBytes(override.limits)));
+const storedBytesOf = (policy: Policy): number => Math.max(...limitLists(policy).map(storedBytes));
 
 const megabytes = (sizeBytes: number): string => `${(sizeBytes / 1_000_000).toFixed(1)} MB`;
 
