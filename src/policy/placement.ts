@@ -43,12 +43,12 @@ export const placementEntries = {
   ),
 };
 
-type Fields = v.InferOutput<v.ObjectSchema<typeof placementEntries, undefined>>;
+type PlacementOutput = v.InferOutput<v.ObjectSchema<typeof placementEntries, undefined>>;
 
 /** Settings that determine the object of a key: another setting selects another object. */
 export type ObjectSettings = Readonly<ReturnType<typeof objectsOf>>;
 
-export const objectsOf = ({ locationHint, jurisdiction }: Fields, shards: number | null) => ({
+export const objectsOf = ({ locationHint, jurisdiction }: PlacementOutput, shards: number | null) => ({
   /** The number of objects that all keys share; null: one object for each key. */
   shards,
   locationHint: locationHint ?? null,
@@ -77,7 +77,7 @@ export type Consistency =
   | { readonly kind: "strict" | "leased" }
   | { readonly kind: "eventual"; readonly syncEveryMs: number };
 
-export const consistencyOf = ({ consistency: kind, syncEvery = defaultSyncMs }: Fields): Consistency =>
+export const consistencyOf = ({ consistency: kind, syncEvery = defaultSyncMs }: PlacementOutput): Consistency =>
   kind === "eventual" ? { kind, syncEveryMs: syncEvery } : { kind };
 
 /**
