@@ -155,12 +155,13 @@ export class LimiterClient {
   /** Calls the objects of charges that the isolate cannot decide, until all results are final. */
   async #decideInObjects(charges: readonly PendingCharge[], isTried: boolean): Promise<void> {
     const { caller } = this.#isolate;
-    for (let open = charges; open.length > 0; open = open.filter((charge) => !this.#decideInIsolate(charge))) {
+    let open = charges;
+    while (open.length > 0) {
       // Groups of a charge are decided one after the other.
       // oxlint-disable-next-line no-await-in-loop
-      const decided = await Promise.all(byObject(open).map((each) => this.#decideInObject(each)));
+      const undecided = await Promise.all(byObject(open).map((each) => this.#decideInObject(each)));
       caller.unusable.check();
-      open = decided.flat();
+      open = undecided.flat().filter((charge) => !this.#decideInIsolate(charge));
     }
     if (!isTried) await caller.takeFirstCall();
     caller.unusable.check();

@@ -14,17 +14,17 @@ import {
   callOf,
   type DecisionReply,
   chargeOf,
-  decideInObject,
   flatCheckOf,
   isLeased,
   outcomesOf,
   reportDryRuns,
+  targetOf,
   timeLeftOf,
 } from "./key-group.ts";
 import type { Leases } from "./leases.ts";
 import { type LocalCount, type LocalMeters, uncounted } from "./local-meters.ts";
 import type { ObjectCaller } from "./object-caller.ts";
-import type { Outcome } from "./outcome.ts";
+import type { Outcome, Spend } from "./outcome.ts";
 import type { SettleCall, StaleRules } from "../protocol.ts";
 import { newAddress, type ReservationAddress } from "./reservation-id.ts";
 import { chargedSpends } from "./ruled-outcome.ts";
@@ -65,19 +65,19 @@ export class StrictDecider {
    */
   async decide(checks: readonly KeyCheck[]): Promise<readonly (readonly Outcome[])[]> {
     const [first] = checks;
-    if (first === undefined) return [];
+    const [spend] = first?.group ?? [];
+    if (first === undefined || spend === undefined) return [];
     if (checks.length === 1) {
-      const reserved = first.group.find(({ ttlMs }) => ttlMs !== undefined);
-      if (reserved !== undefined)
-        return [await this.#reserve(first, newAddress(reserved.partitionKey, reserved.policy.objects))];
+      if (first.group.some(({ ttlMs }) => ttlMs !== undefined)) return [await this.#reserve(first, spend)];
       if (isLeased(first.group) && !first.isLook) return [await this.#lease(first)];
     }
     const { clock, caller } = this.#isolate;
     const calledAtMs = clock.now();
     const { scope } = first;
     const spends = checks.length === 1 ? first.group : checks.flatMap(({ group }) => group);
-    const replies = await decideInObject(caller, spends, {
+    const replies = await caller.decide({
       name: checks.every(({ isLook }) => isLook) ? "look" : "check",
+      ...targetOf(spend, spends),
       checks: checks.map(({ group, provisionalMs, isLook }) => flatCheckOf(group, provisionalMs, isLook)),
       ...timeLeftOf(spends, scope, calledAtMs),
       late: {
@@ -85,6 +85,7 @@ export class StrictDecider {
         settle: (late) => Promise.all(checks.map((check, index) => this.#acceptLate(check, late[index]))),
       },
     });
+    if (checks.length === 1) return [await this.#accept(first, replies?.[0], calledAtMs)];
     return Promise.all(checks.map((check, index) => this.#accept(check, replies?.[index], calledAtMs)));
   }
 
@@ -95,9 +96,10 @@ export class StrictDecider {
     return this.#accept(check, reply, calledAtMs);
   }
 
-  async #reserve(check: KeyCheck, address: ReservationAddress): Promise<readonly Outcome[]> {
+  async #reserve(check: KeyCheck, { partitionKey, policy }: Spend): Promise<readonly Outcome[]> {
     const { clock, caller } = this.#isolate;
     const { group, result, scope } = check;
+    const address = newAddress(partitionKey, policy.objects);
     const enforced = group.filter(({ policy }) => !policy.isDryRun);
     const isDryRun = enforced.every(({ ttlMs }) => ttlMs === undefined);
     const openWith =
@@ -171,7 +173,8 @@ export class StrictDecider {
     const spends = booked.map(({ spend }) => spend);
     const count = localMeters.count(chargedSpends(spends, outcomes));
     if (provisionalMs === 0) count.book();
-    await this.#add(check, booked, open(booked, count));
+    const ending = this.#add(check, booked, open(booked, count));
+    if (ending !== null) await ending;
     reportDryRuns(group, outcomes);
     return outcomes;
   }
@@ -187,12 +190,13 @@ export class StrictDecider {
     await this.#add(check, booked, open(booked, uncounted));
   }
 
-  async #add({ result }: KeyCheck, booked: readonly BookedSpend[], open: OpenSpend): Promise<void> {
+  /** @returns null if the spend stays open, or if there is none */
+  #add({ result }: KeyCheck, booked: readonly BookedSpend[], open: OpenSpend): Promise<unknown> | null {
     const [first] = booked;
-    if (first === undefined) return;
+    if (first === undefined) return null;
     // The spend makes the waits of cached denials longer.
     this.#isolate.denyCache.forget(first.spend.partitionKey);
-    await result.add(open);
+    return result.add(open);
   }
 
   #openCheck({ provisionalMs }: KeyCheck): Open {

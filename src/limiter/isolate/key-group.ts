@@ -100,29 +100,18 @@ export async function callObject<Reply>(
   group: readonly Spend[],
   call: Pick<Call<Reply>, "name" | "send"> & Partial<CallTime & Pick<Call<Reply>, "late">>,
 ): Promise<Reply | null> {
-  const target = targetOf(group);
-  return target === null ? null : caller.call({ ...target, timeoutMs: timeoutOf(group), ...call });
-}
-
-/**
- * Decides checks in the object of the spends' keys.
- * @returns null when the object does not answer in time
- */
-export async function decideInObject(
-  caller: ObjectCaller,
-  spends: readonly Spend[],
-  call: Pick<ChecksCall, "name" | "checks" | "late"> & CallTime,
-): Promise<readonly CheckReply[] | null> {
-  const target = targetOf(spends);
-  return target === null ? null : caller.decide({ ...target, ...call });
-}
-
-function targetOf(group: readonly Spend[]): Pick<ChecksCall, "location" | "policies"> | null {
   const [first] = group;
-  if (first === undefined) return null;
-  const location = objectLocation(first.policy.objects, first.partitionKey);
-  return { location, policies: group.map(({ policy }) => policy.name) };
+  return first === undefined ? null : caller.call({ ...targetOf(first, group), timeoutMs: timeoutOf(group), ...call });
 }
+
+/** The object of a spend's key, and the policies that charge keys of that object. */
+export const targetOf = (
+  { policy: { objects }, partitionKey }: Spend,
+  spends: readonly Spend[],
+): Pick<ChecksCall, "location" | "policies"> => ({
+  location: objectLocation(objects, partitionKey),
+  policies: spends.map(({ policy }) => policy.name),
+});
 
 /** The shortest timeout of the enforced policies, in milliseconds; of the dry runs when there are no others. */
 export function timeoutOf(group: readonly Spend[]): number {
