@@ -11,7 +11,7 @@ import {
 } from "./app.ts";
 
 export { ControlPlane } from "./control/object/control-plane.ts";
-export { RateLimiter } from "./limiter/object/rate-limiter.ts";
+export { RateLimiter } from "./limiter/object/durable-object.ts";
 
 /** An isolate keeps one `env` object for its life, so it reads the configuration once. */
 const apps = new WeakMap<Env, App>();

@@ -38,7 +38,7 @@ const rules: Readonly<Record<string, Rule>> = {
   "limiter/isolate": {
     from: [...policy, "observability", "limiter"],
     // The class that the Durable Object namespace is typed with.
-    typesFrom: ["limiter/object/rate-limiter.ts"],
+    typesFrom: ["limiter/object/durable-object.ts"],
     packages: none,
   },
   "limiter/object": {

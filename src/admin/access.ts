@@ -1,7 +1,7 @@
 /** Identifies operators by Cloudflare Access: https://developers.cloudflare.com/cloudflare-one/identity/authorization-cookie/validating-json/ */
 import { errors, type JWTPayload, type JWTVerifyOptions } from "jose";
 import type { AccessSettings } from "../policy/vars/admin.ts";
-import { Cooldown } from "../limiter/isolate/cooldown.ts";
+import { Cooldown } from "../limiter/isolate/object-caller.ts";
 import { errorText, report } from "../observability/events.ts";
 import { fetchedKeys, keyCooldownMs, verifiedPayload, withKeyErrors } from "../http/claims.ts";
 import { CallRefused } from "./refusal.ts";

@@ -1,6 +1,6 @@
 /** Calls the control plane object for the admin API, with a deadline. */
 import type { Clock } from "../limiter/clock.ts";
-import { sqliteProblem } from "../limiter/isolate/unusable-objects.ts";
+import { sqliteProblem } from "../limiter/isolate/object-caller.ts";
 import { platformRetries, withDeadline } from "../limiter/object-calls.ts";
 import { errorText, report } from "../observability/events.ts";
 import { ConfigProblems, describeProblem } from "../validation/problems.ts";

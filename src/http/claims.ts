@@ -11,7 +11,7 @@ import {
 } from "jose";
 import type { JwtKey, JwtSettings } from "../policy/vars/jwt.ts";
 import { bearerOf, tokensIn, type Claims, type TokenClaims } from "../policy/request.ts";
-import { Cooldown } from "../limiter/isolate/cooldown.ts";
+import { Cooldown } from "../limiter/isolate/object-caller.ts";
 import type { Clock } from "../limiter/clock.ts";
 import { errorText, report } from "../observability/events.ts";
 import { JsonTooDeep, refuseDeepJson } from "../validation/json.ts";

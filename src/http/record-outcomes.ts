@@ -11,7 +11,7 @@ import { admits, allows, isByKeyRule, type Outcome, type Spend } from "../limite
 import type { Runtime } from "./runtime.ts";
 
 /** A request with its spends, after the limits have decided. */
-export interface ChargedRequest {
+export interface DecidedRequest {
   readonly spends: readonly Spend[];
   readonly admission: ChargeResult;
   /** The resolutions of all policies. Default: only those of the spends matter. */
@@ -23,7 +23,7 @@ export interface ChargedRequest {
  * deny it count it.
  */
 export function recordOutcomes(
-  { spends, admission, resolutions = [] }: ChargedRequest,
+  { spends, admission, resolutions = [] }: DecidedRequest,
   { statistics }: Pick<Runtime, "statistics">,
 ): void {
   if (statistics === null) return;

@@ -1,5 +1,6 @@
-/** The deadline of calls to Durable Objects, and how often the platform repeats a call. */
+/** Calls of Durable Objects: which object a key lives in, the deadline of a call, and how often the platform repeats it. */
 import type { Clock } from "./clock.ts";
+import type { Jurisdiction, LocationHint, ObjectSettings } from "../policy/placement.ts";
 
 /**
  * The platform's default is five attempts in up to ten seconds, longer than a request should wait. 500 ms is the shortest
@@ -41,4 +42,44 @@ export function withDeadline<Reply>(
     });
     void reply.then(resolve, reject).then(() => cancel());
   });
+}
+
+export interface ObjectLocation {
+  readonly name: string;
+  /** Where a new object is created. An existing object does not move. */
+  readonly locationHint: LocationHint | null;
+  /** The same name in another jurisdiction is another object. */
+  readonly jurisdiction: Jurisdiction | null;
+}
+
+/**
+ * An object for one key has the partition key as its name; a shard is named `<shard>-of-<shards>`. A location hint adds
+ * `@<hint>`. These names must never change: what is stored under the old names would be lost.
+ */
+export function objectLocation(settings: ObjectSettings, partitionKey: string): ObjectLocation {
+  const { shards, locationHint, jurisdiction } = settings;
+  const base = shards === null ? partitionKey : `${shardOf(partitionKey, shards)}-of-${shards}`;
+  const name = locationHint === null ? base : `${base}@${locationHint}`;
+  return { name, locationHint, jurisdiction };
+}
+
+/** Identifies an object among those of all jurisdictions. */
+export const objectId = ({ name, jurisdiction }: ObjectLocation): string => `${jurisdiction ?? ""} ${name}`;
+
+/** 48 bits in base64. */
+const hashedCharacters = 8;
+
+/**
+ * The shard of a key, from 0: the first 48 bits of its partition key modulo the number of shards. The partition key is an
+ * HMAC-SHA-256 in base64url.
+ */
+export function shardOf(partitionKey: string, shards: number): number {
+  const base64 = partitionKey
+    .slice(0, hashedCharacters)
+    .replaceAll("-", "+")
+    .replaceAll("_", "/")
+    .padEnd(hashedCharacters, "A");
+  let hash = 0;
+  for (const character of atob(base64)) hash = hash * 256 + character.charCodeAt(0);
+  return hash % shards;
 }

@@ -1,5 +1,5 @@
 /**
- * The calls from an isolate (limiter/client) to an object (limiter/object), and their replies. All of them are plain data.
+ * The calls from an isolate (limiter/isolate) to an object (limiter/object), and their replies. All of them are plain data.
  *
  * Two versions of both halves run at once during a deploy. Therefore fields are only added, never renamed or removed. A
  * field that an older caller leaves out has a default. An older object ignores fields that it does not know. A call whose

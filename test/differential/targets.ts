@@ -1,13 +1,13 @@
 /** The deployments whose responses must be equal: the current version by `fetch` and by Hono alone, and the previous version. */
 import { createApp } from "../../src/app.ts";
-import { IsolateBudget, isolateBudgetBytes } from "../../src/limiter/object/isolate-budget.ts";
-import { Limiter } from "../../src/limiter/object/limiter.ts";
+import { IsolateBudget, isolateBudgetBytes } from "../../src/limiter/object/key-cache.ts";
+import { KeyObject } from "../../src/limiter/object/key-object.ts";
 import { isFull } from "../mode.ts";
 import * as previous from "../previous-version/app.js";
 import { type Answer, type Origin, type RecordedRequest, replay, type Target } from "./replay.ts";
 
 const newObject: Target["newObject"] = (platform) =>
-  new Limiter({ ...platform, isolate: new IsolateBudget(isolateBudgetBytes) });
+  new KeyObject({ ...platform, isolate: new IsolateBudget(isolateBudgetBytes) });
 
 /** Called by `fetch`, as the platform calls the Worker. */
 export const currentVersion: Target = {

@@ -1,6 +1,6 @@
 /** Flat calls in the form of nested ones, for fakes of objects and for tests that look at calls. */
 import { answerChecks, chargeText, decodeReplies, type FlatCall, type FlatList } from "../../src/limiter/flat-calls.ts";
-import { internedCharge } from "../../src/limiter/object/interned-charges.ts";
+import { internedCharge } from "../../src/limiter/interned.ts";
 import type { CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
 
 const nothing: CheckReply = { decisions: [], spentAtMs: [] };

@@ -7,7 +7,7 @@ import { LimiterClient } from "../../src/limiter/isolate/client.ts";
 import { RequestScope } from "../../src/limiter/isolate/newer-rules-retry.ts";
 import type { LimiterObserver } from "../../src/limiter/isolate/object-caller.ts";
 import type { FlatList } from "../../src/limiter/flat-calls.ts";
-import type { Limiter } from "../../src/limiter/object/limiter.ts";
+import type { KeyObject } from "../../src/limiter/object/key-object.ts";
 import type { CheckReply } from "../../src/limiter/protocol.ts";
 import type { Outcome, Spend } from "../../src/limiter/isolate/outcome.ts";
 import { flatReplies, nestedCall } from "./flat-calls.ts";
@@ -67,7 +67,7 @@ export class TestIsolate {
   }
 
   /** Returns the object of this name, and creates it on first use. */
-  object(name: string): Limiter {
+  object(name: string): KeyObject {
     return this.#objects.object(name);
   }
 

@@ -1,6 +1,6 @@
 /** An object in virtual time: its timers and alarms fire when they are due, and it can crash. */
-import { IsolateBudget, isolateBudgetBytes } from "../../src/limiter/object/isolate-budget.ts";
-import { Limiter } from "../../src/limiter/object/limiter.ts";
+import { IsolateBudget, isolateBudgetBytes } from "../../src/limiter/object/key-cache.ts";
+import { KeyObject } from "../../src/limiter/object/key-object.ts";
 import { PendingTimers } from "../../src/sdk/testing/pending-timers.ts";
 import type { RowStorage } from "../../src/limiter/object/key-storage.ts";
 
@@ -10,7 +10,7 @@ export type VirtualStorage = RowStorage & { deleteAlarm(): Promise<void> };
 export class VirtualObject<Storage extends VirtualStorage> {
   readonly storage: Storage;
   nowMs: number;
-  limiter: Limiter;
+  limiter: KeyObject;
   /** How many alarms have fired. */
   alarms = 0;
   readonly #timers = new PendingTimers();
@@ -102,8 +102,8 @@ export class VirtualObject<Storage extends VirtualStorage> {
     }
   }
 
-  #newLimiter(): Limiter {
-    return new Limiter({
+  #newLimiter(): KeyObject {
+    return new KeyObject({
       storage: this.storage,
       // A memory budget for this object alone: objects of earlier tests that are not garbage-collected yet do not
       // count.

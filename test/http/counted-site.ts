@@ -8,7 +8,7 @@ import { applicablePolicies, enforcePolicies } from "../../src/http/proxy/enforc
 import { type Forward, forwardTo } from "../../src/http/proxy/forward.ts";
 import { reservationTtlMs } from "../../src/http/proxy/in-flight.ts";
 import { createRuntime, type Runtime } from "../../src/http/runtime.ts";
-import { objectLocation } from "../../src/limiter/object-location.ts";
+import { objectLocation } from "../../src/limiter/object-calls.ts";
 import type { KeyRule } from "../../src/limiter/protocol.ts";
 import { TestIsolate } from "../fakes/isolate.ts";
 

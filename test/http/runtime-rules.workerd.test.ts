@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type App, createApp } from "../../src/app.ts";
 import type { BeatCall, BeatReply } from "../../src/control/protocol.ts";
 import { platformClock } from "../../src/limiter/clock.ts";
-import { Limiter } from "../../src/limiter/object/limiter.ts";
+import { KeyObject } from "../../src/limiter/object/key-object.ts";
 import type { StaleRules } from "../../src/limiter/protocol.ts";
 import type { FlatList } from "../../src/limiter/flat-calls.ts";
 import { nestedCall } from "../fakes/flat-calls.ts";
@@ -18,10 +18,10 @@ afterEach(() => void vi.useRealTimers());
 /** The objects of keys. */
 class LimiterObjects {
   readonly calls: { readonly name: string; readonly argument: unknown }[] = [];
-  readonly #objects = new Map<string, Limiter>();
+  readonly #objects = new Map<string, KeyObject>();
 
   getByName(name: string): object {
-    const object = this.#objects.get(name) ?? new Limiter({ storage: new MemoryStorage(), ...platformClock });
+    const object = this.#objects.get(name) ?? new KeyObject({ storage: new MemoryStorage(), ...platformClock });
     this.#objects.set(name, object);
     return new Proxy(object, {
       get:

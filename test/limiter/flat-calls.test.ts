@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { answerChecks, chargeText, decodeReplies, encodeChecks, type FlatCheck } from "../../src/limiter/flat-calls.ts";
-import { internedCharge } from "../../src/limiter/object/interned-charges.ts";
+import { internedCharge } from "../../src/limiter/interned.ts";
 import type { Charge, CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
 import { charge } from "../fakes/calls.ts";
 import { TestObject } from "../fakes/test-object.ts";

@@ -3,7 +3,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { vi } from "vitest";
 import type { Charge } from "../../src/limiter/protocol.ts";
-import type { RateLimiter } from "../../src/limiter/object/rate-limiter.ts";
+import type { RateLimiter } from "../../src/limiter/object/durable-object.ts";
 import { call, remainingOf } from "../fakes/calls.ts";
 import { startMs } from "../fakes/isolate.ts";
 import type { WriteCounts } from "../fakes/counted-storage.ts";

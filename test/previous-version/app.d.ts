@@ -1,9 +1,9 @@
 /** The Worker, both halves of the limiter and the engine, with what the tests use of them. */
 import type { Clock } from "../../src/limiter/clock.ts";
-import type { Limiter as CurrentLimiter } from "../../src/limiter/object/limiter.ts";
+import type { Limiter as CurrentLimiter } from "../../src/limiter/object/key-object.ts";
 import type { RowStorage } from "../../src/limiter/object/key-storage.ts";
 
-export { IsolateBudget, isolateBudgetBytes } from "../../src/limiter/object/isolate-budget.ts";
+export { IsolateBudget, isolateBudgetBytes } from "../../src/limiter/object/key-cache.ts";
 export { createMeter, parseLimits } from "../../src/strategies/index.ts";
 
 export declare function createApp(env: object): {

@@ -3,7 +3,7 @@ import { scopeOf } from "../fakes/isolate.ts";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { FailureMode, Policy } from "../../src/policy/policy.ts";
 import { LimiterClient } from "../../src/limiter/isolate/client.ts";
-import { Limiter } from "../../src/limiter/object/limiter.ts";
+import { KeyObject } from "../../src/limiter/object/key-object.ts";
 import { admits } from "../../src/limiter/isolate/outcome.ts";
 import type { CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
 import { decideBy } from "../fakes/flat-calls.ts";
@@ -118,7 +118,7 @@ describe("a flood on a key whose object answers one call in seven", () => {
     const answersEvery = 7;
     const { admitted, calls } = await flood(policyOf("local"), (world) => {
       const storage = new MemoryStorage();
-      const limiter = new Limiter({ storage, ...world.clock() });
+      const limiter = new KeyObject({ storage, ...world.clock() });
       let checks = 0;
       return async (call) => {
         checks++;

@@ -4,7 +4,7 @@ import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Policy } from "../../src/policy/policy.ts";
 import { LimiterClient } from "../../src/limiter/isolate/client.ts";
-import { Limiter } from "../../src/limiter/object/limiter.ts";
+import { KeyObject } from "../../src/limiter/object/key-object.ts";
 import type { LeaseCall, ReturnCall } from "../../src/limiter/protocol.ts";
 import { strategies } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
@@ -171,7 +171,7 @@ describe("strict and leased consistency under random faults", () => {
     const lease = limiter.lease.bind(limiter);
     Object.assign(limiter, {
       lease: (call: LeaseCall) => ({ ...lease(call), settled: undefined }),
-      giveBackSlices: (call: ReturnCall) => void Limiter.prototype.giveBackSlices.call(limiter, call),
+      giveBackSlices: (call: ReturnCall) => void KeyObject.prototype.giveBackSlices.call(limiter, call),
     });
     const client = new LimiterClient(
       object.namespace(0, () => true),

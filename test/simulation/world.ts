@@ -6,10 +6,10 @@ import type { Policy } from "../../src/policy/policy.ts";
 import { scopeOf } from "../fakes/isolate.ts";
 import { LimiterClient } from "../../src/limiter/isolate/client.ts";
 import { answerChecks, type FlatList } from "../../src/limiter/flat-calls.ts";
-import { internedCharge } from "../../src/limiter/object/interned-charges.ts";
+import { internedCharge } from "../../src/limiter/interned.ts";
 import type { Clock } from "../../src/limiter/clock.ts";
-import { IsolateBudget, isolateBudgetBytes } from "../../src/limiter/object/isolate-budget.ts";
-import { Limiter } from "../../src/limiter/object/limiter.ts";
+import { IsolateBudget, isolateBudgetBytes } from "../../src/limiter/object/key-cache.ts";
+import { KeyObject } from "../../src/limiter/object/key-object.ts";
 import type { CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
 import { allows } from "../../src/limiter/isolate/outcome.ts";
 import { MemoryStorage } from "../../src/sdk/testing/memory-storage.ts";
@@ -90,7 +90,7 @@ export class SimulatedObject {
   readonly #random: Random;
   readonly #network: Network;
   readonly storage = new MemoryStorage();
-  limiter: Limiter;
+  limiter: KeyObject;
   #lives = 0;
   isReachable = true;
   /** Whether the network loses calls and answers. */
@@ -114,11 +114,11 @@ export class SimulatedObject {
     this.limiter = this.#begin();
   }
 
-  #begin(): Limiter {
+  #begin(): KeyObject {
     const life = this.#lives;
     const { now, after } = this.#world.clock();
     const isAlive = (): boolean => life === this.#lives;
-    return new Limiter({
+    return new KeyObject({
       storage: this.storage,
       // A budget of its own, without the bytes that earlier runs left to the garbage collector.
       isolate: new IsolateBudget(isolateBudgetBytes),
@@ -163,7 +163,7 @@ export class SimulatedObject {
       try {
         answer = structuredClone(
           name === "decide"
-            ? this.#decide(sent as Parameters<Limiter["decide"]>, admitted)
+            ? this.#decide(sent as Parameters<KeyObject["decide"]>, admitted)
             : methods[name]?.call(this.limiter, ...sent),
         );
       } catch (error) {
@@ -189,7 +189,7 @@ export class SimulatedObject {
     return promise;
   }
 
-  #decide([texts, checks]: Parameters<Limiter["decide"]>, admitted: Admitted[]): FlatList {
+  #decide([texts, checks]: Parameters<KeyObject["decide"]>, admitted: Admitted[]): FlatList {
     return answerChecks({ texts, checks }, internedCharge, (call, isLook) => {
       if (isLook) return this.limiter.look(call);
       const reply = this.limiter.check(call);

@@ -7,8 +7,7 @@ import { compareVersions, type RulesVersion } from "../../policy/runtime-rules.t
 import type { ObjectSettings } from "../../policy/placement.ts";
 import type { Clock } from "../../limiter/clock.ts";
 import { errorText, report } from "../../observability/events.ts";
-import { withDeadline } from "../../limiter/object-calls.ts";
-import { objectId, objectLocation, type ObjectLocation } from "../../limiter/object-location.ts";
+import { type ObjectLocation, objectId, objectLocation, withDeadline } from "../../limiter/object-calls.ts";
 import type { KeyRule } from "../../limiter/protocol.ts";
 import type { Deployments } from "./deployments.ts";
 import type { Meta } from "./meta.ts";

@@ -7,7 +7,7 @@ import { contradictedPart, noAttributes, resolveCallerKey } from "../../policy/r
 import { decideByNewestRules, type RequestScope } from "../../limiter/isolate/newer-rules-retry.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import { admits, type Spend } from "../../limiter/isolate/outcome.ts";
-import { addressOf, reservationId } from "../../limiter/isolate/reservation-id.ts";
+import { addressOf, reservationId } from "../../limiter/isolate/reservation.ts";
 import {
   admittedCheck,
   type CheckAnswer,

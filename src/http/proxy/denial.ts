@@ -13,7 +13,7 @@ import {
 } from "../../limiter/isolate/outcome.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
 import { type Limit, windowMsAt } from "../../strategies/index.ts";
-import { type ChargedRequest, recordKeyDenials, recordOutcomes } from "../record-outcomes.ts";
+import { type DecidedRequest, recordKeyDenials, recordOutcomes } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
 import {
   type LegacyFields,
@@ -34,14 +34,14 @@ export interface DenialContext {
   /** The status of denials by limits, in place of the policies' own. */
   readonly denyStatus?: number | undefined;
   /** Called before a denial is answered, except one by the key alone. */
-  readonly onDenied?: (denied: ChargedRequest) => void;
+  readonly onDenied?: (denied: DecidedRequest) => void;
   /** Answers a denial by limits or bans in place of the policies' own answers; null to leave it to them. */
   readonly answerDenial?: (denial: LimitDenial) => Promise<Response> | null;
 }
 
 /** A denial by limits or bans. */
 export interface LimitDenial {
-  readonly denied: ChargedRequest;
+  readonly denied: DecidedRequest;
   /** At least one. */
   readonly denying: readonly Outcome[];
   /** The header fields of the default answer to the denial. */
@@ -111,7 +111,7 @@ async function blockedKey(
  * Logs, counts and answers a denial by limits, a ban or too many reservations: 429, or 503 when a policy fails closed. A key that a
  * rule blocks gets the answer of the policy's blocklist: 403.
  */
-export function denyByLimits(denied: ChargedRequest, context: DenialContext): Response | Promise<Response> {
+export function denyByLimits(denied: DecidedRequest, context: DenialContext): Response | Promise<Response> {
   const { runtime, waitUntil, denyStatus, answerDenial } = context;
   recordOutcomes(denied, runtime);
   for (const each of runtime.denialLog === null ? [] : loggedDenials(denied)) {
@@ -131,7 +131,7 @@ const cachedAnswers = new CachedDenialValues<ProblemAnswer>();
 
 /** The answer to a denial. That to a cached denial is cached with it. */
 function cachedAnswer(
-  { spends, admission }: ChargedRequest,
+  { spends, admission }: DecidedRequest,
   denyStatus: number | undefined,
   answerNow: () => ProblemAnswer,
 ): ProblemAnswer {
@@ -147,13 +147,13 @@ function cachedAnswer(
 }
 
 /** Whether limits or bans deny: neither a blocklist, nor a missing decision, nor too many reservations. */
-function isByLimits(denied: ChargedRequest): boolean {
+function isByLimits(denied: DecidedRequest): boolean {
   const denying = denyingOutcomes(denied);
   return denying.length > 0 && denying.every((outcome) => "decision" in outcome && !isByKeyRule(outcome, "block"));
 }
 
 function denialAnswer(
-  denied: ChargedRequest,
+  denied: DecidedRequest,
   { runtime, denyStatus }: Pick<DenialContext, "runtime" | "denyStatus">,
 ): ProblemAnswer {
   const denying = denyingOutcomes(denied);
@@ -168,7 +168,7 @@ function denialAnswer(
   return problemAnswer(limitFailure(denying), { ...fields?.standard, ...fields?.legacy }, answer);
 }
 
-const denyingOutcomes = ({ admission }: ChargedRequest): readonly Outcome[] =>
+const denyingOutcomes = ({ admission }: DecidedRequest): readonly Outcome[] =>
   admission.outcomes.filter((outcome) => !admits(outcome));
 
 function limitFailure(denying: readonly Outcome[]): Failure {
@@ -184,7 +184,7 @@ function limitFailure(denying: readonly Outcome[]): Failure {
 /** The wait that the problem `in-flight-full` advises: a slot may become free long before its reservation expires. */
 const fullRetryAfterMs = 1_000;
 
-function loggedDenials(denied: ChargedRequest): LoggedDenial[] {
+function loggedDenials(denied: DecidedRequest): LoggedDenial[] {
   const { spends } = denied;
   const denying = denyingOutcomes(denied);
   if (denying.length > 0) return denying.flatMap((outcome) => loggedDenial(outcome, spends));
@@ -229,7 +229,7 @@ export interface DecisionFields {
  * @returns null without such a decision: a local decision does not know the state of the key
  */
 export function decisionFields(
-  { spends, admission }: ChargedRequest,
+  { spends, admission }: DecidedRequest,
   hasLegacyHeaders: boolean,
 ): DecisionFields | null {
   const { outcomes, decidedAtMs } = admission;

@@ -8,7 +8,7 @@ import { type KeyResolution, resolveKey } from "../../policy/resolve-key.ts";
 import { decideByNewestRules, type RequestScope } from "../../limiter/isolate/newer-rules-retry.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import type { Spend } from "../../limiter/isolate/outcome.ts";
-import { type ChargedRequest, plainKeyOf, recordOutcomes } from "../record-outcomes.ts";
+import { type DecidedRequest, plainKeyOf, recordOutcomes } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
 import { addLegacyFields, addRateLimitFields, mayHaveRateLimitFields } from "../wire/rate-limit-fields.ts";
 import { type Failure, isFailure, problemResponse } from "../wire/problems.ts";
@@ -52,7 +52,7 @@ export interface EnforcementOptions extends DenialContext, Pick<Forwarding, "sta
   /** Costs by the names of policies, in place of the policies' own. */
   readonly costs?: ReadonlyMap<string, number>;
   /** Called with the spends of an admitted request, before it is forwarded. */
-  readonly onAdmitted?: (charged: ChargedRequest) => void;
+  readonly onAdmitted?: (charged: DecidedRequest) => void;
   readonly forward: Forward;
 }
 
@@ -101,7 +101,7 @@ interface ChargeOptions extends EnforcementOptions {
  * Charges policies, all or none.
  * @returns the denial; the spends when the request is admitted, or when a second attempt follows
  */
-async function chargePolicies(policies: readonly Policy[], options: ChargeOptions): Promise<ChargedRequest | Response> {
+async function chargePolicies(policies: readonly Policy[], options: ChargeOptions): Promise<DecidedRequest | Response> {
   if (!isPreflight(options.attributes)) return chargeRequest(policies, [], options);
   const announced = await resolveAnnounced(options);
   const blocked = enforcedDenials(announced.blocked, options.dryRunDenials);
@@ -111,10 +111,10 @@ async function chargePolicies(policies: readonly Policy[], options: ChargeOption
 
 /** Denies an admitted request if one of its other keys is banned or blocked, and gives back the request's spends. */
 async function denyBarred(
-  charged: ChargedRequest,
+  charged: DecidedRequest,
   looks: readonly Spend[],
   options: ChargeOptions,
-): Promise<ChargedRequest | Response> {
+): Promise<DecidedRequest | Response> {
   const { runtime, waitUntil, scope } = options;
   if (scope.isStale) return charged;
   const bars = await runtime.bans.find(looks, scope);
@@ -132,7 +132,7 @@ async function chargeRequest(
   policies: readonly Policy[],
   announced: readonly Spend[],
   options: ChargeOptions,
-): Promise<ChargedRequest | Response> {
+): Promise<DecidedRequest | Response> {
   const { runtime, attributes, waitUntil, scope, dryRunDenials } = options;
   const token: TokenClaims | Failure = policies.some((policy) => compiledPolicy(policy).needsClaims)
     ? await readToken(policies, options)

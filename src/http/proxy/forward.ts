@@ -1,7 +1,7 @@
 /** Forwards allowed requests to the origin unchanged, except for the header fields that a gateway must change (RFC 9110, section 7.6). */
 import type { Config, Origin } from "../../policy/vars/config.ts";
 import { type RequestTarget, membersOf } from "../../policy/request.ts";
-import { Cooldown } from "../../limiter/isolate/cooldown.ts";
+import { Cooldown } from "../../limiter/isolate/object-caller.ts";
 import { errorText, report } from "../../observability/events.ts";
 import { setupAnswer } from "../setup.ts";
 import { problemResponse } from "../wire/problems.ts";

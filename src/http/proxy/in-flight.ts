@@ -8,7 +8,7 @@ import { type Clock, every, sleep } from "../../limiter/clock.ts";
 import { holdsSlots } from "../../strategies/index.ts";
 import { proxyErrorOf } from "../wire/problems.ts";
 import { withBodyEnd, withSocketEnd } from "./response-end.ts";
-import type { ChargedRequest } from "../record-outcomes.ts";
+import type { DecidedRequest } from "../record-outcomes.ts";
 import type { Forward } from "./forward.ts";
 
 /** A reservation is renewed while its request runs. If the Worker dies, the reservation expires after this time. */
@@ -39,7 +39,7 @@ export interface Forwarding {
 /** Waits for the request's turn in a queue, and forwards the request. Responds with 499 if the client has disconnected. */
 export function forwardAdmitted(
   request: Request,
-  { spends, admission }: Pick<ChargedRequest, "spends" | "admission">,
+  { spends, admission }: Pick<DecidedRequest, "spends" | "admission">,
   forwarding: Forwarding,
 ): Promise<Response> {
   const { forward } = forwarding;

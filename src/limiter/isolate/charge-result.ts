@@ -4,7 +4,7 @@
  */
 import type { RequestScope } from "./newer-rules-retry.ts";
 import type { Outcome, Spend } from "./outcome.ts";
-import type { ReservationAddress } from "./reservation-id.ts";
+import type { ReservationAddress } from "./reservation.ts";
 
 /** The actual cost of a spend; also called for dry runs. */
 export type CostOf = (spend: Spend) => number;

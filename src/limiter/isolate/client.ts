@@ -6,22 +6,17 @@ import type { Policy } from "../../policy/policy.ts";
 import { type CachedDenial, ChargeResult, type KeyCheck } from "./charge-result.ts";
 import { type Clock, platformClock } from "../clock.ts";
 import { EventualDecider } from "./decide-eventual.ts";
-import { LeasedDecider } from "./decide-leased.ts";
-import { LocalDecider } from "./decide-locally.ts";
+import { LeasedDecider, Leases } from "./leases.ts";
+import { LocalDecider, LocalMeters, SeenKeyRules } from "./decide-locally.ts";
 import { type IsolateParts, StrictDecider } from "./decide-strict.ts";
 import { DenyCache } from "./deny-cache.ts";
 import { callObject, callOf, groupsOf, isDryRunOnly, isEventual, isLeased, timeoutOf } from "./key-group.ts";
-import { Leases } from "./leases.ts";
-import { LocalMeters } from "./local-meters.ts";
 import { type CallerOptions, type LimiterObserver, ObjectCaller } from "./object-caller.ts";
-import { withDeadline } from "../object-calls.ts";
-import { objectId, objectLocation } from "../object-location.ts";
+import { objectId, objectLocation, withDeadline } from "../object-calls.ts";
 import { admits, type Outcome, type Spend } from "./outcome.ts";
 import type { ExplainReply } from "../protocol.ts";
 import type { RequestScope } from "./newer-rules-retry.ts";
-import type { ReservationAddress } from "./reservation-id.ts";
-import { SeenKeyRules } from "./seen-key-rules.ts";
-import { endReservation } from "./end-reservation.ts";
+import { type ReservationAddress, endReservation } from "./reservation.ts";
 
 /** Time to give back a provisional spend, beyond the timeouts of the objects that may still deny. */
 const giveBackMs = 1_000;

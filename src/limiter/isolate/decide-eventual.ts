@@ -7,7 +7,7 @@ import { BoundedMap } from "../../policy/bounded-map.ts";
 import type { Clock } from "../clock.ts";
 import type { IsolateParts, StrictDecider } from "./decide-strict.ts";
 import { reportDryRuns } from "./key-group.ts";
-import { objectLocation } from "../object-location.ts";
+import { objectLocation } from "../object-calls.ts";
 import { admits, allows, isByKeyRule, type Outcome, type Spend } from "./outcome.ts";
 import { Replica, replicaName } from "./replica.ts";
 import { SyncQueue } from "./sync-queue.ts";

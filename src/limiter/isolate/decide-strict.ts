@@ -5,7 +5,13 @@
 import { type KeyCheck, localSpend, type OpenSpend } from "./charge-result.ts";
 import { report } from "../../observability/events.ts";
 import type { Clock } from "../clock.ts";
-import type { LocalDecider } from "./decide-locally.ts";
+import {
+  type LocalCount,
+  type LocalDecider,
+  type LocalMeters,
+  type SeenKeyRules,
+  uncounted,
+} from "./decide-locally.ts";
 import type { DenyCache } from "./deny-cache.ts";
 import {
   type BookedSpend,
@@ -18,18 +24,14 @@ import {
   isLeased,
   outcomesOf,
   reportDryRuns,
-  targetOf,
+  objectOf,
   timeLeftOf,
 } from "./key-group.ts";
 import type { Leases } from "./leases.ts";
-import { type LocalCount, type LocalMeters, uncounted } from "./local-meters.ts";
 import type { ObjectCaller } from "./object-caller.ts";
-import type { Outcome, Spend } from "./outcome.ts";
+import { type Outcome, type Spend, chargedSpends } from "./outcome.ts";
 import type { SettleCall, StaleRules } from "../protocol.ts";
-import { newAddress, type ReservationAddress } from "./reservation-id.ts";
-import { chargedSpends } from "./ruled-outcome.ts";
-import type { SeenKeyRules } from "./seen-key-rules.ts";
-import { endReservation } from "./end-reservation.ts";
+import { type ReservationAddress, endReservation, newAddress } from "./reservation.ts";
 
 /** The parts of an isolate that take part in decisions. */
 export interface IsolateParts {
@@ -77,7 +79,7 @@ export class StrictDecider {
     const spends = checks.length === 1 ? first.group : checks.flatMap(({ group }) => group);
     const replies = await caller.decide({
       name: checks.every(({ isLook }) => isLook) ? "look" : "check",
-      ...targetOf(spend, spends),
+      ...objectOf(spend, spends),
       checks: checks.map(({ group, provisionalMs, isLook }) => flatCheckOf(group, provisionalMs, isLook)),
       ...timeLeftOf(spends, scope, calledAtMs),
       late: {
@@ -96,10 +98,10 @@ export class StrictDecider {
     return this.#accept(check, reply, calledAtMs);
   }
 
-  async #reserve(check: KeyCheck, { partitionKey, policy }: Spend): Promise<readonly Outcome[]> {
+  async #reserve(check: KeyCheck, { partitionKey, policy: { objects } }: Spend): Promise<readonly Outcome[]> {
     const { clock, caller } = this.#isolate;
     const { group, result, scope } = check;
-    const address = newAddress(partitionKey, policy.objects);
+    const address = newAddress(partitionKey, objects);
     const enforced = group.filter(({ policy }) => !policy.isDryRun);
     const isDryRun = enforced.every(({ ttlMs }) => ttlMs === undefined);
     const openWith =

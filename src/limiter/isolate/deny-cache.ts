@@ -6,9 +6,8 @@ import type { Decision } from "../../strategies/index.ts";
 import { BoundedMap } from "../../policy/bounded-map.ts";
 import type { CachedDenial } from "./charge-result.ts";
 import { chargesPolicies, outcomesOf, type PolicyLimits, policyLimitsOf } from "./key-group.ts";
-import { aged, type Outcome, type Spend } from "./outcome.ts";
+import { type Outcome, type Spend, aged, ruleSizeBytes } from "./outcome.ts";
 import type { CheckReply } from "../protocol.ts";
-import { ruleSizeBytes } from "./ruled-outcome.ts";
 
 export const longestCacheMs = 1_000;
 

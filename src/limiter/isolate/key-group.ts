@@ -5,11 +5,19 @@ import { keyPseudonym, report } from "../../observability/events.ts";
 import { compiledLimit, type Limit } from "../../strategies/index.ts";
 import type { RequestScope } from "./newer-rules-retry.ts";
 import { chargeText, type FlatCheck } from "../flat-calls.ts";
-import { internedLimits } from "../interned-limits.ts";
-import { ruledOutcome, ruledSpend } from "./ruled-outcome.ts";
+import { internedLimits } from "../interned.ts";
+import {
+  type Outcome,
+  type Spend,
+  admits,
+  allows,
+  isByKeyRule,
+  ruledOutcome,
+  ruledSpend,
+  violatedLimits,
+} from "./outcome.ts";
 import type { Call, ChecksCall, ObjectCaller } from "./object-caller.ts";
-import { objectLocation } from "../object-location.ts";
-import { admits, allows, isByKeyRule, type Outcome, type Spend, violatedLimits } from "./outcome.ts";
+import { objectLocation } from "../object-calls.ts";
 import type { Charge, CheckCall, CheckReply, ReserveReply } from "../protocol.ts";
 
 export type DecisionReply = CheckReply & Partial<ReserveReply>;
@@ -101,11 +109,11 @@ export async function callObject<Reply>(
   call: Pick<Call<Reply>, "name" | "send"> & Partial<CallTime & Pick<Call<Reply>, "late">>,
 ): Promise<Reply | null> {
   const [first] = group;
-  return first === undefined ? null : caller.call({ ...targetOf(first, group), timeoutMs: timeoutOf(group), ...call });
+  return first === undefined ? null : caller.call({ ...objectOf(first, group), timeoutMs: timeoutOf(group), ...call });
 }
 
 /** The object of a spend's key, and the policies that charge keys of that object. */
-export const targetOf = (
+export const objectOf = (
   { policy: { objects }, partitionKey }: Spend,
   spends: readonly Spend[],
 ): Pick<ChecksCall, "location" | "policies"> => ({

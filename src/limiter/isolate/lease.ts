@@ -1,10 +1,9 @@
 /** A lease: the slices that an isolate has borrowed for one key and one set of policies. `leases.ts` explains the protocol. */
 import type { Decision } from "../../strategies/index.ts";
 import { type PolicyLimits, policyLimitsOf, timeoutOf } from "./key-group.ts";
-import { objectLocation, type ObjectLocation } from "../object-location.ts";
-import { aged, type Outcome, type Spend } from "./outcome.ts";
+import { type ObjectLocation, objectLocation } from "../object-calls.ts";
+import { type Outcome, type Spend, aged, ruledOutcome } from "./outcome.ts";
 import { SharedValue } from "./request-context.ts";
-import { ruledOutcome } from "./ruled-outcome.ts";
 import type { KeyRule, LeaseReply, ReturnReply, Settlement, SliceWanted } from "../protocol.ts";
 
 /** How long a slice is spent from, counted from the call that requests it. */

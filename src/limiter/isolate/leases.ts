@@ -13,13 +13,13 @@
 import { RequestScope } from "./newer-rules-retry.ts";
 import { BoundedMap } from "../../policy/bounded-map.ts";
 import { type Clock, sleep } from "../clock.ts";
-import type { KeyCheck } from "./charge-result.ts";
+import { type KeyCheck, localSpend } from "./charge-result.ts";
 import { type BookedSpend, callOf, chargesPolicies, timeLeftOf } from "./key-group.ts";
 import { type BorrowedSlice, Lease, provisionalGraceMs, returnBy, spendableMs } from "./lease.ts";
 import type { ObjectCaller, WaitUntil } from "./object-caller.ts";
-import type { Outcome, Spend } from "./outcome.ts";
-import { chargedSpends } from "./ruled-outcome.ts";
+import { type Outcome, type Spend, chargedSpends } from "./outcome.ts";
 import type { CheckReply, LeaseReply, ReturnReply, Settlement, SliceReturned, SliceWanted } from "../protocol.ts";
+import type { IsolateParts, StrictDecider } from "./decide-strict.ts";
 
 /** Bound the memory of an isolate. The slices of an evicted lease are returned at once. */
 const maximumKeys = 1_024;
@@ -273,3 +273,39 @@ const returnedOf = ({ id, used }: BorrowedSlice): SliceReturned => ({ id, used }
 
 const instantOf = (settlement: Settlement, { policy }: Spend): number | null =>
   settlement.find((each) => each.policy === policy.name)?.atMs ?? null;
+
+/** Decides spends from the slices that the isolate has borrowed of a key's quota. */
+export class LeasedDecider {
+  readonly #isolate: IsolateParts;
+  readonly #strict: StrictDecider;
+
+  constructor(isolate: IsolateParts, strict: StrictDecider) {
+    this.#isolate = isolate;
+    this.#strict = strict;
+  }
+
+  /**
+   * Spends on one key, all or nothing.
+   * @returns null when no slice has enough units left, so that the object must decide
+   */
+  decide(check: KeyCheck): readonly Outcome[] | null {
+    const { leases, localMeters } = this.#isolate;
+    const spent = leases.spend(check);
+    if (spent === null) return null;
+    const count = localMeters.count(chargedSpends(check.group, spent.outcomes));
+    if (check.provisionalMs === 0) count.book();
+    void check.result.add(
+      localSpend({
+        finalize: () => {
+          count.book();
+          spent.finalize();
+        },
+        giveBack: async () => {
+          count.settle(() => 0);
+          await this.#strict.refund(await spent.giveBack());
+        },
+      }),
+    );
+    return spent.outcomes;
+  }
+}

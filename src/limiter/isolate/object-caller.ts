@@ -4,16 +4,21 @@
  */
 import { errorText, report } from "../../observability/events.ts";
 import { BoundedMap } from "../../policy/bounded-map.ts";
-import type { Clock } from "../clock.ts";
-import { Cooldown } from "./cooldown.ts";
+import { type Clock, platformClock } from "../clock.ts";
 import type { FlatCheck } from "../flat-calls.ts";
 import { JoinedCalls } from "./joined-calls.ts";
-import { DeadlineExceeded, platformRetries, type WaitUntil, withDeadline } from "../object-calls.ts";
-import { objectId, type ObjectLocation } from "../object-location.ts";
-import type { CheckReply, SettledCharge } from "../protocol.ts";
+import {
+  DeadlineExceeded,
+  type ObjectLocation,
+  type WaitUntil,
+  objectId,
+  platformRetries,
+  withDeadline,
+} from "../object-calls.ts";
+import { type CheckReply, type SettledCharge, noSqliteStorage } from "../protocol.ts";
 import { canResumeRequests } from "./request-context.ts";
-import type { RateLimiter } from "../object/rate-limiter.ts";
-import { UnusableObjects } from "./unusable-objects.ts";
+import type { RateLimiter } from "../object/durable-object.ts";
+import { type ConfigProblem, ConfigProblems, describeProblem } from "../../validation/problems.ts";
 
 const cooldownMs = 1_000;
 const maximumCooldowns = 1_024;
@@ -229,3 +234,96 @@ type Result<Reply> = { readonly reply: Reply } | { readonly error: unknown };
 /** A timed-out call may still be running, and an overloaded object must not get more calls. */
 const isTransient = (error: unknown): boolean =>
   error !== null && !(error instanceof DeadlineExceeded) && Object(error).overloaded !== true;
+
+export class Cooldown {
+  readonly #lengthMs: number;
+  readonly #now: Clock["now"];
+  #beganAtMs = Number.POSITIVE_INFINITY;
+
+  constructor(lengthMs: number, { now }: Pick<Clock, "now"> = platformClock) {
+    this.#lengthMs = lengthMs;
+    this.#now = now;
+  }
+
+  /** A clock that has stepped back ends the cooldown. */
+  get isOn(): boolean {
+    const sinceMs = this.#now() - this.#beganAtMs;
+    return sinceMs >= 0 && sinceMs < this.#lengthMs;
+  }
+
+  begin(): void {
+    this.#beganAtMs = this.#now();
+  }
+}
+
+const variable = "RATE_LIMITER";
+
+/**
+ * The problem of a binding to a class without SQLite storage.
+ * @param error the error of a call to one of its objects
+ * @returns null when the error has another cause
+ */
+export function sqliteProblem(error: unknown, binding: string, className: string): ConfigProblem | null {
+  // An object whose constructor reads its storage fails with the error of the platform, which names the field to write.
+  if (!(error instanceof Error) || !causes.some((cause) => error.message.includes(cause))) {
+    return null;
+  }
+  return {
+    variable: binding,
+    field: "",
+    value: "a class without SQLite storage",
+    accepted: `a class with SQLite storage: [[migrations]] with tag = "v1" and new_sqlite_classes = ["${className}"] in wrangler.toml, in place of new_classes; a class that is deployed without it keeps its storage, so export ${className} under another name, and write that name there and in class_name`,
+  };
+}
+
+const causes = [noSqliteStorage, "new_sqlite_classes"];
+
+const otherClass: ConfigProblem = {
+  variable,
+  field: "",
+  value: "another class",
+  accepted:
+    'the class RateLimiter: class_name = "RateLimiter" in [[durable_objects.bindings]] of wrangler.toml, and export { RateLimiter } from "headgate/object" in the entry file of the Worker',
+};
+
+/** All objects of a binding have the same class, so the first such error applies to all of them. */
+export class UnusableObjects {
+  #problems: ConfigProblems | null = null;
+
+  get isKnown(): boolean {
+    return this.#problems !== null;
+  }
+
+  /**
+   * @param isDecisionCall whether every version of the object has the method of the call
+   * @returns whether the error of a call shows that no call will ever succeed
+   */
+  note(error: unknown, isDecisionCall: boolean): boolean {
+    const problem = problemOf(error, isDecisionCall);
+    if (problem === null) return false;
+    if (this.#problems === null) {
+      this.#problems = new ConfigProblems([problem]);
+      report({ event: "configuration-invalid", problems: [describeProblem(problem)] });
+    }
+    return true;
+  }
+
+  /** @throws ConfigProblems when the objects can never decide */
+  check(): void {
+    if (this.#problems !== null) throw this.#problems;
+  }
+}
+
+function problemOf(error: unknown, isDecisionCall: boolean): ConfigProblem | null {
+  const problem = sqliteProblem(error, variable, "RateLimiter");
+  if (problem !== null || !(error instanceof Error)) return problem;
+  return isDecisionCall && (isWithoutMethod(error) || isWithoutRpc(error)) ? otherClass : null;
+}
+
+/** Whether the object has no method of this name. workerd then throws this error. */
+const isWithoutMethod = (error: unknown): boolean =>
+  error instanceof TypeError && error.message.includes("does not implement the method");
+
+/** Whether the class does not extend `DurableObject`. workerd then throws this error. */
+const isWithoutRpc = (error: Error): boolean =>
+  error instanceof TypeError && error.message.includes("does not support RPC");

@@ -13,12 +13,20 @@
  */
 import type { Policy } from "../../policy/policy.ts";
 import { createMeter, type Decision, type Limit, type Meter } from "../../strategies/index.ts";
-import { internedLimits, internedMeter } from "../interned-limits.ts";
+import { internedLimits, internedMeter } from "../interned.ts";
 import type { BookedSpend } from "./key-group.ts";
-import { objectId, type ObjectLocation } from "../object-location.ts";
-import { admits, allows, type Outcome, type Spend } from "./outcome.ts";
+import { type ObjectLocation, objectId } from "../object-calls.ts";
+import {
+  type Outcome,
+  type Spend,
+  admits,
+  allows,
+  ruleSizeBytes,
+  ruledLimits,
+  ruledOutcome,
+  ruledSpend,
+} from "./outcome.ts";
 import { isLive, type KeyRule, type KeySync, type SyncReply } from "../protocol.ts";
-import { ruledLimits, ruledOutcome, ruledSpend, ruleSizeBytes } from "./ruled-outcome.ts";
 
 /**
  * The most instants of unsent spends under a policy. Beyond that, the two oldest are merged into the later one, so

@@ -2,21 +2,17 @@
  * Decides the charges of one key together: every enforced policy allows, and then all spend; otherwise none does. A ban or a
  * key rule can deny in addition to the limits. A dry run never changes what is decided for the other policies.
  */
-import { changesByDenial, type Decision, holdsSlots } from "../../strategies/index.ts";
-import type { Charge, CheckReply } from "../protocol.ts";
 import {
-  type ChargedMeter,
-  chargedMeters,
-  isBlocked,
-  isExempt,
-  type KeyTurn,
-  lookOf,
-  spend,
-  type TtlOf,
-  withBan,
-  withSliceWait,
-} from "./charged-meter.ts";
-import { firstEndMs } from "./key-rule-sets.ts";
+  type Decision,
+  type Limit,
+  type Meter,
+  changesByDenial,
+  holdsSlots,
+  longestWaitMs,
+} from "../../strategies/index.ts";
+import type { Charge, CheckReply, KeyRule, ReserveCall, ReserveReply, SliceWanted } from "../protocol.ts";
+import { decidingRule, firstEndMs, limitsUnder, rulesAt } from "./runtime-key-rules.ts";
+import type { KeyState } from "./key-state.ts";
 
 /**
  * How long a denial is firm while a provisional spend is open, in milliseconds. That spend may be given back at any
@@ -29,9 +25,9 @@ const defaultFirmMs = 1_000;
 
 /** Returns what `decide` would decide for each charge alone. Spends nothing. */
 export const lookAt = (turn: KeyTurn, charges: readonly Charge[]): CheckReply =>
-  looksOf(chargedMeters(turn, charges), turn);
+  looksOf(ruledCharges(turn, charges), turn);
 
-const looksOf = (all: readonly ChargedMeter[], turn: KeyTurn): CheckReply =>
+const looksOf = (all: readonly RuledCharge[], turn: KeyTurn): CheckReply =>
   replyOf(
     all,
     all.map((each) => withBan(each.bannedForMs, lookOf(each, turn))),
@@ -41,14 +37,14 @@ const looksOf = (all: readonly ChargedMeter[], turn: KeyTurn): CheckReply =>
 /** Spends every charge if all enforced policies allow theirs. A dry run then spends if its own limits allow it. */
 export function decide(turn: KeyTurn, charges: readonly Charge[], ttlMsOf: TtlOf): CheckReply {
   const { keyState, nowMs } = turn;
-  const all = chargedMeters(turn, charges);
+  const all = ruledCharges(turn, charges);
   const enforced = all.filter(({ charge }) => charge.isDryRun !== true);
   // Like a request on the blocklist: it changes no state, and is no strike.
   if (enforced.some(isBlocked)) return { ...looksOf(all, turn), ...firmFor(firstChangeMs(all, turn)) };
   const isBanned = enforced.some(({ bannedForMs }) => bannedForMs > 0);
   // A single policy needs no look: its spend decides.
   const isAllowed = !isBanned && (enforced.length === 1 || enforced.every((each) => lookOf(each, turn).allowed));
-  const decided = new Map<ChargedMeter, Decision>();
+  const decided = new Map<RuledCharge, Decision>();
   for (const each of enforced) {
     // The request counts as denied under all policies, and a denial restarts elastic windows.
     if (!isAllowed && !isExempt(each)) each.meter.deny(nowMs);
@@ -71,7 +67,7 @@ export function decide(turn: KeyTurn, charges: readonly Charge[], ttlMsOf: TtlOf
 export const isAdmitted = (charges: readonly Charge[], { decisions }: CheckReply): boolean =>
   decisions.every(({ allowed }, index) => allowed || charges[index]?.isDryRun === true);
 
-function replyOf(all: readonly ChargedMeter[], decisions: Decision[], { nowMs }: KeyTurn): CheckReply {
+function replyOf(all: readonly RuledCharge[], decisions: Decision[], { nowMs }: KeyTurn): CheckReply {
   // The instant to which a charge is booked: the latest that its meter has seen.
   const spentAtMs = all.map((each) => (isExempt(each) ? 0 : Math.max(nowMs, each.meter.seenMs)));
   const hasRules = all.some(({ rule }) => rule !== null);
@@ -79,7 +75,7 @@ function replyOf(all: readonly ChargedMeter[], decisions: Decision[], { nowMs }:
 }
 
 /** The time until the first key rule of the charges expires, in milliseconds. */
-const firstChangeMs = (all: readonly ChargedMeter[], { nowMs }: KeyTurn): number =>
+const firstChangeMs = (all: readonly RuledCharge[], { nowMs }: KeyTurn): number =>
   Math.min(...all.map(({ rules }) => firstEndMs(rules))) - nowMs;
 
 const firmFor = (firmForMs: number): Pick<CheckReply, "isFirm" | "firmForMs"> => ({
@@ -91,13 +87,13 @@ const firmFor = (firmForMs: number): Pick<CheckReply, "isFirm" | "firmForMs"> =>
  * A denial is not firm under limits with slots, elastic windows or a ban: slots become free at any time, and each
  * denial changes an elastic window and the count of denials towards a ban.
  */
-const isFirmFor = (charged: ChargedMeter): boolean =>
+const isFirmFor = (charged: RuledCharge): boolean =>
   isExempt(charged) ||
   ((charged.charge.ban === undefined || charged.bannedForMs > 0) &&
     !charged.limits.some((limit) => holdsSlots(limit) || changesByDenial(limit)));
 
 /** The decision under the ban that denies the key, or under the ban that this denial brings. */
-function withStrike(charged: ChargedMeter, decision: Decision, { keyState, nowMs }: KeyTurn): Decision {
+function withStrike(charged: RuledCharge, decision: Decision, { keyState, nowMs }: KeyTurn): Decision {
   const { charge, bannedForMs } = charged;
   const { policy, ban } = charge;
   const isStrike = ban !== undefined && bannedForMs === 0 && !decision.allowed && !isBlocked(charged);
@@ -117,4 +113,218 @@ export function withSliceWaits(turn: KeyTurn, charges: readonly Charge[], reply:
     return charge === undefined ? decision : withSliceWait(turn, charge, decision);
   });
   return { ...reply, decisions };
+}
+
+/** The state of a key, and the one instant at which a call acts on it. */
+export interface KeyTurn {
+  readonly keyState: KeyState;
+  readonly nowMs: number;
+}
+
+/** For how long a charge under these limits is reserved, in milliseconds; null when it is spent for good. */
+export type TtlOf = (limits: readonly Limit[]) => number | null;
+
+export interface RuledCharge {
+  readonly charge: Charge;
+  /** The limits in effect: those of a key rule, or of the charge. The meter has them. */
+  readonly limits: readonly Limit[];
+  readonly meter: Meter;
+  readonly heldUnits: number;
+  /** More than 0 while a ban denies the key. */
+  readonly bannedForMs: number;
+  /** The live key rules of the policy, the newest first. */
+  readonly rules: readonly KeyRule[];
+  /** The rule that decides the charge or gives its limits; null without one. */
+  readonly rule: KeyRule | null;
+}
+
+export const ruledCharges = (turn: KeyTurn, charges: readonly Charge[]): readonly RuledCharge[] =>
+  charges.map((charge) => ruledCharge(turn, charge));
+
+function ruledCharge({ keyState, nowMs }: KeyTurn, charge: Charge): RuledCharge {
+  const { policy, ban } = charge;
+  const rules = keyState.rulesOf(policy);
+  const limits = limitsUnder(rules, charge.limits);
+  const bannedForMs = ban === undefined ? 0 : keyState.meters.bannedForMs(policy, ban, nowMs);
+  return {
+    charge,
+    limits,
+    meter: keyState.meterOf({ policy, limits }),
+    heldUnits: keyState.heldUnits(policy),
+    bannedForMs,
+    rules,
+    rule: decidingRule(rules, bannedForMs > 0),
+  };
+}
+
+/** Whether a key rule denies the charge. */
+export const isBlocked = ({ rule }: RuledCharge): boolean => rule?.kind === "block";
+
+/** Whether a key rule allows the charge, which then spends nothing. */
+export const isExempt = ({ rule }: RuledCharge): boolean => rule?.kind === "allow";
+
+/** The decision by key rules and limits, without the ban. Spends nothing. */
+export function lookOf(charged: RuledCharge, { nowMs }: KeyTurn): Decision {
+  const { charge, meter, heldUnits } = charged;
+  const cost = isExempt(charged) ? 0 : charge.cost;
+  return underRules(charged, meter.look(cost, nowMs, heldUnits), nowMs);
+}
+
+/** Spends the charge if its key rules and limits allow it. */
+export function spend(charged: RuledCharge, turn: KeyTurn, ttlMsOf: TtlOf): Decision {
+  if (isBlocked(charged) || isExempt(charged)) return lookOf(charged, turn);
+  const { charge, limits, meter, heldUnits } = charged;
+  const { cost } = charge;
+  const { nowMs } = turn;
+  const ttlMs = ttlMsOf(limits);
+  const decision =
+    ttlMs === null ? meter.consume(cost, nowMs, heldUnits) : meter.reserve({ cost, ttlMs }, nowMs, heldUnits);
+  return underRules(charged, decision, nowMs);
+}
+
+/** A decision by limits, changed by the key rules of the charge. */
+function underRules(charged: RuledCharge, decision: Decision, nowMs: number): Decision {
+  if (charged.rules.length === 0) return decision;
+  const { cost } = charged.charge;
+  if (isExempt(charged)) return { ...decision, cost, allowed: true, delayMs: 0, retryAfterMs: 0 };
+  if (decision.allowed && !isBlocked(charged)) return decision;
+  const retryAfterMs = waitUnderRules(charged, nowMs);
+  return { ...decision, allowed: false, delayMs: 0, retryAfterMs };
+}
+
+/**
+ * The wait until the charge is allowed, if nothing else is spent. Rules that expire meanwhile change the limits, or end a
+ * block.
+ * @returns milliseconds from `fromMs`, at which the meter must have the limits in effect; null if the charge never fits
+ */
+function waitUnderRules({ charge, meter, rules, heldUnits }: RuledCharge, fromMs: number): number | null {
+  let atMs = fromMs;
+  for (;;) {
+    const live = rulesAt(rules, atMs);
+    const untilMs = firstEndMs(live);
+    const kind = decidingRule(live, false)?.kind;
+    if (kind === "allow") return atMs - fromMs;
+    if (kind !== "block") {
+      const limits = limitsUnder(live, charge.limits);
+      const later = live.length === rules.length ? meter : meter.withLimits(limits);
+      const waitMs = later.look(charge.cost, atMs, heldUnits).retryAfterMs;
+      if (waitMs !== null && atMs + waitMs < untilMs) return atMs + waitMs - fromMs;
+    }
+    if (untilMs === Number.POSITIVE_INFINITY) return null;
+    atMs = untilMs;
+  }
+}
+
+/** The decision while a ban denies the key for `bannedForMs`. */
+export function withBan(bannedForMs: number, decision: Decision): Decision {
+  if (bannedForMs === 0) return decision;
+  const retryAfterMs = longestWaitMs([decision, { retryAfterMs: bannedForMs }]);
+  return { ...decision, allowed: false, delayMs: 0, retryAfterMs, bannedForMs };
+}
+
+/** The decision with waits that suffice while slices of the policy are open. */
+export function withSliceWait(turn: KeyTurn, charge: Charge, decision: Decision): Decision {
+  const { keyState, nowMs } = turn;
+  const { policy } = charge;
+  if (keyState.heldUnits(policy) === 0) return decision;
+  const { meter: after, endsAtMs } = keyState.meterAfterSlices(policy);
+  const meter = after.withLimits(keyState.meters.limitsOf(policy));
+  const afterMs = endsAtMs - nowMs;
+  const delayed = delayedBy(afterMs, decision, meter.look(decision.cost, endsAtMs));
+  const rules = keyState.rulesOf(policy);
+  if (rules.length === 0) return delayed;
+  if (decision.allowed) return { ...delayed, retryAfterMs: 0 };
+  const live = rulesAt(rules, endsAtMs);
+  const limits = limitsUnder(live, charge.limits);
+  const waitMs = waitUnderRules(
+    { ...ruledCharge(turn, charge), meter: meter.withLimits(limits), rules: live, heldUnits: 0 },
+    endsAtMs,
+  );
+  const waits = [{ retryAfterMs: waitMs === null ? null : afterMs + waitMs }];
+  return {
+    ...delayed,
+    retryAfterMs: longestWaitMs([...waits, { retryAfterMs: decision.bannedForMs }]),
+  };
+}
+
+/** The decision with the waits of `later`, a look made `afterMs` later. */
+function delayedBy(afterMs: number, decision: Decision, later: Decision): Decision {
+  const limits = decision.limits.map((limit, index) => {
+    const laterLimit = later.limits[index] ?? limit;
+    const hasGrown = laterLimit.remaining > limit.remaining;
+    return {
+      ...limit,
+      retryAfterMs:
+        limit.allowed || laterLimit.retryAfterMs === null ? limit.retryAfterMs : afterMs + laterLimit.retryAfterMs,
+      replenishAfterMs: afterMs + (hasGrown ? 0 : laterLimit.replenishAfterMs),
+      resetAfterMs: afterMs + laterLimit.resetAfterMs,
+    };
+  });
+  const retryAfterMs = longestWaitMs([...limits, { retryAfterMs: decision.bannedForMs }]);
+  return { ...decision, retryAfterMs, limits };
+}
+
+/** A slice gets at most this part of what remains. Near the limit nothing is lent, and every request calls the object. */
+const lentPart = 8;
+
+/**
+ * Opens a slice, except for a key that a rule allows or blocks: the object must see every request to enforce the rule.
+ * Opens none that would outlive a rule either, because the limits may change with the rule's end.
+ * @returns the units that each policy lends; 0 when no slice is opened
+ */
+export function lend(
+  { keyState, nowMs }: KeyTurn,
+  charges: readonly Charge[],
+  { decisions, spentAtMs, keyRules = [] }: CheckReply,
+  { id, units: wantedUnits, leastUnits = 1, ttlMs }: SliceWanted,
+): number {
+  const isEnforced = charges.every(({ isDryRun }) => isDryRun !== true);
+  if (!isEnforced || !decisions.every(({ allowed }) => allowed)) return 0;
+  if (keyRules.some((rule) => rule !== null && rule.kind !== "limits")) return 0;
+  const remaining = decisions.flatMap(({ limits }) => limits.map((limit) => limit.remaining));
+  const units = Math.min(wantedUnits, Math.floor(Math.min(...remaining) / lentPart));
+  if (units < leastUnits) return 0;
+  const parts = charges.map(({ policy }, index) => ({
+    policy,
+    limits: keyState.meters.limitsOf(policy),
+    endsAtMs: Math.max(nowMs, spentAtMs[index] ?? nowMs) + ttlMs,
+  }));
+  const outlivesRule = parts.some(({ policy, endsAtMs }) => endsAtMs > firstEndMs(keyState.rulesOf(policy)));
+  return outlivesRule ? 0 : keyState.lend({ id, units, ttlMs, parts });
+}
+
+export function reserve(turn: KeyTurn, call: ReserveCall): ReserveReply {
+  const { charges, id, ttlMs, isDryRun = false } = call;
+  const { keyState, nowMs } = turn;
+  const fullForMs = isReserving(turn, call) ? keyState.fullForMs(charges, isDryRun, nowMs) : 0;
+  if (fullForMs > 0) {
+    const reply = withSliceWaits(turn, charges, lookAt(turn, charges));
+    return { ...reply, isOpen: false, fullForMs };
+  }
+  const reply = decide(turn, charges, () => ttlMs);
+  const { decisions, keyRules } = reply;
+  const isSpent = isAdmitted(charges, reply);
+  const parts = charges.flatMap(({ policy, cost }, index) => {
+    const isUncharged = keyRules?.[index]?.kind === "allow";
+    if (!isSpent || isUncharged || decisions[index]?.allowed !== true) return [];
+    const spentAtMs = reply.spentAtMs[index] ?? nowMs;
+    const limits = keyState.meters.limitsOf(policy);
+    return { policy, limits, cost, spentAtMs, heldAtMs: spentAtMs };
+  });
+  const isOpen = parts.length > 0;
+  if (isOpen) {
+    const expiresAtMs = Math.max(nowMs, ...reply.spentAtMs) + ttlMs;
+    const isConfirmed = call.durability === "confirmed";
+    keyState.openReservation({ id, ttlMs, expiresAtMs, isConfirmed, isDryRun, parts });
+  }
+  return { ...withSliceWaits(turn, charges, reply), isOpen, fullForMs: 0 };
+}
+
+/** Whether the call may open a reservation: no rule blocks it, and not all of its charges are allowed by rules. */
+function isReserving(turn: KeyTurn, { charges }: ReserveCall): boolean {
+  // Most keys have no rules.
+  if (!charges.some(({ policy }) => turn.keyState.rulesOf(policy).length > 0)) return true;
+  const all = ruledCharges(turn, charges);
+  const isDenied = all.some((each) => each.charge.isDryRun !== true && isBlocked(each));
+  return !isDenied && !all.every(isExempt);
 }

@@ -1,6 +1,7 @@
 /** The keys that an object keeps in memory, within a budget of bytes. The least recently used are evicted first. */
 import type { KeyState } from "./key-state.ts";
-import type { IsolateBudget, ObjectShare } from "./isolate-budget.ts";
+import { acceptedDate, hasFeatures } from "../../validation/compatibility.ts";
+import type { Timer } from "../clock.ts";
 
 /** Beyond this, keys that are not in use are evicted. */
 export const softBudgetBytes = 2_000_000;
@@ -60,5 +61,110 @@ export class KeyCache {
   drop(key: string): void {
     this.#share.add(-(this.#cached.get(key)?.sizeBytes ?? 0));
     this.#cached.delete(key);
+  }
+}
+
+/**
+ * Leaves room for the isolate's own maps, for requests, and for garbage: V8 may let a heap grow to 4 times its live size
+ * before it collects garbage.
+ */
+export const isolateBudgetBytes = 12_000_000;
+
+export class ObjectShare {
+  readonly #isolate: IsolateBudget;
+  #sizeBytes = 0;
+
+  constructor(isolate: IsolateBudget) {
+    this.#isolate = isolate;
+  }
+
+  get sizeBytes(): number {
+    return this.#sizeBytes;
+  }
+
+  /** Negative when memory is freed. */
+  add(sizeBytes: number): void {
+    this.#sizeBytes += sizeBytes;
+    this.#isolate.usedBytes += sizeBytes;
+  }
+
+  /** The whole budget while all objects together stay within it; otherwise an equal part for each object. */
+  get budgetBytes(): number {
+    const { usedBytes, mostBytes, objects } = this.#isolate;
+    return usedBytes <= mostBytes ? mostBytes : Math.floor(mostBytes / objects);
+  }
+}
+
+export class IsolateBudget {
+  readonly mostBytes: number;
+  usedBytes = 0;
+  objects = 0;
+  /** An object ends without notice. Its memory is in use until it is garbage-collected. */
+  readonly #ended: FinalizationRegistry<ObjectShare>;
+
+  /** @throws Error if the compatibility date of the Worker is too early: it does not start then */
+  constructor(mostBytes: number) {
+    if (!hasFeatures()) throw new Error(`compatibility_date: expected ${acceptedDate}`);
+    this.mostBytes = mostBytes;
+    this.#ended = new FinalizationRegistry((share) => this.#leave(share));
+  }
+
+  /** @param owner is garbage-collected together with the object */
+  join(owner: object): ObjectShare {
+    const share = new ObjectShare(this);
+    this.objects++;
+    this.#ended.register(owner, share);
+    return share;
+  }
+
+  #leave(share: ObjectShare): void {
+    this.objects--;
+    this.usedBytes -= share.sizeBytes;
+  }
+}
+
+export const isolateBudget = new IsolateBudget(isolateBudgetBytes);
+
+const gatheredMs = 1_000;
+
+type WriteKeys = (keys: readonly KeyState[], nowMs: number) => void;
+
+export class WriteBehind {
+  readonly #now: () => number;
+  readonly #after: Timer;
+  readonly #write: WriteKeys;
+  readonly #dirty = new Set<KeyState>();
+  /** When the last two writes were made, the older first. */
+  #writesAtMs: readonly [number, number] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  #cancelTimer: (() => void) | null = null;
+
+  constructor(now: () => number, after: Timer, write: WriteKeys) {
+    this.#now = now;
+    this.#after = after;
+    this.#write = write;
+  }
+
+  /** Writes a changed key, now or within a second. */
+  note(keyState: KeyState, nowMs: number): void {
+    this.#dirty.add(keyState);
+    if (this.#cancelTimer !== null) return;
+    // A clock that stepped back only delays the write.
+    if (nowMs - this.#writesAtMs[0] >= gatheredMs) this.flush(nowMs);
+    else this.#cancelTimer = this.#after(gatheredMs, () => this.flush(this.#now()));
+  }
+
+  /** Drops a key that has been written or need not be. */
+  drop(keyState: KeyState): void {
+    this.#dirty.delete(keyState);
+  }
+
+  flush(nowMs: number): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = null;
+    if (this.#dirty.size === 0) return;
+    this.#writesAtMs = [this.#writesAtMs[1], nowMs];
+    const keys = [...this.#dirty];
+    this.#dirty.clear();
+    this.#write(keys, nowMs);
   }
 }

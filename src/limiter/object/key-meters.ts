@@ -1,7 +1,7 @@
 /** The meters of one key: one for each policy that charges it, and two more for a policy with a ban. */
 import { createMeter, type Limit, type Meter } from "../../strategies/index.ts";
 import type { Ban } from "../../policy/denials.ts";
-import { internedMeter, type InternedMeter } from "../interned-limits.ts";
+import { type InternedMeter, internedMeter } from "../interned.ts";
 
 /** An object without an event loses its memory after 10 s (Cloudflare, lifecycle of a Durable Object). */
 const idleMemoryMs = 10_000;

@@ -9,7 +9,7 @@
  *      [[[{"limit": 100, "windowMs": 60000, …}]], ["r1", 60000, 1799971261000, 0, ["api", 0, 2, 1799971201000]]],
  *      [[[{"limit": 100, "windowMs": 60000, …}]], ["s1", 10, 2000, ["api", 0, 1799971203000]]],
  *      [["<isolate>", 1, 1799971201000]],    last sync batch of each isolate, and when it came
- *      [["api", 1799970000000, 7, 1799971203000, [{"id": "r1", "kind": "block"}]]],    key rules, see key-rule-sets.ts
+ *      [["api", 1799970000000, 7, 1799971203000, [{"id": "r1", "kind": "block"}]]],    key rules, see runtime-key-rules.ts
  *      [["api", 1799970000000, 6, "[]"]]]    policy rules of its charges, see seen-policy-rules.ts
  *
  * Reservations and slices are `[lists of limits, …entries]`, see open-entries.ts. Empty fields at the end are left out. A
@@ -20,7 +20,7 @@ import { jsonOrNull } from "../../validation/json.ts";
 import { SyncDedup } from "./sync-dedup.ts";
 import { Reservations } from "./reservations.ts";
 import { Slices } from "./slices.ts";
-import { KeyRuleSets } from "./key-rule-sets.ts";
+import { KeyRuleSets } from "./runtime-key-rules.ts";
 
 /** Every row begins with the version. A version reads only its own rows. */
 export const rowVersion = 1;

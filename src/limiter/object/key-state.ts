@@ -10,7 +10,7 @@ import { SyncDedup } from "./sync-dedup.ts";
 import type { Charge, KeyRule, OpenUnits, Settlement, SliceReturned } from "../protocol.ts";
 import { KeyMeters } from "./key-meters.ts";
 import { parsedRow, snapshotAt, type WrittenRow, writtenRow } from "./key-row.ts";
-import { KeyRuleSets } from "./key-rule-sets.ts";
+import { KeyRuleSets } from "./runtime-key-rules.ts";
 import { type Reservation, Reservations, type ReservedCharge } from "./reservations.ts";
 import { KeyPolicyRules, type RulesByPolicy, sharedText } from "./seen-policy-rules.ts";
 import { type LentUnits, type OpenSlice, Slices } from "./slices.ts";

@@ -3,7 +3,7 @@
  * settled, its units count as spent at the instant of every decision.
  */
 import { isCount, type Limit } from "../../strategies/index.ts";
-import { internedLimits } from "../interned-limits.ts";
+import { internedLimits } from "../interned.ts";
 import type { OpenUnits } from "../protocol.ts";
 import { OpenEntries, type OpenEntry, type OpenPart } from "./open-entries.ts";
 

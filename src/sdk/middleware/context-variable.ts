@@ -1,5 +1,5 @@
 /** The variable `headgate` of a Hono context: the decisions on a request, and the settlement of its reservations. */
-import type { ChargedRequest } from "../../http/record-outcomes.ts";
+import type { DecidedRequest } from "../../http/record-outcomes.ts";
 import { StatedCosts } from "../../http/proxy/in-flight.ts";
 import type { Runtime } from "../../http/runtime.ts";
 import type { Outcome, Spend } from "../../limiter/isolate/outcome.ts";
@@ -49,9 +49,9 @@ export interface Contribution {
   /** Whether the request goes no further. Not every denial has a decision. */
   readonly isDenied: boolean;
   /** Null before the request is decided, and for requests that no policy applies to. */
-  readonly charged: ChargedRequest | null;
+  readonly charged: DecidedRequest | null;
   /** The denials after which the request went on, because of `onDeny: "continue"`. */
-  readonly continued: readonly ChargedRequest[];
+  readonly continued: readonly DecidedRequest[];
   /** The outcomes of dry runs that were decided on their own. */
   readonly dryRuns: readonly Outcome[];
   /** The names of policies with `reserve`. */
@@ -112,7 +112,7 @@ async function reset(all: readonly Contribution[], policy: string | undefined): 
 }
 
 /** The first denial contains the spends of all policies. The final charge lacks those of the policies that denied. */
-const spendsOf = (charged: ChargedRequest | null, [first]: readonly ChargedRequest[]): readonly Spend[] =>
+const spendsOf = (charged: DecidedRequest | null, [first]: readonly DecidedRequest[]): readonly Spend[] =>
   (first ?? charged)?.spends ?? [];
 
 async function settle(all: readonly Contribution[], cost: number | Readonly<Record<string, number>>): Promise<boolean> {

@@ -9,7 +9,7 @@ import type { LimitDenial } from "../../http/proxy/denial.ts";
 import { enforcePolicies } from "../../http/proxy/enforce.ts";
 import { reservationMs, reservationTtlMs, StatedCosts } from "../../http/proxy/in-flight.ts";
 import { isPreflight } from "../../http/proxy/preflights.ts";
-import type { ChargedRequest } from "../../http/record-outcomes.ts";
+import type { DecidedRequest } from "../../http/record-outcomes.ts";
 import type { Runtime } from "../../http/runtime.ts";
 import { isFailure, problemResponse } from "../../http/wire/problems.ts";
 import { hasRateLimitFields } from "../../http/wire/rate-limit-fields.ts";
@@ -111,9 +111,9 @@ interface RequestEnforcement extends Enforcement {
   readonly attributes: RequestAttributes;
   readonly values: RequestValues;
   readonly statedCosts: StatedCosts;
-  readonly onDenied: (denied: ChargedRequest, continued: readonly ChargedRequest[]) => void;
+  readonly onDenied: (denied: DecidedRequest, continued: readonly DecidedRequest[]) => void;
   /** Calls the handler. */
-  readonly forward: (charged: ChargedRequest | null, continued: readonly ChargedRequest[]) => Promise<Response>;
+  readonly forward: (charged: DecidedRequest | null, continued: readonly DecidedRequest[]) => Promise<Response>;
 }
 
 /**
@@ -125,7 +125,7 @@ function enforceAll(c: Context, continued: readonly LimitDenial[], enforcement: 
   const { policies, reserved, runtime, attributes, values, statedCosts, forward } = enforcement;
   const passedOver = new Set(continued.flatMap(({ denying }) => denying.map(({ policy }) => policy.name)));
   const earlierDenials = continued.map(({ denied }) => denied);
-  let charged: ChargedRequest | null = null;
+  let charged: DecidedRequest | null = null;
   return enforcePolicies(
     c.req.raw,
     () => runtime.policies.filter(({ name }) => values.charged.has(name) && !passedOver.has(name)),

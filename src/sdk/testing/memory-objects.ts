@@ -1,14 +1,14 @@
 /** Durable Objects of the limiter in memory, behind a binding as Workers have it. */
 import { type Clock, clockName } from "../../limiter/clock.ts";
-import { IsolateBudget, isolateBudgetBytes } from "../../limiter/object/isolate-budget.ts";
-import { Limiter } from "../../limiter/object/limiter.ts";
+import { IsolateBudget, isolateBudgetBytes } from "../../limiter/object/key-cache.ts";
+import { KeyObject } from "../../limiter/object/key-object.ts";
 import { MemoryStorage } from "./memory-storage.ts";
 
 /** The objects of a binding. They stay in memory, and run their alarms when the clock reaches them. */
 export class MemoryObjects {
   readonly clock: Clock;
   readonly #isolate = new IsolateBudget(isolateBudgetBytes);
-  readonly #objects = new Map<string, Limiter>();
+  readonly #objects = new Map<string, KeyObject>();
 
   #lastUnique = 0;
 
@@ -22,7 +22,7 @@ export class MemoryObjects {
   }
 
   /** The object of this name, which is created on first use. The same name in another jurisdiction is another object. */
-  object(name: string, jurisdiction: string | null = null): Limiter {
+  object(name: string, jurisdiction: string | null = null): KeyObject {
     const place = idText(name, jurisdiction);
     const known = this.#objects.get(place);
     if (known !== undefined) return known;
@@ -32,7 +32,7 @@ export class MemoryObjects {
       cancelAlarm?.();
       cancelAlarm = atMs === null ? null : after(atMs - now(), () => void runAlarm());
     });
-    const limiter = new Limiter({ storage, isolate: this.#isolate, now, after });
+    const limiter = new KeyObject({ storage, isolate: this.#isolate, now, after });
     const runAlarm = async (): Promise<void> => {
       await storage.deleteAlarm();
       await limiter.alarm();
@@ -155,7 +155,7 @@ export class MemoryNamespace implements TestNamespace {
 
 /** As on the platform, which alone calls the constructor and the handler of alarms. */
 const isCallable = (method: string): boolean =>
-  method !== "constructor" && method !== "alarm" && Object.hasOwn(Limiter.prototype, method);
+  method !== "constructor" && method !== "alarm" && Object.hasOwn(KeyObject.prototype, method);
 
 const idText = (name: string, jurisdiction: string | null): string => `${jurisdiction ?? ""}/${name}`;
 

@@ -12,7 +12,7 @@ import type {
   RuleInput,
 } from "../../../src/control/protocol.ts";
 import type { KeyRule } from "../../../src/limiter/protocol.ts";
-import { objectId, objectLocation } from "../../../src/limiter/object-location.ts";
+import { objectId, objectLocation } from "../../../src/limiter/object-calls.ts";
 import { settled, TestClock } from "../../fakes/isolate.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
 

@@ -2,7 +2,7 @@ import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { parseConfig } from "../../../src/policy/vars/config.ts";
-import { Limiter } from "../../../src/limiter/object/limiter.ts";
+import { KeyObject } from "../../../src/limiter/object/key-object.ts";
 import { from, headgate, statusOf } from "../harness.ts";
 
 /** The names of the stored rows of each shard, after all rows are written. */
@@ -110,7 +110,7 @@ it("with durability = confirmed, a spend is stored when its response arrives", a
       const name = names.find((each) => !others.has(each)) ?? "";
       // A second limiter reads the rows, since it has nothing in memory.
       const after = () => () => undefined;
-      const limiter = new Limiter({ storage, now: () => Date.now(), after });
+      const limiter = new KeyObject({ storage, now: () => Date.now(), after });
       const { limits } = parseConfig({ KEY_SECRET: "s", POLICIES: [policy] }).policies[0] ?? {};
       const charges = [{ policy: "confirmed", limits: limits ?? [], cost: 1 }];
       return limiter.look({ key: name.slice(2), charges }).decisions[0]?.limits[0]?.remaining;

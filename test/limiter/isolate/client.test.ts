@@ -5,9 +5,9 @@ import type { FailureMode, Policy } from "../../../src/policy/policy.ts";
 import { parseConfig } from "../../../src/policy/vars/config.ts";
 import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
 import { admits, type Outcome, type Spend } from "../../../src/limiter/isolate/outcome.ts";
-import { Limiter } from "../../../src/limiter/object/limiter.ts";
+import { KeyObject } from "../../../src/limiter/object/key-object.ts";
 import type { CheckCall, RefundCall, ReserveCall, SettleCall } from "../../../src/limiter/protocol.ts";
-import { newAddress } from "../../../src/limiter/isolate/reservation-id.ts";
+import { newAddress } from "../../../src/limiter/isolate/reservation.ts";
 import { createMeter, parseLimits } from "../../../src/strategies/index.ts";
 import { decideBy } from "../../fakes/flat-calls.ts";
 import { MemoryStorage } from "../../../src/sdk/testing/memory-storage.ts";
@@ -240,11 +240,11 @@ describe("an answer after the deadline", () => {
   function delayedObject(): {
     objects: Objects;
     proceed: () => Promise<unknown>;
-    limiter: Limiter;
+    limiter: KeyObject;
   } {
     const waiting = Promise.withResolvers<void>();
     const storage = new MemoryStorage();
-    const limiter = new Limiter({ storage, now: () => Date.now(), after: () => () => undefined });
+    const limiter = new KeyObject({ storage, now: () => Date.now(), after: () => () => undefined });
     const delayed = async <Answer>(act: () => Answer): Promise<Answer> => {
       await waiting.promise;
       return act();
@@ -264,7 +264,7 @@ describe("an answer after the deadline", () => {
 
   const slots = { limits: "3/hour", strategy: "concurrency" };
 
-  const left = (limiter: Limiter, policy: Policy): number | undefined => {
+  const left = (limiter: KeyObject, policy: Policy): number | undefined => {
     const charges = [{ policy: policy.name, limits: policy.limits, cost: 1 }];
     return limiter.look({ key: "k", charges }).decisions[0]?.limits[0]?.remaining;
   };

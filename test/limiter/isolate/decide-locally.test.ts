@@ -1,8 +1,7 @@
 /** Decisions and counts of an isolate alone, for the case that the objects do not answer. */
 import { expect, it } from "vitest";
 import { ChargeResult } from "../../../src/limiter/isolate/charge-result.ts";
-import { LocalDecider } from "../../../src/limiter/isolate/decide-locally.ts";
-import { type LocalCount, LocalMeters } from "../../../src/limiter/isolate/local-meters.ts";
+import { type LocalCount, LocalDecider, LocalMeters } from "../../../src/limiter/isolate/decide-locally.ts";
 import type { Outcome, Spend } from "../../../src/limiter/isolate/outcome.ts";
 import { spendOf, TestClock } from "../../fakes/isolate.ts";
 

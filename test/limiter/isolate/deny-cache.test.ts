@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { parseConfig } from "../../../src/policy/vars/config.ts";
 import type { Policy } from "../../../src/policy/policy.ts";
 import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
-import { Limiter } from "../../../src/limiter/object/limiter.ts";
+import { KeyObject } from "../../../src/limiter/object/key-object.ts";
 import type { Spend } from "../../../src/limiter/isolate/outcome.ts";
 import { type Decision, strategies } from "../../../src/strategies/index.ts";
 import { MemoryStorage } from "../../../src/sdk/testing/memory-storage.ts";
@@ -20,8 +20,8 @@ afterEach(() => void vi.useRealTimers());
 const waitUntil = (): void => undefined;
 
 /** A real limiter that records the names of its calls, each of which takes `takesMs`. */
-function object(takesMs = 0): { objects: Objects; limiter: Limiter; callNames: string[] } {
-  const limiter = new Limiter({
+function object(takesMs = 0): { objects: Objects; limiter: KeyObject; callNames: string[] } {
+  const limiter = new KeyObject({
     storage: new MemoryStorage(),
     now: () => Date.now(),
     after: () => () => undefined,

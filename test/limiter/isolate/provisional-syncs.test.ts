@@ -1,8 +1,8 @@
 /** Provisional spends under eventual consistency: a later object may still deny the request. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Limiter } from "../../../src/limiter/object/limiter.ts";
+import { KeyObject } from "../../../src/limiter/object/key-object.ts";
 import type { Outcome, Spend } from "../../../src/limiter/isolate/outcome.ts";
-import { objectLocation } from "../../../src/limiter/object-location.ts";
+import { objectLocation } from "../../../src/limiter/object-calls.ts";
 import type { SyncCall } from "../../../src/limiter/protocol.ts";
 import { type PendingSync, Replica } from "../../../src/limiter/isolate/replica.ts";
 import { MemoryStorage } from "../../../src/sdk/testing/memory-storage.ts";
@@ -22,12 +22,12 @@ const remainingOf = (outcomes: readonly Outcome[]): number | undefined =>
 class Pair {
   localMs = startMs;
   replica = new Replica("k", objectLocation(eventual.policy.objects, "k"));
-  readonly #limiter: Limiter;
+  readonly #limiter: KeyObject;
   #batches = 0;
 
   constructor(aheadMs = 0) {
     const now = (): number => this.localMs + aheadMs;
-    this.#limiter = new Limiter({
+    this.#limiter = new KeyObject({
       storage: new MemoryStorage(),
       now,
       after: () => () => undefined,

@@ -5,8 +5,8 @@ import { expect, it } from "vitest";
 import type { ObjectSettings } from "../../../src/policy/placement.ts";
 import { hmacWith, PartitionKeys } from "../../../src/policy/partition-key.ts";
 import { softBudgetBytes } from "../../../src/limiter/object/key-cache.ts";
-import { Limiter } from "../../../src/limiter/object/limiter.ts";
-import { objectLocation } from "../../../src/limiter/object-location.ts";
+import { KeyObject } from "../../../src/limiter/object/key-object.ts";
+import { objectLocation } from "../../../src/limiter/object-calls.ts";
 import { call, charge, remainingOf } from "../harness.ts";
 
 const settings = (given: Partial<ObjectSettings>): ObjectSettings => ({
@@ -45,7 +45,7 @@ it(
           // An object takes about 1,000 requests per second.
           let nowMs = Date.now();
           const after = () => () => undefined;
-          const limiter = new Limiter({ storage, now: () => nowMs++, after });
+          const limiter = new KeyObject({ storage, now: () => nowMs++, after });
           const spend = (key: string, cost: number): unknown =>
             remainingOf(limiter.check(call({ ...each, cost }, key)).decisions);
           for (const [index, key] of keys.entries()) {

@@ -1,6 +1,6 @@
 /** The clock of an object's host steps back or forward. */
 import { expect, it } from "vitest";
-import { Limiter } from "../../../src/limiter/object/limiter.ts";
+import { KeyObject } from "../../../src/limiter/object/key-object.ts";
 import type { Charge } from "../../../src/limiter/protocol.ts";
 import { type Decision, parseLimits } from "../../../src/strategies/index.ts";
 import { startMs, TestClock } from "../../fakes/isolate.ts";
@@ -62,7 +62,7 @@ it("a clock step of an hour back during a burst delays no write", async () => {
   const clock = new TestClock();
   const storage = new MemoryStorage();
   let stepMs = 0;
-  const start = (): Limiter => new Limiter({ storage, now: () => clock.nowMs + stepMs, after: clock.after });
+  const start = (): KeyObject => new KeyObject({ storage, now: () => clock.nowMs + stepMs, after: clock.after });
   const limiter = start();
   const call = { key: "k", charges: [charge("10/day")] };
   for (let spend = 0; spend < 5; spend++) {

@@ -1,7 +1,7 @@
 /** The counts of an object after crashes and evictions at random instants, in virtual time. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Limiter } from "../../../src/limiter/object/limiter.ts";
+import type { KeyObject } from "../../../src/limiter/object/key-object.ts";
 import { type CheckCall } from "../../../src/limiter/protocol.ts";
 import { type LimitInput, parseLimits } from "../../../src/strategies/index.ts";
 import { VirtualObject } from "../../fakes/virtual-object.ts";
@@ -110,7 +110,7 @@ describe.each(["sliding-log", "concurrency"])("%s", (strategy) => {
       const afterMs = random() < 0.0007 ? 65_000 : Math.floor(random() * 12);
       // oxlint-disable-next-line no-await-in-loop
       await Promise.all([inMemory.pass(afterMs), stored.pass(afterMs)]);
-      const both = (act: (limiter: Limiter) => unknown): void =>
+      const both = (act: (limiter: KeyObject) => unknown): void =>
         expect(act(stored.limiter)).toEqual(act(inMemory.limiter));
       const limit = random() < 0.5 ? 3_000 : 2_500;
       const policy = random() < 0.9 ? "p" : "q";

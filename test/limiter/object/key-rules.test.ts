@@ -1,7 +1,7 @@
 /** Key rules: an object blocks a key, or allows it without a charge. */
 import { describe, expect, it } from "vitest";
 import { readPolicy } from "../../../src/policy/policy.ts";
-import { decidingRule, limitsUnder } from "../../../src/limiter/object/key-rule-sets.ts";
+import { decidingRule, limitsUnder } from "../../../src/limiter/object/runtime-key-rules.ts";
 import type { Charge, KeyRule } from "../../../src/limiter/protocol.ts";
 import { parseLimits } from "../../../src/strategies/index.ts";
 import { call, charge, confirmed } from "../../fakes/calls.ts";

@@ -1,6 +1,6 @@
 /** Keys whose state is larger than one row of storage. */
 import { describe, expect, it } from "vitest";
-import { Limiter } from "../../../src/limiter/object/limiter.ts";
+import { KeyObject } from "../../../src/limiter/object/key-object.ts";
 import type { Charge } from "../../../src/limiter/protocol.ts";
 import { parseLimits } from "../../../src/strategies/index.ts";
 import { MemoryStorage } from "../../../src/sdk/testing/memory-storage.ts";
@@ -25,7 +25,7 @@ const chargesOf = (policies: number): Charge[] =>
 function filled(policies: number): { storage: MemoryStorage; nowMs: number } {
   const storage = new MemoryStorage();
   let nowMs = startMs;
-  const limiter = new Limiter({ storage, now: () => nowMs, after: () => () => undefined });
+  const limiter = new KeyObject({ storage, now: () => nowMs, after: () => () => undefined });
   const charges = chargesOf(policies);
   // A sync books without decisions, in a hundredth of the time.
   for (const { policy, limits } of charges) {
@@ -54,12 +54,12 @@ describe("a large key", () => {
     expect(sizes.reduce((sum, size) => sum + size, 0)).toBeGreaterThan(mostRowBytes);
     expect(Math.max(...sizes)).toBeLessThanOrEqual(mostRowBytes);
     expect(events.match(/"event":"state-oversized","policies":\["policy-/g)).toHaveLength(1);
-    const next = new Limiter({ storage, now: () => nowMs, after: () => () => undefined });
+    const next = new KeyObject({ storage, now: () => nowMs, after: () => () => undefined });
     const { decisions } = next.look({ key: "k", charges: chargesOf(policies) });
     const left = decisions.flatMap(({ limits }) => limits.map(({ remaining }) => remaining));
     expect(left).toEqual(Array.from({ length: policies * 16 }, () => 1_000 - entries - 1));
     const sweepMs = nowMs + 200 * 86_400_000;
-    await new Limiter({ storage, now: () => sweepMs, after: () => () => undefined }).alarm();
+    await new KeyObject({ storage, now: () => sweepMs, after: () => () => undefined }).alarm();
     expect(storage.rows.size).toBe(0);
   });
 

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { rateLimit, type RateLimitOptions } from "../../../src/sdk/package/hono.ts";
 import { createTestLimiter } from "../../../src/sdk/package/test.ts";
 import { leastCompatibilityDate } from "../../../src/validation/compatibility.ts";
-import { IsolateBudget } from "../../../src/limiter/object/isolate-budget.ts";
+import { IsolateBudget } from "../../../src/limiter/object/key-cache.ts";
 
 let lines: string[] = [];
 beforeEach(() => {

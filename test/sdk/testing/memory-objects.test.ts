@@ -1,6 +1,6 @@
 /** The binding of objects in memory: names, jurisdictions, cloned values, and alarms. */
 import { expect, it } from "vitest";
-import type { RateLimiter } from "../../../src/limiter/object/rate-limiter.ts";
+import type { RateLimiter } from "../../../src/limiter/object/durable-object.ts";
 import { MemoryNamespace, MemoryObjects } from "../../../src/sdk/testing/memory-objects.ts";
 import { VirtualClock } from "../../../src/sdk/testing/virtual-clock.ts";
 import { call, charge, remainingOf } from "../../fakes/calls.ts";

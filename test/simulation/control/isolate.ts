@@ -13,7 +13,7 @@ import { decideByNewestRules, type RequestScope } from "../../../src/limiter/iso
 import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
 import { allows, type Outcome, type Spend } from "../../../src/limiter/isolate/outcome.ts";
 import type { Clock } from "../../../src/limiter/clock.ts";
-import { objectId } from "../../../src/limiter/object-location.ts";
+import { objectId } from "../../../src/limiter/object-calls.ts";
 import type { World } from "../world.ts";
 import type { Checks } from "./checks.ts";
 import { type DeployedPolicy, partitionKeyOf } from "./configuration.ts";

@@ -1,6 +1,6 @@
 /** The objects of keys, which crash and restart from their storage. The limiter in them is the real code. */
-import { IsolateBudget, isolateBudgetBytes } from "../../../src/limiter/object/isolate-budget.ts";
-import { Limiter } from "../../../src/limiter/object/limiter.ts";
+import { IsolateBudget, isolateBudgetBytes } from "../../../src/limiter/object/key-cache.ts";
+import { KeyObject } from "../../../src/limiter/object/key-object.ts";
 import type { Random } from "../../random.ts";
 import type { World } from "../world.ts";
 import { CrashingStorage } from "./crashing-storage.ts";
@@ -17,19 +17,19 @@ export interface Completed {
 /** Observes an object, to check it. */
 export interface ObjectObserver {
   /** Called before a call is made. */
-  begins(object: KeyObject): void;
-  completed(object: KeyObject, call: Completed): void;
+  begins(object: SimulatedObject): void;
+  completed(object: SimulatedObject, call: Completed): void;
   /** @param lastTurn the last turn whose writes are all left */
-  crashed(object: KeyObject, lastTurn: number): void;
+  crashed(object: SimulatedObject, lastTurn: number): void;
 }
 
 /** The share of calls in which an object crashes before its writes are confirmed. */
 const crashedCalls = 0.004;
 
-export class KeyObject {
+export class SimulatedObject {
   readonly id: string;
   readonly storage = new CrashingStorage(() => this.#scheduleAlarm());
-  limiter: Limiter;
+  limiter: KeyObject;
   /** Whether calls crash the object at times. */
   isFragile = true;
   readonly #world: World;
@@ -77,11 +77,11 @@ export class KeyObject {
     this.#observer.crashed(this, lastTurn);
   }
 
-  #begin(): Limiter {
+  #begin(): KeyObject {
     const life = this.#lives;
     const isAlive = (): boolean => life === this.#lives;
     const { after } = this.#world.clock();
-    return new Limiter({
+    return new KeyObject({
       storage: this.storage.seenBy(isAlive),
       // A budget of its own, without the bytes that earlier runs left to the garbage collector.
       isolate: new IsolateBudget(isolateBudgetBytes),
@@ -118,7 +118,7 @@ interface ObjectParts {
 export class KeyObjects {
   readonly #parts: ObjectParts;
   readonly #aheadMs: readonly number[];
-  readonly all = new Map<string, KeyObject>();
+  readonly all = new Map<string, SimulatedObject>();
   #isFragile = true;
 
   /** @param aheadMs the errors of the objects' clocks, in turn */
@@ -127,11 +127,11 @@ export class KeyObjects {
     this.#aheadMs = aheadMs;
   }
 
-  get(id: string): KeyObject {
+  get(id: string): SimulatedObject {
     const known = this.all.get(id);
     if (known !== undefined) return known;
     const aheadMs = this.#aheadMs[this.all.size % this.#aheadMs.length] ?? 0;
-    const created = new KeyObject(id, { ...this.#parts, aheadMs });
+    const created = new SimulatedObject(id, { ...this.#parts, aheadMs });
     created.isFragile = this.#isFragile;
     this.all.set(id, created);
     return created;

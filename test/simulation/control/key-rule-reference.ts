@@ -6,7 +6,7 @@ import type { RulesVersion } from "../../../src/policy/runtime-rules.ts";
 import type { KeyRule } from "../../../src/limiter/protocol.ts";
 import type { Checks } from "./checks.ts";
 import { type DecidedCall, isRefused } from "./decided-calls.ts";
-import type { KeyObject } from "./key-objects.ts";
+import type { SimulatedObject } from "./key-objects.ts";
 import type { RuleLedger } from "./rule-ledger.ts";
 import { isOlder } from "./stale-reference.ts";
 
@@ -22,11 +22,11 @@ const nameOf = (key: string, policy: string): string => `${policy} ${key}`;
 
 export class KeyRuleReference {
   readonly #checks: Checks;
-  readonly #object: KeyObject;
+  readonly #object: SimulatedObject;
   readonly #ledger: RuleLedger;
   readonly #sets = new Map<string, ReceivedSet>();
 
-  constructor(object: KeyObject, ledger: RuleLedger, checks: Checks) {
+  constructor(object: SimulatedObject, ledger: RuleLedger, checks: Checks) {
     this.#object = object;
     this.#ledger = ledger;
     this.#checks = checks;

@@ -3,7 +3,7 @@ import type { RulesVersion } from "../../../src/policy/runtime-rules.ts";
 import type { KeyRule } from "../../../src/limiter/protocol.ts";
 import type { Checks } from "./checks.ts";
 import { decidedCalls } from "./decided-calls.ts";
-import type { Completed, KeyObject, ObjectObserver } from "./key-objects.ts";
+import type { Completed, SimulatedObject, ObjectObserver } from "./key-objects.ts";
 import { KeyRuleReference } from "./key-rule-reference.ts";
 import type { RuleLedger } from "./rule-ledger.ts";
 import type { SpendReference } from "./spend-reference.ts";
@@ -18,7 +18,7 @@ export class ObjectChecks implements ObjectObserver {
   readonly #checks: Checks;
   readonly #ledger: RuleLedger;
   readonly #spends: SpendReference;
-  readonly #references = new Map<KeyObject, References>();
+  readonly #references = new Map<SimulatedObject, References>();
   /** The text of each version, by policy. */
   readonly #texts = new Map<string, string>();
 
@@ -28,11 +28,11 @@ export class ObjectChecks implements ObjectObserver {
     this.#spends = spends;
   }
 
-  begins(object: KeyObject): void {
+  begins(object: SimulatedObject): void {
     this.#of(object).stale.begins();
   }
 
-  completed(object: KeyObject, call: Completed): void {
+  completed(object: SimulatedObject, call: Completed): void {
     const { stale, keyRules } = this.#of(object);
     if (call.name === "setRules") {
       const [key, policy, rules, version] = call.args as [string, string, readonly KeyRule[], RulesVersion];
@@ -48,7 +48,7 @@ export class ObjectChecks implements ObjectObserver {
     this.#spends.completed(object, call);
   }
 
-  crashed(object: KeyObject, lastTurn: number): void {
+  crashed(object: SimulatedObject, lastTurn: number): void {
     this.#of(object).stale.crashed(lastTurn);
     this.#spends.unsure.add(object.id);
   }
@@ -63,7 +63,7 @@ export class ObjectChecks implements ObjectObserver {
     );
   }
 
-  #of(object: KeyObject): References {
+  #of(object: SimulatedObject): References {
     const known = this.#references.get(object);
     if (known !== undefined) return known;
     const created = {

@@ -3,7 +3,7 @@ import { Control } from "../../../src/control/object/control.ts";
 import type { Push } from "../../../src/control/object/outbox.ts";
 import { StatisticsIntake } from "../../../src/control/object/statistics-intake.ts";
 import type { ControlStorage } from "../../../src/control/object/storage.ts";
-import { objectId } from "../../../src/limiter/object-location.ts";
+import { objectId } from "../../../src/limiter/object-calls.ts";
 import type { SetRulesReply } from "../../../src/limiter/protocol.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
 import type { Random } from "../../random.ts";

@@ -4,7 +4,7 @@
  */
 import type { KeyRule } from "../../../src/limiter/protocol.ts";
 import type { Checks } from "./checks.ts";
-import type { KeyObject } from "./key-objects.ts";
+import type { SimulatedObject } from "./key-objects.ts";
 
 export interface RuleContent {
   readonly kind: KeyRule["kind"];
@@ -70,7 +70,7 @@ export class RuleLedger {
   }
 
   /** A push of a set that an object has accepted. */
-  checkPush(object: KeyObject, { key, policy, rules }: KeyName & { rules: readonly KeyRule[] }) {
+  checkPush(object: SimulatedObject, { key, policy, rules }: KeyName & { rules: readonly KeyRule[] }) {
     for (const track of this.#tracksOf(object, { key, policy })) {
       if (track.status === "unsure" || !this.#isLive(object, track.content)) continue;
       const pushed = rules.find(({ id }) => id === track.id);
@@ -83,7 +83,7 @@ export class RuleLedger {
   }
 
   checkDecision(
-    object: KeyObject,
+    object: SimulatedObject,
     { key, policy, actual, isBanned }: KeyName & { actual: KeyRule | null; isBanned: boolean },
   ): void {
     for (const track of this.#tracksOf(object, { key, policy })) {
@@ -98,14 +98,14 @@ export class RuleLedger {
     }
   }
 
-  #tracksOf(object: KeyObject, { key, policy }: KeyName): RuleTrack[] {
+  #tracksOf(object: SimulatedObject, { key, policy }: KeyName): RuleTrack[] {
     return [...this.tracks.values()].filter(
       (track) => track.key === key && track.policy === policy && track.object === object.id,
     );
   }
 
   /** By the clock of the object and that of the control plane, which leaves expired rules out of its pushes. */
-  #isLive(object: KeyObject, { expiresAtMs }: RuleContent): boolean {
+  #isLive(object: SimulatedObject, { expiresAtMs }: RuleContent): boolean {
     return expiresAtMs === null || Math.max(object.nowMs, this.#planeNowMs()) < expiresAtMs;
   }
 }

@@ -8,7 +8,7 @@ import { Checks } from "./checks.ts";
 import { type DeployedPolicy, drawDeployments, keyTexts, partitionKeyOf, pick } from "./configuration.ts";
 import { addedUp, sumOf } from "./counted-statistics.ts";
 import { Isolate, type IsolateParts, type SimulatedRequest } from "./isolate.ts";
-import { type KeyObject, KeyObjects } from "./key-objects.ts";
+import { type SimulatedObject, KeyObjects } from "./key-objects.ts";
 import { ObjectChecks } from "./object-checks.ts";
 import { Operator } from "./operator.ts";
 import { Plane } from "./plane.ts";
@@ -187,7 +187,7 @@ export class Simulation {
   }
 
   crashObject(random: Random): void {
-    const all: readonly KeyObject[] = [...this.objects.all.values()];
+    const all: readonly SimulatedObject[] = [...this.objects.all.values()];
     if (all.length > 0) pick(random, all).crash();
   }
 

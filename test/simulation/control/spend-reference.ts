@@ -2,7 +2,7 @@
 import type { RefundCall, SettleCall } from "../../../src/limiter/protocol.ts";
 import type { Checks } from "./checks.ts";
 import { decidedCalls, spentCharges } from "./decided-calls.ts";
-import type { Completed, KeyObject } from "./key-objects.ts";
+import type { Completed, SimulatedObject } from "./key-objects.ts";
 
 interface Reserved {
   /** In `units`. */
@@ -25,7 +25,7 @@ export class SpendReference {
     this.#checks = checks;
   }
 
-  completed(object: KeyObject, call: Completed): void {
+  completed(object: SimulatedObject, call: Completed): void {
     for (const decided of decidedCalls(call)) {
       const spent = spentCharges(decided);
       for (const { charge } of spent) {
@@ -59,7 +59,7 @@ export class SpendReference {
   }
 
   /** @param used the units that count by the object's own account */
-  checkUsed(object: KeyObject, key: string, policy: string, used: number): void {
+  checkUsed(object: SimulatedObject, key: string, policy: string, used: number): void {
     const expected = this.units.get(nameOf(object, key, policy)) ?? 0;
     if (this.unsure.has(object.id)) return;
     this.#checks.check(
@@ -89,7 +89,7 @@ export class SpendReference {
     this.units.set(name, (this.units.get(name) ?? 0) + units);
   }
 
-  #refunded(object: KeyObject, { args }: Completed): void {
+  #refunded(object: SimulatedObject, { args }: Completed): void {
     const [{ key, charges }] = args as [RefundCall];
     for (const { policy, cost, spentAtMs } of charges) {
       if (spentAtMs > 0) this.#add(nameOf(object, key, policy), -cost);
@@ -105,4 +105,4 @@ export class SpendReference {
   }
 }
 
-const nameOf = ({ id }: KeyObject, key: string, policy: string): string => `${id} ${policy} ${key}`;
+const nameOf = ({ id }: SimulatedObject, key: string, policy: string): string => `${id} ${policy} ${key}`;

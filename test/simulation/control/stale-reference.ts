@@ -6,7 +6,7 @@
 import type { PolicyRules, RulesVersion } from "../../../src/policy/runtime-rules.ts";
 import type { Checks } from "./checks.ts";
 import { type DecidedCall, isRefused, spentCharges } from "./decided-calls.ts";
-import type { KeyObject } from "./key-objects.ts";
+import type { SimulatedObject } from "./key-objects.ts";
 import { windowMs } from "./configuration.ts";
 
 /** Where the reference and the object may differ by rounding, the reference requires nothing. */
@@ -28,7 +28,7 @@ const nameOf = (key: string, policy: string): string => `${policy} ${key}`;
 
 export class StaleReference {
   readonly #checks: Checks;
-  readonly #object: KeyObject;
+  readonly #object: SimulatedObject;
   /** The rules of calls of the object's life, by policy. */
   readonly #inMemory = new Map<string, SeenRules>();
   /** By policy and key. */
@@ -37,7 +37,7 @@ export class StaleReference {
   /** The policies with lasting state in the row of each key, before the current turn. */
   #lastingBefore = new Map<string, boolean>();
 
-  constructor(object: KeyObject, checks: Checks) {
+  constructor(object: SimulatedObject, checks: Checks) {
     this.#object = object;
     this.#checks = checks;
   }

@@ -3,8 +3,8 @@
  * order: a second limiter that receives nested calls, and a naive sliding log.
  */
 import { isDeepStrictEqual } from "node:util";
-import { IsolateBudget, isolateBudgetBytes } from "../../../src/limiter/object/isolate-budget.ts";
-import { Limiter } from "../../../src/limiter/object/limiter.ts";
+import { IsolateBudget, isolateBudgetBytes } from "../../../src/limiter/object/key-cache.ts";
+import { KeyObject } from "../../../src/limiter/object/key-object.ts";
 import type { CheckCall, CheckReply, RefundCall } from "../../../src/limiter/protocol.ts";
 import { decodedReplies, isLook, nestedCalls } from "../../fakes/flat-calls.ts";
 import { MemoryStorage } from "../../../src/sdk/testing/memory-storage.ts";
@@ -19,7 +19,7 @@ type Answer = CheckReply | Error;
 class StoredLimiter {
   readonly #world: World;
   readonly #storage = new MemoryStorage();
-  limiter: Limiter;
+  limiter: KeyObject;
   #lives = 0;
 
   constructor(world: World) {
@@ -33,10 +33,10 @@ class StoredLimiter {
     this.limiter = this.#begin();
   }
 
-  #begin(): Limiter {
+  #begin(): KeyObject {
     const life = this.#lives;
     const { now, after } = this.#world.clock();
-    return new Limiter({
+    return new KeyObject({
       storage: this.#storage,
       // Its own budget, because limiters of earlier runs may still count in a shared one.
       isolate: new IsolateBudget(isolateBudgetBytes),
@@ -73,7 +73,7 @@ export class DecidedObject {
   /** Makes a call, with its arguments as they were sent. */
   call(name: string, args: readonly unknown[]): unknown {
     const { limiter } = this.#deciding;
-    if (name === "decide") return this.#decide(...(args as Parameters<Limiter["decide"]>));
+    if (name === "decide") return this.#decide(...(args as Parameters<KeyObject["decide"]>));
     const methods = limiter as unknown as Record<string, (...each: readonly unknown[]) => unknown>;
     const reply = structuredClone(methods[name]?.apply(limiter, structuredClone(args) as unknown[]));
     const twin = this.#reference.limiter as unknown as typeof methods;
@@ -88,7 +88,7 @@ export class DecidedObject {
 
   /** Decides the first checks of a call, and crashes before the others. */
   crashInMidCall(args: readonly unknown[], share: number): void {
-    const [texts, checks] = args as Parameters<Limiter["decide"]>;
+    const [texts, checks] = args as Parameters<KeyObject["decide"]>;
     const calls = nestedCalls({ texts, checks });
     for (const call of calls.slice(0, Math.floor(calls.length * share))) {
       this.#checkReply(call, answerOf(this.#deciding.limiter, call));
@@ -96,7 +96,7 @@ export class DecidedObject {
     this.crash();
   }
 
-  #decide(texts: readonly string[], checks: Parameters<Limiter["decide"]>[1]): unknown {
+  #decide(texts: readonly string[], checks: Parameters<KeyObject["decide"]>[1]): unknown {
     const replies = structuredClone(this.#deciding.limiter.decide(texts, checks));
     const answers = decodedReplies({ texts, checks }, replies);
     for (const [index, call] of nestedCalls({ texts, checks }).entries()) {
@@ -131,7 +131,7 @@ export class DecidedObject {
   }
 }
 
-function answerOf(limiter: Limiter, call: CheckCall): Answer {
+function answerOf(limiter: KeyObject, call: CheckCall): Answer {
   try {
     return isLook(call) ? limiter.look(structuredClone(call)) : limiter.check(structuredClone(call));
   } catch (error) {

@@ -1,8 +1,12 @@
 /**
- * The ids of reservations: 128 random bits and the address of the reservation, so that any isolate can settle it. An id is
- * authenticated, so that a caller cannot reach an object with an invented id, and bound to a tenant.
+ * The addresses of reservations, and the end of one. An id contains 128 random bits and the address, so that any isolate can
+ * settle the reservation. It is authenticated, so that a caller cannot reach an object with an invented id, and bound to a
+ * tenant.
  */
-import { jurisdictions, locationHints, type ObjectSettings } from "../../policy/placement.ts";
+import { type ObjectSettings, jurisdictions, locationHints } from "../../policy/placement.ts";
+import { objectLocation } from "../object-calls.ts";
+import type { SettleCall, SettleReply } from "../protocol.ts";
+import type { ObjectCaller } from "./object-caller.ts";
 
 export interface ReservationAddress {
   /** 128 random bits in hexadecimal. */
@@ -55,3 +59,36 @@ export async function addressOf(id: string, tenant: string | null, sign: Sign): 
 const signedText = (named: string, tenant: string | null): string => JSON.stringify({ reservation: named, tenant });
 
 const comparedText = (signature: string): string => JSON.stringify({ signature });
+
+/** A settlement names no policy, so no policy's timeout applies. */
+const settleTimeoutMs = 1_000;
+
+interface Settling extends Pick<SettleCall, "cost" | "costs"> {
+  /** Whether a failed call is sent once more. Default: false. */
+  readonly isRepeatable?: boolean;
+  /** Whether the observer receives what was settled. Default: true. */
+  readonly isReported?: boolean;
+}
+
+/** @returns null when the object gives no answer */
+export function endReservation(
+  caller: ObjectCaller,
+  { random: id, partitionKey: key, settings }: ReservationAddress,
+  { isRepeatable = false, isReported = true, ...costs }: Settling,
+): Promise<SettleReply | null> {
+  const { observer } = caller;
+  const wantsCharges = isReported && observer?.wantsSettlements?.(key) === true;
+  const call: SettleCall = { key, id, ...costs, ...(wantsCharges && { wantsCharges }) };
+  return caller.call<SettleReply>({
+    name: "settle",
+    location: objectLocation(settings, key),
+    policies: [],
+    timeoutMs: settleTimeoutMs,
+    isRepeatable,
+    send: async (stub) => {
+      const reply = await stub.settle(call);
+      if (reply.charges !== undefined) observer?.settled?.(key, reply.charges);
+      return reply;
+    },
+  });
+}

@@ -1,14 +1,15 @@
 /**
- * The Durable Object on the platform: each method answers a call from limiter/client. All work is in limiter.ts, which tests
+ * The Durable Object on the platform: each method answers a call from limiter/isolate. All work is in key-object.ts, which tests
  * also run without the platform.
  */
 import { DurableObject } from "cloudflare:workers";
 import type { RulesVersion } from "../../policy/runtime-rules.ts";
 import { platformClock } from "../clock.ts";
 import type { FlatList } from "../flat-calls.ts";
-import { Limiter } from "./limiter.ts";
+import { KeyObject } from "./key-object.ts";
 import type {
   CheckCall,
+  CheckReply,
   ExplainReply,
   ForgetCall,
   KeyRule,
@@ -17,25 +18,24 @@ import type {
   RefundCall,
   RenewCall,
   RenewReply,
-  ReserveReply,
   ReserveCall,
+  ReserveReply,
   ReturnCall,
   ReturnReply,
   SetRulesReply,
-  SettleReply,
   SettleCall,
+  SettleReply,
   SyncCall,
   SyncReply,
-  CheckReply,
 } from "../protocol.ts";
 
 /** The Durable Object that keeps the counters of a key, or of the keys of a shard. */
 export class RateLimiter extends DurableObject<object> {
-  readonly #limiter: Limiter;
+  readonly #limiter: KeyObject;
 
   constructor(ctx: DurableObjectState, env: object) {
     super(ctx, env);
-    this.#limiter = new Limiter({ storage: ctx.storage, ...platformClock });
+    this.#limiter = new KeyObject({ storage: ctx.storage, ...platformClock });
   }
 
   decide(texts: readonly string[], checks: FlatList): FlatList {

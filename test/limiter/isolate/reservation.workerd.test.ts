@@ -1,6 +1,6 @@
 /** Reservation ids, with the platform's constant-time comparison. */
 import { describe, expect, it } from "vitest";
-import { addressOf, newAddress, reservationId } from "../../../src/limiter/isolate/reservation-id.ts";
+import { addressOf, newAddress, reservationId } from "../../../src/limiter/isolate/reservation.ts";
 import { hmacWith } from "../../../src/policy/partition-key.ts";
 
 const sign = hmacWith("secret");

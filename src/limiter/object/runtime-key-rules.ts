@@ -5,11 +5,11 @@
  * the key drops it from storage. A clock that was ahead may therefore end a rule too early. The control plane restores
  * such a rule when it pushes the rules again: a set of the same version replaces the stored one.
  */
-import { isCount, type Limit } from "../../strategies/index.ts";
-import { compareVersions, type RulesVersion } from "../../policy/runtime-rules.ts";
+import { type Limit, isCount } from "../../strategies/index.ts";
+import { type RulesVersion, compareVersions } from "../../policy/runtime-rules.ts";
 import { isRecord } from "../../validation/problems.ts";
-import { internedLimits } from "../interned-limits.ts";
-import { isLive, type KeyRule } from "../protocol.ts";
+import { internedLimits } from "../interned.ts";
+import { type KeyRule, isLive } from "../protocol.ts";
 import { isLimits } from "./open-entries.ts";
 
 const dayMs = 86_400_000;

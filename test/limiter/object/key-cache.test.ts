@@ -1,8 +1,7 @@
 /** The memory that keys take in an object, and the objects of one isolate together. */
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { KeyState } from "../../../src/limiter/object/key-state.ts";
-import { KeyCache } from "../../../src/limiter/object/key-cache.ts";
-import { IsolateBudget } from "../../../src/limiter/object/isolate-budget.ts";
+import { IsolateBudget, KeyCache } from "../../../src/limiter/object/key-cache.ts";
 
 const keyBytes = new KeyState("key", 0).sizeBytes();
 

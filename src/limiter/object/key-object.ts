@@ -1,5 +1,5 @@
 /**
- * The object's half of every call, without the platform. rate-limiter.ts passes the calls on, and decide.ts decides the
+ * The object's half of every call, without the platform. durable-object.ts passes the calls on, and decide.ts decides the
  * charges of one key.
  *
  * A call on a key is one turn: read the clock, load the key's state from memory or storage, end its slices, act, write what
@@ -11,30 +11,25 @@ import { errorText, report } from "../../observability/events.ts";
 import { provisionalTtlMs } from "../../strategies/index.ts";
 import { KeyState } from "./key-state.ts";
 import type { Clock } from "../clock.ts";
-import type { KeyTurn, TtlOf } from "./charged-meter.ts";
-import { decide, isAdmitted, lookAt, withSliceWaits } from "./decide.ts";
-import { explain } from "./explain.ts";
-import { answerChecks, type FlatList } from "../flat-calls.ts";
-import { internedCharge } from "./interned-charges.ts";
-import { decidingRule, limitsUnder } from "./key-rule-sets.ts";
-import { lend } from "./lend.ts";
-import { reserve } from "./reserve.ts";
+import { type KeyTurn, type TtlOf, decide, isAdmitted, lend, lookAt, reserve, withSliceWaits } from "./decide.ts";
+import { type FlatList, answerChecks } from "../flat-calls.ts";
+import { internedCharge } from "../interned.ts";
+import { decidingRule, limitsUnder } from "./runtime-key-rules.ts";
 import { SeenPolicyRules } from "./seen-policy-rules.ts";
-import { KeyCache } from "./key-cache.ts";
-import { type IsolateBudget, isolateBudget } from "./isolate-budget.ts";
+import { type IsolateBudget, KeyCache, WriteBehind, isolateBudget } from "./key-cache.ts";
 import { KeyStorage, type RowStorage } from "./key-storage.ts";
 import {
   type Charge,
   type CheckCall,
   type CheckReply,
   type ExplainReply,
+  type ExplainedCharge,
   type ForgetCall,
   type KeyCall,
   type KeyRule,
   type KeySync,
   type LeaseCall,
   type LeaseReply,
-  mostKeyRules,
   type RefundCall,
   type RenewCall,
   type RenewReply,
@@ -42,15 +37,15 @@ import {
   type ReserveReply,
   type ReturnCall,
   type ReturnReply,
-  type SettleCall,
-  type SettledCharge,
   type SetRulesReply,
+  type SettleCall,
   type SettleReply,
+  type SettledCharge,
   type SyncCall,
   type SyncReply,
+  mostKeyRules,
 } from "../protocol.ts";
 import { isForgotten } from "./reservations.ts";
-import { WriteBehind } from "./write-behind.ts";
 
 /** The parts of the platform that the limiter needs. */
 export interface Platform extends Clock {
@@ -67,7 +62,7 @@ interface Turn extends KeyTurn {
 /** The platform limits the reply of a call to 32 MiB. */
 const mostReplyBytes = 8 * 2 ** 20;
 
-export class Limiter {
+export class KeyObject {
   readonly #now: () => number;
   readonly #storage: KeyStorage;
   readonly #cache: KeyCache;
@@ -364,3 +359,32 @@ function noteProvisional(
 ): void {
   if (isAdmitted(charges, reply)) keyState.noteProvisional(nowMs, provisionalMs);
 }
+
+/** @param reply that of a look for the same charges */
+export const explain = (turn: KeyTurn, charges: readonly Charge[], reply: CheckReply): ExplainReply => ({
+  atMs: turn.nowMs,
+  reply,
+  charges: charges.map((charge) => explained(turn, charge)),
+});
+
+function explained({ keyState, nowMs }: KeyTurn, charge: Charge): ExplainedCharge {
+  const { policy, ban } = charge;
+  const keyRules = keyState.rulesOf(policy);
+  const limits = limitsUnder(keyRules, charge.limits);
+  return {
+    policy,
+    limits,
+    accounts: keyState.meterOf({ policy, limits }).account(nowMs, keyState.heldUnits(policy)),
+    bannedForMs: ban === undefined ? 0 : keyState.meters.bannedForMs(policy, ban, nowMs),
+    keyRules,
+    keyRulesVersion: keyState.rulesVersionOf(policy),
+    policyRulesVersion: versionOf(keyState.policyRules.get(policy)),
+    slices: keyState.slicesOf(policy),
+    reservations: keyState.reservationsOf(policy, nowMs),
+  };
+}
+
+const versionOf = (
+  rules: { readonly epoch: number; readonly version: number } | undefined,
+): ExplainedCharge["policyRulesVersion"] =>
+  rules === undefined ? null : { epoch: rules.epoch, version: rules.version };
