@@ -24,5 +24,6 @@ export type {
   TailMessage,
   TopKeyList as TopKeys,
   TopKeyView as TopKey,
+  UndoView as UndoResult,
   WrittenLimits,
 } from "../../../admin/wire.ts";

@@ -1,10 +1,8 @@
 /** Asks for confirmation of the undo of one entry. */
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { AuditEntry } from "../api/answers.ts";
-import { changeBy, type KeyReference, Sender } from "../api/rules.ts";
-import { planOfStep, undoOf } from "../api/undo.ts";
-import type { RuleChange, UndoStep } from "../api/undo-plan.ts";
-import { referenceTo } from "../keys/known-keys.ts";
+import { undoOfEntries } from "../api/undo.ts";
+import type { UndoStep } from "../api/undo-plan.ts";
 import { changeText, placeText, stateText } from "../parts/rule-text.ts";
 import { Dialog, Effect } from "../parts/dialog.tsx";
 import { showToast } from "../shell/toasts.tsx";
@@ -22,11 +20,10 @@ interface UndoDialogProps {
 export function UndoDialog({ entry, option, onClose }: UndoDialogProps) {
   const { seq, actor } = entry;
   const step = "step" in option ? option.step : null;
-  const sender = useMemo(() => new Sender<RuleChange>(), []);
+  const send = useMemo(() => undoOfEntries([entry]), [entry]);
   const undo = async (): Promise<void> => {
-    if (step === null) return;
-    const change = await sender.send("", changeBy(planOfStep(step, keyOf(step))));
-    showToast({ text: `Undid entry ${seq}.`, action: { label: "Undo", run: undoOf(change) } });
+    const entries = await send();
+    showToast({ text: `Undid entry ${seq}.`, action: { label: "Undo", run: undoOfEntries(entries) } });
   };
   return (
     <Dialog
@@ -51,15 +48,6 @@ export function UndoDialog({ entry, option, onClose }: UndoDialogProps) {
   );
 }
 
-const keyOf = ({ rule: { policy, keyId } }: UndoStep): KeyReference | undefined =>
-  keyId === null ? undefined : referenceTo(policy, keyId);
-
-/** A rule that is made again is a new one, which has the plain key only if this tab knows it. */
-function restoredKeyNotes(step: UndoStep): readonly string[] {
-  const isLost = step.kind === "restore" && keyOf(step)?.id !== undefined;
-  return isLost ? ["The rule is made again with the id of its key, and without the plain key."] : [];
-}
-
 function StepEffect({ step }: { readonly step: UndoStep }) {
   const { kind, rule } = step;
   const [without, setWithout] = useState("…");
@@ -74,7 +62,6 @@ function StepEffect({ step }: { readonly step: UndoStep }) {
       concerns={placeText(step.rule.policy, step.rule.keyId)}
       now={kind === "restore" ? without : stateText(rule)}
       then={kind === "remove" ? without : stateText(kind === "restore" ? rule : step.former)}
-      notes={restoredKeyNotes(step)}
     />
   );
 }

@@ -8,7 +8,7 @@ import { type RulePlan, Sender } from "../api/rules.ts";
 import { Dialog, Effect, type EffectProps, Meanwhile } from "../parts/dialog.tsx";
 import { denialShare, type DenialShare } from "./denials.ts";
 import { type KeyState, sendPlan } from "./rules.ts";
-import { keyName, referenceTo } from "./known-keys.ts";
+import { keyName } from "./known-keys.ts";
 import { undoOf } from "../api/undo.ts";
 import { showToast } from "../shell/toasts.tsx";
 import { newestChange, recentChanges } from "../api/changes.ts";
@@ -42,7 +42,7 @@ export function KeyChangeDialog(props: KeyChangeDialogProps) {
   const submit = async (): Promise<void> => {
     try {
       const change = await sendPlan(sender, JSON.stringify(typed), plan);
-      const undoIt = undoOf(change, referenceTo(policy.name, id));
+      const undoIt = undoOf(change);
       const undo = async (): Promise<void> => {
         await undoIt();
         readAgain();

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import type { Policy, Rule } from "../api/answers.ts";
 import { changeBy, type RuleContent, type RulePlan, type Term } from "../api/rules.ts";
-import { endOf, undoOf } from "../api/undo.ts";
+import { undoOf } from "../api/undo.ts";
 import type { RuleChange } from "../api/undo-plan.ts";
 import { Effect, TermFields } from "../parts/dialog.tsx";
 import { policyWithout, ruleText } from "../parts/rule-text.ts";
@@ -38,7 +38,7 @@ export function EntriesDialog({ live, kind, ruleId, onClose }: EntriesDialogProp
     setText((typed) => (ruleIn(newer) === null ? typed : mergeLines(textIn(before), typed, textIn(newer)))),
   );
   const rule = ruleIn(shown.policy);
-  const term = rule !== null && isTermKept ? endOf(rule) : given;
+  const term = rule !== null && isTermKept ? termOf(rule) : given;
   const read = readLines(text);
   const entries = "entries" in read ? read.entries : [];
   const { name } = shown.policy;
@@ -158,3 +158,9 @@ function helpOf(kind: EntriesKind, parts: Policy["key"]): string {
   const oneKey = parts.length === 1 ? `a key (${parts.join()})` : `["…", "…"] for ${parts.join(", ")}`;
   return `One a line: an address, a network such as 192.0.2.0/24, or ${oneKey}.`;
 }
+
+/** The end and the note of a rule, for a call that keeps them. */
+const termOf = ({ expiresAt, note }: Rule): Term => ({
+  ...(expiresAt !== null && { expiresAt }),
+  ...(note !== null && { note }),
+});

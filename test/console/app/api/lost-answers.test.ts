@@ -115,44 +115,60 @@ it("a refusal of other text between two attempts does not forget the first attem
   expect(keys[2]).not.toBe(keys[0]);
 });
 
-describe("an undo whose answer was lost", () => {
-  it("makes a removed rule again only once", async () => {
-    const answers = [null, null, Response.json(stored({ id: "r9" }), { status: 201 })];
-    const sent = worker(() => answers.shift() ?? null);
-    const undo = undoOf({ before: rule(), after: null });
-    await expect(undo()).rejects.toThrow(/cannot be reached/);
-    expect(await undo()).toMatchObject({ before: null, after: { id: "r9" } });
-    expect(new Set(sent.map(({ key }) => key)).size).toBe(1);
-  });
-
-  it("continues where it stopped in a policy, and makes each former rule once", async () => {
-    const former = [stored({ id: "new" }), stored({ id: "old", mode: "off" })];
-    const before = policyWith(former, 4);
-    const after = policyWith([], 6);
-    let current = after;
-    let isLost = true;
-    const sent = worker((method, path) => {
-      if (method === "GET") return Response.json(current);
-      const isPatch = method === "PATCH";
-      if (isPatch && current !== after) return outdated();
-      if (isPatch) current = policyWith([stored({ id: "r7", mode: "off" })], 7);
-      if (isLost) return null;
-      return Response.json(isPatch ? current : stored({ id: path }), { status: 200 });
+describe("an undo", () => {
+  /** An audit log with these entries. Answers to undos are lost while `isLost`. */
+  const log = (entries: readonly object[]) => {
+    const state = { isLost: false };
+    const bodies: unknown[] = [];
+    vi.stubGlobal("fetch", (path: string, { body, headers }: RequestInit) => {
+      if (path.includes("audit?")) return Promise.resolve(Response.json({ entries, next: null }));
+      bodies.push([JSON.parse(body as string), new Headers(headers).get("Idempotency-Key")]);
+      return state.isLost
+        ? Promise.reject(new TypeError("lost"))
+        : Promise.resolve(Response.json({ entries: [{ seq: 9 }], rules: [] }));
     });
-    const undo = undoOfPolicy({ before, after }, "mode");
+    return { bodies, state };
+  };
+
+  it("a removed rule is restored by the entry of its removal, and a lost answer is asked for with the same key", async () => {
+    const removed = rule();
+    const { bodies, state } = log([
+      { seq: 8, rule: "other", before: removed, after: null },
+      { seq: 7, rule: removed.id, before: removed, after: null },
+      { seq: 6, rule: removed.id, before: null, after: removed },
+    ]);
+    const undo = undoOf({ before: removed, after: null });
+    state.isLost = true;
     await expect(undo()).rejects.toThrow(/cannot be reached/);
-    isLost = false;
-    await undo();
-    const methods = sent.filter(({ method }) => method !== "GET").map(({ method }) => method);
-    expect(methods).toEqual(["PATCH", "POST"]);
+    state.isLost = false;
+    expect(await undo()).toEqual([{ seq: 9 }]);
+    expect(bodies).toEqual([[{ entries: [7] }, expect.any(String)], bodies[0]]);
   });
 
-  it("is refused when the part of the policy has changed again", async () => {
-    const changed = policyWith([stored({ revision: 2 })], 7);
-    worker(() => Response.json(changed));
-    const update = { before: policyWith([], 4), after: policyWith([stored()], 5) };
-    await expect(undoOfPolicy(update, "mode")()).rejects.toThrow(
-      "The mode of policy api changed again, so this change is not undone.",
-    );
+  it("a policy's rules of one kind are returned by all entries of the change", async () => {
+    const entry = (seq: number, fields: object = {}) => ({
+      seq,
+      policy: "api",
+      keyId: null,
+      before: null,
+      after: rule(),
+      ...fields,
+    });
+    const { kind } = rule();
+    const { bodies } = log([
+      entry(8),
+      entry(7, { before: rule(), after: null }),
+      entry(6),
+      entry(6, { policy: "other" }),
+      entry(5, { after: { ...rule(), kind: "overrides" } }),
+      entry(4),
+    ]);
+    await undoOfPolicy({ before: policyWith([], 4), after: policyWith([], 7) }, kind as "mode")();
+    expect(bodies).toMatchObject([[{ entries: [7, 6] }, {}]]);
+  });
+
+  it("a change that the log no longer shows is not undone", async () => {
+    log([]);
+    await expect(undoOf({ before: null, after: rule() })()).rejects.toThrow(/do not have this change/);
   });
 });
