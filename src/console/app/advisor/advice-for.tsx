@@ -25,7 +25,7 @@ import {
 } from "./candidates.ts";
 import { lazy } from "../parts/lazy.ts";
 import type { CandidatePlotProps } from "./candidate-plot.tsx";
-import { type Column, Table } from "../parts/table.tsx";
+import { type Column, numberColumn, Table } from "../parts/table.tsx";
 import { may } from "../shell/session.ts";
 import { keyName } from "../keys/known-keys.ts";
 
@@ -212,30 +212,26 @@ function CandidateTable({ advice, selected, inEffect, onChoose }: CandidateTable
   ];
   const columns: readonly Column<CandidateRow>[] = [
     { title: "Limit", cell: (row) => limitCell(row, { name, selected, recommended, onChoose }) },
-    {
-      title: "Denied requests",
-      cell: ({ candidate: { deniedShare } }) => shareEstimateText(deniedShare),
-      sortBy: ({ candidate: { deniedShare } }) => deniedShare.value,
-      isNumber: true,
-    },
-    {
-      title: "Denied keys",
-      cell: ({ candidate: { deniedKeyShare } }) => shareEstimateText(deniedKeyShare),
-      sortBy: ({ candidate: { deniedKeyShare } }) => deniedKeyShare.value,
-      isNumber: true,
-    },
-    {
-      title: "Denied keys of 10+ requests",
-      cell: ({ candidate: { deniedActiveKeyShare: share } }) => (share === null ? "–" : shareEstimateText(share)),
-      sortBy: ({ candidate: { deniedActiveKeyShare: share } }) => share?.value ?? 0,
-      isNumber: true,
-    },
-    {
-      title: "Worst second",
-      cell: ({ candidate: { worstBurst } }) => countEstimateText(worstBurst),
-      sortBy: ({ candidate: { worstBurst } }) => worstBurst.value,
-      isNumber: true,
-    },
+    numberColumn(
+      "Denied requests",
+      ({ candidate }) => candidate.deniedShare.value,
+      ({ candidate }) => shareEstimateText(candidate.deniedShare),
+    ),
+    numberColumn(
+      "Denied keys",
+      ({ candidate }) => candidate.deniedKeyShare.value,
+      ({ candidate }) => shareEstimateText(candidate.deniedKeyShare),
+    ),
+    numberColumn(
+      "Denied keys of 10+ requests",
+      ({ candidate: { deniedActiveKeyShare: share } }) => share?.value ?? 0,
+      ({ candidate: { deniedActiveKeyShare: share } }) => (share === null ? "–" : shareEstimateText(share)),
+    ),
+    numberColumn(
+      "Worst second",
+      ({ candidate }) => candidate.worstBurst.value,
+      ({ candidate }) => countEstimateText(candidate.worstBurst),
+    ),
     { title: "Goal", cell: ({ candidate: { meetsGoal } }) => goalCell(meetsGoal) },
   ];
   return (
@@ -348,19 +344,17 @@ const keyLinkOf = (policy: string, id: string) => (
 function Outliers({ policy, outliers }: { readonly policy: string; readonly outliers: readonly Outlier[] }) {
   const columns: readonly Column<Outlier>[] = [
     { title: "Key", cell: ({ key }) => keyLinkOf(policy, key) },
-    {
-      title: "Requests",
-      cell: ({ requests, shareOfRequests }) => `${numberText(requests)} (${shareText(shareOfRequests)})`,
-      sortBy: ({ requests }) => requests,
-      isNumber: true,
-    },
-    { title: "Denied", cell: ({ denied }) => numberText(denied), sortBy: ({ denied }) => denied, isNumber: true },
-    {
-      title: "Longest denied",
-      cell: ({ longestDeniedMs }) => waitText(longestDeniedMs),
-      sortBy: ({ longestDeniedMs }) => longestDeniedMs,
-      isNumber: true,
-    },
+    numberColumn(
+      "Requests",
+      ({ requests }) => requests,
+      ({ requests, shareOfRequests }) => `${numberText(requests)} (${shareText(shareOfRequests)})`,
+    ),
+    numberColumn("Denied", ({ denied }) => denied),
+    numberColumn(
+      "Longest denied",
+      ({ longestDeniedMs }) => longestDeniedMs,
+      ({ longestDeniedMs }) => waitText(longestDeniedMs),
+    ),
   ];
   return (
     <section class="card" aria-label="Keys that would be denied most">

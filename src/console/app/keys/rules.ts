@@ -5,6 +5,7 @@ import { contentOf, type RuleChange } from "../api/undo-plan.ts";
 import { readChanges } from "../api/changes.ts";
 import { read } from "../api/client.ts";
 import { changeText } from "../parts/rule-text.ts";
+import { wholeUnits } from "../parts/text.ts";
 
 export type KeyRuleKind = "limits" | "block" | "allow";
 
@@ -131,16 +132,9 @@ const isDerivedName = (name: string, policy: string): boolean =>
 
 const periodNotation = { day: "1d", week: "1w", month: "1mo", year: "1y" } as const;
 
-const units = [
-  ["d", 86_400_000],
-  ["h", 3_600_000],
-  ["m", 60_000],
-  ["s", 1_000],
-] as const;
-
 function durationNotation(durationMs: number): string {
-  const [unit, lengthMs] = units.find(([, each]) => durationMs % each === 0) ?? ["ms", 1];
-  return `${durationMs / lengthMs}${unit}`;
+  const [count, unit] = wholeUnits(durationMs);
+  return `${count}${unit === "min" ? "m" : unit}`;
 }
 
 /** The limits that still count what was spent during a boost when it has ended. */

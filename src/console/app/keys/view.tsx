@@ -10,7 +10,7 @@ import { KeyPage } from "./key-page.tsx";
 import "./keys.css";
 import { findKey, keyName, soughtKey, type TypedKey } from "./known-keys.ts";
 import { queryText, read } from "../api/client.ts";
-import { type Column, Table } from "../parts/table.tsx";
+import { type Column, numberColumn, Table } from "../parts/table.tsx";
 import { countText } from "../parts/text.ts";
 import { RevealKeys } from "./reveal-keys.tsx";
 
@@ -179,7 +179,7 @@ interface ListProps {
 function TopList({ title, unit, policy, list }: ListProps) {
   const columns: readonly Column<TopKey>[] = [
     { title: "Key", cell: ({ id }) => keyLink(policy, id) },
-    { title: unit, cell: countText, sortBy: ({ count }) => count, isNumber: true },
+    numberColumn(unit, ({ count }) => count, countText),
   ];
   return (
     <section class="card" aria-label={title}>

@@ -12,7 +12,7 @@ import {
   type Tally,
 } from "./traffic.ts";
 import type { Mode, Policy, TopKey, TopKeys } from "../api/answers.ts";
-import { type Column, Table } from "../parts/table.tsx";
+import { type Column, numberColumn, Table } from "../parts/table.tsx";
 import { ModeBadge } from "../parts/policies.tsx";
 import { hrefOf } from "../shell/route.ts";
 import { queryText, read } from "../api/client.ts";
@@ -146,23 +146,21 @@ const policyColumns = (boundsMs: readonly number[]): readonly Column<PolicyRow>[
     cell: ({ mode }) => (mode === null ? <span class="badge dim">not configured</span> : <ModeBadge mode={mode} />),
     sortBy: ({ mode }) => mode ?? "",
   },
-  number("Allowed", ({ allowed }) => allowed),
-  number("Denied", ({ denied }) => denied),
-  {
-    title: "Denied share",
-    cell: ({ denied, decisions }) => percentText(denied, decisions),
-    sortBy: ({ denied, decisions }) => denied / Math.max(1, decisions),
-    isNumber: true,
-  },
-  number("Would be denied", ({ dryRunDenied }) => dryRunDenied),
-  number("Near limit", ({ nearLimit }) => nearLimit),
-  {
-    title: "Latency p99",
-    cell: ({ p99Ms }) => latencyText(p99Ms, boundsMs),
-    sortBy: ({ p99Ms }) => p99Ms ?? 0,
-    isNumber: true,
-  },
-  number("Object unavailable", ({ fallback }) => fallback),
+  numberColumn("Allowed", ({ allowed }) => allowed),
+  numberColumn("Denied", ({ denied }) => denied),
+  numberColumn(
+    "Denied share",
+    ({ denied, decisions }) => denied / Math.max(1, decisions),
+    ({ denied, decisions }) => percentText(denied, decisions),
+  ),
+  numberColumn("Would be denied", ({ dryRunDenied }) => dryRunDenied),
+  numberColumn("Near limit", ({ nearLimit }) => nearLimit),
+  numberColumn(
+    "Latency p99",
+    ({ p99Ms }) => p99Ms ?? 0,
+    ({ p99Ms }) => latencyText(p99Ms, boundsMs),
+  ),
+  numberColumn("Object unavailable", ({ fallback }) => fallback),
   {
     title: "Keys",
     cell: ({ name, mode }) =>
@@ -173,13 +171,6 @@ const policyColumns = (boundsMs: readonly number[]): readonly Column<PolicyRow>[
       ),
   },
 ];
-
-const number = (title: string, value: (row: PolicyRow) => number): Column<PolicyRow> => ({
-  title,
-  cell: (row) => numberText(value(row)),
-  sortBy: value,
-  isNumber: true,
-});
 
 const pauseMs = 5_000;
 const dayPauseMs = 10_000;

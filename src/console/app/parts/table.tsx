@@ -1,6 +1,7 @@
 /** A table whose columns can be sorted. */
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { numberText } from "./text.ts";
 
 export interface Column<Row> {
   readonly title: string;
@@ -9,6 +10,13 @@ export interface Column<Row> {
   readonly sortBy?: (row: Row) => number | string;
   readonly isNumber?: boolean;
 }
+
+/** A column of numbers, in which those of the first click are the largest first. */
+export const numberColumn = <Row,>(
+  title: string,
+  value: (row: Row) => number,
+  cell: (row: Row) => ComponentChildren = (row) => numberText(value(row)),
+): Column<Row> => ({ title, cell, sortBy: value, isNumber: true });
 
 interface TableProps<Row> {
   readonly caption: string;

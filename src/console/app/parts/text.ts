@@ -60,14 +60,18 @@ export const instantText = (at: string | number): string => dayAndTime.format(ne
 
 export const timeText = (at: string | number): string => time.format(new Date(at));
 
+/** The largest unit of which a duration is a whole number, and that number. */
+export function wholeUnits(durationMs: number): readonly [count: number, unit: (typeof units)[number][0] | "ms"] {
+  const [unit, lengthMs] = units.find(([, each]) => durationMs % each === 0) ?? (["ms", 1] as const);
+  return [durationMs / lengthMs, unit];
+}
+
+export const unitNames = { d: "day", h: "hour", min: "minute", s: "second", ms: "ms" } as const;
+
 /** "minute", "10 s", "2 h". */
 export function windowText(windowMs: number): string {
-  const whole = units.find(([, lengthMs]) => windowMs % lengthMs === 0);
-  if (whole === undefined) return `${windowMs} ms`;
-  const [name, lengthMs] = whole;
-  const count = windowMs / lengthMs;
-  const names = { d: "day", h: "hour", min: "minute", s: "second" };
-  return count === 1 ? names[name] : `${count} ${name}`;
+  const [count, unit] = wholeUnits(windowMs);
+  return count === 1 && unit !== "ms" ? unitNames[unit] : `${count} ${unit}`;
 }
 
 /** "100 per minute", "1,000 per calendar month", "5 at once". */

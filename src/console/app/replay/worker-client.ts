@@ -32,13 +32,8 @@ interface OpenTask {
 let worker: Worker | null = null;
 let latestId = 0;
 const open = new Map<number, OpenTask>();
-/** Called when the worker is lost, and all samples with it. */
-const lostHandlers: (() => void)[] = [];
-
-const onWorkerLost = (handler: () => void): void => {
-  lostHandlers.push(handler);
-};
-
+/** The samples that the worker has, by policy. They are lost with it. */
+const known = signal<ReadonlyMap<string, KnownSamples>>(new Map());
 // The next operator of the tab may have no right to see the samples.
 session.subscribe(({ kind }) => {
   if (kind === "signed-out") lose(new Error("The operator has signed out."));
@@ -71,19 +66,6 @@ export function runTask<Kind extends TaskKind>(
 export const isAborted = (error: unknown): boolean => error instanceof DOMException && error.name === "AbortError";
 
 const abortError = (): DOMException => new DOMException("The task is outdated.", "AbortError");
-
-/** Reads the samples of the last 24 hours with the credentials of this tab. */
-const loadSamples = (policy: string, options?: TaskOptions): Promise<ReplayTasks["load"]["result"]> =>
-  runTask(
-    "load",
-    {
-      policy,
-      url: new URL(`api/samples?policy=${encodeURIComponent(policy)}`, document.baseURI).href,
-      token: token.peek(),
-      nowMs: now(),
-    },
-    options,
-  );
 
 function send(request: ReplayRequest): void {
   try {
@@ -132,7 +114,7 @@ const fail = (reason: string): void => lose(new Error(`The web worker that repla
 function lose(reason: Error): void {
   worker?.terminate();
   worker = null;
-  for (const handler of lostHandlers) handler();
+  known.value = new Map();
   const lost = [...open.values()];
   open.clear();
   for (const { reject } of lost) reject(reason);
@@ -153,11 +135,6 @@ const freshMs = 300_000;
 /** A new deployment has its first samples soon. */
 const pauseMs = 10_000;
 
-const known = signal<ReadonlyMap<string, KnownSamples>>(new Map());
-onWorkerLost(() => {
-  known.value = new Map();
-});
-
 /** Reads the samples of the last 24 hours unless this tab has fresh ones. */
 export function useSamples(policy: string): SamplesState {
   const progress = useSignal(0);
@@ -173,7 +150,9 @@ async function readUnlessFresh(policy: string, progress: Signal<number>, abort: 
   const onProgress = (share: number): void => {
     progress.value = share;
   };
-  const all = await loadSamples(policy, { abort, onProgress });
+  const url = new URL(`api/samples?policy=${encodeURIComponent(policy)}`, document.baseURI).href;
+  const request = { policy, url, token: token.peek(), nowMs: now() };
+  const all = await runTask("load", request, { abort, onProgress });
   known.value = new Map(all.map((each) => [each.policy, each]));
 }
 

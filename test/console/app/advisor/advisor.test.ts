@@ -1,6 +1,6 @@
 /** The models of the Advisor view: texts, goals with fields, the slider, points of the plot, and the selection in the URL. */
 import { describe, expect, it } from "vitest";
-import { goalForms, valuesOf, writtenGoal } from "../../../../src/console/app/advisor/goal-forms.ts";
+import { goalForms, valuesOf, writtenGoal } from "../../../../src/console/app/advisor/goal-picker.tsx";
 import { readGoal } from "../../../../src/console/app/advisor/goal-reader.ts";
 import {
   areOld,
