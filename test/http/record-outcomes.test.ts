@@ -162,10 +162,10 @@ describe("checks", () => {
   it("a check and each check of a batch count once, and looks do not count", async () => {
     const site = new CountedSite([{ limits: "2/minute" }]);
     const { runtime, waitUntil } = site;
-    await decideCheck(runtime, check, null, waitUntil);
-    await look(runtime, { ...check, cost: 0 }, null, waitUntil);
-    await decideCheck(runtime, { ...check, cost: 0 }, null, waitUntil);
-    await decideBatch(runtime, [check, check, { ...check, cost: 0 }], null, waitUntil);
+    await decideCheck({ runtime, tenant: null, waitUntil }, check);
+    await look({ runtime, tenant: null, waitUntil }, { ...check, cost: 0 });
+    await decideCheck({ runtime, tenant: null, waitUntil }, { ...check, cost: 0 });
+    await decideBatch({ runtime, tenant: null, waitUntil }, [check, check, { ...check, cost: 0 }]);
     const counts = await site.counts();
     expect(counts).toMatchObject({ outcomes: { allowed: 2, denied: 1 } });
     expect(counts?.topSpenders).toMatchObject([{ count: 2 }]);
@@ -176,7 +176,7 @@ describe("checks", () => {
     const site = new CountedSite([lists, { limits: "1/minute", dryRun: true }, { limits: "1/minute" }]);
     const { runtime, waitUntil } = site;
     const decide = (policy: string, address: string) =>
-      decideCheck(runtime, { policy, key: [address], cost: 1 }, null, waitUntil);
+      decideCheck({ runtime, tenant: null, waitUntil }, { policy, key: [address], cost: 1 });
     await decide("p0", "192.0.2.1");
     await decide("p0", "192.0.2.2");
     await decide("p0", "192.0.2.3");
@@ -194,7 +194,7 @@ describe("checks", () => {
     const site = new CountedSite([{ limits: "9/minute", denyCache: true }]);
     await site.setKeyRule({ id: "r", kind: "block" });
     for (let times = 0; times < 3; times++) {
-      await decideCheck(site.runtime, check, null, site.waitUntil);
+      await decideCheck({ runtime: site.runtime, tenant: null, waitUntil: site.waitUntil }, check);
     }
     expect(site.isolate.callNames()).toHaveLength(1);
     expect(await site.outcomes()).toEqual({ blocked: 3 });
@@ -206,7 +206,7 @@ describe("checks", () => {
     let denied = 0;
     let opened = 0;
     while (denied === 0 && opened < 20_000) {
-      const answer = await openReservation(runtime, { ...check, ttlMs: 60_000 }, null, waitUntil);
+      const answer = await openReservation({ runtime, tenant: null, waitUntil }, { ...check, ttlMs: 60_000 });
       if ("kind" in answer) denied++;
       else opened++;
     }
@@ -219,7 +219,7 @@ describe("checks", () => {
     const [adhoc] = runtime.policies;
     if (adhoc === undefined) throw new Error("a policy was configured");
     const own = { adhoc: { ...adhoc, name: "adhoc" }, key: ["anything"], cost: 1 };
-    await decideCheck(runtime, own, null, waitUntil);
+    await decideCheck({ runtime, tenant: null, waitUntil }, own);
     expect(await site.outcomes("adhoc")).toEqual({ allowed: 1 });
   });
 });
@@ -248,7 +248,7 @@ describe("plain keys", () => {
     await site.request({ "X-User": "a" }, {}, "acme");
     expect(await labels()).toEqual(["tenant=acme, ip=192.0.2.1, header:x-user=a"]);
     const check = { policy: "p0", key: ["192.0.2.7", "b"], cost: 1 };
-    await decideCheck(runtime, check, null, waitUntil);
+    await decideCheck({ runtime, tenant: null, waitUntil }, check);
     expect(await labels()).toEqual(["ip=192.0.2.7, header:x-user=b"]);
   });
 });

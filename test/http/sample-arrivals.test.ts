@@ -160,14 +160,14 @@ describe("arrivals", () => {
   it("checks and batches are recorded like requests; looks and ad hoc limits are not", async () => {
     const site = siteWith({ limits: "2/minute" });
     const { runtime, waitUntil } = site;
-    await decideCheck(runtime, check, null, waitUntil);
-    await look(runtime, { ...check, cost: 0 }, null, waitUntil);
-    await decideCheck(runtime, { ...check, cost: 0 }, null, waitUntil);
-    await decideBatch(runtime, [check, check, { ...check, cost: 0 }], null, waitUntil);
+    await decideCheck({ runtime, tenant: null, waitUntil }, check);
+    await look({ runtime, tenant: null, waitUntil }, { ...check, cost: 0 });
+    await decideCheck({ runtime, tenant: null, waitUntil }, { ...check, cost: 0 });
+    await decideBatch({ runtime, tenant: null, waitUntil }, [check, check, { ...check, cost: 0 }]);
     const [policy] = runtime.policies;
     if (policy === undefined) throw new Error("a policy was configured");
     const adhoc = { ...policy, name: "adhoc" };
-    await decideCheck(runtime, { adhoc, key: ["anything"], cost: 1 }, null, waitUntil);
+    await decideCheck({ runtime, tenant: null, waitUntil }, { adhoc, key: ["anything"], cost: 1 });
     const batch = await site.batch();
     expect(Object.keys(batch?.samples ?? {})).toEqual(["p0"]);
     expect(batch?.samples?.["p0"]?.arrivals).toBe(3);
@@ -182,11 +182,11 @@ describe("reservations", () => {
     const site = siteWith({ limits: "10/minute" });
     const { runtime, waitUntil } = site;
     const input = { ...check, cost: 4, ttlMs };
-    const answer = await openReservation(runtime, input, null, waitUntil);
+    const answer = await openReservation({ runtime, tenant: null, waitUntil }, input);
     const id = "id" in answer ? (answer.id ?? "") : "";
     site.isolate.clock.nowMs += 400;
-    expect(await settleReservation(runtime, { id, cost }, null)).toEqual({ settled: true });
-    expect(await settleReservation(runtime, { id, cost }, null)).toEqual({ settled: false });
+    expect(await settleReservation({ runtime, tenant: null }, { id, cost })).toEqual({ settled: true });
+    expect(await settleReservation({ runtime, tenant: null }, { id, cost })).toEqual({ settled: false });
     return site;
   }
 
@@ -206,16 +206,16 @@ describe("reservations", () => {
   it("a reservation without a cost is recorded, because it may be settled at more", async () => {
     const site = siteWith({ limits: "10/minute" });
     const input = { ...check, cost: 0, ttlMs };
-    await openReservation(site.runtime, input, null, site.waitUntil);
+    await openReservation({ runtime: site.runtime, tenant: null, waitUntil: site.waitUntil }, input);
     expect(await eventsIn(site)).toEqual([arrivalAt(0, { cost: 0, ttlMs })]);
   });
 
   it("the object names no charges for keys that are not in the sample", async () => {
     const site = new CountedSite([{ limits: "10/minute" }], { SAMPLE: "off" });
     const { runtime, waitUntil } = site;
-    const answer = await openReservation(runtime, { ...check, ttlMs }, null, waitUntil);
+    const answer = await openReservation({ runtime, tenant: null, waitUntil }, { ...check, ttlMs });
     const id = "id" in answer ? (answer.id ?? "") : "";
-    await settleReservation(runtime, { id, cost: 1 }, null);
+    await settleReservation({ runtime, tenant: null }, { id, cost: 1 });
     const settle = site.isolate.calls.find(({ name }) => name === "settle");
     expect(settle?.argument).not.toHaveProperty("wantsCharges");
     expect(await site.samples()).toEqual(new Map());

@@ -33,27 +33,30 @@ export interface SettleAnswer {
 
 const internal = { kind: "internal" } as const;
 
-/** The tenant whose keys are charged. Null: the keys of the proxy. */
-export type Tenant = CheckToken["tenant"];
+/** The caller of an operation, and the means to perform it. */
+export interface CheckCall {
+  readonly runtime: Runtime;
+  /** The tenant whose keys are charged. Null: the keys of the proxy. */
+  readonly tenant: CheckToken["tenant"];
+  readonly waitUntil: WaitUntil;
+}
 
 /** Decides a check by the limits of its policy, with or without a charge. */
 type DecideByLimits<Decided> = (resolved: ResolvedCheck, scope: RequestScope) => Promise<Decided>;
 
 /** Finds the key of a check and decides it, by the newest rules. A key that is not charged is only looked at. */
 async function decideByKey<Decided extends DecidedCheck>(
-  runtime: Runtime,
+  call: CheckCall,
   check: Check,
-  tenant: Tenant,
-  waitUntil: WaitUntil,
   byLimits: DecideByLimits<Decided>,
 ): Promise<Decided | DecidedCheck | Failure> {
-  return decideByNewestRules(runtime.control, waitUntil, async (scope) => {
-    const resolved = await resolveCheck(runtime, check, tenant);
+  return decideByNewestRules(call.runtime.control, call.waitUntil, async (scope) => {
+    const resolved = await resolveCheck(call, check);
     if (isFailure(resolved)) return resolved;
     if (resolved.uncharged === null) return byLimits(resolved, scope);
     return (
       checkOfPolicyThatIsOff(resolved) ??
-      decidedCheck(resolved, await runtime.limiter.look(withoutCharge(resolved), scope))
+      decidedCheck(resolved, await call.runtime.limiter.look(withoutCharge(resolved), scope))
     );
   });
 }
@@ -65,59 +68,39 @@ const checkOfPolicyThatIsOff = ({ uncharged, ...resolved }: ResolvedCheck): Deci
 const withoutCharge = ({ spend }: ResolvedCheck): Spend => ({ ...spend, cost: 0 });
 
 /** Spends the cost of a check if the limits allow it. A check without a cost is a look. */
-export async function decideCheck(
-  runtime: Runtime,
-  check: Check,
-  tenant: Tenant,
-  waitUntil: WaitUntil,
-): Promise<CheckAnswer | Failure> {
-  const decided = await chargeCheck(runtime, check, tenant, waitUntil);
+export async function decideCheck(call: CheckCall, check: Check): Promise<CheckAnswer | Failure> {
+  const decided = await chargeCheck(call, check);
   return isFailure(decided) ? decided : decided.answer;
 }
 
 /** Decides as `decideCheck`, and builds no answer to a cached denial, whose response needs only its text. */
-export async function chargeCheck(
-  runtime: Runtime,
-  check: Check,
-  tenant: Tenant,
-  waitUntil: WaitUntil,
-): Promise<DecidedCheck | Failure> {
-  if (check.cost === 0) return decideByKey(runtime, check, tenant, waitUntil, lookAtLimits(runtime));
-  const decided = await decideByKey(runtime, check, tenant, waitUntil, async (resolved, scope) =>
-    admittedCheck(resolved, await runtime.limiter.admit([resolved.spend], scope)),
+export async function chargeCheck(call: CheckCall, check: Check): Promise<DecidedCheck | Failure> {
+  if (check.cost === 0) return decideByKey(call, check, lookAtLimits(call));
+  const decided = await decideByKey(call, check, async (resolved, scope) =>
+    admittedCheck(resolved, await call.runtime.limiter.admit([resolved.spend], scope)),
   );
-  if (!isFailure(decided)) reportCheck(runtime, decided, waitUntil);
+  if (!isFailure(decided)) reportCheck(call.runtime, decided, call.waitUntil);
   return decided;
 }
 
 /** Decides without spending. */
-export async function look(
-  runtime: Runtime,
-  check: Check,
-  tenant: Tenant,
-  waitUntil: WaitUntil,
-): Promise<CheckAnswer | Failure> {
-  const decided = await decideByKey(runtime, check, tenant, waitUntil, lookAtLimits(runtime));
+export async function look(call: CheckCall, check: Check): Promise<CheckAnswer | Failure> {
+  const decided = await decideByKey(call, check, lookAtLimits(call));
   return isFailure(decided) ? decided : decided.answer;
 }
 
 const lookAtLimits =
-  ({ limiter }: Runtime): DecideByLimits<DecidedCheck> =>
+  (call: CheckCall): DecideByLimits<DecidedCheck> =>
   async (resolved, scope) =>
-    decidedCheck(resolved, await limiter.look(resolved.spend, scope));
+    decidedCheck(resolved, await call.runtime.limiter.look(resolved.spend, scope));
 
 /** Decides independent checks, with one call for each object. One denial does not affect the others. */
-export async function decideBatch(
-  runtime: Runtime,
-  checks: readonly Check[],
-  tenant: Tenant,
-  waitUntil: WaitUntil,
-): Promise<(CheckAnswer | Failure)[]> {
+export async function decideBatch(call: CheckCall, checks: readonly Check[]): Promise<(CheckAnswer | Failure)[]> {
   const batch = checks.map((check): BatchedCheck => ({ check, decided: null }));
-  await decideByNewestRules(runtime.control, waitUntil, async (scope) => {
+  await decideByNewestRules(call.runtime.control, call.waitUntil, async (scope) => {
     // A second attempt decides the checks that the first one has left out.
     const open = batch.filter(({ decided }) => decided === null);
-    const resolutions = await Promise.all(open.map(({ check }) => resolveCheck(runtime, check, tenant)));
+    const resolutions = await Promise.all(open.map(({ check }) => resolveCheck(call, check)));
     const charged = open.flatMap((each, index) => {
       const resolved = resolutions[index] ?? internal;
       each.decided = isFailure(resolved) ? resolved : checkOfPolicyThatIsOff(resolved);
@@ -125,7 +108,7 @@ export async function decideBatch(
       return { each, resolved, spend: resolved.uncharged === null ? resolved.spend : withoutCharge(resolved) };
     });
     const spends = charged.map(({ spend }) => spend);
-    const results = await runtime.limiter.admitEach(spends, scope);
+    const results = await call.runtime.limiter.admitEach(spends, scope);
     for (const [index, { each, resolved }] of charged.entries()) {
       const result = results[index];
       if (result !== undefined && !result.isStale) each.decided = admittedCheck(resolved, result);
@@ -134,7 +117,7 @@ export async function decideBatch(
   return batch.map(({ check, decided }) => {
     if (decided === null) return internal;
     if (isFailure(decided)) return decided;
-    if (check.cost !== 0) reportCheck(runtime, decided, waitUntil);
+    if (check.cost !== 0) reportCheck(call.runtime, decided, call.waitUntil);
     return decided.answer;
   });
 }
@@ -145,8 +128,11 @@ interface BatchedCheck {
 }
 
 /** @returns null on success */
-export async function forgetKey(runtime: Runtime, reference: ForgetRequest, tenant: Tenant): Promise<Failure | null> {
-  const resolved = await resolveCheck(runtime, { ...reference, cost: 0 }, tenant);
+export async function forgetKey(
+  { runtime, tenant }: Omit<CheckCall, "waitUntil">,
+  reference: ForgetRequest,
+): Promise<Failure | null> {
+  const resolved = await resolveCheck({ runtime, tenant }, { ...reference, cost: 0 });
   if (isFailure(resolved)) return resolved;
   const { policy, partitionKey } = resolved.spend;
   runtime.bans.forget(policy, partitionKey);
@@ -155,17 +141,12 @@ export async function forgetKey(runtime: Runtime, reference: ForgetRequest, tena
 }
 
 /** Only the same tenant can settle the reservation. */
-export async function openReservation(
-  runtime: Runtime,
-  request: ReservationRequest,
-  tenant: Tenant,
-  waitUntil: WaitUntil,
-): Promise<ReserveAnswer | Failure> {
+export async function openReservation(call: CheckCall, request: ReservationRequest): Promise<ReserveAnswer | Failure> {
   const { ttlMs } = request;
-  const decided = await decideByKey(runtime, request, tenant, waitUntil, async (checked, scope) => {
+  const decided = await decideByKey(call, request, async (checked, scope) => {
     // The traffic sample needs to know that the spend is reserved.
     const resolved = { ...checked, spend: { ...checked.spend, ttlMs } };
-    const { outcome, address, fullForMs } = await runtime.limiter.reserve(checked.spend, ttlMs, scope);
+    const { outcome, address, fullForMs } = await call.runtime.limiter.reserve(checked.spend, ttlMs, scope);
     // A denial takes precedence over too many open reservations: settling them would not end the denial.
     if (fullForMs > 0 && admits(outcome)) {
       const answer = { kind: "reservations-full", retryAfterMs: fullForMs } as const;
@@ -174,29 +155,27 @@ export async function openReservation(
     return { ...decidedCheck(resolved, outcome), address };
   });
   if (isFailure(decided)) return decided;
-  reportCheck(runtime, decided, waitUntil);
+  reportCheck(call.runtime, decided, call.waitUntil);
   const { answer } = decided;
   if (isFailure(answer)) return answer;
   const address = "address" in decided ? decided.address : null;
-  return { ...answer, id: address === null ? null : await reservationId(address, tenant, runtime.sign) };
+  return { ...answer, id: address === null ? null : await reservationId(address, call.tenant, call.runtime.sign) };
 }
 
 export async function settleReservation(
-  runtime: Runtime,
+  call: Omit<CheckCall, "waitUntil">,
   { id, cost }: SettleInput,
-  tenant: Tenant,
 ): Promise<SettleAnswer | Failure> {
-  const address = await addressOf(id, tenant, runtime.sign);
+  const address = await addressOf(id, call.tenant, call.runtime.sign);
   if (address === null) return { settled: false };
-  const settled = await runtime.limiter.settle(address, cost);
+  const settled = await call.runtime.limiter.settle(address, cost);
   return settled === null ? { kind: "undecided" } : { settled };
 }
 
 /** Finds the policy and the key of a check. */
 export async function resolveCheck(
-  { policies, partitions, statistics }: Runtime,
+  { runtime: { policies, partitions, statistics }, tenant }: Omit<CheckCall, "waitUntil">,
   check: Check,
-  tenant: Tenant,
 ): Promise<ResolvedCheck | Failure> {
   const { cost } = check;
   if ("adhoc" in check) {

@@ -22,7 +22,15 @@ import { reservationTtlMs } from "../proxy/in-flight.ts";
 import { readInput, validateBody, validateQuery } from "./read-request.ts";
 import { answerText, type AnswerText } from "./answer.ts";
 import { attributesOf } from "../attributes.ts";
-import { chargeCheck, decideBatch, forgetKey, look, openReservation, settleReservation } from "./operations.ts";
+import {
+  chargeCheck,
+  type CheckCall,
+  decideBatch,
+  forgetKey,
+  look,
+  openReservation,
+  settleReservation,
+} from "./operations.ts";
 import { forwardAuth } from "./forward-auth.ts";
 import { type Assets, openApiDocument } from "../openapi.ts";
 import { answerInternalError, type Runtime } from "../runtime.ts";
@@ -49,7 +57,7 @@ export function createCheck(runtime: Runtime): AnswerCheck {
       return await limitSelf(runtime, request, waitUntil, async () => {
         const check = await readInput(request, caller.holder, limitBytes, readDenyQuery, readCheck);
         if (isFailure(check)) return problemResponse(check);
-        const decided = await chargeCheck(runtime, check, caller.holder.tenant, waitUntil);
+        const decided = await chargeCheck({ runtime, tenant: caller.holder.tenant, waitUntil }, check);
         return respond(check, isFailure(decided) ? decided : (decided.cachedText ?? answerText(decided.answer)));
       });
     } catch (error) {
@@ -136,15 +144,21 @@ interface Guards {
   readonly selfLimits: MiddlewareHandler;
 }
 
+const callOf = (runtime: Runtime, c: Context<Authorized>): CheckCall => ({
+  runtime,
+  tenant: c.var.holder.tenant,
+  waitUntil: waitUntilFrom(c),
+});
+
 const decisionRoutes = (runtime: Runtime, postCheck: AnswerCheck, { may, selfLimits }: Guards) =>
   new Hono<Authorized>()
     .get("/", may("look"), selfLimits, validateQuery(readLookQuery), async (c) => {
       const check = c.req.valid("query");
-      return respond(check, answerText(await look(runtime, check, c.var.holder.tenant, waitUntilFrom(c))));
+      return respond(check, answerText(await look(callOf(runtime, c), check)));
     })
     .post("/", (c) => postCheck(c.req.raw, waitUntilFrom(c)))
     .delete("/", may("forget"), selfLimits, validateQuery(readForget), async (c) => {
-      const failure = await forgetKey(runtime, c.req.valid("query"), c.var.holder.tenant);
+      const failure = await forgetKey(callOf(runtime, c), c.req.valid("query"));
       return failure === null ? c.body(null, 204) : problemResponse(failure);
     })
     .get("/forward", may("check"), selfLimits, validateQuery(readForwardQuery), (c) =>
@@ -155,17 +169,16 @@ const reservationRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
   new Hono<Authorized>()
     .post("/batch", may("check"), selfLimits, validateBody(batchLimitBytes, readEmptyQuery, readBatch), async (c) => {
       const { checks } = c.req.valid("json");
-      const answers = await decideBatch(runtime, checks, c.var.holder.tenant, waitUntilFrom(c));
+      const answers = await decideBatch(callOf(runtime, c), checks);
       const results = answers.map((answer) => (isFailure(answer) ? { problem: problemDetails(answer) } : answer));
       return c.json({ results }, 200, noStore);
     })
     .post("/reserve", may("check"), selfLimits, validateBody(limitBytes, readDenyQuery, readReserve), async (c) => {
       const check = c.req.valid("json");
-      const answer = await openReservation(runtime, check, c.var.holder.tenant, waitUntilFrom(c));
-      return respond(check, answerText(answer));
+      return respond(check, answerText(await openReservation(callOf(runtime, c), check)));
     })
     .post("/settle", may("check"), selfLimits, validateBody(limitBytes, readEmptyQuery, readSettle), async (c) => {
-      const answer = await settleReservation(runtime, c.req.valid("json"), c.var.holder.tenant);
+      const answer = await settleReservation(callOf(runtime, c), c.req.valid("json"));
       return isFailure(answer) ? problemResponse(answer) : c.json(answer, 200, noStore);
     });
 

@@ -13,6 +13,7 @@ import {
 } from "./input.ts";
 import type { CheckAnswer } from "./answer.ts";
 import {
+  type CheckCall,
   decideCheck,
   forgetKey,
   look,
@@ -33,31 +34,26 @@ export interface Service {
   readonly settle: (input: SettleInput, waitUntil: WaitUntil) => Promise<SettleAnswer>;
 }
 
-/** Other Workers use the keys of the proxy, and can settle one another's reservations. */
-const tenant = null;
-
 export function createService(runtime: Runtime): Service {
-  /** Starts a beat of the control plane alongside the operation if one is due. */
-  const touched = (waitUntil: WaitUntil): Runtime => {
-    runtime.control?.touch(waitUntil);
-    return runtime;
-  };
+  const service =
+    <Request extends object, Answer extends object>(
+      read: Reader<Request>,
+      operation: (call: CheckCall, request: Request) => Promise<Answer | Failure>,
+    ) =>
+    (input: unknown, waitUntil: WaitUntil): Promise<Answer> =>
+      perform(read, input, (request) => {
+        // Starts a beat of the control plane alongside the operation if one is due.
+        runtime.control?.touch(waitUntil);
+        // Other Workers use the keys of the proxy, and can settle one another's reservations.
+        return operation({ runtime, tenant: null, waitUntil }, request);
+      });
+  const forget = service(readForget, async (call, reference) => (await forgetKey(call, reference)) ?? {});
   return {
-    check: (input, waitUntil) =>
-      perform(readCheck, input, (check) => decideCheck(touched(waitUntil), check, tenant, waitUntil)),
-    look: (input, waitUntil) =>
-      perform(readCheck, input, (check) => look(touched(waitUntil), check, tenant, waitUntil)),
-    forget: async (input, waitUntil) => {
-      await perform(
-        readForget,
-        input,
-        async (reference) => (await forgetKey(touched(waitUntil), reference, tenant)) ?? {},
-      );
-    },
-    reserve: (input, waitUntil) =>
-      perform(readReserve, input, (check) => openReservation(touched(waitUntil), check, tenant, waitUntil)),
-    settle: (input, waitUntil) =>
-      perform(readSettle, input, (settlement) => settleReservation(touched(waitUntil), settlement, tenant)),
+    check: service(readCheck, decideCheck),
+    look: service(readCheck, look),
+    forget: async (...input) => void (await forget(...input)),
+    reserve: service(readReserve, openReservation),
+    settle: service(readSettle, settleReservation),
   };
 }
 

@@ -1,10 +1,16 @@
 /** The calls of a limiter outside of a Hono route: from a queue consumer, a scheduled job, a WebSocket or a Durable Object. */
 import type { Policy } from "../../policy/policy.ts";
 import type { Check } from "../../http/check/input.ts";
-import { decideCheck, forgetKey, look, openReservation, settleReservation } from "../../http/check/operations.ts";
+import {
+  type CheckCall,
+  decideCheck,
+  forgetKey,
+  look,
+  openReservation,
+  settleReservation,
+} from "../../http/check/operations.ts";
 import type { Runtime } from "../../http/runtime.ts";
 import { type Failure, isFailure, problemError } from "../../http/wire/problems.ts";
-import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import type { DenialReason } from "../../limiter/isolate/outcome.ts";
 import type { Decision } from "../../strategies/index.ts";
 import { ConfigProblems } from "../../validation/problems.ts";
@@ -116,58 +122,51 @@ export interface LimiterCalls {
   readonly settle: (env: unknown, input: LimiterSettleInput) => Promise<LimiterSettleAnswer>;
 }
 
-/** The middleware shares the keys of the proxy, which have no tenant. */
-const tenant = null;
-
 /** @param environmentOf reads an environment that has these policies */
 export function limiterOf(
   stated: readonly StatedPolicy[],
   environmentOf: ReturnType<typeof environmentReader>,
 ): LimiterCalls {
-  const call = async (env: unknown): Promise<CallContext> => {
+  const call = async (env: unknown): Promise<CheckCall> => {
     noteUse();
     const environment = environmentOf(env);
     if (isFailure(environment)) throw startError(environment);
     const { runtime } = environment;
     const waitUntil = await waitUntilUnder(runtime.clock);
     runtime.control?.touch(waitUntil);
-    return { runtime, waitUntil };
+    // The middleware shares the keys of the proxy, which have no tenant.
+    return { runtime, tenant: null, waitUntil };
   };
   return {
     check: async (env, input) => {
-      const { runtime, waitUntil } = await call(env);
-      const { check, failed } = read("check", input, stated, runtime);
-      return failed(await decideCheck(runtime, check, tenant, waitUntil));
+      const called = await call(env);
+      const { check, failed } = read("check", input, stated, called.runtime);
+      return failed(await decideCheck(called, check));
     },
     look: async (env, input) => {
-      const { runtime, waitUntil } = await call(env);
-      const { check, failed } = read("look", input, stated, runtime);
-      return failed(await look(runtime, check, tenant, waitUntil));
+      const called = await call(env);
+      const { check, failed } = read("look", input, stated, called.runtime);
+      return failed(await look(called, check));
     },
     forget: async (env, input) => {
       const reference = readKeyOf("forget", input, stated);
-      const failure = await forgetKey((await call(env)).runtime, reference, tenant);
+      const failure = await forgetKey(await call(env), reference);
       if (failure !== null) throw failureError("forget", input, failure);
     },
     reserve: async (env, input) => {
-      const { runtime, waitUntil } = await call(env);
-      const { check, failed } = read("reserve", input, stated, runtime);
-      const answer = await openReservation(runtime, { ...check, ttlMs: input.ttlMs }, tenant, waitUntil);
+      const called = await call(env);
+      const { check, failed } = read("reserve", input, stated, called.runtime);
+      const answer = await openReservation(called, { ...check, ttlMs: input.ttlMs });
       return isFailure(answer) ? { ...failed(answer), id: null } : answer;
     },
     settle: async (env, input) => {
       const { id, cost } = readSettlement(input);
       if (id === null) return { settled: false };
-      const answer = await settleReservation((await call(env)).runtime, { id, cost }, tenant);
+      const answer = await settleReservation(await call(env), { id, cost });
       if (isFailure(answer)) throw failureError("settle", input, answer);
       return answer;
     },
   };
-}
-
-interface CallContext {
-  readonly runtime: Runtime;
-  readonly waitUntil: WaitUntil;
 }
 
 interface ReadCheck {

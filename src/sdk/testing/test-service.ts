@@ -63,7 +63,7 @@ function serviceOver(runtime: Runtime): BatchService {
     settle: cloned((input: SettleInput) => settle(input, waitUntil)),
     batch: cloned((input: object) =>
       perform(readBatch, input, async ({ checks }) => {
-        const answers = await decideBatch(runtime, checks, null, waitUntil);
+        const answers = await decideBatch({ runtime, tenant: null, waitUntil }, checks);
         return {
           results: answers.map((answer) => (isFailure(answer) ? { problem: problemDetails(answer) } : answer)),
         };

@@ -10,7 +10,7 @@ it("all checks of a dry-run policy use the same policy object, with which comput
   const partitions = new PartitionKeys(hmacWith("s"));
   const runtime = { policies, partitions, statistics: null } as unknown as Runtime;
   const decidedBy = async (key: string): Promise<unknown> => {
-    const resolved = await resolveCheck(runtime, { key: [key], cost: 1 }, null);
+    const resolved = await resolveCheck({ runtime, tenant: null }, { key: [key], cost: 1 });
     return "kind" in resolved ? resolved : resolved.spend.policy;
   };
   const plain = await decidedBy("a");
