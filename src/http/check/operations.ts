@@ -34,7 +34,7 @@ export interface SettleAnswer {
 const internal = { kind: "internal" } as const;
 
 /** The caller of an operation, and the means to perform it. */
-export interface CheckCall {
+export interface CallerContext {
   readonly runtime: Runtime;
   /** The tenant whose keys are charged. Null: the keys of the proxy. */
   readonly tenant: CheckToken["tenant"];
@@ -46,7 +46,7 @@ type DecideByLimits<Decided> = (resolved: ResolvedCheck, scope: RequestScope) =>
 
 /** Finds the key of a check and decides it, by the newest rules. A key that is not charged is only looked at. */
 async function decideByKey<Decided extends DecidedCheck>(
-  call: CheckCall,
+  call: CallerContext,
   check: Check,
   byLimits: DecideByLimits<Decided>,
 ): Promise<Decided | DecidedCheck | Failure> {
@@ -68,13 +68,13 @@ const checkOfPolicyThatIsOff = ({ uncharged, ...resolved }: ResolvedCheck): Deci
 const withoutCharge = ({ spend }: ResolvedCheck): Spend => ({ ...spend, cost: 0 });
 
 /** Spends the cost of a check if the limits allow it. A check without a cost is a look. */
-export async function decideCheck(call: CheckCall, check: Check): Promise<CheckAnswer | Failure> {
+export async function decideCheck(call: CallerContext, check: Check): Promise<CheckAnswer | Failure> {
   const decided = await chargeCheck(call, check);
   return isFailure(decided) ? decided : decided.answer;
 }
 
 /** Decides as `decideCheck`, and builds no answer to a cached denial, whose response needs only its text. */
-export async function chargeCheck(call: CheckCall, check: Check): Promise<DecidedCheck | Failure> {
+export async function chargeCheck(call: CallerContext, check: Check): Promise<DecidedCheck | Failure> {
   if (check.cost === 0) return decideByKey(call, check, lookAtLimits(call));
   const decided = await decideByKey(call, check, async (resolved, scope) =>
     admittedCheck(resolved, await call.runtime.limiter.admit([resolved.spend], scope)),
@@ -84,18 +84,18 @@ export async function chargeCheck(call: CheckCall, check: Check): Promise<Decide
 }
 
 /** Decides without spending. */
-export async function look(call: CheckCall, check: Check): Promise<CheckAnswer | Failure> {
+export async function look(call: CallerContext, check: Check): Promise<CheckAnswer | Failure> {
   const decided = await decideByKey(call, check, lookAtLimits(call));
   return isFailure(decided) ? decided : decided.answer;
 }
 
 const lookAtLimits =
-  (call: CheckCall): DecideByLimits<DecidedCheck> =>
+  (call: CallerContext): DecideByLimits<DecidedCheck> =>
   async (resolved, scope) =>
     decidedCheck(resolved, await call.runtime.limiter.look(resolved.spend, scope));
 
 /** Decides independent checks, with one call for each object. One denial does not affect the others. */
-export async function decideBatch(call: CheckCall, checks: readonly Check[]): Promise<(CheckAnswer | Failure)[]> {
+export async function decideBatch(call: CallerContext, checks: readonly Check[]): Promise<(CheckAnswer | Failure)[]> {
   const batch = checks.map((check): BatchedCheck => ({ check, decided: null }));
   await decideByNewestRules(call.runtime.control, call.waitUntil, async (scope) => {
     // A second attempt decides the checks that the first one has left out.
@@ -129,7 +129,7 @@ interface BatchedCheck {
 
 /** @returns null on success */
 export async function forgetKey(
-  { runtime, tenant }: Omit<CheckCall, "waitUntil">,
+  { runtime, tenant }: Omit<CallerContext, "waitUntil">,
   reference: ForgetRequest,
 ): Promise<Failure | null> {
   const resolved = await resolveCheck({ runtime, tenant }, { ...reference, cost: 0 });
@@ -141,7 +141,10 @@ export async function forgetKey(
 }
 
 /** Only the same tenant can settle the reservation. */
-export async function openReservation(call: CheckCall, request: ReservationRequest): Promise<ReserveAnswer | Failure> {
+export async function openReservation(
+  call: CallerContext,
+  request: ReservationRequest,
+): Promise<ReserveAnswer | Failure> {
   const { ttlMs } = request;
   const decided = await decideByKey(call, request, async (checked, scope) => {
     // The traffic sample needs to know that the spend is reserved.
@@ -163,7 +166,7 @@ export async function openReservation(call: CheckCall, request: ReservationReque
 }
 
 export async function settleReservation(
-  call: Omit<CheckCall, "waitUntil">,
+  call: Omit<CallerContext, "waitUntil">,
   { id, cost }: SettleInput,
 ): Promise<SettleAnswer | Failure> {
   const address = await addressOf(id, call.tenant, call.runtime.sign);
@@ -174,7 +177,7 @@ export async function settleReservation(
 
 /** Finds the policy and the key of a check. */
 export async function resolveCheck(
-  { runtime: { policies, partitions, statistics }, tenant }: Omit<CheckCall, "waitUntil">,
+  { runtime: { policies, partitions, statistics }, tenant }: Omit<CallerContext, "waitUntil">,
   check: Check,
 ): Promise<ResolvedCheck | Failure> {
   const { cost } = check;

@@ -24,7 +24,7 @@ import { answerText, type AnswerText } from "./answer.ts";
 import { attributesOf } from "../attributes.ts";
 import {
   chargeCheck,
-  type CheckCall,
+  type CallerContext,
   decideBatch,
   forgetKey,
   look,
@@ -144,7 +144,7 @@ interface Guards {
   readonly selfLimits: MiddlewareHandler;
 }
 
-const callOf = (runtime: Runtime, c: Context<Authorized>): CheckCall => ({
+const callOf = (runtime: Runtime, c: Context<Authorized>): CallerContext => ({
   runtime,
   tenant: c.var.holder.tenant,
   waitUntil: waitUntilFrom(c),

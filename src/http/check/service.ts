@@ -13,7 +13,7 @@ import {
 } from "./input.ts";
 import type { CheckAnswer } from "./answer.ts";
 import {
-  type CheckCall,
+  type CallerContext,
   decideCheck,
   forgetKey,
   look,
@@ -38,7 +38,7 @@ export function createService(runtime: Runtime): Service {
   const service =
     <Request extends object, Answer extends object>(
       read: Reader<Request>,
-      operation: (call: CheckCall, request: Request) => Promise<Answer | Failure>,
+      operation: (call: CallerContext, request: Request) => Promise<Answer | Failure>,
     ) =>
     (input: unknown, waitUntil: WaitUntil): Promise<Answer> =>
       perform(read, input, (request) => {

@@ -2,7 +2,7 @@
 import type { Policy } from "../../policy/policy.ts";
 import type { Check } from "../../http/check/input.ts";
 import {
-  type CheckCall,
+  type CallerContext,
   decideCheck,
   forgetKey,
   look,
@@ -127,7 +127,7 @@ export function limiterOf(
   stated: readonly StatedPolicy[],
   environmentOf: ReturnType<typeof environmentReader>,
 ): LimiterCalls {
-  const call = async (env: unknown): Promise<CheckCall> => {
+  const call = async (env: unknown): Promise<CallerContext> => {
     noteUse();
     const environment = environmentOf(env);
     if (isFailure(environment)) throw startError(environment);
