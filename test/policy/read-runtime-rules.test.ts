@@ -1,7 +1,7 @@
 /** Runtime rules: how they change a policy, and which ones a configuration refuses. */
 import { describe, expect, it } from "vitest";
 import type { Policy } from "../../src/policy/policy.ts";
-import type { PolicyRule, PolicyRules } from "../../src/policy/runtime-rules.ts";
+import type { PolicyRules } from "../../src/policy/runtime-rules.ts";
 import { policyWithRules, readKeyRule, readPolicyRule, type RuleContext } from "../../src/policy/read-runtime-rules.ts";
 import { parseLimits } from "../../src/strategies/index.ts";
 import { configOf, problemsIn } from "./parsed.ts";
@@ -329,13 +329,4 @@ describe("validation of a new key rule", () => {
     const policy = policyOf({ strategy: "concurrency" });
     expect(read(slots, policy)).toMatchObject({ limits: [{ strategy: "concurrency" }] });
   });
-});
-
-/** Compiles only when a stored rule has the fields of a validated one. */
-const stored = (rule: NonNullable<ReturnType<typeof readPolicyRule>>): PolicyRule => ({
-  id: "r",
-  ...rule,
-});
-it("a validated rule with an id can be stored", () => {
-  expect(stored({ kind: "mode", mode: "off" })).toEqual({ id: "r", kind: "mode", mode: "off" });
 });
