@@ -11,7 +11,7 @@ export interface Clock {
   readonly hold?: Hold;
 }
 
-export type Hold = <Value>(work: Promise<Value>) => Promise<Value>;
+type Hold = <Value>(work: Promise<Value>) => Promise<Value>;
 
 export const platformClock: Clock = {
   now: () => Date.now(),

@@ -22,7 +22,7 @@ export interface FlatCall {
   readonly checks: FlatList;
 }
 
-export interface FlatCharge {
+interface FlatCharge {
   /** Made by `chargeText`. */
   readonly text: string;
   readonly cost: number;

@@ -241,7 +241,7 @@ export interface SettleCall {
 export interface SettleReply {
   /** False for a reservation that is unknown, expired or already settled. */
   settled: boolean;
-  /** Default: not asked for, nothing was settled, or the object is of an older version. */
+  /** Default: not asked for, or nothing was settled. */
   charges?: readonly SettledCharge[];
 }
 
@@ -290,8 +290,8 @@ export interface SliceReturned {
 export type Settlement = readonly { policy: string; atMs: number }[];
 
 export interface ReturnReply {
-  /** One for each returned slice, in their order. Default: not known. */
-  settled?: readonly Settlement[];
+  /** One for each returned slice, in their order. */
+  settled: readonly Settlement[];
 }
 
 /** A slice ends its `ttlMs` after `spentAtMs`. A stale call has returned its slices, but lends none. */

@@ -24,7 +24,7 @@ const giveBackMs = 1_000;
 /** Longer than the timeout of most decisions: a person waits for an explanation, and not a request. */
 const explainTimeoutMs = 2_000;
 
-export interface ReserveResult {
+interface ReserveResult {
   readonly outcome: Outcome;
   /** The address of the reservation; null when nothing was spent or no object spent it. */
   readonly address: ReservationAddress | null;

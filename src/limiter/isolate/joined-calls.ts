@@ -18,7 +18,7 @@ import { Waiter } from "./request-context.ts";
 const mostObjects = 1_024;
 
 /** Checks that wait, or that were sent. */
-export interface SentChecks {
+interface SentChecks {
   /** One reply for each check, in their order. Rejects when the object could not decide one of them. */
   readonly replies: Promise<readonly CheckReply[]>;
   /** Takes waiting checks back. Returns false if they were sent. */
@@ -126,7 +126,7 @@ const latestWeight = 1 / 4;
 type CallResult = { readonly replies: readonly CheckReply[] } | { readonly error: unknown };
 
 /** The checks of one request. */
-export class JoinedChecks {
+class JoinedChecks {
   readonly checks: readonly FlatCheck[];
   readonly waitUntil: WaitUntil;
   /** False once the checks are sent or withdrawn. */
@@ -188,7 +188,7 @@ interface CallUnderWay {
   readonly sentAtMs: number;
 }
 
-export class CheckQueue {
+class CheckQueue {
   readonly location: ObjectLocation;
   readonly #mostCalls: number;
   readonly #queue: JoinedChecks[] = [];

@@ -215,8 +215,7 @@ export async function returnBy<Reply extends ReturnReply>(
   try {
     const reply = await call();
     for (const [index, { settlement }] of slices.entries()) {
-      // Objects of an older version report no settlements.
-      settlement.set(reply?.settled?.[index] ?? null);
+      settlement.set(reply.settled[index] ?? null);
     }
     return reply;
   } catch (error) {

@@ -41,7 +41,7 @@ const returnTimeoutMs = 1_000;
  */
 const settledWithinMs = 5_000;
 
-export interface SliceSpend {
+interface SliceSpend {
   readonly outcomes: readonly Outcome[];
   readonly finalize: () => void;
   /** Gives the spend back. @returns the part that the object has booked and must refund */

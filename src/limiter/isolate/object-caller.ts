@@ -33,7 +33,7 @@ type CorrectionCall = "renew" | "refund" | "return" | "forget" | "settle";
 type AdminCall = "explain";
 
 /** Handles a reply that arrives after the deadline. */
-export interface LateReply<Reply> {
+interface LateReply<Reply> {
   readonly waitUntil: WaitUntil;
   readonly settle: (reply: Reply) => unknown;
 }
@@ -287,7 +287,7 @@ const otherClass: ConfigProblem = {
 };
 
 /** All objects of a binding have the same class, so the first such error applies to all of them. */
-export class UnusableObjects {
+class UnusableObjects {
   #problems: ConfigProblems | null = null;
 
   get isKnown(): boolean {

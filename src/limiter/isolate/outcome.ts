@@ -43,7 +43,7 @@ export interface DecidedOutcome extends OutcomeOfPolicy {
  */
 export type Outcome = DecidedOutcome | UndecidedOutcome;
 
-export interface UndecidedOutcome extends OutcomeOfPolicy {
+interface UndecidedOutcome extends OutcomeOfPolicy {
   readonly kind: "open" | "closed";
 }
 

@@ -124,6 +124,7 @@ export interface KeyTurn {
 /** For how long a charge under these limits is reserved, in milliseconds; null when it is spent for good. */
 export type TtlOf = (limits: readonly Limit[]) => number | null;
 
+/** One charge of a call with its meter, and everything that takes precedence over its limits: bans and key rules. */
 export interface RuledCharge {
   readonly charge: Charge;
   /** The limits in effect: those of a key rule, or of the charge. The meter has them. */
@@ -164,7 +165,7 @@ export const isBlocked = ({ rule }: RuledCharge): boolean => rule?.kind === "blo
 export const isExempt = ({ rule }: RuledCharge): boolean => rule?.kind === "allow";
 
 /** The decision by key rules and limits, without the ban. Spends nothing. */
-export function lookOf(charged: RuledCharge, { nowMs }: KeyTurn): Decision {
+function lookOf(charged: RuledCharge, { nowMs }: KeyTurn): Decision {
   const { charge, meter, heldUnits } = charged;
   const cost = isExempt(charged) ? 0 : charge.cost;
   return underRules(charged, meter.look(cost, nowMs, heldUnits), nowMs);
@@ -216,14 +217,14 @@ function waitUnderRules({ charge, meter, rules, heldUnits }: RuledCharge, fromMs
 }
 
 /** The decision while a ban denies the key for `bannedForMs`. */
-export function withBan(bannedForMs: number, decision: Decision): Decision {
+function withBan(bannedForMs: number, decision: Decision): Decision {
   if (bannedForMs === 0) return decision;
   const retryAfterMs = longestWaitMs([decision, { retryAfterMs: bannedForMs }]);
   return { ...decision, allowed: false, delayMs: 0, retryAfterMs, bannedForMs };
 }
 
 /** The decision with waits that suffice while slices of the policy are open. */
-export function withSliceWait(turn: KeyTurn, charge: Charge, decision: Decision): Decision {
+function withSliceWait(turn: KeyTurn, charge: Charge, decision: Decision): Decision {
   const { keyState, nowMs } = turn;
   const { policy } = charge;
   if (keyState.heldUnits(policy) === 0) return decision;

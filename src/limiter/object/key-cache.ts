@@ -70,7 +70,7 @@ export class KeyCache {
  */
 export const isolateBudgetBytes = 12_000_000;
 
-export class ObjectShare {
+class ObjectShare {
   readonly #isolate: IsolateBudget;
   #sizeBytes = 0;
 

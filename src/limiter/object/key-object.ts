@@ -11,7 +11,18 @@ import { errorText, report } from "../../observability/events.ts";
 import { provisionalTtlMs } from "../../strategies/index.ts";
 import { KeyState } from "./key-state.ts";
 import type { Clock } from "../clock.ts";
-import { type KeyTurn, type TtlOf, decide, isAdmitted, lend, lookAt, reserve, withSliceWaits } from "./decide.ts";
+import {
+  type KeyTurn,
+  type RuledCharge,
+  type TtlOf,
+  decide,
+  isAdmitted,
+  lend,
+  lookAt,
+  reserve,
+  ruledCharges,
+  withSliceWaits,
+} from "./decide.ts";
 import { type FlatList, answerChecks } from "../flat-calls.ts";
 import { internedCharge } from "../interned.ts";
 import { decidingRule, limitsUnder } from "./runtime-key-rules.ts";
@@ -143,7 +154,8 @@ export class KeyObject {
     const reply =
       stale.length > 0 ? { decisions: [], spentAtMs: [], stale } : withSliceWaits(turn, charges, lookAt(turn, charges));
     this.#remember(turn);
-    return explain(turn, charges, reply);
+    const all = ruledCharges(turn, charges);
+    return { atMs: turn.nowMs, reply, charges: all.map((each) => explained(turn, each)) };
   }
 
   /** Gives back what a `check` spent, because another object denied the same request. */
@@ -360,31 +372,20 @@ function noteProvisional(
   if (isAdmitted(charges, reply)) keyState.noteProvisional(nowMs, provisionalMs);
 }
 
-/** @param reply that of a look for the same charges */
-export const explain = (turn: KeyTurn, charges: readonly Charge[], reply: CheckReply): ExplainReply => ({
-  atMs: turn.nowMs,
-  reply,
-  charges: charges.map((charge) => explained(turn, charge)),
-});
-
-function explained({ keyState, nowMs }: KeyTurn, charge: Charge): ExplainedCharge {
-  const { policy, ban } = charge;
-  const keyRules = keyState.rulesOf(policy);
-  const limits = limitsUnder(keyRules, charge.limits);
+function explained(
+  { keyState, nowMs }: KeyTurn,
+  { charge: { policy }, limits, meter, heldUnits, bannedForMs, rules }: RuledCharge,
+): ExplainedCharge {
+  const policyRules = keyState.policyRules.get(policy);
   return {
     policy,
     limits,
-    accounts: keyState.meterOf({ policy, limits }).account(nowMs, keyState.heldUnits(policy)),
-    bannedForMs: ban === undefined ? 0 : keyState.meters.bannedForMs(policy, ban, nowMs),
-    keyRules,
+    accounts: meter.account(nowMs, heldUnits),
+    bannedForMs,
+    keyRules: rules,
     keyRulesVersion: keyState.rulesVersionOf(policy),
-    policyRulesVersion: versionOf(keyState.policyRules.get(policy)),
+    policyRulesVersion: policyRules === undefined ? null : { epoch: policyRules.epoch, version: policyRules.version },
     slices: keyState.slicesOf(policy),
     reservations: keyState.reservationsOf(policy, nowMs),
   };
 }
-
-const versionOf = (
-  rules: { readonly epoch: number; readonly version: number } | undefined,
-): ExplainedCharge["policyRulesVersion"] =>
-  rules === undefined ? null : { epoch: rules.epoch, version: rules.version };

@@ -17,10 +17,10 @@
  * large for one row, the largest are `[policy, number]`, and the row `s <key> <number>` holds the snapshot.
  */
 import { jsonOrNull } from "../../validation/json.ts";
-import { SyncDedup } from "./sync-dedup.ts";
 import { Reservations } from "./reservations.ts";
 import { Slices } from "./slices.ts";
 import { KeyRuleSets } from "./runtime-key-rules.ts";
+import { isCount } from "../../strategies/index.ts";
 
 /** Every row begins with the version. A version reads only its own rows. */
 export const rowVersion = 1;
@@ -40,7 +40,7 @@ export interface KeyParts {
 }
 
 /** Texts stored in separate rows: sealed segments of long logs, and snapshots that do not fit in the key's row. */
-export interface TextNumbers {
+interface TextNumbers {
   /** The number of a text. A text that has none yet gets the next one. */
   readonly numberOf: (text: string) => number;
   /** How many texts `numberOf` was called with. */
@@ -150,4 +150,58 @@ export function renewedRow(row: unknown, nowMs: number): { readonly row: string;
   if (idleAtMs <= nowMs) return null;
   const renewed = row.replace(headPattern, `[${rowVersion},${idleAtMs},$2,$3,`);
   return { row: renewed, idleAtMs };
+}
+
+/** Isolates retry every few seconds. A batch sent again after this counts twice, which never admits too much. */
+const rememberedMs = 60_000;
+const mostIsolates = 1_000;
+const bytesEach = 120;
+
+interface LastBatch {
+  /** An isolate sends its next batch only when it knows that this one is counted. */
+  readonly batch: number;
+  readonly atMs: number;
+}
+
+/** The last sync batch of each isolate on a key. A batch that is sent again because its answer was lost counts once. */
+export class SyncDedup {
+  /** By isolate, in the order of `atMs`. */
+  readonly #last = new Map<string, LastBatch>();
+
+  get sizeBytes(): number {
+    return this.#last.size * bytesEach;
+  }
+
+  get isEmpty(): boolean {
+    return this.#last.size === 0;
+  }
+
+  /** Notes a batch. Returns false when it was counted before. */
+  note(isolate: string, batch: number, nowMs: number): boolean {
+    const before = this.#last.get(isolate)?.batch ?? 0;
+    this.#last.delete(isolate);
+    this.#last.set(isolate, { batch: Math.max(batch, before), atMs: nowMs });
+    for (const [oldest, { atMs }] of this.#last) {
+      if (this.#last.size <= mostIsolates && nowMs - atMs < rememberedMs) break;
+      this.#last.delete(oldest);
+    }
+    return batch > before;
+  }
+
+  snapshot(): unknown[] {
+    return [...this.#last].map(([isolate, { batch, atMs }]) => [isolate, batch, atMs]);
+  }
+
+  /** Reads a `snapshot`. Leaves out entries that this version did not write. */
+  static revived(stored: unknown): SyncDedup {
+    const revived = new SyncDedup();
+    const rows: unknown[] = Array.isArray(stored) ? stored : [];
+    for (const row of rows) {
+      if (!Array.isArray(row)) continue;
+      const [isolate, batch, atMs]: unknown[] = row;
+      if (typeof isolate !== "string" || !isCount(batch) || !isCount(atMs)) continue;
+      revived.#last.set(isolate, { batch, atMs });
+    }
+    return revived;
+  }
 }

@@ -6,10 +6,9 @@
 import { attachSegments, createMeter, detachSegments, type Meter } from "../../strategies/index.ts";
 import type { PolicyRules, RulesVersion } from "../../policy/runtime-rules.ts";
 import { report } from "../../observability/events.ts";
-import { SyncDedup } from "./sync-dedup.ts";
+import { SyncDedup, type WrittenRow, parsedRow, snapshotAt, writtenRow } from "./key-row.ts";
 import type { Charge, KeyRule, OpenUnits, Settlement, SliceReturned } from "../protocol.ts";
 import { KeyMeters } from "./key-meters.ts";
-import { parsedRow, snapshotAt, type WrittenRow, writtenRow } from "./key-row.ts";
 import { KeyRuleSets } from "./runtime-key-rules.ts";
 import { type Reservation, Reservations, type ReservedCharge } from "./reservations.ts";
 import { KeyPolicyRules, type RulesByPolicy, sharedText } from "./seen-policy-rules.ts";

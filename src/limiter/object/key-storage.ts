@@ -27,7 +27,7 @@ interface WriteOptions {
 }
 
 /** The platform holds the replies of a turn until its confirmed writes are on disk. */
-export type Confirmation = "confirmed" | "unconfirmed";
+type Confirmation = "confirmed" | "unconfirmed";
 
 /** Limits of one put on Cloudflare. Local workerd does not enforce them. */
 const mostRows = 128;
@@ -308,7 +308,7 @@ function textChanges(key: string, before: StoredRows | null, after: StoredRows):
 }
 
 /** The methods of `DurableObjectStorage` that the alarm needs. */
-export interface AlarmStorage {
+interface AlarmStorage {
   getAlarm(): Promise<number | null>;
   setAlarm(atMs: number, options: { readonly allowUnconfirmed: boolean }): Promise<void>;
 }
@@ -318,7 +318,7 @@ const dayMs = 24 * hourMs;
 /** The platform rejects instants after 2189. An alarm that comes before its row is idle sets the next one. */
 const farthestMs = 366 * dayMs;
 
-export class Alarm {
+class Alarm {
   readonly #storage: AlarmStorage;
   /** Null until this instance of the object knows when the alarm is due. */
   #dueAtMs: number | null = null;

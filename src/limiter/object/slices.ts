@@ -15,7 +15,7 @@ export interface OpenSlice extends OpenEntry {
 }
 
 /** Its `limits` are a list of `internedLimits`. */
-export interface SlicePart extends OpenPart {
+interface SlicePart extends OpenPart {
   /** `ttlMs` after the instant of the policy's decision. */
   readonly endsAtMs: number;
 }

@@ -1,17 +1,17 @@
 /** The row of a key, and how a state larger than 2 MB is divided among several rows. */
 import { describe, expect, it } from "vitest";
 import {
+  SyncDedup,
+  type WrittenRow,
   headOf,
   mostRowBytes,
   parsedRow,
   rowVersion,
   snapshotAt,
-  type WrittenRow,
   writtenRow,
 } from "../../../src/limiter/object/key-row.ts";
 import { Reservations } from "../../../src/limiter/object/reservations.ts";
 import { Slices } from "../../../src/limiter/object/slices.ts";
-import { SyncDedup } from "../../../src/limiter/object/sync-dedup.ts";
 
 /** The row of meters whose snapshots take `sizes` bytes each, including the quotes of the JSON text. */
 function written(...sizes: readonly number[]): WrittenRow & { texts: string[] } {
