@@ -15,6 +15,8 @@ export interface SentRequest {
 export interface RequestBounds {
   readonly timeoutMs?: number;
   readonly mostBytes?: number;
+  /** Bodies of other types, such as an endless stream of events, are not read. */
+  readonly types?: RegExp;
   /** Ends the request; its reason is the reason of the failure. */
   readonly signal?: AbortSignal;
 }
@@ -35,12 +37,12 @@ export class NoAnswer extends Error {}
 export async function sendRequest(
   url: URL,
   sent: SentRequest,
-  { timeoutMs = 10_000, mostBytes = Infinity, signal }: RequestBounds = {},
+  { timeoutMs = 10_000, mostBytes = Infinity, types = /^/, signal }: RequestBounds = {},
 ): Promise<ReceivedAnswer> {
   const timeout = AbortSignal.timeout(timeoutMs);
   const either = signal === undefined ? timeout : AbortSignal.any([signal, timeout]);
   try {
-    return await answerOf(await responseTo(url, sent, either), mostBytes);
+    return await answerOf(await responseTo(url, sent, either), mostBytes, types);
   } catch (error) {
     const code: unknown = Reflect.get(Object(error), "code");
     const late = timeout.aborted ? `nothing within ${timeoutMs / 1000} s` : null;
@@ -68,15 +70,14 @@ function responseTo(url: URL, { method = "GET", token = null, body }: SentReques
   return promise;
 }
 
-async function answerOf(response: IncomingMessage, mostBytes: number): Promise<ReceivedAnswer> {
+async function answerOf(response: IncomingMessage, mostBytes: number, types: RegExp): Promise<ReceivedAnswer> {
   const headers = new Headers();
   for (const [name, values] of Object.entries(response.headersDistinct)) {
     for (const value of values ?? []) headers.append(name, value);
   }
   const type = headers.get("Content-Type") ?? "";
   let text = "";
-  // An endless body, such as a stream of events, is never read.
-  for await (const chunk of /json|html|text\/plain/.test(type) ? response.setEncoding("utf8") : []) {
+  for await (const chunk of types.test(type) ? response.setEncoding("utf8") : []) {
     text += String(chunk);
     if (text.length > mostBytes) break;
   }

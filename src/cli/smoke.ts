@@ -73,7 +73,7 @@ async function smokeTest(target: SmokeTarget, seconds: number): Promise<boolean>
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     process.on(signal, () => stop.abort(new Error(`stopped by ${signal}`)));
   }
-  const bounds = { signal: stop.signal, mostBytes: 1_000_000 };
+  const bounds = { signal: stop.signal, mostBytes: 1_000_000, types: /json|html|text\/plain/ };
   const send: Send = (url, request) => sendRequest(url, request, bounds);
   console.log(`Smoke test of ${target.url.origin}`);
   const counts = { pass: 0, fail: 0, skipped: 0 };

@@ -9,10 +9,9 @@ import {
   clockText,
   countOf,
   countText,
-  fittedText,
-  idLength,
+  deniedKeyTable,
   partText,
-  percentText,
+  right,
   tableLines,
   wrappedLines,
 } from "./report-text.ts";
@@ -22,7 +21,7 @@ import type { CheckedAdvice, WholeCause } from "../search/second-half.ts";
 import { leastActive } from "../search/trial.ts";
 import { CommandError } from "../../cli/command.ts";
 import { token } from "../../policy/key.ts";
-import { acceptedName, type LimitInput, namePattern, waitText } from "../../strategies/index.ts";
+import { acceptedName, type LimitInput, namePattern } from "../../strategies/index.ts";
 
 interface TomlPolicy {
   readonly name: string;
@@ -193,8 +192,6 @@ function chosenOf({ candidates, global, recommendation }: Advice): Candidate | n
   return recommendation.kind === "recommended" ? (candidates[recommendation.candidate] ?? null) : null;
 }
 
-const right = (heading: string) => ({ heading, align: "right" }) as const;
-
 const candidateColumns = [
   { heading: "limit" },
   right("burst"),
@@ -261,25 +258,10 @@ const estimateText = ({ value, low, high }: Estimate, textOf: (value: number) =>
 const shortText = (percent: number): string =>
   percent > 0 && percent < 0.001 ? "<0.001" : String(Number(percent.toPrecision(2)));
 
-const outlierColumns = [
-  { heading: "key" },
-  right("requests"),
-  right("of all"),
-  right("denied"),
-  right("longest denial"),
-];
-
 function outlierLines({ advice: { outliers }, secondHalf }: CheckedAdvice, chosen: Candidate | null): string[] {
   if (chosen === null || outliers.length === 0) return [];
-  const rows = outliers.map(({ key, requests, shareOfRequests, denied, longestDeniedMs }) => [
-    fittedText(key, idLength),
-    countText(requests),
-    percentText(shareOfRequests),
-    partText(denied, requests),
-    longestDeniedMs === 0 ? "" : waitText(Math.round(longestDeniedMs)),
-  ]);
   const where = secondHalf === null ? "" : " in the first half";
-  return ["", `Keys that it would deny most${where}`, ...tableLines(outlierColumns, rows)];
+  return ["", `Keys that it would deny most${where}`, ...deniedKeyTable(outliers)];
 }
 
 function tomlLines(traffic: AdvisedTraffic, advice: Advice, name: string): string[] {

@@ -1,4 +1,6 @@
 /** Numbers, times and tables in the reports of local commands, as plain text of at most 100 columns. */
+import { waitText } from "../../strategies/index.ts";
+import type { DeniedKey } from "../replay/result.ts";
 
 /** Prints lines as text, and facts as JSON. */
 export function printReport(report: readonly string[] | object): void {
@@ -62,6 +64,25 @@ export function tableLines(columns: readonly ReportColumn[], rows: readonly (rea
       .trimEnd(),
   );
 }
+
+export const right = (heading: string): ReportColumn => ({ heading, align: "right" });
+
+export const durationText = (durationMs: number): string => (durationMs === 0 ? "" : waitText(Math.round(durationMs)));
+
+const keyColumns = [{ heading: "key" }, right("requests"), right("of all"), right("denied"), right("longest denial")];
+
+/** The keys that limits would deny most. */
+export const deniedKeyTable = (keys: readonly DeniedKey[]): string[] =>
+  tableLines(
+    keyColumns,
+    keys.map(({ key, requests, shareOfRequests, denied, longestDeniedMs }) => [
+      fittedText(key, idLength),
+      countText(requests),
+      percentText(shareOfRequests),
+      partText(denied, requests),
+      durationText(longestDeniedMs),
+    ]),
+  );
 
 /** Words in lines of at most `width` characters. A number stays with its percent sign. */
 export function wrappedLines(text: string, width = reportColumns, indent = ""): string[] {

@@ -1,31 +1,24 @@
 /** The report of `npm run what-if`: what sets of limits would have denied. */
-import { waitText } from "../../strategies/index.ts";
-import { arrivalSeconds, type ReplayResult } from "../replay/result.ts";
+import { arrivalSeconds, deniedMost, type ReplayResult } from "../replay/result.ts";
 import { arrivalOutcomes, isDeniedOutcome, type Timelines } from "../replay/timelines.ts";
+import type { ReadTraffic } from "./input.ts";
 import { type LimitSet, ratesText, rateText } from "./limit-sets.ts";
 import {
   countText,
+  deniedKeyTable,
+  durationText,
   fittedText,
-  idLength,
   partText,
   reportColumns,
-  percentText,
+  right,
   tableLines,
   wrappedLines,
 } from "./report-text.ts";
-import type { ReadTraffic } from "./input.ts";
 
 /** A set of limits, and what it would have decided. */
 export interface ReplayedSet extends LimitSet {
   readonly withoutRetries: ReplayResult;
   readonly withRetries: ReplayResult;
-}
-
-interface DeniedKey {
-  readonly key: string;
-  readonly requests: number;
-  readonly denied: number;
-  readonly longestDeniedMs: number;
 }
 
 export function whatIfLines({ timelines, lines, policy }: ReadTraffic, sets: readonly ReplayedSet[]) {
@@ -56,8 +49,6 @@ export function whatIfLines({ timelines, lines, policy }: ReadTraffic, sets: rea
     ...sets.flatMap((set) => deniedKeyLines(timelines, set, most)),
   ];
 }
-
-const right = (heading: string) => ({ heading, align: "right" }) as const;
 
 const firstColumns = [
   { heading: "" },
@@ -118,41 +109,12 @@ const mostRows = ({ keys }: Timelines, { label, limits, withoutRetries }: Replay
     return [label, rateText(limit), countText(most?.units ?? 0), fittedText(key, 48)];
   });
 
-const keyColumns = [{ heading: "key" }, right("requests"), right("of all"), right("denied"), right("longest denial")];
-
 function deniedKeyLines(timelines: Timelines, set: ReplayedSet, most: number): string[] {
   const keys = deniedMost(timelines, set.withoutRetries, most);
-  if (keys.length === 0) return ["", `${set.label} denies no key.`];
-  const all = timelines.atMs.length;
-  const rows = keys.map(({ key, requests, denied, longestDeniedMs }) => [
-    fittedText(key, idLength),
-    countText(requests),
-    percentText(requests / all),
-    partText(denied, requests),
-    durationText(longestDeniedMs),
-  ]);
-  return ["", `Keys that ${set.label} denies most`, ...tableLines(keyColumns, rows)];
+  return keys.length === 0
+    ? ["", `${set.label} denies no key.`]
+    : ["", `Keys that ${set.label} denies most`, ...deniedKeyTable(keys)];
 }
-
-/** The keys with the most denials. */
-function deniedMost(
-  { keys, firstRow: rows }: Timelines,
-  { deniedOfKey, longestDeniedMsOfKey }: ReplayResult,
-  most: number,
-): DeniedKey[] {
-  const denied = Array.from(deniedOfKey.keys()).filter((index) => (deniedOfKey[index] ?? 0) > 0);
-  return denied
-    .toSorted((a, b) => (deniedOfKey[b] ?? 0) - (deniedOfKey[a] ?? 0))
-    .slice(0, most)
-    .map((index) => ({
-      key: keys[index] ?? "",
-      requests: (rows[index + 1] ?? 0) - (rows[index] ?? 0),
-      denied: deniedOfKey[index] ?? 0,
-      longestDeniedMs: longestDeniedMsOfKey[index] ?? 0,
-    }));
-}
-
-const durationText = (durationMs: number): string => (durationMs === 0 ? "" : waitText(Math.round(durationMs)));
 
 const burstText = (perSecond: number): string => `${countText(perSecond)} per second`;
 
@@ -176,7 +138,7 @@ export function whatIfFacts({ timelines, facts }: ReadTraffic, sets: readonly Re
         ...resultFacts(timelines, set.withRetries),
         ...retryFacts(set.withRetries),
       },
-      deniedMost: deniedMost(timelines, set.withoutRetries, 100),
+      deniedMost: deniedMost(timelines, set.withoutRetries, 100).map(({ shareOfRequests: _share, ...key }) => key),
     })),
   };
 }

@@ -38,54 +38,33 @@ class CommonLine implements LogLine {
   }
 
   get names(): readonly string[] {
-    return textFields.filter((text) => this.valueOf({ text, path: [] }) !== undefined);
+    return [...commonFields.keys()].filter((text) => this.valueOf({ text, path: [] }) !== undefined);
   }
 
   valueOf({ text }: LogFieldName): string | undefined {
-    switch (text) {
-      case "host":
-        return this.#head[1];
-      case "remote_addr":
-        return this.#head[2];
-      case "remote_user":
-        return this.#head[3]?.trim();
-      case "time_local":
-        return this.#head[4];
-      case "request":
-        return this.#restField(1);
-      case "status":
-        return this.#restField(2);
-      case "body_bytes_sent":
-        return this.#restField(3);
-      case "http_referer":
-        return this.#restField(4);
-      case "http_user_agent":
-        return this.#restField(5);
-      case "http_x_forwarded_for":
-        return this.#restField(6);
-      default:
-        return undefined;
-    }
-  }
-
-  #restField(group: number): string | undefined {
+    const place = commonFields.get(text);
+    if (place === undefined) return undefined;
+    if (place.part === "head") return this.#head[place.group]?.trim();
     this.#rest ??= restOfLog.exec(this.#line.slice(this.#head[0].length));
-    return this.#rest?.[group];
+    return this.#rest?.[place.group];
   }
 }
 
-const textFields = [
-  "host",
-  "remote_addr",
-  "remote_user",
-  "time_local",
-  "request",
-  "status",
-  "body_bytes_sent",
-  "http_referer",
-  "http_user_agent",
-  "http_x_forwarded_for",
-];
+const placesIn = (part: "head" | "rest", names: readonly string[]) =>
+  names.map((name, index) => [name, { part, group: index + 1 }] as const);
+
+/** By field, in nginx's names: the expression that has it, and its group. */
+const commonFields = new Map([
+  ...placesIn("head", ["host", "remote_addr", "remote_user", "time_local"]),
+  ...placesIn("rest", [
+    "request",
+    "status",
+    "body_bytes_sent",
+    "http_referer",
+    "http_user_agent",
+    "http_x_forwarded_for",
+  ]),
+]);
 
 /**
  * Lines that proxies write in formats of their own: HAProxy (`option httplog`), Envoy and Istio (default format), AWS

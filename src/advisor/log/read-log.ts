@@ -1,5 +1,12 @@
 /** Reads the text of an access log in any format, as a list of requests or as timelines in bounded memory. */
-import { createLineReader, leftOut, type LineReader, type LoggedRequest, usualKeyOf } from "./line-reader.ts";
+import {
+  createLineReader,
+  leftOut,
+  type LineReader,
+  type LoggedRequest,
+  type ReadLine,
+  usualKeyOf,
+} from "./line-reader.ts";
 import { RecordSplitter } from "./splitter.ts";
 import { type Timelines, TimelinesBuilder } from "../replay/timelines.ts";
 import { spreadOverSeconds } from "../replay/recording.ts";
@@ -28,10 +35,30 @@ export class LineCounts implements LogReport {
   line = 0;
   read = 0;
   unread = 0;
+  /** The begin of the first unread line. */
+  firstUnreadText = "";
   readonly firstUnread: UnreadLine[] = [];
 
   skip(reason: string): void {
     if (this.unread++ < mostListedLines) this.firstUnread.push({ line: this.line, reason });
+  }
+
+  /** Counts a line that could not be split from its neighbours. */
+  skipLine(reason: string): void {
+    this.line++;
+    this.skip(reason);
+  }
+
+  /** Counts a line. Returns what is read of it; null also for an empty one. */
+  readLine(whole: string, reader: LineReader): Exclude<ReadLine, string> {
+    this.line++;
+    // A byte order mark is white space, too.
+    const line = whole.trim();
+    const read = line === "" ? null : reader(line);
+    if (typeof read !== "string") return read;
+    if (this.unread === 0) this.firstUnreadText = line.slice(0, longestQuote);
+    this.skip(read);
+    return null;
   }
 }
 
@@ -45,22 +72,15 @@ export interface ReadLog {
 export function readLog(text: string, mostRequests: number): ReadLog {
   const readLine = createLineReader({ time: null, keyOf: usualKeyOf, cost: null });
   const requests: LoggedRequest[] = [];
+  const bounded: LineReader = (line) =>
+    requests.length < mostRequests ? readLine(line) : `more than ${mostRequests} requests`;
   const counts = new LineCounts();
   const splitter = new RecordSplitter({
     addLine(whole) {
-      counts.line++;
-      // A byte order mark is white space, too.
-      const line = whole.trim();
-      if (line === "") return;
-      const read = requests.length < mostRequests ? readLine(line) : `more than ${mostRequests} requests`;
-      if (read === null || read === leftOut) return;
-      if (typeof read === "string") counts.skip(read);
-      else requests.push(read);
+      const read = counts.readLine(whole, bounded);
+      if (read !== null && read !== leftOut) requests.push(read);
     },
-    skipLine(reason) {
-      counts.line++;
-      counts.skip(reason);
-    },
+    skipLine: (reason) => counts.skipLine(reason),
   });
   splitter.add(text);
   splitter.end();
@@ -114,7 +134,6 @@ class CountedLog extends LineCounts implements LoggedLines {
   leftOut = 0;
   outOfOrder = 0;
   firstOutOfOrder: number | null = null;
-  firstUnreadText = "";
   latestMs = 0;
 
   constructor(name: string) {
@@ -169,19 +188,10 @@ export class LogTimelines {
 
   addLine(whole: string): void {
     const log = this.#currentLog();
-    log.line++;
-    // A byte order mark is white space, too.
-    const line = whole.trim();
-    if (line === "") return;
-    const request = this.#readLine(line);
+    const request = log.readLine(whole, this.#readLine);
     if (request === null) return;
     if (request === leftOut) {
       log.leftOut++;
-      return;
-    }
-    if (typeof request === "string") {
-      if (log.unread === 0) log.firstUnreadText = line.slice(0, longestQuote);
-      log.skip(request);
       return;
     }
     const { atMs, key, cost, wasDenied } = request;
@@ -201,9 +211,7 @@ export class LogTimelines {
   }
 
   skipLine(reason: string): void {
-    const log = this.#currentLog();
-    log.line++;
-    log.skip(reason);
+    this.#currentLog().skipLine(reason);
   }
 
   /** Returns the timelines. If all times are whole seconds, requests are spread over their seconds. */

@@ -176,3 +176,35 @@ export function addToStep(steps: StepCounts, atMs: number, count: number): void 
   const step = Math.floor((atMs - startMs) / stepMs);
   if (step >= 0 && step < counts.length) counts[step] = (counts[step] ?? 0) + count;
 }
+
+/** A key that limits would deny. */
+export interface DeniedKey {
+  readonly key: string;
+  readonly requests: number;
+  /** Its share of all requests in the timelines. */
+  readonly shareOfRequests: number;
+  readonly denied: number;
+  readonly longestDeniedMs: number;
+}
+
+/** The keys with the most denials. */
+export function deniedMost(
+  { keys, firstRow }: Timelines,
+  { requests: all, deniedOfKey, longestDeniedMsOfKey }: ReplayResult,
+  most: number,
+): DeniedKey[] {
+  const denied = [...deniedOfKey.keys()].filter((key) => (deniedOfKey[key] ?? 0) > 0);
+  return denied
+    .toSorted((a, b) => (deniedOfKey[b] ?? 0) - (deniedOfKey[a] ?? 0))
+    .slice(0, most)
+    .map((key) => {
+      const requests = (firstRow[key + 1] ?? 0) - (firstRow[key] ?? 0);
+      return {
+        key: keys[key] ?? "",
+        requests,
+        shareOfRequests: requests / all,
+        denied: deniedOfKey[key] ?? 0,
+        longestDeniedMs: longestDeniedMsOfKey[key] ?? 0,
+      };
+    });
+}

@@ -4,9 +4,10 @@
  * A goal about denials bounds the harm, so the advisor seeks the strictest limit of each strategy and window that meets it. A goal
  * about what is let through bounds the traffic, so the advisor seeks the limit that denies the fewest requests.
  */
+import { deniedMost } from "../replay/result.ts";
 import { peaks, type Timelines } from "../replay/timelines.ts";
 import { ConfigProblems, formatDuration, type LimitInput } from "../../strategies/index.ts";
-import type { Advice, Candidate, Goal, Outlier, Recommendation } from "./goal.ts";
+import type { Advice, Candidate, Goal, Recommendation } from "./goal.ts";
 import {
   admittedFlood,
   familiesWithin,
@@ -54,7 +55,7 @@ export function* advise(timelines: Timelines, goal: Goal): Generator<number, Adv
   const candidates = ordered.map(({ best }) => best.candidate);
   const recommendation = recommend(traffic, goal, ordered);
   const shown = candidates[nearestIndex(goal, ordered)];
-  const outliers = shown == null ? [] : outliersOf(traffic, shown);
+  const outliers = shown == null ? [] : deniedMost(timelines, shown.result, mostOutliers);
   const notes = notesOf(traffic, goal, shown ?? null);
   return { goal, candidates, recommendation, global: null, notes, outliers, source };
 }
@@ -90,7 +91,7 @@ function* adviseForOrigin(traffic: Traffic, goal: OriginGoal): Generator<number,
   const best = [sure, near].flatMap((each) => each[nearestIndex(goal, each)]?.best.candidate ?? []);
   const chosen = best.find((each) => isBetter(each, global));
   const shown = chosen ?? global;
-  const outliers = outliersOf(traffic, shown);
+  const outliers = deniedMost(traffic.timelines, shown.result, mostOutliers);
   const recommendation: Recommendation =
     chosen === undefined
       ? {
@@ -322,25 +323,6 @@ function headroom({ timelines }: Traffic, goal: Goal, { limits: [limit] }: Candi
   if (!("mostShare" in goal) || limit === undefined || !isLeast(limit)) return "";
   const most = greatest(peaks(timelines, limit.windowMs));
   return 2 * most <= limit.limit ? sparseReason(most, limit) : "";
-}
-
-/** The keys that the candidate denies most. */
-function outliersOf({ timelines, requestsOfKey }: Traffic, { result }: Candidate): Outlier[] {
-  const { deniedOfKey, longestDeniedMsOfKey, requests: total } = result;
-  const denied = [...deniedOfKey.keys()].filter((key) => (deniedOfKey[key] ?? 0) > 0);
-  return denied
-    .toSorted((a, b) => (deniedOfKey[b] ?? 0) - (deniedOfKey[a] ?? 0) || a - b)
-    .slice(0, mostOutliers)
-    .map((key) => {
-      const requests = requestsOfKey[key] ?? 0;
-      return {
-        key: timelines.keys[key] ?? "",
-        requests,
-        shareOfRequests: requests / total,
-        denied: deniedOfKey[key] ?? 0,
-        longestDeniedMs: longestDeniedMsOfKey[key] ?? 0,
-      };
-    });
 }
 
 function greatest(values: Float64Array): number {

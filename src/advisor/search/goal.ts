@@ -1,5 +1,5 @@
 /** The advisor's vocabulary: a goal, the candidates that were replayed for it, and a recommendation; and the texts of goals. */
-import type { ReplayResult } from "../replay/result.ts";
+import type { DeniedKey, ReplayResult } from "../replay/result.ts";
 import type { TimelinesSource } from "../replay/timelines.ts";
 import { type Limit, type LimitInput, parseDuration } from "../../strategies/index.ts";
 import { ConfigProblems } from "../../validation/problems.ts";
@@ -45,16 +45,6 @@ export interface Candidate {
   readonly meetsGoal: boolean;
 }
 
-/** A key that the recommended limits would deny most. */
-export interface Outlier {
-  readonly key: string;
-  readonly requests: number;
-  /** Its share of all requests in the timelines. */
-  readonly shareOfRequests: number;
-  readonly denied: number;
-  readonly longestDeniedMs: number;
-}
-
 export type Recommendation =
   /** A candidate meets the goal. */
   | { readonly kind: "recommended"; readonly candidate: number; readonly reason: string }
@@ -75,7 +65,7 @@ export interface Advice {
   /** Sentences about the shares of this traffic. */
   readonly notes: readonly string[];
   /** Under the recommended or closest candidate, the most denied first. */
-  readonly outliers: readonly Outlier[];
+  readonly outliers: readonly DeniedKey[];
   readonly source: TimelinesSource;
 }
 

@@ -1,5 +1,6 @@
 /** The sentences of a recommendation. */
-import { type Candidate, type Estimate, type Goal, goalText, type Outlier, requestsText, windowWords } from "./goal.ts";
+import type { DeniedKey } from "../replay/result.ts";
+import { type Candidate, type Estimate, type Goal, goalText, requestsText, windowWords } from "./goal.ts";
 import { leastKeysOfSizes } from "./tail.ts";
 import { leastActive, type Traffic } from "./trial.ts";
 import { formatDuration, type Limit } from "../../strategies/index.ts";
@@ -61,7 +62,7 @@ export function originReason(
   mostPerSecond: number,
   candidate: Candidate,
   global: Candidate,
-  outliers: readonly Outlier[],
+  outliers: readonly DeniedKey[],
 ): string {
   const { limits, worstBurst, result, meetsGoal } = candidate;
   const rate = `${requestsText(mostPerSecond)} per second`;

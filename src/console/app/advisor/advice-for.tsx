@@ -1,6 +1,7 @@
 /** The advice for a goal: the recommendation, the candidates, and the limit that the operator moves. */
 import { useId, useMemo } from "preact/hooks";
-import type { Goal, Outlier } from "../../../advisor/search/goal.ts";
+import type { DeniedKey } from "../../../advisor/replay/result.ts";
+import type { Goal } from "../../../advisor/search/goal.ts";
 import type { FullLimit, Policy } from "../api/answers.ts";
 import { Failure } from "../parts/notice.tsx";
 import { durationText, numberText, waitText, windowText } from "../parts/text.ts";
@@ -341,8 +342,8 @@ const keyLinkOf = (policy: string, id: string) => (
   </a>
 );
 
-function Outliers({ policy, outliers }: { readonly policy: string; readonly outliers: readonly Outlier[] }) {
-  const columns: readonly Column<Outlier>[] = [
+function Outliers({ policy, outliers }: { readonly policy: string; readonly outliers: readonly DeniedKey[] }) {
+  const columns: readonly Column<DeniedKey>[] = [
     { title: "Key", cell: ({ key }) => keyLinkOf(policy, key) },
     numberColumn(
       "Requests",
