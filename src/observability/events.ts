@@ -63,11 +63,7 @@ export type Event =
       readonly reason: string;
     }
   /** The receiver of `ALERT_WEBHOOK` did not confirm an alert; it is given up after the last attempt. */
-  | {
-      readonly event: "alert-undelivered";
-      readonly cause: string;
-      readonly error: string;
-    }
+  | { readonly event: "alert-undelivered"; readonly cause: string; readonly error: string }
   /** No verification key was available; bearer tokens count as missing until there is one. */
   | { readonly event: "token-key-unavailable"; readonly error: string }
   /** The keys of Cloudflare Access could not be fetched; its callers of the admin API got 503. */

@@ -86,10 +86,7 @@ export interface AnnouncedMatch {
  */
 export function announcedPolicies(policies: readonly Policy[], attributes: RequestAttributes): AnnouncedMatch[] {
   const { headers } = attributes;
-  const announced = {
-    ...attributes,
-    method: headers.get("Access-Control-Request-Method") ?? attributes.method,
-  };
+  const announced = { ...attributes, method: headers.get("Access-Control-Request-Method") ?? attributes.method };
   const names = new Set(membersOf(headers, "Access-Control-Request-Headers").map((name) => name.toLowerCase()));
   return policies.flatMap((policy) => {
     const { matchesTarget } = compiledPolicy(policy);

@@ -111,10 +111,7 @@ function possibleTexts({ kind }: KeyPart): PossibleTexts | null {
     case "method":
       return matching(token, 'an HTTP method such as "POST"');
     case "host":
-      return {
-        includes: (value) => hostIn(value) === value,
-        accepted: 'a host such as "api.example.com"',
-      };
+      return { includes: (value) => hostIn(value) === value, accepted: 'a host such as "api.example.com"' };
     case "country":
       return code("DE");
     case "continent":

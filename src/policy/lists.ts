@@ -218,12 +218,13 @@ export interface ListMatch {
  * before `allow`. Null without a match.
  */
 export function listMatch({ ruleLists, lists }: Policy, subject: Subject): ListMatch | null {
-  return (
-    denied(ruleLists.deny, subject) ??
-    allowed(ruleLists.allow, subject) ??
-    denied(lists.deny, subject) ??
-    allowed(lists.allow, subject)
-  );
+  for (const { deny, allow } of [ruleLists, lists]) {
+    const denied = firstEntry("deny", deny, (entry) => isDenied(entry, subject));
+    if (denied !== null) return { kind: "blocked", source: denied.source };
+    const allowed = firstEntry("allow", allow, (entry) => matchesSubject(entry, subject));
+    if (allowed !== null) return { kind: "exempt", source: allowed.source };
+  }
+  return null;
 }
 
 /**
@@ -234,10 +235,13 @@ export function limitsFor(
   { ruleLists, lists, limits, limitsRule }: Policy,
   subject: Subject,
 ): { readonly limits: readonly Limit[]; readonly source: DecisionSource } {
-  return (
-    overridden(ruleLists.overrides, subject) ??
-    overridden(lists.overrides, subject) ?? { limits, source: limitsSource(limitsRule) }
-  );
+  for (const { overrides } of [ruleLists, lists]) {
+    const found = firstEntry("overrides", overrides, ({ for: target }) =>
+      target.kind === "condition" ? matchesCondition(target.condition, subject) : matchesSubject(target, subject),
+    );
+    if (found !== null) return { limits: found.entry.limits, source: found.source };
+  }
+  return { limits, source: limitsSource(limitsRule) };
 }
 
 const configuredLimits: DecisionSource = { field: "limits", rule: null, index: null };
@@ -246,48 +250,29 @@ const configuredLimits: DecisionSource = { field: "limits", rule: null, index: n
 export const limitsSource = (rule: string | null): DecisionSource =>
   rule === null ? configuredLimits : { ...configuredLimits, rule };
 
-type MaybeOfRule<Entry> = Entry & Partial<RuleEntry>;
-
-const sourceOf = (
+/** The first entry that matches, and where it stands: in a runtime rule, or in the list itself. */
+function firstEntry<Entry extends object>(
   field: DecisionSource["field"],
-  { rule, index }: Partial<RuleEntry>,
-  found: number,
-): DecisionSource => ({ field, rule: rule ?? null, index: index ?? found });
-
-function allowed(list: readonly MaybeOfRule<SubjectPattern>[], subject: Subject): ListMatch | null {
-  const index = list.findIndex((entry) => matchesSubject(entry, subject));
-  const entry = list[index];
-  return entry === undefined ? null : { kind: "exempt", source: sourceOf("allow", entry, index) };
+  list: readonly (Entry & Partial<RuleEntry>)[],
+  matches: (entry: Entry) => boolean,
+): { readonly entry: Entry; readonly source: DecisionSource } | null {
+  const found = list.findIndex(matches);
+  const entry = list[found];
+  if (entry === undefined) return null;
+  return { entry, source: { field, rule: entry.rule ?? null, index: entry.index ?? found } };
 }
 
 /**
  * Compares every value of each part, not only the one that is charged: a client must not evade the blocklist by sending
  * a second value.
  */
-function denied(list: readonly MaybeOfRule<SubjectPattern>[], subject: Subject): ListMatch | null {
-  const index = list.findIndex(
-    (entry) =>
-      matchesSubject(entry, subject) ||
-      (entry.kind === "key" &&
-        entry.patterns.every((pattern, position) => {
-          const part = subject.key[position];
-          return part === undefined || part.kind === "global" || matchesCondition({ part, pattern }, subject);
-        })),
-  );
-  const entry = list[index];
-  return entry === undefined ? null : { kind: "blocked", source: sourceOf("deny", entry, index) };
-}
-
-/** The first matching override; null without one. */
-function overridden(overrides: readonly MaybeOfRule<Override>[], subject: Subject) {
-  const index = overrides.findIndex((override) =>
-    override.for.kind === "condition"
-      ? matchesCondition(override.for.condition, subject)
-      : matchesSubject(override.for, subject),
-  );
-  const override = overrides[index];
-  return override === undefined ? null : { limits: override.limits, source: sourceOf("overrides", override, index) };
-}
+const isDenied = (entry: SubjectPattern, subject: Subject): boolean =>
+  matchesSubject(entry, subject) ||
+  (entry.kind === "key" &&
+    entry.patterns.every((pattern, position) => {
+      const part = subject.key[position];
+      return part === undefined || part.kind === "global" || matchesCondition({ part, pattern }, subject);
+    }));
 
 function matchesSubject(entry: SubjectPattern, { address, key, values }: Subject): boolean {
   if (entry.kind === "address") return matchesAddress(entry.pattern, address);
@@ -311,14 +296,6 @@ function matchesAddress(pattern: Pattern, address: Address | null): boolean {
 }
 
 function matchesText(pattern: Pattern, text: string): boolean {
-  switch (pattern.kind) {
-    case "text":
-      return text === pattern.text;
-    case "network":
-      return false;
-    case "wildcard":
-      return hasPieces(text, pattern.pieces);
-    default:
-      return pattern satisfies never;
-  }
+  if (pattern.kind === "wildcard") return hasPieces(text, pattern.pieces);
+  return pattern.kind === "text" && text === pattern.text;
 }

@@ -12,7 +12,7 @@ import { type KeyPart, traitsOf } from "./key.ts";
 import { unmatchedText } from "./key-text.ts";
 import { acceptedList, type Pattern, type SubjectPattern } from "./subject-pattern.ts";
 import { jsonOrNull } from "../validation/json.ts";
-import { asText, isRecord, type ReportField } from "../validation/problems.ts";
+import { isRecord, type ReportField } from "../validation/problems.ts";
 
 /** The most text of all rules of a policy together. Each call to an object may carry it. */
 export const mostRulesBytes = 32 * 1024;
@@ -144,14 +144,10 @@ export function readPolicyRule(
   return null;
 }
 
-const fieldOf = {
-  mode: "mode",
-  limits: "limits",
-  allow: "entries",
-  deny: "entries",
-  overrides: "overrides",
-} as const;
+/** The field of a rule with its content, by the kind of the rule. */
+const fieldOf = { mode: "mode", limits: "limits", allow: "entries", deny: "entries", overrides: "overrides" } as const;
 
+/** The rule as it is stored: its kind, and the fields of the input that belong to this kind. */
 function writtenRule(
   content: RuleContent,
   { limits, strategy, entries, overrides }: RuleFields,
@@ -159,10 +155,8 @@ function writtenRule(
   switch (content.kind) {
     case "mode":
       return content;
-    case "limits": {
-      const own = asText(strategy);
-      return { kind: content.kind, limits, ...(own !== "" && { strategy: own }) };
-    }
+    case "limits":
+      return { kind: content.kind, limits, ...(typeof strategy === "string" && strategy !== "" && { strategy }) };
     case "allow":
     case "deny":
       return { kind: content.kind, entries: asList(entries) };

@@ -166,10 +166,7 @@ function parametersOf(url: URL): readonly Parameter[] {
   const { search } = url;
   const readings = search.includes(";") ? [search, search.replaceAll(";", "&")] : [search];
   const parameters = readings.flatMap((reading) =>
-    Array.from(new URLSearchParams(reading), ([name, value]) => ({
-      name: comparable(name),
-      value,
-    })),
+    Array.from(new URLSearchParams(reading), ([name, value]) => ({ name: comparable(name), value })),
   );
   parsed.set(url, parameters);
   return parameters;

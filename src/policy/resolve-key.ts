@@ -101,11 +101,7 @@ export const chargedKeys = ({ key, onMissingKey }: Policy): readonly (readonly K
 
 const missingKeySource: DecisionSource = { field: "onMissingKey", rule: null, index: null };
 
-const offSource = ({ modeRule }: Policy): DecisionSource => ({
-  field: "mode",
-  rule: modeRule,
-  index: null,
-});
+const offSource = ({ modeRule }: Policy): DecisionSource => ({ field: "mode", rule: modeRule, index: null });
 
 /** The result for a key that a caller of `/check` names. */
 export interface CallerKeyResolution {

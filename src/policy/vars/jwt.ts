@@ -88,11 +88,7 @@ function jwkOf(value: Record<string, unknown>): JwtKey | undefined {
   const material = parsed.output;
   const algorithm = algorithms[material.kty];
   // Only private keys have `d`, and verification needs no private key.
-  const allowedUse = v.object({
-    alg: v.optional(v.literal(algorithm)),
-    use,
-    d: v.optional(v.never()),
-  });
+  const allowedUse = v.object({ alg: v.optional(v.literal(algorithm)), use, d: v.optional(v.never()) });
   return v.is(allowedUse, value) ? { kind: "key", algorithm, format: "jwk", material } : undefined;
 }
 

@@ -21,11 +21,7 @@ import {
 } from "./variables.ts";
 
 /** The variables of the short form, by the policy field that each one sets. */
-const shortForm: Readonly<Record<string, VariableName>> = {
-  limits: "LIMITS",
-  strategy: "STRATEGY",
-  key: "KEY",
-};
+const shortForm: Readonly<Record<string, VariableName>> = { limits: "LIMITS", strategy: "STRATEGY", key: "KEY" };
 
 export function readPolicies({ env, report }: VariableReader, checkPath: string) {
   const written = [...readShortForm(env, report), ...readPolicyLists(env, report)];
