@@ -25,7 +25,8 @@ export function hasPieces(text: string, pieces: readonly string[]): boolean {
   return from + last.length <= text.length;
 }
 
-interface HostPattern {
+/** Exported because the types of the policy schemas, which the npm package declares, name it. */
+export interface HostPattern {
   readonly hostname: string;
   /** @param host a normalized one, without a port */
   readonly test: (host: string) => boolean;

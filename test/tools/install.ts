@@ -3,11 +3,11 @@
  * screenshots` and `npm run test:full` do so first. Run it alone with `npx node test/tools/install.ts`.
  */
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 const folder = import.meta.dirname;
-/** A copy of the lock file that was installed. `npm ci` removes it with all packages. */
+/** A copy of the lock file, which the script `postinstall` of this folder writes. `npm ci` removes it with all packages. */
 const installed = join(folder, "node_modules/.installed-lock.json");
 
 /** @throws Error if npm fails, such as without a network */
@@ -21,7 +21,6 @@ export function installTools(): void {
       `the packages of test/tools are not installed: "npm ci" in that folder failed. It needs the npm registry once.\n${stdout ?? ""}${stderr ?? ""}`,
     );
   }
-  writeFileSync(installed, lock);
 }
 
 /** npm is a script there, which only a shell can run. */

@@ -151,12 +151,12 @@ interface Import {
 }
 
 const ofStrategies = /^src\/(?:strategies|validation)\//;
-const ofObjects = /^src\/(?:strategies|validation|config|observability|(?:limiter|control)\/(?!client\/))/;
-const ofMiddleware = /^src\/(?!client\/|testing\/|(?:limiter|control)\/object\/)/;
+const ofObjects = /^src\/(?:strategies|validation|policy|observability|(?:limiter|control)\/(?!isolate\/))/;
+const ofMiddleware = /^src\/(?!sdk\/(?:client|testing)\/|(?:limiter|control)\/object\/)/;
 /** A limiter without Hono has no proxy and no admin API. */
-const ofLimiter = /^src\/(?!client\/|testing\/|http\/(?:admin|proxy)\/|(?:limiter|control)\/object\/)/;
+const ofLimiter = /^src\/(?!sdk\/(?:client|testing)\/|admin\/|http\/proxy\/|(?:limiter|control)\/object\/)/;
 /** A limiter in memory has no proxy, no admin API and no middleware. */
-const ofTests = /^src\/(?!middleware\/|http\/(?:admin|proxy)\/|(?:control\/object)\/)/;
+const ofTests = /^src\/(?!sdk\/middleware\/|admin\/|http\/proxy\/|control\/object\/)/;
 
 const imports: readonly Import[] = [
   {
@@ -175,7 +175,7 @@ const imports: readonly Import[] = [
   { code: 'export { rateLimit } from "headgate/hono"', folders: ofMiddleware, mostKB: 107.5 },
   { code: 'export * from "headgate/hono"', folders: ofMiddleware, mostKB: 140.5 },
   { code: 'export * from "headgate/limiter"', folders: ofLimiter, mostKB: 96 },
-  { code: 'export * from "headgate/client"', folders: /^src\/client\//, mostKB: 6.5 },
+  { code: 'export * from "headgate/client"', folders: /^src\/sdk\/client\//, mostKB: 6.5 },
   { code: 'export * from "headgate/test"', folders: ofTests, mostKB: 106.5 },
 ];
 
