@@ -74,15 +74,12 @@ export class RequestScope {
  * @param adopter null where no policy has runtime rules
  * @param decide resolves and decides
  */
-export function decideByNewestRules<Result>(
+export async function decideByNewestRules<Result>(
   adopter: RulesAdopter | null,
   waitUntil: WaitUntil,
   decide: (scope: RequestScope) => Result | Promise<Result>,
-): Result | Promise<Result> {
+): Promise<Result> {
   const scope = new RequestScope(waitUntil, adopter);
-  const deciding = decide(scope);
-  // Only objects report newer rules, so a decision without a call is never stale.
-  return deciding instanceof Promise && adopter !== null
-    ? deciding.then((result) => (scope.isStale ? decide(scope.repeat()) : result))
-    : deciding;
+  const result = await decide(scope);
+  return scope.isStale ? decide(scope.repeat()) : result;
 }

@@ -253,11 +253,6 @@ describe("a decision by the newest rules", () => {
   const adopter = { adopt: () => undefined };
   const waitUntil = (): void => undefined;
 
-  it("a decision without a promise is returned without a promise, with and without runtime rules", () => {
-    expect(decideByNewestRules(null, waitUntil, () => "decided")).toBe("decided");
-    expect(decideByNewestRules(adopter, waitUntil, () => "decided")).toBe("decided");
-  });
-
   it("a decision that waits for an object is repeated only when the object has newer rules", async () => {
     for (const isStale of [false, true]) {
       let attempts = 0;
