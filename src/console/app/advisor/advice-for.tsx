@@ -1,11 +1,10 @@
 /** The advice for a goal: the recommendation, the candidates, and the limit that the operator moves. */
-import { useId, useMemo } from "preact/hooks";
+import { useContext, useId, useMemo } from "preact/hooks";
 import type { DeniedKey } from "../../../advisor/replay/result.ts";
 import type { Goal } from "../../../advisor/search/goal.ts";
 import type { FullLimit, Policy } from "../api/answers.ts";
 import { Failure } from "../parts/notice.tsx";
 import { durationText, numberText, waitText, windowText } from "../parts/text.ts";
-import type { OpenDialog } from "../policies/dialogs.tsx";
 import { type TaskState, useTask } from "../replay/latest-task.ts";
 import type { KnownSamples, ShownAdvice, ShownCandidate } from "../replay/messages.ts";
 import { runTask } from "../replay/worker-client.ts";
@@ -29,15 +28,15 @@ import type { CandidatePlotProps } from "./candidate-plot.tsx";
 import { type Column, numberColumn, Table } from "../parts/table.tsx";
 import { may } from "../shell/session.ts";
 import { keyName } from "../keys/known-keys.ts";
+import { OpenPolicyDialog } from "../policies/parts.tsx";
 
 interface AdviceForProps {
   readonly policy: Policy;
   readonly goal: Goal;
   readonly samples: KnownSamples;
-  readonly onOpen: (dialog: OpenDialog) => void;
 }
 
-export function AdviceFor({ policy, goal, samples, onOpen }: AdviceForProps) {
+export function AdviceFor({ policy, goal, samples }: AdviceForProps) {
   const { name, limits } = policy;
   const inputs = [name, samples.readAtMs, JSON.stringify(goal)];
   const task = useTask((options) => runTask("advise", { policy: name, goal }, options), inputs);
@@ -50,7 +49,7 @@ export function AdviceFor({ policy, goal, samples, onOpen }: AdviceForProps) {
     <>
       <Progress task={task} />
       {task.problem.value !== null && <Failure problem={task.problem.value} />}
-      {advice !== null && <Shown {...{ policy, goal, samples, advice, onOpen }} inEffect={inEffect.result.value} />}
+      {advice !== null && <Shown {...{ policy, goal, samples, advice }} inEffect={inEffect.result.value} />}
     </>
   );
 }
@@ -71,7 +70,8 @@ interface ShownAdviceProps extends AdviceForProps {
   readonly inEffect: ShownCandidate | null;
 }
 
-function Shown({ policy, goal, samples, advice, inEffect, onOpen }: ShownAdviceProps) {
+function Shown({ policy, goal, samples, advice, inEffect }: ShownAdviceProps) {
+  const open = useContext(OpenPolicyDialog);
   const { query } = route.value;
   const selected = chosenIn(advice, query);
   const candidate = selected === null ? null : (advice.candidates[selected] ?? null);
@@ -99,7 +99,7 @@ function Shown({ policy, goal, samples, advice, inEffect, onOpen }: ShownAdviceP
               shown={changed.shown ?? candidate}
               isRunning={changed.isRunning}
               onMove={(moved) => replaceQuery(queryOf(candidate, moved))}
-              onUse={(proposed) => onOpen({ kind: "limits", policy: policy.name, proposed })}
+              onUse={(proposed) => open({ kind: "limits", policy: policy.name, proposed })}
             />
           )}
         </div>

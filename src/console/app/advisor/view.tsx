@@ -3,7 +3,7 @@ import { useEffect } from "preact/hooks";
 import type { Policy } from "../api/answers.ts";
 import { AnyPolicies, PolicyChoice } from "../parts/policies.tsx";
 import { Empty, Failure, Loading } from "../parts/notice.tsx";
-import { type OpenDialog, WithDialogs } from "../policies/dialogs.tsx";
+import { WithDialogs } from "../policies/dialogs.tsx";
 import { hrefOf, navigate, replaceQuery, route } from "../shell/route.ts";
 import "./advisor.css";
 import { second } from "../parts/count-down.tsx";
@@ -36,34 +36,25 @@ function OfPolicies({ policies }: { readonly policies: readonly Policy[] }) {
   const policy = policies.find((each) => each.name === name);
   return (
     <WithDialogs policies={policies}>
-      {(onOpen) => (
-        <>
-          <div class="row choice">
-            <PolicyChoice
-              policies={policies}
-              chosen={policy}
-              onChoose={(chosen) =>
-                navigate("advisor", { policy: chosen, goal: route.value.query.get("goal") ?? undefined })
-              }
-            />
-            {policy !== undefined && <a href={hrefOf("policies", { name: policy.name })}>Policy {policy.name}</a>}
-          </div>
-          {policy !== undefined && <OfPolicy key={policy.name} policy={policy} onOpen={onOpen} />}
-          {policy === undefined && name !== null && <Empty>There is no policy with the name {name}.</Empty>}
-        </>
-      )}
+      <div class="row choice">
+        <PolicyChoice
+          policies={policies}
+          chosen={policy}
+          onChoose={(chosen) =>
+            navigate("advisor", { policy: chosen, goal: route.value.query.get("goal") ?? undefined })
+          }
+        />
+        {policy !== undefined && <a href={hrefOf("policies", { name: policy.name })}>Policy {policy.name}</a>}
+      </div>
+      {policy !== undefined && <OfPolicy key={policy.name} policy={policy} />}
+      {policy === undefined && name !== null && <Empty>There is no policy with the name {name}.</Empty>}
     </WithDialogs>
   );
 }
 
-interface OfPolicyProps {
-  readonly policy: Policy;
-  readonly onOpen: (dialog: OpenDialog) => void;
-}
-
 const defaultGoal = "deny at most 0.1 % of requests";
 
-export function OfPolicy({ policy, onOpen }: OfPolicyProps) {
+export function OfPolicy({ policy }: { readonly policy: Policy }) {
   const state = useSamples(policy.name);
   const { code: reader, hasFailed } = useGoalReader();
   const written = route.value.query.get("goal") ?? defaultGoal;
@@ -92,7 +83,7 @@ export function OfPolicy({ policy, onOpen }: OfPolicyProps) {
             </p>
           )}
           {obstacle !== null && <Empty>{obstacle}</Empty>}
-          {obstacle === null && goal !== null && <AdviceFor {...{ policy, goal, samples, onOpen }} />}
+          {obstacle === null && goal !== null && <AdviceFor {...{ policy, goal, samples }} />}
         </>
       )}
     </>

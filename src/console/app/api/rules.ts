@@ -37,7 +37,7 @@ export type KeyReference = Pick<NewRule, "policy" | "id" | "key" | "tenant">;
 /** The fields that a call can change in a rule: its policy and its key stay. */
 export type RuleContent = Omit<NewRule, "policy" | "scope" | "id" | "key" | "tenant">;
 
-export interface PolicyChange extends Term {
+interface PolicyChange extends Term {
   readonly mode?: Mode | null;
   readonly limits?: WrittenLimits | null;
   readonly strategy?: string;
@@ -47,7 +47,7 @@ export interface PolicyChange extends Term {
 }
 
 /** @throws ApiProblem with status 412 when another operator has changed the policy since it was read */
-export const changePolicy = async (
+const changePolicy = async (
   { name, epoch, version }: { readonly name: string; readonly epoch: number; readonly version: number },
   change: PolicyChange,
 ): Promise<Policy> =>
@@ -98,7 +98,7 @@ export interface PolicyUpdate {
 }
 
 /** The newest first. */
-export const rulesOfKind = ({ rules }: Policy, kind: PatchedKind): readonly Rule[] =>
+const rulesOfKind = ({ rules }: Policy, kind: PatchedKind): readonly Rule[] =>
   rules.filter((rule) => rule.kind === kind);
 
 /** Whether the rules of the kind are what the patch made of those before it. Rules of other kinds may have changed since. */

@@ -2,7 +2,7 @@
 import type { AuditEntry, AuditPage, UndoResult } from "./answers.ts";
 import { readChanges } from "./changes.ts";
 import { call, read } from "./client.ts";
-import { type PatchedKind, type PolicyUpdate } from "./rules.ts";
+import type { PatchedKind, PolicyUpdate } from "./rules.ts";
 import type { RuleChange } from "./undo-plan.ts";
 
 type EntryNumbers = readonly Pick<AuditEntry, "seq">[];

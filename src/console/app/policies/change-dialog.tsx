@@ -6,6 +6,12 @@ import { Dialog, type DialogProps, Meanwhile } from "../parts/dialog.tsx";
 import { type ConditionalChange, isOutdated, readPolicy, Sender } from "../api/rules.ts";
 import type { Policy } from "../api/answers.ts";
 
+export interface PolicyDialogProps {
+  /** The newest state of the policy. */
+  readonly live: Policy;
+  readonly onClose: () => void;
+}
+
 /** The state that a dialog shows and changes: it stays the same until the operator asks for the new one. */
 interface ShownPolicy {
   readonly policy: Policy;

@@ -10,9 +10,9 @@ import { configuredText, modeEffects, policyWithout, ruleText } from "../parts/r
 import { showToast } from "../shell/toasts.tsx";
 import { LastDay } from "../what-if/of-dialogs.tsx";
 import { changeOfPolicy, changeOfRules, listObstacle, underMode } from "../what-if/ways.ts";
-import { Concerned, LastHour, removedRules, sourceText } from "./parts.tsx";
+import { Concerned, LastHour, OpenPolicyDialog, removedRules, sourceText } from "./parts.tsx";
 import type { RuleChange } from "../api/undo-plan.ts";
-import { ChangeDialog, useShownPolicy } from "./change-dialog.tsx";
+import { ChangeDialog, type PolicyDialogProps, useShownPolicy } from "./change-dialog.tsx";
 import type { ComponentChildren } from "preact";
 import { usePolled } from "../api/poll.ts";
 import { read } from "../api/client.ts";
@@ -30,7 +30,7 @@ const hourPauseMs = 5_000;
 
 interface WithDialogsProps {
   readonly policies: readonly Policy[];
-  readonly children: (onOpen: (dialog: OpenDialog) => void) => ComponentChildren;
+  readonly children: ComponentChildren;
 }
 
 /** A part of a page that opens dialogs of policies, with the numbers of the last hour. */
@@ -40,21 +40,13 @@ export function WithDialogs({ policies, children }: WithDialogsProps) {
   const live = policies.find(({ name }) => name === dialog?.policy);
   return (
     <LastHour.Provider value={hour.value}>
-      {children(setDialog)}
+      <OpenPolicyDialog.Provider value={setDialog}>{children}</OpenPolicyDialog.Provider>
       {dialog !== null && live !== undefined && <PolicyDialog {...{ dialog, live }} onClose={() => setDialog(null)} />}
     </LastHour.Provider>
   );
 }
 
-interface PolicyDialogProps {
-  readonly dialog: OpenDialog;
-  /** The newest state of the policy. */
-  readonly live: Policy;
-  readonly onClose: () => void;
-}
-
-function PolicyDialog({ dialog, live, onClose }: PolicyDialogProps) {
-  const common = { live, onClose };
+function PolicyDialog({ dialog, ...common }: PolicyDialogProps & { readonly dialog: OpenDialog }) {
   switch (dialog.kind) {
     case "mode":
       return <ModeDialog {...common} mode={dialog.mode} />;
@@ -71,13 +63,7 @@ function PolicyDialog({ dialog, live, onClose }: PolicyDialogProps) {
   }
 }
 
-interface ModeDialogProps {
-  readonly live: Policy;
-  readonly mode: Mode;
-  readonly onClose: () => void;
-}
-
-function ModeDialog({ live, mode, onClose }: ModeDialogProps) {
+function ModeDialog({ live, mode, onClose }: PolicyDialogProps & { readonly mode: Mode }) {
   const isConfigured = mode === live.configured.mode;
   const [term, setTerm] = useState<Term>(isConfigured ? {} : { for: "1h" });
   const shown = useShownPolicy(live);
@@ -114,13 +100,7 @@ function ModeDialog({ live, mode, onClose }: ModeDialogProps) {
   );
 }
 
-interface RemoveDialogProps {
-  readonly live: Policy;
-  readonly ruleId: string;
-  readonly onClose: () => void;
-}
-
-function RemoveDialog({ live, ruleId, onClose }: RemoveDialogProps) {
+function RemoveDialog({ live, ruleId, onClose }: PolicyDialogProps & { readonly ruleId: string }) {
   const shown = useShownPolicy(live);
   const { name, rules } = shown.policy;
   const rule = rules.find(({ id }) => id === ruleId);

@@ -8,7 +8,7 @@ import { Effect, TermFields } from "../parts/dialog.tsx";
 import { policyWithout, ruleText } from "../parts/rule-text.ts";
 import { showToast } from "../shell/toasts.tsx";
 import { LastDayOfEntries } from "../what-if/of-dialogs.tsx";
-import { ChangeDialog, useShownPolicy } from "./change-dialog.tsx";
+import { ChangeDialog, type PolicyDialogProps, useShownPolicy } from "./change-dialog.tsx";
 import { Concerned, sourceText } from "./parts.tsx";
 import { changedEntries, linesOf, mergeLines, readLines } from "./texts.ts";
 import { TextArea } from "../parts/fields.tsx";
@@ -20,12 +20,10 @@ export const entriesOf = ({ entries, overrides }: Rule): readonly unknown[] => e
 const contentOf = (kind: EntriesKind, entries: readonly unknown[]) =>
   kind === "overrides" ? { kind, overrides: entries } : { kind, entries };
 
-interface EntriesDialogProps {
-  readonly live: Policy;
+interface EntriesDialogProps extends PolicyDialogProps {
   readonly kind: EntriesKind;
   /** The rule whose entries change; null for a new rule. */
   readonly ruleId: string | null;
-  readonly onClose: () => void;
 }
 
 export function EntriesDialog({ live, kind, ruleId, onClose }: EntriesDialogProps) {

@@ -8,16 +8,11 @@ import { configuredText } from "../parts/rule-text.ts";
 import { showToast } from "../shell/toasts.tsx";
 import { LastDay } from "../what-if/of-dialogs.tsx";
 import { changeOfPolicy, underLimits, underWritten } from "../what-if/ways.ts";
-import { ChangeDialog, useShownPolicy } from "./change-dialog.tsx";
+import { ChangeDialog, type PolicyDialogProps, useShownPolicy } from "./change-dialog.tsx";
 import { Concerned, removedRules, sourceText } from "./parts.tsx";
 import { editedLimits, limitLine, limitsAsText, type LimitsReader, previewOf, readLimits } from "./texts.ts";
 import { lazy } from "../parts/lazy.ts";
 import { Select, TextArea } from "../parts/fields.tsx";
-
-interface LimitsDialogProps {
-  readonly live: Policy;
-  readonly onClose: () => void;
-}
 
 const strategies = [
   "fixed-window",
@@ -44,7 +39,7 @@ export function LimitsDialog({
   live,
   proposed,
   onClose,
-}: LimitsDialogProps & { readonly proposed?: readonly FullLimit[] | undefined }) {
+}: PolicyDialogProps & { readonly proposed?: readonly FullLimit[] | undefined }) {
   const shown = useShownPolicy(live);
   const { policy } = shown;
   const { name } = policy;
@@ -117,7 +112,7 @@ function usePreview(text: string, strategy: string, policy: string): Preview {
 const useReader = lazy<LimitsReader>(async () => (await import("./written-limits.ts")).limitsWritten);
 
 /** Removes the rules for the limits. */
-export function ConfiguredLimitsDialog({ live, onClose }: LimitsDialogProps) {
+export function ConfiguredLimitsDialog({ live, onClose }: PolicyDialogProps) {
   const shown = useShownPolicy(live);
   const [term, setTerm] = useState<Term>({});
   const { policy } = shown;

@@ -41,12 +41,8 @@ export const End = ({ of: { expiresAt } }: { readonly of: Pick<Rule, "expiresAt"
 
 const modes: readonly Mode[] = ["enforce", "dry-run", "off"];
 
-interface ModeSwitchProps {
-  readonly policy: Policy;
-  readonly onOpen: (dialog: OpenDialog) => void;
-}
-
-export function ModeSwitch({ policy, onOpen }: ModeSwitchProps) {
+export function ModeSwitch({ policy }: { readonly policy: Policy }) {
+  const open = useContext(OpenPolicyDialog);
   const { name, mode } = policy;
   return (
     <div class="mode">
@@ -59,7 +55,7 @@ export function ModeSwitch({ policy, onOpen }: ModeSwitchProps) {
                 type="button"
                 aria-pressed={each === mode.value}
                 disabled={each === mode.value && mode.source === "configuration"}
-                onClick={() => onOpen({ kind: "mode", policy: name, mode: each })}
+                onClick={() => open({ kind: "mode", policy: name, mode: each })}
               >
                 {each}
               </button>
@@ -75,6 +71,9 @@ export function ModeSwitch({ policy, onOpen }: ModeSwitchProps) {
     </div>
   );
 }
+
+/** Opens a dialog of a policy. */
+export const OpenPolicyDialog = createContext<(dialog: OpenDialog) => void>(() => {});
 
 /** Null before the first answer. */
 export const LastHour = createContext<ReadonlySignal<Statistics | null> | null>(null);

@@ -9,16 +9,15 @@ import { LastDay } from "../what-if/of-dialogs.tsx";
 import { dryRunOf } from "../what-if/ways.ts";
 import { type EntriesKind, entriesOf } from "./entries-dialog.tsx";
 import { limitLine, limitsOfRequests, linesOf } from "./texts.ts";
-import { End, entryKinds, KeyParts, ModeSwitch, PolicyLinks, Refused, Source } from "./parts.tsx";
+import { End, entryKinds, KeyParts, ModeSwitch, OpenPolicyDialog, PolicyLinks, Refused, Source } from "./parts.tsx";
 import { ModeBadge } from "../parts/policies.tsx";
-import type { OpenDialog } from "./dialogs.tsx";
+import { useContext } from "preact/hooks";
 
 interface PolicyPageProps {
   readonly policy: Policy;
-  readonly onOpen: (dialog: OpenDialog) => void;
 }
 
-export function PolicyPage({ policy, onOpen }: PolicyPageProps) {
+export function PolicyPage({ policy }: PolicyPageProps) {
   const { name, mode } = policy;
   return (
     <section>
@@ -34,12 +33,12 @@ export function PolicyPage({ policy, onOpen }: PolicyPageProps) {
       <Refused policy={policy} />
       <div class="grid">
         <Part title="Mode">
-          <ModeSwitch {...{ policy, onOpen }} />
-          <RulesBehind {...{ policy, kind: "mode", onOpen }} />
+          <ModeSwitch policy={policy} />
+          <RulesBehind policy={policy} kind="mode" />
         </Part>
-        <LimitsPart {...{ policy, onOpen }} />
+        <LimitsPart policy={policy} />
         {entryKinds.map((kind) => (
-          <EntriesOfKind key={kind} {...{ policy, kind, onOpen }} />
+          <EntriesOfKind key={kind} {...{ policy, kind }} />
         ))}
       </div>
       {mode.value === "dry-run" && (
@@ -58,7 +57,8 @@ const Part = ({ title, children }: { readonly title: string; readonly children: 
   </section>
 );
 
-function LimitsPart({ policy, onOpen }: PolicyPageProps) {
+function LimitsPart({ policy }: PolicyPageProps) {
+  const open = useContext(OpenPolicyDialog);
   const { name, limits } = policy;
   return (
     <Part title="Limits">
@@ -75,17 +75,17 @@ function LimitsPart({ policy, onOpen }: PolicyPageProps) {
       </p>
       {may("write") && (
         <p class="row">
-          <button type="button" onClick={() => onOpen({ kind: "limits", policy: name })}>
+          <button type="button" onClick={() => open({ kind: "limits", policy: name })}>
             Change the limits
           </button>
           {limits.source === "rule" && (
-            <button type="button" class="quiet" onClick={() => onOpen({ kind: "configured-limits", policy: name })}>
+            <button type="button" class="quiet" onClick={() => open({ kind: "configured-limits", policy: name })}>
               Use the configured limits again
             </button>
           )}
         </p>
       )}
-      <RulesBehind {...{ policy, kind: "limits", onOpen }} />
+      <RulesBehind policy={policy} kind="limits" />
     </Part>
   );
 }
@@ -96,13 +96,14 @@ const titles: Readonly<Record<EntriesKind, string>> = {
   overrides: "Overrides",
 };
 
-function EntriesOfKind({ policy, kind, onOpen }: PolicyPageProps & { readonly kind: EntriesKind }) {
+function EntriesOfKind({ policy, kind }: PolicyPageProps & { readonly kind: EntriesKind }) {
+  const open = useContext(OpenPolicyDialog);
   const { name } = policy;
   const configured = policy[kind].find(({ source }) => source === "configuration");
   return (
     <Part title={titles[kind]}>
       {policy[kind].length === 0 && <p class="dim">There are no entries.</p>}
-      <RulesBehind {...{ policy, kind, onOpen }} />
+      <RulesBehind {...{ policy, kind }} />
       {configured !== undefined && (
         <p>
           {numberText(configured.count)} in the configuration.{" "}
@@ -110,7 +111,7 @@ function EntriesOfKind({ policy, kind, onOpen }: PolicyPageProps & { readonly ki
         </p>
       )}
       {may("write") && (
-        <button type="button" onClick={() => onOpen({ kind: "entries", policy: name, list: kind, ruleId: null })}>
+        <button type="button" onClick={() => open({ kind: "entries", policy: name, list: kind, ruleId: null })}>
           Add {kind === "overrides" ? "overrides" : `${kind} entries`}
         </button>
       )}
@@ -119,7 +120,7 @@ function EntriesOfKind({ policy, kind, onOpen }: PolicyPageProps & { readonly ki
 }
 
 /** The rules of a kind, the newest first. Only the newest rule for the mode or the limits has an effect. */
-function RulesBehind({ policy, kind, onOpen }: PolicyPageProps & { readonly kind: "mode" | "limits" | EntriesKind }) {
+function RulesBehind({ policy, kind }: PolicyPageProps & { readonly kind: "mode" | "limits" | EntriesKind }) {
   const rules = policy.rules.filter((rule) => rule.kind === kind);
   if (rules.length === 0) return null;
   const inEffect = kind === "mode" || kind === "limits" ? policy[kind].rule : undefined;
@@ -130,7 +131,7 @@ function RulesBehind({ policy, kind, onOpen }: PolicyPageProps & { readonly kind
         const isShadowed = inEffect !== undefined && inEffect !== rule.id;
         return (
           <li key={rule.id}>
-            <RuleBehind {...{ policy, rule, onOpen }} isOnly={rules.length === 1} />
+            <RuleBehind {...{ policy, rule }} isOnly={rules.length === 1} />
             {isRefused && <p class="warning">This rule has no effect: see above.</p>}
             {!isRefused && isShadowed && <p class="warning">This rule has no effect while a newer one lasts.</p>}
           </li>
@@ -147,7 +148,8 @@ interface RuleBehindProps extends PolicyPageProps {
 }
 
 /** The only rule for the mode or the limits is removed by using the configuration again. */
-function RuleBehind({ policy, rule, isOnly, onOpen }: RuleBehindProps) {
+function RuleBehind({ policy, rule, isOnly }: RuleBehindProps) {
+  const open = useContext(OpenPolicyDialog);
   const { id, kind, note } = rule;
   const { name } = policy;
   const list = kind === "allow" || kind === "deny" || kind === "overrides" ? kind : null;
@@ -171,7 +173,7 @@ function RuleBehind({ policy, rule, isOnly, onOpen }: RuleBehindProps) {
             <button
               type="button"
               aria-label={`Change: ${ruleText(rule)}`}
-              onClick={() => onOpen({ kind: "entries", list, ...dialog })}
+              onClick={() => open({ kind: "entries", list, ...dialog })}
             >
               Change
             </button>
@@ -179,7 +181,7 @@ function RuleBehind({ policy, rule, isOnly, onOpen }: RuleBehindProps) {
           <button
             type="button"
             aria-label={`Remove: ${ruleText(rule)}`}
-            onClick={() => onOpen({ kind: "remove", ...dialog })}
+            onClick={() => open({ kind: "remove", ...dialog })}
           >
             Remove
           </button>

@@ -5,27 +5,26 @@ import { ModeBadge, usePolicies } from "../parts/policies.tsx";
 import { Empty, Reading } from "../parts/notice.tsx";
 import { hrefOf, route } from "../shell/route.ts";
 import { entryKinds, KeyParts, ModeSwitch, PolicyLinks, Refused, Source } from "./parts.tsx";
-import { type OpenDialog, WithDialogs } from "./dialogs.tsx";
+import { WithDialogs } from "./dialogs.tsx";
 import "./policies.css";
 import { limitLine, limitsOfRequests } from "./texts.ts";
 import { countOf } from "../parts/text.ts";
 
 export const PoliciesView = () => (
   <Reading of={usePolicies()} what="the policies">
-    {(list) => <WithDialogs policies={list}>{(onOpen) => <Shown {...{ list, onOpen }} />}</WithDialogs>}
+    {(list) => (
+      <WithDialogs policies={list}>
+        <Shown list={list} />
+      </WithDialogs>
+    )}
   </Reading>
 );
 
-interface ShownProps {
-  readonly list: readonly Policy[];
-  readonly onOpen: (dialog: OpenDialog) => void;
-}
-
-function Shown({ list, onOpen }: ShownProps) {
+function Shown({ list }: { readonly list: readonly Policy[] }) {
   const name = route.value.query.get("name");
-  if (name === null) return <PolicyList {...{ list, onOpen }} />;
+  if (name === null) return <PolicyList list={list} />;
   const policy = list.find((each) => each.name === name);
-  if (policy !== undefined) return <PolicyPage {...{ policy, onOpen }} />;
+  if (policy !== undefined) return <PolicyPage policy={policy} />;
   return (
     <section>
       <h1>Policies</h1>
@@ -36,7 +35,7 @@ function Shown({ list, onOpen }: ShownProps) {
   );
 }
 
-const PolicyList = ({ list, onOpen }: ShownProps) => (
+const PolicyList = ({ list }: { readonly list: readonly Policy[] }) => (
   <section>
     <h1>Policies</h1>
     <p class="hint">
@@ -46,18 +45,13 @@ const PolicyList = ({ list, onOpen }: ShownProps) => (
     {list.length === 0 && <Empty>The configuration has no policies.</Empty>}
     <div class="grid">
       {list.map((policy) => (
-        <PolicyCard key={policy.name} {...{ policy, onOpen }} />
+        <PolicyCard key={policy.name} policy={policy} />
       ))}
     </div>
   </section>
 );
 
-interface PolicyCardProps {
-  readonly policy: Policy;
-  readonly onOpen: (dialog: OpenDialog) => void;
-}
-
-export function PolicyCard({ policy, onOpen }: PolicyCardProps) {
+export function PolicyCard({ policy }: { readonly policy: Policy }) {
   const { name, mode, limits } = policy;
   return (
     <article class="card policy" aria-label={`Policy ${name}`}>
@@ -69,7 +63,7 @@ export function PolicyCard({ policy, onOpen }: PolicyCardProps) {
         <PolicyLinks name={name} />
       </header>
       <KeyParts policy={policy} />
-      <ModeSwitch {...{ policy, onOpen }} />
+      <ModeSwitch policy={policy} />
       <dl class="parts">
         <dt>Limits</dt>
         <dd>
