@@ -37,23 +37,12 @@ export type KeyReference = Pick<NewRule, "policy" | "id" | "key" | "tenant">;
 /** The fields that a call can change in a rule: its policy and its key stay. */
 export type RuleContent = Omit<NewRule, "policy" | "scope" | "id" | "key" | "tenant">;
 
+/** Changes the mode or the limits; null returns to those of the configuration. */
 interface PolicyChange extends Term {
   readonly mode?: Mode | null;
   readonly limits?: WrittenLimits | null;
   readonly strategy?: string;
-  readonly allow?: readonly unknown[] | null;
-  readonly deny?: readonly unknown[] | null;
-  readonly overrides?: readonly unknown[] | null;
 }
-
-/** @throws ApiProblem with status 412 when another operator has changed the policy since it was read */
-const changePolicy = async (
-  { name, epoch, version }: { readonly name: string; readonly epoch: number; readonly version: number },
-  change: PolicyChange,
-): Promise<Policy> =>
-  changed(
-    call<Policy>("PATCH", `policies/${encodeURIComponent(name)}`, { body: change, ifMatch: `"${epoch}-${version}"` }),
-  );
 
 /** Forgets what the key has used, and lifts its ban. This cannot be undone. */
 export const resetKey = async (policy: string, id: string): Promise<unknown> =>
@@ -89,7 +78,7 @@ export function isResultOf(
   );
 }
 
-export type PatchedKind = "mode" | "limits" | "allow" | "deny" | "overrides";
+export type PatchedKind = "mode" | "limits";
 
 /** A policy before and after a change. */
 export interface PolicyUpdate {
@@ -103,20 +92,11 @@ const rulesOfKind = ({ rules }: Policy, kind: PatchedKind): readonly Rule[] =>
 
 /** Whether the rules of the kind are what the patch made of those before it. Rules of other kinds may have changed since. */
 export function isResultOfPatch({ before, after }: PolicyUpdate, kind: PatchedKind, patch: PolicyChange): boolean {
-  const { mode, limits, strategy, overrides, ...term } = patch;
+  const { mode, limits, ...rest } = patch;
   const [newest = null] = rulesOfKind(before, kind);
   const [rule, ...others] = rulesOfKind(after, kind);
   if (patch[kind] === null) return rule === undefined;
-  const entries = kind === "allow" || kind === "deny" ? patch[kind] : undefined;
-  const content = {
-    ...term,
-    kind,
-    ...(mode && { mode }),
-    ...(limits && { limits }),
-    ...(strategy !== undefined && { strategy }),
-    ...(overrides && { overrides }),
-    ...(entries && { entries }),
-  };
+  const content = { ...rest, kind, ...(mode && { mode }), ...(limits && { limits }) };
   return rule !== undefined && others.length === 0 && isResultOf(newest, content, rule);
 }
 
@@ -167,15 +147,23 @@ const ruleNow = (path: string): Promise<Rule | null> =>
     throw error;
   });
 
-export const readPolicy = (name: string): Promise<Policy> => read<Policy>(`policies/${encodeURIComponent(name)}`);
+const pathOf = (policy: string): string => `policies/${encodeURIComponent(policy)}`;
 
-/** @param patch sets or removes only `kind` */
+export const readPolicy = (name: string, abort?: AbortSignal): Promise<Policy> => read<Policy>(pathOf(name), abort);
+
+/**
+ * A change is refused with status 412 when another operator has changed the policy since it was read.
+ * @param patch sets or removes only `kind`
+ */
 export const policyChangeBy = (
   before: Policy,
   kind: PatchedKind,
   patch: PolicyChange,
 ): ConditionalChange<PolicyUpdate> => ({
-  send: async () => ({ before, after: await changePolicy(before, patch) }),
+  send: async () => {
+    const ifMatch = `"${before.epoch}-${before.version}"`;
+    return { before, after: await changed(call<Policy>("PATCH", pathOf(before.name), { body: patch, ifMatch })) };
+  },
   result: async () => {
     const after = await readPolicy(before.name);
     return isResultOfPatch({ before, after }, kind, patch) ? { before, after } : null;

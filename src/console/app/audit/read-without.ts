@@ -1,9 +1,10 @@
 /** Reads what is in effect without a rule. */
-import type { AuditedRule, Explanation, Policy, RulePage } from "../api/answers.ts";
+import type { AuditedRule, Explanation, RulePage } from "../api/answers.ts";
 import { call, queryText, read } from "../api/client.ts";
 import { now } from "../clock.ts";
 import { keyWithout } from "../keys/effects.ts";
 import { policyWithout } from "../parts/rule-text.ts";
+import { readPolicy } from "../api/rules.ts";
 
 /** For example "100 per minute, from the configuration". */
 export async function readWithout(
@@ -12,7 +13,7 @@ export async function readWithout(
 ): Promise<string> {
   const { policy, keyId } = rule;
   if (keyId === null) {
-    const state = await read<Policy>(`policies/${encodeURIComponent(policy)}`, abort);
+    const state = await readPolicy(policy, abort);
     return policyWithout(state, rule);
   }
   const [{ rules }, { value: explanation }] = await Promise.all([

@@ -37,7 +37,6 @@ export function KeyChangeDialog(props: KeyChangeDialogProps) {
   const { state, title, confirm, isDangerous = false, isIncomplete = false } = props;
   const { effect, lastDay, typed, plan, done, onClose, children } = props;
   const { policy, id, readAgain } = state;
-  const obstacle = modeObstacle(policy);
   const [sender] = useState(() => new Sender<RuleChange>());
   const submit = async (): Promise<void> => {
     try {
@@ -57,7 +56,7 @@ export function KeyChangeDialog(props: KeyChangeDialogProps) {
     <Dialog {...{ title, confirm, isDangerous, isIncomplete, onClose }} onConfirm={submit}>
       {children}
       {effect}
-      <LastDay change={lastDay} {...(obstacle !== undefined && { obstacle })} />
+      <LastDay change={lastDay} obstacle={modeObstacle(policy)} />
       <OtherChangesOfKey policy={policy.name} id={id} />
     </Dialog>
   );

@@ -19,7 +19,7 @@ export interface LastDayProps {
   /** Null while the fields of the dialog are incomplete: the result of the last complete ones stays. */
   readonly change: Change | null;
   /** Why samples cannot answer; takes the place of the numbers. */
-  readonly obstacle?: string;
+  readonly obstacle?: string | undefined;
 }
 
 export function LoadedLastDay({ change, obstacle }: LastDayProps) {

@@ -2,12 +2,13 @@
 import { useEffect, useState } from "preact/hooks";
 import type { LastDayProps } from "./last-day.tsx";
 import type { AuditedRule, Explanation, Policy } from "../api/answers.ts";
-import { call, read } from "../api/client.ts";
+import { call } from "../api/client.ts";
 import { type Change, changeOfRules, listObstacle, modeObstacle, rulesAfter, underLimits, underRule } from "./ways.ts";
 import type { UndoStep } from "../api/undo-plan.ts";
 import { entryText } from "../parts/rule-text.ts";
 import { lazy } from "../parts/lazy.ts";
 import { Select } from "../parts/fields.tsx";
+import { readPolicy } from "../api/rules.ts";
 
 const useSection = lazy(async () => (await import("./last-day.tsx")).LoadedLastDay);
 
@@ -49,7 +50,7 @@ export function LastDayOfEntries({ policy, kind, before, after }: MatchProps) {
     // oxlint-disable-next-line react/exhaustive-deps -- entries are the same if their texts are
   }, [policy.name, policy.version, kind, JSON.stringify(entry)]);
   const obstacle = key === null ? obstacleText(after) : modeObstacle(policy);
-  return <LastDay change={change} {...(obstacle !== undefined && { obstacle })} />;
+  return <LastDay change={change} obstacle={obstacle} />;
 }
 
 const obstacleText = (after: readonly unknown[]): string =>
@@ -65,13 +66,12 @@ function changeOfEntry(
 ): Change {
   const { limits = "", strategy }: Partial<Pick<AuditedRule, "limits" | "strategy">> =
     kind === "overrides" ? { ...Object(entry) } : {};
-  const rule = { limits, ...(strategy !== undefined && { strategy }) };
   return {
     policy: policy.name,
     key: id,
     ways: [
       { title: "Now", decider: underLimits(limitsInEffect) },
-      { title: "Then", decider: underRule({ ...rule, kind }, policy) },
+      { title: "Then", decider: underRule({ limits, strategy, kind }, policy) },
     ],
   };
 }
@@ -110,7 +110,7 @@ function OfOnePolicy({ name, steps }: StepsProps & { readonly name: string }) {
   const [policy, setPolicy] = useState<Policy | null>(null);
   useEffect(() => {
     const abort = new AbortController();
-    read<Policy>(`policies/${encodeURIComponent(name)}`, abort.signal).then(setPolicy, () => null);
+    readPolicy(name, abort.signal).then(setPolicy, () => null);
     return () => abort.abort();
   }, [name]);
   if (policy === null) return null;

@@ -45,7 +45,7 @@ const defaultStrategy = "sliding-window-counter";
 
 /** @param policy has the strategy of limits that name none */
 export const underWritten = (
-  { limits, strategy }: { readonly limits: WrittenLimits; readonly strategy?: string },
+  { limits, strategy }: { readonly limits: WrittenLimits; readonly strategy?: string | undefined },
   { configured }: Pick<Policy, "configured">,
 ): WrittenDecider => ({
   kind: "written",
@@ -79,15 +79,19 @@ export const dryRunOf = ({ name, key, limits }: Policy): Change => ({
   isDryRun: true,
 });
 
+interface RuleOfKey {
+  readonly kind: AuditedRule["kind"];
+  readonly limits?: WrittenLimits | undefined;
+  readonly strategy?: string | undefined;
+}
+
 /** A rule of one key, or an entry with one key. */
 export function underRule(
-  rule: Pick<AuditedRule, "kind" | "limits" | "strategy">,
+  { kind, limits = "", strategy }: RuleOfKey,
   policy: Pick<Policy, "configured">,
 ): WrittenDecider {
-  if (rule.kind === "block" || rule.kind === "deny") return denied;
-  if (rule.kind === "allow") return allowed;
-  const { limits = "", strategy } = rule;
-  return underWritten({ limits, ...(strategy !== undefined && { strategy }) }, policy);
+  if (kind === "block" || kind === "deny") return denied;
+  return kind === "allow" ? allowed : underWritten({ limits, strategy }, policy);
 }
 
 /** Shown for entries of lists. */
@@ -106,8 +110,7 @@ const modeUnder = (policy: Policy, rules: Rules): Mode =>
 function limitsUnder(policy: Policy, rules: Rules): WrittenDecider {
   const rule = firstOf(policy, rules, "limits");
   if (rule?.limits === undefined) return underLimits(policy.configured.limits);
-  const { limits, strategy } = rule;
-  return underWritten({ limits, ...(strategy !== undefined && { strategy }) }, policy);
+  return underWritten({ limits: rule.limits, strategy: rule.strategy }, policy);
 }
 
 /** The change from the rules of now to others. Denials of a dry run are compared with those of a dry run. */
