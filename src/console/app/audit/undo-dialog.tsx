@@ -1,14 +1,17 @@
 /** Asks for confirmation of the undo of one entry. */
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { AuditEntry } from "../api/answers.ts";
+import type { AuditedRule, AuditEntry, Explanation, RulePage } from "../api/answers.ts";
 import { undoOfEntries } from "../api/undo.ts";
 import type { UndoStep } from "../api/undo-plan.ts";
-import { changeText, placeText, stateText } from "../parts/rule-text.ts";
+import { changeText, placeText, policyWithout, stateText } from "../parts/rule-text.ts";
 import { Dialog, Effect } from "../parts/dialog.tsx";
 import { showToast } from "../shell/toasts.tsx";
 import { LastDayOfSteps } from "../what-if/of-dialogs.tsx";
-import { readWithout } from "./read-without.ts";
 import type { UndoOption } from "./history.ts";
+import { call, queryText, read } from "../api/client.ts";
+import { now } from "../clock.ts";
+import { keyWithout } from "../keys/rules.ts";
+import { readPolicy } from "../api/rules.ts";
 
 interface UndoDialogProps {
   readonly entry: AuditEntry;
@@ -64,4 +67,21 @@ function StepEffect({ step }: { readonly step: UndoStep }) {
       then={kind === "remove" ? without : stateText(kind === "restore" ? rule : step.former)}
     />
   );
+}
+
+/** For example "100 per minute, from the configuration". */
+async function readWithout(
+  rule: Pick<AuditedRule, "id" | "kind" | "policy" | "keyId">,
+  abort: AbortSignal,
+): Promise<string> {
+  const { policy, keyId } = rule;
+  if (keyId === null) {
+    const state = await readPolicy(policy, abort);
+    return policyWithout(state, rule);
+  }
+  const [{ rules }, { value: explanation }] = await Promise.all([
+    read<RulePage>(`rules${queryText({ policy, id: keyId })}`, abort),
+    call<Explanation>("POST", "keys/explain", { body: { policy, id: keyId }, signal: abort }),
+  ]);
+  return keyWithout({ rules, explanation }, rule, now());
 }

@@ -3,19 +3,17 @@ import { describe, expect, it } from "vitest";
 import type { ExplainedStep, Explanation, FullLimit, Rule } from "../../../../src/console/app/api/answers.ts";
 import {
   afterBoost,
-  limitsWithoutRules,
-  obstacles,
-  replacementNotes,
-  sourcedLimits,
-} from "../../../../src/console/app/keys/effects.ts";
-import {
   extension,
   laterLimitsRule,
   laterRule,
+  limitsWithoutRules,
+  obstacles,
   outlastingLimits,
   planOf,
   replacedRule,
+  replacementNotes,
   scaledLimits,
+  sourcedLimits,
   writtenLimit,
 } from "../../../../src/console/app/keys/rules.ts";
 import { labelOf, partsOfLabel, soughtKey } from "../../../../src/console/app/keys/known-keys.ts";
