@@ -165,12 +165,12 @@ export async function sendPlan(sender: Sender<RuleChange>, typed: string, plan: 
   try {
     return await sender.send(typed, changeBy(plan));
   } catch (error) {
-    throw await named(error, plan);
+    throw await namingOperator(error, plan);
   }
 }
 
 /** Names the operator who has changed the rule of a plan. */
-async function named(error: unknown, plan: RulePlan): Promise<unknown> {
+async function namingOperator(error: unknown, plan: RulePlan): Promise<unknown> {
   if (plan.kind === "create" || !isOutdated(error)) return error;
   const { entries } = await read<AuditPage>("audit?limit=50");
   const newest = entries.find(({ rule }) => rule === plan.before.id);
