@@ -3,7 +3,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
  * Replaces the clock, the timers, the random source, the log and `fetch` of this process while requests are replayed,
  * so that every replay of the same requests sees the same times and the same random values.
  */
-import { type PendingTimer, PendingTimers } from "../../src/sdk/testing/pending-timers.ts";
+import { type PendingTimer, PendingTimers } from "../../src/sdk/testing/virtual-clock.ts";
 import { randomFrom } from "../random.ts";
 
 const realSetTimeout = globalThis.setTimeout;

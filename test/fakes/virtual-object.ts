@@ -1,7 +1,7 @@
 /** An object in virtual time: its timers and alarms fire when they are due, and it can crash. */
 import { IsolateBudget, isolateBudgetBytes } from "../../src/limiter/object/key-cache.ts";
 import { KeyObject } from "../../src/limiter/object/key-object.ts";
-import { PendingTimers } from "../../src/sdk/testing/pending-timers.ts";
+import { PendingTimers } from "../../src/sdk/testing/virtual-clock.ts";
 import type { RowStorage } from "../../src/limiter/object/key-storage.ts";
 
 /** The platform deletes an alarm before it calls the handler. */

@@ -1,8 +1,6 @@
-/** Makes a call, repeats it where that is safe, and waits as the answers demand. */
+/** Makes a call over HTTP or a service binding, repeats it where that is safe, and waits as the answers demand. */
 import { type Clock, wait, within } from "./clock.ts";
-import { HeadgateError } from "./headgate-error.ts";
-import { answerProblem, type Answers, type Operation } from "./read-answer.ts";
-import type { Call, Transport } from "./transport.ts";
+import { HeadgateError, answerProblem, type Answers, type Operation } from "./messages.ts";
 
 export interface Bounds {
   /** How often a call is repeated at most. */
@@ -13,7 +11,7 @@ export interface Bounds {
   readonly timeoutMs: number;
 }
 
-export interface CallerSettings extends Bounds {
+interface CallerSettings extends Bounds {
   readonly transport: Transport;
   readonly clock: Clock;
   /** Returns a number of at least 0 and below 1. */
@@ -126,4 +124,24 @@ class BoundedWaits {
     await wait(clock, ms, this.#signal);
     return true;
   }
+}
+
+export interface Call {
+  readonly operation: Operation;
+  readonly input: object;
+  /** Whether it charges nothing, or a repeated call changes nothing more. */
+  readonly isIdempotent: boolean;
+}
+
+export interface Transport {
+  /** Where a call goes, for errors. It contains no key. */
+  readonly placeOf: (operation: Operation) => string;
+  /** How long earlier answers hold the call back; 0 if they do not. */
+  readonly heldBackMs: (operation: Operation) => number;
+  /**
+   * Makes the call once.
+   * @returns the answer, whatever its shape
+   * @throws HeadgateError without an answer
+   */
+  readonly send: (call: Call, signal: AbortSignal) => Promise<unknown>;
 }

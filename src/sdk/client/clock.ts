@@ -21,7 +21,7 @@ type Signal = AbortSignal | undefined;
 export const wait = (clock: Clock, ms: number, signal: Signal): Promise<void> =>
   abortable<void>(signal, (end) => clock.after(ms, end));
 
-export interface Deadline {
+interface Deadline {
   readonly timeoutMs: number;
   /** The error when the time is up. */
   readonly late: () => Error;

@@ -1,17 +1,16 @@
-/** Calls `/check` over HTTP. */
+/**
+ * Calls `/check` over HTTP. Holds back calls while the last answer says that the limits on `/check` itself leave nothing.
+ */
 import type { Clock } from "./clock.ts";
-import { Gate } from "./gate.ts";
-import { HeadgateError } from "./headgate-error.ts";
-import type { ForgetInput, LookInput } from "./messages.ts";
+import { HeadgateError, type ForgetInput, type LookInput, isProblem, type Operation, shown } from "./messages.ts";
 import type { HttpTarget } from "./options.ts";
-import { isProblem, type Operation, shown } from "./read-answer.ts";
-import type { Call, Transport } from "./transport.ts";
-import { type HeaderFields, retryAfterMsIn } from "./waits.ts";
+import type { Call, Transport } from "./attempts.ts";
+import { parseList } from "structured-headers";
 
 /** The part of `fetch` that the client uses. The `fetch` of every platform has this type. */
 export type Fetch = (url: string, init: FetchInit) => Promise<FetchResponse>;
 
-export interface FetchInit {
+interface FetchInit {
   readonly method: string;
   readonly headers: Record<string, string>;
   readonly body?: string;
@@ -145,4 +144,103 @@ function unexpected({ status, headers }: FetchResponse, text: string): string {
   const type = headers.get("Content-Type") ?? "no Content-Type";
   const got = `expected an answer of Headgate in JSON, got status ${status} with ${type}: ${shown(text)}`;
   return status < 500 ? `${got}. Verify url and path.` : got;
+}
+
+/**
+ * The longest time for which an answer holds back further calls. The limits may be raised meanwhile, which only another
+ * answer shows.
+ */
+const longestMs = 60_000;
+
+interface GateAnswer {
+  readonly status: number;
+  readonly headers: HeaderFields;
+  readonly retryAfterMs: number | null;
+  /** The reason in the problem details. */
+  readonly reason: string | undefined;
+}
+
+interface Closure {
+  readonly atMs: number;
+  readonly untilMs: number;
+}
+
+class Gate {
+  readonly #clock: Clock;
+  /** By operation: a policy may limit one call of `/check` and not the others. */
+  readonly #closures = new Map<Operation, Closure>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** 0 when the operation can be called now. */
+  waitMs(operation: Operation): number {
+    const closure = this.#closures.get(operation);
+    const nowMs = this.#clock.now();
+    // A clock that has stepped back must not prolong the wait.
+    if (closure === undefined || nowMs < closure.atMs) return 0;
+    return Math.max(0, closure.untilMs - nowMs);
+  }
+
+  note(operation: Operation, { status, headers, retryAfterMs, reason }: GateAnswer): void {
+    // Too many open reservations concern one key, and not the calls.
+    if (status === 429 && reason === "reservations") return;
+    // `Retry-After` takes precedence over `RateLimit`.
+    const waitMs = status === 429 && retryAfterMs !== null ? retryAfterMs : replenishMsIn(headers);
+    if (waitMs <= this.waitMs(operation)) return;
+    const atMs = this.#clock.now();
+    this.#closures.set(operation, { atMs, untilMs: atMs + Math.min(waitMs, longestMs) });
+  }
+}
+
+interface HeaderFields {
+  get(name: string): string | null;
+}
+
+/** The greatest delay of a timer. */
+const mostMs = 2 ** 31 - 1;
+
+/**
+ * The wait in `Retry-After`; null without a valid one.
+ * @param nowMs the time of the client, for a response without `Date`
+ */
+export function retryAfterMsIn(headers: HeaderFields, nowMs: number): number | null {
+  const text = headers.get("Retry-After")?.trim() ?? "";
+  if (/^\d+$/.test(text)) return Math.min(Number(text) * 1_000, mostMs);
+  const untilMs = httpDateMs(text);
+  if (untilMs === null) return null;
+  // The clock of the server may differ from that of the client.
+  const sentMs = httpDateMs(headers.get("Date")?.trim() ?? "") ?? nowMs;
+  return Math.min(Math.max(0, untilMs - sentMs), mostMs);
+}
+
+/** The date of each of the three forms of RFC 9110, section 5.6.7; null for other text. */
+function httpDateMs(text: string): number | null {
+  const hasZone = /^[A-Z][a-z]+, [\w -]+ \d\d:\d\d:\d\d GMT$/.test(text);
+  const isAsctime = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}$/.test(text);
+  if (!hasZone && !isAsctime) return null;
+  const ms = Date.parse(hasZone ? text : `${text} GMT`);
+  return Number.isNaN(ms) ? null : ms;
+}
+
+/**
+ * The time until something remains under every limit in `RateLimit`: 0 when something remains now, when the field is
+ * missing or invalid, and when it states no time.
+ */
+export function replenishMsIn(headers: HeaderFields): number {
+  const waits = itemsOf(headers.get("RateLimit") ?? "").map(([, parameters]) => {
+    const seconds = parameters.get("r") === 0 ? parameters.get("t") : 0;
+    return typeof seconds === "number" ? seconds * 1_000 : 0;
+  });
+  return Math.min(Math.max(0, ...waits), mostMs);
+}
+
+/** An invalid field is ignored, as the draft demands. */
+function itemsOf(text: string): ReturnType<typeof parseList> {
+  try {
+    return parseList(text);
+  } catch {
+    return [];
+  }
 }

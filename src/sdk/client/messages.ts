@@ -1,4 +1,7 @@
-/** The arguments and answers of `/check` and of the service binding. A contract test compares them with the server's. */
+/**
+ * The arguments and answers of `/check` and of the service binding, which a contract test compares with the server's; the
+ * error of a call without an answer; and the verification that an answer has the shape that its type promises.
+ */
 
 /** A limit as an object. The other fields are those of its strategy. */
 export interface LimitInput {
@@ -39,7 +42,7 @@ export interface ForgetInput {
 }
 
 /** The value of an attribute. A list holds the values of a repeated field, or of a claim that is a list. */
-export type AttributeValue = Scalar | readonly Scalar[];
+type AttributeValue = Scalar | readonly Scalar[];
 type Scalar = string | number | boolean;
 
 /** A check under a policy. Ad hoc limits are looked at by `check` with a cost of 0. */
@@ -187,4 +190,127 @@ export interface Problem {
   readonly missing_parts?: readonly string[];
   /** The invalid fields. */
   readonly errors?: readonly { readonly field: string; readonly accepted: string }[];
+}
+
+interface ErrorDetails {
+  readonly status?: number;
+  readonly problem?: Problem | null;
+  readonly retryAfterMs?: number | null;
+  readonly isSafeToRepeat: boolean;
+  readonly cause?: unknown;
+}
+
+/** Headgate has rejected the call, or gave no answer that could be read. A denied check is an answer, and no error. */
+export class HeadgateError extends Error {
+  override readonly name = "HeadgateError";
+  /** The HTTP status; null when no answer arrived. Over a service binding, it is that of the problem, or 200. */
+  readonly status: number | null;
+  /** Problem details (RFC 9457); null when the answer has none. */
+  readonly problem: Problem | null;
+  /** The advertised wait before the call may be repeated; null if none was advertised. */
+  readonly retryAfterMs: number | null;
+  /** Whether the same call can be made again without being charged twice. */
+  readonly isSafeToRepeat: boolean;
+
+  constructor(message: string, details: ErrorDetails) {
+    super(message, details.cause === undefined ? {} : { cause: details.cause });
+    this.status = details.status ?? null;
+    this.problem = details.problem ?? null;
+    this.retryAfterMs = details.retryAfterMs ?? null;
+    this.isSafeToRepeat = details.isSafeToRepeat;
+  }
+}
+
+export interface Answers {
+  check: CheckAnswer;
+  look: CheckAnswer;
+  forget: undefined;
+  reserve: ReserveAnswer;
+  settle: SettleAnswer;
+  batch: BatchAnswer;
+}
+
+export type Operation = keyof Answers;
+
+interface Accepted {
+  readonly is: (value: unknown) => boolean;
+  readonly text: string;
+}
+
+type Shape = Readonly<Record<string, Accepted>>;
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+const aBoolean: Accepted = { is: (value) => typeof value === "boolean", text: "true or false" };
+const aNumber: Accepted = { is: (value) => typeof value === "number", text: "a number" };
+const aText: Accepted = { is: (value) => typeof value === "string", text: "a text" };
+const anObject: Accepted = { is: isRecord, text: "an object" };
+const orNull = ({ is, text }: Accepted): Accepted => ({
+  is: (value) => value === null || is(value),
+  text: `${text} or null`,
+});
+const listOf = ({ is, text }: Accepted): Accepted => ({
+  is: (value) => Array.isArray(value) && value.every(is),
+  text: `a list, each entry ${text}`,
+});
+
+const decision: Shape = {
+  allowed: aBoolean,
+  cost: aNumber,
+  delayMs: aNumber,
+  retryAfterMs: orNull(aNumber),
+  bannedForMs: aNumber,
+  limits: listOf(anObject),
+  policy: aText,
+  reason: aText,
+  violated: listOf(aText),
+  headers: anObject,
+};
+
+const shapes: Readonly<Record<Exclude<Operation, "forget">, Shape>> = {
+  check: decision,
+  look: decision,
+  reserve: { ...decision, id: orNull(aText) },
+  settle: { settled: aBoolean },
+  batch: { results: listOf(anObject) },
+};
+
+const problemShape: Shape = { title: aText, detail: aText };
+
+/** @returns the first field of the answer that is not as expected, what is expected and what came; null if there is none */
+export function answerProblem(operation: Operation, answer: unknown): string | null {
+  if (operation === "forget") return null;
+  const problem = shapeProblem("", shapes[operation], answer);
+  if (problem !== null || operation !== "batch") return problem;
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- its shape has just been verified
+  const { results } = answer as BatchAnswer;
+  for (const [index, result] of results.entries()) {
+    const found =
+      "problem" in result
+        ? shapeProblem(`results[${index}].problem`, problemShape, result.problem)
+        : shapeProblem(`results[${index}]`, decision, result);
+    if (found !== null) return found;
+  }
+  return null;
+}
+
+function shapeProblem(path: string, shape: Shape, value: unknown): string | null {
+  if (!isRecord(value)) return `expected ${path || "the answer"} to be an object, got ${shown(value)}`;
+  for (const [name, { is, text }] of Object.entries(shape)) {
+    const field = path === "" ? name : `${path}.${name}`;
+    if (!is(value[name])) return `expected ${field} to be ${text}, got ${shown(value[name])}`;
+  }
+  return null;
+}
+
+export const isProblem = (value: unknown): value is Problem => shapeProblem("", problemShape, value) === null;
+
+const longestShown = 80;
+
+/** A value as JSON, shortened. */
+export function shown(value: unknown): string {
+  const isOtherNumber = typeof value === "number" && !Number.isFinite(value);
+  const text = (isOtherNumber ? undefined : JSON.stringify(value)) ?? String(value);
+  return text.length > longestShown ? `${text.slice(0, longestShown)}…` : text;
 }

@@ -1,7 +1,7 @@
 /** Reads the options of `createClient`. All invalid ones are reported at once. */
 import type { Bounds } from "./attempts.ts";
 import type { Fetch } from "./http.ts";
-import { shown } from "./read-answer.ts";
+import { shown } from "./messages.ts";
 import type { HeadgateService, UntypedService } from "./service.ts";
 
 interface BoundOptions {
@@ -50,7 +50,7 @@ export interface ServiceOptions extends BoundOptions {
 
 export type ClientOptions = HttpOptions | ServiceOptions;
 
-export interface Settings {
+interface Settings {
   readonly bounds: Bounds;
   readonly target: HttpTarget | ServiceTarget;
 }

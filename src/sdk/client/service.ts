@@ -1,17 +1,17 @@
 /** Calls Headgate over a service binding of a Worker. */
-import { HeadgateError } from "./headgate-error.ts";
-import type {
-  CheckAnswer,
-  CheckInput,
-  ForgetInput,
-  LookInput,
-  Problem,
-  ReserveAnswer,
-  ReserveInput,
-  SettleAnswer,
+import {
+  HeadgateError,
+  type CheckAnswer,
+  type CheckInput,
+  type ForgetInput,
+  type LookInput,
+  type Problem,
+  type ReserveAnswer,
+  type ReserveInput,
+  type SettleAnswer,
+  isProblem,
 } from "./messages.ts";
-import { isProblem } from "./read-answer.ts";
-import type { Transport } from "./transport.ts";
+import type { Transport } from "./attempts.ts";
 
 /** A service binding with `entrypoint = "Headgate"`. */
 export interface HeadgateService {

@@ -14,7 +14,7 @@ export const noteDenied = (c: Context): void => void denied.add(c);
 export const isDenied = (c: Context): boolean => denied.has(c);
 
 /** The decisions of a denial, in which only enforced policies take part. */
-export const denyingDecisions = ({ denying }: LimitDenial): readonly PolicyDecision[] =>
+const denyingDecisions = ({ denying }: LimitDenial): readonly PolicyDecision[] =>
   denying.flatMap((outcome) =>
     "decision" in outcome ? [{ policy: outcome.policy.name, dryRun: false, ...outcome.decision }] : [],
   );

@@ -1,4 +1,7 @@
-/** The calls of a limiter outside of a Hono route: from a queue consumer, a scheduled job, a WebSocket or a Durable Object. */
+/**
+ * A limiter without Hono, and its calls outside of a route: from a queue consumer, a scheduled job, a WebSocket or a Durable
+ * Object.
+ */
 import type { Policy } from "../../policy/policy.ts";
 import type { Check } from "../../http/check/input.ts";
 import {
@@ -13,13 +16,14 @@ import type { Runtime } from "../../http/runtime.ts";
 import { type Failure, isFailure, problemError } from "../../http/wire/problems.ts";
 import type { DenialReason } from "../../limiter/isolate/outcome.ts";
 import type { Decision } from "../../strategies/index.ts";
-import { ConfigProblems } from "../../validation/problems.ts";
-import type { environmentReader } from "./environment.ts";
+import { ConfigProblems, isRecord } from "../../validation/problems.ts";
+import { environmentReader, noteUse, withNames } from "./environment.ts";
 import { inputError, type LimiterMethod, readKeyOf, readLimited, readSettlement } from "./limiter-input.ts";
-import { noteUse } from "./names.ts";
-import type { Limits } from "./options.ts";
-import type { StatedPolicy } from "./read-options.ts";
-import { waitUntilUnder } from "./wait-until.ts";
+import type { Limits, PolicyOptions } from "./options.ts";
+import { type StatedPolicy, readOptions } from "./read-options.ts";
+import { type Clock, platformClock } from "../../limiter/clock.ts";
+import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
+import { errorText, report } from "../../observability/events.ts";
 
 /** A key under a policy of the limiter. */
 export interface LimiterKeyInput {
@@ -230,3 +234,51 @@ const startError = (failure: Failure): Error =>
 
 const failureError = (method: LimiterMethod, input: unknown, failure: Failure): Error =>
   failure.kind === "fields-invalid" ? inputError(method, input, failure.errors) : problemError(failure);
+
+/**
+ * Returns a limiter of one or several policies for a Worker without Hono. Its options are those of `rateLimit`, but
+ * functions in them are never called. Policies with the same name and options share their counters. Without the option
+ * `key`, a key is any text, as with a function. The Worker has a binding `RATE_LIMITER` of the class `RateLimiter` from
+ * `headgate/object`, and the secret `KEY_SECRET`.
+ * @throws ConfigProblems with every problem in the options
+ */
+export function createLimiter(...options: readonly PolicyOptions[]): LimiterCalls {
+  const policies = withNames(readOptions(options.map(withKey), "createLimiter"));
+  return limiterOf(policies, environmentReader(policies));
+}
+
+/** Without a request there is no address: the key is the text that the caller gives. */
+const withKey = (options: unknown): unknown =>
+  isRecord(options) && options["key"] === undefined ? { ...options, key: givenText } : options;
+
+/** Only marks the key as a text that the caller gives. It is never called. */
+const givenText = (): null => null;
+
+/** Null if the platform has no such function: work then continues without it. */
+let ofPlatform: WaitUntil | null | undefined;
+
+/**
+ * The function that keeps the running handler of a Worker or an object alive for work. `cloudflare:workers` provides it
+ * in every handler, so that callers need not pass their context. Tests with a virtual clock wait for the work
+ * themselves.
+ */
+async function waitUntilUnder(clock: Clock): Promise<WaitUntil> {
+  if (clock !== platformClock) return unattended;
+  // The module, and not a promise of it, is kept: another handler must not wait for a promise of this one.
+  if (ofPlatform === undefined) ofPlatform = await platformWaitUntil();
+  return ofPlatform ?? unattended;
+}
+
+async function platformWaitUntil(): Promise<WaitUntil | null> {
+  try {
+    const { waitUntil } = await import("cloudflare:workers");
+    return typeof waitUntil === "function" ? (work) => waitUntil(work) : null;
+  } catch {
+    // Node and browsers have no such module.
+    return null;
+  }
+}
+
+const unattended: WaitUntil = (work) => {
+  work.catch((error: unknown) => report({ event: "internal-error", error: errorText(error) }));
+};

@@ -1,29 +1,37 @@
-/** The Hono middleware that enforces policies in the user's own Worker. */
-import type { Context, Env, MiddlewareHandler, Next } from "hono";
+/**
+ * The Hono middleware: `rateLimit` enforces policies in the user's own Worker, and `admin` serves its admin API and console.
+ */
+import { type Context, type Env, type MiddlewareHandler, type Next, Hono } from "hono";
 import type { Policy } from "../../policy/policy.ts";
 import { matchingPolicies } from "../../policy/compiled-policy.ts";
 import type { RequestAttributes } from "../../policy/request.ts";
-import { policyWithLimits } from "../../policy/stated-limits.ts";
-import { attributesOf, urlOf } from "../../http/attributes.ts";
+import { policyWithLimits, StatedLimitsInvalid } from "../../policy/stated-limits.ts";
+import { attributesOf, urlOf, routedPath } from "../../http/attributes.ts";
 import type { LimitDenial } from "../../http/proxy/denial.ts";
 import { enforcePolicies } from "../../http/proxy/enforce.ts";
 import { reservationMs, reservationTtlMs, StatedCosts } from "../../http/proxy/in-flight.ts";
 import { isPreflight } from "../../http/proxy/preflights.ts";
 import type { DecidedRequest } from "../../http/record-outcomes.ts";
-import type { Runtime } from "../../http/runtime.ts";
+import { type Runtime, failureBy, reportStartError } from "../../http/runtime.ts";
 import { isFailure, problemResponse } from "../../http/wire/problems.ts";
 import { hasRateLimitFields } from "../../http/wire/rate-limit-fields.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import { errorText, report } from "../../observability/events.ts";
 import { addContinuedFields, answerByFunction, isDenied, noteDenied } from "./answer-denial.ts";
-import { answeringProblems } from "./answer-problems.ts";
-import { withStreamEnd } from "./body-end.ts";
 import { type Contribution, contextVariable, type RateLimitContext } from "./context-variable.ts";
-import { environmentReader } from "./environment.ts";
+import { environmentReader, noteUse, withNames, ofPackage, type WorkerEnvironment } from "./environment.ts";
 import { type LimiterCalls, limiterOf } from "./limiter.ts";
-import { noteUse, withNames } from "./names.ts";
-import { checkedCost, checkedSkip, customKeyText, readOptions, type StatedPolicy } from "./read-options.ts";
-import type { RateLimitOptions } from "./route-options.ts";
+import {
+  checkedCost,
+  checkedSkip,
+  customKeyText,
+  readOptions,
+  type StatedPolicy,
+  namedNumber,
+} from "./read-options.ts";
+import type { PolicyOptions } from "./options.ts";
+import { type ConfigProblem, ConfigProblems } from "../../validation/problems.ts";
+import { isAdminRequest, mountAdmin } from "../../admin/mount.ts";
 
 /** The environment of handlers of `new Hono()`, which has only the variables and bindings that an app declares. */
 // oxlint-disable-next-line typescript/no-generated-empty-object-type
@@ -233,5 +241,112 @@ function waitUntilOf(c: Context): WaitUntil {
   return (work) => {
     if (context !== null) context.waitUntil(work);
     else work.catch((error: unknown) => report({ event: "internal-error", error: errorText(error) }));
+  };
+}
+
+/** One policy of `rateLimit`, whose functions get Hono's context. */
+export interface RateLimitOptions<E extends Env = Env> extends PolicyOptions<Context<E>> {}
+
+/**
+ * Lists of problems that were already reported. A function may return the same invalid limits for many requests, and
+ * these are reported once.
+ */
+const reported = new WeakSet<object>();
+
+/** Answers 500 with problem details that show no value, and reports the values. Nothing was charged, and no handler has run. */
+async function answeringProblems<Answer>(handle: () => Promise<Answer>): Promise<Answer | Response> {
+  try {
+    return await handle();
+  } catch (error) {
+    if (!(error instanceof ConfigProblems)) throw error;
+    if (!(error instanceof StatedLimitsInvalid)) return problemResponse(ofPackage(failureBy(error)));
+    const problems = error.problems.map((problem) => ofFunction(problem, error.policy));
+    if (!reported.has(error.problems)) reportStartError(new ConfigProblems(problems));
+    reported.add(error.problems);
+    return problemResponse({ kind: "configuration-invalid", problems, isOfPackage: true });
+  }
+}
+
+function ofFunction(problem: ConfigProblem, policy: string): ConfigProblem {
+  const { field, value, accepted } = problem;
+  const within = field.replace(/^limits\.?/, "");
+  return {
+    variable: "rateLimit({ limits })",
+    field: within,
+    value: value === undefined ? "undefined" : namedNumber(value),
+    accepted: `the function limits of the policy "${policy}" to return ${accepted}`,
+  };
+}
+
+/** The most bytes that may wait for a slow client. A body that fits ends when its handler has written it. */
+const bufferBytes = 65_536;
+
+/**
+ * Returns the same response, byte for byte.
+ * @param clientGone aborts when the client has gone away. Copies of the body then fail: they would be incomplete
+ * @param onEnd is called when the body ends, fails, or is abandoned by the client; possibly more than once
+ */
+function withStreamEnd(
+  response: Response,
+  body: ReadableStream<Uint8Array>,
+  clientGone: AbortSignal,
+  onEnd: () => void,
+): Response {
+  const reader = body.getReader();
+  const abandon = async (reason: unknown): Promise<void> => {
+    await reader.cancel(reason).catch(() => undefined);
+    onEnd();
+  };
+  const observed = new ReadableStream<Uint8Array>(
+    {
+      start(controller) {
+        const leave = (): void => {
+          controller.error(clientGone.reason);
+          void abandon(clientGone.reason);
+        };
+        clientGone.addEventListener("abort", leave, { once: true });
+      },
+      async pull(controller) {
+        try {
+          const { value, done } = await reader.read();
+          if (!done) {
+            controller.enqueue(value);
+            return;
+          }
+          onEnd();
+          controller.close();
+        } catch (error) {
+          onEnd();
+          controller.error(error);
+        }
+      },
+      cancel: abandon,
+    },
+    new ByteLengthQueuingStrategy({ highWaterMark: bufferBytes }),
+  );
+  // The response as `init` keeps `encodeBody`: a body that is compressed already must not be compressed again.
+  return new Response(observed, response);
+}
+
+/**
+ * Serves everything below `ADMIN_PATH` (default: `/_headgate`), and the whole `ADMIN_HOST`. Passes all other requests on,
+ * and without credentials (`ADMIN_TOKENS` or `ACCESS_TEAM`) every request. The Worker has a binding `CONTROL_PLANE` of the
+ * class `ControlPlane` from `headgate/object`.
+ */
+export function admin(): MiddlewareHandler {
+  const apps = new WeakMap<WorkerEnvironment, Hono>();
+  const environmentOf = environmentReader([]);
+  return async function administered(c, next) {
+    const environment = environmentOf(c.env);
+    if (isFailure(environment)) return problemResponse(environment);
+    const { config, runtime } = environment;
+    if (!isAdminRequest(c.req.raw, config.admin)) return next();
+    let app = apps.get(environment);
+    if (app === undefined) {
+      app = new Hono({ getPath: routedPath });
+      mountAdmin(app, { config, runtime, env: c.env });
+      apps.set(environment, app);
+    }
+    return app.fetch(c.req.raw, c.env, c.executionCtx);
   };
 }

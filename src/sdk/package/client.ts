@@ -1,6 +1,6 @@
 /** `headgate/client`: a typed client of `/check` over HTTP or over a service binding. */
 export { type CallOptions, type Client, createClient, type ServiceClient } from "../client/client.ts";
-export { HeadgateError } from "../client/headgate-error.ts";
+export { HeadgateError } from "../client/messages.ts";
 export type { Fetch } from "../client/http.ts";
 export type {
   BatchAnswer,

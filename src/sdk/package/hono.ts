@@ -1,5 +1,5 @@
 /** `headgate/hono`: limits the routes of a Hono app in the user's own Worker. */
-export { admin } from "../middleware/admin.ts";
+export { admin } from "../middleware/rate-limit.ts";
 export type { RateLimitContext } from "../middleware/context-variable.ts";
 export type {
   DenialResponse,
@@ -22,6 +22,6 @@ export type {
   LimiterSettleInput,
 } from "../middleware/limiter.ts";
 export { rateLimit } from "../middleware/rate-limit.ts";
-export type { RateLimitOptions } from "../middleware/route-options.ts";
+export type { RateLimitOptions } from "../middleware/rate-limit.ts";
 export type { Decision, LimitDecision } from "../../strategies/index.ts";
 export { ConfigProblems, describeProblem, type ConfigProblem } from "../../validation/problems.ts";

@@ -1,5 +1,5 @@
 /** `headgate/limiter`: limits keys in a Worker without Hono: a queue consumer, a scheduled job, a WebSocket or plain `fetch`. */
-export { createLimiter } from "../middleware/create-limiter.ts";
+export { createLimiter } from "../middleware/limiter.ts";
 export type {
   LimiterCalls,
   LimiterAnswer,

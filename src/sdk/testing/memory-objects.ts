@@ -1,8 +1,9 @@
-/** Durable Objects of the limiter in memory, behind a binding as Workers have it. */
+/** Durable Objects of the limiter in memory, behind a binding as Workers have it, and their faults. */
 import { type Clock, clockName } from "../../limiter/clock.ts";
 import { IsolateBudget, isolateBudgetBytes } from "../../limiter/object/key-cache.ts";
 import { KeyObject } from "../../limiter/object/key-object.ts";
 import { MemoryStorage } from "./memory-storage.ts";
+import { ConfigProblems } from "../../strategies/index.ts";
 
 /** The objects of a binding. They stay in memory, and run their alarms when the clock reaches them. */
 export class MemoryObjects {
@@ -52,7 +53,7 @@ export interface ObjectCall {
 }
 
 /** @param reply makes the object reply */
-export type Deliver = (call: ObjectCall, reply: () => Promise<unknown>) => Promise<unknown>;
+type Deliver = (call: ObjectCall, reply: () => Promise<unknown>) => Promise<unknown>;
 
 /** `@cloudflare/workers-types` or `wrangler types` declare stubs, and Headgate's types need neither. */
 // oxlint-disable-next-line typescript/no-explicit-any
@@ -164,3 +165,43 @@ const objectIdOf = (text: string, name?: string): TestObjectId => ({
   equals: (other) => String(other) === text,
   ...(name !== undefined && { name }),
 });
+
+/**
+ * `"error"`: every call of an object fails at once. `"silent"`: no call gets an answer, so that its deadline (the `timeout`
+ * of the policy) passes when the clock advances.
+ */
+export type ObjectFault = "error" | "silent";
+
+const faults: readonly ObjectFault[] = ["error", "silent"];
+
+export class Faults {
+  #fault: ObjectFault | null = null;
+  readonly #recovered = new Set<() => void>();
+
+  /** Calls that got no answer fail when the objects recover, as calls do whose connection is lost. */
+  readonly deliver: Deliver = async (_call, reply) => {
+    if (this.#fault === "silent") {
+      await new Promise<void>((resolve) => void this.#recovered.add(resolve));
+      throw unavailable();
+    }
+    if (this.#fault === "error") throw unavailable();
+    return reply();
+  };
+
+  begin(fault: ObjectFault): void {
+    if (!faults.includes(fault)) {
+      const accepted = faults.map((each) => `"${each}"`).join(" or ");
+      throw new ConfigProblems([{ variable: "fail", field: "", value: fault, accepted }]);
+    }
+    this.#fault = fault;
+  }
+
+  end(): void {
+    this.#fault = null;
+    for (const recovered of this.#recovered) recovered();
+    this.#recovered.clear();
+  }
+}
+
+const unavailable = (): Error =>
+  new Error("the test has made the objects fail, and lets them work again with recover()");

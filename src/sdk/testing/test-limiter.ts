@@ -1,9 +1,26 @@
-/** A limiter for the tests of users: objects in memory, which decide by a clock that the test advances. */
-import { Faults, type ObjectFault } from "./faults.ts";
-import { MemoryNamespace, MemoryObjects, type TestNamespace } from "./memory-objects.ts";
-import { readTestOptions } from "./read-options.ts";
-import { type TestPolicy, type TestService, testService } from "./test-service.ts";
+/**
+ * A limiter for the tests of users: objects in memory, which decide by a clock that the test advances, and `/check` over
+ * these objects.
+ */
+import { Faults, type ObjectFault, MemoryNamespace, MemoryObjects, type TestNamespace } from "./memory-objects.ts";
 import { type TestClock, VirtualClock } from "./virtual-clock.ts";
+import { type ConfigProblem, ConfigProblems } from "../../strategies/index.ts";
+import { createCaller } from "../client/attempts.ts";
+import { type Client, clientBy } from "../client/client.ts";
+import type { BatchAnswer } from "../client/messages.ts";
+import { type HeadgateService, serviceTransport } from "../client/service.ts";
+import { parseConfig } from "../../policy/vars/config.ts";
+import {
+  type CheckInput,
+  type ForgetInput,
+  readBatch,
+  type ReserveInput,
+  type SettleInput,
+} from "../../http/check/input.ts";
+import { decideBatch } from "../../http/check/operations.ts";
+import { createService, perform } from "../../http/check/service.ts";
+import { type Bindings, createRuntime, type Runtime } from "../../http/runtime.ts";
+import { isFailure, problemDetails } from "../../http/wire/problems.ts";
 
 /** The options of `createTestLimiter`. */
 export interface TestLimiterOptions {
@@ -65,3 +82,104 @@ export function createTestLimiter(options: TestLimiterOptions = {}): TestLimiter
     ...(policies !== null && testService(policies, env)),
   };
 }
+
+/** Before every real test, so that a token that is valid now is valid at the start. */
+const defaultStartMs = Date.UTC(2026, 0, 1);
+
+interface TestSettings {
+  readonly startAtMs: number;
+  readonly policies: readonly TestPolicy[] | null;
+}
+
+/** @throws ConfigProblems */
+function readTestOptions(options: object): TestSettings {
+  const given: Readonly<Record<string, unknown>> = Object(options);
+  const { startAt = defaultStartMs, policies = null, ...others } = given;
+  const problems: Omit<ConfigProblem, "variable">[] = [];
+  const startAtMs = instantOf(startAt);
+  if (startAtMs === null) {
+    const accepted = 'a Date, a text such as "2026-01-31T23:59:00Z", or an integer of milliseconds since 1970';
+    problems.push({ field: "startAt", value: startAt, accepted });
+  }
+  if (!isListOrNull(policies)) {
+    problems.push({ field: "policies", value: policies, accepted: "a list of policies" });
+  }
+  for (const [field, value] of Object.entries(others)) {
+    problems.push({ field, value, accepted: "one of the options startAt, policies" });
+  }
+  if (problems.length > 0 || startAtMs === null || !isListOrNull(policies)) {
+    throw new ConfigProblems(problems.map((problem) => ({ variable: "createTestLimiter", ...problem })));
+  }
+  return { startAtMs, policies };
+}
+
+/** `parseConfig` reads the policies. */
+const isListOrNull = (value: unknown): value is readonly TestPolicy[] | null => value === null || Array.isArray(value);
+
+/** Null for a value that is no instant. */
+function instantOf(value: unknown): number | null {
+  const isWritten = typeof value === "string" || value instanceof Date;
+  const ms = isWritten ? new Date(value).getTime() : value;
+  return Number.isSafeInteger(ms) && Number(ms) >= 0 ? Number(ms) : null;
+}
+
+/** The deadline of a call of the client, in virtual time. It is longer than the longest `timeout` of a policy. */
+const timeoutMs = 60_000;
+
+/** A policy with the fields of `POLICIES` in `[vars]`. */
+export type TestPolicy = Readonly<Record<string, unknown>>;
+
+/** A test has no request that must outlast its response. */
+const waitUntil = (): void => undefined;
+
+/** `/check` in memory, which a limiter with `policies` has. */
+export interface TestService {
+  /** In place of a service binding with `entrypoint = "Headgate"`. */
+  readonly service: HeadgateService;
+  /** In place of a client that `createClient` returns. It makes each call once. */
+  readonly client: Client;
+}
+
+/** @throws ConfigProblems */
+function testService(policies: readonly TestPolicy[], env: Bindings & { readonly KEY_SECRET: string }): TestService {
+  const runtime = createRuntime(parseConfig({ KEY_SECRET: env.KEY_SECRET, POLICIES: policies }), env);
+  const service = serviceOver(runtime);
+  const call = createCaller({
+    transport: serviceTransport(service),
+    retries: 0,
+    maxWaitMs: 0,
+    timeoutMs,
+    clock: runtime.clock,
+    random: () => 0,
+  });
+  return { service, client: clientBy(call) };
+}
+
+type BatchService = HeadgateService & { batch(input: object): Promise<BatchAnswer> };
+
+function serviceOver(runtime: Runtime): BatchService {
+  const { check, look, forget, reserve, settle } = createService(runtime);
+  return {
+    check: cloned((input: CheckInput) => check(input, waitUntil)),
+    look: cloned((input: CheckInput) => look(input, waitUntil)),
+    forget: cloned((input: ForgetInput) => forget(input, waitUntil)),
+    reserve: cloned((input: ReserveInput) => reserve(input, waitUntil)),
+    settle: cloned((input: SettleInput) => settle(input, waitUntil)),
+    batch: cloned((input: object) =>
+      perform(readBatch, input, async ({ checks }) => {
+        const answers = await decideBatch({ runtime, tenant: null, waitUntil }, checks);
+        return {
+          results: answers.map((answer) => (isFailure(answer) ? { problem: problemDetails(answer) } : answer)),
+        };
+      }),
+    ),
+  };
+}
+
+/** Inputs and answers are cloned, as a service binding does. */
+const cloned =
+  <Input, Answer>(operation: (input: Input) => Promise<Answer>) =>
+  async (input: unknown): Promise<Answer> =>
+    // The operation reads any input, and reports what is wrong with it.
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+    structuredClone(await operation(structuredClone(input) as Input));

@@ -1,7 +1,6 @@
-/** A clock that stands still until a test advances it. */
+/** A clock that stands still until a test advances it, and its timers in the order in which they are due. */
 import type { Clock } from "../../limiter/clock.ts";
 import { acceptedDuration, ConfigProblems, parseDuration } from "../../strategies/index.ts";
-import { PendingTimers } from "./pending-timers.ts";
 
 /** The time of a test. */
 export interface TestClock {
@@ -93,4 +92,43 @@ function millisecondsOf(duration: string | number): number {
   if (Number.isSafeInteger(ms) && Number(ms) >= 0) return Number(ms);
   const accepted = `${acceptedDuration}, or an integer of milliseconds from 0`;
   throw new ConfigProblems([{ variable: "advance", field: "", value: duration, accepted }]);
+}
+
+export interface PendingTimer {
+  readonly dueAtMs: number;
+  readonly act: () => void;
+}
+
+export class PendingTimers {
+  /** In the order in which they were set. */
+  readonly #timers = new Set<PendingTimer>();
+
+  get isEmpty(): boolean {
+    return this.#timers.size === 0;
+  }
+
+  /** @returns a function that cancels the timer */
+  add(dueAtMs: number, act: () => void): () => void {
+    const timer = { dueAtMs, act };
+    this.#timers.add(timer);
+    return () => void this.#timers.delete(timer);
+  }
+
+  /** The timer that is due first, and that was set first among those due together. */
+  next(): PendingTimer | undefined {
+    let next: PendingTimer | undefined;
+    for (const timer of this.#timers) {
+      if (next === undefined || timer.dueAtMs < next.dueAtMs) next = timer;
+    }
+    return next;
+  }
+
+  fire(timer: PendingTimer): void {
+    this.#timers.delete(timer);
+    timer.act();
+  }
+
+  clear(): void {
+    this.#timers.clear();
+  }
 }

@@ -1,7 +1,7 @@
 /** Reading `Retry-After` and `RateLimit`. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { replenishMsIn, retryAfterMsIn } from "../../../src/sdk/client/waits.ts";
+import { replenishMsIn, retryAfterMsIn } from "../../../src/sdk/client/http.ts";
 import { rateLimitFields } from "../../../src/http/wire/rate-limit-fields.ts";
 import { createMeter, parseLimits } from "../../../src/strategies/index.ts";
 import { forAll } from "../../for-all.ts";
