@@ -75,7 +75,7 @@ export const matchingPolicies = (policies: readonly Policy[], attributes: Reques
   policies.filter((policy) => compiledPolicy(policy).matches(attributes));
 
 /** A policy, and the request that it matches: the preflight itself or the request that it announces. */
-export interface AnnouncedMatch {
+interface AnnouncedMatch {
   readonly policy: Policy;
   readonly attributes: RequestAttributes;
 }

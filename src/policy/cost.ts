@@ -33,7 +33,7 @@ export const costEntries = {
 
 export type Cost = v.InferOutput<typeof costEntries.cost>;
 /** The responses that count. */
-export type Count = NonNullable<v.InferOutput<typeof costEntries.count>>;
+type Count = NonNullable<v.InferOutput<typeof costEntries.count>>;
 
 function readCost(value: unknown) {
   if (v.is(units, value)) return { kind: "fixed", units: value } as const;

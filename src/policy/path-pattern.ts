@@ -170,15 +170,15 @@ function keyOfMatch({ glob, captures, reading }: PathMatch): string {
 }
 
 /** The pattern between two `*`: literals, and null for one whole, non-empty segment. */
-export type Chunk = readonly (string | null)[];
+type Chunk = readonly (string | null)[];
 
 /** The start and end offsets of the text that each `*` and each segment matches, in order. */
-export type Captures = readonly number[];
+type Captures = readonly number[];
 
 const none: Captures = [];
 
 /** @param chunks at least one; each segment follows a `/`, and ends before a `/` or at the end of the pattern */
-export class PathGlob {
+class PathGlob {
   readonly #chunks: readonly Chunk[];
   /** The whole pattern if it is one literal, else null. */
   readonly literal: string | null;

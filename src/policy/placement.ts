@@ -73,9 +73,7 @@ export function readShards(policy: unknown, report: ReportField): number | null 
  * locally. `eventual`: an isolate decides on the object's last snapshot plus its own spends, which it sends to the object
  * every `syncEveryMs`.
  */
-export type Consistency =
-  | { readonly kind: "strict" | "leased" }
-  | { readonly kind: "eventual"; readonly syncEveryMs: number };
+type Consistency = { readonly kind: "strict" | "leased" } | { readonly kind: "eventual"; readonly syncEveryMs: number };
 
 export const consistencyOf = ({ consistency: kind, syncEvery = defaultSyncMs }: PlacementOutput): Consistency =>
   kind === "eventual" ? { kind, syncEveryMs: syncEvery } : { kind };

@@ -104,7 +104,7 @@ const missingKeySource: DecisionSource = { field: "onMissingKey", rule: null, in
 const offSource = ({ modeRule }: Policy): DecisionSource => ({ field: "mode", rule: modeRule, index: null });
 
 /** The result for a key that a caller of `/check` names. */
-export interface CallerKeyResolution {
+interface CallerKeyResolution {
   readonly kind: "charge" | "exempt" | "blocked";
   /** With the limits of the override that applies to this key. */
   readonly policy: Policy;
@@ -181,14 +181,14 @@ const mostVerifiedKeys = 64;
 export const hasKeyStates = ({ ban, rules }: Policy): boolean => ban !== null || rules !== null;
 
 /** Whether the part is a path that names several keys. */
-export const isAmbiguousPath = ({ kind }: KeyPart, { target }: RequestAttributes): boolean =>
+const isAmbiguousPath = ({ kind }: KeyPart, { target }: RequestAttributes): boolean =>
   kind === "path" && target.path.canonical === null;
 
 /**
  * @param charged the values of the request's key, with null for the parts that are missing
  * @returns null when there are more than `mostNamedKeys`
  */
-export function namedKeys(
+function namedKeys(
   policy: Policy,
   charged: readonly KeyValue[],
   request: RequestAttributes,
@@ -246,11 +246,11 @@ export function contradictedPart(
 }
 
 /** The address for conditions. The attribute `ip` takes precedence, since a key may stand for a whole network. */
-export const statedAddress = (attributes: CallerAttributes, keyText: string) =>
+const statedAddress = (attributes: CallerAttributes, keyText: string) =>
   parseAddress(withoutPort(attributes.get("ip")?.[0] ?? keyText));
 
 /** The texts of a part, from the key if it has the part, otherwise from the attributes. */
-export function statedTexts(
+function statedTexts(
   part: KeyPart,
   key: readonly KeyPart[],
   values: readonly KeyValue[],

@@ -30,7 +30,7 @@ export const longestText = 1024;
 
 export const acceptedList = `a list of up to ${mostListEntries} keys, addresses and CIDR blocks`;
 
-export const acceptedCondition =
+const acceptedCondition =
   '"<part>=<value>" with a part that callers cannot invent, such as "jwt:plan=pro", "ip=10.0.0.0/8" or "country=DE"';
 
 /**

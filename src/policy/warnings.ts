@@ -130,7 +130,7 @@ const storedBytesOf = (policy: Policy): number => Math.max(...limitLists(policy)
 
 const megabytes = (sizeBytes: number): string => `${(sizeBytes / 1_000_000).toFixed(1)} MB`;
 
-export interface Redundancy {
+interface Redundancy {
   readonly limit: Limit;
   /** The limit that always denies first, so that the other one never denies. */
   readonly by: Limit;

@@ -35,7 +35,7 @@ export function readPath(reader: VariableReader, variable: "CHECK_PATH" | "ADMIN
 }
 
 /** Whether the variables have credentials for the admin API, without which there is no control plane. */
-export const hasAdminCredentials = (env: KnownVariables): boolean => isSet(env.ADMIN_TOKENS) || isSet(env.ACCESS_TEAM);
+const hasAdminCredentials = (env: KnownVariables): boolean => isSet(env.ADMIN_TOKENS) || isSet(env.ACCESS_TEAM);
 
 /** Null without credentials. */
 export function readAdmin(reader: VariableReader, checkPath: string): AdminSettings | null {

@@ -10,10 +10,10 @@ export type JwtKey = { readonly kind: "key"; readonly algorithm: JwtAlgorithm } 
   | { readonly format: "spki" | "raw"; readonly material: Uint8Array }
 );
 
-export type JwtAlgorithm = "RS256" | "ES256" | "HS256";
+type JwtAlgorithm = "RS256" | "ES256" | "HS256";
 
 /** A key, or the URL of a key set (JWKS). */
-export type JwtKeys = JwtKey | { readonly kind: "set"; readonly url: URL };
+type JwtKeys = JwtKey | { readonly kind: "set"; readonly url: URL };
 
 export interface JwtSettings {
   readonly keys: JwtKeys;

@@ -1,6 +1,6 @@
-/** The demo: limits that take effect while nothing is configured. */
+/** The demo, which is in effect while nothing is configured, and the variable `SAMPLE`. */
 import { expect, it } from "vitest";
-import { configOf, placesOf } from "../parsed.ts";
+import { configOf, placesOf, problemsIn, whole } from "../parsed.ts";
 
 it.for(["", null, undefined])(
   "without limits and ORIGIN, which are %j, the demo limits are in effect with a warning",
@@ -20,3 +20,29 @@ it.for([
 ] as const)("%j without limits does not start the demo", ([others, place]) => {
   expect(placesOf({ KEY_SECRET: "the tests' secret", ...others })).toEqual([place]);
 });
+
+it.for<[unknown, number | null]>([
+  [undefined, 64],
+  ["", 64],
+  ["1/1", 1],
+  ["1/64", 64],
+  ["1/1000", 1_000],
+  ["1/4096", 4_096],
+  ["off", null],
+])("SAMPLE = %j samples one key in %j", ([SAMPLE, oneKeyIn]) => {
+  expect(configOf({ SAMPLE }).sampleOneKeyIn).toBe(oneKeyIn);
+});
+
+it.for(["1/0", "1/4097", "1/064", "2/64", "1/1.5", "64", "1 / 64", "on", 1, true, 0.5])(
+  "SAMPLE = %j is rejected, with the accepted values",
+  (value) => {
+    expect(problemsIn({ ...whole, SAMPLE: value })).toEqual([
+      {
+        variable: "SAMPLE",
+        field: "",
+        value,
+        accepted: 'a share of the keys such as "1/64", from "1/1" to "1/4096", or "off"',
+      },
+    ]);
+  },
+);

@@ -1,5 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { parseConfig } from "../../src/policy/vars/config.ts";
 import { redundantLimits } from "../../src/policy/warnings.ts";
 import { createMeter, type Limit, type LimitInput, parseLimits } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
@@ -139,4 +140,42 @@ describe("a limit that can never deny", () => {
     await holds();
     expect(checkedRequests).toBeGreaterThan(20_000);
   });
+});
+
+const longLog = (window: string): object => ({ limit: 90_000, window, strategy: "sliding-log" });
+
+const sharedKeyWarnings = (...policies: readonly object[]): readonly string[] =>
+  parseConfig({
+    KEY_SECRET: "a secret of more than thirty-two characters",
+    POLICIES: policies,
+  }).warnings.filter((text) => text.includes("share the key"));
+
+it("policies that share a key give a warning when their states together may exceed the maximum size of a row", () => {
+  const policies = [
+    { name: "a", key: ["ip"], limits: [longLog("1d")] },
+    { name: "b", key: ["ip"], limits: [longLog("1d")] },
+    { name: "d", key: ["ip"], limits: [longLog("1d")] },
+    {
+      name: "c",
+      key: ["ip"],
+      limits: ["5/minute"],
+      overrides: [{ key: "192.0.2.1", limits: [longLog("1d")] }],
+    },
+  ];
+  const [warning, ...others] = sharedKeyWarnings(...policies);
+  expect(others).toEqual([]);
+  expect(warning).toMatch(
+    /^POLICIES: the policies "a", "b", "d", "c" share the key ip, whose state may take 2\.\d MB: a row in storage holds 2 MB/,
+  );
+});
+
+it("policies with different keys or objects, or with small states, give no warning about shared keys", () => {
+  expect(
+    sharedKeyWarnings(
+      { name: "a", key: ["ip"], limits: [longLog("1d")] },
+      { name: "b", key: ["header:x-user"], limits: [longLog("1d")] },
+      { name: "c", key: ["ip"], limits: [longLog("1d")], objects: "sharded" },
+      { name: "d", key: ["ip"], limits: ["100/minute"] },
+    ),
+  ).toEqual([]);
 });
