@@ -1,5 +1,5 @@
 /** Answers of `/check` and of the service binding, and their entries in the log of denials. */
-import type { ChargeResult } from "../../limiter/isolate/charge-result.ts";
+import type { CachedDenial, ChargeResult } from "../../limiter/isolate/charge-result.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import {
   allowedNow,
@@ -61,26 +61,44 @@ export const answerText = (answer: CheckAnswer | Failure): AnswerText | Failure 
 
 /** The answer to a check by the admission of its spend. */
 export function admittedCheck(resolved: ResolvedCheck, admission: ChargeResult): DecidedCheck {
-  const { cachedDenial, decidedAtMs } = admission;
-  let decided: DecidedCheck | null = null;
-  const now = (): DecidedCheck => (decided ??= checkByOutcome(resolved, admission.outcomes[0]));
   // The same denial of a dry run has another answer.
-  if (cachedDenial === null || resolved.isDryRun) return now();
-  const { ageMs } = cachedDenial;
-  return {
-    get resolved() {
-      return now().resolved;
-    },
-    get answer() {
-      return now().answer;
-    },
-    get outcome() {
-      return now().outcome;
-    },
-    get cachedText() {
-      return cachedTexts.get(cachedDenial, decidedAtMs, [], () => textFrom(ageMs, now().answer))(ageMs);
-    },
-  };
+  return admission.cachedDenial === null || resolved.isDryRun
+    ? checkByOutcome(resolved, admission.outcomes[0])
+    : new CacheDeniedCheck(resolved, admission.cachedDenial, admission.decidedAtMs);
+}
+
+class CacheDeniedCheck implements DecidedCheck {
+  readonly #resolved: ResolvedCheck;
+  readonly #cachedDenial: CachedDenial;
+  readonly #nowMs: number;
+  #decided: DecidedCheck | null = null;
+
+  constructor(resolved: ResolvedCheck, cachedDenial: CachedDenial, nowMs: number) {
+    this.#resolved = resolved;
+    this.#cachedDenial = cachedDenial;
+    this.#nowMs = nowMs;
+  }
+
+  get resolved(): ResolvedCheck {
+    return this.#decide().resolved;
+  }
+
+  get answer(): CheckAnswer | Failure {
+    return this.#decide().answer;
+  }
+
+  get outcome(): Outcome | null {
+    return this.#decide().outcome;
+  }
+
+  get cachedText(): AnswerText {
+    const { ageMs } = this.#cachedDenial;
+    return cachedTexts.get(this.#cachedDenial, this.#nowMs, [], () => textFrom(ageMs, this.answer))(ageMs);
+  }
+
+  #decide(): DecidedCheck {
+    return (this.#decided ??= checkByOutcome(this.#resolved, this.#cachedDenial.outcomes[0]));
+  }
 }
 
 /** Until a wait in whole seconds changes, only the waits in milliseconds differ between two answers to a cached denial. */
