@@ -8,7 +8,7 @@ import type { FailureMode, Policy } from "../policy/policy.ts";
 import type { PolicyMode, RulesVersion } from "../policy/runtime-rules.ts";
 import type { DenialReason } from "../limiter/isolate/outcome.ts";
 import type { ProblemDetails } from "../http/wire/problems.ts";
-import type { AccountTerms, Limit, LimitDecision } from "../strategies/index.ts";
+import type { UsageTerms, Limit, LimitDecision } from "../strategies/index.ts";
 
 export type { AdminRight, OutcomeName, PolicyMode, ProblemDetails, RuleKind, TailMessage };
 
@@ -295,7 +295,7 @@ export interface ExplainedLimit extends Readonly<LimitDecision> {
   /** Units that are lent to isolates, which count as used. */
   readonly lentUnits: number;
   /** The terms that add up to `used`; null when the key's object did not answer. */
-  readonly account: AccountTerms | null;
+  readonly account: UsageTerms | null;
   /** The terms as a sentence. */
   readonly sentence: string | null;
 }

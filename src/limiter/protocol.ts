@@ -12,7 +12,7 @@
 import type { Ban } from "../policy/denials.ts";
 import type { Durability } from "../policy/policy.ts";
 import type { PolicyRules, RulesVersion } from "../policy/runtime-rules.ts";
-import type { Decision, Limit, LimitAccount } from "../strategies/index.ts";
+import type { Decision, Limit, UsageBreakdown } from "../strategies/index.ts";
 
 /**
  * The object sends this text in place of a reply when its storage can never work. The text must not change, because
@@ -110,7 +110,7 @@ export interface ExplainedCharge {
   /** The limits in effect: those of a key rule, or of the charge. */
   readonly limits: readonly Limit[];
   /** How each of these limits arrives at its used units, lent units included. */
-  readonly accounts: readonly LimitAccount[];
+  readonly accounts: readonly UsageBreakdown[];
   /** More than 0 while a ban denies the key. */
   readonly bannedForMs: number;
   /** The live key rules, the newest first. */

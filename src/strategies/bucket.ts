@@ -35,6 +35,7 @@ import {
   type ReservedUnits,
   type SettledUnits,
 } from "./strategy.ts";
+import type { BucketTerms } from "./usage.ts";
 
 export interface BucketLimit extends Limit {
   /** The capacity in units; for a queue, the units that may wait. */
@@ -347,3 +348,15 @@ export const bucketReservations = {
   store: (limit: BucketLimit, state: BucketState, nowMs: number): string =>
     encodeReservations(state.reserved, creditsOwed(limit, state, nowMs), state.atMs, nowMs),
 };
+
+export function bucketTerms(limit: BucketLimit, state: BucketState, nowMs: number): BucketTerms {
+  const { creditsPerUnit, creditsPerStep, stepMs } = limit;
+  const owedCredits = creditsOwed(limit, state, nowMs);
+  return {
+    owedCredits,
+    creditsPerUnit,
+    creditsPerStep,
+    stepMs,
+    nextStepInMs: owedCredits === 0 ? 0 : stepMs - ((nowMs - state.atMs) % stepMs),
+  };
+}

@@ -1,13 +1,10 @@
 /** The registry of strategies, and limits with the values derived from their strategies. */
-import { concurrency } from "./concurrency.ts";
+import { concurrency, slidingBuckets, slidingLog } from "./log-strategies.ts";
 import { fixedWindow } from "./fixed-window.ts";
-import { leakyBucket } from "./leaky-bucket.ts";
+import { leakyBucket, tokenBucket } from "./bucket-strategies.ts";
 import { formatDuration } from "./notation.ts";
-import { slidingBuckets } from "./sliding-buckets.ts";
-import { slidingLog } from "./sliding-log.ts";
 import { slidingWindowCounter } from "./sliding-window-counter.ts";
 import type { Limit, Strategy } from "./strategy.ts";
-import { tokenBucket } from "./token-bucket.ts";
 
 /** Every strategy by its name. Configuration accepts all of them, and the shared tests cover all of them. */
 export const strategies: ReadonlyMap<string, Strategy> = new Map(

@@ -8,9 +8,9 @@
  * again that keeps sending.
  */
 import * as v from "valibot";
-import { alignOption, openingMs } from "./align.ts";
-import { periodAt } from "./calendar.ts";
 import {
+  alignOption,
+  openingMs,
   addFinalSpend,
   addReservedSpend,
   decodeFirstSpends,
@@ -23,7 +23,8 @@ import {
   removeFinalSpend,
   reopenedAtMs,
   settleReservedSpend,
-} from "./first-spends.ts";
+} from "./window-opening.ts";
+import { periodAt, canonicalTimeZone } from "./calendar.ts";
 import { decodeIntegers, encodeIntegers } from "./log/varint.ts";
 import { openBytes } from "./open-reservations.ts";
 import {
@@ -34,7 +35,6 @@ import {
   type SettledUnits,
   strategyOfParts,
 } from "./strategy.ts";
-import { canonicalTimeZone } from "./time-zones.ts";
 
 interface FixedWindowLimit extends Limit {
   readonly align: "first-request" | "clock" | "calendar";
@@ -178,7 +178,7 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, FixedWindow>({
       : null,
   identity: ({ align, timezone, elastic }) => {
     if (elastic) return "elastic";
-    // Isolates of the previous version send the time zone as the configuration spells it, in any letter case.
+    // Stored states have the time zone in lower case.
     return align === "calendar" ? `calendar ${timezone?.toLowerCase()}` : align === "clock" ? "clock" : "";
   },
   capacity: (limit) => limit.limit,

@@ -10,10 +10,10 @@ export {
   strategyNames,
   windowMsAt,
 } from "./compiled-limit.ts";
-export type { AccountTerms, LimitAccount } from "./account.ts";
-export { limitSentence, limitTotal, waitText } from "./account-text.ts";
+export type { UsageTerms, UsageBreakdown } from "./usage.ts";
+export { limitSentence, limitTotal, waitText } from "./usage.ts";
 export { isCount } from "./integers.ts";
-export { isBoundByDelay, isQueue, withMaxDelay } from "./leaky-bucket.ts";
+export { isBoundByDelay, isQueue, withMaxDelay } from "./bucket-strategies.ts";
 export {
   acceptedName,
   acceptedStrategy,

@@ -4,7 +4,7 @@
  * A meter remembers the latest time it has seen, so that a clock that steps back adds no quota. It also keeps the states
  * of absent limits until they are idle, so that two deployed versions of a policy do not erase one another's states.
  */
-import type { LimitAccount } from "./account.ts";
+import type { UsageBreakdown } from "./usage.ts";
 import { compiledLimit, type CompiledLimit } from "./compiled-limit.ts";
 import {
   boundedStates,
@@ -16,7 +16,9 @@ import {
   stateBytes,
   stateFor,
   storedState,
-} from "./carried-state.ts";
+  readSnapshot,
+  writeSnapshot,
+} from "./snapshot.ts";
 import { isCount, isInstant } from "./integers.ts";
 import {
   accountOf,
@@ -37,11 +39,10 @@ import {
   spentState,
   unspentDecision,
 } from "./metered-limit.ts";
-import { readSnapshot, writeSnapshot } from "./snapshot.ts";
 import type { Decision, Limit } from "./strategy.ts";
 
 /** A reservation and its actual cost. */
-export interface SettledReservation extends ReservedSpend {
+interface SettledReservation extends ReservedSpend {
   readonly actualCost: number;
   /** The meter's `seenMs` right after the reservation. */
   readonly spentAtMs: number;
@@ -61,7 +62,7 @@ export interface Meter {
   /** Returns the decision that `consume` would return, and changes nothing. */
   look(cost: number, nowMs: number, heldUnits?: number): Decision;
   /** Returns how each limit arrives at its used units, in the order of `look`'s limits. Changes nothing. */
-  account(nowMs: number, heldUnits?: number): readonly LimitAccount[];
+  account(nowMs: number, heldUnits?: number): readonly UsageBreakdown[];
   /**
    * Spends `cost` if every limit allows it. The caller settles the reservation when the actual cost is known. Until the ttl
    * ends, the meter keeps the data for an exact settlement. Then the cost counts as spent, and concurrency slots are free.
@@ -223,7 +224,7 @@ class LimitsMeter implements Meter {
     return unspentDecision(limits, this.#used, cost, time);
   }
 
-  account(nowMs: number, heldUnits = 0): readonly LimitAccount[] {
+  account(nowMs: number, heldUnits = 0): readonly UsageBreakdown[] {
     requireInstant(nowMs);
     requireCount("heldUnits", heldUnits);
     const limits = this.#correctedLimits(nowMs);

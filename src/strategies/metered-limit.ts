@@ -1,5 +1,5 @@
 /** One limit of a meter and its state: spends, settlements of reservations, and the decision on a request. */
-import type { LimitAccount } from "./account.ts";
+import type { UsageBreakdown } from "./usage.ts";
 import type { CompiledLimit } from "./compiled-limit.ts";
 import { expiryMs } from "./open-reservations.ts";
 import type { Decision, LimitDecision, SettledUnits } from "./strategy.ts";
@@ -10,7 +10,7 @@ export interface MeteredLimit {
 }
 
 /** The time of a decision, and the units that are lent out at that time. */
-export interface DecisionTime {
+interface DecisionTime {
   /** The latest time that the meter has seen. */
   readonly atMs: number;
   /** How far `atMs` is ahead of the caller's clock. Every wait includes it. */
@@ -152,7 +152,7 @@ export function measureUsed(limits: readonly MeteredLimit[], { atMs, heldUnits }
 export function accountOf(
   { compiled: { limit, strategy }, state }: MeteredLimit,
   { atMs, heldUnits }: DecisionTime,
-): LimitAccount {
+): UsageBreakdown {
   return {
     used: strategy.used(limit, state, atMs) + heldUnits,
     heldUnits,

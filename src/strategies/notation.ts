@@ -90,7 +90,7 @@ export function formatDuration(milliseconds: number): string {
 }
 
 /** A limit in notation, whose parts are not validated yet. */
-export interface NotationPart {
+interface NotationPart {
   readonly text: string;
   readonly limit: string;
   readonly window: string;

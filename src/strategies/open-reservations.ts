@@ -99,7 +99,7 @@ function splitAt(open: OpenReservations | null, fromMs: number) {
  * Changes the entries from an instant on; `change` returns null to remove one. Older entries are shared. When an entry is
  * removed, its `leastBefore` passes to the next newer entry, or to `leastAfter` if there is none.
  */
-export function changeEntriesFrom(
+function changeEntriesFrom(
   open: OpenReservations | null,
   fromMs: number,
   change: (entry: OpenReservations) => ReservationEntry | null,

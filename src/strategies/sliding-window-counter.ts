@@ -5,8 +5,10 @@
  * Promise: constant size; on even traffic, the result is within a few percent of the sliding log. Bound: 2L in any span of
  * W. Known weakness: it assumes that the units of the previous bucket are evenly spread.
  */
-import { alignOption, type AlignedLimit, openingMs } from "./align.ts";
 import {
+  alignOption,
+  type AlignedLimit,
+  openingMs,
   addFinalSpend,
   addReservedSpend,
   decodeFirstSpends,
@@ -19,7 +21,7 @@ import {
   removeFinalSpend,
   reopenedAtMs,
   settleReservedSpend,
-} from "./first-spends.ts";
+} from "./window-opening.ts";
 import { isCount, multiplyDivideCeil, multiplyDivideFloor, productProblem } from "./integers.ts";
 import { decodeIntegers, encodeIntegers } from "./log/varint.ts";
 import { openBytes } from "./open-reservations.ts";

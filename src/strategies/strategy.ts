@@ -1,11 +1,11 @@
 /**
  * The contract between a limit, the strategy that decides it, and the meter that calls the strategy.
  *
- * To add a strategy, write one file that calls `strategyOfParts`, list it in `compiled-limit.ts`, and add its example
- * scenarios to the tests. Everything in this folder is pure: time is an argument, in integer milliseconds.
+ * To add a strategy, call `strategyOfParts`, list the result in `compiled-limit.ts`, and add its example scenarios to the
+ * tests. Everything in this folder is pure: time is an argument, in integer milliseconds.
  */
 import type { ObjectEntries } from "valibot";
-import type { AccountTerms } from "./account.ts";
+import type { UsageTerms } from "./usage.ts";
 
 /** At most `limit` units (L) per `windowMs` (W), as the strategy counts them. Only `parseLimits` makes limits. */
 export interface Limit {
@@ -109,7 +109,7 @@ export interface Renewal {
  * How a strategy keeps open reservations. Law 10: after the last settlement, decisions are the same as if each actual cost
  * had been spent at the instant of its reservation, and nothing else.
  */
-export interface ReservationParts<L extends Limit, State> {
+interface ReservationParts<L extends Limit, State> {
   /** The state after a reservation at `nowMs`. */
   reserve(limit: L, state: State, reserved: ReservedUnits, nowMs: number): State;
   /** Whether the state keeps data about a reservation made at `spentAtMs`. */
@@ -167,7 +167,7 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
    */
   used(limit: L, state: State, nowMs: number): number;
   /** The terms of which `used` is the sum. Decisions never call it. */
-  account(limit: L, state: State, nowMs: number): AccountTerms;
+  account(limit: L, state: State, nowMs: number): UsageTerms;
   /** The least wait until `cost` units fit, if nothing else is spent. Call it only if they do not fit now. */
   waitMs(limit: L, state: State, cost: number, nowMs: number): number;
   /** The delay of the next allowed unit; null if the strategy has no queue. */
@@ -214,7 +214,7 @@ type DefaultedPart =
 /** Approximate memory of a state of constant size. */
 export const constantSizeBytes = 230;
 
-export type StrategyParts<L extends Limit, State> = Omit<Strategy<L, State>, DefaultedPart> &
+type StrategyParts<L extends Limit, State> = Omit<Strategy<L, State>, DefaultedPart> &
   Partial<Pick<Strategy<L, State>, DefaultedPart>>;
 
 /**

@@ -4,10 +4,10 @@ import type { Explained } from "../../src/admin/explain/build.ts";
 import { stepNames } from "../../src/admin/explain/isolate.ts";
 import { explanationLines } from "../../src/admin/explain/lines.ts";
 import type { ExplainedLimit, ExplainedStep } from "../../src/admin/wire.ts";
-import { limitSentence, type AccountTerms } from "../../src/strategies/index.ts";
+import { limitSentence, type UsageTerms } from "../../src/strategies/index.ts";
 
 /** A limit with an account of its units. */
-const counted = (name: string, used: number, account: AccountTerms): ExplainedLimit => {
+const counted = (name: string, used: number, account: UsageTerms): ExplainedLimit => {
   const capacity = 60;
   const limit = {
     name,
@@ -32,7 +32,7 @@ const twoWindows = {
   overlapMs: 29_400,
   windowMs: 60_000,
 } as const;
-const log = (units: number): AccountTerms => ({ kind: "log", units, oldest: { units: 1, leavesInMs: 300_000 } });
+const log = (units: number): UsageTerms => ({ kind: "log", units, oldest: { units: 1, leavesInMs: 300_000 } });
 
 const steps = stepNames.map((step): ExplainedStep => ({
   step,

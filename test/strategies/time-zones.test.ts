@@ -5,7 +5,7 @@ import * as fc from "fast-check";
 import { Temporal } from "temporal-polyfill";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { createMeter, parseLimits } from "../../src/strategies/index.ts";
-import { offsetMs } from "../../src/strategies/time-zones.ts";
+import { offsetMs } from "../../src/strategies/calendar.ts";
 import { forAll } from "../for-all.ts";
 import * as previous from "../previous-version/app.js";
 

@@ -3,7 +3,7 @@
  */
 import { createMeter, holdsSlots, type Limit, type Meter } from "../../strategies/index.ts";
 import { changesByDenial, compiledLimit } from "../../strategies/compiled-limit.ts";
-import { isQueue } from "../../strategies/leaky-bucket.ts";
+import { isQueue } from "../../strategies/bucket-strategies.ts";
 import { AssumedReservations, keyEvents, type KeyRun, type KeysSetting } from "./key-events.ts";
 import { peaks, type Timelines } from "./timelines.ts";
 import { arrivalSeconds, arrivalSteps, type ReplayOptions, type ReplayResult } from "./result.ts";

@@ -1,6 +1,6 @@
 /** `headgate/strategies`: the engine alone. It has no clock and no I/O, and runs wherever JavaScript does. */
 export {
-  type AccountTerms,
+  type UsageTerms,
   type ConfigProblem,
   ConfigProblems,
   createMeter,
@@ -9,7 +9,7 @@ export {
   describeProblem,
   formatDuration,
   type Limit,
-  type LimitAccount,
+  type UsageBreakdown,
   type LimitDecision,
   type LimitDefaults,
   type LimitInput,

@@ -1,12 +1,12 @@
 /** Why a request was denied or must wait: the earlier requests that still count, and when that ends. */
 import {
-  type AccountTerms,
+  type UsageTerms,
   type Decision,
-  type LimitAccount,
+  type UsageBreakdown,
   type LimitDecision,
   limitSentence,
 } from "../../../strategies/index.ts";
-import { sumOf } from "../../../strategies/account.ts";
+import { sumOf } from "../../../strategies/usage.ts";
 import type { Lane } from "./lanes.ts";
 import { ClientReplay } from "./run.ts";
 import { type LaneRun, neverMs, outcome } from "./scenario.ts";
@@ -62,13 +62,13 @@ function earlierAllowed({ key, outcome: outcomes }: LaneRun, row: number): numbe
   return rows;
 }
 
-const isCause = (decision: Decision, limit: LimitDecision, { terms }: LimitAccount): boolean =>
+const isCause = (decision: Decision, limit: LimitDecision, { terms }: UsageBreakdown): boolean =>
   decision.allowed
     ? decision.delayMs > 0 && terms.kind === "queue" && terms.delayMs === decision.delayMs
     : !limit.allowed;
 
 /** Units leave in the order in which they were spent, so that the latest ones count. */
-function countingRows(run: LaneRun, terms: AccountTerms, allowedRows: readonly number[]): CountingRequests[] {
+function countingRows(run: LaneRun, terms: UsageTerms, allowedRows: readonly number[]): CountingRequests[] {
   let end = allowedRows.length;
   return countedUnits(terms).flatMap(({ units, share }) => {
     let start = end;
@@ -85,7 +85,7 @@ interface CountedUnits {
 }
 
 /** The latest units come first. */
-function countedUnits(terms: AccountTerms): readonly CountedUnits[] {
+function countedUnits(terms: UsageTerms): readonly CountedUnits[] {
   switch (terms.kind) {
     case "window":
     case "log":

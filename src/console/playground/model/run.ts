@@ -5,7 +5,7 @@ import {
   type Decision,
   holdsSlots,
   type Limit,
-  type LimitAccount,
+  type UsageBreakdown,
   type Meter,
   provisionalTtlMs,
 } from "../../../strategies/index.ts";
@@ -183,7 +183,7 @@ export class ClientReplay {
     return this.#client.meter.look(cost, nowMs);
   }
 
-  account(atMs: number): readonly LimitAccount[] {
+  account(atMs: number): readonly UsageBreakdown[] {
     return this.#client.meter.account(this.#releasedAt(atMs));
   }
 

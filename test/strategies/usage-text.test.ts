@@ -1,7 +1,7 @@
 /** The sentence about each limit. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { limitSentence, waitText } from "../../src/strategies/account-text.ts";
+import { limitSentence, waitText } from "../../src/strategies/usage.ts";
 import type { LimitInput } from "../../src/strategies/index.ts";
 import { withMaxDelay, createMeter, parseLimits } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";

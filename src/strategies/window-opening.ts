@@ -1,5 +1,7 @@
 /**
- * The first spends of a window that opens with its first request. When all units of the first spend are given back, the
+ * Where windows begin: with the first admitted request, or at multiples of their length since the Unix epoch.
+ *
+ * A window that opens with its first request keeps its first spends. When all units of the first spend are given back, the
  * window moves: it opens at the second spend, as if the first had not been made.
  *
  * A spend is final if it can no longer be settled. Only the first few final spends are kept. After one was left out, no
@@ -19,7 +21,8 @@ import {
   removeExpired,
   renewEntries,
 } from "./open-reservations.ts";
-import type { DatedUnits, Renewal, ReservedUnits, SettledUnits } from "./strategy.ts";
+import type { DatedUnits, Renewal, ReservedUnits, SettledUnits, Limit } from "./strategy.ts";
+import * as v from "valibot";
 
 export interface FirstSpends {
   /** The first final spends, the oldest first. */
@@ -175,4 +178,21 @@ export function decodeFirstSpends(
   if (read === null || read.entries.length === 0) return null;
   const open = linkEntries(read.entries, read.leasts);
   return open !== null && open.totalAmount <= count ? { final, open } : null;
+}
+
+type Align = "first-request" | "clock";
+
+export interface AlignedLimit extends Limit {
+  readonly align: Align;
+}
+
+/** The option `align`; the first alignment is the default. */
+export function alignOption<const Alignments extends readonly [string, ...string[]]>(alignments: Alignments) {
+  const accepted = `one of ${alignments.map((each) => `"${each}"`).join(", ")}`;
+  return { align: v.optional(v.picklist(alignments, accepted), () => alignments[0]) };
+}
+
+/** When the window of a first request at `atMs` opens. */
+export function openingMs(align: Align, windowMs: number, atMs: number): number {
+  return align === "clock" ? Math.floor(atMs / windowMs) * windowMs : atMs;
 }

@@ -1,30 +1,60 @@
-/**
- * Leaky bucket: drains one unit every W/L.
- *
- * - `mode = "queue"` gives each unit of an allowed request the next departure slot: first come, first served, exactly W/L
- *   apart. A unit that finds the bucket idle departs at once. A request is denied when more than `burst` units would
- *   wait. Promise: allowed requests leave evenly spaced. Known weakness: it delays requests by design.
- * - `mode = "police"` delays nothing: a request that would overflow the capacity `burst` is denied. It is equal to the
- *   continuous token bucket and to the generic cell rate algorithm (GCRA).
- *
- * Bound: capacity + L admitted in any span of W. The capacity of a queue is burst + 1. At most L units depart in a span
- * of W, or L + cost - 1 for requests of a higher cost, because a request departs whole.
- */
+/** The strategies with a bucket: token bucket and leaky bucket. `bucket.ts` has the arithmetic that they share. */
 import * as v from "valibot";
-import { bucketTerms } from "./bucket-account.ts";
 import {
+  bucketTerms,
   type BucketLimit,
   bucketParts,
   bucketReservations,
   burstOption,
-  creditsOwed,
-  enqueue,
   type BucketState,
   spendFinal,
   waitUntilOwed,
   withRate,
+  creditsOwed,
+  enqueue,
 } from "./bucket.ts";
-import { type Limit, strategyOfParts } from "./strategy.ts";
+import { strategyOfParts, type Limit } from "./strategy.ts";
+
+interface TokenBucketLimit extends BucketLimit {
+  readonly refill: "continuous" | "interval";
+}
+
+/**
+ * Token bucket: holds up to `burst` tokens, and gains L in each W. A unit takes a token, or is denied.
+ *
+ * - `refill = "continuous"` adds each token as soon as it is earned.
+ * - `refill = "interval"` adds L tokens at the end of each refill period. Periods last W, and the first begins with the
+ *   spend that finds the bucket full. Refunding that spend without a reservation does not move the periods.
+ *
+ * Promise: a burst is allowed at once, and the rate applies after it. An idle bucket never holds more than its capacity.
+ * Bound: capacity + L in any span of W, because a full bucket can be emptied while it is refilled.
+ */
+export const tokenBucket = strategyOfParts<TokenBucketLimit, BucketState>({
+  ...bucketParts,
+  name: "token-bucket",
+  options: {
+    ...burstOption,
+    refill: v.optional(v.picklist(["continuous", "interval"], 'one of "continuous", "interval"'), "continuous"),
+  },
+  complete(written) {
+    const limit = withRate(written);
+    return limit.refill === "interval"
+      ? { ...limit, creditsPerUnit: 1, creditsPerStep: limit.limit, stepMs: limit.windowMs }
+      : limit;
+  },
+  identity: (limit) => (limit.refill === "interval" ? "interval" : ""),
+  capacity: (limit) => limit.burst,
+  mostPerWindow: (limit) => limit.burst + limit.limit,
+
+  account: (limit, state, nowMs) => ({ kind: "level", ...bucketTerms(limit, state, nowMs) }),
+
+  waitMs: (limit, state, cost, nowMs) =>
+    waitUntilOwed(limit, state, (limit.burst - cost) * limit.creditsPerUnit, nowMs),
+
+  spend: spendFinal,
+
+  reservations: bucketReservations,
+});
 
 interface LeakyBucketLimit extends BucketLimit {
   readonly mode: "queue" | "police";
@@ -68,6 +98,18 @@ function complete(written: LeakyBucketLimit): LeakyBucketLimit {
   return { ...limit, capacity, slackCredits: waitingCredits % creditsPerUnit };
 }
 
+/**
+ * Leaky bucket: drains one unit every W/L.
+ *
+ * - `mode = "queue"` gives each unit of an allowed request the next departure slot: first come, first served, exactly W/L
+ *   apart. A unit that finds the bucket idle departs at once. A request is denied when more than `burst` units would
+ *   wait. Promise: allowed requests leave evenly spaced. Known weakness: it delays requests by design.
+ * - `mode = "police"` delays nothing: a request that would overflow the capacity `burst` is denied. It is equal to the
+ *   continuous token bucket and to the generic cell rate algorithm (GCRA).
+ *
+ * Bound: capacity + L admitted in any span of W. The capacity of a queue is burst + 1. At most L units depart in a span
+ * of W, or L + cost - 1 for requests of a higher cost, because a request departs whole.
+ */
 export const leakyBucket = strategyOfParts<LeakyBucketLimit, BucketState>({
   ...bucketParts,
   name: "leaky-bucket",

@@ -1,14 +1,105 @@
-/** One plain sentence for each limit: what is used, the arithmetic behind it, and when the next request fits. */
-import { type AccountTerms, type LeavingUnits, type LimitAccount, sumOf } from "./account.ts";
+/**
+ * How a limit arrives at the units that it counts as used: the terms of the sum, for people to check, and one plain sentence
+ * for each limit.
+ */
+import type { Period, LimitDecision } from "./strategy.ts";
 import { multiplyDivideFloor } from "./integers.ts";
-import type { LimitDecision, Period } from "./strategy.ts";
+
+/** Units that stop counting together. */
+export interface LeavingUnits {
+  readonly units: number;
+  /** More than 0. */
+  readonly leavesInMs: number;
+}
+
+/** The units of a bucket are counted in credits: `creditsPerUnit` make one unit. */
+export interface BucketTerms {
+  /** Credits of spent units that have not drained (leaky bucket) or been refilled (token bucket). */
+  readonly owedCredits: number;
+  readonly creditsPerUnit: number;
+  /** Credits that drain at the end of each step. */
+  readonly creditsPerStep: number;
+  readonly stepMs: number;
+  /** 0 when nothing is owed. */
+  readonly nextStepInMs: number;
+}
+
+/**
+ * The terms by kind. All numbers are integers of at least 0. Durations are in milliseconds, from the instant of the account.
+ */
+export type UsageTerms =
+  /** Fixed window: the units of the open window. 0 units and 0 ms when none is open. */
+  | {
+      readonly kind: "window";
+      readonly units: number;
+      readonly endsInMs: number;
+      /** Whether each request restarts the window. */
+      readonly isElastic: boolean;
+      /** For a calendar window. */
+      readonly period: Period | null;
+      readonly timezone: string | null;
+    }
+  /** Sliding-window counter: `currentUnits`, and the part of `previousUnits` in proportion to the overlap. */
+  | {
+      readonly kind: "two-windows";
+      readonly currentUnits: number;
+      readonly previousUnits: number;
+      /**
+       * How much of the window before is within the last `windowMs`. The current window ends after the same time. 0
+       * when no window is open.
+       */
+      readonly overlapMs: number;
+      readonly windowMs: number;
+    }
+  /** Sliding log: the units of the last window. The oldest of them leave together. */
+  | {
+      readonly kind: "log";
+      readonly units: number;
+      readonly oldest: LeavingUnits | null;
+    }
+  /** Sliding buckets: the units of each bucket that counts, the oldest first. */
+  | {
+      readonly kind: "buckets";
+      readonly bucketMs: number;
+      readonly buckets: readonly LeavingUnits[];
+    }
+  /** Token bucket, and leaky bucket in the mode `police`. */
+  | (BucketTerms & { readonly kind: "level" })
+  /** Leaky bucket in the mode `queue`. */
+  | (BucketTerms & {
+      readonly kind: "queue";
+      /** Units that are allowed and have not departed. */
+      readonly waitingUnits: number;
+      /** The delay of the next request that is allowed. */
+      readonly delayMs: number;
+      /** Credits that may be owed beyond whole units, because `maxDelay` is not a whole number of slots. */
+      readonly slackCredits: number;
+    })
+  /** Concurrency: held slots. The lease of the oldest ends first. */
+  | {
+      readonly kind: "slots";
+      readonly slots: number;
+      readonly oldest: LeavingUnits | null;
+    };
+
+/** The units that one limit counts at an instant. Those between them and the capacity remain. */
+export interface UsageBreakdown {
+  /** The used units: the sum of the terms and of `heldUnits`. It exceeds the capacity while there is a debt. */
+  readonly used: number;
+  /** Units that are lent to isolates. They count as spent. */
+  readonly heldUnits: number;
+  /** How the strategy arrives at its used units. */
+  readonly terms: UsageTerms;
+}
+
+export const sumOf = (parts: readonly LeavingUnits[]): number => parts.reduce((sum, { units }) => sum + units, 0);
 
 /**
  * For example: "62 of 60 in the last minute: 41 in this window and 43 × 0.49 of the one before; the next request fits in
  * 3.2 s."
  * @param limit a look at the limit, made at the instant of the account
  */
-export function limitSentence(limit: LimitDecision, account: LimitAccount): string {
+export function limitSentence(limit: LimitDecision, account: UsageBreakdown): string {
   const { used, heldUnits, terms } = account;
   const { sum } = arithmeticOf(limit, terms);
   const own = sum.length === 0 ? [`${numberText(used - heldUnits)} counted here`] : sum;
@@ -19,7 +110,7 @@ export function limitSentence(limit: LimitDecision, account: LimitAccount): stri
 }
 
 /** The beginning of the sentence, such as "62 of 60 in the last minute". */
-export const limitTotal = (limit: LimitDecision, { used, terms }: Pick<LimitAccount, "used" | "terms">): string =>
+export const limitTotal = (limit: LimitDecision, { used, terms }: Pick<UsageBreakdown, "used" | "terms">): string =>
   `${numberText(used)} of ${numberText(limit.capacity)} ${arithmeticOf(limit, terms).place}`;
 
 const tokenBucketName = "token-bucket";
@@ -31,7 +122,7 @@ interface Arithmetic {
   readonly sum: readonly string[];
 }
 
-function arithmeticOf(limit: LimitDecision, terms: AccountTerms): Arithmetic {
+function arithmeticOf(limit: LimitDecision, terms: UsageTerms): Arithmetic {
   const lastWindow = `in the last ${spanText(limit.windowMs)}`;
   switch (terms.kind) {
     case "window":
@@ -56,7 +147,7 @@ function arithmeticOf(limit: LimitDecision, terms: AccountTerms): Arithmetic {
   }
 }
 
-type TermsOf<Kind extends AccountTerms["kind"]> = Extract<AccountTerms, { readonly kind: Kind }>;
+type TermsOf<Kind extends UsageTerms["kind"]> = Extract<UsageTerms, { readonly kind: Kind }>;
 
 const periodNames: Readonly<Record<Period, string>> = {
   day: "today",
@@ -130,7 +221,7 @@ function queueSums(terms: TermsOf<"queue">): string[] {
 }
 
 /** When units stop counting, unless the next request fits at that instant. */
-function notesOf(terms: AccountTerms, limit: LimitDecision): string[] {
+function notesOf(terms: UsageTerms, limit: LimitDecision): string[] {
   const { remaining, replenishAfterMs } = limit;
   const isNext = (changesInMs: number): boolean => remaining === 0 && changesInMs === replenishAfterMs;
   switch (terms.kind) {
@@ -172,7 +263,7 @@ function leavingNote(oldest: LeavingUnits | null, one: string, several: string):
   return [`${leaving} in ${waitText(leavesInMs)}`];
 }
 
-function nextText({ remaining, replenishAfterMs }: LimitDecision, terms: AccountTerms): string {
+function nextText({ remaining, replenishAfterMs }: LimitDecision, terms: UsageTerms): string {
   if (remaining === 0) return `the next request fits in ${waitText(replenishAfterMs)}`;
   const isDelayed = terms.kind === "queue" && terms.delayMs > 0;
   const delay = isDelayed ? `, the next after ${waitText(terms.delayMs)}` : "";

@@ -1,7 +1,7 @@
 /** The account of each limit: terms that add up to the used units, on any traffic. */
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import type { AccountTerms, LeavingUnits } from "../../src/strategies/account.ts";
+import type { UsageTerms, LeavingUnits } from "../../src/strategies/usage.ts";
 import { createMeter, type Meter } from "../../src/strategies/index.ts";
 import { expectSame, meterOf, startMs } from "./meters.ts";
 import {
@@ -15,7 +15,7 @@ import {
 } from "./scenario.ts";
 
 /** The used units by the documentation of each strategy. */
-function sumOf(terms: AccountTerms): number {
+function sumOf(terms: UsageTerms): number {
   switch (terms.kind) {
     case "window":
     case "log":
@@ -103,7 +103,7 @@ testEach(limitSets, "an account changes neither the state nor a later decision",
 );
 
 /** The units that stop counting next, according to the terms; null when the terms name no such instant. */
-function nextLeaving(terms: AccountTerms): LeavingUnits | null {
+function nextLeaving(terms: UsageTerms): LeavingUnits | null {
   switch (terms.kind) {
     case "window":
       return terms.units === 0 ? null : { units: terms.units, leavesInMs: terms.endsInMs };
