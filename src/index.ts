@@ -10,7 +10,7 @@ import {
   type SettleInput,
 } from "./app.ts";
 
-export { ControlPlane } from "./control/object/control-plane.ts";
+export { ControlPlane } from "./control/object/durable-object.ts";
 export { RateLimiter } from "./limiter/object/durable-object.ts";
 
 /** An isolate keeps one `env` object for its life, so it reads the configuration once. */

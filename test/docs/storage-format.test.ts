@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { alertSettings } from "../../src/policy/vars/admin.ts";
 import { encodeSamples } from "../../src/control/sample-codec.ts";
-import { StatisticsIntake } from "../../src/control/object/statistics-intake.ts";
+import { Observers } from "../../src/control/object/observers.ts";
 import { mostRowBytes, rowVersion } from "../../src/limiter/object/key-row.ts";
 import type { KeyRule } from "../../src/limiter/protocol.ts";
 import { decodeIntegers } from "../../src/strategies/log/varint.ts";
@@ -90,7 +90,7 @@ test("the page lists every table of the control plane object", () => {
     sockets: { sockets: () => [], accept: () => new Response() },
     waitUntil: () => undefined,
   };
-  expect(() => new StatisticsIntake(storage, settings, 0)).not.toThrow();
+  expect(() => new Observers(storage, settings, 0)).not.toThrow();
   const tables = storage.sql.exec<{ name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'").toArray();
   const listed = rowsOf(readPage("docs/reference/storage-format.md"), "table");
   expect(new Set(listed.map(([name]) => codesIn(name)[0]))).toEqual(new Set(tables.map(({ name }) => name)));

@@ -56,7 +56,7 @@ const createdMs = performance.now() - startedMs;
 const rollbackStartedMs = performance.now();
 void control.rollback({ toSeq: 0, actor: ada, note: null });
 const firstTurnMs = performance.now() - rollbackStartedMs;
-while (control.rollbackProgress?.state === "running") {
+while (control.rollbackProgress()?.state === "running") {
   // oxlint-disable-next-line no-await-in-loop
   await plane.pass(1_000);
 }

@@ -5,8 +5,7 @@
 import { onTestFinished, vi } from "vitest";
 import { createApp } from "../../../src/app.ts";
 import { type Config, parseConfig } from "../../../src/policy/vars/config.ts";
-import { Control } from "../../../src/control/object/control.ts";
-import { StatisticsIntake } from "../../../src/control/object/statistics-intake.ts";
+import { Plane } from "../../../src/control/object/plane.ts";
 import type { BeatCall } from "../../../src/control/protocol.ts";
 import type { SamplesQuery } from "../../../src/control/statistics-calls.ts";
 import { sleep } from "../../../src/limiter/clock.ts";
@@ -59,25 +58,23 @@ export class RecordedSite {
 
   #controlPlane(): object {
     const storage = new MemorySql();
-    const settings = {
+    const observers = {
       alerts: null,
       dataset: null,
       sockets: { sockets: () => [], accept: () => new Response() },
       waitUntil: () => undefined,
     };
-    const intake = new StatisticsIntake(storage, settings, this.clock.now());
-    const control = new Control({
+    const plane = new Plane({
       storage,
       clock: this.clock,
       push: () => Promise.reject(new Error("no rules are expected")),
       randomId: () => crypto.randomUUID(),
-      recorder: intake,
+      observers,
     });
-    const { statistics } = intake;
     const methods = {
-      beat: async (call: BeatCall) => control.beat(structuredClone(call)),
-      samples: async (query: SamplesQuery) => statistics.samples(query),
-      sampleChunks: async (policy: string, ids: readonly number[]) => statistics.sampleChunks(policy, ids),
+      beat: async (call: BeatCall) => plane.beat(structuredClone(call)),
+      samples: async (query: SamplesQuery) => plane.samples(query),
+      sampleChunks: async (policy: string, ids: readonly number[]) => plane.sampleChunks(policy, ids),
     };
     return { getByName: () => methods };
   }

@@ -88,6 +88,7 @@ it("batches that are not stored are sent again, and stored ones are not", async 
     await network.pass(5_000);
     return network.calls.at(-1)?.batches.map(({ seq }) => seq);
   };
+  network.after = (reply) => Promise.resolve({ ...reply, storedSeq: 0 });
   expect(await sent()).toEqual([1]);
   network.after = (reply) => Promise.resolve({ ...reply, storedSeq: 1 });
   expect(await sent()).toEqual([1, 2]);

@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { alertSettings } from "../../../src/policy/vars/admin.ts";
 import { Scheduler } from "../../../src/control/object/scheduler.ts";
-import { StatisticsIntake } from "../../../src/control/object/statistics-intake.ts";
+import { Observers } from "../../../src/control/object/observers.ts";
 import type { BeatCall, KeyAlert, PolicyCounts } from "../../../src/control/protocol.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
 import { beat, counts } from "./batches.ts";
@@ -35,7 +35,7 @@ class World {
   #work: Promise<unknown>[] = [];
   readonly storage = new MemorySql();
   readonly #variables: Record<string, string>;
-  intake!: StatisticsIntake;
+  intake!: Observers;
   scheduler!: Scheduler;
 
   constructor(variables: Record<string, string> = {}) {
@@ -60,7 +60,7 @@ class World {
       fetch: ((...request) =>
         generation === this.#generation ? this.#receive(...request) : new Promise(() => undefined)) as typeof fetch,
     };
-    this.intake = new StatisticsIntake(this.storage, settings, this.nowMs);
+    this.intake = new Observers(this.storage, settings, this.nowMs);
     const clock = { now: () => this.nowMs, after: () => () => undefined };
     this.scheduler = new Scheduler(this.storage, clock, this.intake.tasks);
   }
@@ -246,7 +246,7 @@ describe("the request", () => {
     await once(server, "listening");
     const { port } = server.address() as AddressInfo;
     const work: Promise<unknown>[] = [];
-    const intake = new StatisticsIntake(
+    const intake = new Observers(
       new MemorySql(),
       {
         alerts: alertSettings({

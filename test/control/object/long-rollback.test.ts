@@ -42,7 +42,7 @@ function* allEntries({ control }: TestPlane): Generator<AuditEntry> {
 
 const modeOf = ({ control }: TestPlane): unknown => control.policyState("p").rules[0]?.rule;
 
-const stateOf = (plane: TestPlane) => plane.control.rollbackProgress?.state;
+const stateOf = (plane: TestPlane) => plane.control.rollbackProgress()?.state;
 
 /** The object loses its memory. The platform repeats an alarm whose handler has not returned. */
 function crash(plane: TestPlane): void {
@@ -58,10 +58,10 @@ describe("a long rollback", () => {
     expect(modeOf(plane)).toEqual({ kind: "mode", mode: "dry-run" });
     const begun = liveRules(plane);
     expect(begun).toBeGreaterThan(rules - 100);
-    expect(plane.control.rollbackProgress).toMatchObject({ state: "running", toSeq: seq, actor });
+    expect(plane.control.rollbackProgress()).toMatchObject({ state: "running", toSeq: seq, actor });
     await plane.pass(60_000);
     expect(done(await answer).length).toBeLessThanOrEqual(100);
-    expect(plane.control.rollbackProgress).toMatchObject({
+    expect(plane.control.rollbackProgress()).toMatchObject({
       state: "done",
       total: rules + 1,
       examined: rules + 1,
@@ -89,7 +89,7 @@ describe("a long rollback", () => {
       expect(liveRules(plane)).toBe(1);
       const own = [...allEntries(plane)].filter(({ action }) => action === "rollback");
       expect(own).toHaveLength(rules + 1);
-      expect(plane.control.rollbackProgress).toMatchObject({ state: "done", changed: rules + 1 });
+      expect(plane.control.rollbackProgress()).toMatchObject({ state: "done", changed: rules + 1 });
     }
     expect(interrupted).toBeGreaterThanOrEqual(3);
   });
@@ -119,7 +119,7 @@ describe("a long rollback", () => {
     void plane.control.rollback({ toSeq: seq, actor, note });
     void plane.control.rollback({ toSeq: before, actor: bob, note: "stop" });
     await plane.pass(60_000);
-    expect(plane.control.rollbackProgress).toMatchObject({ state: "done", toSeq: before });
+    expect(plane.control.rollbackProgress()).toMatchObject({ state: "done", toSeq: before });
     expect(liveRules(plane)).toBe(rules + 1);
     expect(modeOf(plane)).toEqual({ kind: "mode", mode: "off" });
   });

@@ -1,7 +1,7 @@
 /** The export of finished minutes to Analytics Engine. */
 import { expect, it } from "vitest";
 import { AnalyticsExport, type DataPoint, exportedDoubles } from "../../../src/control/object/statistics-export.ts";
-import { StatisticsIntake } from "../../../src/control/object/statistics-intake.ts";
+import { Observers } from "../../../src/control/object/observers.ts";
 import { Tally } from "../../../src/control/object/statistics-tally.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
 import { batch, beat, counts } from "./batches.ts";
@@ -21,7 +21,7 @@ it("a finished minute is exported as one point for each policy with decisions", 
     sockets: { sockets: () => [], accept: () => new Response() },
     waitUntil: () => undefined,
   };
-  const intake = new StatisticsIntake(new MemorySql(), settings, startMs);
+  const intake = new Observers(new MemorySql(), settings, startMs);
   const policies = {
     api: counts({ outcomes: { allowed: 5, denied: 2 }, latency: [[1, 6]], latencySumMs: 9 }),
     idle: counts(),

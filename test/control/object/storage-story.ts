@@ -1,9 +1,9 @@
 /** A story that uses each kind of statement. It must leave the same rows in memory and on the platform. */
-import { Control } from "../../../src/control/object/control.ts";
+import { Plane } from "../../../src/control/object/plane.ts";
 import { AuditLog } from "../../../src/control/object/audit-log.ts";
 import type { ControlStorage } from "../../../src/control/object/storage.ts";
 import { startMs, TestClock } from "../../fakes/isolate.ts";
-import { ada, beat, keyRule, mode } from "./test-plane.ts";
+import { ada, beat, keyRule, mode, noObservers } from "./test-plane.ts";
 
 const actor = ada;
 
@@ -11,16 +11,13 @@ const actor = ada;
 export async function storageStory(storage: ControlStorage): Promise<unknown> {
   const clock = new TestClock();
   let ids = 0;
-  const control = new Control({
+  const control = new Plane({
     storage,
     clock,
     push: (_location, _key, policy, _rules, version) =>
       policy === "silent" ? Promise.reject(new Error("lost")) : Promise.resolve(version),
     randomId: () => `-${++ids}`,
-    recorder: {
-      recordBeat: () => ({ storedSeq: 0, isWatched: false, isTailed: false }),
-      tasks: [],
-    },
+    observers: noObservers,
   });
   const idempotency = { key: "once", requestHash: "h" };
   const expiresAtMs = startMs + 5_000;

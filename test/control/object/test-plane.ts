@@ -1,7 +1,7 @@
 /** A control plane and the objects of keys, in one process with one clock that the test sets. */
 import { compareVersions, type PolicyRule, type RulesVersion } from "../../../src/policy/runtime-rules.ts";
 import type { ObjectSettings } from "../../../src/policy/placement.ts";
-import { Control, type ControlParts } from "../../../src/control/object/control.ts";
+import { Plane, type PlaneParts } from "../../../src/control/object/plane.ts";
 import type {
   Actor,
   BeatCall,
@@ -16,7 +16,7 @@ import { objectId, objectLocation } from "../../../src/limiter/object-calls.ts";
 import { settled, TestClock } from "../../fakes/isolate.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
 
-type Push = ControlParts["push"];
+type Push = PlaneParts["push"];
 type PushCall = Parameters<Push>;
 
 /** The rules of one key and policy in an object. */
@@ -30,6 +30,14 @@ export const sharded: ObjectSettings = { shards: 4, locationHint: null, jurisdic
 export const ada: Actor = { name: "ada@example.com", via: "access" };
 export const key = "k".repeat(43);
 
+/** Without alerts, an export, and WebSockets. */
+export const noObservers: PlaneParts["observers"] = {
+  alerts: null,
+  dataset: null,
+  sockets: { sockets: () => [], accept: () => new Response() },
+  waitUntil: () => undefined,
+};
+
 /** How far a test lets time pass at once while an alarm is running. */
 const stepMs = 1_000;
 
@@ -39,7 +47,7 @@ const lostAnswer = new Promise<never>(() => undefined);
 export class TestPlane {
   readonly clock = new TestClock();
   storage = new MemorySql();
-  control: Control;
+  control: Plane;
   /** The rules in the objects, by object, key and policy. */
   readonly objects = new Map<string, HeldRules>();
   readonly pushes: PushCall[] = [];
@@ -109,9 +117,9 @@ export class TestPlane {
     void this.control.alarm().finally(() => (this.#isAlarmRunning = false));
   }
 
-  #newControl(): Control {
+  #newControl(): Plane {
     const losses = this.#losses;
-    return new Control({
+    return new Plane({
       storage: this.storage,
       clock: this.clock,
       push: async (...call) => {
@@ -119,10 +127,7 @@ export class TestPlane {
         return losses === this.#losses ? version : lostAnswer;
       },
       randomId: () => `-${++this.#ids}`,
-      recorder: {
-        recordBeat: () => ({ storedSeq: 0, isWatched: false, isTailed: false }),
-        tasks: [],
-      },
+      observers: noObservers,
     });
   }
 

@@ -18,7 +18,7 @@ import type { World } from "../world.ts";
 import type { Checks } from "./checks.ts";
 import { type DeployedPolicy, partitionKeyOf } from "./configuration.ts";
 import type { KeyObjects } from "./key-objects.ts";
-import type { Plane } from "./plane.ts";
+import type { SimulatedPlane } from "./plane.ts";
 import { resolvedBy } from "./precedence-reference.ts";
 import { type Counted, countedStatistics } from "./counted-statistics.ts";
 import type { SpendReference } from "./spend-reference.ts";
@@ -29,7 +29,7 @@ export interface IsolateParts {
   readonly world: World;
   readonly checks: Checks;
   readonly objects: KeyObjects;
-  readonly plane: Plane;
+  readonly plane: SimulatedPlane;
   readonly spends: SpendReference;
   /** Carries calls to objects. */
   readonly objectWire: Wire;

@@ -1,19 +1,19 @@
 /** Operators who change rules at random, and know only what the answers say. */
-import type { Control } from "../../../src/control/object/control.ts";
+import type { Plane } from "../../../src/control/object/plane.ts";
 import type { Actor, Changed, Rule, RuleInput } from "../../../src/control/protocol.ts";
 import { objectId, objectLocation } from "../../../src/limiter/object-calls.ts";
 import { parseLimits } from "../../../src/strategies/index.ts";
 import type { Random } from "../../random.ts";
 import type { World } from "../world.ts";
 import { type DeployedPolicy, keyTexts, partitionKeyOf, pick } from "./configuration.ts";
-import type { Plane } from "./plane.ts";
+import type { SimulatedPlane } from "./plane.ts";
 import type { RuleContent, RuleLedger, RuleTrack } from "./rule-ledger.ts";
 import type { Wire } from "./wire.ts";
 
 interface OperatorParts {
   readonly world: World;
   readonly random: Random;
-  readonly plane: Plane;
+  readonly plane: SimulatedPlane;
   readonly ledger: RuleLedger;
   readonly wire: Wire;
   /** The deployment that the operator sees. */
@@ -210,7 +210,7 @@ export class Operator {
     if (rule.scope === "key") this.#parts.ledger.confirm(rule.id, change, contentOf(rule));
   }
 
-  #track(control: Control, suffixes: readonly string[], input: RuleInput, change: number): void {
+  #track(control: Plane, suffixes: readonly string[], input: RuleInput, change: number): void {
     const { ledger } = this.#parts;
     for (const rule of control.rules({ limit: 500 }).items) {
       if (!suffixes.some((suffix) => rule.id.endsWith(suffix)) || rule.key === null) continue;

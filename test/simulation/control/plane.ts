@@ -1,7 +1,6 @@
 /** The control plane object, which crashes, hangs, is killed and comes back, also with older storage or none. The code in it is real. */
-import { Control } from "../../../src/control/object/control.ts";
+import { Plane } from "../../../src/control/object/plane.ts";
 import type { Push } from "../../../src/control/object/outbox.ts";
-import { StatisticsIntake } from "../../../src/control/object/statistics-intake.ts";
 import type { ControlStorage } from "../../../src/control/object/storage.ts";
 import { objectId } from "../../../src/limiter/object-calls.ts";
 import type { SetRulesReply } from "../../../src/limiter/protocol.ts";
@@ -34,11 +33,10 @@ const noSockets = {
   },
 };
 
-export class Plane {
+export class SimulatedPlane {
   readonly #parts: PlaneParts;
   #storage = new MemorySql();
-  control: Control;
-  #intake: StatisticsIntake;
+  control: Plane;
   #lives = 0;
   #isAlarmRunning = false;
   #ids = 0;
@@ -51,11 +49,11 @@ export class Plane {
 
   constructor(parts: PlaneParts) {
     this.#parts = parts;
-    [this.control, this.#intake] = this.#begin();
+    this.control = this.#begin();
   }
 
   /** Makes a call. The object may crash before its writes are confirmed. */
-  async call<Reply>(act: (control: Control) => Reply | Promise<Reply>): Promise<Reply> {
+  async call<Reply>(act: (control: Plane) => Reply | Promise<Reply>): Promise<Reply> {
     if (this.#hang !== null) await this.#hang.promise;
     if (!this.isUp) throw new Error("The object is not available.");
     const isLost = this.#parts.random() < crashedCalls && this.isFragile;
@@ -76,7 +74,7 @@ export class Plane {
     this.#lives++;
     this.#storage = storage;
     this.#isAlarmRunning = false;
-    [this.control, this.#intake] = this.#begin();
+    this.control = this.#begin();
     this.#scheduleAlarm();
   }
 
@@ -110,7 +108,7 @@ export class Plane {
     const nowMs = this.#parts.world.nowMs;
     const query = { fromMs: nowMs - 80 * 86_400_000, toMs: nowMs + 3_600_000, stepMs: 3_600_000 };
     const totals = new Map<string, number>();
-    for (const { policy, outcomes } of this.#intake.statistics.statistics(query, nowMs).points) {
+    for (const { policy, outcomes } of this.control.statistics(query).points) {
       for (const [outcome, count] of Object.entries(outcomes)) {
         const name = `${policy} ${outcome}`;
         totals.set(name, (totals.get(name) ?? 0) + count);
@@ -119,7 +117,7 @@ export class Plane {
     return totals;
   }
 
-  #begin(): [Control, StatisticsIntake] {
+  #begin(): Plane {
     const { world, wire, objects } = this.#parts;
     const life = this.#lives;
     const isAlive = (): boolean => life === this.#lives;
@@ -133,14 +131,13 @@ export class Plane {
       return isAlive() ? (reply as SetRulesReply).version : never;
     };
     const storage = this.#storageOf(this.#storage, isAlive);
-    const settings = {
+    const observers = {
       alerts: null,
       dataset: null,
       sockets: noSockets,
       waitUntil: () => undefined,
     };
-    const intake = new StatisticsIntake(storage, settings, world.nowMs);
-    const control = new Control({
+    return new Plane({
       storage,
       clock: {
         now: clock.now,
@@ -152,9 +149,8 @@ export class Plane {
         this.createdIds.push(id);
         return id;
       },
-      recorder: intake,
+      observers,
     });
-    return [control, intake];
   }
 
   #storageOf(memory: MemorySql, isAlive: () => boolean): ControlStorage {

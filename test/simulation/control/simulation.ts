@@ -11,7 +11,7 @@ import { Isolate, type IsolateParts, type SimulatedRequest } from "./isolate.ts"
 import { type SimulatedObject, KeyObjects } from "./key-objects.ts";
 import { ObjectChecks } from "./object-checks.ts";
 import { Operator } from "./operator.ts";
-import { Plane } from "./plane.ts";
+import { SimulatedPlane } from "./plane.ts";
 import { RuleLedger } from "./rule-ledger.ts";
 import { SpendReference } from "./spend-reference.ts";
 import { type Faults, Wire } from "./wire.ts";
@@ -37,7 +37,7 @@ export class Simulation {
   readonly traffic: Random;
   readonly deployments: readonly (readonly DeployedPolicy[])[];
   readonly objects: KeyObjects;
-  readonly plane: Plane;
+  readonly plane: SimulatedPlane;
   readonly ledger: RuleLedger;
   readonly operator: Operator;
   readonly spends: SpendReference;
@@ -71,7 +71,7 @@ export class Simulation {
     // The objects' clocks are those of machines, which differ by milliseconds.
     const aheadMs = Array.from({ length: 4 }, () => Math.floor(draw() * 400) - 200);
     this.objects = new KeyObjects({ world, random: part(8), observer }, aheadMs);
-    this.plane = new Plane({
+    this.plane = new SimulatedPlane({
       world,
       random: part(9),
       objects: this.objects,

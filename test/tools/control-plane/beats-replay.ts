@@ -8,8 +8,7 @@ import { parseConfig } from "../../../src/policy/vars/config.ts";
 import type { Policy } from "../../../src/policy/policy.ts";
 import { ControlClient } from "../../../src/control/isolate/control-client.ts";
 import { IsolateStatistics } from "../../../src/control/isolate/statistics.ts";
-import { Control } from "../../../src/control/object/control.ts";
-import { StatisticsIntake } from "../../../src/control/object/statistics-intake.ts";
+import { Plane } from "../../../src/control/object/plane.ts";
 import type { BeatCall } from "../../../src/control/protocol.ts";
 import type { Clock } from "../../../src/limiter/clock.ts";
 import { decisionOf } from "../../control/decisions.ts";
@@ -70,8 +69,7 @@ class Replay {
   activeMs = 0;
   readonly storage = new CountedStorage();
   readonly #clock: Clock = { now: () => this.nowMs, after: () => () => undefined };
-  readonly #intake: StatisticsIntake;
-  readonly #control: Control;
+  readonly #plane: Plane;
   readonly #isWatched: boolean;
   readonly #isSampled: boolean;
   #activeUntilMs = 0;
@@ -80,14 +78,13 @@ class Replay {
     this.#isWatched = mode === "watched";
     this.#isSampled = isSampled;
     const sockets = { sockets: () => [], accept: () => new Response() };
-    const settings = { alerts: null, dataset: null, sockets, waitUntil: () => undefined };
-    this.#intake = new StatisticsIntake(this.storage, settings, startMs);
-    this.#control = new Control({
+    const observers = { alerts: null, dataset: null, sockets, waitUntil: () => undefined };
+    this.#plane = new Plane({
       storage: this.storage,
       clock: this.#clock,
       push: () => Promise.reject(new Error("only key rules are pushed")),
       randomId: () => "",
-      recorder: this.#intake,
+      observers,
     });
     if (mode !== "no rule was ever made") this.#makeRule();
   }
@@ -121,14 +118,14 @@ class Replay {
     this.storage.alarmAtMs = null;
     this.alarms++;
     this.#account();
-    await this.#control.alarm();
+    await this.#plane.alarm();
   }
 
-  #beat(call: BeatCall): ReturnType<Control["beat"]> {
+  #beat(call: BeatCall): ReturnType<Plane["beat"]> {
     this.beats++;
     this.#account();
-    if (this.#isWatched) this.#intake.tail.watch(this.nowMs);
-    return this.#control.beat(call);
+    if (this.#isWatched) this.#plane.tail.watch(this.nowMs);
+    return this.#plane.beat(call);
   }
 
   #account(): void {
@@ -141,7 +138,7 @@ class Replay {
     const rule = { kind: "mode", mode: "enforce" } as const;
     const written = { mode: "enforce" };
     const common = { sealedKey: null, written, expiresAtMs: null, note: null, objects: null };
-    this.#control.changePolicy({
+    this.#plane.changePolicy({
       policy: policy.name,
       parts: [
         {

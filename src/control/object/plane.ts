@@ -1,4 +1,4 @@
-/** The logic of the control plane, without the platform: beats, rules and their history. Statistics are separate. */
+/** The control plane, without the platform: beats, rules with their history, and statistics. */
 import type { Clock } from "../../limiter/clock.ts";
 import type { StaleRules } from "../../limiter/protocol.ts";
 import type {
@@ -16,40 +16,34 @@ import type {
   RuleDeletion,
   RuleQuery,
   RuleReplacement,
+  TopKey,
 } from "../protocol.ts";
 import type { Rollback, RollbackProgress, RollbackReply, Undo, Undone } from "../history-calls.ts";
+import type { SampleIndex, SamplesQuery, Statistics, StatisticsQuery, TopQuery } from "../statistics-calls.ts";
 import { Deployments } from "./deployments.ts";
 import { Meta } from "./meta.ts";
 import type { RulesMetrics } from "./metrics.ts";
 import { Outbox, type Push } from "./outbox.ts";
-import { Retention } from "./retention.ts";
+import { Observers, type ObserverSettings } from "./observers.ts";
 import { type Edited, RuleBook } from "./rule-book.ts";
 import { Rollbacks } from "./rollback.ts";
 import { isRuleLive } from "./rule-table.ts";
 import { Scheduler, type Task } from "./scheduler.ts";
 import type { ControlStorage } from "./storage.ts";
+import type { Tail } from "./tail.ts";
 
-/** The part of a beat's reply that the statistics give. */
-export type Recorded = Pick<BeatReply, "storedSeq" | "isWatched" | "isTailed">;
-
-/** The statistics of the control plane, as far as beats and the alarm concern them. */
-export interface Recorder {
-  /** Counts the batches of a beat, each once. */
-  recordBeat(call: BeatCall, nowMs: number): Recorded;
-  readonly tasks: readonly Task[];
-}
-
-export interface ControlParts {
+export interface PlaneParts {
   readonly storage: ControlStorage;
   readonly clock: Clock;
   readonly push: Push;
   readonly randomId: () => string;
-  readonly recorder: Recorder;
+  readonly observers: ObserverSettings;
 }
 
-export class Control {
+export class Plane {
+  readonly tail: Tail;
   readonly #clock: Clock;
-  readonly #recorder: Recorder;
+  readonly #observers: Observers;
   readonly #meta: Meta;
   readonly #book: RuleBook;
   readonly #deployments: Deployments;
@@ -58,10 +52,11 @@ export class Control {
   readonly #scheduler: Scheduler;
   #counted: Pick<RulesMetrics, "version" | "rules" | "pendingRules"> | null = null;
 
-  constructor({ storage, clock, push, randomId, recorder }: ControlParts) {
+  constructor({ storage, clock, push, randomId, observers }: PlaneParts) {
     const nowMs = clock.now();
     this.#clock = clock;
-    this.#recorder = recorder;
+    this.#observers = new Observers(storage, observers, nowMs);
+    this.tail = this.#observers.tail;
     const meta = new Meta(storage, nowMs);
     const book = new RuleBook(storage, meta, randomId);
     const deployments = new Deployments(storage.sql, nowMs);
@@ -81,13 +76,13 @@ export class Control {
       onPause: () => void this.#scheduler.ensure(),
     });
     const retention = new Retention(book, meta);
-    const tasks = [expiry, this.#outbox, this.#rollbacks, retention, ...recorder.tasks];
+    const tasks = [expiry, this.#outbox, this.#rollbacks, retention, ...this.#observers.tasks];
     this.#scheduler = new Scheduler(storage, clock, tasks);
   }
 
   beat(call: BeatCall): BeatReply {
     const nowMs = this.#tidied();
-    const recorded = this.#recorder.recordBeat(call, nowMs);
+    const recorded = this.#observers.recordBeat(call, nowMs);
     const wantsPolicies = this.#deployments.see(call, nowMs);
     if (this.#deployments.hasChanged(nowMs)) this.#outbox.resendAll(nowMs);
     if (this.#isAhead(call)) this.#outbox.beginEpochAbove(call.epoch);
@@ -156,7 +151,7 @@ export class Control {
     return { ...changed, value: { entries, rules: rules.map((rule) => this.#current(rule)) } };
   }
 
-  get rollbackProgress(): RollbackProgress | null {
+  rollbackProgress(): RollbackProgress | null {
     return this.#rollbacks.progress;
   }
 
@@ -174,14 +169,38 @@ export class Control {
     return this.#book.audit.page(cursor, limit);
   }
 
-  /** The sealed key of a partition key's newest rule that has one; null when there is none. */
   sealedKey(policy: string, key: string): string | null {
     const rules = this.#book.rules.ofSet({ policy, key });
-    return rules.find(({ sealedKey }) => sealedKey !== null)?.sealedKey ?? null;
+    const ofRule = rules.find(({ sealedKey }) => sealedKey !== null)?.sealedKey;
+    return ofRule ?? this.#observers.statistics.sealedKey(policy, key, this.#clock.now());
+  }
+
+  statistics(query: StatisticsQuery): Statistics {
+    return this.#observers.statistics.statistics(query, this.#watched());
+  }
+
+  top(query: TopQuery): readonly TopKey[] {
+    return this.#observers.statistics.top(query, this.#watched());
+  }
+
+  samples(query: SamplesQuery): SampleIndex {
+    return this.#observers.statistics.samples(query);
+  }
+
+  sampleChunks(policy: string, ids: readonly number[]): readonly ArrayBuffer[] {
+    return this.#observers.statistics.sampleChunks(policy, ids);
   }
 
   rulesOfPolicies(): readonly StaleRules[] {
     return [...this.#book.policyRules].map(([policy, rules]) => ({ policy, ...rules }));
+  }
+
+  metrics(limits: LimitsInEffect = {}): string {
+    return this.#observers.metrics(this.rulesMetrics(limits), this.#clock.now());
+  }
+
+  ticket(): ReturnType<Tail["ticket"]> {
+    return this.tail.ticket(this.#clock.now());
   }
 
   /**
@@ -210,6 +229,13 @@ export class Control {
 
   alarm(): Promise<void> {
     return this.#scheduler.alarm();
+  }
+
+  /** Somebody reads the statistics: beats are due every second for a while. */
+  #watched(): number {
+    const nowMs = this.#clock.now();
+    this.tail.watch(nowMs);
+    return nowMs;
   }
 
   /** Removes expired rules, so that no answer has them. */
@@ -270,5 +296,34 @@ export class Control {
     const current = this.#book.rules.get(rule.id);
     const isSame = current !== null && current.revision === rule.revision;
     return this.#shown(isSame ? current : rule, this.#clock.now());
+  }
+}
+
+const dayMs = 86_400_000;
+/** When a sweep leaves entries for the next one. */
+const soonMs = 1_000;
+
+/** Deletes old audit entries and idempotency keys once a day. */
+class Retention implements Task {
+  readonly #book: RuleBook;
+  readonly #meta: Meta;
+  #nextAtMs: number;
+
+  constructor(book: RuleBook, meta: Meta) {
+    this.#book = book;
+    this.#meta = meta;
+    this.#nextAtMs = Number(meta.read("swept") ?? meta.epoch) + dayMs;
+  }
+
+  dueAtMs(): number | null {
+    // Each change writes an audit entry, so without entries there is nothing to delete.
+    return this.#book.audit.lastSeq === 0 ? null : this.#nextAtMs;
+  }
+
+  run(nowMs: number): void {
+    this.#book.idempotency.sweep(nowMs);
+    const isMore = this.#book.audit.sweep(nowMs);
+    this.#meta.write("swept", String(nowMs));
+    this.#nextAtMs = nowMs + (isMore ? soonMs : dayMs);
   }
 }

@@ -1,9 +1,10 @@
 /**
  * The control plane object on the platform: each method answers an isolate's beat or a call of the admin API. All work is in
- * control.ts, which tests also run without the platform.
+ * plane.ts, which tests also run without the platform.
  */
 import { DurableObject } from "cloudflare:workers";
 import { alertSettings } from "../../policy/vars/admin.ts";
+import type { Jurisdiction, LocationHint } from "../../policy/placement.ts";
 import { platformClock } from "../../limiter/clock.ts";
 import type {
   Actor,
@@ -25,12 +26,11 @@ import type {
   TopKey,
 } from "../protocol.ts";
 import type { Rollback, RollbackProgress, RollbackReply, Undo, Undone } from "../history-calls.ts";
-import type { StaleRules } from "../../limiter/protocol.ts";
+import type { SetRulesReply, StaleRules } from "../../limiter/protocol.ts";
 import type { SampleIndex, SamplesQuery, Statistics, StatisticsQuery, TopQuery } from "../statistics-calls.ts";
-import { Control } from "./control.ts";
-import { type LimiterObjects, pushTo } from "./push.ts";
+import type { Push } from "./outbox.ts";
 import type { Dataset } from "./statistics-export.ts";
-import { StatisticsIntake } from "./statistics-intake.ts";
+import { Plane } from "./plane.ts";
 import { hibernatingSockets } from "./tail.ts";
 
 /** The bindings of the Worker. Its variables configure the alerts. */
@@ -41,137 +41,156 @@ export interface ControlPlaneBindings {
 
 /** The Durable Object that keeps runtime rules, statistics and the audit log. */
 export class ControlPlane extends DurableObject<ControlPlaneBindings> implements ControlPlaneMethods {
-  readonly #control: Control;
-  readonly #intake: StatisticsIntake;
+  readonly #plane: Plane;
 
   constructor(ctx: DurableObjectState, env: ControlPlaneBindings) {
     super(ctx, env);
-    const intake = {
-      alerts: alertSettings({ ...env }),
-      dataset: env.ANALYTICS ?? null,
-      sockets: hibernatingSockets(ctx),
-      waitUntil: (work: Promise<unknown>) => ctx.waitUntil(work),
-    };
-    this.#intake = new StatisticsIntake(ctx.storage, intake, platformClock.now());
-    this.#control = new Control({
+    this.#plane = new Plane({
       storage: ctx.storage,
       clock: platformClock,
       push: pushTo(env.RATE_LIMITER),
       randomId: () => crypto.randomUUID().slice(0, 8),
-      recorder: this.#intake,
+      observers: {
+        alerts: alertSettings({ ...env }),
+        dataset: env.ANALYTICS ?? null,
+        sockets: hibernatingSockets(ctx),
+        waitUntil: (work) => ctx.waitUntil(work),
+      },
     });
   }
 
   beat(call: BeatCall): BeatReply {
-    return this.#control.beat(call);
+    return this.#plane.beat(call);
   }
 
   policyState(policy: string): PolicyState {
-    return this.#control.policyState(policy);
+    return this.#plane.policyState(policy);
   }
 
   rules(query: RuleQuery): Page<Rule> {
-    return this.#control.rules(query);
+    return this.#plane.rules(query);
   }
 
   rule(id: string): Rule | null {
-    return this.#control.rule(id);
+    return this.#plane.rule(id);
   }
 
   createRule(call: RuleCreation): Promise<Changed<Rule>> {
-    return this.#control.createRule(call);
+    return this.#plane.createRule(call);
   }
 
   replaceRule(call: RuleReplacement): Promise<Changed<Rule>> {
-    return this.#control.replaceRule(call);
+    return this.#plane.replaceRule(call);
   }
 
   deleteRule(call: RuleDeletion): Promise<Changed<null>> {
-    return this.#control.deleteRule(call);
+    return this.#plane.deleteRule(call);
   }
 
   changePolicy(call: PolicyPatch): Changed<PolicyState> {
-    return this.#control.changePolicy(call);
+    return this.#plane.changePolicy(call);
   }
 
   undo(call: Undo): Promise<Changed<Undone>> {
-    return this.#control.undo(call);
+    return this.#plane.undo(call);
   }
 
   rollback(call: Rollback): Promise<RollbackReply> {
-    return this.#control.rollback(call);
+    return this.#plane.rollback(call);
   }
 
   rollbackProgress(): RollbackProgress | null {
-    return this.#control.rollbackProgress;
+    return this.#plane.rollbackProgress();
   }
 
   note(action: NotedAction): void {
-    this.#control.note(action);
+    this.#plane.note(action);
   }
 
   noteAll(actions: readonly NotedAction[]): void {
-    this.#control.noteAll(actions);
+    this.#plane.noteAll(actions);
   }
 
   audit(query: { readonly cursor?: string; readonly limit: number }): Page<AuditEntry> {
-    return this.#control.audit(query);
+    return this.#plane.audit(query);
   }
 
   sealedKey(policy: string, key: string): string | null {
-    const { statistics } = this.#intake;
-    const sealed = this.#control.sealedKey(policy, key);
-    return sealed ?? statistics.sealedKey(policy, key, platformClock.now());
+    return this.#plane.sealedKey(policy, key);
   }
 
   statistics(query: StatisticsQuery): Statistics {
-    const { statistics, tail } = this.#intake;
-    const nowMs = platformClock.now();
-    tail.watch(nowMs);
-    return statistics.statistics(query, nowMs);
+    return this.#plane.statistics(query);
   }
 
   top(query: TopQuery): readonly TopKey[] {
-    const { statistics, tail } = this.#intake;
-    const nowMs = platformClock.now();
-    tail.watch(nowMs);
-    return statistics.top(query, nowMs);
+    return this.#plane.top(query);
   }
 
   samples(query: SamplesQuery): SampleIndex {
-    return this.#intake.statistics.samples(query);
+    return this.#plane.samples(query);
   }
 
   sampleChunks(policy: string, ids: readonly number[]): readonly ArrayBuffer[] {
-    return this.#intake.statistics.sampleChunks(policy, ids);
+    return this.#plane.sampleChunks(policy, ids);
   }
 
   rulesOfPolicies(): readonly StaleRules[] {
-    return this.#control.rulesOfPolicies();
+    return this.#plane.rulesOfPolicies();
   }
 
   metrics(limits: LimitsInEffect = {}): string {
-    return this.#intake.metrics(this.#control.rulesMetrics(limits), platformClock.now());
+    return this.#plane.metrics(limits);
   }
 
   ticket(_actor: Actor): ReturnType<ControlPlaneMethods["ticket"]> {
-    return this.#intake.tail.ticket(platformClock.now());
+    return this.#plane.ticket();
   }
 
   /** Opens a WebSocket of the tail. */
   override fetch(request: Request): Response {
-    return this.#intake.tail.open(request, platformClock.now());
+    return this.#plane.tail.open(request, platformClock.now());
   }
 
   override webSocketMessage(socket: WebSocket): void {
-    this.#intake.tail.received(socket);
+    this.#plane.tail.received(socket);
   }
 
   override webSocketClose(socket: WebSocket, code: number): void {
-    this.#intake.tail.closed(socket, code);
+    this.#plane.tail.closed(socket, code);
   }
 
   override alarm(): Promise<void> {
-    return this.#control.alarm();
+    return this.#plane.alarm();
   }
 }
+
+/** The outbox itself repeats a push that fails. */
+const retry = { maxRetries: 0 };
+
+/** The binding of the limiter objects. */
+export interface LimiterObjects {
+  readonly jurisdiction: (jurisdiction: Jurisdiction) => LimiterObjects;
+  readonly getByName: (
+    name: string,
+    options: { readonly retry: typeof retry; readonly locationHint?: LocationHint },
+  ) => { readonly setRules: (...rules: PushedRules) => Promise<SetRulesReply> };
+}
+
+type PushedRules = Parameters<Push> extends [unknown, ...infer Rules] ? Rules : never;
+
+/**
+ * @param objects the namespace of the limiter's objects. An object of an older version lacks the method, so the call
+ * fails
+ */
+const pushTo =
+  (objects: LimiterObjects): Push =>
+  async ({ name, locationHint, jurisdiction }, key, policy, rules, version) => {
+    const namespace = jurisdiction === null ? objects : objects.jurisdiction(jurisdiction);
+    const stub = namespace.getByName(name, {
+      retry,
+      ...(locationHint !== null && { locationHint }),
+    });
+    const reply = await stub.setRules(key, policy, rules, version);
+    return reply.version;
+  };

@@ -1,7 +1,4 @@
-/**
- * Takes in what beats report: counts, tail entries and alerts, and exports the counts. `ControlPlane` passes beats to
- * it, and its tasks to the scheduler.
- */
+/** The observers of beats: statistics, the tail, alerts and the export of counts. */
 import type { AlertSettings } from "../../policy/vars/admin.ts";
 import { errorText, report } from "../../observability/events.ts";
 import type { BeatCall, BeatReply } from "../protocol.ts";
@@ -15,7 +12,7 @@ import { StatisticsStore } from "./statistics.ts";
 import type { ControlStorage } from "./storage.ts";
 import { Tail, type TailHost } from "./tail.ts";
 
-export interface IntakeSettings {
+export interface ObserverSettings {
   /** Null when no alerts are sent. */
   readonly alerts: AlertSettings | null;
   /** The binding `ANALYTICS`; null without it. */
@@ -27,15 +24,15 @@ export interface IntakeSettings {
   readonly fetch?: typeof fetch;
 }
 
-export class StatisticsIntake {
+export class Observers {
   readonly statistics: StatisticsStore;
   readonly tail: Tail;
   readonly #export: AnalyticsExport;
   readonly #alerts: Alerts | null = null;
   readonly #delivery: AlertDelivery | null = null;
-  readonly #waitUntil: IntakeSettings["waitUntil"];
+  readonly #waitUntil: ObserverSettings["waitUntil"];
 
-  constructor(storage: ControlStorage, settings: IntakeSettings, nowMs: number) {
+  constructor(storage: ControlStorage, settings: ObserverSettings, nowMs: number) {
     this.#export = new AnalyticsExport(settings.dataset);
     this.statistics = new StatisticsStore(storage, nowMs, (atMs, minute) => this.#export.add(atMs, minute));
     this.tail = new Tail(storage.sql, settings.sockets);
