@@ -2,7 +2,7 @@
 import type { Context, Next } from "hono";
 import { Hono } from "hono/tiny";
 import { type Config, deploymentProblems, isUnconfigured, parseConfig } from "./policy/vars/config.ts";
-import { mountAdmin } from "./admin/mount.ts";
+import { mountAdmin } from "./admin/routes.ts";
 
 import { plainTargetOf, urlOf, routedPath } from "./http/attributes.ts";
 import { type AnswerCheck, checkRoutes, createCheck } from "./http/check/routes.ts";

@@ -1,14 +1,20 @@
-/** Identifies the caller of the admin API, before the body is read or an object is called. */
+/** Identifies the caller by a token or by Cloudflare Access, before the body is read or an object is called. */
 import { type AdminRight, adminRights } from "../policy/vars/secrets.ts";
-import type { AdminSettings } from "../policy/vars/admin.ts";
+import type { AccessSettings, AdminSettings } from "../policy/vars/admin.ts";
 import { normalizedHost } from "../policy/match.ts";
 import { bearerIn } from "../policy/request.ts";
 import type { Actor } from "../control/protocol.ts";
 import { urlOf } from "../http/attributes.ts";
 import { tokenMatcher } from "../http/check/auth.ts";
-import { accessIdentity, assertionField } from "./access.ts";
-import type { FailedAttempts } from "./failed-attempts.ts";
-import { CallRefused } from "./refusal.ts";
+import { CallRefused } from "./context.ts";
+import { type JWTPayload, type JWTVerifyOptions, errors } from "jose";
+import { Cooldown } from "../limiter/isolate/object-caller.ts";
+import { errorText, report } from "../observability/events.ts";
+import { fetchedKeys, keyCooldownMs, verifiedPayload, withKeyErrors } from "../http/claims.ts";
+import type { Clock } from "../limiter/clock.ts";
+import { BoundedMap } from "../policy/bounded-map.ts";
+import { visitorKey, visitorOf } from "../policy/address.ts";
+import { type Meter, createMeter, parseLimits } from "../strategies/index.ts";
 
 /** A caller with valid credentials. */
 export interface Operator {
@@ -70,3 +76,78 @@ const isSafe = ({ method, headers }: Request): boolean =>
 export function refuseCrossSite({ headers }: Request): void {
   if (headers.get("Sec-Fetch-Site") !== "same-origin") throw new CallRefused({ kind: "cross-site" });
 }
+
+export const assertionField = "Cf-Access-Jwt-Assertion";
+
+/** The e-mail of a person, or the name of a service token; null for an invalid JWT. */
+export type AccessIdentity = (jwt: string) => Promise<string | null>;
+
+/** The returned function throws a CallRefused while no keys are available. */
+export function accessIdentity({ teamHost, audiences }: AccessSettings): AccessIdentity {
+  const issuer = `https://${teamHost}`;
+  const cooldown = new Cooldown(keyCooldownMs);
+  const key = withKeyErrors(fetchedKeys(new URL(`${issuer}/cdn-cgi/access/certs`), cooldown));
+  const options: JWTVerifyOptions = {
+    algorithms: ["RS256"],
+    issuer,
+    audience: [...audiences],
+    requiredClaims: ["exp"],
+  };
+  return async (jwt) => {
+    try {
+      return nameIn(await verifiedPayload(jwt, key, options));
+    } catch (error) {
+      if (error instanceof errors.JOSEError) return null;
+      if (!cooldown.isOn) {
+        cooldown.begin();
+        report({ event: "access-keys-unavailable", error: errorText(error) });
+      }
+      throw new CallRefused({ kind: "access-unavailable" });
+    }
+  };
+}
+
+const longestName = 320;
+
+/** Service tokens have a `common_name` instead of an e-mail. */
+function nameIn({ email, common_name: serviceToken }: JWTPayload): string | null {
+  const name = [email, serviceToken].find((each) => typeof each === "string" && each !== "");
+  return typeof name === "string" && name.length <= longestName ? name : null;
+}
+
+const limits = parseLimits("10/minute");
+const mostAddresses = 1_024;
+/** Clients of one IPv6 network count together. */
+const addressing = { ipv6Prefix: 64, trustedProxies: null };
+
+export class FailedAttempts {
+  readonly #clock: Pick<Clock, "now">;
+  readonly #meters = new BoundedMap<Meter>(mostAddresses);
+
+  constructor(clock: Pick<Clock, "now">) {
+    this.#clock = clock;
+  }
+
+  /**
+   * @throws CallRefused when the address has had too many failed attempts, even if the credentials of this one are
+   * valid
+   */
+  refuseIfLimited(request: Request): void {
+    const decision = this.#meters.get(addressOf(request))?.look(1, this.#clock.now());
+    if (decision === undefined || decision.allowed) return;
+    const { retryAfterMs } = decision;
+    throw new CallRefused({ kind: "attempts-exceeded", retryAfterMs: retryAfterMs ?? 60_000 });
+  }
+
+  /** Counts a failed attempt. */
+  note(request: Request): void {
+    const address = addressOf(request);
+    const meter = this.#meters.get(address) ?? createMeter(limits);
+    meter.consume(1, this.#clock.now());
+    this.#meters.set(address, meter);
+  }
+}
+
+/** Clients without a known address count together. */
+const addressOf = ({ headers }: Request): string =>
+  visitorKey(visitorOf(headers, addressing), addressing.ipv6Prefix) ?? "";

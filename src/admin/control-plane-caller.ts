@@ -5,7 +5,7 @@ import { platformRetries, withDeadline } from "../limiter/object-calls.ts";
 import { errorText, report } from "../observability/events.ts";
 import { ConfigProblems, describeProblem } from "../validation/problems.ts";
 import { controlPlaneName, type ControlPlaneMethods, type Done, type RefusedChange } from "../control/protocol.ts";
-import { CallRefused } from "./refusal.ts";
+import { CallRefused } from "./context.ts";
 
 /** The methods of the object as they are called from outside of it. */
 export type ControlPlaneStub = {

@@ -1,11 +1,34 @@
-/** `/api/keys` and `/api/top`: actions on one key, and the most frequent keys. */
+/** `/api/keys`, `/api/top`, the keys that operators name, and the keys that they reveal. */
 import * as v from "valibot";
 import { fields } from "../validation/problems.ts";
-import { type AuthorizedCall, type AdminContext, answer, emptyAnswer, keyIdOf, policyOf } from "./context.ts";
-import { flagText, integerText, bodyOf, parsed, queryIn, text } from "./read-input.ts";
-import { CallRefused } from "./refusal.ts";
-import { requireReveal, revealed } from "./reveal.ts";
+import {
+  type AdminContext,
+  type AuthorizedCall,
+  CallRefused,
+  answer,
+  bodyOf,
+  emptyAnswer,
+  fieldsRefused,
+  flagText,
+  integerText,
+  isKeyId,
+  keyIdOf,
+  parsed,
+  policyOf,
+  queryIn,
+  requireRight,
+  text,
+} from "./context.ts";
 import type { RevealedKey, TopKeyList } from "./wire.ts";
+import { mostKeyParts } from "../policy/key.ts";
+import type { Policy } from "../policy/policy.ts";
+import { unmatchedText } from "../policy/key-text.ts";
+import { type KeyValue, callerKeyValues, missingParts } from "../policy/key-values.ts";
+import { labelOf } from "../control/isolate/key-sealer.ts";
+import { keyText } from "../http/check/input.ts";
+import { invalidKey } from "../http/check/operations.ts";
+import type { NotedAction } from "../control/protocol.ts";
+import { type Operator, refuseCrossSite } from "./authenticate.ts";
 
 /** Forgets what a key has used, and lifts its ban. Rules stay. */
 export async function resetKey(context: AdminContext, c: AuthorizedCall): Promise<Response> {
@@ -57,4 +80,134 @@ export async function readTop(context: AdminContext, c: AuthorizedCall): Promise
     ...(reveal && { key: plain[index] ?? null }),
   }));
   return answer<TopKeyList>({ policy, by, keys });
+}
+
+const acceptedKey =
+  "a well-formed text of 1 to 1024 UTF-8 bytes, or a list of such texts, with null for a missing part";
+const acceptedTenant = "the name of a tenant, of up to 128 characters";
+
+export const keyNameEntries = {
+  key: v.optional(
+    v.union(
+      [
+        v.pipe(
+          keyText,
+          v.transform((part) => [part]),
+        ),
+        v.pipe(
+          v.array(v.nullable(keyText), acceptedKey),
+          v.minLength(1, acceptedKey),
+          v.maxLength(mostKeyParts, `at most ${mostKeyParts} texts`),
+        ),
+      ],
+      acceptedKey,
+    ),
+  ),
+  id: v.optional(v.string("the id of a key, which explain returns")),
+  tenant: v.optional(
+    v.pipe(
+      v.string(acceptedTenant),
+      v.check((tenant) => tenant.trim() !== "" && tenant.isWellFormed(), acceptedTenant),
+      v.maxLength(128, acceptedTenant),
+    ),
+  ),
+};
+
+export interface KeyName {
+  readonly key?: readonly (string | null)[] | undefined;
+  readonly id?: string | undefined;
+  readonly tenant?: string | undefined;
+}
+
+/** A key of a policy. */
+export interface NamedKey {
+  /** The partition key. */
+  readonly id: string;
+  /** As operators read it; null when only the id is known. */
+  readonly label: string | null;
+}
+
+/** @throws CallRefused when a key is named by its id and by its parts */
+export function refuseSecondName({ key, id, tenant }: KeyName): void {
+  if (id === undefined || (key === undefined && tenant === undefined)) return;
+  const field = key === undefined ? "tenant" : "key";
+  throw fieldsRefused([{ field, accepted: "no value together with id" }]);
+}
+
+/** @throws CallRefused when the name does not fit the policy's key */
+export async function namedKey(
+  { runtime }: Pick<AdminContext, "runtime">,
+  policy: Policy,
+  { key, id, tenant }: KeyName,
+): Promise<NamedKey> {
+  refuseSecondName({ key, id, tenant });
+  if (id !== undefined) {
+    if (!isKeyId(id)) throw new CallRefused({ kind: "unknown-key" });
+    return { id, label: null };
+  }
+  const parts = policy.key;
+  const values = keyValues(policy, key);
+  const partitionKey = await runtime.partitions.partitionKey(parts, values, tenant ?? null);
+  return { id: partitionKey, label: labelOf({ parts, values, tenant: tenant ?? null }) };
+}
+
+/**
+ * Reads one value for each part of the policy's key.
+ * @throws CallRefused when no request can have the key: a rule for it would have no effect
+ */
+function keyValues(policy: Policy, texts: KeyName["key"]): KeyValue[] {
+  const { key: parts, onMissingKey } = policy;
+  const errors = parts.flatMap((part, index) => {
+    const given = texts?.[index] ?? null;
+    const field = parts.length === 1 ? "key" : `key[${index}]`;
+    const accepted = texts?.length === parts.length ? unmatchedText(part, policy, given) : null;
+    return accepted === null ? [] : [{ field, accepted: `${accepted}; or the id of the key` }];
+  });
+  if (errors.length > 0) throw fieldsRefused(errors);
+  const values = callerKeyValues(policy, texts);
+  if (values === null) throw new CallRefused(invalidKey(policy));
+  if (missingParts(parts, values).length > 0 && onMissingKey !== "shared") {
+    const accepted = `a text for every part, because onMissingKey is "${onMissingKey}"`;
+    throw fieldsRefused([{ field: "key", accepted }]);
+  }
+  return values;
+}
+
+interface Sealed {
+  readonly policy: string;
+  /** The partition key. */
+  readonly key: string;
+  readonly sealed: string;
+}
+
+/**
+ * A read that reveals keys is recorded, so a page of another site must not cause it.
+ * @throws CallRefused when the operator may not reveal keys, or a page of another site has sent the request
+ */
+export function requireReveal(c: AuthorizedCall): void {
+  const { operator } = c.var;
+  requireRight(operator, "reveal");
+  if (operator.actor.via === "access") refuseCrossSite(c.req.raw);
+}
+
+/**
+ * The plain keys, with null for a key that is unknown or was sealed with another `KEY_SECRET`. They are returned only
+ * after the audit log has recorded them.
+ * @throws CallRefused when the control plane does not answer
+ */
+export async function revealed(
+  { controlPlane, sealer }: AdminContext,
+  all: readonly (Sealed | null)[],
+  { actor }: Operator,
+): Promise<(string | null)[]> {
+  const plain = await Promise.all(
+    all.map((each) => (each === null ? Promise.resolve(null) : sealer.open(each.policy, each.key, each.sealed))),
+  );
+  const actions = all.flatMap((each, index): NotedAction[] => {
+    if (each === null || plain[index] === null) return [];
+    const { policy, key } = each;
+    return [{ action: "reveal", policy, key, actor, note: null }];
+  });
+  if (actions.length > 0) await controlPlane.call((stub) => stub.noteAll(actions));
+  return plain;
 }

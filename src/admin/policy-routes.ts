@@ -8,10 +8,19 @@ import { fields, isRecord } from "../validation/problems.ts";
 import type { PolicyPatch, PolicyState, Rule, RuleKind } from "../control/protocol.ts";
 import type { StaleRules } from "../limiter/protocol.ts";
 import { waitUntilFrom } from "../http/proxy/enforce.ts";
-import { type AuthorizedCall, type AdminContext, answer, policyOf } from "./context.ts";
-import { requireMatch } from "./preconditions.ts";
-import { bodyOf, mergePatch, parsed, queryIn } from "./read-input.ts";
-import { CallRefused, fieldsRefused } from "./refusal.ts";
+import {
+  type AdminContext,
+  type AuthorizedCall,
+  CallRefused,
+  answer,
+  bodyOf,
+  fieldsRefused,
+  mergePatch,
+  parsed,
+  policyOf,
+  queryIn,
+  requireMatch,
+} from "./context.ts";
 import { endEntries, Errors, policyKinds, readEnd, readRule } from "./rule-input.ts";
 import { ruleView } from "./rule-view.ts";
 import type { EntriesPart, PartSource, PolicyList, PolicyView } from "./wire.ts";

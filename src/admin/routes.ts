@@ -1,5 +1,5 @@
 /** The routes of the console and of the admin API. Each call of the API requires a valid token or Access JWT, and the right of its call. */
-import { type MiddlewareHandler } from "hono";
+import type { Hono as App, MiddlewareHandler } from "hono";
 import { Hono } from "hono/tiny";
 import { type AdminRight, adminRights } from "../policy/vars/secrets.ts";
 import type { AdminSettings } from "../policy/vars/admin.ts";
@@ -10,16 +10,21 @@ import { waitUntilFrom } from "../http/proxy/enforce.ts";
 import { type Assets, openApiDocument } from "../http/openapi.ts";
 import type { Runtime } from "../http/runtime.ts";
 import { isFailure, problemResponse } from "../http/wire/problems.ts";
-import { authenticator } from "./authenticate.ts";
-import { consoleAt, isolationFields } from "./console.ts";
-import { type AuthorizedCall, type AdminContext, answer, type Authenticated, requireRight } from "./context.ts";
+import { FailedAttempts, authenticator, isOnHost } from "./authenticate.ts";
+import { consoleAt, isolationFields, neverProxied } from "./console.ts";
+import {
+  type AdminContext,
+  type Authenticated,
+  type AuthorizedCall,
+  answer,
+  answerRefusal,
+  queryIn,
+  requireRight,
+} from "./context.ts";
 import { type ControlPlaneBinding, ControlPlaneCaller } from "./control-plane-caller.ts";
 import { explainKey } from "./explain/route.ts";
-import { FailedAttempts } from "./failed-attempts.ts";
 import { readTop, resetKey, revealKey } from "./key-routes.ts";
 import { listPolicies, patchPolicy, readOnePolicy } from "./policy-routes.ts";
-import { queryIn } from "./read-input.ts";
-import { answerRefusal } from "./refusal.ts";
 import {
   createRule,
   deleteRule,
@@ -34,6 +39,7 @@ import {
 import { readSamples } from "./sample-routes.ts";
 import { createTicket, openTail, readMetrics, readStatistics } from "./statistics-routes.ts";
 import type { OperatorView } from "./wire.ts";
+import { routedPath } from "../http/attributes.ts";
 
 type Methods = "get" | "post" | "put" | "patch" | "delete";
 type Handle = (context: AdminContext, c: AuthorizedCall) => Promise<Response>;
@@ -177,4 +183,33 @@ async function readOperator(_: AdminContext, c: AuthorizedCall): Promise<Respons
   queryIn(c, {});
   const { actor, may: rights } = c.var.operator;
   return answer<OperatorView>({ ...actor, may: adminRights.filter((right) => rights.has(right)) });
+}
+
+/** No-op without credentials for the admin API. */
+export function mountAdmin(
+  app: App,
+  { config, runtime, env }: { config: Config; runtime: Runtime; env: object },
+): void {
+  const { admin: settings } = config;
+  if (settings === null) return;
+  app.route(settings.path, adminRoutes({ config, settings, runtime, ...bindingsIn(env) }));
+  if (settings.host !== null) app.use("*", neverProxied(settings));
+}
+
+/** Whether the admin API and the console answer a request, if they are mounted. */
+export function isAdminRequest(request: Request, settings: AdminSettings | null): boolean {
+  if (settings === null) return false;
+  const path = routedPath(request);
+  return (
+    path === settings.path ||
+    path.startsWith(`${settings.path}/`) ||
+    (settings.host !== null && isOnHost(request, settings.host))
+  );
+}
+
+function bindingsIn(env: object): Pick<AdminParts, "objects" | "assets"> {
+  // Cast because only the configuration of the Worker determines its bindings.
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+  const bindings = env as { CONTROL_PLANE?: ControlPlaneBinding; ASSETS?: AdminParts["assets"] };
+  return { objects: bindings.CONTROL_PLANE, assets: bindings.ASSETS };
 }

@@ -6,7 +6,7 @@ import type { RuleBody, RuleInput, RuleKind } from "../control/protocol.ts";
 import { parseDuration } from "../strategies/index.ts";
 import { problemsFromIssues } from "../validation/problems.ts";
 import type { FieldError } from "../http/wire/problems.ts";
-import { instant } from "./read-input.ts";
+import { instant } from "./context.ts";
 
 const longestNote = 1_024;
 const longestLifeMs = 3_650 * 86_400_000;

@@ -4,13 +4,26 @@ import type { KeyPart } from "../policy/key.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { Rule, RuleCreation, RuleInput, RuleKind } from "../control/protocol.ts";
 import { fields } from "../validation/problems.ts";
-import { type AuthorizedCall, type AdminContext, answer, emptyAnswer, keyIdOf, policyOf } from "./context.ts";
-import { keyNameEntries, type NamedKey, namedKey } from "./key-name.ts";
+import {
+  type AdminContext,
+  type AuthorizedCall,
+  CallRefused,
+  answer,
+  bodyOf,
+  emptyAnswer,
+  fieldsRefused,
+  flagText,
+  keyIdOf,
+  nextLink,
+  pageEntries,
+  parsed,
+  policyOf,
+  queryIn,
+  requireMatch,
+  text,
+} from "./context.ts";
+import { type NamedKey, keyNameEntries, namedKey, requireReveal, revealed } from "./key-routes.ts";
 import { adoptRules } from "./policy-routes.ts";
-import { requireMatch } from "./preconditions.ts";
-import { flagText, bodyOf, nextLink, pageEntries, parsed, queryIn, text } from "./read-input.ts";
-import { CallRefused, fieldsRefused } from "./refusal.ts";
-import { requireReveal, revealed } from "./reveal.ts";
 import { contentEntries, endEntries, Errors, hasKind, keyKinds, policyKinds, readEnd, readRule } from "./rule-input.ts";
 import { auditView, rollbackView, ruleTag, ruleView } from "./rule-view.ts";
 import type {

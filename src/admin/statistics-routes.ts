@@ -7,11 +7,19 @@ import { latencyBoundsMs, type LimitsInEffect } from "../control/protocol.ts";
 import type { Statistics } from "../control/statistics-calls.ts";
 import type { StaleRules } from "../limiter/protocol.ts";
 import { parseDuration } from "../strategies/index.ts";
-import { type AuthorizedCall, type AdminContext, answer, instantText, policyOf } from "./context.ts";
-import type { FailedAttempts } from "./failed-attempts.ts";
-import { refuseCrossSite } from "./authenticate.ts";
-import { instant, queryIn, text } from "./read-input.ts";
-import { CallRefused, fieldsRefused } from "./refusal.ts";
+import {
+  type AdminContext,
+  type AuthorizedCall,
+  CallRefused,
+  answer,
+  fieldsRefused,
+  instant,
+  instantText,
+  policyOf,
+  queryIn,
+  text,
+} from "./context.ts";
+import { type FailedAttempts, refuseCrossSite } from "./authenticate.ts";
 import type { StatisticsView, TailTicket } from "./wire.ts";
 
 const minuteMs = 60_000;

@@ -5,7 +5,7 @@ import {
   ControlPlaneCaller,
   type ControlPlaneStub,
 } from "../../src/admin/control-plane-caller.ts";
-import { CallRefused } from "../../src/admin/refusal.ts";
+import { CallRefused } from "../../src/admin/context.ts";
 import { TestClock } from "../fakes/isolate.ts";
 
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue());

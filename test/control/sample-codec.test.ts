@@ -3,15 +3,15 @@ import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { fromBase64Url, toBase64Url } from "../../src/control/base64url.ts";
 import {
-  decodeSamples,
-  encodeSamples,
-  mergeSamples,
   type SampledArrival,
   type SampledEvent,
   type SampledKeys,
+  decodeSamples,
+  encodeSamples,
+  isSampledKey,
+  mergeSamples,
   sampledOutcomes,
 } from "../../src/control/sample-codec.ts";
-import { isSampledKey } from "../../src/control/sampled-keys.ts";
 import { forAll } from "../for-all.ts";
 import { arrival } from "./object/sample-batches.ts";
 import { partitionKeys } from "./key-streams.ts";

@@ -9,10 +9,19 @@ import { outcomesOf } from "../../limiter/isolate/key-group.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import { mostKeyRules } from "../../limiter/protocol.ts";
 import { fields } from "../../validation/problems.ts";
-import { type AuthorizedCall, type AdminContext, answer, keyIdOf, policyOf } from "../context.ts";
-import { keyNameEntries, refuseSecondName } from "../key-name.ts";
-import { bodyOf, parsed, text } from "../read-input.ts";
-import { accepted, CallRefused } from "../refusal.ts";
+import {
+  type AdminContext,
+  type AuthorizedCall,
+  CallRefused,
+  accepted,
+  answer,
+  bodyOf,
+  keyIdOf,
+  parsed,
+  policyOf,
+  text,
+} from "../context.ts";
+import { keyNameEntries, refuseSecondName } from "../key-routes.ts";
 import type { Explanation } from "../wire.ts";
 import { explanationOf, type KnownRules } from "./build.ts";
 import { type ExplainInput, isolateView } from "./isolate.ts";

@@ -2,11 +2,19 @@
 import { modeOf } from "../../policy/runtime-rules.ts";
 import type { Policy } from "../../policy/policy.ts";
 import { type Clock, platformClock } from "../../limiter/clock.ts";
-import { platformRetries, type WaitUntil } from "../../limiter/object-calls.ts";
+import { type WaitUntil, platformRetries, withDeadline } from "../../limiter/object-calls.ts";
 import type { StaleRules } from "../../limiter/protocol.ts";
-import { type BeatCall, type BeatReply, controlPlaneName, type PolicyInfo } from "../protocol.ts";
-import { type BeatSource, type Deployment, Heartbeat, noStatistics } from "./heartbeat.ts";
+import {
+  type BeatCall,
+  type BeatReply,
+  type KeyAlert,
+  type PolicyInfo,
+  type StatisticsBatch,
+  type TailEntry,
+  controlPlaneName,
+} from "../protocol.ts";
 import { RulesInEffect } from "./rules-in-effect.ts";
+import { errorText, report } from "../../observability/events.ts";
 
 /** The binding of the control plane object. */
 export interface ControlPlaneObjects {
@@ -108,3 +116,200 @@ const infoOf = (policy: Policy): PolicyInfo => ({
 
 export const limitInfos = ({ limits }: Pick<Policy, "limits">): PolicyInfo["limits"] =>
   limits.map(({ name, limit, windowMs }) => ({ name, limit, windowMs }));
+
+/** The statistics that beats carry. */
+export interface BeatSource {
+  /** Every batch that is not stored yet, the oldest first. Closes the current batch. */
+  readonly batches: () => Promise<readonly StatisticsBatch[]>;
+  /** Discards the batches up to this number. */
+  readonly stored: (seq: number) => void;
+  /** Whether a tail is open, after each reply. Entries need to be collected only then. */
+  readonly setTailed: (isTailed: boolean) => void;
+  /** Removes and returns the collected entries, at most 20. Called only while a tail is open. */
+  readonly tail: () => Promise<readonly TailEntry[]>;
+  /** Removes and returns the alerts since the last call. A beat that fails is repeated with its alerts. */
+  readonly alerts: () => readonly KeyAlert[];
+}
+
+export const noStatistics: BeatSource = {
+  batches: async () => [],
+  stored: () => undefined,
+  setTailed: () => undefined,
+  tail: async () => [],
+  alerts: () => [],
+};
+
+export interface Deployment {
+  readonly deployment: string;
+  readonly secretId: string;
+  readonly policies: readonly PolicyInfo[];
+}
+
+export interface HeartbeatParts {
+  readonly isolate: string;
+  readonly rules: RulesInEffect;
+  readonly statistics: BeatSource;
+  readonly describe: () => Promise<Deployment>;
+  readonly send: (call: BeatCall) => Promise<BeatReply>;
+  readonly clock: Clock;
+  /** A random number from 0 up to 1, which spreads the delays after failures over isolates. Default: no spread. */
+  readonly random?: () => number;
+}
+
+/** How old the rules may become before a request starts a beat. */
+const intervalMs = 5_000;
+const watchedIntervalMs = 1_000;
+/**
+ * Until the first rule is made, beats carry only counts. A beat is then due after this time and this number of
+ * requests.
+ */
+const idleIntervalMs = 30_000;
+const idleRequests = 20;
+/** The shortest time between two beats that stale replies start. */
+const staleIntervalMs = 1_000;
+
+const deadlineMs = 5_000;
+const firstRetryMs = 1_000;
+const mostAlerts = 64;
+
+interface Flight {
+  /** From 1, in the order of the beats. */
+  readonly number: number;
+  readonly sentAtMs: number;
+}
+
+export class Heartbeat {
+  readonly #parts: HeartbeatParts;
+  #flight: Flight | null = null;
+  #beats = 0;
+  /** The number of the latest beat that was answered. */
+  #answered = 0;
+  /** When the latest successful beat was sent: the rules are not older than that. */
+  #refreshedAtMs = Number.NEGATIVE_INFINITY;
+  #staleBeatAtMs = Number.NEGATIVE_INFINITY;
+  /** Requests since the latest beat was sent. */
+  #requests = 0;
+  #failures = 0;
+  #failedAtMs = Number.NEGATIVE_INFINITY;
+  #retryAfterMs = 0;
+  /** Until a reply says otherwise, there may be rules. */
+  #hasRules = true;
+  #isWatched = false;
+  #isTailed = false;
+  #wantsPolicies = true;
+  #alerts: readonly KeyAlert[] = [];
+
+  constructor(parts: HeartbeatParts) {
+    this.#parts = parts;
+  }
+
+  /** Counts a request, and starts a beat if one is due. */
+  touch(nowMs: number, waitUntil: WaitUntil): void {
+    this.#requests++;
+    if (this.#isDue(nowMs) && this.#mayBeat(nowMs)) this.#beat(nowMs, waitUntil);
+  }
+
+  /** Starts a beat because an object has seen newer rules. */
+  refresh(nowMs: number, waitUntil: WaitUntil): void {
+    this.#hasRules = true;
+    if (isWithin(staleIntervalMs, this.#staleBeatAtMs, nowMs) || !this.#mayBeat(nowMs)) return;
+    this.#staleBeatAtMs = nowMs;
+    this.#beat(nowMs, waitUntil);
+  }
+
+  /** This isolate has answered a read of the statistics. Others learn of it with the reply to their next beat. */
+  watch(): void {
+    this.#isWatched = true;
+  }
+
+  #isDue(nowMs: number): boolean {
+    if (this.#isWatched) return !isWithin(watchedIntervalMs, this.#refreshedAtMs, nowMs);
+    if (this.#hasRules) return !isWithin(intervalMs, this.#refreshedAtMs, nowMs);
+    return this.#requests >= idleRequests && !isWithin(idleIntervalMs, this.#refreshedAtMs, nowMs);
+  }
+
+  /** False while a beat is in flight, and for a while after one has failed. */
+  #mayBeat(nowMs: number): boolean {
+    const flight = this.#flight;
+    if (flight !== null) {
+      if (isWithin(deadlineMs, flight.sentAtMs, nowMs)) return false;
+      // The platform may have canceled the request that sent the beat, with the timer of its deadline.
+      this.#fail(flight, nowMs, `no answer within ${deadlineMs} ms`);
+    }
+    return !isWithin(this.#retryAfterMs, this.#failedAtMs, nowMs);
+  }
+
+  #beat(nowMs: number, waitUntil: WaitUntil): void {
+    const flight = { number: ++this.#beats, sentAtMs: nowMs };
+    this.#flight = flight;
+    this.#requests = 0;
+    waitUntil(this.#send(flight));
+  }
+
+  async #send(flight: Flight): Promise<void> {
+    const { clock } = this.#parts;
+    try {
+      await withDeadline(clock, this.#exchange(flight), deadlineMs);
+    } catch (error) {
+      this.#fail(flight, clock.now(), errorText(error));
+    }
+  }
+
+  async #exchange(flight: Flight): Promise<void> {
+    const call = await this.#call();
+    this.#receive(flight, call, await this.#parts.send(call));
+  }
+
+  async #call(): Promise<BeatCall> {
+    const { isolate, rules, statistics, describe } = this.#parts;
+    const { deployment, secretId, policies } = await describe();
+    this.#alerts = [...this.#alerts, ...statistics.alerts()].slice(-mostAlerts);
+    return {
+      isolate,
+      ...rules.known,
+      deployment,
+      secretId,
+      ...(this.#wantsPolicies && { policies }),
+      batches: await statistics.batches(),
+      tail: this.#isTailed ? await statistics.tail() : [],
+      alerts: this.#alerts,
+    };
+  }
+
+  /** Handles a reply, even one that arrives after the deadline. */
+  #receive(flight: Flight, call: BeatCall, reply: BeatReply): void {
+    const { rules, statistics } = this.#parts;
+    rules.adoptReply(reply);
+    statistics.stored(reply.storedSeq);
+    this.#alerts = this.#alerts.filter((alert) => !call.alerts.includes(alert));
+    // The reply to a later beat was handled before.
+    if (flight.number < this.#answered) return;
+    this.#answered = flight.number;
+    this.#refreshedAtMs = flight.sentAtMs;
+    this.#failures = 0;
+    this.#retryAfterMs = 0;
+    this.#hasRules = reply.hasRules;
+    this.#isWatched = reply.isWatched;
+    this.#isTailed = reply.isTailed;
+    this.#wantsPolicies = reply.wantsPolicies;
+    statistics.setTailed(reply.isTailed);
+    if (this.#flight === flight) this.#flight = null;
+  }
+
+  #fail(flight: Flight, nowMs: number, error: string): void {
+    if (this.#flight !== flight) return;
+    this.#flight = null;
+    if (this.#failures === 0) report({ event: "control-plane-silent", error });
+    // With rules, retries are as frequent as beats, so that newer rules arrive soon after an outage ends.
+    const longestMs = this.#hasRules || this.#isWatched ? intervalMs : idleIntervalMs;
+    const delayMs = Math.min(firstRetryMs * 2 ** this.#failures, longestMs);
+    const { random } = this.#parts;
+    this.#failedAtMs = nowMs;
+    this.#retryAfterMs = random === undefined ? delayMs : delayMs * (0.5 + random() / 2);
+    this.#failures = Math.min(this.#failures + 1, 16);
+  }
+}
+
+/** Whether less than `lengthMs` have passed since an instant. False when the clock has stepped back. */
+const isWithin = (lengthMs: number, sinceMs: number, nowMs: number): boolean =>
+  nowMs >= sinceMs && nowMs - sinceMs < lengthMs;

@@ -5,8 +5,7 @@
 import type { SettledCharge } from "../../limiter/protocol.ts";
 import { toBase64Url } from "../base64url.ts";
 import type { SampleBatch } from "../protocol.ts";
-import { encodeSamples, type SampledArrival, type SampledEvent } from "../sample-codec.ts";
-import { isSampledKey } from "../sampled-keys.ts";
+import { type SampledArrival, type SampledEvent, encodeSamples, isSampledKey } from "../sample-codec.ts";
 
 /** The most events of a batch, of all policies together. Further ones are counted as lost. */
 export const mostSampledEvents = 1_000;

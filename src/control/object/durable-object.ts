@@ -29,7 +29,7 @@ import type { Rollback, RollbackProgress, RollbackReply, Undo, Undone } from "..
 import type { SetRulesReply, StaleRules } from "../../limiter/protocol.ts";
 import type { SampleIndex, SamplesQuery, Statistics, StatisticsQuery, TopQuery } from "../statistics-calls.ts";
 import type { Push } from "./outbox.ts";
-import type { Dataset } from "./statistics-export.ts";
+import type { Dataset } from "./observers.ts";
 import { Plane } from "./plane.ts";
 import { hibernatingSockets } from "./tail.ts";
 

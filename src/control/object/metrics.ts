@@ -1,6 +1,6 @@
 /** The metrics in the Prometheus text format, version 0.0.4. No metric has a label per key. */
 import { latencyBoundsMs, outcomeNames, type PolicyInfo } from "../protocol.ts";
-import type { Tally } from "./statistics-tally.ts";
+import type { Tally } from "./statistics-rows.ts";
 
 export interface RulesMetrics {
   readonly policies: readonly PolicyInfo[];

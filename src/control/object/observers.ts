@@ -1,16 +1,14 @@
 /** The observers of beats: statistics, the tail, alerts and the export of counts. */
 import type { AlertSettings } from "../../policy/vars/admin.ts";
 import { errorText, report } from "../../observability/events.ts";
-import type { BeatCall, BeatReply } from "../protocol.ts";
-import { AlertDelivery } from "./alerts-delivery.ts";
-import { AlertRows } from "./alerts-storage.ts";
-import { Alerts } from "./alerts.ts";
-import { metricsText, type RulesMetrics } from "./metrics.ts";
+import { type BeatCall, type BeatReply, outcomeNames } from "../protocol.ts";
+import { AlertDelivery, AlertRows, Alerts } from "./alerts.ts";
+import { type RulesMetrics, metricsText } from "./metrics.ts";
 import type { Task } from "./scheduler.ts";
-import { AnalyticsExport, type Dataset } from "./statistics-export.ts";
 import { StatisticsStore } from "./statistics.ts";
 import type { ControlStorage } from "./storage.ts";
 import { Tail, type TailHost } from "./tail.ts";
+import { type Tally, decisionsIn, minuteMs } from "./statistics-rows.ts";
 
 export interface ObserverSettings {
   /** Null when no alerts are sent. */
@@ -77,3 +75,55 @@ export class Observers {
 }
 
 const reportFailure = (error: unknown): void => report({ event: "control-plane-failed", error: errorText(error) });
+
+export interface DataPoint {
+  readonly indexes: [string];
+  readonly blobs: [string];
+  readonly doubles: number[];
+}
+
+/** The methods of `AnalyticsEngineDataset`. */
+export interface Dataset {
+  writeDataPoint(point: DataPoint): void;
+}
+
+/** The doubles of a point, in their order: double1 is the first. The outcomes are last, so that a new one moves no other. */
+export const exportedDoubles = ["minute", "near-limit", "latency-sum-ms", "latency-count", ...outcomeNames] as const;
+
+/** The platform accepts this number of points in one event. */
+const mostPoints = 25;
+/** About an hour of 25 policies. */
+const mostPending = 1_500;
+
+export class AnalyticsExport {
+  readonly #dataset: Dataset | null;
+  #pending: DataPoint[] = [];
+
+  /** @param dataset the binding `ANALYTICS`, which is optional */
+  constructor(dataset: Dataset | null) {
+    this.#dataset = dataset;
+  }
+
+  add(atMs: number, minute: Tally): void {
+    if (this.#dataset === null) return;
+    for (const policy of minute.policies) {
+      const counts = minute.of(policy);
+      if (decisionsIn(counts) === 0) continue;
+      const doubles = [
+        atMs / minuteMs,
+        counts.nearLimit,
+        counts.latencySumMs,
+        counts.latency.reduce((sum, [, decisions]) => sum + decisions, 0),
+        ...outcomeNames.map((outcome) => counts.outcomes[outcome] ?? 0),
+      ];
+      // The index has at most 96 bytes.
+      this.#pending.push({ indexes: [policy.slice(0, 96)], blobs: [policy], doubles });
+    }
+    this.#pending = this.#pending.slice(-mostPending);
+  }
+
+  /** Writes as many points as one event may write. Call this once in each beat. */
+  flush(): void {
+    for (const point of this.#pending.splice(0, mostPoints)) this.#dataset?.writeDataPoint(point);
+  }
+}

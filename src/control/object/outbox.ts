@@ -10,7 +10,7 @@ import { errorText, report } from "../../observability/events.ts";
 import { type ObjectLocation, objectId, objectLocation, withDeadline } from "../../limiter/object-calls.ts";
 import type { KeyRule } from "../../limiter/protocol.ts";
 import type { Deployments } from "./deployments.ts";
-import type { Meta } from "./meta.ts";
+import type { Meta } from "./storage.ts";
 import type { RuleBook } from "./rule-book.ts";
 import { allPlacements, enforcedKeyRule, isRuleLive, type SetName, type SetRow } from "./rule-table.ts";
 import type { Task } from "./scheduler.ts";

@@ -21,7 +21,7 @@ import type {
 import type { Rollback, RollbackProgress, RollbackReply, Undo, Undone } from "../history-calls.ts";
 import type { SampleIndex, SamplesQuery, Statistics, StatisticsQuery, TopQuery } from "../statistics-calls.ts";
 import { Deployments } from "./deployments.ts";
-import { Meta } from "./meta.ts";
+import { type ControlStorage, Meta } from "./storage.ts";
 import type { RulesMetrics } from "./metrics.ts";
 import { Outbox, type Push } from "./outbox.ts";
 import { Observers, type ObserverSettings } from "./observers.ts";
@@ -29,7 +29,6 @@ import { type Edited, RuleBook } from "./rule-book.ts";
 import { Rollbacks } from "./rollback.ts";
 import { isRuleLive } from "./rule-table.ts";
 import { Scheduler, type Task } from "./scheduler.ts";
-import type { ControlStorage } from "./storage.ts";
 import type { Tail } from "./tail.ts";
 
 export interface PlaneParts {

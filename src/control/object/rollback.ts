@@ -11,7 +11,7 @@ import { type Clock, sleep } from "../../limiter/clock.ts";
 import type { Changed, Rule } from "../protocol.ts";
 import type { Rollback, RollbackProgress } from "../history-calls.ts";
 import type { AuditLog } from "./audit-log.ts";
-import type { Meta } from "./meta.ts";
+import type { Meta } from "./storage.ts";
 import type { RuleBook } from "./rule-book.ts";
 import type { SetName } from "./rule-table.ts";
 import type { Task } from "./scheduler.ts";

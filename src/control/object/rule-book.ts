@@ -21,11 +21,16 @@ import type {
 } from "../protocol.ts";
 import type { Rollback, Undo, Undone } from "../history-calls.ts";
 import { AuditLog } from "./audit-log.ts";
-import { IdempotencyKeys } from "./idempotency-keys.ts";
-import type { Meta } from "./meta.ts";
+import {
+  allPlacements,
+  enforcedPolicyRule,
+  IdempotencyKeys,
+  isRuleLive,
+  RuleTable,
+  type SetName,
+} from "./rule-table.ts";
+import type { ControlStorage, Meta } from "./storage.ts";
 import type { RuleHistory } from "./rollback.ts";
-import { allPlacements, enforcedPolicyRule, isRuleLive, RuleTable, type SetName } from "./rule-table.ts";
-import type { ControlStorage } from "./storage.ts";
 
 export const mostRules = 20_000;
 /** How many expired rules one call removes. */
@@ -384,10 +389,7 @@ const digitsOfSeq = 8;
 /** Ids sort by the time of their creation. */
 const newId = (seq: number, random: string): string => `${seq.toString(36).padStart(digitsOfSeq, "0")}${random}`;
 
-const outdated = ({ revision }: Rule): Changed<never> => ({
-  kind: "outdated",
-  revision: String(revision),
-});
+const outdated = ({ revision }: Rule): Changed<never> => ({ kind: "outdated", revision: String(revision) });
 
 /** Whether two states of a rule have the same effect and the same note. */
 const isSameRule = (one: Rule, other: Rule): boolean => contentOf(one) === contentOf(other);

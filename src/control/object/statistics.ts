@@ -21,9 +21,7 @@ import type {
 import { StoredSamples } from "./samples.ts";
 import type { Task } from "./scheduler.ts";
 import { CountedBatches } from "./statistics-batches.ts";
-import { stepsOf, pointsOf } from "./statistics-query.ts";
-import { floorTo, hourMs, minuteMs, StatisticsRows } from "./statistics-rows.ts";
-import { limitedIn, Tally } from "./statistics-tally.ts";
+import { StatisticsRows, Tally, floorTo, hourMs, limitedIn, minuteMs, pointsOf, stepsOf } from "./statistics-rows.ts";
 import type { ControlStorage } from "./storage.ts";
 import { TopKeys } from "./top-keys.ts";
 

@@ -31,7 +31,7 @@ import {
 } from "./read-options.ts";
 import type { PolicyOptions } from "./options.ts";
 import { type ConfigProblem, ConfigProblems } from "../../validation/problems.ts";
-import { isAdminRequest, mountAdmin } from "../../admin/mount.ts";
+import { isAdminRequest, mountAdmin } from "../../admin/routes.ts";
 
 /** The environment of handlers of `new Hono()`, which has only the variables and bindings that an app declares. */
 // oxlint-disable-next-line typescript/no-generated-empty-object-type

@@ -2,8 +2,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type PlainKey, readKey } from "../../../src/policy/key.ts";
-import { isTooLong, labelOf } from "../../../src/control/isolate/key-label.ts";
-import { KeySealer } from "../../../src/control/isolate/key-sealer.ts";
+import { KeySealer, isTooLong, labelOf } from "../../../src/control/isolate/key-sealer.ts";
 import { forAll } from "../../for-all.ts";
 
 const sealer = new KeySealer("the secret");

@@ -1,6 +1,6 @@
 /** The histogram of latencies. */
 import { expect, it } from "vitest";
-import { LatencyHistogram } from "../../../src/control/isolate/latency-histogram.ts";
+import { LatencyHistogram } from "../../../src/control/isolate/statistics-of-policy.ts";
 import { latencyBoundsMs } from "../../../src/control/protocol.ts";
 
 it("a latency is in the first bucket whose bound it does not exceed, or above all bounds", () => {

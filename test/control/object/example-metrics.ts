@@ -1,6 +1,6 @@
 /** Metrics with every name and label that there is. */
 import type { MetricsInput } from "../../../src/control/object/metrics.ts";
-import { Tally } from "../../../src/control/object/statistics-tally.ts";
+import { Tally } from "../../../src/control/object/statistics-rows.ts";
 import type { PolicyInfo } from "../../../src/control/protocol.ts";
 import { counts } from "./batches.ts";
 

@@ -1,8 +1,7 @@
 /** The audit log and rollback: the history is complete and never rewritten. */
 import { describe, expect, it } from "vitest";
-import { AuditLog, mostAuditEntries } from "../../../src/control/object/audit-log.ts";
-import { Meta } from "../../../src/control/object/meta.ts";
-import { mostReveals } from "../../../src/control/object/reveal-log.ts";
+import { AuditLog, mostAuditEntries, mostReveals } from "../../../src/control/object/audit-log.ts";
+import { Meta } from "../../../src/control/object/storage.ts";
 import type { AuditEntry, NotedAction, RuleInput } from "../../../src/control/protocol.ts";
 import { ada, done, key, keyRule, mode, policyRule, TestPlane } from "./test-plane.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";

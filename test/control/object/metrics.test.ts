@@ -3,7 +3,7 @@ import { spawnSync } from "node:child_process";
 import { expect, it } from "vitest";
 import { type MetricsInput, metricsText } from "../../../src/control/object/metrics.ts";
 import { StatisticsStore } from "../../../src/control/object/statistics.ts";
-import { Tally } from "../../../src/control/object/statistics-tally.ts";
+import { Tally } from "../../../src/control/object/statistics-rows.ts";
 import { outcomeNames } from "../../../src/control/protocol.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
 import { batch, beat, counts } from "./batches.ts";

@@ -1,8 +1,7 @@
 /** The export of finished minutes to Analytics Engine. */
 import { expect, it } from "vitest";
-import { AnalyticsExport, type DataPoint, exportedDoubles } from "../../../src/control/object/statistics-export.ts";
-import { Observers } from "../../../src/control/object/observers.ts";
-import { Tally } from "../../../src/control/object/statistics-tally.ts";
+import { AnalyticsExport, type DataPoint, Observers, exportedDoubles } from "../../../src/control/object/observers.ts";
+import { Tally } from "../../../src/control/object/statistics-rows.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
 import { batch, beat, counts } from "./batches.ts";
 
