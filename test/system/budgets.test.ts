@@ -1,4 +1,5 @@
 /** How many source files run in each way of a warm request. The numbers only fall. */
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { beforeAll, expect, it } from "vitest";
@@ -34,4 +35,13 @@ it.each(Object.entries(budgets) as [Way, number][])("the way %s runs at most %i 
   expect(length).toBeLessThanOrEqual(budget);
   // Otherwise lower the budget.
   expect(length).toBeGreaterThanOrEqual(budget - slack);
+});
+
+it("the README names at most ten files of a strict request, and each of them runs", () => {
+  const [, named = ""] =
+    /A strict request passes [a-z]+ files below `src`: ([^]+?\.ts)`\.\n/.exec(readFileSync("README.md", "utf8")) ?? [];
+  const stops = [...`${named}\``.matchAll(/`([\w/-]+\.ts)`/g)].map(([, path = ""]) => path);
+  expect(stops.length).toBeGreaterThan(5);
+  expect(stops.length).toBeLessThanOrEqual(10);
+  expect(stops.filter((path) => !files["proxied and strict"].includes(path))).toEqual([]);
 });
