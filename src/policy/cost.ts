@@ -9,9 +9,6 @@ import { schemaOfNullable } from "./schemas.ts";
 /** Also the greatest cost that `/check` accepts. */
 export const greatestCost = 1_000_000;
 
-/** The most open reservations of a key. This also bounds its requests in flight through the proxy. */
-export const mostReserved = 1_000;
-
 const units = integerFrom(1, greatestCost);
 const requestCost = v.strictObject({ from: v.string(), max: units });
 const responseCost = v.strictObject({ from: v.string(), reserve: units, max: units });

@@ -45,11 +45,18 @@ export const placementEntries = {
 
 type PlacementOutput = v.InferOutput<v.ObjectSchema<typeof placementEntries, undefined>>;
 
-/** Settings that determine the object of a key: another setting selects another object. */
-export type ObjectSettings = Readonly<ReturnType<typeof objectsOf>>;
-
-export const objectsOf = ({ locationHint, jurisdiction }: PlacementOutput, shards: number | null) => ({
+/**
+ * Settings that determine the object of a key: another setting selects another object. Stated here, because the npm package
+ * declares it: an inferred type would name the schema library.
+ */
+export interface ObjectSettings {
   /** The number of objects that all keys share; null: one object for each key. */
+  readonly shards: number | null;
+  readonly locationHint: LocationHint | null;
+  readonly jurisdiction: Jurisdiction | null;
+}
+
+export const objectsOf = ({ locationHint, jurisdiction }: PlacementOutput, shards: number | null): ObjectSettings => ({
   shards,
   locationHint: locationHint ?? null,
   jurisdiction: jurisdiction ?? null,

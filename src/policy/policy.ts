@@ -139,7 +139,8 @@ const withoutRules = {
 };
 
 export type FailureMode = Policy["onError"];
-export type Durability = Policy["durability"];
+/** Stated here, because the npm package declares it: an inferred type would name the schema library. */
+export type Durability = "confirmed" | "relaxed";
 
 /** The limits of a policy, and those of each override. */
 export const limitLists = ({ limits, lists }: Pick<Policy, "limits" | "lists">): readonly (readonly Limit[])[] => [

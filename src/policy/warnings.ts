@@ -7,8 +7,9 @@ import {
   holdsSlots,
   strategies,
   changesByDenial,
+  mostReserved,
 } from "../strategies/index.ts";
-import { mostReserved, reservedCost } from "./cost.ts";
+import { reservedCost } from "./cost.ts";
 import { keyWarning, partName } from "./key.ts";
 import { limitLists, longestDelayMs, type Policy } from "./policy.ts";
 

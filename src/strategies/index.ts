@@ -37,7 +37,7 @@ export {
   parseDuration,
   writtenDuration,
 } from "./notation.ts";
-export { longestTtlMs, shortestTtlMs } from "./open-reservations.ts";
+export { longestTtlMs, mostReserved, shortestTtlMs } from "./open-reservations.ts";
 export { attachSegments, detachSegments } from "./snapshot.ts";
 export type { Decision, Limit, LimitDecision, Strategy } from "./strategy.ts";
 export { type ConfigProblem, ConfigProblems, describeProblem } from "../validation/problems.ts";

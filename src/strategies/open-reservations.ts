@@ -8,6 +8,9 @@
 import { encodeIntegers } from "./log/varint.ts";
 import type { Renewal } from "./strategy.ts";
 
+/** The most open reservations of a key. This also bounds its requests in flight through the proxy. */
+export const mostReserved = 1_000;
+
 export interface OpenReservations {
   readonly atMs: number;
   /** For windows, the reserved units; for buckets, the number of reservations. */

@@ -2,8 +2,7 @@
  * The open reservations of a key: the cost each spent, by which limits, and until when `settle` may correct it. They do not
  * free slots of `concurrency`: the meter frees these at the ttl.
  */
-import { isCount, type Limit } from "../../strategies/index.ts";
-import { mostReserved } from "../../policy/cost.ts";
+import { isCount, type Limit, mostReserved } from "../../strategies/index.ts";
 import type { Charge, OpenUnits } from "../protocol.ts";
 import { OpenEntries, type OpenEntry, type OpenPart } from "./open-entries.ts";
 

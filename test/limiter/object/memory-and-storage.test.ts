@@ -1,7 +1,7 @@
 /** The writes and the memory of an object, and how it recovers when one of them is lost. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Charge } from "../../../src/limiter/protocol.ts";
-import { mostReserved } from "../../../src/policy/cost.ts";
+import { mostReserved } from "../../../src/strategies/open-reservations.ts";
 import { readPolicy } from "../../../src/policy/policy.ts";
 import { call, charge } from "../../fakes/calls.ts";
 import { startMs } from "../../fakes/isolate.ts";
