@@ -39,7 +39,7 @@ describe("an easily made mistake", () => {
   it("the reason why JSON is invalid does not quote the text, which may be secret", () => {
     const [problem] = problemsIn({ ...whole, CHECK_TOKENS: '["a-token", secret-token]' });
     expect(problem).toMatchObject({ variable: "CHECK_TOKENS", value: "(hidden)" });
-    expect(problem?.accepted).toMatch(/; the JSON is invalid: Unexpected token 's'$/);
+    expect(problem?.accepted).toMatch(/; the JSON is invalid: Unexpected character$/);
   });
 
   it("JSON text that is nested too deep is reported with the maximum depth", () => {

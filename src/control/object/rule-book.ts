@@ -193,10 +193,12 @@ export class RuleBook {
       if (known !== null) return { kind: "done", value: known };
       const newestFirst = [...new Set(seqs)].toSorted((one, other) => other - one);
       const { lastSeq } = this.audit;
-      const rules = newestFirst.flatMap((seq) => this.#undoEntry(seq, seqs, { actor, nowMs }, touched) ?? []);
+      for (const seq of newestFirst) this.#undoEntry(seq, seqs, { actor, nowMs }, touched);
       const added = this.audit.lastSeq - lastSeq;
       if (added === 0) return { kind: "nothing-to-undo" };
-      const undone = { entries: this.audit.page(undefined, added).items, rules };
+      const entries = this.audit.page(undefined, added).items;
+      const ids = new Set(entries.flatMap(({ rule }) => rule ?? []));
+      const undone = { entries, rules: [...ids].flatMap((id) => this.rules.get(id) ?? []) };
       if (idempotency !== null) this.#undone.add(actor, idempotency, undone, nowMs);
       return { kind: "done", value: undone };
     });
@@ -204,7 +206,6 @@ export class RuleBook {
 
   /**
    * @param undone the numbers of all entries that are undone together
-   * @returns the restored rule; null when it is removed, or would have ended by now
    * @throws Refused
    */
   #undoEntry(
@@ -212,19 +213,21 @@ export class RuleBook {
     undone: readonly number[],
     { actor, nowMs }: Pick<Reason, "actor" | "nowMs">,
     touched: SetName[],
-  ): Rule | null {
-    const { rule: id = null, before = null, after = null } = this.audit.entry(seq) ?? {};
+  ): void {
+    const { rule: id = null, before = null } = this.audit.entry(seq) ?? {};
     if (id === null) throw new Refused({ kind: "unknown" });
     const next = this.audit.nextChangeOf(id, seq);
     if (next !== null && !undone.includes(next)) throw new Refused({ kind: "changed-since", seq: next });
     const history = { id, first: seq, last: seq };
     if (before === null || !isRuleLive(before, nowMs)) {
-      return this.#restore(history, { actor, action: "delete", note: null, nowMs }, touched);
+      this.#restore(history, { actor, action: "delete", note: null, nowMs }, touched);
+      return;
     }
-    const excess = after === null ? this.#excess(before, nowMs, 1) : null;
+    const isAbsent = this.rules.get(id) === null;
+    const excess = isAbsent ? this.#excess(before, nowMs, 1) : null;
     if (excess !== null) throw new Refused(excess);
-    const action = after === null ? "create" : "replace";
-    return this.#restore(history, { actor, action, note: before.note, nowMs }, touched);
+    const action = isAbsent ? "create" : "replace";
+    this.#restore(history, { actor, action, note: before.note, nowMs }, touched);
   }
 
   /**

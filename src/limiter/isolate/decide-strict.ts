@@ -147,6 +147,7 @@ export class StrictDecider {
       check.result.isStale = true;
       return check.group.map((spend) => local.look(spend));
     }
+    if (check.isLook) return check.group.map((spend) => local.look(spend));
     report({
       event: "object-silent",
       call: "check",

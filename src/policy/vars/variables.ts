@@ -38,8 +38,9 @@ export function jsonErrorNote(value: unknown): string {
     parseJson(value);
     return "";
   } catch (error) {
-    // From the first quotation mark on, the reason quotes the text, which may be a secret.
-    const [reason = ""] = (error instanceof Error ? error.message : "").split(/[\s,.]*"/);
+    const message = error instanceof Error ? error.message : "";
+    // The reason quotes the text, which may be a secret, after a quotation mark and in the unexpected token.
+    const [reason = ""] = message.startsWith("Unexpected token") ? ["Unexpected character"] : message.split(/[\s,.]*"/);
     return `; the JSON is invalid: ${reason}`;
   }
 }
