@@ -41,6 +41,8 @@ export async function buildPackage(): Promise<void> {
     buildConsoleIn(packagedConsole),
     buildDeclarations(),
   ]);
+  // The middleware serves the admin API, and not `/check`.
+  rmSync(join(packagedConsole, "openapi/check.json"));
   const licenses = licensesOf([modules, ...ofConsole]);
   writeFileSync(join(packageFolder, "THIRD-PARTY-LICENSES.txt"), licenses);
 }
