@@ -197,8 +197,8 @@ export class RuleBook {
       const added = this.audit.lastSeq - lastSeq;
       if (added === 0) return { kind: "nothing-to-undo" };
       const entries = this.audit.page(undefined, added).items;
-      const ids = new Set(entries.flatMap(({ rule }) => rule ?? []));
-      const undone = { entries, rules: [...ids].flatMap((id) => this.rules.get(id) ?? []) };
+      const ids = [...new Set(entries.flatMap(({ rule }) => rule ?? []))];
+      const undone = { entries, rules: ids.flatMap((id) => this.rules.get(id) ?? []) };
       if (idempotency !== null) this.#undone.add(actor, idempotency, undone, nowMs);
       return { kind: "done", value: undone };
     });
@@ -220,8 +220,7 @@ export class RuleBook {
     if (next !== null && !undone.includes(next)) throw new Refused({ kind: "changed-since", seq: next });
     const history = { id, first: seq, last: seq };
     if (before === null || !isRuleLive(before, nowMs)) {
-      this.#restore(history, { actor, action: "delete", note: null, nowMs }, touched);
-      return;
+      return void this.#restore(history, { actor, action: "delete", note: null, nowMs }, touched);
     }
     const isAbsent = this.rules.get(id) === null;
     const excess = isAbsent ? this.#excess(before, nowMs, 1) : null;
