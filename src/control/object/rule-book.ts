@@ -219,14 +219,12 @@ export class RuleBook {
     const next = this.audit.nextChangeOf(id, seq);
     if (next !== null && !undone.includes(next)) throw new Refused({ kind: "changed-since", seq: next });
     const history = { id, first: seq, last: seq };
-    if (before === null || !isRuleLive(before, nowMs)) {
-      return void this.#restore(history, { actor, action: "delete", note: null, nowMs }, touched);
-    }
+    const returned = before !== null && isRuleLive(before, nowMs) ? before : null;
     const isAbsent = this.rules.get(id) === null;
-    const excess = isAbsent ? this.#excess(before, nowMs, 1) : null;
+    const excess = returned !== null && isAbsent ? this.#excess(returned, nowMs, 1) : null;
     if (excess !== null) throw new Refused(excess);
-    const action = isAbsent ? "create" : "replace";
-    this.#restore(history, { actor, action, note: before.note, nowMs }, touched);
+    const action = returned === null ? "delete" : isAbsent ? "create" : "replace";
+    this.#restore(history, { actor, action, note: returned?.note ?? null, nowMs }, touched);
   }
 
   /**

@@ -147,13 +147,14 @@ export class StrictDecider {
       check.result.isStale = true;
       return check.group.map((spend) => local.look(spend));
     }
-    if (check.isLook) return check.group.map((spend) => local.look(spend));
-    report({
-      event: "object-silent",
-      call: "check",
-      policies: stale.map(({ policy }) => policy),
-      error: "the object has newer policy rules than this isolate",
-    });
+    if (!check.isLook) {
+      report({
+        event: "object-silent",
+        call: "check",
+        policies: stale.map(({ policy }) => policy),
+        error: "the object has newer policy rules than this isolate",
+      });
+    }
     return local.decide(check);
   }
 

@@ -268,7 +268,7 @@ export function withNames(policies: readonly StatedPolicy[]): readonly StatedPol
     return !policy.isUnnamed && known !== undefined && !isSame(policy, known);
   });
   if (taken.length > 0) throw new ConfigProblems(taken.map(nameTaken));
-  // Names of late limiters may be unlimited in number.
+  // Requests may construct any number of late limiters, so their names are not kept.
   if (!isLate) for (const policy of named) constructed.set(policy.name, policy);
   return named;
 }

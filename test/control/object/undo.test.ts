@@ -91,6 +91,16 @@ describe("the undo of several entries", () => {
     expect(undone.entries).toHaveLength(3);
   });
 
+  it("a rule that is removed in the end is not among the rules of the answer", async () => {
+    const plane = new TestPlane();
+    const { id } = await plane.created(keyRule({ note: "a" }));
+    done(await plane.control.replaceRule({ id, revision: 1, input: keyRule({ rule: { kind: "allow" } }), actor }));
+    const { entries, rules } = done(await undo(plane, [1, 2]));
+    expect(entries.map(({ action }) => action)).toEqual(["delete", "replace"]);
+    expect(rules).toEqual([]);
+    expect(rulesOf(plane)).toEqual([]);
+  });
+
   it("successive changes of one rule are undone together", async () => {
     const plane = new TestPlane();
     const { id } = await plane.created(keyRule({ note: "a" }));

@@ -163,6 +163,16 @@ describe("a stale call", () => {
     expect(isolate.callNames()).toEqual(["look", "look"]);
   });
 
+  it("a look that is stale a second time is decided by the isolate, and logs no silent object", async () => {
+    const { isolate, keeper, events } = staleIsolate();
+    // Earlier tests have logged to the same spy.
+    events.mockClear();
+    requireRules(isolate, "p", 9);
+    const outcome = await keeper.decide((scope) => isolate.client.look(keyed(under(strict, 2)), scope));
+    expect(resultOf(outcome)).toEqual(["local", true]);
+    expect(events.mock.calls).toEqual([]);
+  });
+
   it("a reservation is opened once, under the newer rules", async () => {
     const { isolate, keeper } = staleIsolate();
     requireRules(isolate, "p", 2);

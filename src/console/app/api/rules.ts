@@ -1,4 +1,4 @@
-/** Changes of rules and policies. A change whose answer was lost is recognized, so that nobody makes it twice. */
+/** Changes of rules and policies. After a lost answer, a repeated change is recognized and not made twice. */
 import type { AuditedRule, Mode, Policy, Rule, RuleKind, WrittenLimits } from "./answers.ts";
 import { readChanges } from "./changes.ts";
 import { type Answer, ApiProblem, call, ConnectionLost, read } from "./client.ts";
