@@ -3,7 +3,7 @@ import { computed, signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { AuditEntry, AuditPage } from "./answers.ts";
 import { read } from "./client.ts";
-import { type Polled, Polling } from "./poll.ts";
+import { Polling } from "./poll.ts";
 
 /** Changes of one's own are read at once. */
 const pauseMs = 5_000;
@@ -17,7 +17,7 @@ export const newestChange = computed(() => recentChanges.value[0]?.seq ?? 0);
 let polling: Polling<void> | null = null;
 
 /** Calls `onChange` with every change by anybody while the component is shown. */
-export function useChanges(onChange: Polled<unknown>["readAgain"]): void {
+export function useChanges(onChange: () => void): void {
   useEffect(() => {
     let known = newestChange.peek();
     return newestChange.subscribe((seq) => {

@@ -32,6 +32,9 @@ export class ConnectionLost extends Error {
   }
 }
 
+/** What was thrown, as an error. */
+export const errorOf = (thrown: unknown): Error => (thrown instanceof Error ? thrown : new Error(String(thrown)));
+
 interface CallOptions {
   /** Sent as JSON. */
   readonly body?: unknown;
@@ -39,14 +42,9 @@ interface CallOptions {
   readonly ifMatch?: string;
   /** Makes a repeated call harmless: the second one returns the answer of the first. */
   readonly idempotencyKey?: string;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** Sent instead of the token of this tab, which stays as it is. */
-  readonly checkedToken?: string;
-}
-
-export interface Answer<Value> {
-  readonly value: Value;
-  readonly etag: string | null;
+  readonly checkedToken?: string | undefined;
 }
 
 /**
@@ -58,7 +56,7 @@ export async function call<Value>(
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE",
   path: string,
   options: CallOptions = {},
-): Promise<Answer<Value>> {
+): Promise<Value> {
   const { response, text } = await send(method, path, options);
   followClock(response.headers.get("Date"));
   if (!response.ok) {
@@ -70,11 +68,11 @@ export async function call<Value>(
   if (value === undefined) throw new ApiProblem(unreadable);
   if (options.checkedToken === undefined) refusal.value = null;
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- contract tests of the admin API check the answers
-  return { value: value as Value, etag: response.headers.get("ETag") };
+  return value as Value;
 }
 
-export const read = async <Value>(path: string, abort?: AbortSignal): Promise<Value> =>
-  (await call<Value>("GET", path, abort === undefined ? {} : { signal: abort })).value;
+export const read = <Value>(path: string, abort?: AbortSignal): Promise<Value> =>
+  call<Value>("GET", path, { signal: abort });
 
 /** The text of an answer that is not one object in JSON. */
 export async function readText(path: string): Promise<string> {
@@ -101,8 +99,8 @@ async function send(
       headers,
       cache: "no-store",
       redirect: "manual",
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-      ...(abort !== undefined && { signal: abort }),
+      body: body === undefined ? null : JSON.stringify(body),
+      signal: abort ?? null,
     });
     const text = await response.text();
     isConnected.value = true;

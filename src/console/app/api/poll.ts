@@ -1,20 +1,12 @@
 /** Reads repeatedly while a component is shown, and keeps the last value when a read fails. */
-import { computed, type ReadonlySignal, signal } from "@preact/signals";
+import { computed, signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { ConnectionLost, refusal } from "./client.ts";
-
-export interface Polled<Value> {
-  /** The last value that was read; null before the first. */
-  readonly value: ReadonlySignal<Value | null>;
-  /** Why the last read was refused; null after a success, and while the connection is lost. */
-  readonly problem: ReadonlySignal<Error | null>;
-  readonly readAgain: () => void;
-}
+import { ConnectionLost, errorOf, refusal } from "./client.ts";
 
 /** The longest pause after failures. */
 const longestPauseMs = 10_000;
 
-const running = signal<readonly Polled<unknown>[]>([]);
+const running = signal<readonly Polling<unknown>[]>([]);
 
 /** Why a value that the page still shows is old; null while all of them are current, and while the connection is lost. */
 export const staleness = computed(
@@ -31,7 +23,7 @@ export function usePolled<Value>(
   readValue: (abort: AbortSignal) => Promise<Value>,
   pauseMs: number,
   parameters: readonly unknown[] = [],
-): Polled<Value> {
+): Polling<Value> {
   // oxlint-disable-next-line react/exhaustive-deps -- the caller lists what readValue depends on
   const polling = useMemo(() => new Polling(readValue, pauseMs), parameters);
   useEffect(() => {
@@ -41,8 +33,10 @@ export function usePolled<Value>(
   return polling;
 }
 
-export class Polling<Value> implements Polled<Value> {
+export class Polling<Value> {
+  /** The last value that was read; null before the first. */
   readonly value = signal<Value | null>(null);
+  /** Why the last read was refused; null after a success, and while the connection is lost. */
   readonly problem = signal<Error | null>(null);
   readonly #readValue: (abort: AbortSignal) => Promise<Value>;
   readonly #pauseMs: number;
@@ -99,5 +93,3 @@ export class Polling<Value> implements Polled<Value> {
     this.#timer = setTimeout(this.readAgain, Math.max(this.#pauseMs, pauseMs));
   }
 }
-
-const errorOf = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));

@@ -1,8 +1,7 @@
-/** Changes of rules and policies. After a lost answer, a repeated change is recognized and not made twice. */
-import type { AuditedRule, Mode, Policy, Rule, RuleKind, WrittenLimits } from "./answers.ts";
+/** Changes of rules and policies, and their undo. After a lost answer, a repeated change is recognized and not made twice. */
+import type { AuditedRule, AuditEntry, AuditPage, Mode, Policy, Rule, UndoResult, WrittenLimits } from "./answers.ts";
 import { readChanges } from "./changes.ts";
-import { type Answer, ApiProblem, call, ConnectionLost, read } from "./client.ts";
-import { contentOf, type RuleChange } from "./undo-plan.ts";
+import { ApiProblem, call, ConnectionLost, read } from "./client.ts";
 
 /** How long a change lasts, and why it is made. */
 export interface Term {
@@ -13,29 +12,41 @@ export interface Term {
   readonly note?: string;
 }
 
-interface NewRule extends Term {
-  readonly policy: string;
-  readonly kind: RuleKind;
-  /** Required for limits and allow entries of a whole policy. */
-  readonly scope?: Rule["scope"];
-  /** The id of a key, for a rule of one key. */
-  readonly id?: string;
-  /** The plain key, for a rule of one key. */
-  readonly key?: string | readonly (string | null)[];
-  /** The tenant of the plain key. */
-  readonly tenant?: string;
-  readonly limits?: WrittenLimits;
-  readonly strategy?: string;
-  readonly mode?: Mode;
-  readonly entries?: readonly unknown[];
-  readonly overrides?: readonly unknown[];
-}
+/** The end and the note of a rule, for a call that keeps them. */
+export const termOf = ({ expiresAt, note }: AuditedRule): Term => ({
+  ...(expiresAt !== null && { expiresAt }),
+  ...(note !== null && { note }),
+});
 
-/** The key of a new rule, as a call names it. */
-export type KeyReference = Pick<NewRule, "policy" | "id" | "key" | "tenant">;
+/** The kind of a rule and the fields of that kind. */
+type KindFields = Pick<AuditedRule, "kind"> & {
+  readonly [Name in "limits" | "strategy" | "mode" | "entries" | "overrides"]?: AuditedRule[Name] | undefined;
+};
 
 /** The fields that a call can change in a rule: its policy and its key stay. */
-export type RuleContent = Omit<NewRule, "policy" | "scope" | "id" | "key" | "tenant">;
+export type RuleContent = KindFields & Term;
+
+export const contentOf = ({ kind, limits, strategy, mode, entries, overrides }: KindFields): KindFields => ({
+  kind,
+  limits,
+  strategy,
+  mode,
+  entries,
+  overrides,
+});
+
+/** The key of a new rule, as a call names it. */
+export interface KeyReference {
+  readonly policy: string;
+  readonly id?: string;
+  /** The plain key, in place of its id. */
+  readonly key?: readonly (string | null)[];
+  /** The tenant of the plain key. */
+  readonly tenant?: string;
+}
+
+/** Limits and allow entries of a whole policy need the scope. */
+type NewRule = KeyReference & RuleContent & Partial<Pick<AuditedRule, "scope">>;
 
 /** Changes the mode or the limits; null returns to those of the configuration. */
 interface PolicyChange extends Term {
@@ -44,20 +55,41 @@ interface PolicyChange extends Term {
   readonly strategy?: string;
 }
 
-/** Forgets what the key has used, and lifts its ban. This cannot be undone. */
-export const resetKey = async (policy: string, id: string): Promise<unknown> =>
-  changed(call("DELETE", `keys/${encodeURIComponent(policy)}/${id}/usage`));
+export type PatchedKind = "mode" | "limits";
 
-async function changed<Value>(answer: Promise<Answer<Value>>): Promise<Value> {
-  const { value } = await answer;
-  readChanges();
-  return value;
-}
+/** A rule before and after a change; null when there was or is none. */
+export type RuleChange = Pick<AuditEntry, "before" | "after">;
 
 export type RulePlan =
   | { readonly kind: "create"; readonly rule: NewRule }
   | { readonly kind: "replace"; readonly before: AuditedRule; readonly content: RuleContent }
   | { readonly kind: "remove"; readonly before: AuditedRule };
+
+/** @param replaced the rule that the new one replaces; null for none */
+export const planOf = (
+  place: KeyReference & Pick<NewRule, "scope">,
+  content: RuleContent,
+  replaced: AuditedRule | null,
+): RulePlan =>
+  replaced === null
+    ? { kind: "create", rule: { ...place, ...content } }
+    : { kind: "replace", before: replaced, content };
+
+/** A policy before and after a change. */
+export interface PolicyUpdate {
+  readonly before: Policy;
+  readonly after: Policy;
+}
+
+/** Forgets what the key has used, and lifts its ban. This cannot be undone. */
+export const resetKey = async (policy: string, id: string): Promise<unknown> =>
+  changed(call("DELETE", `keys/${encodeURIComponent(policy)}/${id}/usage`));
+
+async function changed<Value>(answer: Promise<Value>): Promise<Value> {
+  const value = await answer;
+  readChanges();
+  return value;
+}
 
 /**
  * Whether a rule is what a change made of an earlier revision, whose answer was lost.
@@ -78,14 +110,6 @@ export function isResultOf(
   );
 }
 
-export type PatchedKind = "mode" | "limits";
-
-/** A policy before and after a change. */
-export interface PolicyUpdate {
-  readonly before: Policy;
-  readonly after: Policy;
-}
-
 /** The newest first. */
 const rulesOfKind = ({ rules }: Policy, kind: PatchedKind): readonly Rule[] =>
   rules.filter((rule) => rule.kind === kind);
@@ -100,13 +124,21 @@ export function isResultOfPatch({ before, after }: PolicyUpdate, kind: PatchedKi
   return rule !== undefined && others.length === 0 && isResultOf(newest, content, rule);
 }
 
-/** A change is refused with status 412 when another operator has changed the rule. */
+/** A change on the condition that what it changes is as it was read: otherwise it is refused with status 412. */
+export interface ConditionalChange<Result> {
+  readonly send: (idempotencyKey: string) => Promise<Result>;
+  /** The result of an earlier attempt whose answer was lost; null when another change came first. */
+  readonly result: () => Promise<Result | null>;
+  readonly undoOf: (result: Result) => Undo;
+}
+
 export function changeBy(plan: RulePlan): ConditionalChange<RuleChange> {
   if (plan.kind === "create") {
     return {
       send: async (idempotencyKey) => ({ before: null, after: await createRule(plan.rule, idempotencyKey) }),
       // The idempotency key makes the second call return the result of the first.
       result: () => Promise.resolve(null),
+      undoOf,
     };
   }
   const { before } = plan;
@@ -117,6 +149,7 @@ export function changeBy(plan: RulePlan): ConditionalChange<RuleChange> {
     return {
       send: () => changed(call("DELETE", path, { ifMatch })).then(() => removal),
       result: async () => ((await ruleNow(path)) === null ? removal : null),
+      undoOf,
     };
   }
   const { content } = plan;
@@ -126,12 +159,13 @@ export function changeBy(plan: RulePlan): ConditionalChange<RuleChange> {
       const after = await ruleNow(path);
       return after !== null && isResultOf(before, content, after) ? { before, after } : null;
     },
+    undoOf,
   };
 }
 
 /** Repeats the call once after a lost connection. With the same key, at most one rule is made. */
 async function createRule(rule: NewRule, idempotencyKey: string): Promise<Rule> {
-  const create = (): Promise<Answer<Rule>> => call<Rule>("POST", "rules", { body: rule, idempotencyKey });
+  const create = (): Promise<Rule> => call<Rule>("POST", "rules", { body: rule, idempotencyKey });
   return changed(
     create().catch((error: unknown) => {
       if (error instanceof ConnectionLost) return create();
@@ -151,10 +185,7 @@ const pathOf = (policy: string): string => `policies/${encodeURIComponent(policy
 
 export const readPolicy = (name: string, abort?: AbortSignal): Promise<Policy> => read<Policy>(pathOf(name), abort);
 
-/**
- * A change is refused with status 412 when another operator has changed the policy since it was read.
- * @param patch sets or removes only `kind`
- */
+/** @param patch sets or removes only `kind` */
 export const policyChangeBy = (
   before: Policy,
   kind: PatchedKind,
@@ -168,14 +199,8 @@ export const policyChangeBy = (
     const after = await readPolicy(before.name);
     return isResultOfPatch({ before, after }, kind, patch) ? { before, after } : null;
   },
+  undoOf: (update) => undoOfPolicy(update, kind),
 });
-
-/** A change on the condition that what it changes is as it was read. */
-export interface ConditionalChange<Result> {
-  readonly send: (idempotencyKey: string) => Promise<Result>;
-  /** The result of an earlier attempt whose answer was lost; null when another change came first. */
-  readonly result: () => Promise<Result | null>;
-}
 
 interface Attempt<Result> {
   readonly typed: string;
@@ -183,7 +208,7 @@ interface Attempt<Result> {
   readonly idempotencyKey: string;
 }
 
-/** Sends the changes of one dialog, or of one button. */
+/** Sends the changes of one dialog. */
 export class Sender<Result> {
   #lost: Attempt<Result> | null = null;
 
@@ -221,4 +246,81 @@ async function sentAgain<Result>({ change, idempotencyKey }: Attempt<Result>): P
     readChanges();
     return result;
   }
+}
+
+/** Returns the entries of the undo, which can be undone in turn. After a lost answer, it can be called again. */
+export type Undo = () => Promise<readonly AuditEntry[]>;
+
+type EntryNumbers = readonly Pick<AuditEntry, "seq">[];
+
+/** The control plane returns the rules of the entries to what they were, in one step or not at all. */
+export function undoOfEntries(entries: EntryNumbers | (() => Promise<EntryNumbers>)): Undo {
+  const idempotencyKey = crypto.randomUUID();
+  return async () => {
+    const seqs = (typeof entries === "function" ? await entries() : entries).map(({ seq }) => seq);
+    const undone = await changed(call<UndoResult>("POST", "audit/undo", { body: { entries: seqs }, idempotencyKey }));
+    return undone.entries;
+  };
+}
+
+export const undoOf = ({ before, after }: RuleChange): Undo =>
+  undoOfRecent(
+    (entry) =>
+      entry.rule === (after ?? before)?.id &&
+      entry.before?.revision === before?.revision &&
+      entry.after?.revision === after?.revision,
+  );
+
+/** Undoes the change of all rules of one kind that a policy had. */
+export const undoOfPolicy = ({ before, after }: PolicyUpdate, kind: PatchedKind): Undo =>
+  undoOfRecent(
+    (entry) =>
+      entry.policy === before.name &&
+      entry.keyId === null &&
+      (entry.after ?? entry.before)?.kind === kind &&
+      entry.seq > before.version &&
+      entry.seq <= after.version,
+  );
+
+const undoOfRecent = (isUndone: (entry: AuditEntry) => boolean): Undo =>
+  undoOfEntries(async () => {
+    const { entries } = await read<AuditPage>("audit?limit=200");
+    const found = entries.filter(isUndone);
+    if (found.length === 0) throw new Error("The newest 200 entries of the audit log do not have this change.");
+    return found;
+  });
+
+/** The call that undoes a change. */
+export type UndoStep =
+  | { readonly kind: "remove"; readonly rule: AuditedRule }
+  | { readonly kind: "restore"; readonly rule: AuditedRule }
+  /** `rule` is the one in effect, which becomes `former` again. */
+  | { readonly kind: "replace"; readonly rule: AuditedRule; readonly former: AuditedRule };
+
+/** Rules never change in place, and their lists can be long. */
+const stateTexts = new WeakMap<AuditedRule, string>();
+
+/** The same text for states with the same place, effect, end and note; "" for no rule. */
+export function ruleStateText(rule: AuditedRule | null): string {
+  if (rule === null) return "";
+  const known = stateTexts.get(rule);
+  if (known !== undefined) return known;
+  const { policy, scope, keyId, expiresAt, note } = rule;
+  const text = JSON.stringify([policy, scope, keyId, expiresAt, note, contentOf(rule)]);
+  stateTexts.set(rule, text);
+  return text;
+}
+
+export const isSameRule = (one: AuditedRule | null, other: AuditedRule | null): boolean =>
+  ruleStateText(one) === ruleStateText(other);
+
+export const hasEnded = ({ expiresAt }: Pick<AuditedRule, "expiresAt">, nowMs: number): boolean =>
+  expiresAt !== null && Date.parse(expiresAt) <= nowMs;
+
+/** Null when nothing is left to undo: the former rule would have ended by now, and there is no later one. */
+export function undoStep({ before, after }: RuleChange, nowMs: number): UndoStep | null {
+  const former = before === null || hasEnded(before, nowMs) ? null : before;
+  if (after === null) return former === null ? null : { kind: "restore", rule: former };
+  if (former === null) return { kind: "remove", rule: after };
+  return { kind: "replace", rule: after, former };
 }

@@ -8,7 +8,7 @@ import { hrefOf, replaceQuery } from "../shell/route.ts";
 import { type Difference, differences, entryWindow, firstAround, newerFirst, olderFirst } from "./shown-entries.ts";
 import type { History, UndoOption } from "./history.ts";
 import type { LoadedEntries } from "./loaded-entries.ts";
-import { UndoDialog } from "./undo-dialog.tsx";
+import { UndoDialog } from "./dialogs.tsx";
 import { changeText } from "../parts/rule-text.ts";
 import { instantText, shortId } from "../parts/text.ts";
 import { may } from "../shell/session.ts";
@@ -47,7 +47,15 @@ export function Entries({ list, loaded, named, first, setFirst }: EntriesProps) 
         </div>
       )}
       {list.length === 0 ? (
-        <NoEntry hasEntries={loaded.newest.value > 0} />
+        <Empty>
+          {loaded.newest.value === 0 ? (
+            "Nothing has been changed yet."
+          ) : (
+            <>
+              No loaded entry matches. <a href={hrefOf("audit")}>Show all entries</a>
+            </>
+          )}
+        </Empty>
       ) : (
         <EntryList rows={part.rows} history={loaded.history.value} {...{ named }} canChange />
       )}
@@ -55,13 +63,6 @@ export function Entries({ list, loaded, named, first, setFirst }: EntriesProps) 
     </>
   );
 }
-
-const NoEntry = ({ hasEntries }: { readonly hasEntries: boolean }) => (
-  <Empty>
-    {hasEntries ? "No loaded entry matches." : "Nothing has been changed yet."}{" "}
-    {hasEntries && <a href={hrefOf("audit")}>Show all entries</a>}
-  </Empty>
-);
 
 interface EntryListProps {
   readonly rows: readonly AuditEntry[];
@@ -89,13 +90,10 @@ export function EntryList({ rows, history, named, canChange = false }: EntryList
         {rows.map((entry) => (
           <Entry
             key={entry.seq}
-            entry={entry}
-            option={canChange ? history.undoOption(entry, nowMs) : null}
-            undone={history.undoneBy(entry)}
-            isNewest={entry.seq === history.newest}
+            {...{ entry, history }}
             isNamed={entry.seq === named}
+            option={canChange ? history.undoOption(entry, nowMs) : null}
             onUndo={() => setUndone(entry)}
-            onRollBack={() => replaceQuery({ to: entry.seq })}
           />
         ))}
       </ol>
@@ -135,22 +133,19 @@ function Older({ loaded, hasOlder, onClick }: OlderProps) {
 
 interface EntryProps {
   readonly entry: AuditEntry;
+  readonly history: History;
   /** Null when newer entries are unknown, so that it can be neither undone nor rolled back to. */
   readonly option: UndoOption | null;
-  /** The entry whose change this one takes back; null for none. */
-  readonly undone: AuditEntry | null;
-  /** Whether no later entry exists, so that a rollback to it changes nothing. */
-  readonly isNewest: boolean;
   /** Whether the address names this entry. */
   readonly isNamed: boolean;
   readonly onUndo: () => void;
-  readonly onRollBack: () => void;
 }
 
 function Entry(props: EntryProps) {
-  const { entry, option, undone, isNamed } = props;
+  const { entry, history, option, isNamed } = props;
   const { seq, at, actor, via } = entry;
   const rows = useMemo(() => differences(entry), [entry]);
+  const undone = history.undoneBy(entry);
   return (
     <li class="card entry" tabIndex={-1} {...(isNamed && { "aria-current": "true" as const })}>
       <p class="dim">
@@ -160,7 +155,12 @@ function Entry(props: EntryProps) {
         <strong>{actor}</strong>
         {via !== "system" && <span class="dim"> (by {viaNames[via]})</span>} {changeText(entry)}.
       </p>
-      {undone !== null && <Undone entry={undone} />}
+      {undone !== null && (
+        <p>
+          This undoes <a href={hrefOf("audit", { seq: undone.seq })}>entry {undone.seq}</a>: {undone.actor}{" "}
+          {changeText(undone)}.
+        </p>
+      )}
       <Links entry={entry} />
       {rows.length > 0 && (
         <details open={isNamed}>
@@ -173,9 +173,7 @@ function Entry(props: EntryProps) {
   );
 }
 
-function EntryActions(props: EntryProps & { readonly option: UndoOption }) {
-  const { entry, option, isNewest, onUndo, onRollBack } = props;
-  const { seq } = entry;
+function EntryActions({ entry: { seq }, history, option, onUndo }: EntryProps & { readonly option: UndoOption }) {
   return (
     <p class="row">
       {"step" in option ? (
@@ -185,22 +183,16 @@ function EntryActions(props: EntryProps & { readonly option: UndoOption }) {
       ) : (
         <span class="hint">Cannot be undone by itself: {option.obstacle}.</span>
       )}
-      {isNewest ? (
+      {seq === history.newest ? (
         <span class="hint">The newest entry: the rules are as it left them.</span>
       ) : (
-        <button type="button" aria-label={`Roll back to here: entry ${seq}`} onClick={onRollBack}>
+        <button type="button" aria-label={`Roll back to here: entry ${seq}`} onClick={() => replaceQuery({ to: seq })}>
           Roll back to here
         </button>
       )}
     </p>
   );
 }
-
-const Undone = ({ entry }: { readonly entry: AuditEntry }) => (
-  <p>
-    This undoes <a href={hrefOf("audit", { seq: entry.seq })}>entry {entry.seq}</a>: {entry.actor} {changeText(entry)}.
-  </p>
-);
 
 const viaNames = { token: "token", access: "Cloudflare Access" } as const;
 

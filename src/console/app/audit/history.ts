@@ -1,6 +1,7 @@
 /** The index of audit entries, which says how each one can be undone, and the preview of a rollback. */
 import type { AuditedRule, AuditEntry } from "../api/answers.ts";
-import { hasEnded, isSameRule, ruleStateText, undoStep, type UndoStep } from "../api/undo-plan.ts";
+import { countOf } from "../parts/text.ts";
+import { hasEnded, isSameRule, type RuleChange, ruleStateText, undoStep, type UndoStep } from "../api/rules.ts";
 
 export type UndoOption = { readonly step: UndoStep } | { readonly obstacle: string };
 
@@ -16,18 +17,17 @@ export class History {
   constructor(entries: readonly AuditEntry[]) {
     this.newest = entries[0]?.seq ?? 0;
     const removals = new Map<string, AuditEntry>();
-    for (let index = entries.length - 1; index >= 0; index--) {
-      const entry = entries[index];
-      if (entry === undefined || entry.rule === null) continue;
+    for (const entry of entries.toReversed()) {
       const { rule, action, before, after } = entry;
-      const former = before === null ? removals.get(textOf(after)) : this.#newestOfRule.get(rule);
+      if (rule === null) continue;
+      const former = before === null ? removals.get(ruleStateText(after)) : this.#newestOfRule.get(rule);
       if (former !== undefined && takesBack(entry, former)) this.#undone.set(entry, former);
       this.#newestOfRule.set(rule, entry);
-      if (after === null && action !== "expire") removals.set(textOf(before), entry);
+      if (after === null && action !== "expire") removals.set(ruleStateText(before), entry);
     }
     for (const entry of this.#newestOfRule.values()) {
       if (entry.after === null) continue;
-      const text = textOf(entry.after);
+      const text = ruleStateText(entry.after);
       const other = this.#newestLike.get(text);
       if (other === undefined || other.seq < entry.seq) this.#newestLike.set(text, entry);
     }
@@ -55,7 +55,7 @@ export class History {
     const step = undoStep({ before, after }, nowMs);
     if (step === null) return { obstacle: "the rule would have ended by now" };
     // A rule with the same effect and end exists under another id.
-    const again = step.kind === "restore" ? this.#newestLike.get(textOf(step.rule)) : undefined;
+    const again = step.kind === "restore" ? this.#newestLike.get(ruleStateText(step.rule)) : undefined;
     if (again === undefined || again.seq <= seq) return { step };
     return this.#obstacleBy(again, entry, "made the same rule again");
   }
@@ -66,15 +66,10 @@ export class History {
   }
 }
 
-const textOf = (rule: AuditedRule | null): string => (rule === null ? "" : ruleStateText(rule));
-
 const takesBack = ({ action, before, after }: AuditEntry, former: AuditEntry): boolean =>
   (action === "create" || action === "replace" || action === "delete") &&
-  areSame(former.before, after) &&
-  areSame(former.after, before);
-
-const areSame = (one: AuditedRule | null, other: AuditedRule | null): boolean =>
-  one === null || other === null ? one === other : isSameRule(one, other);
+  isSameRule(former.before, after) &&
+  isSameRule(former.after, before);
 
 export interface RollbackPlan {
   readonly steps: readonly UndoStep[];
@@ -87,20 +82,18 @@ export interface RollbackPlan {
  * @param entries all entries after `to`, the newest first; older ones are ignored
  */
 export function rollbackPlan(entries: readonly AuditEntry[], to: number, nowMs: number): RollbackPlan {
-  const changes = new Map<string, { before: AuditedRule | null; after: AuditedRule | null }>();
+  const changes = new Map<string, RuleChange>();
   for (const { rule, before, after } of entries.filter(({ seq }) => seq > to).toReversed()) {
     if (rule === null) continue;
-    const first = changes.get(rule);
-    changes.set(rule, { before: first === undefined ? before : first.before, after });
+    const first = changes.get(rule) ?? { before };
+    changes.set(rule, { before: first.before, after });
   }
   const steps: UndoStep[] = [];
   const ended: AuditedRule[] = [];
   for (const { before, after } of changes.values()) {
     const current = after !== null && hasEnded(after, nowMs) ? null : after;
-    const isOver = before !== null && hasEnded(before, nowMs);
-    if (isOver) ended.push(before);
-    const isSame = before !== null && current !== null && isSameRule(before, current);
-    const step = isSame ? null : undoStep({ before, after: current }, nowMs);
+    if (before !== null && hasEnded(before, nowMs)) ended.push(before);
+    const step = isSameRule(before, current) ? null : undoStep({ before, after: current }, nowMs);
     if (step !== null) steps.push(step);
   }
   return { steps, ended };
@@ -113,5 +106,5 @@ export function concernedBy(steps: readonly UndoStep[]): string {
   const keys = new Set(rules.flatMap(({ policy, keyId }) => (keyId === null ? [] : `${policy} ${keyId}`)));
   const names = `${policies.length === 1 ? "policy" : "policies"} ${policies.join(", ")}`;
   if (keys.size === 0) return names;
-  return `${names}, with rules of ${keys.size} ${keys.size === 1 ? "key" : "keys"}`;
+  return `${names}, with rules of ${countOf(keys.size, "key")}`;
 }

@@ -1,6 +1,7 @@
 /** The audit entries that the page has loaded: the newest ones, without gaps. */
 import { batch, computed, signal } from "@preact/signals";
 import type { AuditEntry, AuditPage } from "../api/answers.ts";
+import { errorOf } from "../api/client.ts";
 import { History } from "./history.ts";
 
 /** Reads a page of the log; null is the cursor of the newest entries. */
@@ -68,7 +69,7 @@ export class LoadedEntries {
         this.problem.value = null;
         return value;
       } catch (error) {
-        this.problem.value = error instanceof Error ? error : new Error(String(error));
+        this.problem.value = errorOf(error);
         throw error;
       } finally {
         this.isLoading.value = false;

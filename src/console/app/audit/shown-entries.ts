@@ -8,11 +8,9 @@ export const mostShownEntries = 200;
 /** By how many entries the part moves. */
 const step = 100;
 
-type EntryRows = readonly AuditEntry[];
-
 /** The part of a long list of entries that the page shows, so that the page stays small. */
 interface EntryWindow {
-  readonly rows: EntryRows;
+  readonly rows: readonly AuditEntry[];
   /** How many entries of the list are newer, or older, than those shown. */
   readonly newer: number;
   readonly older: number;
@@ -22,7 +20,7 @@ interface EntryWindow {
  * @param list the newest first
  * @param first the seq of the newest entry to show; null for the newest of the list
  */
-export function entryWindow(list: EntryRows, first: number | null): EntryWindow {
+export function entryWindow(list: readonly AuditEntry[], first: number | null): EntryWindow {
   const found = first === null ? 0 : list.findIndex(({ seq }) => seq <= first);
   const newer = found === -1 ? Math.max(0, list.length - step) : found;
   const rows = list.slice(newer, newer + mostShownEntries);
@@ -33,11 +31,11 @@ export function entryWindow(list: EntryRows, first: number | null): EntryWindow 
 export const olderFirst = ({ rows }: Pick<EntryWindow, "rows">, first: number | null): number | null =>
   rows.length < mostShownEntries ? first : (rows[step]?.seq ?? first);
 
-export const newerFirst = (list: EntryRows, { newer }: EntryWindow): number | null =>
+export const newerFirst = (list: readonly AuditEntry[], { newer }: EntryWindow): number | null =>
   newer <= step ? null : (list[newer - step]?.seq ?? null);
 
 /** The part around an entry; the present part if it has the entry, or if no part has it. */
-export function firstAround(list: EntryRows, first: number | null, named: number): number | null {
+export function firstAround(list: readonly AuditEntry[], first: number | null, named: number): number | null {
   const index = list.findIndex(({ seq }) => seq === named);
   const { newer, rows } = entryWindow(list, first);
   if (index === -1 || (index >= newer && index < newer + rows.length)) return first;
@@ -45,10 +43,9 @@ export function firstAround(list: EntryRows, first: number | null, named: number
 }
 
 export const filterFields = ["policy", "actor", "action", "key", "rule"] as const;
-export type FilterField = (typeof filterFields)[number];
 
 /** Fields that are absent match every entry. `key` matches the beginning of the id of a key. */
-export type Filter = Readonly<Partial<Record<FilterField, string>>>;
+export type Filter = Readonly<Partial<Record<(typeof filterFields)[number], string>>>;
 
 export function filterIn(query: URLSearchParams): Filter {
   const given = filterFields.map((field) => [field, query.get(field) ?? ""] as const);
@@ -73,9 +70,8 @@ export interface Difference {
 export function differences({ before, after }: Pick<AuditEntry, "before" | "after">): Difference[] {
   const old = fieldsOf(before);
   const current = fieldsOf(after);
-  const fields = [...new Set([...old.keys(), ...current.keys()])];
-  return fields.flatMap((field) => {
-    const [left, right] = [new Set(old.get(field)), new Set(current.get(field))];
+  return Object.keys({ ...old, ...current }).flatMap((field) => {
+    const [left, right] = [new Set(old[field]), new Set(current[field])];
     const removed = [...left].filter((item) => !right.has(item));
     const added = [...right].filter((item) => !left.has(item));
     if (removed.length === 0 && added.length === 0) return [];
@@ -84,18 +80,15 @@ export function differences({ before, after }: Pick<AuditEntry, "before" | "afte
 }
 
 /** Each field with its items: lists have several. */
-function fieldsOf(rule: AuditedRule | null): ReadonlyMap<string, readonly string[]> {
-  if (rule === null) return new Map();
-  const { kind, mode, limits, strategy, entries, overrides, expiresAt, note } = rule;
-  const fields: [string, readonly string[]][] = [["Kind", [kind]]];
-  if (mode !== undefined) fields.push(["Mode", [mode]]);
-  if (limits !== undefined) {
-    const own = { limits, ...(strategy !== undefined && { strategy }) };
-    fields.push(["Limits", [writtenLimitsText(own)]]);
-  }
-  const list = entries ?? overrides;
-  if (list !== undefined) fields.push(["Entries", list.map(entryText)]);
-  fields.push(["Ends", [expiresAt === null ? "never" : instantText(expiresAt)]]);
-  if (note !== null) fields.push(["Note", [note]]);
-  return new Map(fields);
+function fieldsOf(rule: AuditedRule | null): Readonly<Record<string, readonly string[]>> {
+  if (rule === null) return {};
+  const { kind, mode, limits, entries, overrides, expiresAt, note } = rule;
+  return {
+    Kind: [kind],
+    Mode: mode === undefined ? [] : [mode],
+    Limits: limits === undefined ? [] : [writtenLimitsText(rule)],
+    Entries: (entries ?? overrides ?? []).map(entryText),
+    Ends: [expiresAt === null ? "never" : instantText(expiresAt)],
+    Note: note === null ? [] : [note],
+  };
 }

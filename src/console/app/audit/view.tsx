@@ -1,5 +1,5 @@
 /** The view "Audit": the history of all changes, and how to return from them. */
-import { useEffect, useId, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { AuditEntry, AuditPage } from "../api/answers.ts";
 import { useChanges } from "../api/changes.ts";
 import { read } from "../api/client.ts";
@@ -8,12 +8,12 @@ import { hrefOf, replaceQuery, route } from "../shell/route.ts";
 import { session } from "../shell/session.ts";
 import "./audit.css";
 import { Entries, EntryList, inBackground } from "./entries.tsx";
-import { type Filter, type FilterField, filterFields, filterIn, matches } from "./shown-entries.ts";
+import { type Filter, filterFields, filterIn, matches } from "./shown-entries.ts";
 import { LoadedEntries, mostReached, type ReadPage } from "./loaded-entries.ts";
-import { RollbackDialog } from "./rollback-dialog.tsx";
+import { RollbackDialog } from "./dialogs.tsx";
 import { numberText } from "../parts/text.ts";
 import { History } from "./history.ts";
-import { Select } from "../parts/fields.tsx";
+import { Input, SelectField } from "../parts/fields.tsx";
 
 const readPage: ReadPage = (cursor, limit) =>
   read<AuditPage>(`audit?limit=${limit}${cursor === null ? "" : `&cursor=${cursor}`}`);
@@ -113,22 +113,31 @@ const isAtTop = (): boolean =>
   document.querySelector(".entry details[open]") === null &&
   document.activeElement?.closest(".entry") === null;
 
-export function FilterForm({ entries, filter }: { readonly entries: readonly AuditEntry[]; readonly filter: Filter }) {
-  const choices = (value: (entry: AuditEntry) => string | null): readonly string[] =>
-    [...new Set(entries.map((entry) => value(entry) ?? ""))].filter((text) => text !== "");
-  const isSet = filterFields.some((field) => filter[field] !== undefined);
+interface FilterProps {
+  readonly entries: readonly AuditEntry[];
+  readonly filter: Filter;
+}
+
+function FilterForm({ entries, filter }: FilterProps) {
+  const { key = "", rule } = filter;
   return (
     <form class="row filter" aria-label="Filter" onSubmit={(event) => event.preventDefault()}>
-      <Choice field="policy" label="Policy" list={choices(({ policy }) => policy)} {...{ filter }} />
-      <Choice field="actor" label="Operator" list={choices(({ actor }) => actor)} {...{ filter }} />
-      <Choice field="action" label="Action" list={choices(({ action }) => action)} {...{ filter }} />
-      <KeyField filter={filter} />
-      {filter.rule !== undefined && (
+      <Choice field="policy" label="Policy" {...{ entries, filter }} />
+      <Choice field="actor" label="Operator" {...{ entries, filter }} />
+      <Choice field="action" label="Action" {...{ entries, filter }} />
+      <Input
+        label="Id of the key"
+        isSearch
+        value={key}
+        spellcheck={false}
+        onInput={(text) => replaceQuery({ key: text.trim() })}
+      />
+      {rule !== undefined && (
         <span>
-          Rule <span class="id">{filter.rule}</span>
+          Rule <span class="id">{rule}</span>
         </span>
       )}
-      {isSet && (
+      {Object.keys(filter).length > 0 && (
         <button type="button" class="quiet" onClick={clear}>
           Clear the filter
         </button>
@@ -139,47 +148,28 @@ export function FilterForm({ entries, filter }: { readonly entries: readonly Aud
 
 const clear = (): void => replaceQuery(Object.fromEntries(filterFields.map((field) => [field, undefined])));
 
-interface FilterChoiceProps {
-  readonly field: FilterField;
+interface ChoiceProps extends FilterProps {
+  readonly field: "policy" | "actor" | "action";
   readonly label: string;
-  readonly list: readonly string[];
-  readonly filter: Filter;
 }
 
 /** The chosen value is offered even when no loaded entry has it. */
-function Choice({ field, label, list, filter }: FilterChoiceProps) {
-  const value = filter[field] ?? "";
-  const offered = new Set(value === "" ? list : [...list, value]);
+function Choice({ field, label, entries, filter }: ChoiceProps) {
+  const { [field]: value = "" } = filter;
+  const offered = new Set([value, ...entries.map((entry) => entry[field] ?? "")]);
+  offered.delete("");
   return (
-    <span class="choice-field">
-      <Select
-        label={label}
-        value={value}
-        options={[["", "All"], ...[...offered].toSorted()]}
-        onChange={(chosen) => replaceQuery({ [field]: chosen })}
-      />
-    </span>
-  );
-}
-
-function KeyField({ filter: { key = "" } }: { readonly filter: Filter }) {
-  const id = useId();
-  return (
-    <span class="choice-field">
-      <label for={id}>Id of the key</label>
-      <input
-        id={id}
-        type="search"
-        value={key}
-        spellcheck={false}
-        onInput={({ currentTarget }) => replaceQuery({ key: currentTarget.value.trim() })}
-      />
-    </span>
+    <SelectField
+      label={label}
+      value={value}
+      options={[["", "All"], ...[...offered].toSorted()]}
+      onChange={(chosen) => replaceQuery({ [field]: chosen })}
+    />
   );
 }
 
 /** The entries around one that is so old that the page does not load all newer ones. */
-export function Excerpt({ rows, named }: { readonly rows: readonly AuditEntry[]; readonly named: number }) {
+function Excerpt({ rows, named }: { readonly rows: readonly AuditEntry[]; readonly named: number }) {
   const history = useMemo(() => new History(rows), [rows]);
   const [newest, oldest] = [rows[0], rows.at(-1)];
   if (newest === undefined || oldest === undefined || oldest.seq > named) {

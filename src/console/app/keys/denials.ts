@@ -1,21 +1,30 @@
-/** The denials of the last 24 hours by policy, and the share of one key in them. */
+/** The decisions of a policy in the statistics: its denials of the last 24 hours, and the share of one key in them. */
 import type { Policy, Statistics, StatisticsPoint, TopKeys } from "../api/answers.ts";
 import { queryText, read } from "../api/client.ts";
 import { now } from "../clock.ts";
+import { numberText, percentText } from "../parts/text.ts";
 
-/** The outcomes that the list of most denied keys counts, besides those of a dry run. */
-const denials = ["denied", "banned", "blocked"] as const;
-
-interface Denials {
+export interface Decisions {
+  readonly all: number;
+  /** Those that the list of most denied keys counts. As in the overview, decisions by `onError` are none of them. */
   readonly denied: number;
+  /** Denials that a dry run left out. That list counts them, too. */
   readonly wouldBeDenied: number;
 }
 
-function denialsOf(points: readonly StatisticsPoint[], policy: string): Denials {
-  const own = points.filter((point) => point.policy === policy).map(({ outcomes }) => outcomes);
-  const sum = (names: readonly ((typeof denials)[number] | "dry-run-denied")[]): number =>
-    own.reduce((all, counts) => all + names.reduce((n, name) => n + (counts[name] ?? 0), 0), 0);
-  return { denied: sum(denials), wouldBeDenied: sum(["dry-run-denied"]) };
+export function decisionsOf(
+  { points }: Pick<Statistics, "points">,
+  policy: string,
+  fromMs = Number.NEGATIVE_INFINITY,
+): Decisions {
+  const sum = { all: 0, denied: 0, wouldBeDenied: 0 };
+  for (const { outcomes } of points.filter((each) => each.policy === policy && Date.parse(each.at) >= fromMs)) {
+    const { denied = 0, banned = 0, blocked = 0, "dry-run-denied": wouldBeDenied = 0 } = outcomes;
+    sum.all += Object.values(outcomes).reduce((all, count) => all + count, 0);
+    sum.denied += denied + banned + blocked;
+    sum.wouldBeDenied += wouldBeDenied;
+  }
+  return sum;
 }
 
 /** The policy with the most denials; null when none has denied anything, nor would have. */
@@ -24,7 +33,7 @@ export function mostDenying(
   policies: readonly Pick<Policy, "name">[],
 ): string | null {
   const counted = policies.map(({ name }) => {
-    const { denied, wouldBeDenied } = denialsOf(points, name);
+    const { denied, wouldBeDenied } = decisionsOf({ points }, name);
     return { name, count: denied + wouldBeDenied };
   });
   const [most] = counted.toSorted((one, other) => other.count - one.count);
@@ -46,7 +55,7 @@ export function denialKind(
   points: readonly StatisticsPoint[],
   { name, mode }: Pick<Policy, "name" | "mode">,
 ): DenialKind {
-  const { denied, wouldBeDenied } = denialsOf(points, name);
+  const { denied, wouldBeDenied } = decisionsOf({ points }, name);
   if (denied > 0 && wouldBeDenied > 0) return "denied or would be denied";
   if (denied + wouldBeDenied === 0) return mode.value === "dry-run" ? "would be denied" : "denied";
   return denied > 0 ? "denied" : "would be denied";
@@ -67,23 +76,17 @@ const nouns: Readonly<Record<DenialKind, string>> = {
   "denied or would be denied": "denials and would-be denials",
 };
 
-export interface DenialShare {
-  readonly ofKey: number;
-  readonly ofPolicy: number;
-  /** Such as "denials". */
-  readonly what: string;
-}
-
-/** The denials of a key in the last 24 hours; null for a key that is not among the most denied ones. */
-export async function denialShare(policy: Policy, id: string): Promise<DenialShare | null> {
+/** Such as "12 % of its denials in the last 24 hours (12 of 100)"; null for a key that is not among the most denied ones. */
+export async function denialShareText(policy: Policy, id: string): Promise<string | null> {
   const { name } = policy;
-  const [top, points] = await Promise.all([
+  const [{ keys }, points] = await Promise.all([
     read<TopKeys>(`top${queryText({ policy: name, by: "denied", limit: 200 })}`),
     readDenials(undefined, name),
   ]);
-  const key = top.keys.find((each) => each.id === id);
-  if (key === undefined) return null;
-  const { denied, wouldBeDenied } = denialsOf(points, name);
-  const ofPolicy = Math.max(key.count, denied + wouldBeDenied);
-  return { ofKey: key.count, ofPolicy, what: nouns[denialKind(points, policy)] };
+  const count = keys.find((key) => key.id === id)?.count;
+  if (count === undefined) return null;
+  const { denied, wouldBeDenied } = decisionsOf({ points }, name);
+  const all = Math.max(count, denied + wouldBeDenied);
+  const share = `${percentText(count, all)} of its ${nouns[denialKind(points, policy)]}`;
+  return `${share} in the last 24 hours (${numberText(count)} of ${numberText(all)})`;
 }

@@ -1,40 +1,55 @@
-/** The dialogs of a key. */
-import { useId, useState } from "preact/hooks";
-import type { FullLimit, Rule } from "../api/answers.ts";
-import { resetKey, type Term } from "../api/rules.ts";
+/** The dialogs of a key: its fields, the effect, and what others change meanwhile. */
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useState } from "preact/hooks";
+import type { AuditPage, FullLimit, Rule } from "../api/answers.ts";
+import { newestChange, readChanges, recentChanges } from "../api/changes.ts";
+import { read } from "../api/client.ts";
+import { changeBy, planOf, resetKey, type RuleChange, type RulePlan, type Term, type Undo } from "../api/rules.ts";
 import { now } from "../clock.ts";
 import { CountDown } from "../parts/count-down.tsx";
-import { Dialog, TermFields } from "../parts/dialog.tsx";
-import { ruleText, termMs } from "../parts/rule-text.ts";
+import {
+  ChangeDialog,
+  Dialog,
+  type DialogProps,
+  Effect,
+  type EffectProps,
+  Meanwhile,
+  TermFields,
+} from "../parts/dialog.tsx";
+import { Checkbox, Input } from "../parts/fields.tsx";
+import { changeText, ruleText, termMs } from "../parts/rule-text.ts";
 import { limitsText, numberText } from "../parts/text.ts";
 import { showToast } from "../shell/toasts.tsx";
-import { changeOfKey, newRuleOfKey, underRule, withoutRule } from "../what-if/ways.ts";
+import { LastDay } from "../what-if/of-dialogs.tsx";
+import { type Change, changeOfKey, modeObstacle, newRuleOfKey, underRule, withoutRule } from "../what-if/ways.ts";
+import { denialShareText } from "./denials.ts";
+import { keyName, referenceTo } from "./known-keys.ts";
 import {
   afterBoost,
   commonStrategy,
   endText,
   extension,
-  factors,
   holdsSlots,
-  type KeyDialogProps,
-  type KeyRuleContent,
   type KeyState,
   keyWithout,
-  laterLimitsRule,
+  laterRule,
   limitsWithoutRules,
   obstacles,
-  type Opened,
-  planOf,
   replacedRule,
   replacementNotes,
   scaledLimits,
-  type Scaling,
-  sourcedLimits,
   termText,
   writtenLimit,
 } from "./rules.ts";
-import { keyName, referenceTo } from "./known-keys.ts";
-import { KeyChangeDialog, KeyEffect, OtherChangesOfKey } from "./change-dialog.tsx";
+
+export type Opened =
+  | { readonly kind: "boost" | "allow" | "block" | "reset" }
+  | { readonly kind: "extend" | "remove"; readonly rule: Rule };
+
+interface KeyDialogProps {
+  readonly state: KeyState;
+  readonly onClose: () => void;
+}
 
 export function OpenedDialog({ opened, ...props }: KeyDialogProps & { readonly opened: Opened }) {
   switch (opened.kind) {
@@ -52,6 +67,82 @@ export function OpenedDialog({ opened, ...props }: KeyDialogProps & { readonly o
     default:
       return opened satisfies never;
   }
+}
+
+interface KeyChangeDialogProps extends KeyDialogProps, Omit<DialogProps, "onConfirm" | "onClose" | "children"> {
+  readonly effect: Omit<EffectProps, "concerns">;
+  /** Null while the fields are incomplete. */
+  readonly lastDay: Change | null;
+  /** The content of all fields. */
+  readonly typed: unknown;
+  readonly plan: RulePlan;
+  /** The message after success, such as "Boosted ip=192.0.2.1 for 10 min". */
+  readonly done: string;
+  readonly children?: ComponentChildren;
+}
+
+function KeyChangeDialog(props: KeyChangeDialogProps) {
+  const { state, effect, lastDay, plan, done, isIncomplete = false, children, ...dialog } = props;
+  const change = changeBy(plan);
+  const undoOf = (made: RuleChange): Undo => {
+    const undo = change.undoOf(made);
+    return async () => {
+      const entries = await undo();
+      showToast({ text: `Undone: ${done}` });
+      return entries;
+    };
+  };
+  return (
+    <ChangeDialog
+      {...dialog}
+      change={isIncomplete ? null : { ...change, undoOf }}
+      done={() => done}
+      onOutdated={(refusal) => (plan.kind === "create" ? Promise.resolve(refusal) : namingOperator(plan.before.id))}
+    >
+      {children}
+      <EffectOnKey {...{ state, effect }} />
+      <LastDay change={lastDay} obstacle={modeObstacle(state.policy)} />
+      <OtherChanges {...state} />
+    </ChangeDialog>
+  );
+}
+
+/** The error that names the operator who has changed a rule. */
+async function namingOperator(rule: string): Promise<Error> {
+  const { entries } = await read<AuditPage>("audit?limit=50");
+  const newest = entries.find((entry) => entry.rule === rule);
+  readChanges();
+  const change = newest === undefined ? "Another operator changed the rule" : `${newest.actor} ${changeText(newest)}`;
+  return new Error(`${change}. Nothing of yours was sent. Check the effect, and confirm again.`);
+}
+
+/** Names the key, and how much of the policy's denials it has. */
+function EffectOnKey({ state: { policy, id }, effect }: Pick<KeyChangeDialogProps, "state" | "effect">) {
+  const [share, setShare] = useState<string | null>(null);
+  useEffect(() => {
+    // The share is an addition: without it, the dialog is complete.
+    denialShareText(policy, id).then(setShare, () => null);
+    // oxlint-disable-next-line react-hooks/exhaustive-deps -- the policy is read again while the dialog is open
+  }, [policy.name, id]);
+  const concerns = (
+    <>
+      Key <span class="id">{keyName(policy.name, id)}</span> of policy {policy.name}
+      {share !== null && `, with ${share}`}
+    </>
+  );
+  return <Effect {...effect} concerns={concerns} />;
+}
+
+/** Changes of this key or its policy since the dialog was opened. */
+function OtherChanges({ policy, id }: Pick<KeyState, "policy" | "id">) {
+  const [opened] = useState(() => newestChange.peek());
+  const others = recentChanges.value.filter(
+    ({ seq, action, policy: name, keyId }) =>
+      seq > opened && action !== "reveal" && name === policy.name && (keyId === null || keyId === id),
+  );
+  return (
+    <Meanwhile entries={others} intro="The rules changed while this dialog was open. The effect above includes it." />
+  );
 }
 
 const accessTexts = {
@@ -73,18 +164,16 @@ function AccessDialog({ kind, state, onClose }: KeyDialogProps & { readonly kind
   const { title, effect, done } = accessTexts[kind];
   const lengthMs = termMs(term);
   const replaced = replacedRule(rules, kind, lengthMs === null ? null : now() + lengthMs);
-  const notes = [...replacementNotes(replaced), ...obstacles(kind, explanation)];
   return (
     <KeyChangeDialog
       {...{ state, title, onClose }}
-      effect={
-        <KeyEffect
-          {...{ state, term, notes }}
-          now={explanation.text[0]}
-          then={effect}
-          after={keyWithout(state, replaced, now() + (lengthMs ?? 0))}
-        />
-      }
+      effect={{
+        term,
+        now: explanation.text[0],
+        next: effect,
+        after: keyWithout(state, replaced, now() + (lengthMs ?? 0)),
+        notes: [...replacementNotes(replaced), ...obstacles(kind, explanation)],
+      }}
       lastDay={newRuleOfKey(state, underRule({ kind }, policy))}
       confirm={title}
       isDangerous={kind === "block"}
@@ -106,16 +195,19 @@ const WithEnd = ({ rule }: { readonly rule: Rule }) => (
 function ExtendDialog({ rule, state, onClose }: KeyDialogProps & { readonly rule: Rule }) {
   const { current, notes } = currentRule(rule, state);
   const [term, setTerm] = useState<Term>({ for: "1h" });
-  const after = keyWithout(state, current, now() + (termMs(term) ?? 0));
   return (
     <KeyChangeDialog
       {...{ state, onClose }}
       title="Change the end of the rule"
       confirm="Change the end"
       isIncomplete={notes.length > 0}
-      effect={
-        <KeyEffect {...{ state, term, after, notes }} now={<WithEnd rule={current} />} then={ruleText(current)} />
-      }
+      effect={{
+        term,
+        notes,
+        now: <WithEnd rule={current} />,
+        next: ruleText(current),
+        after: keyWithout(state, current, now() + (termMs(term) ?? 0)),
+      }}
       lastDay={changeOfKey(state, [
         { title: "Without the rule", decider: withoutRule(state, current) },
         { title: "With the rule", decider: underRule(current, state.policy) },
@@ -132,13 +224,10 @@ function ExtendDialog({ rule, state, onClose }: KeyDialogProps & { readonly rule
 /** The newest revision of a rule, which another operator may have changed or removed since the dialog was opened. */
 function currentRule(rule: Rule, { rules }: KeyState): { current: Rule; notes: readonly string[] } {
   const current = rules.find(({ id }) => id === rule.id);
-  return { current: current ?? rule, notes: current === undefined ? [goneNote] : [] };
+  return current === undefined ? { current: rule, notes: ["The rule no longer exists."] } : { current, notes: [] };
 }
 
-const goneNote = "The rule no longer exists.";
-
 function RemoveDialog({ rule, state, onClose }: KeyDialogProps & { readonly rule: Rule }) {
-  const { policy, id } = state;
   const { current, notes } = currentRule(rule, state);
   return (
     <KeyChangeDialog
@@ -146,29 +235,25 @@ function RemoveDialog({ rule, state, onClose }: KeyDialogProps & { readonly rule
       title="Remove the rule"
       confirm="Remove the rule"
       isDangerous
-      effect={
-        <KeyEffect {...{ state, notes }} now={<WithEnd rule={current} />} then={keyWithout(state, current, now())} />
-      }
+      effect={{ notes, now: <WithEnd rule={current} />, next: keyWithout(state, current, now()) }}
       lastDay={changeOfKey(state, [
         { title: "Now", decider: withoutRule(state, null) },
         { title: "Then", decider: withoutRule(state, current) },
       ])}
       typed={["remove", rule.id]}
       plan={{ kind: "remove", before: current }}
-      done={`Removed from ${keyName(policy.name, id)}: ${ruleText(current)}`}
+      done={`Removed from ${keyName(state.policy.name, state.id)}: ${ruleText(current)}`}
     />
   );
 }
 
 function ResetDialog({ state, onClose }: KeyDialogProps) {
-  const { policy, id, explanation, readAgain } = state;
+  const { policy, id, explanation } = state;
   const used = explanation.limits
     .map((limit) => `${numberText(limit.used ?? 0)} of ${numberText(limit.capacity)} used`)
     .join(" and ");
-  const ban = explanation.bannedForMs > 0 ? ", and banned" : "";
   const reset = async (): Promise<void> => {
     await resetKey(policy.name, id);
-    readAgain();
     showToast({ text: `Reset the usage of ${keyName(policy.name, id)}` });
   };
   return (
@@ -179,13 +264,15 @@ function ResetDialog({ state, onClose }: KeyDialogProps) {
       onConfirm={reset}
       onClose={onClose}
     >
-      <KeyEffect
+      <EffectOnKey
         state={state}
-        now={`${used}${ban}`}
-        then="Nothing used, and no ban. Rules of the key stay."
-        notes={["This cannot be undone: the counters are forgotten."]}
+        effect={{
+          now: explanation.bannedForMs > 0 ? `${used}, and banned` : used,
+          next: "Nothing used, and no ban. Rules of the key stay.",
+          notes: ["This cannot be undone: the counters are forgotten."],
+        }}
       />
-      <OtherChangesOfKey policy={policy.name} id={id} />
+      <OtherChanges {...state} />
     </Dialog>
   );
 }
@@ -205,30 +292,37 @@ function BoostDialog({ state, onClose }: KeyDialogProps) {
   const [choice, setChoice] = useState(first);
   // The limits are multiplied as they were when the dialog was opened: a boost by another operator must not be multiplied.
   const [base] = useState(explanation.limitsInEffect);
-  const { term, factor, text } = choice;
+  const { term, factor, scalesSlots } = choice;
+  const text = choice.text.trim();
   const lengthMs = termMs(term);
   const endMs = lengthMs === null ? null : now() + lengthMs;
   const replaced = replacedRule(rules, "limits", endMs);
-  const content = contentOf(choice, base, policy.name);
-  const isIncomplete = factor === null && text.trim() === "";
+  const scaled = factor === null ? null : scaledLimits(base, factor, scalesSlots);
+  const isIncomplete = scaled === null && text === "";
+  const content =
+    scaled === null
+      ? { limits: text, strategy: commonStrategy(base) }
+      : { limits: scaled.map((limit) => writtenLimit(limit, policy.name)), strategy: undefined };
   return (
     <KeyChangeDialog
-      {...{ state, onClose }}
+      {...{ state, onClose, isIncomplete }}
       title="Boost the key"
       confirm="Boost the key"
-      isIncomplete={isIncomplete}
-      effect={
-        <KeyEffect
-          {...{ state, term }}
-          now={sourcedLimits(explanation.limitsInEffect, explanation.lines.limitsFrom)}
-          then={thenText(choice, base)}
-          after={afterText(state, endMs)}
-          notes={notesOf(choice, base, state)}
-        />
-      }
-      lastDay={newRuleOfKey(state, isIncomplete ? null : underRule({ ...content, kind: "limits" }, policy))}
+      effect={{
+        term,
+        now: `${limitsText(explanation.limitsInEffect)}, from ${explanation.lines.limitsFrom}`,
+        next: scaled === null ? text || "The limits that you write" : limitsText(scaled),
+        after: endMs === null ? "" : limitsAfterBoost(state, replaced, endMs),
+        notes: [
+          ...replacementNotes(replaced),
+          ...obstacles("limits", explanation),
+          ...notesOnBase(choice, base),
+          ...afterBoost(explanation.limitsWithoutKeyRules, lengthMs),
+        ],
+      }}
+      lastDay={newRuleOfKey(state, isIncomplete ? null : underRule({ kind: "limits", ...content }, policy))}
       typed={choice}
-      plan={planOf(referenceTo(policy.name, id), content, replaced)}
+      plan={planOf(referenceTo(policy.name, id), { kind: "limits", ...content, ...term }, replaced)}
       done={`Boosted ${keyName(policy.name, id)}${termText(term)}`}
     >
       <LimitFields {...{ choice, base }} onChange={setChoice} />
@@ -237,45 +331,20 @@ function BoostDialog({ state, onClose }: KeyDialogProps) {
   );
 }
 
-function contentOf(choice: BoostChoice, base: readonly FullLimit[], policy: string): KeyRuleContent {
-  const { factor, scalesSlots, text, term } = choice;
-  if (factor === null) {
-    const strategy = commonStrategy(base);
-    const limits = text.trim();
-    return { kind: "limits", limits, ...(strategy !== undefined && { strategy }), ...term };
-  }
-  const scaled = scaledLimits(base, { factor, scalesSlots });
-  return { kind: "limits", limits: scaled.map((limit) => writtenLimit(limit, policy)), ...term };
-}
-
-const scalingOf = ({ factor, scalesSlots }: BoostChoice): Scaling => ({ factor: factor ?? 1, scalesSlots });
-
-function thenText(choice: BoostChoice, base: readonly FullLimit[]): string {
-  const { factor, text } = choice;
-  if (factor !== null) return limitsText(scaledLimits(base, scalingOf(choice)));
-  return text.trim() === "" ? "The limits that you write" : text.trim();
-}
-
-function afterText({ rules, explanation }: KeyState, endMs: number | null): string {
-  if (endMs === null) return "";
-  const later = laterLimitsRule(rules, replacedRule(rules, "limits", endMs), endMs);
+function limitsAfterBoost({ rules, explanation }: KeyState, replaced: Rule | null, endMs: number): string {
+  const later = laterRule(rules, replaced, endMs, ["limits"]);
   if (later === null) return limitsWithoutRules(explanation);
   return `${ruleText(later)}, from the rule of ${later.actor}, ${endText(later)}`;
 }
 
-function notesOf(choice: BoostChoice, base: readonly FullLimit[], { rules, explanation }: KeyState): readonly string[] {
-  const { factor, scalesSlots, term } = choice;
-  const lengthMs = termMs(term);
-  const replaced = replacedRule(rules, "limits", lengthMs === null ? null : now() + lengthMs);
-  const keepsSlots = factor !== null && !scalesSlots && base.some(holdsSlots);
-  const losesOptions = factor === null && base.some(hasOptions);
-  return [
-    ...replacementNotes(replaced),
-    ...obstacles("limits", explanation),
-    ...(keepsSlots ? ["Limits of requests at once stay as they are."] : []),
-    ...(losesOptions ? ["Options of the present limits, such as a burst or a time zone, are not kept."] : []),
-    ...afterBoost(explanation.limitsWithoutKeyRules, lengthMs),
-  ];
+/** What a boost does not take over from the limits in effect. */
+function notesOnBase({ factor, scalesSlots }: BoostChoice, base: readonly FullLimit[]): readonly string[] {
+  if (factor === null) {
+    return base.some(hasOptions)
+      ? ["Options of the present limits, such as a burst or a time zone, are not kept."]
+      : [];
+  }
+  return !scalesSlots && base.some(holdsSlots) ? ["Limits of requests at once stay as they are."] : [];
 }
 
 const hasOptions = ({ burst, timezone, buckets, precision }: FullLimit): boolean =>
@@ -288,17 +357,17 @@ interface LimitFieldsProps {
 }
 
 function LimitFields({ choice, base, onChange }: LimitFieldsProps) {
-  const id = useId();
+  const name = useId();
   const { factor, scalesSlots, text } = choice;
   return (
     <>
       <fieldset class="row">
         <legend>Limits</legend>
-        {[...factors, null].map((each) => (
+        {[2, 5, 10, null].map((each) => (
           <label key={each} class="choice">
             <input
               type="radio"
-              name={`${id}-factor`}
+              name={name}
               checked={factor === each}
               onChange={() => onChange({ ...choice, factor: each })}
             />
@@ -307,27 +376,20 @@ function LimitFields({ choice, base, onChange }: LimitFieldsProps) {
         ))}
       </fieldset>
       {factor === null && (
-        <div class="field">
-          <label for={`${id}-limits`}>Other limits</label>
-          <input
-            id={`${id}-limits`}
-            type="text"
-            required
-            placeholder="100/minute; 5/second"
-            value={text}
-            onInput={({ currentTarget: { value } }) => onChange({ ...choice, text: value })}
-          />
-        </div>
+        <Input
+          label="Other limits"
+          required
+          placeholder="100/minute; 5/second"
+          value={text}
+          onInput={(value) => onChange({ ...choice, text: value })}
+        />
       )}
       {factor !== null && base.some(holdsSlots) && (
-        <label class="choice">
-          <input
-            type="checkbox"
-            checked={scalesSlots}
-            onChange={({ currentTarget: { checked } }) => onChange({ ...choice, scalesSlots: checked })}
-          />
-          Multiply requests at once, too
-        </label>
+        <Checkbox
+          label="Multiply requests at once, too"
+          isChecked={scalesSlots}
+          onChange={(isChecked) => onChange({ ...choice, scalesSlots: isChecked })}
+        />
       )}
     </>
   );

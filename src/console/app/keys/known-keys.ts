@@ -3,7 +3,7 @@
  * data, so that they are in no URL and in no storage.
  */
 import { signal } from "@preact/signals";
-import type { Explanation } from "../api/answers.ts";
+import type { Explanation, RevealedKey } from "../api/answers.ts";
 import { call } from "../api/client.ts";
 import type { KeyReference } from "../api/rules.ts";
 import { shortId } from "../parts/text.ts";
@@ -24,9 +24,9 @@ session.subscribe(({ kind }) => {
 
 const placeOf = (policy: string, id: string): string => `${policy} ${id}`;
 
-const remember = (policy: string, id: string, key: KnownKey): void => {
+function remember(policy: string, id: string, key: KnownKey): void {
   known.value = new Map(known.value).set(placeOf(policy, id), key);
-};
+}
 
 export const knownKey = (policy: string, id: string): KnownKey | null => known.value.get(placeOf(policy, id)) ?? null;
 
@@ -35,20 +35,17 @@ export const keyName = (policy: string, id: string): string => knownKey(policy, 
 
 /** Explains a key that the operator typed, and remembers it. */
 export async function findKey(policy: string, parts: readonly string[], plain: PlainKey): Promise<string> {
-  const { value } = await explain({ policy, ...plain });
-  remember(policy, value.id, { label: labelOf(parts, plain), plain });
-  return value.id;
+  const { id } = await explain({ policy, ...plain });
+  remember(policy, id, { label: labelOf(parts, plain), plain });
+  return id;
 }
 
-const explain = (body: object, abort?: AbortSignal): ReturnType<typeof call<Explanation>> =>
-  call<Explanation>("POST", "keys/explain", { body, ...(abort !== undefined && { signal: abort }) });
+const explain = (body: object, abort?: AbortSignal): Promise<Explanation> =>
+  call<Explanation>("POST", "keys/explain", { body, signal: abort });
 
 /** Explains a key by its parts if they are known, else by its id. */
-export async function explainKey(policy: string, id: string, abort: AbortSignal): Promise<Explanation> {
-  const plain = knownKey(policy, id)?.plain ?? null;
-  const { value } = await explain(plain === null ? { policy, id } : { policy, ...plain }, abort);
-  return value;
-}
+export const explainKey = (policy: string, id: string, abort: AbortSignal): Promise<Explanation> =>
+  explain({ policy, ...(knownKey(policy, id)?.plain ?? { id }) }, abort);
 
 /** The name of a key in calls that make rules. With the plain key, the rule keeps it sealed, so that it can be revealed. */
 export function referenceTo(policy: string, id: string): KeyReference {
@@ -62,22 +59,18 @@ export function referenceTo(policy: string, id: string): KeyReference {
  * @throws ApiProblem with status 404 when no plain key is stored
  */
 export async function revealKey(policy: string, parts: readonly string[], id: string): Promise<void> {
-  const { value } = await call<{ readonly key: string }>("POST", "keys/reveal", {
-    body: { policy, id },
-  });
-  const key = partsOfLabel(value.key, parts);
+  const { key: label } = await call<RevealedKey>("POST", "keys/reveal", { body: { policy, id } });
+  const key = partsOfLabel(label, parts);
   // A value may look like the name of the next part, so the parts are right only if they give the same id.
   const isSame = key !== null && (await idOf(policy, key)) === id;
-  remember(policy, id, { label: value.key, plain: isSame ? { key } : null });
+  remember(policy, id, { label, plain: isSame ? { key } : null });
 }
 
-async function idOf(policy: string, key: readonly (string | null)[]): Promise<string | null> {
-  try {
-    return (await explain({ policy, key })).value.id;
-  } catch {
-    return null;
-  }
-}
+const idOf = (policy: string, key: readonly (string | null)[]): Promise<string | null> =>
+  explain({ policy, key }).then(
+    ({ id }) => id,
+    () => null,
+  );
 
 /** A key by its parts, as calls to the admin API name it. */
 interface PlainKey {

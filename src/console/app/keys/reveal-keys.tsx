@@ -1,6 +1,7 @@
 /** Shows the plain keys of a list, for operators with the right to see them. */
 import { useState } from "preact/hooks";
 import { ApiProblem } from "../api/client.ts";
+import { useAction } from "../parts/action.ts";
 import { may } from "../shell/session.ts";
 import { showProblem, showToast } from "../shell/toasts.tsx";
 import { knownKey, revealKey } from "./known-keys.ts";
@@ -18,21 +19,16 @@ export const RevealKeys = (props: RevealProps) => (may("reveal") ? <RevealButton
 
 /** The keys are revealed once, and their names stay in this tab. Keys that are listed later need another click. */
 function RevealButton({ policy, parts, ids }: RevealProps) {
-  const [isRevealing, setIsRevealing] = useState(false);
   const [notStored, setNotStored] = useState<ReadonlySet<string>>(new Set());
   const hidden = [...new Set(ids)].filter((id) => knownKey(policy, id) === null && !notStored.has(id));
   const reveal = async (): Promise<void> => {
-    setIsRevealing(true);
-    const missing = await revealAll(policy, parts, hidden).finally(() => setIsRevealing(false));
+    const missing = await revealAll(policy, parts, hidden);
     setNotStored(new Set([...notStored, ...missing]));
   };
+  const { run, isRunning } = useAction(() => reveal().catch(showProblem));
   return (
     <p class="row">
-      <button
-        type="button"
-        disabled={isRevealing || hidden.length === 0}
-        onClick={() => void reveal().catch(showProblem)}
-      >
+      <button type="button" disabled={isRunning || hidden.length === 0} onClick={() => void run()}>
         Show plain keys
       </button>
       <span class="hint">
@@ -45,18 +41,15 @@ function RevealButton({ policy, parts, ids }: RevealProps) {
 
 /** Returns the ids whose plain key is not stored. */
 async function revealAll(policy: string, parts: readonly string[], ids: readonly string[]): Promise<readonly string[]> {
-  const missing = await Promise.all(
-    ids.map(async (id) => {
-      try {
-        await revealKey(policy, parts, id);
-        return [];
-      } catch (error) {
-        if (error instanceof ApiProblem && error.status === 404) return [id];
-        throw error;
-      }
-    }),
+  const missing: string[] = [];
+  await Promise.all(
+    ids.map((id) =>
+      revealKey(policy, parts, id).catch((error: unknown) => {
+        if (!(error instanceof ApiProblem && error.status === 404)) throw error;
+        missing.push(id);
+      }),
+    ),
   );
-  const count = ids.length - missing.flat().length;
-  showToast({ text: `${countOf(count, "key")} shown, and recorded in the audit log` });
-  return missing.flat();
+  showToast({ text: `${countOf(ids.length - missing.length, "key")} shown, and recorded in the audit log` });
+  return missing;
 }

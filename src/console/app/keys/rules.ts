@@ -1,20 +1,20 @@
 /** A key as it was read last, its rules and its boosts, how to bring a rule into effect, and sentences about what decides. */
-import type { AuditPage, ExplainedStep, Explanation, FullLimit, Policy, Rule, WrittenLimits } from "../api/answers.ts";
-import { changeBy, isOutdated, type KeyReference, type RulePlan, Sender, type Term } from "../api/rules.ts";
-import { contentOf, type RuleChange } from "../api/undo-plan.ts";
-import { readChanges } from "../api/changes.ts";
-import { read } from "../api/client.ts";
-import { changeText, ruleText, termMs } from "../parts/rule-text.ts";
-import { durationText, limitsText, limitText, wholeUnits } from "../parts/text.ts";
+import type { Explanation, FullLimit, Policy, Rule } from "../api/answers.ts";
+import { contentOf, type RulePlan, type Term, termOf } from "../api/rules.ts";
+import { ruleText, termMs } from "../parts/rule-text.ts";
+import { durationText, limitsText, wholeUnits } from "../parts/text.ts";
 import { now } from "../clock.ts";
 
-type KeyRuleKind = "limits" | "block" | "allow";
-
-export interface KeyRuleContent extends Term {
-  readonly kind: KeyRuleKind;
-  readonly limits?: WrittenLimits;
-  readonly strategy?: string;
+export interface KeyState {
+  readonly policy: Policy;
+  readonly id: string;
+  readonly explanation: Explanation;
+  /** The newest first. */
+  readonly rules: readonly Rule[];
+  readonly readAgain: () => void;
 }
+
+type KeyRuleKind = "limits" | "block" | "allow";
 
 const endMsOf = ({ expiresAt }: Rule): number =>
   expiresAt === null ? Number.POSITIVE_INFINITY : Date.parse(expiresAt);
@@ -35,38 +35,25 @@ export function replacedRule(rules: readonly Rule[], kind: KeyRuleKind, endMs: n
   return isKept ? null : first;
 }
 
-/** The rule of limits that is in effect at a later instant; null when no rule of the key gives it limits then. */
-export const laterLimitsRule = (rules: readonly Rule[], without: Pick<Rule, "id"> | null, atMs: number): Rule | null =>
-  liveRules(rules, "limits").find((rule) => rule.id !== without?.id && endMsOf(rule) > atMs) ?? null;
-
-/** The rule of the key that decides at a later instant; null for none. */
-export const laterRule = (rules: readonly Rule[], without: Pick<Rule, "id"> | null, atMs: number): Rule | null =>
-  (["block", "allow"] as const)
-    .flatMap((kind) => liveRules(rules, kind))
-    .find((rule) => rule.id !== without?.id && endMsOf(rule) > atMs) ?? laterLimitsRule(rules, without, atMs);
-
-export const planOf = (key: KeyReference, content: KeyRuleContent, replaced: Rule | null): RulePlan =>
-  replaced === null ? { kind: "create", rule: { ...key, ...content } } : { kind: "replace", before: replaced, content };
+/** The rule of the key that decides at a later instant; null for none. @param kinds in the order of their precedence */
+export const laterRule = (
+  rules: readonly Rule[],
+  without: Pick<Rule, "id"> | null,
+  atMs: number,
+  kinds: readonly KeyRuleKind[] = ["block", "allow", "limits"],
+): Rule | null =>
+  kinds.flatMap((kind) => liveRules(rules, kind)).find((rule) => rule.id !== without?.id && endMsOf(rule) > atMs) ??
+  null;
 
 /** Gives a rule another end, from now on. The note stays unless a new one is given. */
-export function extension(rule: Rule, term: Term): RulePlan {
-  const { kind, limits, strategy } = contentOf(rule);
-  if (kind !== "limits" && kind !== "block" && kind !== "allow") {
-    throw new Error(`expected a rule of a key, got one of the kind ${kind}`);
-  }
-  const note = term.note ?? rule.note ?? undefined;
+export const extension = (rule: Rule, term: Term): RulePlan => {
+  const { note } = termOf(rule);
   return {
     kind: "replace",
     before: rule,
-    content: {
-      kind,
-      ...(limits !== undefined && { limits }),
-      ...(strategy !== undefined && { strategy }),
-      ...(term.for !== undefined && { for: term.for }),
-      ...(note !== undefined && { note }),
-    },
+    content: { ...contentOf(rule), ...(note !== undefined && { note }), ...term },
   };
-}
+};
 
 /** The strategy of limits that are written as text: that of the present ones, if they have one in common. */
 export function commonStrategy(limits: readonly FullLimit[]): string | undefined {
@@ -75,21 +62,18 @@ export function commonStrategy(limits: readonly FullLimit[]): string | undefined
   return names.size === 1 && only !== "concurrency" ? only : undefined;
 }
 
-export const factors = [2, 5, 10] as const;
-
-export interface Scaling {
-  readonly factor: number;
-  /** Whether concurrency limits are multiplied, too. Their slots are often a capacity of the origin. */
-  readonly scalesSlots: boolean;
-}
-
 export const holdsSlots = ({ strategy }: FullLimit): boolean => strategy === "concurrency";
 
 /** The most units that the admin API accepts. */
 const mostUnits = 999_999_999_999_999;
 const product = (amount: number, factor: number): number => Math.min(mostUnits, amount * factor);
 
-export const scaledLimits = (limits: readonly FullLimit[], { factor, scalesSlots }: Scaling): readonly FullLimit[] =>
+/** @param scalesSlots whether concurrency limits are multiplied, too: their slots are often a capacity of the origin */
+export const scaledLimits = (
+  limits: readonly FullLimit[],
+  factor: number,
+  scalesSlots: boolean,
+): readonly FullLimit[] =>
   limits.map((limit) => {
     if (holdsSlots(limit) && !scalesSlots) return limit;
     return {
@@ -138,54 +122,9 @@ function durationNotation(durationMs: number): string {
   return `${count}${unit === "min" ? "m" : unit}`;
 }
 
-/** The limits that still count what was spent during a boost when it has ended. */
-export const outlastingLimits = (limits: readonly FullLimit[], lengthMs: number | null): readonly FullLimit[] =>
-  lengthMs === null ? [] : limits.filter((limit) => !holdsSlots(limit) && limit.windowMs > lengthMs);
-
-export interface KeyState {
-  readonly policy: Policy;
-  readonly id: string;
-  readonly explanation: Explanation;
-  /** The newest first. */
-  readonly rules: readonly Rule[];
-  readonly readAgain: () => void;
-}
-
-export type Opened =
-  | { readonly kind: "boost" | "allow" | "block" | "reset" }
-  | { readonly kind: "extend" | "remove"; readonly rule: Rule };
-
-export interface KeyDialogProps {
-  readonly state: KeyState;
-  readonly onClose: () => void;
-}
-
-/** @throws Error that names the other operator when a rule has changed since it was read */
-export async function sendPlan(sender: Sender<RuleChange>, typed: string, plan: RulePlan): Promise<RuleChange> {
-  try {
-    return await sender.send(typed, changeBy(plan));
-  } catch (error) {
-    throw await namingOperator(error, plan);
-  }
-}
-
-/** Names the operator who has changed the rule of a plan. */
-async function namingOperator(error: unknown, plan: RulePlan): Promise<unknown> {
-  if (plan.kind === "create" || !isOutdated(error)) return error;
-  const { entries } = await read<AuditPage>("audit?limit=50");
-  const newest = entries.find(({ rule }) => rule === plan.before.id);
-  readChanges();
-  const change = newest === undefined ? "Another operator changed the rule" : `${newest.actor} ${changeText(newest)}`;
-  return new Error(`${change}. Nothing of yours was sent. Check the effect, and confirm again.`);
-}
-
-/** "5 per 10 s, from the configuration". */
-export const sourcedLimits = (limits: readonly FullLimit[], from: string): string =>
-  `${limitsText(limits)}, from ${from}`;
-
 /** The limits of the key without rules of its own. */
 export const limitsWithoutRules = ({ limitsWithoutKeyRules, lines }: Explanation): string =>
-  sourcedLimits(limitsWithoutKeyRules, lines.limitsWithoutKeyRulesFrom);
+  `${limitsText(limitsWithoutKeyRules)}, from ${lines.limitsWithoutKeyRulesFrom}`;
 
 /** The rule or the limits that decide a key at an instant, without one of its rules. */
 export function keyWithout(
@@ -198,30 +137,23 @@ export function keyWithout(
   return `${ruleText(later)}, from the rule of ${later.actor}`;
 }
 
-const stepOf = (kind: KeyRuleKind): string => `key-rule-${kind}`;
-
-/** The steps that come before a rule of this kind, and decide in its place. */
-const earlierSteps = (kind: KeyRuleKind, steps: readonly ExplainedStep[]): readonly ExplainedStep[] =>
-  steps.slice(
-    0,
-    steps.findIndex(({ step }) => step === stepOf(kind)),
-  );
-
 /** Why a rule of this kind would not decide, although it is in effect. */
 export function obstacles(kind: KeyRuleKind, explanation: Explanation): readonly string[] {
   const { steps, mode } = explanation;
-  const earlier = earlierSteps(kind, steps);
+  const earlier = steps.slice(
+    0,
+    steps.findIndex(({ step }) => step === `key-rule-${kind}`),
+  );
   const first = earlier.find(({ matches }) => matches === true);
-  const isOpen = earlier.some(({ matches }) => matches === null);
-  return [
-    ...(first === undefined ? [] : [obstacleText(first.step, explanation)]),
-    ...(mode === "dry-run" && kind !== "allow"
-      ? ["The policy is in dry run: it denies nothing, and only counts what it would deny."]
-      : []),
-    ...(isOpen && first === undefined
-      ? ["An entry of a list that is not known here may come first and decide instead."]
-      : []),
-  ];
+  const found: string[] = [];
+  if (first !== undefined) found.push(obstacleText(first.step, explanation));
+  if (mode === "dry-run" && kind !== "allow") {
+    found.push("The policy is in dry run: it denies nothing, and only counts what it would deny.");
+  }
+  if (first === undefined && earlier.some(({ matches }) => matches === null)) {
+    found.push("An entry of a list that is not known here may come first and decide instead.");
+  }
+  return found;
 }
 
 function obstacleText(step: string, { bannedForMs }: Explanation): string {
@@ -243,13 +175,12 @@ function obstacleText(step: string, { bannedForMs }: Explanation): string {
   }
 }
 
-/** Warns that spends during a boost count afterwards. */
+/** Warns that spends during a boost count afterwards, by limits whose windows last longer. */
 export function afterBoost(limits: readonly FullLimit[], lengthMs: number | null): readonly string[] {
-  const outlasting = outlastingLimits(limits, lengthMs);
+  const outlasting = limits.filter((limit) => !holdsSlots(limit) && lengthMs !== null && limit.windowMs > lengthMs);
   if (outlasting.length === 0) return [];
-  const named = outlasting.map(limitText).join(" and ");
   return [
-    `What the key spends meanwhile counts afterwards, too: against ${named}. It may then be denied until that window has passed.`,
+    `What the key spends meanwhile counts afterwards, too: against ${limitsText(outlasting)}. It may then be denied until that window has passed.`,
   ];
 }
 

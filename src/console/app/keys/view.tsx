@@ -2,7 +2,9 @@
 import { useEffect, useId, useState } from "preact/hooks";
 import type { Policy, TopKey, TopKeys } from "../api/answers.ts";
 import { AnyPolicies, PolicyChoice } from "../parts/policies.tsx";
-import { type Polled, usePolled } from "../api/poll.ts";
+import { type Polling, usePolled } from "../api/poll.ts";
+import { useAction } from "../parts/action.ts";
+import { Input } from "../parts/fields.tsx";
 import { Empty, Loading, Reading } from "../parts/notice.tsx";
 import { hrefOf, navigate, replaceQuery, route } from "../shell/route.ts";
 import { denialColumns, denialKind, mostDenying, readDenials } from "./denials.ts";
@@ -58,62 +60,50 @@ async function chooseFirst(policies: readonly Policy[]): Promise<void> {
   if (first !== undefined && !route.value.query.has("policy")) replaceQuery({ policy: first });
 }
 
-const textOf = (form: FormData, name: string): string => {
-  const value = form.get(name);
-  return typeof value === "string" ? value : "";
-};
-
-const typedIn = (form: FormData, parts: readonly string[]): TypedKey => ({
-  key: parts.map((_, index) => textOf(form, `part-${index}`)),
-  id: textOf(form, "id"),
-  tenant: textOf(form, "tenant"),
-  attributes: textOf(form, "attributes"),
-});
-
-export function FindKey({ policy: { name, key: parts } }: { readonly policy: Policy }) {
-  const [problem, setProblem] = useState<string | null>(null);
-  const [isSearching, setIsSearching] = useState(false);
+function FindKey({ policy: { name, key: parts } }: { readonly policy: Policy }) {
+  const [typed, setTyped] = useState<TypedKey>({ key: parts.map(() => ""), id: "", tenant: "", attributes: "" });
   const problemId = useId();
-  const find = async (form: FormData): Promise<void> => {
-    const sought = soughtKey(typedIn(form, parts), parts);
+  const { run, isRunning, problem } = useAction(async () => {
+    const sought = soughtKey(typed, parts);
     const id = "id" in sought ? sought.id : await findKey(name, parts, sought);
     navigate("keys", { policy: name, id });
-  };
-  const submit = async (event: SubmitEvent): Promise<void> => {
+  });
+  const submit = (event: SubmitEvent): void => {
     event.preventDefault();
-    if (!(event.currentTarget instanceof HTMLFormElement)) return;
-    setIsSearching(true);
-    setProblem(null);
-    try {
-      await find(new FormData(event.currentTarget));
-    } catch (error) {
-      setProblem(error instanceof Error ? error.message : String(error));
-    } finally {
-      setIsSearching(false);
-    }
+    void run();
   };
+  const field = (label: string, value = "", change: (text: string) => Partial<TypedKey>) => (
+    <Input
+      key={label}
+      {...{ label, value }}
+      autocomplete="off"
+      spellcheck={false}
+      onInput={(text) => setTyped({ ...typed, ...change(text) })}
+    />
+  );
   return (
     <section class="card" aria-labelledby="find-title">
       <h2 id="find-title">Find a key</h2>
-      <form class="find" onSubmit={(event) => void submit(event)} aria-describedby={problemId}>
+      <form class="find" onSubmit={submit} aria-describedby={problemId}>
         {parts.map((part, index) =>
-          part === "global" ? null : <Field key={part} name={`part-${index}`} label={part} />,
+          part === "global" ? null : field(part, typed.key[index], (text) => ({ key: typed.key.with(index, text) })),
         )}
-        <Field name="id" label="or the id of the key" />
-        <button type="submit" class="primary" disabled={isSearching}>
+        {field("or the id of the key", typed.id, (id) => ({ id }))}
+        <button type="submit" class="primary" disabled={isRunning}>
           Explain
         </button>
         <details>
           <summary>Tenant and attributes</summary>
-          <Field name="tenant" label="Tenant of the /check token" />
+          {field("Tenant of the /check token", typed.tenant, (tenant) => ({ tenant }))}
           <div class="field">
             <label for="attributes">Attributes</label>
             <textarea
               id="attributes"
-              name="attributes"
               rows={2}
               placeholder="country=DE"
               aria-describedby="attributes-help"
+              value={typed.attributes}
+              onInput={({ currentTarget }) => setTyped({ ...typed, attributes: currentTarget.value })}
             />
             <p id="attributes-help" class="hint">
               One per line. Entries of lists and overrides are compared with them.
@@ -122,33 +112,23 @@ export function FindKey({ policy: { name, key: parts } }: { readonly policy: Pol
         </details>
       </form>
       <p id={problemId} class="problem" role="alert">
-        {problem}
+        {problem?.message}
       </p>
     </section>
   );
 }
 
-const Field = ({ name, label }: { readonly name: string; readonly label: string }) => (
-  <div class="field">
-    <label for={name}>{label}</label>
-    <input id={name} name={name} type="text" autocomplete="off" spellcheck={false} />
-  </div>
-);
-
 const topPauseMs = 2_500;
 const listed = 10;
 const kindPauseMs = 10_000;
 
-const useTop = (policy: string, by: TopKeys["by"]): Polled<TopKeys> =>
-  usePolled((abort) => read<TopKeys>(`top${queryText({ policy, by, limit: listed })}`, abort), topPauseMs, [
-    policy,
-    by,
-  ]);
+const useTop = (policy: string, by: TopKeys["by"]): Polling<TopKeys> =>
+  usePolled((abort) => read<TopKeys>(`top${queryText({ policy, by, limit: listed })}`, abort), topPauseMs);
 
-export function TopLists({ policy }: { readonly policy: Policy }) {
+function TopLists({ policy }: { readonly policy: Policy }) {
   const denied = useTop(policy.name, "denied");
   const spent = useTop(policy.name, "cost");
-  const { value: points } = usePolled((abort) => readDenials(abort, policy.name), kindPauseMs, [policy.name]);
+  const { value: points } = usePolled((abort) => readDenials(abort, policy.name), kindPauseMs);
   const kind = denialKind(points.value ?? [], policy);
   return (
     <>
@@ -173,7 +153,7 @@ interface ListProps {
   readonly title: string;
   readonly unit: string;
   readonly policy: string;
-  readonly list: Polled<TopKeys>;
+  readonly list: Polling<TopKeys>;
 }
 
 function TopList({ title, unit, policy, list }: ListProps) {

@@ -1,6 +1,6 @@
 /** The tail while the view "Live" is open: its connection, its log, and what is shown of it. */
 import { signal } from "@preact/signals";
-import type { TailEntry, TailMessage } from "../api/answers.ts";
+import type { TailEntry, TailMessage, TailTicket } from "../api/answers.ts";
 import { ApiProblem, call } from "../api/client.ts";
 import { type TailFilter, TailLog, type TailRow } from "./tail-log.ts";
 
@@ -77,8 +77,8 @@ export class TailConnection {
 
   async #connect(abort: AbortSignal): Promise<void> {
     try {
-      const { value } = await call<{ ticket: string }>("POST", "tail/ticket", { signal: abort });
-      if (!abort.aborted) this.#open(value.ticket, abort);
+      const { ticket } = await call<TailTicket>("POST", "tail/ticket", { signal: abort });
+      if (!abort.aborted) this.#open(ticket, abort);
     } catch (error) {
       if (abort.aborted) return;
       if (error instanceof ApiProblem && error.status < 500 && error.status !== 429) {

@@ -11,7 +11,7 @@ import "./live.css";
 import { LiveTail } from "./tail.ts";
 import { mostDenials, type TailFilter, type TailRow } from "./tail-log.ts";
 import { type Column, Table } from "../parts/table.tsx";
-import { Select } from "../parts/fields.tsx";
+import { Input, SelectField } from "../parts/fields.tsx";
 
 const policiesPauseMs = 60_000;
 /** How often screen readers hear the number of denials. */
@@ -65,32 +65,25 @@ function Filters({ filter: { policy, outcome, key } }: { readonly filter: TailFi
   const known = (value.value ?? []).map(({ name }) => name);
   return (
     <form class="row live-filters" onSubmit={(event) => event.preventDefault()}>
-      <div class="field">
-        <Select
-          label="Policy"
-          value={policy ?? ""}
-          options={[["", "All policies"], ...new Set([...known, ...(policy === null ? [] : [policy])])]}
-          onChange={(chosen) => replaceQuery({ policy: chosen })}
-        />
-      </div>
-      <div class="field">
-        <Select
-          label="Outcome"
-          value={outcome ?? ""}
-          options={[["", "All outcomes"], ...outcomes]}
-          onChange={(chosen) => replaceQuery({ outcome: chosen })}
-        />
-      </div>
-      <div class="field">
-        <label for="key-id">Id of the key</label>
-        <input
-          id="key-id"
-          type="search"
-          placeholder="All keys"
-          value={key}
-          onInput={({ currentTarget }) => replaceQuery({ id: currentTarget.value.trim() })}
-        />
-      </div>
+      <SelectField
+        label="Policy"
+        value={policy ?? ""}
+        options={[["", "All policies"], ...new Set([...known, ...(policy === null ? [] : [policy])])]}
+        onChange={(chosen) => replaceQuery({ policy: chosen })}
+      />
+      <SelectField
+        label="Outcome"
+        value={outcome ?? ""}
+        options={[["", "All outcomes"], ...outcomes]}
+        onChange={(chosen) => replaceQuery({ outcome: chosen })}
+      />
+      <Input
+        label="Id of the key"
+        isSearch
+        placeholder="All keys"
+        value={key}
+        onInput={(text) => replaceQuery({ id: text.trim() })}
+      />
     </form>
   );
 }
@@ -204,6 +197,6 @@ const columns: readonly Column<TailRow>[] = [
   { title: "Data center", cell: ({ colo }) => (colo === "" ? "–" : colo) },
 ];
 
-export const DenialTable = ({ rows }: { readonly rows: readonly TailRow[] }) => (
+const DenialTable = ({ rows }: { readonly rows: readonly TailRow[] }) => (
   <Table caption="Denials, the newest first" columns={columns} rows={rows} keyOf={({ number }) => number} />
 );

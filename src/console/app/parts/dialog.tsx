@@ -2,13 +2,14 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { ApiProblem } from "../api/client.ts";
-import { showProblem } from "../shell/toasts.tsx";
-import type { Term } from "../api/rules.ts";
+import { showProblem, showToast } from "../shell/toasts.tsx";
+import { type ConditionalChange, isOutdated, Sender, type Term } from "../api/rules.ts";
+import { useAction } from "./action.ts";
 import { second } from "./count-down.tsx";
 import { changeText, durations, termMs } from "./rule-text.ts";
 import { instantText, timeText } from "./text.ts";
 import type { AuditEntry } from "../api/answers.ts";
-import { Select } from "./fields.tsx";
+import { Input, SelectField } from "./fields.tsx";
 
 export interface DialogProps {
   readonly title: string;
@@ -24,29 +25,26 @@ export interface DialogProps {
 }
 
 export function Dialog(props: DialogProps) {
-  const { title, confirm, isDangerous = false, isIncomplete = false, onClose, children } = props;
+  const { title, confirm, isDangerous = false, isIncomplete = false, onConfirm, onClose, children } = props;
   const dialog = useRef<HTMLDialogElement>(null);
   const titleId = useId();
-  const [problem, setProblem] = useState<Error | null>(null);
-  const [isSending, setIsSending] = useState(false);
   useEffect(() => dialog.current?.showModal(), []);
-  const submit = async (event: SubmitEvent): Promise<void> => {
-    event.preventDefault();
-    setIsSending(true);
-    setProblem(null);
+  const { run, isRunning, problem } = useAction(async () => {
     try {
-      await props.onConfirm();
+      await onConfirm();
       dialog.current?.close();
     } catch (error) {
       if (dialog.current === null) showProblem(error);
-      setProblem(error instanceof Error ? error : new Error(String(error)));
-    } finally {
-      setIsSending(false);
+      throw error;
     }
+  });
+  const submit = (event: SubmitEvent): void => {
+    event.preventDefault();
+    void run();
   };
   return (
     <dialog ref={dialog} aria-labelledby={titleId} onClose={onClose}>
-      <form onSubmit={(event) => void submit(event)}>
+      <form onSubmit={submit}>
         <h2 id={titleId}>{title}</h2>
         {children}
         <div role="alert">{problem !== null && <ProblemText problem={problem} />}</div>
@@ -54,13 +52,39 @@ export function Dialog(props: DialogProps) {
           <button type="button" onClick={() => dialog.current?.close()}>
             Cancel
           </button>
-          <button type="submit" class={isDangerous ? "primary danger" : "primary"} disabled={isSending || isIncomplete}>
-            {isSending ? "Sending …" : confirm}
+          <button type="submit" class={isDangerous ? "primary danger" : "primary"} disabled={isRunning || isIncomplete}>
+            {isRunning ? "Sending …" : confirm}
           </button>
         </footer>
       </form>
     </dialog>
   );
+}
+
+export interface ChangeDialogProps<Result> extends Omit<DialogProps, "onConfirm" | "isIncomplete"> {
+  /** The content of all fields. */
+  readonly typed: unknown;
+  /** Null while the fields are incomplete. */
+  readonly change: ConditionalChange<Result> | null;
+  /** The message after success, such as "Boosted ip=192.0.2.1 for 10 min". */
+  readonly done: (result: Result) => string;
+  /** Returns the error to show when what was to be changed has changed since it was read. */
+  readonly onOutdated: (refusal: ApiProblem) => Promise<Error>;
+}
+
+/** A dialog of a change that the message of its success undoes. */
+export function ChangeDialog<Result>({ typed, change, done, onOutdated, ...dialog }: ChangeDialogProps<Result>) {
+  const [sender] = useState(() => new Sender<Result>());
+  const confirm = async (): Promise<void> => {
+    if (change === null) return;
+    try {
+      const result = await sender.send(JSON.stringify(typed), change);
+      showToast({ text: done(result), undo: change.undoOf(result) });
+    } catch (error) {
+      throw isOutdated(error) ? await onOutdated(error) : error;
+    }
+  };
+  return <Dialog {...dialog} isIncomplete={change === null} onConfirm={confirm} />;
 }
 
 const ProblemText = ({ problem }: { readonly problem: Error }) => (
@@ -82,7 +106,8 @@ export interface EffectProps {
   /** The key or the policy that changes, such as "Key 3f9aQx7p… of policy api". */
   readonly concerns: ComponentChildren;
   readonly now: ComponentChildren;
-  readonly then: ComponentChildren;
+  /** Once the change is made. */
+  readonly next: ComponentChildren;
   /** How long the change lasts. Default: without an end. */
   readonly term?: Term;
   /** The state after the end of the change; not shown for a change without an end. */
@@ -91,7 +116,7 @@ export interface EffectProps {
   readonly notes?: readonly string[];
 }
 
-export function Effect({ concerns, now, then, term = {}, after, notes = [] }: EffectProps) {
+export function Effect({ concerns, now, next, term = {}, after, notes = [] }: EffectProps) {
   const lengthMs = termMs(term);
   return (
     <section class="effect" aria-label="Effect">
@@ -102,7 +127,7 @@ export function Effect({ concerns, now, then, term = {}, after, notes = [] }: Ef
         <dd>{now}</dd>
         <dt>{lengthMs === null ? "Then" : <Until lengthMs={lengthMs} />}</dt>
         <dd>
-          <strong>{then}</strong>
+          <strong>{next}</strong>
         </dd>
         {lengthMs !== null && after !== undefined && (
           <>
@@ -134,45 +159,32 @@ interface TermFieldsProps {
   readonly isNoteRequired?: boolean;
 }
 
-export function TermFields({ term, onChange, isNoteRequired = false }: TermFieldsProps) {
-  return (
-    <>
-      <div class="field">
-        <Select
-          label="For how long"
-          value={term.for ?? ""}
-          options={durations.map(([value, label]) => [value, label])}
-          onChange={(value) => onChange(withTerm(term, { for: value }))}
-        />
-      </div>
-      <NoteField {...{ term, onChange, isNoteRequired }} />
-    </>
-  );
-}
+export const TermFields = ({ term, onChange, isNoteRequired = false }: TermFieldsProps) => (
+  <>
+    <SelectField
+      label="For how long"
+      value={term.for ?? ""}
+      options={durations.map(([value, label]) => [value, label])}
+      onChange={(value) => onChange(withTerm(term, { for: value }))}
+    />
+    <NoteField {...{ term, onChange, isNoteRequired }} />
+  </>
+);
 
 /** Why a change is made, for a change without a term. */
-export function NoteField({ term, onChange, isNoteRequired = false }: TermFieldsProps) {
-  const id = useId();
-  return (
-    <div class="field">
-      <label for={`${id}-note`}>Note for the audit log ({isNoteRequired ? "required" : "optional"})</label>
-      <input
-        id={`${id}-note`}
-        type="text"
-        maxLength={1_024}
-        required={isNoteRequired}
-        value={term.note ?? ""}
-        onInput={({ currentTarget: { value } }) => onChange(withTerm(term, { note: value }))}
-      />
-    </div>
-  );
-}
+export const NoteField = ({ term, onChange, isNoteRequired = false }: TermFieldsProps) => (
+  <Input
+    label={`Note for the audit log (${isNoteRequired ? "required" : "optional"})`}
+    maxLength={1_024}
+    required={isNoteRequired}
+    value={term.note ?? ""}
+    onInput={(note) => onChange(withTerm(term, { note }))}
+  />
+);
 
 /** Empty texts are left out, because the admin API refuses them. */
-function withTerm(term: Term, changed: { readonly [Name in keyof Term]?: string }): Term {
-  const fields = Object.entries({ ...term, ...changed }).filter(([, text]) => text !== "");
-  return Object.fromEntries(fields);
-}
+const withTerm = (term: Term, changed: Term): Term =>
+  Object.fromEntries(Object.entries({ ...term, ...changed }).filter(([, text]) => text !== ""));
 
 interface MeanwhileProps {
   readonly entries: readonly AuditEntry[];

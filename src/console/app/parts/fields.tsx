@@ -1,4 +1,5 @@
-/** Form fields with their labels, without a frame. */
+/** Form fields with their labels, in frames. Only `Select` has none, for a row of controls. */
+import type { ComponentProps } from "preact";
 import { useId } from "preact/hooks";
 
 interface SelectProps {
@@ -27,6 +28,50 @@ export function Select({ label, value, options, onChange }: SelectProps) {
     </>
   );
 }
+
+export const SelectField = (props: SelectProps) => (
+  <div class="field">
+    <Select {...props} />
+  </div>
+);
+
+interface InputProps extends Pick<
+  ComponentProps<"input">,
+  "required" | "maxLength" | "placeholder" | "spellcheck" | "autocomplete"
+> {
+  readonly label: string;
+  readonly isSearch?: boolean;
+  readonly value: string;
+  readonly onInput: (value: string) => void;
+}
+
+export function Input({ label, onInput, isSearch = false, ...attributes }: InputProps) {
+  const id = useId();
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <input
+        id={id}
+        {...(isSearch ? { type: "search" as const } : { type: "text" as const })}
+        {...attributes}
+        onInput={({ currentTarget }) => onInput(currentTarget.value)}
+      />
+    </div>
+  );
+}
+
+interface CheckboxProps {
+  readonly label: string;
+  readonly isChecked: boolean;
+  readonly onChange: (isChecked: boolean) => void;
+}
+
+export const Checkbox = ({ label, isChecked, onChange }: CheckboxProps) => (
+  <label class="row choice">
+    <input type="checkbox" checked={isChecked} onChange={({ currentTarget: { checked } }) => onChange(checked)} />
+    {label}
+  </label>
+);
 
 interface TextAreaProps {
   readonly label: string;

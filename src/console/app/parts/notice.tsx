@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { ConnectionLost, isConnected } from "../api/client.ts";
-import type { Polled } from "../api/poll.ts";
+import type { Polling } from "../api/poll.ts";
 
 /** @param what the thing that is loaded, such as "the policies" */
 export const Loading = ({ what }: { readonly what: string }) => (
@@ -12,7 +12,7 @@ export const Loading = ({ what }: { readonly what: string }) => (
 );
 
 interface ReadingProps<Value> {
-  readonly of: Polled<Value>;
+  readonly of: Polling<Value>;
   /** The thing that is read, such as "the policies". */
   readonly what: string;
   readonly children: (value: Value) => ComponentChildren;

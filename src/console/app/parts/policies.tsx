@@ -1,10 +1,10 @@
 /** The parts of views of several policies: the policies as they are in effect now, the field that chooses one, and mode badges. */
-import type { Mode, Policy } from "../api/answers.ts";
+import type { Mode, Policy, PolicyList } from "../api/answers.ts";
 import { read } from "../api/client.ts";
 import type { ComponentChildren } from "preact";
 import { Empty, Reading } from "./notice.tsx";
 import { useChanges } from "../api/changes.ts";
-import { type Polled, usePolled } from "../api/poll.ts";
+import { type Polling, usePolled } from "../api/poll.ts";
 import { Select } from "./fields.tsx";
 
 interface PolicyChoiceProps {
@@ -23,12 +23,12 @@ export const PolicyChoice = ({ policies, chosen, onChoose }: PolicyChoiceProps) 
 );
 
 export const readPolicies = async (abort: AbortSignal): Promise<readonly Policy[]> =>
-  (await read<{ readonly policies: readonly Policy[] }>("policies", abort)).policies;
+  (await read<PolicyList>("policies", abort)).policies;
 
 const pauseMs = 10_000;
 
 /** Reads the policies repeatedly, and at once after a change by anybody. */
-export function usePolicies(): Polled<readonly Policy[]> {
+export function usePolicies(): Polling<readonly Policy[]> {
   const polled = usePolled(readPolicies, pauseMs);
   useChanges(polled.readAgain);
   return polled;

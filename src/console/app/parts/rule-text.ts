@@ -99,7 +99,8 @@ export function changeText(entry: AuditEntry): string {
   }
 }
 
-const removedText = (rule: AuditedRule | null): string => (rule === null ? "a rule" : `the rule “${ruleText(rule)}”`);
+export const removedText = (rule: AuditedRule | null): string =>
+  rule === null ? "a rule" : `the rule “${ruleText(rule)}”`;
 
 function replacementText({ at, before, after }: AuditEntry): string {
   if (after === null) return "changed a rule";

@@ -1,21 +1,20 @@
-/** The dialogs of a policy. */
+/** The dialogs of a policy. They keep what was typed when another operator changes the same policy. */
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { FullLimit, Mode, Policy, Statistics } from "../api/answers.ts";
-import { EntriesDialog, type EntriesKind } from "./entries-dialog.tsx";
-import { ConfiguredLimitsDialog, LimitsDialog } from "./limits-dialog.tsx";
+import { read } from "../api/client.ts";
+import { usePolled } from "../api/poll.ts";
 import { changeBy, policyChangeBy, type PolicyUpdate, type Term } from "../api/rules.ts";
 import { Effect, NoteField, TermFields } from "../parts/dialog.tsx";
-import { undoOf, undoOfPolicy } from "../api/undo.ts";
-import { configuredText, modeEffects, policyWithout, ruleText } from "../parts/rule-text.ts";
-import { showToast } from "../shell/toasts.tsx";
+import { SelectField, TextArea } from "../parts/fields.tsx";
+import { lazy } from "../parts/lazy.ts";
+import { configuredText, modeEffects, policyWithout, removedText, ruleText } from "../parts/rule-text.ts";
 import { LastDay } from "../what-if/of-dialogs.tsx";
-import { changeOfPolicy, changeOfRules, listObstacle, underMode } from "../what-if/ways.ts";
+import { changeOfPolicy, changeOfRules, listObstacle, underLimits, underMode, underWritten } from "../what-if/ways.ts";
+import { PolicyChangeDialog, type PolicyDialogProps, useShownPolicy } from "./change-dialog.tsx";
+import { EntriesDialog, type EntriesKind } from "./entries-dialog.tsx";
 import { Concerned, LastHour, OpenPolicyDialog, removedRules, sourceText } from "./parts.tsx";
-import type { RuleChange } from "../api/undo-plan.ts";
-import { ChangeDialog, type PolicyDialogProps, useShownPolicy } from "./change-dialog.tsx";
-import type { ComponentChildren } from "preact";
-import { usePolled } from "../api/poll.ts";
-import { read } from "../api/client.ts";
+import { editedLimits, limitLine, limitsAsText, previewOf } from "./texts.ts";
 
 export type OpenDialog = { readonly policy: string } & (
   | { readonly kind: "mode"; readonly mode: Mode }
@@ -70,69 +69,159 @@ function ModeDialog({ live, mode, onClose }: PolicyDialogProps & { readonly mode
   const { policy } = shown;
   const { name } = policy;
   const limits = policy.limits.value;
-  const change = policyChangeBy(policy, "mode", { mode: isConfigured ? null : mode, ...term });
-  const onDone = (update: PolicyUpdate): void => {
-    const { after } = update;
-    const text = `Policy ${name}: mode ${isConfigured ? configuredText(after, "mode") : mode}.`;
-    showToast({ text, action: { label: "Undo", run: undoOfPolicy(update, "mode") } });
-  };
+  const configured = configuredText(policy, "mode");
   return (
-    <ChangeDialog
+    <PolicyChangeDialog
       title={`Set the mode of ${name} to ${mode}`}
       confirm={`Set to ${mode}`}
-      {...{ shown, change, onDone, onClose }}
+      {...{ shown, onClose }}
       typed={term}
+      change={policyChangeBy(policy, "mode", { mode: isConfigured ? null : mode, ...term })}
+      done={({ after }) => `Policy ${name}: mode ${isConfigured ? configuredText(after, "mode") : mode}.`}
       isDangerous={mode === "off"}
     >
       <Effect
         concerns={<Concerned policy={name} />}
         now={`${policy.mode.value}, ${sourceText(policy, policy.mode)}`}
-        then={
-          isConfigured ? `${configuredText(policy, "mode")}: ${modeEffects[mode]}` : `${mode}: ${modeEffects[mode]}`
-        }
+        next={`${isConfigured ? configured : mode}: ${modeEffects[mode]}`}
         term={term}
-        after={configuredText(policy, "mode")}
+        after={configured}
         notes={isConfigured ? removedRules(policy, "mode") : []}
       />
       {isConfigured ? <NoteField term={term} onChange={setTerm} /> : <TermFields term={term} onChange={setTerm} />}
       <LastDay change={changeOfPolicy(policy, underMode(policy.mode.value, limits), underMode(mode, limits))} />
-    </ChangeDialog>
+    </PolicyChangeDialog>
+  );
+}
+
+const strategies = [
+  "fixed-window",
+  "sliding-window-counter",
+  "sliding-buckets",
+  "sliding-log",
+  "token-bucket",
+  "leaky-bucket",
+  "concurrency",
+];
+
+const limitsNow = (policy: Policy): string =>
+  `${policy.limits.value.map(limitLine).join("; ")} – ${sourceText(policy, policy.limits)}`;
+
+const limitsChanged = ({ after }: PolicyUpdate): string =>
+  `Limits of policy ${after.name}: ${after.limits.value.map(limitLine).join("; ")}.`;
+
+interface LimitsDialogProps extends PolicyDialogProps {
+  readonly proposed: readonly FullLimit[] | undefined;
+}
+
+function LimitsDialog({ live, proposed, onClose }: LimitsDialogProps) {
+  const shown = useShownPolicy(live);
+  const { policy } = shown;
+  const { name } = policy;
+  const [edited] = useState(() => (proposed === undefined ? editedLimits(live) : limitsAsText(proposed, live.name)));
+  const [text, setText] = useState(edited.text);
+  const [strategy, setStrategy] = useState(edited.strategy);
+  const [term, setTerm] = useState<Term>({ for: "1h" });
+  // Without the engine, the Worker checks the limits on confirmation.
+  const { code: reader } = useReader();
+  const { content, problem, effect } = previewOf(text, strategy, name, reader);
+  const current = underLimits(policy.limits.value);
+  return (
+    <PolicyChangeDialog
+      title={`Change the limits of ${name}`}
+      confirm="Change the limits"
+      typed={{ text, strategy, term }}
+      change={content === null ? null : policyChangeBy(policy, "limits", { ...content, ...term })}
+      done={limitsChanged}
+      {...{ shown, onClose }}
+    >
+      <TextArea
+        label="Limits"
+        rows={text.includes("\n") ? 8 : 2}
+        value={text}
+        help="For example 100/minute; 1000/hour – or JSON with all fields."
+        problem={text === "" ? "" : problem}
+        onInput={setText}
+      />
+      <SelectField
+        label="Strategy of limits that name none"
+        value={strategy}
+        options={[["", "As the policy is configured"], ...strategies]}
+        onChange={setStrategy}
+      />
+      <TermFields term={term} onChange={setTerm} />
+      <Effect
+        concerns={<Concerned policy={name} />}
+        now={limitsNow(policy)}
+        next={effect}
+        term={term}
+        after={configuredText(policy, "limits")}
+      />
+      <p class="hint">
+        A limit keeps its count if its window and its strategy stay. Otherwise it starts at zero. Overrides and limits
+        of single keys still take precedence.
+      </p>
+      <LastDay change={content === null ? null : changeOfPolicy(policy, current, underWritten(content, policy))} />
+    </PolicyChangeDialog>
+  );
+}
+
+const useReader = lazy(async () => (await import("./written-limits.ts")).limitsWritten);
+
+/** Removes the rules for the limits. */
+function ConfiguredLimitsDialog({ live, onClose }: PolicyDialogProps) {
+  const shown = useShownPolicy(live);
+  const [term, setTerm] = useState<Term>({});
+  const { policy } = shown;
+  const { name, limits, configured } = policy;
+  return (
+    <PolicyChangeDialog
+      title={`Use the configured limits of ${name} again`}
+      confirm="Use the configuration"
+      typed={term}
+      change={policyChangeBy(policy, "limits", { limits: null, ...term })}
+      done={limitsChanged}
+      {...{ shown, onClose }}
+    >
+      <Effect
+        concerns={<Concerned policy={name} />}
+        now={limitsNow(policy)}
+        next={configuredText(policy, "limits")}
+        notes={removedRules(policy, "limits")}
+      />
+      <LastDay change={changeOfPolicy(policy, underLimits(limits.value), underLimits(configured.limits))} />
+      <NoteField term={term} onChange={setTerm} />
+    </PolicyChangeDialog>
   );
 }
 
 function RemoveDialog({ live, ruleId, onClose }: PolicyDialogProps & { readonly ruleId: string }) {
   const shown = useShownPolicy(live);
-  const { name, rules } = shown.policy;
+  const { policy } = shown;
+  const { name, rules } = policy;
   const rule = rules.find(({ id }) => id === ruleId);
-  const change = rule === undefined ? null : changeBy({ kind: "remove", before: rule });
-  const onDone = (removal: RuleChange): void => {
-    const { before } = removal;
-    if (before === null) return;
-    const text = `Removed the rule “${ruleText(before)}” from policy ${name}.`;
-    showToast({ text, action: { label: "Undo", run: undoOf(removal) } });
-  };
+  const others = rules.filter(({ id }) => id !== ruleId);
   return (
-    <ChangeDialog
+    <PolicyChangeDialog
       title={`Remove a rule of ${name}`}
       confirm="Remove the rule"
       typed={ruleId}
+      change={rule === undefined ? null : changeBy({ kind: "remove", before: rule })}
+      done={({ before }) => `Removed ${removedText(before)} from policy ${name}.`}
       isDangerous
-      {...{ shown, change, onDone, onClose }}
+      {...{ shown, onClose }}
     >
       <Effect
         concerns={<Concerned policy={name} />}
         now={rule === undefined ? "the rule no longer exists" : `a rule by ${rule.actor}: ${ruleText(rule)}`}
-        then={rule === undefined ? "no change" : policyWithout(shown.policy, rule)}
+        next={rule === undefined ? "no change" : policyWithout(policy, rule)}
       />
       {rule !== undefined && (
         <LastDay
-          change={changeOfRules(
-            shown.policy,
-            rules.filter(({ id }) => id !== ruleId),
-          )}
+          change={changeOfRules(policy, others)}
           {...(rule.kind !== "limits" && rule.kind !== "mode" && { obstacle: listObstacle })}
         />
       )}
-    </ChangeDialog>
+    </PolicyChangeDialog>
   );
 }

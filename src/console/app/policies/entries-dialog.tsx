@@ -1,24 +1,18 @@
 /** Adds entries to a policy as a rule of their own, or changes the entries of a rule. */
 import { useState } from "preact/hooks";
 import type { Policy, Rule } from "../api/answers.ts";
-import { changeBy, type RuleContent, type RulePlan, type Term } from "../api/rules.ts";
-import { undoOf } from "../api/undo.ts";
-import type { RuleChange } from "../api/undo-plan.ts";
+import { changeBy, planOf, type Term, termOf } from "../api/rules.ts";
 import { Effect, TermFields } from "../parts/dialog.tsx";
 import { policyWithout, ruleText } from "../parts/rule-text.ts";
-import { showToast } from "../shell/toasts.tsx";
 import { LastDayOfEntries } from "../what-if/of-dialogs.tsx";
-import { ChangeDialog, type PolicyDialogProps, useShownPolicy } from "./change-dialog.tsx";
+import { PolicyChangeDialog, type PolicyDialogProps, useShownPolicy } from "./change-dialog.tsx";
 import { Concerned, sourceText } from "./parts.tsx";
 import { changedEntries, linesOf, mergeLines, readLines } from "./texts.ts";
-import { TextArea } from "../parts/fields.tsx";
+import { Checkbox, TextArea } from "../parts/fields.tsx";
 
 export type EntriesKind = "allow" | "deny" | "overrides";
 
 export const entriesOf = ({ entries, overrides }: Rule): readonly unknown[] => entries ?? overrides ?? [];
-
-const contentOf = (kind: EntriesKind, entries: readonly unknown[]) =>
-  kind === "overrides" ? { kind, overrides: entries } : { kind, entries };
 
 interface EntriesDialogProps extends PolicyDialogProps {
   readonly kind: EntriesKind;
@@ -35,79 +29,49 @@ export function EntriesDialog({ live, kind, ruleId, onClose }: EntriesDialogProp
   const shown = useShownPolicy(live, (before, newer) =>
     setText((typed) => (ruleIn(newer) === null ? typed : mergeLines(textIn(before), typed, textIn(newer)))),
   );
-  const rule = ruleIn(shown.policy);
+  const { policy } = shown;
+  const { name } = policy;
+  const rule = ruleIn(policy);
   const term = rule !== null && isTermKept ? termOf(rule) : given;
   const read = readLines(text);
   const entries = "entries" in read ? read.entries : [];
-  const { name } = shown.policy;
-  const content = { ...contentOf(kind, entries), ...term };
-  const change = entries.length === 0 ? null : changeBy(planOf(name, rule, content));
-  const onDone = (made: RuleChange): void => {
-    const result = made.after === null ? "no rule" : ruleText(made.after);
-    showToast({ text: `Policy ${name}: ${result}.`, action: { label: "Undo", run: undoOf(made) } });
-  };
+  const content = { kind, ...(kind === "overrides" ? { overrides: entries } : { entries }), ...term };
+  const difference = { kind, before: entriesIn(rule), after: entries };
   return (
-    <ChangeDialog
+    <PolicyChangeDialog
       title={ruleId === null ? `Add ${kind} entries to ${name}` : `Change ${kind} entries of ${name}`}
       confirm={ruleId === null ? "Add the entries" : "Change the entries"}
       typed={content}
+      change={entries.length === 0 ? null : changeBy(planOf({ policy: name, scope: "policy" }, content, rule))}
+      done={({ after }) => `Policy ${name}: ${after === null ? "no rule" : ruleText(after)}.`}
       isDangerous={kind === "deny"}
-      {...{ shown, change, onDone, onClose }}
+      {...{ shown, onClose }}
     >
       <TextArea
         label="Entries"
         rows={4}
         value={text}
-        help={helpOf(kind, shown.policy.key)}
+        help={helpOf(kind, policy.key)}
         problem={"problem" in read ? read.problem : ""}
         onInput={setText}
       />
       {rule !== null && (
-        <label class="row choice">
-          <input
-            type="checkbox"
-            checked={isTermKept}
-            onChange={({ currentTarget: { checked } }) => setIsTermKept(checked)}
-          />
-          Keep the end and the note of the rule
-        </label>
+        <Checkbox label="Keep the end and the note of the rule" isChecked={isTermKept} onChange={setIsTermKept} />
       )}
       {(rule === null || !isTermKept) && (
         <TermFields term={given} onChange={setTerm} isNoteRequired={kind === "deny"} />
       )}
-      <EntriesEffect {...{ kind, rule, entries, term }} policy={shown.policy} />
-    </ChangeDialog>
-  );
-}
-
-interface EntriesEffectProps {
-  readonly policy: Policy;
-  readonly kind: EntriesKind;
-  readonly rule: Rule | null;
-  readonly entries: readonly unknown[];
-  readonly term: Term;
-}
-
-function EntriesEffect({ policy, kind, rule, entries, term }: EntriesEffectProps) {
-  const difference = { kind, before: entriesIn(rule), after: entries };
-  return (
-    <>
       <Effect
-        concerns={<Concerned policy={policy.name} />}
+        concerns={<Concerned policy={name} />}
         now={nowText(policy, rule, kind)}
-        then={<Difference {...difference} />}
+        next={<Difference {...difference} />}
         term={term}
         after={policyWithout(policy, { kind, id: rule?.id ?? null })}
       />
       <LastDayOfEntries policy={policy} {...difference} />
-    </>
+    </PolicyChangeDialog>
   );
 }
-
-const planOf = (policy: string, rule: Rule | null, content: RuleContent): RulePlan =>
-  rule === null
-    ? { kind: "create", rule: { policy, scope: "policy", ...content } }
-    : { kind: "replace", before: rule, content };
 
 const entriesIn = (rule: Rule | null): readonly unknown[] => (rule === null ? [] : entriesOf(rule));
 
@@ -156,9 +120,3 @@ function helpOf(kind: EntriesKind, parts: Policy["key"]): string {
   const oneKey = parts.length === 1 ? `a key (${parts.join()})` : `["…", "…"] for ${parts.join(", ")}`;
   return `One a line: an address, a network such as 192.0.2.0/24, or ${oneKey}.`;
 }
-
-/** The end and the note of a rule, for a call that keeps them. */
-const termOf = ({ expiresAt, note }: Rule): Term => ({
-  ...(expiresAt !== null && { expiresAt }),
-  ...(note !== null && { note }),
-});

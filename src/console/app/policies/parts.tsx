@@ -1,14 +1,15 @@
 /** Parts of a policy that its card, its page and its dialogs show: mode, source, and the numbers of the last hour. */
-import { computed, type ReadonlySignal } from "@preact/signals";
+import type { ReadonlySignal } from "@preact/signals";
 import { createContext } from "preact";
-import { useContext, useMemo } from "preact/hooks";
+import { useContext } from "preact/hooks";
 import type { EntriesPart, Mode, Policy, Rule, Statistics } from "../api/answers.ts";
 import { CountDown } from "../parts/count-down.tsx";
 import { ruleSource, ruleText } from "../parts/rule-text.ts";
 import { hrefOf } from "../shell/route.ts";
 import { may } from "../shell/session.ts";
 import type { OpenDialog } from "./dialogs.tsx";
-import { decisionsOf, modeDecisionsText, requestsText } from "./texts.ts";
+import { decisionsOf } from "../keys/denials.ts";
+import { modeDecisionsText, requestsText } from "./texts.ts";
 import { ModeBadge } from "../parts/policies.tsx";
 
 type SourceOf = Pick<EntriesPart, "source" | "rule">;
@@ -78,22 +79,14 @@ export const OpenPolicyDialog = createContext<(dialog: OpenDialog) => void>(() =
 /** Null before the first answer. */
 export const LastHour = createContext<ReadonlySignal<Statistics | null> | null>(null);
 
-function useHour(textOf: (statistics: Statistics) => string, parameters: readonly unknown[]): ReadonlySignal<string> {
-  const hour = useContext(LastHour);
-  return useMemo(
-    () =>
-      computed(() => {
-        const statistics = hour?.value ?? null;
-        return statistics === null ? "…" : textOf(statistics);
-      }),
-    // oxlint-disable-next-line react/exhaustive-deps -- the caller lists what textOf depends on
-    [hour, ...parameters],
-  );
+function useHour(textOf: (statistics: Statistics) => string): string {
+  const statistics = useContext(LastHour)?.value ?? null;
+  return statistics === null ? "…" : textOf(statistics);
 }
 
 /** The requests that a change of a policy concerns. */
 export function Concerned({ policy }: { readonly policy: string }) {
-  const text = useHour((statistics) => requestsText(decisionsOf(statistics, policy)), [policy]);
+  const text = useHour((statistics) => requestsText(decisionsOf(statistics, policy)));
   return (
     <>
       Policy {policy}: {text}
@@ -103,8 +96,7 @@ export function Concerned({ policy }: { readonly policy: string }) {
 
 /** How many requests were denied, or would have been. */
 function HourOfMode({ policy }: { readonly policy: Policy }) {
-  const text = useHour((statistics) => modeDecisionsText(statistics, policy), [policy]);
-  return <p class="hour">{text}</p>;
+  return <p class="hour">{useHour((statistics) => modeDecisionsText(statistics, policy))}</p>;
 }
 
 export const entryKinds = ["deny", "allow", "overrides"] as const;

@@ -1,20 +1,21 @@
 /** Policies in words, and their limits and entries as text that operators edit. */
-import type { FullLimit, Mode, Outcome, Policy, Rule, Statistics, WrittenLimits } from "../api/answers.ts";
+import type { FullLimit, Mode, Policy, Statistics, WrittenLimits } from "../api/answers.ts";
+import { errorOf } from "../api/client.ts";
+import { type Decisions, decisionsOf } from "../keys/denials.ts";
 import { commonStrategy, writtenLimit } from "../keys/rules.ts";
 import { entryText, writtenLimitsText } from "../parts/rule-text.ts";
 import { countOf, limitText, numberText, percentText, timeText } from "../parts/text.ts";
-
-type ReadLimits = { readonly limits: WrittenLimits } | { readonly problem: string };
+import type { limitsWritten } from "./written-limits.ts";
 
 /** A text that begins with a bracket or a brace is JSON; any other is notation, which the admin API reads. */
-export function readLimits(text: string): ReadLimits {
+export function readLimits(text: string): { readonly limits: WrittenLimits } | { readonly problem: string } {
   const trimmed = text.trim();
   if (trimmed === "") return { problem: 'Expected limits, such as "100/minute".' };
   if (!/^[[{]/.test(trimmed)) return { limits: trimmed };
   try {
     return { limits: JSON.parse(trimmed) };
   } catch (error) {
-    return { problem: `Expected JSON. ${error instanceof Error ? error.message : ""}` };
+    return { problem: `Expected JSON. ${errorOf(error).message}` };
   }
 }
 
@@ -29,29 +30,23 @@ export function editedLimits({ name, limits, rules }: Pick<Policy, "name" | "lim
   const edited = limitsAsText(limits.value, name);
   const rule = rules.find(({ id }) => id === limits.rule);
   if (rule === undefined) return edited;
-  return { text: writtenText(rule), strategy: rule.strategy ?? edited.strategy };
-}
-
-export function limitsAsText(limits: readonly FullLimit[], policy: string): EditedLimits {
-  const strategy = commonStrategy(limits) ?? "";
-  return { text: configuredText(limits, policy, strategy), strategy };
+  const { limits: written = "", strategy = edited.strategy } = rule;
+  return { text: typeof written === "string" ? written : JSON.stringify(written, null, 2), strategy };
 }
 
 /** Notation if it says all, else JSON. */
-function configuredText(limits: readonly FullLimit[], policy: string, common: string): string {
+export function limitsAsText(limits: readonly FullLimit[], policy: string): EditedLimits {
+  const strategy = commonStrategy(limits) ?? "";
   const written = limits.map((limit) => writtenLimit(limit, policy));
-  const isPlain = written.every((limit) => limit["strategy"] === common && Object.keys(limit).length === plainFields);
-  return isPlain
+  const isPlain = written.every((limit) => limit["strategy"] === strategy && Object.keys(limit).length === plainFields);
+  const text = isPlain
     ? written.map(({ limit, window }) => `${String(limit)}/${String(window)}`).join("; ")
     : JSON.stringify(written, null, 2);
+  return { text, strategy };
 }
 
 /** The number of units, the window and the strategy. */
 const plainFields = 3;
-
-/** The limits of a rule as the operator wrote them. */
-const writtenText = ({ limits = "" }: Pick<Rule, "limits">): string =>
-  typeof limits === "string" ? limits : JSON.stringify(limits, null, 2);
 
 /** Shown for a policy whose limits a function of the Worker returns. */
 export const limitsOfRequests = "those that the Worker's code states for each request";
@@ -64,64 +59,56 @@ export function limitLine(limit: FullLimit): string {
   return [limitText(limit), ...ofStrategy, ...named].join(", ");
 }
 
-/** Reads limits as the engine does. */
-export type LimitsReader = (
-  written: unknown,
-  strategy: string,
-  policy: string,
-) => { readonly limits: readonly FullLimit[]; readonly problems: readonly string[] };
+interface Preview {
+  /** Null while the text has a problem. */
+  readonly content: { readonly limits: WrittenLimits; readonly strategy?: string } | null;
+  readonly problem: string;
+  /** The limits that would be in effect. */
+  readonly effect: string;
+}
 
 /**
- * The limits that would be in effect, or the problems of the text.
+ * Reads a text as the Worker does.
+ * @param strategy "" for that of the configuration
  * @param reader null while it is not loaded
  */
 export function previewOf(
-  content: { readonly limits: WrittenLimits; readonly strategy?: string },
+  text: string,
+  strategy: string,
   policy: string,
-  reader: LimitsReader | null,
-): { readonly problem: string; readonly effect: string } {
-  const { limits: written, strategy } = content;
+  reader: typeof limitsWritten | null,
+): Preview {
+  const read = readLimits(text);
+  if ("problem" in read) return { content: null, problem: read.problem, effect: "…" };
+  const content = { limits: read.limits, ...(strategy !== "" && { strategy }) };
   // The page does not have the strategy of the configuration, by which options are checked. Notation has no options.
-  const isChecked = strategy !== undefined || typeof written === "string";
-  if (reader === null || !isChecked) return { problem: "", effect: writtenLimitsText(content) };
-  const { limits, problems } = reader(written, strategy ?? "sliding-window-counter", policy);
-  if (problems.length > 0) return { problem: problems.join(" "), effect: "…" };
+  const isChecked = strategy !== "" || typeof read.limits === "string";
+  if (reader === null || !isChecked) return { content, problem: "", effect: writtenLimitsText(content) };
+  const { limits, problems } = reader(read.limits, strategy || "sliding-window-counter", policy);
+  if (problems.length > 0) return { content: null, problem: problems.join(" "), effect: "…" };
   const effect =
-    strategy === undefined
+    strategy === ""
       ? `${limits.map(limitText).join("; ")}, with the strategy of the configuration`
       : limits.map(limitLine).join("; ");
-  return { problem: "", effect };
+  return { content, problem: "", effect };
 }
 
 export const linesOf = (entries: readonly unknown[]): string => entries.map(entryText).join("\n");
 
-type ReadLines = { readonly entries: readonly unknown[] } | { readonly problem: string };
-
 /** A line is JSON if it begins with a quotation mark, a bracket or a brace; otherwise it is a text. */
-export function readLines(text: string): ReadLines {
+export function readLines(text: string): { readonly entries: readonly unknown[] } | { readonly problem: string } {
   const entries: unknown[] = [];
   for (const [index, line] of text.split("\n").entries()) {
     const trimmed = line.trim();
     if (trimmed === "") continue;
-    if (!/^["[{]/.test(trimmed)) entries.push(trimmed);
-    else {
-      const value = jsonIn(trimmed);
-      if (value === undefined) {
-        return { problem: `Line ${index + 1}: expected JSON, such as ["a", "b"], got ${trimmed}` };
-      }
-      entries.push(value);
+    try {
+      entries.push(/^["[{]/.test(trimmed) ? JSON.parse(trimmed) : trimmed);
+    } catch {
+      return { problem: `Line ${index + 1}: expected JSON, such as ["a", "b"], got ${trimmed}` };
     }
   }
   return { entries };
 }
-
-const jsonIn = (text: string): unknown => {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-};
 
 /** Applies what was changed in a text since `base` to a newer list: no entry of either side is lost. */
 export function mergeLines(base: string, typed: string, fresh: string): string {
@@ -148,33 +135,6 @@ export function changedEntries(
   return {
     added: current.filter((entry) => !old.includes(entry)),
     removed: old.filter((entry) => !current.includes(entry)),
-  };
-}
-
-export interface Decisions {
-  readonly all: number;
-  readonly denied: number;
-  /** Denials that a dry run left out. */
-  readonly wouldBeDenied: number;
-}
-
-/** As in the overview, decisions by `onError` are none of them. */
-const denials: readonly Outcome[] = ["denied", "banned", "blocked"];
-
-export function decisionsOf(
-  { points }: Pick<Statistics, "points">,
-  policy: string,
-  fromMs = Number.NEGATIVE_INFINITY,
-): Decisions {
-  const counts = points
-    .filter((point) => point.policy === policy && Date.parse(point.at) >= fromMs)
-    .flatMap(({ outcomes }) => Object.entries(outcomes));
-  const sum = (isCounted: (outcome: string) => boolean): number =>
-    counts.reduce((total, [outcome, count]) => total + (isCounted(outcome) ? count : 0), 0);
-  return {
-    all: sum(() => true),
-    denied: sum((outcome) => denials.some((each) => each === outcome)),
-    wouldBeDenied: sum((outcome) => outcome === "dry-run-denied"),
   };
 }
 

@@ -1,7 +1,7 @@
 /** The operator of this tab. A token stays in this tab only; Cloudflare Access identifies operators without one. */
 import { signal } from "@preact/signals";
 import type { Operator, Right } from "../api/answers.ts";
-import { ApiProblem, call, ConnectionLost, refusal, token } from "../api/client.ts";
+import { ApiProblem, call, ConnectionLost, errorOf, refusal, token } from "../api/client.ts";
 
 type Session =
   /** The playground asks for no operator, so that its visitors cause no refused call. */
@@ -84,8 +84,7 @@ export function signOut(): void {
   session.value = { kind: "signed-out", problem: null };
 }
 
-const readOperator = async (checkedToken?: string): Promise<Operator> =>
-  (await call<Operator>("GET", "operator", { ...(checkedToken !== undefined && { checkedToken }) })).value;
+const readOperator = (checkedToken?: string): Promise<Operator> => call<Operator>("GET", "operator", { checkedToken });
 
 function begin(operator: Operator): void {
   refusal.value = null;
@@ -96,7 +95,7 @@ const isUnauthorized = (error: unknown): boolean => error instanceof ApiProblem 
 
 function textOf(error: unknown): string {
   if (error instanceof ConnectionLost) return `${error.message} Try again when it runs.`;
-  return error instanceof Error ? error.message : String(error);
+  return errorOf(error).message;
 }
 
 /** The fragment is removed at once, so that no token stays in the address bar or the history. */

@@ -1,13 +1,15 @@
 /** Short messages at the edge of the page, such as the result of a change with a button that undoes it. */
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
+import { errorOf } from "../api/client.ts";
+import { useAction } from "../parts/action.ts";
 import { session } from "./session.ts";
 
 interface Toast {
   readonly text: string;
   readonly kind?: "success" | "problem" | "news";
-  /** A button, such as "Undo". When its action fails, the toast says why, and the button can be pressed again. */
-  readonly action?: { readonly label: string; readonly run: () => Promise<unknown> };
+  /** The action of a button. When it fails, the toast says why, and the button can be pressed again. */
+  readonly undo?: () => Promise<unknown>;
 }
 
 /** The newest first. */
@@ -15,7 +17,7 @@ const shown = signal<readonly (Toast & { readonly id: number })[]>([]);
 const mostKept = 6;
 const shownMs = 8_000;
 /** Long enough to read the message, look at the effect and undo it. */
-const shownWithActionMs = 30_000;
+const shownWithUndoMs = 30_000;
 let latestId = 0;
 
 // The next operator of the tab must neither see nor undo what this one did. A call of this one may end after sign-out.
@@ -28,9 +30,7 @@ export function showToast(toast: Toast): void {
   shown.value = [{ ...toast, id: latestId }, ...shown.value].slice(0, mostKept);
 }
 
-const problemText = (error: unknown): string => (error instanceof Error ? error.message : String(error));
-
-export const showProblem = (error: unknown): void => showToast({ text: problemText(error), kind: "problem" });
+export const showProblem = (error: unknown): void => showToast({ text: errorOf(error).message, kind: "problem" });
 
 function dismiss(id: number): void {
   shown.value = shown.value.filter((each) => each.id !== id);
@@ -61,28 +61,18 @@ export function Toasts() {
 
 /** The time stops while the pointer or the focus is on it, and while its action runs. */
 function ToastBox({ toast, onDismiss }: { readonly toast: Toast; readonly onDismiss: () => void }) {
-  const { text, kind = "success", action } = toast;
+  const { text, kind = "success", undo } = toast;
   const [isRead, setIsRead] = useState(false);
-  const [isRunning, setIsRunning] = useState(false);
-  const [problem, setProblem] = useState<string | null>(null);
+  const { run, isRunning, problem } = useAction(async () => {
+    await undo?.();
+    onDismiss();
+  });
   useEffect(() => {
     if (isRead || isRunning) return undefined;
-    const timer = setTimeout(onDismiss, action === undefined ? shownMs : shownWithActionMs);
+    const timer = setTimeout(onDismiss, undo === undefined ? shownMs : shownWithUndoMs);
     return () => clearTimeout(timer);
     // oxlint-disable-next-line react-hooks/exhaustive-deps -- a new rendering must not start the time again
   }, [isRead, isRunning]);
-  const run = async ({ run: act }: NonNullable<Toast["action"]>): Promise<void> => {
-    setIsRunning(true);
-    setProblem(null);
-    try {
-      await act();
-      onDismiss();
-    } catch (error) {
-      setProblem(problemText(error));
-    } finally {
-      setIsRunning(false);
-    }
-  };
   return (
     <div
       class={`toast ${problem === null ? kind : "problem"}`}
@@ -93,16 +83,16 @@ function ToastBox({ toast, onDismiss }: { readonly toast: Toast; readonly onDism
     >
       <div>
         <p>{text}</p>
-        {problem !== null && <p>{problem}</p>}
+        {problem !== null && <p>{problem.message}</p>}
       </div>
-      {action !== undefined && (
+      {undo !== undefined && (
         <button
           type="button"
-          aria-label={`${action.label}: ${text}`}
+          aria-label={`Undo: ${text}`}
           aria-disabled={isRunning}
-          onClick={() => !isRunning && void run(action)}
+          onClick={() => !isRunning && void run()}
         >
-          {action.label}
+          Undo
         </button>
       )}
       <button type="button" class="quiet" aria-label={`Dismiss: ${text}`} onClick={onDismiss}>

@@ -12,8 +12,7 @@ import { keyName } from "../keys/known-keys.ts";
 import { RevealKeys } from "../keys/reveal-keys.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { hrefOf } from "../shell/route.ts";
-import { readDenials } from "../keys/denials.ts";
-import { type Decisions, decisionsOf } from "../policies/texts.ts";
+import { type Decisions, decisionsOf, readDenials } from "../keys/denials.ts";
 
 export interface LastDayProps {
   /** Null while the fields of the dialog are incomplete: the result of the last complete ones stays. */

@@ -4,7 +4,7 @@ import type { LastDayProps } from "./last-day.tsx";
 import type { AuditedRule, Explanation, Policy } from "../api/answers.ts";
 import { call } from "../api/client.ts";
 import { type Change, changeOfRules, listObstacle, modeObstacle, rulesAfter, underLimits, underRule } from "./ways.ts";
-import type { UndoStep } from "../api/undo-plan.ts";
+import type { UndoStep } from "../api/rules.ts";
 import { entryText } from "../parts/rule-text.ts";
 import { lazy } from "../parts/lazy.ts";
 import { Select } from "../parts/fields.tsx";
@@ -39,7 +39,7 @@ export function LastDayOfEntries({ policy, kind, before, after }: MatchProps) {
     const timer = setTimeout(() => {
       const body = { policy: policy.name, key };
       call<Explanation>("POST", "keys/explain", { body, signal: abort.signal }).then(
-        ({ value }) => setChange(changeOfEntry(policy, kind, entry, value)),
+        (explanation) => setChange(changeOfEntry(policy, kind, entry, explanation)),
         () => null,
       );
     }, pauseMs);

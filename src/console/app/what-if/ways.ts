@@ -2,7 +2,7 @@
 import type { AuditedRule, FullLimit, Mode, Policy, Rule, WrittenLimits } from "../api/answers.ts";
 import { commonStrategy, type KeyState, laterRule } from "../keys/rules.ts";
 import type { Decider } from "../replay/messages.ts";
-import type { UndoStep } from "../api/undo-plan.ts";
+import type { UndoStep } from "../api/rules.ts";
 import { now } from "../clock.ts";
 
 /** A decider, or limits that the engine has to read first. */

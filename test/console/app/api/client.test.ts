@@ -4,11 +4,9 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { call, ConnectionLost, isConnected, read, refusal, token } from "../../../../src/console/app/api/client.ts";
 import { TailConnection } from "../../../../src/console/app/live/tail.ts";
 import { Polling, staleness } from "../../../../src/console/app/api/poll.ts";
-import { Sender } from "../../../../src/console/app/api/rules.ts";
-import type { RuleChange } from "../../../../src/console/app/api/undo-plan.ts";
+import { changeBy, type RuleChange, Sender } from "../../../../src/console/app/api/rules.ts";
 import { now } from "../../../../src/console/app/clock.ts";
 import { findKey, keyName } from "../../../../src/console/app/keys/known-keys.ts";
-import { sendPlan } from "../../../../src/console/app/keys/rules.ts";
 import { session, signIn, signOut, startSession } from "../../../../src/console/app/shell/session.ts";
 import { followTokenLinks } from "../../../../src/console/app/shell/token-link.ts";
 
@@ -322,8 +320,8 @@ it("a rule whose creation failed in the control plane is sent again with the sam
   );
   const sender = new Sender<RuleChange>();
   const plan = { kind: "create", rule: { policy: "api", kind: "block", id: "k" } } as const;
-  await expect(sendPlan(sender, "typed", plan)).rejects.toThrow(/does not answer/);
-  expect(await sendPlan(sender, "typed", plan)).toEqual({ before: null, after: rule });
+  await expect(sender.send("typed", changeBy(plan))).rejects.toThrow(/does not answer/);
+  expect(await sender.send("typed", changeBy(plan))).toEqual({ before: null, after: rule });
   const keys = sent.map(({ headers }) => headers.get("Idempotency-Key"));
   expect(keys[0]).not.toBeNull();
   expect(keys).toEqual([keys[0], keys[0]]);

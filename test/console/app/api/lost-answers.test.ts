@@ -6,9 +6,11 @@ import {
   isResultOfPatch,
   policyChangeBy,
   type PolicyUpdate,
+  type RuleChange,
   Sender,
+  undoOf,
+  undoOfPolicy,
 } from "../../../../src/console/app/api/rules.ts";
-import { undoOf, undoOfPolicy } from "../../../../src/console/app/api/undo.ts";
 import { rule } from "../audit-entries.ts";
 
 const stored = (fields: Partial<Rule> = {}): Rule => ({
@@ -105,7 +107,7 @@ it("a refusal of other text between two attempts does not forget the first attem
     Response.json(stored(), { status: 201 }),
   ];
   const sent = worker(() => answers.shift() ?? null);
-  const sender = new Sender();
+  const sender = new Sender<RuleChange>();
   const plan = { kind: "create", rule: { policy: "api", kind: "deny" } } as const;
   await expect(sender.send("one", changeBy(plan))).rejects.toThrow(/cannot be reached/);
   await expect(sender.send("other", changeBy(plan))).rejects.toThrow("Invalid.");

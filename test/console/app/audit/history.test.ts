@@ -2,7 +2,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { AuditedRule, AuditEntry } from "../../../../src/console/app/api/answers.ts";
-import { isSameRule } from "../../../../src/console/app/api/undo-plan.ts";
+import { isSameRule } from "../../../../src/console/app/api/rules.ts";
 import {
   entryWindow,
   firstAround,

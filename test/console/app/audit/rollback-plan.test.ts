@@ -2,7 +2,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { AuditedRule, AuditEntry } from "../../../../src/console/app/api/answers.ts";
-import { hasEnded, isSameRule, type UndoStep } from "../../../../src/console/app/api/undo-plan.ts";
+import { hasEnded, isSameRule, type UndoStep } from "../../../../src/console/app/api/rules.ts";
 import { concernedBy, History as AuditHistory, rollbackPlan } from "../../../../src/console/app/audit/history.ts";
 import { forAll } from "../../../for-all.ts";
 import { entry, rule, startMs } from "../audit-entries.ts";

@@ -4,22 +4,17 @@ import type { ExplainedStep, Explanation, FullLimit, Rule } from "../../../../sr
 import {
   afterBoost,
   extension,
-  laterLimitsRule,
   laterRule,
   limitsWithoutRules,
   obstacles,
-  outlastingLimits,
-  planOf,
   replacedRule,
   replacementNotes,
   scaledLimits,
-  sourcedLimits,
   writtenLimit,
 } from "../../../../src/console/app/keys/rules.ts";
 import { labelOf, partsOfLabel, soughtKey } from "../../../../src/console/app/keys/known-keys.ts";
 import { ruleText } from "../../../../src/console/app/parts/rule-text.ts";
-import { isResultOf, type RulePlan } from "../../../../src/console/app/api/rules.ts";
-import { undoStep } from "../../../../src/console/app/api/undo-plan.ts";
+import { isResultOf, planOf, type RulePlan, undoStep } from "../../../../src/console/app/api/rules.ts";
 import { compiledLimit, parseLimits } from "../../../../src/strategies/index.ts";
 
 /** Limits as the admin API answers them. */
@@ -49,7 +44,7 @@ describe("limits of a boost", () => {
 
   it.each([2, 10])("limits and bursts times %i keep the counters of every strategy", (factor) => {
     const limits = answered(everyStrategy);
-    const scaled = scaledLimits(limits, { factor, scalesSlots: true });
+    const scaled = scaledLimits(limits, factor, true);
     const written = parseLimits(scaled.map((each) => writtenLimit(each, "api")) as never, {
       policy: "api",
     });
@@ -62,28 +57,27 @@ describe("limits of a boost", () => {
 
   it("slots stay as they are unless the operator chooses otherwise", () => {
     const limits = answered(["5/10s", { limit: 3, window: "30s", strategy: "concurrency" }]);
-    const units = (scalesSlots: boolean): number[] =>
-      scaledLimits(limits, { factor: 5, scalesSlots }).map(({ limit }) => limit);
+    const units = (scalesSlots: boolean): number[] => scaledLimits(limits, 5, scalesSlots).map(({ limit }) => limit);
     expect(units(false)).toEqual([25, 3]);
     expect(units(true)).toEqual([25, 15]);
   });
 
   it("no product exceeds the greatest number of units", () => {
-    const limits = scaledLimits(answered({ limit: 500_000_000_000_000, window: "1h", strategy: "fixed-window" }), {
-      factor: 10,
-      scalesSlots: false,
-    });
+    const limits = scaledLimits(
+      answered({ limit: 500_000_000_000_000, window: "1h", strategy: "fixed-window" }),
+      10,
+      false,
+    );
     expect(limits[0]?.limit).toBe(999_999_999_999_999);
     expect(answered(limits.map((limit) => writtenLimit(limit, "api")) as never)).toHaveLength(1);
   });
 
   it("only windows longer than the boost count what was spent during it", () => {
     const limits = answered(["5/10s", "100/day", "5000/month"]);
-    expect(outlastingLimits(limits, 600_000).map(({ limit }) => limit)).toEqual([100, 5_000]);
-    expect(outlastingLimits(limits, null)).toEqual([]);
     expect(afterBoost(limits, 600_000)).toEqual([
       "What the key spends meanwhile counts afterwards, too: against 100 per day and 5,000 per calendar month. It may then be denied until that window has passed.",
     ]);
+    expect(afterBoost(limits, null)).toEqual([]);
     expect(afterBoost(answered("5/10s"), 600_000)).toEqual([]);
   });
 });
@@ -132,8 +126,8 @@ describe("the rule that a change makes or replaces", () => {
   it("limits that last longer than a boost stay, and are in effect again after it", () => {
     const lasting = ruleOf({ expiresAt: null, limits: "20/10s" });
     expect(replacedRule([lasting], "limits", 600_000)).toBeNull();
-    expect(laterLimitsRule([lasting], null, 600_000)).toBe(lasting);
-    expect(laterLimitsRule([ruleOf({})], null, 600_000)).toBeNull();
+    expect(laterRule([lasting], null, 600_000, ["limits"])).toBe(lasting);
+    expect(laterRule([ruleOf({})], null, 600_000, ["limits"])).toBeNull();
   });
 
   it("the newest of two boosts is replaced, and the older one decides later", () => {
@@ -141,7 +135,7 @@ describe("the rule that a change makes or replaces", () => {
     const newer = ruleOf({ id: "r2" });
     const replaced = replacedRule([newer, older], "limits", 900_000);
     expect(replaced).toBe(newer);
-    expect(laterLimitsRule([newer, older], replaced, 900_000)).toBe(older);
+    expect(laterRule([newer, older], replaced, 900_000, ["limits"])).toBe(older);
   });
 
   it("when a rule ends, the first of the other rules in the order of precedence decides", () => {
@@ -240,10 +234,10 @@ describe("sentences about effects", () => {
     expect(limitsWithoutRules(explained())).toBe("5 per 10 s, from the configuration");
   });
 
-  it("limits are named with their source", () => {
+  it("several limits are named together", () => {
     const limits = answered(["5/10s", "1000/month", { limit: 3, window: "1m", strategy: "concurrency" }]);
-    expect(sourcedLimits(limits, "a rule of the key")).toBe(
-      "5 per 10 s and 1,000 per calendar month and 3 at once, from a rule of the key",
+    expect(limitsWithoutRules(explained({ limitsWithoutKeyRules: limits }))).toBe(
+      "5 per 10 s and 1,000 per calendar month and 3 at once, from the configuration",
     );
   });
 

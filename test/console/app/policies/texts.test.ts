@@ -4,7 +4,6 @@ import { describe, expect, it } from "vitest";
 import type { Policy, Rule, WrittenLimits } from "../../../../src/console/app/api/answers.ts";
 import {
   changedEntries,
-  decisionsOf,
   decisionsText,
   editedLimits,
   linesOf,
@@ -14,6 +13,7 @@ import {
   readLimits,
   readLines,
 } from "../../../../src/console/app/policies/texts.ts";
+import { decisionsOf } from "../../../../src/console/app/keys/denials.ts";
 import { authorText, policyWithout } from "../../../../src/console/app/parts/rule-text.ts";
 import { limitsWritten } from "../../../../src/console/app/policies/written-limits.ts";
 import { forAll } from "../../../for-all.ts";
@@ -59,11 +59,12 @@ it("limits are notation or JSON, and an empty text or broken JSON is a problem",
 });
 
 describe("the preview of changed limits", () => {
-  const preview = (limits: WrittenLimits, strategy?: string): object =>
-    previewOf({ limits, ...(strategy !== undefined && { strategy }) }, "api", limitsWritten);
+  const preview = (limits: WrittenLimits, strategy = ""): object =>
+    previewOf(typeof limits === "string" ? limits : JSON.stringify(limits), strategy, "api", limitsWritten);
 
   it("text that is no limits is a problem, and what is wrong with it is named", () => {
     expect(preview("abc", "sliding-log")).toEqual({
+      content: null,
       problem: expect.stringMatching(/expected limits such as .*got "abc"$/),
       effect: "…",
     });

@@ -1,20 +1,95 @@
-/** Shows exactly what a rollback changes, and asks for its confirmation. */
-import { useEffect, useState } from "preact/hooks";
-import type { AuditEntry, RollbackProgress } from "../api/answers.ts";
-import type { Term } from "../api/rules.ts";
-import type { UndoStep } from "../api/undo-plan.ts";
-import { Dialog, Meanwhile, NoteField } from "../parts/dialog.tsx";
-import { Failure, Loading } from "../parts/notice.tsx";
-import { numberText } from "../parts/text.ts";
+/** The dialogs of the audit: the undo of one entry, and a rollback, which shows exactly what it changes. */
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type {
+  AuditedRule,
+  AuditEntry,
+  Explanation,
+  LatestRollback,
+  RollbackProgress,
+  RulePage,
+} from "../api/answers.ts";
+import { readChanges } from "../api/changes.ts";
+import { call, queryText, read } from "../api/client.ts";
+import { readPolicy, type Term, undoOfEntries, type UndoStep } from "../api/rules.ts";
+import { now } from "../clock.ts";
+import { keyWithout } from "../keys/rules.ts";
 import { second } from "../parts/count-down.tsx";
+import { Dialog, Effect, Meanwhile, NoteField } from "../parts/dialog.tsx";
+import { Failure, Loading } from "../parts/notice.tsx";
+import { changeText, placeText, policyWithout, stateText } from "../parts/rule-text.ts";
+import { numberText } from "../parts/text.ts";
 import { navigate } from "../shell/route.ts";
 import { showToast } from "../shell/toasts.tsx";
 import { LastDayOfSteps } from "../what-if/of-dialogs.tsx";
+import { concernedBy, rollbackPlan, type RollbackPlan, type UndoOption } from "./history.ts";
 import { type LoadedEntries, mostReached } from "./loaded-entries.ts";
-import { concernedBy, rollbackPlan, type RollbackPlan } from "./history.ts";
-import { placeText, stateText } from "../parts/rule-text.ts";
-import { readChanges } from "../api/changes.ts";
-import { call, read } from "../api/client.ts";
+
+interface UndoDialogProps {
+  readonly entry: AuditEntry;
+  /** Changes while the dialog is open, when another operator changes the rule. */
+  readonly option: UndoOption;
+  readonly onClose: () => void;
+}
+
+export function UndoDialog({ entry, option, onClose }: UndoDialogProps) {
+  const { seq, actor } = entry;
+  const step = "step" in option ? option.step : null;
+  const send = useMemo(() => undoOfEntries([entry]), [entry]);
+  const undo = async (): Promise<void> => {
+    const entries = await send();
+    showToast({ text: `Undid entry ${seq}.`, undo: undoOfEntries(entries) });
+  };
+  return (
+    <Dialog
+      title={`Undo entry ${seq}`}
+      confirm="Undo the change"
+      isIncomplete={step === null}
+      onConfirm={undo}
+      onClose={onClose}
+    >
+      <p>
+        {actor} {changeText(entry)}.
+      </p>
+      {step !== null && <StepEffect step={step} />}
+      <div role="status">
+        {"obstacle" in option && (
+          <p class="warning">This entry can no longer be undone by itself: {option.obstacle}.</p>
+        )}
+      </div>
+      <p class="hint">The undo is an entry of its own in the audit log.</p>
+      {step !== null && <LastDayOfSteps steps={[step]} />}
+    </Dialog>
+  );
+}
+
+function StepEffect({ step }: { readonly step: UndoStep }) {
+  const { kind, rule } = step;
+  const [without, setWithout] = useState("…");
+  useEffect(() => {
+    if (kind === "replace") return undefined;
+    const abort = new AbortController();
+    readWithout(rule, abort.signal).then(setWithout, () => setWithout("without this rule"));
+    return () => abort.abort();
+  }, [kind, rule]);
+  return (
+    <Effect
+      concerns={placeText(step.rule.policy, step.rule.keyId)}
+      now={kind === "restore" ? without : stateText(rule)}
+      next={kind === "remove" ? without : stateText(kind === "restore" ? rule : step.former)}
+    />
+  );
+}
+
+/** For example "100 per minute, from the configuration". */
+async function readWithout(rule: AuditedRule, abort: AbortSignal): Promise<string> {
+  const { policy, keyId } = rule;
+  if (keyId === null) return policyWithout(await readPolicy(policy, abort), rule);
+  const [{ rules }, explanation] = await Promise.all([
+    read<RulePage>(`rules${queryText({ policy, id: keyId })}`, abort),
+    call<Explanation>("POST", "keys/explain", { body: { policy, id: keyId }, signal: abort }),
+  ]);
+  return keyWithout({ rules, explanation }, rule, now());
+}
 
 interface RollbackDialogProps {
   readonly to: number;
@@ -63,7 +138,9 @@ function Preview({ to, loaded, onClose }: RollbackDialogProps) {
   const [opened] = useState(() => loaded.newest.peek());
   const entries = loaded.all.value ?? [];
   const plan = rollbackPlan(entries, to, second.value);
-  const isUnknown = to > loaded.newest.value || (to > 0 && isMissing(entries, to));
+  // The oldest entry of the log can be preceded by none.
+  const isOlder = to > 0 && to < (entries.at(-1)?.seq ?? 0) - 1;
+  const isUnknown = to > loaded.newest.value || isOlder;
   const confirm = async (): Promise<void> => {
     const shown = loaded.newest.peek();
     await loaded.loadNewer();
@@ -75,9 +152,7 @@ function Preview({ to, loaded, onClose }: RollbackDialogProps) {
     await rollBack(to, term.note, setProgress);
     await loaded.loadNewer();
     const last = loaded.newest.peek();
-    const run = (): Promise<void> => undoRollback(shown, last, loaded);
-    const text = `Rolled back to ${stateName(to)}.`;
-    showToast({ text, action: { label: "Undo", run } });
+    showToast({ text: `Rolled back to ${stateName(to)}.`, undo: () => undoRollback(shown, last, loaded) });
   };
   return (
     <Dialog
@@ -98,27 +173,19 @@ function Preview({ to, loaded, onClose }: RollbackDialogProps) {
         A rollback changes rules only: no usage, and no configuration. It is recorded in the audit log, and another
         rollback undoes it.
       </p>
-      {progress !== null && <Progress progress={progress} />}
+      {progress !== null && (
+        <p role="status">
+          {numberText(progress.examined)} of {numberText(progress.total ?? 0)} rules are as they were. The rollback also
+          continues when this page is closed.
+        </p>
+      )}
       {!isUnknown && <LastDayOfSteps steps={plan.steps} />}
     </Dialog>
   );
 }
 
-const Progress = ({ progress }: { readonly progress: RollbackProgress }) => (
-  <p role="status">
-    {numberText(progress.examined)} of {numberText(progress.total ?? 0)} rules are as they were. The rollback also
-    continues when this page is closed.
-  </p>
-);
-
 const stateName = (to: number): string =>
   to === 0 ? "the state before the first change" : `the state after entry ${to}`;
-
-/** An entry that is older than the log. The oldest entry of the log can be preceded by none. */
-const isMissing = (entries: readonly AuditEntry[], to: number): boolean => {
-  const oldest = entries.at(-1)?.seq ?? 0;
-  return to < oldest - 1;
-};
 
 /** A rollback to the entry before it. If there are later changes, it is shown for confirmation first, since it undoes them too. */
 async function undoRollback(to: number, last: number, loaded: LoadedEntries): Promise<void> {
@@ -129,14 +196,13 @@ async function undoRollback(to: number, last: number, loaded: LoadedEntries): Pr
   } else navigate("audit", { to });
 }
 
-const titles = {
-  remove: "Rules that are removed",
-  restore: "Rules that are restored",
-  replace: "Rules that are changed",
-} as const;
+const stepKinds = [
+  ["remove", "Rules that are removed"],
+  ["restore", "Rules that are restored"],
+  ["replace", "Rules that are changed"],
+] as const;
 
 function Steps({ plan: { steps, ended } }: { readonly plan: RollbackPlan }) {
-  const kinds = ["remove", "restore", "replace"] as const;
   return (
     <section class="effect" aria-label="Effect">
       {steps.length === 0 ? (
@@ -146,13 +212,13 @@ function Steps({ plan: { steps, ended } }: { readonly plan: RollbackPlan }) {
           Concerns <strong>{concernedBy(steps)}</strong>
         </p>
       )}
-      {kinds.map((kind) => {
+      {stepKinds.map(([kind, title]) => {
         const own = steps.filter((step) => step.kind === kind);
         if (own.length === 0) return null;
         return (
           <section key={kind}>
             <h3>
-              {titles[kind]} ({own.length})
+              {title} ({own.length})
             </h3>
             <ul>
               {own.map((step) => (
@@ -189,24 +255,18 @@ const pauseMs = 1_000;
  * @param onProgress called while the rollback continues
  * @throws Error when another rollback has replaced this one
  */
-async function rollBack(
-  to: number,
-  note?: string,
-  onProgress: (progress: RollbackProgress) => void = () => undefined,
-): Promise<void> {
+async function rollBack(to: number, note?: string, onProgress?: (progress: RollbackProgress) => void): Promise<void> {
   const body = { to, ...(note !== undefined && { note }) };
-  const { value } = await call<RollbackProgress>("POST", "rollback", { body });
+  const begun = await call<RollbackProgress>("POST", "rollback", { body });
   try {
-    let progress = value;
+    let progress = begun;
     while (progress.state === "running") {
-      onProgress(progress);
+      onProgress?.(progress);
       // oxlint-disable-next-line no-await-in-loop -- until the rollback has ended
       await new Promise((resolve) => setTimeout(resolve, pauseMs));
       // oxlint-disable-next-line no-await-in-loop
-      const { rollback } = await read<{ readonly rollback: RollbackProgress | null }>("rollback");
-      if (rollback?.startedAt !== value.startedAt) {
-        throw new Error("Another rollback has replaced this one.");
-      }
+      const { rollback } = await read<LatestRollback>("rollback");
+      if (rollback?.startedAt !== begun.startedAt) throw new Error("Another rollback has replaced this one.");
       progress = rollback;
     }
     if (progress.state === "failed") throw new Error("The rules of a policy would be too large.");
