@@ -32,7 +32,7 @@ export class ConnectionLost extends Error {
   }
 }
 
-/** What was thrown, as an error. */
+/** Libraries may throw values that are no errors. */
 export const errorOf = (thrown: unknown): Error => (thrown instanceof Error ? thrown : new Error(String(thrown)));
 
 interface CallOptions {
@@ -142,11 +142,11 @@ function objectIn(text: string): object | undefined {
   }
 }
 
-/** A query, with its question mark if it has fields. */
-export const queryText = (fields: Readonly<Record<string, string | number | undefined>>): string => {
+/** A query of the fields that are not empty, with its question mark if there are any. */
+export function queryText(fields: Readonly<Record<string, string | number | undefined>>): string {
   const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(fields)) {
-    if (value !== undefined) query.set(name, String(value));
+  for (const [name, value = ""] of Object.entries(fields)) {
+    if (value !== "") query.set(name, String(value));
   }
   return query.size === 0 ? "" : `?${query.toString()}`;
-};
+}

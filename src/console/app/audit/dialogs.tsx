@@ -73,7 +73,7 @@ function StepEffect({ step }: { readonly step: UndoStep }) {
   }, [kind, rule]);
   return (
     <Effect
-      concerns={placeText(step.rule.policy, step.rule.keyId)}
+      concerns={placeText(step.rule)}
       now={kind === "restore" ? without : stateText(rule)}
       next={kind === "remove" ? without : stateText(kind === "restore" ? rule : step.former)}
     />
@@ -223,7 +223,7 @@ function Steps({ plan: { steps, ended } }: { readonly plan: RollbackPlan }) {
             <ul>
               {own.map((step) => (
                 <li key={step.rule.id}>
-                  {placeText(step.rule.policy, step.rule.keyId)}: <StepStates step={step} />
+                  {placeText(step.rule)}: <StepStates step={step} />
                 </li>
               ))}
             </ul>

@@ -337,7 +337,7 @@ function limitsAfterBoost({ rules, explanation }: KeyState, replaced: Rule | nul
   return `${ruleText(later)}, from the rule of ${later.actor}, ${endText(later)}`;
 }
 
-/** What a boost does not take over from the limits in effect. */
+/** Notes on parts of the limits in effect that a boost does not change or keep. */
 function notesOnBase({ factor, scalesSlots }: BoostChoice, base: readonly FullLimit[]): readonly string[] {
   if (factor === null) {
     return base.some(hasOptions)

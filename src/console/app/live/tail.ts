@@ -1,8 +1,7 @@
 /** The tail while the view "Live" is open: its connection, its log, and what is shown of it. */
 import { signal } from "@preact/signals";
-import type { TailEntry, TailMessage, TailTicket } from "../api/answers.ts";
+import type { Outcome, TailEntry, TailMessage, TailTicket } from "../api/answers.ts";
 import { ApiProblem, call } from "../api/client.ts";
-import { type TailFilter, TailLog, type TailRow } from "./tail-log.ts";
 
 type TailState =
   | { readonly kind: "connecting" }
@@ -23,11 +22,10 @@ const hiddenMs = 60_000;
 export class TailConnection {
   readonly state = signal<TailState>({ kind: "connecting" });
   readonly #onEntries: (entries: readonly TailEntry[]) => void;
-  #socket: WebSocket | null = null;
+  /** Ends the attempt, the connection, or the pause before the next attempt. */
   #abort = new AbortController();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #hiddenTimer: ReturnType<typeof setTimeout> | undefined;
-  #isSuspended = false;
   /** The failures since the last connection. */
   #failures = 0;
 
@@ -44,36 +42,33 @@ export class TailConnection {
   stop(): void {
     document.removeEventListener("visibilitychange", this.#followVisibility);
     clearTimeout(this.#hiddenTimer);
-    this.#disconnect();
+    this.#end();
   }
 
   readonly #followVisibility = (): void => {
     clearTimeout(this.#hiddenTimer);
-    if (document.hidden) {
-      this.#hiddenTimer = setTimeout(() => {
-        this.#disconnect();
-        this.#isSuspended = true;
-      }, hiddenMs);
-    } else if (this.#isSuspended) {
-      this.#connectNow();
-    }
+    if (document.hidden) this.#hiddenTimer = setTimeout(() => this.#end(), hiddenMs);
+    else if (this.#abort.signal.aborted) this.#connectNow();
   };
 
-  readonly #connectNow = (): void => {
-    this.#isSuspended = false;
-    this.#disconnect();
-    this.#abort = new AbortController();
-    addEventListener("online", this.#connectNow, { signal: this.#abort.signal });
-    if (this.state.value.kind !== "reconnecting") this.state.value = { kind: "connecting" };
-    void this.#connect(this.#abort.signal);
-  };
-
-  #disconnect(): void {
+  #end(): void {
     clearTimeout(this.#timer);
     this.#abort.abort();
-    this.#socket?.close();
-    this.#socket = null;
   }
+
+  #begin(): AbortSignal {
+    this.#end();
+    this.#abort = new AbortController();
+    const { signal: abort } = this.#abort;
+    addEventListener("online", this.#connectNow, { signal: abort });
+    return abort;
+  }
+
+  readonly #connectNow = (): void => {
+    const abort = this.#begin();
+    if (this.state.value.kind !== "reconnecting") this.state.value = { kind: "connecting" };
+    void this.#connect(abort);
+  };
 
   async #connect(abort: AbortSignal): Promise<void> {
     try {
@@ -93,30 +88,22 @@ export class TailConnection {
     const url = new URL(`api/tail?ticket=${encodeURIComponent(ticket)}`, document.baseURI);
     url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
     const socket = new WebSocket(url);
-    this.#socket = socket;
+    abort.addEventListener("abort", () => socket.close());
     let hasOpened = false;
     const options = { signal: abort };
-    const lost = (): void => {
-      if (this.#socket === socket) this.#connectLater(hasOpened);
+    const lost = (): void => this.#connectLater(hasOpened);
+    const opened = (): void => {
+      hasOpened = true;
+      this.#failures = 0;
+      this.state.value = { kind: "connected" };
+      this.#pingLater(socket, lost);
     };
-    socket.addEventListener(
-      "open",
-      () => {
-        hasOpened = true;
-        this.#failures = 0;
-        this.state.value = { kind: "connected" };
-        this.#pingLater(socket, lost);
-      },
-      options,
-    );
-    socket.addEventListener(
-      "message",
-      ({ data }: MessageEvent<string>) => {
-        this.#pingLater(socket, lost);
-        if (data !== "pong") this.#onEntries(entriesIn(data));
-      },
-      options,
-    );
+    const received = ({ data }: MessageEvent<string>): void => {
+      this.#pingLater(socket, lost);
+      if (data !== "pong") this.#onEntries(entriesIn(data));
+    };
+    socket.addEventListener("open", opened, options);
+    socket.addEventListener("message", received, options);
     socket.addEventListener("close", lost, options);
   }
 
@@ -130,9 +117,7 @@ export class TailConnection {
   }
 
   #connectLater(hasOpened: boolean): void {
-    this.#disconnect();
-    this.#abort = new AbortController();
-    addEventListener("online", this.#connectNow, { signal: this.#abort.signal });
+    this.#begin();
     this.state.value = { kind: "reconnecting", hasOpened };
     const pauseMs = Math.min(longestPauseMs, firstPauseMs * 2 ** this.#failures);
     this.#failures += 1;
@@ -144,20 +129,89 @@ const entriesIn = (message: string): readonly TailEntry[] =>
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- contract tests of the admin API check the messages
   (JSON.parse(message) as TailMessage).entries;
 
-interface ShownLog {
-  readonly rows: readonly TailRow[];
-  /** All denials that have arrived. */
-  readonly received: number;
-  /** The denials that match and have arrived while paused. */
-  readonly waitingCount: number;
-  readonly isPaused: boolean;
+export interface TailFilter {
+  readonly policy: string | null;
+  readonly outcome: Outcome | null;
+  /** The beginning of the id of a key; empty for all keys. */
+  readonly key: string;
 }
+
+export interface TailRow extends TailEntry {
+  /** From 1, in the order of arrival. */
+  readonly number: number;
+}
+
+export const mostDenials = 500;
+
+export const isListed = (entry: TailEntry, { policy, outcome, key }: TailFilter): boolean =>
+  (policy === null || entry.policy === policy) &&
+  (outcome === null || entry.outcome === outcome) &&
+  entry.key.startsWith(key);
+
+/** The newest denials that match the filter, in bounded memory. */
+export class TailLog {
+  /** All denials that have arrived. */
+  received = 0;
+  /** The newest first. They stay as they are while paused. */
+  rows: readonly TailRow[] = [];
+  /** The newest first: those that arrived while paused. */
+  waiting: readonly TailRow[] = [];
+  /** The number of those that arrived while paused and match, also of those that are not kept. */
+  waitingCount = 0;
+  isPaused = false;
+  #filter: TailFilter;
+
+  constructor(filter: TailFilter) {
+    this.#filter = filter;
+  }
+
+  /** Keeps those that match, so that a flood of one policy does not remove the rows of another that is watched. */
+  add(entries: readonly TailEntry[]): void {
+    const numbered = entries.map((entry, index) => ({ ...entry, number: this.received + index + 1 }));
+    this.received += entries.length;
+    const matching = numbered.filter((entry) => isListed(entry, this.#filter));
+    if (this.isPaused) {
+      this.waitingCount += matching.length;
+      this.waiting = newest(matching, this.waiting);
+    } else {
+      this.rows = newest(matching, this.rows);
+    }
+  }
+
+  pause(): void {
+    this.isPaused = true;
+  }
+
+  resume(): void {
+    this.isPaused = false;
+    this.rows = [...this.waiting, ...this.rows].slice(0, mostDenials);
+    this.waiting = [];
+    this.waitingCount = 0;
+  }
+
+  /** Removes the rows that do not match. Those that a former filter removed do not come back. */
+  filter(filter: TailFilter): void {
+    this.#filter = filter;
+    this.rows = this.rows.filter((row) => isListed(row, filter));
+    this.waiting = this.waiting.filter((row) => isListed(row, filter));
+    this.waitingCount = this.waiting.length;
+  }
+}
+
+/** A message has denials of several moments, and messages of isolates overlap: rows have the order of arrival. */
+const newest = (added: readonly TailRow[], rows: readonly TailRow[]): readonly TailRow[] =>
+  added.length === 0 ? rows : [...added.toReversed(), ...rows].slice(0, mostDenials);
 
 /** The connection of the view, and what is shown of its log. */
 export class LiveTail {
   readonly connection = new TailConnection((entries) => this.#change((log) => log.add(entries)));
   /** Changes once per frame at most, and never while the page is hidden. */
-  readonly shown = signal<ShownLog>({ rows: [], received: 0, waitingCount: 0, isPaused: false });
+  readonly shown = signal<Pick<TailLog, "rows" | "received" | "waitingCount" | "isPaused">>({
+    rows: [],
+    received: 0,
+    waitingCount: 0,
+    isPaused: false,
+  });
   readonly #log: TailLog;
   #frame = 0;
 

@@ -8,8 +8,7 @@ import { Empty, Failure } from "../parts/notice.tsx";
 import { durationText, numberText, shortId, timeText } from "../parts/text.ts";
 import { hrefOf, replaceQuery, route } from "../shell/route.ts";
 import "./live.css";
-import { LiveTail } from "./tail.ts";
-import { mostDenials, type TailFilter, type TailRow } from "./tail-log.ts";
+import { LiveTail, mostDenials, type TailFilter, type TailRow } from "./tail.ts";
 import { type Column, Table } from "../parts/table.tsx";
 import { Input, SelectField } from "../parts/fields.tsx";
 
@@ -132,7 +131,7 @@ function Denials({ tail }: TailProps) {
   if (rows.length > 0)
     return (
       <div class="card">
-        <DenialTable rows={rows} />
+        <Table caption="Denials, the newest first" columns={columns} rows={rows} keyOf={({ number }) => number} />
       </div>
     );
   if (tail.connection.state.value.kind !== "connected") return null;
@@ -196,7 +195,3 @@ const columns: readonly Column<TailRow>[] = [
   { title: "Cost", cell: ({ cost }) => numberText(cost), isNumber: true },
   { title: "Data center", cell: ({ colo }) => (colo === "" ? "–" : colo) },
 ];
-
-const DenialTable = ({ rows }: { readonly rows: readonly TailRow[] }) => (
-  <Table caption="Denials, the newest first" columns={columns} rows={rows} keyOf={({ number }) => number} />
-);

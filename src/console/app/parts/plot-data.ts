@@ -8,15 +8,14 @@ export interface PlotSeries {
   readonly values: readonly (number | null)[];
 }
 
+/** In milliseconds since 1970. */
 export interface TimeRange {
   readonly fromMs: number;
   readonly toMs: number;
 }
 
-export interface PlotData {
-  /** The ends of the time axis, in milliseconds since 1970. */
-  readonly fromMs: number;
-  readonly toMs: number;
+/** The range is that of the time axis. */
+export interface PlotData extends TimeRange {
   readonly times: readonly number[];
   /**
    * Each value is that of a step of this length, which begins at its time; the last step is not over. Null for values of the
@@ -32,13 +31,10 @@ export interface PlotData {
 export function indexAt({ times, stepMs }: Pick<PlotData, "times" | "stepMs">, atMs: number): number | null {
   const last = times.length - 1;
   if (last < 0) return null;
-  if (stepMs !== null)
-    return Math.max(
-      0,
-      times.findLastIndex((startMs) => startMs <= atMs),
-    );
-  const index = times.findIndex((endMs) => endMs >= atMs);
-  return index === -1 ? last : index;
+  const index =
+    stepMs === null ? times.findIndex((endMs) => endMs >= atMs) : times.findLastIndex((startMs) => startMs <= atMs);
+  if (index !== -1) return index;
+  return stepMs === null ? last : 0;
 }
 
 export interface PlotMark {
@@ -70,87 +66,73 @@ export interface MarkGroup {
   readonly label: MarkLabel | null;
 }
 
-interface Group {
-  readonly marks: [PlotMark, ...PlotMark[]];
-  readonly left: number;
-}
-
 /** The size of a mark, which is large enough for a finger. */
 export const markSize = 24;
 
-interface MarkAxis {
-  readonly fromMs: number;
-  readonly toMs: number;
-  /** In CSS pixels. */
-  readonly width: number;
-}
-
 /**
  * Groups the marks of the axis.
+ * @param width of the axis, in CSS pixels
  * @param widthOf the width of a label's text, in CSS pixels
  */
 export function groupMarks(
   marks: readonly PlotMark[],
-  { fromMs, toMs, width }: MarkAxis,
+  { fromMs, toMs }: TimeRange,
+  width: number,
   widthOf: (text: string) => number,
 ): readonly MarkGroup[] {
-  const placed = marks
-    .filter(({ atMs }) => atMs >= fromMs && atMs <= toMs)
-    .toSorted((one, other) => one.atMs - other.atMs)
-    .map((mark) => ({ mark, left: (width * (mark.atMs - fromMs)) / (toMs - fromMs) }));
-  const groups: Group[] = [];
-  for (const { mark, left } of placed) {
+  const groups: Unlabelled[] = [];
+  for (const mark of marks.toSorted((one, other) => one.atMs - other.atMs)) {
+    if (mark.atMs < fromMs || mark.atMs > toMs) continue;
+    const left = (width * (mark.atMs - fromMs)) / (toMs - fromMs);
     const group = groups.at(-1);
     if (group !== undefined && left - group.left < markSize) group.marks.push(mark);
     else groups.push({ marks: [mark], left });
   }
-  const labels = labelsOf(groups, { width, widthOf });
-  return groups.map((group, index) => ({ ...group, label: labels[index] ?? null }));
+  const long = labelled(groups, width, widthOf, textsOf);
+  const short = labelled(groups, width, widthOf, (those) => textsOf(those).slice(1));
+  // Short labels for all marks are better than a long one that leaves no space for another.
+  return missing(short) < missing(long) ? short : long;
 }
+
+interface Unlabelled extends Omit<MarkGroup, "label" | "marks"> {
+  readonly marks: [PlotMark, ...PlotMark[]];
+}
+
+const missing = (groups: readonly MarkGroup[]): number => groups.filter(({ label }) => label === null).length;
 
 /** Between a label and its mark. */
 const space = 4;
 /** Between a label and other labels or marks: more than to its own mark, which shows whose label it is. */
 const apart = markSize;
 
-type Labels = readonly (MarkLabel | null)[];
-
-interface LabelAxis {
-  readonly width: number;
-  readonly widthOf: (text: string) => number;
-}
-
-/** Short labels for all marks are better than a long one that leaves no space for another. */
-function labelsOf(groups: readonly Group[], axis: LabelAxis): Labels {
-  const long = placedLabels(groups, axis, textsOf);
-  const short = placedLabels(groups, axis, (marks) => textsOf(marks).slice(1));
-  return missing(short) < missing(long) ? short : long;
-}
-
-const missing = (labels: Labels): number => labels.filter((label) => label === null).length;
-
 /** The newest labels come first, because they explain the traffic of now. */
-function placedLabels(
-  groups: readonly Group[],
-  axis: LabelAxis,
-  texts: (marks: Group["marks"]) => readonly string[],
-): Labels {
+function labelled(
+  groups: readonly Unlabelled[],
+  width: number,
+  widthOf: (text: string) => number,
+  texts: (marks: MarkGroup["marks"]) => readonly string[],
+): readonly MarkGroup[] {
   const taken: MarkLabel[] = [];
-  return groups
-    .toReversed()
-    .map((group) => {
-      const others = groups.filter((each) => each !== group);
-      const label = texts(group.marks)
-        .flatMap((text) => placesOf(text, group.left, axis.widthOf(text)))
-        .find((each) => isFree(each, { taken, others, width: axis.width }));
-      if (label !== undefined) taken.push(label);
-      return label ?? null;
-    })
-    .toReversed();
+  const placed = groups.toReversed().map((group) => {
+    const isFree = ({ left, width: own, row }: MarkLabel): boolean => {
+      const isApart = (from: number, to = from): boolean => to <= left - apart || from >= left + own + apart;
+      return (
+        left >= 0 &&
+        left + own <= width &&
+        groups.every((other) => other === group || isApart(other.left)) &&
+        taken.every((other) => other.row !== row || isApart(other.left, other.left + other.width))
+      );
+    };
+    const places = texts(group.marks).flatMap((text) => placesOf(text, group.left, widthOf(text)));
+    const label = places.find(isFree) ?? null;
+    if (label !== null) taken.push(label);
+    return { ...group, label };
+  });
+  return placed.toReversed();
 }
 
 /** The places of a label, the best first: beside its mark, then beside the line below the mark. */
-function placesOf(text: string, left: number, width: number): MarkLabel[] {
+function placesOf(text: string, left: number, width: number): readonly MarkLabel[] {
   const beside = markSize / 2 + space;
   return [
     { text, left: left + beside, width, row: 0 },
@@ -160,26 +142,10 @@ function placesOf(text: string, left: number, width: number): MarkLabel[] {
   ];
 }
 
-function textsOf(marks: Group["marks"]): readonly string[] {
+/** The texts of a group, the best first. */
+function textsOf(marks: MarkGroup["marks"]): readonly string[] {
   const newest = marks.at(-1) ?? marks[0];
   if (marks.length === 1) return [newest.label, newest.shortLabel];
   const others = marks.length - 1;
   return [`${newest.label}, and ${others} more`, `${newest.shortLabel} +${others}`];
-}
-
-interface Surroundings {
-  readonly taken: readonly MarkLabel[];
-  /** The groups of other labels. */
-  readonly others: readonly Group[];
-  readonly width: number;
-}
-
-function isFree({ left, width: own, row }: MarkLabel, around: Surroundings): boolean {
-  const isApart = (from: number, to: number): boolean => to <= left - apart || from >= left + own + apart;
-  return (
-    left >= 0 &&
-    left + own <= around.width &&
-    around.others.every((group) => isApart(group.left, group.left)) &&
-    around.taken.filter((other) => other.row === row).every((other) => isApart(other.left, other.left + other.width))
-  );
 }

@@ -20,17 +20,17 @@ export function TimePlot({ title, summary, data, marks = [] }: PlotProps) {
   const shown = useSignal<number | null>(null);
   const [width, setWidth] = useState(0);
   const { stepMs, series } = data;
+  const { left, right } = chartEdges;
   // Only other lines need another chart.
   const form = JSON.stringify([stepMs === null, series.map(({ label, color }) => [label, color])]);
   const frame = useChart(
-    (element) =>
-      timeChart(element, {
-        data,
-        onCursor: (index) => {
-          shown.value = index;
-        },
-        onWidth: setWidth,
-      }),
+    (element) => {
+      const onCursor = (index: number | null): void => {
+        shown.value = index;
+      };
+      const options = (chart: Chart<PlotData>): ChartOptions => optionsOf(chart, onCursor);
+      return new Chart({ frame: element, data, height: chartHeight, aligned, onWidth: setWidth, options });
+    },
     data,
     form,
   );
@@ -40,7 +40,7 @@ export function TimePlot({ title, summary, data, marks = [] }: PlotProps) {
       <Legend data={data} shown={shown} />
       <div class="plot-frame" style={{ height: `${chartHeight}px` }}>
         <div ref={frame} role="img" aria-label={`${title}. ${summary}`} />
-        <Marks groups={placedMarks(marks, data, width)} width={width} />
+        <Marks groups={groupMarks(marks, data, Math.max(0, width - left - right), labelMeasure())} width={width} />
       </div>
       <AsTable title={title} data={data} marks={marks} />
     </figure>
@@ -52,17 +52,8 @@ const chartHeight = 256;
 /** The last time of the axis has half of its width on the right. */
 const chartEdges = { top: 46, right: 30, bottom: 28, left: 52 } as const;
 
-interface TimeChartParts {
-  readonly data: PlotData;
-  /** Receives the index of the time at the cursor; null without one. */
-  readonly onCursor: (index: number | null) => void;
-  readonly onWidth: (width: number) => void;
-}
-
-const timeChart = (frame: HTMLElement, { data, onCursor, onWidth }: TimeChartParts): Chart<PlotData> =>
-  new Chart({ frame, data, height: chartHeight, aligned, onWidth, options: (chart) => optionsOf(chart, onCursor) });
-
-function optionsOf(chart: Chart<PlotData>, onCursor: TimeChartParts["onCursor"]): ChartOptions {
+/** @param onCursor receives the index of the time at the cursor; null without one */
+function optionsOf(chart: Chart<PlotData>, onCursor: (index: number | null) => void): ChartOptions {
   const { top, right, bottom, left } = chartEdges;
   const { axis, colors } = chart;
   const { stepMs, series } = chart.data;
@@ -138,11 +129,6 @@ const timeTexts: uPlot.Axis.DynamicValues = (_, splits, __, ___, incrementMs) =>
     if (incrementMs >= dayMs || isMidnight) return timeFormats.days.format(atMs);
     return timeFormats[incrementMs < 60_000 ? "seconds" : "minutes"].format(atMs);
   });
-
-const placedMarks = (marks: readonly PlotMark[], { fromMs, toMs }: PlotData, width: number): readonly MarkGroup[] => {
-  const axisWidth = Math.max(0, width - chartEdges.left - chartEdges.right);
-  return groupMarks(marks, { fromMs, toMs, width: axisWidth }, labelMeasure());
-};
 
 /** As in `.mark-label`. */
 const labelRem = 0.8125;
@@ -235,11 +221,6 @@ function Mark({ group, width }: { readonly group: MarkGroup; readonly width: num
   );
 }
 
-interface TableRow {
-  readonly index: number;
-  readonly atMs: number;
-}
-
 type PlotTableProps = Required<Pick<PlotProps, "title" | "data" | "marks">>;
 
 /** The rows exist only while they are shown. */
@@ -256,27 +237,26 @@ function AsTable(props: PlotTableProps) {
 function Rows({ title, data, marks }: PlotTableProps) {
   const { times, series, stepMs } = data;
   const changes = changesIn(data, marks);
-  const columns: readonly Column<TableRow>[] = [
-    { title: "Time", cell: ({ atMs, index }) => timeOf(atMs, index, data) },
+  const atOf = (index: number): number => times[index] ?? 0;
+  const columns: Column<number>[] = [
+    { title: "Time", cell: (index) => timeOf(atOf(index), index, data) },
     ...series.map(({ label, values }) => ({
       title: label,
-      cell: ({ index }: TableRow) => valueText(values[index] ?? null, stepMs),
+      cell: (index: number) => valueText(values[index] ?? null, stepMs),
       isNumber: true,
     })),
-    ...(changes.size === 0
-      ? []
-      : [{ title: "Changes of rules", cell: ({ index }: TableRow) => changes.get(index)?.join("; ") }]),
   ];
-  const rows = times.map((atMs, index) => ({ index, atMs })).toReversed();
+  if (changes.size > 0) columns.push({ title: "Changes of rules", cell: (index) => changes.get(index)?.join("; ") });
+  const rows = [...times.keys()].toReversed();
   return (
     <div class="plot-table">
-      <Table caption={`${title}, the latest first`} columns={columns} rows={rows} keyOf={({ atMs }) => atMs} />
+      <Table caption={`${title}, the latest first`} columns={columns} rows={rows} keyOf={atOf} />
     </div>
   );
 }
 
 /** The labels of the marks by the index of their row. */
-function changesIn(data: PlotData, marks: PlotProps["marks"] = []): Map<number, string[]> {
+function changesIn(data: PlotData, marks: readonly PlotMark[]): Map<number, string[]> {
   const labels = new Map<number, string[]>();
   for (const { atMs, label } of marks) {
     const index = atMs < data.fromMs || atMs > data.toMs ? null : indexAt(data, atMs);

@@ -1,6 +1,6 @@
 /** Rules, their changes and their terms in words. */
-import type { AuditedRule, AuditEntry, Mode, Policy, Rule, RuleKind, WrittenLimits } from "../api/answers.ts";
-import { durationText, instantText, limitsText, numberText, shortId } from "./text.ts";
+import type { AuditedRule, AuditEntry, Mode, Policy, Rule, RuleKind } from "../api/answers.ts";
+import { countOf, durationText, instantText, limitsText, numberText, shortId } from "./text.ts";
 import type { Term } from "../api/rules.ts";
 
 /** The effect of each mode on requests. */
@@ -20,11 +20,11 @@ export function ruleText(rule: AuditedRule): string {
     case "block":
       return "block";
     case "allow":
-      return keyId === null ? entriesText("allow entr", entries) : "allow without charge";
+      return keyId === null ? entriesText(entries, "allow entry", entryNames.allow) : "allow without charge";
     case "deny":
-      return entriesText("deny entr", entries);
+      return entriesText(entries, "deny entry", entryNames.deny);
     case "overrides":
-      return entriesText("overrid", overrides, "e", "es");
+      return entriesText(overrides, "override", entryNames.overrides);
     case "limits":
       return `limits ${writtenLimitsText(rule)}`;
     case "mode":
@@ -34,11 +34,12 @@ export function ruleText(rule: AuditedRule): string {
   }
 }
 
-function entriesText(stem: string, list: readonly unknown[], one = "y", many = "ies"): string {
+const entryNames = { allow: "allow entries", deny: "deny entries", overrides: "overrides" } as const;
+
+function entriesText(list: readonly unknown[], one: string, many: string): string {
   const first = list.slice(0, shownEntries).map(entryText).join(", ");
   const more = list.length - shownEntries;
-  const rest = more > 0 ? ` and ${more} more` : "";
-  return `${numberText(list.length)} ${stem}${list.length === 1 ? one : many}: ${first}${rest}`;
+  return `${countOf(list.length, one, many)}: ${first}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
 /** An entry as an operator writes it on a line: a text, or JSON. */
@@ -48,13 +49,7 @@ export function entryText(entry: unknown): string {
 }
 
 /** For example "20/minute; 100/hour, token-bucket". */
-export function writtenLimitsText({
-  limits,
-  strategy,
-}: {
-  readonly limits?: WrittenLimits;
-  readonly strategy?: string;
-}): string {
+export function writtenLimitsText({ limits, strategy }: Pick<AuditedRule, "limits" | "strategy">): string {
   const list = Array.isArray(limits) ? limits : [limits];
   const text = list.map((limit) => (typeof limit === "string" ? limit : tableText(limit)));
   return text.join("; ") + (strategy === undefined ? "" : `, ${strategy}`);
@@ -68,16 +63,16 @@ const tableText = (limit: unknown): string => {
   return [...parts, ...named].join(", ");
 };
 
-/** The policy or the key that a rule applies to. */
-export const placeText = (policy: string | null, keyId: string | null): string => {
+/** The policy or the key that a rule or a change applies to. */
+export function placeText({ policy, keyId }: Pick<AuditEntry, "policy" | "keyId">): string {
   const ofPolicy = policy === null ? "a policy" : `policy ${policy}`;
   return keyId === null ? ofPolicy : `key ${shortId(keyId)} of ${ofPolicy}`;
-};
+}
 
 /** For example: `blocked key 3f9aQx7p… of policy api for 10 min`. */
 export function changeText(entry: AuditEntry): string {
-  const { action, at, before, after, policy, keyId, note } = entry;
-  const place = placeText(policy, keyId);
+  const { action, at, before, after, note } = entry;
+  const place = placeText(entry);
   const reason = note === null ? "" : ` (${note})`;
   switch (action) {
     case "create":
@@ -106,20 +101,18 @@ function replacementText({ at, before, after }: AuditEntry): string {
   if (after === null) return "changed a rule";
   const isSame = before !== null && ruleText(before) === ruleText(after);
   if (!isSame) return `changed a rule: ${effectText(after, at)}`;
-  return `changed the end or the note of the rule “${ruleText(after)}” of ${placeOf(after)}`;
+  return `changed the end or the note of the rule “${ruleText(after)}” of ${placeText(after)}`;
 }
 
 function rollbackText({ at, before, after }: AuditEntry): string {
   if (after !== null) return effectText(after, at);
-  return before === null ? "nothing" : `removed ${removedText(before)} from ${placeOf(before)}`;
+  return before === null ? "nothing" : `removed ${removedText(before)} from ${placeText(before)}`;
 }
-
-const placeOf = ({ policy, keyId }: AuditedRule): string => placeText(policy, keyId);
 
 /** The effect of a rule: `set the mode of policy api to dry-run for 1 h`. */
 function effectText(rule: AuditedRule, at: string): string {
   const { kind, keyId, expiresAt } = rule;
-  const place = placeOf(rule);
+  const place = placeText(rule);
   const term = expiresAt === null ? "" : ` for ${durationText(Date.parse(expiresAt) - Date.parse(at))}`;
   switch (kind) {
     case "block":
@@ -167,8 +160,6 @@ export function authorText(rule: Rule): string {
 /** For example "enforce, from the configuration". */
 export const configuredText = ({ configured }: Policy, part: "mode" | "limits"): string =>
   `${part === "mode" ? configured.mode : limitsText(configured.limits)}, from the configuration`;
-
-const entryNames = { allow: "allow entries", deny: "deny entries", overrides: "overrides" } as const;
 
 /**
  * For example "enforce, from the configuration" or "without these entries; 3 other deny entries stay".

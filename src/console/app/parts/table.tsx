@@ -98,34 +98,30 @@ function useScrolling() {
   return { frame, ...scrolling };
 }
 
-function Heading<Row>({
-  column: { title, sortBy, isNumber = false },
-  sorting,
-  setSorting,
-}: {
+interface HeadingProps<Row> {
   readonly column: Column<Row>;
   readonly sorting: Sorting | null;
   readonly setSorting: (sorting: Sorting) => void;
-}) {
-  const numberClass = isNumber ? "number" : "";
-  if (sortBy === undefined) {
-    return (
-      <th scope="col" class={numberClass}>
-        {title}
-      </th>
-    );
-  }
+}
+
+function Heading<Row>({ column, sorting, setSorting }: HeadingProps<Row>) {
+  const { title, sortBy, isNumber = false } = column;
   const own = sorting?.title === title ? sorting : null;
   const direction = own?.isDescending === true ? "descending" : "ascending";
+  const sort = (): void => setSorting({ title, isDescending: own === null ? isNumber : !own.isDescending });
   return (
-    <th scope="col" class={numberClass} aria-sort={own === null ? "none" : direction}>
-      <button
-        type="button"
-        class="sort"
-        onClick={() => setSorting({ title, isDescending: own === null ? isNumber : !own.isDescending })}
-      >
-        {title}
-      </button>
+    <th
+      scope="col"
+      class={isNumber ? "number" : ""}
+      {...(sortBy !== undefined && { "aria-sort": own === null ? ("none" as const) : direction })}
+    >
+      {sortBy === undefined ? (
+        title
+      ) : (
+        <button type="button" class="sort" onClick={sort}>
+          {title}
+        </button>
+      )}
     </th>
   );
 }

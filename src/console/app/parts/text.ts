@@ -1,4 +1,5 @@
-/** Numbers, durations and instants as people read them. */
+/** Numbers, durations, instants and limits as people read them. */
+import type { FullLimit } from "../api/answers.ts";
 
 const wholeNumber = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const shortNumber = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
@@ -74,24 +75,17 @@ export function windowText(windowMs: number): string {
   return count === 1 && unit !== "ms" ? unitNames[unit] : `${count} ${unit}`;
 }
 
+interface NamedLimit extends Pick<FullLimit, "limit" | "windowMs" | "strategy"> {
+  readonly period?: FullLimit["period"] | undefined;
+}
+
 /** "100 per minute", "1,000 per calendar month", "5 at once". */
-export const limitText = ({
-  limit,
-  windowMs,
-  strategy,
-  period,
-}: {
-  readonly limit: number;
-  readonly windowMs: number;
-  readonly strategy: string;
-  readonly period?: string | undefined;
-}): string => {
+export function limitText({ limit, windowMs, strategy, period }: NamedLimit): string {
   if (strategy === "concurrency") return `${numberText(limit)} at once`;
   return `${numberText(limit)} per ${period === undefined ? windowText(windowMs) : `calendar ${period}`}`;
-};
+}
 
-export const limitsText = (limits: readonly Parameters<typeof limitText>[0][]): string =>
-  limits.map(limitText).join(" and ");
+export const limitsText = (limits: readonly NamedLimit[]): string => limits.map(limitText).join(" and ");
 
 /** The beginning of the id of a key, which is enough to distinguish keys in a list. */
 export const shortId = (id: string): string => `${id.slice(0, 8)}…`;

@@ -1,10 +1,11 @@
 /** The frame of all views: navigation, the state of the connection, messages. */
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { isConnected, refusal, token } from "../api/client.ts";
+import { isConnected, refusal, token as tokenOfTab } from "../api/client.ts";
 import { followChanges } from "../api/changes.ts";
 import { staleness } from "../api/poll.ts";
 import { Failure, Loading } from "../parts/notice.tsx";
+import { useAction } from "../parts/action.ts";
 import { lazy } from "../parts/lazy.ts";
 import { hrefOf, isPublicView, route, type ViewName, views } from "./route.ts";
 import { session, signIn, signOut, startSession } from "./session.ts";
@@ -12,36 +13,32 @@ import { showToast, Toasts } from "./toasts.tsx";
 import type { AuditEntry } from "../api/answers.ts";
 import { changeText } from "../parts/rule-text.ts";
 
-const loaders: Readonly<Record<ViewName, () => Promise<ComponentType>>> = {
-  "": async () => (await import("../overview/view.tsx")).OverviewView,
-  keys: async () => (await import("../keys/view.tsx")).KeysView,
-  policies: async () => (await import("../policies/view.tsx")).PoliciesView,
-  advisor: async () => (await import("../advisor/view.tsx")).AdvisorView,
-  live: async () => (await import("../live/view.tsx")).LiveView,
-  audit: async () => (await import("../audit/view.tsx")).AuditView,
-  playground: async () => (await import("../../playground/view.tsx")).PlaygroundView,
-};
+interface LazyView {
+  readonly Component: ComponentType;
+  readonly load: () => Promise<unknown>;
+}
 
 /** A new deployment may have replaced the files of this page, so a failure loads the page again. */
-function lazyView(name: ViewName): ComponentType {
-  const useView = lazy(loaders[name]);
+function lazyView(name: ViewName, load: () => Promise<ComponentType>): LazyView {
+  const useView = lazy(load);
   const what = `the view "${views[name]}"`;
-  return function LazyView() {
+  const Component = () => {
     const { code: Loaded, hasFailed } = useView();
     if (Loaded !== null) return <Loaded />;
     if (!hasFailed) return <Loading what={what} />;
     return <Failure problem={new Error(`The page cannot load ${what}.`)} onRetry={() => location.reload()} />;
   };
+  return { Component, load };
 }
 
-const components: Readonly<Record<ViewName, ComponentType>> = {
-  "": lazyView(""),
-  keys: lazyView("keys"),
-  policies: lazyView("policies"),
-  advisor: lazyView("advisor"),
-  live: lazyView("live"),
-  audit: lazyView("audit"),
-  playground: lazyView("playground"),
+const lazyViews: Readonly<Record<ViewName, LazyView>> = {
+  "": lazyView("", async () => (await import("../overview/view.tsx")).OverviewView),
+  keys: lazyView("keys", async () => (await import("../keys/view.tsx")).KeysView),
+  policies: lazyView("policies", async () => (await import("../policies/view.tsx")).PoliciesView),
+  advisor: lazyView("advisor", async () => (await import("../advisor/view.tsx")).AdvisorView),
+  live: lazyView("live", async () => (await import("../live/view.tsx")).LiveView),
+  audit: lazyView("audit", async () => (await import("../audit/view.tsx")).AuditView),
+  playground: lazyView("playground", async () => (await import("../../playground/view.tsx")).PlaygroundView),
 };
 
 /** Long enough for the first view to load its numbers. */
@@ -49,7 +46,7 @@ const otherViewsAfterMs = 1_000;
 
 /** Loads the other views of an operator, so that they open at once, even without a connection. */
 function loadOperatorViews(): void {
-  for (const [name, load] of Object.entries(loaders)) {
+  for (const [name, { load }] of Object.entries(lazyViews)) {
     if (name !== "playground") load().catch(() => {});
   }
 }
@@ -57,7 +54,7 @@ function loadOperatorViews(): void {
 /** Begins before the session is known. A failure is shown when the view is. */
 export const loadFirstView = (): void => {
   const { view } = route.value;
-  if (view !== null) loaders[view]().catch(() => {});
+  if (view !== null) lazyViews[view].load().catch(() => {});
 };
 
 export function App() {
@@ -102,7 +99,7 @@ export function App() {
 
 function View() {
   const { view } = route.value;
-  const Component = view === null ? NotFound : components[view];
+  const Component = view === null ? NotFound : lazyViews[view].Component;
   return <Component />;
 }
 
@@ -160,7 +157,7 @@ function Warning() {
     if (staleness.value === null) return null;
     return <>The page shows the last answers received, because reading again failed: {staleness.value.message}</>;
   }
-  const isToken = token.value !== null;
+  const isToken = tokenOfTab.value !== null;
   return (
     <>
       {isToken && "The token is not accepted any more: "}
@@ -173,24 +170,22 @@ function Warning() {
 }
 
 function SignIn({ problem: first }: { readonly problem: string | null }) {
-  const [problem, setProblem] = useState(first);
-  const [isChecking, setIsChecking] = useState(false);
-  const submit = async (event: SubmitEvent): Promise<void> => {
+  const [token, setToken] = useState("");
+  const { run, isRunning, problem: last } = useAction(() => signIn(token));
+  const problem = last?.message ?? (isRunning ? null : first);
+  const submit = (event: SubmitEvent): void => {
     event.preventDefault();
-    if (!(event.currentTarget instanceof HTMLFormElement)) return;
-    const given = new FormData(event.currentTarget).get("token");
-    setIsChecking(true);
-    setProblem(await signIn(typeof given === "string" ? given : ""));
-    setIsChecking(false);
+    void run();
   };
   return (
     <main class="sign-in">
       <h1>Headgate console</h1>
-      <form onSubmit={(event) => void submit(event)}>
+      <form onSubmit={submit}>
         <label for="token">Admin token</label>
         <input
           id="token"
-          name="token"
+          value={token}
+          onInput={({ currentTarget }) => setToken(currentTarget.value)}
           type="password"
           autocomplete="off"
           required
@@ -200,7 +195,7 @@ function SignIn({ problem: first }: { readonly problem: string | null }) {
         <p id="token-problem" class="problem" role="alert">
           {problem}
         </p>
-        <button type="submit" class="primary" disabled={isChecking}>
+        <button type="submit" class="primary" disabled={isRunning}>
           Sign in
         </button>
         <p id="token-help" class="hint">

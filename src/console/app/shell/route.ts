@@ -1,5 +1,6 @@
 /** The address of what is shown: a view, and its parameters in the query. Every state worth sharing is in it. */
 import { computed, signal } from "@preact/signals";
+import { queryText } from "../api/client.ts";
 
 /** The views by the last segment of their path, in the order of the navigation. */
 export const views = {
@@ -20,7 +21,7 @@ interface Route {
   readonly query: URLSearchParams;
 }
 
-export type Query = Readonly<Record<string, string | number | undefined>>;
+export type Query = Parameters<typeof queryText>[0];
 
 const isView = (name: string): name is ViewName => Object.hasOwn(views, name);
 
@@ -35,13 +36,7 @@ function readRoute(): Route {
 }
 
 /** Relative to the path of the console. */
-export function hrefOf(view: ViewName, query: Query = {}): string {
-  const fields = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) {
-    if (value !== undefined && value !== "") fields.set(name, String(value));
-  }
-  return `./${view}${fields.size === 0 ? "" : `?${fields.toString()}`}`;
-}
+export const hrefOf = (view: ViewName, query: Query = {}): string => `./${view}${queryText(query)}`;
 
 export function navigate(view: ViewName, query: Query = {}): void {
   history.pushState(null, "", hrefOf(view, query));

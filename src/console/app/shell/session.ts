@@ -30,40 +30,29 @@ export async function startSession({ isPublic }: { readonly isPublic: boolean })
     return;
   }
   session.value = { kind: "checking" };
-  if (given === null) {
-    await signInByAccess();
-    return;
-  }
-  const problem = await signIn(given);
-  if (problem !== null) session.value = { kind: "signed-out", problem };
-}
-
-async function signInByAccess(): Promise<void> {
   try {
-    begin(await readOperator());
+    if (given === null) begin(await readOperator());
+    else await signIn(given);
   } catch (error) {
-    session.value = { kind: "signed-out", problem: isUnauthorized(error) ? null : textOf(error) };
+    const isFirstAttempt = given === null && isUnauthorized(error);
+    session.value = { kind: "signed-out", problem: isFirstAttempt ? null : errorOf(error).message };
   }
 }
 
-/** Returns the problem; null after success. */
-export async function signIn(text: string): Promise<string | null> {
+/** @throws Error with the reason */
+export async function signIn(text: string): Promise<void> {
   const accepted = await acceptToken(text);
-  if (typeof accepted === "string") return accepted;
   token.value = accepted.token;
   begin(accepted.operator);
-  return null;
 }
 
-interface AcceptedToken {
-  readonly token: string;
-  readonly operator: Operator;
-}
-
-/** Keeps a token in this tab if the Worker accepts it, and forgets a refused one. Returns the problem if it is not accepted. */
-export async function acceptToken(text: string): Promise<AcceptedToken | string> {
+/**
+ * Keeps a token in this tab if the Worker accepts it, and forgets a refused one.
+ * @throws Error with the reason
+ */
+export async function acceptToken(text: string): Promise<{ readonly token: string; readonly operator: Operator }> {
   const given = text.trim();
-  if (!tokenForm.test(given)) return "A token has visible ASCII characters only.";
+  if (!tokenForm.test(given)) throw new Error("A token has visible ASCII characters only.");
   try {
     const operator = await readOperator(given);
     sessionStorage.setItem(storageKey, given);
@@ -73,7 +62,7 @@ export async function acceptToken(text: string): Promise<AcceptedToken | string>
     if (isUnauthorized(error) && sessionStorage.getItem(storageKey) === given) {
       sessionStorage.removeItem(storageKey);
     }
-    return textOf(error);
+    throw error;
   }
 }
 
@@ -84,7 +73,10 @@ export function signOut(): void {
   session.value = { kind: "signed-out", problem: null };
 }
 
-const readOperator = (checkedToken?: string): Promise<Operator> => call<Operator>("GET", "operator", { checkedToken });
+const readOperator = (checkedToken?: string): Promise<Operator> =>
+  call<Operator>("GET", "operator", { checkedToken }).catch((error: unknown) => {
+    throw error instanceof ConnectionLost ? new Error(`${error.message} Try again when it runs.`) : error;
+  });
 
 function begin(operator: Operator): void {
   refusal.value = null;
@@ -92,11 +84,6 @@ function begin(operator: Operator): void {
 }
 
 const isUnauthorized = (error: unknown): boolean => error instanceof ApiProblem && error.status === 401;
-
-function textOf(error: unknown): string {
-  if (error instanceof ConnectionLost) return `${error.message} Try again when it runs.`;
-  return errorOf(error).message;
-}
 
 /** The fragment is removed at once, so that no token stays in the address bar or the history. */
 export function takeTokenOfUrl(): string | null {

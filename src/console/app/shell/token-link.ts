@@ -1,4 +1,5 @@
 /** Links with a token that are opened in a tab of the console, which the browser does not load again. */
+import { errorOf } from "../api/client.ts";
 import { acceptToken, session, takeTokenOfUrl } from "./session.ts";
 import { showToast } from "./toasts.tsx";
 
@@ -8,12 +9,15 @@ export const followTokenLinks = (): void => addEventListener("hashchange", () =>
 async function follow(): Promise<void> {
   const given = takeTokenOfUrl();
   if (given === null) return;
-  const accepted = await acceptToken(given);
-  if (typeof accepted !== "string") location.reload();
-  else if (session.value.kind !== "signed-in") {
-    session.value = { kind: "signed-out", problem: accepted };
-  } else {
-    const { name } = session.value.operator;
-    showToast({ text: `The link's token is not used. ${accepted} You are still ${name}.`, kind: "problem" });
+  try {
+    await acceptToken(given);
+    location.reload();
+  } catch (error) {
+    const problem = errorOf(error).message;
+    if (session.value.kind !== "signed-in") session.value = { kind: "signed-out", problem };
+    else {
+      const { name } = session.value.operator;
+      showToast({ text: `The link's token is not used. ${problem} You are still ${name}.`, kind: "problem" });
+    }
   }
 }

@@ -43,7 +43,7 @@ const mark = (atMs: number): PlotMark => ({
 const widthOf = (text: string): number => 7.5 * text.length;
 
 const groupsOf = (marks: readonly PlotMark[], width: number): ReturnType<typeof groupMarks> =>
-  groupMarks(marks, { ...axis, width }, widthOf);
+  groupMarks(marks, axis, width, widthOf);
 
 const atMsOf = (marks: readonly PlotMark[], width: number): number[][] =>
   groupsOf(marks, width).map((group) => group.marks.map(({ atMs }) => atMs));

@@ -2,7 +2,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { TailEntry } from "../../../../src/console/app/api/answers.ts";
-import { isListed, mostDenials, TailLog } from "../../../../src/console/app/live/tail-log.ts";
+import { isListed, mostDenials, TailLog } from "../../../../src/console/app/live/tail.ts";
 import { forAll } from "../../../for-all.ts";
 
 const all = { policy: null, outcome: null, key: "" } as const;
