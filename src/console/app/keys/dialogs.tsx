@@ -188,7 +188,7 @@ function AccessDialog({ kind, state, onClose }: KeyDialogProps & { readonly kind
 
 const WithEnd = ({ rule }: { readonly rule: Rule }) => (
   <>
-    {ruleText(rule)}, {rule.expiresAt === null ? "no end" : <CountDown until={rule.expiresAt} />}
+    {ruleText(rule)}, <CountDown until={rule.expiresAt} endless="no end" />
   </>
 );
 

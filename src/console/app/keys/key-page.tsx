@@ -97,25 +97,16 @@ interface RulesProps {
   readonly onOpen: (opened: Opened) => void;
 }
 
-const stateTexts: Readonly<Record<Rule["state"], string>> = {
-  applied: "in effect",
-  pending: "waits for the object of the key",
-  orphan: "without effect: the policy or KEY_SECRET has changed",
-};
-
-const stateClasses: Readonly<Record<Rule["state"], string>> = {
-  applied: "allowed",
-  pending: "warning",
-  orphan: "denied",
+const states: Readonly<Record<Rule["state"], { readonly text: string; readonly color: string }>> = {
+  applied: { text: "in effect", color: "allowed" },
+  pending: { text: "waits for the object of the key", color: "warning" },
+  orphan: { text: "without effect: the policy or KEY_SECRET has changed", color: "denied" },
 };
 
 const columns: readonly Column<Rule>[] = [
   { title: "Rule", cell: ruleText },
-  { title: "State", cell: ({ state }) => <span class={stateClasses[state]}>{stateTexts[state]}</span> },
-  {
-    title: "Ends",
-    cell: ({ expiresAt }) => (expiresAt === null ? "when it is removed" : <CountDown until={expiresAt} />),
-  },
+  { title: "State", cell: ({ state }) => <span class={states[state].color}>{states[state].text}</span> },
+  { title: "Ends", cell: ({ expiresAt }) => <CountDown until={expiresAt} endless="when it is removed" /> },
   {
     title: "By",
     cell: (rule) => {

@@ -9,8 +9,12 @@ setInterval(() => {
   if (!document.hidden) second.value = now();
 }, 1_000);
 
-/** @param until an instant as the admin API has it */
-export function CountDown({ until }: { readonly until: string }) {
+/**
+ * @param until an instant as the admin API has it; null for no end
+ * @param endless the text for no end
+ */
+export function CountDown({ until, endless }: { readonly until: string | null; readonly endless: string }) {
+  if (until === null) return <>{endless}</>;
   const leftMs = Date.parse(until) - second.value;
   return (
     <time dateTime={until} class="count-down">

@@ -1,4 +1,4 @@
-/** The dialogs of a policy. They keep what was typed when another operator changes the same policy. */
+/** The dialogs of a policy. */
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { FullLimit, Mode, Policy, Statistics } from "../api/answers.ts";
@@ -11,9 +11,17 @@ import { lazy } from "../parts/lazy.ts";
 import { configuredText, modeEffects, policyWithout, removedText, ruleText } from "../parts/rule-text.ts";
 import { LastDay } from "../what-if/of-dialogs.tsx";
 import { changeOfPolicy, changeOfRules, listObstacle, underLimits, underMode, underWritten } from "../what-if/ways.ts";
-import { PolicyChangeDialog, type PolicyDialogProps, useShownPolicy } from "./change-dialog.tsx";
 import { EntriesDialog, type EntriesKind } from "./entries-dialog.tsx";
-import { Concerned, LastHour, OpenPolicyDialog, removedRules, sourceText } from "./parts.tsx";
+import {
+  Concerned,
+  LastHour,
+  OpenPolicyDialog,
+  PolicyChangeDialog,
+  type PolicyDialogProps,
+  removedRules,
+  sourceText,
+  useShownPolicy,
+} from "./parts.tsx";
 import { editedLimits, limitLine, limitsAsText, previewOf } from "./texts.ts";
 
 export type OpenDialog = { readonly policy: string } & (

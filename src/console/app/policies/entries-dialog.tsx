@@ -5,8 +5,7 @@ import { changeBy, planOf, type Term, termOf } from "../api/rules.ts";
 import { Effect, TermFields } from "../parts/dialog.tsx";
 import { policyWithout, ruleText } from "../parts/rule-text.ts";
 import { LastDayOfEntries } from "../what-if/of-dialogs.tsx";
-import { PolicyChangeDialog, type PolicyDialogProps, useShownPolicy } from "./change-dialog.tsx";
-import { Concerned, sourceText } from "./parts.tsx";
+import { Concerned, PolicyChangeDialog, type PolicyDialogProps, sourceText, useShownPolicy } from "./parts.tsx";
 import { changedEntries, linesOf, mergeLines, readLines } from "./texts.ts";
 import { Checkbox, TextArea } from "../parts/fields.tsx";
 

@@ -1,16 +1,17 @@
-/** Parts of a policy that its card, its page and its dialogs show: mode, source, and the numbers of the last hour. */
+/** Parts that the pages and the dialogs of policies share: sources, the numbers of the last hour, and the frame of dialogs. */
 import type { ReadonlySignal } from "@preact/signals";
 import { createContext } from "preact";
-import { useContext } from "preact/hooks";
-import type { EntriesPart, Mode, Policy, Rule, Statistics } from "../api/answers.ts";
+import { useContext, useState } from "preact/hooks";
+import type { EntriesPart, Policy, Rule, Statistics } from "../api/answers.ts";
+import { readChanges, recentChanges } from "../api/changes.ts";
+import { readPolicy } from "../api/rules.ts";
 import { CountDown } from "../parts/count-down.tsx";
+import { ChangeDialog, type ChangeDialogProps, Meanwhile } from "../parts/dialog.tsx";
 import { ruleSource, ruleText } from "../parts/rule-text.ts";
 import { hrefOf } from "../shell/route.ts";
-import { may } from "../shell/session.ts";
 import type { OpenDialog } from "./dialogs.tsx";
 import { decisionsOf } from "../keys/denials.ts";
-import { modeDecisionsText, requestsText } from "./texts.ts";
-import { ModeBadge } from "../parts/policies.tsx";
+import { requestsText } from "./texts.ts";
 
 type SourceOf = Pick<EntriesPart, "source" | "rule">;
 
@@ -31,45 +32,9 @@ export function Source({ policy, of }: { readonly policy: Policy; readonly of: S
   if (rule === undefined) return <span class="dim">from the configuration</span>;
   return (
     <span class="dim">
-      from <a href={hrefOf("audit", { rule: rule.id })}>a rule</a> by {rule.actor}, <End of={rule} />
+      from <a href={hrefOf("audit", { rule: rule.id })}>a rule</a> by {rule.actor},{" "}
+      <CountDown until={rule.expiresAt} endless="without an end" />
     </span>
-  );
-}
-
-/** When a rule ends. */
-export const End = ({ of: { expiresAt } }: { readonly of: Pick<Rule, "expiresAt"> }) =>
-  expiresAt === null ? <>without an end</> : <CountDown until={expiresAt} />;
-
-const modes: readonly Mode[] = ["enforce", "dry-run", "off"];
-
-export function ModeSwitch({ policy }: { readonly policy: Policy }) {
-  const open = useContext(OpenPolicyDialog);
-  const { name, mode } = policy;
-  return (
-    <div class="mode">
-      <div class="row">
-        {may("write") ? (
-          <div class="row switch" role="group" aria-label={`Mode of policy ${name}`}>
-            {modes.map((each) => (
-              <button
-                key={each}
-                type="button"
-                aria-pressed={each === mode.value}
-                disabled={each === mode.value && mode.source === "configuration"}
-                onClick={() => open({ kind: "mode", policy: name, mode: each })}
-              >
-                {each}
-              </button>
-            ))}
-          </div>
-        ) : (
-          <ModeBadge mode={mode.value} />
-        )}
-        <Source policy={policy} of={mode} />
-        {mode.source === "rule" && <span class="dim">Configured mode: {policy.configured.mode}</span>}
-      </div>
-      <HourOfMode policy={policy} />
-    </div>
   );
 }
 
@@ -79,7 +44,7 @@ export const OpenPolicyDialog = createContext<(dialog: OpenDialog) => void>(() =
 /** Null before the first answer. */
 export const LastHour = createContext<ReadonlySignal<Statistics | null> | null>(null);
 
-function useHour(textOf: (statistics: Statistics) => string): string {
+export function useHour(textOf: (statistics: Statistics) => string): string {
   const statistics = useContext(LastHour)?.value ?? null;
   return statistics === null ? "…" : textOf(statistics);
 }
@@ -94,47 +59,54 @@ export function Concerned({ policy }: { readonly policy: string }) {
   );
 }
 
-/** How many requests were denied, or would have been. */
-function HourOfMode({ policy }: { readonly policy: Policy }) {
-  return <p class="hour">{useHour((statistics) => modeDecisionsText(statistics, policy))}</p>;
+export interface PolicyDialogProps {
+  /** The newest state of the policy. */
+  readonly live: Policy;
+  readonly onClose: () => void;
 }
 
-export const entryKinds = ["deny", "allow", "overrides"] as const;
+/**
+ * The state that a dialog shows and changes: it stays the same until the operator asks for the new one.
+ * @param onShow is called before a newer state is shown
+ */
+export function useShownPolicy(live: Policy, onShow?: (shown: Policy, newer: Policy) => void) {
+  const [policy, setPolicy] = useState(live);
+  const show = (newer: Policy): void => {
+    onShow?.(policy, newer);
+    setPolicy(newer);
+  };
+  return { policy, live, show };
+}
 
-export const PolicyLinks = ({ name }: { readonly name: string }) => (
-  <nav class="row links" aria-label={`Pages of policy ${name}`}>
-    <a href={hrefOf("keys", { policy: name })}>Keys</a>
-    <a href={hrefOf("advisor", { policy: name })}>Advisor</a>
-    <a href={hrefOf("", { policy: name })}>Overview</a>
-    <a href={hrefOf("audit", { policy: name })}>Audit</a>
-  </nav>
-);
+interface PolicyChangeDialogProps<Result> extends Omit<ChangeDialogProps<Result>, "onOutdated"> {
+  readonly shown: ReturnType<typeof useShownPolicy>;
+}
 
-export const KeyParts = ({ policy: { key } }: { readonly policy: Policy }) => (
-  <p>
-    Key: <code>{key.join(", ")}</code>
-  </p>
-);
-
-/** Rules that the configuration no longer accepts, which have no effect. */
-export function Refused({ policy: { refused, rules } }: { readonly policy: Policy }) {
-  if (refused.length === 0) return null;
+/** Keeps what was typed when another operator changes the same policy. */
+export function PolicyChangeDialog<Result>({ shown, children, ...dialog }: PolicyChangeDialogProps<Result>) {
+  const { policy, live, show } = shown;
+  const [openedVersion] = useState(live.version);
+  const others = recentChanges.value.filter(
+    (entry) => entry.policy === policy.name && entry.keyId === null && entry.seq > openedVersion,
+  );
+  const showNewest = async (cause: Error): Promise<Error> => {
+    readChanges();
+    show(await readPolicy(policy.name));
+    return new Error(
+      "Nothing was changed now, because the policy changed after this dialog was opened. The dialog shows the new state now. Check the effect and confirm again.",
+      { cause },
+    );
+  };
   return (
-    <div class="warning-list">
-      <strong class="warning">
-        {refused.length === 1 ? "A rule has" : `${refused.length} rules have`} no effect, because the configuration does
-        not accept {refused.length === 1 ? "it" : "them"}:
-      </strong>
-      <ul>
-        {refused.map(({ rule, reason }) => {
-          const { kind = "", actor = "" } = rules.find(({ id }) => id === rule) ?? {};
-          return (
-            <li key={rule}>
-              {kind === "" ? "The rules" : `The ${kind} rule by ${actor}`}: {reason}
-            </li>
-          );
-        })}
-      </ul>
-    </div>
+    <ChangeDialog {...dialog} onOutdated={showNewest}>
+      {children}
+      <Meanwhile entries={others} intro="While this dialog was open:">
+        {live.version > policy.version && (
+          <button type="button" onClick={() => show(live)}>
+            Show the effect on the new state
+          </button>
+        )}
+      </Meanwhile>
+    </ChangeDialog>
   );
 }
