@@ -5,7 +5,7 @@ import type { AuditEntry } from "../api/answers.ts";
 import { second } from "../parts/count-down.tsx";
 import { Empty } from "../parts/notice.tsx";
 import { hrefOf, replaceQuery } from "../shell/route.ts";
-import { type Difference, differences, entryWindow, firstAround, newerFirst, olderFirst } from "./shown-entries.ts";
+import { differences, entryWindow, firstAround, newerFirst, olderFirst } from "./shown-entries.ts";
 import type { History, UndoOption } from "./history.ts";
 import type { LoadedEntries } from "./loaded-entries.ts";
 import { UndoDialog } from "./dialogs.tsx";
@@ -28,6 +28,7 @@ interface EntriesProps {
 
 export function Entries({ list, loaded, named, first, setFirst }: EntriesProps) {
   const part = entryWindow(list, first);
+  const problem = loaded.problem.value;
   const isLoaded = named !== null && list.some(({ seq }) => seq === named);
   useEffect(() => {
     if (isLoaded) setFirst(firstAround(list, first, named));
@@ -59,7 +60,20 @@ export function Entries({ list, loaded, named, first, setFirst }: EntriesProps) 
       ) : (
         <EntryList rows={part.rows} history={loaded.history.value} {...{ named }} canChange />
       )}
-      <Older loaded={loaded} hasOlder={part.older > 0} onClick={showOlder} />
+      <div class="row older">
+        {problem !== null && (
+          <p class="problem" role="alert">
+            {problem.message}
+          </p>
+        )}
+        {part.older > 0 || loaded.hasOlder.value ? (
+          <button type="button" disabled={loaded.isLoading.value} onClick={showOlder}>
+            Older entries
+          </button>
+        ) : (
+          <span class="dim">No older entries.</span>
+        )}
+      </div>
     </>
   );
 }
@@ -104,33 +118,6 @@ export function EntryList({ rows, history, named, canChange = false }: EntryList
   );
 }
 
-interface OlderProps {
-  readonly loaded: LoadedEntries;
-  /** Whether older entries are loaded, and not shown. */
-  readonly hasOlder: boolean;
-  readonly onClick: () => void;
-}
-
-function Older({ loaded, hasOlder, onClick }: OlderProps) {
-  const problem = loaded.problem.value;
-  return (
-    <div class="row older">
-      {problem !== null && (
-        <p class="problem" role="alert">
-          {problem.message}
-        </p>
-      )}
-      {hasOlder || loaded.hasOlder.value ? (
-        <button type="button" disabled={loaded.isLoading.value} onClick={onClick}>
-          Older entries
-        </button>
-      ) : (
-        <span class="dim">No older entries.</span>
-      )}
-    </div>
-  );
-}
-
 interface EntryProps {
   readonly entry: AuditEntry;
   readonly history: History;
@@ -165,7 +152,16 @@ function Entry(props: EntryProps) {
       {rows.length > 0 && (
         <details open={isNamed}>
           <summary>Before and after</summary>
-          <Differences rows={rows} />
+          <dl class="differences">
+            {rows.map(({ field, before, after }) => (
+              <Fragment key={field}>
+                <dt>{field}</dt>
+                <dd>
+                  {before !== "" && <del>{before}</del>} {after !== "" && <ins>{after}</ins>}
+                </dd>
+              </Fragment>
+            ))}
+          </dl>
         </details>
       )}
       {option !== null && may("write") && <EntryActions {...props} option={option} />}
@@ -209,16 +205,3 @@ function Links({ entry: { policy, keyId } }: { readonly entry: AuditEntry }) {
     </p>
   );
 }
-
-const Differences = ({ rows }: { readonly rows: readonly Difference[] }) => (
-  <dl class="differences">
-    {rows.map(({ field, before, after }) => (
-      <Fragment key={field}>
-        <dt>{field}</dt>
-        <dd>
-          {before !== "" && <del>{before}</del>} {after !== "" && <ins>{after}</ins>}
-        </dd>
-      </Fragment>
-    ))}
-  </dl>
-);

@@ -59,15 +59,11 @@ export const matches = (entry: AuditEntry, { policy, actor, action, key, rule }:
   (key === undefined || (entry.keyId?.startsWith(key) ?? false)) &&
   (rule === undefined || entry.rule === rule);
 
-export interface Difference {
-  readonly field: string;
-  /** Empty when there was or is none. */
-  readonly before: string;
-  readonly after: string;
-}
-
-/** The fields that differ. Lists of entries show only the entries that were added or removed. */
-export function differences({ before, after }: Pick<AuditEntry, "before" | "after">): Difference[] {
+/**
+ * The fields that differ, with "" where there was or is none. Lists of entries show only the entries that were added or
+ * removed.
+ */
+export function differences({ before, after }: Pick<AuditEntry, "before" | "after">) {
   const old = fieldsOf(before);
   const current = fieldsOf(after);
   return Object.keys({ ...old, ...current }).flatMap((field) => {

@@ -5,13 +5,13 @@ import { useChanges } from "../api/changes.ts";
 import { read } from "../api/client.ts";
 import { Empty, Failure, Loading } from "../parts/notice.tsx";
 import { hrefOf, replaceQuery, route } from "../shell/route.ts";
-import { session } from "../shell/session.ts";
+import { operator } from "../shell/session.ts";
 import "./audit.css";
 import { Entries, EntryList, inBackground } from "./entries.tsx";
 import { type Filter, filterFields, filterIn, matches } from "./shown-entries.ts";
 import { LoadedEntries, mostReached, type ReadPage } from "./loaded-entries.ts";
 import { RollbackDialog } from "./dialogs.tsx";
-import { numberText } from "../parts/text.ts";
+import { countOf, numberText } from "../parts/text.ts";
 import { History } from "./history.ts";
 import { Input, SelectField } from "../parts/fields.tsx";
 
@@ -39,7 +39,10 @@ function numberIn(field: string): number | null {
 }
 
 function Log({ loaded }: { readonly loaded: LoadedEntries }) {
-  const named = useNamedEntry(loaded);
+  const named = numberIn("seq");
+  useEffect(() => {
+    if (named !== null) inBackground(loaded.show(named));
+  }, [loaded, named]);
   const [shownNewest, showAll] = useShownNewest(loaded);
   const [first, setFirst] = useState<number | null>(null);
   const filter = filterIn(route.value.query);
@@ -69,22 +72,13 @@ function Log({ loaded }: { readonly loaded: LoadedEntries }) {
       <div class="newer" role="status">
         {hidden > 0 && (
           <button type="button" class="primary" onClick={showNewest}>
-            {hidden} new {hidden === 1 ? "entry" : "entries"}
+            {countOf(hidden, "new entry", "new entries")}
           </button>
         )}
       </div>
       <Entries list={matching.filter(({ seq }) => seq <= shownNewest)} {...{ loaded, named, first, setFirst }} />
     </>
   );
-}
-
-/** Shows the entry that the address names. */
-function useNamedEntry(loaded: LoadedEntries): number | null {
-  const named = numberIn("seq");
-  useEffect(() => {
-    if (named !== null) inBackground(loaded.show(named));
-  }, [loaded, named]);
-  return named;
 }
 
 /**
@@ -103,10 +97,7 @@ function useShownNewest(loaded: LoadedEntries): [number, () => void] {
   return [shownNewest, showAll];
 }
 
-const isOwn = ({ actor }: AuditEntry): boolean => {
-  const { value } = session;
-  return value.kind === "signed-in" && actor === value.operator.name;
-};
+const isOwn = ({ actor }: AuditEntry): boolean => actor === operator.peek()?.name;
 
 const isAtTop = (): boolean =>
   scrollY < 8 &&

@@ -1,10 +1,10 @@
 /** One key: what would happen to it now and why, its rules, and what an operator can do for it or against it. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { ExplainedLimit, Explanation, Policy, Rule, RulePage } from "../api/answers.ts";
+import type { ExplainedLimit, Explanation, Rule, RulePage } from "../api/answers.ts";
 import { useChanges } from "../api/changes.ts";
 import { queryText, read } from "../api/client.ts";
 import { usePolled } from "../api/poll.ts";
-import { Empty, Failure, Loading } from "../parts/notice.tsx";
+import { Empty, Reading } from "../parts/notice.tsx";
 import { type Opened, OpenedDialog } from "./dialogs.tsx";
 import type { KeyState } from "./rules.ts";
 import { explainKey, keyName, knownKey, revealKey } from "./known-keys.ts";
@@ -18,36 +18,38 @@ import { showProblem } from "../shell/toasts.tsx";
 const explanationPauseMs = 2_000;
 const rulesPauseMs = 5_000;
 
-export function KeyPage({ policy, id }: { readonly policy: Policy; readonly id: string }) {
-  const [opened, setOpened] = useState<Opened | null>(null);
+export function KeyPage({ policy, id }: Pick<KeyState, "policy" | "id">) {
   const explained = usePolled((abort) => explainKey(policy.name, id, abort), explanationPauseMs);
   const ruled = usePolled(
-    async (abort) => (await read<RulePage>(`rules${queryText({ policy: policy.name, id })}`, abort)).rules,
+    (abort) => read<RulePage>(`rules${queryText({ policy: policy.name, id })}`, abort),
     rulesPauseMs,
   );
   useChanges(explained.readAgain);
   useChanges(ruled.readAgain);
-  const readAgain = (): void => {
-    explained.readAgain();
-    ruled.readAgain();
-  };
-  const explanation = explained.value.value;
-  const rules = ruled.value.value;
-  const problem = explained.problem.value ?? ruled.problem.value;
-  const state = explanation === null || rules === null ? null : { policy, id, explanation, rules, readAgain };
   return (
     <>
       <Heading policy={policy.name} id={id} />
-      {state === null && problem !== null && <Failure problem={problem} onRetry={readAgain} />}
-      {state === null && problem === null && <Loading what="the explanation" />}
-      {state !== null && (
-        <>
-          <ExplanationCard {...state} />
-          <Actions onOpen={setOpened} />
-          <RulesOfKey rules={state.rules} onOpen={setOpened} />
-          {opened !== null && <OpenedDialog opened={opened} state={state} onClose={() => setOpened(null)} />}
-        </>
-      )}
+      <Reading of={explained} what="the explanation">
+        {(explanation) => (
+          <Reading of={ruled} what="the explanation">
+            {({ rules }) => <Known {...{ policy, id, explanation, rules }} onReveal={explained.readAgain} />}
+          </Reading>
+        )}
+      </Reading>
+    </>
+  );
+}
+
+type KnownProps = KeyState & { readonly onReveal: () => void };
+
+function Known({ onReveal, ...state }: KnownProps) {
+  const [opened, setOpened] = useState<Opened | null>(null);
+  return (
+    <>
+      <ExplanationCard {...{ ...state, onReveal }} />
+      <Actions onOpen={setOpened} />
+      <RulesOfKey rules={state.rules} onOpen={setOpened} />
+      {opened !== null && <OpenedDialog opened={opened} state={state} onClose={() => setOpened(null)} />}
     </>
   );
 }
@@ -147,7 +149,7 @@ const changesColumn = (onOpen: RulesProps["onOpen"]): Column<Rule> => ({
   ),
 });
 
-function ExplanationCard(state: KeyState) {
+function ExplanationCard(state: KnownProps) {
   const { allowed, lines, limits, steps, text } = state.explanation;
   return (
     <section class="card explanation" aria-label="Explanation">
@@ -177,7 +179,12 @@ function ExplanationCard(state: KeyState) {
             </li>
           ))}
         </ul>
-        <Table caption="Numbers of each limit" columns={limitColumns(limits)} rows={limits} keyOf={nameOf} />
+        <Table
+          caption="Numbers of each limit"
+          columns={limits.some(({ lentUnits }) => lentUnits > 0) ? limitColumns : columnsWithoutLent}
+          rows={limits}
+          keyOf={({ name }) => name}
+        />
       </details>
       <details>
         <summary>Which rule decides</summary>
@@ -206,12 +213,9 @@ const objectSteps = /^(?:ban$|key-rule-)/;
 const hasOpenEntries = ({ steps }: Explanation): boolean =>
   steps.some(({ step, matches }) => matches === null && !objectSteps.test(step));
 
-function Unknown({ policy, id, explanation, readAgain }: KeyState) {
+function Unknown({ policy, id, explanation, onReveal }: KnownProps) {
   if (explanation.isKeyKnown) return null;
-  const reveal = async (): Promise<void> => {
-    await revealKey(policy.name, policy.key, id);
-    readAgain();
-  };
+  const reveal = (): Promise<void> => revealKey(policy.name, policy.key, id).then(onReveal, showProblem);
   return (
     <p class="row">
       <span class="hint">
@@ -220,7 +224,7 @@ function Unknown({ policy, id, explanation, readAgain }: KeyState) {
       </span>
       {may("reveal") && knownKey(policy.name, id) === null && (
         <>
-          <button type="button" onClick={() => void reveal().catch(showProblem)}>
+          <button type="button" onClick={() => void reveal()}>
             Show the plain key
           </button>
           <span class="hint">The audit log records it, with your name.</span>
@@ -230,27 +234,20 @@ function Unknown({ policy, id, explanation, readAgain }: KeyState) {
   );
 }
 
-const lentColumn: Column<ExplainedLimit> = {
-  title: "Of these lent",
-  cell: ({ lentUnits }) => numberText(lentUnits),
-  isNumber: true,
-};
-
-const limitColumns = (limits: readonly ExplainedLimit[]): readonly Column<ExplainedLimit>[] => [
+const limitColumns: readonly Column<ExplainedLimit>[] = [
   { title: "Limit", cell: ({ name }) => name },
   { title: "Units", cell: (limit) => limitText(limit) },
   { title: "Strategy", cell: ({ strategy }) => strategy.replaceAll("-", " ") },
   { title: "Used", cell: ({ used }) => (used === null ? "not known" : numberText(used)), isNumber: true },
-  ...(limits.some(({ lentUnits }) => lentUnits > 0) ? [lentColumn] : []),
+  { title: "Of these lent", cell: ({ lentUnits }) => numberText(lentUnits), isNumber: true },
   { title: "Remaining", cell: ({ remaining }) => numberText(remaining), isNumber: true },
   { title: "Capacity", cell: ({ capacity }) => numberText(capacity), isNumber: true },
   { title: "Next request fits", cell: ({ retryAfterMs }) => inText(retryAfterMs), isNumber: true },
   { title: "Full again", cell: ({ resetAfterMs }) => inText(resetAfterMs), isNumber: true },
 ];
+const columnsWithoutLent = limitColumns.filter(({ title }) => title !== "Of these lent");
 
-const inText = (waitMs: number | null): string => {
+function inText(waitMs: number | null): string {
   const text = waitText(waitMs);
   return waitMs === null || waitMs <= 0 ? text : `in ${text}`;
-};
-
-const nameOf = ({ name }: ExplainedLimit): string => name;
+}

@@ -11,7 +11,6 @@ export interface KeyState {
   readonly explanation: Explanation;
   /** The newest first. */
   readonly rules: readonly Rule[];
-  readonly readAgain: () => void;
 }
 
 type KeyRuleKind = "limits" | "block" | "allow";

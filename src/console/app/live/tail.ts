@@ -3,13 +3,11 @@ import { signal } from "@preact/signals";
 import type { Outcome, TailEntry, TailMessage, TailTicket } from "../api/answers.ts";
 import { ApiProblem, call } from "../api/client.ts";
 
-type TailState =
-  | { readonly kind: "connecting" }
-  | { readonly kind: "connected" }
-  /** The connection is lost. The next attempt follows by itself. */
-  | { readonly kind: "reconnecting"; readonly hasOpened: boolean }
-  /** The API refuses a ticket. */
-  | { readonly kind: "refused"; readonly problem: Error };
+/**
+ * After a lost connection the state is "disconnected", or "unreachable" if none has opened: the next attempt follows by itself.
+ * It is a problem when the API refuses a ticket.
+ */
+type TailState = "connecting" | "connected" | "disconnected" | "unreachable" | ApiProblem;
 
 const pingMs = 30_000;
 /** A connection that does not answer a ping within this time is lost, although the browser has not noticed it. */
@@ -20,7 +18,7 @@ const longestPauseMs = 15_000;
 const hiddenMs = 60_000;
 
 export class TailConnection {
-  readonly state = signal<TailState>({ kind: "connecting" });
+  readonly state = signal<TailState>("connecting");
   readonly #onEntries: (entries: readonly TailEntry[]) => void;
   /** Ends the attempt, the connection, or the pause before the next attempt. */
   #abort = new AbortController();
@@ -66,7 +64,8 @@ export class TailConnection {
 
   readonly #connectNow = (): void => {
     const abort = this.#begin();
-    if (this.state.value.kind !== "reconnecting") this.state.value = { kind: "connecting" };
+    const { value } = this.state;
+    if (value !== "disconnected" && value !== "unreachable") this.state.value = "connecting";
     void this.#connect(abort);
   };
 
@@ -77,9 +76,9 @@ export class TailConnection {
     } catch (error) {
       if (abort.aborted) return;
       if (error instanceof ApiProblem && error.status < 500 && error.status !== 429) {
-        this.state.value = { kind: "refused", problem: error };
+        this.state.value = error;
       } else {
-        this.#connectLater(false);
+        this.#connectLater("unreachable");
       }
     }
   }
@@ -89,13 +88,11 @@ export class TailConnection {
     url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
     const socket = new WebSocket(url);
     abort.addEventListener("abort", () => socket.close());
-    let hasOpened = false;
     const options = { signal: abort };
-    const lost = (): void => this.#connectLater(hasOpened);
+    const lost = (): void => this.#connectLater(this.state.value === "connected" ? "disconnected" : "unreachable");
     const opened = (): void => {
-      hasOpened = true;
       this.#failures = 0;
-      this.state.value = { kind: "connected" };
+      this.state.value = "connected";
       this.#pingLater(socket, lost);
     };
     const received = ({ data }: MessageEvent<string>): void => {
@@ -116,9 +113,9 @@ export class TailConnection {
     }, pingMs);
   }
 
-  #connectLater(hasOpened: boolean): void {
+  #connectLater(state: "disconnected" | "unreachable"): void {
     this.#begin();
-    this.state.value = { kind: "reconnecting", hasOpened };
+    this.state.value = state;
     const pauseMs = Math.min(longestPauseMs, firstPauseMs * 2 ** this.#failures);
     this.#failures += 1;
     this.#timer = setTimeout(this.#connectNow, pauseMs * (0.5 + Math.random() / 2));

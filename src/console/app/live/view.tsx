@@ -100,30 +100,25 @@ function PauseButton({ tail }: TailProps) {
   );
 }
 
+const stateTexts = {
+  connecting: { text: "Connecting …", color: "" },
+  connected: { text: "Connected", color: "allowed" },
+  disconnected: { text: "Disconnected. Connecting again …", color: "warning" },
+  unreachable: {
+    text: "No connection yet: the Worker does not answer, or 50 tails are open. Trying again …",
+    color: "warning",
+  },
+} as const;
+
 function State({ tail }: TailProps) {
   const { value: state } = tail.connection.state;
-  switch (state.kind) {
-    case "connecting":
-      return <span role="status">Connecting …</span>;
-    case "connected":
-      return (
-        <span role="status" class="allowed">
-          Connected
-        </span>
-      );
-    case "reconnecting":
-      return (
-        <span role="status" class="warning">
-          {state.hasOpened
-            ? "Disconnected. Connecting again …"
-            : "No connection yet: the Worker does not answer, or 50 tails are open. Trying again …"}
-        </span>
-      );
-    case "refused":
-      return <Failure problem={state.problem} onRetry={tail.connection.connect} />;
-    default:
-      return state satisfies never;
-  }
+  if (typeof state !== "string") return <Failure problem={state} onRetry={tail.connection.connect} />;
+  const { text, color } = stateTexts[state];
+  return (
+    <span role="status" class={color}>
+      {text}
+    </span>
+  );
 }
 
 function Denials({ tail }: TailProps) {
@@ -134,7 +129,7 @@ function Denials({ tail }: TailProps) {
         <Table caption="Denials, the newest first" columns={columns} rows={rows} keyOf={({ number }) => number} />
       </div>
     );
-  if (tail.connection.state.value.kind !== "connected") return null;
+  if (tail.connection.state.value !== "connected") return null;
   return (
     <Empty>
       {received === 0

@@ -21,6 +21,7 @@ export function TimePlot({ title, summary, data, marks = [] }: PlotProps) {
   const [width, setWidth] = useState(0);
   const { stepMs, series } = data;
   const { left, right } = chartEdges;
+  const groups = groupMarks(marks, data, Math.max(0, width - left - right), labelMeasure());
   // Only other lines need another chart.
   const form = JSON.stringify([stepMs === null, series.map(({ label, color }) => [label, color])]);
   const frame = useChart(
@@ -40,7 +41,11 @@ export function TimePlot({ title, summary, data, marks = [] }: PlotProps) {
       <Legend data={data} shown={shown} />
       <div class="plot-frame" style={{ height: `${chartHeight}px` }}>
         <div ref={frame} role="img" aria-label={`${title}. ${summary}`} />
-        <Marks groups={groupMarks(marks, data, Math.max(0, width - left - right), labelMeasure())} width={width} />
+        <ul class="plot-marks" aria-label="Changes of rules" hidden={groups.length === 0}>
+          {groups.map((group) => (
+            <Mark key={group.marks[0].atMs} group={group} width={width} />
+          ))}
+        </ul>
       </div>
       <AsTable title={title} data={data} marks={marks} />
     </figure>
@@ -176,16 +181,6 @@ const valueText = (value: number | null, stepMs: number | null): string => {
 /** The width of a mark's text, in CSS pixels. */
 const textWidth = 340;
 const mostTexts = 5;
-
-function Marks({ groups, width }: { readonly groups: readonly MarkGroup[]; readonly width: number }) {
-  return (
-    <ul class="plot-marks" aria-label="Changes of rules" hidden={groups.length === 0}>
-      {groups.map((group) => (
-        <Mark key={group.marks[0].atMs} group={group} width={width} />
-      ))}
-    </ul>
-  );
-}
 
 /** A link to the newest change of the group. Its text appears while it has the pointer or the focus. */
 function Mark({ group, width }: { readonly group: MarkGroup; readonly width: number }) {

@@ -8,7 +8,7 @@ import { Failure, Loading } from "../parts/notice.tsx";
 import { useAction } from "../parts/action.ts";
 import { lazy } from "../parts/lazy.ts";
 import { hrefOf, isPublicView, route, type ViewName, views } from "./route.ts";
-import { session, signIn, signOut, startSession } from "./session.ts";
+import { operator, session, signIn, signOut, startSession } from "./session.ts";
 import { showToast, Toasts } from "./toasts.tsx";
 import type { AuditEntry } from "../api/answers.ts";
 import { changeText } from "../parts/rule-text.ts";
@@ -113,7 +113,7 @@ const NotFound = () => (
 );
 
 function Header() {
-  const { value } = session;
+  const { value: own } = operator;
   return (
     <header class="top">
       <span class="product">Headgate</span>
@@ -124,19 +124,19 @@ function Header() {
           </a>
         ))}
       </nav>
-      {value.kind === "signed-in" ? (
+      {own === null ? (
+        <a class="operator" href="./">
+          Sign in
+        </a>
+      ) : (
         <span class="operator">
-          {value.operator.name}
-          {value.operator.via === "token" && (
+          {own.name}
+          {own.via === "token" && (
             <button type="button" class="quiet" onClick={signOut}>
               Sign out
             </button>
           )}
         </span>
-      ) : (
-        <a class="operator" href="./">
-          Sign in
-        </a>
       )}
     </header>
   );
@@ -212,10 +212,8 @@ function SignIn({ problem: first }: { readonly problem: string | null }) {
 
 /** @param entries the newest first */
 function announceChanges(entries: readonly AuditEntry[]): void {
-  const { value } = session;
-  const own = value.kind === "signed-in" ? value.operator.name : null;
   for (const entry of entries.toReversed()) {
-    if (entry.actor === own || entry.action === "reveal") continue;
+    if (entry.actor === operator.value?.name || entry.action === "reveal") continue;
     showToast({ text: `${entry.actor} ${changeText(entry)}`, kind: "news" });
   }
 }

@@ -1,5 +1,5 @@
 /** The operator of this tab. A token stays in this tab only; Cloudflare Access identifies operators without one. */
-import { signal } from "@preact/signals";
+import { computed, signal } from "@preact/signals";
 import type { Operator, Right } from "../api/answers.ts";
 import { ApiProblem, call, ConnectionLost, errorOf, refusal, token } from "../api/client.ts";
 
@@ -15,9 +15,11 @@ export const session = signal<Session>({ kind: "checking" });
 
 const storageKey = "headgate-token";
 
+/** Null before sign-in. */
+export const operator = computed(() => (session.value.kind === "signed-in" ? session.value.operator : null));
+
 /** Whether the operator may do this. The server decides; this only hides what it would refuse. */
-export const may = (right: Right): boolean =>
-  session.value.kind === "signed-in" && session.value.operator.may.includes(right);
+export const may = (right: Right): boolean => operator.value?.may.includes(right) === true;
 
 /** A field of a request can have no other characters. */
 const tokenForm = /^[\x21-\x7e]+$/;
@@ -54,9 +56,9 @@ export async function acceptToken(text: string): Promise<{ readonly token: strin
   const given = text.trim();
   if (!tokenForm.test(given)) throw new Error("A token has visible ASCII characters only.");
   try {
-    const operator = await readOperator(given);
+    const accepted = { token: given, operator: await readOperator(given) };
     sessionStorage.setItem(storageKey, given);
-    return { token: given, operator };
+    return accepted;
   } catch (error) {
     // Each call with it counts against the address, so loading the page again must not repeat it.
     if (isUnauthorized(error) && sessionStorage.getItem(storageKey) === given) {
@@ -78,9 +80,9 @@ const readOperator = (checkedToken?: string): Promise<Operator> =>
     throw error instanceof ConnectionLost ? new Error(`${error.message} Try again when it runs.`) : error;
   });
 
-function begin(operator: Operator): void {
+function begin(accepted: Operator): void {
   refusal.value = null;
-  session.value = { kind: "signed-in", operator };
+  session.value = { kind: "signed-in", operator: accepted };
 }
 
 const isUnauthorized = (error: unknown): boolean => error instanceof ApiProblem && error.status === 401;

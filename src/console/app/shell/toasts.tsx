@@ -3,6 +3,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { errorOf } from "../api/client.ts";
 import { useAction } from "../parts/action.ts";
+import { countOf } from "../parts/text.ts";
 import { session } from "./session.ts";
 
 interface Toast {
@@ -52,7 +53,7 @@ export function Toasts() {
       ))}
       {hidden > 0 && !isExpanded && (
         <button type="button" onClick={() => setIsExpanded(true)}>
-          {hidden === 1 ? "1 earlier message" : `${hidden} earlier messages`}
+          {countOf(hidden, "earlier message")}
         </button>
       )}
     </section>

@@ -1,6 +1,6 @@
 /** Links with a token that are opened in a tab of the console, which the browser does not load again. */
 import { errorOf } from "../api/client.ts";
-import { acceptToken, session, takeTokenOfUrl } from "./session.ts";
+import { acceptToken, operator, session, takeTokenOfUrl } from "./session.ts";
 import { showToast } from "./toasts.tsx";
 
 export const followTokenLinks = (): void => addEventListener("hashchange", () => void follow());
@@ -14,10 +14,8 @@ async function follow(): Promise<void> {
     location.reload();
   } catch (error) {
     const problem = errorOf(error).message;
-    if (session.value.kind !== "signed-in") session.value = { kind: "signed-out", problem };
-    else {
-      const { name } = session.value.operator;
-      showToast({ text: `The link's token is not used. ${problem} You are still ${name}.`, kind: "problem" });
-    }
+    const name = operator.value?.name;
+    if (name === undefined) session.value = { kind: "signed-out", problem };
+    else showToast({ text: `The link's token is not used. ${problem} You are still ${name}.`, kind: "problem" });
   }
 }
