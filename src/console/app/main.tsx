@@ -5,12 +5,12 @@ import { render } from "preact";
 import "./console.css";
 import { App, loadFirstView } from "./shell/app.tsx";
 import { followLinks, isPublicView } from "./shell/route.ts";
-import { startSession } from "./shell/session.ts";
-import { followTokenLinks } from "./shell/token-link.ts";
+import { followTokenLinks, startSession } from "./shell/session.ts";
+import { showToast } from "./shell/toasts.tsx";
 
 followLinks();
 loadFirstView();
-followTokenLinks();
+followTokenLinks((text) => showToast({ text, kind: "problem" }));
 void startSession({ isPublic: isPublicView.value });
 const root = document.querySelector("#console");
 if (root !== null) render(<App />, root);

@@ -12,7 +12,6 @@ export const token = signal<string | null>(null);
 /** The problem of the last call whose credentials were refused; null while they are accepted. */
 export const refusal = signal<ApiProblem | null>(null);
 
-/** An answer that is not a success. */
 export class ApiProblem extends Error {
   readonly status: number;
   /** The invalid fields of a form. */
@@ -36,7 +35,6 @@ export class ConnectionLost extends Error {
 export const errorOf = (thrown: unknown): Error => (thrown instanceof Error ? thrown : new Error(String(thrown)));
 
 interface CallOptions {
-  /** Sent as JSON. */
   readonly body?: unknown;
   /** The revision that the change is based on. */
   readonly ifMatch?: string;
@@ -132,7 +130,6 @@ function detailsIn(text: string): ProblemDetails | undefined {
   return value !== undefined && "detail" in value ? (value as ProblemDetails) : undefined;
 }
 
-/** Undefined for a text that is not an object in JSON. */
 function objectIn(text: string): object | undefined {
   try {
     const value: unknown = JSON.parse(text);

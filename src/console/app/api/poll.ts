@@ -3,7 +3,6 @@ import { computed, signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { ConnectionLost, errorOf, refusal } from "./client.ts";
 
-/** The longest pause after failures. */
 const longestPauseMs = 10_000;
 
 const running = signal<readonly Polling<unknown>[]>([]);

@@ -41,7 +41,6 @@ export interface KeyReference {
   readonly id?: string;
   /** The plain key, in place of its id. */
   readonly key?: readonly (string | null)[];
-  /** The tenant of the plain key. */
   readonly tenant?: string;
 }
 
@@ -75,7 +74,6 @@ export const planOf = (
     ? { kind: "create", rule: { ...place, ...content } }
     : { kind: "replace", before: replaced, content };
 
-/** A policy before and after a change. */
 export interface PolicyUpdate {
   readonly before: Policy;
   readonly after: Policy;

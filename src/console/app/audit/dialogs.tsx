@@ -252,7 +252,6 @@ const pauseMs = 1_000;
 
 /**
  * Returns all rules to the state after an audit entry, or with 0 to the state before the first entry.
- * @param onProgress called while the rollback continues
  * @throws Error when another rollback has replaced this one
  */
 async function rollBack(to: number, note?: string, onProgress?: (progress: RollbackProgress) => void): Promise<void> {

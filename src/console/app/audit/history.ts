@@ -99,7 +99,6 @@ export function rollbackPlan(entries: readonly AuditEntry[], to: number, nowMs: 
   return { steps, ended };
 }
 
-/** The policies and the keys whose rules change. */
 export function concernedBy(steps: readonly UndoStep[]): string {
   const rules = steps.map(({ rule }) => rule);
   const policies = [...new Set(rules.map(({ policy }) => policy))];

@@ -22,7 +22,6 @@ export class LoadedEntries {
   readonly problem = signal<Error | null>(null);
   readonly isLoading = signal(false);
   readonly newest = computed(() => this.all.value?.[0]?.seq ?? 0);
-  /** Whether the log has older entries. */
   readonly hasOlder = computed(() => this.#next.value !== null);
   readonly #next = signal<string | null>(null);
   readonly #read: ReadPage;
@@ -32,7 +31,6 @@ export class LoadedEntries {
     this.#read = reader;
   }
 
-  /** Reads entries that are newer than those loaded. */
   readonly loadNewer = (): Promise<void> => this.#run(() => this.#loadNewer());
 
   readonly loadOlder = (): Promise<void> => this.#run(() => this.#loadOlderTo(this.#oldest - 1, pageSize));

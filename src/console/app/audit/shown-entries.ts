@@ -3,7 +3,6 @@ import type { AuditedRule, AuditEntry } from "../api/answers.ts";
 import { entryText, writtenLimitsText } from "../parts/rule-text.ts";
 import { instantText } from "../parts/text.ts";
 
-/** The most entries that the page shows at once. */
 export const mostShownEntries = 200;
 /** By how many entries the part moves. */
 const step = 100;

@@ -9,8 +9,8 @@ import { now } from "../clock.ts";
 import { CountDown } from "../parts/count-down.tsx";
 import {
   ChangeDialog,
+  type ChangeDialogProps,
   Dialog,
-  type DialogProps,
   Effect,
   type EffectProps,
   Meanwhile,
@@ -69,14 +69,14 @@ export function OpenedDialog({ opened, ...props }: KeyDialogProps & { readonly o
   }
 }
 
-interface KeyChangeDialogProps extends KeyDialogProps, Omit<DialogProps, "onConfirm" | "onClose" | "children"> {
+interface KeyChangeDialogProps
+  extends
+    KeyDialogProps,
+    Omit<ChangeDialogProps<RuleChange>, "change" | "done" | "onOutdated" | "onClose" | "children"> {
+  readonly isIncomplete?: boolean;
   readonly effect: Omit<EffectProps, "concerns">;
-  /** Null while the fields are incomplete. */
   readonly lastDay: Change | null;
-  /** The content of all fields. */
-  readonly typed: unknown;
   readonly plan: RulePlan;
-  /** The message after success, such as "Boosted ip=192.0.2.1 for 10 min". */
   readonly done: string;
   readonly children?: ComponentChildren;
 }

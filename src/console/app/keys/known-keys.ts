@@ -134,7 +134,6 @@ export function soughtKey(typed: TypedKey, parts: readonly string[]): { readonly
   return { ...(named.length > 0 && { key }), ...(tenant !== "" && { tenant }), ...attributesIn(typed.attributes) };
 }
 
-/** @throws Error for a line that is no attribute */
 function attributesIn(text: string): Pick<PlainKey, "attributes"> {
   const lines = text.split("\n").filter((line) => line.trim() !== "");
   const pairs = lines.map((line): [string, string] => {

@@ -9,12 +9,10 @@ import { countOf } from "../parts/text.ts";
 
 interface RevealProps {
   readonly policy: string;
-  /** The parts of the policy's key. */
   readonly parts: readonly string[];
   readonly ids: readonly string[];
 }
 
-/** Only for operators who may reveal keys. */
 export const RevealKeys = (props: RevealProps) => (may("reveal") ? <RevealButton {...props} /> : null);
 
 /** The keys are revealed once, and their names stay in this tab. Keys that are listed later need another click. */

@@ -121,7 +121,6 @@ function durationNotation(durationMs: number): string {
   return `${count}${unit === "min" ? "m" : unit}`;
 }
 
-/** The limits of the key without rules of its own. */
 export const limitsWithoutRules = ({ limitsWithoutKeyRules, lines }: Explanation): string =>
   `${limitsText(limitsWithoutKeyRules)}, from ${lines.limitsWithoutKeyRulesFrom}`;
 

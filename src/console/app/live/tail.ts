@@ -24,7 +24,6 @@ export class TailConnection {
   #abort = new AbortController();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #hiddenTimer: ReturnType<typeof setTimeout> | undefined;
-  /** The failures since the last connection. */
   #failures = 0;
 
   constructor(onEntries: (entries: readonly TailEntry[]) => void) {

@@ -11,7 +11,6 @@ interface ChartParts<Data> {
   /** In CSS pixels. */
   readonly height: number;
   readonly options: (chart: Chart<Data>) => ChartOptions;
-  /** The data as uPlot takes them. */
   readonly aligned: (data: Data) => uPlot.AlignedData;
   readonly onWidth?: (width: number) => void;
 }
@@ -91,7 +90,6 @@ export class CssColors {
   readonly #onChange: () => void;
   readonly #known = new Map<string, string>();
 
-  /** @param onChange is called when the color scheme has changed */
   constructor(frame: HTMLElement, onChange: () => void) {
     this.#frame = frame;
     this.#onChange = onChange;

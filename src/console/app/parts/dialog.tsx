@@ -188,9 +188,7 @@ const withTerm = (term: Term, changed: Term): Term =>
 
 interface MeanwhileProps {
   readonly entries: readonly AuditEntry[];
-  /** The sentence above the changes. */
   readonly intro: string;
-  /** Shown below the changes. */
   readonly children?: ComponentChildren;
 }
 

@@ -193,6 +193,5 @@ export const durations = [
   ["", "Until it is removed", null],
 ] as const;
 
-/** The length of such a term; null for one without an end. */
 export const termMs = (term: Term): number | null =>
   durations.find(([value]) => value === (term.for ?? ""))?.[2] ?? null;

@@ -81,21 +81,21 @@ export function Table<Row>({ caption, columns, rows, keyOf, sorted }: TableProps
 /** Whether a frame is smaller than its table. It is known before the first paint, so that the hint moves nothing. */
 function useScrolling() {
   const frame = useRef<HTMLDivElement>(null);
-  const [scrolling, setScrolling] = useState({ isWide: false, isHigh: false });
+  const [isWide, setIsWide] = useState(false);
+  const [isHigh, setIsHigh] = useState(false);
   useLayoutEffect(() => {
     const { current } = frame;
-    const table = current?.querySelector("table");
-    if (current === null || table === null || table === undefined) return undefined;
+    const table = current?.querySelector("table") ?? null;
+    if (current === null || table === null) return undefined;
     const resized = new ResizeObserver(() => {
-      const isWide = table.offsetWidth > current.clientWidth;
-      const isHigh = current.scrollHeight > current.clientHeight;
-      setScrolling((known) => (known.isWide === isWide && known.isHigh === isHigh ? known : { isWide, isHigh }));
+      setIsWide(table.offsetWidth > current.clientWidth);
+      setIsHigh(current.scrollHeight > current.clientHeight);
     });
     resized.observe(current);
     resized.observe(table);
     return () => resized.disconnect();
   }, []);
-  return { frame, ...scrolling };
+  return { frame, isWide, isHigh };
 }
 
 interface HeadingProps<Row> {

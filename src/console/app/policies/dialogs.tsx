@@ -176,7 +176,6 @@ function LimitsDialog({ live, proposed, onClose }: LimitsDialogProps) {
 
 const useReader = lazy(async () => (await import("./written-limits.ts")).limitsWritten);
 
-/** Removes the rules for the limits. */
 function ConfiguredLimitsDialog({ live, onClose }: PolicyDialogProps) {
   const shown = useShownPolicy(live);
   const [term, setTerm] = useState<Term>({});

@@ -63,7 +63,6 @@ interface Preview {
   /** Null while the text has a problem. */
   readonly content: { readonly limits: WrittenLimits; readonly strategy?: string } | null;
   readonly problem: string;
-  /** The limits that would be in effect. */
   readonly effect: string;
 }
 
@@ -125,7 +124,6 @@ const linesIn = (text: string): string[] =>
     .map((line) => line.trim())
     .filter((line) => line !== "");
 
-/** The entries that a change adds and removes. */
 export function changedEntries(
   before: readonly unknown[],
   after: readonly unknown[],

@@ -210,7 +210,6 @@ function SignIn({ problem: first }: { readonly problem: string | null }) {
   );
 }
 
-/** @param entries the newest first */
 function announceChanges(entries: readonly AuditEntry[]): void {
   for (const entry of entries.toReversed()) {
     if (entry.actor === operator.value?.name || entry.action === "reveal") continue;

@@ -52,7 +52,7 @@ export async function signIn(text: string): Promise<void> {
  * Keeps a token in this tab if the Worker accepts it, and forgets a refused one.
  * @throws Error with the reason
  */
-export async function acceptToken(text: string): Promise<{ readonly token: string; readonly operator: Operator }> {
+async function acceptToken(text: string): Promise<{ readonly token: string; readonly operator: Operator }> {
   const given = text.trim();
   if (!tokenForm.test(given)) throw new Error("A token has visible ASCII characters only.");
   try {
@@ -88,8 +88,30 @@ function begin(accepted: Operator): void {
 const isUnauthorized = (error: unknown): boolean => error instanceof ApiProblem && error.status === 401;
 
 /** The fragment is removed at once, so that no token stays in the address bar or the history. */
-export function takeTokenOfUrl(): string | null {
+function takeTokenOfUrl(): string | null {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
   if (given !== null) history.replaceState(null, "", location.pathname + location.search);
   return given;
+}
+
+/**
+ * Follows links with a token that are opened in this tab, which the browser does not load again.
+ * @param onRefused receives the reason why the operator of the tab stays
+ */
+export const followTokenLinks = (onRefused: (reason: string) => void): void =>
+  addEventListener("hashchange", () => void followTokenLink(onRefused));
+
+/** A token that is accepted replaces that of the tab. The page is loaded again, without what the former operator saw. */
+async function followTokenLink(onRefused: (reason: string) => void): Promise<void> {
+  const given = takeTokenOfUrl();
+  if (given === null) return;
+  try {
+    await acceptToken(given);
+    location.reload();
+  } catch (error) {
+    const problem = errorOf(error).message;
+    const name = operator.value?.name;
+    if (name === undefined) session.value = { kind: "signed-out", problem };
+    else onRefused(`The link's token is not used. ${problem} You are still ${name}.`);
+  }
 }

@@ -7,8 +7,7 @@ import { Polling, staleness } from "../../../../src/console/app/api/poll.ts";
 import { changeBy, type RuleChange, Sender } from "../../../../src/console/app/api/rules.ts";
 import { now } from "../../../../src/console/app/clock.ts";
 import { findKey, keyName } from "../../../../src/console/app/keys/known-keys.ts";
-import { session, signIn, signOut, startSession } from "../../../../src/console/app/shell/session.ts";
-import { followTokenLinks } from "../../../../src/console/app/shell/token-link.ts";
+import { followTokenLinks, session, signIn, signOut, startSession } from "../../../../src/console/app/shell/session.ts";
 
 const operator = { name: "ops", via: "token", may: ["read"] };
 const problem = (status: number, detail: string): Response => Response.json({ title: "", status, detail }, { status });
@@ -88,16 +87,22 @@ describe("a session", () => {
   });
 
   it.each([
-    { answer: () => problem(401, "Unknown token."), stored: "good", loads: 0 },
-    { answer: () => Response.json(operator), stored: "other", loads: 1 },
+    {
+      answer: () => problem(401, "Unknown token."),
+      stored: "good",
+      loads: 0,
+      reason: /^The link's token is not used\. Unknown token\. You are still ops\.$/,
+    },
+    { answer: () => Response.json(operator), stored: "other", loads: 1, reason: /^$/ },
   ])(
     "after a link in a signed-in tab, the token $stored is stored and the page is loaded $loads times",
-    async ({ answer, stored: expected, loads }) => {
+    async ({ answer, stored: expected, loads, reason }) => {
       let loaded = 0;
       const stored = stubBrowser("#token=good", () => (loaded += 1));
       const sent = answers(() => Response.json(operator), answer);
       await startSession({ isPublic: false });
-      followTokenLinks();
+      const reasons: string[] = [];
+      followTokenLinks((reason) => reasons.push(reason));
       location.hash = "#token=other";
       dispatchEvent(new Event("hashchange"));
       await vi.waitFor(() => expect(sent).toHaveLength(2));
@@ -107,6 +112,7 @@ describe("a session", () => {
       expect(token.value).toBe("good");
       expect(refusal.value).toBeNull();
       expect(session.value.kind).toBe("signed-in");
+      await vi.waitFor(() => expect(reasons.join()).toMatch(reason));
     },
   );
 
