@@ -46,7 +46,7 @@ export function WithDialogs({ policies, children }: WithDialogsProps) {
   const [dialog, setDialog] = useState<OpenDialog | null>(null);
   const live = policies.find(({ name }) => name === dialog?.policy);
   return (
-    <LastHour.Provider value={hour.value}>
+    <LastHour.Provider value={hour.value.value}>
       <OpenPolicyDialog.Provider value={setDialog}>{children}</OpenPolicyDialog.Provider>
       {dialog !== null && live !== undefined && <PolicyDialog {...{ dialog, live }} onClose={() => setDialog(null)} />}
     </LastHour.Provider>

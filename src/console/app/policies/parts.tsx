@@ -1,5 +1,4 @@
 /** Parts that the pages and the dialogs of policies share: sources, the numbers of the last hour, and the frame of dialogs. */
-import type { ReadonlySignal } from "@preact/signals";
 import { createContext } from "preact";
 import { useContext, useState } from "preact/hooks";
 import type { EntriesPart, Policy, Rule, Statistics } from "../api/answers.ts";
@@ -42,10 +41,10 @@ export function Source({ policy, of }: { readonly policy: Policy; readonly of: S
 export const OpenPolicyDialog = createContext<(dialog: OpenDialog) => void>(() => {});
 
 /** Null before the first answer. */
-export const LastHour = createContext<ReadonlySignal<Statistics | null> | null>(null);
+export const LastHour = createContext<Statistics | null>(null);
 
 export function useHour(textOf: (statistics: Statistics) => string): string {
-  const statistics = useContext(LastHour)?.value ?? null;
+  const statistics = useContext(LastHour);
   return statistics === null ? "…" : textOf(statistics);
 }
 

@@ -96,7 +96,7 @@ describe("a session", () => {
     { answer: () => Response.json(operator), stored: "other", loads: 1, reason: /^$/ },
   ])(
     "after a link in a signed-in tab, the token $stored is stored and the page is loaded $loads times",
-    async ({ answer, stored: expected, loads, reason }) => {
+    async ({ answer, stored: expected, loads, reason: said }) => {
       let loaded = 0;
       const stored = stubBrowser("#token=good", () => (loaded += 1));
       const sent = answers(() => Response.json(operator), answer);
@@ -112,7 +112,7 @@ describe("a session", () => {
       expect(token.value).toBe("good");
       expect(refusal.value).toBeNull();
       expect(session.value.kind).toBe("signed-in");
-      await vi.waitFor(() => expect(reasons.join()).toMatch(reason));
+      await vi.waitFor(() => expect(reasons.join()).toMatch(said));
     },
   );
 
