@@ -24,7 +24,7 @@ type KindFields = Pick<AuditedRule, "kind"> & {
 };
 
 /** The fields that a call can change in a rule: its policy and its key stay. */
-export type RuleContent = KindFields & Term;
+type RuleContent = KindFields & Term;
 
 export const contentOf = ({ kind, limits, strategy, mode, entries, overrides }: KindFields): KindFields => ({
   kind,
@@ -54,7 +54,7 @@ interface PolicyChange extends Term {
   readonly strategy?: string;
 }
 
-export type PatchedKind = "mode" | "limits";
+type PatchedKind = "mode" | "limits";
 
 /** A rule before and after a change; null when there was or is none. */
 export type RuleChange = Pick<AuditEntry, "before" | "after">;

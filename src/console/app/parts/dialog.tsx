@@ -11,7 +11,7 @@ import { instantText, timeText } from "./text.ts";
 import type { AuditEntry } from "../api/answers.ts";
 import { Input, SelectField } from "./fields.tsx";
 
-export interface DialogProps {
+interface DialogProps {
   readonly title: string;
   /** The label of the button that makes the change, such as "Block the key". */
   readonly confirm: string;
