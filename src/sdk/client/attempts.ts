@@ -1,15 +1,7 @@
 /** Makes a call over HTTP or a service binding, repeats it where that is safe, and waits as the answers demand. */
 import { type Clock, wait, within } from "./clock.ts";
 import { HeadgateError, answerProblem, type Answers, type Operation } from "./messages.ts";
-
-export interface Bounds {
-  /** How often a call is repeated at most. */
-  readonly retries: number;
-  /** The longest total of the waits of one call. */
-  readonly maxWaitMs: number;
-  /** The longest time for one attempt. */
-  readonly timeoutMs: number;
-}
+import type { Bounds } from "./options.ts";
 
 interface CallerSettings extends Bounds {
   readonly transport: Transport;
@@ -28,59 +20,84 @@ export type Caller = <Name extends Operation>(
  * The returned function throws a `HeadgateError` without an answer. When the signal aborts, it throws the reason of the
  * signal.
  */
-export function createCaller(settings: CallerSettings): Caller {
-  const { clock, transport, timeoutMs } = settings;
+export const createCaller =
+  (settings: CallerSettings): Caller =>
+  async <Name extends Operation>(call: Call & { readonly operation: Name }, signal: AbortSignal | undefined) => {
+    const answer = await new Attempts(settings, call, signal).run();
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- answerProblem has verified the shape
+    return answer as Answers[Name];
+  };
 
-  async function attempt<Name extends Operation>(
-    call: Call & { readonly operation: Name },
-    signal: AbortSignal | undefined,
-  ): Promise<Answers[Name]> {
-    const { operation, isIdempotent } = call;
-    const place = transport.placeOf(operation);
-    const late = (): HeadgateError =>
-      new HeadgateError(`${place}: no answer within ${timeoutMs} ms (timeoutMs)`, {
-        isSafeToRepeat: isIdempotent,
-      });
-    const answer = await within(clock, { timeoutMs, late }, signal, (ended) => transport.send(call, ended));
-    const problem = answerProblem(operation, answer);
-    if (problem === null) {
-      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- answerProblem has verified the shape
-      return answer as Answers[Name];
-    }
-    throw new HeadgateError(`${place}: ${problem}`, { status: 200, isSafeToRepeat: isIdempotent });
+/** The attempts of one call, and the waits between them. */
+class Attempts {
+  readonly #settings: CallerSettings;
+  readonly #call: Call;
+  readonly #signal: AbortSignal | undefined;
+  readonly #place: string;
+  #waitsLeftMs: number;
+
+  constructor(settings: CallerSettings, call: Call, signal: AbortSignal | undefined) {
+    this.#settings = settings;
+    this.#call = call;
+    this.#signal = signal;
+    this.#place = settings.transport.placeOf(call.operation);
+    this.#waitsLeftMs = settings.maxWaitMs;
   }
 
-  return async (call, signal) => {
-    const waits = new BoundedWaits(settings, signal);
+  async run(): Promise<unknown> {
     for (let repeats = 0; ; repeats += 1) {
-      await untilNotHeldBack(call, settings, waits);
+      await this.#untilNotHeldBack();
       try {
-        return await attempt(call, signal);
+        return await this.#attempt();
       } catch (error) {
-        const waitMs = repeats < settings.retries ? waitBeforeRepeat(error, repeats) : null;
-        if (waitMs === null || !(await waits.wait(waitMs))) throw error;
+        const waitMs = repeats < this.#settings.retries ? waitBeforeRepeat(error, repeats) : null;
+        if (waitMs === null || !(await this.#wait(waitMs))) throw error;
       }
     }
-  };
-}
+  }
 
-/** Calls that wait together go on at different times, so that the answers to the first ones can hold back the others. */
-async function untilNotHeldBack(
-  { operation }: Call,
-  { transport, maxWaitMs }: CallerSettings,
-  waits: BoundedWaits,
-): Promise<void> {
-  for (;;) {
-    const retryAfterMs = transport.heldBackMs(operation);
-    if (retryAfterMs === 0) return;
-    if (await waits.wait(retryAfterMs)) continue;
-    const place = transport.placeOf(operation);
-    throw new HeadgateError(
-      `${place}: not sent, because the limits on calls leave none for ${Math.ceil(retryAfterMs)} ms, which exceeds maxWaitMs (${maxWaitMs} ms)`,
-      { retryAfterMs, isSafeToRepeat: true },
-    );
+  /** Calls that wait together go on at different times, so that the answers to the first ones can hold back the others. */
+  async #untilNotHeldBack(): Promise<void> {
+    const { transport, maxWaitMs } = this.#settings;
+    for (;;) {
+      const retryAfterMs = transport.heldBackMs(this.#call.operation);
+      if (retryAfterMs === 0) return;
+      if (await this.#wait(retryAfterMs)) continue;
+      throw new HeadgateError(
+        `${this.#place}: not sent, because the limits on calls leave none for ${Math.ceil(retryAfterMs)} ms, which exceeds maxWaitMs (${maxWaitMs} ms)`,
+        { retryAfterMs, isSafeToRepeat: true },
+      );
+    }
+  }
+
+  async #attempt(): Promise<unknown> {
+    const { clock, transport, timeoutMs } = this.#settings;
+    const { operation, isIdempotent: isSafeToRepeat } = this.#call;
+    const late = (): Error =>
+      new HeadgateError(`${this.#place}: no answer within ${timeoutMs} ms (timeoutMs)`, { isSafeToRepeat });
+    const answer = await within(clock, timeoutMs, late, this.#signal, (ended) => transport.send(this.#call, ended));
+    const problem = answerProblem(operation, answer);
+    if (problem !== null) throw new HeadgateError(`${this.#place}: ${problem}`, { status: 200, isSafeToRepeat });
+    return answer;
+  }
+
+  /**
+   * Waits for this time at least, and a random time longer, because clients that were denied together would otherwise
+   * return together.
+   * @returns false, without a wait, if the total would exceed its bound
+   */
+  async #wait(leastMs: number): Promise<boolean> {
+    if (leastMs > this.#waitsLeftMs) return false;
+    const { clock, random } = this.#settings;
+    const spreadMs = random() * Math.min(leastMs, longestSpreadMs);
+    const ms = Math.min(Math.ceil(leastMs + spreadMs), this.#waitsLeftMs);
+    this.#waitsLeftMs -= ms;
+    await wait(clock, ms, this.#signal);
+    return true;
   }
 }
+
+const longestSpreadMs = 1_000;
 
 /** Statuses of a service, or a gateway before it, that may work again soon. */
 const temporary: ReadonlySet<number | null> = new Set([null, 502, 503, 504]);
@@ -94,36 +111,6 @@ function waitBeforeRepeat(error: unknown, repeats: number): number | null {
   // A 429 without an advertised wait means that no wait suffices.
   const isTemporary = error.status === 429 ? error.retryAfterMs !== null : temporary.has(error.status);
   return isTemporary ? Math.max(error.retryAfterMs ?? 0, firstBackoffMs * 2 ** repeats) : null;
-}
-
-const longestSpreadMs = 1_000;
-
-/** The waits of one call. */
-class BoundedWaits {
-  readonly #settings: CallerSettings;
-  readonly #signal: AbortSignal | undefined;
-  #leftMs: number;
-
-  constructor(settings: CallerSettings, signal: AbortSignal | undefined) {
-    this.#settings = settings;
-    this.#signal = signal;
-    this.#leftMs = settings.maxWaitMs;
-  }
-
-  /**
-   * Waits for this time at least, and a random time longer, because clients that were denied together would otherwise
-   * return together.
-   * @returns false, without a wait, if the total would exceed its bound
-   */
-  async wait(leastMs: number): Promise<boolean> {
-    if (leastMs > this.#leftMs) return false;
-    const { clock, random } = this.#settings;
-    const spreadMs = random() * Math.min(leastMs, longestSpreadMs);
-    const ms = Math.min(Math.ceil(leastMs + spreadMs), this.#leftMs);
-    this.#leftMs -= ms;
-    await wait(clock, ms, this.#signal);
-    return true;
-  }
 }
 
 export interface Call {

@@ -60,12 +60,11 @@ export function createClient(options: ClientOptions): ServiceClient {
 
 /** The client with a clock and random numbers of its own. */
 export function createClientAt(clock: Clock, random: () => number, options: ClientOptions): ServiceClient {
-  const { target, bounds } = readOptions(options);
-  const settings = { ...bounds, clock, random };
-  if (target.kind === "service") {
-    return serviceClient(createCaller({ ...settings, transport: serviceTransport(target.service) }));
-  }
-  return clientBy(createCaller({ ...settings, transport: httpTransport(target, clock) }));
+  const valid = readOptions(options);
+  const settings = { ...valid, clock, random };
+  return "service" in valid
+    ? serviceClient(createCaller({ ...settings, transport: serviceTransport(valid.service) }))
+    : clientBy(createCaller({ ...settings, transport: httpTransport(valid, clock) }));
 }
 
 export const clientBy = (call: Caller): Client => ({

@@ -15,26 +15,25 @@ export const systemClock: Clock = {
   },
 };
 
+/** The greatest delay of a timer. */
+export const longestTimerMs = 2 ** 31 - 1;
+
 type Signal = AbortSignal | undefined;
 
 /** @throws the reason of the signal when it aborts */
 export const wait = (clock: Clock, ms: number, signal: Signal): Promise<void> =>
   abortable<void>(signal, (end) => clock.after(ms, end));
 
-interface Deadline {
-  readonly timeoutMs: number;
-  /** The error when the time is up. */
-  readonly late: () => Error;
-}
-
 /**
  * Runs `work` until it ends, the time is up or the signal aborts. It does not wait for work that ignores its own signal,
  * such as a call over a service binding, which cannot be aborted.
+ * @param late returns the error when the time is up
  * @throws the reason of the signal when it aborts
  */
 export const within = <Result>(
   clock: Clock,
-  { timeoutMs, late }: Deadline,
+  timeoutMs: number,
+  late: () => Error,
   signal: Signal,
   work: (signal: AbortSignal) => Promise<Result>,
 ): Promise<Result> =>
@@ -50,17 +49,17 @@ export const within = <Result>(
 
 /**
  * Settles when `begin` calls one of its arguments, or when the signal aborts.
- * @param begin returns a function that stops it. That is called when the promise is settled.
+ * @param begin calls neither before it returns a function that stops it, which is called in the end
  */
 function abortable<Result>(
   signal: Signal,
   begin: (end: (result: Result) => void, fail: (reason: unknown) => void) => () => void,
 ): Promise<Result> {
   return new Promise((resolve, reject) => {
-    let stop: (() => void) | null = null;
+    signal?.throwIfAborted();
     const finish = (): void => {
       signal?.removeEventListener("abort", abort);
-      stop?.();
+      stop();
     };
     const end = (result: Result): void => {
       finish();
@@ -71,11 +70,7 @@ function abortable<Result>(
       reject(reason);
     };
     const abort = (): void => fail(signal?.reason);
-    if (signal?.aborted === true) {
-      abort();
-      return;
-    }
     signal?.addEventListener("abort", abort);
-    stop = begin(end, fail);
+    const stop = begin(end, fail);
   });
 }

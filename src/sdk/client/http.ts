@@ -1,7 +1,7 @@
 /**
  * Calls `/check` over HTTP. Holds back calls while the last answer says that the limits on `/check` itself leave nothing.
  */
-import type { Clock } from "./clock.ts";
+import { type Clock, longestTimerMs } from "./clock.ts";
 import { HeadgateError, type ForgetInput, type LookInput, isProblem, type Operation, shown } from "./messages.ts";
 import type { HttpTarget } from "./options.ts";
 import type { Call, Transport } from "./attempts.ts";
@@ -24,12 +24,7 @@ export interface FetchResponse {
   text(): Promise<string>;
 }
 
-interface Route {
-  readonly method: "GET" | "POST" | "DELETE";
-  readonly below: string;
-}
-
-const routes: Readonly<Record<Operation, Route>> = {
+const routes: Readonly<Record<Operation, { readonly method: string; readonly below: string }>> = {
   check: { method: "POST", below: "" },
   look: { method: "GET", below: "" },
   forget: { method: "DELETE", below: "" },
@@ -38,50 +33,43 @@ const routes: Readonly<Record<Operation, Route>> = {
   batch: { method: "POST", below: "/batch" },
 };
 
-export function httpTransport({ endpoint, token, fetch }: HttpTarget, clock: Clock): Transport {
+export function httpTransport({ url, token, path, fetch }: HttpTarget, clock: Clock): Transport {
   const gate = new Gate(clock);
+  const endpoint = new URL(url).origin + path;
   const urlOf = (operation: Operation): string => endpoint + routes[operation].below;
   const placeOf = (operation: Operation): string => `${routes[operation].method} ${urlOf(operation)}`;
   return {
     placeOf,
     heldBackMs: (operation) => gate.waitMs(operation),
     async send(call, signal) {
-      const place = placeOf(call.operation);
-      const [url, init] = requestOf(call, urlOf(call.operation), token, signal);
-      const { response, text } = await received(fetch(url, init), place, call);
+      const { operation, isIdempotent } = call;
+      const place = placeOf(operation);
+      const { response, text } = await received(
+        fetch(...requestOf(call, urlOf(operation), token, signal)),
+        place,
+        call,
+      );
       const { status, headers } = response;
       const json = jsonIn(text);
       const problem = isProblem(json) ? json : null;
       const retryAfterMs = retryAfterMsIn(headers, clock.now());
-      gate.note(call.operation, { status, headers, retryAfterMs, reason: problem?.reason });
-      if (call.operation === "forget" ? status === 204 : status === 200 && json !== undefined) {
-        return json;
-      }
+      gate.note(operation, { status, headers, retryAfterMs, reason: problem?.reason });
+      if (operation === "forget" ? status === 204 : status === 200 && json !== undefined) return json;
       const what = problem === null ? unexpected(response, text) : `${problem.title}: ${problem.detail}`;
       // Nothing is charged by a call that is rejected or redirected. Browsers show a redirect as status 0.
       const isUncharged = status === 0 || (status >= 300 && status < 500);
-      const isSafeToRepeat = call.isIdempotent || isUncharged;
-      throw new HeadgateError(`${place}: ${what}`, {
-        status,
-        problem,
-        retryAfterMs,
-        isSafeToRepeat,
-      });
+      const isSafeToRepeat = isIdempotent || isUncharged;
+      throw new HeadgateError(`${place}: ${what}`, { status, problem, retryAfterMs, isSafeToRepeat });
     },
   };
 }
 
-function requestOf(
-  { operation, input }: Call,
-  url: string,
-  token: string,
-  signal: AbortSignal,
-): [url: string, init: FetchInit] {
+function requestOf({ operation, input }: Call, url: string, token: string, signal: AbortSignal): Parameters<Fetch> {
   const { method } = routes[operation];
-  // The token must not follow a redirect.
-  const init = { method, redirect: "manual", signal } as const;
   const headers = { Authorization: `Bearer ${token}` };
-  if (method !== "POST") return [url + queryOf(input), { ...init, headers }];
+  // The token must not follow a redirect.
+  const init = { method, headers, redirect: "manual", signal } as const;
+  if (method !== "POST") return [url + queryOf(input), init];
   const body = JSON.stringify(input);
   return [url, { ...init, headers: { ...headers, "Content-Type": "application/json" }, body }];
 }
@@ -150,7 +138,7 @@ function unexpected({ status, headers }: FetchResponse, text: string): string {
  * The longest time for which an answer holds back further calls. The limits may be raised meanwhile, which only another
  * answer shows.
  */
-const longestMs = 60_000;
+const longestHoldMs = 60_000;
 
 interface GateAnswer {
   readonly status: number;
@@ -160,15 +148,10 @@ interface GateAnswer {
   readonly reason: string | undefined;
 }
 
-interface Closure {
-  readonly atMs: number;
-  readonly untilMs: number;
-}
-
 class Gate {
   readonly #clock: Clock;
   /** By operation: a policy may limit one call of `/check` and not the others. */
-  readonly #closures = new Map<Operation, Closure>();
+  readonly #closures = new Map<Operation, { readonly atMs: number; readonly untilMs: number }>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -190,7 +173,7 @@ class Gate {
     const waitMs = status === 429 && retryAfterMs !== null ? retryAfterMs : replenishMsIn(headers);
     if (waitMs <= this.waitMs(operation)) return;
     const atMs = this.#clock.now();
-    this.#closures.set(operation, { atMs, untilMs: atMs + Math.min(waitMs, longestMs) });
+    this.#closures.set(operation, { atMs, untilMs: atMs + Math.min(waitMs, longestHoldMs) });
   }
 }
 
@@ -198,21 +181,18 @@ interface HeaderFields {
   get(name: string): string | null;
 }
 
-/** The greatest delay of a timer. */
-const mostMs = 2 ** 31 - 1;
-
 /**
  * The wait in `Retry-After`; null without a valid one.
  * @param nowMs the time of the client, for a response without `Date`
  */
 export function retryAfterMsIn(headers: HeaderFields, nowMs: number): number | null {
   const text = headers.get("Retry-After")?.trim() ?? "";
-  if (/^\d+$/.test(text)) return Math.min(Number(text) * 1_000, mostMs);
+  if (/^\d+$/.test(text)) return Math.min(Number(text) * 1_000, longestTimerMs);
   const untilMs = httpDateMs(text);
   if (untilMs === null) return null;
   // The clock of the server may differ from that of the client.
   const sentMs = httpDateMs(headers.get("Date")?.trim() ?? "") ?? nowMs;
-  return Math.min(Math.max(0, untilMs - sentMs), mostMs);
+  return Math.min(Math.max(0, untilMs - sentMs), longestTimerMs);
 }
 
 /** The date of each of the three forms of RFC 9110, section 5.6.7; null for other text. */
@@ -233,7 +213,7 @@ export function replenishMsIn(headers: HeaderFields): number {
     const seconds = parameters.get("r") === 0 ? parameters.get("t") : 0;
     return typeof seconds === "number" ? seconds * 1_000 : 0;
   });
-  return Math.min(Math.max(0, ...waits), mostMs);
+  return Math.min(Math.max(0, ...waits), longestTimerMs);
 }
 
 /** An invalid field is ignored, as the draft demands. */

@@ -1,5 +1,5 @@
 /** Reads the options of `createClient`. All invalid ones are reported at once. */
-import type { Bounds } from "./attempts.ts";
+import { longestTimerMs } from "./clock.ts";
 import type { Fetch } from "./http.ts";
 import { shown } from "./messages.ts";
 import type { HeadgateService, UntypedService } from "./service.ts";
@@ -50,125 +50,101 @@ export interface ServiceOptions extends BoundOptions {
 
 export type ClientOptions = HttpOptions | ServiceOptions;
 
-interface Settings {
-  readonly bounds: Bounds;
-  readonly target: HttpTarget | ServiceTarget;
-}
+export type Bounds = Readonly<Record<keyof BoundOptions, number>>;
 
 export interface HttpTarget {
-  readonly kind: "http";
-  /** The URL of `/check`. */
-  readonly endpoint: string;
+  readonly url: string | URL;
   readonly token: string;
+  readonly path: string;
   readonly fetch: Fetch;
 }
 
-interface ServiceTarget {
-  readonly kind: "service";
-  readonly service: HeadgateService | UntypedService;
+interface Option {
+  readonly accepted: string;
+  readonly accepts: (value: unknown) => boolean;
+  /** The value in a problem. Default: its JSON. */
+  readonly shown?: (value: unknown) => string;
 }
 
-const boundNames = ["retries", "maxWaitMs", "timeoutMs"];
+const integer = (least: number, most: number): Option => ({
+  accepted: `an integer from ${least} to ${most}`,
+  accepts: (value) => Number.isInteger(value) && Number(value) >= least && Number(value) <= most,
+});
 
-/** The greatest delay of a timer. */
-const longestMs = 2 ** 31 - 1;
+const bounds: Readonly<Record<keyof BoundOptions, Option>> = {
+  retries: integer(0, 10),
+  maxWaitMs: integer(0, longestTimerMs),
+  timeoutMs: integer(1, longestTimerMs),
+};
 
-const accepted = {
-  url: 'the http or https URL of the Worker without a path, such as "https://limits.example.com"; or service',
-  path: 'the CHECK_PATH of the Worker, such as "/check"',
-  token: "a token of CHECK_TOKENS: visible ASCII characters without spaces",
-  fetch: "a function",
-  service: 'a service binding with entrypoint = "Headgate"',
-} as const;
-
-/** @throws TypeError */
-export function readOptions(options: ClientOptions): Settings {
-  const given = new Given(options);
-  const settings = {
-    target: given.options["service"] === undefined ? readHttp(given) : readService(given),
-    bounds: {
-      retries: given.integer("retries", 0, 10, 2),
-      maxWaitMs: given.integer("maxWaitMs", 0, longestMs, 5_000),
-      timeoutMs: given.integer("timeoutMs", 1, longestMs, 5_000),
-    },
-  };
-  if (given.problems.length > 0) {
-    throw new TypeError(`createClient: ${given.problems.join("; ")}`);
-  }
-  return settings;
-}
-
-/** The options as given, with the problems found in them. */
-class Given {
-  readonly options: Readonly<Record<string, unknown>>;
-  readonly problems: string[] = [];
-
-  constructor(options: unknown) {
-    this.options = Object(options);
-  }
-
-  report(name: string, expected: string, got = shown(this.options[name])): void {
-    this.problems.push(`${name}: expected ${expected}, got ${got}`);
-  }
-
-  integer(name: string, least: number, most: number, fallback: number): number {
-    const { [name]: value = fallback } = this.options;
-    const isValid = typeof value === "number" && Number.isInteger(value);
-    if (isValid && value >= least && value <= most) return value;
-    this.report(name, `an integer from ${least} to ${most}`);
-    return fallback;
-  }
-
-  reportOthersThan(names: readonly string[]): void {
-    for (const [name, value] of Object.entries(this.options)) {
-      if (value === undefined || names.includes(name)) continue;
-      // Unknown options are not shown: one of them may be a token.
-      this.problems.push(`${name}: expected one of the options ${names.join(", ")}`);
-    }
-  }
-}
-
-function readService(given: Given): ServiceTarget {
-  given.reportOthersThan(["service", ...boundNames]);
-  const { service } = given.options;
-  const isService = typeof Object(service)["check"] === "function";
-  // A binding has no JSON to show.
-  if (!isService) given.report("service", accepted.service, `a value of type ${typeof service}`);
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- otherwise a problem is reported
-  return { kind: "service", service: service as HeadgateService };
-}
-
-function readHttp(given: Given): HttpTarget {
-  given.reportOthersThan(["url", "token", "path", "fetch", ...boundNames]);
-  const { url, token, path = "/check", fetch: sender = globalFetch } = given.options;
-  const origin = originOf(url);
-  if (origin === null) given.report("url", accepted.url);
-  if (typeof path !== "string" || !/^(?:\/(?!\.\.?(?:\/|$))[a-z0-9_.-]+)+$/i.test(path)) {
-    given.report("path", accepted.path);
-  }
-  if (typeof token !== "string" || !/^[!-~]+$/.test(token)) {
+const httpOptions: Readonly<Record<string, Option>> = {
+  url: {
+    accepted: 'the http or https URL of the Worker without a path, such as "https://limits.example.com"; or service',
+    accepts: isUrlOfHost,
+  },
+  token: {
+    accepted: "a token of CHECK_TOKENS: visible ASCII characters without spaces",
+    accepts: (value) => typeof value === "string" && /^[!-~]+$/.test(value),
     // Errors may be logged, where a token must not be.
-    const got = typeof token === "string" && token !== "" ? "other characters" : shown(token);
-    given.report("token", accepted.token, got);
-  }
-  if (typeof sender !== "function") given.report("fetch", accepted.fetch);
-  return {
-    kind: "http",
-    endpoint: `${origin}${String(path)}`,
-    token: String(token),
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- otherwise a problem is reported
-    fetch: sender as Fetch,
-  };
-}
+    shown: (value) => (typeof value === "string" && value !== "" ? "other characters" : shown(value)),
+  },
+  path: {
+    accepted: 'the CHECK_PATH of the Worker, such as "/check"',
+    accepts: (value) => typeof value === "string" && /^(?:\/(?!\.\.?(?:\/|$))[a-z0-9_.-]+)+$/i.test(value),
+  },
+  fetch: { accepted: "a function", accepts: (value) => typeof value === "function" },
+  ...bounds,
+};
+
+const serviceOptions: Readonly<Record<string, Option>> = {
+  service: {
+    accepted: 'a service binding with entrypoint = "Headgate"',
+    accepts: (value) => typeof Object(value)["check"] === "function",
+    // A binding has no JSON to show.
+    shown: (value) => `a value of type ${typeof value}`,
+  },
+  ...bounds,
+};
 
 /** Looked up at each call, so that a `fetch` that is replaced later, as tests do, is used. */
 const globalFetch: Fetch = (url, init) => fetch(url, init);
 
-/** Null for other URLs than that of a host. */
-function originOf(url: unknown): string | null {
+const defaults: Readonly<Record<string, unknown>> = {
+  path: "/check",
+  fetch: globalFetch,
+  retries: 2,
+  maxWaitMs: 5_000,
+  timeoutMs: 5_000,
+};
+
+/**
+ * Returns the options with their defaults.
+ * @throws TypeError
+ */
+export function readOptions(options: ClientOptions): Bounds & (HttpTarget | Pick<ServiceOptions, "service">) {
+  const given: Readonly<Record<string, unknown>> = Object(options);
+  const known = given["service"] === undefined ? httpOptions : serviceOptions;
+  const names = Object.keys(known);
+  const values = Object.fromEntries(
+    names.map((name) => [name, given[name] === undefined ? defaults[name] : given[name]]),
+  );
+  const others = Object.keys(given).filter((name) => given[name] !== undefined && !names.includes(name));
+  const invalid = Object.entries(known).filter(([name, { accepts }]) => !accepts(values[name]));
+  const problems = [
+    // Unknown options are not shown: one of them may be a token.
+    ...others.map((name) => `${name}: expected one of the options ${names.join(", ")}`),
+    ...invalid.map(
+      ([name, { accepted, shown: show = shown }]) => `${name}: expected ${accepted}, got ${show(values[name])}`,
+    ),
+  ];
+  if (problems.length > 0) throw new TypeError(`createClient: ${problems.join("; ")}`);
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the table has verified the values
+  return values as ReturnType<typeof readOptions>;
+}
+
+function isUrlOfHost(url: unknown): boolean {
   const text = String(url);
-  if (!URL.canParse(text)) return null;
+  if (!URL.canParse(text)) return false;
   const { protocol, origin, href } = new URL(text);
-  const isHost = /^https?:$/.test(protocol) && href === `${origin}/`;
-  return isHost ? origin : null;
+  return /^https?:$/.test(protocol) && href === `${origin}/`;
 }
