@@ -43,7 +43,7 @@ const ownVariables = [
 const unusedCheckPath = "/.headgate/check";
 
 interface KnownEnvironment extends WorkerEnvironment {
-  readonly policies: ReadonlyMap<string, StatedPolicy>;
+  readonly policies: PoliciesByName;
   /** The names of policies that requests have used: the others may still be replaced. */
   readonly used: Set<string>;
 }
@@ -79,9 +79,11 @@ export const ofPackage = (failure: Failure): Failure =>
 
 /** @throws ConfigProblems for missing bindings and invalid variables, and when two policies have the same name */
 function environmentOf(env: object, own: readonly StatedPolicy[]): WorkerEnvironment {
-  const known = byEnv.get(env);
-  const isComplete = known !== undefined && hasAll(known, own);
-  const environment = isComplete ? known : environmentWith(env, own);
+  let environment = byEnv.get(env);
+  if (environment === undefined || !hasAll(environment, own)) {
+    environment = environmentWith(env, own);
+    byEnv.set(env, environment);
+  }
   for (const { name } of own) environment.used.add(name);
   return environment;
 }
@@ -103,24 +105,26 @@ function environmentWith(env: object, own: readonly StatedPolicy[]): KnownEnviro
   const siblings = byBinding.get(objects) ?? new BoundedMap<KnownEnvironment>(mostOfBinding);
   byBinding.set(objects, siblings);
   const known = siblings.get(text);
-  const environment =
-    known !== undefined && hasAll(known, own) ? known : newEnvironment({ bindings, variables, own, known });
+  if (known !== undefined && hasAll(known, own)) {
+    siblings.refresh(text);
+    return known;
+  }
+  const environment = newEnvironment(bindings, variables, own, known);
   siblings.set(text, environment);
-  byEnv.set(env, environment);
   return environment;
 }
 
-function newEnvironment({
-  bindings,
-  variables,
-  own,
-  known,
-}: {
-  readonly bindings: Bindings;
-  readonly variables: Readonly<Record<string, unknown>>;
-  readonly own: readonly StatedPolicy[];
-  readonly known: KnownEnvironment | undefined;
-}): KnownEnvironment {
+type Variables = Readonly<Record<string, unknown>>;
+
+type PoliciesByName = ReadonlyMap<string, StatedPolicy>;
+
+/** @param known the environment with the same variables, which lacks policies */
+function newEnvironment(
+  bindings: Bindings,
+  variables: Variables,
+  own: readonly StatedPolicy[],
+  known: KnownEnvironment | undefined,
+): KnownEnvironment {
   const used = known?.used ?? new Set<string>();
   const taken = own.filter((policy) => {
     const other = used.has(policy.name) ? known?.policies.get(policy.name) : undefined;
@@ -129,10 +133,11 @@ function newEnvironment({
   if (taken.length > 0) throw new ConfigProblems(taken.map(nameTaken));
   const kept = [...(known?.policies.values() ?? [])].filter(({ name }) => used.has(name));
   const needed = byName([...kept, ...own]);
-  const others = [...constructedPolicies().values()].filter(({ name }) => !needed.has(name));
+  // The control plane knows all policies from the first request on, whichever route receives it.
+  const others = [...constructed.values()].filter(({ name }) => !needed.has(name));
   const all = byName([...needed.values(), ...others]);
   const whole = configOrNull(variables, all);
-  const policies = whole === null ? withValid(others, { needed, variables }) : all;
+  const policies = whole === null ? withValid(others, needed, variables) : all;
   const config = whole ?? configOf(variables, policies);
   const warnings = config.warnings
     // The middleware leaves preflights to the app.
@@ -160,27 +165,18 @@ function optionOf({ name, isUnnamed, caller }: StatedPolicy, option?: string): s
 const placeOf = ({ name, isUnnamed, caller }: StatedPolicy): string =>
   isUnnamed ? caller : `${caller} (name: "${name}")`;
 
-const byName = (policies: readonly StatedPolicy[]): ReadonlyMap<string, StatedPolicy> =>
+const byName = (policies: readonly StatedPolicy[]): PoliciesByName =>
   new Map(policies.map((policy) => [policy.name, policy]));
 
 /** The needed policies and all others that are valid: a problem of another route does not affect this one. */
-function withValid(
-  others: readonly StatedPolicy[],
-  {
-    needed,
-    variables,
-  }: {
-    readonly needed: ReadonlyMap<string, StatedPolicy>;
-    readonly variables: Readonly<Record<string, unknown>>;
-  },
-): ReadonlyMap<string, StatedPolicy> {
+function withValid(others: readonly StatedPolicy[], needed: PoliciesByName, variables: Variables): PoliciesByName {
   if (others.length === 0) return needed;
   const all = byName([...needed.values(), ...others]);
   if (configOrNull(variables, all) !== null) return all;
   if (others.length === 1) return needed;
   const middle = Math.ceil(others.length / 2);
-  const first = withValid(others.slice(0, middle), { needed, variables });
-  return withValid(others.slice(middle), { needed: first, variables });
+  const first = withValid(others.slice(0, middle), needed, variables);
+  return withValid(others.slice(middle), first, variables);
 }
 
 function configOrNull(...config: Parameters<typeof configOf>): Config | null {
@@ -192,7 +188,7 @@ function configOrNull(...config: Parameters<typeof configOf>): Config | null {
 }
 
 /** @throws ConfigProblems that name options in place of entries of `POLICIES` */
-function configOf(variables: Readonly<Record<string, unknown>>, byNames: ReadonlyMap<string, StatedPolicy>): Config {
+function configOf(variables: Variables, byNames: PoliciesByName): Config {
   const policies = [...byNames.values()];
   try {
     return parseConfig({ ...variables, POLICIES: policies.map(({ written }) => written) });
@@ -240,9 +236,6 @@ let constructed = new Map<string, StatedPolicy>();
 /** Whether a limiter has handled a request since the last one was constructed. */
 let isInUse = false;
 
-/** The control plane knows all policies from the first request on, whichever route receives it. */
-const constructedPolicies = (): ReadonlyMap<string, StatedPolicy> => constructed;
-
 /** Called when a limiter handles a request. */
 export function noteUse(): void {
   isInUse = true;
@@ -276,26 +269,18 @@ export function withNames(policies: readonly StatedPolicy[]): readonly StatedPol
 /** Whether two policies with one name are the same one, constructed again, or share the name on purpose. */
 const isSame = (a: StatedPolicy, b: StatedPolicy): boolean => a.text === b.text && a.isUnnamed === b.isUnnamed;
 
-const nameField = { field: "name" };
-
-function nameTaken({ name, isUnnamed, caller }: StatedPolicy): ConfigProblem {
-  const problem = { ...nameField, variable: caller };
-  return isUnnamed
-    ? {
-        ...problem,
-        value: undefined,
-        accepted: `a name such as name: "login", because another limiter without a name has handled requests as "${name}"`,
-      }
-    : {
-        ...problem,
-        value: name,
-        accepted: `a name of its own such as name: "${name}-2", because another limiter of this Worker, with other options or without a name, already has this name`,
-      };
-}
+const nameTaken = ({ name, isUnnamed, caller }: StatedPolicy): ConfigProblem => ({
+  variable: caller,
+  field: "name",
+  value: isUnnamed ? undefined : name,
+  accepted: isUnnamed
+    ? `a name such as name: "login", because another limiter without a name has handled requests as "${name}"`
+    : `a name of its own such as name: "${name}-2", because another limiter of this Worker, with other options or without a name, already has this name`,
+});
 
 const constructedLate = ({ caller }: StatedPolicy): ConfigProblem => ({
-  ...nameField,
   variable: caller,
+  field: "name",
   value: undefined,
   accepted:
     'a name such as name: "login", because this limiter is constructed for a request and not when the Worker starts',

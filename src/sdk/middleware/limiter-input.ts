@@ -62,10 +62,10 @@ export function readLimited(
   };
 }
 
-export function readKeyOf(method: "forget", input: unknown, stated: readonly StatedPolicy[]): KeyReference {
-  const { key } = parsed(method, input);
-  const own = ownPolicy(method, input, stated);
-  return { policy: own.name, key: keyOf(method, key, own, isRecord(input) ? input : {}) };
+export function readKeyOf(input: unknown, stated: readonly StatedPolicy[]): KeyReference {
+  const { key } = parsed("forget", input);
+  const own = ownPolicy("forget", input, stated);
+  return { policy: own.name, key: keyOf("forget", key, own, input) };
 }
 
 export const readSettlement = (input: unknown): { readonly id: string | null; readonly cost: number } =>
@@ -95,7 +95,7 @@ function keyOf(
   method: LimiterMethod,
   key: readonly string[] | undefined,
   { name, functions }: StatedPolicy,
-  input: Readonly<Record<string, unknown>>,
+  input: unknown,
 ): readonly string[] | undefined {
   if (functions.key === null) return key;
   const text = customKeyText(key, name);

@@ -12,7 +12,6 @@ import {
   openReservation,
   settleReservation,
 } from "../../http/check/operations.ts";
-import type { Runtime } from "../../http/runtime.ts";
 import { type Failure, isFailure, problemError } from "../../http/wire/problems.ts";
 import type { DenialReason } from "../../limiter/isolate/outcome.ts";
 import type { Decision } from "../../strategies/index.ts";
@@ -141,27 +140,34 @@ export function limiterOf(
     // The middleware shares the keys of the proxy, which have no tenant.
     return { runtime, tenant: null, waitUntil };
   };
+  const decider =
+    <Input extends LimiterCheckInput>(
+      method: "check" | "look" | "reserve",
+      decide: (call: CallerContext, check: Check, input: Input) => Promise<LimiterAnswer | Failure>,
+    ) =>
+    async (env: unknown, input: Input): Promise<LimiterAnswer> => {
+      const called = await call(env);
+      const { policies } = called.runtime;
+      const check = readLimited(method, input, stated, policies);
+      const answer = await decide(called, check, input);
+      if (!isFailure(answer)) return answer;
+      const policy = policies.find(({ name }) => name === check.policy);
+      const standIn = policy === undefined ? null : answerToFailure(answer, policy, check.cost);
+      if (standIn === null) throw failureError(method, input, answer);
+      return standIn;
+    };
+  const reserve = decider("reserve", (called, check, { ttlMs }: LimiterReserveInput) =>
+    openReservation(called, { ...check, ttlMs }),
+  );
   return {
-    check: async (env, input) => {
-      const called = await call(env);
-      const { check, failed } = read("check", input, stated, called.runtime);
-      return failed(await decideCheck(called, check));
-    },
-    look: async (env, input) => {
-      const called = await call(env);
-      const { check, failed } = read("look", input, stated, called.runtime);
-      return failed(await look(called, check));
-    },
+    check: decider("check", decideCheck),
+    look: decider("look", look),
+    // The answer of a reservation has its id. The one that stands for a failure has none.
+    reserve: async (env, input) => ({ id: null, ...(await reserve(env, input)) }),
     forget: async (env, input) => {
-      const reference = readKeyOf("forget", input, stated);
+      const reference = readKeyOf(input, stated);
       const failure = await forgetKey(await call(env), reference);
       if (failure !== null) throw failureError("forget", input, failure);
-    },
-    reserve: async (env, input) => {
-      const called = await call(env);
-      const { check, failed } = read("reserve", input, stated, called.runtime);
-      const answer = await openReservation(called, { ...check, ttlMs: input.ttlMs });
-      return isFailure(answer) ? { ...failed(answer), id: null } : answer;
     },
     settle: async (env, input) => {
       const { id, cost } = readSettlement(input);
@@ -173,44 +179,12 @@ export function limiterOf(
   };
 }
 
-interface ReadCheck {
-  readonly check: Check;
-  /** Returns an answer unchanged, and the answer that stands for a failure. Throws other failures. */
-  readonly failed: (answer: LimiterAnswer | Failure) => LimiterAnswer;
-}
-
-function read(
-  method: "check" | "look" | "reserve",
-  input: unknown,
-  stated: readonly StatedPolicy[],
-  { policies }: Runtime,
-): ReadCheck {
-  const check = readLimited(method, input, stated, policies);
-  const policy = policies.find(({ name }) => name === check.policy);
-  return {
-    check,
-    failed: (answer) => {
-      if (!isFailure(answer)) return answer;
-      const denial = policy === undefined ? null : denialFor(answer, policy, check.cost);
-      if (denial === null) throw failureError(method, input, answer);
-      return denial;
-    },
-  };
-}
-
 /**
  * A caller gets an answer for failures that a route answers with 503 or 429, with the same wait. Null for other
  * failures.
  */
-function denialFor(failure: Failure, policy: Policy, cost: number): LimiterAnswer | null {
-  const common = {
-    cost,
-    delayMs: 0,
-    bannedForMs: 0,
-    limits: [],
-    policy: policy.name,
-    violated: [],
-  };
+function answerToFailure(failure: Failure, policy: Policy, cost: number): LimiterAnswer | null {
+  const common = { cost, delayMs: 0, bannedForMs: 0, limits: [], policy: policy.name, violated: [] };
   const denied = (reason: LimiterAnswer["reason"], retryAfterMs: number): LimiterAnswer => ({
     ...common,
     allowed: false,
@@ -279,6 +253,7 @@ async function platformWaitUntil(): Promise<WaitUntil | null> {
   }
 }
 
-const unattended: WaitUntil = (work) => {
+/** Work that nothing keeps alive, such as in tests. */
+export const unattended: WaitUntil = (work) => {
   work.catch((error: unknown) => report({ event: "internal-error", error: errorText(error) }));
 };

@@ -16,11 +16,10 @@ import { type Runtime, failureBy, reportStartError } from "../../http/runtime.ts
 import { isFailure, problemResponse } from "../../http/wire/problems.ts";
 import { hasRateLimitFields } from "../../http/wire/rate-limit-fields.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
-import { errorText, report } from "../../observability/events.ts";
 import { addContinuedFields, answerByFunction, isDenied, noteDenied } from "./answer-denial.ts";
 import { type Contribution, contextVariable, type RateLimitContext } from "./context-variable.ts";
 import { environmentReader, noteUse, withNames, ofPackage, type WorkerEnvironment } from "./environment.ts";
-import { type LimiterCalls, limiterOf } from "./limiter.ts";
+import { type LimiterCalls, limiterOf, unattended } from "./limiter.ts";
 import {
   checkedCost,
   checkedSkip,
@@ -230,18 +229,13 @@ function mutable(response: Response): Response {
   }
 }
 
-/** Outside of Workers, such as in tests, there is no execution context: work continues by itself. */
 function waitUntilOf(c: Context): WaitUntil {
-  let context: Pick<ExecutionContext, "waitUntil"> | null = null;
   try {
-    context = c.executionCtx;
+    return c.executionCtx.waitUntil.bind(c.executionCtx);
   } catch {
-    // Hono throws where there is none.
+    // Hono throws outside of Workers, such as in tests, where there is no execution context.
+    return unattended;
   }
-  return (work) => {
-    if (context !== null) context.waitUntil(work);
-    else work.catch((error: unknown) => report({ event: "internal-error", error: errorText(error) }));
-  };
 }
 
 /** One policy of `rateLimit`, whose functions get Hono's context. */

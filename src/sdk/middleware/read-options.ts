@@ -41,6 +41,8 @@ export interface PolicyFunctions {
   readonly onDeny: ((c: Context, decision: PolicyDecision) => MaybePromise<Response>) | null;
 }
 
+const functionNames: readonly (keyof PolicyFunctions)[] = ["key", "limits", "cost", "skip", "onDeny"];
+
 /** The fields of a policy, and the options that `POLICIES` does not have. */
 const optionNames = [...policyFields, "limit", "windowMs", "reserve", "skip"];
 
@@ -226,22 +228,11 @@ function textOf(stated: Readonly<Record<string, unknown>>): string {
 
 const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number => (a < b ? -1 : 1);
 
-/* The casts below are checked by `typeof`; TypeScript cannot know the parameters of a function. */
 function functionsIn(stated: Readonly<Record<string, unknown>>): PolicyFunctions {
-  const functionIn = (name: keyof PolicyFunctions): unknown =>
-    typeof stated[name] === "function" ? stated[name] : null;
-  return {
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-    key: functionIn("key") as PolicyFunctions["key"],
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-    limits: functionIn("limits") as PolicyFunctions["limits"],
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-    cost: functionIn("cost") as PolicyFunctions["cost"],
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-    skip: functionIn("skip") as PolicyFunctions["skip"],
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-    onDeny: functionIn("onDeny") as PolicyFunctions["onDeny"],
-  };
+  const functions = functionNames.map((name) => [name, typeof stated[name] === "function" ? stated[name] : null]);
+  // Cast because TypeScript cannot know the parameters of a function.
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+  return Object.fromEntries(functions) as PolicyFunctions;
 }
 
 /**
