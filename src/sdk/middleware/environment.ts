@@ -5,6 +5,7 @@
  * later, as in tests and in development, an app may be constructed again and gets the same names again.
  */
 import { type Config, deploymentProblems, parseConfig } from "../../policy/vars/config.ts";
+import type { Variables } from "../../policy/vars/variables.ts";
 import { ConfigProblems, type ConfigProblem } from "../../validation/problems.ts";
 import { BoundedMap } from "../../policy/bounded-map.ts";
 import { type Bindings, createRuntime, reportStartError, reportWarnings, type Runtime } from "../../http/runtime.ts";
@@ -113,8 +114,6 @@ function environmentWith(env: object, own: readonly StatedPolicy[]): KnownEnviro
   siblings.set(text, environment);
   return environment;
 }
-
-type Variables = Readonly<Record<string, unknown>>;
 
 type PoliciesByName = ReadonlyMap<string, StatedPolicy>;
 

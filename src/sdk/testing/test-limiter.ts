@@ -10,17 +10,12 @@ import { type Client, clientBy } from "../client/client.ts";
 import type { BatchAnswer } from "../client/messages.ts";
 import { type HeadgateService, serviceTransport } from "../client/service.ts";
 import { parseConfig } from "../../policy/vars/config.ts";
-import {
-  type CheckInput,
-  type ForgetInput,
-  readBatch,
-  type ReserveInput,
-  type SettleInput,
-} from "../../http/check/input.ts";
+import { readBatch } from "../../http/check/input.ts";
 import { decideBatch } from "../../http/check/operations.ts";
 import { createService, perform } from "../../http/check/service.ts";
 import { type Bindings, createRuntime, type Runtime } from "../../http/runtime.ts";
 import { isFailure, problemDetails } from "../../http/wire/problems.ts";
+import type { WaitUntil } from "../../limiter/object-calls.ts";
 
 /** The options of `createTestLimiter`. */
 export interface TestLimiterOptions {
@@ -130,7 +125,7 @@ const timeoutMs = 60_000;
 export type TestPolicy = Readonly<Record<string, unknown>>;
 
 /** A test has no request that must outlast its response. */
-const waitUntil = (): void => undefined;
+const waitUntil: WaitUntil = () => undefined;
 
 /** `/check` in memory, which a limiter with `policies` has. */
 export interface TestService {
@@ -160,11 +155,11 @@ type BatchService = HeadgateService & { batch(input: object): Promise<BatchAnswe
 function serviceOver(runtime: Runtime): BatchService {
   const { check, look, forget, reserve, settle } = createService(runtime);
   return {
-    check: cloned((input: CheckInput) => check(input, waitUntil)),
-    look: cloned((input: CheckInput) => look(input, waitUntil)),
-    forget: cloned((input: ForgetInput) => forget(input, waitUntil)),
-    reserve: cloned((input: ReserveInput) => reserve(input, waitUntil)),
-    settle: cloned((input: SettleInput) => settle(input, waitUntil)),
+    check: cloned(check),
+    look: cloned(look),
+    forget: cloned(forget),
+    reserve: cloned(reserve),
+    settle: cloned(settle),
     batch: cloned((input: object) =>
       perform(readBatch, input, async ({ checks }) => {
         const answers = await decideBatch({ runtime, tenant: null, waitUntil }, checks);
@@ -178,8 +173,8 @@ function serviceOver(runtime: Runtime): BatchService {
 
 /** Inputs and answers are cloned, as a service binding does. */
 const cloned =
-  <Input, Answer>(operation: (input: Input) => Promise<Answer>) =>
+  <Input, Answer>(operation: (input: Input, waitUntil: WaitUntil) => Promise<Answer>) =>
   async (input: unknown): Promise<Answer> =>
     // The operation reads any input, and reports what is wrong with it.
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-    structuredClone(await operation(structuredClone(input) as Input));
+    structuredClone(await operation(structuredClone(input) as Input, waitUntil));
