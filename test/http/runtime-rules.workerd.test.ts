@@ -191,13 +191,6 @@ describe("rules in the Worker", () => {
     expect(objects.calls.at(-1)).toMatchObject({ argument: { charges: [{ rules }] } });
   });
 
-  it("a policy that is off decides nothing, and calls no object", async () => {
-    const { send, objects } = await withRules({ kind: "mode", mode: "off" });
-    const response = await send("/");
-    expect(response.headers.has("RateLimit")).toBe(false);
-    expect(objects.calls).toEqual([]);
-  });
-
   it("a denied network is refused with 403, and an allowed one is not charged", async () => {
     const denied = await withRules({ kind: "deny", entries: ["203.0.113.0/24"] });
     expect((await denied.send("/")).status).toBe(403);

@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { isFull } from "../../mode.ts";
 import { from, headgate, statusOf } from "../harness.ts";
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: Date.UTC(2100, 0, 1) }));
@@ -33,90 +32,38 @@ describe("a fixed cost", () => {
   });
 });
 
-/** Texts and the cost that they are read as, with a maximum of 50; the unit tests of costs have more. */
-const costTexts: [string, number][] = [
-  ["1", 1],
-  ["7", 7],
-  ["007", 7],
-  ["50", 50],
-  ["51", 50],
-  ["9007199254740993", 50],
-  ["9".repeat(400), 50],
-  ["", 1],
-  ["0", 1],
-  ["-0", 50],
-  ["-1", 50],
-  ["-100", 50],
-  ["+7", 50],
-  ["0.5", 50],
-  ["1.0", 50],
-  ["1e1", 50],
-  ["1e309", 50],
-  ["0x10", 50],
-  ["NaN", 50],
-  ["Infinity", 50],
-  ["7 8", 50],
-  ["7;8", 50],
-  ["seven", 50],
-  ["null", 50],
-  ["٧", 50],
-];
-
 describe("a cost from the request", () => {
-  const texts = isFull ? costTexts : costTexts.filter(([text]) => ["7", "51", "", "-1"].includes(text));
-  const inHeader = texts.filter(([text]) => /^[\x20-\x7e]*$/.test(text));
+  /** The unit tests of costs have more. */
+  const texts: [string, number][] = [
+    ["7", 7],
+    ["51", 50],
+    ["", 1],
+    ["-1", 50],
+  ];
 
-  it.each(inHeader)("a cost of %j in a header is charged as %i", async (text, units) => {
+  it.each(texts)("a cost of %j in a header is charged as %i", async (text, units) => {
     const cost = { from: "header:X-Cost", max: 50 };
     expect(await statusAndRemaining({ cost }, "/", { "x-cost": text })).toEqual([200, 100 - units]);
   });
 
   it.each(texts)("a cost of %j in the query is charged as %i", async (text, units) => {
     const cost = { from: "query:cost", max: 50 };
-    const path = `/?cost=${encodeURIComponent(text)}`;
-    expect(await statusAndRemaining({ cost }, path)).toEqual([200, 100 - units]);
-  });
-
-  it("a missing cost is 1, and of several costs the greatest is charged", async () => {
-    const header = { from: "header:x-cost", max: 50 };
-    const query = { from: "query:c", max: 50 };
-    expect(await statusAndRemaining({ cost: header }, "/")).toEqual([200, 99]);
-    expect(await statusAndRemaining({ cost: header }, "/", { "x-cost": "7, 9 ,1" })).toEqual([200, 91]);
-    expect(await statusAndRemaining({ cost: header }, "/", { "x-cost": "7,, x" })).toEqual([200, 50]);
-    expect(await statusAndRemaining({ cost: query }, "/?x=7")).toEqual([200, 99]);
-    expect(await statusAndRemaining({ cost: query }, "/?c=7&c=9&c=")).toEqual([200, 91]);
+    expect(await statusAndRemaining({ cost }, `/?cost=${text}`)).toEqual([200, 100 - units]);
   });
 });
 
-it.each(["C=7", "c[]=7", "C%5B0%5D=7", "c=1&C[]=7&[c]=2", "x=1;c=7", "c%5B%5D=0007"])(
-  "a cost in the query that is written as %s is charged, since an origin may read it as the parameter c",
-  async (query) => {
-    const cost = { from: "query:c", max: 50 };
-    expect(await statusAndRemaining({ cost }, `/?${query}`)).toEqual([200, 93]);
-  },
-);
-
 describe("a cost from the response", () => {
   const cost = { from: "response-header:X-Tokens", reserve: 20, max: 60 };
-  const answered = (query: string): Promise<[number, number]> => statusAndRemaining({ cost }, `/answer?${query}`);
 
   it.each([
     ["X-Tokens=7", 7],
     ["x-tokens=0", 0],
-    ["X-Tokens=45", 45],
     ["X-Tokens=61", 60],
-    [`X-Tokens=${"9".repeat(300)}`, 60],
-    ["X-Tokens=20", 20],
-  ])("a response with %s settles the reserved cost to %i", async (query, units) => {
-    expect(await answered(query)).toEqual([200, 100 - units]);
+    ["X-Tokens=many", 20],
+    ["", 20],
+  ])("a response with %j settles the reserved cost to %i", async (query, units) => {
+    expect(await statusAndRemaining({ cost }, `/answer?${query}`)).toEqual([200, 100 - units]);
   });
-
-  it.each(["", "X-Tokens=", "X-Tokens=-5", "X-Tokens=0.5", "X-Tokens=many", "X-Tokens=1e9"])(
-    "a response with %j leaves the reserved cost charged",
-    async (query) => {
-      expect(await answered(query)).toEqual([200, 80]);
-    },
-  );
 
   it("a response cost above the limit leaves a debt, which a longer wait repays", async () => {
     const { send } = headgate({ POLICIES: [{ ...log, limits: "30/hour", cost }] });
@@ -145,25 +92,11 @@ describe("a policy with count", () => {
     expect(answers).toEqual([200, 401, 200, 403, 404, 500, 401, 401, 200, 401, 429, 429]);
   });
 
-  it("count with exceptStatus charges all other statuses", async () => {
-    const count = { exceptStatus: ["2xx", 404] };
-    expect(await statusAndRemaining({ count }, "/answer?status=202")).toEqual([202, 100]);
-    expect(await statusAndRemaining({ count }, "/answer?status=404")).toEqual([404, 100]);
-    expect(await statusAndRemaining({ count }, "/answer?status=500")).toEqual([500, 99]);
-  });
-
   it("count applies to redirects and 304 responses too", async () => {
     const count = { status: ["3xx"] };
     expect(await statusAndRemaining({ count }, "/redirect")).toEqual([302, 99]);
     expect(await statusAndRemaining({ count }, "/not-modified")).toEqual([304, 99]);
     expect(await statusAndRemaining({ count }, "/")).toEqual([200, 100]);
-  });
-
-  it("a response that does not count is charged nothing, whatever its cost header", async () => {
-    const cost = { from: "response-header:x-tokens", reserve: 20, max: 60 };
-    const both = { cost, count: { status: ["2xx"] } };
-    expect(await statusAndRemaining(both, "/answer?x-tokens=50")).toEqual([200, 50]);
-    expect(await statusAndRemaining(both, "/answer?status=503&x-tokens=50")).toEqual([503, 100]);
   });
 
   it("each policy on one key is settled by its own rule", async () => {

@@ -211,26 +211,8 @@ describe("a WebSocket whose origin never closes", () => {
 });
 
 describe("several policies with reservations", () => {
-  const login = { name: "login", limits: "5/day", count: { status: ["401"] } };
   const api = { name: "api", limits: "100/day" };
   const global = { name: "watch", key: "global", limits: [{ ...slots, limit: 1 }], dryRun: true };
-
-  it("each policy is charged by its own rule for the response, also on a shared key", async () => {
-    const own = headgate({ POLICIES: [login, api] });
-    mockOrigin(new Response("welcome"), new Response("wrong", { status: 401 }));
-    expect(await statusOf(own.send("/", visitor))).toBe(200);
-    expect([await remainingOf(own, "login"), await remainingOf(own, "api")]).toEqual([[5], [99]]);
-    expect(await statusOf(own.send("/", visitor))).toBe(401);
-    expect([await remainingOf(own, "login"), await remainingOf(own, "api")]).toEqual([[4], [98]]);
-  });
-
-  it("no policy is charged when another policy on the key denies", async () => {
-    const own = headgate({ POLICIES: [login, { ...api, limits: "1/day" }] });
-    mockOrigin(new Response("wrong", { status: 401 }));
-    expect(await statusOf(own.send("/", visitor))).toBe(401);
-    expect(await statusOf(own.send("/", visitor))).toBe(429);
-    expect([await remainingOf(own, "login"), await remainingOf(own, "api")]).toEqual([[4], [0]]);
-  });
 
   it("a dry run of a concurrency limit denies nothing, and releases its slots", async () => {
     const warned = vi.spyOn(console, "warn").mockReturnValue(undefined);

@@ -226,14 +226,3 @@ describe("several policies", () => {
     expect(await each.json()).toMatchObject({ limits: [{ remaining: 5, resetAfterMs: 0 }] });
   });
 });
-
-describe("keys of the proxy", () => {
-  it("all spellings of a path are one key", async () => {
-    const { send } = headgate({ LIMITS: "1/minute", KEY: "path" });
-    expect(await statusOf(send("/a"))).toBe(200);
-    const spellings = ["/a/", "https://headgate.example//a", "/%61", "/b/../a"];
-    const statuses = await Promise.all(spellings.map((path) => statusOf(send(path))));
-    expect(statuses).toEqual([429, 429, 429, 429]);
-    expect(await statusOf(send("/A"))).toBe(200);
-  });
-});
