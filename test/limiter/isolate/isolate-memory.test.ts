@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { CheckCall } from "../../../src/limiter/protocol.ts";
 import type { Spend } from "../../../src/limiter/isolate/outcome.ts";
-import { type Call, settled, spendOf, startMs, TestIsolate, scopeOf } from "../../fakes/isolate.ts";
+import { type Call, settled, spendOf, TestIsolate, scopeOf } from "../../fakes/isolate.ts";
 
 /** Failed calls are logged. */
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
@@ -141,25 +141,6 @@ describe("a cached denial", () => {
   });
 });
 
-describe("an isolate that decides locally because the object does not answer", () => {
-  it("a local denial restarts an elastic window", async () => {
-    const isolate = new TestIsolate();
-    isolate.before = lost;
-    const elastic = { limit: 2, window: "1m", strategy: "fixed-window", elastic: true };
-    const spend = spendOf({ limits: [elastic] });
-    expect(await isolate.outcomes(spend)).toEqual([true]);
-    expect(await isolate.outcomes(spend)).toEqual([true]);
-    await isolate.clock.pass(30_000);
-    expect(await isolate.outcomes(spend)).toEqual([false]);
-    await isolate.clock.pass(59_999);
-    const { outcomes } = await isolate.admit(spend);
-    expect(outcomes).toMatchObject([{ decision: { allowed: false, retryAfterMs: 60_000 } }]);
-    await isolate.clock.pass(60_000);
-    expect(isolate.clock.nowMs).toBe(startMs + 149_999);
-    expect(await isolate.outcomes(spend)).toEqual([true]);
-  });
-});
-
 describe("an object that has failed", () => {
   it("a failed object is called for decisions again after exactly one second", async () => {
     const isolate = new TestIsolate();
@@ -199,16 +180,6 @@ describe("the isolate's own meters", () => {
     isolate.before = lost;
     const { outcomes } = await isolate.admit(spend);
     expect(outcomes).toMatchObject([{ kind: "local", decision: { limits: [{ remaining: 2 }] } }]);
-  });
-
-  it("a request that one policy denies locally spends nothing of the others", async () => {
-    const isolate = new TestIsolate();
-    isolate.before = lost;
-    const [wide, narrow] = [spendOf({ limits: "5/minute" }), spendOf({ name: "q", limits: "1/minute" })];
-    expect(await isolate.outcomes(wide, narrow)).toEqual([true, true]);
-    expect(await isolate.outcomes(wide, narrow)).toEqual([true, false]);
-    const { outcomes } = await isolate.admit(wide);
-    expect(outcomes).toMatchObject([{ decision: { limits: [{ remaining: 3 }] } }]);
   });
 
   it("deleting a key for one policy resets only that policy's local meter", async () => {

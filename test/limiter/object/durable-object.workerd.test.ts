@@ -114,15 +114,6 @@ describe("eviction", () => {
 });
 
 describe("the database", () => {
-  it("looks and denials leave the database empty until the first spend", async () => {
-    const object = newObject();
-    await object.look(call(charge("1/minute")));
-    await object.check(call(charge("1/minute", 2)));
-    expect(await stored(object)).toEqual([[], null]);
-    await object.check(call(charge("1/minute")));
-    expect(await stored(object)).toEqual([["k k"], 120_000]);
-  });
-
   it("the alarm deletes the last row together with the database and itself", async () => {
     const object = newObject();
     await object.check(call(charge("5/minute", 5)));

@@ -49,10 +49,4 @@ describe("explain", () => {
       version: 2,
     });
   });
-
-  it("an explanation changes nothing that is stored", async () => {
-    const object = new TestObject();
-    expect(explained(object)?.accounts).toMatchObject([{ used: 0 }]);
-    expect(await object.stored()).toEqual([[], null]);
-  });
 });
