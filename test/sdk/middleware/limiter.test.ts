@@ -148,16 +148,6 @@ describe("costs and reservations", () => {
     expect(denied).toMatchObject({ allowed: false, reason: "reservations", id: null });
     expect(denied.retryAfterMs).toBeGreaterThan(0);
   });
-
-  it("concurrency slots are held by a reservation until it is settled", async () => {
-    const { env } = createTestLimiter();
-    const slots = { limit: 1, window: "1m", strategy: "concurrency" } as const;
-    const limiter = createLimiter({ name: "slots", limits: slots, key: "header:X" });
-    const { id } = await limiter.reserve(env, { key: "a", ttlMs: 60_000 });
-    expect((await limiter.reserve(env, { key: "a", ttlMs: 60_000 })).allowed).toBe(false);
-    await limiter.settle(env, { id, cost: 1 });
-    expect((await limiter.reserve(env, { key: "a", ttlMs: 60_000 })).allowed).toBe(true);
-  });
 });
 
 describe("lists and overrides", () => {

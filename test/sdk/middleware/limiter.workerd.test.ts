@@ -12,14 +12,6 @@ import { bindings } from "./visitor.ts";
 
 const log = { strategy: "sliding-log" } as const;
 
-it("exactly as many simultaneous checks as the limit are allowed", async () => {
-  const env = bindings();
-  const limiter = createLimiter({ name: "burst", limits: "7/minute", ...log });
-  const checks = Array.from({ length: 30 }, () => limiter.check(env, { key: "user-42" }));
-  const allowed = (await Promise.all(checks)).filter((answer) => answer.allowed);
-  expect(allowed).toHaveLength(7);
-});
-
 it("a queue consumer repeats the messages that the limits deny, when their wait is over", async () => {
   const env = bindings();
   const mails = createLimiter({ name: "batch", limits: "2/minute", ...log });

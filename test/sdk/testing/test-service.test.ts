@@ -49,21 +49,6 @@ describe("the client of a limiter in memory", () => {
     expect((await client.look(key)).limits[0]?.remaining).toBe(70);
   });
 
-  it("a reservation cannot be settled after its time, and stands as charged", async () => {
-    const { client, clock } = createTestLimiter({ policies });
-    const key = { policy: "tokens", key: "ada" };
-    const { id } = await client.reserve({ ...key, cost: 80, ttlMs: 60_000 });
-    await clock.advance("61s");
-    expect(await client.settle({ id, cost: 30 })).toEqual({ settled: false });
-    expect((await client.look(key)).limits[0]?.remaining).toBe(20);
-  });
-
-  it("a reservation id that was changed settles nothing", async () => {
-    const { client } = createTestLimiter({ policies });
-    const { id } = await client.reserve({ policy: "tokens", key: "ada", cost: 80, ttlMs: 60_000 });
-    expect(await client.settle({ id: `${String(id)}x`, cost: 30 })).toEqual({ settled: false });
-  });
-
   it("the checks of a batch are independent, and each has an answer or a problem", async () => {
     const { client } = createTestLimiter({ policies });
     const { results } = await client.batch({
