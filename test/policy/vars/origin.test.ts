@@ -13,6 +13,7 @@ describe("ORIGIN", () => {
   it.for([
     ["https://api.example.com", "https://api.example.com/"],
     ["http://127.0.0.1:8080/", "http://127.0.0.1:8080/"],
+    ["http://127.0.0.1:8788", "http://127.0.0.1:8788/"],
     ["https://[2001:db8::1]:8443", "https://[2001:db8::1]:8443/"],
     ["HTTPS://API.Example.COM:443", "https://api.example.com/"],
     ["https://bücher.example", "https://xn--bcher-kva.example/"],
@@ -24,7 +25,7 @@ describe("ORIGIN", () => {
   const wrong = [
     ["api.example.com", "//api.example.com", "/path", "ftp://a.example", "https://", "Route"],
     ["https://a.example/base", "https://a.example//", "javascript:alert(1)", "ws://a.example"],
-    [" ", 5, true, {}, [], ["https://a.example"]],
+    ["xhttps://a.example/", "localhost:8787", " ", 5, true, {}, [], ["https://a.example"]],
   ];
   it.for<unknown>(wrong.flat())("ORIGIN rejects and quotes %j", (ORIGIN) => {
     expect(problemsIn({ ...whole, ORIGIN })).toEqual([
@@ -43,6 +44,11 @@ describe("ORIGIN", () => {
     "https://a.example/?key=hunter2",
     "https://a.example#hunter2",
     "https:/user:hunter2@",
+    "https://:hunter2@a.example",
+    "ftp://user:hunter2@a.example/a/b",
+    "https:\\\\user:hunter2@a.example",
+    "https://user:hunter2@a.example:99999",
+    "user:hunter2@a.example",
   ])("ORIGIN rejects %s without quoting possible credentials", (ORIGIN) => {
     expect(problemsIn({ ...whole, ORIGIN })).toMatchObject([{ variable: "ORIGIN", value: "(hidden)" }]);
   });

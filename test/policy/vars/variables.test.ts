@@ -104,58 +104,6 @@ describe("the minimal configuration", () => {
   });
 });
 
-describe("ORIGIN", () => {
-  it.for([
-    ["https://api.example.com", "https://api.example.com/"],
-    ["https://api.example.com/", "https://api.example.com/"],
-    ["http://127.0.0.1:8788", "http://127.0.0.1:8788/"],
-    ["https://[2001:db8::1]:8443", "https://[2001:db8::1]:8443/"],
-    ["HTTPS://API.Example.com:443", "https://api.example.com/"],
-    ["route", "route"],
-  ])("ORIGIN accepts %s", ([value, expected]) => {
-    expect(plain(configOf({ ORIGIN: value }))).toMatchObject({ origin: expected });
-  });
-
-  it.for<[string, unknown]>([
-    ["is not a URL", "api.example.com"],
-    ["has no host", "https://"],
-    ["has a path", "https://api.example.com/v1"],
-    ["is of another protocol", "ftp://api.example.com"],
-    ["is of a protocol whose name ends alike", "xhttps://api.example.com/"],
-    ["runs code", "javascript:alert(1)"],
-    ["has a host for a protocol", "localhost:8787"],
-    ["is another word", "Route"],
-    ["is a number", 8787],
-    ["is a list", ["https://api.example.com"]],
-    ["is an object", { url: "https://api.example.com" }],
-  ])("ORIGIN is rejected when it %s", ([, value]) => {
-    expect(problemsIn({ ...whole, ORIGIN: value })).toEqual([
-      {
-        variable: "ORIGIN",
-        field: "",
-        value,
-        accepted: expect.stringMatching(/http or https URL .*"https:\/\/api\.example\.com".*"route"/),
-      },
-    ]);
-  });
-
-  it.for([
-    "https://user:hunter2@api.example.com",
-    "https://hunter2@api.example.com/",
-    "https://:hunter2@api.example.com",
-    "ftp://user:hunter2@api.example.com/a/b",
-    "https:\\\\user:hunter2@api.example.com",
-    "https://user:hunter2@api.example.com:99999",
-    "user:hunter2@api.example.com",
-    "https://api.example.com?key=hunter2",
-    "https://api.example.com#hunter2",
-  ])("ORIGIN with credentials is rejected and not quoted: %s", (value) => {
-    const problems = problemsIn({ ...whole, ORIGIN: value });
-    expect(problems).toMatchObject([{ variable: "ORIGIN" }]);
-    expect(JSON.stringify(problems)).not.toContain("hunter2");
-  });
-});
-
 describe("CHECK_PATH", () => {
   it.for(["/check", "/limits", "/a/b/c", "/v1.2/rate-limit_check", "/0"])("CHECK_PATH accepts %s", (value) => {
     expect(configOf({ CHECK_PATH: value }).checkPath).toBe(value);
