@@ -17,19 +17,6 @@ it("after an answer that leaves nothing, the next call waits until something is 
   expect([clock.waits, requests.length]).toEqual([[3_000], 3]);
 });
 
-it.each([
-  ['"a";r=1;t=3', []],
-  ['"a";r=0', []],
-  ['"a";r=5;t=9, "b";r=0;t=2, "c";r=0;t=1', [2_000]],
-  ['"a";r=0;t=', []],
-  ["limit=5, remaining=0, reset=3", []],
-])("with RateLimit %s, the next call waits for %j ms", async (RateLimit, waits) => {
-  const { limiter, clock } = await setUp([allow({ RateLimit }), allow()]);
-  await limiter.check(key);
-  await limiter.check(key);
-  expect(clock.waits).toEqual(waits);
-});
-
 it("time that has passed since the answer shortens the wait of the next call", async () => {
   const { limiter, clock } = await setUp([allow({ RateLimit: '"a";r=0;t=3' }), allow()]);
   await limiter.check(key);

@@ -341,20 +341,6 @@ it("missing bindings and secrets are named in a problem response, without values
   });
 });
 
-it("limiters without a name have a counter each, with equal options and with different ones", async () => {
-  const app = new Hono();
-  app.use("/a", rateLimit({ limits: "1/minute" }));
-  app.use("/b", rateLimit({ limits: "1/minute" }));
-  app.use("/c", rateLimit({ limits: "2/minute" }));
-  app.get("*", (c) => c.text("hello"));
-  const visit = visitor(app);
-  const statuses: number[] = [];
-  for (const path of ["/c", "/b", "/a", "/c", "/a", "/b", "/c"]) {
-    statuses.push((await visit({ path })).status);
-  }
-  expect(statuses).toEqual([200, 200, 200, 200, 429, 429, 429]);
-});
-
 it("a limiter that is constructed for each request keeps its counters", async () => {
   const app = new Hono();
   app.use((c, next) => rateLimit({ limits: "2/minute", key: () => "k" })(c, next));
