@@ -31,14 +31,6 @@ describe("a preflight without blocklist or ban", () => {
     expect(await statusOf(send("/", { ...preflight, ...from("203.0.113.8") }))).toBe(200);
   });
 
-  it("a preflight is allowed while the path's policy is exhausted, and does not charge that policy", async () => {
-    const { send } = headgate({ LIMITS: "1/minute" });
-    expect(await statusOf(send("/", preflight))).toBe(200);
-    expect(await statusOf(send("/", visitor))).toBe(200);
-    expect(await statusOf(send("/", visitor))).toBe(429);
-    expect(await statusOf(send("/", preflight))).toBe(200);
-  });
-
   it.for([
     ["an OPTIONS request without Origin", { "Access-Control-Request-Method": "PUT" }, "OPTIONS"],
     ["an OPTIONS request without Access-Control-Request-Method", { Origin: app }, "OPTIONS"],
