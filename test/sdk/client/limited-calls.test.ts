@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 import { createClientAt } from "../../../src/sdk/client/client.ts";
 import { TestApp } from "../../http/app.ts";
-import { allow, problem } from "./faulty-server.ts";
+import { allow, allowed, problem } from "./faulty-server.ts";
 import { setUp, thrownBy } from "./setup.ts";
 import { SkippingClock, timeoutMs } from "./skipping-clock.ts";
 
@@ -91,21 +91,7 @@ it("calls that wait together are sent one by one when each answer leaves nothing
     maxWaitMs: 60_000,
     fetch: async () => {
       sentAtMs.push(clock.now());
-      return Response.json(
-        {
-          allowed: true,
-          cost: 1,
-          delayMs: 0,
-          retryAfterMs: 0,
-          bannedForMs: 0,
-          limits: [],
-          policy: "api",
-          reason: "limit",
-          violated: [],
-          headers: {},
-        },
-        { headers: { RateLimit: '"a";r=0;t=2' } },
-      );
+      return new Response(allowed, { headers: { RateLimit: '"a";r=0;t=2' } });
     },
   });
   await limiter.check(key);
