@@ -53,11 +53,14 @@ export function rateLimit<E extends Env = NoEnv>(
     const environment = environmentOf(c.env);
     return isFailure(environment)
       ? problemResponse(environment)
-      : answeringProblems(() => enforce(c, next, { policies, reserved, runtime: environment.runtime }));
+      : answeringProblems(() =>
+          new LimitedRequest(c, next, { policies, reserved, runtime: environment.runtime }).answer(),
+        );
   };
   return Object.assign(limited, limiterOf(policies, environmentOf));
 }
 
+/** What a `rateLimit` applies to each request. */
 interface Enforcement {
   readonly policies: readonly StatedPolicy[];
   /** The names of policies with `reserve`. */
@@ -65,114 +68,111 @@ interface Enforcement {
   readonly runtime: Runtime;
 }
 
-async function enforce(c: Context, next: Next, enforcement: Enforcement): Promise<Response | undefined> {
-  const { policies, reserved, runtime } = enforcement;
-  if (urlOf(c.req.raw) === null) return problemResponse({ kind: "url-malformed" });
-  const attributes = attributesOf(c.req.raw);
-  const earlier: RateLimitContext | undefined = c.get("headgate");
-  const statedCosts = new StatedCosts((policy) => reserved.has(policy));
-  const set = (decided: Partial<Contribution>): void => {
-    const undecided = { isDenied: false, charged: null, continued: [], dryRuns: [] };
-    const contribution = { ...undecided, runtime, reserved, statedCosts, ...decided };
-    c.set("headgate", contextVariable(earlier, contribution));
-  };
-  set({});
-  // Browsers send preflights without credentials, and middleware such as `cors` answers them.
-  if (isPreflight(attributes)) {
-    await next();
+class LimitedRequest {
+  readonly #c: Context;
+  readonly #next: Next;
+  readonly #enforcement: Enforcement;
+  readonly #earlier: RateLimitContext | undefined;
+  readonly #statedCosts: StatedCosts;
+  #isForwarded = false;
+
+  constructor(c: Context, next: Next, enforcement: Enforcement) {
+    this.#c = c;
+    this.#next = next;
+    this.#enforcement = enforcement;
+    this.#earlier = c.get("headgate");
+    this.#statedCosts = new StatedCosts((policy) => enforcement.reserved.has(policy));
+  }
+
+  /** @returns the denial or a problem; undefined when the context has the response */
+  async answer(): Promise<Response | undefined> {
+    const c = this.#c;
+    const { policies, runtime } = this.#enforcement;
+    if (urlOf(c.req.raw) === null) return problemResponse({ kind: "url-malformed" });
+    const attributes = attributesOf(c.req.raw);
+    this.#setVariable({});
+    // Browsers send preflights without credentials, and middleware such as `cors` answers them.
+    if (isPreflight(attributes)) {
+      await this.#next();
+      return undefined;
+    }
+    const matching = new Set(matchingPolicies(runtime.policies, attributes).map(({ name }) => name));
+    const applied = policies.filter(({ name }) => matching.has(name));
+    const values = await valuesFor(c, applied, attributes, runtime);
+    runtime.control?.touch(waitUntilOf(c));
+    // Not every denial calls `onDenied`: the request is denied until it is forwarded.
+    this.#setVariable({ isDenied: true });
+    const response = await this.#enforce(values, []);
+    if (!this.#isForwarded) {
+      noteDenied(c);
+      return response;
+    }
+    if (response !== c.res) replaceResponse(c, response);
     return undefined;
   }
-  const matching = new Set(matchingPolicies(runtime.policies, attributes).map(({ name }) => name));
-  const values = await valuesFor(
-    c,
-    policies.filter(({ name }) => matching.has(name)),
-    runtime,
-  );
-  runtime.control?.touch(waitUntilOf(c));
-  // Not every denial calls `onDenied`: the request is denied until it is forwarded.
-  set({ isDenied: true });
-  let isForwarded = false;
-  const response = await enforceAll(c, [], {
-    ...enforcement,
-    attributes,
-    values,
-    statedCosts,
-    onDenied: (charged, continued) => set({ isDenied: true, charged, continued }),
-    forward: async (charged, continued) => {
-      isForwarded = true;
-      const dryRuns = (await charged?.admission.dryRuns?.catch(() => []))?.flat() ?? [];
-      set({ charged, continued, dryRuns });
-      await next();
-      return mutable(c.res);
-    },
-  });
-  if (!isForwarded) {
-    noteDenied(c);
+
+  #setVariable(decided: Partial<Contribution>): void {
+    const { reserved, runtime } = this.#enforcement;
+    const undecided = { isDenied: false, charged: null, continued: [], dryRuns: [] };
+    const contribution = { ...undecided, runtime, reserved, statedCosts: this.#statedCosts, ...decided };
+    this.#c.set("headgate", contextVariable(this.#earlier, contribution));
+  }
+
+  /**
+   * Decides the request by its policies. If all policies that deny it have `onDeny: "continue"`, the others decide it
+   * again, so that it is charged to them.
+   * @param denials earlier denials, whose policies no longer take part
+   */
+  #enforce(values: RequestValues, denials: readonly LimitDenial[]): Promise<Response> {
+    const c = this.#c;
+    const { policies, reserved, runtime } = this.#enforcement;
+    const { attributes, costs } = values;
+    const passedOver = new Set(denials.flatMap(({ denying }) => denying.map(({ policy }) => policy.name)));
+    const continued = denials.map(({ denied }) => denied);
+    let charged: DecidedRequest | null = null;
+    return enforcePolicies(
+      c.req.raw,
+      () => runtime.policies.filter(({ name }) => values.charged.has(name) && !passedOver.has(name)),
+      {
+        runtime,
+        attributes,
+        tenant: null,
+        waitUntil: waitUntilOf(c),
+        costs,
+        statedCosts: this.#statedCosts,
+        observeBody: withStreamEnd,
+        reservationTtlMs: (policy: Policy) => (reserved.has(policy.name) ? reservationMs : reservationTtlMs(policy)),
+        onDenied: (denied) => this.#setVariable({ isDenied: true, charged: denied, continued }),
+        answerDenial: (denial) =>
+          mayContinue(policies, denial)
+            ? this.#goOn(values, [...denials, denial])
+            : answerByFunction(c, policies, denial),
+        onAdmitted: (admitted) => (charged = admitted),
+        // The fields of a denial list only the limits that deny.
+        hasFinalFields: (headers) => denials.length > 0 || (isDenied(c) && hasRateLimitFields(headers)),
+        forward: () => this.#forward(charged, continued),
+      },
+    );
+  }
+
+  /** Lets the handler answer a denied request. The response has the fields of the first denial. */
+  async #goOn(values: RequestValues, denials: readonly LimitDenial[]): Promise<Response> {
+    const response = await this.#enforce(values, denials);
+    const [first] = denials;
+    if (this.#isForwarded && first !== undefined && denials.length === 1) {
+      addContinuedFields(this.#c, response, first.fields());
+    }
     return response;
   }
-  if (response !== c.res) replaceResponse(c, response);
-  return undefined;
-}
 
-interface RequestEnforcement extends Enforcement {
-  readonly attributes: RequestAttributes;
-  readonly values: RequestValues;
-  readonly statedCosts: StatedCosts;
-  readonly onDenied: (denied: DecidedRequest, continued: readonly DecidedRequest[]) => void;
   /** Calls the handler. */
-  readonly forward: (charged: DecidedRequest | null, continued: readonly DecidedRequest[]) => Promise<Response>;
-}
-
-/**
- * Decides a request by its policies. If all policies that deny it have `onDeny: "continue"`, the others decide it
- * again, so that it is charged to them.
- * @param continued earlier denials, whose policies no longer take part
- */
-function enforceAll(c: Context, continued: readonly LimitDenial[], enforcement: RequestEnforcement): Promise<Response> {
-  const { policies, reserved, runtime, attributes, values, statedCosts, forward } = enforcement;
-  const passedOver = new Set(continued.flatMap(({ denying }) => denying.map(({ policy }) => policy.name)));
-  const earlierDenials = continued.map(({ denied }) => denied);
-  let charged: DecidedRequest | null = null;
-  return enforcePolicies(
-    c.req.raw,
-    () => runtime.policies.filter(({ name }) => values.charged.has(name) && !passedOver.has(name)),
-    {
-      runtime,
-      attributes: { ...attributes, ...values.attributes },
-      tenant: null,
-      waitUntil: waitUntilOf(c),
-      costs: values.costs,
-      statedCosts,
-      observeBody: withStreamEnd,
-      reservationTtlMs: (policy: Policy) => (reserved.has(policy.name) ? reservationMs : reservationTtlMs(policy)),
-      onDenied: (denied) => enforcement.onDenied(denied, earlierDenials),
-      answerDenial: (denial) =>
-        mayContinue(policies, denial)
-          ? goOn(c, [...continued, denial], enforcement)
-          : answerByFunction(c, policies, denial),
-      onAdmitted: (admitted) => (charged = admitted),
-      // The fields of a denial list only the limits that deny.
-      hasFinalFields: (headers) => continued.length > 0 || (isDenied(c) && hasRateLimitFields(headers)),
-      forward: () => forward(charged, earlierDenials),
-    },
-  );
-}
-
-/** Lets the handler answer a denied request. The response has the fields of the first denial. */
-async function goOn(c: Context, continued: readonly LimitDenial[], enforcement: RequestEnforcement): Promise<Response> {
-  let isForwarded = false;
-  const response = await enforceAll(c, continued, {
-    ...enforcement,
-    forward: (...decided) => {
-      isForwarded = true;
-      return enforcement.forward(...decided);
-    },
-  });
-  const [first] = continued;
-  if (isForwarded && first !== undefined && continued.length === 1) {
-    addContinuedFields(c, response, first.fields());
+  async #forward(charged: DecidedRequest | null, continued: readonly DecidedRequest[]): Promise<Response> {
+    this.#isForwarded = true;
+    const dryRuns = (await charged?.admission.dryRuns?.catch(() => []))?.flat() ?? [];
+    this.#setVariable({ charged, continued, dryRuns });
+    await this.#next();
+    return mutable(this.#c.res);
   }
-  return response;
 }
 
 const mayContinue = (policies: readonly StatedPolicy[], { denying }: LimitDenial): boolean =>
@@ -188,11 +188,16 @@ function replaceResponse(c: Context, response: Response): void {
 interface RequestValues {
   /** The names of the policies that charge the request: those that it does not skip. */
   readonly charged: ReadonlySet<string>;
-  readonly attributes: Pick<RequestAttributes, "customKey" | "withLimits">;
+  readonly attributes: RequestAttributes;
   readonly costs: ReadonlyMap<string, number>;
 }
 
-async function valuesFor(c: Context, policies: readonly StatedPolicy[], runtime: Runtime): Promise<RequestValues> {
+async function valuesFor(
+  c: Context,
+  policies: readonly StatedPolicy[],
+  attributes: RequestAttributes,
+  runtime: Runtime,
+): Promise<RequestValues> {
   const charged = new Set<string>();
   const keys = new Map<string, string | null>();
   const costs = new Map<string, number>();
@@ -212,6 +217,7 @@ async function valuesFor(c: Context, policies: readonly StatedPolicy[], runtime:
     charged,
     costs,
     attributes: {
+      ...attributes,
       customKey: (policy) => keys.get(policy) ?? null,
       withLimits: (policy) =>
         stated.has(policy.name) ? policyWithLimits(policy, stated.get(policy.name), runtime.policies) : policy,
