@@ -28,15 +28,6 @@ describe("a parsed limit", () => {
     expect(strategiesOf({ strategy: "fixed-window" })).toEqual(["fixed-window", "sliding-log"]);
   });
 
-  it("a limit has the options of its strategy, with their defaults", () => {
-    const [first, second] = parseLimits([
-      { limit: 5, window: "1m", strategy: "fixed-window" },
-      { limit: 5, window: "1m", strategy: "sliding-window-counter", align: "clock" },
-    ]);
-    expect(first).toMatchObject({ limit: 5, windowMs: 60_000, align: "first-request" });
-    expect(second).toMatchObject({ align: "clock" });
-  });
-
   it("notation, fields and a list of one give the same limit", () => {
     const expected = parseLimits("10/minute");
     expect(parseLimits({ limit: 10, window: "minute" })).toEqual(expected);
