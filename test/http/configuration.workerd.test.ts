@@ -14,13 +14,6 @@ const reportedPlaces = async (variables: Record<string, unknown>): Promise<strin
   return errors.map(({ variable, field }) => `${variable} ${field}`.trim());
 };
 
-const limits = { LIMITS: "5/minute" };
-const ban = { after: 3, within: "10m", for: "1h" };
-const huge = "999999999999989/day";
-const onePolicy = (fields: object): Record<string, unknown> => ({
-  POLICIES: [{ name: "a", limits: "5/minute", ...fields }],
-});
-
 describe("a broken configuration", () => {
   it("with a broken configuration, every path is answered with 500 problem details, also /check/health and /check", async () => {
     const { send, check } = headgate({ LIMITS: "none" });
@@ -49,39 +42,6 @@ describe("a broken configuration", () => {
       "POLICIES [1].name",
       "KEY_SECRET",
     ]);
-  });
-
-  it.for<[string, Record<string, unknown>, string]>([
-    ["an unknown strategy", { ...limits, STRATEGY: "magic" }, "STRATEGY"],
-    ["a bad duration", { LIMITS: "5/fortnight" }, "LIMITS window"],
-    ["a limit of 0", { LIMITS: "0/minute" }, "LIMITS limit"],
-    ["a negative limit", { LIMITS: "-5/minute" }, "LIMITS limit"],
-    ["a fractional limit", { LIMITS: "1.5/minute" }, "LIMITS limit"],
-    ["a product of limit and window that is too large", { LIMITS: huge }, "LIMITS limit"],
-    ["an origin that is not a URL", { ...limits, ORIGIN: "api.example.com" }, "ORIGIN"],
-    ["limits that only have a strategy", { STRATEGY: "sliding-log" }, "LIMITS"],
-    ["an unknown field of a policy", onePolicy({ colour: 1 }), "POLICIES [0].colour"],
-    ["a bad path", onePolicy({ match: { path: "login" } }), "POLICIES [0].match.path"],
-    ["a bad key part", onePolicy({ key: "address" }), "POLICIES [0].key"],
-    ["a bad cost", onePolicy({ cost: 0 }), "POLICIES [0].cost"],
-    ["a bad status", onePolicy({ count: { status: ["9xx"] } }), "POLICIES [0].count"],
-    ["a bad address", onePolicy({ deny: ["10.0.0.0/33"] }), "POLICIES [0].deny[0]"],
-    ["a bad ban", onePolicy({ ban: { ...ban, after: 0 } }), "POLICIES [0].ban.after"],
-    ["a bad onDeny", onePolicy({ onDeny: { status: 200 } }), "POLICIES [0].onDeny.status"],
-  ])("the Worker reports the place of %s", async ([, variables, place]) => {
-    expect(await reportedPlaces(variables)).toEqual([place]);
-  });
-
-  it.for<[string, Record<string, unknown>, number]>([
-    ["a path", { match: { path: "/*" } }, 200],
-    ["a composite key", { key: ["ip", "path"] }, 200],
-    ["an address on the allowlist", { allow: ["203.0.113.0/24"] }, 200],
-    ["an address on the blocklist", { deny: ["203.0.113.*"] }, 403],
-    ["a limit for one address", { overrides: [{ key: "203.0.113.7", limits: "1/hour" }] }, 200],
-    ["a ban", { ban }, 200],
-  ])("a policy with %s in its fields is accepted", async ([, fields, status]) => {
-    const { send } = headgate(onePolicy(fields));
-    expect(await statusOf(send("/", from("203.0.113.7")))).toBe(status);
   });
 
   it("with a broken configuration, the answer does not contain the values of variables", async () => {
@@ -169,20 +129,5 @@ describe("a configuration that check-config rejects and the Worker accepts", () 
     expect(await reportedPlaces({ ...sound, LIMITS: undefined, LIMTS: "5/minute" })).toEqual(["POLICIES"]);
     expect(warnings.mock.calls.join()).toContain("unknown variable LIMTS; did you mean LIMITS?");
     warnings.mockRestore();
-  });
-});
-
-describe("variables", () => {
-  it("variables may be JSON text, as the dashboard and --var pass them", async () => {
-    const policies = JSON.stringify([{ name: "text", limits: ["7/minute"], key: ["global"] }]);
-    const { headers } = await headgate({ POLICIES: policies }).send("/");
-    expect(headers.get("RateLimit-Policy")).toBe('"text";q=7;w=60');
-  });
-
-  it("limits without a strategy use sliding-window-counter", async () => {
-    const response = await headgate(limits).check("GET", "/check?key=203.0.113.7");
-    expect(await response.json()).toMatchObject({
-      limits: [{ strategy: "sliding-window-counter" }],
-    });
   });
 });
