@@ -89,13 +89,6 @@ describe("the reason of a check", () => {
     expect(await reasonOf(own)).toBe("allowed: limit");
   });
 
-  it("the reason is ban rather than cost for a banned key and a cost above the capacity", async () => {
-    const own = headgate({ POLICIES: [{ ...policy, ban: "1h" }] });
-    await answerTo(own);
-    await answerTo(own);
-    expect(await answerTo(own, { cost: 2 })).toMatchObject({ reason: "ban", retryAfterMs: null });
-  });
-
   it("the reason is the policy's list that the key is on, and deny precedes allow", async () => {
     const lists = { allow: ["203.0.113.0/24"], deny: ["203.0.113.66"] };
     const own = headgate({ POLICIES: [{ ...policy, ...lists }] });
@@ -132,13 +125,6 @@ describe("the reason of a check", () => {
       // oxlint-disable-next-line no-await-in-loop
       expect(await reasonOf(own)).toBe("denied: limit");
     }
-  });
-
-  it("the reason is limit rather than delay when another limit is violated too", async () => {
-    const limits = [queue, { limit: 6, window: "1h", strategy: "fixed-window" }];
-    const own = headgate({ POLICIES: [{ name: "p", limits, maxDelay: "500ms" }] });
-    await answerTo(own, { cost: 6 });
-    expect(await reasonOf(own)).toBe("denied: limit");
   });
 
   it("the answers to looks, batches, reservations and ad hoc checks have a reason", async () => {
