@@ -60,7 +60,7 @@ export function rateLimit<E extends Env = NoEnv>(
   return Object.assign(limited, limiterOf(policies, environmentOf));
 }
 
-/** What a `rateLimit` applies to each request. */
+/** The policies of a `rateLimit`, and the runtime that decides by them. */
 interface Enforcement {
   readonly policies: readonly StatedPolicy[];
   /** The names of policies with `reserve`. */
