@@ -2,16 +2,22 @@
 import type { Context, Next } from "hono";
 import { Hono } from "hono/tiny";
 import { type Config, deploymentProblems, isUnconfigured, parseConfig } from "./policy/vars/config.ts";
+import { RequestTarget } from "./policy/request.ts";
 import { mountAdmin } from "./admin/routes.ts";
-
-import { plainTargetOf, urlOf, routedPath } from "./http/attributes.ts";
-import { type AnswerCheck, checkRoutes, createCheck } from "./http/check/routes.ts";
+import { urlOf, routedPath } from "./http/attributes.ts";
+import { type CheckOperations, checkRoutes, createCheck } from "./http/check/routes.ts";
 import { brokenService, createService, type Service } from "./http/check/service.ts";
-import { waitUntilFrom } from "./http/proxy/enforce.ts";
 import { createProxy, type Proxy } from "./http/proxy/proxy.ts";
 import { optionsAnswer } from "./http/proxy/forward.ts";
 import type { Assets } from "./http/openapi.ts";
-import { answerInternalError, createRuntime, reportStartError, reportWarnings, type Runtime } from "./http/runtime.ts";
+import {
+  answerInternalError,
+  createRuntime,
+  reportStartError,
+  reportWarnings,
+  type Runtime,
+  waitUntilFrom,
+} from "./http/runtime.ts";
 import { setupAnswer } from "./http/setup.ts";
 import { type Failure, problemResponse } from "./http/wire/problems.ts";
 
@@ -65,16 +71,23 @@ const startFailure = (failure: Failure, variables: Readonly<Record<string, unkno
  */
 function fastPath(
   { checkPath, admin }: Config,
-  { routed, check, proxy }: { readonly routed: Hono; readonly check: AnswerCheck; readonly proxy: Proxy },
+  { routed, check, proxy }: { readonly routed: Hono; readonly check: CheckOperations; readonly proxy: Proxy },
 ): App["fetch"] {
   const paths = admin === null ? [checkPath] : [checkPath, admin.path];
+  const posts = new Map([
+    [checkPath, check.check],
+    [`${checkPath}/batch`, check.batch],
+    [`${checkPath}/reserve`, check.reserve],
+    [`${checkPath}/settle`, check.settle],
+  ]);
   return (request, env, ctx) => {
-    const target = request.method === "HEAD" ? null : plainTargetOf(request);
+    const target = request.method === "HEAD" ? null : RequestTarget.plain(request.url);
     if (target === null) return routed.fetch(request, env, ctx);
     const waitUntil = (work: Promise<unknown>): void => ctx.waitUntil(work);
-    const { received } = target.path;
-    if (received === checkPath && request.method === "POST") return check(request, waitUntil);
-    const isProxied = !paths.some((path) => isAtOrBelow(path, received)) && target.hostname !== admin?.host;
+    const { receivedPath } = target;
+    const answer = request.method === "POST" ? posts.get(receivedPath) : undefined;
+    if (answer !== undefined) return answer(request, waitUntil);
+    const isProxied = !paths.some((path) => isAtOrBelow(path, receivedPath)) && target.hostname !== admin?.host;
     return isProxied ? proxy(request, waitUntil, target) : routed.fetch(request, env, ctx);
   };
 }
@@ -86,7 +99,7 @@ const isAtOrBelow = (path: string, received: string): boolean =>
 function routes(
   config: Config,
   runtime: Runtime,
-  { env, check, proxy }: { readonly env: Env; readonly check: AnswerCheck; readonly proxy: Proxy },
+  { env, check, proxy }: { readonly env: Env; readonly check: CheckOperations; readonly proxy: Proxy },
 ): Hono {
   const app = new Hono({ getPath: routedPath });
   app.use("*", rejectMalformedUrl);

@@ -5,7 +5,7 @@ import { normalizedHost } from "../policy/match.ts";
 import { bearerIn } from "../policy/request.ts";
 import type { Actor } from "../control/protocol.ts";
 import { urlOf } from "../http/attributes.ts";
-import { tokenMatcher } from "../http/check/auth.ts";
+import { tokenMatcher } from "../http/check/call.ts";
 import { CallRefused } from "./context.ts";
 import { type JWTPayload, type JWTVerifyOptions, errors } from "jose";
 import { Cooldown } from "../limiter/isolate/object-caller.ts";

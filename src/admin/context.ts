@@ -14,7 +14,7 @@ import type { ControlPlaneCaller } from "./control-plane-caller.ts";
 import { type Failure, type FieldError, isFailure, problemResponse } from "../http/wire/problems.ts";
 import { fields, integerFrom } from "../validation/problems.ts";
 import { errorsOf } from "../http/check/input.ts";
-import { isDecodable, readJson } from "../http/check/read-request.ts";
+import { isDecodable, readJson } from "../http/check/call.ts";
 
 export interface AdminContext {
   /** The path of the API, such as `/_headgate/api`. */

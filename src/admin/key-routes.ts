@@ -20,10 +20,10 @@ import {
   text,
 } from "./context.ts";
 import type { RevealedKey, TopKeyList } from "./wire.ts";
-import { mostKeyParts } from "../policy/key.ts";
+import { type KeyValue, mostKeyParts } from "../policy/key.ts";
 import type { Policy } from "../policy/policy.ts";
-import { unmatchedText } from "../policy/key-text.ts";
-import { type KeyValue, callerKeyValues, missingParts } from "../policy/key-values.ts";
+import { callerKeyValues, unmatchedText } from "../policy/key-text.ts";
+import { missingParts } from "../policy/resolve-key.ts";
 import { labelOf } from "../control/isolate/key-sealer.ts";
 import { keyText } from "../http/check/input.ts";
 import { invalidKey } from "../http/check/operations.ts";

@@ -1,4 +1,5 @@
 /** `/api/policies`: the policies in effect with the source of each part, and changes to them. */
+import { waitUntilFrom } from "../http/runtime.ts";
 import * as v from "valibot";
 import { modeOf } from "../policy/runtime-rules.ts";
 import { partName } from "../policy/key.ts";
@@ -7,7 +8,6 @@ import { policyWithRules } from "../policy/read-runtime-rules.ts";
 import { fields, isRecord } from "../validation/problems.ts";
 import type { PolicyPatch, PolicyState, Rule, RuleKind } from "../control/protocol.ts";
 import type { StaleRules } from "../limiter/protocol.ts";
-import { waitUntilFrom } from "../http/proxy/enforce.ts";
 import {
   type AdminContext,
   type AuthorizedCall,

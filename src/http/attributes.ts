@@ -13,12 +13,9 @@ export function urlOf(request: Request): URL | null {
   return url;
 }
 
-/** Null when the URL is not in plain form. */
-export const plainTargetOf = (request: Request): RequestTarget | null => RequestTarget.plain(request.url);
-
 /** @throws TypeError when the URL is invalid, which `rejectMalformedUrl` prevents */
 export const targetOf = (request: Request): RequestTarget =>
-  plainTargetOf(request) ?? RequestTarget.of(urlOf(request) ?? new URL(request.url));
+  RequestTarget.plain(request.url) ?? RequestTarget.of(urlOf(request) ?? new URL(request.url));
 
 export function attributesOf(request: Request, target: RequestTarget = targetOf(request)): RequestAttributes {
   const { method, headers } = request;

@@ -2,8 +2,7 @@
  * Records outcomes in the statistics of the isolate and in its traffic sample, after they are decided. Only this module counts
  * decisions, and code that decides does not depend on statistics.
  */
-import type { PlainKey } from "../policy/key.ts";
-import type { KeyResolution } from "../policy/resolve-key.ts";
+import type { KeyDenial, KeyResolution } from "../policy/resolve-key.ts";
 import type { IsolateStatistics } from "../control/isolate/statistics.ts";
 import type { OutcomeName } from "../control/protocol.ts";
 import type { ChargeResult } from "../limiter/isolate/charge-result.ts";
@@ -83,7 +82,7 @@ function nameOf(outcome: Outcome, isDryRun: boolean): OutcomeName {
 
 /** Records denials because of the key alone, for which no limit was charged. */
 export async function recordKeyDenials(
-  denials: readonly KeyResolution[],
+  denials: readonly KeyDenial[],
   { runtime: { statistics, partitions }, tenant }: { runtime: Runtime; tenant: string | null },
 ): Promise<void> {
   if (statistics === null) return;
@@ -96,7 +95,7 @@ export async function recordKeyDenials(
         return;
       }
       const partitionKey = await partitions.partitionKey(denial.parts, denial.values, tenant);
-      const plain = plainKeyOf(denial, tenant);
+      const plain = { parts: denial.parts, values: denial.values, tenant };
       statistics.record(policy.name, outcome, { partitionKey, cost: 0 }, null, plain);
     }),
   );
@@ -133,10 +132,6 @@ function unchargedName(uncharged: "allow" | "deny", isDryRun: boolean): OutcomeN
   if (uncharged === "allow") return "exempt";
   return isDryRun ? "dry-run-denied" : "blocked";
 }
-
-/** The parts of a key, for statistics that reveal keys. */
-export const plainKeyOf = (plain: PlainKey, tenant: string | null): PlainKey =>
-  tenant === null ? plain : { parts: plain.parts, values: plain.values, tenant };
 
 /** An outcome, and the name under which the statistics count it. */
 interface NamedOutcome {

@@ -1,4 +1,5 @@
 /** The dependencies that the routes share, created once for each environment, and the reports of internal errors. */
+import type { Context } from "hono";
 import type { CheckToken } from "../policy/vars/secrets.ts";
 import type { Config } from "../policy/vars/config.ts";
 import { ConfigProblems, describeProblem } from "../validation/problems.ts";
@@ -12,6 +13,7 @@ import { IsolateStatistics } from "../control/isolate/statistics.ts";
 import { Bans } from "../limiter/isolate/bans.ts";
 import { LimiterClient } from "../limiter/isolate/client.ts";
 import { DenialLog } from "../limiter/isolate/denial-log.ts";
+import type { WaitUntil } from "../limiter/isolate/object-caller.ts";
 import { prepareCharges } from "../limiter/isolate/key-group.ts";
 import { type Clock, clockOf } from "../limiter/clock.ts";
 import { errorText, report } from "../observability/events.ts";
@@ -45,6 +47,12 @@ export interface Runtime {
   /** Null when `LOG_DENIALS` is off. */
   readonly denialLog: DenialLog | null;
 }
+
+/** Keeps the Worker running for work that outlasts the response. */
+export const waitUntilFrom =
+  (c: Pick<Context, "executionCtx">): WaitUntil =>
+  (work) =>
+    c.executionCtx.waitUntil(work);
 
 /** The bindings of the Worker. Without `CONTROL_PLANE` there is no control plane. */
 export interface Bindings {

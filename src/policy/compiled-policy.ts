@@ -1,18 +1,13 @@
 /** The functions and values that requests need of a policy, compiled once from its fields. */
+import { visitorKey, visitorOf } from "./address.ts";
 import { conditionParts } from "./lists.ts";
-import type { KeyPart } from "./key.ts";
+import type { KeyPart, KeyValue } from "./key.ts";
+import { canonicalText } from "./key-text.ts";
+import { matcherOf, type Matcher, normalizedHost } from "./match.ts";
+import { pathKey, pathKeys } from "./path-pattern.ts";
 import type { Policy } from "./policy.ts";
+import { type Claims, membersIn, parameterValues, type RequestAttributes, scalarText } from "./request.ts";
 import type { Limit } from "../strategies/index.ts";
-import {
-  keyPartReader,
-  type KeyPartReader,
-  keyReader,
-  type KeyReader,
-  textsReader,
-  type TextsReader,
-} from "./key-values.ts";
-import { matcherOf, type Matcher, matchesHeaders } from "./match.ts";
-import { membersOf, type RequestAttributes } from "./request.ts";
 
 export interface CompiledPolicy extends Matcher {
   /** One value for each part of the key. */
@@ -74,24 +69,92 @@ export function enforcedPolicy(dryRun: Policy): Policy {
 export const matchingPolicies = (policies: readonly Policy[], attributes: RequestAttributes): readonly Policy[] =>
   policies.filter((policy) => compiledPolicy(policy).matches(attributes));
 
-/** A policy, and the request that it matches: the preflight itself or the request that it announces. */
-interface AnnouncedMatch {
-  readonly policy: Policy;
-  readonly attributes: RequestAttributes;
+export type KeySettings = Pick<Policy, "name" | "addresses" | "match">;
+
+export type KeyReader = (attributes: RequestAttributes, claims: Claims) => readonly KeyValue[];
+export type KeyPartReader = (attributes: RequestAttributes, claims: Claims) => KeyValue;
+
+/** Reads one value for each part of the policy's key. */
+export function keyReader(policy: KeySettings & Pick<Policy, "key">): KeyReader {
+  const readers = policy.key.map((part) => keyPartReader(part, policy));
+  return (attributes, claims) => readers.map((read) => read(attributes, claims));
 }
 
-/**
- * The policies for a preflight: those that match the announced request, and those that match `OPTIONS`. A preflight
- * announces header names without values, so a policy for certain values of an announced header matches too.
- */
-export function announcedPolicies(policies: readonly Policy[], attributes: RequestAttributes): AnnouncedMatch[] {
-  const { headers } = attributes;
-  const announced = { ...attributes, method: headers.get("Access-Control-Request-Method") ?? attributes.method };
-  const names = new Set(membersOf(headers, "Access-Control-Request-Headers").map((name) => name.toLowerCase()));
-  return policies.flatMap((policy) => {
-    const { matchesTarget } = compiledPolicy(policy);
-    const matched = [announced, attributes].find((each) => matchesTarget(each));
-    const unknown = [...(policy.match.headers ?? [])].filter(([name]) => !names.has(name));
-    return matched !== undefined && matchesHeaders(new Map(unknown), headers) ? { policy, attributes: matched } : [];
-  });
+/** Reads the value of one part in a request. */
+export function keyPartReader(part: KeyPart, { name, addresses, match }: KeySettings): KeyPartReader {
+  switch (part.kind) {
+    case "ip":
+      return ({ headers }) => visitorKey(visitorOf(headers, addresses), addresses.ipv6Prefix);
+    case "header":
+      return ({ headers }) => headerValue(headers, part.name);
+    case "cookie":
+      return ({ cookies }) => onlyValue(cookies(part.name));
+    case "query":
+      return ({ target }) => queryValue(target.url, part.name);
+    case "jwt":
+      return (_, claims) => (Object.hasOwn(claims, part.name) ? scalarText(claims[part.name]) : null);
+    case "path":
+      return ({ target }) => pathKey(target.path, match.path);
+    case "method":
+      return ({ method }) => method.toUpperCase();
+    case "host":
+      return ({ target }) => normalizedHost(target.hostname);
+    case "country":
+    case "continent":
+    case "asn":
+    case "colo":
+      return ({ cf }) => {
+        const text = scalarText(cf(part.kind));
+        return text === null ? null : canonicalText(part, { addresses, match }, text);
+      };
+    case "custom":
+      return ({ customKey }) => customKey?.(name) ?? null;
+    case "global":
+      return () => null;
+    default:
+      return part satisfies never;
+  }
+}
+
+/** Missing for repeated headers, which arrive joined by commas: otherwise a client could make new keys by adding headers. */
+function headerValue(headers: Headers, name: string): KeyValue {
+  const value = headers.get(name) ?? "";
+  return value === "" || value.includes(",") ? null : value;
+}
+
+/** Missing unless the query has exactly this name, and only one value that origins may read under it. */
+const queryValue = (url: URL, name: string): KeyValue =>
+  url.searchParams.has(name) ? onlyValue(parameterValues(url, name)) : null;
+
+/** Missing when there are several values, since the origin may use any of them. */
+function onlyValue(values: readonly string[]): KeyValue {
+  const [first = "", ...others] = new Set(values);
+  return first === "" || others.length > 0 ? null : first;
+}
+
+export type TextsReader = (request: RequestAttributes, claims: Claims) => readonly string[];
+
+/** Each item of a list claim, each value of a repeated header, and each reading of a path is a separate value. */
+export function textsReader(part: KeyPart, settings: KeySettings): TextsReader {
+  if (part.kind === "jwt") return (_, claims) => claimTexts(claims, part.name);
+  if (part.kind === "header") {
+    return ({ headers }) => {
+      const value = headers.get(part.name) ?? "";
+      return [value, ...membersIn(value)];
+    };
+  }
+  if (part.kind === "cookie") return ({ cookies }) => cookies(part.name);
+  if (part.kind === "query") return ({ target }) => parameterValues(target.url, part.name);
+  if (part.kind === "path") return ({ target }) => pathKeys(target.path, settings.match.path);
+  const read = keyPartReader(part, settings);
+  return (request, claims) => {
+    const value = read(request, claims);
+    return value === null ? [] : [value];
+  };
+}
+
+function claimTexts(claims: Claims, name: string): readonly string[] {
+  const claimed = Object.hasOwn(claims, name) ? claims[name] : undefined;
+  const texts: unknown[] = Array.isArray(claimed) ? claimed : [claimed];
+  return texts.map(scalarText).filter((text) => text !== null);
 }

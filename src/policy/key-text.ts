@@ -1,6 +1,6 @@
 /** The canonical text of key parts. Lists, runtime rules, `/check` and requests all name a key by this text. */
 import { addressKey, parseAddress, withoutPort } from "./address.ts";
-import { type AddressSettings, type KeyPart, partName, token } from "./key.ts";
+import { type AddressSettings, type KeyPart, type KeyValue, partName, token } from "./key.ts";
 import { type Match, normalizedHost } from "./match.ts";
 import { pathKey } from "./path-pattern.ts";
 import { parsePath } from "./path-readings.ts";
@@ -48,6 +48,30 @@ export function canonicalText(part: KeyPart, { addresses, match }: KeyTextSettin
     default:
       return part satisfies never;
   }
+}
+
+/**
+ * The values of a key that a caller names, equal to those of a request, so that `/check` and the proxy charge the same
+ * state. The text for `global` is ignored, and a key of `global` alone may be omitted.
+ * @param texts one for each part; null for a part that is missing
+ * @returns null when they do not fit the policy's key
+ */
+export function callerKeyValues(
+  policy: KeyTextSettings & { readonly key: readonly KeyPart[] },
+  texts: readonly KeyValue[] | undefined,
+): KeyValue[] | null {
+  const { key: parts } = policy;
+  const isGlobal = parts.every((part) => part.kind === "global");
+  if (texts === undefined) return isGlobal ? parts.map(() => null) : null;
+  if (texts.length !== parts.length) return null;
+  const values = parts.map((part, index) => {
+    const text = texts[index] ?? null;
+    return text === null ? null : canonicalText(part, policy, text);
+  });
+  const isValid = values.every(
+    (value, index) => value !== null || texts[index] === null || parts[index]?.kind === "global",
+  );
+  return isValid ? values : null;
 }
 
 /** The middleware's text for a key that a function returns: `text` is that text, or a list of texts in JSON. */

@@ -8,6 +8,8 @@ interface KeyPartTraits {
   readonly isVerified?: boolean;
   /** Whether many clients share one value, so that the part alone never identifies a client. */
   readonly isCoarse?: boolean;
+  /** Whether a request may have several values, so that the part counts as missing. */
+  readonly isRepeatable?: boolean;
   /** The valid names of a part that is written `<kind>:<name>`. */
   readonly name?: RegExp;
 }
@@ -31,10 +33,10 @@ export const plainParts = {
 } as const satisfies Readonly<Record<string, KeyPartTraits>>;
 
 export const namedParts = {
-  header: { name: token },
-  cookie: { name: token },
-  query: { name: visible },
-  jwt: { name: visible, isVerified: true },
+  header: { name: token, isRepeatable: true },
+  cookie: { name: token, isRepeatable: true },
+  query: { name: visible, isRepeatable: true },
+  jwt: { name: visible, isRepeatable: true, isVerified: true },
 } as const satisfies Readonly<Record<string, KeyPartTraits>>;
 
 /** The value that a function of the Worker returns. Only code can state this part. */
@@ -45,13 +47,20 @@ export type KeyPart =
   | { readonly kind: keyof typeof plainParts | keyof typeof codeParts }
   | { readonly kind: keyof typeof namedParts; readonly name: string };
 
-export const traitsOf = ({ kind }: KeyPart): KeyPartTraits => ({ ...plainParts, ...namedParts, ...codeParts })[kind];
+const allParts = { ...plainParts, ...namedParts, ...codeParts };
+
+export const traitsOf = ({ kind }: KeyPart): KeyPartTraits => allParts[kind];
+
+export const isRepeatable = (part: KeyPart): boolean => traitsOf(part).isRepeatable === true;
+
+/** The value of one part; null when it is missing. All requests without the part share that value. */
+export type KeyValue = string | null;
 
 /** A key before it becomes a partition key. */
 export interface PlainKey {
   readonly parts: readonly KeyPart[];
   /** One for each of `parts`; null for a missing one. */
-  readonly values: readonly (string | null)[];
+  readonly values: readonly KeyValue[];
   /** The tenant that has the key. Default: none, the key is the proxy's. */
   readonly tenant?: string | null;
 }

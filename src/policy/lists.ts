@@ -7,7 +7,7 @@ import {
   strategies,
   type ReportAt,
 } from "../strategies/index.ts";
-import { type KeyPart, readKey } from "./key.ts";
+import { type KeyPart, type KeyValue, readKey } from "./key.ts";
 import {
   acceptedList,
   type Condition,
@@ -32,7 +32,6 @@ import {
 import { type Address, isWithin } from "./address.ts";
 import type { Policy } from "./policy.ts";
 import type { RuleEntry } from "./runtime-rules.ts";
-import type { KeyValue } from "./key-values.ts";
 
 /** Limits that replace the policy's for one subject or condition. */
 export interface Override {
@@ -227,28 +226,19 @@ export function listMatch({ ruleLists, lists }: Policy, subject: Subject): ListM
   return null;
 }
 
-/**
- * The limits of a key: those of the first matching override, else those of the policy. Runtime rules come before the
- * configuration.
- */
-export function limitsFor(
-  { ruleLists, lists, limits, limitsRule }: Policy,
+/** The limits of the first matching override; null without one. Runtime rules come before the configuration. */
+export function overrideFor(
+  { ruleLists, lists }: Policy,
   subject: Subject,
-): { readonly limits: readonly Limit[]; readonly source: DecisionSource } {
+): { readonly limits: readonly Limit[]; readonly source: DecisionSource } | null {
   for (const { overrides } of [ruleLists, lists]) {
     const found = firstEntry("overrides", overrides, ({ for: target }) =>
       target.kind === "condition" ? matchesCondition(target.condition, subject) : matchesSubject(target, subject),
     );
     if (found !== null) return { limits: found.entry.limits, source: found.source };
   }
-  return { limits, source: limitsSource(limitsRule) };
+  return null;
 }
-
-const configuredLimits: DecisionSource = { field: "limits", rule: null, index: null };
-
-/** The source of the policy's own limits. Without a rule it is always the same object. */
-export const limitsSource = (rule: string | null): DecisionSource =>
-  rule === null ? configuredLimits : { ...configuredLimits, rule };
 
 /** The first entry that matches, and where it stands: in a runtime rule, or in the list itself. */
 function firstEntry<Entry extends object>(

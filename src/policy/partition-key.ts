@@ -1,7 +1,6 @@
 /** Partition keys: pseudonyms of keys, which reveal nothing of the key without `KEY_SECRET`. */
-import { type KeyPart, partName } from "./key.ts";
+import { type KeyPart, type KeyValue, partName } from "./key.ts";
 import { BoundedMap } from "./bounded-map.ts";
-import type { KeyValue } from "./key-values.ts";
 
 /** Returns the HMAC-SHA-256 of a text in base64url (43 characters). Texts for different purposes must differ. */
 export type Hmac = (text: string) => Promise<string>;

@@ -18,8 +18,18 @@ export interface RequestAttributes {
   readonly withLimits?: WithLimits;
 }
 
+/** Whether it is a CORS preflight (Fetch, section 4.8). */
+export const isPreflight = ({ method, headers }: RequestAttributes): boolean =>
+  method === "OPTIONS" && headers.has("Origin") && headers.has("Access-Control-Request-Method");
+
 /** The claims of a verified token; empty without one. */
 export type Claims = Readonly<Record<string, unknown>>;
+
+/** The text of a scalar; null for lists, objects and empty texts. */
+export function scalarText(value: unknown): string | null {
+  if (typeof value === "number" || typeof value === "boolean") return String(value);
+  return typeof value === "string" && value !== "" ? value : null;
+}
 
 export interface TokenClaims {
   readonly claims: Claims;
@@ -55,7 +65,8 @@ export class RequestTarget {
   readonly hostname: string;
   /** The path and query of a target in plain form; null for another target. */
   readonly plainPathAndQuery: string | null;
-  readonly #receivedPath: string;
+  /** The path as the origin receives it. */
+  readonly receivedPath: string;
   #url: URL | null;
   #path: PathReadings | null = null;
 
@@ -66,7 +77,7 @@ export class RequestTarget {
     this.host = parts.host;
     this.hostname = parts.hostname;
     this.plainPathAndQuery = parts.plainPathAndQuery;
-    this.#receivedPath = parts.receivedPath;
+    this.receivedPath = parts.receivedPath;
   }
 
   /** Null when the URL is not in plain form. */
@@ -104,20 +115,14 @@ export class RequestTarget {
   /** The path in every form in which origins may read it. */
   get path(): PathReadings {
     this.#path ??= new PathReadings(
-      this.#receivedPath,
-      this.plainPathAndQuery === null ? this.url.pathname : this.#receivedPath,
+      this.receivedPath,
+      this.plainPathAndQuery === null ? this.url.pathname : this.receivedPath,
     );
     return this.#path;
   }
 }
 
-interface TargetParts {
-  readonly protocol: string;
-  readonly host: string;
-  readonly hostname: string;
-  readonly receivedPath: string;
-  readonly plainPathAndQuery: string | null;
-}
+type TargetParts = Pick<RequestTarget, "protocol" | "host" | "hostname" | "receivedPath" | "plainPathAndQuery">;
 
 /** The members of a list field. Repeated fields arrive as one, joined by commas. */
 export const membersOf = (headers: Headers, name: string): string[] => membersIn(headers.get(name) ?? "");

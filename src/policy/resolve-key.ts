@@ -1,12 +1,14 @@
 /** Finds the key that a policy charges for a request, or why it charges none. */
-import { type KeyPart, partName } from "./key.ts";
+import { isRepeatable, type KeyPart, type KeyValue, partName } from "./key.ts";
 import type { Policy } from "./policy.ts";
 import { visitorOf, parseAddress, withoutPort } from "./address.ts";
-import { type DecisionSource, limitsFor, limitsSource, type ListMatch, listMatch, type Subject } from "./lists.ts";
-import { callerKeyValues, type KeyValue, missingParts, isRepeatable } from "./key-values.ts";
+import { type DecisionSource, type ListMatch, listMatch, overrideFor, type Subject } from "./lists.ts";
 import { compiledPolicy } from "./compiled-policy.ts";
 import type { Claims, RequestAttributes, WithLimits } from "./request.ts";
-import { canonicalText, type KeyTextSettings } from "./key-text.ts";
+import { callerKeyValues, canonicalText, type KeyTextSettings } from "./key-text.ts";
+
+export const missingParts = (parts: readonly KeyPart[], values: readonly KeyValue[]): readonly KeyPart[] =>
+  parts.filter((part, index) => part.kind !== "global" && values[index] === null);
 
 /** The result for one policy. The kinds correspond to the fields `allow`, `deny` and `onMissingKey`. */
 export type KeyResolution = {
@@ -14,11 +16,8 @@ export type KeyResolution = {
   readonly policy: Policy;
   /** The field or rule that decided; for `charge`, the one that gave the limits. */
   readonly source: DecisionSource;
-  /**
-   * Keys that are not charged, but whose bans and rules can deny the request. Default: none. Null when there are too many,
-   * which denies the request.
-   */
-  readonly named?: readonly (readonly KeyValue[])[] | null;
+  /** See `NamedKeys`. Default: none. Null when there are too many, which denies the request. */
+  readonly named?: NamedKeys["keys"] | null;
 } & (
   | ({ readonly kind: "charge" } & PartitionKeyParts)
   /** On the allowlist, or the policy is off, or `onMissingKey = "skip"` applies. */
@@ -31,6 +30,19 @@ export type KeyResolution = {
   /** On the blocklist. */
   | ({ readonly kind: "blocked" } & PartitionKeyParts)
 );
+
+/** A denial because of the key alone, before limits are checked: the key is on the `deny` list, or lacks a part. */
+export type KeyDenial = Extract<KeyResolution, { readonly kind: "blocked" | "missing-key" }>;
+
+export const isKeyDenial = (resolution: KeyResolution): resolution is KeyDenial =>
+  resolution.kind === "blocked" || resolution.kind === "missing-key";
+
+/** Keys of a policy that are not charged, but whose bans and rules can deny the request. */
+export interface NamedKeys {
+  readonly policy: Policy;
+  /** For each key, one value for each part. */
+  readonly keys: readonly (readonly KeyValue[])[];
+}
 
 interface PartitionKeyParts {
   readonly parts: readonly KeyPart[];
@@ -163,13 +175,16 @@ function chargedUnder(
   subject: Subject | null,
   withLimits: WithLimits | undefined,
 ): Pick<KeyResolution, "policy" | "source"> {
-  const own = limitsSource(policy.limitsRule);
-  const { limits, source } = subject === null ? { limits: null, source: own } : limitsFor(policy, subject);
-  const overridden = limits === null ? undefined : compiledPolicy(policy).overridden.get(limits);
-  if (overridden !== undefined) return { policy: overridden, source };
-  const isStated = withLimits !== undefined && policy.limitsRule === null;
-  return { policy: isStated ? withLimits(policy) : policy, source };
+  const { limitsRule } = policy;
+  const override = subject === null ? null : overrideFor(policy, subject);
+  if (override !== null) {
+    return { policy: compiledPolicy(policy).overridden.get(override.limits) ?? policy, source: override.source };
+  }
+  const source = limitsRule === null ? configuredLimits : { ...configuredLimits, rule: limitsRule };
+  return { policy: withLimits !== undefined && limitsRule === null ? withLimits(policy) : policy, source };
 }
+
+const configuredLimits: DecisionSource = { field: "limits", rule: null, index: null };
 
 /** Each of these keys costs a call to its object, so a request that names more is denied. */
 const mostNamedKeys = 16;
@@ -193,7 +208,7 @@ function namedKeys(
   charged: readonly KeyValue[],
   request: RequestAttributes,
   claims: Claims,
-): readonly (readonly KeyValue[])[] | null {
+): NamedKeys["keys"] | null {
   const { key, onMissingKey } = policy;
   const compiled = compiledPolicy(policy);
   // Only "shared" charges a key without the part, so only then can such a key have rules.

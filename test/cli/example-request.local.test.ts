@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseConfig } from "../../src/policy/vars/config.ts";
-import { callerKeyValues } from "../../src/policy/key-values.ts";
+import { callerKeyValues } from "../../src/policy/key-text.ts";
 import { matchingPolicies } from "../../src/policy/compiled-policy.ts";
 import { resolveKey } from "../../src/policy/resolve-key.ts";
 import { attributesOf } from "../../src/http/attributes.ts";

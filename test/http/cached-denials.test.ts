@@ -1,7 +1,7 @@
 /** Responses to cached denials: what is cached equals what is built from the decision. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { admittedCheck, answerText, decidedCheck } from "../../src/http/check/answer.ts";
+import { admittedCheck, decidedCheck, decidedText } from "../../src/http/check/answer.ts";
 import { denyByLimits } from "../../src/http/proxy/denial.ts";
 import type { Runtime } from "../../src/http/runtime.ts";
 import { ChargeResult } from "../../src/limiter/isolate/charge-result.ts";
@@ -133,16 +133,14 @@ it("the proxy reuses the response to a cached denial until one of its waits in w
 const resolvedOf = (spend: Spend, isDryRun = false) => ({ spend, uncharged: null, isDryRun });
 
 /** The answer of `/check` to a denial, as its response has it. */
-function checkAnswer(spend: Spend, admission: ChargeResult, isDryRun = false) {
-  const decided = admittedCheck(resolvedOf(spend, isDryRun), admission);
-  return decided.cachedText ?? answerText(decided.answer);
-}
+const checkAnswer = (spend: Spend, admission: ChargeResult, isDryRun = false) =>
+  decidedText(admittedCheck(resolvedOf(spend, isDryRun), admission));
 
 /** The answer that is built from the outcome alone. */
 function builtAnswer(spend: Spend, { outcomes }: ChargeResult, isDryRun = false) {
   const [outcome] = outcomes;
   if (outcome === undefined) throw new Error("an object decided");
-  return answerText(decidedCheck(resolvedOf(spend, isDryRun), outcome).answer);
+  return decidedText(decidedCheck(resolvedOf(spend, isDryRun), outcome));
 }
 
 const anyLimit = fc

@@ -185,8 +185,8 @@ describe("reservations", () => {
     const answer = await openReservation({ runtime, tenant: null, waitUntil }, input);
     const id = "id" in answer ? (answer.id ?? "") : "";
     site.isolate.clock.nowMs += 400;
-    expect(await settleReservation({ runtime, tenant: null }, { id, cost })).toEqual({ settled: true });
-    expect(await settleReservation({ runtime, tenant: null }, { id, cost })).toEqual({ settled: false });
+    expect(await settleReservation({ runtime, tenant: null, waitUntil }, { id, cost })).toEqual({ settled: true });
+    expect(await settleReservation({ runtime, tenant: null, waitUntil }, { id, cost })).toEqual({ settled: false });
     return site;
   }
 
@@ -215,7 +215,7 @@ describe("reservations", () => {
     const { runtime, waitUntil } = site;
     const answer = await openReservation({ runtime, tenant: null, waitUntil }, { ...check, ttlMs });
     const id = "id" in answer ? (answer.id ?? "") : "";
-    await settleReservation({ runtime, tenant: null }, { id, cost: 1 });
+    await settleReservation({ runtime, tenant: null, waitUntil }, { id, cost: 1 });
     const settle = site.isolate.calls.find(({ name }) => name === "settle");
     expect(settle?.argument).not.toHaveProperty("wantsCharges");
     expect(await site.samples()).toEqual(new Map());

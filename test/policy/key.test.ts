@@ -1,7 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
-import { callerKeyValues, type KeyValue } from "../../src/policy/key-values.ts";
+import type { KeyValue } from "../../src/policy/key.ts";
+import { callerKeyValues } from "../../src/policy/key-text.ts";
 import { resolveKey } from "../../src/policy/resolve-key.ts";
 import { policyOf, requestTo } from "./harness.ts";
 

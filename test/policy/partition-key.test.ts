@@ -2,7 +2,7 @@ import { createHmac } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { forAll } from "../for-all.ts";
-import type { KeyValue } from "../../src/policy/key-values.ts";
+import type { KeyValue } from "../../src/policy/key.ts";
 import { hmacWith, PartitionKeys } from "../../src/policy/partition-key.ts";
 import { partsOf } from "./harness.ts";
 

@@ -1,7 +1,8 @@
 /** The key part `path`: one value for all spellings of a path. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { callerKeyValues, keyPartReader } from "../../src/policy/key-values.ts";
+import { keyPartReader } from "../../src/policy/compiled-policy.ts";
+import { callerKeyValues } from "../../src/policy/key-text.ts";
 import { forAll } from "../for-all.ts";
 import { policyOf, requestTo } from "./harness.ts";
 import { segments, spelling } from "./paths.ts";

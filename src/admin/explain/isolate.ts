@@ -1,11 +1,16 @@
 /** The part of an explanation that the isolate knows: the key's id, and the steps that need no object. */
-import { canonicalText } from "../../policy/key-text.ts";
-import { type KeyPart, partName } from "../../policy/key.ts";
-import { type Override, type DecisionSource, limitsFor, listMatch, type Subject } from "../../policy/lists.ts";
+import { callerKeyValues, canonicalText } from "../../policy/key-text.ts";
+import { type KeyPart, type KeyValue, partName } from "../../policy/key.ts";
+import { type Override, type DecisionSource, listMatch, overrideFor, type Subject } from "../../policy/lists.ts";
 import type { Policy } from "../../policy/policy.ts";
 import type { SubjectPattern } from "../../policy/subject-pattern.ts";
-import { type CallerAttributes, contradictedPart, noAttributes, callerSubject } from "../../policy/resolve-key.ts";
-import { callerKeyValues, type KeyValue, missingParts } from "../../policy/key-values.ts";
+import {
+  type CallerAttributes,
+  contradictedPart,
+  missingParts,
+  noAttributes,
+  callerSubject,
+} from "../../policy/resolve-key.ts";
 import type { PartitionKeys } from "../../policy/partition-key.ts";
 import { contradiction, invalidKey } from "../../http/check/operations.ts";
 import type { Failure } from "../../http/wire/problems.ts";
@@ -78,7 +83,7 @@ export async function isolateView(
   const results = resultsOf(policy, subject, missing, isMissing);
   return {
     id: await partitions.partitionKey(charged.key, chargedValues, tenant),
-    policy: { ...policy, limits: limitsFor(policy, subject).limits },
+    policy: { ...policy, limits: overrideFor(policy, subject)?.limits ?? policy.limits },
     isKeyKnown: true,
     results,
     missingAttributes: missingAttributes(policy, results, isMissing),
@@ -147,7 +152,7 @@ function resultsOf(
       keyRules: none,
       [place]: { ...none, [field]: list },
     };
-    const found = field === "overrides" ? limitsFor(alone, subject) : listMatch(alone, subject);
+    const found = field === "overrides" ? overrideFor(alone, subject) : listMatch(alone, subject);
     if (found?.source.field === field) return matchOf(found.source);
     return list.flatMap(comparedParts).some(isMissing) ? unknown : noMatch;
   };

@@ -1,8 +1,7 @@
 /** `POST /api/keys/explain`: what would happen to a request of cost 1 now, and why. It spends nothing. */
 import * as v from "valibot";
 import { attributesSchema } from "../../http/check/attributes-input.ts";
-import { waitUntilFrom } from "../../http/proxy/enforce.ts";
-import type { Runtime } from "../../http/runtime.ts";
+import { type Runtime, waitUntilFrom } from "../../http/runtime.ts";
 import { type Failure, isFailure } from "../../http/wire/problems.ts";
 import { RequestScope, type RulesAdopter } from "../../limiter/isolate/newer-rules-retry.ts";
 import { outcomesOf } from "../../limiter/isolate/key-group.ts";

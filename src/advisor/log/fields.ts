@@ -1,6 +1,6 @@
 /** The names that logs give to the fields of a request, in the order in which they are tried, and the texts in these fields. */
 import { fieldName, type LogFieldName, nestedName } from "./log-line.ts";
-import { scalarText } from "../../policy/key-values.ts";
+import { scalarText } from "../../policy/request.ts";
 
 const namesOf = (text: string): readonly LogFieldName[] => text.split(" ").map(fieldName);
 

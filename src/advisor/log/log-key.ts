@@ -1,7 +1,8 @@
 /** Reads the key of a log line by the parts of a policy's key, with the values that Headgate would give them. */
 import { type KeyPart, mostKeyParts, partName, readKeyPart } from "../../policy/key.ts";
 import { canonicalText } from "../../policy/key-text.ts";
-import { type KeySettings, scalarText } from "../../policy/key-values.ts";
+import type { KeySettings } from "../../policy/compiled-policy.ts";
+import { scalarText } from "../../policy/request.ts";
 import { parameterValues } from "../../policy/request.ts";
 import {
   acceptedHeader,

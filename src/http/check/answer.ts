@@ -1,5 +1,6 @@
 /** Answers of `/check` and of the service binding, and their entries in the log of denials. */
 import type { CachedDenial, ChargeResult } from "../../limiter/isolate/charge-result.ts";
+import type { LoggedDenial } from "../../limiter/isolate/denial-log.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import {
   allowedNow,
@@ -29,7 +30,7 @@ export interface CheckAnswer extends Decision {
 }
 
 /** Why a key is not charged: it is on a list of the policy, a key rule allows or blocks it, or the policy is off. */
-export type Uncharged = "allow" | "deny" | "off";
+type Uncharged = "allow" | "deny" | "off";
 
 /** A check whose policy and key are found. */
 export interface ResolvedCheck {
@@ -41,14 +42,85 @@ export interface ResolvedCheck {
   readonly adhocName?: string | null;
 }
 
-export interface DecidedCheck {
+/** A check whose limits, lists or rules have decided. */
+interface RuledCheck {
   /** With the key rule that decided. */
   readonly resolved: ResolvedCheck;
-  readonly answer: CheckAnswer | Failure;
-  /** Null when neither an object nor the isolate has decided. */
+  /** Null when the limits have not decided. */
   readonly outcome: Outcome | null;
-  /** Only of a check that a cached denial has decided. Its other members are built when they are read. */
-  readonly cachedText?: AnswerText;
+  /** More than 0 when the limits allow the check, but its key has the maximum of open reservations. */
+  readonly fullForMs: number;
+}
+
+/** A check that a cached denial has decided. Its outcome is built when it is needed: its response needs only its text. */
+interface CacheDeniedCheck {
+  readonly resolved: ResolvedCheck;
+  readonly cachedDenial: CachedDenial;
+  readonly decidedAtMs: number;
+}
+
+export type DecidedCheck = RuledCheck | CacheDeniedCheck;
+
+/** The check by the admission of its spend. */
+export function admittedCheck(resolved: ResolvedCheck, admission: ChargeResult): DecidedCheck {
+  const { cachedDenial, decidedAtMs } = admission;
+  // The same denial of a dry run has another answer.
+  return cachedDenial === null || resolved.isDryRun
+    ? decidedCheck(resolved, admission.outcomes[0] ?? null)
+    : { resolved, cachedDenial, decidedAtMs };
+}
+
+/** The check by the outcome of its spend, or of a look at a key that is not charged. */
+export function decidedCheck(resolved: ResolvedCheck, outcome: Outcome | null): RuledCheck {
+  const byRule = outcome === null ? null : unchargedBy(outcome);
+  const isRuled = resolved.uncharged === null && byRule !== null;
+  return { resolved: isRuled ? { ...resolved, uncharged: byRule } : resolved, outcome, fullForMs: 0 };
+}
+
+const ruled = (decided: DecidedCheck): RuledCheck =>
+  "cachedDenial" in decided ? decidedCheck(decided.resolved, decided.cachedDenial.outcomes[0] ?? null) : decided;
+
+function unchargedBy(outcome: Outcome): Uncharged | null {
+  if (isByKeyRule(outcome, "allow")) return "allow";
+  return isByKeyRule(outcome, "block") ? "deny" : null;
+}
+
+export function answerOf(decided: DecidedCheck): CheckAnswer | Failure {
+  const { resolved, outcome, fullForMs } = ruled(decided);
+  if (fullForMs > 0) return { kind: "reservations-full", retryAfterMs: fullForMs };
+  if (resolved.uncharged !== null) return unchargedAnswer(resolved, resolved.uncharged, outcome);
+  if (outcome === null) return { kind: "internal" };
+  // The failure modes `open` and `closed` are for the proxy: callers of `/check` choose their own.
+  if (!("decision" in outcome)) return { kind: "undecided" };
+  const { kind, policy, decision } = outcome;
+  const violated = violatedLimits([decision]);
+  if (resolved.isDryRun) {
+    const reason = decision.allowed ? "limit" : "dry-run";
+    return { ...decision, ...allowedNow, policy: policy.name, reason, violated, headers: {} };
+  }
+  const reason = decision.allowed ? "limit" : denialReason([outcome]);
+  const headers = kind === "decided" ? rateLimitFields(policy.limits, [decision]) : retryAfterFieldOf([decision]);
+  return { ...decision, policy: resolved.adhocName ?? policy.name, reason, violated, headers };
+}
+
+/**
+ * The answer for a key that is not charged. The state of the limits is included, but does not decide; without an outcome it is
+ * that of an unused key.
+ */
+function unchargedAnswer(resolved: ResolvedCheck, uncharged: Uncharged, outcome: Outcome | null): CheckAnswer {
+  const { spend, isDryRun } = resolved;
+  const { policy, cost } = spend;
+  const isDenied = uncharged === "deny" && !isDryRun;
+  return {
+    ...(outcome !== null && "decision" in outcome ? outcome.decision : createMeter(policy.limits).look(0, 0)),
+    ...allowedNow,
+    ...(isDenied && { allowed: false, retryAfterMs: null }),
+    cost,
+    policy: policy.name,
+    reason: uncharged === "deny" && isDryRun ? "dry-run" : uncharged,
+    violated: [],
+    headers: {},
+  };
 }
 
 /** An answer as JSON, with the members that its response needs. */
@@ -59,50 +131,16 @@ export interface AnswerText extends Pick<CheckAnswer, "allowed" | "headers"> {
 export const answerText = (answer: CheckAnswer | Failure): AnswerText | Failure =>
   isFailure(answer) ? answer : { allowed: answer.allowed, headers: answer.headers, json: JSON.stringify(answer) };
 
-/** The answer to a check by the admission of its spend. */
-export function admittedCheck(resolved: ResolvedCheck, admission: ChargeResult): DecidedCheck {
-  // The same denial of a dry run has another answer.
-  return admission.cachedDenial === null || resolved.isDryRun
-    ? checkByOutcome(resolved, admission.outcomes[0])
-    : new CacheDeniedCheck(resolved, admission.cachedDenial, admission.decidedAtMs);
-}
-
-class CacheDeniedCheck implements DecidedCheck {
-  readonly #resolved: ResolvedCheck;
-  readonly #cachedDenial: CachedDenial;
-  readonly #nowMs: number;
-  #decided: DecidedCheck | null = null;
-
-  constructor(resolved: ResolvedCheck, cachedDenial: CachedDenial, nowMs: number) {
-    this.#resolved = resolved;
-    this.#cachedDenial = cachedDenial;
-    this.#nowMs = nowMs;
-  }
-
-  get resolved(): ResolvedCheck {
-    return this.#decide().resolved;
-  }
-
-  get answer(): CheckAnswer | Failure {
-    return this.#decide().answer;
-  }
-
-  get outcome(): Outcome | null {
-    return this.#decide().outcome;
-  }
-
-  get cachedText(): AnswerText {
-    const { ageMs } = this.#cachedDenial;
-    return cachedTexts.get(this.#cachedDenial, this.#nowMs, [], () => textFrom(ageMs, this.answer))(ageMs);
-  }
-
-  #decide(): DecidedCheck {
-    return (this.#decided ??= checkByOutcome(this.#resolved, this.#cachedDenial.outcomes[0]));
-  }
-}
-
 /** Until a wait in whole seconds changes, only the waits in milliseconds differ between two answers to a cached denial. */
 const cachedTexts = new CachedDenialValues<(ageMs: number) => AnswerText>();
+
+/** The text of the answer, which is cached with a cached denial. */
+export function decidedText(decided: DecidedCheck): AnswerText | Failure {
+  if (!("cachedDenial" in decided)) return answerText(answerOf(decided));
+  const { cachedDenial, decidedAtMs } = decided;
+  const { ageMs } = cachedDenial;
+  return cachedTexts.get(cachedDenial, decidedAtMs, [], () => textFrom(ageMs, answerOf(decided)))(ageMs);
+}
 
 const waits = new Set(["retryAfterMs", "bannedForMs", "replenishAfterMs", "resetAfterMs"]);
 
@@ -127,83 +165,35 @@ function textFrom(fromAgeMs: number, answer: CheckAnswer | Failure): (ageMs: num
   };
 }
 
-function checkByOutcome(resolved: ResolvedCheck, outcome: Outcome | undefined): DecidedCheck {
-  if (outcome === undefined) return { resolved, answer: { kind: "internal" }, outcome: null };
-  return decidedCheck(resolved, outcome);
-}
-
-/** The answer to a check by the outcome of its spend, or of a look at a key that is not charged. */
-export function decidedCheck(resolved: ResolvedCheck, outcome: Outcome): DecidedCheck {
-  const uncharged = resolved.uncharged ?? unchargedBy(outcome);
-  if (uncharged === null) return { resolved, answer: answerOf(outcome, resolved), outcome };
-  const decision = "decision" in outcome ? outcome.decision : null;
-  return unchargedCheck({ ...resolved, uncharged }, decision);
-}
-
-function unchargedBy(outcome: Outcome): Uncharged | null {
-  if (isByKeyRule(outcome, "allow")) return "allow";
-  return isByKeyRule(outcome, "block") ? "deny" : null;
-}
-
-function answerOf(outcome: Outcome, { isDryRun, adhocName }: ResolvedCheck): CheckAnswer | Failure {
-  // The failure modes `open` and `closed` are for the proxy: callers of `/check` choose their own.
-  if (!("decision" in outcome)) return { kind: "undecided" };
-  const { kind, policy, decision } = outcome;
-  const violated = violatedLimits([decision]);
-  if (isDryRun) {
-    const reason = decision.allowed ? "limit" : "dry-run";
-    return { ...decision, ...allowedNow, policy: policy.name, reason, violated, headers: {} };
-  }
-  const reason = decision.allowed ? "limit" : denialReason([outcome]);
-  const headers = kind === "decided" ? rateLimitFields(policy.limits, [decision]) : retryAfterFieldOf([decision]);
-  return { ...decision, policy: adhocName ?? policy.name, reason, violated, headers };
-}
-
-/**
- * The answer for a key that is not charged. The state of the limits is included, but does not decide.
- * @param decision the state; null shows that of an unused key
- */
-export function unchargedCheck(
-  resolved: ResolvedCheck & { readonly uncharged: Uncharged },
-  decision: Decision | null,
-): DecidedCheck {
-  const { spend, uncharged, isDryRun } = resolved;
-  const { policy, cost } = spend;
-  const isDenied = uncharged === "deny" && !isDryRun;
-  const answer: CheckAnswer = {
-    ...(decision ?? createMeter(policy.limits).look(0, 0)),
-    ...allowedNow,
-    ...(isDenied && { allowed: false, retryAfterMs: null }),
-    cost,
-    policy: policy.name,
-    reason: uncharged === "deny" && isDryRun ? "dry-run" : uncharged,
-    violated: [],
-    headers: {},
-  };
-  return { resolved, answer, outcome: null };
-}
-
-/** Counts the check, and logs the answer if it is a denial. */
+/** Counts the check, and logs it if it is a denial. */
 export function reportCheck(runtime: Runtime, decided: DecidedCheck, waitUntil: WaitUntil): void {
   const { statistics, denialLog } = runtime;
-  // Builds no answer that nothing reads. A check that a cached denial has decided is no dry run.
-  if ("cachedText" in decided && statistics === null && denialLog === null) return;
-  recordCheck(decided, runtime);
-  const { resolved, answer } = decided;
-  const key = keyPseudonym(resolved.spend.partitionKey);
-  const policy = resolved.spend.policy.name;
-  if ("kind" in answer) {
-    if (answer.kind !== "reservations-full") return;
-    const { retryAfterMs } = answer;
-    const denial = { policy, reason: "reservations", violated: [], key, retryAfterMs } as const;
-    denialLog?.note(() => denial, waitUntil);
-    return;
-  }
-  const { allowed, reason, violated, retryAfterMs } = answer;
-  if (reason === "dry-run") {
-    const listing = resolved.uncharged === null ? {} : ({ reason: "listed" } as const);
+  // No outcome is built that nothing reads. A check that a cached denial has decided is no dry run.
+  if ("cachedDenial" in decided && statistics === null && denialLog === null) return;
+  const check = ruled(decided);
+  recordCheck(check, runtime);
+  const { spend, isDryRun } = check.resolved;
+  if (denialLog === null && !isDryRun) return;
+  const denial = denialIn(check);
+  if (denial === null) return;
+  const policy = spend.policy.name;
+  const key = keyPseudonym(spend.partitionKey);
+  const { reason, violated, retryAfterMs } = denial;
+  if (isDryRun && reason !== "reservations") {
+    const listing = check.resolved.uncharged === null ? {} : ({ reason: "listed" } as const);
     report({ event: "dry-run-denied", policy, violated, ...listing, key });
-  } else if (!allowed && reason !== "allow" && reason !== "off") {
+  } else {
     denialLog?.note(() => ({ policy, reason, violated, key, retryAfterMs }), waitUntil);
   }
+}
+
+type DenialReport = Pick<LoggedDenial, "reason" | "violated" | "retryAfterMs">;
+
+/** Null for a check that is allowed, also because its policy is off, or undecided. */
+function denialIn({ resolved: { uncharged }, outcome, fullForMs }: RuledCheck): DenialReport | null {
+  if (fullForMs > 0) return { reason: "reservations", violated: [], retryAfterMs: fullForMs };
+  if (uncharged !== null) return uncharged === "deny" ? { reason: "deny", violated: [], retryAfterMs: null } : null;
+  if (outcome === null || !("decision" in outcome) || outcome.decision.allowed) return null;
+  const { decision } = outcome;
+  return { reason: denialReason([outcome]), violated: violatedLimits([decision]), retryAfterMs: decision.retryAfterMs };
 }

@@ -1,9 +1,8 @@
 /** Parses the `attributes` of a check. Every invalid attribute is named. */
 import * as v from "valibot";
 import { parseAddress, withoutPort } from "../../policy/address.ts";
-import { type KeyPart, partName, readKeyPart } from "../../policy/key.ts";
+import { isRepeatable, type KeyPart, partName, readKeyPart } from "../../policy/key.ts";
 import type { CallerAttributes } from "../../policy/resolve-key.ts";
-import { isRepeatable } from "../../policy/key-values.ts";
 import { parseJson } from "../../validation/json.ts";
 import { isRecord } from "../../validation/problems.ts";
 

@@ -2,26 +2,25 @@
  * `/check/forward` decides for a request that a gateway describes: 204, or the denial. The gateway describes it by
  * `X-Forwarded-*` (Traefik and Caddy) or `X-Original-*` (nginx). These fields are trusted, because the gateway has a token.
  */
-import type { Context } from "hono";
 import { report } from "../../observability/events.ts";
 import { type CallerAttributes, noAttributes } from "../../policy/resolve-key.ts";
 import { type Claims, type RequestAttributes, membersOf, RequestTarget } from "../../policy/request.ts";
-import { type Authorized, tokenField } from "./auth.ts";
+import { type Caller, tokenField } from "./call.ts";
+import type { CallerContext } from "./operations.ts";
 import type { ForwardOptions } from "./input.ts";
-import { applicablePolicies, enforcePolicies, waitUntilFrom } from "../proxy/enforce.ts";
-import type { Runtime } from "../runtime.ts";
+import { applicablePolicies, enforcePolicies } from "../proxy/enforce.ts";
 import { isFailure, problemResponse, type FieldError, type FieldsInvalid } from "../wire/problems.ts";
 import { withoutPort } from "../../policy/address.ts";
 import { attributesOf } from "../attributes.ts";
 
 /** The gateway never reports the outcome, so the charge is final. */
 export async function forwardAuth(
-  runtime: Runtime,
-  c: Context<Authorized>,
+  { runtime, tenant, waitUntil }: CallerContext,
   { deny, attributes = noAttributes }: ForwardOptions,
+  request: Request,
+  { credentialField }: Caller,
 ): Promise<Response> {
-  const { holder, credentialField } = c.var;
-  const described = forwardedRequest(c.req.raw, credentialField);
+  const described = forwardedRequest(request, credentialField);
   if (isFailure(described)) {
     report({
       event: "forward-request-invalid",
@@ -30,14 +29,14 @@ export async function forwardAuth(
     return problemResponse(described);
   }
   const visitor = { ...described, cf: locationIn(attributes) };
-  return enforcePolicies(c.req.raw, () => applicablePolicies(runtime, visitor), {
+  return enforcePolicies(request, () => applicablePolicies(runtime, visitor), {
     runtime,
     attributes: visitor,
     claims: claimsIn(attributes),
-    tenant: holder.tenant,
+    tenant,
     denyStatus: deny,
     forward: letIn,
-    waitUntil: waitUntilFrom(c),
+    waitUntil,
   });
 }
 
@@ -79,7 +78,7 @@ const callFields = ["Connection", "Content-Length", "Transfer-Encoding", "Upgrad
  */
 export function forwardedRequest(
   call: Request,
-  credentialField: Authorized["Variables"]["credentialField"],
+  credentialField: Caller["credentialField"],
 ): RequestAttributes | FieldsInvalid {
   const errors: FieldError[] = [];
   const forwardedMethod = readField(call.headers, "Method", errors);

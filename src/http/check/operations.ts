@@ -10,12 +10,12 @@ import { admits, type Spend } from "../../limiter/isolate/outcome.ts";
 import { addressOf, reservationId } from "../../limiter/isolate/reservation.ts";
 import {
   admittedCheck,
+  answerOf,
   type CheckAnswer,
   type DecidedCheck,
   decidedCheck,
   reportCheck,
   type ResolvedCheck,
-  unchargedCheck,
 } from "./answer.ts";
 import type { Check, ForgetRequest, ReservationRequest, SettleInput } from "./input.ts";
 import type { Runtime } from "../runtime.ts";
@@ -41,41 +41,37 @@ export interface CallerContext {
   readonly waitUntil: WaitUntil;
 }
 
-/** Decides a check by the limits of its policy, with or without a charge. */
-type DecideByLimits<Decided> = (resolved: ResolvedCheck, scope: RequestScope) => Promise<Decided>;
-
 /** Finds the key of a check and decides it, by the newest rules. A key that is not charged is only looked at. */
 async function decideByKey<Decided extends DecidedCheck>(
   call: CallerContext,
   check: Check,
-  byLimits: DecideByLimits<Decided>,
+  byLimits: (resolved: ResolvedCheck, scope: RequestScope) => Promise<Decided>,
 ): Promise<Decided | DecidedCheck | Failure> {
   return decideByNewestRules(call.runtime.control, call.waitUntil, async (scope) => {
     const resolved = await resolveCheck(call, check);
     if (isFailure(resolved)) return resolved;
     if (resolved.uncharged === null) return byLimits(resolved, scope);
-    return (
-      checkOfPolicyThatIsOff(resolved) ??
-      decidedCheck(resolved, await call.runtime.limiter.look(withoutCharge(resolved), scope))
-    );
+    return isOff(resolved)
+      ? decidedCheck(resolved, null)
+      : decidedCheck(resolved, await call.runtime.limiter.look(withoutCharge(resolved), scope));
   });
 }
 
-/** Null when the policy is not off. The answer needs no object. */
-const checkOfPolicyThatIsOff = ({ uncharged, ...resolved }: ResolvedCheck): DecidedCheck | null =>
-  uncharged === "off" ? unchargedCheck({ ...resolved, uncharged }, null) : null;
+/** The answer of a policy that is off needs no object. */
+const isOff = ({ uncharged }: ResolvedCheck): boolean => uncharged === "off";
 
 const withoutCharge = ({ spend }: ResolvedCheck): Spend => ({ ...spend, cost: 0 });
 
-/** Spends the cost of a check if the limits allow it. A check without a cost is a look. */
-export async function decideCheck(call: CallerContext, check: Check): Promise<CheckAnswer | Failure> {
-  const decided = await chargeCheck(call, check);
-  return isFailure(decided) ? decided : decided.answer;
-}
+const answered = (decided: DecidedCheck | Failure): CheckAnswer | Failure =>
+  isFailure(decided) ? decided : answerOf(decided);
 
-/** Decides as `decideCheck`, and builds no answer to a cached denial, whose response needs only its text. */
+/** Spends the cost of a check if the limits allow it. A check without a cost is a look. */
+export const decideCheck = async (call: CallerContext, check: Check): Promise<CheckAnswer | Failure> =>
+  answered(await chargeCheck(call, check));
+
+/** Like `decideCheck`, for the text of an answer. */
 export async function chargeCheck(call: CallerContext, check: Check): Promise<DecidedCheck | Failure> {
-  if (check.cost === 0) return decideByKey(call, check, lookAtLimits(call));
+  if (check.cost === 0) return lookAtKey(call, check);
   const decided = await decideByKey(call, check, async (resolved, scope) =>
     admittedCheck(resolved, await call.runtime.limiter.admit([resolved.spend], scope)),
   );
@@ -84,15 +80,13 @@ export async function chargeCheck(call: CallerContext, check: Check): Promise<De
 }
 
 /** Decides without spending. */
-export async function look(call: CallerContext, check: Check): Promise<CheckAnswer | Failure> {
-  const decided = await decideByKey(call, check, lookAtLimits(call));
-  return isFailure(decided) ? decided : decided.answer;
-}
+export const look = async (call: CallerContext, check: Check): Promise<CheckAnswer | Failure> =>
+  answered(await lookAtKey(call, check));
 
-const lookAtLimits =
-  (call: CallerContext): DecideByLimits<DecidedCheck> =>
-  async (resolved, scope) =>
-    decidedCheck(resolved, await call.runtime.limiter.look(resolved.spend, scope));
+const lookAtKey = (call: CallerContext, check: Check): Promise<DecidedCheck | Failure> =>
+  decideByKey(call, check, async (resolved, scope) =>
+    decidedCheck(resolved, await call.runtime.limiter.look(resolved.spend, scope)),
+  );
 
 /** Decides independent checks, with one call for each object. One denial does not affect the others. */
 export async function decideBatch(call: CallerContext, checks: readonly Check[]): Promise<(CheckAnswer | Failure)[]> {
@@ -100,14 +94,17 @@ export async function decideBatch(call: CallerContext, checks: readonly Check[])
   await decideByNewestRules(call.runtime.control, call.waitUntil, async (scope) => {
     // A second attempt decides the checks that the first one has left out.
     const open = batch.filter(({ decided }) => decided === null);
-    const resolutions = await Promise.all(open.map(({ check }) => resolveCheck(call, check)));
-    const charged = open.flatMap((each, index) => {
-      const resolved = resolutions[index] ?? internal;
-      each.decided = isFailure(resolved) ? resolved : checkOfPolicyThatIsOff(resolved);
-      if (isFailure(resolved) || each.decided !== null) return [];
-      return { each, resolved, spend: resolved.uncharged === null ? resolved.spend : withoutCharge(resolved) };
+    const resolutions = await Promise.all(
+      open.map(async (each) => ({ each, resolved: await resolveCheck(call, each.check) })),
+    );
+    const charged = resolutions.flatMap(({ each, resolved }) => {
+      if (!isFailure(resolved) && !isOff(resolved)) return { each, resolved };
+      each.decided = isFailure(resolved) ? resolved : decidedCheck(resolved, null);
+      return [];
     });
-    const spends = charged.map(({ spend }) => spend);
+    const spends = charged.map(({ resolved }) =>
+      resolved.uncharged === null ? resolved.spend : withoutCharge(resolved),
+    );
     const results = await call.runtime.limiter.admitEach(spends, scope);
     for (const [index, { each, resolved }] of charged.entries()) {
       const result = results[index];
@@ -118,7 +115,7 @@ export async function decideBatch(call: CallerContext, checks: readonly Check[])
     if (decided === null) return internal;
     if (isFailure(decided)) return decided;
     if (check.cost !== 0) reportCheck(call.runtime, decided, call.waitUntil);
-    return decided.answer;
+    return answerOf(decided);
   });
 }
 
@@ -128,12 +125,10 @@ interface BatchedCheck {
 }
 
 /** @returns null on success */
-export async function forgetKey(
-  { runtime, tenant }: Omit<CallerContext, "waitUntil">,
-  reference: ForgetRequest,
-): Promise<Failure | null> {
-  const resolved = await resolveCheck({ runtime, tenant }, { ...reference, cost: 0 });
+export async function forgetKey(call: CallerContext, reference: ForgetRequest): Promise<Failure | null> {
+  const resolved = await resolveCheck(call, { ...reference, cost: 0 });
   if (isFailure(resolved)) return resolved;
+  const { runtime } = call;
   const { policy, partitionKey } = resolved.spend;
   runtime.bans.forget(policy, partitionKey);
   const isForgotten = await runtime.limiter.forget(policy, partitionKey);
@@ -151,27 +146,25 @@ export async function openReservation(
     const resolved = { ...checked, spend: { ...checked.spend, ttlMs } };
     const { outcome, address, fullForMs } = await call.runtime.limiter.reserve(checked.spend, ttlMs, scope);
     // A denial takes precedence over too many open reservations: settling them would not end the denial.
-    if (fullForMs > 0 && admits(outcome)) {
-      const answer = { kind: "reservations-full", retryAfterMs: fullForMs } as const;
-      return { resolved, answer, outcome: null, address };
-    }
-    return { ...decidedCheck(resolved, outcome), address };
+    return fullForMs > 0 && admits(outcome)
+      ? { resolved, outcome: null, fullForMs, address }
+      : { ...decidedCheck(resolved, outcome), address };
   });
   if (isFailure(decided)) return decided;
   reportCheck(call.runtime, decided, call.waitUntil);
-  const { answer } = decided;
+  const answer = answerOf(decided);
   if (isFailure(answer)) return answer;
   const address = "address" in decided ? decided.address : null;
   return { ...answer, id: address === null ? null : await reservationId(address, call.tenant, call.runtime.sign) };
 }
 
 export async function settleReservation(
-  call: Omit<CallerContext, "waitUntil">,
+  { runtime, tenant }: CallerContext,
   { id, cost }: SettleInput,
 ): Promise<SettleAnswer | Failure> {
-  const address = await addressOf(id, call.tenant, call.runtime.sign);
+  const address = await addressOf(id, tenant, runtime.sign);
   if (address === null) return { settled: false };
-  const settled = await call.runtime.limiter.settle(address, cost);
+  const settled = await runtime.limiter.settle(address, cost);
   return settled === null ? { kind: "undecided" } : { settled };
 }
 
@@ -194,10 +187,10 @@ export async function resolveCheck(
   const { values } = resolution;
   const contradicted = attributes.size === 0 ? null : contradictedPart(policy, values, attributes);
   if (contradicted !== null) return contradiction(contradicted);
-  const { isDryRun, isOff } = policy;
+  const { isDryRun } = policy;
   // In a dry run too, the limits decide as if enforced, because the answer shows their decision.
   const decided = isDryRun ? enforcedPolicy(resolution.policy) : resolution.policy;
-  const uncharged = isOff ? "off" : reasons[resolution.kind];
+  const uncharged = policy.isOff ? "off" : reasons[resolution.kind];
   const plain = statistics?.revealsKeys === true ? { parts: policy.key, values, tenant } : null;
   const partitionKey = await partitions.partitionKey(policy.key, values, tenant);
   return { spend: { policy: decided, partitionKey, cost, ...(plain !== null && { plain }) }, uncharged, isDryRun };

@@ -1,12 +1,12 @@
 /** The routes at and below `CHECK_PATH`, for callers that enforce limits themselves, and the limits on these calls. */
-import type { Context, MiddlewareHandler } from "hono";
+import type { Context, Handler } from "hono";
 import { Hono } from "hono/tiny";
 import type { Right } from "../../policy/vars/secrets.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import { matchingPolicies } from "../../policy/compiled-policy.ts";
-import { type Authorized, authorizer, requireToken } from "./auth.ts";
 import {
   type DenyOption,
+  type Reader,
   readBatch,
   readCheck,
   readDenyQuery,
@@ -17,14 +17,13 @@ import {
   readReserve,
   readSettle,
 } from "./input.ts";
-import { enforcePolicies, waitUntilFrom } from "../proxy/enforce.ts";
-import { reservationTtlMs } from "../proxy/in-flight.ts";
-import { readInput, validateBody, validateQuery } from "./read-request.ts";
-import { answerText, type AnswerText } from "./answer.ts";
+import { enforcePolicies, reservationTtlMs } from "../proxy/enforce.ts";
+import { authorizer, type Caller, readInput, readQuery } from "./call.ts";
+import { answerText, type AnswerText, decidedText } from "./answer.ts";
 import { attributesOf } from "../attributes.ts";
 import {
-  chargeCheck,
   type CallerContext,
+  chargeCheck,
   decideBatch,
   forgetKey,
   look,
@@ -33,12 +32,12 @@ import {
 } from "./operations.ts";
 import { forwardAuth } from "./forward-auth.ts";
 import { type Assets, openApiDocument } from "../openapi.ts";
-import { answerInternalError, type Runtime } from "../runtime.ts";
+import { answerInternalError, type Runtime, waitUntilFrom } from "../runtime.ts";
 import { type Failure, isFailure, problemDetails, problemResponse } from "../wire/problems.ts";
 import { hasRateLimitFields } from "../wire/rate-limit-fields.ts";
 
-/** Answers any `POST /check`. The promise never rejects. */
-export type AnswerCheck = (request: Request, waitUntil: WaitUntil) => Promise<Response>;
+/** Answers any call of one operation. The promise never rejects. */
+export type AnswerCall = (request: Request, waitUntil: WaitUntil) => Promise<Response>;
 
 /** The largest body of a request about one check. */
 const limitBytes = 16 * 1024;
@@ -47,24 +46,71 @@ const batchLimitBytes = 128 * 1024;
 
 const documentPath = "/openapi.json";
 
-/** Answers `POST /check`, for its route and for the fast path of `app.ts`. */
-export function createCheck(runtime: Runtime): AnswerCheck {
+/** Answers the operations of `/check`, for their routes and for the fast path of `app.ts`. */
+export function createCheck(runtime: Runtime) {
   const authorize = authorizer(runtime);
-  return async function answerCheck(request, waitUntil) {
-    try {
-      const caller = authorize(request.headers, "check");
-      if (isFailure(caller)) return problemResponse(caller);
-      return await limitSelf(runtime, request, waitUntil, async () => {
-        const check = await readInput(request, caller.holder, limitBytes, readDenyQuery, readCheck);
-        if (isFailure(check)) return problemResponse(check);
-        const decided = await chargeCheck({ runtime, tenant: caller.holder.tenant, waitUntil }, check);
-        return respond(check, isFailure(decided) ? decided : (decided.cachedText ?? answerText(decided.answer)));
-      });
-    } catch (error) {
-      return answerInternalError(error);
-    }
+  /** Nothing is read before the caller is authorized and the limits on calls admit the call. */
+  const operation =
+    <Input extends object>(
+      right: Right,
+      read: (request: Request, caller: Caller) => Input | Failure | Promise<Input | Failure>,
+      answer: (call: CallerContext, input: Input, request: Request, caller: Caller) => Promise<Response>,
+    ): AnswerCall =>
+    async (request, waitUntil) => {
+      try {
+        const caller = authorize(request.headers, right);
+        if (isFailure(caller)) return problemResponse(caller);
+        return await limitSelf(runtime, request, waitUntil, async () => {
+          const input = await read(request, caller);
+          if (isFailure<Failure>(input)) return problemResponse(input);
+          return answer({ runtime, tenant: caller.holder.tenant, waitUntil }, input, request, caller);
+        });
+      } catch (error) {
+        return answerInternalError(error);
+      }
+    };
+  return {
+    check: operation("check", bodyIn(limitBytes, readDenyQuery, readCheck), async (call, check) => {
+      const decided = await chargeCheck(call, check);
+      return respond(check, isFailure(decided) ? decided : decidedText(decided));
+    }),
+    look: operation("look", queryIn(readLookQuery), async (call, check) =>
+      respond(check, answerText(await look(call, check))),
+    ),
+    forget: operation("forget", queryIn(readForget), async (call, reference) => {
+      const failure = await forgetKey(call, reference);
+      return failure === null ? new Response(null, { status: 204 }) : problemResponse(failure);
+    }),
+    forward: operation("check", queryIn(readForwardQuery), forwardAuth),
+    batch: operation("check", bodyIn(batchLimitBytes, readEmptyQuery, readBatch), async (call, { checks }) => {
+      const answers = await decideBatch(call, checks);
+      return okayWith({ results: answers.map((each) => (isFailure(each) ? { problem: problemDetails(each) } : each)) });
+    }),
+    reserve: operation("check", bodyIn(limitBytes, readDenyQuery, readReserve), async (call, check) =>
+      respond(check, answerText(await openReservation(call, check))),
+    ),
+    settle: operation("check", bodyIn(limitBytes, readEmptyQuery, readSettle), async (call, settled) => {
+      const answer = await settleReservation(call, settled);
+      return isFailure(answer) ? problemResponse(answer) : okayWith(answer);
+    }),
   };
 }
+
+const queryIn =
+  <Input extends object>(read: Reader<Input>) =>
+  (request: Request): Input | Failure =>
+    readQuery(request, read);
+
+const bodyIn =
+  <Input extends object, Options extends object>(
+    mostBytes: number,
+    readOptions: Reader<Options>,
+    read: Reader<Input>,
+  ) =>
+  (request: Request, caller: Caller): Promise<(Input & Partial<Options>) | Failure> =>
+    readInput(request, caller, mostBytes, readOptions, read);
+
+export type CheckOperations = ReturnType<typeof createCheck>;
 
 /**
  * Charges the policies that limit `/check` itself, and answers the request or denies it. Only for authorized calls: only they are
@@ -92,22 +138,10 @@ async function limitSelf(
   });
 }
 
-function selfLimitsOf(runtime: Runtime): MiddlewareHandler {
-  return async function selfLimited(c, next) {
-    const response = await limitSelf(runtime, c.req.raw, waitUntilFrom(c), async () => {
-      await next();
-      return c.res;
-    });
-    // Hono merges the headers of a response that is already set into the new one.
-    c.res = undefined;
-    c.res = response;
-  };
-}
-
-const noStore = { "Cache-Control": "no-store" };
-
 /** Shared by all answers: a Response copies its headers. */
-const okay = { status: 200, headers: { "Content-Type": "application/json", ...noStore } };
+const okay = { headers: { "Content-Type": "application/json", "Cache-Control": "no-store" } };
+
+const okayWith = (value: object): Response => new Response(JSON.stringify(value), okay);
 
 /** 200 with the decision, whether allowed or denied. With `deny`, a denial has that status. */
 function respond({ deny }: DenyOption, answer: AnswerText | Failure): Response {
@@ -117,18 +151,23 @@ function respond({ deny }: DenyOption, answer: AnswerText | Failure): Response {
   return new Response(json, { status: deny, headers: { ...okay.headers, ...headers } });
 }
 
+const by =
+  (answer: AnswerCall): Handler =>
+  (c) =>
+    answer(c.req.raw, waitUntilFrom(c));
+
 /** The routes at and below `CHECK_PATH`. `/health` and `/openapi.json` are open to all; the others require a token. */
-export function checkRoutes(runtime: Runtime, postCheck: AnswerCheck, assets: Assets | undefined) {
-  const authorize = authorizer(runtime);
-  const guards: Guards = {
-    may: (right) => requireToken(authorize, right),
-    selfLimits: selfLimitsOf(runtime),
-  };
-  return new Hono<Authorized>()
-    .get("/health", (c) => c.json({ status: "ok" as const }, 200, noStore))
+export function checkRoutes(runtime: Runtime, check: CheckOperations, assets: Assets | undefined) {
+  return new Hono()
+    .get("/health", () => okayWith({ status: "ok" }))
     .get(documentPath, (c) => readDocument(c, runtime, assets))
-    .route("/", decisionRoutes(runtime, postCheck, guards))
-    .route("/", reservationRoutes(runtime, guards))
+    .get("/", by(check.look))
+    .post("/", by(check.check))
+    .delete("/", by(check.forget))
+    .get("/forward", by(check.forward))
+    .post("/batch", by(check.batch))
+    .post("/reserve", by(check.reserve))
+    .post("/settle", by(check.settle))
     .all("/health", methodNotAllowed("GET", "HEAD"))
     .all(documentPath, methodNotAllowed("GET", "HEAD"))
     .all("/", methodNotAllowed("GET", "HEAD", "POST", "DELETE"))
@@ -139,49 +178,6 @@ export function checkRoutes(runtime: Runtime, postCheck: AnswerCheck, assets: As
     .all("/*", () => problemResponse({ kind: "unknown-path" }));
 }
 
-interface Guards {
-  readonly may: (right: Right) => ReturnType<typeof requireToken>;
-  readonly selfLimits: MiddlewareHandler;
-}
-
-const callOf = (runtime: Runtime, c: Context<Authorized>): CallerContext => ({
-  runtime,
-  tenant: c.var.holder.tenant,
-  waitUntil: waitUntilFrom(c),
-});
-
-const decisionRoutes = (runtime: Runtime, postCheck: AnswerCheck, { may, selfLimits }: Guards) =>
-  new Hono<Authorized>()
-    .get("/", may("look"), selfLimits, validateQuery(readLookQuery), async (c) => {
-      const check = c.req.valid("query");
-      return respond(check, answerText(await look(callOf(runtime, c), check)));
-    })
-    .post("/", (c) => postCheck(c.req.raw, waitUntilFrom(c)))
-    .delete("/", may("forget"), selfLimits, validateQuery(readForget), async (c) => {
-      const failure = await forgetKey(callOf(runtime, c), c.req.valid("query"));
-      return failure === null ? c.body(null, 204) : problemResponse(failure);
-    })
-    .get("/forward", may("check"), selfLimits, validateQuery(readForwardQuery), (c) =>
-      forwardAuth(runtime, c, c.req.valid("query")),
-    );
-
-const reservationRoutes = (runtime: Runtime, { may, selfLimits }: Guards) =>
-  new Hono<Authorized>()
-    .post("/batch", may("check"), selfLimits, validateBody(batchLimitBytes, readEmptyQuery, readBatch), async (c) => {
-      const { checks } = c.req.valid("json");
-      const answers = await decideBatch(callOf(runtime, c), checks);
-      const results = answers.map((answer) => (isFailure(answer) ? { problem: problemDetails(answer) } : answer));
-      return c.json({ results }, 200, noStore);
-    })
-    .post("/reserve", may("check"), selfLimits, validateBody(limitBytes, readDenyQuery, readReserve), async (c) => {
-      const check = c.req.valid("json");
-      return respond(check, answerText(await openReservation(callOf(runtime, c), check)));
-    })
-    .post("/settle", may("check"), selfLimits, validateBody(limitBytes, readEmptyQuery, readSettle), async (c) => {
-      const answer = await settleReservation(callOf(runtime, c), c.req.valid("json"));
-      return isFailure(answer) ? problemResponse(answer) : c.json(answer, 200, noStore);
-    });
-
 /** The OpenAPI document of this deployment. If looks need no token here, it marks the token as optional for them. */
 async function readDocument(c: Context, { isLookOpen }: Runtime, assets: Assets | undefined): Promise<Response> {
   const document = await openApiDocument(assets, "check", c.req.path.slice(0, -documentPath.length));
@@ -189,7 +185,7 @@ async function readDocument(c: Context, { isLookOpen }: Runtime, assets: Assets 
   const root = document.paths["/"];
   const get = { ...root?.["get"], security: [{}, ...document.security] };
   const served = isLookOpen ? { ...document, paths: { ...document.paths, "/": { ...root, get } } } : document;
-  return c.json(served, 200, noStore);
+  return okayWith(served);
 }
 
 const methodNotAllowed =

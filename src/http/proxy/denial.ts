@@ -1,6 +1,5 @@
 /** Denials: the response to the client, and the entries in the log of denials. */
-import type { Policy } from "../../policy/policy.ts";
-import type { KeyResolution } from "../../policy/resolve-key.ts";
+import type { KeyDenial } from "../../policy/resolve-key.ts";
 import type { LoggedDenial } from "../../limiter/isolate/denial-log.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import {
@@ -12,16 +11,9 @@ import {
   violatedLimits,
 } from "../../limiter/isolate/outcome.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
-import { type Limit, windowMsAt } from "../../strategies/index.ts";
 import { type DecidedRequest, recordKeyDenials, recordOutcomes } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
-import {
-  type LegacyFields,
-  legacyFields,
-  advertisedWaitMs,
-  type RateLimitFields,
-  rateLimitFields,
-} from "../wire/rate-limit-fields.ts";
+import { advertisedWaitMs, decisionFields } from "../wire/rate-limit-fields.ts";
 import { type Failure, type ProblemAnswer, problemAnswer, problemResponse, responseOf } from "../wire/problems.ts";
 import { CachedDenialValues } from "../cached-denials.ts";
 
@@ -47,12 +39,6 @@ export interface LimitDenial {
   /** The header fields of the default answer to the denial. */
   readonly fields: () => ProblemAnswer["headers"];
 }
-
-/** A denial because of the key alone, before limits are checked: the key is on the `deny` list, or lacks a part. */
-export type KeyDenial = Extract<KeyResolution, { readonly kind: "blocked" | "missing-key" }>;
-
-export const isKeyDenial = (resolution: KeyResolution): resolution is KeyDenial =>
-  resolution.kind === "blocked" || resolution.kind === "missing-key";
 
 /** Logs and counts key denials of dry runs. */
 export async function reportDryRunDenials(
@@ -162,7 +148,7 @@ function denialAnswer(
   }
   if (denying.some(({ kind }) => kind === "closed")) return problemAnswer({ kind: "undecided" });
   if (denying.length === 0) return problemAnswer({ kind: "in-flight-full" });
-  const fields = decisionFields(denied, runtime.hasLegacyHeaders);
+  const fields = decisionFields(denied.spends, denied.admission, runtime.hasLegacyHeaders);
   const onDeny = denying.find(({ policy }) => policy.onDeny !== null)?.policy.onDeny ?? null;
   const answer = denyStatus === undefined ? onDeny : { body: null, contentType: "", ...onDeny, status: denyStatus };
   return problemAnswer(limitFailure(denying), { ...fields?.standard, ...fields?.legacy }, answer);
@@ -215,46 +201,4 @@ function loggedDenial(outcome: Outcome, spends: readonly Spend[]): LoggedDenial[
       retryAfterMs: decision.retryAfterMs,
     },
   ];
-}
-
-export interface DecisionFields {
-  readonly standard: RateLimitFields;
-  /** Null when `LEGACY_HEADERS` is off. */
-  readonly legacy: LegacyFields | null;
-}
-
-/**
- * The rate limit fields of a response: all enforced limits that apply to the request, and the decisions of objects. A key
- * rule's limits replace those of its policy; a policy that a key rule allows has none.
- * @returns null without such a decision: a local decision does not know the state of the key
- */
-export function decisionFields(
-  { spends, admission }: DecidedRequest,
-  hasLegacyHeaders: boolean,
-): DecisionFields | null {
-  const { outcomes, decidedAtMs } = admission;
-  const decisions = outcomes.flatMap((outcome) =>
-    outcome.kind === "decided" && outcome.keyRule === undefined && !outcome.policy.isDryRun ? [outcome.decision] : [],
-  );
-  if (decisions.length === 0) return null;
-  const lists = spends.flatMap(({ policy }) => (policy.isDryRun ? [] : [limitsInEffect(policy, outcomes)]));
-  return {
-    standard: rateLimitFields(currentLimits(lists, decidedAtMs), decisions),
-    legacy: hasLegacyHeaders ? legacyFields(decisions, decidedAtMs) : null,
-  };
-}
-
-/** The limits with their current windows. */
-function currentLimits(lists: readonly (readonly Limit[])[], nowMs: number): readonly Limit[] {
-  const [only] = lists;
-  const limits = only !== undefined && lists.length === 1 ? only : lists.flat();
-  if (limits.every(({ period }) => period === undefined)) return limits;
-  return limits.map((limit) => ({ ...limit, windowMs: windowMsAt(limit, nowMs) }));
-}
-
-/** The limits of a policy's outcome; those of the policy when the request was denied before. */
-function limitsInEffect(policy: Policy, outcomes: readonly Outcome[]): readonly Limit[] {
-  const outcome = outcomes.find((each) => each.policy.name === policy.name);
-  if (outcome === undefined) return policy.limits;
-  return isByKeyRule(outcome, "allow") ? [] : outcome.policy.limits;
 }

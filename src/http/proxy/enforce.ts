@@ -1,36 +1,25 @@
 /** Decides a request by its policies, then forwards it and adds the rate limit fields, or answers the denial. */
-import type { Context } from "hono";
 import type { Policy } from "../../policy/policy.ts";
 import { costOfRequest } from "../../policy/cost.ts";
 import { matchingPolicies, compiledPolicy } from "../../policy/compiled-policy.ts";
-import type { Claims, RequestAttributes, TokenClaims } from "../../policy/request.ts";
-import { type KeyResolution, resolveKey } from "../../policy/resolve-key.ts";
-import { decideByNewestRules, type RequestScope } from "../../limiter/isolate/newer-rules-retry.ts";
-import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
-import type { Spend } from "../../limiter/isolate/outcome.ts";
-import { type DecidedRequest, plainKeyOf, recordOutcomes } from "../record-outcomes.ts";
-import type { Runtime } from "../runtime.ts";
-import { addLegacyFields, addRateLimitFields, mayHaveRateLimitFields } from "../wire/rate-limit-fields.ts";
-import { type Failure, isFailure, problemResponse } from "../wire/problems.ts";
+import { resolveAnnounced } from "../../policy/preflights.ts";
+import { type Claims, isPreflight, type RequestAttributes, type TokenClaims } from "../../policy/request.ts";
 import {
-  decisionFields,
-  type DecisionFields,
-  type DenialContext,
-  denyByKey,
-  denyByLimits,
   isKeyDenial,
   type KeyDenial,
-  reportDryRunDenials,
-} from "./denial.ts";
-import type { Forward } from "./forward.ts";
-import { forwardAdmitted, type Forwarding } from "./in-flight.ts";
-import { looksAtNamedKeys, isPreflight, resolveAnnounced } from "./preflights.ts";
-
-/** Keeps the Worker running for work that outlasts the response. */
-export const waitUntilFrom =
-  (c: Pick<Context, "executionCtx">): WaitUntil =>
-  (work) =>
-    c.executionCtx.waitUntil(work);
+  type KeyResolution,
+  type NamedKeys,
+  resolveKey,
+} from "../../policy/resolve-key.ts";
+import { holdsSlots } from "../../strategies/index.ts";
+import { decideByNewestRules, type RequestScope } from "../../limiter/isolate/newer-rules-retry.ts";
+import type { Spend } from "../../limiter/isolate/outcome.ts";
+import { type DecidedRequest, recordOutcomes } from "../record-outcomes.ts";
+import type { Runtime } from "../runtime.ts";
+import { addDecisionFields, decisionFields } from "../wire/rate-limit-fields.ts";
+import { type Failure, isFailure, problemResponse } from "../wire/problems.ts";
+import { type DenialContext, denyByKey, denyByLimits, reportDryRunDenials } from "./denial.ts";
+import { clientGoneResponse, type Forwarding, InFlight, reservationMs } from "./in-flight.ts";
 
 /** The policies that match a request; for a CORS preflight, the limits on preflights. */
 export const applicablePolicies = (
@@ -38,7 +27,11 @@ export const applicablePolicies = (
   attributes: RequestAttributes,
 ): readonly Policy[] => (isPreflight(attributes) ? preflights : matchingPolicies(policies, attributes));
 
-export interface EnforcementOptions extends DenialContext, Pick<Forwarding, "statedCosts" | "observeBody"> {
+/** How long a spend of this policy stays reserved, in milliseconds; null when the charge is final at once. */
+export const reservationTtlMs = ({ count, cost, limits }: Policy): number | null =>
+  count !== null || cost.kind === "response" || limits.some(holdsSlots) ? reservationMs : null;
+
+export interface EnforcementOptions extends DenialContext, Omit<Forwarding, "runtime"> {
   /** The attributes that policies match and keys are made of. At `/check/forward`, those of the described request. */
   readonly attributes: RequestAttributes;
   /** Claims that a trusted caller states. They override those of the request's token. */
@@ -53,7 +46,6 @@ export interface EnforcementOptions extends DenialContext, Pick<Forwarding, "sta
   readonly costs?: ReadonlyMap<string, number>;
   /** Called with the spends of an admitted request, before it is forwarded. */
   readonly onAdmitted?: (charged: DecidedRequest) => void;
-  readonly forward: Forward;
 }
 
 /**
@@ -65,7 +57,7 @@ export async function enforcePolicies(
   policiesInEffect: () => readonly Policy[],
   options: EnforcementOptions,
 ): Promise<Response> {
-  const { runtime, forward, waitUntil } = options;
+  const { runtime, waitUntil } = options;
   runtime.statistics?.locate(request.cf);
   let dryRunDenials: KeyDenial[] = [];
   const charged = await decideByNewestRules(runtime.control, waitUntil, (scope) => {
@@ -77,18 +69,26 @@ export async function enforcePolicies(
   recordOutcomes(charged, runtime);
   options.onAdmitted?.(charged);
   const { spends, admission } = charged;
-  const { statedCosts, observeBody } = options;
-  const response = await forwardAdmitted(request, charged, {
-    clock: runtime.clock,
-    forward,
-    waitUntil,
-    statedCosts,
-    observeBody,
-  });
+  const response = await forwardAdmitted(request, charged, options);
   if (options.hasFinalFields?.(response.headers) !== true) {
-    addFields(response, decisionFields({ spends, admission }, runtime.hasLegacyHeaders));
+    addDecisionFields(response, decisionFields(spends, admission, runtime.hasLegacyHeaders));
   }
   return response;
+}
+
+/** Waits for the request's turn in a queue, and forwards the request. Responds with 499 if the client has disconnected. */
+export function forwardAdmitted(
+  request: Request,
+  { spends, admission }: Pick<DecidedRequest, "spends" | "admission">,
+  forwarding: Forwarding,
+): Promise<Response> {
+  const isReserved = spends.some(({ ttlMs }) => ttlMs !== undefined);
+  const delayMs = admission.outcomes.reduce((mostMs, outcome) => {
+    const isDelaying = "decision" in outcome && !outcome.policy.isDryRun;
+    return isDelaying ? Math.max(mostMs, outcome.decision.delayMs) : mostMs;
+  }, 0);
+  if (isReserved || delayMs > 0) return new InFlight(spends, admission, delayMs, forwarding).answer(request);
+  return request.signal.aborted ? Promise.resolve(clientGoneResponse()) : forwarding.forward(request);
 }
 
 interface ChargeOptions extends EnforcementOptions {
@@ -103,10 +103,10 @@ interface ChargeOptions extends EnforcementOptions {
  */
 async function chargePolicies(policies: readonly Policy[], options: ChargeOptions): Promise<DecidedRequest | Response> {
   if (!isPreflight(options.attributes)) return chargeRequest(policies, [], options);
-  const announced = await resolveAnnounced(options);
+  const announced = resolveAnnounced(options.runtime.policies, options.attributes);
   const blocked = enforcedDenials(announced.blocked, options.dryRunDenials);
   if (blocked.length > 0) return denyByKey(blocked, options);
-  return chargeRequest(policies, announced.looks, options);
+  return chargeRequest(policies, announced.named, options);
 }
 
 /** Denies an admitted request if one of its other keys is banned or blocked, and gives back the request's spends. */
@@ -127,10 +127,10 @@ async function denyBarred(
   return bars === null || isStale ? charged : denyByLimits(bars, options);
 }
 
-/** @param announced reads without a charge, of the keys of the request that a preflight announces */
+/** @param announced the keys of the request that a preflight announces */
 async function chargeRequest(
   policies: readonly Policy[],
-  announced: readonly Spend[],
+  announced: readonly NamedKeys[],
   options: ChargeOptions,
 ): Promise<DecidedRequest | Response> {
   const { runtime, attributes, waitUntil, scope, dryRunDenials } = options;
@@ -141,8 +141,10 @@ async function chargeRequest(
   const resolutions = policies.map((policy) => resolveKey(policy, attributes, token.claims, token.possible));
   const keyDenials = enforcedDenials(resolutions.filter(isKeyDenial), dryRunDenials);
   if (keyDenials.length > 0) return denyByKey(keyDenials, options);
-  const naming = looksAtNamedKeys(resolutions, options);
-  const looks = naming instanceof Promise ? [...announced, ...(await naming)] : announced;
+  const named = resolutions.flatMap(({ policy, named: keys }) =>
+    keys === undefined || keys === null || keys.length === 0 ? [] : { policy, keys },
+  );
+  const looks = announced.length + named.length === 0 ? [] : await looksAt([...announced, ...named], options);
   const knownBars = runtime.bans.cached(looks);
   if (knownBars !== null) return denyByLimits(knownBars, options);
 
@@ -199,12 +201,19 @@ async function spendFor(
     partitionKey: await runtime.partitions.partitionKey(parts, values, tenant),
     cost,
     ...(ttlMs !== null && { ttlMs }),
-    ...(runtime.statistics?.revealsKeys === true && { plain: plainKeyOf(resolution, tenant) }),
+    ...(runtime.statistics?.revealsKeys === true && { plain: { parts, values, tenant } }),
   };
 }
 
-function addFields({ status, headers }: Response, fields: DecisionFields | null): void {
-  if (fields === null || !mayHaveRateLimitFields(status)) return;
-  addRateLimitFields(headers, fields.standard);
-  if (fields.legacy !== null) addLegacyFields(headers, fields.legacy);
-}
+/** Spends with a cost of 0, one for each key. None for a dry run, which denies nothing. */
+const looksAt = (named: readonly NamedKeys[], { runtime, tenant }: EnforcementOptions): Promise<Spend[]> =>
+  Promise.all(
+    named.flatMap(({ policy, keys }) =>
+      (policy.isDryRun ? [] : keys).map(async (values) => ({
+        policy,
+        partitionKey: await runtime.partitions.partitionKey(policy.key, values, tenant),
+        cost: 0,
+        ...(runtime.statistics?.revealsKeys === true && { plain: { parts: policy.key, values, tenant } }),
+      })),
+    ),
+  );

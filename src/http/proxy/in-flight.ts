@@ -4,11 +4,11 @@ import { costOfResponse } from "../../policy/cost.ts";
 import type { ChargeResult, CostOf } from "../../limiter/isolate/charge-result.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import type { Spend } from "../../limiter/isolate/outcome.ts";
-import { type Clock, every, sleep } from "../../limiter/clock.ts";
+import { every, sleep } from "../../limiter/clock.ts";
 import { holdsSlots } from "../../strategies/index.ts";
+import type { Runtime } from "../runtime.ts";
 import { proxyErrorOf } from "../wire/problems.ts";
 import { withBodyEnd, withSocketEnd } from "./response-end.ts";
-import type { DecidedRequest } from "../record-outcomes.ts";
 import type { Forward } from "./forward.ts";
 
 /** A reservation is renewed while its request runs. If the Worker dies, the reservation expires after this time. */
@@ -18,16 +18,12 @@ const leastRenewalMs = 100;
 /** How long a handler may still state a cost after its response has ended: it may do so in its last step. */
 const statementMs = 1_000;
 
-/** How long a spend of this policy stays reserved, in milliseconds; null when the charge is final at once. */
-export const reservationTtlMs = ({ count, cost, limits }: Policy): number | null =>
-  count !== null || cost.kind === "response" || limits.some(holdsSlots) ? reservationMs : null;
-
 const chargedCost: CostOf = ({ cost }) => cost;
 
-const clientGoneResponse = (): Response => new Response(null, { status: 499 });
+export const clientGoneResponse = (): Response => new Response(null, { status: 499 });
 
 export interface Forwarding {
-  readonly clock: Clock;
+  readonly runtime: Pick<Runtime, "clock">;
   readonly forward: Forward;
   readonly waitUntil: WaitUntil;
   /** Costs that the handler of the request may state. Default: none. */
@@ -36,25 +32,8 @@ export interface Forwarding {
   readonly observeBody?: typeof withBodyEnd | undefined;
 }
 
-/** Waits for the request's turn in a queue, and forwards the request. Responds with 499 if the client has disconnected. */
-export function forwardAdmitted(
-  request: Request,
-  { spends, admission }: Pick<DecidedRequest, "spends" | "admission">,
-  forwarding: Forwarding,
-): Promise<Response> {
-  const { forward } = forwarding;
-  const isReserved = spends.some(({ ttlMs }) => ttlMs !== undefined);
-  const delayMs = admission.outcomes.reduce((mostMs, outcome) => {
-    const isDelaying = "decision" in outcome && !outcome.policy.isDryRun;
-    return isDelaying ? Math.max(mostMs, outcome.decision.delayMs) : mostMs;
-  }, 0);
-  if (!isReserved && delayMs === 0) {
-    return request.signal.aborted ? Promise.resolve(clientGoneResponse()) : forward(request);
-  }
-  return new InFlight(spends, admission, delayMs, forwarding).answer(request);
-}
-
-class InFlight {
+/** A request that waits, or whose spends are reserved. */
+export class InFlight {
   readonly #admission: ChargeResult;
   readonly #delayMs: number;
   readonly #forwarding: Forwarding;
@@ -80,7 +59,7 @@ class InFlight {
   }
 
   async answer(request: Request): Promise<Response> {
-    const { clock, forward, waitUntil, statedCosts } = this.#forwarding;
+    const { runtime, forward, waitUntil, statedCosts } = this.#forwarding;
     const reserved = this.#reserved.map(({ name }) => name);
     statedCosts?.open(reserved, () => this.#settleStated());
     // Keeps the Worker running until everything is settled, even if the client goes away.
@@ -88,7 +67,7 @@ class InFlight {
     this.#watchClient(request.signal);
     this.#renewReservations();
     try {
-      if (this.#delayMs > 0) await sleep(clock, this.#delayMs, this.#clientGone.signal);
+      if (this.#delayMs > 0) await sleep(runtime.clock, this.#delayMs, this.#clientGone.signal);
       if (this.#clientGone.signal.aborted) return clientGoneResponse();
       this.#isForwarded = true;
       if (this.#reserved.length === 0) this.#end();
@@ -119,7 +98,7 @@ class InFlight {
       limits.filter(holdsSlots).map(({ windowMs }) => windowMs),
     );
     const renewalMs = Math.max(leastRenewalMs, Math.floor(Math.min(reservationMs, ...slotLeases) / 2));
-    this.#stopRenewing = every(this.#forwarding.clock, renewalMs, () => void this.#admission.renew());
+    this.#stopRenewing = every(this.#forwarding.runtime.clock, renewalMs, () => void this.#admission.renew());
   }
 
   /**
@@ -159,8 +138,8 @@ class InFlight {
 
   /** Ends now, or a while later if the handler may still state a cost. */
   #endSoon(): void {
-    const { clock, statedCosts } = this.#forwarding;
-    if (statedCosts?.hasOpen === true) clock.after(statementMs, () => this.#end());
+    const { runtime, statedCosts } = this.#forwarding;
+    if (statedCosts?.hasOpen === true) runtime.clock.after(statementMs, () => this.#end());
     else this.#end();
   }
 

@@ -11,7 +11,8 @@ import {
   serializeList,
   Token,
 } from "structured-headers";
-import { type Decision, type Limit, type LimitDecision, longestWaitMs } from "../../strategies/index.ts";
+import { isByKeyRule, type Outcome, type Spend } from "../../limiter/isolate/outcome.ts";
+import { type Decision, type Limit, type LimitDecision, longestWaitMs, windowMsAt } from "../../strategies/index.ts";
 
 type FieldName = "RateLimit-Policy" | "RateLimit" | "Retry-After";
 
@@ -236,7 +237,54 @@ export function legacyFields(decisions: readonly Decision[], nowMs: number): Leg
 }
 
 /** Adds nothing where the origin has sent any of the fields: clients read the three together. */
-export function addLegacyFields(headers: Headers, fields: LegacyFields): void {
+function addLegacyFields(headers: Headers, fields: LegacyFields): void {
   if (legacyNames.some((name) => headers.has(name))) return;
   for (const [name, value] of Object.entries(fields)) headers.set(name, value);
+}
+
+/** The rate limit fields of a response to a request that policies have decided. */
+export interface DecisionFields {
+  readonly standard: RateLimitFields;
+  /** Null when `LEGACY_HEADERS` is off. */
+  readonly legacy: LegacyFields | null;
+}
+
+/**
+ * All enforced limits that apply to the request, and the decisions of objects. A key rule's limits replace those of its policy;
+ * a policy that a key rule allows has none.
+ * @returns null without such a decision: a local decision does not know the state of the key
+ */
+export function decisionFields(
+  spends: readonly Spend[],
+  { outcomes, decidedAtMs }: { readonly outcomes: readonly Outcome[]; readonly decidedAtMs: number },
+  hasLegacyHeaders: boolean,
+): DecisionFields | null {
+  const decisions = outcomes.flatMap((outcome) =>
+    outcome.kind === "decided" && outcome.keyRule === undefined && !outcome.policy.isDryRun ? [outcome.decision] : [],
+  );
+  if (decisions.length === 0) return null;
+  const limits = spends.flatMap(({ policy }) => (policy.isDryRun ? [] : limitsInEffect(policy, outcomes)));
+  return {
+    standard: rateLimitFields(currentLimits(limits, decidedAtMs), decisions),
+    legacy: hasLegacyHeaders ? legacyFields(decisions, decidedAtMs) : null,
+  };
+}
+
+/** The limits with their current windows. */
+function currentLimits(limits: readonly Limit[], nowMs: number): readonly Limit[] {
+  if (limits.every(({ period }) => period === undefined)) return limits;
+  return limits.map((limit) => ({ ...limit, windowMs: windowMsAt(limit, nowMs) }));
+}
+
+/** The limits of a policy's outcome; those of the policy when the request was denied before. */
+function limitsInEffect(policy: Spend["policy"], outcomes: readonly Outcome[]): readonly Limit[] {
+  const outcome = outcomes.find((each) => each.policy.name === policy.name);
+  if (outcome === undefined) return policy.limits;
+  return isByKeyRule(outcome, "allow") ? [] : outcome.policy.limits;
+}
+
+export function addDecisionFields({ status, headers }: Response, fields: DecisionFields | null): void {
+  if (fields === null || !mayHaveRateLimitFields(status)) return;
+  addRateLimitFields(headers, fields.standard);
+  if (fields.legacy !== null) addLegacyFields(headers, fields.legacy);
 }

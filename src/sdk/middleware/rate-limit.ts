@@ -4,13 +4,12 @@
 import { type Context, type Env, type MiddlewareHandler, type Next, Hono } from "hono";
 import type { Policy } from "../../policy/policy.ts";
 import { matchingPolicies } from "../../policy/compiled-policy.ts";
-import type { RequestAttributes } from "../../policy/request.ts";
+import { isPreflight, type RequestAttributes } from "../../policy/request.ts";
 import { policyWithLimits, StatedLimitsInvalid } from "../../policy/stated-limits.ts";
 import { attributesOf, urlOf, routedPath } from "../../http/attributes.ts";
 import type { LimitDenial } from "../../http/proxy/denial.ts";
-import { enforcePolicies } from "../../http/proxy/enforce.ts";
-import { reservationMs, reservationTtlMs, StatedCosts } from "../../http/proxy/in-flight.ts";
-import { isPreflight } from "../../http/proxy/preflights.ts";
+import { enforcePolicies, reservationTtlMs } from "../../http/proxy/enforce.ts";
+import { reservationMs, StatedCosts } from "../../http/proxy/in-flight.ts";
 import type { DecidedRequest } from "../../http/record-outcomes.ts";
 import { type Runtime, failureBy, reportStartError } from "../../http/runtime.ts";
 import { isFailure, problemResponse } from "../../http/wire/problems.ts";

@@ -11,7 +11,7 @@ import {
 } from "../../validation/problems.ts";
 import { greatestCost } from "../../policy/cost.ts";
 import { policyFields, readPolicy } from "../../policy/policy.ts";
-import { scalarText } from "../../policy/key-values.ts";
+import { scalarText } from "../../policy/request.ts";
 import type { MaybePromise, PolicyDecision } from "./options.ts";
 
 /** One policy of a `rateLimit`. */

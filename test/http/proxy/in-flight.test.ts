@@ -1,7 +1,7 @@
 /** The reservations of a request whose key has limits of its own. */
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { parseConfig } from "../../../src/policy/vars/config.ts";
-import { forwardAdmitted } from "../../../src/http/proxy/in-flight.ts";
+import { forwardAdmitted } from "../../../src/http/proxy/enforce.ts";
 import { ChargeResult, localSpend } from "../../../src/limiter/isolate/charge-result.ts";
 import { platformClock } from "../../../src/limiter/clock.ts";
 import { createMeter, parseLimits } from "../../../src/strategies/index.ts";
@@ -27,7 +27,7 @@ it("slots are renewed by the limits of a key rule, which may have a shorter wind
   const answer = forwardAdmitted(
     request,
     { spends: [spend], admission },
-    { clock: platformClock, forward: () => origin.promise, waitUntil: () => undefined },
+    { runtime: { clock: platformClock }, forward: () => origin.promise, waitUntil: () => undefined },
   );
   await vi.advanceTimersByTimeAsync(6_000);
   expect(renew).toHaveBeenCalledTimes(3);

@@ -1,6 +1,6 @@
 /** Headgate, which also counts its requests and the calls of its objects, and Headgate that does not join checks. */
 import { parseConfig } from "../../../../src/policy/vars/config.ts";
-import { type AnswerCheck, createCheck } from "../../../../src/http/check/routes.ts";
+import { type AnswerCall, createCheck } from "../../../../src/http/check/routes.ts";
 import { createRuntime } from "../../../../src/http/runtime.ts";
 import headgate, { ControlPlane, RateLimiter } from "../../../../src/index.ts";
 import { LimiterClient } from "../../../../src/limiter/isolate/client.ts";
@@ -18,12 +18,12 @@ export default {
   },
 } satisfies ExportedHandler<Env>;
 
-let unjoinedCheck: AnswerCheck | undefined;
+let unjoinedCheck: AnswerCall | undefined;
 
-function createUnjoinedCheck(env: Env): AnswerCheck {
+function createUnjoinedCheck(env: Env): AnswerCall {
   const options = { joinsChecks: false };
   const limiter = new LimiterClient(env.RATE_LIMITER, undefined, null, options);
-  return createCheck({ ...createRuntime(parseConfig({ ...env }), env), limiter });
+  return createCheck({ ...createRuntime(parseConfig({ ...env }), env), limiter }).check;
 }
 
 /** Answers `/check` as Headgate does, but sends each check in a call of its own. */

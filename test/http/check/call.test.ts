@@ -2,7 +2,7 @@
 import { timingSafeEqual } from "node:crypto";
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { tokenMatcher } from "../../../src/http/check/auth.ts";
+import { tokenMatcher } from "../../../src/http/check/call.ts";
 import { forAll } from "../../for-all.ts";
 
 /** Node has no such method on `crypto.subtle`. */
