@@ -4,31 +4,24 @@
  */
 import * as v from "valibot";
 import { acceptedNotation, holdsSlots, isQueue, type Limit } from "../strategies/index.ts";
-import { acceptedOverrides, conditionParts, type Override, readLists } from "./lists.ts";
+import { acceptedOverrides, conditionParts, type Lists } from "./lists.ts";
 import { limitLists, namesOf, type Policy, readPolicy } from "./policy.ts";
 import { type PolicyMode, policyModes, type PolicyRule, type PolicyRules, type RuleEntry } from "./runtime-rules.ts";
 import { oneOf } from "./schemas.ts";
 import { type KeyPart, traitsOf } from "./key.ts";
 import { unmatchedText } from "./key-text.ts";
-import { acceptedList, type Pattern, type SubjectPattern } from "./subject-pattern.ts";
+import { acceptedList, type Pattern } from "./subject-pattern.ts";
 import { jsonOrNull } from "../validation/json.ts";
-import { isRecord, type ReportField } from "../validation/problems.ts";
+import { type ConfigProblem, isRecord, type ReportField } from "../validation/problems.ts";
 
 /** The most text of all rules of a policy together. Each call to an object may carry it. */
 export const mostRulesBytes = 32 * 1024;
 
-/** A rule that was read. */
-type RulePart = {
-  readonly id: string;
-  /** `Infinity` for a rule that does not expire. */
-  readonly expiresAtMs: number;
-} & RuleContent;
-
+/** What a rule changes. Its lists are empty but for the one of its kind. */
 type RuleContent =
   | { readonly kind: "mode"; readonly mode: PolicyMode }
   | { readonly kind: "limits"; readonly limits: readonly Limit[] }
-  | { readonly kind: "allow" | "deny"; readonly entries: readonly SubjectPattern[] }
-  | { readonly kind: "overrides"; readonly overrides: readonly Override[] };
+  | { readonly kind: keyof Lists; readonly lists: Lists };
 
 /** A rule that the current configuration does not accept. It has no effect. */
 export interface RefusedRule {
@@ -41,8 +34,8 @@ export interface RefusedRule {
 /** The rules of a policy, read once for all instants. */
 export interface ReadRules {
   readonly rules: PolicyRules;
-  /** The newest first. */
-  readonly parts: readonly RulePart[];
+  /** The newest first. `expiresAtMs` is `Infinity` for a rule that does not expire. */
+  readonly parts: readonly (RuleContent & { readonly id: string; readonly expiresAtMs: number })[];
   readonly refused: readonly RefusedRule[];
 }
 
@@ -63,7 +56,7 @@ export function readRules(base: Policy, rules: PolicyRules): ReadRules {
     const reason = "expected the rules as JSON: a list of objects, each with an id";
     return { rules, parts: [], refused: [{ id: null, reason }] };
   }
-  const parts: RulePart[] = [];
+  const parts: ReadRules["parts"][number][] = [];
   const refused: RefusedRule[] = [];
   for (const { id, expiresAtMs = Number.POSITIVE_INFINITY, ...input } of stored.output) {
     const problems: string[] = [];
@@ -83,8 +76,7 @@ export function applyRules(base: Policy, { rules, parts }: ReadRules, nowMs: num
   const changesAtMs = Math.min(...live.map(({ expiresAtMs }) => expiresAtMs));
   const mode = live.find((part) => part.kind === "mode");
   const limits = live.find((part) => part.kind === "limits");
-  const subjects = (kind: "allow" | "deny"): (SubjectPattern & RuleEntry)[] =>
-    live.flatMap((part) => (part.kind === kind ? entriesOf(part.id, part.entries) : []));
+  const lists = live.flatMap((part) => ("lists" in part ? part : []));
   const policy: Policy = {
     ...base,
     rules,
@@ -94,9 +86,9 @@ export function applyRules(base: Policy, { rules, parts }: ReadRules, nowMs: num
     modeRule: mode?.id ?? null,
     limitsRule: limits?.id ?? null,
     ruleLists: {
-      allow: subjects("allow"),
-      deny: subjects("deny"),
-      overrides: live.flatMap((part) => (part.kind === "overrides" ? entriesOf(part.id, part.overrides) : [])),
+      allow: lists.flatMap((part) => entriesOf(part.id, part.lists.allow)),
+      deny: lists.flatMap((part) => entriesOf(part.id, part.lists.deny)),
+      overrides: lists.flatMap((part) => entriesOf(part.id, part.lists.overrides)),
     },
   };
   return { policy, changesAtMs };
@@ -148,23 +140,14 @@ export function readPolicyRule(
 const fieldOf = { mode: "mode", limits: "limits", allow: "entries", deny: "entries", overrides: "overrides" } as const;
 
 /** The rule as it is stored: its kind, and the fields of the input that belong to this kind. */
-function writtenRule(
-  content: RuleContent,
-  { limits, strategy, entries, overrides }: RuleFields,
-): WrittenRule<PolicyRule> {
-  switch (content.kind) {
-    case "mode":
-      return content;
-    case "limits":
-      return { kind: content.kind, limits, ...(typeof strategy === "string" && strategy !== "" && { strategy }) };
-    case "allow":
-    case "deny":
-      return { kind: content.kind, entries: asList(entries) };
-    case "overrides":
-      return { kind: content.kind, overrides: asList(overrides) };
-    default:
-      return content satisfies never;
+function writtenRule(content: RuleContent, input: RuleFields): WrittenRule<PolicyRule> {
+  const { kind } = content;
+  if (kind === "mode") return content;
+  const { limits, strategy, entries, overrides } = input;
+  if (kind === "limits") {
+    return { kind, limits, ...(typeof strategy === "string" && strategy !== "" && { strategy }) };
   }
+  return kind === "overrides" ? { kind, overrides: asList(overrides) } : { kind, entries: asList(entries) };
 }
 
 const asList = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
@@ -215,18 +198,10 @@ function contentOf(base: Policy, input: RuleFields, report: ReportField): RuleCo
       return limits === null ? null : { kind, limits };
     }
     case "allow":
-    case "deny": {
-      const entries = entriesIn(base, kind, input["entries"], report);
-      return entries === null ? null : { kind, entries };
-    }
+    case "deny":
     case "overrides": {
-      const { overrides } = input;
-      if (isNothing(overrides)) {
-        report({ field: kind, value: overrides, accepted: acceptedOverrides });
-        return null;
-      }
-      const read = reread(base, { overrides }, report);
-      return read === null ? null : { kind, overrides: read.lists.overrides };
+      const lists = listsIn(base, kind, input[fieldOf[kind]], report);
+      return lists === null ? null : { kind, lists };
     }
     default:
       report({ field: "kind", value: kind, accepted: oneOf(Object.keys(fieldOf)) });
@@ -234,23 +209,21 @@ function contentOf(base: Policy, input: RuleFields, report: ReportField): RuleCo
   }
 }
 
-/**
- * Reads limits that the Worker's code states for one request, in place of the policy's limits. Passes problems to
- * `report`, and then returns null.
- */
+/** The policy with limits that the Worker's code states for one request, in place of its own; or their problems. */
 export function readStatedLimits(
   policy: Policy,
   limits: unknown,
   policies: readonly Policy[],
-  report: ReportField,
-): readonly Limit[] | null {
+): Policy | readonly ConfigProblem[] {
   if (typeof limits === "function") {
-    report({ field: "limits", value: "a function", accepted: acceptedNotation });
-    return null;
+    return [{ variable: "", field: "limits", value: "a function", accepted: acceptedNotation }];
   }
+  const problems: ConfigProblem[] = [];
+  const report: ReportField = (problem) => problems.push({ ...problem, variable: "" });
   const read = limitsIn(policy, { limits }, report);
-  if (read === null) return null;
-  return isAccepted(policy, { kind: "limits", limits: read }, { policies, jwt: null }, report) ? read : null;
+  const isValid =
+    read !== null && isAccepted(policy, { kind: "limits", limits: read }, { policies, jwt: null }, report);
+  return isValid ? { ...policy, limits: read } : problems;
 }
 
 function limitsIn(base: Policy, { limits, strategy }: RuleFields, report: ReportField): readonly Limit[] | null {
@@ -258,26 +231,18 @@ function limitsIn(base: Policy, { limits, strategy }: RuleFields, report: Report
   return reread(base, { limits, ...own }, report)?.limits ?? null;
 }
 
-function entriesIn(
-  base: Policy,
-  kind: "allow" | "deny",
-  entries: unknown,
-  report: ReportField,
-): readonly SubjectPattern[] | null {
-  if (isNothing(entries)) {
-    report({ field: fieldOf[kind], value: entries, accepted: acceptedList });
+/** A rule with an empty list would have no effect. */
+function listsIn(base: Policy, kind: keyof Lists, list: unknown, report: ReportField): Lists | null {
+  const field = fieldOf[kind];
+  if (list === undefined || (Array.isArray(list) && list.length === 0)) {
+    report({ field, value: list, accepted: kind === "overrides" ? acceptedOverrides : acceptedList });
     return null;
   }
-  let isValid = true;
-  const read = readLists({ ...withoutEntries(base), [kind]: entries }, {}, (problem) => {
-    isValid = false;
-    report({ ...problem, field: problem.field.replace(kind, fieldOf[kind]) });
-  });
-  return isValid ? read[kind] : null;
+  const read = reread(base, { [kind]: list }, (problem) =>
+    report({ ...problem, field: problem.field.replace(kind, field) }),
+  );
+  return read?.lists ?? null;
 }
-
-/** Whether a rule with this list would have no effect. */
-const isNothing = (list: unknown): boolean => list === undefined || (Array.isArray(list) && list.length === 0);
 
 /** The written policy without the entries of the configuration, which need not fit a rule. */
 function withoutEntries({ written }: Policy): RuleFields {
@@ -304,7 +269,7 @@ function isAccepted(
   report: ReportField,
 ): boolean {
   const problems: Parameters<ReportField>[0][] = [];
-  const overrides = content.kind === "overrides" ? content.overrides : [];
+  const overrides = "lists" in content ? content.lists.overrides : [];
   const own = content.kind === "limits" ? content.limits : [];
   const owners = namesOfOthers(policy, policies);
   for (const { name } of [...own, ...overrides.flatMap(({ limits }) => limits)]) {
@@ -330,17 +295,16 @@ function textsIn(
   { key }: Policy,
   content: RuleContent | KeyRuleContent,
 ): [place: string, part: KeyPart, pattern: Pattern][] {
-  const entries = "entries" in content ? content.entries : [];
-  const overrides = "overrides" in content ? content.overrides : [];
-  return [
-    ...entries.map((entry, index) => [`entries[${index}]`, entry] as const),
-    ...overrides.map((override, index) => [`overrides[${index}]`, override.for] as const),
-  ].flatMap(([place, target]) => {
+  if (!("lists" in content)) return [];
+  const { allow, deny, overrides } = content.lists;
+  return [...allow, ...deny, ...overrides].flatMap((entry, index) => {
+    const place = `${fieldOf[content.kind]}[${index}]`;
+    const target = "for" in entry ? entry.for : entry;
     if (target.kind === "condition") return [[place, target.condition.part, target.condition.pattern]];
     const patterns = target.kind === "key" ? target.patterns : [];
-    return key.flatMap((part, index) => {
-      const pattern = patterns[index];
-      return pattern === undefined ? [] : [[place, part, pattern]];
+    return patterns.flatMap((pattern, at) => {
+      const part = key[at];
+      return part === undefined ? [] : [[place, part, pattern]];
     });
   });
 }

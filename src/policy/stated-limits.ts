@@ -22,7 +22,7 @@ const mostKept = 256;
 /** Longer texts are compiled each time. */
 const longestKept = 2_048;
 
-type Read = Policy | readonly ConfigProblem[];
+type Read = ReturnType<typeof readStatedLimits>;
 
 /** By the policy in effect. A change of runtime rules makes a new policy object, and so drops the entries. */
 const kept = new WeakMap<Policy, BoundedMap<Read>>();
@@ -38,17 +38,11 @@ export function policyWithLimits(policy: Policy, limits: unknown, policies: read
   const text = textOf(limits);
   const known = kept.get(policy) ?? new BoundedMap<Read>(mostKept);
   kept.set(policy, known);
-  const read = (text === null ? undefined : known.get(text)) ?? readLimits(policy, limits, policies);
+  const read = (text === null ? undefined : known.get(text)) ?? readStatedLimits(policy, limits, policies);
   // An entry that is set again is dropped last.
   if (text !== null) known.set(text, read);
   if ("name" in read) return read;
   throw new StatedLimitsInvalid(policy.name, read);
-}
-
-function readLimits(policy: Policy, limits: unknown, policies: readonly Policy[]): Read {
-  const problems: ConfigProblem[] = [];
-  const read = readStatedLimits(policy, limits, policies, (problem) => problems.push({ ...problem, variable: "" }));
-  return read === null ? problems : { ...policy, limits: read };
 }
 
 /**
