@@ -1,7 +1,7 @@
 /** Reads rules that operators write: bodies of `POST /api/rules`, `PUT /api/rules/{id}` and `PATCH /api/policies/{name}`. */
 import * as v from "valibot";
 import type { Policy } from "../policy/policy.ts";
-import { readKeyRule, readPolicyRule, type RuleContext, type RuleFields } from "../policy/read-runtime-rules.ts";
+import { readKeyRule, readPolicyRule, type RuleContext } from "../policy/read-runtime-rules.ts";
 import type { RuleBody, RuleInput, RuleKind } from "../control/protocol.ts";
 import { parseDuration } from "../strategies/index.ts";
 import { problemsFromIssues } from "../validation/problems.ts";
@@ -97,7 +97,7 @@ export function readRule(
     if (!used.some((each) => each === name)) errors.add(name, `no value with the kind "${kind}"`);
   }
   const written = Object.fromEntries(entries);
-  const input: RuleFields = { kind, ...written };
+  const input = { kind, ...written };
   const report = ({ field, accepted }: FieldError): void => errors.add(field, accepted);
   if (scope === "key") {
     const rule = readKeyRule(policy, input, context, report);

@@ -52,16 +52,29 @@ async function recordLater(
 function recordOutcome(statistics: IsolateStatistics, outcome: Outcome, spends: readonly Spend[]): void {
   const { name, isDryRun } = outcome.policy;
   const spend = spends.find(({ policy }) => policy.name === name);
-  if (spend === undefined) return;
-  const decision = "decision" in outcome ? outcome.decision : null;
-  const counted = nameOf(outcome, isDryRun);
-  statistics.record(name, counted, spend, decision, spend.plain ?? null);
-  sampleArrival(statistics, { name: counted, outcome }, spend, spends);
+  if (spend !== undefined) recordSpend(statistics, { outcome, name: nameOf(outcome, isDryRun) }, spend, spends);
 }
 
-/** A key with the maximum of open reservations denies the request, although its limits allow it. */
+/** An outcome, and the name under which the statistics count it. */
+interface NamedOutcome {
+  readonly outcome: Outcome;
+  readonly name: OutcomeName;
+}
+
+/** @param spends those of the same request */
+function recordSpend(statistics: IsolateStatistics, named: NamedOutcome, spend: Spend, spends: readonly Spend[]): void {
+  const { outcome, name } = named;
+  const decision = "decision" in outcome ? outcome.decision : null;
+  statistics.record(spend.policy.name, name, spend, decision, spend.plain ?? null);
+  sampleArrival(statistics, named, spend, spends);
+}
+
+/** The spend whose key may have the maximum of open reservations, which denies the request although its limits allow it. */
+export const fullSpend = (spends: readonly Spend[]): Spend | undefined =>
+  spends.find(({ policy, ttlMs }) => ttlMs !== undefined && !policy.isDryRun);
+
 function recordFull(statistics: IsolateStatistics, spends: readonly Spend[]): void {
-  const full = spends.find(({ policy, ttlMs }) => ttlMs !== undefined && !policy.isDryRun);
+  const full = fullSpend(spends);
   if (full === undefined) return;
   statistics.record(full.policy.name, "denied", full, null, full.plain ?? null);
 }
@@ -116,33 +129,23 @@ interface FinishedCheck {
 export function recordCheck({ resolved, outcome }: FinishedCheck, { statistics }: Pick<Runtime, "statistics">): void {
   const { spend, uncharged, isDryRun } = resolved;
   if (statistics === null || uncharged === "off") return;
-  const name = uncharged === null ? chargedName(outcome, isDryRun) : unchargedName(uncharged, isDryRun);
-  const isByLimits = uncharged === null && outcome !== null && "decision" in outcome;
-  const decision = isByLimits ? outcome.decision : null;
-  statistics.record(spend.policy.name, name, spend, decision, spend.plain ?? null);
-  if (uncharged !== null || outcome === null) return;
-  sampleArrival(statistics, { name, outcome }, spend, [spend]);
+  if (uncharged === null && outcome !== null) {
+    recordSpend(statistics, { outcome, name: nameOf(outcome, isDryRun) }, spend, [spend]);
+  } else {
+    // Without an outcome, the key has the maximum of open reservations.
+    const name = uncharged === null ? "denied" : unchargedName(uncharged, isDryRun);
+    statistics.record(spend.policy.name, name, spend, null, spend.plain ?? null);
+  }
 }
-
-/** Without an outcome, the key has the maximum of open reservations. */
-const chargedName = (outcome: Outcome | null, isDryRun: boolean): OutcomeName =>
-  outcome === null ? "denied" : nameOf(outcome, isDryRun);
 
 function unchargedName(uncharged: "allow" | "deny", isDryRun: boolean): OutcomeName {
   if (uncharged === "allow") return "exempt";
   return isDryRun ? "dry-run-denied" : "blocked";
 }
 
-/** An outcome, and the name under which the statistics count it. */
-interface NamedOutcome {
-  readonly name: OutcomeName;
-  readonly outcome: Outcome;
-}
-
 /**
  * Records the arrival of a spend, if its key is in the sample and limits have decided, or `onError` in their place. Lists
  * and key rules that allow or block a key do not depend on limits.
- * @param spends those of the same request
  */
 function sampleArrival(
   { traffic }: Pick<IsolateStatistics, "traffic">,

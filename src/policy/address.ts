@@ -100,7 +100,7 @@ function networkKey(text: string, ipv6Prefix: number): string | null {
   return isOfWorkers ? `${network} ${zone.toLowerCase()}` : null;
 }
 
-export interface Visitor {
+interface Visitor {
   readonly address: Address;
   /** The zone of the calling Worker, since all of them connect from one address; null for other clients. */
   readonly zone: string | null;

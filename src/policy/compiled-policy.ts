@@ -3,26 +3,13 @@ import { visitorKey, visitorOf } from "./address.ts";
 import { conditionParts } from "./lists.ts";
 import type { KeyPart, KeyValue } from "./key.ts";
 import { canonicalText } from "./key-text.ts";
-import { matcherOf, type Matcher, normalizedHost } from "./match.ts";
+import { matcherOf, normalizedHost } from "./match.ts";
 import { pathKey, pathKeys } from "./path-pattern.ts";
 import type { Policy } from "./policy.ts";
 import { type Claims, membersIn, parameterValues, type RequestAttributes, scalarText } from "./request.ts";
 import type { Limit } from "../strategies/index.ts";
 
-export interface CompiledPolicy extends Matcher {
-  /** One value for each part of the key. */
-  readonly keyValues: KeyReader;
-  /** The value of the part `ip`, which the key need not have. */
-  readonly addressValue: KeyPartReader;
-  /** Whether the policy has overrides, or entries in an allowlist or blocklist. */
-  readonly hasEntries: boolean;
-  /** All values of a part that entries are compared with. */
-  readonly textsOf: (part: KeyPart) => TextsReader;
-  /** Whether a request needs the claims of a token. */
-  readonly needsClaims: boolean;
-  /** This policy with the limits of each override, by these limits. */
-  readonly overridden: ReadonlyMap<readonly Limit[], Policy>;
-}
+type CompiledPolicy = ReturnType<typeof compile>;
 
 const compiledPolicies = new WeakMap<Policy, CompiledPolicy>();
 
@@ -34,7 +21,7 @@ export function compiledPolicy(policy: Policy): CompiledPolicy {
   return compiled;
 }
 
-function compile(policy: Policy): CompiledPolicy {
+function compile(policy: Policy) {
   const { key, lists, ruleLists, match, isOff } = policy;
   const all = [lists, ruleLists];
   const overrides = all.flatMap((each) => each.overrides);
@@ -42,15 +29,22 @@ function compile(policy: Policy): CompiledPolicy {
   const hasEntries = overrides.length > 0 || all.some(({ allow, deny }) => allow.length > 0 || deny.length > 0);
   const compared = hasEntries ? [...key, ...conditions] : [];
   const texts = new Map(compared.map((part) => [part, textsReader(part, policy)]));
+  const readers = key.map((part) => keyPartReader(part, policy));
   return {
     ...matcherOf(match),
-    keyValues: keyReader(policy),
+    /** One value for each part of the key. */
+    keyValues: (request: RequestAttributes, claims: Claims): readonly KeyValue[] =>
+      readers.map((read) => read(request, claims)),
+    /** The value of the part `ip`, which the key need not have. */
     addressValue: keyPartReader({ kind: "ip" }, policy),
+    /** Whether the policy has overrides, or entries in an allowlist or blocklist. */
     hasEntries,
-    textsOf: (part) => texts.get(part) ?? textsReader(part, policy),
+    /** All values of a part that entries are compared with. */
+    textsOf: (part: KeyPart) => texts.get(part) ?? textsReader(part, policy),
+    /** Whether a request needs the claims of a token. */
     needsClaims: !isOff && [...key, ...conditions].some(({ kind }) => kind === "jwt"),
-    // One policy object for each list of limits, because derived values are cached by policy object.
-    overridden: new Map(overrides.map(({ limits }) => [limits, { ...policy, limits }])),
+    /** This policy with the limits of each override: one object each, because derived values are cached by policy object. */
+    overridden: new Map<readonly Limit[], Policy>(overrides.map(({ limits }) => [limits, { ...policy, limits }])),
   };
 }
 
@@ -71,17 +65,10 @@ export const matchingPolicies = (policies: readonly Policy[], attributes: Reques
 
 export type KeySettings = Pick<Policy, "name" | "addresses" | "match">;
 
-export type KeyReader = (attributes: RequestAttributes, claims: Claims) => readonly KeyValue[];
-export type KeyPartReader = (attributes: RequestAttributes, claims: Claims) => KeyValue;
-
-/** Reads one value for each part of the policy's key. */
-export function keyReader(policy: KeySettings & Pick<Policy, "key">): KeyReader {
-  const readers = policy.key.map((part) => keyPartReader(part, policy));
-  return (attributes, claims) => readers.map((read) => read(attributes, claims));
-}
+type RequestReader<Value> = (request: RequestAttributes, claims: Claims) => Value;
 
 /** Reads the value of one part in a request. */
-export function keyPartReader(part: KeyPart, { name, addresses, match }: KeySettings): KeyPartReader {
+export function keyPartReader(part: KeyPart, { name, addresses, match }: KeySettings): RequestReader<KeyValue> {
   switch (part.kind) {
     case "ip":
       return ({ headers }) => visitorKey(visitorOf(headers, addresses), addresses.ipv6Prefix);
@@ -132,10 +119,8 @@ function onlyValue(values: readonly string[]): KeyValue {
   return first === "" || others.length > 0 ? null : first;
 }
 
-export type TextsReader = (request: RequestAttributes, claims: Claims) => readonly string[];
-
 /** Each item of a list claim, each value of a repeated header, and each reading of a path is a separate value. */
-export function textsReader(part: KeyPart, settings: KeySettings): TextsReader {
+function textsReader(part: KeyPart, settings: KeySettings): RequestReader<readonly string[]> {
   if (part.kind === "jwt") return (_, claims) => claimTexts(claims, part.name);
   if (part.kind === "header") {
     return ({ headers }) => {

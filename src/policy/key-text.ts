@@ -129,45 +129,31 @@ function unmatchedValue(
   return null;
 }
 
-/** Null for a part that can have any text. */
-function possibleTexts({ kind }: KeyPart): PossibleTexts | null {
-  switch (kind) {
-    case "method":
-      return matching(token, 'an HTTP method such as "POST"');
-    case "host":
-      return { includes: (value) => hostIn(value) === value, accepted: 'a host such as "api.example.com"' };
-    case "country":
-      return code("DE");
-    case "continent":
-      return code("EU");
-    case "asn":
-      return {
-        includes: (value) => /^\d{1,10}$/.test(value) && Number(value) < 2 ** 32,
-        accepted: 'an AS number such as "13335" or "AS13335"',
-      };
-    case "colo":
-      return matching(/^[A-Z]{3}$/, 'an airport code of three letters such as "FRA"');
-    case "header":
-      // HTTP trims surrounding white space, and a comma separates several values: no value of a request has either.
-      return matching(
-        /^[^\p{Cc} ,](?:(?:[^\p{Cc},]|\t)*[^\p{Cc} ,])?$/u,
-        "a value without commas, control characters and surrounding white space, as a request header has",
-      );
-    case "cookie":
-      return matching(/^[^,]+$/, "a value without commas, as a cookie has");
-    case "jwt":
-      // In lists, `*` in a claim stands for any characters.
-      return matching(/^[^*]+$/, 'the value of one claim, without "*"');
-    case "ip":
-    case "path":
-    case "query":
-    case "custom":
-    case "global":
-      return null;
-    default:
-      return kind satisfies never;
-  }
-}
+/** By the kind of a part; null for one that can have any text. */
+const possibleTexts: Readonly<Record<KeyPart["kind"], PossibleTexts | null>> = {
+  method: matching(token, 'an HTTP method such as "POST"'),
+  host: { includes: (value) => hostIn(value) === value, accepted: 'a host such as "api.example.com"' },
+  country: code("DE"),
+  continent: code("EU"),
+  asn: {
+    includes: (value) => /^\d{1,10}$/.test(value) && Number(value) < 2 ** 32,
+    accepted: 'an AS number such as "13335" or "AS13335"',
+  },
+  colo: matching(/^[A-Z]{3}$/, 'an airport code of three letters such as "FRA"'),
+  // HTTP trims surrounding white space, and a comma separates several values: no value of a request has either.
+  header: matching(
+    /^[^\p{Cc} ,](?:(?:[^\p{Cc},]|\t)*[^\p{Cc} ,])?$/u,
+    "a value without commas, control characters and surrounding white space, as a request header has",
+  ),
+  cookie: matching(/^[^,]+$/, "a value without commas, as a cookie has"),
+  // In lists, `*` in a claim stands for any characters.
+  jwt: matching(/^[^*]+$/, 'the value of one claim, without "*"'),
+  ip: null,
+  path: null,
+  query: null,
+  custom: null,
+  global: null,
+};
 
 const isNeverMissing = ({ kind }: KeyPart): boolean => kind === "path" || kind === "method" || kind === "host";
 
@@ -184,7 +170,7 @@ export function unmatchedText(part: KeyPart, settings: UnmatchedSettings, text: 
   if (text === null) return isNeverMissing(part) ? `a text for ${name}; it is never missing` : null;
   const value = canonicalText(part, settings, text);
   if (value === null) return `an IPv4 or IPv6 address for ${name}${got(text)}`;
-  const possible = possibleTexts(part);
+  const possible = possibleTexts[part.kind];
   const accepted =
     possible === null || possible.includes(value)
       ? unmatchedValue(part, settings.match, text, value)

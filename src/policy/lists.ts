@@ -19,6 +19,7 @@ import {
   type Pattern,
 } from "./subject-pattern.ts";
 import { pathPatternOf, hasPieces } from "./match.ts";
+import type { WrittenFields } from "./schemas.ts";
 import type { PathPattern } from "./path-pattern.ts";
 import {
   hidden,
@@ -57,25 +58,21 @@ interface PolicyKey {
 export const acceptedOverrides = `a list of up to ${mostListEntries} overrides such as { key = "partner-42", limits = "100/minute" }`;
 const overrideFields = ["key", "when", "limits", "strategy"];
 
-/** @param policy a written policy, whose other fields may be invalid */
-export function readLists(policy: unknown, defaults: LimitDefaults, report: ReportField): Lists {
-  const written = isRecord(policy) ? policy : {};
+export function readLists(written: WrittenFields, defaults: LimitDefaults, report: ReportField): Lists {
   const reportAt: ReportAt = (field, value, accepted) => report({ field, value, accepted });
   // Entries are not compared with an invalid key.
   const { key: writtenKey } = written;
   const parts = readKey(writtenKey === undefined ? "ip" : writtenKey);
   // If the field `key` was forgotten, entries may be values of a secret part.
   const mayHoldSecrets = writtenKey === undefined || parts?.some((part) => "name" in part) === true;
-  const path = pathPatternOf(policy);
-  const key = parts === null ? null : { parts, path, mayHoldSecrets };
+  const key = parts === null ? null : { parts, path: pathPatternOf(written), mayHoldSecrets };
+  const subject = (value: unknown, field: string): SubjectPattern | null => readSubject(value, key, field, reportAt);
   return {
     overrides: readList(written, "overrides", acceptedOverrides, reportAt, (value, field) =>
       readOverride(value, field, key, defaults, report),
     ),
-    allow: readList(written, "allow", acceptedList, reportAt, (value, field) =>
-      readSubject(value, key, field, reportAt),
-    ),
-    deny: readList(written, "deny", acceptedList, reportAt, (value, field) => readSubject(value, key, field, reportAt)),
+    allow: readList(written, "allow", acceptedList, reportAt, subject),
+    deny: readList(written, "deny", acceptedList, reportAt, subject),
   };
 }
 
@@ -94,7 +91,7 @@ export function conditionPartsOf(policy: unknown): KeyPart[] {
 }
 
 function readList<Item>(
-  policy: Readonly<Record<string, unknown>>,
+  policy: WrittenFields,
   name: string,
   accepted: string,
   reportAt: ReportAt,
@@ -158,7 +155,7 @@ function readOverride(
 }
 
 function readTarget(
-  { key: subject, when }: Readonly<Record<string, unknown>>,
+  { key: subject, when }: WrittenFields,
   key: PolicyKey | null,
   reportAt: ReportAt,
 ): Override["for"] | null {
@@ -174,7 +171,7 @@ function readTarget(
 }
 
 function readOverrideLimits(
-  { limits, strategy }: Readonly<Record<string, unknown>>,
+  { limits, strategy }: WrittenFields,
   defaults: LimitDefaults,
   reportAt: ReportAt,
 ): readonly Limit[] {

@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import { token } from "./key.ts";
 import { type PathPattern, readPathPattern } from "./path-pattern.ts";
-import { choice, schemaOf, schemaOfNullable } from "./schemas.ts";
+import { choice, schemaOf, schemaOfNullable, type WrittenFields } from "./schemas.ts";
 import { asText, type ReportField, fields, isRecord } from "../validation/problems.ts";
 import type { RequestAttributes } from "./request.ts";
 
@@ -107,32 +107,28 @@ export const matchOf = (written: v.InferOutput<typeof matchSchema> = {}, pathMat
 });
 
 /** Reports a `pathMatching` of the policy if its `match` has one too. */
-export function reportSecondPathMatching(policy: unknown, report: ReportField): void {
-  const { pathMatching: value, match } = isRecord(policy) ? policy : {};
+export function reportSecondPathMatching({ pathMatching: value, match }: WrittenFields, report: ReportField): void {
   if (value === undefined || !isRecord(match) || match["pathMatching"] === undefined) return;
   report({ field: "pathMatching", value, accepted: "nothing, because match.pathMatching is set" });
 }
 
-/** The path pattern of a written policy that may otherwise be invalid; null without a valid pattern. */
-export function pathPatternOf(policy: unknown): PathPattern | null {
-  const match = isRecord(policy) ? policy["match"] : undefined;
+/** Null without a valid pattern. */
+export function pathPatternOf({ match }: WrittenFields): PathPattern | null {
   const pattern = readPathPattern(asText(isRecord(match) ? match["path"] : undefined));
   return "value" in pattern ? pattern.value : null;
 }
 
 type Test = (attributes: RequestAttributes) => boolean;
 
-export interface Matcher {
-  readonly matches: Test;
-  /** All conditions except those on headers. */
-  readonly matchesTarget: Test;
-}
-
-export function matcherOf(match: Match): Matcher {
+export function matcherOf(match: Match) {
   const { headers: wanted } = match;
   const target = [pathTest(match), methodTest(match), hostTest(match)].filter((test) => test !== null);
   const headers: Test[] = wanted === null ? [] : [(attributes) => matchesHeaders(wanted, attributes.headers)];
-  return { matches: allOf([...target, ...headers]), matchesTarget: allOf(target) };
+  return {
+    matches: allOf([...target, ...headers]),
+    /** All conditions except those on headers. */
+    matchesTarget: allOf(target),
+  };
 }
 
 function allOf(tests: readonly Test[]): Test {

@@ -5,10 +5,8 @@ import { BoundedMap } from "./bounded-map.ts";
 /** Returns the HMAC-SHA-256 of a text in base64url (43 characters). Texts for different purposes must differ. */
 export type Hmac = (text: string) => Promise<string>;
 
-/** Receives every HMAC that other threads compute, and returns it. */
-type HoldHmac = (hmac: Promise<string>) => Promise<string>;
-
-export function hmacWith(secret: string, hold: HoldHmac = (hmac) => hmac): Hmac {
+/** @param hold receives every HMAC that other threads compute, and returns it */
+export function hmacWith(secret: string, hold = (hmac: Promise<string>) => hmac): Hmac {
   const utf8 = new TextEncoder();
   const algorithm = { name: "HMAC", hash: "SHA-256" };
   let key: CryptoKey | null = null;
@@ -103,14 +101,10 @@ function newEncoding(parts: readonly KeyPart[]): Encoding {
   const sorted = parts
     .map((part, index) => [partName(part), index] as const)
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, index]) => ({ head: `[${JSON.stringify(name)},`, index }));
-  const [only] = sorted;
-  if (only !== undefined && sorted.length === 1) {
-    const { head, index } = only;
-    return (values) => `[${head}${JSON.stringify(values[index] ?? null)}]]`;
-  }
+    .map(([name, index], place) => ({ head: `${place === 0 ? "" : ","}[${JSON.stringify(name)},`, index }));
   return (values) => {
-    const pairs = sorted.map(({ head, index }) => `${head}${JSON.stringify(values[index] ?? null)}]`);
-    return `[${pairs.join()}]`;
+    let pairs = "";
+    for (const { head, index } of sorted) pairs += `${head}${JSON.stringify(values[index] ?? null)}]`;
+    return `[${pairs}]`;
   };
 }

@@ -97,17 +97,12 @@ function patternOf(written: string): PathPattern {
     globsOf(pattern, (literal) => caseFolded(decodedInSegments(literal)));
   const lenient = lenientGlobs(bare);
   const exact = globsOf(text, asReceived);
-  const [{ literal } = { literal: null }, ...others] = lenient;
-  const isLenientMatch =
-    literal !== null && others.length === 0
-      ? (folded: string) => folded === literal
-      : (folded: string) => lenient.some((glob) => glob.match(folded) !== null);
   const pathname = tokensOf(bare)
     .map((token) => (isWildcard(token) ? token : decodedInSegments(token)))
     .join("");
   return {
     pathname,
-    matches: ({ all }) => all.some(({ folded }) => isLenientMatch(folded)),
+    matches: ({ all }) => all.some(({ folded }) => lenient.some((glob) => glob.match(folded) !== null)),
     matchesExactly: ({ received }) => exact.some((glob) => glob.match(received)),
     keyOf: (path) => {
       const match = firstMatch(lenient, path.forKeys);

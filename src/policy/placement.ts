@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import { changesByDenial, holdsSlots, isQueue, type Limit } from "../strategies/index.ts";
 import { asText, isRecord, type ReportField } from "../validation/problems.ts";
-import { choice, durationBetween } from "./schemas.ts";
+import { choice, durationBetween, type WrittenFields } from "./schemas.ts";
 
 /** Regions in which Cloudflare can create an object: https://developers.cloudflare.com/durable-objects/reference/data-location/ */
 export const locationHints = [
@@ -62,10 +62,7 @@ export const objectsOf = ({ locationHint, jurisdiction }: PlacementOutput, shard
   jurisdiction: jurisdiction ?? null,
 });
 
-/** @param policy a written policy, whose other fields may be invalid */
-export function readShards(policy: unknown, report: ReportField): number | null {
-  if (!isRecord(policy)) return null;
-  const { objects = "per-key", shards } = policy;
+export function readShards({ objects = "per-key", shards }: WrittenFields, report: ReportField): number | null {
   if (shards === undefined) return objects === "sharded" ? defaultShards : null;
   const isOutOfPlace = objects === "per-key";
   const isCount = typeof shards === "number" && Number.isInteger(shards) && shards >= 1 && shards <= mostShards;
@@ -89,9 +86,11 @@ export const consistencyOf = ({ consistency: kind, syncEvery = defaultSyncMs }: 
  * Reports a consistency other than `strict` in a policy with fields that need the object's decision, and names these
  * fields.
  */
-export function reportConsistencyConflicts(policy: unknown, limits: readonly Limit[], report: ReportField): void {
-  if (!isRecord(policy)) return;
-  const { consistency, syncEvery, count, cost, ban } = policy;
+export function reportConsistencyConflicts(
+  { consistency, syncEvery, count, cost, ban }: WrittenFields,
+  limits: readonly Limit[],
+  report: ReportField,
+): void {
   const isOther = consistency === undefined || consistency === "strict" || consistency === "leased";
   if (syncEvery !== undefined && isOther) {
     report({ field: "syncEvery", value: syncEvery, accepted: 'nothing unless consistency is "eventual"' });

@@ -33,7 +33,7 @@ import { type Lists, type Override, readLists } from "./lists.ts";
 import { matchFields, matchOf, matchSchema, pathMatchingSchema, reportSecondPathMatching } from "./match.ts";
 import { consistencyOf, objectsOf, placementEntries, readShards, reportConsistencyConflicts } from "./placement.ts";
 import type { PolicyRules, RuleEntry } from "./runtime-rules.ts";
-import { choice, durationBetween, schemaOfNullable } from "./schemas.ts";
+import { choice, durationBetween, schemaOfNullable, type WrittenFields } from "./schemas.ts";
 import type { SubjectPattern } from "./subject-pattern.ts";
 
 /** Clients give up before a longer delay ends. */
@@ -156,23 +156,29 @@ export const namesOf = (policy: Policy): string[] => [
 
 /** The policy; null if it has problems, which are passed to `report`. */
 export function readPolicy(variable: string, field: string, value: unknown, report: ReportProblem): Policy | null {
+  const written = isRecord(value) ? value : {};
   const problems: ConfigProblem[] = [];
   const reportWithin = (problem: Omit<ConfigProblem, "variable">): void => {
     problems.push({ ...problem, variable, field: joinPath(field, problem.field) });
   };
   const parsed = v.safeParse(policySchema, value);
   for (const problem of problemsFromIssues("", "", parsed.issues ?? [])) reportWithin(unknownFieldProblem(problem));
-  const defaults = limitDefaults(value);
-  const limits = limitsOf(value, defaults, reportWithin);
-  const lists = readLists(value, defaults, reportWithin);
-  const shards = readShards(value, reportWithin);
+  const defaults = limitDefaults(written);
+  const limits = limitsOf(written, defaults, reportWithin);
+  const lists = readLists(written, defaults, reportWithin);
+  const shards = readShards(written, reportWithin);
   const all = limitLists({ limits, lists }).flat();
   // If one of these fields is invalid, the policy may be meant to have a queue.
   const queueFields = ["limits", "strategy", "overrides", "maxDelay"].map((name) => joinPath(field, name));
   const mayMeanQueue = problems.some((problem) => queueFields.some((place) => problem.field.startsWith(place)));
-  if (!mayMeanQueue && !statesNoLimits(value) && !all.some(isQueue)) reportMaxDelay(value, reportWithin);
-  reportConsistencyConflicts(value, all, reportWithin);
-  reportSecondPathMatching(value, reportWithin);
+  const { maxDelay } = written;
+  if (maxDelay !== undefined && !mayMeanQueue && !statesNoLimits(written) && !all.some(isQueue)) {
+    // It would have no effect.
+    const accepted = 'nothing without a leaky-bucket limit in mode "queue"';
+    reportWithin({ field: "maxDelay", value: maxDelay, accepted });
+  }
+  reportConsistencyConflicts(written, all, reportWithin);
+  reportSecondPathMatching(written, reportWithin);
   for (const problem of problems) report(problem);
   if (!parsed.success || problems.length > 0) return null;
   return { ...settingsOf(parsed.output, limits, lists, shards), ...withoutRules, written: value };
@@ -196,17 +202,8 @@ function unknownFieldProblem(problem: ConfigProblem): ConfigProblem {
   };
 }
 
-/** Reports a `maxDelay` without a queue, where it would have no effect. */
-function reportMaxDelay(policy: unknown, report: ReportField): void {
-  const value = isRecord(policy) ? policy["maxDelay"] : undefined;
-  if (value === undefined) return;
-  const accepted = 'nothing without a leaky-bucket limit in mode "queue"';
-  report({ field: "maxDelay", value, accepted });
-}
-
 /** The name and strategy that the policy's limits inherit, if these fields are valid. */
-function limitDefaults(value: unknown): LimitDefaults {
-  const { name, strategy } = isRecord(value) ? value : {};
+function limitDefaults({ name, strategy }: WrittenFields): LimitDefaults {
   return {
     ...(strategies.has(asText(strategy)) && { strategy: asText(strategy) }),
     ...(namePattern.test(asText(name)) && { policy: asText(name) }),
@@ -214,10 +211,9 @@ function limitDefaults(value: unknown): LimitDefaults {
 }
 
 /** Whether a function of the Worker's code gives the limits of each request. */
-const statesNoLimits = (policy: unknown): boolean => isRecord(policy) && typeof policy["limits"] === "function";
+const statesNoLimits = ({ limits }: WrittenFields): boolean => typeof limits === "function";
 
-function limitsOf(value: unknown, defaults: LimitDefaults, report: ReportField): Limit[] {
-  const limits = isRecord(value) ? value["limits"] : undefined;
-  if (limits === undefined || limits === null || statesNoLimits(value)) return [];
+function limitsOf({ limits }: WrittenFields, defaults: LimitDefaults, report: ReportField): Limit[] {
+  if (limits === undefined || limits === null || typeof limits === "function") return [];
   return readLimits(limits, defaults, (problem) => report({ ...problem, field: joinPath("limits", problem.field) }));
 }

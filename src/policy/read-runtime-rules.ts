@@ -7,7 +7,7 @@ import { acceptedNotation, holdsSlots, isQueue, type Limit } from "../strategies
 import { acceptedOverrides, conditionParts, type Lists } from "./lists.ts";
 import { limitLists, namesOf, type Policy, readPolicy } from "./policy.ts";
 import { type PolicyMode, policyModes, type PolicyRule, type PolicyRules, type RuleEntry } from "./runtime-rules.ts";
-import { oneOf } from "./schemas.ts";
+import { oneOf, type WrittenFields } from "./schemas.ts";
 import { type KeyPart, traitsOf } from "./key.ts";
 import { unmatchedText } from "./key-text.ts";
 import { acceptedList, type Pattern } from "./subject-pattern.ts";
@@ -116,13 +116,13 @@ export interface RuleContext {
 
 type WrittenRule<Rule> = Rule extends unknown ? Omit<Rule, "id" | "expiresAtMs"> : never;
 
-/** The input of a rule: its kind, and the fields of that kind. Other fields are ignored. */
-export type RuleFields = Readonly<Record<string, unknown>>;
-
-/** Validates a new policy rule. Null when it has problems, which are passed to `report`. */
+/**
+ * Validates a new policy rule. Null when it has problems, which are passed to `report`.
+ * @param input its kind, and the fields of that kind. Other fields are ignored
+ */
 export function readPolicyRule(
   policy: Policy,
-  input: RuleFields,
+  input: WrittenFields,
   context: RuleContext,
   report: ReportField,
 ): WrittenRule<PolicyRule> | null {
@@ -140,7 +140,7 @@ export function readPolicyRule(
 const fieldOf = { mode: "mode", limits: "limits", allow: "entries", deny: "entries", overrides: "overrides" } as const;
 
 /** The rule as it is stored: its kind, and the fields of the input that belong to this kind. */
-function writtenRule(content: RuleContent, input: RuleFields): WrittenRule<PolicyRule> {
+function writtenRule(content: RuleContent, input: WrittenFields): WrittenRule<PolicyRule> {
   const { kind } = content;
   if (kind === "mode") return content;
   const { limits, strategy, entries, overrides } = input;
@@ -162,7 +162,7 @@ const keyRuleKinds = ["limits", "allow", "block"] as const;
 /** Validates a new key rule. Null when it has problems, which are passed to `report`. */
 export function readKeyRule(
   policy: Policy,
-  input: RuleFields,
+  input: WrittenFields,
   context: RuleContext,
   report: ReportField,
 ): KeyRuleContent | null {
@@ -184,7 +184,7 @@ export function readKeyRule(
   return isAccepted(policy, content, context, report) ? content : null;
 }
 
-function contentOf(base: Policy, input: RuleFields, report: ReportField): RuleContent | null {
+function contentOf(base: Policy, input: WrittenFields, report: ReportField): RuleContent | null {
   const { kind } = input;
   switch (kind) {
     case "mode": {
@@ -226,7 +226,7 @@ export function readStatedLimits(
   return isValid ? { ...policy, limits: read } : problems;
 }
 
-function limitsIn(base: Policy, { limits, strategy }: RuleFields, report: ReportField): readonly Limit[] | null {
+function limitsIn(base: Policy, { limits, strategy }: WrittenFields, report: ReportField): readonly Limit[] | null {
   const own = strategy === undefined ? {} : { strategy };
   return reread(base, { limits, ...own }, report)?.limits ?? null;
 }
@@ -245,16 +245,16 @@ function listsIn(base: Policy, kind: keyof Lists, list: unknown, report: ReportF
 }
 
 /** The written policy without the entries of the configuration, which need not fit a rule. */
-function withoutEntries({ written }: Policy): RuleFields {
+function withoutEntries({ written }: Policy): WrittenFields {
   const { overrides: _o, allow: _a, deny: _d, ...fields } = isRecord(written) ? written : {};
   return fields;
 }
 
 /** The written policy with other fields. */
-function reread(base: Policy, replaced: RuleFields, report: ReportField): Policy | null {
+function reread(base: Policy, replaced: WrittenFields, report: ReportField): Policy | null {
   // A policy without a queue must not have the field `maxDelay`.
   const { maxDelay, ...fields } = { ...withoutEntries(base), ...replaced };
-  const read = (written: RuleFields): Policy | null =>
+  const read = (written: WrittenFields): Policy | null =>
     readPolicy("", "", written, ({ field, value, accepted }) => report({ field, value, accepted }));
   const policy = read(fields);
   if (policy === null || maxDelay === undefined) return policy;

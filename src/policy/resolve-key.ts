@@ -116,13 +116,8 @@ const missingKeySource: DecisionSource = { field: "onMissingKey", rule: null, in
 const offSource = ({ modeRule }: Policy): DecisionSource => ({ field: "mode", rule: modeRule, index: null });
 
 /** The result for a key that a caller of `/check` names. */
-interface CallerKeyResolution {
+interface CallerKeyResolution extends Pick<KeyResolution, "policy" | "source">, Pick<PartitionKeyParts, "values"> {
   readonly kind: "charge" | "exempt" | "blocked";
-  /** With the limits of the override that applies to this key. */
-  readonly policy: Policy;
-  /** The field or rule that decided; for `charge`, the one that gave the limits. */
-  readonly source: DecisionSource;
-  readonly values: readonly KeyValue[];
 }
 
 /**

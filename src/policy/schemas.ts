@@ -3,6 +3,9 @@ import * as v from "valibot";
 import { parseDuration } from "../strategies/index.ts";
 import { asText } from "../validation/problems.ts";
 
+/** The fields of a policy or of a rule as they are written, which may be invalid. */
+export type WrittenFields = Readonly<Record<string, unknown>>;
+
 /** The parsed value, or a description of the accepted values. */
 export type ReadResult<Value> = { readonly value: Value } | { readonly accepted: string };
 

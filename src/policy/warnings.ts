@@ -26,42 +26,32 @@ const mostSyncedBytes = 100_000;
 
 export function policyWarnings(policy: Policy): Warning[] {
   const { name, limits, lists } = policy;
-  const all: (readonly [string, readonly Limit[]])[] = [
-    ...(limits.length > 0 ? [["limits", limits] as const] : []),
+  const all = [
+    ["limits", limits] as const,
     ...lists.overrides.map((override) => ["overrides", override.limits] as const),
   ];
-  const ofLimits = all.flatMap(([field, list]) =>
-    list.flatMap((limit) =>
-      limitWarnings(limit).map((text) => ({
+  const ofLimit = (limit: Limit, text: string): string => `the limit "${limit.name}" of the policy "${name}": ${text}`;
+  return [
+    ...all.flatMap(([field, list]) =>
+      list.flatMap((limit) => limitWarnings(limit).map((text) => ({ field, text: ofLimit(limit, text) }))),
+    ),
+    ...(isExact(policy) ? all : []).flatMap(([field, list]) =>
+      redundantLimits(list).map(({ limit, by }) => ({
         field,
-        text: `the limit "${limit.name}" of the policy "${name}": ${text}`,
+        text: ofLimit(limit, `it never denies a request, because the limit "${by.name}" denies first`),
       })),
     ),
-  );
-  const ofRedundant = all.flatMap(([field, list]) =>
-    redundancies(policy, list).map(({ limit, by }) => ({
-      field,
-      text: `the limit "${limit.name}" of the policy "${name}": it never denies a request, because the limit "${by.name}" denies first`,
-    })),
-  );
-  const ofPolicy = wholePolicyWarnings(
-    policy,
-    all.map(([, list]) => list),
-  );
-  return [
-    ...ofLimits,
-    ...ofRedundant,
-    ...ofPolicy.map(({ field, text }) => ({ field, text: `the policy "${name}": ${text}` })),
+    ...wholePolicyWarnings(policy).map(({ field, text }) => ({ field, text: `the policy "${name}": ${text}` })),
   ];
 }
 
-/** Empty where limits are not exact: for other consistencies, and for costs that are known after the response. */
-const redundancies = ({ consistency, cost }: Policy, list: readonly Limit[]): Redundancy[] =>
-  consistency.kind === "strict" && cost.kind !== "response" ? redundantLimits(list) : [];
+/** Limits are not exact for other consistencies, and for costs that are known after the response. */
+const isExact = ({ consistency, cost }: Policy): boolean => consistency.kind === "strict" && cost.kind !== "response";
 
-function wholePolicyWarnings(policy: Policy, lists: readonly (readonly Limit[])[]): Warning[] {
+function wholePolicyWarnings(policy: Policy): Warning[] {
   const { cost, key, objects, ban, onMissingKey, consistency } = policy;
   const warnings: Warning[] = [];
+  const lists = limitLists(policy).filter(({ length }) => length > 0);
   const isTooMuch = (list: readonly Limit[]): boolean =>
     createMeter(list).look(reservedCost(cost), 0).retryAfterMs === null;
   if (lists.some(isTooMuch)) {

@@ -80,10 +80,6 @@ export type Check = PolicyCheck | AdhocCheck;
 
 export type ReservationRequest = Check & { readonly ttlMs: number };
 
-export interface Batch {
-  readonly checks: readonly Check[];
-}
-
 const longestKeyBytes = 1024;
 const mostChecks = 100;
 
@@ -226,7 +222,7 @@ export const readReserve: Reader<ReservationRequest> = policyOrAdhoc(
 );
 
 /** Errors of one check are named after its place: `checks[3].cost`. */
-export function readBatch(body: unknown): Batch | FieldsInvalid {
+export function readBatch(body: unknown): { readonly checks: readonly Check[] } | FieldsInvalid {
   const batch = v.safeParse(batchBody, body);
   const written: unknown = isRecord(body) ? body["checks"] : [];
   const checks = Array.isArray(written) ? written.slice(0, mostChecks).map(readCheck) : [];

@@ -4,6 +4,7 @@ import type { LoggedDenial } from "../../limiter/isolate/denial-log.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import {
   admits,
+  type DecidedOutcome,
   denialReason,
   isByKeyRule,
   type Outcome,
@@ -11,7 +12,7 @@ import {
   violatedLimits,
 } from "../../limiter/isolate/outcome.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
-import { type DecidedRequest, recordKeyDenials, recordOutcomes } from "../record-outcomes.ts";
+import { type DecidedRequest, fullSpend, recordKeyDenials, recordOutcomes } from "../record-outcomes.ts";
 import type { Runtime } from "../runtime.ts";
 import { advertisedWaitMs, decisionFields } from "../wire/rate-limit-fields.ts";
 import { type Failure, type ProblemAnswer, problemAnswer, problemResponse, responseOf } from "../wire/problems.ts";
@@ -173,32 +174,24 @@ const fullRetryAfterMs = 1_000;
 function loggedDenials(denied: DecidedRequest): LoggedDenial[] {
   const { spends } = denied;
   const denying = denyingOutcomes(denied);
-  if (denying.length > 0) return denying.flatMap((outcome) => loggedDenial(outcome, spends));
-  const reserved = spends.find(({ policy, ttlMs }) => ttlMs !== undefined && !policy.isDryRun);
-  if (reserved === undefined) return [];
-  return [
-    {
-      policy: reserved.policy.name,
-      reason: "reservations",
-      violated: [],
-      key: keyPseudonym(reserved.partitionKey),
-      retryAfterMs: fullRetryAfterMs,
-    },
-  ];
+  if (denying.length > 0) {
+    // The event `object-silent` reports outcomes without a decision.
+    return denying.flatMap((outcome) => ("decision" in outcome ? loggedDenial(outcome, spends) : []));
+  }
+  const full = fullSpend(spends);
+  if (full === undefined) return [];
+  const key = keyPseudonym(full.partitionKey);
+  return [{ policy: full.policy.name, reason: "reservations", violated: [], key, retryAfterMs: fullRetryAfterMs }];
 }
 
-/** Empty when there is no decision: the event `object-silent` reports that. */
-function loggedDenial(outcome: Outcome, spends: readonly Spend[]): LoggedDenial[] {
-  if (!("decision" in outcome)) return [];
+function loggedDenial(outcome: DecidedOutcome, spends: readonly Spend[]): LoggedDenial {
   const { policy, decision } = outcome;
   const spend = spends.find((each) => each.policy.name === policy.name);
-  return [
-    {
-      policy: policy.name,
-      reason: denialReason([outcome]),
-      violated: isByKeyRule(outcome, "block") ? [] : violatedLimits([decision]),
-      ...(spend !== undefined && { key: keyPseudonym(spend.partitionKey) }),
-      retryAfterMs: decision.retryAfterMs,
-    },
-  ];
+  return {
+    policy: policy.name,
+    reason: denialReason([outcome]),
+    violated: isByKeyRule(outcome, "block") ? [] : violatedLimits([decision]),
+    ...(spend !== undefined && { key: keyPseudonym(spend.partitionKey) }),
+    retryAfterMs: decision.retryAfterMs,
+  };
 }

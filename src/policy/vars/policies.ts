@@ -185,9 +185,9 @@ function readPolicyLists(env: Variables, report: ReportProblem): WrittenPolicy[]
 /** Hides values that seem to contain lists of keys, since keys may be credentials of customers. */
 const quotable = (value: unknown): unknown => (/over|allow|deny/i.test(jsonOf(value)) ? hidden : value);
 
-const entriesOf = (variable: string, list: readonly unknown[]): WrittenEntry[] =>
+const entriesOf = (variable: string, list: readonly unknown[], field = ""): WrittenEntry[] =>
   // A copy has no holes, which `map` would skip.
-  Array.from(list, (value, index) => ({ variable, field: `[${index}]`, value }));
+  Array.from(list, (value, index) => ({ variable, field: `${field}[${index}]`, value }));
 
 const isContinuation = (entry: WrittenEntry): entry is Continuation =>
   isRecord(entry.value) && Object.hasOwn(entry.value, "continues");
@@ -204,22 +204,16 @@ function readContinued(
     return { variable, field, value, policy: readPolicy(variable, field, value, report) };
   }
   const whole: Record<string, unknown> = { ...value };
-  const places = new Map<string, { readonly variable: string; readonly field: string }>();
+  const places = new Map<string, Pick<WrittenEntry, "variable" | "field">>();
   for (const name of continuedFields) {
-    const sources = [{ variable, field, value }, ...continuations].flatMap((source) => {
-      const list = source.value[name];
-      return Array.isArray(list) ? [{ ...source, list: list as readonly unknown[] }] : [];
-    });
     // A field that is not a list remains, and is a problem of the policy.
-    if (sources.length === 0 || !(value[name] === undefined || Array.isArray(value[name]))) continue;
-    const items = sources.flatMap((source) =>
-      Array.from(source.list, (item, index) => ({
-        item,
-        place: { variable: source.variable, field: joinPath(source.field, `${name}[${index}]`) },
-      })),
-    );
-    whole[name] = items.map(({ item }) => item);
-    for (const [index, { place }] of items.entries()) places.set(`${name}[${index}]`, place);
+    if (value[name] !== undefined && !Array.isArray(value[name])) continue;
+    const items = [{ variable, field, value }, ...continuations].flatMap((source) => {
+      const list = source.value[name];
+      return Array.isArray(list) ? entriesOf(source.variable, list, joinPath(source.field, name)) : [];
+    });
+    if (items.length > 0) whole[name] = items.map((item) => item.value);
+    for (const [index, item] of items.entries()) places.set(`${name}[${index}]`, item);
   }
   const policy = readPolicy("", "", whole, (problem) => {
     const [, item = "", within = ""] = /^(\w+\[\d+\])\.?(.*)$/s.exec(problem.field) ?? [];

@@ -1,6 +1,6 @@
 /** Secrets: bearer tokens with the rights of each, and texts. No problem quotes the value of a secret. */
 import * as v from "valibot";
-import { asText, type ConfigProblem, didYouMeanField, fields, hidden, isRecord } from "../../validation/problems.ts";
+import { asText, type ConfigProblem, didYouMeanField, hidden, isRecord } from "../../validation/problems.ts";
 import type { KnownVariables, VariableName } from "./known-variables.ts";
 import { isBrokenJson, isSet, jsonErrorNote, typedList, typedValue, type VariableReader } from "./variables.ts";
 
@@ -25,27 +25,15 @@ export interface AdminToken {
   readonly may: ReadonlySet<AdminRight>;
 }
 
-/** How a variable with tokens is written. */
-interface TokenForm<Each extends string> {
-  readonly variable: "CHECK_TOKENS" | "ADMIN_TOKENS";
-  readonly rights: readonly Each[];
-  /** The optional field with a text about the holder. */
-  readonly label: "tenant" | "name";
-}
-
-const checkForm: TokenForm<Right> = { variable: "CHECK_TOKENS", rights, label: "tenant" };
-const adminForm: TokenForm<AdminRight> = { variable: "ADMIN_TOKENS", rights: adminRights, label: "name" };
-
 /** Empty when no tokens are configured, or invalid ones. */
 export const readCheckTokens = (reader: VariableReader): readonly CheckToken[] =>
-  readTokens(reader, checkForm).map(({ token, label, may }) => ({ token, tenant: label, may }));
+  readTokens(reader, "CHECK_TOKENS", rights, "tenant").map(({ label, ...token }) => ({ ...token, tenant: label }));
 
 /** Empty when no tokens are configured, or invalid ones. */
 export const readAdminTokens = (reader: VariableReader): readonly AdminToken[] =>
-  readTokens(reader, adminForm).map(({ token, label, may }, index) => ({
-    token,
+  readTokens(reader, "ADMIN_TOKENS", adminRights, "name").map(({ label, ...token }, index) => ({
+    ...token,
     name: label ?? `token ${index + 1}`,
-    may,
   }));
 
 export const longestLabel = 128;
@@ -59,43 +47,38 @@ const labelSchema = v.optional(
   ),
 );
 
-function tokenSchema<Each extends string>({ rights: known, label }: TokenForm<Each>) {
+/** @param label the optional field with a text about the holder */
+function readTokens<Each extends string>(
+  reader: VariableReader,
+  variable: "CHECK_TOKENS" | "ADMIN_TOKENS",
+  known: readonly Each[],
+  label: "tenant" | "name",
+) {
+  const { [variable]: value } = reader.env;
+  if (!isSet(value)) return [];
+  const list = typedList(value);
   const may = v.optional(v.pipe(v.array(v.picklist(known)), v.minLength(1)), [...known]);
-  const entries: { readonly token: typeof visibleText; readonly may: typeof may } = {
+  const fields: { readonly token: typeof visibleText; readonly may: typeof may } = {
     token: visibleText,
     [label]: labelSchema,
     may,
   };
-  return v.union([
-    v.pipe(
-      visibleText,
-      v.transform((token) => ({ token, label: null, may: new Set<Each>(known) })),
-    ),
-    v.pipe(
-      fields(entries),
-      v.transform((holder) => ({
-        token: holder.token,
-        label: asText(Reflect.get(holder, label)) || null,
-        may: new Set<Each>(holder.may),
-      })),
-    ),
-  ]);
-}
-
-function readTokens<Each extends string>(reader: VariableReader, form: TokenForm<Each>) {
-  const { variable, rights: known, label } = form;
-  const { [variable]: value } = reader.env;
-  if (!isSet(value)) return [];
+  const written = list.map((each) => (typeof each === "string" ? { token: each } : each));
+  const holders = v.safeParse(v.pipe(v.array(v.strictObject(fields)), v.minLength(1)), written);
+  const texts = holders.success ? holders.output.map(({ token }) => token) : [];
   // A token in the form of a JSON object is valid only within a list.
-  const isList = !isRecord(typedValue(value));
-  const parsed = v.safeParse(v.pipe(v.array(tokenSchema(form)), v.minLength(1)), typedList(value));
-  const tokens = parsed.success ? parsed.output : [];
-  const isDistinct = new Set(tokens.map(({ token }) => token)).size === tokens.length;
-  if (parsed.success && isList && isDistinct && !isBrokenJson(value)) return tokens;
+  const isList = !isRecord(typedValue(value)) && !isBrokenJson(value);
+  if (holders.success && isList && new Set(texts).size === texts.length) {
+    return holders.output.map((each) => ({
+      token: each.token,
+      label: asText(Reflect.get(each, label)) || null,
+      may: new Set<Each>(each.may),
+    }));
+  }
   const accepted =
     "a bearer token of visible ASCII characters, or a JSON list of different tokens, each a text or " +
     `{"token": …, "${label}": …, "may": […]}, where "may" lists any of ${known.join(", ")}`;
-  const suggestions = typedList(value).map((each) => didYouMeanField(each, ["token", label, "may"]));
+  const suggestions = list.map((each) => didYouMeanField(each, ["token", label, "may"]));
   const suggestion = suggestions.find((text) => text !== "") ?? "";
   reader.problem(variable, hidden, accepted + jsonErrorNote(value) + suggestion);
   return [];
