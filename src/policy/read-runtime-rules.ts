@@ -17,7 +17,7 @@ import { type ConfigProblem, isRecord, type ReportField } from "../validation/pr
 /** The most text of all rules of a policy together. Each call to an object may carry it. */
 export const mostRulesBytes = 32 * 1024;
 
-/** What a rule changes. Its lists are empty but for the one of its kind. */
+/** The content of a rule. All its lists are empty except the one of its kind. */
 type RuleContent =
   | { readonly kind: "mode"; readonly mode: PolicyMode }
   | { readonly kind: "limits"; readonly limits: readonly Limit[] }
