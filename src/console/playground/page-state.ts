@@ -1,23 +1,17 @@
 /** The state of the playground: the scenario, and the view of its lanes. The URL has all of it, except a pasted log. */
 import { batch, computed, effect, signal, untracked } from "@preact/signals";
+import { useLayoutEffect } from "preact/hooks";
 import { type ConfigProblem, describeProblem, strategyNames } from "../../strategies/index.ts";
 import { changeSearch, route } from "../app/shell/route.ts";
 import { writtenLane } from "./model/lanes.ts";
 import { presets } from "./model/presets.ts";
-import { scenarioFields } from "./model/scenario-fields.ts";
-import { formatScenario, parseScenario } from "./model/scenario-query.ts";
-import type { Scenario } from "./model/scenario.ts";
+import { formatScenario, parseScenario, readField, type Report } from "./model/scenario-query.ts";
+import { type Scenario, scenarioFields } from "./model/scenario.ts";
 
 /** From the start of the scenario. */
 export interface Span {
   readonly fromMs: number;
   readonly toMs: number;
-}
-
-/** A row of a lane. */
-interface ChosenRow {
-  readonly lane: string;
-  readonly row: number;
 }
 
 export const laneNames: readonly string[] = [writtenLane, ...strategyNames];
@@ -32,7 +26,7 @@ export const cursorMs = signal<number | null>(null);
 /** The client whose remaining units are shown; null for the one that is denied most. */
 export const followed = signal<string | null>(null);
 /** The denial that is explained. */
-export const chosenDenial = signal<ChosenRow | null>(null);
+export const chosenDenial = signal<{ readonly lane: string; readonly row: number } | null>(null);
 /** The lanes that mark their worst burst. */
 export const markedLanes = signal<readonly string[]>([]);
 /** Lines for people about the URL that was opened. */
@@ -43,26 +37,27 @@ export const limitsLabel = "Limits, one per line";
 /** Grows when a URL or a preset replaces everything, so that fields forget what was typed. */
 export const loads = signal(0);
 
-const viewFields = ["show", "from", "to", "cursor", "client", "worst"];
+const viewFields = ["show", "worst", "from", "to", "cursor", "client"] as const;
 
 /** The scenario alone, to compare it with the presets. */
 export const scenarioText = computed(() => formatScenario(scenario.value));
 
+/** An instant from the start, in the text of the URL. */
+const instant = scenarioFields.firstMs;
+
+const timeText = (atMs: number | null = null): string | null => (atMs === null ? null : instant.write(atMs));
+
 const search = computed(() => {
-  const own = new URLSearchParams();
-  const addLanes = (name: string, lanes: readonly string[], absent: readonly string[]): void => {
-    if (lanes.length !== absent.length) own.set(name, lanes.join(","));
-  };
-  const addTime = (name: string, atMs: number | undefined | null): void => {
-    if (atMs !== undefined && atMs !== null) own.set(name, scenarioFields.first.write(atMs));
-  };
-  addLanes("show", shownLanes.value, laneNames);
-  addLanes("worst", markedLanes.value, []);
-  addTime("from", zoom.value?.fromMs);
-  addTime("to", zoom.value?.toMs);
-  addTime("cursor", cursorMs.value);
-  if (followed.value !== null) own.set("client", followed.value);
-  const text = own.toString().replaceAll("%2C", ",");
+  const own = {
+    show: shownLanes.value.length === laneNames.length ? null : shownLanes.value.join(","),
+    worst: markedLanes.value.length === 0 ? null : markedLanes.value.join(","),
+    from: timeText(zoom.value?.fromMs),
+    to: timeText(zoom.value?.toMs),
+    cursor: timeText(cursorMs.value),
+    client: followed.value,
+  } satisfies Record<(typeof viewFields)[number], string | null>;
+  const written = Object.entries(own).flatMap(([name, text]) => (text === null ? [] : [[name, text]]));
+  const text = new URLSearchParams(written).toString().replaceAll("%2C", ",");
   return text === "" ? scenarioText.value : `${scenarioText.value}&${text}`;
 });
 
@@ -71,24 +66,17 @@ function load(query: string): void {
   const text = query === "" ? (presets[0]?.query ?? "") : query;
   const read = parseScenario(text, viewFields);
   const problems: ConfigProblem[] = [...read.problems];
+  const report: Report = (variable, value, accepted) => problems.push({ variable, field: "", value, accepted });
   const fields = new URLSearchParams(text);
   const lanes = (name: string, absent: readonly string[]): readonly string[] => {
     const names = fields.get(name)?.split(",");
     if (names === undefined) return absent;
     const known = laneNames.filter((lane) => names.includes(lane));
     if (known.length === names.length) return known;
-    problems.push({ variable: name, field: "", value: names.join(","), accepted: acceptedLanes });
+    report(name, names.join(","), acceptedLanes);
     return known.length === 0 ? absent : known;
   };
-  const time = (name: string): number | null => {
-    const value = fields.get(name);
-    const atMs = value === null ? null : scenarioFields.first.read(value);
-    if (value !== null && atMs === null) {
-      const { accepted } = scenarioFields.first;
-      problems.push({ variable: name, field: "", value, accepted });
-    }
-    return atMs;
-  };
+  const time = (name: string): number | null => readField(fields, name, instant, report);
   const [fromMs, toMs] = [time("from"), time("to")];
   batch(() => {
     scenario.value = read.scenario;
@@ -123,8 +111,19 @@ export function changeScenario(change: Partial<Scenario>): void {
     scenario.value = { ...scenario.value, ...change };
     zoom.value = null;
     chosenDenial.value = null;
-    if (scenario.value.traffic.kind !== traffic.kind) cursorMs.value = null;
+    if (scenario.value.traffic !== traffic) cursorMs.value = null;
   });
+}
+
+/** Marks the results as those of earlier values while the text of a field has a problem. */
+export function useValidity(label: string, isValid: boolean): void {
+  useLayoutEffect(() => {
+    if (isValid) return undefined;
+    invalidFields.value = [...invalidFields.value, label];
+    return () => {
+      invalidFields.value = invalidFields.value.filter((each) => each !== label);
+    };
+  }, [label, isValid]);
 }
 
 /** The instants of another log mean nothing in this one. */

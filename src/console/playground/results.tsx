@@ -1,18 +1,20 @@
 /** The result of a run: its progress, the sentence that sums it up, the lanes, and who would be denied. */
 import "./lanes/lanes.css";
-import { useEffect, useRef, useId } from "preact/hooks";
+import { signal } from "@preact/signals";
+import { useEffect, useId } from "preact/hooks";
+import { Select } from "../app/parts/fields.tsx";
 import { Empty } from "../app/parts/notice.tsx";
+import { type Column, numberColumn, Table } from "../app/parts/table.tsx";
 import { numberText, percentText } from "../app/parts/text.ts";
 import { LaneCard } from "./lanes/lane-card.tsx";
-import { followPlots, followedKey, plotWidth, visibleRuns, settledRuns } from "./lanes/plots.ts";
-import { laneTitle, headlineOf, limitLabels, laneText } from "./lanes/lane-text.ts";
+import { followPlots, followedKey, settledRuns, visibleRuns } from "./lanes/plots.ts";
+import { headlineOf, laneText, laneTitle, limitLabels } from "./lanes/lane-text.ts";
 import { TimeAxis } from "./lanes/time-axis.tsx";
-import { followed, invalidFields, logText, scenario, shownLanes } from "./page-state.ts";
-import { cancel, laneRuns, startRun, runState, runStatus } from "./runner.ts";
-import { signal } from "@preact/signals";
-import { type Column, Table } from "../app/parts/table.tsx";
 import { writtenLane } from "./model/lanes.ts";
-import type { KeySummary, LaneRun } from "./model/scenario.ts";
+import type { LaneRun } from "./model/run.ts";
+import type { KeySummary } from "./model/summary.ts";
+import { followed, invalidFields, logText, scenario, shownLanes } from "./page-state.ts";
+import { cancel, laneRuns, runState, runStatus, startRun } from "./runner.ts";
 
 export function Results() {
   useEffect(followPlots, []);
@@ -20,7 +22,9 @@ export function Results() {
     <section class="pg-results" aria-label="Result">
       <Progress />
       <div class={invalidFields.value.length > 0 ? "pg-old" : ""}>
-        <Headline />
+        <p class="pg-headline" role="status">
+          {headlineOf(settledRuns.value) ?? "\u00A0"}
+        </p>
         <Lanes />
         <MissingLanes />
         <DeniedClients />
@@ -75,7 +79,7 @@ function Progress() {
 
 function Lanes() {
   const runs = visibleRuns.value;
-  const isLogMissing = scenario.value.traffic.kind === "log" && logText.value === null;
+  const isLogMissing = scenario.value.traffic === "log" && logText.value === null;
   if (runStatus.value === "failed") return null;
   if (isLogMissing) return <Empty>Paste an access log, or choose a file, to run it.</Empty>;
   if (runs.length === 0 && runStatus.value === "done")
@@ -83,29 +87,10 @@ function Lanes() {
   return (
     <div class="pg-lanes">
       <TimeAxis />
-      <PlotMeasure />
       <FollowedClient />
       {runs.map((each) => (
         <LaneCard key={each.lane} run={each} />
       ))}
-    </div>
-  );
-}
-
-/** Measures the width of all plots, which are as wide as this. */
-function PlotMeasure() {
-  const frame = useRef<HTMLDivElement>(null);
-  useEffect(() => {
-    if (frame.current === null) return undefined;
-    const observer = new ResizeObserver(([entry]) => {
-      plotWidth.value = Math.floor(entry?.contentRect.width ?? 0);
-    });
-    observer.observe(frame.current);
-    return () => observer.disconnect();
-  }, []);
-  return (
-    <div class="pg-lane-grid pg-measure" aria-hidden="true">
-      <div ref={frame} class="pg-lane-plot" />
     </div>
   );
 }
@@ -119,12 +104,14 @@ function FollowedClient() {
   const names = [...new Set([current, ...first.keys.slice(0, mostListedClients)])];
   return (
     <div class="row pg-followed">
-      <label for="followed">Show what remains for</label>
-      <select id="followed" value={current} onChange={(event) => (followed.value = event.currentTarget.value)}>
-        {names.map((name) => (
-          <option key={name}>{name}</option>
-        ))}
-      </select>
+      <Select
+        label="Show what remains for"
+        value={current}
+        options={names}
+        onChange={(name) => {
+          followed.value = name;
+        }}
+      />
     </div>
   );
 }
@@ -146,15 +133,6 @@ function MissingLanes() {
   );
 }
 
-function Headline() {
-  const text = headlineOf(settledRuns.value);
-  return (
-    <p class="pg-headline" role="status">
-      {text ?? "\u00A0"}
-    </p>
-  );
-}
-
 /** The lane of the table; null for the first one. */
 const chosenLane = signal<string | null>(null);
 
@@ -164,20 +142,19 @@ function DeniedClients() {
   const run = runs.find(({ lane }) => lane === chosenLane.value) ?? runs[0];
   if (run === undefined || run.keys.length < 2) return null;
   const { denied, deniedByLimit, topDenied, deniedKeys } = run.summary;
-  const caption = "Denied clients";
   const isShared = deniedByLimit.reduce((sum, count) => sum + count, 0) > denied;
   return (
-    <section class="card" aria-labelledby={`${id}-title`}>
-      <h2 id={`${id}-title`}>Who would be denied</h2>
+    <section class="card" aria-labelledby={id}>
+      <h2 id={id}>Who would be denied</h2>
       <div class="row">
-        <label for={id}>Strategy</label>
-        <select id={id} value={run.lane} onChange={(event) => (chosenLane.value = event.currentTarget.value)}>
-          {runs.map((each) => (
-            <option key={each.lane} value={each.lane}>
-              {optionText(each)}
-            </option>
-          ))}
-        </select>
+        <Select
+          label="Strategy"
+          value={run.lane}
+          options={runs.map((each) => [each.lane, optionText(each)])}
+          onChange={(lane) => {
+            chosenLane.value = lane;
+          }}
+        />
         <span class="dim" role="status">
           {numberText(deniedKeys)} of {numberText(run.keys.length)} clients were denied
           {deniedKeys > topDenied.length ? `; the first ${topDenied.length} are listed` : ""}.
@@ -188,7 +165,7 @@ function DeniedClients() {
         <Empty>No client was denied.</Empty>
       ) : (
         <Table
-          caption={caption}
+          caption="Denied clients"
           columns={columnsOf(run)}
           rows={topDenied}
           keyOf={({ key }) => key}
@@ -216,30 +193,16 @@ function columnsOf(run: LaneRun): readonly Column<KeySummary>[] {
       ),
       sortBy: nameOf,
     },
-    {
-      title: "Denied",
-      cell: ({ denied }) => numberText(denied),
-      sortBy: ({ denied }) => denied,
-      isNumber: true,
-    },
-    {
-      title: "Allowed",
-      cell: ({ allowed }) => numberText(allowed),
-      sortBy: ({ allowed }) => allowed,
-      isNumber: true,
-    },
-    {
-      title: "Share",
-      cell: ({ denied, allowed }) => percentText(denied, denied + allowed),
-      sortBy: ({ denied, allowed }) => denied / (denied + allowed),
-      isNumber: true,
-    },
+    numberColumn("Denied", ({ denied }) => denied),
+    numberColumn("Allowed", ({ allowed }) => allowed),
+    numberColumn(
+      "Share",
+      ({ denied, allowed }) => denied / (denied + allowed),
+      ({ denied, allowed }) => percentText(denied, denied + allowed),
+    ),
     // A single limit denied all of them.
-    ...(run.limits.length === 1 ? [] : limitLabels(run.limits)).map((label, index) => ({
-      title: `Denied by ${label}`,
-      cell: (row: KeySummary) => numberText(row.deniedByLimit[index] ?? 0),
-      sortBy: (row: KeySummary) => row.deniedByLimit[index] ?? 0,
-      isNumber: true,
-    })),
+    ...(run.limits.length === 1 ? [] : limitLabels(run.limits)).map((label, index) =>
+      numberColumn<KeySummary>(`Denied by ${label}`, ({ deniedByLimit }) => deniedByLimit[index] ?? 0),
+    ),
   ];
 }

@@ -1,8 +1,10 @@
 /** Runs the scenario in the web worker, and keeps what it answers. */
 import { batch, computed, effect, signal } from "@preact/signals";
 import type { LogReport } from "../../advisor/log/read-log.ts";
+import type { MissingLane } from "./model/lanes.ts";
+import type { LaneRun } from "./model/run.ts";
+import type { ScenarioRun, WorkerAnswer } from "./model/serve.ts";
 import { logText, scenario } from "./page-state.ts";
-import type { LaneRun, MissingLane, WorkerAnswer, WorkerRequest } from "./model/scenario.ts";
 import { startPlaygroundWorker } from "./start-worker.ts";
 
 interface RunState {
@@ -38,7 +40,7 @@ export const laneRuns = signal<ReadonlyMap<string, LaneRun>>(new Map());
 let worker: Worker | null = null;
 let latestId = 0;
 
-function send(request: WorkerRequest): void {
+function send(request: ScenarioRun): void {
   try {
     worker ??= listening(startPlaygroundWorker());
     worker.postMessage(request, []);
@@ -55,22 +57,26 @@ function listening(started: Worker): Worker {
   return started;
 }
 
-function fail(reason: string): void {
+function stopWorker(): void {
   worker?.terminate();
   worker = null;
-  showFailure([`The web worker that runs the requests failed. ${reason}`], null);
+}
+
+function fail(reason: string): void {
+  stopWorker();
+  showWithoutLanes({ status: "failed", problems: [`The web worker that runs the requests failed. ${reason}`] });
 }
 
 /** Results of an earlier run would look like those of the scenario. */
-function showFailure(problems: readonly string[], log: LogReport | null): void {
+function showWithoutLanes(state: Partial<RunState>): void {
   batch(() => {
-    runState.value = { ...nothing, status: "failed", problems, log };
+    runState.value = { ...nothing, ...state };
     laneRuns.value = new Map();
   });
 }
 
 function receive(answer: WorkerAnswer): void {
-  if (answer.id !== latestId || runState.value.status === "cancelled") return;
+  if (answer.id !== latestId) return;
   const state = runState.value;
   switch (answer.kind) {
     case "started":
@@ -90,7 +96,7 @@ function receive(answer: WorkerAnswer): void {
       runState.value = { ...state, status: "done", share: 1 };
       break;
     case "failed":
-      showFailure(answer.problems, answer.log);
+      showWithoutLanes({ status: "failed", problems: answer.problems, log: answer.log });
       break;
     default:
       answer satisfies never;
@@ -99,12 +105,9 @@ function receive(answer: WorkerAnswer): void {
 
 export function startRun(): void {
   latestId += 1;
-  if (scenario.value.traffic.kind === "log" && logText.value === null) {
-    if (runState.value.status === "running") send({ kind: "cancel" });
-    batch(() => {
-      runState.value = nothing;
-      laneRuns.value = new Map();
-    });
+  if (scenario.value.traffic === "log" && logText.value === null) {
+    stopWorker();
+    showWithoutLanes({});
     return;
   }
   runState.value = { ...runState.value, status: "running", share: 0, problems: [] };
@@ -112,7 +115,7 @@ export function startRun(): void {
 }
 
 export function cancel(): void {
-  send({ kind: "cancel" });
+  stopWorker();
   runState.value = { ...runState.value, status: "cancelled" };
 }
 
@@ -130,7 +133,6 @@ export function runChanges(): () => void {
   return () => {
     clearTimeout(timer);
     stop();
-    worker?.terminate();
-    worker = null;
+    stopWorker();
   };
 }

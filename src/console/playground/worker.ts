@@ -1,6 +1,5 @@
 /** The web worker of the playground. */
-import type { WorkerRequest } from "./model/scenario.ts";
-import { requestHandler } from "./model/serve.ts";
+import { requestHandler, type ScenarioRun } from "./model/serve.ts";
 
 const handle = requestHandler((answer, transfer) => postMessage(answer, { transfer }));
-addEventListener("message", ({ data }: MessageEvent<WorkerRequest>) => handle(data));
+addEventListener("message", ({ data }: MessageEvent<ScenarioRun>) => handle(data));

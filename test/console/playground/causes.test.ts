@@ -1,23 +1,16 @@
 /** The causes of a denial: the requests that still count, the sum behind it, and when it clears. */
 import { describe, expect, test } from "vitest";
 import { causesOf } from "../../../src/console/playground/model/causes.ts";
-import { outcome } from "../../../src/console/playground/model/scenario.ts";
+import { outcome } from "../../../src/console/playground/model/columns.ts";
 import { createMeter } from "../../../src/strategies/index.ts";
 import { forAll } from "../../for-all.ts";
-import { laneOf, listOf, runOf, runsOf, scenarioOf } from "./runs.ts";
+import { listOf, runOf, runsOf, scenarioOf } from "./runs.ts";
 import { anyScenario } from "./scenarios.ts";
 
 /** The causes of the last request in the lane of the limits as written. */
 function lastCauses(query: string) {
-  const scenario = scenarioOf(query);
-  const run = runOf(scenario);
-  const causes = causesOf(run, laneOf(scenario), run.atMs.length - 1);
-  return causes.map(({ limit, sentence, counting, clearsMs }) => ({
-    limit,
-    sentence,
-    clearsMs,
-    counting: counting.map(({ rows, share }) => ({ rows: listOf(rows), share })),
-  }));
+  const run = runOf(scenarioOf(query));
+  return causesOf(run, run.atMs.length - 1);
 }
 
 describe("the causes of a denial", () => {
@@ -26,7 +19,7 @@ describe("the causes of a denial", () => {
       {
         limit: 0,
         sentence: "2 of 2 in this window of 1 minute; the next request fits in 21 s.",
-        counting: [{ rows: [1, 2], share: 1 }],
+        rows: [1, 2],
         clearsMs: 121_000,
       },
     ]);
@@ -34,28 +27,25 @@ describe("the causes of a denial", () => {
 
   test("under a sliding log, the causes are the requests of the last window", () => {
     const [cause] = lastCauses("limit=3/1m+sliding-log&traffic=times&at=0,30,61,62,63");
-    expect(cause?.counting).toEqual([{ rows: [1, 2, 3], share: 1 }]);
+    expect(cause?.rows).toEqual([1, 2, 3]);
     expect(cause?.clearsMs).toBe(90_000);
   });
 
   test("under a sliding-window counter, the causes include a share of the former window", () => {
     const [cause] = lastCauses("limit=100/1m+sliding-window-counter&traffic=times&at=0@40,90@80,90");
-    expect(cause?.counting).toEqual([
-      { rows: [1], share: 1 },
-      { rows: [0], share: 0.5 },
-    ]);
+    expect(cause?.rows).toEqual([0, 1]);
     expect(cause?.sentence).toContain("80 in this window and 40 × 0.5 of the one before");
   });
 
   test("under a token bucket, the causes are the requests whose tokens are not refilled", () => {
     const [cause] = lastCauses("limit=10/10s+token-bucket+burst=3&traffic=times&at=0,1,1.2,1.4,1.7");
-    expect(cause?.counting).toEqual([{ rows: [1, 2, 3], share: 1 }]);
+    expect(cause?.rows).toEqual([1, 2, 3]);
     expect(cause?.clearsMs).toBe(2_000);
   });
 
   test("under a concurrency limit, the causes are the requests that still run", () => {
     const [cause] = lastCauses("limit=2/30s+concurrency&traffic=times&at=0,3,4,4.5&runs=3s");
-    expect(cause?.counting).toEqual([{ rows: [1, 2], share: 1 }]);
+    expect(cause?.rows).toEqual([1, 2]);
   });
 
   test("under several limits, the causes name each limit that denies", () => {
@@ -66,12 +56,12 @@ describe("the causes of a denial", () => {
 
   test("the denial of a request above the capacity never clears", () => {
     const [cause] = lastCauses("limit=2/1m+sliding-log&traffic=times&at=0@3");
-    expect(cause).toMatchObject({ counting: [], clearsMs: Infinity });
+    expect(cause).toMatchObject({ rows: [], clearsMs: Infinity });
   });
 
   test("a request that waits has the requests before it in the queue", () => {
     const [cause] = lastCauses("limit=1/1s+leaky-bucket+burst=5&traffic=times&at=0x3");
-    expect(cause?.counting).toEqual([{ rows: [0, 1], share: 1 }]);
+    expect(cause?.rows).toEqual([0, 1]);
     expect(cause?.clearsMs).toBe(2_000);
   });
 
@@ -79,8 +69,8 @@ describe("the causes of a denial", () => {
     const scenario = scenarioOf("limit=3/1m+sliding-log&traffic=steady&rate=60/1m&length=1m&keys=4");
     const run = runOf(scenario);
     const row = listOf(run.outcome).lastIndexOf(outcome.denied);
-    const [cause] = causesOf(run, laneOf(scenario), row);
-    const rows = listOf(cause?.counting[0]?.rows ?? []);
+    const [cause] = causesOf(run, row);
+    const rows = cause?.rows ?? [];
     expect(rows).toHaveLength(3);
     for (const each of rows) {
       expect(run.key[each]).toBe(run.key[row]);
@@ -92,7 +82,7 @@ describe("the causes of a denial", () => {
   const anyStill = anyScenario.map((scenario) => ({
     ...scenario,
     runsMs: 0,
-    retries: { ...scenario.retries, kind: "none" as const },
+    retry: "none" as const,
   }));
 
   test(
@@ -103,9 +93,8 @@ describe("the causes of a denial", () => {
         for (const run of runsOf(scenario)) {
           const row = listOf(run.outcome).lastIndexOf(outcome.denied);
           if (row === -1 || run.limits.some(({ holdsSlots }) => holdsSlots)) continue;
-          const { limits } = laneOf(scenario, run.lane);
-          const [cause, ...others] = causesOf(run, { lane: run.lane, limits }, row);
-          const meter = createMeter(limits);
+          const [cause, ...others] = causesOf(run, row);
+          const meter = createMeter(run.limits.map(({ rule }) => rule));
           for (let each = 0; each <= row; each++) {
             if (run.key[each] === run.key[row]) meter.consume(run.cost[each] ?? 0, run.startMs + (run.atMs[each] ?? 0));
           }
@@ -127,13 +116,10 @@ describe("the causes of a denial", () => {
       for (const run of runsOf(scenario)) {
         const row = listOf(run.outcome).indexOf(outcome.denied);
         if (row === -1 || run.limits.some(({ holdsSlots }) => holdsSlots)) continue;
-        const [cause] = causesOf(run, laneOf(scenario, run.lane), row);
-        const units = cause?.counting.flatMap(({ rows, share }) =>
-          listOf(rows).map((each) => (run.cost[each] ?? 0) * share),
-        );
-        const sum = units?.reduce((total, each) => total + each, 0) ?? 0;
+        const [cause] = causesOf(run, row);
+        const sum = (cause?.rows ?? []).reduce((total, each) => total + (run.cost[each] ?? 0), 0);
         const { capacity = 0 } = run.limits[0] ?? {};
-        expect(sum + 1e-6).toBeGreaterThanOrEqual(capacity - (run.cost[row] ?? 0) + 1);
+        expect(sum).toBeGreaterThanOrEqual(capacity - (run.cost[row] ?? 0) + 1);
       }
     }),
   );

@@ -5,7 +5,7 @@ import { lanesOf } from "../../../src/console/playground/model/lanes.ts";
 import { arrivalsOf } from "../../../src/console/playground/model/traffic.ts";
 import { presets, referenceExamples } from "../../../src/console/playground/model/presets.ts";
 import { mostRows, runLane } from "../../../src/console/playground/model/run.ts";
-import { outcome } from "../../../src/console/playground/model/scenario.ts";
+import { outcome } from "../../../src/console/playground/model/columns.ts";
 import { createMeter, strategies } from "../../../src/strategies/index.ts";
 import { forAll } from "../../for-all.ts";
 import { answersOf, laneOf, listOf, runOf, runsOf, scenarioOf } from "./runs.ts";
@@ -19,8 +19,8 @@ describe("a lane", () => {
       (scenario) => {
         for (const run of runsOf({ ...scenario, runsMs: 0 })) {
           if (run.limits.some((limit) => limit.holdsSlots)) continue;
-          const { limits } = laneOf({ ...scenario, runsMs: 0 }, run.lane);
-          const meters = run.keys.map(() => createMeter(limits));
+          const rules = run.limits.map(({ rule }) => rule);
+          const meters = run.keys.map(() => createMeter(rules));
           const decided = listOf(run.key).map((key, row) => {
             const atMs = run.startMs + (run.atMs[row] ?? 0);
             const decision = meters[key]?.consume(run.cost[row] ?? 0, atMs);
@@ -112,7 +112,7 @@ describe("the lanes", () => {
     expect(lanes.map(({ lane }) => lane)).toEqual(["written", ...strategies.keys()]);
     expect(missing).toEqual([]);
     const leaky = lanes.find(({ lane }) => lane === "leaky-bucket");
-    expect(leaky?.limits.map((limit) => Reflect.get(limit, "burst"))).toEqual([undefined, 30]);
+    expect(leaky?.limits.map(({ rule }) => Reflect.get(rule, "burst"))).toEqual([undefined, 30]);
   });
 
   test("a strategy that the limits have already has no second lane", () => {
@@ -172,7 +172,7 @@ describe("clients", () => {
     const query = "limit=1/1h+fixed-window&traffic=steady&rate=25000/1m&length=1m&retry=ignore";
     const cut = (attempts: number) => {
       const scenario = scenarioOf(`${query}&attempts=${attempts}`);
-      const steps = runLane(laneOf(scenario), arrivalsOf(scenario, null), scenario);
+      const steps = runLane(laneOf(scenario), arrivalsOf(scenario), scenario);
       let step = steps.next();
       while (!step.done) step = steps.next();
       return [step.value.isCut, step.value.atMs.length];
@@ -186,12 +186,12 @@ describe("clients", () => {
   test("Zipf's law gives the first client about twice the requests of the second", () => {
     const scenario = scenarioOf("traffic=steady&rate=100000/1m&length=1m&keys=10");
     const counts = [0, 0];
-    for (const key of arrivalsOf(scenario, null).key) if (key < 2) counts[key] = (counts[key] ?? 0) + 1;
+    for (const key of arrivalsOf(scenario).key) if (key < 2) counts[key] = (counts[key] ?? 0) + 1;
     expect((counts[0] ?? 0) / (counts[1] ?? 1)).toBeCloseTo(2, 0);
   });
 
   test("Poisson requests come at their rate, with gaps that vary as much as they last", () => {
-    const { atMs } = arrivalsOf(scenarioOf("traffic=poisson&rate=60000/1m&length=1m"), null);
+    const { atMs } = arrivalsOf(scenarioOf("traffic=poisson&rate=60000/1m&length=1m"));
     expect(Math.abs(atMs.length - 60_000)).toBeLessThan(1_000);
     const perSecond = Array.from({ length: 60 }, () => 0);
     for (const time of atMs) perSecond[Math.floor(time / 1_000)] = (perSecond[Math.floor(time / 1_000)] ?? 0) + 1;
@@ -247,7 +247,7 @@ describe("the answers of a run", () => {
         log: null,
       },
     ]);
-    expect(answersOf({ ...scenario, traffic: { kind: "log" } })).toEqual([
+    expect(answersOf({ ...scenario, traffic: "log" })).toEqual([
       {
         kind: "failed",
         id: 1,

@@ -1,13 +1,10 @@
 /** Runs scenarios of the playground for tests. */
-import { answersTo } from "../../../src/console/playground/model/serve.ts";
+import { answersTo, type WorkerAnswer } from "../../../src/console/playground/model/serve.ts";
 import { type Lane, lanesOf } from "../../../src/console/playground/model/lanes.ts";
 import { parseScenario } from "../../../src/console/playground/model/scenario-query.ts";
-import {
-  type LaneRun,
-  outcome,
-  type Scenario,
-  type WorkerAnswer,
-} from "../../../src/console/playground/model/scenario.ts";
+import { outcome } from "../../../src/console/playground/model/columns.ts";
+import type { LaneRun } from "../../../src/console/playground/model/run.ts";
+import type { Scenario } from "../../../src/console/playground/model/scenario.ts";
 
 /** @throws if the query has a problem */
 export function scenarioOf(query: string): Scenario {

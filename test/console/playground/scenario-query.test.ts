@@ -2,12 +2,8 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { presets, referenceExamples } from "../../../src/console/playground/model/presets.ts";
-import {
-  defaultScenario,
-  formatScenario,
-  parseScenario,
-  wranglerText,
-} from "../../../src/console/playground/model/scenario-query.ts";
+import { formatScenario, parseScenario, wranglerText } from "../../../src/console/playground/model/scenario-query.ts";
+import { defaultScenario } from "../../../src/console/playground/model/scenario.ts";
 import { describeProblem, type LimitInput, parseLimits, strategies } from "../../../src/strategies/index.ts";
 import { readConfiguration } from "../../docs/configuration-blocks.ts";
 import { forAll } from "../../for-all.ts";

@@ -1,6 +1,6 @@
 /** Arbitrary scenarios of the playground. */
 import * as fc from "fast-check";
-import type { Retries, Scenario, Traffic } from "../../../src/console/playground/model/scenario.ts";
+import { defaultScenario, type Scenario } from "../../../src/console/playground/model/scenario.ts";
 import type { LimitInput } from "../../../src/strategies/index.ts";
 
 const window = fc.constantFrom("1s", "10s", "1m", "90s");
@@ -44,17 +44,17 @@ const rate = fc.record({
 
 const durationMs = fc.oneof(fc.integer({ min: 0, max: 3_000 }), fc.constantFrom(60_000, 90_000));
 
-const traffic: fc.Arbitrary<Traffic> = fc.oneof(
-  fc.record({ kind: fc.constantFrom("steady", "poisson"), rate }),
+const pattern: fc.Arbitrary<Partial<Scenario>> = fc.oneof(
+  fc.record({ traffic: fc.constantFrom("steady", "poisson"), rate }),
   fc.record({
-    kind: fc.constant("bursts" as const),
+    traffic: fc.constant("bursts" as const),
     size: fc.integer({ min: 1, max: 60 }),
     withinMs: durationMs,
     firstMs: durationMs,
     everyMs: fc.integer({ min: 5_000, max: 90_000 }),
   }),
   fc.record({
-    kind: fc.constant("times" as const),
+    traffic: fc.constant("times" as const),
     times: fc.array(
       fc.record({
         atMs: fc.integer({ min: 0, max: 120_000 }),
@@ -66,36 +66,32 @@ const traffic: fc.Arbitrary<Traffic> = fc.oneof(
   }),
 );
 
-const retries: fc.Arbitrary<Retries> = fc.record({
-  kind: fc.constantFrom("none", "ignore", "obey", "jitter"),
-  pauseMs: durationMs,
-  attempts: fc.integer({ min: 0, max: 5 }),
-});
-
-const fields = {
-  traffic,
+const fields = fc.record({
   lengthMs: fc.integer({ min: 1, max: 30_000 }),
   keys: fc.integer({ min: 1, max: 5 }),
   skew: fc.constantFrom(0, 1, 1.5),
   cost: fc.integer({ min: 1, max: 4 }),
   runsMs: durationMs,
-  retries,
+  retry: fc.constantFrom("none", "ignore", "obey", "jitter"),
+  pauseMs: durationMs,
+  attempts: fc.integer({ min: 0, max: 5 }),
   startMs: fc.integer({ min: 0, max: 2 ** 41 }),
   seed: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
-};
+});
+
+const scenarioWith = (limits: fc.Arbitrary<LimitInput[]>): fc.Arbitrary<Scenario> =>
+  fc
+    .tuple(limits, pattern, fields)
+    .map(([written, traffic, others]) => ({ ...defaultScenario, limits: written, ...traffic, ...others }));
 
 /** A valid scenario with one limit. */
-export const anyScenario: fc.Arbitrary<Scenario> = fc.record({
-  limits: fc.tuple(anyLimit),
-  ...fields,
-});
+export const anyScenario = scenarioWith(anyLimit.map((each) => [each]));
 
 const slots = plain("concurrency") as fc.Arbitrary<LimitInput>;
 
 /** A scenario with two or three limits, which often hold slots. */
-export const anyComposite: fc.Arbitrary<Scenario> = fc.record({
-  limits: fc
+export const anyComposite = scenarioWith(
+  fc
     .array(fc.oneof(anyLimit, slots), { minLength: 2, maxLength: 3 })
     .map((limits) => limits.map((each, index) => ({ ...each, name: `limit-${index}` }))),
-  ...fields,
-});
+);

@@ -1,7 +1,9 @@
 /** The worst burst of a lane, and the worst traffic of a limit. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type LaneLimit, type LaneRun, outcome } from "../../../src/console/playground/model/scenario.ts";
+import { outcome } from "../../../src/console/playground/model/columns.ts";
+import type { LaneLimit } from "../../../src/console/playground/model/lanes.ts";
+import type { LaneRun } from "../../../src/console/playground/model/run.ts";
 import { formatScenario, parseScenario } from "../../../src/console/playground/model/scenario-query.ts";
 import { worstTraffic } from "../../../src/console/playground/model/worst-traffic.ts";
 import { forAll } from "../../for-all.ts";
@@ -33,14 +35,16 @@ describe("the worst burst", () => {
             const worst = run.summary.worstBursts[index] ?? null;
             expect(worst?.units ?? 0).toBe(naiveWorst(run, limit));
             if (worst === null) continue;
-            const { firstRow, lastRow, key, units, fromMs, toMs } = worst;
+            const { rows, key, units, fromMs, toMs, lengthMs } = worst;
+            const [first = 0, last = 0] = [rows[0], rows.at(-1)];
             let sum = 0;
-            for (let row = firstRow; row <= lastRow; row++) {
+            for (let row = first; row <= last; row++) {
               if (run.key[row] === key && run.outcome[row] !== outcome.denied) sum += run.cost[row] ?? 0;
             }
             expect(sum).toBe(units);
-            expect(run.atMs[firstRow]).toBe(fromMs);
-            expect(run.atMs[lastRow]).toBeLessThan(Math.max(toMs, fromMs + 1));
+            expect(run.atMs[first]).toBe(fromMs);
+            expect(run.atMs[last]).toBe(fromMs + lengthMs);
+            expect(run.atMs[last]).toBeLessThan(Math.max(toMs, fromMs + 1));
           }
         }
       },
@@ -95,11 +99,10 @@ describe("the worst burst", () => {
     expect(summary.worstBursts[0]).toEqual({
       units: 200,
       key: 0,
-      firstRow: 0,
-      lastRow: 199,
+      rows: Uint32Array.from({ length: 200 }, (_, row) => row),
       fromMs: 59_000,
       toMs: 119_000,
-      requests: 200,
+      lengthMs: 1_990,
       unitsByWindow: [100, 100],
     });
     expect(limits[0]?.mostPerWindow).toBe(200);
@@ -138,7 +141,8 @@ describe("the worst traffic", () => {
   ])("the worst traffic of %s gets %i units through, of at most %i", (limit, units, mostPerWindow) => {
     const scenario = scenarioOf(`limit=${limit}&start=2026-01-05T10:59:13Z`);
     const worst = worstTraffic(scenario, laneOf(scenario), 0);
-    expect([worst?.burst.units, worst?.mostPerWindow]).toEqual([units, mostPerWindow]);
+    const [written] = laneOf(scenario).limits;
+    expect([worst?.burst.units, written?.mostPerWindow]).toEqual([units, mostPerWindow]);
   });
 
   test("the worst traffic of two limits gets past the shorter one to the bound of the longer one", () => {

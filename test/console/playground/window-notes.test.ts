@@ -1,7 +1,7 @@
 /** Where the windows of a limit start, and how a click moves them. */
 import { expect, test } from "vitest";
 import { textOfLimit } from "../../../src/console/playground/model/scenario-query.ts";
-import { windowNotesOf, withAlign } from "../../../src/console/playground/model/window-notes.ts";
+import { windowNotesOf, withAlign } from "../../../src/console/playground/model/lanes.ts";
 import { scenarioOf } from "./runs.ts";
 
 const notesOf = (limits: string) => windowNotesOf(scenarioOf(limits).limits);

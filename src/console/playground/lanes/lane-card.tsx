@@ -1,6 +1,13 @@
 /** One lane: what its strategy does, what it allowed and denied, its worst burst, its plot, and the same as a table. */
+import { signal } from "@preact/signals";
 import { useState } from "preact/hooks";
+import { waitText } from "../../../strategies/index.ts";
 import { numberText, windowText } from "../../app/parts/text.ts";
+import { nextDenial } from "../model/columns.ts";
+import { writtenLane } from "../model/lanes.ts";
+import type { LaneRun } from "../model/run.ts";
+import { formatScenario } from "../model/scenario-query.ts";
+import { worstTraffic } from "../model/worst-traffic.ts";
 import {
   chosenDenial,
   invalidFields,
@@ -10,47 +17,57 @@ import {
   scenario,
   scenarioText,
 } from "../page-state.ts";
-import type { LaneRun, LaneLimit, WorstBurst } from "../model/scenario.ts";
-import { nextDenial } from "../model/columns.ts";
 import { LanePlot } from "./lane-plot.tsx";
-import { summaryText, laneText, burstText, hidesBound, boundText, burstMs, limitLabels } from "./lane-text.ts";
+import { boundText, burstText, hidesBound, laneText, limitLabels } from "./lane-text.ts";
 import { LaneTable } from "./lane-table.tsx";
-import { Readout } from "./readout.tsx";
 import { visibleRuns } from "./plots.ts";
-import { signal } from "@preact/signals";
-import { waitText } from "../../../strategies/index.ts";
-import { lanesOf } from "../model/lanes.ts";
-import { formatScenario } from "../model/scenario-query.ts";
-import { worstTraffic } from "../model/worst-traffic.ts";
-import { axisTimeText, showSpan } from "./time-axis.tsx";
+import { Readout } from "./readout.tsx";
+import { axisTimeText, percent, showSpan } from "./time-axis.tsx";
 
 export function LaneCard({ run }: { readonly run: LaneRun }) {
   const [isTable, setIsTable] = useState(false);
   const { title, text } = laneText(run);
   const id = `lane-${run.lane}`;
+  const isMarked = markedLanes.value.includes(run.lane);
+  const mark = (): void => {
+    const others = markedLanes.value.filter((each) => each !== run.lane);
+    markedLanes.value = isMarked ? others : [...others, run.lane];
+  };
   return (
     <article class="card pg-lane" aria-labelledby={id}>
       <div class="pg-lane-grid">
         <div class="pg-lane-about">
           <h2 id={id}>
-            {title} {run.lane === "written" && title !== "As written" && <Written />}
+            {title} {run.lane === writtenLane && title !== "As written" && <Written />}
           </h2>
           <Counts run={run} />
-          <WorstGauge run={run} />
+          {run.limits.map(({ name }, index) => (
+            <Gauge key={name} run={run} index={index} />
+          ))}
           <BoundHint run={run} />
           <p class="dim pg-about">{text}</p>
         </div>
         <div class="pg-lane-plot">
-          <LanePlot run={run} summary={summaryText(run)} />
+          <LanePlot run={run} />
           <Readout run={run} />
           <div class="row pg-actions">
-            <MarkButton lane={run.lane} />
+            <button type="button" aria-pressed={isMarked} onClick={mark}>
+              Find the worst burst
+            </button>
             <DenialButtons run={run} />
             <button type="button" aria-expanded={isTable} onClick={() => setIsTable(!isTable)}>
               Show as table
             </button>
           </div>
-          {markedLanes.value.includes(run.lane) && <WorstBursts run={run} />}
+          {isMarked && (
+            <ul class="pg-worst-text">
+              {run.limits.map(({ name }, index) => (
+                <li key={name}>
+                  <WorstBurstText run={run} index={index} />
+                </li>
+              ))}
+            </ul>
+          )}
         </div>
       </div>
       {isTable && <LaneTable run={run} title={title} />}
@@ -85,19 +102,6 @@ function Counts({ run: { summary, isCut } }: { readonly run: LaneRun }) {
   );
 }
 
-function MarkButton({ lane }: { readonly lane: string }) {
-  const isMarked = markedLanes.value.includes(lane);
-  const toggle = (): void => {
-    const others = markedLanes.value.filter((each) => each !== lane);
-    markedLanes.value = isMarked ? others : [...others, lane];
-  };
-  return (
-    <button type="button" aria-pressed={isMarked} onClick={toggle}>
-      Find the worst burst
-    </button>
-  );
-}
-
 /** Steps through the denials, for people without a pointer. */
 function DenialButtons({ run }: { readonly run: LaneRun }) {
   if (run.summary.denied === 0) return null;
@@ -120,30 +124,19 @@ function DenialButtons({ run }: { readonly run: LaneRun }) {
   );
 }
 
-const WorstGauge = ({ run }: { readonly run: LaneRun }) => (
-  <>
-    {run.limits.map((limit, index) => {
-      const burst = run.summary.worstBursts[index] ?? null;
-      return <Gauge key={limit.name} index={index} limit={limit} burst={burst} />;
-    })}
-  </>
-);
-
-interface GaugeProps {
+interface LimitProps {
+  readonly run: LaneRun;
+  /** Index of the limit. */
   readonly index: number;
-  readonly limit: LaneLimit;
-  readonly burst: WorstBurst | null;
 }
 
-function Gauge({ index, limit, burst }: GaugeProps) {
-  const units = burst?.units ?? 0;
-  const most = Math.max(
-    1,
-    ...visibleRuns.value.map(({ limits, summary }) =>
-      Math.max(limits[index]?.mostPerWindow ?? 0, summary.worstBursts[index]?.units ?? 0),
-    ),
-  );
-  const percent = (value: number): string => `${((100 * value) / most).toFixed(2)}%`;
+function Gauge({ run, index }: LimitProps) {
+  const limit = run.limits[index];
+  if (limit === undefined) return null;
+  const unitsOf = ({ summary }: LaneRun): number => summary.worstBursts[index]?.units ?? 0;
+  const ends = visibleRuns.value.flatMap((each) => [each.limits[index]?.mostPerWindow ?? 0, unitsOf(each)]);
+  const most = Math.max(1, ...ends);
+  const units = unitsOf(run);
   const isOver = units > limit.limit;
   return (
     <div class="pg-gauge">
@@ -152,52 +145,32 @@ function Gauge({ index, limit, burst }: GaugeProps) {
         <span class="dim"> – bound {numberText(limit.mostPerWindow)}</span>
       </p>
       <div class="pg-gauge-bar" aria-hidden="true">
-        <span class={isOver ? "pg-fill pg-over" : "pg-fill"} style={{ width: percent(units) }} />
-        <span class="pg-bound" style={{ left: percent(limit.mostPerWindow) }} />
-        <span class="pg-limit" style={{ left: percent(limit.limit) }} />
+        <span class={isOver ? "pg-fill pg-over" : "pg-fill"} style={{ width: percent(units / most) }} />
+        <span class="pg-bound" style={{ left: percent(limit.mostPerWindow / most) }} />
+        <span class="pg-limit" style={{ left: percent(limit.limit / most) }} />
       </div>
     </div>
   );
 }
 
-const WorstBursts = ({ run }: { readonly run: LaneRun }) => (
-  <ul class="pg-worst-text">
-    {run.limits.map((limit, index) => (
-      <li key={limit.name}>
-        <WorstBurstText run={run} index={index} />
-      </li>
-    ))}
-  </ul>
-);
-
-interface WorstProps {
-  readonly run: LaneRun;
-  /** Index of the limit. */
-  readonly index: number;
-}
-
-function WorstBurstText({ run, index }: WorstProps) {
+function WorstBurstText({ run, index }: LimitProps) {
   const limit = run.limits[index];
   const burst = run.summary.worstBursts[index] ?? null;
   if (limit === undefined) return null;
   if (burst === null) return <>Nothing was allowed, so there is no burst.</>;
-  const { fromMs, units, key } = burst;
-  const lengthMs = burstMs(run, burst);
-  const client = run.keys.length > 1 ? ` for ${run.keys[key] ?? ""}` : "";
+  const { fromMs, lengthMs, units, key } = burst;
   const marginMs = Math.max(10, lengthMs * 0.25);
-  const lastMs = fromMs + lengthMs;
-  const span = lengthMs === 0 ? "at one instant" : `in ${waitText(lengthMs)}`;
   return (
     <>
       {run.limits.length > 1 && `${limitLabels(run.limits)[index] ?? ""}: `}
       <b>
-        {numberText(units)} {span}
+        {numberText(units)} {lengthMs === 0 ? "at one instant" : `in ${waitText(lengthMs)}`}
       </b>
-      {client}, from {axisTimeText(fromMs)} on.{" "}
+      {run.keys.length > 1 && ` for ${run.keys[key] ?? ""}`}, from {axisTimeText(fromMs)} on.{" "}
       {limit.holdsSlots ? "At one instant" : `In any ${windowText(limit.windowMs)}, such as the tinted one`}, the
       documented {boundText(limit)}.{" "}
       <span class="row pg-actions">
-        <button type="button" onClick={() => showSpan(fromMs - marginMs, lastMs + marginMs)}>
+        <button type="button" onClick={() => showSpan(fromMs - marginMs, fromMs + lengthMs + marginMs)}>
           Zoom to it
         </button>
         <ReachButton run={run} index={index} />
@@ -224,11 +197,10 @@ function BoundHint({ run }: { readonly run: LaneRun }) {
 const worstText = signal<string | null>(null);
 
 /** Replaces the traffic by one that makes the limit allow as much as the engine ever does. */
-function ReachButton({ run, index }: WorstProps) {
+function ReachButton({ run, index }: LimitProps) {
   const [message, setMessage] = useState("");
   const search = (): void => {
-    const lane = lanesOf(scenario.value).lanes.find((each) => each.lane === run.lane);
-    const worst = lane === undefined ? null : worstTraffic(scenario.value, lane, index);
+    const worst = worstTraffic(scenario.value, run, index);
     if (worst === null) {
       setMessage("No traffic was found that the limit allows.");
       return;

@@ -1,10 +1,7 @@
 /** The chart of a lane: allowed units above a line, denied units below it with stripes, then what remains, then waits. */
-// oxlint-disable-next-line import/no-unassigned-import -- runs before uPlot is loaded
-import "../../app/parts/valid-language.ts";
-import uPlot from "uplot";
-import { CssColors } from "../../app/parts/chart.ts";
-import type { Span } from "../page-state.ts";
-import type { LaneColumns, Scale } from "./plots.ts";
+import { Chart, type ChartOptions, uPlot } from "../../app/parts/chart.ts";
+import type { LaneRun } from "../model/run.ts";
+import type { plots, scale } from "./plots.ts";
 
 /** The bands of a lane from its top, in CSS pixels. */
 const bands = { requests: 96, remaining: 40, waits: 32 } as const;
@@ -21,20 +18,20 @@ export const tops = {
   waits: bands.requests + bands.remaining + 3 * labelPx,
 } as const;
 
-export const laneHeight = (hasWaits: boolean): number =>
-  hasWaits ? tops.waits + bands.waits : tops.remaining + bands.remaining;
+/** Only a lane with a queue has waits. */
+export const laneHeight = ({ summary }: LaneRun): number =>
+  summary.delayed > 0 ? tops.waits + bands.waits : tops.remaining + bands.remaining;
+
+type Plot = NonNullable<ReturnType<(typeof plots.value)["get"]>>;
+type Scale = typeof scale.value;
 
 export interface LanePicture {
-  readonly columns: LaneColumns;
-  readonly capacity: number;
+  readonly plot: Plot;
   readonly scale: Scale;
-  readonly span: Span;
   /** Instants of vertical lines. */
   readonly ticks: readonly number[];
   /** The columns with requests that cause the denial that is explained. */
   readonly causes: ReadonlySet<number>;
-  readonly hasWaits: boolean;
-  readonly width: number;
 }
 
 /** Where the line between allowed and denied requests is, with room for the shortest bar on both sides. */
@@ -53,103 +50,74 @@ export function requestsLayout({ allowed, denied }: Scale): {
 /** One request must be visible beside a burst of hundreds. */
 const leastBarPx = 3;
 
-export class LaneChart {
-  readonly #frame: HTMLElement;
-  readonly #colors: CssColors;
-  #plot: uPlot | null = null;
-  /** Set before the plot, which reads it whenever it is drawn. */
-  #picture!: LanePicture;
+export const laneChart = (frame: HTMLElement, data: LanePicture): Chart<LanePicture> =>
+  new Chart({ frame, data, height: laneHeight(data.plot.run), options: optionsOf, aligned: alignedData });
 
-  constructor(frame: HTMLElement) {
-    this.#frame = frame;
-    this.#colors = new CssColors(frame, () => this.#plot?.redraw());
-  }
+function optionsOf(chart: Chart<LanePicture>): ChartOptions {
+  const color = (name: string) => (): string => chart.colors.of(`--plot-${name}`);
+  const axis = {
+    size: 0,
+    gap: 0,
+    values: () => [],
+    ticks: { show: false },
+    grid: { stroke: color("line"), width: 1 },
+  };
+  const spanOf = ({ plot }: LanePicture): [number, number] => [plot.form.span.fromMs, plot.form.span.toMs];
+  return {
+    ms: 1,
+    padding: [0, 0, 0, 0],
+    cursor: { y: false, drag: { x: false }, points: { show: false }, sync: { key: "lanes" } },
+    scales: {
+      x: { time: false, range: () => spanOf(chart.data) },
+      ...Object.fromEntries(bandNames.map((band) => [band, { range: () => rangeOf(chart.data, band) }])),
+    },
+    axes: [
+      { ...axis, splits: () => [...chart.data.ticks] },
+      // A line at the zero of each band.
+      ...bandNames.map((scale) => ({ ...axis, scale, splits: () => [0] })),
+    ],
+    series: [
+      {},
+      { ...bars, scale: "requests", fill: color("allowed") },
+      // The part that waited is hollow.
+      { ...bars, scale: "requests", fill: color("wait") },
+      // Stripes, so that denials differ from allowed requests without color, too.
+      { ...bars, scale: "requests", fill: ({ ctx }) => stripes(ctx, color("denied")()) },
+      { ...bars, scale: "requests", fill: color("cause") },
+      { ...steps, scale: "remaining", fill: color("remaining-area"), stroke: color("remaining") },
+      { ...bars, scale: "waits", fill: color("wait-area"), stroke: color("wait"), width: 1 },
+    ],
+  };
+}
 
-  show(picture: LanePicture): void {
-    this.#picture = picture;
-    const plot = (this.#plot ??= new uPlot(this.#options(), this.#data(), this.#frame));
-    const { width, hasWaits } = picture;
-    plot.batch(() => {
-      plot.setSize({ width, height: laneHeight(hasWaits) });
-      plot.setData(this.#data());
-    });
-  }
+/** All bands share one chart, so the range of each has its zero at the line of the band. */
+function rangeOf({ plot: { run }, scale }: LanePicture, band: BandName): [number, number] {
+  const { base, pxPerUnit } = requestsLayout(scale);
+  const capacity = Math.min(...run.limits.map((limit) => limit.capacity));
+  const bottomPx = bands[band] - 1;
+  const [zeroPx, unitsPerPx] = {
+    requests: [base, 1 / pxPerUnit] as const,
+    remaining: [bottomPx, Math.max(1, capacity) / (bottomPx - 2)] as const,
+    waits: [bottomPx, Math.max(1, scale.waitMs) / (bottomPx - 2)] as const,
+  }[band];
+  const fromTopPx = tops[band] + zeroPx;
+  return [(fromTopPx - laneHeight(run)) * unitsPerPx, fromTopPx * unitsPerPx];
+}
 
-  destroy(): void {
-    this.#colors.stop();
-    this.#plot?.destroy();
-  }
-
-  #options(): uPlot.Options {
-    const { width, hasWaits } = this.#picture;
-    const color = (name: string) => (): string => this.#colors.of(`--plot-${name}`);
-    const axis = {
-      size: 0,
-      gap: 0,
-      values: () => [],
-      ticks: { show: false },
-      grid: { stroke: color("line"), width: 1 },
-    };
-    return {
-      width,
-      height: laneHeight(hasWaits),
-      ms: 1,
-      padding: [0, 0, 0, 0],
-      legend: { show: false },
-      cursor: { y: false, drag: { x: false }, points: { show: false }, sync: { key: "lanes" } },
-      scales: {
-        x: { time: false, range: () => [this.#picture.span.fromMs, this.#picture.span.toMs] },
-        ...Object.fromEntries(bandNames.map((scale) => [scale, { range: () => this.#rangeOf(scale) }])),
-      },
-      axes: [
-        { ...axis, splits: () => [...this.#picture.ticks] },
-        // A line at the zero of each band.
-        ...bandNames.map((scale) => ({ ...axis, scale, splits: () => [0] })),
-      ],
-      series: [
-        {},
-        { ...bars, scale: "requests", fill: color("allowed") },
-        // The part that waited is hollow.
-        { ...bars, scale: "requests", fill: color("wait") },
-        // Stripes, so that denials differ from allowed requests without color, too.
-        { ...bars, scale: "requests", fill: ({ ctx }) => stripes(ctx, this.#colors.of("--plot-denied")) },
-        { ...bars, scale: "requests", fill: color("cause") },
-        { ...steps, scale: "remaining", fill: color("remaining-area"), stroke: color("remaining") },
-        { ...bars, scale: "waits", fill: color("wait-area"), stroke: color("wait"), width: 1 },
-      ],
-    };
-  }
-
-  /** All bands share one chart, so the range of each has its zero at the line of the band. */
-  #rangeOf(band: BandName): [number, number] {
-    const { capacity, scale, hasWaits } = this.#picture;
-    const { base, pxPerUnit } = requestsLayout(scale);
-    const bottomPx = bands[band] - 1;
-    const [zeroPx, unitsPerPx] = {
-      requests: [base, 1 / pxPerUnit] as const,
-      remaining: [bottomPx, Math.max(1, capacity) / (bottomPx - 2)] as const,
-      waits: [bottomPx, Math.max(1, scale.waitMs) / (bottomPx - 2)] as const,
-    }[band];
-    const fromTopPx = tops[band] + zeroPx;
-    return [(fromTopPx - laneHeight(hasWaits)) * unitsPerPx, fromTopPx * unitsPerPx];
-  }
-
-  #data(): uPlot.AlignedData {
-    const { columns, scale, causes } = this.#picture;
-    const { base, pxPerUnit } = requestsLayout(scale);
-    const halfMs = ((columns.atMs[1] ?? 0) - (columns.atMs[0] ?? 0)) / 2;
-    const heights = (units: Float64Array, sign: 1 | -1 = 1) =>
-      points(units, (each) => (each === 0 ? null : sign * Math.max(each, leastBarPx / pxPerUnit)));
-    return [
-      Array.from(columns.atMs).flatMap((atMs) => [atMs, atMs + halfMs]),
-      heights(columns.allowed),
-      heights(columns.delayed),
-      heights(columns.denied, -1),
-      points(columns.atMs, (_, column) => (causes.has(column) ? base / pxPerUnit : null)),
-      columns.remaining,
-      points(columns.waitMs, (waitMs) => (waitMs === 0 ? null : waitMs)),
-    ];
-  }
+function alignedData({ plot: { columns }, scale, causes }: LanePicture): uPlot.AlignedData {
+  const { base, pxPerUnit } = requestsLayout(scale);
+  const halfMs = ((columns.atMs[1] ?? 0) - (columns.atMs[0] ?? 0)) / 2;
+  const heights = (units: Float64Array, sign: 1 | -1 = 1) =>
+    points(units, (each) => (each === 0 ? null : sign * Math.max(each, leastBarPx / pxPerUnit)));
+  return [
+    Array.from(columns.atMs).flatMap((atMs) => [atMs, atMs + halfMs]),
+    heights(columns.allowed),
+    heights(columns.delayed),
+    heights(columns.denied, -1),
+    points(columns.atMs, (_, column) => (causes.has(column) ? base / pxPerUnit : null)),
+    columns.remaining,
+    points(columns.waitMs, (waitMs) => (waitMs === 0 ? null : waitMs)),
+  ];
 }
 
 /** The line of what remains has two points for each column, and bars have one. */

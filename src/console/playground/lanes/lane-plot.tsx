@@ -1,55 +1,25 @@
 /** The picture of one lane, and what the pointer does on it: it moves the cursor, and explains denials. */
 import "../../app/parts/plot.css";
 import "./lane-plot.css";
-import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
+import type { Chart } from "../../app/parts/chart.ts";
+import { nearestDenial, neverMs } from "../model/columns.ts";
+import type { LaneRun } from "../model/run.ts";
 import { chosenDenial, markedLanes, moveCursor } from "../page-state.ts";
-import { type LaneRun, neverMs } from "../model/scenario.ts";
-import { LaneChart, type LanePicture, labelPx, laneHeight, requestsLayout, tops } from "./lane-chart.ts";
-import { nearestDenial } from "../model/columns.ts";
-import { columnOf, columnPx, drawLater, plots, plotWidth, scale, shownCursorMs, span, ticks } from "./plots.ts";
-import { burstMs } from "./lane-text.ts";
+import { laneChart, type LanePicture, labelPx, laneHeight, requestsLayout, tops } from "./lane-chart.ts";
+import { summaryText } from "./lane-text.ts";
+import { columnOf, columnPx, plots, plotWidth, scale, shownCursorMs, span, ticks } from "./plots.ts";
 import { explained } from "./readout.tsx";
-import { percent, shareOf, SpanMark } from "./time-axis.tsx";
+import { instantAt, percent, shareOf, SpanMark } from "./time-axis.tsx";
 
 const aboveBand = (band: keyof typeof tops): string => `${tops[band] - labelPx}px`;
-
-/** The explanation of the denial that was chosen in this lane; null without one. */
-const explainedIn = (run: LaneRun): typeof explained.value =>
-  explained.value?.run === run && chosenDenial.value?.lane === run.lane ? explained.value : null;
 
 /** How far from a denial the pointer may be. */
 const reachPx = 4;
 
-export function LanePlot({ run, summary }: { readonly run: LaneRun; readonly summary: string }) {
-  const plot = plots.value.get(run.lane);
+export function LanePlot({ run }: { readonly run: LaneRun }) {
   const hasWaits = run.summary.delayed > 0;
-  return (
-    <PointerArea run={run} height={laneHeight(hasWaits)}>
-      <Picture run={run} summary={summary} />
-      <div class="pg-labels" aria-hidden="true">
-        <span style={{ top: aboveBand("requests") }}>
-          <span class="allowed">▲ Allowed</span> <span class="denied">▼ Denied</span>
-        </span>
-        <span style={{ top: aboveBand("remaining") }}>Remaining{run.keys.length > 1 ? ` for one client` : ""}</span>
-        {hasWaits && <span style={{ top: aboveBand("waits") }}>Wait in the queue</span>}
-      </div>
-      {plot !== undefined && markedLanes.value.includes(run.lane) && <WorstMarks run={run} />}
-      <DenialMarks run={run} />
-      <CursorLine />
-    </PointerArea>
-  );
-}
-
-function PointerArea({
-  run,
-  height,
-  children,
-}: {
-  readonly run: LaneRun;
-  readonly height: number;
-  readonly children: ComponentChildren;
-}) {
+  const isDrawn = plots.value.has(run.lane);
   const explain = (event: PointerEvent): void => {
     const { fromMs, toMs } = span.value;
     const reachMs = ((toMs - fromMs) / Math.max(1, plotWidth.value)) * reachPx;
@@ -59,7 +29,7 @@ function PointerArea({
   return (
     <div
       class="pg-plot"
-      style={{ height: `${height}px` }}
+      style={{ height: `${laneHeight(run)}px` }}
       onPointerDown={(event) => {
         if (event.button !== 0) return;
         event.currentTarget.setPointerCapture(event.pointerId);
@@ -71,50 +41,49 @@ function PointerArea({
         else explain(event);
       }}
     >
-      {children}
+      <Picture key={String(hasWaits)} run={run} />
+      <div class="pg-labels" aria-hidden="true">
+        <span style={{ top: aboveBand("requests") }}>
+          <span class="allowed">▲ Allowed</span> <span class="denied">▼ Denied</span>
+        </span>
+        <span style={{ top: aboveBand("remaining") }}>Remaining{run.keys.length > 1 ? ` for one client` : ""}</span>
+        {hasWaits && <span style={{ top: aboveBand("waits") }}>Wait in the queue</span>}
+      </div>
+      {isDrawn && markedLanes.value.includes(run.lane) && <WorstMarks run={run} />}
+      <DenialMarks run={run} />
+      <CursorLine />
     </div>
   );
 }
 
-/** The instant at the pointer. */
-function timeAt({ currentTarget, clientX }: PointerEvent): number {
-  const { fromMs, toMs } = span.value;
-  if (!(currentTarget instanceof Element)) return fromMs;
-  const { left, width } = currentTarget.getBoundingClientRect();
-  const share = Math.min(1, Math.max(0, (clientX - left) / width));
-  return Math.round(fromMs + share * (toMs - fromMs));
-}
+const timeAt = (event: PointerEvent): number => Math.round(instantAt(event));
 
-function Picture({ run, summary }: { readonly run: LaneRun; readonly summary: string }) {
-  const frameRef = useRef<HTMLDivElement>(null);
-  const chartRef = useRef<LaneChart | null>(null);
+/** The explanation of the denial that was chosen in this lane; null without one. */
+const explainedIn = (run: LaneRun): typeof explained.value =>
+  explained.value?.run === run && chosenDenial.value?.lane === run.lane ? explained.value : null;
+
+/** A run with another height needs another one. */
+function Picture({ run }: { readonly run: LaneRun }) {
+  const frame = useRef<HTMLDivElement>(null);
+  const chart = useRef<Chart<LanePicture> | null>(null);
   const plot = plots.value.get(run.lane);
   const common = scale.value;
   const marks = ticks.value;
-  const width = plotWidth.value;
   const denial = explainedIn(run);
+  useEffect(() => () => chart.current?.destroy(), []);
   useEffect(() => {
-    if (frameRef.current === null) return undefined;
-    const created = new LaneChart(frameRef.current);
-    chartRef.current = created;
-    return () => created.destroy();
-  }, []);
-  useEffect(() => {
-    if (plot === undefined || width === 0) return undefined;
-    const rows = denial?.causes.flatMap(({ counting }) => counting.flatMap((part) => [...part.rows])) ?? [];
-    const picture: LanePicture = {
-      columns: plot.columns,
-      capacity: Math.min(...plot.run.limits.map((limit) => limit.capacity)),
-      scale: common,
-      span: plot.form.span,
-      ticks: marks,
-      causes: new Set(rows.map((row) => columnOf(run.atMs[row] ?? 0))),
-      hasWaits: plot.run.summary.delayed > 0,
-      width,
-    };
-    return drawLater(() => chartRef.current?.show(picture));
-  }, [plot, common, width, marks, denial, run]);
-  return <div ref={frameRef} class="pg-chart" role="img" aria-label={summary} />;
+    if (plot === undefined) return undefined;
+    const rows = denial?.causes.flatMap((cause) => cause.rows) ?? [];
+    const causes = new Set(rows.map((row) => columnOf(run.atMs[row] ?? 0)));
+    const picture = { plot, scale: common, ticks: marks, causes };
+    // A task of its own, because all lanes at once would be a long one.
+    const timer = setTimeout(() => {
+      if (frame.current !== null) chart.current ??= laneChart(frame.current, picture);
+      chart.current?.update(picture);
+    });
+    return () => clearTimeout(timer);
+  }, [plot, common, marks, denial, run]);
+  return <div ref={frame} class="pg-chart" role="img" aria-label={summaryText(run)} />;
 }
 
 const leftOf = (atMs: number): string => percent(shareOf(atMs, span.value));
@@ -141,7 +110,7 @@ function WorstMarks({ run }: { readonly run: LaneRun }) {
   return run.summary.worstBursts.map((burst, index) => {
     if (burst === null) return null;
     const first = columnOf(burst.fromMs);
-    const last = columnOf(burst.fromMs + burstMs(run, burst));
+    const last = columnOf(burst.fromMs + burst.lengthMs);
     const left = `${first * columnPx}px`;
     const width = `${(last - first + 1) * columnPx - 1}px`;
     return (

@@ -3,8 +3,8 @@ import { useState } from "preact/hooks";
 import { type Column, Table } from "../../app/parts/table.tsx";
 import { numberText } from "../../app/parts/text.ts";
 import { waitText } from "../../../strategies/index.ts";
-import { type LaneRun, neverMs, outcome } from "../model/scenario.ts";
-import { firstRowAt } from "../model/columns.ts";
+import { firstRowAt, neverMs, outcome } from "../model/columns.ts";
+import type { LaneRun } from "../model/run.ts";
 import { limitLabels } from "./lane-text.ts";
 import { span } from "./plots.ts";
 import { axisTimeText } from "./time-axis.tsx";
@@ -40,12 +40,6 @@ export function LaneTable({ run, title }: { readonly run: LaneRun; readonly titl
   );
 }
 
-const decisionTexts: Readonly<Record<number, string>> = {
-  [outcome.allowed]: "allowed",
-  [outcome.denied]: "denied",
-  [outcome.delayed]: "allowed",
-};
-
 const column = (title: string, cell: (row: number) => string, isNumber = false): Column<number> => ({
   title,
   cell,
@@ -56,7 +50,7 @@ function columnsOf(run: LaneRun): readonly Column<number>[] {
   const labels = limitLabels(run.limits);
   const hasCosts = run.cost.some((cost) => cost !== 1);
   const hasRetries = run.retry.some((retry) => retry > 0);
-  const decision = (row: number): string => decisionTexts[run.outcome[row] ?? 0] ?? "";
+  const decision = (row: number): string => (run.outcome[row] === outcome.denied ? "denied" : "allowed");
   const limitNames = (row: number): string =>
     labels.filter((_, index) => ((run.deniedBy[row] ?? 0) & (1 << index)) !== 0).join(", ");
   const wait = (row: number): string => {
@@ -68,10 +62,7 @@ function columnsOf(run: LaneRun): readonly Column<number>[] {
   return [
     column("At", (row) => axisTimeText(run.atMs[row] ?? 0), true),
     ...(run.keys.length > 1 ? [column("Client", (row) => run.keys[run.key[row] ?? 0] ?? "")] : []),
-    {
-      title: "Decision",
-      cell: (row) => <span class={decision(row)}>{decision(row)}</span>,
-    },
+    { title: "Decision", cell: (row) => <span class={decision(row)}>{decision(row)}</span> },
     column("Remaining", (row) => numberText(run.remaining[row] ?? 0), true),
     column("Wait", wait),
     ...(hasCosts ? [column("Cost", (row) => numberText(run.cost[row] ?? 0), true)] : []),

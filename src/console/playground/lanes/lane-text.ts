@@ -1,8 +1,9 @@
 /** A lane in words: its strategy, its limits and bounds, and the headline of the results. */
 import { waitText } from "../../../strategies/index.ts";
 import { limitText, numberText, windowText } from "../../app/parts/text.ts";
-import type { LaneLimit, LaneRun, WorstBurst } from "../model/scenario.ts";
-import { writtenLane } from "../model/lanes.ts";
+import { type LaneLimit, writtenLane } from "../model/lanes.ts";
+import type { LaneRun } from "../model/run.ts";
+import type { WorstBurst } from "../model/summary.ts";
 
 /** "200 per minute", "4 at once". */
 export const burstText = ({ windowMs, holdsSlots }: LaneLimit, units: number): string =>
@@ -23,11 +24,6 @@ export function boundText({ limit, capacity, mostPerWindow }: LaneLimit): string
   const times = mostPerWindow / limit;
   const formula = Number.isInteger(times) ? `${times === 1 ? "" : times}L = ` : "";
   return `bound is ${formula}${numberText(mostPerWindow)}`;
-}
-
-/** How long the requests of a burst took, which is at most its window. */
-export function burstMs(run: LaneRun, { firstRow, lastRow }: WorstBurst): number {
-  return (run.atMs[lastRow] ?? 0) - (run.atMs[firstRow] ?? 0);
 }
 
 /** The plot of a lane for people who cannot see it. */
@@ -165,18 +161,14 @@ export const hidesBound = ({ limits: [limit], summary: { worstBursts } }: LaneRu
   (worstBursts[0]?.units ?? 0) <= limit.limit;
 
 function excessText({ run, limit, burst }: LaneBurst): string {
-  const { requests, unitsByWindow } = burst;
-  const what = requests === burst.units ? "requests" : "units";
-  const lengthMs = burstMs(run, burst);
+  const { rows, units, lengthMs, unitsByWindow } = burst;
+  const what = rows.length === units ? "requests" : "units";
   const span = lengthMs === 0 ? "at one instant" : `within ${waitText(lengthMs)}`;
-  const per = `the limit of ${limitText(limit)}`;
-  const excess =
-    burst.units === 2 * limit.limit ? `twice ${per}` : `${numberText(burst.units - limit.limit)} above ${per}`;
+  const excess = units === 2 * limit.limit ? "twice" : `${numberText(units - limit.limit)} above`;
   const [before, after, ...others] = unitsByWindow.map(numberText);
   const parts =
     after === undefined || others.length > 0
       ? ""
       : `: ${before} at the end of one window and ${after} at the start of the next`;
-  const bound = `Its ${boundText(limit)}.`;
-  return `${laneText(run).title}: ${numberText(burst.units)} ${what} passed ${span}, ${excess}${parts}. ${bound}`;
+  return `${laneText(run).title}: ${numberText(units)} ${what} passed ${span}, ${excess} the limit of ${limitText(limit)}${parts}. Its ${boundText(limit)}.`;
 }

@@ -1,19 +1,15 @@
 /** The text below a plot: why a denial was denied, or the account of the client at the cursor. */
-import { computed, signal } from "@preact/signals";
+import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
-import { type Limit, limitSentence } from "../../../strategies/index.ts";
-import { numberText } from "../../app/parts/text.ts";
+import { limitSentence } from "../../../strategies/index.ts";
+import { countOf, numberText } from "../../app/parts/text.ts";
 import { causesOf, type LimitCause } from "../model/causes.ts";
-import { lanesOf } from "../model/lanes.ts";
-import { ClientReplay } from "../model/run.ts";
-import { chosenDenial, scenario } from "../page-state.ts";
-import { type LaneRun, neverMs } from "../model/scenario.ts";
-import { firstRowAt } from "../model/columns.ts";
+import { firstRowAt, neverMs } from "../model/columns.ts";
+import { ClientReplay, type LaneRun } from "../model/run.ts";
+import { chosenDenial } from "../page-state.ts";
 import { limitLabels } from "./lane-text.ts";
 import { followedKey, shownCursorMs } from "./plots.ts";
 import { axisTimeText } from "./time-axis.tsx";
-
-const lanes = computed(() => lanesOf(scenario.value).lanes);
 
 /** The denial that is explained, with its causes. */
 export const explained = signal<{
@@ -48,44 +44,32 @@ export function Readout({ run }: { readonly run: LaneRun }) {
 function Account({ run }: { readonly run: LaneRun }) {
   const at = shownCursorMs.value;
   const key = followedKey.value;
-  const [limits, setLimits] = useState<readonly LimitAt[]>([]);
+  const [limits, setLimits] = useState<ReturnType<typeof limitsAt>>([]);
   useEffect(() => {
     if (at === null) return undefined;
-    const lane = lanes.value.find((each) => each.lane === run.lane);
-    return rested(run, () => setLimits(limitsAt(run, lane?.limits ?? [], key, at)));
+    return rested(run, () => setLimits(limitsAt(run, key, at)));
   }, [run, key, at]);
   if (at === null) {
     return <p class="hint">Point at a denial, or move the time, to see what counts.</p>;
   }
   const labels = limitLabels(run.limits);
   const client = run.keys.length > 1 ? `, ${run.keys[key] ?? ""}` : "";
-  return (
-    <>
-      {limits.map(({ name, used, remaining, sentence }, index) => (
-        <p key={name}>
-          <b>
-            {axisTimeText(at)}
-            {client}
-            {limits.length > 1 ? ` – ${labels[index] ?? ""}` : ""}: {numberText(used)} used, {numberText(remaining)}{" "}
-            remaining.
-          </b>{" "}
-          {sentence}
-        </p>
-      ))}
-    </>
-  );
-}
-
-interface LimitAt {
-  readonly name: string;
-  readonly used: number;
-  readonly remaining: number;
-  readonly sentence: string;
+  return limits.map(({ name, used, remaining, sentence }, index) => (
+    <p key={name}>
+      <b>
+        {axisTimeText(at)}
+        {client}
+        {limits.length > 1 ? ` – ${labels[index] ?? ""}` : ""}: {numberText(used)} used, {numberText(remaining)}{" "}
+        remaining.
+      </b>{" "}
+      {sentence}
+    </p>
+  ));
 }
 
 /** The units of a client at an instant, after the requests of the instant. */
-function limitsAt(run: LaneRun, limits: readonly Limit[], key: number, atMs: number): readonly LimitAt[] {
-  const client = new ClientReplay(run, limits, key);
+function limitsAt(run: LaneRun, key: number, atMs: number) {
+  const client = new ClientReplay(run, key);
   client.decideUntil(firstRowAt(run, atMs + 1));
   const accounts = client.account(atMs);
   return client.look(0, atMs).limits.flatMap((limit, index) => {
@@ -97,45 +81,40 @@ function limitsAt(run: LaneRun, limits: readonly Limit[], key: number, atMs: num
 }
 
 function Denial({ run, row }: { readonly run: LaneRun; readonly row: number }) {
-  useEffect(() => {
-    const lane = lanes.value.find((each) => each.lane === run.lane);
-    if (lane === undefined) return undefined;
-    return rested(run, () => {
-      explained.value = { run, row, causes: causesOf(run, lane, row) };
-    });
-  }, [run, row]);
+  useEffect(
+    () =>
+      rested(run, () => {
+        explained.value = { run, row, causes: causesOf(run, row) };
+      }),
+    [run, row],
+  );
   const shown = explained.value;
   const causes = shown?.run === run && shown.row === row ? shown.causes : [];
   const client = run.keys.length > 1 ? ` of ${run.keys[run.key[row] ?? 0] ?? ""}` : "";
   return (
-    <>
-      <p>
-        <b class="denied">
-          Denied at {axisTimeText(run.atMs[row] ?? 0)}
-          {client}
-        </b>
-        {causes.map((cause) => (
-          <Cause key={cause.limit} run={run} cause={cause} />
-        ))}
-      </p>
-    </>
+    <p>
+      <b class="denied">
+        Denied at {axisTimeText(run.atMs[row] ?? 0)}
+        {client}
+      </b>
+      {causes.map((cause) => (
+        <Cause key={cause.limit} run={run} cause={cause} />
+      ))}
+    </p>
   );
 }
 
 function Cause({ run, cause }: { readonly run: LaneRun; readonly cause: LimitCause }) {
-  const { limit, sentence, counting, clearsMs } = cause;
-  const rows = counting.reduce((sum, part) => sum + part.rows.length, 0);
-  const [first, last] = [counting.at(-1)?.rows[0], counting[0]?.rows.at(-1)];
-  const name = run.limits.length > 1 ? `${limitLabels(run.limits)[limit] ?? ""}: ` : "";
-  const from = axisTimeText(run.atMs[first ?? 0] ?? 0);
-  const to = axisTimeText(run.atMs[last ?? 0] ?? 0);
+  const { limit, sentence, rows, clearsMs } = cause;
+  const timeOf = (row: number | undefined): string => axisTimeText(run.atMs[row ?? 0] ?? 0);
   return (
     <span class="pg-cause">
-      {name}
+      {run.limits.length > 1 && `${limitLabels(run.limits)[limit] ?? ""}: `}
       {sentence}{" "}
-      {rows > 0 && (
+      {rows.length > 0 && (
         <>
-          Cause: {numberText(rows)} earlier {rows === 1 ? "request" : "requests"}, marked, from {from} to {to}.{" "}
+          Cause: {countOf(rows.length, "earlier request")}, marked, from {timeOf(rows[0])} to {timeOf(rows.at(-1))}
+          .{" "}
         </>
       )}
       {clearsMs === neverMs ? "It never fits." : `It fits at ${axisTimeText(clearsMs)}.`}

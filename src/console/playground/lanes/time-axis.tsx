@@ -1,12 +1,12 @@
 /** The time axis of all lanes: marks, the cursor, buttons that show a span of the run, and instants as text. */
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { moveCursor, scenario, type Span, zoom } from "../page-state.ts";
-import { shownCursorMs, span, ticks, visibleRuns, wholeSpan } from "./plots.ts";
+import { plotWidth, shownCursorMs, span, ticks, visibleRuns, wholeSpan } from "./plots.ts";
 
 /** An instant as the axis shows it: a log has times of day, other traffic the time from its start. */
 export function axisTimeText(atMs: number): string {
   const [run] = visibleRuns.value;
-  return scenario.value.traffic.kind === "log" && run !== undefined
+  return scenario.value.traffic === "log" && run !== undefined
     ? clockText(run.startMs, atMs, span.value)
     : elapsedText(atMs);
 }
@@ -14,6 +14,15 @@ export function axisTimeText(atMs: number): string {
 export const shareOf = (atMs: number, { fromMs, toMs }: Span): number => (atMs - fromMs) / (toMs - fromMs);
 
 export const percent = (share: number): string => `${(100 * share).toFixed(3)}%`;
+
+/** The instant at the pointer, over the axis or a plot. */
+export function instantAt({ currentTarget, clientX }: PointerEvent): number {
+  const { fromMs, toMs } = span.value;
+  if (!(currentTarget instanceof Element)) return fromMs;
+  const { left, width } = currentTarget.getBoundingClientRect();
+  const share = Math.min(1, Math.max(0, (clientX - left) / width));
+  return fromMs + share * (toMs - fromMs);
+}
 
 export const TimeAxis = () => (
   <div class="pg-axis pg-lane-grid">
@@ -32,11 +41,15 @@ function Ruler() {
   const shown = span.value;
   const frame = useRef<HTMLDivElement>(null);
   const [dragged, setDragged] = useState<Span | null>(null);
-  const at = (event: PointerEvent): number => {
-    const box = frame.current?.getBoundingClientRect();
-    const share = box === undefined ? 0 : (event.clientX - box.left) / box.width;
-    return shown.fromMs + Math.min(1, Math.max(0, share)) * (shown.toMs - shown.fromMs);
-  };
+  // All plots have its width.
+  useEffect(() => {
+    if (frame.current === null) return undefined;
+    const observer = new ResizeObserver(([entry]) => {
+      plotWidth.value = Math.floor(entry?.contentRect.width ?? 0);
+    });
+    observer.observe(frame.current);
+    return () => observer.disconnect();
+  }, []);
   const finish = (): void => {
     if (dragged !== null) showSpan(dragged.fromMs, dragged.toMs);
     setDragged(null);
@@ -49,9 +62,9 @@ function Ruler() {
       aria-hidden="true"
       onPointerDown={(event) => {
         event.currentTarget.setPointerCapture(event.pointerId);
-        setDragged({ fromMs: at(event), toMs: at(event) });
+        setDragged({ fromMs: instantAt(event), toMs: instantAt(event) });
       }}
-      onPointerMove={(event) => dragged !== null && setDragged({ ...dragged, toMs: at(event) })}
+      onPointerMove={(event) => dragged !== null && setDragged({ ...dragged, toMs: instantAt(event) })}
       onPointerUp={finish}
       onPointerCancel={() => setDragged(null)}
     >
@@ -124,7 +137,7 @@ function SpanButtons() {
       <button type="button" disabled={zoom.value === null} onClick={() => (zoom.value = null)}>
         Whole run
       </button>
-      {scenario.value.traffic.kind === "log" && <span class="dim">Times are in UTC.</span>}
+      {scenario.value.traffic === "log" && <span class="dim">Times are in UTC.</span>}
     </div>
   );
 }

@@ -7,17 +7,8 @@ import {
   limitSentence,
 } from "../../../strategies/index.ts";
 import { sumOf } from "../../../strategies/usage.ts";
-import type { Lane } from "./lanes.ts";
-import { ClientReplay } from "./run.ts";
-import { type LaneRun, neverMs, outcome } from "./scenario.ts";
-
-/** Earlier requests that count in the same way. */
-interface CountingRequests {
-  /** Rows of the run, the oldest first. Some units of the first one may count no more. */
-  readonly rows: Uint32Array;
-  /** The part of each unit that counts: 1, or the overlap of a sliding-window counter's former window. */
-  readonly share: number;
-}
+import { neverMs, outcome } from "./columns.ts";
+import { ClientReplay, type LaneRun } from "./run.ts";
 
 /** How one limit denies or delays a request. */
 export interface LimitCause {
@@ -25,16 +16,16 @@ export interface LimitCause {
   readonly limit: number;
   /** The sum behind the decision, such as "10 of 10 in the last minute; …". */
   readonly sentence: string;
-  /** The latest requests come first. */
-  readonly counting: readonly CountingRequests[];
+  /** The rows of earlier requests that count, the oldest first. Some units of the first one may count no more. */
+  readonly rows: readonly number[];
   /** When this limit allows the request, if nothing else is spent, from the start of the run; `neverMs` if it never does. */
   readonly clearsMs: number;
 }
 
 /** The limits that deny or delay the request of a row; none for a request that was allowed at once. */
-export function causesOf(run: LaneRun, { limits }: Lane, row: number): readonly LimitCause[] {
+export function causesOf(run: LaneRun, row: number): readonly LimitCause[] {
   const atMs = run.atMs[row] ?? 0;
-  const client = new ClientReplay(run, limits, run.key[row] ?? 0);
+  const client = new ClientReplay(run, run.key[row] ?? 0);
   client.decideUntil(row);
   // A denial restarts elastic windows, and changes nothing else.
   const isDenied = run.outcome[row] === outcome.denied;
@@ -47,7 +38,7 @@ export function causesOf(run: LaneRun, { limits }: Lane, row: number): readonly 
     return {
       limit: index,
       sentence: limitSentence(limit, account),
-      counting: countingRows(run, account.terms, allowedRows),
+      rows: countingRows(run, countedUnits(account.terms), allowedRows),
       clearsMs: atMs + (decision.allowed ? decision.delayMs : (limit.retryAfterMs ?? neverMs)),
     };
   });
@@ -68,40 +59,27 @@ const isCause = (decision: Decision, limit: LimitDecision, { terms }: UsageBreak
     : !limit.allowed;
 
 /** Units leave in the order in which they were spent, so that the latest ones count. */
-function countingRows(run: LaneRun, terms: UsageTerms, allowedRows: readonly number[]): CountingRequests[] {
-  let end = allowedRows.length;
-  return countedUnits(terms).flatMap(({ units, share }) => {
-    let start = end;
-    for (let left = units; left > 0 && start > 0;) left -= run.cost[allowedRows[--start] ?? 0] ?? 0;
-    const rows = Uint32Array.from(allowedRows.slice(start, end));
-    end = start;
-    return rows.length === 0 ? [] : [{ rows, share }];
-  });
+function countingRows({ cost }: LaneRun, units: number, allowedRows: readonly number[]): readonly number[] {
+  let start = allowedRows.length;
+  for (let left = units; left > 0 && start > 0;) left -= cost[allowedRows[--start] ?? 0] ?? 0;
+  return allowedRows.slice(start);
 }
 
-interface CountedUnits {
-  readonly units: number;
-  readonly share: number;
-}
-
-/** The latest units come first. */
-function countedUnits(terms: UsageTerms): readonly CountedUnits[] {
+/** The units that count, at least in part. */
+function countedUnits(terms: UsageTerms): number {
   switch (terms.kind) {
     case "window":
     case "log":
-      return [{ units: terms.units, share: 1 }];
+      return terms.units;
     case "two-windows":
-      return [
-        { units: terms.currentUnits, share: 1 },
-        { units: terms.previousUnits, share: terms.overlapMs / terms.windowMs },
-      ];
+      return terms.currentUnits + terms.previousUnits;
     case "buckets":
-      return [{ units: sumOf(terms.buckets), share: 1 }];
+      return sumOf(terms.buckets);
     case "level":
     case "queue":
-      return [{ units: Math.ceil(terms.owedCredits / terms.creditsPerUnit), share: 1 }];
+      return Math.ceil(terms.owedCredits / terms.creditsPerUnit);
     case "slots":
-      return [{ units: terms.slots, share: 1 }];
+      return terms.slots;
     default:
       return terms satisfies never;
   }

@@ -1,70 +1,47 @@
 /**
- * The rows of a run as columns: typed arrays that grow, which the web worker hands over without copies. Also finds rows by
- * their instant, outcome and key.
+ * The rows of a run as columns: typed arrays, which the web worker hands over without copies. Also finds rows by their instant,
+ * outcome and key.
  */
-import { type LaneRun, outcome } from "./scenario.ts";
 
-type ColumnName = "atMs" | "key" | "cost" | "outcome" | "remaining" | "waitMs" | "deniedBy" | "arrival" | "retry";
+/** The number of `Columns.outcome`. */
+export const outcome = { allowed: 0, denied: 1, delayed: 2 } as const;
 
-export type RunColumns = Pick<LaneRun, ColumnName>;
+/** A wait of this length means that the request never fits. */
+export const neverMs = Infinity;
 
-type RunRow = Readonly<Record<ColumnName, number>>;
+/** Columns of equal length, one row for each request. */
+export type Columns = Readonly<ReturnType<typeof emptyColumns>>;
 
-interface ColumnWriter {
-  write(index: number, row: RunRow): void;
-  /** The columns, cut to the greatest index. */
-  finish(): RunColumns;
-}
-
-/** @param expectedRows the columns grow beyond it */
-export function columnWriter(expectedRows: number): ColumnWriter {
-  let capacity = Math.max(1, expectedRows);
-  let columns = emptyColumns(capacity);
-  let rows = 0;
-  return {
-    write(index, row) {
-      if (index === capacity) {
-        capacity *= 2;
-        columns = resized(columns, rows, capacity);
-      }
-      // A loop over the names would be slow.
-      columns.atMs[index] = row.atMs;
-      columns.key[index] = row.key;
-      columns.cost[index] = row.cost;
-      columns.outcome[index] = row.outcome;
-      columns.remaining[index] = row.remaining;
-      columns.waitMs[index] = row.waitMs;
-      columns.deniedBy[index] = row.deniedBy;
-      columns.arrival[index] = row.arrival;
-      columns.retry[index] = row.retry;
-      rows = Math.max(rows, index + 1);
-    },
-    finish: () => (rows === capacity ? columns : resized(columns, rows, rows)),
-  };
-}
-
-const emptyColumns = (length: number): RunColumns => ({
+export const emptyColumns = (length: number) => ({
+  /** From the start of the run. */
   atMs: new Float64Array(length),
+  /** Index in the names of keys. */
   key: new Uint32Array(length),
   cost: new Float64Array(length),
+  /** A value of `outcome`. A delayed request is allowed and waits in a queue. */
   outcome: new Uint8Array(length),
+  /** The least that remains of all limits, after the decision. */
   remaining: new Float64Array(length),
+  /** Denied: until the request fits, or `neverMs`. Delayed: how long it waits. Allowed: 0. */
   waitMs: new Float64Array(length),
+  /** Bit `n` is set if limit `n` denied the request. */
   deniedBy: new Uint16Array(length),
+  /** The row of `Arrivals` from which the request comes. */
   arrival: new Uint32Array(length),
+  /** 0 for a first request, `n` for its nth retry. */
   retry: new Uint8Array(length),
 });
 
-function resized(columns: RunColumns, rows: number, length: number): RunColumns {
-  const next = emptyColumns(length);
-  for (const [name, column] of Object.entries(next)) {
-    column.set(Reflect.get(columns, name).subarray(0, rows));
-  }
-  return next;
+/** The first rows, without the memory of the others. */
+export function firstRows(columns: Columns, rows: number): Columns {
+  if (rows === columns.atMs.length) return columns;
+  const first = emptyColumns(rows);
+  for (const [name, column] of Object.entries(first)) column.set(Reflect.get(columns, name).subarray(0, rows));
+  return first;
 }
 
 /** The memory of a run, which a message can hand over. */
-export const buffersOf = (run: LaneRun): ArrayBuffer[] =>
+export const buffersOf = (run: Columns): ArrayBuffer[] =>
   Object.values(run).flatMap((value: unknown) =>
     ArrayBuffer.isView(value) && value.buffer instanceof ArrayBuffer ? [value.buffer] : [],
   );
@@ -92,7 +69,7 @@ export function rowsByKey(keys: Uint32Array, isIncluded: (row: number) => boolea
 }
 
 /** The first row at or after this instant; the number of rows if there is none. */
-export function firstRowAt({ atMs }: Pick<LaneRun, "atMs">, ms: number): number {
+export function firstRowAt({ atMs }: Pick<Columns, "atMs">, ms: number): number {
   let [low, high] = [0, atMs.length];
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -103,7 +80,7 @@ export function firstRowAt({ atMs }: Pick<LaneRun, "atMs">, ms: number): number 
 }
 
 /** The denial nearest to an instant, at most `reachMs` away; -1 if there is none. */
-export function nearestDenial(run: LaneRun, ms: number, reachMs: number): number {
+export function nearestDenial(run: Columns, ms: number, reachMs: number): number {
   let nearest = -1;
   let distance = Infinity;
   const end = firstRowAt(run, ms + reachMs);
@@ -117,7 +94,7 @@ export function nearestDenial(run: LaneRun, ms: number, reachMs: number): number
 }
 
 /** The next denial from a row in a direction; -1 if there is none. */
-export function nextDenial(run: LaneRun, row: number, step: 1 | -1): number {
+export function nextDenial(run: Columns, row: number, step: 1 | -1): number {
   for (let next = row + step; next >= 0 && next < run.outcome.length; next += step) {
     if (run.outcome[next] === outcome.denied) return next;
   }

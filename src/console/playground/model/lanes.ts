@@ -1,29 +1,31 @@
 /** The lanes of a scenario: its limits exactly as written, and the same limits under each strategy. */
 import { describeProblem, type Limit, type LimitInput, readLimits, strategies } from "../../../strategies/index.ts";
 import { compiledLimit } from "../../../strategies/compiled-limit.ts";
-import type { LaneLimit, MissingLane, Scenario } from "./scenario.ts";
+import { numberText } from "../../app/parts/text.ts";
+import type { Scenario } from "./scenario.ts";
 
 /** The lane of the limits exactly as written. */
 export const writtenLane = "written";
 
 export interface Lane {
+  /** `writtenLane`, or the strategy that replaces those of the limits. */
   readonly lane: string;
-  readonly limits: readonly Limit[];
+  readonly limits: readonly LaneLimit[];
 }
 
-interface Lanes {
-  /** The limits as written come first. */
-  readonly lanes: readonly Lane[];
-  readonly missing: readonly MissingLane[];
+/** A lane without a run: why its strategy cannot decide the limits. */
+export interface MissingLane {
+  readonly lane: string;
+  readonly reason: string;
 }
 
 /**
- * The lanes of valid limits. A strategy that all limits have already has no lane of its own. There is a lane for slots only
- * if requests take time.
+ * The lanes of valid limits, those as written first. A strategy that all limits have already has no lane of its own. There is a
+ * lane for slots only if requests take time.
  */
-export function lanesOf({ limits, runsMs }: Scenario): Lanes {
+export function lanesOf({ limits, runsMs }: Pick<Scenario, "limits" | "runsMs">) {
   const written = read(limits, () => {});
-  const lanes: Lane[] = [{ lane: writtenLane, limits: written }];
+  const lanes: Lane[] = [{ lane: writtenLane, limits: written.map(laneLimitOf) }];
   const missing: MissingLane[] = [];
   for (const [name, { holdsSlots }] of strategies) {
     if (written.every(({ strategy }) => strategy === name)) continue;
@@ -32,7 +34,7 @@ export function lanesOf({ limits, runsMs }: Scenario): Lanes {
       limits.map((limit) => withStrategy(limit, name)),
       (reason) => reasons.push(reason),
     );
-    if (reasons.length === 0) lanes.push({ lane: name, limits: under });
+    if (reasons.length === 0) lanes.push({ lane: name, limits: under.map(laneLimitOf) });
     else missing.push({ lane: name, reason: reasons.join("; ") });
   }
   return { lanes, missing };
@@ -51,9 +53,10 @@ function withStrategy(written: LimitInput, strategy: string): LimitInput {
   }, under);
 }
 
-function isValid(limit: LimitInput): boolean {
+/** Whether the engine accepts a limit. */
+export function isValid(limit: LimitInput): boolean {
   let problems = 0;
-  read([limit], () => problems++);
+  readLimits([limit], {}, () => problems++);
   return problems === 0;
 }
 
@@ -67,16 +70,77 @@ const shortestPeriodMs = {
   year: 365 * 24 * hourMs,
 };
 
-export function laneLimitOf(written: Limit): LaneLimit {
-  const { limit, strategy, name, units, windowMs, capacity } = compiledLimit(written);
+export interface LaneLimit {
+  /** As the engine takes it. */
+  readonly rule: Limit;
+  readonly name: string;
+  readonly strategy: string;
+  /** Units per window. */
+  readonly limit: number;
+  /** The most units that fit at one instant. */
+  readonly capacity: number;
+  /** For a calendar window, the length of the shortest one. */
+  readonly windowMs: number;
+  readonly period: Limit["period"];
+  /** The documented bound: the most units in any span of `windowMs`; for slots, at one instant. */
+  readonly mostPerWindow: number;
+  readonly holdsSlots: boolean;
+}
+
+function laneLimitOf(rule: Limit): LaneLimit {
+  const { limit, strategy, name, units, windowMs, capacity } = compiledLimit(rule);
   return {
+    rule,
     name,
     strategy: strategy.name,
     limit: units,
     capacity,
     windowMs: limit.period === undefined ? windowMs : shortestPeriodMs[limit.period],
-    ...(limit.period !== undefined && { period: limit.period }),
+    period: limit.period,
     mostPerWindow: strategy.mostPerWindow(limit),
     holdsSlots: strategy.holdsSlots,
   };
 }
+
+type Align = "first-request" | "clock";
+
+interface WindowNote {
+  /** A sentence on the start of the windows, and one on what can pass because of it. */
+  readonly text: string;
+  /** The alignment that a click sets; null for calendar windows. */
+  readonly other: Align | null;
+}
+
+/** Where the windows of each valid limit start; null for strategies whose windows have no start. */
+export const windowNotesOf = (limits: readonly LimitInput[]): readonly (WindowNote | null)[] =>
+  read(limits, () => {}).map(noteOf);
+
+function noteOf(rule: Limit): WindowNote | null {
+  const { limit, strategy } = compiledLimit(rule);
+  const align: unknown = Reflect.get(limit, "align");
+  if (align === undefined || Reflect.get(limit, "elastic") === true) return null;
+  const { limit: units, mostPerWindow } = laneLimitOf(rule);
+  const most = numberText(mostPerWindow);
+  const isFixed = strategy.name === "fixed-window";
+  if (align === "first-request") {
+    const effect = `A burst from a new client meets one window, so that ${numberText(units)} pass; ${most} can pass around the end of a window that is already open.`;
+    const start = "A window starts with the first request of a client (align=first-request).";
+    return { text: `${start} ${isFixed ? effect : counterText}`, other: "clock" };
+  }
+  const effect = `A burst can meet the end of one window and the start of the next, so that up to ${most} pass.`;
+  const start =
+    align === "clock"
+      ? "Windows start on the clock, at multiples of their length (align=clock)."
+      : `Windows are calendar ${limit.period ?? "day"}s (align=calendar).`;
+  return { text: `${start} ${isFixed ? effect : counterText}`, other: align === "clock" ? "first-request" : null };
+}
+
+const counterText = "It makes little difference: the previous window still counts.";
+
+/** The limits, with this alignment for one of them. The default is not written. */
+export const withAlign = (limits: readonly LimitInput[], index: number, align: Align): readonly LimitInput[] =>
+  limits.map((limit, each) => {
+    const { align: _, ...rest } = limit;
+    if (each !== index) return limit;
+    return align === "clock" ? { ...rest, align } : rest;
+  });

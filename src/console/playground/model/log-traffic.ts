@@ -3,7 +3,7 @@ import type { LoggedRequest } from "../../../advisor/log/line-reader.ts";
 import { LineCounts, linesOf, type ReadLog } from "../../../advisor/log/read-log.ts";
 import { SamplesProblem, SamplesReader } from "../../../advisor/replay/read-samples.ts";
 import type { Timelines } from "../../../advisor/replay/timelines.ts";
-import type { Arrivals } from "./scenario.ts";
+import type { Arrivals } from "./traffic.ts";
 
 const headerForm = /^\s*\{[^\n]*"sample"\s*:\s*"(?:1\/\d+|off)"/;
 

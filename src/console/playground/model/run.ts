@@ -10,10 +10,21 @@ import {
   provisionalTtlMs,
 } from "../../../strategies/index.ts";
 import { denialWaitMs, obeyedWaitMs, randomAt, timeQueue } from "../../../advisor/replay/clients.ts";
-import { columnWriter, type RunColumns, rowsByKey } from "./columns.ts";
-import { type Lane, laneLimitOf } from "./lanes.ts";
-import { type Arrivals, type LaneRun, neverMs, outcome, type Scenario } from "./scenario.ts";
-import { summaryOf } from "./summary.ts";
+import { type Columns, emptyColumns, firstRows, neverMs, outcome, rowsByKey } from "./columns.ts";
+import type { Lane } from "./lanes.ts";
+import type { Scenario } from "./scenario.ts";
+import { type LaneSummary, summaryOf } from "./summary.ts";
+import type { Arrivals } from "./traffic.ts";
+
+/** The decisions of one lane in order of time, retries included. */
+export interface LaneRun extends Lane, Columns {
+  readonly startMs: number;
+  readonly keys: readonly string[];
+  readonly runsMs: number;
+  /** Whether the run ended early, at the most rows of a lane. */
+  readonly isCut: boolean;
+  readonly summary: LaneSummary;
+}
 
 /** The most rows of a run. Retries could make more than a browser has memory for. */
 export const mostRows = 500_000;
@@ -22,77 +33,102 @@ export const mostRows = 500_000;
 const rowsPerStep = 5_000;
 
 /** Runs a lane in short steps. Each step yields the share of the requests that are decided, from 0 to 1. */
-export function* runLane(lane: Lane, arrivals: Arrivals, scenario: Scenario): Generator<number, LaneRun> {
-  const decider = laneDecider(lane, arrivals, scenario);
-  while (decider.decideRows()) yield decider.share();
-  const limits = lane.limits.map(laneLimitOf);
+export function* runLane({ lane, limits }: Lane, arrivals: Arrivals, scenario: Scenario): Generator<number, LaneRun> {
+  const decider = new LaneDecider(rulesOf({ limits }), arrivals, scenario);
+  while (decider.decideRows()) yield decider.share;
   const { startMs, keys } = arrivals;
-  const { columns, isCut } = decider.finish();
-  const rows = { ...columns, runsMs: scenario.runsMs };
-  const summary = summaryOf(rows, limits);
-  return { lane: lane.lane, limits, startMs, keys, ...rows, isCut, summary };
+  const { runsMs } = scenario;
+  const columns = decider.columns();
+  const summary = summaryOf(columns, limits, runsMs);
+  return { lane, limits, startMs, keys, runsMs, ...columns, isCut: decider.isCut, summary };
 }
 
-interface LaneDecider {
+const rulesOf = ({ limits }: Pick<Lane, "limits">): readonly Limit[] => limits.map(({ rule }) => rule);
+
+/** Plain loops in methods: JavaScript engines optimize them better than a generator. */
+class LaneDecider {
+  /** Whether requests are left that no run has room for. */
+  isCut = false;
+  readonly #rules: readonly Limit[];
+  readonly #arrivals: Arrivals;
+  readonly #runsMs: number;
+  readonly #isByClient: boolean;
+  readonly #requests: OrderedRequests;
+  readonly #columns: Columns;
+  readonly #clients = new Map<number, ClientMeter>();
+  #arrived = 0;
+  #decided = 0;
+
+  constructor(rules: readonly Limit[], arrivals: Arrivals, scenario: Scenario) {
+    const { runsMs, retry, attempts } = scenario;
+    this.#rules = rules;
+    this.#arrivals = arrivals;
+    this.#runsMs = runsMs;
+    this.#isByClient = retry === "none";
+    this.#requests = this.#isByClient ? requestsByClient(arrivals) : requestsInOrder(arrivals, scenario);
+    const triesEach = this.#isByClient ? 1 : 1 + attempts;
+    this.#columns = emptyColumns(Math.min(mostRows, arrivals.atMs.length * triesEach));
+  }
+
+  /** The share of the first requests that are decided. */
+  get share(): number {
+    return this.#arrived / this.#arrivals.atMs.length;
+  }
+
+  columns(): Columns {
+    return firstRows(this.#columns, this.#decided);
+  }
+
   /** Decides the requests of one step. Returns whether any are left. */
-  decideRows(): boolean;
-  share(): number;
-  finish(): { readonly columns: RunColumns; readonly isCut: boolean };
-}
-
-/** Plain functions with loops: JavaScript engines optimize them better than a generator. */
-function laneDecider({ limits }: Lane, arrivals: Arrivals, scenario: Scenario): LaneDecider {
-  const { startMs } = arrivals;
-  const clients = new Map<number, ClientMeter>();
-  const columns = columnWriter(arrivals.atMs.length);
-  const isByClient = scenario.retries.kind === "none";
-  const requests = isByClient ? requestsByClient(arrivals) : requestsInOrder(arrivals, scenario);
-  let [arrived, decided, isCut] = [0, 0, false];
-  const decideNext = (): boolean => {
-    const request = requests.next();
-    isCut = request !== null && decided === mostRows;
-    if (request === null || isCut) return false;
-    const { atMs, arrival, retry } = request;
-    if (retry === 0) arrived++;
-    const key = arrivals.key[arrival] ?? 0;
-    const cost = arrivals.cost[arrival] ?? 0;
-    let client = clients.get(key);
-    if (client === undefined) {
-      if (isByClient) clients.clear();
-      client = clientMeter(limits, scenario.runsMs);
-      clients.set(key, client);
+  decideRows(): boolean {
+    for (let row = 0; row < rowsPerStep; row++) {
+      const request = this.#requests.next();
+      this.isCut = request !== null && this.#decided === mostRows;
+      if (request === null || this.isCut) return false;
+      this.#decide(request);
     }
-    client.release(startMs + atMs);
-    const decision = client.decide(cost, startMs + atMs);
-    const { allowed, delayMs, retryAfterMs } = decision;
-    columns.write(isByClient ? arrival : decided, {
-      atMs,
-      key,
-      cost,
-      outcome: allowed ? (delayMs > 0 ? outcome.delayed : outcome.allowed) : outcome.denied,
-      remaining: leastRemaining(decision),
-      waitMs: allowed ? delayMs : (retryAfterMs ?? neverMs),
-      deniedBy: allowed ? 0 : denyingBits(decision),
-      arrival,
-      retry,
-    });
-    decided++;
-    if (!allowed) requests.deny(request, decision);
     return true;
-  };
-  return {
-    decideRows() {
-      for (let row = 0; row < rowsPerStep; row++) {
-        if (!decideNext()) return false;
-      }
-      return true;
-    },
-    share: () => arrived / arrivals.atMs.length,
-    finish: () => ({ columns: columns.finish(), isCut }),
-  };
+  }
+
+  #decide(request: OrderedRequest): void {
+    const { atMs, arrival, retry } = request;
+    const { startMs, key: keys, cost: costs } = this.#arrivals;
+    const [key, cost] = [keys[arrival] ?? 0, costs[arrival] ?? 0];
+    const decision = this.#clientOf(key).decide(cost, startMs + atMs);
+    const { allowed, delayMs, retryAfterMs } = decision;
+    const row = this.#isByClient ? arrival : this.#decided;
+    const columns = this.#columns;
+    columns.atMs[row] = atMs;
+    columns.key[row] = key;
+    columns.cost[row] = cost;
+    columns.remaining[row] = leastRemaining(decision);
+    columns.arrival[row] = arrival;
+    columns.retry[row] = retry;
+    if (retry === 0) this.#arrived++;
+    this.#decided++;
+    if (allowed) {
+      columns.outcome[row] = delayMs > 0 ? outcome.delayed : outcome.allowed;
+      columns.waitMs[row] = delayMs;
+      return;
+    }
+    columns.outcome[row] = outcome.denied;
+    columns.waitMs[row] = retryAfterMs ?? neverMs;
+    columns.deniedBy[row] = denyingBits(decision);
+    this.#requests.deny(request, decision);
+  }
+
+  #clientOf(key: number): ClientMeter {
+    const known = this.#clients.get(key);
+    if (known !== undefined) return known;
+    if (this.#isByClient) this.#clients.clear();
+    const client = new ClientMeter(this.#rules, this.#runsMs);
+    this.#clients.set(key, client);
+    return client;
+  }
 }
 
-function leastRemaining({ limits }: Decision): number {
+/** What remains under the limit with the least. */
+export function leastRemaining({ limits }: Decision): number {
   let least = Infinity;
   for (const { remaining } of limits) if (remaining < least) least = remaining;
   return least;
@@ -104,49 +140,51 @@ function denyingBits({ limits }: Decision): number {
   return bits;
 }
 
-/** The counters of one client. */
-interface ClientMeter {
-  readonly meter: Meter;
-  /** Gives back the slots of requests that have ended. Call it before a decision. */
-  release(nowMs: number): void;
-  decide(cost: number, nowMs: number): Decision;
-}
-
 interface RunningRequest {
   readonly cost: number;
   readonly spentAtMs: number;
 }
 
-/** Requests under limits with slots give back their slots when they end. */
-function clientMeter(limits: readonly Limit[], runsMs: number): ClientMeter {
-  const meter = createMeter(limits);
-  if (!limits.some(holdsSlots)) {
-    return { meter, release: () => {}, decide: (cost, nowMs) => meter.consume(cost, nowMs) };
+/** The counters of one client. Requests under limits with slots give back their slots when they end. */
+class ClientMeter {
+  readonly #meter: Meter;
+  readonly #runsMs: number;
+  /** Null without limits with slots. */
+  readonly #ttlMs: number | null;
+  /** All requests run equally long, so that they end in the order in which they began. */
+  readonly #running: RunningRequest[] = [];
+  #ended = 0;
+
+  constructor(limits: readonly Limit[], runsMs: number) {
+    this.#meter = createMeter(limits);
+    this.#runsMs = runsMs;
+    this.#ttlMs = limits.some(holdsSlots) ? provisionalTtlMs(limits, 0) : null;
   }
-  const ttlMs = provisionalTtlMs(limits, 0);
-  // All requests run equally long, so that they end in the order in which they began.
-  const running: RunningRequest[] = [];
-  let ended = 0;
-  return {
-    meter,
-    release(nowMs) {
-      for (let next = running[ended]; next !== undefined; next = running[++ended]) {
-        const endsAtMs = next.spentAtMs + runsMs;
-        if (endsAtMs > nowMs) return;
-        // A slot is free when its lease expires, and all leases have expired at the ttl.
-        const settled = { ...next, actualCost: next.cost, ttlMs };
-        if (runsMs < ttlMs) meter.settle(settled, endsAtMs);
+
+  decide(cost: number, nowMs: number): Decision {
+    if (this.#ttlMs === null) return this.#meter.consume(cost, nowMs);
+    const meter = this.at(nowMs);
+    const decision = meter.reserve({ cost, ttlMs: this.#ttlMs }, nowMs);
+    if (decision.allowed) this.#running.push({ cost, spentAtMs: meter.seenMs });
+    return decision;
+  }
+
+  /** The meter, after requests that have ended gave back their slots. */
+  at(nowMs: number): Meter {
+    const ttlMs = this.#ttlMs;
+    for (let next = this.#running[this.#ended]; next !== undefined; next = this.#running[++this.#ended]) {
+      const endsAtMs = next.spentAtMs + this.#runsMs;
+      if (endsAtMs > nowMs) break;
+      // A slot is free when its lease expires, and all leases have expired at the ttl.
+      if (ttlMs !== null && this.#runsMs < ttlMs) {
+        this.#meter.settle({ ...next, actualCost: next.cost, ttlMs }, endsAtMs);
       }
-    },
-    decide(cost, nowMs) {
-      const decision = meter.reserve({ cost, ttlMs }, nowMs);
-      if (decision.allowed) running.push({ cost, spentAtMs: meter.seenMs });
-      return decision;
-    },
-  };
+    }
+    return this.#meter;
+  }
 }
 
-/** Decides the requests of one client of a run once more. */
+/** Decides the requests of one client of a run once more. Instants count from the start of the run. */
 export class ClientReplay {
   readonly #run: LaneRun;
   readonly #key: number;
@@ -154,11 +192,12 @@ export class ClientReplay {
   readonly #changesByDenial: boolean;
 
   /** @param key the index of the client */
-  constructor(run: LaneRun, limits: readonly Limit[], key: number) {
+  constructor(run: LaneRun, key: number) {
+    const rules = rulesOf(run);
     this.#run = run;
     this.#key = key;
-    this.#client = clientMeter(limits, run.runsMs);
-    this.#changesByDenial = limits.some(changesByDenial);
+    this.#client = new ClientMeter(rules, run.runsMs);
+    this.#changesByDenial = rules.some(changesByDenial);
   }
 
   /** Whether the request of a row is of the client and changes its counters. */
@@ -168,8 +207,8 @@ export class ClientReplay {
   }
 
   decide(row: number): Decision {
-    const nowMs = this.#releasedAt(this.#run.atMs[row] ?? 0);
-    return this.#client.decide(this.#run.cost[row] ?? 0, nowMs);
+    const { startMs, atMs, cost } = this.#run;
+    return this.#client.decide(cost[row] ?? 0, startMs + (atMs[row] ?? 0));
   }
 
   /** Decides the requests of the client before a row. */
@@ -177,20 +216,15 @@ export class ClientReplay {
     for (let row = 0; row < end; row++) if (this.changesBy(row)) this.decide(row);
   }
 
-  /** Decides a request without charging it. Instants count from the start of the run. */
+  /** Decides a request without charging it. */
   look(cost: number, atMs: number): Decision {
-    const nowMs = this.#releasedAt(atMs);
-    return this.#client.meter.look(cost, nowMs);
+    const nowMs = this.#run.startMs + atMs;
+    return this.#client.at(nowMs).look(cost, nowMs);
   }
 
   account(atMs: number): readonly UsageBreakdown[] {
-    return this.#client.meter.account(this.#releasedAt(atMs));
-  }
-
-  #releasedAt(atMs: number): number {
     const nowMs = this.#run.startMs + atMs;
-    this.#client.release(nowMs);
-    return nowMs;
+    return this.#client.at(nowMs).account(nowMs);
   }
 }
 
@@ -226,10 +260,9 @@ function requestsByClient({ atMs, key }: Arrivals): OrderedRequests {
 }
 
 /** First requests and retries in order of time. */
-function requestsInOrder({ atMs }: Arrivals, { retries, seed }: Scenario): OrderedRequests {
+function requestsInOrder({ atMs }: Arrivals, { retry: kind, pauseMs, attempts, seed }: Scenario): OrderedRequests {
   const queue = timeQueue<OrderedRequest & { readonly order: number }>();
   let arrival = 0;
-  const { kind, pauseMs, attempts } = retries;
   return {
     next() {
       const arrivesMs = atMs[arrival] ?? Infinity;
@@ -237,7 +270,7 @@ function requestsInOrder({ atMs }: Arrivals, { retries, seed }: Scenario): Order
       return arrivesMs === Infinity ? null : { atMs: arrivesMs, arrival: arrival++, retry: 0 };
     },
     deny({ atMs: deniedMs, arrival: row, retry }, decision) {
-      if (kind === "none" || retry >= attempts) return;
+      if (retry >= attempts) return;
       const jitterMs = kind === "jitter" ? randomAt(seed, row, retry) * pauseMs : 0;
       const fitsAfterMs = denialWaitMs(decision) ?? neverMs;
       const waitMs = kind === "ignore" ? pauseMs : obeyedWaitMs(fitsAfterMs) + Math.floor(jitterMs);

@@ -13,125 +13,87 @@ import {
 } from "../../../strategies/index.ts";
 import { parseUnits, parseWindow, splitNotation } from "../../../strategies/notation.ts";
 import { didYouMean } from "../../../validation/problems.ts";
-import { mostRequests, type ScenarioField, scenarioFields } from "./scenario-fields.ts";
-import type { Scenario, Traffic } from "./scenario.ts";
+import { isValid } from "./lanes.ts";
+import {
+  defaultPattern,
+  defaultScenario,
+  type FieldName,
+  type FieldValues,
+  fieldNames,
+  fieldText,
+  mostRequests,
+  type Scenario,
+  scenarioFields,
+  type TextForm,
+} from "./scenario.ts";
 
-/** The values of absent fields. They never change, because links rely on them. */
-export const defaultScenario: Scenario = {
-  limits: [{ limit: 100, window: "1m" }],
-  traffic: { kind: "steady", rate: { count: 120, windowMs: 60_000 } },
-  lengthMs: 180_000,
-  keys: 1,
-  skew: 1,
-  cost: 1,
-  runsMs: 0,
-  retries: { kind: "none", pauseMs: 1_000, attempts: 3 },
-  startMs: Date.UTC(2026, 0, 5),
-  seed: 1,
-};
+export type Report = (variable: string, value: unknown, accepted: string, field?: string) => void;
 
-const defaultBursts = { size: 100, withinMs: 1_000, firstMs: 0, everyMs: 60_000 };
-
-/** A scenario that was read from text. */
-interface ReadScenario {
-  /** Always valid: fields with problems have their defaults. */
-  readonly scenario: Scenario;
-  /** `describeProblem` makes a line for people. */
-  readonly problems: readonly ConfigProblem[];
+/** The value of a field; null if the query does not have it, or if its text has a problem, which is reported. */
+export function readField<Value>(
+  written: URLSearchParams,
+  name: string,
+  form: TextForm<Value>,
+  report: Report,
+): Value | null {
+  const text = written.get(name);
+  if (text === null) return null;
+  const value = form.read(text);
+  if (value === null) report(name, text, form.accepted);
+  return value;
 }
 
-type Report = (variable: string, value: unknown, accepted: string, field?: string) => void;
-
-/** @param otherNames fields of the query that belong to somebody else */
-export function parseScenario(query: string, otherNames: readonly string[] = []): ReadScenario {
+/**
+ * Reads a scenario, which is always valid: fields with problems have their defaults.
+ * @param otherNames fields of the query that belong to somebody else
+ */
+export function parseScenario(query: string, otherNames: readonly string[] = []) {
   const problems: ConfigProblem[] = [];
   const report: Report = (variable, value, accepted, field = "") => problems.push({ variable, field, value, accepted });
   const written = new URLSearchParams(query);
-  const known = ["limit", ...Object.keys(scenarioFields)];
+  const known = ["limit", ...fieldNames.map((name) => scenarioFields[name].query)];
   for (const name of new Set(written.keys())) {
     if (known.includes(name) || otherNames.includes(name)) continue;
     report(name, written.get(name), `one of the fields ${known.join(", ")}${didYouMean(name, known)}`);
   }
-  const read = reader(written, report);
-  const limits = readLimitTexts(written.getAll("limit"), report);
-  const scenario: Scenario = {
-    limits,
-    traffic: readTraffic(read),
-    lengthMs: read("length", scenarioFields.length, defaultScenario.lengthMs),
-    keys: read("keys", scenarioFields.keys, defaultScenario.keys),
-    skew: read("skew", scenarioFields.skew, defaultScenario.skew),
-    cost: read("cost", scenarioFields.cost, defaultScenario.cost),
-    runsMs: read("runs", scenarioFields.runs, defaultScenario.runsMs),
-    retries: {
-      kind: read("retry", scenarioFields.retry, defaultScenario.retries.kind),
-      pauseMs: read("pause", scenarioFields.pause, defaultScenario.retries.pauseMs),
-      attempts: read("attempts", scenarioFields.attempts, defaultScenario.retries.attempts),
-    },
-    startMs: read("start", scenarioFields.start, defaultScenario.startMs),
-    seed: read("seed", scenarioFields.seed, defaultScenario.seed),
+  const values: FieldValues = { ...defaultScenario };
+  const read = <Name extends FieldName>(target: Pick<FieldValues, Name>, name: Name): void => {
+    const field = scenarioFields[name];
+    target[name] = readField(written, field.query, field, report) ?? target[name];
   };
+  const limits = readLimitTexts(written.getAll("limit"), report);
+  for (const name of fieldNames) if (hasField(values, name)) read(values, name);
+  const scenario: Scenario = { ...values, limits };
   const excess = excessOf(scenario);
   if (excess === null) return { scenario, problems };
   report(excess.field, excess.requests, acceptedRequests);
-  const { traffic, lengthMs } = defaultScenario;
-  return { scenario: { ...scenario, traffic, lengthMs }, problems };
+  return { scenario: { ...scenario, ...defaultPattern, lengthMs: defaultScenario.lengthMs }, problems };
 }
 
-type Read = <Value>(name: string, field: ScenarioField<Value>, absent: Value) => Value;
-
-function reader(written: URLSearchParams, report: Report): Read {
-  return (name, field, absent) => {
-    const text = written.get(name);
-    if (text === null) return absent;
-    const value = field.read(text);
-    if (value !== null) return value;
-    report(name, text, field.accepted);
-    return absent;
-  };
-}
-
-function readTraffic(read: Read): Traffic {
-  const fields = scenarioFields;
-  const kind = read("traffic", fields.traffic, "steady");
-  switch (kind) {
-    case "steady":
-    case "poisson":
-      return { kind, rate: read("rate", fields.rate, { count: 120, windowMs: 60_000 }) };
-    case "bursts":
-      return {
-        kind,
-        size: read("size", fields.size, defaultBursts.size),
-        withinMs: read("within", fields.within, defaultBursts.withinMs),
-        firstMs: read("first", fields.first, defaultBursts.firstMs),
-        everyMs: read("every", fields.every, defaultBursts.everyMs),
-      };
-    case "times":
-      return { kind, times: read("at", fields.at, [{ atMs: 0, count: 1, cost: null }]) };
-    case "log":
-      return { kind };
-    default:
-      return kind satisfies never;
-  }
+/** Whether traffic of this kind has a field. The kind is the first field that is read. */
+export function hasField({ traffic }: Pick<Scenario, "traffic">, name: FieldName): boolean {
+  const { patterns } = scenarioFields[name];
+  return patterns === undefined || patterns.includes(traffic);
 }
 
 export const acceptedRequests = `at most ${mostRequests} requests in all`;
 
 /** The field that causes too many requests, and their number; null if they are not too many. */
-export function excessOf({ traffic, lengthMs }: Scenario): { field: string; requests: number } | null {
-  const requests = expectedRequests(traffic, lengthMs);
+export function excessOf(scenario: Scenario): { field: string; requests: number } | null {
+  const requests = expectedRequests(scenario);
   const fields = { steady: "rate", poisson: "rate", bursts: "size", times: "at", log: "traffic" };
-  return requests > mostRequests ? { field: fields[traffic.kind], requests } : null;
+  return requests > mostRequests ? { field: fields[scenario.traffic], requests } : null;
 }
 
-function expectedRequests(traffic: Traffic, lengthMs: number): number {
-  switch (traffic.kind) {
+function expectedRequests({ traffic, rate, size, firstMs, everyMs, times, lengthMs }: Scenario): number {
+  switch (traffic) {
     case "steady":
     case "poisson":
-      return Math.ceil((traffic.rate.count * lengthMs) / traffic.rate.windowMs);
+      return Math.ceil((rate.count * lengthMs) / rate.windowMs);
     case "bursts":
-      return Math.ceil(Math.max(0, lengthMs - traffic.firstMs) / traffic.everyMs) * traffic.size;
+      return Math.ceil(Math.max(0, lengthMs - firstMs) / everyMs) * size;
     case "times":
-      return traffic.times.reduce((sum, { count }) => sum + count, 0);
+      return times.reduce((sum, { count }) => sum + count, 0);
     case "log":
       return 0;
     default:
@@ -173,11 +135,7 @@ function readLimitTexts(texts: readonly string[], report: Report): readonly Limi
 
 /** The strategies that have an option of this value. */
 const strategiesWith = (option: string, value: unknown): string[] =>
-  strategyNames.filter((strategy) => {
-    let problems = 0;
-    readLimits([{ limit: 1, window: "1m", strategy, [option]: value }], {}, () => problems++);
-    return problems === 0;
-  });
+  strategyNames.filter((strategy) => isValid({ limit: 1, window: "1m", strategy, [option]: value }));
 
 /** The accepted form of a text with an unknown strategy, or with several limits and a strategy; otherwise null. */
 function acceptedStrategyOf(text: string): string | null {
@@ -229,32 +187,11 @@ export function textOfLimit({ limit, window, strategy, ...options }: LimitInput)
 /** The query of a scenario, without `?`. Fields with their default value are left out, and so is the text of a log. */
 export function formatScenario(scenario: Scenario): string {
   const parts = scenario.limits.map((limit) => `limit=${encode(textOfLimit(limit))}`);
-  const { traffic, retries } = scenario;
-  const add = <Value>(name: string, field: ScenarioField<Value>, value: Value, absent?: Value) => {
-    if (value !== absent) parts.push(`${name}=${encode(field.write(value))}`);
-  };
-  const fields = scenarioFields;
-  add("traffic", fields.traffic, traffic.kind);
-  if (traffic.kind === "steady" || traffic.kind === "poisson") {
-    add("rate", fields.rate, traffic.rate);
-  } else if (traffic.kind === "bursts") {
-    add("size", fields.size, traffic.size);
-    add("within", fields.within, traffic.withinMs);
-    add("first", fields.first, traffic.firstMs);
-    add("every", fields.every, traffic.everyMs);
-  } else if (traffic.kind === "times") {
-    add("at", fields.at, traffic.times);
+  for (const name of fieldNames.filter((each) => hasField(scenario, each))) {
+    const { query, patterns } = scenarioFields[name];
+    const isStated = name === "traffic" || patterns !== undefined || scenario[name] !== defaultScenario[name];
+    if (isStated) parts.push(`${query}=${encode(fieldText(scenario, name))}`);
   }
-  add("length", fields.length, scenario.lengthMs, defaultScenario.lengthMs);
-  add("keys", fields.keys, scenario.keys, defaultScenario.keys);
-  add("skew", fields.skew, scenario.skew, defaultScenario.skew);
-  add("cost", fields.cost, scenario.cost, defaultScenario.cost);
-  add("runs", fields.runs, scenario.runsMs, defaultScenario.runsMs);
-  add("retry", fields.retry, retries.kind, defaultScenario.retries.kind);
-  add("pause", fields.pause, retries.pauseMs, defaultScenario.retries.pauseMs);
-  add("attempts", fields.attempts, retries.attempts, defaultScenario.retries.attempts);
-  add("start", fields.start, scenario.startMs, defaultScenario.startMs);
-  add("seed", fields.seed, scenario.seed, defaultScenario.seed);
   return parts.join("&");
 }
 

@@ -1,52 +1,18 @@
-/** The vocabulary of the playground: a scenario (limits, and the traffic that meets them), and what a run of it returns. */
-import type { LogReport } from "../../../advisor/log/read-log.ts";
-import type { Limit, LimitInput } from "../../../strategies/index.ts";
+/** A scenario: limits, and the traffic that meets them. One table has the texts of each field: in the URL and in its input. */
+import { formatDuration, type LimitInput, parseDuration } from "../../../strategies/index.ts";
+import { parseUnits } from "../../../strategies/notation.ts";
+import { isCalendarDate, latestStartMs } from "../../../advisor/log/line-reader.ts";
 
-/** All durations are integer milliseconds. */
-export interface Scenario {
-  /** As written in the configuration; from 1 to 16. */
-  readonly limits: readonly LimitInput[];
-  readonly traffic: Traffic;
-  /** How long clients send requests. Retries may come later. Without effect on `times` and `log`. */
-  readonly lengthMs: number;
-  /** The number of clients. Each has counters of its own. A log brings its own keys. */
-  readonly keys: number;
-  /** How unevenly the requests are spread over the clients: 0 is even, 1 is Zipf's law. */
-  readonly skew: number;
-  /** Units of each request that states no cost. */
-  readonly cost: number;
-  /** How long a request runs, which is how long it keeps its slot of a `concurrency` limit. */
-  readonly runsMs: number;
-  readonly retries: Retries;
-  /** The instant at which the scenario starts, since 1970. A log brings its own. */
-  readonly startMs: number;
-  /** Equal seeds give equal random numbers. */
-  readonly seed: number;
+/** The text of a value. */
+export interface TextForm<Value> {
+  readonly accepted: string;
+  /** Null if the text, or the value in it, is not accepted. */
+  read(text: string): Value | null;
+  write(value: Value): string;
 }
 
-/** When requests come. All instants count from the start of the scenario. */
-export type Traffic =
-  /** Requests at equal distances. */
-  | { readonly kind: "steady"; readonly rate: Rate }
-  /** Independent requests at random instants. */
-  | { readonly kind: "poisson"; readonly rate: Rate }
-  /** Bursts of `size` requests at equal distances within `withinMs`. */
-  | {
-      readonly kind: "bursts";
-      readonly size: number;
-      readonly withinMs: number;
-      /** When the first burst begins. */
-      readonly firstMs: number;
-      /** From the beginning of a burst to that of the next one. */
-      readonly everyMs: number;
-    }
-  /** Exactly these requests. */
-  | { readonly kind: "times"; readonly times: readonly TimedRequests[] }
-  /** The requests of a pasted access log. Its text is too long for a URL: pass it beside the scenario. */
-  | { readonly kind: "log" };
-
 /** Requests per window, such as 120 per minute. */
-export interface Rate {
+interface Rate {
   /** More than 0; may be a fraction. */
   readonly count: number;
   readonly windowMs: number;
@@ -60,167 +26,258 @@ export interface TimedRequests {
   readonly cost: number | null;
 }
 
-/** How clients react to a denial. */
-export interface Retries {
-  /**
-   * - `none`: nothing.
-   * - `ignore`: they send the request again after `pauseMs`.
-   * - `obey`: they send it again after `Retry-After`.
-   * - `jitter`: they send it again after `Retry-After` and a random time of at most `pauseMs`.
-   */
-  readonly kind: RetryKind;
-  readonly pauseMs: number;
+/** More first requests would make a run take seconds. */
+export const mostRequests = 250_000;
+
+const dayMs = 86_400_000;
+const mostDurationMs = 3_650 * dayMs;
+
+/** An integer within bounds. */
+function count(least: number, most: number): TextForm<number> {
+  return {
+    accepted: `an integer from ${least} to ${most}`,
+    read(text) {
+      const value = parseUnits(text);
+      return value >= least && value <= most ? value : null;
+    },
+    write: String,
+  };
+}
+
+const size = count(1, mostRequests);
+const cost = count(1, 1_000_000_000);
+
+/** A number that may have decimals. */
+const decimal = (text: string): number => (/^\d{1,15}(?:\.\d{1,20})?$/.test(text) ? +text : NaN);
+
+/** The text that `decimal` reads, which has no exponent. */
+function decimalText(value: number): string {
+  const text = String(value);
+  return text.includes("e") ? value.toFixed(20).replace(/0+$/, "") : text;
+}
+
+function duration(leastMs: number, mostMs = mostDurationMs): TextForm<number> {
+  const range = `from ${leastMs === 0 ? "0" : formatDuration(leastMs)} to ${formatDuration(mostMs)}`;
+  return {
+    accepted: `a duration ${range} such as "500ms", "2s" or "5m"`,
+    read(text) {
+      const milliseconds = /^0+\s*[a-z]*$/i.test(text.trim()) ? 0 : parseDuration(text);
+      const isWithin = milliseconds !== null && milliseconds >= leastMs && milliseconds <= mostMs;
+      return isWithin ? milliseconds : null;
+    },
+    write: (milliseconds) => (milliseconds === 0 ? "0s" : formatDuration(milliseconds)),
+  };
+}
+
+/** One of some names, each with its text for people. */
+function choice<Name extends string>(texts: Readonly<Record<Name, string>>) {
+  const isName = (text: string): text is Name => Object.hasOwn(texts, text);
+  return {
+    accepted: `one of ${Object.keys(texts)
+      .map((name) => `"${name}"`)
+      .join(", ")}`,
+    read: (text: string) => (isName(text) ? text : null),
+    write: (name: Name): string => name,
+    options: Object.entries<string>(texts),
+  };
+}
+
+const rate: TextForm<Rate> = {
+  accepted: 'requests per time such as "120/1m", "2.5/s" or "1000 per hour"',
+  read(text) {
+    const [, number = "", window = ""] = /^\s*([\d.]+)\s*(?:\/|\bper\b)\s*(.+)$/i.exec(text) ?? [];
+    const windowMs = parseDuration(window);
+    const perWindow = decimal(number);
+    return perWindow > 0 && windowMs !== null ? { count: perWindow, windowMs } : null;
+  },
+  write: (value) => `${decimalText(value.count)}/${formatDuration(value.windowMs)}`,
+};
+
+const timesForm = /^(\d{1,12}(?:\.\d{1,3})?)(?:x(\d+))?(?:@(\d+))?$/;
+const mostTimes = 2_000;
+
+/** Requests at given seconds: `90x10@5` is ten requests with a cost of 5, 90 seconds after the start. */
+const times: TextForm<readonly TimedRequests[]> = {
+  accepted: `at most ${mostTimes} requests by their seconds, up to ${mostDurationMs / 1_000}, such as "0,1.5,90x10,100@5" (x: how many, @: their cost)`,
+  read(text) {
+    const read = text.split(",").map((part): TimedRequests | null => {
+      const [, seconds, number = "1", units] = timesForm.exec(part.trim()) ?? [];
+      const atMs = Math.round(Number(seconds) * 1_000);
+      const requests = size.read(number);
+      const each = units === undefined ? null : cost.read(units);
+      const isCostRead = units === undefined || each !== null;
+      return atMs <= mostDurationMs && requests !== null && isCostRead ? { atMs, count: requests, cost: each } : null;
+    });
+    const valid = read.filter((each) => each !== null);
+    return valid.length === read.length && valid.length <= mostTimes ? valid : null;
+  },
+  write: (value) =>
+    value
+      .map(({ atMs, count: requests, cost: units }) =>
+        [atMs / 1_000, requests === 1 ? "" : `x${requests}`, units === null ? "" : `@${units}`].join(""),
+      )
+      .join(","),
+};
+
+const instantForm = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)(Z|[ +-]\d\d:\d\d)?)?$/;
+
+/** An instant. Without a zone it is in UTC. */
+const instant: TextForm<number> = {
+  accepted: 'a time from 1970 to 3899 such as "2026-01-05T12:00:00Z"',
+  read(text) {
+    const [, date = "", time = "00:00", zone = "Z"] = instantForm.exec(text.trim()) ?? [];
+    // A `+` in a query is a space.
+    const atMs = Date.parse(`${date}T${time}${zone.replace(" ", "+")}`);
+    return isCalendarDate(date) && atMs >= 0 && atMs <= latestStartMs ? atMs : null;
+  },
+  write: (value) => new Date(value).toISOString().replace(".000Z", "Z"),
+};
+
+const skew: TextForm<number> = {
+  accepted: "a number from 0 (even) to 5; 1 is Zipf's law",
+  read(text) {
+    const value = decimal(text);
+    return value >= 0 && value <= 5 ? value : null;
+  },
+  write: decimalText,
+};
+
+const counts = [1, 2, 5, 10, 20, 30, 40, 50, 60, 80, 100, 120, 150, 200, 300, 500, 1_000, 2_000, 5_000, 10_000];
+const longDurations = [
+  1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 50_000, 59_000, 60_000, 90_000, 120_000, 180_000, 300_000, 600_000,
+  1_800_000, 3_600_000, 7_200_000,
+];
+const positiveDurations = [10, 50, 100, 200, 500, ...longDurations];
+const durations = [0, ...positiveDurations];
+
+interface ScenarioField<Value> extends TextForm<Value> {
+  /** Its name in the URL. */
+  readonly query: string;
+  readonly label: string;
+  /** The kinds of traffic that have it; absent for a field of all kinds. */
+  readonly patterns?: readonly string[];
+  /** The values of its slider, in order; absent for a field without a slider. */
+  steps?(current: Value): readonly Value[];
+  /** Orders values, to find the step that is nearest to the current one. Default: values are numbers. */
+  order?(value: Value): number;
+}
+
+/** In the order of the URL. All durations are integer milliseconds, and instants count from the start of the scenario. */
+const table = {
+  traffic: {
+    query: "traffic",
+    label: "Pattern",
+    ...choice({
+      /** Requests at equal distances. */
+      steady: "Steady",
+      /** Independent requests at random instants. */
+      poisson: "Random (Poisson)",
+      /** Bursts of `size` requests at equal distances within `withinMs`. */
+      bursts: "Bursts",
+      /** Exactly `times`. */
+      times: "Exact times",
+      /** The requests of a pasted access log, which brings its own start and keys. Its text is too long for a URL. */
+      log: "Access log",
+    }),
+  },
+  rate: {
+    query: "rate",
+    label: "Rate",
+    patterns: ["steady", "poisson"],
+    ...rate,
+    steps: (current: Rate): readonly Rate[] => counts.map((each) => ({ ...current, count: each })),
+    order: (value: Rate) => value.count / value.windowMs,
+  },
+  size: { query: "size", label: "Requests per burst", patterns: ["bursts"], ...size, steps: () => counts },
+  withinMs: { query: "within", label: "Sent within", patterns: ["bursts"], ...duration(0), steps: () => durations },
+  /** When the first burst begins. */
+  firstMs: { query: "first", label: "First burst at", patterns: ["bursts"], ...duration(0), steps: () => durations },
+  /** From the beginning of a burst to that of the next one. */
+  everyMs: { query: "every", label: "Every", patterns: ["bursts"], ...duration(1), steps: () => positiveDurations },
+  times: { query: "at", label: "Seconds", patterns: ["times"], ...times },
+  /** How long clients send requests. Retries may come later. Without effect on `times` and `log`. */
+  lengthMs: { query: "length", label: "Length", ...duration(1), steps: () => longDurations },
+  /** The number of clients. Each has counters of its own. */
+  keys: {
+    query: "keys",
+    label: "Clients",
+    ...count(1, 10_000),
+    steps: () => [1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1_000],
+  },
+  /** How unevenly the requests are spread over the clients: 0 is even, 1 is Zipf's law. */
+  skew: { query: "skew", label: "Uneven (Zipf)", ...skew, steps: () => [0, 0.2, 0.4, 0.6, 0.8, 1, 1.2, 1.5, 2, 3] },
+  /** Units of each request that states no cost. */
+  cost: { query: "cost", label: "Cost of a request", ...cost, steps: () => [1, 2, 3, 5, 10, 20, 50, 100] },
+  /** How long a request runs, which is how long it keeps its slot of a `concurrency` limit. */
+  runsMs: { query: "runs", label: "Requests take", ...duration(0, dayMs), steps: () => durations },
+  /** What clients do after a denial. */
+  retry: {
+    query: "retry",
+    label: "Denied clients",
+    ...choice({
+      none: "Give up",
+      /** They send the request again after `pauseMs`. */
+      ignore: "Retry, and ignore Retry-After",
+      obey: "Retry after Retry-After",
+      /** They send it again after `Retry-After` and a random time of at most `pauseMs`. */
+      jitter: "Retry-After, and a random time",
+    }),
+  },
+  pauseMs: { query: "pause", label: "Pause", ...duration(0, dayMs), steps: () => durations },
   /** The most retries of one request. */
-  readonly attempts: number;
+  attempts: { query: "attempts", label: "Most retries", ...count(0, 20), steps: () => [0, 1, 2, 3, 4, 5, 10, 20] },
+  /** Since 1970. */
+  startMs: { query: "start", label: "Start", ...instant },
+  /** Equal seeds give equal random numbers. */
+  seed: { query: "seed", label: "Seed", ...count(0, 2 ** 32 - 1) },
+} satisfies Record<string, ScenarioField<unknown>>;
+
+export type FieldName = keyof typeof table;
+
+export type FieldValues = {
+  [Name in FieldName]: NonNullable<ReturnType<(typeof table)[Name]["read"]>>;
+};
+
+/** Fields that other kinds of traffic have keep their defaults. */
+export interface Scenario extends Readonly<FieldValues> {
+  /** As written in the configuration; from 1 to 16. */
+  readonly limits: readonly LimitInput[];
 }
 
-export type RetryKind = "none" | "ignore" | "obey" | "jitter";
+export const scenarioFields: { readonly [Name in FieldName]: ScenarioField<FieldValues[Name]> } = table;
 
-/** First requests in order of time, without retries. Columns of equal length. */
-export interface Arrivals {
-  readonly startMs: number;
-  /** From `startMs`. */
-  readonly atMs: Float64Array<ArrayBuffer>;
-  /** Index in `keys`. */
-  readonly key: Uint32Array<ArrayBuffer>;
-  readonly cost: Float64Array<ArrayBuffer>;
-  readonly keys: readonly string[];
-}
+export const fieldText = <Name extends FieldName>(values: Readonly<Pick<FieldValues, Name>>, name: Name): string =>
+  scenarioFields[name].write(values[name]);
 
-/** The number of `LaneRun.outcome`. */
-export const outcome = { allowed: 0, denied: 1, delayed: 2 } as const;
+export const { options: trafficKinds } = table.traffic;
+export const { options: retryKinds } = table.retry;
 
-/** A wait of this length means that the request never fits. */
-export const neverMs = Infinity;
+const isField = (name: string): name is FieldName => Object.hasOwn(table, name);
 
-/** One limit of a lane. */
-export interface LaneLimit {
-  readonly name: string;
-  readonly strategy: string;
-  /** Units per window. */
-  readonly limit: number;
-  /** The most units that fit at one instant. */
-  readonly capacity: number;
-  /** For a calendar window, the length of the shortest one. */
-  readonly windowMs: number;
-  /** Set for calendar windows only. */
-  readonly period?: Limit["period"];
-  /** The documented bound: the most units in any span of `windowMs`; for slots, at one instant. */
-  readonly mostPerWindow: number;
-  readonly holdsSlots: boolean;
-}
+export const fieldNames: readonly FieldName[] = Object.keys(table).filter(isField);
 
-/** A lane without a run: why its strategy cannot decide the limits. */
-export interface MissingLane {
-  readonly lane: string;
-  readonly reason: string;
-}
+/** The values of absent fields. They never change, because links rely on them. */
+export const defaultPattern = {
+  traffic: "steady",
+  rate: { count: 120, windowMs: 60_000 },
+  size: 100,
+  withinMs: 1_000,
+  firstMs: 0,
+  everyMs: 60_000,
+  times: [{ atMs: 0, count: 1, cost: null }],
+} as const satisfies Partial<Scenario>;
 
-/** The decisions of one lane in order of time, retries included: columns of equal length, one row for each request. */
-export interface LaneRun {
-  /** `written` for the limits exactly as written; otherwise the strategy that replaces those of the limits. */
-  readonly lane: string;
-  readonly limits: readonly LaneLimit[];
-  readonly startMs: number;
-  readonly keys: readonly string[];
-  readonly runsMs: number;
-  /** From `startMs`. */
-  readonly atMs: Float64Array<ArrayBuffer>;
-  /** Index in `keys`. */
-  readonly key: Uint32Array<ArrayBuffer>;
-  readonly cost: Float64Array<ArrayBuffer>;
-  /** A value of `outcome`. A delayed request is allowed and waits in a queue. */
-  readonly outcome: Uint8Array<ArrayBuffer>;
-  /** The least that remains of all limits, after the decision. */
-  readonly remaining: Float64Array<ArrayBuffer>;
-  /** Denied: until the request fits, or `neverMs`. Delayed: how long it waits. Allowed: 0. */
-  readonly waitMs: Float64Array<ArrayBuffer>;
-  /** Bit `n` is set if limit `n` denied the request. */
-  readonly deniedBy: Uint16Array<ArrayBuffer>;
-  /** The row of `Arrivals` from which the request comes. */
-  readonly arrival: Uint32Array<ArrayBuffer>;
-  /** 0 for a first request, `n` for its nth retry. */
-  readonly retry: Uint8Array<ArrayBuffer>;
-  /** Whether the run ended early, at the most rows of a lane. */
-  readonly isCut: boolean;
-  readonly summary: LaneSummary;
-}
-
-export interface LaneSummary {
-  readonly allowed: number;
-  readonly denied: number;
-  /** Allowed requests that wait in a queue. */
-  readonly delayed: number;
-  /** The longest of these waits, in milliseconds. */
-  readonly longestWaitMs: number;
-  readonly allowedUnits: number;
-  /** Denials by each limit. Several limits may deny the same request. */
-  readonly deniedByLimit: readonly number[];
-  /** How many keys were denied at least once. */
-  readonly deniedKeys: number;
-  /** The keys with the most denials, at most 100, the most denied first. */
-  readonly topDenied: readonly KeySummary[];
-  /** The worst burst for each limit; null if nothing was allowed. */
-  readonly worstBursts: readonly (WorstBurst | null)[];
-}
-
-export interface KeySummary {
-  /** Index in `keys`. */
-  readonly key: number;
-  readonly allowed: number;
-  readonly denied: number;
-  readonly deniedByLimit: readonly number[];
-}
-
-/** The most units that one key was allowed in any window of a limit; for slots, that it held at one instant. */
-export interface WorstBurst {
-  readonly units: number;
-  readonly key: number;
-  /** The first row of the window. */
-  readonly firstRow: number;
-  /** The last row of the window. Rows of other keys, and denials, are between them. */
-  readonly lastRow: number;
-  /** From `startMs`. The window excludes its end. */
-  readonly fromMs: number;
-  readonly toMs: number;
-  readonly requests: number;
-  /** The units in each window, in order of time; empty unless one fixed window alone decided. */
-  readonly unitsByWindow: readonly number[];
-}
-
-export interface ScenarioRun {
-  readonly kind: "run";
-  /** Every answer repeats it. */
-  readonly id: number;
-  readonly scenario: Scenario;
-  /** The text of a pasted log, for traffic of the kind `log`. */
-  readonly log: string | null;
-}
-
-/** To the web worker. Either cancels a run that is under way. */
-export type WorkerRequest = ScenarioRun | { readonly kind: "cancel" };
-
-/** From the web worker: `started`, then `progress` and `lane` in any number, then `done`. Or `failed` at any point. */
-export type WorkerAnswer =
-  | {
-      readonly kind: "started";
-      readonly id: number;
-      readonly requests: number;
-      /** In the order in which they come. */
-      readonly lanes: readonly string[];
-      readonly missing: readonly MissingLane[];
-      /** Null unless a log was pasted. */
-      readonly log: LogReport | null;
-    }
-  /** `share` is from 0 to 1. */
-  | { readonly kind: "progress"; readonly id: number; readonly share: number }
-  | { readonly kind: "lane"; readonly id: number; readonly run: LaneRun }
-  | { readonly kind: "done"; readonly id: number }
-  | {
-      readonly kind: "failed";
-      readonly id: number;
-      /** One line for people for each problem. */
-      readonly problems: readonly string[];
-      /** Null unless a log was pasted. */
-      readonly log: LogReport | null;
-    };
+export const defaultScenario: Scenario = {
+  ...defaultPattern,
+  limits: [{ limit: 100, window: "1m" }],
+  lengthMs: 180_000,
+  keys: 1,
+  skew: 1,
+  cost: 1,
+  runsMs: 0,
+  retry: "none",
+  pauseMs: 1_000,
+  attempts: 3,
+  startMs: Date.UTC(2026, 0, 5),
+  seed: 1,
+};

@@ -1,34 +1,62 @@
 /**
  * Answers the requests of the page in the web worker: runs the lanes in steps of some milliseconds, between which a newer
- * request cancels the run.
+ * request ends the run.
  */
 import { now } from "../../app/clock.ts";
 import { nextTask } from "../../app/next-task.ts";
-import { buffersOf } from "./columns.ts";
-import type { ScenarioRun, WorkerAnswer, WorkerRequest, Scenario } from "./scenario.ts";
 import { describeProblem, readLimits } from "../../../strategies/index.ts";
 import { acceptedLog } from "../../../advisor/log/line-reader.ts";
-import { readLog, type ReadLog } from "../../../advisor/log/read-log.ts";
-import { lanesOf } from "./lanes.ts";
+import { type LogReport, readLog, type ReadLog } from "../../../advisor/log/read-log.ts";
+import { buffersOf } from "./columns.ts";
+import { lanesOf, type MissingLane } from "./lanes.ts";
 import { arrivalsOfLog, isSampleText, readSampleLog } from "./log-traffic.ts";
-import { mostRows, runLane } from "./run.ts";
+import { type LaneRun, mostRows, runLane } from "./run.ts";
 import { acceptedRequests, excessOf } from "./scenario-query.ts";
+import type { Scenario } from "./scenario.ts";
 import { arrivalsOf } from "./traffic.ts";
+
+/** To the web worker. It ends a run that is under way. */
+export interface ScenarioRun {
+  readonly kind: "run";
+  /** Every answer repeats it. */
+  readonly id: number;
+  readonly scenario: Scenario;
+  /** The text of a pasted log, for traffic of the kind `log`. */
+  readonly log: string | null;
+}
+
+/** From the web worker: `started`, then `progress` and `lane` in any number, then `done`. Or `failed` at any point. */
+export type WorkerAnswer = { readonly id: number } & (
+  | {
+      readonly kind: "started";
+      readonly requests: number;
+      /** In the order in which they come. */
+      readonly lanes: readonly string[];
+      readonly missing: readonly MissingLane[];
+      /** Null unless a log was pasted. */
+      readonly log: LogReport | null;
+    }
+  /** `share` is from 0 to 1. */
+  | { readonly kind: "progress"; readonly share: number }
+  | { readonly kind: "lane"; readonly run: LaneRun }
+  | { readonly kind: "done" }
+  /** With one line for people for each problem. */
+  | { readonly kind: "failed"; readonly problems: readonly string[]; readonly log: LogReport | null }
+);
 
 type PostAnswer = (answer: WorkerAnswer, transfer: ArrayBuffer[]) => void;
 
-/** A cancelled run goes on for this long at most. More pauses would slow the run and the page down. */
+/** A run that was replaced goes on for this long at most. More pauses would slow the run and the page down. */
 const stepMs = 30;
 
 /** Returns the function that takes requests. Each request ends the run of the one before it. */
-export function requestHandler(post: PostAnswer): (request: WorkerRequest) => void {
-  let latest: WorkerRequest | null = null;
+export function requestHandler(post: PostAnswer): (request: ScenarioRun) => void {
+  let latest: ScenarioRun | null = null;
   const answer = async (request: ScenarioRun): Promise<void> => {
     try {
       let pausedAt = now();
       for (const each of answersTo(request)) {
-        const isProgress = each.kind === "progress";
-        if (isProgress && now() - pausedAt < stepMs) continue;
+        if (each.kind === "progress" && now() - pausedAt < stepMs) continue;
         post(each, each.kind === "lane" ? buffersOf(each.run) : []);
         await nextTask();
         pausedAt = now();
@@ -40,29 +68,24 @@ export function requestHandler(post: PostAnswer): (request: WorkerRequest) => vo
   };
   return (request) => {
     latest = request;
-    if (request.kind === "run") void answer(request);
+    void answer(request);
   };
 }
 
-/** The answers to a run, in their order. A caller that stops taking them cancels the run. */
+/** The answers to a run, in their order. A caller that stops taking them ends the run. */
 export function* answersTo({ id, scenario, log }: ScenarioRun): Generator<WorkerAnswer, void> {
   const problems = problemsOf(scenario, log);
-  const read = log === null || scenario.traffic.kind !== "log" ? null : readTraffic(log);
+  const read = log === null || scenario.traffic !== "log" ? null : readTraffic(log);
+  const report = read?.report ?? null;
   if (log !== null && read?.requests.length === 0) problems.push(`the log: expected ${acceptedIn(log)}`);
   if (problems.length > 0) {
-    yield { kind: "failed", id, problems, log: read?.report ?? null };
+    yield { kind: "failed", id, problems, log: report };
     return;
   }
-  const arrivals = arrivalsOf(scenario, read === null ? null : arrivalsOfLog(read.requests));
+  const arrivals = read === null ? arrivalsOf(scenario) : arrivalsOfLog(read.requests);
   const { lanes, missing } = lanesOf(scenario);
-  yield {
-    kind: "started",
-    id,
-    requests: arrivals.atMs.length,
-    lanes: lanes.map(({ lane }) => lane),
-    missing,
-    log: read?.report ?? null,
-  };
+  const names = lanes.map(({ lane }) => lane);
+  yield { kind: "started", id, requests: arrivals.atMs.length, lanes: names, missing, log: report };
   for (const [index, lane] of lanes.entries()) {
     const steps = runLane(lane, arrivals, scenario);
     let step = steps.next();
@@ -90,6 +113,6 @@ function problemsOf(scenario: Scenario, log: string | null): string[] {
     const { field, requests } = excess;
     problems.push(describeProblem({ variable: field, field: "", value: requests, accepted: acceptedRequests }));
   }
-  if (scenario.traffic.kind === "log" && log === null) problems.push(`the log is missing: expected ${acceptedLog}`);
+  if (scenario.traffic === "log" && log === null) problems.push(`the log is missing: expected ${acceptedLog}`);
   return problems;
 }

@@ -2,56 +2,58 @@
  * The counts of a lane: allowed and denied requests, denials by limit and key, and the worst burst, for comparison with the
  * documented bound.
  */
-import { type RunColumns, rowsByKey } from "./columns.ts";
-import {
-  type KeySummary,
-  type LaneLimit,
-  type LaneSummary,
-  outcome,
-  type LaneRun,
-  type WorstBurst,
-} from "./scenario.ts";
+import { type Columns, outcome, rowsByKey } from "./columns.ts";
+import type { LaneLimit } from "./lanes.ts";
 
 const mostListedKeys = 100;
 
-interface KeyCounts {
+/** How the requests of one key were decided. */
+export interface KeySummary {
   readonly key: number;
-  allowed: number;
-  denied: number;
-  readonly deniedByLimit: number[];
+  readonly allowed: number;
+  readonly denied: number;
+  /** Denials by each limit. Several limits may deny the same request. */
+  readonly deniedByLimit: readonly number[];
 }
 
-export function summaryOf(rows: RunColumns & { readonly runsMs: number }, limits: readonly LaneLimit[]): LaneSummary {
+export type LaneSummary = ReturnType<typeof summaryOf>;
+
+export function summaryOf(rows: Columns, limits: readonly LaneLimit[], runsMs: number) {
   const counts = countsByKey(rows, limits.length);
   const denied = counts.filter((each) => each.denied > 0);
   const sum = (number: (each: KeySummary) => number): number => counts.reduce((total, each) => total + number(each), 0);
-  let [delayed, longestWaitMs, allowedUnits] = [0, 0, 0];
-  for (let row = 0; row < rows.cost.length; row++) {
-    if (rows.outcome[row] === outcome.delayed) {
-      delayed++;
-      longestWaitMs = Math.max(longestWaitMs, rows.waitMs[row] ?? 0);
-    }
-    if (rows.outcome[row] !== outcome.denied) allowedUnits += rows.cost[row] ?? 0;
+  let [delayed, longestWaitMs] = [0, 0];
+  for (let row = 0; row < rows.outcome.length; row++) {
+    if (rows.outcome[row] !== outcome.delayed) continue;
+    delayed++;
+    longestWaitMs = Math.max(longestWaitMs, rows.waitMs[row] ?? 0);
   }
+  const allowedRows = rowsByKey(rows.key, (row) => rows.outcome[row] !== outcome.denied);
   return {
     allowed: sum((each) => each.allowed),
     denied: sum((each) => each.denied),
+    /** Allowed requests that wait in a queue. */
     delayed,
+    /** The longest of these waits. */
     longestWaitMs,
-    allowedUnits,
     deniedByLimit: limits.map((_, index) => sum((each) => each.deniedByLimit[index] ?? 0)),
+    /** How many keys were denied at least once. */
     deniedKeys: denied.length,
+    /** The most denied first. */
     topDenied: denied.toSorted((a, b) => b.denied - a.denied).slice(0, mostListedKeys),
-    worstBursts: limits.map((limit) => {
-      const burst = worstBurst(rows, limit);
-      return burst && { ...burst, ...burstParts(rows, limits, burst) };
+    /** For each limit; null if nothing was allowed. */
+    worstBursts: limits.map(({ windowMs, holdsSlots, strategy }) => {
+      const burst = worstBurst(rows, allowedRows, holdsSlots ? Math.min(windowMs, runsMs) : windowMs);
+      if (burst === null) return null;
+      const hasWindows = strategy === "fixed-window" && limits.length === 1;
+      return { ...burst, unitsByWindow: hasWindows ? unitsByWindow(rows, burst.rows) : [] };
     }),
   };
 }
 
 /** In the order in which the keys come first. */
-function countsByKey(rows: RunColumns, limits: number): readonly KeySummary[] {
-  const counts = new Map<number, KeyCounts>();
+function countsByKey(rows: Columns, limits: number): readonly KeySummary[] {
+  const counts = new Map<number, { key: number; allowed: number; denied: number; deniedByLimit: number[] }>();
   for (let row = 0; row < rows.key.length; row++) {
     const key = rows.key[row] ?? 0;
     let own = counts.get(key);
@@ -72,23 +74,19 @@ function countsByKey(rows: RunColumns, limits: number): readonly KeySummary[] {
   return [...counts.values()];
 }
 
-type DecidedRows = Pick<LaneRun, "atMs" | "key" | "cost" | "outcome" | "runsMs">;
-type FoundBurst = Omit<WorstBurst, "requests" | "unitsByWindow">;
+export type WorstBurst = NonNullable<LaneSummary["worstBursts"][number]>;
 
 /**
- * The worst burst for a limit; null if nothing was allowed. Two requests exactly one window apart are never in the same
- * window. For slots, it is the most that one key held at one instant.
+ * The most units that one key was allowed within a span; null if nothing was allowed. Two requests exactly one span apart are
+ * never in the same window. For slots, whose span is how long a request holds them, it is the most held at one instant.
+ * @param allowedRows sorted by key, those of one key in order of time
  */
-function worstBurst(run: DecidedRows, limit: LaneLimit): FoundBurst | null {
-  const { windowMs, holdsSlots } = limit;
-  const spanMs = holdsSlots ? Math.min(windowMs, run.runsMs) : windowMs;
-  // Rows of one key follow one another in `rows`, in order of time.
-  const rows = rowsByKey(run.key, (row) => run.outcome[row] !== outcome.denied);
-  const at = (index: number): number => run.atMs[rows[index] ?? 0] ?? 0;
-  const keyOf = (index: number): number => run.key[rows[index] ?? 0] ?? 0;
-  const costOf = (index: number): number => run.cost[rows[index] ?? 0] ?? 0;
+function worstBurst(columns: Columns, allowedRows: Uint32Array, spanMs: number) {
+  const at = (index: number): number => columns.atMs[allowedRows[index] ?? 0] ?? 0;
+  const keyOf = (index: number): number => columns.key[allowedRows[index] ?? 0] ?? 0;
+  const costOf = (index: number): number => columns.cost[allowedRows[index] ?? 0] ?? 0;
   let [most, mostFrom, mostTo, units, from] = [0, 0, 0, 0, 0];
-  for (let to = 0; to < rows.length; to++) {
+  for (let to = 0; to < allowedRows.length; to++) {
     // A slot of no duration is free at once.
     while (from < to && (keyOf(from) !== keyOf(to) || at(from) + spanMs <= at(to))) {
       units -= costOf(from++);
@@ -97,31 +95,30 @@ function worstBurst(run: DecidedRows, limit: LaneLimit): FoundBurst | null {
     if (units > most) [most, mostFrom, mostTo] = [units, from, to];
   }
   if (most === 0) return null;
-  const [firstRow = 0, lastRow = 0] = [rows[mostFrom], rows[mostTo]];
   const fromMs = at(mostFrom);
-  const toMs = fromMs + spanMs;
-  return { units: most, key: keyOf(mostTo), firstRow, lastRow, fromMs, toMs };
+  return {
+    units: most,
+    key: keyOf(mostTo),
+    /** The allowed requests of the key. */
+    rows: allowedRows.slice(mostFrom, mostTo + 1),
+    /** From the start of the run. The window excludes its end. */
+    fromMs,
+    toMs: fromMs + spanMs,
+    /** How long its requests took, which is less than its window. */
+    lengthMs: at(mostTo) - fromMs,
+  };
 }
 
-type BurstRows = Pick<LaneRun, "key" | "cost" | "outcome" | "remaining">;
-type BurstParts = Pick<WorstBurst, "requests" | "unitsByWindow">;
-
-function burstParts(
-  rows: BurstRows,
-  [limit, ...others]: readonly LaneLimit[],
-  { key, firstRow, lastRow }: Pick<WorstBurst, "key" | "firstRow" | "lastRow">,
-): BurstParts {
-  const hasWindows = limit?.strategy === "fixed-window" && others.length === 0;
-  const unitsByWindow: number[] = [];
-  let [requests, remaining] = [0, NaN];
-  for (let row = firstRow; row <= lastRow; row++) {
-    if (rows.key[row] !== key || rows.outcome[row] === outcome.denied) continue;
-    const [cost = 0, left = 0] = [rows.cost[row], rows.remaining[row]];
+/** The units in each fixed window, in order of time. */
+function unitsByWindow({ cost, remaining }: Columns, rows: Uint32Array): readonly number[] {
+  const units: number[] = [];
+  let before = NaN;
+  for (const row of rows) {
+    const [own = 0, left = 0] = [cost[row], remaining[row]];
     // Within a window, each allowed request leaves less by its cost.
-    if (left !== remaining - cost) unitsByWindow.push(0);
-    unitsByWindow.push((unitsByWindow.pop() ?? 0) + cost);
-    remaining = left;
-    requests++;
+    if (left !== before - own) units.push(0);
+    units.push((units.pop() ?? 0) + own);
+    before = left;
   }
-  return { requests, unitsByWindow: hasWindows ? unitsByWindow : [] };
+  return units;
 }

@@ -1,103 +1,76 @@
-/** The first requests of a scenario's traffic, in order of time. Retries depend on decisions, so each lane adds its own. */
+/** The first requests of a scenario, in order of time. Retries depend on decisions, so each lane adds its own. */
 import { seededRandom } from "../../../advisor/replay/clients.ts";
-import type { Arrivals, Rate, Scenario, TimedRequests } from "./scenario.ts";
+import type { Columns } from "./columns.ts";
+import type { Scenario, TimedRequests } from "./scenario.ts";
 
-/** @param log the requests of the pasted log, for traffic of the kind `log` */
-export function arrivalsOf(scenario: Scenario, log: Arrivals | null): Arrivals {
-  const { traffic, lengthMs, startMs, seed } = scenario;
-  const times = (atMs: readonly number[]): Arrivals => sentAt(scenario, atMs);
-  switch (traffic.kind) {
+/** Columns of equal length, one row for each request. */
+export interface Arrivals extends Pick<Columns, "atMs" | "key" | "cost"> {
+  readonly startMs: number;
+  readonly keys: readonly string[];
+}
+
+/** The requests that a scenario states, which are none for a log. */
+export function arrivalsOf(scenario: Scenario): Arrivals {
+  const { startMs, keys } = scenario;
+  const requests = requestsOf(scenario);
+  const length = requests.reduce((sum, { count }) => sum + count, 0);
+  const columns = { atMs: new Float64Array(length), key: new Uint32Array(length), cost: new Float64Array(length) };
+  const nextKey = keyPicker(scenario);
+  let row = 0;
+  for (const { atMs, count, cost } of requests) {
+    for (const end = row + count; row < end; row++) {
+      columns.atMs[row] = atMs;
+      columns.key[row] = nextKey();
+      columns.cost[row] = cost ?? scenario.cost;
+    }
+  }
+  return { startMs, ...columns, keys: Array.from({ length: keys }, (_, index) => `client-${index + 1}`) };
+}
+
+function requestsOf(scenario: Scenario): readonly TimedRequests[] {
+  const { traffic } = scenario;
+  switch (traffic) {
     case "steady":
-      return times(steadyTimes(traffic.rate, lengthMs));
+      return steady(scenario);
     case "poisson":
-      return times(poissonTimes(traffic.rate, lengthMs, seed));
+      return poisson(scenario);
     case "bursts":
-      return times(burstTimes(traffic, lengthMs));
+      return bursts(scenario);
     case "times":
-      return exactArrivals(scenario, traffic.times);
+      return scenario.times.toSorted((a, b) => a.atMs - b.atMs);
     case "log":
-      return (
-        log ?? {
-          startMs,
-          ...columnsOf(
-            [],
-            () => 0,
-            () => 1,
-          ),
-          keys: [],
-        }
-      );
+      return [];
     default:
       return traffic satisfies never;
   }
 }
 
-function steadyTimes({ count, windowMs }: Rate, lengthMs: number): number[] {
+const requestAt = (atMs: number): TimedRequests => ({ atMs: Math.floor(atMs), count: 1, cost: null });
+
+function steady({ rate: { count, windowMs }, lengthMs }: Scenario): TimedRequests[] {
   const requests = Math.ceil((count * lengthMs) / windowMs);
-  return Array.from({ length: requests }, (_, index) => Math.floor((index * windowMs) / count));
+  return Array.from({ length: requests }, (_, index) => requestAt((index * windowMs) / count));
 }
 
-function poissonTimes({ count, windowMs }: Rate, lengthMs: number, seed: number): number[] {
+function poisson({ rate: { count, windowMs }, lengthMs, seed }: Scenario): TimedRequests[] {
   const random = seededRandom(seed);
-  const times: number[] = [];
+  const requests: TimedRequests[] = [];
   const gapMs = (): number => (-Math.log(1 - random()) * windowMs) / count;
-  for (let atMs = gapMs(); atMs < lengthMs; atMs += gapMs()) times.push(Math.floor(atMs));
-  return times;
+  for (let atMs = gapMs(); atMs < lengthMs; atMs += gapMs()) requests.push(requestAt(atMs));
+  return requests;
 }
 
-interface Bursts {
-  readonly size: number;
-  readonly withinMs: number;
-  readonly firstMs: number;
-  readonly everyMs: number;
-}
-
-function burstTimes({ size, withinMs, firstMs, everyMs }: Bursts, lengthMs: number): number[] {
-  const times: number[] = [];
+function bursts({ size, withinMs, firstMs, everyMs, lengthMs }: Scenario): TimedRequests[] {
+  const requests: TimedRequests[] = [];
   for (let fromMs = firstMs; fromMs < lengthMs; fromMs += everyMs) {
-    for (let index = 0; index < size; index++) {
-      times.push(fromMs + Math.floor((index * withinMs) / size));
-    }
+    for (let index = 0; index < size; index++) requests.push(requestAt(fromMs + (index * withinMs) / size));
   }
   // Bursts overlap if one lasts longer than the time to the next.
-  return withinMs > everyMs ? times.toSorted((a, b) => a - b) : times;
+  return withinMs > everyMs ? requests.toSorted((a, b) => a.atMs - b.atMs) : requests;
 }
-
-function exactArrivals(scenario: Scenario, written: readonly TimedRequests[]): Arrivals {
-  const times = written.toSorted((a, b) => a.atMs - b.atMs);
-  const each = times.flatMap(({ atMs, count, cost }) => Array.from({ length: count }, () => ({ atMs, cost })));
-  return sentAt(
-    scenario,
-    each.map(({ atMs }) => atMs),
-    (row) => each[row]?.cost ?? scenario.cost,
-  );
-}
-
-/** Requests at these times, each from a client of the scenario. */
-function sentAt(
-  { startMs, keys, skew, seed, cost }: Scenario,
-  atMs: readonly number[],
-  costOf: (row: number) => number = () => cost,
-): Arrivals {
-  const key = keyPicker(keys, skew, seed);
-  return { startMs, ...columnsOf(atMs, key, costOf), keys: clientNames(keys) };
-}
-
-/** A loop: `Float64Array.from` with a function is slow. */
-function columnsOf(times: readonly number[], keyOf: (row: number) => number, costOf: (row: number) => number) {
-  const { length } = times;
-  const [atMs, key, cost] = [Float64Array.from(times), new Uint32Array(length), new Float64Array(length)];
-  for (let row = 0; row < length; row++) {
-    key[row] = keyOf(row);
-    cost[row] = costOf(row);
-  }
-  return { atMs, key, cost };
-}
-
-const clientNames = (keys: number): string[] => Array.from({ length: keys }, (_, index) => `client-${index + 1}`);
 
 /** Picks client `n` (from 1) with a probability in proportion to `1 / n ** skew`. */
-function keyPicker(keys: number, skew: number, seed: number): () => number {
+function keyPicker({ keys, skew, seed }: Scenario): () => number {
   if (keys === 1) return () => 0;
   let sum = 0;
   const sums = Float64Array.from({ length: keys }, (_, index) => (sum += (index + 1) ** -skew));

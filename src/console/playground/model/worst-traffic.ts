@@ -1,67 +1,52 @@
 /** Constructs the traffic that makes a limit allow as much as it can within one window. */
 import { createMeter, type Limit, type Meter } from "../../../strategies/index.ts";
-import { type Lane, laneLimitOf } from "./lanes.ts";
-import { runLane } from "./run.ts";
-import type { LaneLimit, Scenario, TimedRequests, WorstBurst } from "./scenario.ts";
-import { mostRequests } from "./scenario-fields.ts";
+import type { Lane, LaneLimit } from "./lanes.ts";
+import { leastRemaining, runLane } from "./run.ts";
+import { defaultPattern, mostRequests, type Scenario, type TimedRequests } from "./scenario.ts";
+import type { WorstBurst } from "./summary.ts";
 import { arrivalsOf } from "./traffic.ts";
-
-/** The worst traffic that was found for a limit. */
-interface WorstTraffic {
-  /** The scenario with this traffic, from one client. */
-  readonly scenario: Scenario;
-  /** The burst that the engine allows under it. */
-  readonly burst: WorstBurst;
-  /** The documented bound. */
-  readonly mostPerWindow: number;
-}
 
 /**
  * Tries several beginnings of a window and takes all that fits, as soon as everything has been replenished and once more at
  * the end. The engine decides each attempt, so that the result is what the limit allows, and not only a bound.
  * @param index of the limit in the lane
  */
-export function worstTraffic(scenario: Scenario, lane: Lane, index: number): WorstTraffic | null {
-  const limit = lane.limits[index];
-  if (limit === undefined) return null;
-  const target = laneLimitOf(limit);
-  const search = { limits: lane.limits, index, target, startMs: scenario.startMs };
-  const traffics = plansOf(search).map((plan): Partial<Scenario> => {
-    return { traffic: { kind: "times", times: greedyTimes(search, plan) } };
-  });
-  let best: WorstTraffic | null = null;
-  for (const traffic of [...traffics, ...repeatedBursts(search)]) {
+export function worstTraffic(scenario: Scenario, lane: Lane, index: number) {
+  const target = lane.limits[index];
+  if (target === undefined) return null;
+  const search = { limits: lane.limits.map(({ rule }) => rule), index, target, startMs: scenario.startMs };
+  const greedy = plansOf(search).map((plan) => ({ traffic: "times", times: greedyTimes(search, plan) }) as const);
+  let best: { readonly scenario: Scenario; readonly burst: WorstBurst } | null = null;
+  for (const traffic of [...greedy, ...repeatedBursts(search)]) {
     const worst: Scenario = {
       ...scenario,
+      ...defaultPattern,
       ...traffic,
       keys: 1,
       cost: 1,
       runsMs: target.holdsSlots ? Math.max(scenario.runsMs, defaultRunsMs) : scenario.runsMs,
-      retries: { ...scenario.retries, kind: "none" },
+      retry: "none",
     };
     const burst = burstOf(worst, lane, index);
-    if (burst !== null && burst.units > (best?.burst.units ?? 0)) {
-      best = { scenario: worst, burst, mostPerWindow: target.mostPerWindow };
-    }
+    if (burst !== null && burst.units > (best?.burst.units ?? 0)) best = { scenario: worst, burst };
   }
   return best;
 }
 
 /** Bursts of the whole capacity, each as soon as the one before is replenished: too many for a list of times. */
-function repeatedBursts({ limits, target, startMs }: Search): readonly Partial<Scenario>[] {
+function repeatedBursts({ limits, target: { windowMs }, startMs }: Search) {
   const meter = createMeter(limits);
   const size = takeAll(meter, startMs);
   const everyMs = waitForMore(meter, startMs, Infinity);
-  const requests = size * Math.ceil(target.windowMs / everyMs);
-  if (requests > mostRequests || target.windowMs / everyMs < mostSteps) return [];
-  const traffic = { kind: "bursts", size, withinMs: 0, firstMs: 0, everyMs } as const;
-  return [{ traffic, lengthMs: target.windowMs }];
+  const bursts = windowMs / everyMs;
+  if (size * Math.ceil(bursts) > mostRequests || bursts < mostSteps) return [];
+  return [{ traffic: "bursts", size, withinMs: 0, firstMs: 0, everyMs, lengthMs: windowMs } as const];
 }
 
 const defaultRunsMs = 1_000;
 
 function burstOf(scenario: Scenario, lane: Lane, index: number): WorstBurst | null {
-  const steps = runLane(lane, arrivalsOf(scenario, null), scenario);
+  const steps = runLane(lane, arrivalsOf(scenario), scenario);
   let step = steps.next();
   while (!step.done) step = steps.next();
   return step.value.summary.worstBursts[index] ?? null;
@@ -140,7 +125,7 @@ function greedyTimes(search: Search, { opens, fromMs }: Plan): TimedRequests[] {
 }
 
 function takeAll(meter: Meter, atMs: number): number {
-  const units = Math.min(...meter.look(0, atMs).limits.map(({ remaining }) => remaining));
+  const units = leastRemaining(meter.look(0, atMs));
   if (units > 0) meter.consume(units, atMs);
   return units;
 }

@@ -2,10 +2,9 @@
 import { useId, useState } from "preact/hooks";
 import { defaultStrategy, describeProblem, type LimitInput } from "../../../strategies/index.ts";
 import { laneTitle } from "../lanes/lane-text.ts";
-import { changeScenario, laneNames, limitsLabel, scenario, shownLanes } from "../page-state.ts";
-import { useValidity } from "./field.tsx";
+import { windowNotesOf, withAlign } from "../model/lanes.ts";
 import { parseScenario, textOfLimit } from "../model/scenario-query.ts";
-import { windowNotesOf, withAlign } from "../model/window-notes.ts";
+import { changeScenario, laneNames, limitsLabel, scenario, shownLanes, useValidity } from "../page-state.ts";
 
 const linesOf = (text: string): string[] => text.split("\n").filter((line) => line.trim() !== "");
 

@@ -1,215 +1,146 @@
 /** The fields of the traffic: when requests come, from whom, and what clients do after a denial. */
-import { changeScenario, scenario } from "../page-state.ts";
-import { scenarioFields } from "../model/scenario-fields.ts";
-import type { Rate, Retries, RetryKind, Traffic } from "../model/scenario.ts";
-import { Choice, Field } from "./field.tsx";
+import { Fragment } from "preact";
+import { useId, useState } from "preact/hooks";
+import { Select } from "../../app/parts/fields.tsx";
+import {
+  defaultPattern,
+  type FieldName,
+  type FieldValues,
+  fieldNames,
+  fieldText,
+  retryKinds,
+  type Scenario,
+  scenarioFields,
+  trafficKinds,
+} from "../model/scenario.ts";
+import { changeScenario, scenario, useValidity } from "../page-state.ts";
 import { LogInput } from "./log-input.tsx";
 
-type TrafficKind = Traffic["kind"];
-
-const kinds: Readonly<Record<TrafficKind, string>> = {
-  steady: "Steady",
-  poisson: "Random (Poisson)",
-  bursts: "Bursts",
-  times: "Exact times",
-  log: "Access log",
-};
-
-/** The traffic that choosing a kind starts with. */
-const firstTraffic: Readonly<Record<TrafficKind, Traffic>> = {
-  steady: { kind: "steady", rate: { count: 120, windowMs: 60_000 } },
-  poisson: { kind: "poisson", rate: { count: 120, windowMs: 60_000 } },
-  bursts: { kind: "bursts", size: 100, withinMs: 1_000, firstMs: 0, everyMs: 60_000 },
-  times: { kind: "times", times: [{ atMs: 0, count: 10, cost: null }] },
-  log: { kind: "log" },
-};
-
-const counts = [1, 2, 5, 10, 20, 30, 40, 50, 60, 80, 100, 120, 150, 200, 300, 500, 1_000, 2_000, 5_000, 10_000];
-const durations = [
-  0, 10, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 50_000, 59_000, 60_000, 90_000, 120_000,
-  180_000, 300_000, 600_000, 1_800_000, 3_600_000, 7_200_000,
-];
-const positive = durations.filter((ms) => ms > 0);
+/** The values with which a kind of traffic starts when it is chosen. */
+const firstPattern: Partial<Scenario> = { ...defaultPattern, times: [{ atMs: 0, count: 10, cost: null }] };
 
 export function TrafficFields() {
-  const { traffic } = scenario.value;
-  const hasClients = traffic.kind !== "log";
+  const { traffic, keys, retry } = scenario.value;
+  const pattern = fieldNames.filter((name) => scenarioFields[name].patterns?.includes(traffic));
   return (
     <fieldset class="card">
       <legend>Traffic</legend>
-      <Choice
-        label="Pattern"
-        value={traffic.kind}
-        choices={kinds}
-        onChange={(kind) => changeScenario({ traffic: firstTraffic[kind] })}
-      />
-      <PatternFields key={traffic.kind} traffic={traffic} />
-      {hasClients && traffic.kind !== "times" && (
-        <Field
-          label="Length"
-          field={scenarioFields.length}
-          value={scenario.value.lengthMs}
-          steps={positive.filter((ms) => ms >= 1_000)}
-          onChange={(lengthMs) => changeScenario({ lengthMs })}
-        />
+      <Choice name="traffic" options={trafficKinds} others={firstPattern} />
+      <Fragment key={traffic}>
+        {pattern.map((name) => (
+          <Field key={name} name={name} />
+        ))}
+      </Fragment>
+      {traffic === "log" ? (
+        <LogInput />
+      ) : (
+        <>
+          {traffic !== "times" && <Field name="lengthMs" />}
+          <Field name="keys" />
+          {keys > 1 && <Field name="skew" />}
+          <Field name="cost" />
+          <Field name="runsMs" />
+          <Field name="seed" />
+        </>
       )}
-      {hasClients && <ClientFields />}
-      <RetryFields />
+      <Choice name="retry" options={retryKinds} />
+      {retry === "ignore" && <Field name="pauseMs" />}
+      {retry === "jitter" && <Field name="pauseMs" label="Random time up to" />}
+      {retry !== "none" && <Field name="attempts" />}
     </fieldset>
   );
 }
 
-function PatternFields({ traffic }: { readonly traffic: Traffic }) {
-  const { kind } = traffic;
-  switch (kind) {
-    case "steady":
-    case "poisson":
-      return (
-        <Field
-          label="Rate"
-          field={scenarioFields.rate}
-          value={traffic.rate}
-          steps={counts.map((count) => ({ ...traffic.rate, count }))}
-          order={(rate: Rate) => rate.count / rate.windowMs}
-          onChange={(rate) => changeScenario({ traffic: { kind, rate } })}
-        />
-      );
-    case "bursts":
-      return <BurstFields traffic={traffic} />;
-    case "times":
-      return (
-        <Field
-          label="Seconds"
-          field={scenarioFields.at}
-          value={traffic.times}
-          onChange={(times) => changeScenario({ traffic: { kind, times } })}
-        />
-      );
-    case "log":
-      return <LogInput />;
-    default:
-      return kind satisfies never;
-  }
+/** @param others change together with the field */
+function changeField<Name extends FieldName>(
+  name: Name,
+  value: FieldValues[Name],
+  others: Partial<Scenario> = {},
+): void {
+  const changed: FieldValues = { ...scenario.value, ...others };
+  changed[name] = value;
+  changeScenario(changed);
 }
 
-type BurstTraffic = Extract<Traffic, { readonly kind: "bursts" }>;
+interface ChoiceProps {
+  readonly name: "traffic" | "retry";
+  readonly options: readonly (readonly [name: string, text: string])[];
+  readonly others?: Partial<Scenario>;
+}
 
-function BurstFields({ traffic }: { readonly traffic: BurstTraffic }) {
-  const change = (changed: Partial<BurstTraffic>): void => changeScenario({ traffic: { ...traffic, ...changed } });
+function Choice({ name, options, others }: ChoiceProps) {
+  const field = scenarioFields[name];
+  const change = (text: string): void => {
+    const value = field.read(text);
+    if (value !== null) changeField(name, value, others);
+  };
   return (
-    <>
-      <Field
-        label="Requests per burst"
-        field={scenarioFields.size}
-        value={traffic.size}
-        steps={counts}
-        onChange={(size) => change({ size })}
-      />
-      <Field
-        label="Sent within"
-        field={scenarioFields.within}
-        value={traffic.withinMs}
-        steps={durations}
-        onChange={(withinMs) => change({ withinMs })}
-      />
-      <Field
-        label="First burst at"
-        field={scenarioFields.first}
-        value={traffic.firstMs}
-        steps={durations}
-        onChange={(firstMs) => change({ firstMs })}
-      />
-      <Field
-        label="Every"
-        field={scenarioFields.every}
-        value={traffic.everyMs}
-        steps={positive}
-        onChange={(everyMs) => change({ everyMs })}
-      />
-    </>
+    <div class="pg-field">
+      <Select label={field.label} value={scenario.value[name]} options={options} onChange={change} />
+    </div>
   );
 }
 
-const clientCounts = [1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1_000];
-const skews = [0, 0.2, 0.4, 0.6, 0.8, 1, 1.2, 1.5, 2, 3];
-const costs = [1, 2, 3, 5, 10, 20, 50, 100];
+interface FieldProps<Name> {
+  readonly name: Name;
+  readonly label?: string;
+}
 
-function ClientFields() {
-  const { keys, skew, cost, runsMs, seed } = scenario.value;
+/** A field as text, with a slider over useful values. The last valid value stays while the text has a problem. */
+function Field<Name extends FieldName>({ name, label = scenarioFields[name].label }: FieldProps<Name>) {
+  const id = useId();
+  const field = scenarioFields[name];
+  const [text, setText] = useState(fieldText(scenario.value, name));
+  const isValid = field.read(text) !== null;
+  useValidity(label, isValid);
+  const change = (typed: string): void => {
+    setText(typed);
+    const value = field.read(typed);
+    if (value !== null) changeField(name, value);
+  };
   return (
-    <>
-      <Field
-        label="Clients"
-        field={scenarioFields.keys}
-        value={keys}
-        steps={clientCounts}
-        onChange={(value) => changeScenario({ keys: value })}
+    <div class="pg-field">
+      <label for={id}>{label}</label>
+      <input
+        id={id}
+        value={text}
+        autocomplete="off"
+        spellcheck={false}
+        aria-invalid={!isValid}
+        aria-describedby={`${id}-problem`}
+        onInput={(event) => change(event.currentTarget.value)}
       />
-      {keys > 1 && (
-        <Field
-          label="Uneven (Zipf)"
-          field={scenarioFields.skew}
-          value={skew}
-          steps={skews}
-          onChange={(value) => changeScenario({ skew: value })}
-        />
-      )}
-      <Field
-        label="Cost of a request"
-        field={scenarioFields.cost}
-        value={cost}
-        steps={costs}
-        onChange={(value) => changeScenario({ cost: value })}
-      />
-      <Field
-        label="Requests take"
-        field={scenarioFields.runs}
-        value={runsMs}
-        steps={durations}
-        onChange={(value) => changeScenario({ runsMs: value })}
-      />
-      <Field
-        label="Seed"
-        field={scenarioFields.seed}
-        value={seed}
-        onChange={(value) => changeScenario({ seed: value })}
-      />
-    </>
+      <Slider name={name} label={label} onStep={change} />
+      <p id={`${id}-problem`} class="problem" role="alert">
+        {!isValid && `Expected ${field.accepted}.`}
+      </p>
+    </div>
   );
 }
 
-const retryKinds: Readonly<Record<RetryKind, string>> = {
-  none: "Give up",
-  obey: "Retry after Retry-After",
-  jitter: "Retry-After, and a random time",
-  ignore: "Retry, and ignore Retry-After",
-};
+interface SliderProps<Name> extends Required<FieldProps<Name>> {
+  readonly onStep: (text: string) => void;
+}
 
-function RetryFields() {
-  const { retries } = scenario.value;
-  const { kind } = retries;
-  const change = (changed: Partial<Retries>): void => changeScenario({ retries: { ...retries, ...changed } });
+function Slider<Name extends FieldName>({ name, label, onStep }: SliderProps<Name>) {
+  const value: FieldValues[Name] = scenario.value[name];
+  const field = scenarioFields[name];
+  const steps = field.steps?.(value);
+  if (steps === undefined) return null;
+  const orderOf = (each: FieldValues[Name]): number => field.order?.(each) ?? Number(each);
+  const distances = steps.map((step) => Math.abs(orderOf(step) - orderOf(value)));
   return (
-    <>
-      <Choice label="Denied clients" value={kind} choices={retryKinds} onChange={(value) => change({ kind: value })} />
-      {(kind === "ignore" || kind === "jitter") && (
-        <Field
-          label={kind === "ignore" ? "Pause" : "Random time up to"}
-          field={scenarioFields.pause}
-          value={retries.pauseMs}
-          steps={durations}
-          onChange={(pauseMs) => change({ pauseMs })}
-        />
-      )}
-      {kind !== "none" && (
-        <Field
-          label="Most retries"
-          field={scenarioFields.attempts}
-          value={retries.attempts}
-          steps={[0, 1, 2, 3, 4, 5, 10, 20]}
-          onChange={(attempts) => change({ attempts })}
-        />
-      )}
-    </>
+    <input
+      type="range"
+      aria-label={`${label}, slider`}
+      aria-valuetext={field.write(value)}
+      min={0}
+      max={steps.length - 1}
+      value={distances.indexOf(Math.min(...distances))}
+      onInput={(event) => {
+        const step = steps[Number(event.currentTarget.value)];
+        if (step !== undefined) onStep(field.write(step));
+      }}
+    />
   );
 }
