@@ -1,7 +1,6 @@
 /** The view "Playground": limits, traffic and links on one side, what each strategy makes of them on the other. */
 import "./playground.css";
 import "./settings/settings.css";
-import { computed } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import {
   followUrl,
@@ -16,7 +15,7 @@ import {
 import { presets } from "./model/presets.ts";
 import { Results } from "./results.tsx";
 import { runChanges } from "./runner.ts";
-import { parseScenario, formatScenario, wranglerText } from "./model/scenario-query.ts";
+import { wranglerText } from "./model/scenario-query.ts";
 import { LaneChoice, LimitsField } from "./settings/limits-field.tsx";
 import { TrafficFields } from "./settings/traffic-fields.tsx";
 
@@ -54,25 +53,14 @@ function useShownParts(most: number): number {
   return shown;
 }
 
-const presetTexts = computed(() =>
-  presets.map((preset) => ({
-    ...preset,
-    written: formatScenario(parseScenario(preset.query).scenario),
-  })),
-);
-
 function Presets() {
-  const current = presetTexts.value.find(({ written }) => written === scenarioText.value);
+  // A preset is written as its own query.
+  const current = presets.find(({ query }) => query === scenarioText.value);
   return (
     <section class="pg-presets" aria-label="Examples">
       <div class="row">
-        {presetTexts.value.map(({ id, title, query, written }) => (
-          <button
-            key={id}
-            type="button"
-            aria-pressed={written === scenarioText.value}
-            onClick={() => openPreset(query)}
-          >
+        {presets.map(({ id, title, query }) => (
+          <button key={id} type="button" aria-pressed={query === current?.query} onClick={() => openPreset(query)}>
             {title}
           </button>
         ))}

@@ -14,7 +14,6 @@ export const isSampleText = (text: string): boolean => headerForm.test(text);
 export function readSampleLog(text: string, mostRequests: number): ReadLog {
   const reader = new SamplesReader();
   const counts = new LineCounts();
-  let read = 0;
   for (const line of linesOf(text)) {
     counts.line++;
     if (line.trim() === "") continue;
@@ -25,13 +24,13 @@ export function readSampleLog(text: string, mostRequests: number): ReadLog {
     try {
       reader.line(line);
       // The first line has no requests.
-      if (counts.line > 1) read++;
+      if (counts.line > 1) counts.read++;
     } catch (error) {
       if (!(error instanceof SamplesProblem)) throw error;
       counts.skip(error.message.replace(/^line \d+ of the samples: /, ""));
     }
   }
-  const { unread, firstUnread } = counts;
+  const { read, unread, firstUnread } = counts;
   const requests = read === 0 ? [] : requestsOf(reader.finish().withOtherLimits);
   return { requests, report: { read, unread, firstUnread } };
 }

@@ -32,98 +32,70 @@ export const mostRows = 500_000;
 /** Rows between two steps of a run, which takes some milliseconds. */
 const rowsPerStep = 5_000;
 
-/** Runs a lane in short steps. Each step yields the share of the requests that are decided, from 0 to 1. */
-export function* runLane({ lane, limits }: Lane, arrivals: Arrivals, scenario: Scenario): Generator<number, LaneRun> {
-  const decider = new LaneDecider(rulesOf({ limits }), arrivals, scenario);
-  while (decider.decideRows()) yield decider.share;
-  const { startMs, keys } = arrivals;
-  const { runsMs } = scenario;
-  const columns = decider.columns();
-  const summary = summaryOf(columns, limits, runsMs);
-  return { lane, limits, startMs, keys, runsMs, ...columns, isCut: decider.isCut, summary };
-}
-
 const rulesOf = ({ limits }: Pick<Lane, "limits">): readonly Limit[] => limits.map(({ rule }) => rule);
 
-/** Plain loops in methods: JavaScript engines optimize them better than a generator. */
-class LaneDecider {
-  /** Whether requests are left that no run has room for. */
-  isCut = false;
-  readonly #rules: readonly Limit[];
-  readonly #arrivals: Arrivals;
-  readonly #runsMs: number;
-  readonly #isByClient: boolean;
-  readonly #requests: OrderedRequests;
-  readonly #columns: Columns;
-  readonly #clients = new Map<number, ClientMeter>();
-  #arrived = 0;
-  #decided = 0;
-
-  constructor(rules: readonly Limit[], arrivals: Arrivals, scenario: Scenario) {
-    const { runsMs, retry, attempts } = scenario;
-    this.#rules = rules;
-    this.#arrivals = arrivals;
-    this.#runsMs = runsMs;
-    this.#isByClient = retry === "none";
-    this.#requests = this.#isByClient ? requestsByClient(arrivals) : requestsInOrder(arrivals, scenario);
-    const triesEach = this.#isByClient ? 1 : 1 + attempts;
-    this.#columns = emptyColumns(Math.min(mostRows, arrivals.atMs.length * triesEach));
-  }
-
-  /** The share of the first requests that are decided. */
-  get share(): number {
-    return this.#arrived / this.#arrivals.atMs.length;
-  }
-
-  columns(): Columns {
-    return firstRows(this.#columns, this.#decided);
-  }
-
-  /** Decides the requests of one step. Returns whether any are left. */
-  decideRows(): boolean {
+/** Runs a lane in short steps. Each step yields the share of the requests that are decided, from 0 to 1. */
+export function* runLane({ lane, limits }: Lane, arrivals: Arrivals, scenario: Scenario): Generator<number, LaneRun> {
+  const { startMs, keys, atMs } = arrivals;
+  const { runsMs } = scenario;
+  const isByClient = scenario.retry === "none";
+  const requests = isByClient ? requestsByClient(arrivals) : requestsInOrder(arrivals, scenario);
+  const clientOf = clientMeters(rulesOf({ limits }), runsMs, isByClient);
+  const triesEach = isByClient ? 1 : 1 + scenario.attempts;
+  const columns = emptyColumns(Math.min(mostRows, atMs.length * triesEach));
+  let [arrived, decided, isCut] = [0, 0, false];
+  /** Returns whether any requests are left. A plain function: JavaScript engines optimize it better than a generator. */
+  const decideRows = (): boolean => {
     for (let row = 0; row < rowsPerStep; row++) {
-      const request = this.#requests.next();
-      this.isCut = request !== null && this.#decided === mostRows;
-      if (request === null || this.isCut) return false;
-      this.#decide(request);
+      const request = requests.next();
+      isCut = request !== null && decided === mostRows;
+      if (request === null || isCut) return false;
+      const { arrival, retry } = request;
+      const cost = arrivals.cost[arrival] ?? 0;
+      const key = arrivals.key[arrival] ?? 0;
+      const decision = clientOf(key).decide(cost, startMs + request.atMs);
+      writeRow(columns, isByClient ? arrival : decided, { ...request, key, cost }, decision);
+      if (retry === 0) arrived++;
+      decided++;
+      if (!decision.allowed) requests.deny(request, decision);
     }
     return true;
-  }
+  };
+  while (decideRows()) yield arrived / atMs.length;
+  const rows = firstRows(columns, decided);
+  return { lane, limits, startMs, keys, runsMs, ...rows, isCut, summary: summaryOf(rows, limits, runsMs) };
+}
 
-  #decide(request: OrderedRequest): void {
-    const { atMs, arrival, retry } = request;
-    const { startMs, key: keys, cost: costs } = this.#arrivals;
-    const [key, cost] = [keys[arrival] ?? 0, costs[arrival] ?? 0];
-    const decision = this.#clientOf(key).decide(cost, startMs + atMs);
-    const { allowed, delayMs, retryAfterMs } = decision;
-    const row = this.#isByClient ? arrival : this.#decided;
-    const columns = this.#columns;
-    columns.atMs[row] = atMs;
-    columns.key[row] = key;
-    columns.cost[row] = cost;
-    columns.remaining[row] = leastRemaining(decision);
-    columns.arrival[row] = arrival;
-    columns.retry[row] = retry;
-    if (retry === 0) this.#arrived++;
-    this.#decided++;
-    if (allowed) {
-      columns.outcome[row] = delayMs > 0 ? outcome.delayed : outcome.allowed;
-      columns.waitMs[row] = delayMs;
-      return;
-    }
+/** Returns the counters of each client. A client whose requests are all decided needs no memory. */
+function clientMeters(rules: readonly Limit[], runsMs: number, isByClient: boolean): (key: number) => ClientMeter {
+  const clients = new Map<number, ClientMeter>();
+  return (key) => {
+    const known = clients.get(key);
+    if (known !== undefined) return known;
+    if (isByClient) clients.clear();
+    const client = new ClientMeter(rules, runsMs);
+    clients.set(key, client);
+    return client;
+  };
+}
+
+type DecidedRequest = OrderedRequest & { readonly key: number; readonly cost: number };
+
+function writeRow(columns: Columns, row: number, request: DecidedRequest, decision: Decision): void {
+  const { allowed, delayMs, retryAfterMs } = decision;
+  columns.atMs[row] = request.atMs;
+  columns.key[row] = request.key;
+  columns.cost[row] = request.cost;
+  columns.arrival[row] = request.arrival;
+  columns.retry[row] = request.retry;
+  columns.remaining[row] = leastRemaining(decision);
+  if (allowed) {
+    columns.outcome[row] = delayMs > 0 ? outcome.delayed : outcome.allowed;
+    columns.waitMs[row] = delayMs;
+  } else {
     columns.outcome[row] = outcome.denied;
     columns.waitMs[row] = retryAfterMs ?? neverMs;
     columns.deniedBy[row] = denyingBits(decision);
-    this.#requests.deny(request, decision);
-  }
-
-  #clientOf(key: number): ClientMeter {
-    const known = this.#clients.get(key);
-    if (known !== undefined) return known;
-    if (this.#isByClient) this.#clients.clear();
-    const client = new ClientMeter(this.#rules, this.#runsMs);
-    this.#clients.set(key, client);
-    return client;
   }
 }
 

@@ -19,7 +19,7 @@ export function LogInput() {
   const text = logText.value ?? "";
   const isCut = text.length > mostShown;
   const accept = (file: File | undefined): void => {
-    if (file !== undefined) void readFile(file).then(setProblem);
+    if (file !== undefined) void takeLog(textOfFile(file)).then(setProblem);
   };
   return (
     <DropArea onFile={accept}>
@@ -64,9 +64,9 @@ export function LogInput() {
 }
 
 /** Returns the problem; null after success. */
-async function readFile(file: File): Promise<string | null> {
+async function takeLog(text: Promise<string>): Promise<string | null> {
   try {
-    changeLog(await textOfFile(file));
+    changeLog(await text);
     return null;
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
@@ -146,13 +146,8 @@ function PolicySamples() {
   const use = async (): Promise<void> => {
     setIsReading(true);
     setProblem(null);
-    try {
-      changeLog(await readText(`samples${queryText({ policy: name })}`));
-    } catch (error) {
-      setProblem(error instanceof Error ? error.message : String(error));
-    } finally {
-      setIsReading(false);
-    }
+    setProblem(await takeLog(readText(`samples${queryText({ policy: name })}`)));
+    setIsReading(false);
   };
   return (
     <div class="field">
