@@ -1,7 +1,7 @@
 /** The chart of a lane: allowed units above a line, denied units below it with stripes, then what remains, then waits. */
 import { Chart, type ChartOptions, uPlot } from "../../app/parts/chart.ts";
 import type { LaneRun } from "../model/run.ts";
-import type { plots, scale } from "./plots.ts";
+import type { Plot, Scale } from "./plots.ts";
 
 /** The bands of a lane from its top, in CSS pixels. */
 const bands = { requests: 96, remaining: 40, waits: 32 } as const;
@@ -21,9 +21,6 @@ export const tops = {
 /** Only a lane with a queue has waits. */
 export const laneHeight = ({ summary }: LaneRun): number =>
   summary.delayed > 0 ? tops.waits + bands.waits : tops.remaining + bands.remaining;
-
-type Plot = NonNullable<ReturnType<(typeof plots.value)["get"]>>;
-type Scale = typeof scale.value;
 
 export interface LanePicture {
   readonly plot: Plot;

@@ -106,7 +106,7 @@ const plotForm = stable(() => ({
 
 type PlotForm = typeof plotForm.value;
 
-interface Plot {
+export interface Plot {
   readonly run: LaneRun;
   readonly form: PlotForm;
   readonly columns: LaneColumns;
@@ -122,6 +122,8 @@ export const scale = stable(() => {
     shown.reduce((highest, columns) => columns[name].reduce((one, other) => Math.max(one, other), highest), 1);
   return { allowed: most("allowed"), denied: most("denied"), waitMs: most("waitMs") };
 });
+
+export type Scale = typeof scale.value;
 
 /** A task of this length delays no input noticeably. */
 const taskMs = 12;

@@ -99,7 +99,7 @@ function writeRow(columns: Columns, row: number, request: DecidedRequest, decisi
   }
 }
 
-/** What remains under the limit with the least. */
+/** The least that remains of all limits. */
 export function leastRemaining({ limits }: Decision): number {
   let least = Infinity;
   for (const { remaining } of limits) if (remaining < least) least = remaining;

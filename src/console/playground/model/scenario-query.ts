@@ -71,7 +71,7 @@ export function parseScenario(query: string, otherNames: readonly string[] = [])
 }
 
 /** Whether traffic of this kind has a field. The kind is the first field that is read. */
-export function hasField({ traffic }: Pick<Scenario, "traffic">, name: FieldName): boolean {
+function hasField({ traffic }: Pick<Scenario, "traffic">, name: FieldName): boolean {
   const { patterns } = scenarioFields[name];
   return patterns === undefined || patterns.includes(traffic);
 }

@@ -210,7 +210,7 @@ const table = {
   cost: { query: "cost", label: "Cost of a request", ...cost, steps: () => [1, 2, 3, 5, 10, 20, 50, 100] },
   /** How long a request runs, which is how long it keeps its slot of a `concurrency` limit. */
   runsMs: { query: "runs", label: "Requests take", ...duration(0, dayMs), steps: () => durations },
-  /** What clients do after a denial. */
+  /** How clients react to a denial. */
   retry: {
     query: "retry",
     label: "Denied clients",
