@@ -62,13 +62,13 @@ function changeField<Name extends FieldName>(
   changeScenario(changed);
 }
 
-interface ChoiceProps {
+interface NameFieldProps {
   readonly name: "traffic" | "retry";
   readonly options: readonly (readonly [name: string, text: string])[];
   readonly others?: Partial<Scenario>;
 }
 
-function Choice({ name, options, others }: ChoiceProps) {
+function Choice({ name, options, others }: NameFieldProps) {
   const field = scenarioFields[name];
   const change = (text: string): void => {
     const value = field.read(text);
