@@ -1,7 +1,7 @@
 /** Calls the control plane object for the admin API, with a deadline. */
-import type { Clock } from "../limiter/clock.ts";
+import { type Clock, withDeadline } from "../limiter/clock.ts";
 import { sqliteProblem } from "../limiter/isolate/object-caller.ts";
-import { platformRetries, withDeadline } from "../limiter/object-calls.ts";
+import { platformRetries } from "../limiter/protocol.ts";
 import { errorText, report } from "../observability/events.ts";
 import { ConfigProblems, describeProblem } from "../validation/problems.ts";
 import { controlPlaneName, type ControlPlaneMethods, type Done, type RefusedChange } from "../control/protocol.ts";

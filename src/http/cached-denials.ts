@@ -2,7 +2,7 @@
  * Answers to cached denials state waits and times in whole seconds. They are cached with the denial until one of these
  * seconds changes: the whole answer of the proxy, and that of `/check` except for its waits in milliseconds.
  */
-import type { CachedDenial } from "../limiter/isolate/charge-result.ts";
+import type { CachedDenial } from "../limiter/isolate/outcome.ts";
 
 interface CachedValue<Value> {
   readonly value: Value;

@@ -5,8 +5,14 @@
 import type { KeyDenial, KeyResolution } from "../policy/resolve-key.ts";
 import type { IsolateStatistics } from "../control/isolate/statistics.ts";
 import type { OutcomeName } from "../control/protocol.ts";
-import type { ChargeResult } from "../limiter/isolate/charge-result.ts";
-import { admits, allows, isByKeyRule, type Outcome, type Spend } from "../limiter/isolate/outcome.ts";
+import {
+  admits,
+  allows,
+  isByKeyRule,
+  type Outcome,
+  type Spend,
+  type ChargeResult,
+} from "../limiter/isolate/outcome.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** A request with its spends, after the limits have decided. */

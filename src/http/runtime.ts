@@ -14,7 +14,7 @@ import { Bans } from "../limiter/isolate/bans.ts";
 import { LimiterClient } from "../limiter/isolate/client.ts";
 import { DenialLog } from "../limiter/isolate/denial-log.ts";
 import type { WaitUntil } from "../limiter/isolate/object-caller.ts";
-import { prepareCharges } from "../limiter/isolate/key-group.ts";
+import { prepareCharges } from "../limiter/isolate/outcome.ts";
 import { type Clock, clockOf } from "../limiter/clock.ts";
 import { errorText, report } from "../observability/events.ts";
 import { claimsReader, type ReadClaims } from "./claims.ts";

@@ -9,8 +9,9 @@
  *   `allowed`, followed for each limit by `allowed`, `remaining`, `retryAfterMs`, `replenishAfterMs`, `resetAfterMs` and
  *   `windowMs`. A wait of null is -1. Any other reply is one text: the JSON of a `CheckReply` or of a `FlatError`.
  */
+import { BoundedMap } from "../policy/bounded-map.ts";
 import type { Durability } from "../policy/policy.ts";
-import { compiledLimit, type Decision, type Limit, type LimitDecision } from "../strategies/index.ts";
+import { compiledLimit, internedLimits, type Decision, type Limit, type LimitDecision } from "../strategies/index.ts";
 import type { Charge, CheckCall, CheckReply } from "./protocol.ts";
 
 export type FlatList = readonly (string | number)[];
@@ -22,20 +23,13 @@ export interface FlatCall {
   readonly checks: FlatList;
 }
 
-interface FlatCharge {
-  /** Made by `chargeText`. */
-  readonly text: string;
-  readonly cost: number;
-  /** The limits in `text`. */
-  readonly limits: readonly Limit[];
-}
-
 export interface FlatCheck {
   readonly key: string;
   readonly provisionalMs: number;
   /** A look spends nothing. */
   readonly kind: "look" | Durability;
-  readonly charges: readonly FlatCharge[];
+  /** `text` is made by `chargeText`, and has these limits. */
+  readonly charges: readonly { readonly text: string; readonly cost: number; readonly limits: readonly Limit[] }[];
 }
 
 /** Replaces the reply to a check that the object could not decide. */
@@ -52,7 +46,10 @@ const valuesOfCharge = 2;
 /** How long a denial is firm if its reply does not state a duration, in milliseconds. */
 const defaultFirmMs = 1_000;
 
-export const chargeText = (charge: Omit<Charge, "cost">): string => JSON.stringify(charge);
+export function chargeText(whole: Charge): string {
+  const { cost: _, ...charge } = whole;
+  return JSON.stringify(charge);
+}
 
 export function encodeChecks(checks: readonly FlatCheck[]): FlatCall {
   const indexes = new Map<string, number>();
@@ -71,13 +68,9 @@ export function encodeChecks(checks: readonly FlatCheck[]): FlatCall {
   return { texts: [...indexes.keys()], checks: values };
 }
 
-/**
- * Decides the checks of a call in their order. An error fails only its own check.
- * @param chargeOf parses a charge's text and adds the cost; throws for an invalid text
- */
+/** Decides the checks of a call in their order. An error fails only its own check. */
 export function answerChecks(
   { texts, checks }: FlatCall,
-  chargeOf: (text: string, cost: number) => Charge,
   answer: (call: CheckCall, isLook: boolean) => CheckReply,
 ): FlatList {
   const replies: (string | number)[] = [];
@@ -92,7 +85,7 @@ export function answerChecks(
       const charges: Charge[] = [];
       for (let index = firstCharge; index < at; index += valuesOfCharge) {
         const text = texts[numberAt(checks, index)] ?? "";
-        charges.push(chargeOf(text, numberAt(checks, index + 1)));
+        charges.push(chargeFrom(text, numberAt(checks, index + 1)));
       }
       const durability = kind === "confirmed" ? kind : "relaxed";
       const call = { key, charges, durability, provisionalMs } as const;
@@ -103,6 +96,41 @@ export function answerChecks(
     }
   }
   return replies;
+}
+
+/** Bound the memory of an isolate: callers may send any number of ad hoc limits. */
+const mostTexts = 256;
+const mostBytes = 4_000_000;
+/** Approximate memory of an entry, and of each character of its text including the parsed values, in bytes. */
+const entryBytes = 400;
+const characterBytes = 6;
+
+/** Each charge has the cost of the latest check, because most checks of a policy have the same cost. */
+const chargeByText = new BoundedMap<{ readonly text: string; charge: Charge }>(mostTexts, {
+  mostBytes,
+  bytesOf: ({ text }) => entryBytes + text.length * characterBytes,
+});
+
+/**
+ * The charge of a text with this cost.
+ * @throws SyntaxError or TypeError for a text that is not the JSON of a charge
+ */
+function chargeFrom(text: string, cost: number): Charge {
+  const known = chargeByText.get(text);
+  if (known?.charge.cost === cost) return known.charge;
+  const charge = { ...(known?.charge ?? parsedCharge(text)), cost };
+  if (known === undefined) chargeByText.set(text, { text, charge });
+  else known.charge = charge;
+  return charge;
+}
+
+function parsedCharge(text: string): Omit<Charge, "cost"> {
+  const charge: Partial<Charge> | null = JSON.parse(text);
+  const { policy, limits } = charge ?? {};
+  if (typeof policy !== "string" || !Array.isArray(limits)) {
+    throw new TypeError(`expected the JSON of a charge with a policy and limits, got ${text.slice(0, 80)}`);
+  }
+  return { ...charge, policy, limits: internedLimits(limits) };
 }
 
 /** @throws TypeError, which fails the whole call, because the position of the next check is unknown */
@@ -169,7 +197,7 @@ class FlatReader {
     this.#values = values;
   }
 
-  reply(charges: readonly FlatCharge[]): CheckReply | Error {
+  reply(charges: FlatCheck["charges"]): CheckReply | Error {
     const first = this.#values[this.#at];
     if (typeof first === "string") {
       this.#at++;
@@ -188,7 +216,7 @@ class FlatReader {
     return firmForMs === defaultFirmMs ? { decisions, spentAtMs, isFirm } : { decisions, spentAtMs, isFirm, firmForMs };
   }
 
-  #decision({ cost, limits }: FlatCharge): Decision {
+  #decision({ cost, limits }: FlatCheck["charges"][number]): Decision {
     const delayMs = this.#number();
     const bannedForMs = this.#number();
     const retryAfterMs = this.#wait();

@@ -1,5 +1,6 @@
 /**
- * The calls from an isolate (limiter/isolate) to an object (limiter/object), and their replies. All of them are plain data.
+ * The calls from an isolate (limiter/isolate) to an object (limiter/object), and their replies: plain data. Also which object
+ * has a key.
  *
  * Two versions of both halves run at once during a deploy. Therefore fields are only added, never renamed or removed. A
  * field that an older caller leaves out has a default. An older object ignores fields that it does not know. A call whose
@@ -10,6 +11,7 @@
  * such as a new value of a check, needs a method with a new name.
  */
 import type { Ban } from "../policy/denials.ts";
+import type { Jurisdiction, LocationHint, ObjectSettings } from "../policy/placement.ts";
 import type { Durability } from "../policy/policy.ts";
 import type { PolicyRules, RulesVersion } from "../policy/runtime-rules.ts";
 import type { Decision, Limit, UsageBreakdown } from "../strategies/index.ts";
@@ -19,6 +21,52 @@ import type { Decision, Limit, UsageBreakdown } from "../strategies/index.ts";
  * other versions compare it.
  */
 export const noSqliteStorage = "headgate: the storage of this Durable Object is not SQLite";
+
+/**
+ * The platform's default is five attempts in up to ten seconds, longer than a request should wait. 500 ms is the shortest
+ * timeout it accepts; the deadline of a call is enforced here.
+ */
+export const platformRetries = { maxRetries: 1, timeoutMs: 500 };
+
+export interface ObjectLocation {
+  readonly name: string;
+  /** Where a new object is created. An existing object does not move. */
+  readonly locationHint: LocationHint | null;
+  /** The same name in another jurisdiction is another object. */
+  readonly jurisdiction: Jurisdiction | null;
+}
+
+/**
+ * An object for one key has the partition key as its name; a shard is named `<shard>-of-<shards>`. A location hint adds
+ * `@<hint>`. These names must never change: what is stored under the old names would be lost.
+ */
+export function objectLocation(settings: ObjectSettings, partitionKey: string): ObjectLocation {
+  const { shards, locationHint, jurisdiction } = settings;
+  const base = shards === null ? partitionKey : `${shardOf(partitionKey, shards)}-of-${shards}`;
+  const name = locationHint === null ? base : `${base}@${locationHint}`;
+  return { name, locationHint, jurisdiction };
+}
+
+/** Identifies an object among those of all jurisdictions. */
+export const objectId = ({ name, jurisdiction }: ObjectLocation): string => `${jurisdiction ?? ""} ${name}`;
+
+/** 48 bits in base64. */
+const hashedCharacters = 8;
+
+/**
+ * The shard of a key, from 0: the first 48 bits of its partition key modulo the number of shards. The partition key is an
+ * HMAC-SHA-256 in base64url.
+ */
+export function shardOf(partitionKey: string, shards: number): number {
+  const base64 = partitionKey
+    .slice(0, hashedCharacters)
+    .replaceAll("-", "+")
+    .replaceAll("_", "/")
+    .padEnd(hashedCharacters, "A");
+  let hash = 0;
+  for (const character of atob(base64)) hash = hash * 256 + character.charCodeAt(0);
+  return hash % shards;
+}
 
 /** The cost that one policy charges to a key. */
 export interface Charge {

@@ -93,3 +93,25 @@ function retentionMsOf(strategy: Strategy, limit: Limit): number {
   const full = strategy.spend(limit, strategy.fresh(), spent, 0);
   return strategy.idleAtMs(limit, full);
 }
+
+/** Bounds the memory of an isolate: callers may send any number of ad hoc limits. */
+const mostLists = 256;
+const listByText = new Map<string, readonly Limit[]>();
+const internedByList = new WeakMap<readonly Limit[], readonly Limit[]>();
+
+/**
+ * Returns the same list for all equal lists, so that lists are compared by identity. Each call of an object brings a copy,
+ * and a hundred thousand keys need not keep one each.
+ */
+export function internedLimits(limits: readonly Limit[]): readonly Limit[] {
+  const known = internedByList.get(limits);
+  if (known !== undefined) return known;
+  const text = JSON.stringify(limits);
+  const interned = listByText.get(text) ?? limits;
+  listByText.delete(text);
+  listByText.set(text, interned);
+  internedByList.set(limits, interned);
+  const [oldest] = listByText.keys();
+  if (listByText.size > mostLists && oldest !== undefined) listByText.delete(oldest);
+  return interned;
+}

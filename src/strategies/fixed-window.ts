@@ -23,18 +23,11 @@ import {
   removeFinalSpend,
   reopenedAtMs,
   settleReservedSpend,
+  windowBytes,
 } from "./window-opening.ts";
 import { periodAt, canonicalTimeZone } from "./calendar.ts";
 import { decodeIntegers, encodeIntegers } from "./log/varint.ts";
-import { openBytes } from "./open-reservations.ts";
-import {
-  constantSizeBytes,
-  type DatedUnits,
-  type Limit,
-  type ReservedUnits,
-  type SettledUnits,
-  strategyOfParts,
-} from "./strategy.ts";
+import { type DatedUnits, type Limit, type ReservedUnits, type SettledUnits, strategyOfParts } from "./strategy.ts";
 
 interface FixedWindowLimit extends Limit {
   readonly align: "first-request" | "clock" | "calendar";
@@ -232,7 +225,7 @@ export const fixedWindow = strategyOfParts<FixedWindowLimit, FixedWindow>({
   store: (_limit, { openedAtMs, startedAtMs, count, firstSpends }, nowMs) =>
     encodeIntegers([nowMs - startedAtMs, count, startedAtMs - openedAtMs]) + encodeFinalSpends(firstSpends, nowMs),
 
-  sizeBytes: ({ firstSpends }) => constantSizeBytes + openBytes(firstSpends.open),
+  sizeBytes: windowBytes,
 
   restore(_limit, stored, nowMs, storedReservations = "") {
     const [ageMs, count, restartedAfterMs, ...integers] = decodeIntegers(stored) ?? [];

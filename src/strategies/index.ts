@@ -4,6 +4,7 @@ export {
   compiledLimit,
   defaultStrategy,
   holdsSlots,
+  internedLimits,
   mostStoredBytesOf,
   provisionalTtlMs,
   strategies,
@@ -27,7 +28,7 @@ export {
   writtenLimit,
   writtenLimits,
 } from "./limits.ts";
-export { createMeter, type Meter } from "./meter.ts";
+export { createMeter, LimitsMeter, type Meter, meterUnder } from "./meter.ts";
 export { longestWaitMs } from "./metered-limit.ts";
 export {
   acceptedDuration,

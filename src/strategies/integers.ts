@@ -13,6 +13,20 @@ const latestMs = 2 ** 46;
 /** Whether a value is an instant: integer milliseconds since the Unix epoch. */
 export const isInstant = (value: unknown): value is number => isCount(value) && value <= latestMs;
 
+/** @throws RangeError */
+export function requireInstant(nowMs: number): void {
+  if (!isInstant(nowMs)) throw new RangeError(`nowMs must be integer milliseconds since 1970, not ${String(nowMs)}`);
+}
+
+export function requireCount(name: string, value: number): void {
+  if (!isCount(value)) throw new RangeError(`${name} must be an integer of at least 0, not ${String(value)}`);
+}
+
+export function requireTtl(ttlMs: number): void {
+  if (!isCount(ttlMs) || ttlMs === 0)
+    throw new RangeError(`ttlMs must be an integer of at least 1, not ${String(ttlMs)}`);
+}
+
 /** The greatest integer of a structured field (RFC 9651, section 3.3.1). */
 const greatestUnits = 999_999_999_999_999;
 

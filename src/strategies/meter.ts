@@ -5,7 +5,7 @@
  * of absent limits until they are idle, so that two deployed versions of a policy do not erase one another's states.
  */
 import type { UsageBreakdown } from "./usage.ts";
-import { compiledLimit, type CompiledLimit } from "./compiled-limit.ts";
+import { compiledLimit, type CompiledLimit, internedLimits } from "./compiled-limit.ts";
 import {
   boundedStates,
   type CarriedState,
@@ -19,24 +19,13 @@ import {
   readSnapshot,
   writeSnapshot,
 } from "./snapshot.ts";
-import { isCount, isInstant } from "./integers.ts";
+import { requireCount, requireInstant, requireTtl } from "./integers.ts";
 import {
-  accountOf,
-  bookedState,
-  canRenew,
-  hasOpenReservation,
-  isWithinAll,
-  measureUsed,
-  type MeteredLimit,
+  type DecisionTime,
+  MeteredLimit,
   queueDelayMs,
-  rebooked,
   type RenewedReservation,
-  renewedState,
   type ReservedSpend,
-  reservedState,
-  settledState,
-  spentDecision,
-  spentState,
   unspentDecision,
 } from "./metered-limit.ts";
 import type { Decision, Limit } from "./strategy.ts";
@@ -114,19 +103,27 @@ export interface Meter {
  * @param stored the snapshot of an earlier meter; any other value is rejected, see `refused`
  */
 export function createMeter(limits: readonly Limit[], stored?: unknown): Meter {
-  const snapshot = stored === undefined ? noCarriedStates : readSnapshot(stored);
-  return snapshot === null
-    ? new LimitsMeter(limits, noCarriedStates, "not a snapshot of this version")
-    : new LimitsMeter(limits, snapshot, null);
+  return LimitsMeter.from(limits, stored);
+}
+
+/**
+ * Returns a meter of these limits: `before` itself if it has them, else one that takes over its state. Meters of equal limits
+ * share one list of them.
+ */
+export function meterUnder(limits: readonly Limit[], before: LimitsMeter | undefined): LimitsMeter {
+  if (before?.limits === limits) return before;
+  const interned = internedLimits(limits);
+  if (before === undefined) return LimitsMeter.from(interned);
+  return before.limits === interned ? before : before.withLimits(interned);
 }
 
 /** Approximate memory of a meter and of each of its limits, without their states. */
 const bytesPerMeter = 130;
 const bytesPerLimit = 70;
 
-type SpendTransition = (metered: MeteredLimit, cost: number, atMs: number) => unknown;
-
-class LimitsMeter implements Meter {
+/** The only kind of meter. Other than `Meter`, it shows its limits. */
+export class LimitsMeter implements Meter {
+  readonly limits: readonly Limit[];
   readonly #longestWindowMs: number;
   readonly #limits: readonly MeteredLimit[];
   /** The used units of each limit at the instant of the current decision. */
@@ -138,6 +135,7 @@ class LimitsMeter implements Meter {
   refused: string | null;
 
   constructor(limits: readonly Limit[], carried: CarriedStates, refused: string | null) {
+    this.limits = limits;
     this.refused = refused;
     const states = new Map(carried.states.map((state) => [state.identity, state]));
     // A stored state may be later than the meter, if the clock was ahead and has been corrected since.
@@ -149,9 +147,7 @@ class LimitsMeter implements Meter {
       const compiled = compiledLimit(limit);
       const state = states.get(compiled.identity);
       states.delete(compiled.identity);
-      return state === undefined
-        ? { compiled, state: compiled.strategy.fresh() }
-        : this.#takeOver(compiled, state, carried.seenMs);
+      return state === undefined ? new MeteredLimit(compiled) : this.#takeOver(compiled, state, carried.seenMs);
     });
     this.#used = this.#limits.map(() => 0);
     this.#absentStates = boundedStates(
@@ -164,16 +160,25 @@ class LimitsMeter implements Meter {
     this.#longestWindowMs = limits.reduce((longest, limit) => Math.max(longest, limit.windowMs), 0);
   }
 
+  /** See `createMeter`. */
+  static from(limits: readonly Limit[], stored?: unknown): LimitsMeter {
+    const snapshot = stored === undefined ? noCarriedStates : readSnapshot(stored);
+    return snapshot === null
+      ? new LimitsMeter(limits, noCarriedStates, "not a snapshot of this version")
+      : new LimitsMeter(limits, snapshot, null);
+  }
+
   /** @param carriedSeenMs the latest time that the former meter had seen */
   #takeOver(compiled: CompiledLimit, carried: CarriedState, carriedSeenMs: number): MeteredLimit {
     const state = stateFor(compiled, carried);
     if (state === null) {
       this.#refuse(compiled.identity);
-      return { compiled, state: compiled.strategy.fresh() };
+      return new MeteredLimit(compiled);
     }
     const seenMs = Math.max(carried.writtenAtMs, carriedSeenMs);
     // Another limit has seen a later time. Without a new booking, this limit would give back units too early.
-    return seenMs < this.seenMs ? rebooked({ compiled, state }, seenMs, this.seenMs) : { compiled, state };
+    const metered = new MeteredLimit(compiled, state);
+    return seenMs < this.seenMs ? metered.rebooked(seenMs, this.seenMs) : metered;
   }
 
   #refuse(identity: string): void {
@@ -181,17 +186,16 @@ class LimitsMeter implements Meter {
   }
 
   consume(cost: number, nowMs: number, heldUnits = 0): Decision {
-    return this.#spend(cost, spentState, nowMs, heldUnits);
+    return this.#spend(cost, null, nowMs, heldUnits);
   }
 
   reserve({ cost, ttlMs }: ReservedSpend, nowMs: number, heldUnits = 0): Decision {
     requireTtl(ttlMs);
-    const reserveUnits: SpendTransition = (metered, units, atMs) =>
-      reservedState(metered, { cost: units, ttlMs }, atMs);
-    return this.#spend(cost, reserveUnits, nowMs, heldUnits);
+    return this.#spend(cost, ttlMs, nowMs, heldUnits);
   }
 
-  #spend(cost: number, transition: SpendTransition, nowMs: number, heldUnits: number): Decision {
+  /** @param ttlMs null for a final spend */
+  #spend(cost: number, ttlMs: number | null, nowMs: number, heldUnits: number): Decision {
     if (cost === 0) return this.look(cost, nowMs, heldUnits);
     requireCount("cost", cost);
     requireInstant(nowMs);
@@ -200,36 +204,42 @@ class LimitsMeter implements Meter {
     const time = { atMs, lagMs: atMs - nowMs, heldUnits };
     const limits = this.#limits;
     const used = this.#used;
-    measureUsed(limits, time, used);
-    if (!isWithinAll(limits, used, cost)) {
+    if (!this.#measure(limits, cost, time)) {
       this.#denyAt(atMs);
       return unspentDecision(limits, used, cost, time);
     }
     const delayMs = queueDelayMs(limits, time);
-    for (const metered of limits) metered.state = transition(metered, cost, atMs);
+    for (const metered of limits) {
+      metered.state = ttlMs === null ? metered.spent(cost, atMs, atMs) : metered.reserved(cost, ttlMs, atMs);
+    }
     this.seenMs = atMs;
     this.changes++;
-    for (let index = 0; index < used.length; index++) used[index] = (used[index] ?? 0) + cost;
-    return spentDecision(limits, used, { cost, delayMs }, time);
+    const decisions = limits.map((metered, index) => metered.decision((used[index] ?? 0) + cost, 0, time));
+    return { allowed: true, cost, delayMs, retryAfterMs: 0, bannedForMs: 0, limits: decisions };
+  }
+
+  /** Measures the used units of the limits. @returns whether the cost fits under all of them */
+  #measure(limits: readonly MeteredLimit[], cost: number, time: DecisionTime): boolean {
+    let index = 0;
+    let isWithinAll = true;
+    for (const metered of limits) {
+      const used = metered.usedAt(time);
+      this.#used[index++] = used;
+      isWithinAll &&= metered.fits(used, cost);
+    }
+    return isWithinAll;
   }
 
   look(cost: number, nowMs: number, heldUnits = 0): Decision {
     requireCount("cost", cost);
-    requireInstant(nowMs);
-    requireCount("heldUnits", heldUnits);
-    const limits = this.#correctedLimits(nowMs);
-    const atMs = limits === this.#limits ? Math.max(nowMs, this.seenMs) : nowMs;
-    const time = { atMs, lagMs: atMs - nowMs, heldUnits };
-    measureUsed(limits, time, this.#used);
+    const { limits, time } = this.#correctedLimits(nowMs, heldUnits);
+    this.#measure(limits, cost, time);
     return unspentDecision(limits, this.#used, cost, time);
   }
 
   account(nowMs: number, heldUnits = 0): readonly UsageBreakdown[] {
-    requireInstant(nowMs);
-    requireCount("heldUnits", heldUnits);
-    const limits = this.#correctedLimits(nowMs);
-    const atMs = limits === this.#limits ? Math.max(nowMs, this.seenMs) : nowMs;
-    return limits.map((metered) => accountOf(metered, { atMs, lagMs: atMs - nowMs, heldUnits }));
+    const { limits, time } = this.#correctedLimits(nowMs, heldUnits);
+    return limits.map((metered) => metered.account(time));
   }
 
   deny(nowMs: number): void {
@@ -245,7 +255,7 @@ class LimitsMeter implements Meter {
     const seenMs = this.#correctedMs(nowMs);
     // The caller's clock may be wrong, but the age of the spend is right.
     const bookedAtMs = seenMs - Math.max(0, nowMs - atMs);
-    this.#change(seenMs, (metered) => bookedState(metered, cost, bookedAtMs, seenMs));
+    this.#change(seenMs, (metered) => metered.booked(cost, bookedAtMs, seenMs));
   }
 
   refund(cost: number, spentAtMs: number, nowMs: number): void {
@@ -254,8 +264,7 @@ class LimitsMeter implements Meter {
     requireInstant(nowMs);
     if (cost === 0) return;
     const seenMs = this.#correctedMs(nowMs);
-    const refunded = { atMs: spentAtMs, units: cost };
-    this.#change(seenMs, ({ compiled: { limit, strategy }, state }) => strategy.refund(limit, state, refunded, seenMs));
+    this.#change(seenMs, (metered) => metered.refunded(cost, spentAtMs, seenMs));
   }
 
   settle(reservation: SettledReservation, nowMs: number): void {
@@ -266,12 +275,12 @@ class LimitsMeter implements Meter {
     requireCount("heldAtMs", heldAtMs);
     requireTtl(ttlMs);
     requireInstant(nowMs);
-    const isOpen = this.#limits.some((metered) => hasOpenReservation(metered, spentAtMs));
+    const isOpen = this.#limits.some((metered) => metered.hasOpenReservation(spentAtMs));
     const holdsSlots = this.#limits.some(({ compiled }) => compiled.strategy.holdsSlots);
     if (actualCost === cost && !isOpen && !(cost > 0 && holdsSlots)) return;
     const seenMs = this.#correctedMs(nowMs);
     const settled = { cost, actualCost, spentAtMs, ttlMs, heldAtMs };
-    this.#change(seenMs, (metered) => settledState(metered, settled, seenMs));
+    this.#change(seenMs, (metered) => metered.settled(settled, seenMs));
   }
 
   renew(reservation: RenewedReservation, nowMs: number): void {
@@ -280,16 +289,16 @@ class LimitsMeter implements Meter {
     requireCount("heldAtMs", heldAtMs);
     requireTtl(ttlMs);
     requireInstant(nowMs);
-    if (cost === 0 || !this.#limits.some(canRenew)) return;
+    if (cost === 0 || !this.#limits.some(({ canRenew }) => canRenew)) return;
     const seenMs = this.#correctedMs(nowMs);
-    this.#change(seenMs, (metered) => renewedState(metered, reservation, seenMs));
+    this.#change(seenMs, (metered) => metered.renewed(reservation, seenMs));
   }
 
   snapshot(): unknown {
     return writeSnapshot({ seenMs: this.seenMs, states: this.#liveStates().map(storedState) });
   }
 
-  withLimits(limits: readonly Limit[]): Meter {
+  withLimits(limits: readonly Limit[]): LimitsMeter {
     const carried = { seenMs: this.seenMs, states: this.#liveStates() };
     const next = new LimitsMeter(limits, carried, null);
     next.changes = this.changes + (next.seenMs === this.seenMs ? 0 : 1);
@@ -329,16 +338,23 @@ class LimitsMeter implements Meter {
   #correctedMs(nowMs: number): number {
     if (!this.#isMisset(nowMs)) return Math.max(nowMs, this.seenMs);
     for (const metered of this.#limits) {
-      metered.state = rebooked(metered, this.seenMs, nowMs).state;
+      metered.state = metered.rebooked(this.seenMs, nowMs).state;
     }
     this.seenMs = nowMs;
     this.changes++;
     return nowMs;
   }
 
-  /** The limits as `#correctedMs` would leave them: the same list, unless the clock was mis-set. */
-  #correctedLimits(nowMs: number): readonly MeteredLimit[] {
-    return this.#isMisset(nowMs) ? this.#limits.map((metered) => rebooked(metered, this.seenMs, nowMs)) : this.#limits;
+  /** The limits as `#correctedMs` would leave them, and the time of a look at them. */
+  #correctedLimits(nowMs: number, heldUnits: number): { limits: readonly MeteredLimit[]; time: DecisionTime } {
+    requireInstant(nowMs);
+    requireCount("heldUnits", heldUnits);
+    if (this.#isMisset(nowMs)) {
+      const limits = this.#limits.map((metered) => metered.rebooked(this.seenMs, nowMs));
+      return { limits, time: { atMs: nowMs, lagMs: 0, heldUnits } };
+    }
+    const atMs = Math.max(nowMs, this.seenMs);
+    return { limits: this.#limits, time: { atMs, lagMs: atMs - nowMs, heldUnits } };
   }
 
   #isMisset(nowMs: number): boolean {
@@ -368,17 +384,4 @@ class LimitsMeter implements Meter {
       this.changes++;
     }
   }
-}
-
-function requireInstant(nowMs: number): void {
-  if (!isInstant(nowMs)) throw new RangeError(`nowMs must be integer milliseconds since 1970, not ${String(nowMs)}`);
-}
-
-function requireCount(name: string, value: number): void {
-  if (!isCount(value)) throw new RangeError(`${name} must be an integer of at least 0, not ${String(value)}`);
-}
-
-function requireTtl(ttlMs: number): void {
-  if (!isCount(ttlMs) || ttlMs === 0)
-    throw new RangeError(`ttlMs must be an integer of at least 1, not ${String(ttlMs)}`);
 }

@@ -4,13 +4,8 @@ import type { CompiledLimit } from "./compiled-limit.ts";
 import { expiryMs } from "./open-reservations.ts";
 import type { Decision, LimitDecision, SettledUnits } from "./strategy.ts";
 
-export interface MeteredLimit {
-  readonly compiled: CompiledLimit;
-  state: unknown;
-}
-
 /** The time of a decision, and the units that are lent out at that time. */
-interface DecisionTime {
+export interface DecisionTime {
   /** The latest time that the meter has seen. */
   readonly atMs: number;
   /** How far `atMs` is ahead of the caller's clock. Every wait includes it. */
@@ -31,193 +26,191 @@ export interface RenewedReservation extends ReservedSpend {
   readonly heldAtMs: number;
 }
 
-/** The limit with a state in which all units that count at `seenMs` were spent at `nowMs`. */
-export function rebooked({ compiled, state }: MeteredLimit, seenMs: number, nowMs: number) {
-  const { limit, strategy } = compiled;
-  const used = strategy.used(limit, state, seenMs);
-  const fresh = strategy.fresh();
-  return {
-    compiled,
-    state: used === 0 ? fresh : strategy.spend(limit, fresh, { atMs: nowMs, units: used }, nowMs),
-  };
-}
-
-/** The state after a spend that fits. */
-export function spentState(
-  { compiled: { limit, strategy }, state }: MeteredLimit,
-  cost: number,
-  atMs: number,
-): unknown {
-  return strategy.spend(limit, state, { atMs, units: cost }, atMs);
-}
-
 /** Debts are capped, so that sums of units stay exact integers. */
 const greatestDebt = 2 ** 50;
 
-/** The state after a spend at `atMs` that may exceed the capacity. */
-export function bookedState(
-  { compiled: { limit, strategy }, state }: MeteredLimit,
-  cost: number,
-  atMs: number,
-  seenMs: number,
-): unknown {
-  const units = Math.min(cost, greatestDebt - strategy.used(limit, state, seenMs));
-  return units <= 0 ? state : strategy.spend(limit, state, { atMs, units }, seenMs);
-}
+/** Its methods never change `state`. Those that spend or correct return the next state. */
+export class MeteredLimit {
+  readonly compiled: CompiledLimit;
+  state: unknown;
 
-/** The instant at which a reservation is booked. Slots expire after a window, so those with a shorter ttl are booked earlier. */
-function reservedAtMs({ windowMs, strategy }: CompiledLimit, ttlMs: number, atMs: number): number {
-  return strategy.holdsSlots && ttlMs < windowMs ? Math.max(0, atMs - (windowMs - ttlMs)) : atMs;
-}
-
-/** The state after a reservation that fits. */
-export function reservedState(
-  { compiled, state }: MeteredLimit,
-  { cost, ttlMs }: ReservedSpend,
-  atMs: number,
-): unknown {
-  const { limit, strategy } = compiled;
-  if (strategy.reservations === null) {
-    const spent = { atMs: reservedAtMs(compiled, ttlMs, atMs), units: cost };
-    return strategy.spend(limit, state, spent, atMs);
+  constructor(compiled: CompiledLimit, state: unknown = compiled.strategy.fresh()) {
+    this.compiled = compiled;
+    this.state = state;
   }
-  const reserved = { units: cost, expiresAtMs: expiryMs(atMs, ttlMs) };
-  return strategy.reservations.reserve(limit, state, reserved, atMs);
-}
 
-/** The state after a reservation ends: its slots are free, or its units are corrected to the actual cost. */
-export function settledState(
-  metered: MeteredLimit,
-  reservation: RenewedReservation & SettledUnits,
-  seenMs: number,
-): unknown {
-  const { compiled, state } = metered;
-  const { limit, strategy } = compiled;
-  if (strategy.holdsSlots) return releasedState(metered, reservation, seenMs);
-  const { cost, actualCost, spentAtMs } = reservation;
-  const refunded = Math.max(0, cost - actualCost);
-  let next = state;
-  if (strategy.reservations !== null) {
-    const settlement = { cost, actualCost: cost - refunded, spentAtMs };
-    next = strategy.reservations.settle(limit, state, settlement, seenMs);
-  } else if (refunded > 0) {
-    next = strategy.refund(limit, state, { atMs: spentAtMs, units: refunded }, seenMs);
+  #used(atMs: number): number {
+    const { limit, strategy } = this.compiled;
+    return strategy.used(limit, this.state, atMs);
   }
-  // Units beyond the reserved cost are spent now.
-  return actualCost > cost ? bookedState({ compiled, state: next }, actualCost - cost, seenMs, seenMs) : next;
-}
 
-/** The state without the slots of a reservation. */
-function releasedState(
-  { compiled, state }: MeteredLimit,
-  { cost, heldAtMs, ttlMs }: RenewedReservation,
-  seenMs: number,
-): unknown {
-  // The clock was ahead when the reservation was made. Its slots have been booked again since, without its ttl.
-  const atMs = heldAtMs > seenMs ? heldAtMs : reservedAtMs(compiled, ttlMs, heldAtMs);
-  return compiled.strategy.refund(compiled.limit, state, { atMs, units: cost }, seenMs);
-}
+  /** The limit with a state in which all units that count at `seenMs` were spent at `nowMs`. */
+  rebooked(seenMs: number, nowMs: number): MeteredLimit {
+    const used = this.#used(seenMs);
+    const fresh = new MeteredLimit(this.compiled);
+    if (used > 0) fresh.state = fresh.spent(used, nowMs, nowMs);
+    return fresh;
+  }
 
-/** Whether the state keeps data about a reservation made at `spentAtMs`. */
-export const hasOpenReservation = ({ compiled, state }: MeteredLimit, spentAtMs: number): boolean =>
-  compiled.strategy.reservations?.isOpen(state, spentAtMs) === true;
+  /** After a spend at `atMs` that fits. */
+  spent(units: number, atMs: number, nowMs: number): unknown {
+    const { limit, strategy } = this.compiled;
+    return strategy.spend(limit, this.state, { atMs, units }, nowMs);
+  }
 
-/** Whether a renewal can change the state. */
-export const canRenew = ({ compiled: { strategy } }: MeteredLimit): boolean =>
-  strategy.holdsSlots || strategy.reservations !== null;
+  /** After a spend at `atMs` that may exceed the capacity. */
+  booked(cost: number, atMs: number, seenMs: number): unknown {
+    const units = Math.min(cost, greatestDebt - this.#used(seenMs));
+    return units <= 0 ? this.state : this.spent(units, atMs, seenMs);
+  }
 
-/** The state with a reservation open until `ttlMs` after `seenMs`. */
-export function renewedState(metered: MeteredLimit, reservation: RenewedReservation, seenMs: number): unknown {
-  const { compiled, state } = metered;
-  const { holdsSlots, reservations } = compiled.strategy;
-  if (reservations !== null) return reservations.renew(state, reservation, seenMs);
-  if (!holdsSlots) return state;
-  const { cost, ttlMs } = reservation;
-  const released = { compiled, state: releasedState(metered, reservation, seenMs) };
-  return bookedState(released, cost, reservedAtMs(compiled, ttlMs, seenMs), seenMs);
-}
+  refunded(units: number, atMs: number, seenMs: number): unknown {
+    const { limit, strategy } = this.compiled;
+    return strategy.refund(limit, this.state, { atMs, units }, seenMs);
+  }
 
-/**
- * Measures the units of each limit that count at `atMs`, held units included.
- * @param used receives them; a new list for each decision would make decisions slower
- */
-export function measureUsed(limits: readonly MeteredLimit[], { atMs, heldUnits }: DecisionTime, used: number[]): void {
-  let index = 0;
-  for (const { compiled, state } of limits) {
-    used[index++] = compiled.strategy.used(compiled.limit, state, atMs) + heldUnits;
+  /** The instant at which a reservation is booked. Slots expire after a window, so those with a shorter ttl are booked earlier. */
+  #reservedAtMs(ttlMs: number, atMs: number): number {
+    const { windowMs, strategy } = this.compiled;
+    return strategy.holdsSlots && ttlMs < windowMs ? Math.max(0, atMs - (windowMs - ttlMs)) : atMs;
+  }
+
+  /** After a reservation that fits. */
+  reserved(cost: number, ttlMs: number, atMs: number): unknown {
+    const { limit, strategy } = this.compiled;
+    if (strategy.reservations === null) return this.spent(cost, this.#reservedAtMs(ttlMs, atMs), atMs);
+    const reserved = { units: cost, expiresAtMs: expiryMs(atMs, ttlMs) };
+    return strategy.reservations.reserve(limit, this.state, reserved, atMs);
+  }
+
+  /** After a reservation ends: its slots are free, or its units are corrected to the actual cost. */
+  settled(reservation: RenewedReservation & SettledUnits, seenMs: number): unknown {
+    const { limit, strategy } = this.compiled;
+    if (strategy.holdsSlots) return this.#released(reservation, seenMs);
+    const { cost, actualCost, spentAtMs } = reservation;
+    const refunded = Math.max(0, cost - actualCost);
+    let next = this.state;
+    if (strategy.reservations !== null) {
+      const settlement = { cost, actualCost: cost - refunded, spentAtMs };
+      next = strategy.reservations.settle(limit, this.state, settlement, seenMs);
+    } else if (refunded > 0) {
+      next = this.refunded(refunded, spentAtMs, seenMs);
+    }
+    // Units beyond the reserved cost are spent now.
+    return actualCost > cost ? new MeteredLimit(this.compiled, next).booked(actualCost - cost, seenMs, seenMs) : next;
+  }
+
+  /** Without the slots of a reservation. */
+  #released({ cost, heldAtMs, ttlMs }: RenewedReservation, seenMs: number): unknown {
+    // The clock was ahead when the reservation was made. Its slots have been booked again since, without its ttl.
+    const atMs = heldAtMs > seenMs ? heldAtMs : this.#reservedAtMs(ttlMs, heldAtMs);
+    return this.refunded(cost, atMs, seenMs);
+  }
+
+  /** Whether the state keeps data about a reservation made at `spentAtMs`. */
+  hasOpenReservation(spentAtMs: number): boolean {
+    return this.compiled.strategy.reservations?.isOpen(this.state, spentAtMs) === true;
+  }
+
+  /** Whether a renewal can change the state. */
+  get canRenew(): boolean {
+    const { holdsSlots, reservations } = this.compiled.strategy;
+    return holdsSlots || reservations !== null;
+  }
+
+  /** With a reservation open until `ttlMs` after `seenMs`. */
+  renewed(reservation: RenewedReservation, seenMs: number): unknown {
+    const { holdsSlots, reservations } = this.compiled.strategy;
+    if (reservations !== null) return reservations.renew(this.state, reservation, seenMs);
+    if (!holdsSlots) return this.state;
+    const { cost, ttlMs } = reservation;
+    const released = new MeteredLimit(this.compiled, this.#released(reservation, seenMs));
+    return released.booked(cost, this.#reservedAtMs(ttlMs, seenMs), seenMs);
+  }
+
+  /** The units that count at `atMs`, held units included. */
+  usedAt({ atMs, heldUnits }: DecisionTime): number {
+    return this.#used(atMs) + heldUnits;
+  }
+
+  /** How the limit arrives at the units of `usedAt`. */
+  account(time: DecisionTime): UsageBreakdown {
+    const { limit, strategy } = this.compiled;
+    const { atMs, heldUnits } = time;
+    return { used: this.usedAt(time), heldUnits, terms: strategy.account(limit, this.state, atMs) };
+  }
+
+  /** The state with the held units spent. */
+  #withHeld({ atMs, heldUnits }: DecisionTime): unknown {
+    return heldUnits === 0 ? this.state : this.spent(heldUnits, atMs, atMs);
+  }
+
+  /** How long an allowed request waits in the queue, computed before its units are spent; 0 without a queue. */
+  delayMs(time: DecisionTime): number {
+    const { limit, strategy } = this.compiled;
+    if (strategy.delayMs === null) return 0;
+    const delayMs = strategy.delayMs(limit, this.#withHeld(time), time.atMs);
+    return delayMs > 0 ? delayMs + time.lagMs : 0;
+  }
+
+  /**
+   * A cost of 0 always fits, even when more than the capacity is used.
+   * @param used the result of `usedAt`
+   */
+  fits(used: number, cost: number): boolean {
+    return cost === 0 || used + cost <= this.compiled.capacity;
+  }
+
+  /**
+   * The decision on a cost that is not spent.
+   * @param used the result of `usedAt`, or the units after a spend
+   */
+  decision(used: number, cost: number, time: DecisionTime): LimitDecision {
+    const { strategy, limit, capacity, name, units, windowMs } = this.compiled;
+    const { atMs, lagMs } = time;
+    const allowed = this.fits(used, cost);
+    const state = this.#withHeld(time);
+    const remaining = used < capacity ? capacity - used : 0;
+    const next = remaining + 1;
+    const nextMs = next <= capacity ? strategy.waitMs(limit, state, next, atMs) + lagMs : 0;
+    const wholeMs = next < capacity ? strategy.waitMs(limit, state, capacity, atMs) + lagMs : nextMs;
+    let retryAfterMs: number | null = 0;
+    if (!allowed && cost > capacity) retryAfterMs = null;
+    else if (!allowed && cost === next) retryAfterMs = nextMs;
+    else if (!allowed) retryAfterMs = strategy.waitMs(limit, state, cost, atMs) + lagMs;
+    return {
+      name,
+      strategy: strategy.name,
+      limit: units,
+      capacity,
+      windowMs: strategy.windowMs === null ? windowMs : strategy.windowMs(limit, atMs),
+      allowed,
+      remaining,
+      retryAfterMs,
+      replenishAfterMs: nextMs,
+      resetAfterMs: wholeMs,
+    };
   }
 }
 
-/** The account of the units that `measureUsed` measures. */
-export function accountOf(
-  { compiled: { limit, strategy }, state }: MeteredLimit,
-  { atMs, heldUnits }: DecisionTime,
-): UsageBreakdown {
-  return {
-    used: strategy.used(limit, state, atMs) + heldUnits,
-    heldUnits,
-    terms: strategy.account(limit, state, atMs),
-  };
-}
-
-/** A cost of 0 always fits, even when more than the capacity is used. */
-const fits = ({ compiled }: MeteredLimit, used: number, cost: number): boolean =>
-  cost === 0 || used + cost <= compiled.capacity;
-
-/** @param used the result of `measureUsed` for the same limits */
-export function isWithinAll(limits: readonly MeteredLimit[], used: readonly number[], cost: number): boolean {
-  // A plain loop: this runs on every decision.
-  for (let index = 0; index < limits.length; index++) {
-    const metered = limits[index];
-    if (metered !== undefined && !fits(metered, used[index] ?? 0, cost)) return false;
-  }
-  return true;
-}
-
-/** The state with the held units spent. */
-const stateWithHeld = ({ compiled, state }: MeteredLimit, { atMs, heldUnits }: DecisionTime): unknown =>
-  heldUnits === 0 ? state : compiled.strategy.spend(compiled.limit, state, { atMs, units: heldUnits }, atMs);
-
-/** How long an allowed request waits in the slowest queue, computed before its units are spent. */
+/** How long an allowed request waits in the slowest queue. */
 export function queueDelayMs(limits: readonly MeteredLimit[], time: DecisionTime): number {
   let longestMs = 0;
-  for (const metered of limits) {
-    const { limit, strategy } = metered.compiled;
-    if (strategy.delayMs === null) continue;
-    const delayMs = strategy.delayMs(limit, stateWithHeld(metered, time), time.atMs);
-    if (delayMs > 0) longestMs = Math.max(longestMs, delayMs + time.lagMs);
-  }
+  for (const metered of limits) longestMs = Math.max(longestMs, metered.delayMs(time));
   return longestMs;
 }
 
 /**
- * The decision on a cost that has just been spent.
- * @param used the units of each limit after the spend
+ * The decision on a cost that is denied, or that the caller only looks at.
+ * @param used the units of each limit
  */
-export function spentDecision(
-  limits: readonly MeteredLimit[],
-  used: readonly number[],
-  spent: Pick<Decision, "cost" | "delayMs">,
-  time: DecisionTime,
-): Decision {
-  return {
-    allowed: true,
-    cost: spent.cost,
-    delayMs: spent.delayMs,
-    retryAfterMs: 0,
-    bannedForMs: 0,
-    limits: limits.map((metered, index) => limitDecision(metered, used[index] ?? 0, 0, time)),
-  };
-}
-
-/** The decision on a cost that is denied, or that the caller only looks at. */
 export function unspentDecision(
   metered: readonly MeteredLimit[],
   used: readonly number[],
   cost: number,
   time: DecisionTime,
 ): Decision {
-  const limits = metered.map((each, index) => limitDecision(each, used[index] ?? 0, cost, time));
+  const limits = metered.map((each, index) => each.decision(used[index] ?? 0, cost, time));
   const allowed = limits.every((limit) => limit.allowed);
   return {
     allowed,
@@ -237,31 +230,4 @@ export function longestWaitMs(decisions: readonly { readonly retryAfterMs: numbe
     longestMs = Math.max(longestMs, retryAfterMs);
   }
   return longestMs;
-}
-
-function limitDecision(metered: MeteredLimit, used: number, cost: number, time: DecisionTime): LimitDecision {
-  const { strategy, limit, capacity, name, units, windowMs } = metered.compiled;
-  const { atMs, lagMs } = time;
-  const allowed = fits(metered, used, cost);
-  const state = stateWithHeld(metered, time);
-  const remaining = used < capacity ? capacity - used : 0;
-  const next = remaining + 1;
-  const nextMs = next <= capacity ? strategy.waitMs(limit, state, next, atMs) + lagMs : 0;
-  const wholeMs = next < capacity ? strategy.waitMs(limit, state, capacity, atMs) + lagMs : nextMs;
-  let retryAfterMs: number | null = 0;
-  if (!allowed && cost > capacity) retryAfterMs = null;
-  else if (!allowed && cost === next) retryAfterMs = nextMs;
-  else if (!allowed) retryAfterMs = strategy.waitMs(limit, state, cost, atMs) + lagMs;
-  return {
-    name,
-    strategy: strategy.name,
-    limit: units,
-    capacity,
-    windowMs: strategy.windowMs === null ? windowMs : strategy.windowMs(limit, atMs),
-    allowed,
-    remaining,
-    retryAfterMs,
-    replenishAfterMs: nextMs,
-    resetAfterMs: wholeMs,
-  };
 }

@@ -21,18 +21,11 @@ import {
   removeFinalSpend,
   reopenedAtMs,
   settleReservedSpend,
+  windowBytes,
 } from "./window-opening.ts";
 import { isCount, multiplyDivideCeil, multiplyDivideFloor, productProblem } from "./integers.ts";
 import { decodeIntegers, encodeIntegers } from "./log/varint.ts";
-import { openBytes } from "./open-reservations.ts";
-import {
-  constantSizeBytes,
-  type DatedUnits,
-  type Limit,
-  type ReservedUnits,
-  type SettledUnits,
-  strategyOfParts,
-} from "./strategy.ts";
+import { type DatedUnits, type Limit, type ReservedUnits, type SettledUnits, strategyOfParts } from "./strategy.ts";
 
 /** Counts for `[openedAtMs − W, openedAtMs)` and `[openedAtMs, openedAtMs + W)`; both 0 when nothing is spent. */
 interface BucketPair {
@@ -224,7 +217,7 @@ export const slidingWindowCounter = strategyOfParts<AlignedLimit, BucketPair>({
   store: (_limit, { openedAtMs, previous, current, firstSpends }, nowMs) =>
     encodeIntegers([nowMs - openedAtMs, previous, current]) + encodeFinalSpends(firstSpends, nowMs),
 
-  sizeBytes: ({ firstSpends }) => constantSizeBytes + openBytes(firstSpends.open),
+  sizeBytes: windowBytes,
 
   restore(_limit, stored, nowMs, storedReservations = "") {
     const [ageMs, previous, current, ...integers] = decodeIntegers(stored) ?? [];

@@ -16,12 +16,20 @@ import {
   hasExpired,
   linkEntries,
   listEntries,
+  openBytes,
   type OpenReservations,
   reduceEntry,
   removeExpired,
   renewEntries,
 } from "./open-reservations.ts";
-import type { DatedUnits, Renewal, ReservedUnits, SettledUnits, Limit } from "./strategy.ts";
+import {
+  constantSizeBytes,
+  type DatedUnits,
+  type Limit,
+  type Renewal,
+  type ReservedUnits,
+  type SettledUnits,
+} from "./strategy.ts";
 import * as v from "valibot";
 
 export interface FirstSpends {
@@ -32,6 +40,10 @@ export interface FirstSpends {
 }
 
 const mostFinal = 3;
+
+/** Approximate memory of the state of a window. */
+export const windowBytes = ({ firstSpends: { open } }: { readonly firstSpends: FirstSpends }): number =>
+  open === null ? constantSizeBytes : constantSizeBytes + openBytes(open);
 
 export const noFirstSpends: FirstSpends = { final: [], open: null };
 

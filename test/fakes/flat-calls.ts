@@ -1,6 +1,5 @@
 /** Flat calls in the form of nested ones, for fakes of objects and for tests that look at calls. */
 import { answerChecks, chargeText, decodeReplies, type FlatCall, type FlatList } from "../../src/limiter/flat-calls.ts";
-import { internedCharge } from "../../src/limiter/interned.ts";
 import type { CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
 
 const nothing: CheckReply = { decisions: [], spentAtMs: [] };
@@ -18,7 +17,7 @@ export const isLook = (call: CheckCall): boolean => looks.has(call);
 /** The checks of a call, in their order. */
 export function nestedCalls(call: FlatCall): CheckCall[] {
   const calls: CheckCall[] = [];
-  answerChecks(call, internedCharge, ({ provisionalMs = 0, ...check }, spendsNothing) => {
+  answerChecks(call, ({ provisionalMs = 0, ...check }, spendsNothing) => {
     const nested = provisionalMs > 0 ? { ...check, provisionalMs } : check;
     if (spendsNothing) looks.add(nested);
     calls.push(nested);
@@ -30,7 +29,7 @@ export function nestedCalls(call: FlatCall): CheckCall[] {
 /** The replies to the checks of a call, in their order. */
 export function flatReplies(call: FlatCall, replies: readonly CheckReply[]): FlatList {
   const left = [...replies];
-  return answerChecks(call, internedCharge, () => left.shift() ?? nothing);
+  return answerChecks(call, () => left.shift() ?? nothing);
 }
 
 /** The nested call with the same checks: `check` for a single spend, `look` for a single look. */
@@ -51,11 +50,7 @@ export const decodedReplies = (call: FlatCall, replies: FlatList): (CheckReply |
       key,
       provisionalMs: 0,
       kind: "relaxed" as const,
-      charges: charges.map(({ cost, ...charge }) => ({
-        text: chargeText(charge),
-        cost,
-        limits: charge.limits,
-      })),
+      charges: charges.map((charge) => ({ text: chargeText(charge), cost: charge.cost, limits: charge.limits })),
     })),
     replies,
   );

@@ -2,14 +2,13 @@
 import { vi } from "vitest";
 import { parseConfig } from "../../src/policy/vars/config.ts";
 import type { Policy } from "../../src/policy/policy.ts";
-import type { ChargeResult } from "../../src/limiter/isolate/charge-result.ts";
 import { LimiterClient } from "../../src/limiter/isolate/client.ts";
 import { RequestScope } from "../../src/limiter/isolate/newer-rules-retry.ts";
 import type { LimiterObserver } from "../../src/limiter/isolate/object-caller.ts";
 import type { FlatList } from "../../src/limiter/flat-calls.ts";
 import type { KeyObject } from "../../src/limiter/object/key-object.ts";
 import type { CheckReply } from "../../src/limiter/protocol.ts";
-import type { Outcome, Spend } from "../../src/limiter/isolate/outcome.ts";
+import type { Outcome, Spend, ChargeResult } from "../../src/limiter/isolate/outcome.ts";
 import { flatReplies, nestedCall } from "./flat-calls.ts";
 import { MemoryNamespace, MemoryObjects, type ObjectCall } from "../../src/sdk/testing/memory-objects.ts";
 import { VirtualClock } from "../../src/sdk/testing/virtual-clock.ts";

@@ -7,8 +7,7 @@ import { attributesOf, targetOf } from "../../src/http/attributes.ts";
 import { applicablePolicies, enforcePolicies, reservationTtlMs } from "../../src/http/proxy/enforce.ts";
 import { type Forward, forwardTo } from "../../src/http/proxy/forward.ts";
 import { createRuntime, type Runtime } from "../../src/http/runtime.ts";
-import { objectLocation } from "../../src/limiter/object-calls.ts";
-import type { KeyRule } from "../../src/limiter/protocol.ts";
+import { type KeyRule, objectLocation } from "../../src/limiter/protocol.ts";
 import { TestIsolate } from "../fakes/isolate.ts";
 
 export const secret = "a secret of at least 32 characters";

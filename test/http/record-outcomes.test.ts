@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { KeySealer } from "../../src/control/isolate/key-sealer.ts";
 import { decideBatch, decideCheck, look, openReservation } from "../../src/http/check/operations.ts";
-import { objectLocation } from "../../src/limiter/object-calls.ts";
+import { objectLocation } from "../../src/limiter/protocol.ts";
 import { CountedSite, secret } from "./counted-site.ts";
 
 beforeEach(() => {

@@ -2,7 +2,6 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { answerChecks, chargeText, decodeReplies, encodeChecks, type FlatCheck } from "../../src/limiter/flat-calls.ts";
-import { internedCharge } from "../../src/limiter/interned.ts";
 import type { Charge, CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
 import { charge } from "../fakes/calls.ts";
 import { TestObject } from "../fakes/test-object.ts";
@@ -15,11 +14,7 @@ const flat = (charges: readonly Charge[], kind: Kind = "relaxed", provisionalMs 
   key: "k",
   provisionalMs,
   kind,
-  charges: charges.map(({ cost, ...rest }) => ({
-    text: chargeText(rest),
-    cost,
-    limits: rest.limits,
-  })),
+  charges: charges.map((each) => ({ text: chargeText(each), cost: each.cost, limits: each.limits })),
 });
 
 /** The replies of an object, which arrive as structured clones. */
@@ -28,7 +23,7 @@ function decided(
   answer: (call: CheckCall, isLook: boolean) => CheckReply,
 ): (CheckReply | Error)[] {
   const sent = structuredClone(encodeChecks(checks));
-  return decodeReplies(checks, structuredClone(answerChecks(sent, internedCharge, answer)));
+  return decodeReplies(checks, structuredClone(answerChecks(sent, answer)));
 }
 
 const arbitraryVariant = fc.constantFrom<Variant>(...variants);

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { ObjectSettings } from "../../src/policy/placement.ts";
 import { hmacWith, PartitionKeys } from "../../src/policy/partition-key.ts";
-import { objectLocation, shardOf } from "../../src/limiter/object-calls.ts";
+import { objectLocation, shardOf } from "../../src/limiter/protocol.ts";
 import { softBudgetBytes } from "../../src/limiter/object/key-cache.ts";
 import { parseLimits } from "../../src/strategies/index.ts";
 import { TestObject } from "../fakes/test-object.ts";

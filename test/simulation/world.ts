@@ -6,7 +6,6 @@ import type { Policy } from "../../src/policy/policy.ts";
 import { scopeOf } from "../fakes/isolate.ts";
 import { LimiterClient } from "../../src/limiter/isolate/client.ts";
 import { answerChecks, type FlatList } from "../../src/limiter/flat-calls.ts";
-import { internedCharge } from "../../src/limiter/interned.ts";
 import type { Clock } from "../../src/limiter/clock.ts";
 import { IsolateBudget, isolateBudgetBytes } from "../../src/limiter/object/key-cache.ts";
 import { KeyObject } from "../../src/limiter/object/key-object.ts";
@@ -190,7 +189,7 @@ export class SimulatedObject {
   }
 
   #decide([texts, checks]: Parameters<KeyObject["decide"]>, admitted: Admitted[]): FlatList {
-    return answerChecks({ texts, checks }, internedCharge, (call, isLook) => {
+    return answerChecks({ texts, checks }, (call, isLook) => {
       if (isLook) return this.limiter.look(call);
       const reply = this.limiter.check(call);
       admitted.push(...this.#admittedBy(call, reply));

@@ -4,7 +4,7 @@ import { attributesSchema } from "../../http/check/attributes-input.ts";
 import { type Runtime, waitUntilFrom } from "../../http/runtime.ts";
 import { type Failure, isFailure } from "../../http/wire/problems.ts";
 import { RequestScope, type RulesAdopter } from "../../limiter/isolate/newer-rules-retry.ts";
-import { outcomesOf } from "../../limiter/isolate/key-group.ts";
+import { outcomesOf } from "../../limiter/isolate/outcome.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import { mostKeyRules } from "../../limiter/protocol.ts";
 import { fields } from "../../validation/problems.ts";

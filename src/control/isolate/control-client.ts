@@ -1,9 +1,8 @@
 /** The control plane's client in an isolate: the policies in effect, and the beats that keep them up to date. */
 import { modeOf } from "../../policy/runtime-rules.ts";
 import type { Policy } from "../../policy/policy.ts";
-import { type Clock, platformClock } from "../../limiter/clock.ts";
-import { type WaitUntil, platformRetries, withDeadline } from "../../limiter/object-calls.ts";
-import type { StaleRules } from "../../limiter/protocol.ts";
+import { type Clock, platformClock, type WaitUntil, withDeadline } from "../../limiter/clock.ts";
+import { type StaleRules, platformRetries } from "../../limiter/protocol.ts";
 import {
   type BeatCall,
   type BeatReply,

@@ -5,10 +5,9 @@
  */
 import { compareVersions, type RulesVersion } from "../../policy/runtime-rules.ts";
 import type { ObjectSettings } from "../../policy/placement.ts";
-import type { Clock } from "../../limiter/clock.ts";
+import { type Clock, withDeadline } from "../../limiter/clock.ts";
 import { errorText, report } from "../../observability/events.ts";
-import { type ObjectLocation, objectId, objectLocation, withDeadline } from "../../limiter/object-calls.ts";
-import type { KeyRule } from "../../limiter/protocol.ts";
+import { type KeyRule, type ObjectLocation, objectId, objectLocation } from "../../limiter/protocol.ts";
 import type { Deployments } from "./deployments.ts";
 import type { Meta } from "./storage.ts";
 import type { RuleBook } from "./rule-book.ts";

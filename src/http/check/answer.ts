@@ -1,5 +1,4 @@
 /** Answers of `/check` and of the service binding, and their entries in the log of denials. */
-import type { CachedDenial, ChargeResult } from "../../limiter/isolate/charge-result.ts";
 import type { LoggedDenial } from "../../limiter/isolate/denial-log.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import {
@@ -10,6 +9,8 @@ import {
   type Outcome,
   type Spend,
   violatedLimits,
+  type CachedDenial,
+  type ChargeResult,
 } from "../../limiter/isolate/outcome.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
 import { createMeter, type Decision } from "../../strategies/index.ts";

@@ -145,7 +145,7 @@ async function chargeRequest(
     keys === undefined || keys === null || keys.length === 0 ? [] : { policy, keys },
   );
   const looks = announced.length + named.length === 0 ? [] : await looksAt([...announced, ...named], options);
-  const knownBars = runtime.bans.cached(looks);
+  const knownBars = looks.length === 0 ? null : runtime.bans.cached(looks);
   if (knownBars !== null) return denyByLimits(knownBars, options);
 
   const charges = await Promise.all(resolutions.map((each) => spendFor(each, options)));

@@ -1,9 +1,8 @@
 /** An admitted request: it waits for its turn in a queue, is forwarded, and its reservations are settled. */
 import type { Policy } from "../../policy/policy.ts";
 import { costOfResponse } from "../../policy/cost.ts";
-import type { ChargeResult, CostOf } from "../../limiter/isolate/charge-result.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
-import type { Spend } from "../../limiter/isolate/outcome.ts";
+import type { Spend, ChargeResult, CostOf } from "../../limiter/isolate/outcome.ts";
 import { every, sleep } from "../../limiter/clock.ts";
 import { holdsSlots } from "../../strategies/index.ts";
 import type { Runtime } from "../runtime.ts";

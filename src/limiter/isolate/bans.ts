@@ -1,13 +1,20 @@
 /** Finds out whether keys are banned or blocked by a key rule, for requests that their policies do not charge. */
 import type { Policy } from "../../policy/policy.ts";
-import { ChargeResult } from "./charge-result.ts";
+import { compareVersions } from "../../policy/runtime-rules.ts";
 import { BoundedMap } from "../../policy/bounded-map.ts";
 import type { LimiterClient } from "./client.ts";
 import { type Clock, platformClock } from "../clock.ts";
 import { cachedForMs, longestCacheMs, type ReplyTimes } from "./deny-cache.ts";
 import type { RequestScope } from "./newer-rules-retry.ts";
-import { haveSameRules } from "./key-group.ts";
-import { aged, type DecidedOutcome, isByKeyRule, type Outcome, policyKey, type Spend } from "./outcome.ts";
+import {
+  aged,
+  ChargeResult,
+  type DecidedOutcome,
+  isByKeyRule,
+  type Outcome,
+  policyKey,
+  type Spend,
+} from "./outcome.ts";
 
 const maximumKeys = 4_096;
 
@@ -36,23 +43,16 @@ export class Bans {
 
   /** The refusal by cached bans, without a call of an object; null when no cached ban applies. */
   cached(spends: readonly Spend[]): Refusal | null {
-    if (spends.length === 0) return null;
-    return this.#refusalOf(
-      spends,
-      spends.map((spend) => this.#recall(spend)),
-    );
+    const outcomes = spends.map((spend) => this.#recall(spend));
+    return this.#refusalOf(spends, outcomes);
   }
 
   /**
    * The refusal by bans and by rules that block a key, which looks at each key's object. `onError = "closed"` refuses when
    * the object does not answer.
-   * @returns null when no key is banned or blocked; no promise without spends
+   * @returns null when no key is banned or blocked
    */
-  find(spends: readonly Spend[], scope: RequestScope): Promise<Refusal | null> | null {
-    return spends.length === 0 ? null : this.#find(spends, scope);
-  }
-
-  async #find(spends: readonly Spend[], scope: RequestScope): Promise<Refusal | null> {
+  async find(spends: readonly Spend[], scope: RequestScope): Promise<Refusal | null> {
     const outcomes = await Promise.all(spends.map((spend) => this.#look(spend, scope)));
     return this.#refusalOf(spends, outcomes);
   }
@@ -103,3 +103,7 @@ export class Bans {
 /** Whether an outcome is a ban or a block. */
 const isBarred = (outcome: Outcome): outcome is DecidedOutcome =>
   "decision" in outcome && (outcome.decision.bannedForMs > 0 || isByKeyRule(outcome, "block"));
+
+/** Whether the policies have runtime rules of the same version. */
+const haveSameRules = ({ rules: one }: Policy, { rules: other }: Policy): boolean =>
+  one === other || (one !== null && other !== null && compareVersions(one, other) === 0);

@@ -3,20 +3,26 @@
  * decider decides by its consistency: strict, leased or eventual. Without an answer of the object, the local decider does.
  */
 import type { Policy } from "../../policy/policy.ts";
-import { type CachedDenial, ChargeResult, type KeyCheck } from "./charge-result.ts";
-import { type Clock, platformClock } from "../clock.ts";
+import { type Clock, platformClock, withDeadline } from "../clock.ts";
+import { type ExplainReply, objectId, objectLocation } from "../protocol.ts";
 import { EventualDecider } from "./decide-eventual.ts";
-import { LeasedDecider, Leases } from "./leases.ts";
-import { LocalDecider, LocalMeters, SeenKeyRules } from "./decide-locally.ts";
+import { LocalDecider } from "./decide-locally.ts";
 import { type IsolateParts, StrictDecider } from "./decide-strict.ts";
 import { DenyCache } from "./deny-cache.ts";
-import { callObject, callOf, groupsOf, isDryRunOnly, isEventual, isLeased, timeoutOf } from "./key-group.ts";
-import { type CallerOptions, type LimiterObserver, ObjectCaller } from "./object-caller.ts";
-import { objectId, objectLocation, withDeadline } from "../object-calls.ts";
-import { admits, type Outcome, type Spend } from "./outcome.ts";
-import type { ExplainReply } from "../protocol.ts";
+import { callObject, callOf, isEventual, isLeased, timeoutOf } from "./key-group.ts";
+import { Leases } from "./leases.ts";
 import type { RequestScope } from "./newer-rules-retry.ts";
-import { type ReservationAddress, endReservation } from "./reservation.ts";
+import { type CallerOptions, type LimiterObserver, ObjectCaller } from "./object-caller.ts";
+import {
+  admits,
+  type CachedDenial,
+  ChargeResult,
+  isDryRunOnly,
+  type KeyCheck,
+  type Outcome,
+  type Spend,
+} from "./outcome.ts";
+import { endReservation, type ReservationAddress } from "./reservation.ts";
 
 /** Time to give back a provisional spend, beyond the timeouts of the objects that may still deny. */
 const giveBackMs = 1_000;
@@ -32,23 +38,21 @@ interface ReserveResult {
   readonly fullForMs: number;
 }
 
-/** Spends on their way to a result: groups that are decided one after the other, all or nothing. */
+/** The checks of one request on their way to a result. */
 interface PendingCharge {
-  readonly enforced: readonly (readonly Spend[])[];
+  /** Decided one after the other, all or nothing. */
+  readonly checks: readonly KeyCheck[];
   /** Groups that cannot deny the request. */
   readonly dryRuns: readonly (readonly Spend[])[];
-  /** Whether nothing is spent. */
-  readonly isLook: boolean;
   readonly scope: RequestScope;
   readonly result: ChargeResult;
-  /** The index of the enforced group that is decided next. */
+  /** The index of the check that is decided next. */
   next: number;
 }
 
 export class LimiterClient {
   readonly #isolate: IsolateParts;
   readonly #strict: StrictDecider;
-  readonly #leased: LeasedDecider;
   readonly #eventual: EventualDecider;
 
   constructor(
@@ -58,20 +62,10 @@ export class LimiterClient {
     options: CallerOptions = {},
   ) {
     const caller = new ObjectCaller(objects, clock, observer, options);
-    const localMeters = new LocalMeters(clock);
-    const seenKeyRules = new SeenKeyRules();
-    this.#isolate = {
-      clock,
-      caller,
-      denyCache: new DenyCache(),
-      leases: new Leases(caller, clock),
-      localMeters,
-      seenKeyRules,
-      local: new LocalDecider(localMeters, clock, seenKeyRules),
-    };
+    const parts = { clock, caller, denyCache: new DenyCache(), local: new LocalDecider(clock) };
+    this.#isolate = { ...parts, leases: new Leases(parts) };
     this.#strict = new StrictDecider(this.#isolate);
-    this.#leased = new LeasedDecider(this.#isolate, this.#strict);
-    this.#eventual = new EventualDecider(this.#isolate, this.#strict);
+    this.#eventual = new EventualDecider(this.#isolate);
   }
 
   /**
@@ -84,7 +78,7 @@ export class LimiterClient {
    */
   admit(spends: readonly Spend[], scope: RequestScope): ChargeResult | Promise<ChargeResult> {
     const { caller } = this.#isolate;
-    if (spends.length > 0) caller.unusable.check();
+    if (spends.length > 0) this.#requireUsable();
     const isTried = caller.isTried || spends.length === 0;
     const charge = this.#begin(groupsOf(spends), scope);
     const isDecided = this.#decideInIsolate(charge);
@@ -98,9 +92,8 @@ export class LimiterClient {
    * @returns one result for each check, in their order
    */
   async admitEach(spends: readonly Spend[], scope: RequestScope): Promise<readonly ChargeResult[]> {
-    const { caller } = this.#isolate;
-    caller.unusable.check();
-    const { isTried } = caller;
+    this.#requireUsable();
+    const { isTried } = this.#isolate.caller;
     const charges = spends.map((spend) => this.#beginAlone(spend, scope, spend.cost === 0));
     const open = charges.filter((charge) => !this.#decideInIsolate(charge));
     await this.#decideInObjects(open, isTried);
@@ -114,34 +107,44 @@ export class LimiterClient {
     return onlyOutcome(charge.result);
   }
 
+  #requireUsable(): void {
+    const { unusable } = this.#isolate.caller;
+    if (unusable !== null) throw unusable;
+  }
+
   #begin(groups: readonly (readonly Spend[])[], scope: RequestScope): PendingCharge {
     const enforced = groups.filter((group) => !isDryRunOnly(group));
-    const dryRuns = groups.filter(isDryRunOnly);
-    return { enforced, dryRuns, isLook: false, scope, result: new ChargeResult(this.#recall(enforced)), next: 0 };
+    const cachedDenial = this.#recall(enforced);
+    const result = new ChargeResult(cachedDenial);
+    const checkOf = (group: readonly Spend[], index: number): KeyCheck => {
+      return { group, result, scope, provisionalMs: provisionalMsOf(enforced, index), isLook: false };
+    };
+    const checks = cachedDenial === null ? enforced.map(checkOf) : [];
+    return { checks, dryRuns: groups.filter(isDryRunOnly), scope, result, next: 0 };
   }
 
   /** Begins a check whose outcome is wanted, even if the policy is a dry run. */
   #beginAlone(spend: Spend, scope: RequestScope, isLook: boolean): PendingCharge {
-    const enforced = [[spend]];
-    const result = new ChargeResult(isLook ? null : this.#recall(enforced));
-    return { enforced, dryRuns: [], isLook, scope, result, next: 0 };
+    const group = [spend];
+    const result = new ChargeResult(isLook ? null : this.#recall([group]));
+    return { checks: [{ group, result, scope, provisionalMs: 0, isLook }], dryRuns: [], scope, result, next: 0 };
   }
 
   /** Decides groups until one needs its object. @returns whether the result is final */
   #decideInIsolate(charge: PendingCharge): boolean {
-    const { enforced, result } = charge;
+    const { checks, result } = charge;
     if (result.cachedDenial !== null) {
       void this.#refuse(charge, []);
       return true;
     }
-    for (let check = checkOf(charge); check !== null; check = checkOf(charge)) {
+    for (let check = checks[charge.next]; check !== undefined; check = checks[charge.next]) {
       // While earlier objects were called, a denial of another request may have been cached.
       const denial = charge.next === 0 ? null : this.#recall([check.group]);
       const outcomes = denial?.outcomes ?? this.#outcomesInIsolate(check);
       if (outcomes === null) return false;
       if (this.#take(charge, outcomes)) return true;
     }
-    if (enforced.length > 1) result.finalize();
+    if (checks.length > 1) result.finalize();
     this.#decideDryRuns(charge);
     result.decidedAtMs = this.#isolate.clock.now();
     return true;
@@ -155,16 +158,16 @@ export class LimiterClient {
       // Groups of a charge are decided one after the other.
       // oxlint-disable-next-line no-await-in-loop
       const undecided = await Promise.all(byObject(open).map((each) => this.#decideInObject(each)));
-      caller.unusable.check();
+      this.#requireUsable();
       open = undecided.flat().filter((charge) => !this.#decideInIsolate(charge));
     }
     if (!isTried) await caller.takeFirstCall();
-    caller.unusable.check();
+    this.#requireUsable();
   }
 
   /** Decides the next group of each charge, with one call. @returns the charges whose results are not final */
   async #decideInObject(charges: readonly PendingCharge[]): Promise<readonly PendingCharge[]> {
-    const outcomes = await this.#strict.decide(charges.flatMap((charge) => checkOf(charge) ?? []));
+    const outcomes = await this.#strict.decide(charges.flatMap(({ checks, next }) => checks[next] ?? []));
     const open: PendingCharge[] = [];
     for (const [index, charge] of charges.entries()) {
       const decided = outcomes[index] ?? [];
@@ -224,7 +227,7 @@ export class LimiterClient {
   #outcomesInIsolate(check: KeyCheck): readonly Outcome[] | null {
     if (check.isLook) return null;
     if (isEventual(check.group)) return this.#eventual.decide(check);
-    return isLeased(check.group) ? this.#leased.decide(check) : null;
+    return isLeased(check.group) ? this.#isolate.leases.decide(check) : null;
   }
 
   /** Decides the dry runs of an admitted request, in the background. */
@@ -252,7 +255,7 @@ export class LimiterClient {
       // A failure to explain must not begin the object's cooldown, which affects decisions.
       send: (stub) => stub.explain(callOf(group)).catch(() => null),
     });
-    caller.unusable.check();
+    this.#requireUsable();
     return reply;
   }
 
@@ -276,7 +279,7 @@ export class LimiterClient {
   async settle(address: ReservationAddress, cost: number): Promise<boolean | null> {
     const { caller } = this.#isolate;
     const reply = await endReservation(caller, address, { cost });
-    caller.unusable.check();
+    this.#requireUsable();
     return reply === null ? null : reply.settled;
   }
 
@@ -285,9 +288,9 @@ export class LimiterClient {
    * @returns whether the object has confirmed it
    */
   async forget(policy: Policy, partitionKey: string): Promise<boolean> {
-    const { caller, localMeters, denyCache, leases } = this.#isolate;
+    const { caller, local, denyCache, leases } = this.#isolate;
     const spend: Spend = { policy, partitionKey, cost: 0 };
-    localMeters.forget(spend);
+    local.forget(spend);
     denyCache.forget(partitionKey);
     this.#eventual.forget(spend);
     leases.forget(partitionKey);
@@ -298,15 +301,19 @@ export class LimiterClient {
         return true;
       },
     });
-    caller.unusable.check();
+    this.#requireUsable();
     return isConfirmed === true;
   }
 }
 
-/** The check of the next enforced group; null when none is left. */
-function checkOf({ enforced, next, isLook, scope, result }: PendingCharge): KeyCheck | null {
-  const group = enforced[next];
-  return group === undefined ? null : { group, result, scope, provisionalMs: provisionalMsOf(enforced, next), isLook };
+/** Splits spends into groups. Two keys are the same when their values and their objects' settings are equal. */
+function groupsOf(spends: readonly Spend[]): readonly (readonly Spend[])[] {
+  if (spends.length === 1) return [spends];
+  const groups = Map.groupBy(spends, ({ policy: { objects }, partitionKey }) => {
+    const { shards, locationHint, jurisdiction } = objects;
+    return JSON.stringify([partitionKey, shards, locationHint, jurisdiction]);
+  });
+  return [...groups.values()];
 }
 
 /**
@@ -321,8 +328,8 @@ function provisionalMsOf(groups: readonly (readonly Spend[])[], index: number): 
 /** The charges whose next groups have the same object. */
 function byObject(charges: readonly PendingCharge[]): readonly (readonly PendingCharge[])[] {
   if (charges.length === 1) return [charges];
-  const lists = Map.groupBy(charges, ({ enforced, next }) => {
-    const [first] = enforced[next] ?? [];
+  const lists = Map.groupBy(charges, ({ checks, next }) => {
+    const [first] = checks[next]?.group ?? [];
     return first === undefined ? "" : objectId(objectLocation(first.policy.objects, first.partitionKey));
   });
   return [...lists.values()];

@@ -2,13 +2,11 @@
  * Decides spends in the isolate, without waiting for the object: by the replica of the key, which is the object's last
  * snapshot and the isolate's own spends since. The sync queue sends those spends to the object.
  */
-import { type KeyCheck, localSpend } from "./charge-result.ts";
 import { BoundedMap } from "../../policy/bounded-map.ts";
-import type { Clock } from "../clock.ts";
-import type { IsolateParts, StrictDecider } from "./decide-strict.ts";
-import { reportDryRuns } from "./key-group.ts";
-import { objectLocation } from "../object-calls.ts";
-import { admits, allows, isByKeyRule, type Outcome, type Spend } from "./outcome.ts";
+import { objectLocation } from "../protocol.ts";
+import type { IsolateParts } from "./decide-strict.ts";
+import { refund, reportDryRuns } from "./key-group.ts";
+import { admits, allows, isByKeyRule, type KeyCheck, type Outcome, type Spend } from "./outcome.ts";
 import { Replica, replicaName } from "./replica.ts";
 import { SyncQueue } from "./sync-queue.ts";
 
@@ -17,23 +15,22 @@ const maximumReplicas = 1_024;
 const maximumBytes = 8_000_000;
 
 export class EventualDecider {
-  readonly #clock: Clock;
-  readonly #strict: StrictDecider;
+  readonly #isolate: IsolateParts;
   readonly #syncQueue: SyncQueue;
   readonly #replicas = new BoundedMap<Replica>(maximumReplicas, {
     mostBytes: maximumBytes,
     bytesOf: ({ sizeBytes }) => sizeBytes,
   });
 
-  constructor({ clock, caller }: Pick<IsolateParts, "clock" | "caller">, strict: StrictDecider) {
-    this.#clock = clock;
-    this.#strict = strict;
-    this.#syncQueue = new SyncQueue(caller, clock);
+  constructor(isolate: IsolateParts) {
+    this.#isolate = isolate;
+    this.#syncQueue = new SyncQueue(isolate.caller, isolate.clock);
   }
 
   decide(check: KeyCheck): readonly Outcome[] {
+    const { clock } = this.#isolate;
     const { group, result, provisionalMs } = check;
-    let spentAtMs = this.#clock.now();
+    let spentAtMs = clock.now();
     const outcomes = this.#update(group, check, (replica) => replica.decide(group, spentAtMs, provisionalMs));
     const spent = group.filter((_, index) => {
       const outcome = outcomes[index];
@@ -44,19 +41,13 @@ export class EventualDecider {
     if (spent.length === 0) return outcomes;
     const finalize = (): void => {
       const provisionalAtMs = spentAtMs;
-      spentAtMs = this.#clock.now();
+      spentAtMs = clock.now();
       this.#update(spent, check, (replica) => replica.finalize(spent, provisionalAtMs, spentAtMs));
     };
-    void result.add(
-      localSpend({
-        ...(provisionalMs > 0 && { finalize }),
-        giveBack: async () => {
-          const nowMs = this.#clock.now();
-          const booked = this.#replicaOf(spent).giveBack(spent, spentAtMs, nowMs);
-          await this.#strict.refund(booked);
-        },
-      }),
-    );
+    void result.add({
+      ...(provisionalMs > 0 && { finalize }),
+      giveBack: () => refund(this.#isolate, this.#replicaOf(spent).giveBack(spent, spentAtMs, clock.now())),
+    });
     return outcomes;
   }
 

@@ -2,36 +2,27 @@
  * Decides spends in the object of their key, and gives back or settles what the object has booked. A spend is provisional
  * while a later object of the same request may still deny the request: until then it can be given back without a trace.
  */
-import { type KeyCheck, localSpend, type OpenSpend } from "./charge-result.ts";
 import { report } from "../../observability/events.ts";
 import type { Clock } from "../clock.ts";
-import {
-  type LocalCount,
-  type LocalDecider,
-  type LocalMeters,
-  type SeenKeyRules,
-  uncounted,
-} from "./decide-locally.ts";
+import type { CheckReply, ReserveReply, SettleCall, StaleRules } from "../protocol.ts";
+import type { LocalCount, LocalDecider } from "./decide-locally.ts";
 import type { DenyCache } from "./deny-cache.ts";
 import {
   type BookedSpend,
   bookedSpends,
   callObject,
   callOf,
-  type DecisionReply,
-  chargeOf,
   flatCheckOf,
   isLeased,
-  outcomesOf,
-  reportDryRuns,
   objectOf,
-  timeLeftOf,
+  refund,
+  reportDryRuns,
+  timeoutOf,
 } from "./key-group.ts";
 import type { Leases } from "./leases.ts";
 import type { ObjectCaller } from "./object-caller.ts";
-import { type Outcome, type Spend, chargedSpends } from "./outcome.ts";
-import type { SettleCall, StaleRules } from "../protocol.ts";
-import { type ReservationAddress, endReservation, newAddress } from "./reservation.ts";
+import { type KeyCheck, type OpenSpend, type Outcome, outcomesOf, type Spend } from "./outcome.ts";
+import { endReservation, newAddress, type ReservationAddress } from "./reservation.ts";
 
 /** The parts of an isolate that take part in decisions. */
 export interface IsolateParts {
@@ -39,18 +30,7 @@ export interface IsolateParts {
   readonly caller: ObjectCaller;
   readonly denyCache: DenyCache;
   readonly leases: Leases;
-  readonly localMeters: LocalMeters;
-  readonly seenKeyRules: SeenKeyRules;
   readonly local: LocalDecider;
-}
-
-/** Returns an open spend that covers what an object has booked and what the isolate's own meters count for it. */
-type Open = (booked: readonly BookedSpend[], count: LocalCount) => OpenSpend;
-
-interface OpenedReservation {
-  readonly address: ReservationAddress;
-  /** Whether the observer receives what is settled: not for a request that was refused, or decided without the object. */
-  readonly isReported: () => boolean;
 }
 
 export class StrictDecider {
@@ -80,8 +60,8 @@ export class StrictDecider {
     const replies = await caller.decide({
       name: checks.every(({ isLook }) => isLook) ? "look" : "check",
       ...objectOf(spend, spends),
-      checks: checks.map(({ group, provisionalMs, isLook }) => flatCheckOf(group, provisionalMs, isLook)),
-      ...timeLeftOf(spends, scope, calledAtMs),
+      checks: checks.map(flatCheckOf),
+      ...scope.callTime(timeoutOf(spends), calledAtMs),
       late: {
         waitUntil: scope.waitUntil,
         settle: (late) => Promise.all(checks.map((check, index) => this.#acceptLate(check, late[index]))),
@@ -104,27 +84,14 @@ export class StrictDecider {
     const address = newAddress(partitionKey, objects);
     const enforced = group.filter(({ policy }) => !policy.isDryRun);
     const isDryRun = enforced.every(({ ttlMs }) => ttlMs === undefined);
-    const openWith =
-      (isReported: () => boolean): Open =>
-      (booked, count) =>
-        this.#openReservation(booked, count, { address, isReported });
     const ttlMs = Math.max(...group.map((spend) => spend.ttlMs ?? 0));
     const call = { ...callOf(group), id: address.random, ttlMs, isDryRun };
     const calledAtMs = clock.now();
     const reply = await callObject(caller, group, {
       name: "reserve",
-      ...timeLeftOf(group, scope, calledAtMs),
+      ...scope.callTime(timeoutOf(group), calledAtMs),
       send: (stub) => stub.reserve(call),
-      late: {
-        waitUntil: scope.waitUntil,
-        // A reply after the deadline has not decided the request.
-        settle: (late) =>
-          this.#acceptLate(
-            check,
-            late,
-            openWith(() => false),
-          ),
-      },
+      late: { waitUntil: scope.waitUntil, settle: (late) => this.#acceptLate(check, late, address) },
     });
     const fullForMs = reply?.fullForMs ?? 0;
     // A dry run denies no request, even when the key has no room for its reservation.
@@ -132,12 +99,7 @@ export class StrictDecider {
       return enforced.length === 0 ? [] : ((await this.decide([{ ...check, group: enforced }]))[0] ?? []);
     }
     result.fullForMs = Math.max(result.fullForMs, fullForMs);
-    return this.#accept(
-      check,
-      reply,
-      calledAtMs,
-      openWith(() => !result.isRefused),
-    );
+    return this.#accept(check, reply, calledAtMs, address);
   }
 
   /** Decides spends that an object has not decided, because it has newer policy rules. */
@@ -158,26 +120,28 @@ export class StrictDecider {
     return local.decide(check);
   }
 
-  /** The outcomes of a check by its object's reply; without a reply, by the isolate itself. */
+  /**
+   * The outcomes of a check by its object's reply; without a reply, by the isolate itself.
+   * @param address of the reservation that the check opens
+   */
   async #accept(
     check: KeyCheck,
-    reply: DecisionReply | null | undefined,
+    reply: (CheckReply & Partial<ReserveReply>) | null | undefined,
     calledAtMs: number,
-    open: Open = this.#openCheck(check),
+    address?: ReservationAddress,
   ): Promise<readonly Outcome[]> {
-    const { clock, denyCache, local, localMeters, seenKeyRules } = this.#isolate;
-    const { group, provisionalMs } = check;
+    const { clock, denyCache, local } = this.#isolate;
+    const { group } = check;
     if (reply === null || reply === undefined) return local.decide(check);
     if (reply.stale !== undefined && reply.stale.length > 0) return this.#decideStale(check, reply.stale);
-    seenKeyRules.note(group, reply.keyRules);
+    local.noteRules(group, reply.keyRules);
     const outcomes = outcomesOf(group, reply);
     if (check.isLook) return outcomes;
     denyCache.remember(group, reply, { calledAtMs, answeredAtMs: clock.now() });
     const booked = bookedSpends(group, reply);
-    const spends = booked.map(({ spend }) => spend);
-    const count = localMeters.count(chargedSpends(spends, outcomes));
-    if (provisionalMs === 0) count.book();
-    const ending = this.#add(check, booked, open(booked, count));
+    const count = local.count(booked);
+    if (check.provisionalMs === 0) count.book();
+    const ending = this.#add(check, booked, count, address);
     if (ending !== null) await ending;
     reportDryRuns(group, outcomes);
     return outcomes;
@@ -186,81 +150,66 @@ export class StrictDecider {
   /** Takes a reply after the deadline. Its spends are given back or settled with the others of the request. */
   async #acceptLate(
     check: KeyCheck,
-    reply: DecisionReply | undefined,
-    open: Open = this.#openCheck(check),
+    reply: (CheckReply & Partial<ReserveReply>) | undefined,
+    address?: ReservationAddress,
   ): Promise<void> {
     if (reply === undefined || check.isLook) return;
-    const booked = bookedSpends(check.group, reply);
-    await this.#add(check, booked, open(booked, uncounted));
-  }
-
-  /** @returns null if the spend stays open, or if there is none */
-  #add({ result }: KeyCheck, booked: readonly BookedSpend[], open: OpenSpend): Promise<unknown> | null {
-    const [first] = booked;
-    if (first === undefined) return null;
-    // The spend makes the waits of cached denials longer.
-    this.#isolate.denyCache.forget(first.spend.partitionKey);
-    return result.add(open);
-  }
-
-  #openCheck({ provisionalMs }: KeyCheck): Open {
-    return (booked, count) =>
-      localSpend({
-        finalize: count.book,
-        giveBack: () => {
-          count.settle(() => 0);
-          return this.refund(booked, provisionalMs);
-        },
-      });
-  }
-
-  #openReservation(
-    booked: readonly BookedSpend[],
-    count: LocalCount,
-    { address, isReported }: OpenedReservation,
-  ): OpenSpend {
-    const spends = booked.map(({ spend }) => spend);
-    const { caller } = this.#isolate;
-    const { partitionKey: key, random: id } = address;
-    // One repetition is safe, since an id settles once.
-    const end = (costs: Pick<SettleCall, "cost" | "costs">): Promise<unknown> =>
-      endReservation(caller, address, {
-        ...costs,
-        isRepeatable: true,
-        isReported: isReported(),
-      });
-    return {
-      address,
-      finalize: count.book,
-      giveBack: () => {
-        count.settle(() => 0);
-        return end({ cost: 0 });
-      },
-      settle: (costOf) => {
-        count.settle(costOf);
-        const costs = spends.map(costOf);
-        return end({ cost: Math.max(...costs), costs });
-      },
-      renew: () => callObject(caller, spends, { name: "renew", send: (stub) => stub.renew({ key, id }) }),
-    };
+    await this.#add(check, bookedSpends(check.group, reply), null, address);
   }
 
   /**
-   * Gives back what an object has booked for one key. No-op when nothing was booked.
-   * @param provisionalMs as in the call that booked it; 0 for a final spend
+   * Adds what an object has booked to the result of the request.
+   * @param count what the isolate's own meters count for it; null after the deadline, when they have counted the request
+   * @returns null if the spend stays open, or if there is none
    */
-  async refund(booked: readonly BookedSpend[], provisionalMs = 0): Promise<void> {
-    const spends = booked.map(({ spend }) => spend);
-    const call = callOf(spends, provisionalMs);
-    // A refund is never stale, and needs no rules.
-    const charges = booked.map(({ spend, spentAtMs }) => ({ ...chargeOf(spend), spentAtMs }));
-    await callObject(this.#isolate.caller, spends, {
-      name: "refund",
-      send: async (stub) => {
-        await stub.refund({ ...call, charges, hasLimitsInEffect: true });
+  #add(
+    check: KeyCheck,
+    booked: readonly BookedSpend[],
+    count: LocalCount | null,
+    address: ReservationAddress | undefined,
+  ): Promise<unknown> | null {
+    const [first] = booked;
+    if (first === undefined) return null;
+    const { result, provisionalMs } = check;
+    // The spend makes the waits of cached denials longer.
+    this.#isolate.denyCache.forget(first.partitionKey);
+    if (address !== undefined) return result.add(this.#openReservation(check, booked, count, address));
+    return result.add({
+      finalize: () => count?.book(),
+      giveBack: () => {
+        count?.settle(() => 0);
+        return refund(this.#isolate, booked, provisionalMs);
       },
     });
-    // A request that was denied meanwhile may fit now.
-    if (spends.length > 0) this.#isolate.denyCache.forget(call.key);
+  }
+
+  #openReservation(
+    { result }: KeyCheck,
+    booked: readonly BookedSpend[],
+    count: LocalCount | null,
+    address: ReservationAddress,
+  ): OpenSpend {
+    const { caller } = this.#isolate;
+    const { partitionKey: key, random: id } = address;
+    const end = (costs: Pick<SettleCall, "cost" | "costs">): Promise<unknown> => {
+      // The observer does not receive what is settled for a request that was refused, or decided without the object.
+      const isReported = count !== null && !result.isRefused;
+      // One repetition is safe, since an id settles once.
+      return endReservation(caller, address, { ...costs, isRepeatable: true, isReported });
+    };
+    return {
+      address,
+      finalize: () => count?.book(),
+      giveBack: () => {
+        count?.settle(() => 0);
+        return end({ cost: 0 });
+      },
+      settle: (costOf) => {
+        count?.settle(costOf);
+        const costs = booked.map(costOf);
+        return end({ cost: Math.max(...costs), costs });
+      },
+      renew: () => callObject(caller, booked, { name: "renew", send: (stub) => stub.renew({ key, id }) }),
+    };
   }
 }

@@ -4,10 +4,17 @@
  */
 import type { Decision } from "../../strategies/index.ts";
 import { BoundedMap } from "../../policy/bounded-map.ts";
-import type { CachedDenial } from "./charge-result.ts";
-import { chargesPolicies, outcomesOf, type PolicyLimits, policyLimitsOf } from "./key-group.ts";
-import { type Outcome, type Spend, aged, ruleSizeBytes } from "./outcome.ts";
 import type { CheckReply } from "../protocol.ts";
+import {
+  aged,
+  type CachedDenial,
+  chargeTextOf,
+  hasChargeTexts,
+  type Outcome,
+  outcomesOf,
+  ruleSizeBytes,
+  type Spend,
+} from "./outcome.ts";
 
 export const longestCacheMs = 1_000;
 
@@ -36,7 +43,8 @@ export function cachedForMs({ calledAtMs, answeredAtMs }: ReplyTimes, validMs: n
 }
 
 interface Denial {
-  readonly policies: readonly PolicyLimits[];
+  /** See `chargeTextOf`. */
+  readonly texts: readonly string[];
   readonly costs: readonly number[];
   readonly reply: CheckReply;
   readonly times: ReplyTimes;
@@ -58,24 +66,17 @@ class AgedDenial implements CachedDenial {
   }
 
   get outcomes(): readonly Outcome[] {
-    this.#outcomes ??= outcomesOf(this.#group, this.denial.reply).map((outcome) =>
-      "decision" in outcome
-        ? {
-            ...outcome,
-            decision: aged(outcome.decision, this.ageMs),
-            decidedAtMs: this.#nowMs,
-          }
-        : outcome,
-    );
+    this.#outcomes ??= outcomesOf(this.#group, this.denial.reply).map((outcome) => ({
+      ...outcome,
+      decision: aged(outcome.decision, this.ageMs),
+      decidedAtMs: this.#nowMs,
+    }));
     return this.#outcomes;
   }
 }
 
 export class DenyCache {
-  readonly #byKey = new BoundedMap<readonly Denial[]>(maximumKeys, {
-    mostBytes: maximumBytes,
-    bytesOf,
-  });
+  readonly #byKey = new BoundedMap<readonly Denial[]>(maximumKeys, { mostBytes: maximumBytes, bytesOf });
 
   /** The cached denial of these spends at `nowMs`; null when they have none. */
   recall(group: readonly Spend[], nowMs: number): CachedDenial | null {
@@ -93,7 +94,7 @@ export class DenyCache {
     if (first === undefined || reply.isFirm !== true || !group.every(isCacheable)) return;
     const { partitionKey } = first;
     const denial: Denial = {
-      policies: group.map(policyLimitsOf),
+      texts: group.map(({ policy }) => chargeTextOf(policy)),
       costs: group.map(({ cost }) => cost),
       reply,
       times,
@@ -125,8 +126,8 @@ const isCacheable = ({ policy, ttlMs }: Spend): boolean =>
   policy.isDenyCached && !policy.isDryRun && ttlMs === undefined;
 
 /** Whether the denial is for the same policies, limits, rules and costs. A mode that expires changes no version. */
-const isOf = ({ policies, costs }: Denial, group: readonly Spend[]): boolean =>
-  chargesPolicies(group, policies) && group.every((spend, index) => spend.cost === costs[index] && isCacheable(spend));
+const isOf = ({ texts, costs }: Denial, group: readonly Spend[]): boolean =>
+  hasChargeTexts(group, texts) && group.every((spend, index) => spend.cost === costs[index] && isCacheable(spend));
 
 /**
  * For how long the decisions stay the same except for their waits. When the first wait ends, `remaining` may change

@@ -6,107 +6,15 @@
  * the next call in its own context, and each waiting request has its own timer. If the first request ends early, the timers
  * of the others fire, so they wait only briefly.
  */
-import type { Clock } from "../clock.ts";
 import { BoundedMap } from "../../policy/bounded-map.ts";
-import { type FlatCheck, decodeReplies, encodeChecks } from "../flat-calls.ts";
-import type { Stub } from "./object-caller.ts";
-import { type ObjectLocation, type WaitUntil, objectId } from "../object-calls.ts";
-import type { CheckReply } from "../protocol.ts";
+import type { Clock, WaitUntil } from "../clock.ts";
+import { decodeReplies, encodeChecks, type FlatCheck } from "../flat-calls.ts";
+import { type CheckReply, objectId, type ObjectLocation } from "../protocol.ts";
+import type { Result, Sent, Stub } from "./object-caller.ts";
 import { Waiter } from "./request-context.ts";
 
 /** Bounds the memory of an isolate. */
 const mostObjects = 1_024;
-
-/** Checks that wait, or that were sent. */
-interface SentChecks {
-  /** One reply for each check, in their order. Rejects when the object could not decide one of them. */
-  readonly replies: Promise<readonly CheckReply[]>;
-  /** Takes waiting checks back. Returns false if they were sent. */
-  readonly withdraw: () => boolean;
-}
-
-export class JoinedCalls {
-  readonly #stubAt: (location: ObjectLocation) => Stub;
-  readonly #clock: Clock;
-  readonly #mostCalls: number;
-  readonly #queues = new BoundedMap<CheckQueue>(mostObjects);
-
-  /** @param mostCalls the number of calls under way to an object from which on checks wait and are joined */
-  constructor(stubAt: (location: ObjectLocation) => Stub, clock: Clock, mostCalls: number) {
-    this.#stubAt = stubAt;
-    this.#clock = clock;
-    this.#mostCalls = mostCalls;
-  }
-
-  /**
-   * Sends the checks of one request: at once if few calls are under way, otherwise with other checks after a short wait.
-   * @param waitUntil that of the request; the caller keeps the request alive until its own checks have replies
-   */
-  send(location: ObjectLocation, checks: readonly FlatCheck[], waitUntil: WaitUntil): SentChecks {
-    const queue = this.#queueOf(location, checks);
-    const joined = queue.enqueue(checks, waitUntil);
-    if (queue.canSend(this.#clock.now())) this.#sendBy(joined, queue);
-    return { replies: this.#replies(queue, joined), withdraw: () => queue.withdraw(joined) };
-  }
-
-  /** Relaxed checks do not wait for the confirmed writes of others. */
-  #queueOf(location: ObjectLocation, checks: readonly FlatCheck[]): CheckQueue {
-    const isConfirmed = checks.some(({ kind }) => kind === "confirmed");
-    const id = `${isConfirmed ? "confirmed" : "relaxed"} ${objectId(location)}`;
-    const known = this.#queues.get(id);
-    if (known !== undefined) return known;
-    const queue = new CheckQueue(location, this.#mostCalls);
-    this.#queues.set(id, queue);
-    return queue;
-  }
-
-  async #replies(queue: CheckQueue, joined: JoinedChecks): Promise<readonly CheckReply[]> {
-    const cancel = joined.isQueued ? this.#sendInTime(queue, joined) : null;
-    try {
-      return await joined.replies(() => {
-        if (joined.isQueued && queue.canSend(this.#clock.now())) this.#sendBy(joined, queue);
-      });
-    } finally {
-      cancel?.();
-    }
-  }
-
-  /** Sends the checks after a short wait, whatever calls are under way. Returns a function that cancels the wait. */
-  #sendInTime(queue: CheckQueue, joined: JoinedChecks): () => void {
-    return this.#clock.after(queue.sendableInMs(this.#clock.now()), () => {
-      while (joined.isQueued) this.#sendBy(joined, queue);
-    });
-  }
-
-  /** Sends waiting checks in the context of this request. They include its own, unless earlier checks fill the call. */
-  #sendBy(joined: JoinedChecks, queue: CheckQueue): void {
-    const sending = this.#sendQueued(queue);
-    // Without its own checks in the call, the request could end first, and the replies would be lost.
-    if (joined.isQueued) joined.waitUntil(sending);
-  }
-
-  async #sendQueued(queue: CheckQueue): Promise<void> {
-    const all = queue.takeQueued();
-    const call = queue.begin(this.#clock.now());
-    let replies: readonly (CheckReply | Error)[];
-    try {
-      const checks = all.length === 1 ? all[0]?.checks : all.flatMap((each) => each.checks);
-      replies = await this.#decide(queue.location, checks ?? []);
-    } catch (error) {
-      for (const joined of all) joined.fail(error);
-      return;
-    } finally {
-      queue.end(call, this.#clock.now());
-    }
-    let at = 0;
-    for (const joined of all) joined.deliver(replies.slice(at, (at += joined.checks.length)));
-  }
-
-  async #decide(location: ObjectLocation, checks: readonly FlatCheck[]): Promise<readonly (CheckReply | Error)[]> {
-    const call = encodeChecks(checks);
-    return decodeReplies(checks, await this.#stubAt(location).decide(call.texts, call.checks));
-  }
-}
 
 /** Bound the size of a call. The checks of a single request may exceed them. */
 const mostChecks = 100;
@@ -123,7 +31,35 @@ const mostWaitMs = 50;
 /** The weight of the latest round trip in the average. */
 const latestWeight = 1 / 4;
 
-type CallResult = { readonly replies: readonly CheckReply[] } | { readonly error: unknown };
+export class JoinedCalls {
+  readonly #stubAt: (location: ObjectLocation) => Stub;
+  readonly #clock: Clock;
+  readonly #mostCalls: number;
+  readonly #queues = new BoundedMap<CheckQueue>(mostObjects);
+
+  /** @param mostCalls the number of calls under way to an object from which on checks wait and are joined */
+  constructor(stubAt: (location: ObjectLocation) => Stub, clock: Clock, mostCalls: number) {
+    this.#stubAt = stubAt;
+    this.#clock = clock;
+    this.#mostCalls = mostCalls;
+  }
+
+  /**
+   * Sends the checks of one request: at once if few calls are under way, otherwise with other checks after a short wait.
+   * Relaxed checks do not wait for the confirmed writes of others.
+   * @param waitUntil that of the request; the caller keeps the request alive until its own checks have replies
+   */
+  send(location: ObjectLocation, checks: readonly FlatCheck[], waitUntil: WaitUntil): Sent<readonly CheckReply[]> {
+    const isConfirmed = checks.some(({ kind }) => kind === "confirmed");
+    const id = `${isConfirmed ? "confirmed" : "relaxed"} ${objectId(location)}`;
+    let queue = this.#queues.get(id);
+    if (queue === undefined) {
+      queue = new CheckQueue(() => this.#stubAt(location), this.#clock, this.#mostCalls);
+      this.#queues.set(id, queue);
+    }
+    return queue.send(new JoinedChecks(checks, waitUntil));
+  }
+}
 
 /** The checks of one request. */
 class JoinedChecks {
@@ -131,7 +67,7 @@ class JoinedChecks {
   readonly waitUntil: WaitUntil;
   /** False once the checks are sent or withdrawn. */
   isQueued = true;
-  #result: CallResult | null = null;
+  #result: Result<readonly CheckReply[]> | null = null;
   /** Woken when the result has arrived, or when another call can be sent. */
   readonly #waiter = new Waiter();
 
@@ -153,7 +89,7 @@ class JoinedChecks {
       onWakeUp();
     }
     if ("error" in this.#result) throw this.#result.error;
-    return this.#result.replies;
+    return this.#result.reply;
   }
 
   /** Lets the request try to send the waiting checks. */
@@ -171,14 +107,14 @@ class JoinedChecks {
       }
       decided.push(reply);
     }
-    this.#end({ replies: decided });
+    this.#end({ reply: decided });
   }
 
   fail(error: unknown): void {
     this.#end({ error });
   }
 
-  #end(result: CallResult): void {
+  #end(result: Result<readonly CheckReply[]>): void {
     this.#result = result;
     this.#waiter.wake();
   }
@@ -188,8 +124,10 @@ interface CallUnderWay {
   readonly sentAtMs: number;
 }
 
+/** The checks of all requests for one object. */
 class CheckQueue {
-  readonly location: ObjectLocation;
+  readonly #stub: () => Stub;
+  readonly #clock: Clock;
   readonly #mostCalls: number;
   readonly #queue: JoinedChecks[] = [];
   /** The calls that count as under way. */
@@ -197,20 +135,64 @@ class CheckQueue {
   /** A moving average; null before the first reply. */
   #roundTripMs: number | null = null;
 
-  /** @param mostCalls the number of calls under way from which on checks wait */
-  constructor(location: ObjectLocation, mostCalls: number) {
-    this.location = location;
+  constructor(stub: () => Stub, clock: Clock, mostCalls: number) {
+    this.#stub = stub;
+    this.#clock = clock;
     this.#mostCalls = mostCalls;
   }
 
-  enqueue(checks: readonly FlatCheck[], waitUntil: WaitUntil): JoinedChecks {
-    const joined = new JoinedChecks(checks, waitUntil);
+  send(joined: JoinedChecks): Sent<readonly CheckReply[]> {
     this.#queue.push(joined);
-    return joined;
+    this.#sendIfFree(joined);
+    return { replies: this.#replies(joined), withdraw: () => this.#withdraw(joined) };
+  }
+
+  async #replies(joined: JoinedChecks): Promise<readonly CheckReply[]> {
+    // Sends the checks after a short wait, whatever calls are under way.
+    const cancel = joined.isQueued
+      ? this.#clock.after(this.#sendableInMs(), () => {
+          while (joined.isQueued) this.#sendBy(joined);
+        })
+      : null;
+    try {
+      return await joined.replies(() => this.#sendIfFree(joined));
+    } finally {
+      cancel?.();
+    }
+  }
+
+  #sendIfFree(joined: JoinedChecks): void {
+    if (joined.isQueued && this.#sendableInMs() === 0) this.#sendBy(joined);
+  }
+
+  /** Sends waiting checks in the context of this request. They include its own, unless earlier checks fill the call. */
+  #sendBy(joined: JoinedChecks): void {
+    const sending = this.#sendQueued();
+    // Without its own checks in the call, the request could end first, and the replies would be lost.
+    if (joined.isQueued) joined.waitUntil(sending);
+  }
+
+  async #sendQueued(): Promise<void> {
+    const all = this.#takeQueued();
+    const call = { sentAtMs: this.#clock.now() };
+    this.#calls.add(call);
+    let replies: readonly (CheckReply | Error)[];
+    try {
+      const checks = (all.length === 1 ? all[0]?.checks : all.flatMap((each) => each.checks)) ?? [];
+      const { texts, checks: values } = encodeChecks(checks);
+      replies = decodeReplies(checks, await this.#stub().decide(texts, values));
+    } catch (error) {
+      for (const joined of all) joined.fail(error);
+      return;
+    } finally {
+      this.#end(call);
+    }
+    let at = 0;
+    for (const joined of all) joined.deliver(replies.slice(at, (at += joined.checks.length)));
   }
 
   /** Takes the checks out of the queue. Returns false when they have been sent. */
-  withdraw(joined: JoinedChecks): boolean {
+  #withdraw(joined: JoinedChecks): boolean {
     if (!joined.isQueued) return false;
     this.#queue.splice(this.#queue.indexOf(joined), 1);
     joined.isQueued = false;
@@ -219,7 +201,7 @@ class CheckQueue {
   }
 
   /** Takes the checks of the next call out of the queue: those of at least one request, if any wait. */
-  takeQueued(): readonly JoinedChecks[] {
+  #takeQueued(): readonly JoinedChecks[] {
     const counted = new Set<string>();
     let checkCount = 0;
     let characters = 0;
@@ -241,13 +223,11 @@ class CheckQueue {
     return taken;
   }
 
-  canSend(nowMs: number): boolean {
-    return this.sendableInMs(nowMs) === 0;
-  }
-
   /** The longest wait until another call can be sent, in milliseconds; 0 if it can be sent now. */
-  sendableInMs(nowMs: number): number {
-    const longestWaitMs = this.#longestWaitMs();
+  #sendableInMs(): number {
+    const nowMs = this.#clock.now();
+    const shareMs = Math.ceil((this.#roundTripMs ?? 0) * waitShare);
+    const longestWaitMs = Math.min(Math.max(shareMs, leastWaitMs), mostWaitMs);
     let waitMs = longestWaitMs;
     for (const call of this.#calls) {
       const sinceMs = nowMs - call.sentAtMs;
@@ -258,21 +238,10 @@ class CheckQueue {
     return this.#calls.size < this.#mostCalls ? 0 : waitMs;
   }
 
-  #longestWaitMs(): number {
-    const shareMs = Math.ceil((this.#roundTripMs ?? 0) * waitShare);
-    return Math.min(Math.max(shareMs, leastWaitMs), mostWaitMs);
-  }
-
-  begin(nowMs: number): CallUnderWay {
-    const call = { sentAtMs: nowMs };
-    this.#calls.add(call);
-    return call;
-  }
-
   /** Lets the first waiting request send the next call. */
-  end(call: CallUnderWay, nowMs: number): void {
+  #end(call: CallUnderWay): void {
     this.#calls.delete(call);
-    const latestMs = Math.max(0, nowMs - call.sentAtMs);
+    const latestMs = Math.max(0, this.#clock.now() - call.sentAtMs);
     const beforeMs = this.#roundTripMs ?? latestMs;
     this.#roundTripMs = beforeMs + (latestMs - beforeMs) * latestWeight;
     this.#queue[0]?.wakeUp();

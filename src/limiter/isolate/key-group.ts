@@ -1,31 +1,27 @@
 /** A group: the spends of one request on one key. One object decides them together, in one call. */
-import { compareVersions, type PolicyRules } from "../../policy/runtime-rules.ts";
-import type { Durability, Policy } from "../../policy/policy.ts";
+import type { Durability } from "../../policy/policy.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
-import { compiledLimit, type Limit } from "../../strategies/index.ts";
-import type { RequestScope } from "./newer-rules-retry.ts";
-import { chargeText, type FlatCheck } from "../flat-calls.ts";
-import { internedLimits } from "../interned.ts";
+import type { FlatCheck } from "../flat-calls.ts";
+import type { DenyCache } from "./deny-cache.ts";
 import {
+  type KeyCheck,
   type Outcome,
   type Spend,
   admits,
   allows,
+  chargeOf,
+  chargeTextOf,
   isByKeyRule,
-  ruledOutcome,
+  isDryRunOnly,
   ruledSpend,
   violatedLimits,
 } from "./outcome.ts";
 import type { Call, ChecksCall, ObjectCaller } from "./object-caller.ts";
-import { objectLocation } from "../object-calls.ts";
-import type { Charge, CheckCall, CheckReply, ReserveReply } from "../protocol.ts";
+import { type CheckCall, type CheckReply, objectLocation, type ReserveReply } from "../protocol.ts";
 
-export type DecisionReply = CheckReply & Partial<ReserveReply>;
-
-/** A spend that an object has booked, and the instant by the object's clock that it is booked to. */
-export interface BookedSpend {
-  /** With the limits that were in effect for the key. */
-  readonly spend: Spend;
+/** A spend that an object has booked, with the limits that were in effect for the key. */
+export interface BookedSpend extends Spend {
+  /** The instant that it is booked to, by the object's clock. */
   readonly spentAtMs: number;
 }
 
@@ -35,50 +31,17 @@ export interface BookedSpend {
  */
 export function bookedSpends(
   group: readonly Spend[],
-  { decisions, spentAtMs, isOpen, keyRules }: DecisionReply,
+  { decisions, spentAtMs, isOpen, keyRules }: CheckReply & Partial<ReserveReply>,
 ): BookedSpend[] {
   const isAdmitted = group.every(({ policy }, index) => policy.isDryRun || decisions[index]?.allowed === true);
   if (!isAdmitted || isOpen === false) return [];
   return group.flatMap((spend, index) => {
     const rule = keyRules?.[index] ?? null;
     return rule?.kind !== "allow" && decisions[index]?.allowed === true
-      ? { spend: ruledSpend(spend, rule), spentAtMs: spentAtMs[index] ?? 0 }
+      ? { ...ruledSpend(spend, rule), spentAtMs: spentAtMs[index] ?? 0 }
       : [];
   });
 }
-
-/** Whether the group cannot deny the request. */
-export const isDryRunOnly = (group: readonly Spend[]): boolean => group.every(({ policy }) => policy.isDryRun);
-
-/**
- * A policy, and the limits and runtime rules that applied to it. Overrides, deployments and rules change the limits of a
- * policy.
- */
-export interface PolicyLimits {
-  readonly policy: string;
-  readonly rules: PolicyRules | null;
-  /** A list from `internedLimits`, comparable by identity. */
-  readonly limits: readonly Limit[];
-}
-
-export const policyLimitsOf = ({ policy }: Spend): PolicyLimits => ({
-  policy: policy.name,
-  rules: policy.rules,
-  limits: internedLimits(policy.limits),
-});
-
-/** Whether the policies have runtime rules of the same version. */
-export const haveSameRules = (one: Pick<PolicyLimits, "rules">, other: Pick<PolicyLimits, "rules">): boolean =>
-  one.rules === other.rules ||
-  (one.rules !== null && other.rules !== null && compareVersions(one.rules, other.rules) === 0);
-
-/** Whether the group charges exactly these policies, with these limits and rules, in this order. */
-export const chargesPolicies = (group: readonly Spend[], policies: readonly PolicyLimits[]): boolean =>
-  policies.length === group.length &&
-  group.every(({ policy }, index) => {
-    const each = policies[index];
-    return each?.policy === policy.name && haveSameRules(each, policy) && each.limits === internedLimits(policy.limits);
-  });
 
 /**
  * Whether the group may spend from a slice. A slice lends the same number of units of every policy, so all costs must be
@@ -106,7 +69,7 @@ export const isEventual = (group: readonly Spend[]): boolean =>
 export async function callObject<Reply>(
   caller: ObjectCaller,
   group: readonly Spend[],
-  call: Pick<Call<Reply>, "name" | "send"> & Partial<CallTime & Pick<Call<Reply>, "late">>,
+  call: Omit<Call<Reply>, "location" | "policies" | "timeoutMs"> & Partial<Pick<Call<Reply>, "timeoutMs">>,
 ): Promise<Reply | null> {
   const [first] = group;
   return first === undefined ? null : caller.call({ ...objectOf(first, group), timeoutMs: timeoutOf(group), ...call });
@@ -130,32 +93,13 @@ export function timeoutOf(group: readonly Spend[]): number {
   return Math.min(...waiting.map(({ policy }) => policy.timeoutMs));
 }
 
-/** The timeout of a call for the group: a second attempt has less time. */
-export function timeLeftOf(group: readonly Spend[], scope: RequestScope, nowMs: number): CallTime {
-  const wholeMs = timeoutOf(group);
-  const timeoutMs = scope.timeoutMs(wholeMs, nowMs);
-  return { timeoutMs, isShortened: timeoutMs < wholeMs };
-}
-
-type CallTime = Pick<Call<unknown>, "timeoutMs" | "isShortened">;
-
-/** Splits spends into groups. Two keys are the same when their values and their objects' settings are equal. */
-export function groupsOf(spends: readonly Spend[]): readonly (readonly Spend[])[] {
-  if (spends.length === 1) return [spends];
-  const groups = Map.groupBy(spends, ({ policy: { objects }, partitionKey }) => {
-    const { shards, locationHint, jurisdiction } = objects;
-    return JSON.stringify([partitionKey, shards, locationHint, jurisdiction]);
-  });
-  return [...groups.values()];
-}
-
 /**
  * The call that checks the group.
  * @param provisionalMs for how long the spend may be given back by law 10; 0 for a final spend
  */
 export const callOf = (group: readonly Spend[], provisionalMs = 0): CheckCall => ({
   key: group[0]?.partitionKey ?? "",
-  charges: group.map(ruledChargeOf),
+  charges: group.map(chargeOf),
   durability: durabilityOf(group),
   ...(provisionalMs > 0 && { provisionalMs }),
 });
@@ -166,74 +110,46 @@ const durabilityOf = (group: readonly Spend[]): Durability =>
     ? "confirmed"
     : "relaxed";
 
-/** The check of the group in its flat form. A look spends nothing. */
-export const flatCheckOf = (group: readonly Spend[], provisionalMs: number, isLook: boolean): FlatCheck => ({
+/** A check in its flat form. */
+export const flatCheckOf = ({ group, provisionalMs, isLook }: KeyCheck): FlatCheck => ({
   key: group[0]?.partitionKey ?? "",
   provisionalMs,
   kind: isLook ? "look" : durabilityOf(group),
-  charges: group.map((spend) => ({
-    text: chargeTextOf(spend.policy),
-    cost: spend.cost,
-    limits: spend.policy.limits,
-  })),
+  charges: group.map(({ policy, cost }) => ({ text: chargeTextOf(policy), cost, limits: policy.limits })),
 });
 
-const chargeTexts = new WeakMap<Policy, string>();
-
-function chargeTextOf(policy: Policy): string {
-  let text = chargeTexts.get(policy);
-  if (text === undefined) {
-    const { cost: _, ...charge } = ruledChargeOf({ policy, cost: 0 });
-    text = chargeText(charge);
-    chargeTexts.set(policy, text);
-  }
-  return text;
-}
-
-/** Serializes and compiles the policy's charge before the first request. */
-export function prepareCharges(policy: Policy): void {
-  chargeTextOf(policy);
-  internedLimits(policy.limits);
-  for (const limit of policy.limits) compiledLimit(limit);
-}
-
-const ruledChargeOf = (spend: Pick<Spend, "policy" | "cost">): Charge => {
-  const { rules } = spend.policy;
-  const charge = chargeOf(spend);
-  if (rules !== null) charge.rules = rules;
-  return charge;
-};
-
-export const chargeOf = ({ policy, cost }: Pick<Spend, "policy" | "cost">): Charge => ({
-  policy: policy.name,
-  limits: policy.limits,
-  cost,
-  ...(policy.isDryRun && { isDryRun: true }),
-  // A dry run bans no key.
-  ...(policy.ban !== null && !policy.isDryRun && { ban: policy.ban }),
-});
-
-/** One outcome for each spend, in their order. */
-export function outcomesOf(group: readonly Spend[], reply: CheckReply): Outcome[] {
-  return reply.decisions.flatMap((decision, index) => {
-    const policy = group[index]?.policy;
-    const rule = reply.keyRules?.[index] ?? null;
-    const decidedAtMs = reply.spentAtMs[index] ?? 0;
-    return policy === undefined ? [] : ruledOutcome({ kind: "decided", policy, decision, decidedAtMs }, rule);
+/**
+ * Gives back what an object has booked for one key. No-op when nothing was booked.
+ * @param provisionalMs as in the call that booked it; 0 for a final spend
+ */
+export async function refund(
+  { caller, denyCache }: { readonly caller: ObjectCaller; readonly denyCache: DenyCache },
+  booked: readonly BookedSpend[],
+  provisionalMs = 0,
+): Promise<void> {
+  const [first] = booked;
+  if (first === undefined) return;
+  const charges = booked.map((spend) => {
+    // A refund is never stale, and needs no rules.
+    const { rules: _, ...charge } = chargeOf(spend);
+    return { ...charge, spentAtMs: spend.spentAtMs };
   });
+  const call = { ...callOf(booked, provisionalMs), charges, hasLimitsInEffect: true };
+  await callObject(caller, booked, { name: "refund", send: async (stub) => stub.refund(call) });
+  // A request that was denied meanwhile may fit now.
+  denyCache.forget(first.partitionKey);
 }
 
 /** Logs the dry runs that would have denied the request. Logs none when another policy denies it. */
 export function reportDryRuns(group: readonly Spend[], outcomes: readonly Outcome[]): void {
   if (!outcomes.every(admits)) return;
-  const [{ partitionKey } = { partitionKey: "" }] = group;
-  const key = keyPseudonym(partitionKey);
   for (const outcome of outcomes) {
     const { policy } = outcome;
     if (!policy.isDryRun || allows(outcome)) continue;
     const isBlocked = isByKeyRule(outcome, "block");
     const violated = "decision" in outcome && !isBlocked ? violatedLimits([outcome.decision]) : [];
     const listing = isBlocked ? ({ reason: "listed" } as const) : {};
+    const key = keyPseudonym(group[0]?.partitionKey ?? "");
     report({ event: "dry-run-denied", policy: policy.name, violated, ...listing, key });
   }
 }

@@ -1,10 +1,17 @@
 /** A lease: the slices that an isolate has borrowed for one key and one set of policies. `leases.ts` explains the protocol. */
 import type { Decision } from "../../strategies/index.ts";
-import { type PolicyLimits, policyLimitsOf, timeoutOf } from "./key-group.ts";
-import { type ObjectLocation, objectLocation } from "../object-calls.ts";
-import { type Outcome, type Spend, aged, ruledOutcome } from "./outcome.ts";
+import {
+  type KeyRule,
+  type LeaseReply,
+  type ObjectLocation,
+  objectLocation,
+  type ReturnReply,
+  type Settlement,
+  type SliceWanted,
+} from "../protocol.ts";
+import { timeoutOf } from "./key-group.ts";
+import { aged, chargeTextOf, type Outcome, ruledOutcome, ruledSpend, type Spend } from "./outcome.ts";
 import { SharedValue } from "./request-context.ts";
-import type { KeyRule, LeaseReply, ReturnReply, Settlement, SliceWanted } from "../protocol.ts";
 
 /** How long a slice is spent from, counted from the call that requests it. */
 export const spendableMs = 1_000;
@@ -42,7 +49,10 @@ export interface BorrowedSlice {
 export class Lease {
   readonly key: string;
   readonly location: ObjectLocation;
-  readonly policies: readonly PolicyLimits[];
+  readonly policies: readonly string[];
+  /** See `chargeTextOf`. */
+  readonly texts: readonly string[];
+  readonly limitCount: number;
   /** When the last call was made that requests a slice; null when none is under way. */
   requestedAtMs: number | null = null;
   #slices: BorrowedSlice[] = [];
@@ -62,7 +72,9 @@ export class Lease {
   constructor(group: readonly Spend[], { policy, partitionKey }: Spend, nowMs: number) {
     this.key = partitionKey;
     this.location = objectLocation(policy.objects, partitionKey);
-    this.policies = group.map(policyLimitsOf);
+    this.policies = group.map((spend) => spend.policy.name);
+    this.texts = group.map((spend) => chargeTextOf(spend.policy));
+    this.limitCount = group.reduce((count, spend) => count + spend.policy.limits.length, 0);
     this.#demandSinceMs = nowMs;
   }
 
@@ -88,6 +100,12 @@ export class Lease {
       const decided = { kind: "decided", policy, decision: current, decidedAtMs: nowMs } as const;
       return [ruledOutcome(decided, rule)];
     });
+  }
+
+  /** The spends with the limits that decide them. A lease has no rules that allow or block a key. */
+  ruled(group: readonly Spend[]): readonly Spend[] {
+    if (this.#keyRules.length === 0) return group;
+    return group.map((spend, index) => ruledSpend(spend, this.#keyRules[index] ?? null));
   }
 
   isSpendable(slice: BorrowedSlice): boolean {
@@ -152,7 +170,7 @@ export class Lease {
       used: 0,
       provisionalUnits: 0,
       endsAtMs: calledAtMs + spendableMs,
-      expiry: this.policies.map(({ policy }, index) => ({
+      expiry: this.policies.map((policy, index) => ({
         policy,
         atMs: (reply.spentAtMs[index] ?? 0) + sliceTtlMs,
       })),

@@ -10,16 +10,14 @@
  * 6. A spend from a slice that is given back lowers the slice's used units. If the slice was returned before, the object
  *    refunds the spend.
  */
-import { RequestScope } from "./newer-rules-retry.ts";
 import { BoundedMap } from "../../policy/bounded-map.ts";
-import { type Clock, sleep } from "../clock.ts";
-import { type KeyCheck, localSpend } from "./charge-result.ts";
-import { type BookedSpend, callOf, chargesPolicies, timeLeftOf } from "./key-group.ts";
-import { type BorrowedSlice, Lease, provisionalGraceMs, returnBy, spendableMs } from "./lease.ts";
-import type { ObjectCaller, WaitUntil } from "./object-caller.ts";
-import { type Outcome, type Spend, chargedSpends } from "./outcome.ts";
+import { sleep, type WaitUntil } from "../clock.ts";
 import type { CheckReply, LeaseReply, ReturnReply, Settlement, SliceReturned, SliceWanted } from "../protocol.ts";
-import type { IsolateParts, StrictDecider } from "./decide-strict.ts";
+import type { IsolateParts } from "./decide-strict.ts";
+import { type BookedSpend, callOf, refund, timeoutOf } from "./key-group.ts";
+import { type BorrowedSlice, Lease, provisionalGraceMs, returnBy, spendableMs } from "./lease.ts";
+import { RequestScope } from "./newer-rules-retry.ts";
+import { hasChargeTexts, type KeyCheck, type Outcome, type Spend } from "./outcome.ts";
 
 /** Bound the memory of an isolate. The slices of an evicted lease are returned at once. */
 const maximumKeys = 1_024;
@@ -41,54 +39,31 @@ const returnTimeoutMs = 1_000;
  */
 const settledWithinMs = 5_000;
 
-interface SliceSpend {
-  readonly outcomes: readonly Outcome[];
-  readonly finalize: () => void;
-  /** Gives the spend back. @returns the part that the object has booked and must refund */
-  readonly giveBack: () => Promise<readonly BookedSpend[]>;
-}
-
-interface LeaseRequest {
-  readonly group: readonly Spend[];
-  /** For how long the check's spend may be given back by law 10; 0 for a final spend. */
-  readonly provisionalMs: number;
-  readonly wanted: SliceWanted | null;
-  readonly scope: RequestScope;
-  /** Whether no request waits for the reply. */
-  readonly isBackground: boolean;
-  /** Handles the check's spend when the reply arrives after the deadline. */
-  readonly settleLate: (reply: CheckReply) => unknown;
-}
-
 const bytesOf = (leases: readonly Lease[]): number =>
-  leases.reduce(
-    (sum, { policies }) => policies.reduce((bytes, { limits }) => bytes + limits.length * limitBytes, sum + leaseBytes),
-    0,
-  );
+  leases.reduce((sum, { limitCount }) => sum + leaseBytes + limitCount * limitBytes, 0);
 
 export class Leases {
-  readonly #caller: ObjectCaller;
-  readonly #clock: Clock;
+  readonly #isolate: Pick<IsolateParts, "clock" | "caller" | "denyCache" | "local">;
   /** The leases of each key, the most recently used first. */
-  readonly #byKey = new BoundedMap<readonly Lease[]>(maximumKeys, {
-    mostBytes: maximumBytes,
-    bytesOf,
-  });
+  readonly #byKey = new BoundedMap<readonly Lease[]>(maximumKeys, { mostBytes: maximumBytes, bytesOf });
   #requested = 0;
   #requestedSinceMs = 0;
 
-  constructor(caller: ObjectCaller, clock: Clock) {
-    this.#caller = caller;
-    this.#clock = clock;
+  constructor(isolate: Pick<IsolateParts, "clock" | "caller" | "denyCache" | "local">) {
+    this.#isolate = isolate;
   }
 
-  /** Spends from a slice. @returns null when the object must decide */
-  spend({ group, scope, provisionalMs }: KeyCheck): SliceSpend | null {
+  /**
+   * Spends from a slice, all or nothing.
+   * @returns null when no slice has enough units left, so that the object must decide
+   */
+  decide({ group, result, scope, provisionalMs }: KeyCheck): readonly Outcome[] | null {
+    const { clock, local } = this.#isolate;
     const { waitUntil } = scope;
     const lease = this.#leaseOf(group, waitUntil);
     // All costs of a leased group are equal.
     const cost = group[0]?.cost ?? 0;
-    const nowMs = this.#clock.now();
+    const nowMs = clock.now();
     const slice = lease.spend(cost, nowMs);
     if (slice === null) return null;
     let provisionalUnits = provisionalMs > 0 ? cost : 0;
@@ -97,23 +72,26 @@ export class Leases {
       slice.provisionalUnits -= provisionalUnits;
       provisionalUnits = 0;
     };
-    if (lease.isLow(nowMs) && !lease.isRequesting(group, nowMs)) {
-      waitUntil(this.#borrowNext(lease, group, scope));
-    }
-    const outcomes = lease.outcomes(group, nowMs);
-    return {
-      outcomes,
+    if (lease.isLow(nowMs) && !lease.isRequesting(group, nowMs)) waitUntil(this.#borrowNext(lease, group, waitUntil));
+    const spends = lease.ruled(group);
+    const count = local.count(spends);
+    if (provisionalMs === 0) count.book();
+    void result.add({
       finalize: () => {
+        count.book();
         endProvisional();
         if (lease.isLeftOver(slice)) waitUntil(this.#returnEnded(lease));
       },
-      giveBack: () => {
+      giveBack: async () => {
+        count.settle(() => 0);
         endProvisional();
-        return this.#giveBack(lease, slice, chargedSpends(group, outcomes), waitUntil);
+        await refund(this.#isolate, await this.#giveBack(lease, slice, spends, waitUntil));
       },
-    };
+    });
+    return lease.outcomes(group, nowMs);
   }
 
+  /** @returns the spends that the object has booked and must refund */
   async #giveBack(
     lease: Lease,
     slice: BorrowedSlice,
@@ -125,7 +103,7 @@ export class Leases {
       slice.used -= group[0]?.cost ?? 0;
       await this.#ensureReturned(lease, slice, waitUntil);
     }
-    const settlement = await slice.settlement.wait(this.#clock, settledWithinMs, waitUntil);
+    const settlement = await slice.settlement.wait(this.#isolate.clock, settledWithinMs, waitUntil);
     if (settlement === null) return [];
     return group.flatMap((spend): BookedSpend[] => {
       const bookedAtMs = instantOf(settlement, spend);
@@ -133,7 +111,7 @@ export class Leases {
       if (bookedAtMs !== null && !wasReturned) return [];
       // Without an instant the slice came too late: the object has booked it whole.
       const spentAtMs = bookedAtMs ?? instantOf(slice.expiry, spend);
-      return spentAtMs === null ? [] : [{ spend, spentAtMs }];
+      return spentAtMs === null ? [] : [{ ...spend, spentAtMs }];
     });
   }
 
@@ -141,8 +119,8 @@ export class Leases {
   async #ensureReturned(lease: Lease, slice: BorrowedSlice, waitUntil: WaitUntil): Promise<void> {
     if (lease.isSpendable(slice)) {
       const returnedAtMs = slice.endsAtMs + 2 * provisionalGraceMs;
-      await slice.settlement.wait(this.#clock, returnedAtMs - this.#clock.now(), waitUntil);
-      lease.retire(this.#clock.now());
+      await slice.settlement.wait(this.#isolate.clock, returnedAtMs - this.#isolate.clock.now(), waitUntil);
+      lease.retire(this.#isolate.clock.now());
     }
     if (!slice.isReturned) await this.#returnEnded(lease);
   }
@@ -155,19 +133,16 @@ export class Leases {
    * Lets the object decide, and requests a slice when the demand is high enough. One request is under way at a time.
    * @returns null when the object does not answer in time
    */
-  async check(
-    { group, scope, provisionalMs }: KeyCheck,
-    settleLate: (reply: CheckReply) => unknown,
-  ): Promise<LeaseReply | null> {
-    const lease = this.#leaseOf(group, scope.waitUntil);
-    const wanted = this.#hasRoom() ? lease.wantedSlice(group, this.#clock.now()) : null;
+  async check(check: KeyCheck, settleLate: (reply: CheckReply) => unknown): Promise<LeaseReply | null> {
+    const lease = this.#leaseOf(check.group, check.scope.waitUntil);
+    const wanted = this.#hasRoom() ? lease.wantedSlice(check.group, this.#isolate.clock.now()) : null;
     if (wanted !== null) this.#requested++;
-    return this.#call(lease, { group, provisionalMs, wanted, scope, isBackground: false, settleLate });
+    return this.#call(lease, check, wanted, settleLate);
   }
 
   /** Whether the isolate may request a slice for one more key. */
   #hasRoom(): boolean {
-    const nowMs = this.#clock.now();
+    const nowMs = this.#isolate.clock.now();
     const sinceMs = nowMs - this.#requestedSinceMs;
     if (sinceMs >= spendableMs || sinceMs < 0) {
       this.#requested = 0;
@@ -176,38 +151,41 @@ export class Leases {
     return this.#requested < maximumRequested;
   }
 
-  async #borrowNext(lease: Lease, group: readonly Spend[], { waitUntil }: RequestScope): Promise<void> {
-    await this.#call(lease, {
+  async #borrowNext(lease: Lease, group: readonly Spend[], waitUntil: WaitUntil): Promise<void> {
+    const look = {
       group: group.map((spend) => ({ ...spend, cost: 0 })),
       provisionalMs: 0,
-      wanted: lease.nextSlice(),
       // Newer rules are adopted with the next check.
       scope: new RequestScope(waitUntil),
-      isBackground: true,
-      settleLate: () => undefined,
-    });
+    };
+    await this.#call(lease, look, lease.nextSlice(), null);
   }
 
-  async #call(lease: Lease, request: LeaseRequest): Promise<LeaseReply | null> {
-    const { group, provisionalMs, wanted, scope, isBackground, settleLate } = request;
+  /** @param settleLate handles the check's spend when the reply arrives after the deadline; null when no request waits */
+  async #call(
+    lease: Lease,
+    { group, provisionalMs, scope }: Pick<KeyCheck, "group" | "provisionalMs" | "scope">,
+    wanted: SliceWanted | null,
+    settleLate: ((reply: CheckReply) => unknown) | null,
+  ): Promise<LeaseReply | null> {
     const { waitUntil } = scope;
-    const calledAtMs = this.#clock.now();
+    const calledAtMs = this.#isolate.clock.now();
     const slices = lease.returnable(calledAtMs);
     if (wanted !== null) lease.requestedAtMs = calledAtMs;
     const call = { ...callOf(group, provisionalMs), wanted, returned: slices.map(returnedOf) };
-    const reply = await this.#caller.call<LeaseReply>({
+    const reply = await this.#isolate.caller.call<LeaseReply>({
       name: "lease",
       location: lease.location,
       policies: group.map(({ policy }) => policy.name),
-      ...timeLeftOf(group, scope, calledAtMs),
-      isBackground,
+      ...scope.callTime(timeoutOf(group), calledAtMs),
+      isBackground: settleLate === null,
       send: (stub) => returnBy(slices, () => stub.lease(call)),
       late: {
         waitUntil,
         settle: (late) => {
           // Too little of the slice's time is left to spend it.
           const unused = wanted === null ? [] : [lease.sliceOf(wanted, late, calledAtMs)];
-          return Promise.all([settleLate(late), this.#return(lease, unused)]);
+          return Promise.all([settleLate?.(late), this.#return(lease, unused)]);
         },
       },
     });
@@ -216,7 +194,7 @@ export class Leases {
     lease.remove(slices);
     if (wanted !== null && reply.lentUnits > 0) {
       const slice = lease.sliceOf(wanted, reply, calledAtMs);
-      lease.add(slice, reply, this.#clock.now());
+      lease.add(slice, reply, this.#isolate.clock.now());
       waitUntil(this.#returnAt(lease, slice.endsAtMs));
     }
     return reply;
@@ -224,14 +202,14 @@ export class Leases {
 
   /** Returns unused units when the slice ends. A fully used slice waits for the next call. */
   async #returnAt(lease: Lease, endsAtMs: number): Promise<void> {
-    await sleep(this.#clock, Math.max(0, endsAtMs - this.#clock.now()));
-    lease.retire(this.#clock.now());
-    if (lease.hasProvisional) await sleep(this.#clock, provisionalGraceMs);
+    await sleep(this.#isolate.clock, Math.max(0, endsAtMs - this.#isolate.clock.now()));
+    lease.retire(this.#isolate.clock.now());
+    if (lease.hasProvisional) await sleep(this.#isolate.clock, provisionalGraceMs);
     if (lease.hasUnused) await this.#returnEnded(lease);
   }
 
   async #returnEnded(lease: Lease): Promise<void> {
-    const slices = lease.returnable(this.#clock.now());
+    const slices = lease.returnable(this.#isolate.clock.now());
     lease.remove(slices);
     await this.#return(lease, slices);
   }
@@ -239,10 +217,10 @@ export class Leases {
   async #return(lease: Lease, slices: readonly BorrowedSlice[]): Promise<void> {
     if (slices.length === 0) return;
     const call = { key: lease.key, returned: slices.map(returnedOf) };
-    await this.#caller.call<ReturnReply>({
+    await this.#isolate.caller.call<ReturnReply>({
       name: "return",
       location: lease.location,
-      policies: lease.policies.map(({ policy }) => policy),
+      policies: lease.policies,
       timeoutMs: returnTimeoutMs,
       isRepeatable: true,
       send: (stub) => returnBy(slices, () => stub.giveBackSlices(call)),
@@ -253,12 +231,12 @@ export class Leases {
     const [first] = group;
     if (first === undefined) throw new RangeError("a group has at least one spend");
     const leases = this.#byKey.get(first.partitionKey) ?? [];
-    const known = leases.find(({ policies }) => chargesPolicies(group, policies));
+    const known = leases.find(({ texts }) => hasChargeTexts(group, texts));
     if (known !== undefined && known === leases[0]) {
       this.#byKey.refresh(first.partitionKey);
       return known;
     }
-    const lease = known ?? new Lease(group, first, this.#clock.now());
+    const lease = known ?? new Lease(group, first, this.#isolate.clock.now());
     const used = [lease, ...leases.filter((each) => each !== lease)];
     const kept = used.slice(0, maximumLeasesPerKey);
     const evicted = this.#byKey.set(first.partitionKey, kept).flat();
@@ -273,39 +251,3 @@ const returnedOf = ({ id, used }: BorrowedSlice): SliceReturned => ({ id, used }
 
 const instantOf = (settlement: Settlement, { policy }: Spend): number | null =>
   settlement.find((each) => each.policy === policy.name)?.atMs ?? null;
-
-/** Decides spends from the slices that the isolate has borrowed of a key's quota. */
-export class LeasedDecider {
-  readonly #isolate: IsolateParts;
-  readonly #strict: StrictDecider;
-
-  constructor(isolate: IsolateParts, strict: StrictDecider) {
-    this.#isolate = isolate;
-    this.#strict = strict;
-  }
-
-  /**
-   * Spends on one key, all or nothing.
-   * @returns null when no slice has enough units left, so that the object must decide
-   */
-  decide(check: KeyCheck): readonly Outcome[] | null {
-    const { leases, localMeters } = this.#isolate;
-    const spent = leases.spend(check);
-    if (spent === null) return null;
-    const count = localMeters.count(chargedSpends(check.group, spent.outcomes));
-    if (check.provisionalMs === 0) count.book();
-    void check.result.add(
-      localSpend({
-        finalize: () => {
-          count.book();
-          spent.finalize();
-        },
-        giveBack: async () => {
-          count.settle(() => 0);
-          await this.#strict.refund(await spent.giveBack());
-        },
-      }),
-    );
-    return spent.outcomes;
-  }
-}

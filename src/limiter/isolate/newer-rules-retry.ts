@@ -4,7 +4,7 @@
  * attempt had left.
  */
 import type { StaleRules } from "../protocol.ts";
-import type { WaitUntil } from "../object-calls.ts";
+import type { WaitUntil } from "../clock.ts";
 
 /** Puts newer policy rules into effect in this isolate. */
 export interface RulesAdopter {
@@ -39,11 +39,17 @@ export class RequestScope {
     return this.#untilMs - nowMs;
   }
 
-  /** The timeout of a call in milliseconds. A second attempt has the rest of the time of the first. */
-  timeoutMs(wholeMs: number, nowMs: number): number {
-    if (this.#isLastAttempt) return Math.min(wholeMs, this.timeLeftMs(nowMs));
-    this.#untilMs = Math.max(this.#untilMs, nowMs + wholeMs);
-    return wholeMs;
+  /**
+   * The timeout of a call in milliseconds. A second attempt has the rest of the time of the first.
+   * @param wholeMs the timeout without a first attempt
+   */
+  callTime(wholeMs: number, nowMs: number): { readonly timeoutMs: number; readonly isShortened: boolean } {
+    if (!this.#isLastAttempt) {
+      this.#untilMs = Math.max(this.#untilMs, nowMs + wholeMs);
+      return { timeoutMs: wholeMs, isShortened: false };
+    }
+    const timeoutMs = Math.min(wholeMs, this.timeLeftMs(nowMs));
+    return { timeoutMs, isShortened: timeoutMs < wholeMs };
   }
 
   /**

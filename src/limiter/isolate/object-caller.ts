@@ -4,21 +4,20 @@
  */
 import { errorText, report } from "../../observability/events.ts";
 import { BoundedMap } from "../../policy/bounded-map.ts";
-import { type Clock, platformClock } from "../clock.ts";
-import type { FlatCheck } from "../flat-calls.ts";
-import { JoinedCalls } from "./joined-calls.ts";
-import {
-  DeadlineExceeded,
-  type ObjectLocation,
-  type WaitUntil,
-  objectId,
-  platformRetries,
-  withDeadline,
-} from "../object-calls.ts";
-import { type CheckReply, type SettledCharge, noSqliteStorage } from "../protocol.ts";
-import { canResumeRequests } from "./request-context.ts";
-import type { RateLimiter } from "../object/durable-object.ts";
 import { type ConfigProblem, ConfigProblems, describeProblem } from "../../validation/problems.ts";
+import { type Clock, DeadlineExceeded, platformClock, type WaitUntil, withDeadline } from "../clock.ts";
+import type { FlatCheck } from "../flat-calls.ts";
+import type { RateLimiter } from "../object/durable-object.ts";
+import {
+  type CheckReply,
+  noSqliteStorage,
+  objectId,
+  type ObjectLocation,
+  platformRetries,
+  type SettledCharge,
+} from "../protocol.ts";
+import { JoinedCalls } from "./joined-calls.ts";
+import { canResumeRequests } from "./request-context.ts";
 
 const cooldownMs = 1_000;
 const maximumCooldowns = 1_024;
@@ -29,18 +28,10 @@ export type Stub = DurableObjectStub<RateLimiter>;
 export type { WaitUntil };
 
 const decisionCalls = ["check", "look", "reserve", "lease", "sync"] as const;
-type CorrectionCall = "renew" | "refund" | "return" | "forget" | "settle";
-type AdminCall = "explain";
-
-/** Handles a reply that arrives after the deadline. */
-interface LateReply<Reply> {
-  readonly waitUntil: WaitUntil;
-  readonly settle: (reply: Reply) => unknown;
-}
 
 interface CallTerms<Reply> {
   /** Appears in the log. Decision calls are skipped during an object's cooldown; the others are always sent. */
-  readonly name: (typeof decisionCalls)[number] | CorrectionCall | AdminCall;
+  readonly name: (typeof decisionCalls)[number] | "renew" | "refund" | "return" | "forget" | "settle" | "explain";
   readonly location: ObjectLocation;
   readonly policies: readonly string[];
   readonly timeoutMs: number;
@@ -48,7 +39,8 @@ interface CallTerms<Reply> {
   readonly isShortened?: boolean;
   /** Whether no decision waits for the reply. */
   readonly isBackground?: boolean;
-  readonly late?: LateReply<Reply>;
+  /** Handles a reply that arrives after the deadline. */
+  readonly late?: { readonly waitUntil: WaitUntil; readonly settle: (reply: Reply) => unknown };
 }
 
 export interface Call<Reply> extends CallTerms<Reply> {
@@ -59,7 +51,7 @@ export interface Call<Reply> extends CallTerms<Reply> {
 
 /** Checks, which may be sent in one call with those of other requests. */
 export interface ChecksCall extends CallTerms<readonly CheckReply[]> {
-  readonly late: LateReply<readonly CheckReply[]>;
+  readonly late: NonNullable<CallTerms<readonly CheckReply[]>["late"]>;
   readonly checks: readonly FlatCheck[];
 }
 
@@ -96,7 +88,8 @@ export class ObjectCaller {
   readonly #clock: Clock;
   readonly #cooldowns = new BoundedMap<Cooldown>(maximumCooldowns);
   readonly #joined: JoinedCalls;
-  readonly unusable = new UnusableObjects();
+  /** The problem of objects that can never decide. All objects of a binding have the same class. */
+  unusable: ConfigProblems | null = null;
   #firstCall: Promise<unknown> | null = null;
   /** True once an object was called, and from the start if no request waits for the first call. */
   isTried: boolean;
@@ -166,7 +159,7 @@ export class ObjectCaller {
 
   async #result<Reply>(call: CallTerms<Reply>, send: () => Sent<Reply>): Promise<Result<Reply>> {
     const { name, location, policies, timeoutMs, late } = call;
-    if (this.unusable.isKnown) return { error: null };
+    if (this.unusable !== null) return { error: null };
     const id = objectId(location);
     const skipped = this.#skipReason(call, id);
     if (skipped !== null) {
@@ -184,7 +177,7 @@ export class ObjectCaller {
       }
       return { reply };
     } catch (error) {
-      if (this.unusable.note(error, isDecision(name))) return { error: null };
+      if (this.#noteUnusable(error, isDecision(name))) return { error: null };
       const isTooLate = error instanceof DeadlineExceeded;
       if (isTooLate && sent?.withdraw() === true) {
         const queued = `not sent: earlier checks were under way for ${timeoutMs} ms`;
@@ -197,6 +190,20 @@ export class ObjectCaller {
       if (sent !== null) late?.waitUntil(sent.replies.then(late.settle, () => undefined));
       return { error };
     }
+  }
+
+  /**
+   * @param isDecisionCall whether every version of the object has the method of the call
+   * @returns whether the error of a call shows that no call will ever succeed
+   */
+  #noteUnusable(error: unknown, isDecisionCall: boolean): boolean {
+    const problem = problemOf(error, isDecisionCall);
+    if (problem === null) return false;
+    if (this.unusable === null) {
+      this.unusable = new ConfigProblems([problem]);
+      report({ event: "configuration-invalid", problems: [describeProblem(problem)] });
+    }
+    return true;
   }
 
   /** Why a decision call is not sent; null when it is. */
@@ -222,14 +229,14 @@ export class ObjectCaller {
 }
 
 /** A call on its way. */
-interface Sent<Reply> {
+export interface Sent<Reply> {
   readonly replies: Promise<Reply>;
   /** Takes the call back. Returns false when it has been sent. */
   readonly withdraw: () => boolean;
 }
 
 /** The error is null for a call that was skipped. */
-type Result<Reply> = { readonly reply: Reply } | { readonly error: unknown };
+export type Result<Reply> = { readonly reply: Reply } | { readonly error: unknown };
 
 /** A timed-out call may still be running, and an overloaded object must not get more calls. */
 const isTransient = (error: unknown): boolean =>
@@ -285,34 +292,6 @@ const otherClass: ConfigProblem = {
   accepted:
     'the class RateLimiter: class_name = "RateLimiter" in [[durable_objects.bindings]] of wrangler.toml, and export { RateLimiter } from "headgate/object" in the entry file of the Worker',
 };
-
-/** All objects of a binding have the same class, so the first such error applies to all of them. */
-class UnusableObjects {
-  #problems: ConfigProblems | null = null;
-
-  get isKnown(): boolean {
-    return this.#problems !== null;
-  }
-
-  /**
-   * @param isDecisionCall whether every version of the object has the method of the call
-   * @returns whether the error of a call shows that no call will ever succeed
-   */
-  note(error: unknown, isDecisionCall: boolean): boolean {
-    const problem = problemOf(error, isDecisionCall);
-    if (problem === null) return false;
-    if (this.#problems === null) {
-      this.#problems = new ConfigProblems([problem]);
-      report({ event: "configuration-invalid", problems: [describeProblem(problem)] });
-    }
-    return true;
-  }
-
-  /** @throws ConfigProblems when the objects can never decide */
-  check(): void {
-    if (this.#problems !== null) throw this.#problems;
-  }
-}
 
 function problemOf(error: unknown, isDecisionCall: boolean): ConfigProblem | null {
   const problem = sqliteProblem(error, variable, "RateLimiter");

@@ -1,8 +1,14 @@
-/** The limiter's input and output: what a policy charges to a key, the outcome, and what key rules change in both. */
+/**
+ * The limiter's input and output: what a policy charges to a key, the outcome, and the result of all spends of a request. Key
+ * rules change the limits of a spend, or decide it.
+ */
 import type { PlainKey } from "../../policy/key.ts";
 import type { Policy } from "../../policy/policy.ts";
-import { type Decision, type Limit, isBoundByDelay } from "../../strategies/index.ts";
-import type { KeyRule } from "../protocol.ts";
+import { compiledLimit, type Decision, internedLimits, isBoundByDelay, type Limit } from "../../strategies/index.ts";
+import { chargeText } from "../flat-calls.ts";
+import type { Charge, CheckReply, KeyRule } from "../protocol.ts";
+import type { RequestScope } from "./newer-rules-retry.ts";
+import type { ReservationAddress } from "./reservation.ts";
 
 /** A cost that a policy charges to a key. */
 export interface Spend {
@@ -53,6 +59,9 @@ export const allows = (outcome: Outcome): boolean =>
 
 /** Whether the outcome lets the request pass: a dry run always does. */
 export const admits = (outcome: Outcome): boolean => outcome.policy.isDryRun || allows(outcome);
+
+/** Whether the group cannot deny the request. */
+export const isDryRunOnly = (group: readonly Spend[]): boolean => group.every(({ policy }) => policy.isDryRun);
 
 /** Whether a key rule decided in place of the limits. */
 export const isByKeyRule = (outcome: Outcome, kind: "allow" | "block"): boolean =>
@@ -146,18 +155,163 @@ export function ruledOutcome(decided: DecidedOutcome, rule: KeyRule | null): Dec
   return { ...decided, decision: { ...decision, ...change }, keyRule: rule.kind };
 }
 
-/**
- * The spends with the limits that decided them, without those that a key rule allowed without charge. Without rules they
- * are the same list.
- */
-export const chargedSpends = (spends: readonly Spend[], outcomes: readonly Outcome[]): readonly Spend[] =>
-  spends.every((spend) => chargedSpend(spend, outcomes) === spend)
-    ? spends
-    : spends.flatMap((spend) => chargedSpend(spend, outcomes));
+/** One outcome for each spend, in their order. */
+export function outcomesOf(group: readonly Spend[], reply: CheckReply): DecidedOutcome[] {
+  return reply.decisions.flatMap((decision, index) => {
+    const policy = group[index]?.policy;
+    const rule = reply.keyRules?.[index] ?? null;
+    const decidedAtMs = reply.spentAtMs[index] ?? 0;
+    return policy === undefined ? [] : ruledOutcome({ kind: "decided", policy, decision, decidedAtMs }, rule);
+  });
+}
 
-function chargedSpend(spend: Spend, outcomes: readonly Outcome[]): Spend | readonly [] {
-  const outcome = outcomes.find(({ policy }) => policy.name === spend.policy.name);
-  if (outcome === undefined) return spend;
-  if (isByKeyRule(outcome, "allow")) return [];
-  return outcome.policy === spend.policy ? spend : { ...spend, policy: outcome.policy };
+export const chargeOf = ({ policy, cost }: Pick<Spend, "policy" | "cost">): Charge => ({
+  policy: policy.name,
+  limits: policy.limits,
+  cost,
+  ...(policy.isDryRun && { isDryRun: true }),
+  // A dry run bans no key.
+  ...(policy.ban !== null && !policy.isDryRun && { ban: policy.ban }),
+  ...(policy.rules !== null && { rules: policy.rules }),
+});
+
+const chargeTexts = new WeakMap<Policy, string>();
+
+/** The text of a policy's charges. Equal texts have the same policy, limits and runtime rules. */
+export function chargeTextOf(policy: Policy): string {
+  let text = chargeTexts.get(policy);
+  if (text === undefined) {
+    text = chargeText(chargeOf({ policy, cost: 0 }));
+    chargeTexts.set(policy, text);
+  }
+  return text;
+}
+
+/** Whether the group charges exactly the policies of these texts, in this order. */
+export const hasChargeTexts = (group: readonly Spend[], texts: readonly string[]): boolean =>
+  texts.length === group.length && group.every(({ policy }, index) => chargeTextOf(policy) === texts[index]);
+
+/** Serializes and compiles the policy's charge before the first request. */
+export function prepareCharges(policy: Policy): void {
+  chargeTextOf(policy);
+  internedLimits(policy.limits);
+  for (const limit of policy.limits) compiledLimit(limit);
+}
+
+/** The actual cost of a spend; also called for dry runs. */
+export type CostOf = (spend: Spend) => number;
+
+/** Spends on one key that can still be given back or settled. */
+export interface OpenSpend {
+  /** Its reservation in the object; absent for a final spend and for a spend of the isolate. */
+  readonly address?: ReservationAddress;
+  /** Ends the provisional time: every object has admitted the request. */
+  readonly finalize?: () => void;
+  readonly giveBack: () => Promise<unknown>;
+  /** Corrects the spend to its actual cost; absent for a final spend, which stays as it is. */
+  readonly settle?: (costOf: CostOf) => Promise<unknown>;
+  readonly renew?: () => Promise<unknown>;
+}
+
+/** The spends of one request on one key, which are decided together. */
+export interface KeyCheck {
+  readonly group: readonly Spend[];
+  /** Receives the spends that can still be given back or settled. */
+  readonly result: ChargeResult;
+  readonly scope: RequestScope;
+  /** For how long a later object may still deny the request, in milliseconds; 0 when none can. */
+  readonly provisionalMs: number;
+  /** Whether nothing is spent. */
+  readonly isLook: boolean;
+}
+
+/** A denial from the deny cache, as it applies to one request. */
+export interface CachedDenial {
+  /** The same object as long as the denial is cached, so that an answer can be cached with it. */
+  readonly denial: object;
+  /** The time since the object's reply, in milliseconds: every wait is shorter by it. */
+  readonly ageMs: number;
+  /** Computed when first read. */
+  readonly outcomes: readonly Outcome[];
+}
+
+/**
+ * The outcomes of one request's spends, whether it is admitted or refused, and what can still change about those spends.
+ * Either all are given back or each is settled to its actual cost, once. This includes spends of calls that are answered
+ * after their deadline.
+ */
+export class ChargeResult {
+  /** The cached denial that has decided the request; null when an object or the isolate's own state was needed. */
+  readonly cachedDenial: CachedDenial | null;
+  /** More than 0 when a key has the maximum of open reservations: the wait until the next one expires. */
+  fullForMs = 0;
+  isRefused = false;
+  /** Whether an object has newer rules, so that a second attempt decides and this result is ignored. */
+  isStale = false;
+  /** The outcomes of dry runs that are decided in the background; null when there are none. */
+  dryRuns: Promise<readonly (readonly Outcome[])[]> | null = null;
+  /** The time of the decision, in milliseconds since the Unix epoch. Waits count from then. */
+  decidedAtMs = 0;
+  readonly #outcomes: Outcome[] = [];
+  readonly #open: OpenSpend[] = [];
+  #end: ((spend: OpenSpend) => Promise<unknown>) | null = null;
+
+  constructor(cachedDenial: CachedDenial | null = null) {
+    this.cachedDenial = cachedDenial;
+  }
+
+  /**
+   * In the order of decision: a denying key is the last. Dry runs on keys that no enforced policy charges are not among
+   * them.
+   */
+  get outcomes(): readonly Outcome[] {
+    return this.cachedDenial?.outcomes ?? this.#outcomes;
+  }
+
+  addOutcomes(outcomes: readonly Outcome[]): void {
+    this.#outcomes.push(...outcomes);
+  }
+
+  /** Whether it has spends to give back or to settle. Late spends may follow. */
+  get hasSpends(): boolean {
+    return this.#open.length > 0;
+  }
+
+  /** The address of the first reservation; null when there is none. */
+  get address(): ReservationAddress | null {
+    return this.#open.find(({ address }) => address !== undefined)?.address ?? null;
+  }
+
+  /**
+   * Adds a spend. After `giveBack` or `settle`, a late spend is ended in the same way.
+   * @returns null if the spend stays open
+   */
+  add(spend: OpenSpend): Promise<unknown> | null {
+    if (this.#end !== null) return this.#end(spend);
+    this.#open.push(spend);
+    return null;
+  }
+
+  /** Ends the provisional time of all spends: the request is admitted. */
+  finalize(): void {
+    for (const spend of this.#open) spend.finalize?.();
+  }
+
+  giveBack(): Promise<void> {
+    return this.#finish((spend) => spend.giveBack());
+  }
+
+  settle(costOf: CostOf): Promise<void> {
+    return this.#finish(async (spend) => spend.settle?.(costOf));
+  }
+
+  async renew(): Promise<void> {
+    await Promise.all(this.#open.map(async (spend) => spend.renew?.()));
+  }
+
+  async #finish(end: (spend: OpenSpend) => Promise<unknown>): Promise<void> {
+    if (this.#end !== null) return;
+    this.#end = end;
+    await Promise.all(this.#open.map(end));
+  }
 }

@@ -12,10 +12,8 @@
  * Each reply also has the key rule of each policy, which applies until it expires by the object's clock.
  */
 import type { Policy } from "../../policy/policy.ts";
-import { createMeter, type Decision, type Limit, type Meter } from "../../strategies/index.ts";
-import { internedLimits, internedMeter } from "../interned.ts";
+import { type Decision, type Limit, LimitsMeter, internedLimits, meterUnder } from "../../strategies/index.ts";
 import type { BookedSpend } from "./key-group.ts";
-import { type ObjectLocation, objectId } from "../object-calls.ts";
 import {
   type Outcome,
   type Spend,
@@ -26,7 +24,7 @@ import {
   ruledOutcome,
   ruledSpend,
 } from "./outcome.ts";
-import { isLive, type KeyRule, type KeySync, type SyncReply } from "../protocol.ts";
+import { isLive, type KeyRule, type KeySync, type SyncReply, type ObjectLocation, objectId } from "../protocol.ts";
 
 /**
  * The most instants of unsent spends under a policy. Beyond that, the two oldest are merged into the later one, so
@@ -46,9 +44,8 @@ interface PolicyReplica {
   policy: Policy;
   /** The key rule in effect; null without one. */
   keyRule: KeyRule | null;
-  /** The limits of the meter: those in effect for the key. A list from `internedLimits`, comparable by identity. */
-  limits: readonly Limit[];
-  meter: Meter;
+  /** Under the limits that are in effect for the key. */
+  meter: LimitsMeter;
   unsent: LimitSpends[];
   readonly provisional: LimitSpends[];
   /** Whether the meter includes a snapshot of the object. */
@@ -144,10 +141,7 @@ export class Replica {
    */
   decide(group: readonly Spend[], localMs: number, provisionalMs: number): readonly Outcome[] {
     const nowMs = localMs + this.#clockOffsetMs;
-    const charges = group.map(({ policy, cost }) => ({
-      each: this.#policyReplica(policy, nowMs),
-      cost,
-    }));
+    const charges = group.map(({ policy, cost }) => ({ each: this.#policyReplica(policy, nowMs), cost }));
     const looks = charges.map(({ each, cost }) => outcomeOf(each, each.meter.look(cost, nowMs), localMs));
     if (!looks.every(admits)) return looks;
     return charges.map(({ each, cost }) => {
@@ -200,7 +194,7 @@ export class Replica {
       each.meter.refund(cost, objectSpentAtMs, nowMs);
       const isUnsent = takeUnits(unitsUnder(each.unsent, policy), spentAtMs, cost);
       if (isUnsent) return [];
-      return [{ spend: ruledSpend(spend, each.keyRule), spentAtMs: objectSpentAtMs }];
+      return [{ ...ruledSpend(spend, each.keyRule), spentAtMs: objectSpentAtMs }];
     });
   }
 
@@ -287,18 +281,18 @@ export class Replica {
       const each = policies[index];
       // A policy that was forgotten during the sync must not come back.
       if (each === undefined || this.#byPolicy.get(each.policy.name) !== each) continue;
-      let meter = createMeter([], JSON.parse(snapshot));
+      let meter = LimitsMeter.from([], JSON.parse(snapshot));
       if (meter.refused !== null) continue;
       for (const { units } of each.provisional) dropLost(units, localMs);
       this.#applyRule(each, keyRules[index] ?? null, reply.atMs);
       const { keyRule } = each;
       for (const { limits, units } of [...each.unsent, ...each.provisional]) {
-        meter = meter.withLimits(keyRule?.kind === "limits" ? each.limits : limits);
+        meter = meter.withLimits(keyRule?.kind === "limits" ? each.meter.limits : limits);
         for (const [atMs, count] of units) {
           meter.book(count, atMs + this.#clockOffsetMs, reply.atMs);
         }
       }
-      each.meter = meter.withLimits(each.limits);
+      each.meter = meter.withLimits(each.meter.limits);
       each.hasSnapshot = true;
     }
   }
@@ -320,17 +314,18 @@ export class Replica {
   /** Puts the limits of a rule in effect, or those of the policy when the rule has none or has expired. */
   #applyRule(each: PolicyReplica, rule: KeyRule | null, nowMs: number): void {
     each.keyRule = rule !== null && isLive(rule, nowMs) ? rule : null;
-    const limits = internedLimits(ruledLimits(each.policy, each.keyRule));
-    if (limits !== each.limits) each.meter = each.meter.withLimits(limits);
-    each.limits = limits;
+    each.meter = meterUnder(ruledLimits(each.policy, each.keyRule), each.meter);
   }
 }
 
-function newPolicyReplica(policy: Policy): PolicyReplica {
-  const { meter, limits } = internedMeter(policy.limits, undefined);
-  const empty = { unsent: [], provisional: [], hasSnapshot: false };
-  return { policy, keyRule: null, limits, meter, ...empty };
-}
+const newPolicyReplica = (policy: Policy): PolicyReplica => ({
+  policy,
+  keyRule: null,
+  meter: meterUnder(policy.limits, undefined),
+  unsent: [],
+  provisional: [],
+  hasSnapshot: false,
+});
 
 /** Without a snapshot the decision is the isolate's own. */
 const outcomeOf = ({ policy, hasSnapshot, keyRule }: PolicyReplica, decision: Decision, decidedAtMs: number): Outcome =>

@@ -11,8 +11,7 @@
  * another one does so here: with a promise of its own, and under its own `waitUntil`, so that it does not end
  * meanwhile.
  */
-import type { Clock } from "../clock.ts";
-import { type WaitUntil, withDeadline } from "../object-calls.ts";
+import { type Clock, type WaitUntil, withDeadline } from "../clock.ts";
 
 /**
  * Whether one request can resume another. The platform then continues the resumed request in its own context. This is

@@ -4,8 +4,7 @@
  * tenant.
  */
 import { type ObjectSettings, jurisdictions, locationHints } from "../../policy/placement.ts";
-import { objectLocation } from "../object-calls.ts";
-import type { SettleCall, SettleReply } from "../protocol.ts";
+import { type SettleCall, type SettleReply, objectLocation } from "../protocol.ts";
 import type { ObjectCaller } from "./object-caller.ts";
 
 export interface ReservationAddress {

@@ -13,7 +13,7 @@ import { report } from "../../observability/events.ts";
 import { BoundedMap } from "../../policy/bounded-map.ts";
 import { type Clock, sleep } from "../clock.ts";
 import { Cooldown, type ObjectCaller, type WaitUntil } from "./object-caller.ts";
-import type { ObjectLocation } from "../object-calls.ts";
+import type { ObjectLocation } from "../protocol.ts";
 import type { PendingSync, Replica } from "./replica.ts";
 
 /** New replicas that arrive within this time of a call are synced together by the next call. */

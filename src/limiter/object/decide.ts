@@ -97,7 +97,7 @@ function withStrike(charged: RuledCharge, decision: Decision, { keyState, nowMs 
   const { charge, bannedForMs } = charged;
   const { policy, ban } = charge;
   const isStrike = ban !== undefined && bannedForMs === 0 && !decision.allowed && !isBlocked(charged);
-  return withBan(isStrike ? keyState.meters.strike(policy, ban, nowMs) : bannedForMs, decision);
+  return withBan(isStrike ? keyState.strike(policy, ban, nowMs) : bannedForMs, decision);
 }
 
 /**
@@ -107,7 +107,7 @@ function withStrike(charged: RuledCharge, decision: Decision, { keyState, nowMs 
 export function withSliceWaits(turn: KeyTurn, charges: readonly Charge[], reply: CheckReply): CheckReply {
   // The slices must have followed a mis-set clock that this turn has found.
   turn.keyState.followClock();
-  if (!turn.keyState.hasSlices) return reply;
+  if (turn.keyState.slices === null) return reply;
   const decisions = reply.decisions.map((decision, index) => {
     const charge = charges[index];
     return charge === undefined ? decision : withSliceWait(turn, charge, decision);
@@ -145,8 +145,10 @@ export const ruledCharges = (turn: KeyTurn, charges: readonly Charge[]): readonl
 function ruledCharge({ keyState, nowMs }: KeyTurn, charge: Charge): RuledCharge {
   const { policy, ban } = charge;
   const rules = keyState.rulesOf(policy);
-  const limits = limitsUnder(rules, charge.limits);
-  const bannedForMs = ban === undefined ? 0 : keyState.meters.bannedForMs(policy, ban, nowMs);
+  // Most keys have no rules.
+  const hasRules = rules.length > 0;
+  const limits = hasRules ? limitsUnder(rules, charge.limits) : charge.limits;
+  const bannedForMs = ban === undefined ? 0 : keyState.bannedForMs(policy, ban, nowMs);
   return {
     charge,
     limits,
@@ -154,7 +156,7 @@ function ruledCharge({ keyState, nowMs }: KeyTurn, charge: Charge): RuledCharge 
     heldUnits: keyState.heldUnits(policy),
     bannedForMs,
     rules,
-    rule: decidingRule(rules, bannedForMs > 0),
+    rule: hasRules ? decidingRule(rules, bannedForMs > 0) : null,
   };
 }
 
@@ -229,7 +231,7 @@ function withSliceWait(turn: KeyTurn, charge: Charge, decision: Decision): Decis
   const { policy } = charge;
   if (keyState.heldUnits(policy) === 0) return decision;
   const { meter: after, endsAtMs } = keyState.meterAfterSlices(policy);
-  const meter = after.withLimits(keyState.meters.limitsOf(policy));
+  const meter = after.withLimits(keyState.limitsOf(policy));
   const afterMs = endsAtMs - nowMs;
   const delayed = delayedBy(afterMs, decision, meter.look(decision.cost, endsAtMs));
   const rules = keyState.rulesOf(policy);
@@ -287,7 +289,7 @@ export function lend(
   if (units < leastUnits) return 0;
   const parts = charges.map(({ policy }, index) => ({
     policy,
-    limits: keyState.meters.limitsOf(policy),
+    limits: keyState.limitsOf(policy),
     endsAtMs: Math.max(nowMs, spentAtMs[index] ?? nowMs) + ttlMs,
   }));
   const outlivesRule = parts.some(({ policy, endsAtMs }) => endsAtMs > firstEndMs(keyState.rulesOf(policy)));
@@ -309,7 +311,7 @@ export function reserve(turn: KeyTurn, call: ReserveCall): ReserveReply {
     const isUncharged = keyRules?.[index]?.kind === "allow";
     if (!isSpent || isUncharged || decisions[index]?.allowed !== true) return [];
     const spentAtMs = reply.spentAtMs[index] ?? nowMs;
-    const limits = keyState.meters.limitsOf(policy);
+    const limits = keyState.limitsOf(policy);
     return { policy, limits, cost, spentAtMs, heldAtMs: spentAtMs };
   });
   const isOpen = parts.length > 0;

@@ -7,27 +7,7 @@ import type { RulesVersion } from "../../policy/runtime-rules.ts";
 import { platformClock } from "../clock.ts";
 import type { FlatList } from "../flat-calls.ts";
 import { KeyObject } from "./key-object.ts";
-import type {
-  CheckCall,
-  CheckReply,
-  ExplainReply,
-  ForgetCall,
-  KeyRule,
-  LeaseCall,
-  LeaseReply,
-  RefundCall,
-  RenewCall,
-  RenewReply,
-  ReserveCall,
-  ReserveReply,
-  ReturnCall,
-  ReturnReply,
-  SetRulesReply,
-  SettleCall,
-  SettleReply,
-  SyncCall,
-  SyncReply,
-} from "../protocol.ts";
+import type * as calls from "../protocol.ts";
 
 /** The Durable Object that keeps the counters of a key, or of the keys of a shard. */
 export class RateLimiter extends DurableObject<object> {
@@ -42,51 +22,51 @@ export class RateLimiter extends DurableObject<object> {
     return this.#limiter.decide(texts, checks);
   }
 
-  check(call: CheckCall): CheckReply {
+  check(call: calls.CheckCall): calls.CheckReply {
     return this.#limiter.check(call);
   }
 
-  lease(call: LeaseCall): LeaseReply {
+  lease(call: calls.LeaseCall): calls.LeaseReply {
     return this.#limiter.lease(call);
   }
 
-  giveBackSlices(call: ReturnCall): ReturnReply {
+  giveBackSlices(call: calls.ReturnCall): calls.ReturnReply {
     return this.#limiter.giveBackSlices(call);
   }
 
-  look(call: CheckCall): CheckReply {
+  look(call: calls.CheckCall): calls.CheckReply {
     return this.#limiter.look(call);
   }
 
-  explain(call: CheckCall): ExplainReply {
+  explain(call: calls.CheckCall): calls.ExplainReply {
     return this.#limiter.explain(call);
   }
 
-  refund(call: RefundCall): void {
+  refund(call: calls.RefundCall): void {
     this.#limiter.refund(call);
   }
 
-  forget(call: ForgetCall): void {
+  forget(call: calls.ForgetCall): void {
     this.#limiter.forget(call);
   }
 
-  reserve(call: ReserveCall): ReserveReply {
+  reserve(call: calls.ReserveCall): calls.ReserveReply {
     return this.#limiter.reserve(call);
   }
 
-  sync(call: SyncCall): SyncReply {
+  sync(call: calls.SyncCall): calls.SyncReply {
     return this.#limiter.sync(call);
   }
 
-  renew(call: RenewCall): RenewReply {
+  renew(call: calls.RenewCall): calls.RenewReply {
     return this.#limiter.renew(call);
   }
 
-  settle(call: SettleCall): SettleReply {
+  settle(call: calls.SettleCall): calls.SettleReply {
     return this.#limiter.settle(call);
   }
 
-  setRules(key: string, policy: string, rules: readonly KeyRule[], version: RulesVersion): SetRulesReply {
+  setRules(key: string, policy: string, rules: readonly calls.KeyRule[], version: RulesVersion): calls.SetRulesReply {
     return this.#limiter.setRules(key, policy, rules, version);
   }
 

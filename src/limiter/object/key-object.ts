@@ -6,7 +6,7 @@
  * changed, keep the state in memory. A turn never waits, so that concurrent requests are decided one after the other.
  */
 import type { Durability } from "../../policy/policy.ts";
-import type { RulesVersion } from "../../policy/runtime-rules.ts";
+import { compareVersions, type PolicyRules, type RulesVersion } from "../../policy/runtime-rules.ts";
 import { errorText, report } from "../../observability/events.ts";
 import { provisionalTtlMs } from "../../strategies/index.ts";
 import { KeyState } from "./key-state.ts";
@@ -24,39 +24,12 @@ import {
   withSliceWaits,
 } from "./decide.ts";
 import { type FlatList, answerChecks } from "../flat-calls.ts";
-import { internedCharge } from "../interned.ts";
 import { decidingRule, limitsUnder } from "./runtime-key-rules.ts";
-import { SeenPolicyRules } from "./seen-policy-rules.ts";
 import { type IsolateBudget, KeyCache, WriteBehind, isolateBudget } from "./key-cache.ts";
 import { KeyStorage, type RowStorage } from "./key-storage.ts";
-import {
-  type Charge,
-  type CheckCall,
-  type CheckReply,
-  type ExplainReply,
-  type ExplainedCharge,
-  type ForgetCall,
-  type KeyCall,
-  type KeyRule,
-  type KeySync,
-  type LeaseCall,
-  type LeaseReply,
-  type RefundCall,
-  type RenewCall,
-  type RenewReply,
-  type ReserveCall,
-  type ReserveReply,
-  type ReturnCall,
-  type ReturnReply,
-  type SetRulesReply,
-  type SettleCall,
-  type SettleReply,
-  type SettledCharge,
-  type SyncCall,
-  type SyncReply,
-  mostKeyRules,
-} from "../protocol.ts";
-import { isForgotten } from "./reservations.ts";
+import { isForgotten } from "./open-entries.ts";
+import type * as calls from "../protocol.ts";
+import { type Charge, type CheckReply, type KeyRule, mostKeyRules, type StaleRules } from "../protocol.ts";
 
 /** The parts of the platform that the limiter needs. */
 export interface Platform extends Clock {
@@ -78,7 +51,11 @@ export class KeyObject {
   readonly #storage: KeyStorage;
   readonly #cache: KeyCache;
   readonly #writeBehind: WriteBehind;
-  readonly #seenRules = new SeenPolicyRules();
+  /**
+   * The newest policy rules that the object has seen. Not bounded: policies are named by the configuration, never by a request.
+   * A key's row has those of its policies, while it stores anything of them.
+   */
+  readonly #seenRules = new Map<string, PolicyRules>();
 
   constructor({ storage, now, after, isolate = isolateBudget }: Platform) {
     this.#now = now;
@@ -95,7 +72,7 @@ export class KeyObject {
   }
 
   /** Spends every charge if all enforced policies allow theirs; otherwise none. */
-  check(call: CheckCall): CheckReply {
+  check(call: calls.CheckCall): CheckReply {
     return this.#turn(call, (turn) => {
       const stale = this.#staleReply(turn, call.charges);
       if (stale !== null) return stale;
@@ -106,7 +83,7 @@ export class KeyObject {
   }
 
   /** Checks, and lends units of what remains. A slice is confirmed in storage before it is handed out. */
-  lease(call: LeaseCall): LeaseReply {
+  lease(call: calls.LeaseCall): calls.LeaseReply {
     const { charges, wanted, returned = [] } = call;
     return this.#turn(call, (turn) => {
       const settled = returned.map((each) => turn.keyState.settleSlice(each, turn.nowMs));
@@ -121,7 +98,7 @@ export class KeyObject {
   }
 
   /** Settles slices that the isolate does not spend from any more. */
-  giveBackSlices({ key, returned }: ReturnCall): ReturnReply {
+  giveBackSlices({ key, returned }: calls.ReturnCall): calls.ReturnReply {
     return this.#turn({ key }, ({ keyState, nowMs }) => ({
       settled: returned.map((each) => keyState.settleSlice(each, nowMs)),
     }));
@@ -132,13 +109,11 @@ export class KeyObject {
    * @returns one reply for each check
    */
   decide(texts: readonly string[], checks: FlatList): FlatList {
-    return answerChecks({ texts, checks }, internedCharge, (call, isLook) =>
-      isLook ? this.look(call) : this.check(call),
-    );
+    return answerChecks({ texts, checks }, (call, isLook) => (isLook ? this.look(call) : this.check(call)));
   }
 
   /** Returns what `check` would decide for each charge alone. Spends nothing. */
-  look({ key, charges }: CheckCall): CheckReply {
+  look({ key, charges }: calls.CheckCall): CheckReply {
     const turn: Turn = { ...this.#begin(key), durability: undefined };
     const reply = this.#staleReply(turn, charges) ?? withSliceWaits(turn, charges, lookAt(turn, charges));
     // Only newer policy rules make a look write.
@@ -148,9 +123,9 @@ export class KeyObject {
   }
 
   /** Returns everything that decides a call on the key. Changes nothing. */
-  explain({ key, charges }: CheckCall): ExplainReply {
+  explain({ key, charges }: calls.CheckCall): calls.ExplainReply {
     const turn = this.#begin(key);
-    const stale = this.#seenRules.staleOf(charges);
+    const stale = this.#newerRules(charges);
     const reply =
       stale.length > 0 ? { decisions: [], spentAtMs: [], stale } : withSliceWaits(turn, charges, lookAt(turn, charges));
     this.#remember(turn);
@@ -159,7 +134,7 @@ export class KeyObject {
   }
 
   /** Gives back what a `check` spent, because another object denied the same request. */
-  refund(call: RefundCall): void {
+  refund(call: calls.RefundCall): void {
     const { charges, provisionalMs = 0, hasLimitsInEffect = false } = call;
     this.#turn(call, ({ keyState, nowMs }) => {
       for (const charge of charges) {
@@ -179,7 +154,7 @@ export class KeyObject {
   }
 
   /** Spends as `check` does, and opens a reservation so that `settle` can correct the cost. */
-  reserve(call: ReserveCall): ReserveReply {
+  reserve(call: calls.ReserveCall): calls.ReserveReply {
     return this.#turn(call, (turn) => {
       const stale = this.#staleReply(turn, call.charges);
       return stale === null ? reserve(turn, call) : { ...stale, isOpen: false, fullForMs: 0 };
@@ -190,9 +165,9 @@ export class KeyObject {
    * Books what an isolate spent by itself, and returns snapshots of the meters. Stops before the reply is too large, and
    * before a key that throws: the isolate sends the remaining keys again, beginning with that one.
    */
-  sync({ isolate, others = [], ...first }: SyncCall): SyncReply {
+  sync({ isolate, others = [], ...first }: calls.SyncCall): calls.SyncReply {
     const reply = this.#syncKey(isolate, first);
-    const otherReplies: SyncReply[] = [];
+    const otherReplies: calls.SyncReply[] = [];
     let replyBytes = bytesOf(reply);
     for (const each of others) {
       if (replyBytes > mostReplyBytes) break;
@@ -207,7 +182,7 @@ export class KeyObject {
     return { ...reply, others: otherReplies };
   }
 
-  #syncKey(isolate: string, { key, batch, charges, durability }: KeySync): SyncReply {
+  #syncKey(isolate: string, { key, batch, charges, durability }: calls.KeySync): calls.SyncReply {
     return this.#turn({ key, durability }, ({ keyState, nowMs }) => {
       const isNew = batch > 0 && keyState.noteBatch(isolate, batch, nowMs);
       const snapshots = charges.map(({ policy, ...charge }) => {
@@ -225,20 +200,20 @@ export class KeyObject {
   }
 
   /** Keeps a reservation open, and its slots held, for its ttl from now. */
-  renew({ key, id }: RenewCall): RenewReply {
+  renew({ key, id }: calls.RenewCall): calls.RenewReply {
     return this.#turn({ key }, ({ keyState, nowMs }) => ({
       isOpen: keyState.renewReservation(id, nowMs),
     }));
   }
 
   /** Ends a reservation and corrects it to its actual cost. */
-  settle({ key, id, cost, costs, wantsCharges = false }: SettleCall): SettleReply {
+  settle({ key, id, cost, costs, wantsCharges = false }: calls.SettleCall): calls.SettleReply {
     return this.#turn({ key }, (turn) => {
       const { keyState, nowMs } = turn;
       const reservation = keyState.takeReservation(id, nowMs);
       if (reservation === null) return { settled: false };
       const { ttlMs, isConfirmed, parts } = reservation;
-      const charges: SettledCharge[] = [];
+      const charges: calls.SettledCharge[] = [];
       for (const [index, charge] of parts.entries()) {
         if (isForgotten(charge)) continue;
         const actualCost = costs?.[index] ?? cost;
@@ -253,7 +228,7 @@ export class KeyObject {
     });
   }
 
-  forget({ key, policy }: ForgetCall): void {
+  forget({ key, policy }: calls.ForgetCall): void {
     this.#turn({ key, durability: "confirmed" }, ({ keyState }) => keyState.forget(policy));
   }
 
@@ -261,7 +236,7 @@ export class KeyObject {
    * Replaces the key rules of a policy, the newest first, unless the key has newer ones.
    * @throws RangeError for more than `mostKeyRules`
    */
-  setRules(key: string, policy: string, rules: readonly KeyRule[], version: RulesVersion): SetRulesReply {
+  setRules(key: string, policy: string, rules: readonly KeyRule[], version: RulesVersion): calls.SetRulesReply {
     if (rules.length > mostKeyRules) {
       throw new RangeError(`a key has at most ${mostKeyRules} rules of a policy, not ${rules.length}`);
     }
@@ -289,7 +264,7 @@ export class KeyObject {
     }
   }
 
-  #turn<Reply>({ key, durability }: KeyCall, act: (turn: Turn) => Reply): Reply {
+  #turn<Reply>({ key, durability }: calls.KeyCall, act: (turn: Turn) => Reply): Reply {
     const turn: Turn = { ...this.#begin(key), durability };
     const { changes } = turn.keyState;
     const reply = act(turn);
@@ -300,19 +275,40 @@ export class KeyObject {
     return reply;
   }
 
-  /** Reads the clock, loads the state of a key, and ends its slices. */
+  /** Reads the clock, loads the state of a key, and ends its slices and rules. */
   #begin(key: string): KeyTurn {
     const nowMs = this.#now();
     const keyState = this.#cache.get(key) ?? this.#read(key) ?? new KeyState(key, nowMs);
-    keyState.endSlices(nowMs);
-    keyState.endRules(nowMs);
+    keyState.endOver(nowMs);
     return { keyState, nowMs };
   }
 
   #read(key: string): KeyState | null {
     const keyState = this.#storage.read(key);
-    for (const [policy, rules] of keyState?.policyRules ?? []) this.#seenRules.note(policy, rules);
+    for (const [policy, rules] of keyState?.policyRules ?? []) this.#noteRules(policy, rules);
     return keyState;
+  }
+
+  /** Notes the rules of a policy. Returns the newest that are known. */
+  #noteRules(policy: string, rules: PolicyRules): PolicyRules {
+    const known = this.#seenRules.get(policy);
+    if (known !== undefined && compareVersions(rules, known) <= 0) return known;
+    this.#seenRules.set(policy, rules);
+    return rules;
+  }
+
+  /** Notes the rules of all charges. Returns the newer rules of those that are older than known rules. */
+  #newerRules(charges: readonly Charge[]): readonly StaleRules[] {
+    const stale: StaleRules[] = [];
+    for (const { policy, rules } of charges) {
+      if (rules === undefined) continue;
+      const newest = this.#noteRules(policy, rules);
+      // Rules with the same text decide alike, so the call is not stale. The next beat brings the newer version.
+      if (compareVersions(rules, newest) >= 0 || rules.text === newest.text) continue;
+      const { epoch, version, text } = newest;
+      stale.push({ policy, epoch, version, text });
+    }
+    return stale;
   }
 
   /**
@@ -320,11 +316,11 @@ export class KeyObject {
    * @returns the reply to a call under older rules, which is not decided; null for other calls
    */
   #staleReply(turn: Turn, charges: readonly Charge[]): CheckReply | null {
-    const stale = this.#seenRules.staleOf(charges);
+    const stale = this.#newerRules(charges);
     if (stale.length > 0) return { decisions: [], spentAtMs: [], stale };
     for (const { policy, rules } of charges) {
       if (rules === undefined) continue;
-      const newest = this.#seenRules.note(policy, rules);
+      const newest = this.#noteRules(policy, rules);
       // Without a confirmed write, a restarted object would decide calls under the older rules of its row.
       if (turn.keyState.notePolicyRules(policy, newest, turn.nowMs)) turn.durability = "confirmed";
     }
@@ -356,27 +352,29 @@ export class KeyObject {
   }
 }
 
-const bytesOf = ({ snapshots }: SyncReply): number => snapshots.reduce((sum, { length }) => sum + length, 0);
+const bytesOf = ({ snapshots }: calls.SyncReply): number => snapshots.reduce((sum, { length }) => sum + length, 0);
 
 const hasCost = (charges: readonly Charge[]): boolean => charges.some(({ cost }) => cost > 0);
 
 /** A provisional spend keeps the data of a reservation, so that `refund` can undo it by law 10. */
-const provisionalTtlOf = ({ provisionalMs = 0 }: CheckCall): TtlOf =>
+const provisionalTtlOf = ({ provisionalMs = 0 }: calls.CheckCall): TtlOf =>
   provisionalMs === 0 ? () => null : (limits) => provisionalTtlMs(limits, provisionalMs);
 
 function noteProvisional(
   { keyState, nowMs }: KeyTurn,
-  { charges, provisionalMs = 0 }: CheckCall,
+  { charges, provisionalMs = 0 }: calls.CheckCall,
   reply: CheckReply,
 ): void {
   if (isAdmitted(charges, reply)) keyState.noteProvisional(nowMs, provisionalMs);
 }
 
+const nothingOpen: calls.OpenUnits = { count: 0, units: 0, nextEndAtMs: null };
+
 function explained(
   { keyState, nowMs }: KeyTurn,
   { charge: { policy }, limits, meter, heldUnits, bannedForMs, rules }: RuledCharge,
-): ExplainedCharge {
-  const policyRules = keyState.policyRules.get(policy);
+): calls.ExplainedCharge {
+  const policyRules = keyState.policyRules?.get(policy);
   return {
     policy,
     limits,
@@ -385,7 +383,7 @@ function explained(
     keyRules: rules,
     keyRulesVersion: keyState.rulesVersionOf(policy),
     policyRulesVersion: policyRules === undefined ? null : { epoch: policyRules.epoch, version: policyRules.version },
-    slices: keyState.slicesOf(policy),
-    reservations: keyState.reservationsOf(policy, nowMs),
+    slices: keyState.slices?.openOf(policy) ?? nothingOpen,
+    reservations: keyState.reservations?.openOf(policy, nowMs) ?? nothingOpen,
   };
 }

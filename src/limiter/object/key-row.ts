@@ -10,17 +10,33 @@
  *      [[[{"limit": 100, "windowMs": 60000, …}]], ["s1", 10, 2000, ["api", 0, 1799971203000]]],
  *      [["<isolate>", 1, 1799971201000]],    last sync batch of each isolate, and when it came
  *      [["api", 1799970000000, 7, 1799971203000, [{"id": "r1", "kind": "block"}]]],    key rules, see runtime-key-rules.ts
- *      [["api", 1799970000000, 6, "[]"]]]    policy rules of its charges, see seen-policy-rules.ts
+ *      [["api", 1799970000000, 6, "[]"]]]    policy rules of its charges
  *
- * Reservations and slices are `[lists of limits, …entries]`, see open-entries.ts. Empty fields at the end are left out. A
+ * Reservations and slices are `[lists of limits, …entries]`, see `writtenEntries`. Empty fields at the end are left out. A
  * version without runtime rules ignores the last two fields, and drops them when it writes the row. If all meters are too
  * large for one row, the largest are `[policy, number]`, and the row `s <key> <number>` holds the snapshot.
  */
+import type { PolicyRules } from "../../policy/runtime-rules.ts";
+import { BoundedMap } from "../../policy/bounded-map.ts";
+import {
+  attachSegments,
+  detachSegments,
+  internedLimits,
+  isCount,
+  type Limit,
+  LimitsMeter,
+} from "../../strategies/index.ts";
 import { jsonOrNull } from "../../validation/json.ts";
-import { Reservations } from "./reservations.ts";
-import { Slices } from "./slices.ts";
-import { KeyRuleSets } from "./runtime-key-rules.ts";
-import { isCount } from "../../strategies/index.ts";
+import { KeyState, type StoredRows } from "./key-state.ts";
+import {
+  type OpenEntry,
+  type OpenPart,
+  type OpenSlice,
+  type Reservation,
+  Reservations,
+  Slices,
+} from "./open-entries.ts";
+import { isLimits, KeyRuleSets } from "./runtime-key-rules.ts";
 
 /** Every row begins with the version. A version reads only its own rows. */
 export const rowVersion = 1;
@@ -28,15 +44,14 @@ export const rowVersion = 1;
 /** A row of storage holds 2 MB including its name (Cloudflare, SQLite storage limits). */
 export const mostRowBytes = 2_000_000 - 2_048;
 
-export interface KeyParts {
+/** Longer texts of policy rules are stored in a row of their own, which is written only when the text changes. */
+const mostInlineCharacters = 1_000;
+
+interface RowFields {
   readonly bornAtMs: number;
   readonly meters: readonly (readonly [policy: string, snapshot: unknown])[];
-  readonly reservations: Reservations;
-  readonly slices: Slices;
-  readonly batches: SyncDedup;
-  /** Stored lists, which `KeyRuleSets` and `KeyPolicyRules` read and write. */
-  readonly rules: readonly unknown[];
-  readonly policyRules: readonly unknown[];
+  /** The fields after the meters. */
+  readonly rest: readonly unknown[];
 }
 
 /** Texts stored in separate rows: sealed segments of long logs, and snapshots that do not fit in the key's row. */
@@ -56,9 +71,93 @@ export interface WrittenRow {
   readonly lost: readonly string[];
 }
 
-export function writtenRow(parts: KeyParts, idleAtMs: number, texts: TextNumbers): WrittenRow {
-  const { bornAtMs, meters } = parts;
-  const rest = fieldsAfterMeters(parts);
+/** The rows of a key. Leaves out idle policies. */
+export function rowsOf(
+  keyState: KeyState,
+  idleAtMs: number,
+  nowMs: number,
+): WrittenRow & { readonly stored: StoredRows } {
+  const { bornAtMs, stored: before, reservations, slices, batches, rules, policyRules } = keyState;
+  const texts = new Map<string, number>();
+  let nextNumber = before?.nextNumber ?? 0;
+  const numberOf = (text: string): number => {
+    const number = texts.get(text) ?? before?.texts.get(text) ?? nextNumber++;
+    texts.set(text, number);
+    return number;
+  };
+  const live = [...keyState.meters].filter(([, { meter }]) => meter.idleAtMs() > nowMs);
+  const meters = live.map(([name, { meter }]) => [name, detachSegments(meter.snapshot(), numberOf)] as const);
+  const storedRules = [...(policyRules ?? [])].filter(([policy]) => keyState.stores(policy, nowMs));
+  const rest = [
+    writtenEntries(reservations?.entries ?? new Map<string, Reservation>(), reservationForm),
+    writtenEntries(slices?.entries ?? new Map<string, OpenSlice>(), sliceForm),
+    [...(batches ?? [])].map(([isolate, { batch, atMs }]) => [isolate, batch, atMs]),
+    rules?.snapshot(nowMs) ?? [],
+    storedRules.map(([policy, { epoch, version, text }]) => {
+      return [policy, epoch, version, text.length > mostInlineCharacters ? numberOf(text) : text];
+    }),
+  ];
+  // Reservations and slices begin with their lists of limits, even if there are none.
+  const last = rest.findLastIndex((field, index) => field.length > (index < 2 ? 1 : 0));
+  const fields = { bornAtMs, meters, rest: rest.slice(0, last + 1) };
+  const written = writtenRow(fields, idleAtMs, { numberOf, count: () => texts.size });
+  return { ...written, stored: storedRows(texts, nextNumber) };
+}
+
+const noTexts: ReadonlyMap<string, number> = new Map();
+
+/** Most keys have no such rows, and share one empty map. */
+const storedRows = (texts: ReadonlyMap<string, number>, nextNumber: number): StoredRows => ({
+  texts: texts.size === 0 ? noTexts : texts,
+  nextNumber,
+});
+
+/**
+ * Reads a key's row.
+ * @param textOf returns a text stored in a separate row, by its number
+ * @returns null for a row that this version did not write
+ */
+export function revivedKey(key: string, row: unknown, textOf: (number: number) => string | undefined): KeyState | null {
+  const parsed = parsedRow(row);
+  if (parsed === null) return null;
+  const keyState = new KeyState(key, parsed.bornAtMs);
+  const texts = new Map<string, number>();
+  let nextNumber = 0;
+  const notedTextOf = (number: number, share = (text: string) => text): string | undefined => {
+    const read = textOf(number);
+    const text = read === undefined ? undefined : share(read);
+    if (text !== undefined) texts.set(text, number);
+    nextNumber = Math.max(nextNumber, number + 1);
+    return text;
+  };
+  for (const [policy, snapshot] of parsed.meters) {
+    // Without limits a meter keeps each state until a call brings its limit, or the state is idle.
+    const meter = LimitsMeter.from([], attachSegments(snapshotAt(snapshot, notedTextOf), notedTextOf));
+    keyState.refused ??= meter.refused;
+    keyState.meters.set(policy, { meter, writtenChanges: meter.changes, seenMs: meter.seenMs });
+  }
+  const [storedReservations, storedSlices, storedBatches, storedKeyRules, storedPolicyRules] = parsed.rest;
+  const reservations = new Reservations();
+  if (!readEntries(storedReservations, reservationForm, reservations)) {
+    keyState.refused ??= "reservations are not of this version";
+  }
+  const slices = new Slices();
+  if (!readEntries(storedSlices, sliceForm, slices)) keyState.refused ??= "slices are not of this version";
+  const batches = new Map(rowsIn(storedBatches).flatMap(batchFrom));
+  const rules = KeyRuleSets.revived(rowsIn(storedKeyRules));
+  const policyRules = new Map(
+    rowsIn(storedPolicyRules).flatMap((each) => policyRulesFrom(each, (number) => notedTextOf(number, sharedText))),
+  );
+  keyState.reservations = reservations.isEmpty ? null : reservations;
+  keyState.slices = slices.isEmpty ? null : slices;
+  keyState.batches = batches.size === 0 ? null : batches;
+  keyState.rules = rules.isEmpty ? null : rules;
+  keyState.policyRules = policyRules.size === 0 ? null : policyRules;
+  keyState.stored = storedRows(texts, nextNumber);
+  return keyState;
+}
+
+export function writtenRow({ bornAtMs, meters, rest }: RowFields, idleAtMs: number, texts: TextNumbers): WrittenRow {
   const rowOf = (stored: readonly unknown[]): string =>
     JSON.stringify([rowVersion, idleAtMs, bornAtMs, texts.count(), stored, ...rest]);
   const row = rowOf(meters);
@@ -86,39 +185,42 @@ export function writtenRow(parts: KeyParts, idleAtMs: number, texts: TextNumbers
 /** Upper bound on the JSON of a number in place of a snapshot. */
 const bytesOfNumber = 12;
 
-function fieldsAfterMeters(parts: KeyParts): unknown[] {
-  const { reservations, slices, batches, rules, policyRules } = parts;
-  const fields = [
-    [reservations.isEmpty, () => reservations.snapshot()],
-    [slices.isEmpty, () => slices.snapshot()],
-    [batches.isEmpty, () => batches.snapshot()],
-    [rules.length === 0, () => rules],
-    [policyRules.length === 0, () => policyRules],
-  ] as const;
-  const last = fields.findLastIndex(([isEmpty]) => !isEmpty);
-  return fields.slice(0, last + 1).map(([, written]) => written());
-}
-
-/** Returns the key of a row; null for a row that this version did not write. */
-export function parsedRow(row: unknown): KeyParts | null {
+/** Returns the fields of a row; null for a row that this version did not write. */
+export function parsedRow(row: unknown): RowFields | null {
   const parsed = typeof row === "string" ? jsonOrNull(row) : null;
   if (!Array.isArray(parsed)) return null;
   const [version, , bornAtMs, , meters, ...rest]: unknown[] = parsed;
-  const [reservations, slices, batches, rules, policyRules] = rest;
   if (version !== rowVersion || typeof bornAtMs !== "number") return null;
-  if (!Array.isArray(meters) || !meters.every(isNamed)) return null;
-  return {
-    bornAtMs,
-    meters,
-    reservations: new Reservations().read(reservations),
-    slices: new Slices().read(slices),
-    batches: SyncDedup.revived(batches),
-    rules: listOf(rules),
-    policyRules: listOf(policyRules),
-  };
+  return Array.isArray(meters) && meters.every(isNamed) ? { bornAtMs, meters, rest } : null;
 }
 
-const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+/** The lists in a stored list. Whatever has another form was not written by this version, and is left out. */
+const rowsIn = (stored: unknown): readonly (readonly unknown[])[] =>
+  Array.isArray(stored) ? stored.filter((row) => Array.isArray(row)) : [];
+
+function batchFrom([isolate, batch, atMs]: readonly unknown[]): [string, { batch: number; atMs: number }][] {
+  return typeof isolate === "string" && isCount(batch) && isCount(atMs) ? [[isolate, { batch, atMs }]] : [];
+}
+
+function policyRulesFrom(
+  [policy, epoch, version, written]: readonly unknown[],
+  textOf: (number: number) => string | undefined,
+): [string, PolicyRules][] {
+  const text = typeof written === "number" ? textOf(written) : written;
+  if (typeof policy !== "string" || typeof text !== "string" || !isCount(epoch) || !isCount(version)) return [];
+  return [[policy, { epoch, version, text: sharedText(text) }]];
+}
+
+/** Most objects have one text for each policy. */
+const mostShared = 64;
+const sharedTexts = new BoundedMap<string>(mostShared);
+
+/** Returns the same string for equal texts: each row that is read has a copy, and the keys need not keep one each. */
+function sharedText(text: string): string {
+  const shared = sharedTexts.get(text);
+  if (shared === undefined) sharedTexts.set(text, text);
+  return shared ?? text;
+}
 
 const isNamed = (value: unknown): value is readonly [string, unknown] =>
   Array.isArray(value) && value.length === 2 && typeof value[0] === "string";
@@ -146,62 +248,104 @@ export function headOf(row: unknown): { idleAtMs: number; bornAtMs: number; hasT
 export function renewedRow(row: unknown, nowMs: number): { readonly row: string; readonly idleAtMs: number } | null {
   // Most rows have no rules: do not parse them.
   if (typeof row !== "string" || !row.includes('"kind":')) return null;
-  const idleAtMs = KeyRuleSets.revived(parsedRow(row)?.rules).liveUntilMs(nowMs);
+  const idleAtMs = KeyRuleSets.revived(rowsIn(parsedRow(row)?.rest[3])).liveUntilMs(nowMs);
   if (idleAtMs <= nowMs) return null;
   const renewed = row.replace(headPattern, `[${rowVersion},${idleAtMs},$2,$3,`);
   return { row: renewed, idleAtMs };
 }
 
-/** Isolates retry every few seconds. A batch sent again after this counts twice, which never admits too much. */
-const rememberedMs = 60_000;
-const mostIsolates = 1_000;
-const bytesEach = 120;
-
-interface LastBatch {
-  /** An isolate sends its next batch only when it knows that this one is counted. */
-  readonly batch: number;
-  readonly atMs: number;
+/** The stored form of reservations or of slices. */
+interface EntryForm<Entry extends OpenEntry> {
+  /** How many fields of a stored entry stand between its id and its parts. */
+  readonly fieldCount: number;
+  readonly fieldsOf: (entry: Entry) => unknown[];
+  readonly partFieldsOf: (part: Entry["parts"][number]) => unknown[];
+  /** Null for fields that this version did not write; the same holds for `partFrom`. */
+  readonly entryFrom: (
+    id: string,
+    fields: readonly unknown[],
+    parts: readonly Entry["parts"][number][],
+  ) => Entry | null;
+  readonly partFrom: (part: OpenPart, fields: readonly unknown[]) => Entry["parts"][number] | null;
 }
 
-/** The last sync batch of each isolate on a key. A batch that is sent again because its answer was lost counts once. */
-export class SyncDedup {
-  /** By isolate, in the order of `atMs`. */
-  readonly #last = new Map<string, LastBatch>();
+const reservationForm: EntryForm<Reservation> = {
+  fieldCount: 3,
+  fieldsOf: ({ ttlMs, expiresAtMs, isConfirmed, isDryRun }) => [
+    ttlMs,
+    expiresAtMs,
+    (isConfirmed ? 1 : 0) + (isDryRun ? 2 : 0),
+  ],
+  partFieldsOf: ({ cost, spentAtMs, heldAtMs }) => [cost, spentAtMs, ...(heldAtMs === spentAtMs ? [] : [heldAtMs])],
+  entryFrom(id, [ttlMs, expiresAtMs, flags], parts) {
+    if (!isCount(ttlMs) || !isCount(expiresAtMs)) return null;
+    const isConfirmed = flags === 1 || flags === 3;
+    return { id, ttlMs, expiresAtMs, isConfirmed, isDryRun: flags === 2 || flags === 3, parts };
+  },
+  partFrom: (part, [cost, spentAtMs, heldAtMs = spentAtMs]) =>
+    isCount(cost) && isCount(spentAtMs) && isCount(heldAtMs) ? { ...part, cost, spentAtMs, heldAtMs } : null,
+};
 
-  get sizeBytes(): number {
-    return this.#last.size * bytesEach;
-  }
+const sliceForm: EntryForm<OpenSlice> = {
+  fieldCount: 2,
+  fieldsOf: ({ units, ttlMs }) => [units, ttlMs],
+  partFieldsOf: ({ endsAtMs }) => [endsAtMs],
+  entryFrom: (id, [units, ttlMs], parts) =>
+    isCount(units) && units > 0 && isCount(ttlMs) && parts.length > 0 ? { id, units, ttlMs, parts } : null,
+  partFrom: ({ policy, limits }, [endsAtMs]) =>
+    isCount(endsAtMs) ? { policy, limits: internedLimits(limits), endsAtMs } : null,
+};
 
-  get isEmpty(): boolean {
-    return this.#last.size === 0;
-  }
+/**
+ * `[lists of limits, …entries]`. An entry is `[id, …fields, …parts]`. A part is `[policy, index of its list, …fields]`,
+ * because most entries of a key share their limits.
+ */
+function writtenEntries<Entry extends OpenEntry>(
+  entries: ReadonlyMap<string, Entry>,
+  { fieldsOf, partFieldsOf }: EntryForm<Entry>,
+): unknown[] {
+  const lists: (readonly Limit[])[] = [];
+  const indexes = new Map<readonly Limit[], number>();
+  const indexOf = (limits: readonly Limit[]): number => {
+    const index = indexes.get(limits) ?? lists.push(limits) - 1;
+    indexes.set(limits, index);
+    return index;
+  };
+  const written = [...entries.values()].map((entry) => [
+    entry.id,
+    ...fieldsOf(entry),
+    ...entry.parts.map((part) => [part.policy, indexOf(part.limits), ...partFieldsOf(part)]),
+  ]);
+  return [lists, ...written];
+}
 
-  /** Notes a batch. Returns false when it was counted before. */
-  note(isolate: string, batch: number, nowMs: number): boolean {
-    const before = this.#last.get(isolate)?.batch ?? 0;
-    this.#last.delete(isolate);
-    this.#last.set(isolate, { batch: Math.max(batch, before), atMs: nowMs });
-    for (const [oldest, { atMs }] of this.#last) {
-      if (this.#last.size <= mostIsolates && nowMs - atMs < rememberedMs) break;
-      this.#last.delete(oldest);
-    }
-    return batch > before;
-  }
+/**
+ * Opens the entries in a result of `writtenEntries`; undefined stands for no entries.
+ * @returns false when it has left out entries that are not in this form
+ */
+function readEntries<Entry extends OpenEntry>(
+  stored: unknown,
+  form: EntryForm<Entry>,
+  entries: { open(entry: Entry): void },
+): boolean {
+  if (stored === undefined) return true;
+  const [lists, ...rows]: unknown[] = Array.isArray(stored) ? stored : [null, stored];
+  const read = rows.map((row) => (Array.isArray(row) ? readEntry(row, lists, form) : null));
+  for (const entry of read) if (entry !== null) entries.open(entry);
+  return !read.includes(null);
+}
 
-  snapshot(): unknown[] {
-    return [...this.#last].map(([isolate, { batch, atMs }]) => [isolate, batch, atMs]);
-  }
-
-  /** Reads a `snapshot`. Leaves out entries that this version did not write. */
-  static revived(stored: unknown): SyncDedup {
-    const revived = new SyncDedup();
-    const rows: unknown[] = Array.isArray(stored) ? stored : [];
-    for (const row of rows) {
-      if (!Array.isArray(row)) continue;
-      const [isolate, batch, atMs]: unknown[] = row;
-      if (typeof isolate !== "string" || !isCount(batch) || !isCount(atMs)) continue;
-      revived.#last.set(isolate, { batch, atMs });
-    }
-    return revived;
-  }
+function readEntry<Entry extends OpenEntry>(
+  [id, ...rest]: readonly unknown[],
+  lists: unknown,
+  { fieldCount, entryFrom, partFrom }: EntryForm<Entry>,
+): Entry | null {
+  const rows = rest.slice(fieldCount);
+  const parts = rows.flatMap((row) => {
+    const [policy, index, ...fields]: unknown[] = Array.isArray(row) ? row : [];
+    const limits: unknown = Array.isArray(lists) && isCount(index) ? lists[index] : undefined;
+    return typeof policy === "string" && isLimits(limits) ? (partFrom({ policy, limits }, fields) ?? []) : [];
+  });
+  if (typeof id !== "string" || parts.length !== rows.length) return null;
+  return entryFrom(id, rest.slice(0, fieldCount), parts);
 }

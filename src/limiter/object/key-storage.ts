@@ -7,8 +7,8 @@
  * swept, the database is empty.
  */
 import { errorText, report } from "../../observability/events.ts";
-import { KeyState, type StoredRows } from "./key-state.ts";
-import { headOf, mostRowBytes, renewedRow } from "./key-row.ts";
+import type { KeyState, StoredRows } from "./key-state.ts";
+import { headOf, mostRowBytes, renewedRow, revivedKey, rowsOf } from "./key-row.ts";
 import { noSqliteStorage } from "../protocol.ts";
 
 /** The methods of `DurableObjectStorage` that the limiter needs. */
@@ -79,7 +79,7 @@ export class KeyStorage {
   read(key: string): KeyState | null {
     const row = this.#row(key);
     if (row === undefined) return null;
-    const keyState = KeyState.revived(key, row, (number) => {
+    const keyState = revivedKey(key, row, (number) => {
       const text = this.#storage.kv.get(textRowOf(key, number));
       return typeof text === "string" ? text : undefined;
     });
@@ -272,7 +272,8 @@ function changesOf(keyState: KeyState, nowMs: number): RowChanges {
     if (before === null) return nothing;
     return { ...nothing, removed: [rowOf(key), ...textRowNames(key, before)] };
   }
-  const { row, stored, apart, lost } = keyState.rows(idleAtMs, nowMs);
+  const { row, stored, apart, apartBytes, lost } = rowsOf(keyState, idleAtMs, nowMs);
+  keyState.apartBytes = apartBytes;
   if (apart.length + lost.length > 0) reportOversize(keyState, apart, lost);
   if (row.length > mostRowBytes) {
     // Left out, so that the other keys of the same put are written.

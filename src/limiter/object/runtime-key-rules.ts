@@ -5,12 +5,10 @@
  * the key drops it from storage. A clock that was ahead may therefore end a rule too early. The control plane restores
  * such a rule when it pushes the rules again: a set of the same version replaces the stored one.
  */
-import { type Limit, isCount } from "../../strategies/index.ts";
+import { internedLimits, isCount, type Limit, strategies } from "../../strategies/index.ts";
 import { type RulesVersion, compareVersions } from "../../policy/runtime-rules.ts";
 import { isRecord } from "../../validation/problems.ts";
-import { internedLimits } from "../interned.ts";
 import { type KeyRule, isLive } from "../protocol.ts";
-import { isLimits } from "./open-entries.ts";
 
 const dayMs = 86_400_000;
 
@@ -131,11 +129,9 @@ export class KeyRuleSets {
   }
 
   /** Reads a `snapshot`. Leaves out sets that this version did not write. */
-  static revived(stored: readonly unknown[] = []): KeyRuleSets {
+  static revived(stored: readonly (readonly unknown[])[]): KeyRuleSets {
     const revived = new KeyRuleSets();
-    for (const row of stored) {
-      if (!Array.isArray(row)) continue;
-      const [policy, epoch, version, setAtMs, rules]: unknown[] = row;
+    for (const [policy, epoch, version, setAtMs, rules] of stored) {
       if (typeof policy !== "string" || !isCount(epoch) || !isCount(version)) continue;
       if (!isCount(setAtMs) || !Array.isArray(rules) || !rules.every(isKeyRule)) continue;
       revived.#put(policy, { version: { epoch, version }, setAtMs, rules });
@@ -157,3 +153,14 @@ function isKeyRule(value: unknown): value is KeyRule {
   if (expiresAtMs !== undefined && !isCount(expiresAtMs)) return false;
   return kind === "allow" || kind === "block" || (kind === "limits" && isLimits(limits));
 }
+
+export const isLimits = (value: unknown): value is readonly Limit[] =>
+  Array.isArray(value) &&
+  value.every(
+    (limit) =>
+      isRecord(limit) &&
+      typeof limit["strategy"] === "string" &&
+      strategies.has(limit["strategy"]) &&
+      isCount(limit["limit"]) &&
+      isCount(limit["windowMs"]),
+  );

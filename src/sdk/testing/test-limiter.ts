@@ -15,7 +15,7 @@ import { decideBatch } from "../../http/check/operations.ts";
 import { createService, perform } from "../../http/check/service.ts";
 import { type Bindings, createRuntime, type Runtime } from "../../http/runtime.ts";
 import { isFailure, problemDetails } from "../../http/wire/problems.ts";
-import type { WaitUntil } from "../../limiter/object-calls.ts";
+import type { WaitUntil } from "../../limiter/clock.ts";
 
 /** The options of `createTestLimiter`. */
 export interface TestLimiterOptions {

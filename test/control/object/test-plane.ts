@@ -11,8 +11,7 @@ import type {
   RuleCreation,
   RuleInput,
 } from "../../../src/control/protocol.ts";
-import type { KeyRule } from "../../../src/limiter/protocol.ts";
-import { objectId, objectLocation } from "../../../src/limiter/object-calls.ts";
+import { type KeyRule, objectId, objectLocation } from "../../../src/limiter/protocol.ts";
 import { settled, TestClock } from "../../fakes/isolate.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
 

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { parseConfig } from "../../../src/policy/vars/config.ts";
 import { forwardAdmitted } from "../../../src/http/proxy/enforce.ts";
-import { ChargeResult, localSpend } from "../../../src/limiter/isolate/charge-result.ts";
+import { ChargeResult } from "../../../src/limiter/isolate/outcome.ts";
 import { platformClock } from "../../../src/limiter/clock.ts";
 import { createMeter, parseLimits } from "../../../src/strategies/index.ts";
 
@@ -20,7 +20,7 @@ it("slots are renewed by the limits of a key rule, which may have a shorter wind
   const admission = new ChargeResult();
   admission.addOutcomes([{ kind: "decided", policy: { ...policy, limits }, decision, decidedAtMs: 0 }]);
   const renew = vi.fn<() => Promise<void>>().mockResolvedValue();
-  void admission.add(localSpend({ renew, giveBack: async () => undefined }));
+  void admission.add({ renew, giveBack: async () => undefined });
   const spend = { policy, partitionKey: "k", cost: 1, ttlMs: 60_000 };
   const origin = Promise.withResolvers<Response>();
   const request = new Request("https://a.example/");

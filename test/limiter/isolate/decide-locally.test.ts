@@ -1,8 +1,7 @@
 /** Decisions and counts of an isolate alone, for the case that the objects do not answer. */
 import { expect, it } from "vitest";
-import { ChargeResult } from "../../../src/limiter/isolate/charge-result.ts";
-import { type LocalCount, LocalDecider, LocalMeters } from "../../../src/limiter/isolate/decide-locally.ts";
-import type { Outcome, Spend } from "../../../src/limiter/isolate/outcome.ts";
+import { type LocalCount, LocalDecider } from "../../../src/limiter/isolate/decide-locally.ts";
+import { type Outcome, type Spend, ChargeResult } from "../../../src/limiter/isolate/outcome.ts";
 import { spendOf, TestClock } from "../../fakes/isolate.ts";
 
 const remainingOf = (outcome: Outcome | undefined): number | undefined =>
@@ -10,8 +9,7 @@ const remainingOf = (outcome: Outcome | undefined): number | undefined =>
 
 class LocalIsolate {
   readonly clock = new TestClock();
-  readonly #meters = new LocalMeters(this.clock);
-  readonly #decider = new LocalDecider(this.#meters, this.clock);
+  readonly #decider = new LocalDecider(this.clock);
 
   decide(
     spends: readonly Spend[],
@@ -24,7 +22,7 @@ class LocalIsolate {
 
   /** Counts spends that an object has admitted. */
   count(...spends: readonly Spend[]): LocalCount {
-    const count = this.#meters.count(spends);
+    const count = this.#decider.count(spends);
     count.book();
     return count;
   }

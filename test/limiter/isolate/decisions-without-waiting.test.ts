@@ -1,9 +1,8 @@
 /** Decisions that need no object: the isolate makes them without a promise, a timer or work after the response. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { ChargeResult } from "../../../src/limiter/isolate/charge-result.ts";
 import { decideByNewestRules, type RequestScope } from "../../../src/limiter/isolate/newer-rules-retry.ts";
 import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
-import type { Outcome, Spend } from "../../../src/limiter/isolate/outcome.ts";
+import { type Outcome, type Spend, ChargeResult } from "../../../src/limiter/isolate/outcome.ts";
 import { settled, spendOf, TestIsolate, scopeOf } from "../../fakes/isolate.ts";
 
 /** Failed calls are logged. */

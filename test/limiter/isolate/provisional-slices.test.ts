@@ -1,10 +1,9 @@
 /** Provisional spends from a slice: a later object may still deny the request. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { ChargeResult } from "../../../src/limiter/isolate/charge-result.ts";
 import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
 import type { Clock } from "../../../src/limiter/clock.ts";
 import type { LeaseCall, ReturnCall } from "../../../src/limiter/protocol.ts";
-import type { Spend } from "../../../src/limiter/isolate/outcome.ts";
+import type { Spend, ChargeResult } from "../../../src/limiter/isolate/outcome.ts";
 import { settled, spendOf, TestIsolate, scopeOf } from "../../fakes/isolate.ts";
 
 /** Failed calls are logged. */

@@ -2,8 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { KeyObject } from "../../../src/limiter/object/key-object.ts";
 import type { Outcome, Spend } from "../../../src/limiter/isolate/outcome.ts";
-import { objectLocation } from "../../../src/limiter/object-calls.ts";
-import type { SyncCall } from "../../../src/limiter/protocol.ts";
+import { type SyncCall, objectLocation } from "../../../src/limiter/protocol.ts";
 import { type PendingSync, Replica } from "../../../src/limiter/isolate/replica.ts";
 import { MemoryStorage } from "../../../src/sdk/testing/memory-storage.ts";
 import { settled, spendOf, startMs, TestIsolate } from "../../fakes/isolate.ts";

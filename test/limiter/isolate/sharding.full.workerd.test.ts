@@ -6,7 +6,7 @@ import type { ObjectSettings } from "../../../src/policy/placement.ts";
 import { hmacWith, PartitionKeys } from "../../../src/policy/partition-key.ts";
 import { softBudgetBytes } from "../../../src/limiter/object/key-cache.ts";
 import { KeyObject } from "../../../src/limiter/object/key-object.ts";
-import { objectLocation } from "../../../src/limiter/object-calls.ts";
+import { objectLocation } from "../../../src/limiter/protocol.ts";
 import { call, charge, remainingOf } from "../harness.ts";
 
 const settings = (given: Partial<ObjectSettings>): ObjectSettings => ({

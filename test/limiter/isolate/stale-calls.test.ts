@@ -1,8 +1,7 @@
 /** Requests that an object does not decide, because it has newer policy rules than the isolate. */
 import { describe, expect, it, vi } from "vitest";
-import type { ChargeResult } from "../../../src/limiter/isolate/charge-result.ts";
 import type { LimiterObserver } from "../../../src/limiter/isolate/object-caller.ts";
-import type { Outcome, Spend } from "../../../src/limiter/isolate/outcome.ts";
+import type { Outcome, Spend, ChargeResult } from "../../../src/limiter/isolate/outcome.ts";
 import type { CheckCall, LeaseCall, RefundCall } from "../../../src/limiter/protocol.ts";
 import type { BatchCall } from "../../fakes/flat-calls.ts";
 import { policyOf, settled, spendOf, TestIsolate, scopeOf } from "../../fakes/isolate.ts";

@@ -1,7 +1,6 @@
 /** The row of a key, and how a state larger than 2 MB is divided among several rows. */
 import { describe, expect, it } from "vitest";
 import {
-  SyncDedup,
   type WrittenRow,
   headOf,
   mostRowBytes,
@@ -10,24 +9,13 @@ import {
   snapshotAt,
   writtenRow,
 } from "../../../src/limiter/object/key-row.ts";
-import { Reservations } from "../../../src/limiter/object/reservations.ts";
-import { Slices } from "../../../src/limiter/object/slices.ts";
 
 /** The row of meters whose snapshots take `sizes` bytes each, including the quotes of the JSON text. */
 function written(...sizes: readonly number[]): WrittenRow & { texts: string[] } {
   const texts: string[] = [];
   const meters = sizes.map((size, index): [string, string] => [`p${index}`, String(index).repeat(size - 2)]);
   const numberOf = (text: string): number => texts.push(text) - 1;
-  const parts = {
-    bornAtMs: 10,
-    meters,
-    reservations: new Reservations(),
-    slices: new Slices(),
-    batches: new SyncDedup(),
-    rules: [],
-    policyRules: [],
-  };
-  return { ...writtenRow(parts, 20, { numberOf, count: () => texts.length }), texts };
+  return { ...writtenRow({ bornAtMs: 10, meters, rest: [] }, 20, { numberOf, count: () => texts.length }), texts };
 }
 
 describe("the row of a key", () => {

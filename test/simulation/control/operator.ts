@@ -1,7 +1,7 @@
 /** Operators who change rules at random, and know only what the answers say. */
 import type { Plane } from "../../../src/control/object/plane.ts";
 import type { Actor, Changed, Rule, RuleInput } from "../../../src/control/protocol.ts";
-import { objectId, objectLocation } from "../../../src/limiter/object-calls.ts";
+import { objectId, objectLocation } from "../../../src/limiter/protocol.ts";
 import { parseLimits } from "../../../src/strategies/index.ts";
 import type { Random } from "../../random.ts";
 import type { World } from "../world.ts";

@@ -2,8 +2,7 @@
 import { Plane } from "../../../src/control/object/plane.ts";
 import type { Push } from "../../../src/control/object/outbox.ts";
 import type { ControlStorage } from "../../../src/control/object/storage.ts";
-import { objectId } from "../../../src/limiter/object-calls.ts";
-import type { SetRulesReply } from "../../../src/limiter/protocol.ts";
+import { type SetRulesReply, objectId } from "../../../src/limiter/protocol.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
 import type { Random } from "../../random.ts";
 import type { World } from "../world.ts";

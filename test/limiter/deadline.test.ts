@@ -1,7 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { platformClock } from "../../src/limiter/clock.ts";
-import { DeadlineExceeded, withDeadline } from "../../src/limiter/object-calls.ts";
+import { platformClock, DeadlineExceeded, withDeadline } from "../../src/limiter/clock.ts";
 import { TestClock } from "../fakes/isolate.ts";
 
 /** Keeps the thread busy, so that timers and replies wait. */
