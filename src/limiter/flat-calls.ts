@@ -12,7 +12,7 @@
 import { BoundedMap } from "../policy/bounded-map.ts";
 import type { Durability } from "../policy/policy.ts";
 import { compiledLimit, internedLimits, type Decision, type Limit, type LimitDecision } from "../strategies/index.ts";
-import type { Charge, CheckCall, CheckReply } from "./protocol.ts";
+import { type Charge, type CheckCall, type CheckReply, defaultFirmMs } from "./protocol.ts";
 
 export type FlatList = readonly (string | number)[];
 
@@ -42,9 +42,6 @@ const checkKinds = ["look", "relaxed", "confirmed"] as const satisfies FlatCheck
 
 const valuesBeforeCharges = 4;
 const valuesOfCharge = 2;
-
-/** How long a denial is firm if its reply does not state a duration, in milliseconds. */
-const defaultFirmMs = 1_000;
 
 export function chargeText(whole: Charge): string {
   const { cost: _, ...charge } = whole;
@@ -182,92 +179,70 @@ const isNumeric = (charges: readonly Charge[], reply: CheckReply): boolean =>
   );
 
 /** @returns one reply for each check, in their order; an error for a check that the object could not decide */
-export function decodeReplies(checks: readonly FlatCheck[], replies: FlatList): (CheckReply | Error)[] {
-  const reader = new FlatReader(replies);
-  const read = checks.map(({ charges }) => reader.reply(charges));
-  reader.end();
-  return read;
+export function decodeReplies(checks: readonly FlatCheck[], values: FlatList): (CheckReply | Error)[] {
+  let at = 0;
+  const next = (): number => {
+    const value = values[at++];
+    if (typeof value === "number") return value;
+    throw new TypeError(`expected a number as value ${at - 1} of the reply, got ${typeof value}`);
+  };
+  const replies = checks.map(({ charges }) => {
+    const first = values[at];
+    if (typeof first !== "string") return replyFrom(next, charges);
+    at++;
+    const parsed: CheckReply | FlatError = JSON.parse(first);
+    return "error" in parsed ? Object.assign(new Error(parsed.error.message), { name: parsed.error.name }) : parsed;
+  });
+  // If values are left over, earlier values were misread.
+  if (values.length > at) throw new TypeError(`expected a reply with ${at} values, got ${values.length}`);
+  return replies;
 }
 
-class FlatReader {
-  readonly #values: FlatList;
-  #at = 0;
-
-  constructor(values: FlatList) {
-    this.#values = values;
+function replyFrom(next: () => number, charges: FlatCheck["charges"]): CheckReply {
+  const firmForMs = next();
+  const decisions: Decision[] = [];
+  const spentAtMs: number[] = [];
+  for (const charge of charges) {
+    spentAtMs.push(next());
+    decisions.push(decisionFrom(next, charge));
   }
-
-  reply(charges: FlatCheck["charges"]): CheckReply | Error {
-    const first = this.#values[this.#at];
-    if (typeof first === "string") {
-      this.#at++;
-      const parsed: CheckReply | FlatError = JSON.parse(first);
-      return "error" in parsed ? errorOf(parsed) : parsed;
-    }
-    const firmForMs = this.#number();
-    const decisions: Decision[] = [];
-    const spentAtMs: number[] = [];
-    for (const charge of charges) {
-      spentAtMs.push(this.#number());
-      decisions.push(this.#decision(charge));
-    }
-    if (firmForMs === 0) return { decisions, spentAtMs };
-    const isFirm = true;
-    return firmForMs === defaultFirmMs ? { decisions, spentAtMs, isFirm } : { decisions, spentAtMs, isFirm, firmForMs };
-  }
-
-  #decision({ cost, limits }: FlatCheck["charges"][number]): Decision {
-    const delayMs = this.#number();
-    const bannedForMs = this.#number();
-    const retryAfterMs = this.#wait();
-    const allowed = this.#number() === 1;
-    const decided = limits.map((limit) => this.#limit(limit));
-    return { allowed, cost, delayMs, retryAfterMs, bannedForMs, limits: decided };
-  }
-
-  #limit(written: Limit): LimitDecision {
-    const { name, strategy, units, capacity } = compiledLimit(written);
-    const allowed = this.#number() === 1;
-    const remaining = this.#number();
-    const retryAfterMs = this.#wait();
-    const replenishAfterMs = this.#number();
-    const resetAfterMs = this.#number();
-    const windowMs = this.#number();
-    return {
-      name,
-      strategy: strategy.name,
-      limit: units,
-      capacity,
-      windowMs,
-      allowed,
-      remaining,
-      retryAfterMs,
-      replenishAfterMs,
-      resetAfterMs,
-    };
-  }
-
-  /** Throws if values are left over, because earlier values were then misread. */
-  end(): void {
-    if (this.#values.length > this.#at)
-      throw new TypeError(`expected a reply with ${this.#at} values, got ${this.#values.length}`);
-  }
-
-  #wait(): number | null {
-    const waitMs = this.#number();
-    return waitMs === -1 ? null : waitMs;
-  }
-
-  #number(): number {
-    const value = this.#values[this.#at++];
-    if (typeof value !== "number")
-      throw new TypeError(`expected a number as value ${this.#at - 1} of the reply, got ${typeof value}`);
-    return value;
-  }
+  if (firmForMs === 0) return { decisions, spentAtMs };
+  const isFirm = true;
+  return firmForMs === defaultFirmMs ? { decisions, spentAtMs, isFirm } : { decisions, spentAtMs, isFirm, firmForMs };
 }
 
-function errorOf({ error: { name, message } }: FlatError): Error {
-  const error = new Error(message);
-  error.name = name;
-  return error;
+function decisionFrom(next: () => number, { cost, limits }: FlatCheck["charges"][number]): Decision {
+  const delayMs = next();
+  const bannedForMs = next();
+  const retryAfterMs = waitFrom(next);
+  const allowed = next() === 1;
+  const decided = limits.map((limit) => limitDecisionFrom(next, limit));
+  return { allowed, cost, delayMs, retryAfterMs, bannedForMs, limits: decided };
+}
+
+function limitDecisionFrom(next: () => number, written: Limit): LimitDecision {
+  const { name, strategy, units, capacity } = compiledLimit(written);
+  const allowed = next() === 1;
+  const remaining = next();
+  const retryAfterMs = waitFrom(next);
+  const replenishAfterMs = next();
+  const resetAfterMs = next();
+  const windowMs = next();
+  return {
+    name,
+    strategy: strategy.name,
+    limit: units,
+    capacity,
+    windowMs,
+    allowed,
+    remaining,
+    retryAfterMs,
+    replenishAfterMs,
+    resetAfterMs,
+  };
+}
+
+function waitFrom(next: () => number): number | null {
+  const waitMs = next();
+  return waitMs === -1 ? null : waitMs;
 }

@@ -104,6 +104,9 @@ export interface CheckCall extends KeyCall {
   provisionalMs?: number;
 }
 
+/** How long a denial is firm if its reply does not state a duration, in milliseconds. */
+export const defaultFirmMs = 1_000;
+
 export interface CheckReply {
   /** One for each charge, in their order. */
   decisions: Decision[];
@@ -114,7 +117,7 @@ export interface CheckReply {
   spentAtMs: number[];
   /** Whether the denial lasts until its wait is over or the key is forgotten. Default: false. */
   isFirm?: boolean;
-  /** How long a firm denial may be cached, in milliseconds. Less while a provisional spend may be given back. Default: 1 s. */
+  /** How long a firm denial may be cached, in milliseconds. Less while a provisional spend may be given back. Default: `defaultFirmMs`. */
   firmForMs?: number;
   /**
    * Not empty when a charge was made under older policy rules than the object has seen: the newer rules, one entry for

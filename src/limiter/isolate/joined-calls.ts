@@ -120,10 +120,6 @@ class JoinedChecks {
   }
 }
 
-interface CallUnderWay {
-  readonly sentAtMs: number;
-}
-
 /** The checks of all requests for one object. */
 class CheckQueue {
   readonly #stub: () => Stub;
@@ -131,7 +127,7 @@ class CheckQueue {
   readonly #mostCalls: number;
   readonly #queue: JoinedChecks[] = [];
   /** The calls that count as under way. */
-  readonly #calls = new Set<CallUnderWay>();
+  readonly #calls = new Set<{ readonly sentAtMs: number }>();
   /** A moving average; null before the first reply. */
   #roundTripMs: number | null = null;
 
@@ -239,7 +235,7 @@ class CheckQueue {
   }
 
   /** Lets the first waiting request send the next call. */
-  #end(call: CallUnderWay): void {
+  #end(call: { readonly sentAtMs: number }): void {
     this.#calls.delete(call);
     const latestMs = Math.max(0, this.#clock.now() - call.sentAtMs);
     const beforeMs = this.#roundTripMs ?? latestMs;

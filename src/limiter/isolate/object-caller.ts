@@ -29,7 +29,7 @@ export type { WaitUntil };
 
 const decisionCalls = ["check", "look", "reserve", "lease", "sync"] as const;
 
-interface CallTerms<Reply> {
+export interface Call<Reply> {
   /** Appears in the log. Decision calls are skipped during an object's cooldown; the others are always sent. */
   readonly name: (typeof decisionCalls)[number] | "renew" | "refund" | "return" | "forget" | "settle" | "explain";
   readonly location: ObjectLocation;
@@ -41,17 +41,14 @@ interface CallTerms<Reply> {
   readonly isBackground?: boolean;
   /** Handles a reply that arrives after the deadline. */
   readonly late?: { readonly waitUntil: WaitUntil; readonly settle: (reply: Reply) => unknown };
-}
-
-export interface Call<Reply> extends CallTerms<Reply> {
   readonly send: (stub: Stub) => Promise<Reply>;
   /** Whether a failed call is sent once more. Only for calls that have the same effect once and twice. */
   readonly isRepeatable?: boolean;
 }
 
 /** Checks, which may be sent in one call with those of other requests. */
-export interface ChecksCall extends CallTerms<readonly CheckReply[]> {
-  readonly late: NonNullable<CallTerms<readonly CheckReply[]>["late"]>;
+export interface ChecksCall extends Omit<Call<readonly CheckReply[]>, "send" | "isRepeatable"> {
+  readonly late: NonNullable<Call<readonly CheckReply[]>["late"]>;
   readonly checks: readonly FlatCheck[];
 }
 
@@ -157,7 +154,7 @@ export class ObjectCaller {
     return "reply" in result ? result.reply : null;
   }
 
-  async #result<Reply>(call: CallTerms<Reply>, send: () => Sent<Reply>): Promise<Result<Reply>> {
+  async #result<Reply>(call: Omit<Call<Reply>, "send">, send: () => Sent<Reply>): Promise<Result<Reply>> {
     const { name, location, policies, timeoutMs, late } = call;
     if (this.unusable !== null) return { error: null };
     const id = objectId(location);

@@ -47,11 +47,7 @@ export interface DecidedOutcome extends OutcomeOfPolicy {
  * The outcome of one spend. `open` and `closed`: by the failure mode without a decision, because the object gave no
  * answer.
  */
-export type Outcome = DecidedOutcome | UndecidedOutcome;
-
-interface UndecidedOutcome extends OutcomeOfPolicy {
-  readonly kind: "open" | "closed";
-}
+export type Outcome = DecidedOutcome | (OutcomeOfPolicy & { readonly kind: "open" | "closed" });
 
 /** Whether the policy alone would allow the request. */
 export const allows = (outcome: Outcome): boolean =>

@@ -9,8 +9,19 @@ import {
   changesByDenial,
   holdsSlots,
   longestWaitMs,
+  provisionalTtlMs,
 } from "../../strategies/index.ts";
-import type { Charge, CheckReply, KeyRule, ReserveCall, ReserveReply, SliceWanted } from "../protocol.ts";
+import type { Durability } from "../../policy/policy.ts";
+import {
+  type Charge,
+  type CheckCall,
+  type CheckReply,
+  defaultFirmMs,
+  type KeyRule,
+  type ReserveCall,
+  type ReserveReply,
+  type SliceWanted,
+} from "../protocol.ts";
 import { decidingRule, firstEndMs, limitsUnder, rulesAt } from "./runtime-key-rules.ts";
 import type { KeyState } from "./key-state.ts";
 
@@ -19,9 +30,6 @@ import type { KeyState } from "./key-state.ts";
  * time, and isolates do not learn of it. With 0, every request of a flood would reach the object.
  */
 const provisionalFirmMs = 100;
-
-/** How long a denial is firm without `firmForMs`, in milliseconds. */
-const defaultFirmMs = 1_000;
 
 /** Returns what `decide` would decide for each charge alone. Spends nothing. */
 export const lookAt = (turn: KeyTurn, charges: readonly Charge[]): CheckReply =>
@@ -35,9 +43,9 @@ const looksOf = (all: readonly RuledCharge[], turn: KeyTurn): CheckReply =>
   );
 
 /** Spends every charge if all enforced policies allow theirs. A dry run then spends if its own limits allow it. */
-export function decide(turn: KeyTurn, charges: readonly Charge[], ttlMsOf: TtlOf): CheckReply {
+export function decide(turn: KeyTurn, call: CheckCall | ReserveCall): CheckReply {
   const { keyState, nowMs } = turn;
-  const all = ruledCharges(turn, charges);
+  const all = ruledCharges(turn, call.charges);
   const enforced = all.filter(({ charge }) => charge.isDryRun !== true);
   // Like a request on the blocklist: it changes no state, and is no strike.
   if (enforced.some(isBlocked)) return { ...looksOf(all, turn), ...firmFor(firstChangeMs(all, turn)) };
@@ -48,12 +56,12 @@ export function decide(turn: KeyTurn, charges: readonly Charge[], ttlMsOf: TtlOf
   for (const each of enforced) {
     // The request counts as denied under all policies, and a denial restarts elastic windows.
     if (!isAllowed && !isExempt(each)) each.meter.deny(nowMs);
-    decided.set(each, isAllowed ? spend(each, turn, ttlMsOf) : lookOf(each, turn));
+    decided.set(each, isAllowed ? spend(each, turn, call) : lookOf(each, turn));
   }
   const isSpent = isAllowed && enforced.every((each) => decided.get(each)?.allowed === true);
   const decisions = all.map((each) => {
     const enforcedDecision = decided.get(each);
-    const decision = enforcedDecision ?? (isSpent ? spend(each, turn, ttlMsOf) : lookOf(each, turn));
+    const decision = enforcedDecision ?? (isSpent ? spend(each, turn, call) : lookOf(each, turn));
     return withStrike(each, decision, turn);
   });
   const reply = replyOf(all, decisions, turn);
@@ -119,10 +127,9 @@ export function withSliceWaits(turn: KeyTurn, charges: readonly Charge[], reply:
 export interface KeyTurn {
   readonly keyState: KeyState;
   readonly nowMs: number;
+  /** The turn may set `confirmed`: the platform then holds the reply until the write is confirmed. */
+  durability: Durability | undefined;
 }
-
-/** For how long a charge under these limits is reserved, in milliseconds; null when it is spent for good. */
-export type TtlOf = (limits: readonly Limit[]) => number | null;
 
 /** One charge of a call with its meter, and everything that takes precedence over its limits: bans and key rules. */
 export interface RuledCharge {
@@ -174,15 +181,25 @@ function lookOf(charged: RuledCharge, { nowMs }: KeyTurn): Decision {
 }
 
 /** Spends the charge if its key rules and limits allow it. */
-export function spend(charged: RuledCharge, turn: KeyTurn, ttlMsOf: TtlOf): Decision {
+function spend(charged: RuledCharge, turn: KeyTurn, call: CheckCall | ReserveCall): Decision {
   if (isBlocked(charged) || isExempt(charged)) return lookOf(charged, turn);
   const { charge, limits, meter, heldUnits } = charged;
   const { cost } = charge;
   const { nowMs } = turn;
-  const ttlMs = ttlMsOf(limits);
+  const ttlMs = ttlMsOf(call, limits);
   const decision =
     ttlMs === null ? meter.consume(cost, nowMs, heldUnits) : meter.reserve({ cost, ttlMs }, nowMs, heldUnits);
   return underRules(charged, decision, nowMs);
+}
+
+/**
+ * For how long a charge under these limits is reserved, in milliseconds; null when it is spent for good. A provisional spend
+ * keeps the data of a reservation, so that `refund` can undo it by law 10.
+ */
+function ttlMsOf(call: CheckCall | ReserveCall, limits: readonly Limit[]): number | null {
+  if ("ttlMs" in call) return call.ttlMs;
+  const { provisionalMs = 0 } = call;
+  return provisionalMs === 0 ? null : provisionalTtlMs(limits, provisionalMs);
 }
 
 /** A decision by limits, changed by the key rules of the charge. */
@@ -304,7 +321,7 @@ export function reserve(turn: KeyTurn, call: ReserveCall): ReserveReply {
     const reply = withSliceWaits(turn, charges, lookAt(turn, charges));
     return { ...reply, isOpen: false, fullForMs };
   }
-  const reply = decide(turn, charges, () => ttlMs);
+  const reply = decide(turn, call);
   const { decisions, keyRules } = reply;
   const isSpent = isAdmitted(charges, reply);
   const parts = charges.flatMap(({ policy, cost }, index) => {

@@ -1,7 +1,7 @@
 /** The keys that an object keeps in memory, within a budget of bytes. The least recently used are evicted first. */
 import type { KeyState } from "./key-state.ts";
 import { acceptedDate, hasFeatures } from "../../validation/compatibility.ts";
-import type { Timer } from "../clock.ts";
+import type { Clock } from "../clock.ts";
 
 /** Beyond this, keys that are not in use are evicted. */
 export const softBudgetBytes = 2_000_000;
@@ -21,9 +21,11 @@ interface CachedKey {
 export class KeyCache {
   /** In the order of last use: a Map lists its entries in the order of insertion. */
   readonly #cached = new Map<string, CachedKey>();
+  readonly #isolate: IsolateBudget;
   readonly #share: ObjectShare;
 
   constructor(isolate: IsolateBudget) {
+    this.#isolate = isolate;
     this.#share = isolate.join(this);
   }
 
@@ -44,13 +46,13 @@ export class KeyCache {
     const { key } = keyState;
     const sizeBytes = keyState.sizeBytes();
     this.drop(key);
-    this.#share.add(sizeBytes);
+    this.#isolate.add(this.#share, sizeBytes);
     this.#cached.set(key, { keyState, sizeBytes, usedAtMs: nowMs });
     const evicted: KeyState[] = [];
     for (const { keyState: oldest, usedAtMs } of this.#cached.values()) {
       const isInUse = nowMs - usedAtMs < inUseMs;
       const objectBytes = isInUse ? hardBudgetBytes : softBudgetBytes;
-      const budgetBytes = Math.min(objectBytes, this.#share.budgetBytes);
+      const budgetBytes = Math.min(objectBytes, this.#isolate.bytesOfObject);
       if (this.#share.sizeBytes <= budgetBytes || oldest === keyState) break;
       this.drop(oldest.key);
       evicted.push(oldest);
@@ -59,7 +61,7 @@ export class KeyCache {
   }
 
   drop(key: string): void {
-    this.#share.add(-(this.#cached.get(key)?.sizeBytes ?? 0));
+    this.#isolate.add(this.#share, -(this.#cached.get(key)?.sizeBytes ?? 0));
     this.#cached.delete(key);
   }
 }
@@ -70,29 +72,9 @@ export class KeyCache {
  */
 export const isolateBudgetBytes = 12_000_000;
 
-class ObjectShare {
-  readonly #isolate: IsolateBudget;
-  #sizeBytes = 0;
-
-  constructor(isolate: IsolateBudget) {
-    this.#isolate = isolate;
-  }
-
-  get sizeBytes(): number {
-    return this.#sizeBytes;
-  }
-
-  /** Negative when memory is freed. */
-  add(sizeBytes: number): void {
-    this.#sizeBytes += sizeBytes;
-    this.#isolate.usedBytes += sizeBytes;
-  }
-
-  /** The whole budget while all objects together stay within it; otherwise an equal part for each object. */
-  get budgetBytes(): number {
-    const { usedBytes, mostBytes, objects } = this.#isolate;
-    return usedBytes <= mostBytes ? mostBytes : Math.floor(mostBytes / objects);
-  }
+/** The memory that the keys of one object take. */
+interface ObjectShare {
+  sizeBytes: number;
 }
 
 export class IsolateBudget {
@@ -106,20 +88,29 @@ export class IsolateBudget {
   constructor(mostBytes: number) {
     if (!hasFeatures()) throw new Error(`compatibility_date: expected ${acceptedDate}`);
     this.mostBytes = mostBytes;
-    this.#ended = new FinalizationRegistry((share) => this.#leave(share));
+    this.#ended = new FinalizationRegistry(({ sizeBytes }) => {
+      this.objects--;
+      this.usedBytes -= sizeBytes;
+    });
   }
 
   /** @param owner is garbage-collected together with the object */
   join(owner: object): ObjectShare {
-    const share = new ObjectShare(this);
+    const share = { sizeBytes: 0 };
     this.objects++;
     this.#ended.register(owner, share);
     return share;
   }
 
-  #leave(share: ObjectShare): void {
-    this.objects--;
-    this.usedBytes -= share.sizeBytes;
+  /** @param sizeBytes negative when memory is freed */
+  add(share: ObjectShare, sizeBytes: number): void {
+    share.sizeBytes += sizeBytes;
+    this.usedBytes += sizeBytes;
+  }
+
+  /** What an object may use: the whole budget while all objects together stay within it; otherwise an equal part. */
+  get bytesOfObject(): number {
+    return this.usedBytes <= this.mostBytes ? this.mostBytes : Math.floor(this.mostBytes / this.objects);
   }
 }
 
@@ -127,20 +118,16 @@ export const isolateBudget = new IsolateBudget(isolateBudgetBytes);
 
 const gatheredMs = 1_000;
 
-type WriteKeys = (keys: readonly KeyState[], nowMs: number) => void;
-
 export class WriteBehind {
-  readonly #now: () => number;
-  readonly #after: Timer;
-  readonly #write: WriteKeys;
+  readonly #clock: Clock;
+  readonly #write: (keys: readonly KeyState[], nowMs: number) => void;
   readonly #dirty = new Set<KeyState>();
   /** When the last two writes were made, the older first. */
   #writesAtMs: readonly [number, number] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY];
   #cancelTimer: (() => void) | null = null;
 
-  constructor(now: () => number, after: Timer, write: WriteKeys) {
-    this.#now = now;
-    this.#after = after;
+  constructor(clock: Clock, write: (keys: readonly KeyState[], nowMs: number) => void) {
+    this.#clock = clock;
     this.#write = write;
   }
 
@@ -150,7 +137,7 @@ export class WriteBehind {
     if (this.#cancelTimer !== null) return;
     // A clock that stepped back only delays the write.
     if (nowMs - this.#writesAtMs[0] >= gatheredMs) this.flush(nowMs);
-    else this.#cancelTimer = this.#after(gatheredMs, () => this.flush(this.#now()));
+    else this.#cancelTimer = this.#clock.after(gatheredMs, () => this.flush(this.#clock.now()));
   }
 
   /** Drops a key that has been written or need not be. */

@@ -5,7 +5,6 @@
  * A call on a key is one turn: read the clock, load the key's state from memory or storage, end its slices, act, write what
  * changed, keep the state in memory. A turn never waits, so that concurrent requests are decided one after the other.
  */
-import type { Durability } from "../../policy/policy.ts";
 import { compareVersions, type PolicyRules, type RulesVersion } from "../../policy/runtime-rules.ts";
 import { errorText, report } from "../../observability/events.ts";
 import { provisionalTtlMs } from "../../strategies/index.ts";
@@ -14,7 +13,6 @@ import type { Clock } from "../clock.ts";
 import {
   type KeyTurn,
   type RuledCharge,
-  type TtlOf,
   decide,
   isAdmitted,
   lend,
@@ -38,11 +36,6 @@ export interface Platform extends Clock {
   readonly isolate?: IsolateBudget;
 }
 
-interface Turn extends KeyTurn {
-  /** The turn may set `confirmed`: the platform then holds the reply until the write is confirmed. */
-  durability: Durability | undefined;
-}
-
 /** The platform limits the reply of a call to 32 MiB. */
 const mostReplyBytes = 8 * 2 ** 20;
 
@@ -57,11 +50,11 @@ export class KeyObject {
    */
   readonly #seenRules = new Map<string, PolicyRules>();
 
-  constructor({ storage, now, after, isolate = isolateBudget }: Platform) {
-    this.#now = now;
+  constructor({ storage, isolate = isolateBudget, ...clock }: Platform) {
+    this.#now = clock.now;
     this.#cache = new KeyCache(isolate);
     this.#storage = new KeyStorage(storage);
-    this.#writeBehind = new WriteBehind(now, after, (keys, nowMs) => {
+    this.#writeBehind = new WriteBehind(clock, (keys, nowMs) => {
       this.#storage.write(keys, nowMs, "unconfirmed");
     });
   }
@@ -76,7 +69,7 @@ export class KeyObject {
     return this.#turn(call, (turn) => {
       const stale = this.#staleReply(turn, call.charges);
       if (stale !== null) return stale;
-      const reply = decide(turn, call.charges, provisionalTtlOf(call));
+      const reply = decide(turn, call);
       noteProvisional(turn, call, reply);
       return withSliceWaits(turn, call.charges, reply);
     });
@@ -89,7 +82,7 @@ export class KeyObject {
       const settled = returned.map((each) => turn.keyState.settleSlice(each, turn.nowMs));
       const stale = this.#staleReply(turn, charges);
       if (stale !== null) return { ...stale, lentUnits: 0, settled };
-      const reply = hasCost(charges) ? decide(turn, charges, provisionalTtlOf(call)) : lookAt(turn, charges);
+      const reply = hasCost(charges) ? decide(turn, call) : lookAt(turn, charges);
       noteProvisional(turn, call, reply);
       const lentUnits = wanted === null ? 0 : lend(turn, charges, reply, wanted);
       if (lentUnits > 0) turn.durability = "confirmed";
@@ -114,7 +107,7 @@ export class KeyObject {
 
   /** Returns what `check` would decide for each charge alone. Spends nothing. */
   look({ key, charges }: calls.CheckCall): CheckReply {
-    const turn: Turn = { ...this.#begin(key), durability: undefined };
+    const turn = this.#begin({ key });
     const reply = this.#staleReply(turn, charges) ?? withSliceWaits(turn, charges, lookAt(turn, charges));
     // Only newer policy rules make a look write.
     if (turn.durability === "confirmed") this.#write(turn);
@@ -124,7 +117,7 @@ export class KeyObject {
 
   /** Returns everything that decides a call on the key. Changes nothing. */
   explain({ key, charges }: calls.CheckCall): calls.ExplainReply {
-    const turn = this.#begin(key);
+    const turn = this.#begin({ key });
     const stale = this.#newerRules(charges);
     const reply =
       stale.length > 0 ? { decisions: [], spentAtMs: [], stale } : withSliceWaits(turn, charges, lookAt(turn, charges));
@@ -264,8 +257,8 @@ export class KeyObject {
     }
   }
 
-  #turn<Reply>({ key, durability }: calls.KeyCall, act: (turn: Turn) => Reply): Reply {
-    const turn: Turn = { ...this.#begin(key), durability };
+  #turn<Reply>(call: calls.KeyCall, act: (turn: KeyTurn) => Reply): Reply {
+    const turn = this.#begin(call);
     const { changes } = turn.keyState;
     const reply = act(turn);
     turn.keyState.followClock();
@@ -276,11 +269,11 @@ export class KeyObject {
   }
 
   /** Reads the clock, loads the state of a key, and ends its slices and rules. */
-  #begin(key: string): KeyTurn {
+  #begin({ key, durability }: calls.KeyCall): KeyTurn {
     const nowMs = this.#now();
     const keyState = this.#cache.get(key) ?? this.#read(key) ?? new KeyState(key, nowMs);
     keyState.endOver(nowMs);
-    return { keyState, nowMs };
+    return { keyState, nowMs, durability };
   }
 
   #read(key: string): KeyState | null {
@@ -315,7 +308,7 @@ export class KeyObject {
    * Compares the policy rules of the charges with the newest that are known, and notes newer ones.
    * @returns the reply to a call under older rules, which is not decided; null for other calls
    */
-  #staleReply(turn: Turn, charges: readonly Charge[]): CheckReply | null {
+  #staleReply(turn: KeyTurn, charges: readonly Charge[]): CheckReply | null {
     const stale = this.#newerRules(charges);
     if (stale.length > 0) return { decisions: [], spentAtMs: [], stale };
     for (const { policy, rules } of charges) {
@@ -327,7 +320,7 @@ export class KeyObject {
     return null;
   }
 
-  #write({ keyState, nowMs, durability }: Turn): void {
+  #write({ keyState, nowMs, durability }: KeyTurn): void {
     if (durability === "confirmed") {
       this.#writeBehind.drop(keyState);
       this.#storage.write([keyState], nowMs, "confirmed");
@@ -355,10 +348,6 @@ export class KeyObject {
 const bytesOf = ({ snapshots }: calls.SyncReply): number => snapshots.reduce((sum, { length }) => sum + length, 0);
 
 const hasCost = (charges: readonly Charge[]): boolean => charges.some(({ cost }) => cost > 0);
-
-/** A provisional spend keeps the data of a reservation, so that `refund` can undo it by law 10. */
-const provisionalTtlOf = ({ provisionalMs = 0 }: calls.CheckCall): TtlOf =>
-  provisionalMs === 0 ? () => null : (limits) => provisionalTtlMs(limits, provisionalMs);
 
 function noteProvisional(
   { keyState, nowMs }: KeyTurn,
