@@ -108,7 +108,7 @@ export class IsolateBudget {
     this.usedBytes += sizeBytes;
   }
 
-  /** What an object may use: the whole budget while all objects together stay within it; otherwise an equal part. */
+  /** The most bytes of an object: the whole budget while all objects together stay within it; otherwise an equal part. */
   get bytesOfObject(): number {
     return this.usedBytes <= this.mostBytes ? this.mostBytes : Math.floor(this.mostBytes / this.objects);
   }
