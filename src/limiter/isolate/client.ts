@@ -21,8 +21,9 @@ import {
   type KeyCheck,
   type Outcome,
   type Spend,
+  type ReservationAddress,
 } from "./outcome.ts";
-import { endReservation, type ReservationAddress } from "./reservation.ts";
+import { endReservation } from "./reservation.ts";
 
 /** Time to give back a provisional spend, beyond the timeouts of the objects that may still deny. */
 const giveBackMs = 1_000;

@@ -21,8 +21,15 @@ import {
 } from "./key-group.ts";
 import type { Leases } from "./leases.ts";
 import type { ObjectCaller } from "./object-caller.ts";
-import { type KeyCheck, type OpenSpend, type Outcome, outcomesOf, type Spend } from "./outcome.ts";
-import { endReservation, newAddress, type ReservationAddress } from "./reservation.ts";
+import {
+  type KeyCheck,
+  type OpenSpend,
+  type Outcome,
+  outcomesOf,
+  type Spend,
+  type ReservationAddress,
+} from "./outcome.ts";
+import { endReservation, newAddress } from "./reservation.ts";
 
 /** The parts of an isolate that take part in decisions. */
 export interface IsolateParts {

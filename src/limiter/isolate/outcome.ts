@@ -3,12 +3,12 @@
  * rules change the limits of a spend, or decide it.
  */
 import type { PlainKey } from "../../policy/key.ts";
+import type { ObjectSettings } from "../../policy/placement.ts";
 import type { Policy } from "../../policy/policy.ts";
 import { compiledLimit, type Decision, internedLimits, isBoundByDelay, type Limit } from "../../strategies/index.ts";
 import { chargeText } from "../flat-calls.ts";
 import type { Charge, CheckReply, KeyRule } from "../protocol.ts";
 import type { RequestScope } from "./newer-rules-retry.ts";
-import type { ReservationAddress } from "./reservation.ts";
 
 /** A cost that a policy charges to a key. */
 export interface Spend {
@@ -196,6 +196,14 @@ export function prepareCharges(policy: Policy): void {
 
 /** The actual cost of a spend; also called for dry runs. */
 export type CostOf = (spend: Spend) => number;
+
+/** The address of a reservation, see reservation.ts. */
+export interface ReservationAddress {
+  /** 128 random bits in hexadecimal. */
+  readonly random: string;
+  readonly partitionKey: string;
+  readonly settings: ObjectSettings;
+}
 
 /** Spends on one key that can still be given back or settled. */
 export interface OpenSpend {

@@ -6,13 +6,7 @@
 import { type ObjectSettings, jurisdictions, locationHints } from "../../policy/placement.ts";
 import { type SettleCall, type SettleReply, objectLocation } from "../protocol.ts";
 import type { ObjectCaller } from "./object-caller.ts";
-
-export interface ReservationAddress {
-  /** 128 random bits in hexadecimal. */
-  readonly random: string;
-  readonly partitionKey: string;
-  readonly settings: ObjectSettings;
-}
+import type { ReservationAddress } from "./outcome.ts";
 
 /** Returns the HMAC of a text, in base64url. All isolates share the secret. */
 type Sign = (text: string) => Promise<string>;
