@@ -6,7 +6,7 @@ import { CommandError, parseArgument, runCommand } from "./command.ts";
 import { configurationSource, readDevVars } from "./configuration-source.ts";
 import { isLocalUrl } from "./admin-api.ts";
 import { sendRequest } from "./request.ts";
-import { runStep, type Send, type SmokeStep, smokeSteps, type SmokeTarget, type StepOutcome } from "./smoke-steps.ts";
+import { runStep, smokeSteps, type SmokeTarget } from "./smoke-steps.ts";
 
 const { argument, values } = parseArgument("<url>", {
   token: {
@@ -43,11 +43,6 @@ const { argument, values } = parseArgument("<url>", {
   timeout: { type: "string", value: "seconds", default: "60", about: "The time for all steps." },
 });
 
-const nameWidth = 31;
-
-const print = ({ name }: SmokeStep, { outcome, detail }: StepOutcome): void =>
-  console.log(`  ${outcome.padEnd(8)} ${name.padEnd(nameWidth)} ${detail}`);
-
 await runCommand(async () => {
   const url = serverUrl(argument);
   const target: SmokeTarget = {
@@ -62,35 +57,36 @@ await runCommand(async () => {
     mostRequests: integerOption("until-denied", values["until-denied"], 0, 1000),
     expectedVersion: values["expect-version"] ?? packageVersion,
   };
-  const seconds = integerOption("timeout", values.timeout, 1, 3600);
-  process.exitCode = (await smokeTest(target, seconds)) ? 0 : 1;
+  const failed = await failedSteps(target, integerOption("timeout", values.timeout, 1, 3600));
+  process.exitCode = failed === 0 ? 0 : 1;
 });
 
-/** Returns whether no step failed. */
-async function smokeTest(target: SmokeTarget, seconds: number): Promise<boolean> {
+/** Prints the outcome of each step. Returns how many have failed. */
+async function failedSteps(target: SmokeTarget, seconds: number): Promise<number> {
   const stop = new AbortController();
   const timer = setTimeout(() => stop.abort(new Error(`the ${seconds} s of --timeout are over`)), seconds * 1000);
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     process.on(signal, () => stop.abort(new Error(`stopped by ${signal}`)));
   }
   const bounds = { signal: stop.signal, mostBytes: 1_000_000, types: /json|html|text\/plain/ };
-  const send: Send = (url, request) => sendRequest(url, request, bounds);
   console.log(`Smoke test of ${target.url.origin}`);
   const counts = { pass: 0, fail: 0, skipped: 0 };
-  let notRun = smokeSteps.length;
+  const steps = Object.entries(smokeSteps);
+  const nameWidth = 31;
+  let notRun = steps.length;
   // One after the other, so that the output is in order and a deployment sees no burst.
-  for (const step of smokeSteps) {
+  for (const [name, step] of steps) {
     // oxlint-disable-next-line no-await-in-loop
-    const result = await runStep(step, target, send);
-    print(step, result);
-    counts[result.outcome] += 1;
+    const { outcome, detail } = await runStep(step, target, (url, request) => sendRequest(url, request, bounds));
+    console.log(`  ${outcome.padEnd(8)} ${name.padEnd(nameWidth)} ${detail}`);
+    counts[outcome] += 1;
     notRun -= 1;
     if (stop.signal.aborted || counts.pass === 0) break;
   }
   clearTimeout(timer);
   const rest = notRun > 0 ? `, ${notRun} not run` : "";
   console.log(`${counts.pass} passed, ${counts.fail} failed, ${counts.skipped} skipped${rest}`);
-  return counts.fail === 0;
+  return counts.fail;
 }
 
 function serverUrl(text = ""): URL {
