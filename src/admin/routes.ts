@@ -21,7 +21,7 @@ import {
   requireRight,
 } from "./context.ts";
 import { type ControlPlaneBinding, ControlPlaneCaller } from "./control-plane-caller.ts";
-import { explainKey } from "./explain/route.ts";
+import { explainKey } from "./explain/explanation.ts";
 import { readTop, resetKey, revealKey } from "./key-routes.ts";
 import { listPolicies, patchPolicy, readOnePolicy } from "./policy-routes.ts";
 import {

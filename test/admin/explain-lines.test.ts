@@ -1,8 +1,7 @@
 /** An explanation in words: the usage and the arithmetic of its limits, the results of its steps, and the next change. */
 import { describe, expect, it } from "vitest";
-import type { Explained } from "../../src/admin/explain/build.ts";
-import { stepNames } from "../../src/admin/explain/isolate.ts";
-import { explanationLines } from "../../src/admin/explain/lines.ts";
+import { stepNames } from "../../src/admin/explain/steps.ts";
+import { type Explained, explanationLines } from "../../src/admin/explain/lines.ts";
 import type { ExplainedLimit, ExplainedStep } from "../../src/admin/wire.ts";
 import { limitSentence, type UsageTerms } from "../../src/strategies/index.ts";
 

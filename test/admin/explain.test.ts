@@ -191,6 +191,16 @@ describe("the precedence that an explanation shows", () => {
     },
   );
 
+  it("an entry of the configuration is not shown as an entry of a policy rule that has other entries", async () => {
+    const login = new ExplainedPolicy({ deny: [callerAddress] }, [
+      { id: "d", kind: "deny", entries: [otherAddress] },
+      { id: "o", kind: "overrides", overrides: [{ key: otherAddress, limits: "9/minute" }] },
+    ]);
+    const explained = await login.explain();
+    expect(decidingStep(explained)).toEqual(["configured-deny"]);
+    expect(explained.steps.find(({ step }) => step === "policy-rule-deny")?.matches).toBe(false);
+  });
+
   it("a rule that expires is the next change of the outcome", async () => {
     const login = new ExplainedPolicy({}, [{ id: "d", kind: "deny", entries: [callerAddress], ...later(90_000) }]);
     const explained = await login.explain();

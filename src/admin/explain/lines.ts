@@ -5,11 +5,14 @@ import type {
   ExplainedRule,
   ExplainedStep,
   ExplainedUnits,
+  Explanation,
   ExplanationLines,
   NamedLine,
-  StepName,
 } from "../wire.ts";
-import { type Explained, isLimitsStep, limitsStepOf } from "./build.ts";
+import { isLimitsStep, limitsStepOf, stepsByName } from "./steps.ts";
+
+/** An explanation without its words. */
+export type Explained = Omit<Explanation, "text" | "lines">;
 
 export function explanationLines(explained: Explained): ExplanationLines {
   const { limits, steps, limitsFrom } = explained;
@@ -20,10 +23,10 @@ export function explanationLines(explained: Explained): ExplanationLines {
     usage: deciding.length === 0 ? null : deciding.map((limit) => `${totalOf(limit)}.`).join(" "),
     nextChange: nextChangeText(explained),
     open: openLines(explained),
-    limitsFrom: stepWords[limitsFrom].cause,
-    limitsWithoutKeyRulesFrom: stepWords[limitsStepOf(otherSteps)].cause,
+    limitsFrom: stepsByName[limitsFrom].cause,
+    limitsWithoutKeyRulesFrom: stepsByName[limitsStepOf(otherSteps)].cause,
     limits: limits.map((limit) => ({ name: limit.name, text: limitText(limit, deciding.includes(limit)) })),
-    steps: steps.map((step) => ({ name: stepWords[step.step].title, text: resultText(step, explained) })),
+    steps: steps.map((step) => ({ name: stepsByName[step.step].title, text: resultText(step, explained) })),
   };
 }
 
@@ -94,11 +97,11 @@ function outcomeText(explained: Explained): string {
   const { allowed, mode, reason, retryAfterMs, onError } = explained;
   if (reason === "off") return "Allowed, not charged: the policy is off.";
   if (reason === "dry-run") {
-    return `Allowed, because the policy is in dry run. Enforced, it would deny${unless(explained, false)}: ${denialText(explained)}.`;
+    return `Allowed, because the policy is in dry run. Enforced, it would deny${unless(explained, false)}: ${causeText(explained)}.`;
   }
   // A dry run allows the request whichever entry applies.
   const exception = mode === "dry-run" ? "" : unless(explained, allowed);
-  if (reason === "allow") return `Allowed, not charged${exception}: ${decidingText(explained)}.`;
+  if (reason === "allow") return `Allowed, not charged${exception}: ${causeText(explained)}.`;
   if (reason === "object-silent") {
     return `${allowed ? "Allowed" : "Denied"} by onError = "${onError}"${exception}: the key's object does not answer.`;
   }
@@ -107,42 +110,28 @@ function outcomeText(explained: Explained): string {
   }
   if (allowed) return `Allowed${exception}: every limit has room.`;
   const time = retryAfterMs === null ? "" : ` for another ${waitText(retryAfterMs)}`;
-  return `Denied${time}${exception}: ${denialText(explained)}.`;
+  return `Denied${time}${exception}: ${causeText(explained)}.`;
 }
 
 /** "" when no entry that could change the outcome comes before the step that decides without being known. */
 function unless({ steps }: Explained, allowed: boolean): string {
-  const earlier = steps.slice(
-    0,
-    steps.findIndex(({ decides }) => decides),
-  );
-  const isOpen = earlier.some(
-    ({ step, matches }) => matches === null && entrySteps[allowed ? "allowed" : "denied"].has(step),
-  );
+  const deciding = steps.findIndex(({ decides }) => decides);
+  const isOpen = steps.slice(0, deciding).some(({ step, matches }) => {
+    const { comparedParts, effect } = stepsByName[step];
+    return matches === null && comparedParts !== undefined && effect !== (allowed ? "allow" : "deny");
+  });
   return isOpen ? ", unless an entry that is not known applies" : "";
 }
 
-const overrideSteps = ["policy-rule-overrides", "configured-overrides"] as const;
-
-/** The steps with entries that can change an outcome. */
-const entrySteps: Readonly<Record<"allowed" | "denied", ReadonlySet<StepName>>> = {
-  allowed: new Set(["policy-rule-deny", "configured-deny", ...overrideSteps]),
-  denied: new Set(["policy-rule-allow", "configured-allow", ...overrideSteps]),
-};
-
-function denialText(explained: Explained): string {
+/** Why the step that decides leads to its outcome. */
+function causeText(explained: Explained): string {
   const { steps, limits } = explained;
   const deciding = steps.find(({ decides }) => decides);
-  if (deciding === undefined || !isLimitsStep(deciding.step)) return decidingText(explained);
+  if (deciding !== undefined && !isLimitsStep(deciding.step)) {
+    return `${stepsByName[deciding.step].cause}${sourceText(deciding, explained)}`;
+  }
   const names = limits.filter(({ allowed }) => !allowed).map(({ name }) => name);
   return names.length === 1 ? `the limit ${names.join("")} is exceeded` : `the limits ${names.join(", ")} are exceeded`;
-}
-
-function decidingText(explained: Explained): string {
-  const deciding = explained.steps.find(({ decides }) => decides);
-  return deciding === undefined
-    ? "no step decides"
-    : `${stepWords[deciding.step].cause}${sourceText(deciding, explained)}`;
 }
 
 /** The author and the note of the rule, or its id while the control plane does not answer; and the entry, counted from 1. */
@@ -153,45 +142,6 @@ function sourceText({ rule, entry }: ExplainedStep, { keyRules, policyRules }: E
   const parts = [...(rule === null ? [] : [named]), ...(entry === null ? [] : [`entry ${entry + 1}`])];
   return parts.length === 0 ? "" : ` (${parts.join(", ")})`;
 }
-
-interface StepWords {
-  /** The step, as the list of steps names it. */
-  readonly title: string;
-  /** Why the step decides; for a step that gives limits, who gives them. */
-  readonly cause: string;
-}
-
-const stepWords: Readonly<Record<StepName, StepWords>> = {
-  mode: { title: "The policy is off", cause: "the policy is off" },
-  "policy-rule-deny": {
-    title: "Deny entries of policy rules",
-    cause: "the key matches a deny entry of a policy rule",
-  },
-  "policy-rule-allow": {
-    title: "Allow entries of policy rules",
-    cause: "the key matches an allow entry of a policy rule",
-  },
-  "configured-deny": {
-    title: "Deny list of the configuration",
-    cause: "the key is on the deny list of the configuration",
-  },
-  "configured-allow": {
-    title: "Allow list of the configuration",
-    cause: "the key is on the allow list of the configuration",
-  },
-  "missing-key": {
-    title: "A part of the key is missing",
-    cause: "a part of the key is missing, and onMissingKey applies",
-  },
-  ban: { title: "Ban after repeated denials", cause: "the key is banned" },
-  "key-rule-block": { title: "Rule that blocks the key", cause: "a rule blocks the key" },
-  "key-rule-allow": { title: "Rule that allows the key without charge", cause: "a rule allows the key" },
-  "key-rule-limits": { title: "Limits of a rule of the key", cause: "a rule of the key" },
-  "policy-rule-overrides": { title: "Overrides of policy rules", cause: "an override of a policy rule" },
-  "configured-overrides": { title: "Overrides of the configuration", cause: "an override of the configuration" },
-  "policy-rule-limits": { title: "Limits of a policy rule", cause: "a policy rule" },
-  "configured-limits": { title: "Limits of the configuration", cause: "the configuration" },
-};
 
 /** The result of a step, such as "decides (rule by ops: abuse)". */
 function resultText(step: ExplainedStep, explained: Explained): string {
@@ -206,7 +156,7 @@ function unknownText({ step }: ExplainedStep, { isKeyKnown }: Explained): string
   return isKeyKnown ? "its entries compare an attribute that is not given" : "only the id of the key is given";
 }
 
-const stepColumns = Math.max(...Object.values(stepWords).map(({ title }) => title.length));
+const stepColumns = Math.max(...Object.values(stepsByName).map(({ title }) => title.length));
 
 const stepLine = ({ name, text }: NamedLine, index: number): string =>
   `${String(index + 1).padStart(2)}. ${name.padEnd(stepColumns)} ${text}`;
@@ -247,13 +197,13 @@ const counted = (number: number, name: string): string =>
 
 function versionLines({ versions }: Explained): string[] {
   const { isolate, controlPlane, object, key } = versions;
-  const named = [
-    ["this isolate", isolate],
-    ["control plane", controlPlane],
-    ["object of the key", object],
-    ["rules of the key", key],
-  ] as const;
-  return named.flatMap(([name, version]) =>
+  const named = {
+    "this isolate": isolate,
+    "control plane": controlPlane,
+    "object of the key": object,
+    "rules of the key": key,
+  };
+  return Object.entries(named).flatMap(([name, version]) =>
     version === null ? [] : [`${name}: ${version.version} (epoch ${version.epoch})`],
   );
 }

@@ -1,0 +1,321 @@
+/** `POST /api/keys/explain`: what would happen to a request of cost 1 now, and why. It spends nothing. */
+import * as v from "valibot";
+import { callerKeyValues, canonicalText } from "../../policy/key-text.ts";
+import { type KeyValue, partName } from "../../policy/key.ts";
+import { overrideFor } from "../../policy/lists.ts";
+import type { PartitionKeys } from "../../policy/partition-key.ts";
+import type { Policy } from "../../policy/policy.ts";
+import {
+  type CallerAttributes,
+  contradictedPart,
+  missingParts,
+  noAttributes,
+  callerSubject,
+} from "../../policy/resolve-key.ts";
+import { modeOf, type PolicyRule, type PolicyRules, type RulesVersion } from "../../policy/runtime-rules.ts";
+import type { PolicyState, Rule } from "../../control/protocol.ts";
+import { attributesSchema } from "../../http/check/attributes-input.ts";
+import { contradiction, invalidKey } from "../../http/check/operations.ts";
+import { type Runtime, waitUntilFrom } from "../../http/runtime.ts";
+import { type Failure, isFailure } from "../../http/wire/problems.ts";
+import { RequestScope, type RulesAdopter } from "../../limiter/isolate/newer-rules-retry.ts";
+import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
+import { allows, denialReason, type Outcome, outcomesOf } from "../../limiter/isolate/outcome.ts";
+import { type ExplainReply, mostKeyRules, type OpenUnits } from "../../limiter/protocol.ts";
+import { limitSentence } from "../../strategies/index.ts";
+import { fields } from "../../validation/problems.ts";
+import {
+  type AdminContext,
+  type AuthorizedCall,
+  CallRefused,
+  accepted,
+  answer,
+  bodyOf,
+  keyIdOf,
+  parsed,
+  policyOf,
+  text,
+} from "../context.ts";
+import { keyNameEntries, refuseSecondName } from "../key-routes.ts";
+import type { ExplainedLimit, ExplainedRule, ExplainedStep, ExplainedUnits, Explanation, StepName } from "../wire.ts";
+import { type Explained, explanationLines, explanationText } from "./lines.ts";
+import { limitsStepOf, type StepFacts, stepNames, stepsByName } from "./steps.ts";
+
+const schema = fields({
+  policy: text("the name of a policy"),
+  ...keyNameEntries,
+  attributes: v.optional(attributesSchema),
+});
+export type ExplainInput = v.InferOutput<typeof schema>;
+
+export async function explainKey(context: AdminContext, c: AuthorizedCall): Promise<Response> {
+  const input = parsed(schema, await bodyOf(c));
+  policyOf(context, input.policy);
+  refuseSecondName(input);
+  if (input.id !== undefined) keyIdOf(input.id);
+  const { runtime, clock } = context;
+  const explaining = explainedKey(
+    { runtime, nowMs: clock.now(), knownRules: rulesFrom(context), waitUntil: waitUntilFrom(c) },
+    input,
+  );
+  return answer<Explanation>(accepted(await explaining));
+}
+
+export interface ExplainContext {
+  readonly runtime: Pick<Runtime, "policies" | "partitions" | "limiter"> & {
+    readonly control: RulesAdopter | null;
+  };
+  readonly nowMs: number;
+  /** The control plane's rules; null when it does not answer. The explanation does not depend on them. */
+  readonly knownRules: (policy: string, key: string) => Promise<KnownRules | null>;
+  readonly waitUntil: WaitUntil;
+}
+
+export async function explainedKey(context: ExplainContext, input: ExplainInput): Promise<Explanation | Failure> {
+  const { runtime, nowMs, knownRules, waitUntil } = context;
+  for (let isSecondAttempt = false; ; isSecondAttempt = true) {
+    const policy = runtime.policies.find(({ name }) => name === input.policy);
+    if (policy === undefined) return { kind: "unknown-policy" };
+    // oxlint-disable-next-line no-await-in-loop -- at most two attempts
+    const key = await keyOf(policy, input, runtime.partitions);
+    if (isFailure<Failure>(key)) return key;
+    const spend = { policy: key.policy, partitionKey: key.id, cost: 1 };
+    const calls = [runtime.limiter.explain(spend), knownRules(policy.name, key.id)] as const;
+    // oxlint-disable-next-line no-await-in-loop
+    const [explained, known] = await Promise.all(calls);
+    const stale = explained?.reply.stale ?? [];
+    if (stale.length > 0 && !isSecondAttempt) {
+      // The object has seen newer rules than this isolate: a request would be decided by them.
+      runtime.control?.adopt(stale, waitUntil);
+      continue;
+    }
+    const reply = stale.length > 0 ? null : explained;
+    const [decided] = reply === null ? [] : outcomesOf([spend], reply.reply);
+    // oxlint-disable-next-line no-await-in-loop
+    const outcome = decided ?? (await runtime.limiter.look(spend, new RequestScope(waitUntil)));
+    const view = explanationOf(key, { outcome, reply: decided === undefined ? null : reply }, known, nowMs);
+    const lines = explanationLines(view);
+    return { ...view, lines, text: explanationText(view, lines, missingAttributes(key, view.steps)) };
+  }
+}
+
+/** Null when the control plane does not answer: the explanation says so. */
+const rulesFrom =
+  ({ controlPlane }: AdminContext): ExplainContext["knownRules"] =>
+  async (policy, key) => {
+    const query = { policy, key, limit: mostKeyRules };
+    try {
+      const [{ items: keyRules }, state] = await Promise.all([
+        controlPlane.call((stub) => stub.rules(query)),
+        controlPlane.call((stub) => stub.policyState(policy)),
+      ]);
+      return { keyRules, policy: state };
+    } catch (error) {
+      if (error instanceof CallRefused) return null;
+      throw error;
+    }
+  };
+
+/** The key by its parts or by its id, as far as the isolate knows it. */
+interface ExplainedKey extends Omit<StepFacts, "charge"> {
+  readonly id: string;
+}
+
+/** The policy of the result has the limits of the override that applies to the key. */
+async function keyOf(policy: Policy, input: ExplainInput, partitions: PartitionKeys): Promise<ExplainedKey | Failure> {
+  const { id, key, tenant = null, attributes = noAttributes } = input;
+  if (id !== undefined) return { id, policy, subject: null, hasMissingPart: false, isMissing: () => true };
+  const values = callerKeyValues(policy, key);
+  if (values === null) return invalidKey(policy);
+  const contradicted = contradictedPart(policy, values, attributes);
+  if (contradicted !== null) return contradiction(contradicted);
+  const subject = callerSubject(policy, key, values, attributes);
+  const hasMissingPart = missingParts(policy.key, values).length > 0;
+  const isByAddress = hasMissingPart && policy.onMissingKey === "ip";
+  const stated = new Set([...policy.key.map(partName), ...attributes.keys()]);
+  return {
+    id: isByAddress
+      ? await partitions.partitionKey([{ kind: "ip" }], [addressIn(attributes, policy)], tenant)
+      : await partitions.partitionKey(policy.key, values, tenant),
+    policy: { ...policy, limits: overrideFor(policy, subject)?.limits ?? policy.limits },
+    subject,
+    hasMissingPart,
+    isMissing: (part) => !stated.has(partName(part)),
+  };
+}
+
+function addressIn(attributes: CallerAttributes, policy: Policy): KeyValue {
+  const [address] = attributes.get("ip") ?? [];
+  return address === undefined ? null : canonicalText({ kind: "ip" }, policy, address);
+}
+
+/** The attributes that the steps that are not known compare, by name; none with the id alone. */
+function missingAttributes({ policy, subject, isMissing }: ExplainedKey, steps: readonly ExplainedStep[]): string[] {
+  const open = steps.filter(({ matches }) => subject !== null && matches === null);
+  const parts = open.flatMap(({ step }) => stepsByName[step].comparedParts?.(policy) ?? []);
+  return [...new Set(parts.filter(isMissing).map(partName))];
+}
+
+/** The rules that the control plane has. */
+export interface KnownRules {
+  readonly keyRules: readonly Rule[];
+  readonly policy: PolicyState;
+}
+
+/** The reply of the key's object, or the outcome without a reply. */
+interface ObjectView {
+  readonly outcome: Outcome;
+  /** Null when the object did not answer: the outcome is then that of `onError`, as for a request. */
+  readonly reply: ExplainReply | null;
+}
+
+/** The explanation without its words. */
+function explanationOf(key: ExplainedKey, object: ObjectView, known: KnownRules | null, nowMs: number): Explained {
+  const { policy, id } = key;
+  const { outcome, reply } = object;
+  const [charge = null] = reply?.charges ?? [];
+  // Key rules expire by the object's clock, and policy rules by the isolate's.
+  const keyRules = explainedRules(charge?.keyRules ?? null, known?.keyRules ?? [], reply?.atMs ?? nowMs);
+  const policyRules = explainedRules(livePolicyRules(policy.rules, nowMs), known?.policy.rules ?? [], nowMs);
+  const results = stepNames.map((step) => ({ step, ...stepsByName[step].result({ ...key, charge }) }));
+  // The configured limits always match.
+  const deciding = results.find(({ matches }) => matches === true) ?? { step: "configured-limits", rule: null };
+  const steps = results.map((each) => ({ ...each, decides: each === deciding }));
+  const rules = [...policyRules, ...keyRules];
+  return {
+    id,
+    policy: policy.name,
+    mode: modeOf(policy),
+    isKeyKnown: key.subject !== null,
+    hasObjectAnswered: reply !== null,
+    onError: policy.onError,
+    consistency: policy.consistency.kind,
+    ...outcomeUnder(deciding.step, policy, object),
+    nextChangeInMs: nextChangeOf(deciding, policy, outcome, rules),
+    bannedForMs: charge?.bannedForMs ?? 0,
+    steps,
+    limitsFrom: limitsStepOf(steps),
+    limits: limitsOf(object),
+    limitsInEffect: charge?.keyRules.find((rule) => rule.kind === "limits")?.limits ?? policy.limits,
+    limitsWithoutKeyRules: policy.limits,
+    keyRules,
+    policyRules,
+    reservations: unitsOf(charge?.reservations, reply),
+    slices: unitsOf(charge?.slices, reply),
+    versions: {
+      isolate: versionOnly(policy.rules),
+      controlPlane: versionOnly(known?.policy),
+      object: versionOnly(charge?.policyRulesVersion),
+      key: versionOnly(charge?.keyRulesVersion),
+    },
+  };
+}
+
+type Decided = Pick<Explanation, "allowed" | "reason" | "retryAfterMs">;
+
+/** The outcome by the step that decides. A dry run denies nothing. */
+function outcomeUnder(step: StepName, policy: Policy, object: ObjectView): Decided {
+  const decided = decidedBy(step, policy, object);
+  return policy.isDryRun && !decided.allowed ? allowed("dry-run") : decided;
+}
+
+const allowed = (reason: Explanation["reason"]): Decided => ({ allowed: true, reason, retryAfterMs: 0 });
+
+function decidedBy(step: StepName, { onMissingKey }: Policy, { outcome, reply }: ObjectView): Decided {
+  const { effect } = stepsByName[step];
+  if (effect === "off") return allowed("off");
+  if (effect === "usage") {
+    const reason = reply === null ? "object-silent" : null;
+    if (allows(outcome)) return allowed(reason ?? "limit");
+    return { allowed: false, reason: reason ?? denialReason([outcome]), retryAfterMs: waitOf(outcome) };
+  }
+  return effect === "deny" || (effect === "missing-key" && onMissingKey === "deny")
+    ? { allowed: false, reason: "deny", retryAfterMs: null }
+    : allowed("allow");
+}
+
+const waitOf = (outcome: Outcome): number | null => ("decision" in outcome ? outcome.decision.retryAfterMs : null);
+
+/**
+ * When the outcome may next change: the earliest end of the denial's wait, the deciding rule and the rule of the mode.
+ */
+function nextChangeOf(
+  deciding: Pick<ExplainedStep, "step" | "rule">,
+  { modeRule }: Policy,
+  outcome: Outcome,
+  rules: readonly ExplainedRule[],
+): number | null {
+  const isByObject = stepNames.indexOf(deciding.step) >= stepNames.indexOf("ban");
+  const waitMs = isByObject && !allows(outcome) ? reasonEndsInMs(outcome) : null;
+  const ends = rules.filter(({ id }) => id === deciding.rule || id === modeRule).map(({ expiresInMs }) => expiresInMs);
+  const changes = [waitMs, ...ends].filter((each) => each !== null);
+  return changes.length === 0 ? null : Math.min(...changes);
+}
+
+/** A ban may end before the limits allow the request again. */
+function reasonEndsInMs(outcome: Outcome): number | null {
+  const bannedForMs = "decision" in outcome ? outcome.decision.bannedForMs : 0;
+  return bannedForMs > 0 ? bannedForMs : waitOf(outcome);
+}
+
+function limitsOf({ outcome, reply }: ObjectView): ExplainedLimit[] {
+  if (!("decision" in outcome)) return [];
+  const accounts = reply?.charges[0]?.accounts ?? [];
+  return outcome.decision.limits.map((limit, index) => {
+    const account = accounts[index];
+    if (account === undefined) return { ...limit, used: null, lentUnits: 0, account: null, sentence: null };
+    const { used, heldUnits, terms } = account;
+    return { ...limit, used, lentUnits: heldUnits, account: terms, sentence: limitSentence(limit, account) };
+  });
+}
+
+function unitsOf(open: OpenUnits | undefined, reply: ExplainReply | null): ExplainedUnits | null {
+  if (open === undefined || reply === null) return null;
+  const { count, units, nextEndAtMs } = open;
+  return { count, units, nextEndInMs: nextEndAtMs === null ? null : Math.max(0, nextEndAtMs - reply.atMs) };
+}
+
+/** A rule that is in effect. */
+interface LiveRule {
+  readonly id: string;
+  readonly kind: string;
+  readonly expiresAtMs?: number | null;
+}
+
+/**
+ * The rules in effect, followed by those that only the control plane has yet.
+ * @param live null when it is not known which rules are in effect
+ */
+function explainedRules(live: readonly LiveRule[] | null, known: readonly Rule[], nowMs: number): ExplainedRule[] {
+  const rowOf = ({ id, kind, expiresAtMs = null }: LiveRule, state: ExplainedRule["state"]): ExplainedRule => {
+    const { actor = null, note = null } = known.find((rule) => rule.id === id) ?? {};
+    const expiresInMs = expiresAtMs === null ? null : Math.max(0, expiresAtMs - nowMs);
+    return { id, kind, expiresInMs, state, actor, note };
+  };
+  const ids = new Set(live?.map(({ id }) => id));
+  return [
+    ...(live ?? []).map((rule) => rowOf(rule, "in-effect")),
+    ...known
+      .filter((rule) => !ids.has(rule.id) && isLive(rule, nowMs))
+      .map((rule) => rowOf({ ...rule, kind: rule.rule.kind }, stateOf(rule, live !== null))),
+  ];
+}
+
+const isLive = ({ expiresAtMs }: Pick<LiveRule, "expiresAtMs">, nowMs: number): boolean =>
+  (expiresAtMs ?? Number.POSITIVE_INFINITY) > nowMs;
+
+/** The state of a rule that is not known to be in effect. @param isKnown whether the rules in effect are known */
+function stateOf({ state, appliedAtMs }: Rule, isKnown: boolean): ExplainedRule["state"] {
+  if (state === "orphan") return state;
+  return isKnown || appliedAtMs === null ? "pending" : "in-effect";
+}
+
+/** The live rules in the text of a policy's rules, the newest first. */
+function livePolicyRules(rules: PolicyRules | null, nowMs: number): readonly LiveRule[] {
+  const all: readonly PolicyRule[] = JSON.parse(rules?.text ?? "[]");
+  return all.filter((rule) => isLive(rule, nowMs));
+}
+
+/** A version without other fields that its object may have. */
+const versionOnly = (rules: RulesVersion | null | undefined): RulesVersion | null =>
+  rules === null || rules === undefined ? null : { epoch: rules.epoch, version: rules.version };
