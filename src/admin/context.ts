@@ -54,12 +54,9 @@ export function requireRight({ actor, may }: Operator, right: AdminRight): void 
   throw new CallRefused({ kind: "operator-not-permitted", right, via });
 }
 
-/** A partition key: 256 bits in base64url. */
-export const isKeyId = (text: string): boolean => /^[\w-]{43}$/.test(text);
-
-/** @throws CallRefused when the text is no partition key */
+/** @throws CallRefused when the text is no partition key, which is 256 bits in base64url */
 export function keyIdOf(text: string): string {
-  if (!isKeyId(text)) throw new CallRefused({ kind: "unknown-key" });
+  if (!/^[\w-]{43}$/.test(text)) throw new CallRefused({ kind: "unknown-key" });
   return text;
 }
 
@@ -85,8 +82,12 @@ export class CallRefused extends Error {
   }
 }
 
+/** Errors of several limits in one text name the same field: equal errors are reported once. */
 export const fieldsRefused = (errors: readonly FieldError[]): CallRefused =>
-  new CallRefused({ kind: "fields-invalid", errors });
+  new CallRefused({ kind: "fields-invalid", errors: errors.filter((each, index) => placeOf(errors, each) === index) });
+
+const placeOf = (errors: readonly FieldError[], { field, accepted: wanted }: FieldError): number =>
+  errors.findIndex((each) => each.field === field && each.accepted === wanted);
 
 /** @throws CallRefused when the value is a failure */
 export function accepted<Value extends object>(value: Value | Failure): Value {
@@ -135,6 +136,8 @@ export function queryIn<const Entries extends v.ObjectEntries>(c: AuthorizedCall
 
 export const text = (acceptedText: string) => v.pipe(v.string(acceptedText), v.nonEmpty(acceptedText));
 
+export const policyName = text("the name of a policy");
+
 /** An integer in digits. */
 export const integerText = (least: number, most: number) =>
   v.pipe(
@@ -160,7 +163,7 @@ export const flagText = v.optional(
   "false",
 );
 
-const acceptedInstant = 'an instant such as "2026-11-22T18:30:00Z" (RFC 3339)';
+export const acceptedInstant = 'an instant such as "2026-11-22T18:30:00Z" (RFC 3339)';
 /** Date, time, and a zone: RFC 3339, section 5.6. */
 const instantForm = /^(\d{4}-\d{2}-\d{2})[Tt ]([01]\d|2[0-3]):\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})$/;
 

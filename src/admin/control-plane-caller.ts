@@ -2,6 +2,7 @@
 import { type Clock, withDeadline } from "../limiter/clock.ts";
 import { sqliteProblem } from "../limiter/isolate/object-caller.ts";
 import { platformRetries } from "../limiter/protocol.ts";
+import type { Failure } from "../http/wire/problems.ts";
 import { errorText, report } from "../observability/events.ts";
 import { ConfigProblems, describeProblem } from "../validation/problems.ts";
 import { controlPlaneName, type ControlPlaneMethods, type Done, type RefusedChange } from "../control/protocol.ts";
@@ -59,15 +60,19 @@ export class ControlPlaneCaller {
     }
   }
 
-  /** @throws CallRefused also when the object refuses the change */
+  /**
+   * @param unknown the failure when the object does not know what the change names
+   * @throws CallRefused also when the object refuses the change
+   */
   async change<Reply extends Done<unknown>>(
     send: (stub: ControlPlaneStub) => Promise<Reply | RefusedChange>,
+    unknown: Failure = { kind: "unknown-rule" },
   ): Promise<Reply> {
     const changed = await this.call(send, noRetries);
     if (changed.kind === "done") return changed;
     switch (changed.kind) {
       case "unknown":
-        throw new CallRefused({ kind: "unknown-rule" });
+        throw new CallRefused(unknown);
       case "outdated":
         throw new CallRefused({ kind: "precondition-failed", etag: `"${changed.revision}"` });
       case "key-reused":

@@ -11,9 +11,9 @@ import {
   fieldsRefused,
   flagText,
   integerText,
-  isKeyId,
   keyIdOf,
   parsed,
+  policyName,
   policyOf,
   queryIn,
   requireRight,
@@ -27,7 +27,7 @@ import { missingParts } from "../policy/resolve-key.ts";
 import { labelOf } from "../control/isolate/key-sealer.ts";
 import { keyText } from "../http/check/input.ts";
 import { invalidKey } from "../http/check/operations.ts";
-import type { NotedAction } from "../control/protocol.ts";
+import type { NotedAction, RuleInput } from "../control/protocol.ts";
 import { type Operator, refuseCrossSite } from "./authenticate.ts";
 
 /** Forgets what a key has used, and lifts its ban. Rules stay. */
@@ -46,7 +46,7 @@ export async function resetKey(context: AdminContext, c: AuthorizedCall): Promis
   return emptyAnswer();
 }
 
-const revealSchema = fields({ policy: text("the name of a policy"), id: text("the id of a key") });
+const revealSchema = fields({ policy: policyName, id: text("the id of a key") });
 
 /** The plain key of an id in a top list, the tail or a rule. */
 export async function revealKey(context: AdminContext, c: AuthorizedCall): Promise<Response> {
@@ -59,7 +59,7 @@ export async function revealKey(context: AdminContext, c: AuthorizedCall): Promi
 }
 
 const topQuery = {
-  policy: text("the name of a policy"),
+  policy: policyName,
   by: v.optional(v.picklist(["denied", "cost"], '"denied" or "cost"'), "denied"),
   limit: v.optional(integerText(1, 200), "10"),
   reveal: flagText,
@@ -113,19 +113,10 @@ export const keyNameEntries = {
   ),
 };
 
-export interface KeyName {
-  readonly key?: readonly (string | null)[] | undefined;
-  readonly id?: string | undefined;
-  readonly tenant?: string | undefined;
-}
+type KeyName = v.InferOutput<v.ObjectSchema<typeof keyNameEntries, undefined>>;
 
 /** A key of a policy. */
-export interface NamedKey {
-  /** The partition key. */
-  readonly id: string;
-  /** As operators read it; null when only the id is known. */
-  readonly label: string | null;
-}
+export type NamedKey = Pick<RuleInput, "sealedKey"> & { readonly key: string };
 
 /** @throws CallRefused when a key is named by its id and by its parts */
 export function refuseSecondName({ key, id, tenant }: KeyName): void {
@@ -135,20 +126,14 @@ export function refuseSecondName({ key, id, tenant }: KeyName): void {
 }
 
 /** @throws CallRefused when the name does not fit the policy's key */
-export async function namedKey(
-  { runtime }: Pick<AdminContext, "runtime">,
-  policy: Policy,
-  { key, id, tenant }: KeyName,
-): Promise<NamedKey> {
-  refuseSecondName({ key, id, tenant });
-  if (id !== undefined) {
-    if (!isKeyId(id)) throw new CallRefused({ kind: "unknown-key" });
-    return { id, label: null };
-  }
-  const parts = policy.key;
-  const values = keyValues(policy, key);
-  const partitionKey = await runtime.partitions.partitionKey(parts, values, tenant ?? null);
-  return { id: partitionKey, label: labelOf({ parts, values, tenant: tenant ?? null }) };
+export async function namedKey({ runtime, sealer }: AdminContext, policy: Policy, name: KeyName): Promise<NamedKey> {
+  refuseSecondName(name);
+  const { id, tenant = null } = name;
+  if (id !== undefined) return { key: keyIdOf(id), sealedKey: null };
+  const values = keyValues(policy, name.key);
+  const key = await runtime.partitions.partitionKey(policy.key, values, tenant);
+  const sealedKey = await sealer.seal(policy.name, key, labelOf({ parts: policy.key, values, tenant }));
+  return { key, sealedKey };
 }
 
 /**

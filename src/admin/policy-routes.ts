@@ -8,6 +8,7 @@ import { policyWithRules } from "../policy/read-runtime-rules.ts";
 import { fields, isRecord } from "../validation/problems.ts";
 import type { PolicyPatch, PolicyState, Rule, RuleKind } from "../control/protocol.ts";
 import type { StaleRules } from "../limiter/protocol.ts";
+import type { FieldError } from "../http/wire/problems.ts";
 import {
   type AdminContext,
   type AuthorizedCall,
@@ -21,16 +22,15 @@ import {
   queryIn,
   requireMatch,
 } from "./context.ts";
-import { endEntries, Errors, policyKinds, readEnd, readRule } from "./rule-input.ts";
+import { endEntries, policyKinds, readEnd, readRule } from "./rule-input.ts";
 import { ruleView } from "./rule-view.ts";
 import type { EntriesPart, PartSource, PolicyList, PolicyView } from "./wire.ts";
 
 export async function listPolicies(context: AdminContext, c: AuthorizedCall): Promise<Response> {
   queryIn(c, {});
-  const views = context.policies.map(async (policy) => {
-    const state = await stateOf(context, policy);
-    return policyView(policy, state, context.clock.now());
-  });
+  const views = context.policies.map(async (policy) =>
+    policyView(policy, await stateOf(context, policy), context.clock.now()),
+  );
   return answer<PolicyList>({ policies: await Promise.all(views) });
 }
 
@@ -59,12 +59,8 @@ const rulesOf = ({ name }: Policy, { epoch, version, text }: PolicyState): Stale
 export async function adoptRules(context: AdminContext, c: AuthorizedCall, policies: readonly Policy[]): Promise<void> {
   if (policies.length === 0) return;
   try {
-    const states = await Promise.all(policies.map((policy) => stateOf(context, policy)));
-    const rules = policies.flatMap((policy, index) => {
-      const state = states[index];
-      return state === undefined ? [] : rulesOf(policy, state);
-    });
-    context.control.adopt(rules, waitUntilFrom(c));
+    const rules = policies.map(async (policy) => rulesOf(policy, await stateOf(context, policy)));
+    context.control.adopt(await Promise.all(rules), waitUntilFrom(c));
   } catch (error) {
     // The change is stored: a failure to read it again must not fail the call.
     if (!(error instanceof CallRefused)) throw error;
@@ -138,34 +134,33 @@ export async function patchPolicy(context: AdminContext, c: AuthorizedCall): Pro
 
 /** @throws CallRefused with every error in the patch */
 function partsOf(context: AdminContext, policy: Policy, patch: Patch): Pick<PolicyPatch, "parts" | "note"> {
-  const errors = new Errors();
+  const errors: FieldError[] = [];
   const named = policyKinds.filter((kind) => patch[kind] !== undefined);
-  if (named.length === 0) errors.add("body", `at least one of ${policyKinds.join(", ")}`);
-  if (patch.strategy !== undefined && (patch.limits ?? null) === null) {
-    errors.add("strategy", "no value without limits");
-  }
   const set = named.filter((kind) => patch[kind] !== null);
-  const end = readEnd(patch, set, context.clock.now(), errors);
-  if (set.length === 0 && end.expiresAtMs !== null) {
-    errors.add(patch.for === undefined ? "expiresAt" : "for", "no value when no part is set");
+  if (named.length === 0) errors.push({ field: "body", accepted: `at least one of ${policyKinds.join(", ")}` });
+  if (patch.strategy !== undefined && (patch.limits ?? null) === null) {
+    errors.push({ field: "strategy", accepted: "no value without limits" });
   }
+  const end = readEnd(patch, set, context.clock.now(), (error) => errors.push(error));
+  if (set.length === 0 && end.expiresAtMs !== null) {
+    const field = patch.for === undefined ? "expiresAt" : "for";
+    errors.push({ field, accepted: "no value when no part is set" });
+  }
+  const place = { policy: policy.name, key: null, sealedKey: null, objects: null };
   const parts = named.map((kind) => {
     if (patch[kind] === null) return { kind, rule: null };
-    const content = contentOf(kind, patch);
-    const own = new Errors();
-    const read = readRule("policy", kind, content, policy, context, own);
-    // A rule has its entries in the field `entries`; a patch has them in the field of their kind, such as `deny`.
-    for (const { field, accepted } of own.list) errors.add(field.replace(/^entries/, kind), accepted);
-    if (read === null) return { kind, rule: null };
-    const place = { policy: policy.name, key: null, sealedKey: null, objects: null };
-    return { kind, rule: { ...read, ...end, ...place } };
+    const read = readRule("policy", kind, contentOf(kind, patch), policy, context, ({ field, accepted }) =>
+      // A rule has its entries in the field `entries`; a patch has them in the field of their kind, such as `deny`.
+      errors.push({ field: field.replace(/^entries/, kind), accepted }),
+    );
+    return { kind, rule: read === null ? null : { ...read, ...end, ...place } };
   });
-  if (errors.list.length > 0) throw fieldsRefused(errors.list);
+  if (errors.length > 0) throw fieldsRefused(errors);
   return { parts, note: end.note };
 }
 
-function contentOf(kind: (typeof policyKinds)[number], patch: Patch) {
-  if (kind === "limits") return { limits: patch.limits, strategy: patch.strategy };
-  if (kind === "mode") return { mode: patch.mode };
-  return kind === "overrides" ? { overrides: patch.overrides } : { entries: patch[kind] };
+function contentOf(kind: (typeof policyKinds)[number], { limits, strategy, mode, overrides, ...patch }: Patch) {
+  if (kind === "limits") return { limits, strategy };
+  if (kind === "mode") return { mode };
+  return kind === "overrides" ? { overrides } : { entries: patch[kind] };
 }

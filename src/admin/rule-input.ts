@@ -4,20 +4,23 @@ import type { Policy } from "../policy/policy.ts";
 import { readKeyRule, readPolicyRule, type RuleContext } from "../policy/read-runtime-rules.ts";
 import type { RuleBody, RuleInput, RuleKind } from "../control/protocol.ts";
 import { parseDuration } from "../strategies/index.ts";
-import { problemsFromIssues } from "../validation/problems.ts";
 import type { FieldError } from "../http/wire/problems.ts";
-import { instant } from "./context.ts";
+import { acceptedInstant, instant } from "./context.ts";
 
 const longestNote = 1_024;
 const longestLifeMs = 3_650 * 86_400_000;
 
 const acceptedNote = `a text of 1 to ${longestNote} characters`;
-const note = v.pipe(
-  v.string(acceptedNote),
-  v.check((text) => text.trim() !== "" && text.isWellFormed(), acceptedNote),
-  v.maxLength(longestNote, acceptedNote),
+export const note = v.nullish(
+  v.pipe(
+    v.string(acceptedNote),
+    v.check((text) => text.trim() !== "" && text.isWellFormed(), acceptedNote),
+    v.maxLength(longestNote, acceptedNote),
+  ),
+  null,
 );
 
+const acceptedExpiry = "an instant in the future, at most 3650 days from now";
 const acceptedDuration = 'a duration from 1 s to 3650 days such as "30 minutes", "2h" or "90d"';
 
 /** The fields that state when a rule ends, and why it is made. `readEnd` reads them. */
@@ -36,9 +39,12 @@ export const contentEntries = {
   overrides: v.optional(v.unknown()),
 };
 
-type KindFields = Readonly<Partial<Record<keyof typeof contentEntries, unknown>>>;
+type Written<Entries> = Readonly<Partial<Record<keyof Entries, unknown>>>;
+export type WrittenEnd = Written<typeof endEntries>;
+export type WrittenContent = Written<typeof contentEntries>;
 
-const contentOf: Readonly<Record<RuleKind, readonly (keyof KindFields)[]>> = {
+const contentFields = ["limits", "strategy", "mode", "entries", "overrides"] as const;
+const contentOf: Readonly<Record<RuleKind, readonly (typeof contentFields)[number][]>> = {
   limits: ["limits", "strategy"],
   mode: ["mode"],
   allow: ["entries"],
@@ -58,96 +64,71 @@ const kindsOf: Readonly<Record<RuleBody["scope"], readonly RuleKind[]>> = {
 /** Whether rules of this kind exist for one key, or for a whole policy. */
 export const hasKind = (scope: RuleBody["scope"], kind: RuleKind): boolean => kindsOf[scope].includes(kind);
 
-/** Collects the errors of a body. */
-export class Errors {
-  readonly list: FieldError[] = [];
+type ReportError = (error: FieldError) => void;
 
-  add(field: string, accepted: string): void {
-    // Errors of several limits in one text name the same field: equal errors are reported once.
-    if (this.list.some((each) => each.field === field && each.accepted === accepted)) return;
-    this.list.push({ field, accepted });
-  }
-
-  addIssues(field: string, issues: readonly v.BaseIssue<unknown>[]): void {
-    for (const problem of problemsFromIssues("", field, issues)) {
-      this.add(problem.field, problem.accepted);
-    }
-  }
-}
-
-/** The body of a rule as it is enforced, and what the operator wrote. */
-export type ReadRule = RuleBody & Pick<RuleInput, "written">;
-
-/** Null when the rule has errors. */
+/** The body of a rule as it is enforced, and what the operator wrote; null when the rule has errors. */
 export function readRule(
   scope: RuleBody["scope"],
   kind: RuleKind,
-  content: KindFields,
+  content: WrittenContent,
   policy: Policy,
   context: RuleContext,
-  errors: Errors,
-): ReadRule | null {
+  report: ReportError,
+): (RuleBody & Pick<RuleInput, "written">) | null {
   if (!hasKind(scope, kind)) {
-    errors.add("kind", `${kindsOf[scope].map((each) => `"${each}"`).join(", ")} for a rule of one ${scope}`);
+    report({
+      field: "kind",
+      accepted: `${kindsOf[scope].map((each) => `"${each}"`).join(", ")} for a rule of one ${scope}`,
+    });
     return null;
   }
   const used = scope === "key" && kind !== "limits" ? [] : contentOf[kind];
-  const entries = Object.entries(content).filter(([, value]) => value !== undefined);
-  for (const [name] of entries) {
-    if (!used.some((each) => each === name)) errors.add(name, `no value with the kind "${kind}"`);
+  const given = contentFields.filter((name) => content[name] !== undefined);
+  for (const field of given) {
+    if (!used.includes(field)) report({ field, accepted: `no value with the kind "${kind}"` });
   }
-  const written = Object.fromEntries(entries);
+  const written = Object.fromEntries(given.map((name) => [name, content[name]]));
   const input = { kind, ...written };
-  const report = ({ field, accepted }: FieldError): void => errors.add(field, accepted);
+  const reportField = ({ field, accepted }: FieldError): void => report({ field, accepted });
   if (scope === "key") {
-    const rule = readKeyRule(policy, input, context, report);
+    const rule = readKeyRule(policy, input, context, reportField);
     return rule === null ? null : { scope, rule, written };
   }
-  const rule = readPolicyRule(policy, input, context, report);
+  const rule = readPolicyRule(policy, input, context, reportField);
   return rule === null ? null : { scope, rule, written };
 }
 
-export type RuleEnd = Pick<RuleInput, "expiresAtMs" | "note">;
-
-/** Reads when a rule ends, and its note. */
+/** Reads when a rule of these kinds ends, and its note. */
 export function readEnd(
-  written: { readonly for?: unknown; readonly expiresAt?: unknown; readonly note?: unknown },
+  written: WrittenEnd,
   kinds: readonly RuleKind[],
   nowMs: number,
-  errors: Errors,
-): RuleEnd {
-  const read = v.safeParse(v.nullish(note), written.note);
-  if (!read.success) errors.addIssues("note", read.issues);
+  report: ReportError,
+): Pick<RuleInput, "expiresAtMs" | "note"> {
+  const read = v.safeParse(note, written.note);
+  if (!read.success) report({ field: "note", accepted: acceptedNote });
   const needing = kinds.find((kind) => kind === "block" || kind === "deny");
   if (needing !== undefined && (written.note ?? null) === null) {
-    errors.add("note", `${acceptedNote}, which the kind "${needing}" requires`);
+    report({ field: "note", accepted: `${acceptedNote}, which the kind "${needing}" requires` });
   }
-  const expiresAtMs = readExpiry(written, nowMs, errors);
-  return { expiresAtMs, note: read.success ? (read.output ?? null) : null };
+  return { expiresAtMs: readExpiry(written, nowMs, report), note: read.success ? read.output : null };
 }
 
 function readExpiry(
-  written: { readonly for?: unknown; readonly expiresAt?: unknown },
+  { for: length = null, expiresAt = null }: WrittenEnd,
   nowMs: number,
-  errors: Errors,
+  report: ReportError,
 ): number | null {
-  const length = written.for ?? null;
-  const end = written.expiresAt ?? null;
-  if (length !== null && end !== null) {
-    errors.add("expiresAt", "no value together with for");
-    return null;
-  }
-  if (length !== null) {
+  if (length !== null && expiresAt !== null) {
+    report({ field: "expiresAt", accepted: "no value together with for" });
+  } else if (length !== null) {
     const lengthMs = typeof length === "string" ? parseDuration(length) : null;
     if (lengthMs !== null && lengthMs >= 1_000) return nowMs + lengthMs;
-    errors.add("for", acceptedDuration);
-    return null;
+    report({ field: "for", accepted: acceptedDuration });
+  } else if (expiresAt !== null) {
+    const { success, output: atMs } = v.safeParse(instant, expiresAt);
+    if (success && atMs > nowMs && atMs <= nowMs + longestLifeMs) return atMs;
+    report({ field: "expiresAt", accepted: success ? acceptedExpiry : acceptedInstant });
   }
-  if (end === null) return null;
-  const read = v.safeParse(instant, end);
-  if (!read.success) errors.addIssues("expiresAt", read.issues);
-  else if (read.output <= nowMs || read.output > nowMs + longestLifeMs) {
-    errors.add("expiresAt", "an instant in the future, at most 3650 days from now");
-  } else return read.output;
   return null;
 }

@@ -1,9 +1,9 @@
 /** `/api/rules`, `/api/audit` and `/api/rollback`. */
 import * as v from "valibot";
-import type { KeyPart } from "../policy/key.ts";
 import type { Policy } from "../policy/policy.ts";
-import type { Rule, RuleCreation, RuleInput, RuleKind } from "../control/protocol.ts";
+import type { Rule, RuleCreation, RuleInput } from "../control/protocol.ts";
 import { fields } from "../validation/problems.ts";
+import type { FieldError } from "../http/wire/problems.ts";
 import {
   type AdminContext,
   type AuthorizedCall,
@@ -17,6 +17,7 @@ import {
   nextLink,
   pageEntries,
   parsed,
+  policyName,
   policyOf,
   queryIn,
   requireMatch,
@@ -24,7 +25,7 @@ import {
 } from "./context.ts";
 import { type NamedKey, keyNameEntries, namedKey, requireReveal, revealed } from "./key-routes.ts";
 import { adoptRules } from "./policy-routes.ts";
-import { contentEntries, endEntries, Errors, hasKind, keyKinds, policyKinds, readEnd, readRule } from "./rule-input.ts";
+import { contentEntries, endEntries, hasKind, keyKinds, note, policyKinds, readEnd, readRule } from "./rule-input.ts";
 import { auditView, rollbackView, ruleTag, ruleView } from "./rule-view.ts";
 import type {
   AuditPage,
@@ -39,7 +40,6 @@ import type {
 const kinds = [...new Set([...keyKinds, ...policyKinds])];
 const acceptedKind = `one of ${kinds.map((kind) => `"${kind}"`).join(", ")}`;
 const kind = v.picklist(kinds, acceptedKind);
-const policyName = text("the name of a policy");
 
 const ruleQuery = {
   policy: v.optional(policyName),
@@ -92,10 +92,8 @@ const creationSchema = fields({
 });
 type Creation = v.InferOutput<typeof creationSchema>;
 
-const acceptedIdempotencyKey = "1 to 255 visible ASCII characters";
-const idempotencyKey = v.optional(
-  v.pipe(v.string(acceptedIdempotencyKey), v.regex(/^[\x21-\x7e]{1,255}$/, acceptedIdempotencyKey)),
-);
+const replacementSchema = fields({ kind, ...contentEntries, ...endEntries });
+type Replacement = v.InferOutput<typeof replacementSchema>;
 
 /** @param request what the key must always be sent with */
 async function idempotencyOf(
@@ -103,10 +101,12 @@ async function idempotencyOf(
   { req }: AuthorizedCall,
   request: object,
 ): Promise<RuleCreation["idempotency"]> {
-  const { "Idempotency-Key": key } = parsed(v.object({ "Idempotency-Key": idempotencyKey }), {
-    "Idempotency-Key": req.header("Idempotency-Key"),
-  });
-  return key === undefined ? null : { key, requestHash: await runtime.sign(JSON.stringify(request)) };
+  const key = req.header("Idempotency-Key");
+  if (key === undefined) return null;
+  if (!/^[\x21-\x7e]{1,255}$/.test(key)) {
+    throw fieldsRefused([{ field: "Idempotency-Key", accepted: "1 to 255 visible ASCII characters" }]);
+  }
+  return { key, requestHash: await runtime.sign(JSON.stringify(request)) };
 }
 
 export async function createRule(context: AdminContext, c: AuthorizedCall): Promise<Response> {
@@ -117,24 +117,13 @@ export async function createRule(context: AdminContext, c: AuthorizedCall): Prom
   const named = await keyOf(context, policy, creation);
   const input = await ruleInput(context, policy, named, creation);
   const { actor } = c.var.operator;
-  const created = context.controlPlane.change((stub) => stub.createRule({ input, actor, idempotency }));
-  const { value: rule } = await created.catch((error: unknown) => {
-    throw isUnknownRule(error) ? new CallRefused({ kind: "rule-gone" }) : error;
+  const { value: rule } = await context.controlPlane.change((stub) => stub.createRule({ input, actor, idempotency }), {
+    kind: "rule-gone",
   });
   if (named === null) await adoptRules(context, c, [policy]);
   const location = `${context.apiPath}/rules/${rule.id}`;
   return answer<RuleView>(ruleView(rule), 201, { Location: location, ETag: ruleTag(rule) });
 }
-
-const isUnknownRule = (error: unknown): boolean =>
-  error instanceof CallRefused && error.failure.kind === "unknown-rule";
-
-const hasValue = ({ kind: ownKind }: KeyPart): boolean => ownKind !== "global";
-
-const keyOrScope = {
-  field: "key",
-  accepted: 'a key or an id, or the scope "policy" for a rule of the whole policy',
-};
 
 /**
  * The key of a rule, or null for a rule of the whole policy. Only kinds that exist for a key need the scope "policy" stated.
@@ -148,9 +137,12 @@ async function keyOf(context: AdminContext, policy: Policy, creation: Creation):
     throw fieldsRefused([{ field: "scope", accepted: `"${other}" with the kind "${ownKind}"` }]);
   }
   if (scope === "key") {
-    const isUnnamed = key === undefined && id === undefined && policy.key.some(hasValue);
-    if (isUnnamed && creation.scope === undefined) throw fieldsRefused([keyOrScope]);
-    return namedKey(context, policy, { key, id, tenant });
+    const isUnnamed = key === undefined && id === undefined && policy.key.some((part) => part.kind !== "global");
+    if (isUnnamed && creation.scope === undefined) {
+      const accepted = 'a key or an id, or the scope "policy" for a rule of the whole policy';
+      throw fieldsRefused([{ field: "key", accepted }]);
+    }
+    return namedKey(context, policy, creation);
   }
   const errors = Object.entries({ key, id, tenant })
     .filter(([, value]) => value !== undefined)
@@ -159,41 +151,22 @@ async function keyOf(context: AdminContext, policy: Policy, creation: Creation):
   return null;
 }
 
-type WrittenContent = Pick<Creation, keyof typeof contentEntries | keyof typeof endEntries> & {
-  readonly kind: RuleKind;
-};
-
 /** @throws CallRefused with every error in the content */
 async function ruleInput(
   context: AdminContext,
   policy: Policy,
-  key: NamedKey | null,
-  content: WrittenContent,
-  sealedBefore: string | null = null,
+  named: NamedKey | null,
+  content: Replacement,
 ): Promise<RuleInput> {
-  const { kind: ownKind, limits, strategy, mode, entries, overrides } = content;
-  const errors = new Errors();
-  const rule = readRule(
-    key === null ? "policy" : "key",
-    ownKind,
-    { limits, strategy, mode, entries, overrides },
-    policy,
-    context,
-    errors,
-  );
-  const end = readEnd(content, [ownKind], context.clock.now(), errors);
-  if (rule === null || errors.list.length > 0) throw fieldsRefused(errors.list);
-  const { id = null, label = null } = key ?? {};
-  const sealedKey = id === null || label === null ? sealedBefore : await context.sealer.seal(policy.name, id, label);
-  return {
-    ...rule,
-    ...end,
-    policy: policy.name,
-    key: id,
-    sealedKey,
-    objects: key === null ? null : policy.objects,
-    ...(key !== null && { secretId: await context.control.secretId() }),
-  };
+  const errors: FieldError[] = [];
+  const report = (error: FieldError): void => void errors.push(error);
+  const rule = readRule(named === null ? "policy" : "key", content.kind, content, policy, context, report);
+  const end = readEnd(content, [content.kind], context.clock.now(), report);
+  if (rule === null || errors.length > 0) throw fieldsRefused(errors);
+  const { name, objects } = policy;
+  return named === null
+    ? { ...rule, ...end, policy: name, key: null, sealedKey: null, objects: null }
+    : { ...rule, ...end, policy: name, ...named, objects, secretId: await context.control.secretId() };
 }
 
 /** @throws CallRefused when there is no such rule */
@@ -212,16 +185,14 @@ export async function readOneRule(context: AdminContext, c: AuthorizedCall): Pro
   return answer<RuleView>(ruleView(rule, key), 200, { ETag: ruleTag(rule) });
 }
 
-const replacementSchema = fields({ kind, ...contentEntries, ...endEntries });
-
 /** The policy and the key of the rule stay. */
 export async function replaceRule(context: AdminContext, c: AuthorizedCall): Promise<Response> {
   const replacement = parsed(replacementSchema, await bodyOf(c));
   const rule = await ruleOf(context, c);
   requireMatch(c.req.raw, ruleTag(rule));
   const policy = policyOf(context, rule.policy);
-  const key = rule.key === null ? null : { id: rule.key, label: null };
-  const input = await ruleInput(context, policy, key, replacement, rule.sealedKey);
+  const { key, sealedKey } = rule;
+  const input = await ruleInput(context, policy, key === null ? null : { key, sealedKey }, replacement);
   const { id, revision } = rule;
   const { actor } = c.var.operator;
   const { value } = await context.controlPlane.change((stub) => stub.replaceRule({ id, revision, input, actor }));
@@ -271,18 +242,14 @@ export async function undoEntries(context: AdminContext, c: AuthorizedCall): Pro
   const { entries } = parsed(undoSchema, await bodyOf(c));
   const idempotency = await idempotencyOf(context, c, { undo: entries });
   const { actor } = c.var.operator;
-  const changed = context.controlPlane.change((stub) => stub.undo({ entries, actor, idempotency }));
-  const { value, isPending } = await changed.catch((error: unknown) => {
-    throw isUnknownRule(error) ? fieldsRefused([{ field: "entries", accepted: acceptedEntries }]) : error;
+  const { value, isPending } = await context.controlPlane.change((stub) => stub.undo({ entries, actor, idempotency }), {
+    kind: "fields-invalid",
+    errors: [{ field: "entries", accepted: acceptedEntries }],
   });
-  const ruled = new Set(
-    value.entries.map(({ policy, before, after }) => ((before ?? after)?.key === null ? policy : null)),
-  );
-  await adoptRules(
-    context,
-    c,
-    context.policies.filter(({ name }) => ruled.has(name)),
-  );
+  const ofPolicies = value.entries.filter(({ before, after }) => (before ?? after)?.key === null);
+  const ruled = new Set(ofPolicies.map(({ policy }) => policy));
+  const policies = context.policies.filter(({ name }) => ruled.has(name));
+  await adoptRules(context, c, policies);
   const rules = value.rules.map((rule) => ruleView(rule));
   return answer<UndoView>({ entries: value.entries.map(auditView), rules }, isPending === true ? 202 : 200);
 }
@@ -290,19 +257,16 @@ export async function undoEntries(context: AdminContext, c: AuthorizedCall): Pro
 const acceptedTo = "the seq of an audit entry, or 0 for the state before the first one";
 const rollbackSchema = fields({
   to: v.pipe(v.number(acceptedTo), v.safeInteger(acceptedTo), v.minValue(0, acceptedTo)),
-  note: endEntries.note,
+  note,
 });
 
 export async function rollBack(context: AdminContext, c: AuthorizedCall): Promise<Response> {
-  const { to: toSeq, note: written } = parsed(rollbackSchema, await bodyOf(c));
-  const errors = new Errors();
-  const { note } = readEnd({ note: written }, [], context.clock.now(), errors);
-  if (errors.list.length > 0) throw fieldsRefused(errors.list);
+  const { to: toSeq, note: reason } = parsed(rollbackSchema, await bodyOf(c));
   const { actor } = c.var.operator;
-  const changed = context.controlPlane.change((stub) => stub.rollback({ toSeq, actor, note }));
-  const { value, progress } = await changed.catch((error: unknown) => {
-    throw isUnknownRule(error) ? fieldsRefused([{ field: "to", accepted: acceptedTo }]) : error;
-  });
+  const { value, progress } = await context.controlPlane.change(
+    (stub) => stub.rollback({ toSeq, actor, note: reason }),
+    { kind: "fields-invalid", errors: [{ field: "to", accepted: acceptedTo }] },
+  );
   await adoptRules(context, c, context.policies);
   const rules = value.map((rule) => ruleView(rule));
   return answer<BegunRollback>({ ...rollbackView(progress), rules }, progress.state === "running" ? 202 : 200);

@@ -22,9 +22,9 @@ import {
   fieldsRefused,
   instant,
   instantText,
+  policyName,
   policyOf,
   queryIn,
-  text,
 } from "./context.ts";
 import type { ArrivalRow, SampleLine, SamplesHeaderLine, SettlementRow } from "./wire.ts";
 
@@ -33,7 +33,7 @@ const dayMs = 86_400_000;
 const mostPageBytes = 512 * 1_024;
 
 const samplesQuery = {
-  policy: text("the name of a policy"),
+  policy: policyName,
   from: v.optional(instant),
   to: v.optional(instant),
 };

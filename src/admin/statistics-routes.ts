@@ -15,9 +15,9 @@ import {
   fieldsRefused,
   instant,
   instantText,
+  policyName,
   policyOf,
   queryIn,
-  text,
 } from "./context.ts";
 import { type FailedAttempts, refuseCrossSite } from "./authenticate.ts";
 import type { StatisticsView, TailTicket } from "./wire.ts";
@@ -38,7 +38,7 @@ const statisticsQuery = {
   from: v.optional(instant),
   to: v.optional(instant),
   step: v.optional(step),
-  policy: v.optional(text("the name of a policy")),
+  policy: v.optional(policyName),
 };
 
 /** The default span is the last hour. The default step is a minute, or an hour for more than a day. */

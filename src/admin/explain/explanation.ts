@@ -33,8 +33,8 @@ import {
   bodyOf,
   keyIdOf,
   parsed,
+  policyName,
   policyOf,
-  text,
 } from "../context.ts";
 import { keyNameEntries, refuseSecondName } from "../key-routes.ts";
 import type { ExplainedLimit, ExplainedRule, ExplainedStep, ExplainedUnits, Explanation, StepName } from "../wire.ts";
@@ -42,7 +42,7 @@ import { type Explained, explanationLines, explanationText } from "./lines.ts";
 import { limitsStepOf, type StepFacts, stepNames, stepsByName } from "./steps.ts";
 
 const schema = fields({
-  policy: text("the name of a policy"),
+  policy: policyName,
   ...keyNameEntries,
   attributes: v.optional(attributesSchema),
 });
