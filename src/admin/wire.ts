@@ -2,7 +2,19 @@
  * The answers of the admin API: the only declarations of them. Types only, so the console imports them too. The document
  * `http/wire/admin-openapi.json` describes every field.
  */
-import type { Actor, AuditEntry, OutcomeName, Rule, RuleKind, RuleState, TailMessage } from "../control/protocol.ts";
+import type {
+  Actor,
+  AuditEntry,
+  OutcomeName,
+  Rule,
+  RuleKind,
+  RuleState,
+  TailMessage,
+  TopKey,
+} from "../control/protocol.ts";
+import type { RollbackProgress } from "../control/history-calls.ts";
+import type { Statistics, StatisticsPoint, TopQuery } from "../control/statistics-calls.ts";
+import type { OpenUnits } from "../limiter/protocol.ts";
 import type { AdminRight } from "../policy/vars/secrets.ts";
 import type { FailureMode, Policy } from "../policy/policy.ts";
 import type { PolicyMode, RulesVersion } from "../policy/runtime-rules.ts";
@@ -30,18 +42,13 @@ interface RuleContentView {
 }
 
 /** A rule as an entry of the audit has it: without what happens to it afterwards. */
-export interface AuditedRule extends RuleContentView {
-  readonly id: string;
-  readonly policy: string;
-  readonly scope: Rule["scope"];
+export interface AuditedRule
+  extends RuleContentView, Pick<Rule, "id" | "policy" | "scope" | "note" | "actor" | "revision"> {
   readonly kind: RuleKind;
   /** The id of the key; null for a rule of a policy. */
   readonly keyId: string | null;
   readonly startsAt: string;
   readonly expiresAt: string | null;
-  readonly note: string | null;
-  readonly actor: string;
-  readonly revision: number;
 }
 
 export interface RuleView extends AuditedRule {
@@ -108,18 +115,14 @@ export interface PolicyList {
   readonly policies: readonly PolicyView[];
 }
 
-export interface AuditEntryView {
-  readonly seq: number;
+export interface AuditEntryView extends Pick<
+  AuditEntry,
+  "seq" | "actor" | "via" | "action" | "policy" | "rule" | "note"
+> {
   readonly at: string;
-  readonly actor: string;
-  readonly via: Actor["via"];
-  readonly action: AuditEntry["action"];
-  readonly policy: string | null;
   readonly keyId: string | null;
-  readonly rule: string | null;
   readonly before: AuditedRule | null;
   readonly after: AuditedRule | null;
-  readonly note: string | null;
 }
 
 export interface AuditPage {
@@ -134,17 +137,11 @@ export interface UndoView {
 }
 
 /** How far a rollback is. */
-export interface RollbackView {
-  readonly state: "running" | "done" | "failed";
+export interface RollbackView extends Pick<RollbackProgress, "state" | "note" | "total" | "examined" | "changed"> {
   readonly to: number;
   readonly actor: string;
-  readonly note: string | null;
   readonly startedAt: string;
   readonly endedAt: string | null;
-  /** How many rules have changed since the entry; null before they are counted. */
-  readonly total: number | null;
-  readonly examined: number;
-  readonly changed: number;
 }
 
 /** The answer to a rollback, with the first rules that it has restored. */
@@ -157,37 +154,26 @@ export interface LatestRollback {
   readonly rollback: RollbackView | null;
 }
 
-export interface StatisticsPointView {
+export interface StatisticsPointView extends Omit<StatisticsPoint, "atMs"> {
   readonly at: string;
-  readonly policy: string;
-  readonly outcomes: Readonly<Partial<Record<OutcomeName, number>>>;
-  readonly nearLimit: number;
-  /** Each bucket with its decisions. A bucket is an index into `latencyBoundsMs`, or its length. */
-  readonly latency: readonly (readonly [bucket: number, decisions: number])[];
-  readonly latencySumMs: number;
 }
 
-export interface StatisticsView {
+export interface StatisticsView extends Pick<Statistics, "stepMs"> {
   readonly from: string;
   readonly to: string;
-  readonly stepMs: number;
   readonly latencyBoundsMs: readonly number[];
   readonly points: readonly StatisticsPointView[];
   readonly originFailures: readonly { readonly at: string; readonly count: number }[];
 }
 
 /** A frequent key. The true count is from `count - error` to `count`. */
-export interface TopKeyView {
+export interface TopKeyView extends Pick<TopKey, "count" | "error"> {
   readonly id: string;
-  readonly count: number;
-  readonly error: number;
   /** The plain key; only for a caller that reveals it, and null when it is not known. */
   readonly key?: string | null;
 }
 
-export interface TopKeyList {
-  readonly policy: string;
-  readonly by: "denied" | "cost";
+export interface TopKeyList extends Pick<TopQuery, "policy" | "by"> {
   readonly keys: readonly TopKeyView[];
 }
 
@@ -314,9 +300,7 @@ export interface ExplainedRule {
 }
 
 /** Reservations, or slices: units that are lent to isolates. */
-export interface ExplainedUnits {
-  readonly count: number;
-  readonly units: number;
+export interface ExplainedUnits extends Pick<OpenUnits, "count" | "units"> {
   readonly nextEndInMs: number | null;
 }
 
