@@ -48,16 +48,20 @@ export async function readSamples(context: AdminContext, c: AuthorizedCall): Pro
     throw fieldsRefused([{ field: "from", accepted: "an instant before to, by at most 24 hours" }]);
   }
   policyOf(context, policy);
-  const index = await context.controlPlane.call((stub) => stub.samples({ policy, fromMs, toMs }));
+  const stored = await context.controlPlane.call((stub) => stub.samples({ policy, fromMs, toMs }));
   const { sampleOneKeyIn } = context;
-  const samples = new PolicySamples(context, policy, index, { fromMs, toMs, sampleOneKeyIn });
+  const index = sampleOneKeyIn === null ? { chunks: [], open: [], dropped: 0 } : stored;
+  const sizes = [...index.chunks, ...index.open].map((part) => part.oneKeyIn);
+  // The smallest sample of the period is a part of the others.
+  const oneKeyIn = sizes.length > 0 ? Math.max(...sizes) : (sampleOneKeyIn ?? 1);
+  const samples = new PolicySamples(context, policy, index, { fromMs, toMs, oneKeyIn });
   const counts = await samples.counts();
-  const { storedAtMs, requests } = index;
+  const { storedAtMs, requests } = stored;
   const header: SamplesHeaderLine = {
     policy,
     from: instantText(fromMs),
     to: instantText(toMs),
-    sample: sampleOneKeyIn === null ? "off" : `1/${samples.range.oneKeyIn}`,
+    sample: sampleOneKeyIn === null ? "off" : `1/${oneKeyIn}`,
     ...counts,
     requests,
     coverage: coverageOf(counts),
@@ -65,11 +69,7 @@ export async function readSamples(context: AdminContext, c: AuthorizedCall): Pro
     ageMs: storedAtMs === null ? null : Math.max(0, nowMs - storedAtMs),
   };
   return new Response(streamOf(samples.lines(header)), {
-    headers: {
-      "Content-Type": "application/x-ndjson",
-      "Cache-Control": "no-store",
-      ...isolationFields,
-    },
+    headers: { "Content-Type": "application/x-ndjson", "Cache-Control": "no-store", ...isolationFields },
   });
 }
 
@@ -81,32 +81,20 @@ function coverageOf({ arrivals, lost, dropped }: SampleCounts): number {
   return all === 0 ? 1 : arrivals / all;
 }
 
-interface SamplePeriod extends Omit<SampleRange, "oneKeyIn"> {
-  /** The sample of this deployment; null when it has none. */
-  readonly sampleOneKeyIn: number | null;
-}
+type StoredSamples = Pick<SampleIndex, "chunks" | "open" | "dropped">;
 
 /** The stored samples of a policy within a range. */
 class PolicySamples {
-  readonly range: SampleRange;
   readonly #context: AdminContext;
   readonly #policy: string;
-  readonly #index: Pick<SampleIndex, "chunks" | "open" | "dropped">;
+  readonly #index: StoredSamples;
+  readonly #range: SampleRange;
 
-  constructor(
-    context: AdminContext,
-    policy: string,
-    index: SampleIndex,
-    { fromMs, toMs, sampleOneKeyIn }: SamplePeriod,
-  ) {
+  constructor(context: AdminContext, policy: string, index: StoredSamples, range: SampleRange) {
     this.#context = context;
     this.#policy = policy;
-    const isOff = sampleOneKeyIn === null;
-    this.#index = isOff ? { chunks: [], open: [], dropped: 0 } : index;
-    const sizes = [...this.#index.chunks, ...this.#index.open].map(({ oneKeyIn }) => oneKeyIn);
-    // The smallest sample of the period is a part of the others.
-    const oneKeyIn = sizes.length > 0 ? Math.max(...sizes) : (sampleOneKeyIn ?? 1);
-    this.range = { fromMs, toMs, oneKeyIn };
+    this.#index = index;
+    this.#range = range;
   }
 
   /** Chunks that the range has only a part of are decoded to count their arrivals. */
@@ -119,7 +107,7 @@ class PolicySamples {
     let lost = [...chunks, ...open].reduce((sum, part) => sum + part.lost * this.#share(part), 0);
     for (const part of open) {
       const keys = decodeBatches(part.events);
-      arrivals += countArrivals(inRange(keys, this.range));
+      arrivals += countArrivals(inRange(keys, this.#range));
       // The arrivals of a batch that cannot be read.
       lost += Math.max(0, part.arrivals - countArrivals(keys));
     }
@@ -141,7 +129,7 @@ class PolicySamples {
       throw error;
     }
     const open = decodeBatches(this.#index.open.flatMap(({ events }) => events));
-    const keys = inRange(open, this.range);
+    const keys = inRange(open, this.#range);
     if (keys.size > 0) yield sampleLines(keys);
   }
 
@@ -150,18 +138,18 @@ class PolicySamples {
     for (const ids of pagesOf(chunks)) {
       // oxlint-disable-next-line no-await-in-loop -- one page in memory
       const bodies = await this.#context.controlPlane.call((stub) => stub.sampleChunks(this.#policy, ids));
-      for (const body of bodies) yield inRange(decodeSamples(new Uint8Array(body)), this.range);
+      for (const body of bodies) yield inRange(decodeSamples(new Uint8Array(body)), this.#range);
     }
   }
 
   #isWhole({ fromMs, toMs, oneKeyIn }: SampleChunk): boolean {
-    const { range } = this;
+    const range = this.#range;
     return fromMs >= range.fromMs && toMs < range.toMs && oneKeyIn === range.oneKeyIn;
   }
 
   /** The share of a part's arrivals that the range has, if they are evenly distributed. */
   #share({ fromMs, toMs, oneKeyIn }: Omit<SampleChunk, "id" | "bytes">): number {
-    const { range } = this;
+    const range = this.#range;
     const inMs = Math.min(toMs, range.toMs - 1) - Math.max(fromMs, range.fromMs) + 1;
     return (Math.max(0, inMs) / (toMs - fromMs + 1)) * (oneKeyIn / range.oneKeyIn);
   }
