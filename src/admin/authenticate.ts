@@ -77,13 +77,13 @@ export function refuseCrossSite({ headers }: Request): void {
   if (headers.get("Sec-Fetch-Site") !== "same-origin") throw new CallRefused({ kind: "cross-site" });
 }
 
-export const assertionField = "Cf-Access-Jwt-Assertion";
+const assertionField = "Cf-Access-Jwt-Assertion";
 
-/** The e-mail of a person, or the name of a service token; null for an invalid JWT. */
-export type AccessIdentity = (jwt: string) => Promise<string | null>;
-
-/** The returned function throws a CallRefused while no keys are available. */
-export function accessIdentity({ teamHost, audiences }: AccessSettings): AccessIdentity {
+/**
+ * Returns the e-mail of a person, or the name of a service token; null for an invalid JWT. Throws a CallRefused while no keys
+ * are available.
+ */
+function accessIdentity({ teamHost, audiences }: AccessSettings): (jwt: string) => Promise<string | null> {
   const issuer = `https://${teamHost}`;
   const cooldown = new Cooldown(keyCooldownMs);
   const key = withKeyErrors(fetchedKeys(new URL(`${issuer}/cdn-cgi/access/certs`), cooldown));

@@ -5,7 +5,6 @@ import { type AdminRight, adminRights } from "../policy/vars/secrets.ts";
 import type { AdminSettings } from "../policy/vars/admin.ts";
 import type { Config } from "../policy/vars/config.ts";
 import { KeySealer } from "../control/isolate/key-sealer.ts";
-import type { Clock } from "../limiter/clock.ts";
 import { type Assets, openApiDocument } from "../http/openapi.ts";
 import { type Runtime, waitUntilFrom } from "../http/runtime.ts";
 import { isFailure, problemResponse } from "../http/wire/problems.ts";
@@ -40,75 +39,64 @@ import { createTicket, openTail, readMetrics, readStatistics } from "./statistic
 import type { OperatorView } from "./wire.ts";
 import { routedPath } from "../http/attributes.ts";
 
-type Methods = "get" | "post" | "put" | "patch" | "delete";
-type Handle = (context: AdminContext, c: AuthorizedCall) => Promise<Response>;
-
-interface Operation {
-  /** Null: every operator. */
-  readonly right: AdminRight | null;
-  readonly handle: Handle;
-}
+type Method = "get" | "post" | "put" | "patch" | "delete";
+/** The right that the call needs, which is null for every operator, and its handler. */
+type Operation = readonly [AdminRight | null, (context: AdminContext, c: AuthorizedCall) => Promise<Response>];
 
 /** Every call by path and method. */
-const calls: Readonly<Record<string, Readonly<Partial<Record<Methods, Operation>>>>> = {
-  "/openapi.json": { get: { right: null, handle: readDocument } },
-  "/operator": { get: { right: null, handle: readOperator } },
-  "/policies": { get: { right: "read", handle: listPolicies } },
-  "/policies/:name": {
-    get: { right: "read", handle: readOnePolicy },
-    patch: { right: "write", handle: patchPolicy },
-  },
-  "/keys/explain": {
-    post: {
-      right: "read",
-      handle: explainKey,
-    },
-  },
-  "/keys/reveal": { post: { right: "reveal", handle: revealKey } },
-  "/keys/:policy/:id/usage": { delete: { right: "write", handle: resetKey } },
-  "/rules": {
-    get: { right: "read", handle: listRules },
-    post: { right: "write", handle: createRule },
-  },
-  "/rules/:id": {
-    get: { right: "read", handle: readOneRule },
-    put: { right: "write", handle: replaceRule },
-    delete: { right: "write", handle: deleteRule },
-  },
-  "/audit": { get: { right: "read", handle: readAudit } },
-  "/audit/undo": { post: { right: "write", handle: undoEntries } },
-  "/rollback": {
-    get: { right: "read", handle: readRollback },
-    post: { right: "write", handle: rollBack },
-  },
-  "/stats": { get: { right: "read", handle: readStatistics } },
-  "/top": { get: { right: "read", handle: readTop } },
-  "/samples": { get: { right: "read", handle: readSamples } },
-  "/tail/ticket": { post: { right: "read", handle: createTicket } },
-  "/metrics": { get: { right: "read", handle: readMetrics } },
+const calls: Readonly<Record<string, Readonly<Partial<Record<Method, Operation>>>>> = {
+  "/openapi.json": { get: [null, readDocument] },
+  "/operator": { get: [null, readOperator] },
+  "/policies": { get: ["read", listPolicies] },
+  "/policies/:name": { get: ["read", readOnePolicy], patch: ["write", patchPolicy] },
+  "/keys/explain": { post: ["read", explainKey] },
+  "/keys/reveal": { post: ["reveal", revealKey] },
+  "/keys/:policy/:id/usage": { delete: ["write", resetKey] },
+  "/rules": { get: ["read", listRules], post: ["write", createRule] },
+  "/rules/:id": { get: ["read", readOneRule], put: ["write", replaceRule], delete: ["write", deleteRule] },
+  "/audit": { get: ["read", readAudit] },
+  "/audit/undo": { post: ["write", undoEntries] },
+  "/rollback": { get: ["read", readRollback], post: ["write", rollBack] },
+  "/stats": { get: ["read", readStatistics] },
+  "/top": { get: ["read", readTop] },
+  "/samples": { get: ["read", readSamples] },
+  "/tail/ticket": { post: ["read", createTicket] },
+  "/metrics": { get: ["read", readMetrics] },
 };
 
-export interface AdminParts {
-  readonly config: Config;
-  readonly settings: AdminSettings;
-  readonly runtime: Runtime;
-  /** Undefined when the binding is missing. */
-  readonly objects: ControlPlaneBinding | undefined;
-  /** Undefined when the binding is missing. */
-  readonly assets: Assets | undefined;
+/** Undefined for a binding that is missing. */
+interface Bindings {
+  readonly CONTROL_PLANE?: ControlPlaneBinding;
+  readonly ASSETS?: Assets;
+}
+
+/** No-op without credentials for the admin API. */
+export function mountAdmin(
+  app: App,
+  { config, runtime, env }: { config: Config; runtime: Runtime; env: object },
+): void {
+  const { admin: settings } = config;
+  if (settings === null) return;
+  // Cast because only the configuration of the Worker determines its bindings.
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+  app.route(settings.path, adminRoutes(settings, config, runtime, env as Bindings));
+  if (settings.host !== null) app.use("*", neverProxied(settings));
 }
 
 /** All routes below `ADMIN_PATH`. Nothing below it is forwarded. */
-export function adminRoutes(parts: AdminParts): Hono<Authenticated> {
-  const { config, settings, runtime, objects, assets } = parts;
-  const { clock } = runtime;
+function adminRoutes(
+  settings: AdminSettings,
+  config: Config,
+  runtime: Runtime,
+  { CONTROL_PLANE: objects, ASSETS: assets }: Bindings,
+): Hono<Authenticated> {
+  const { clock, control } = runtime;
   const attempts = new FailedAttempts(clock);
   const authenticate = authenticator(settings, attempts);
   const routes = new Hono<Authenticated>();
   routes.onError(answerRefusal);
   routes.use("*", isolated);
   routes.use("*", consoleAt(settings, assets));
-  const { control } = runtime;
   if (objects === undefined || control === null) {
     return routes.all("*", () => problemResponse({ kind: "control-plane-missing" }));
   }
@@ -125,7 +113,12 @@ export function adminRoutes(parts: AdminParts): Hono<Authenticated> {
     clock,
   };
   routes.get("/api/tail", (c) => openTail(context, c, attempts));
-  routes.use("/api/*", dated(clock), async (c, next) => {
+  routes.use("/api/*", async (c, next) => {
+    await next();
+    // The console corrects its clock by this field, which only Cloudflare's network sets by itself.
+    c.header("Date", new Date(clock.now()).toUTCString());
+  });
+  routes.use("/api/*", async (c, next) => {
     c.set("operator", await authenticate(c.req.raw));
     // A beat describes this deployment to the control plane, which would otherwise show rules of new policies as
     // orphans.
@@ -133,8 +126,11 @@ export function adminRoutes(parts: AdminParts): Hono<Authenticated> {
     return next();
   });
   for (const [path, methods] of Object.entries(calls)) {
-    for (const [method, { right, handle }] of Object.entries(methods)) {
-      routes.on(method.toUpperCase(), `/api${path}`, may(right), (c) => handle(context, c));
+    for (const [method, [right, handle]] of Object.entries(methods)) {
+      routes.on(method.toUpperCase(), `/api${path}`, (c) => {
+        if (right !== null) requireRight(c.var.operator, right);
+        return handle(context, c);
+      });
     }
     routes.all(`/api${path}`, () => methodNotAllowed(Object.keys(methods)));
   }
@@ -149,21 +145,6 @@ const isolated: MiddlewareHandler = async (c, next) => {
   if (c.res.status === 101) return;
   for (const [name, value] of Object.entries(isolationFields)) c.header(name, value);
 };
-
-/** The console corrects its clock by the field `Date`, which only Cloudflare's network sets by itself. */
-const dated =
-  ({ now }: Clock): MiddlewareHandler =>
-  async (c, next) => {
-    await next();
-    c.header("Date", new Date(now()).toUTCString());
-  };
-
-const may =
-  (right: AdminRight | null): MiddlewareHandler<Authenticated> =>
-  async (c, next) => {
-    if (right !== null) requireRight(c.var.operator, right);
-    return next();
-  };
 
 const methodNotAllowed = (methods: readonly string[]): Response =>
   problemResponse({
@@ -184,17 +165,6 @@ async function readOperator(_: AdminContext, c: AuthorizedCall): Promise<Respons
   return answer<OperatorView>({ ...actor, may: adminRights.filter((right) => rights.has(right)) });
 }
 
-/** No-op without credentials for the admin API. */
-export function mountAdmin(
-  app: App,
-  { config, runtime, env }: { config: Config; runtime: Runtime; env: object },
-): void {
-  const { admin: settings } = config;
-  if (settings === null) return;
-  app.route(settings.path, adminRoutes({ config, settings, runtime, ...bindingsIn(env) }));
-  if (settings.host !== null) app.use("*", neverProxied(settings));
-}
-
 /** Whether the admin API and the console answer a request, if they are mounted. */
 export function isAdminRequest(request: Request, settings: AdminSettings | null): boolean {
   if (settings === null) return false;
@@ -204,11 +174,4 @@ export function isAdminRequest(request: Request, settings: AdminSettings | null)
     path.startsWith(`${settings.path}/`) ||
     (settings.host !== null && isOnHost(request, settings.host))
   );
-}
-
-function bindingsIn(env: object): Pick<AdminParts, "objects" | "assets"> {
-  // Cast because only the configuration of the Worker determines its bindings.
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-  const bindings = env as { CONTROL_PLANE?: ControlPlaneBinding; ASSETS?: AdminParts["assets"] };
-  return { objects: bindings.CONTROL_PLANE, assets: bindings.ASSETS };
 }
