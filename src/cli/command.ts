@@ -33,12 +33,7 @@ export async function runCommand(run: () => void | Promise<void>): Promise<void>
 /** Returns the option values of the command line. Prints the help text and ends the process on `--help`. */
 // oxlint-disable-next-line typescript/explicit-function-return-type -- inferred from the options
 export function parseCommandLine<const O extends CommandOptions>(options: O, command = commandLine(process.env)) {
-  exitOnHelp(options, command);
-  return orExit(options, () => {
-    const { values, tokens } = parseArgs({ options, tokens: true });
-    rejectRepeated(options, tokens);
-    return values;
-  });
+  return parseWords(options, command, null).values;
 }
 
 /**
@@ -46,23 +41,28 @@ export function parseCommandLine<const O extends CommandOptions>(options: O, com
  * @param placeholder the argument in the help text, such as `<version>`
  */
 // oxlint-disable-next-line typescript/explicit-function-return-type -- inferred from the options
-export function parseArgument<const O extends CommandOptions>(
-  placeholder: string,
-  options: O,
-  command = commandLine(process.env),
-) {
-  exitOnHelp(options, `${command} ${placeholder}`);
-  return orExit(options, () => {
-    const { values, positionals, tokens } = parseArgs({
-      options,
-      allowPositionals: true,
-      tokens: true,
-    });
+export function parseArgument<const O extends CommandOptions>(placeholder: string, options: O) {
+  return parseWords(options, `${commandLine(process.env)} ${placeholder}`, placeholder);
+}
+
+// oxlint-disable-next-line typescript/explicit-function-return-type -- inferred from the options
+function parseWords<const O extends CommandOptions>(options: O, usage: string, placeholder: string | null) {
+  if (process.argv.slice(2).some(isHelp)) {
+    console.log(helpOf(options, usage));
+    process.exit(0);
+  }
+  try {
+    const allowPositionals = placeholder !== null;
+    const { values, positionals, tokens } = parseArgs({ options, allowPositionals, tokens: true });
     rejectRepeated(options, tokens);
     const [argument, ...others] = positionals;
     if (others.length > 0) throw new Error(`Expected one ${placeholder}, got "${positionals.join(" ")}"`);
     return { values, argument };
-  });
+  } catch (error) {
+    const names = Object.keys(options).map((name) => `--${name}`);
+    const expected = names.length > 0 ? `one of ${names.join(", ")}` : "no options";
+    return exitWithError(`${messageOf(error)}\nExpected ${expected}.`);
+  }
 }
 
 interface OptionToken {
@@ -81,22 +81,6 @@ function rejectRepeated(options: CommandOptions, tokens: readonly OptionToken[])
       exitWithError(`--${name}: expected one value, got "${before}" and "${value}"`);
     }
     first.set(name, value);
-  }
-}
-
-function exitOnHelp(options: CommandOptions, command: string): void {
-  if (!process.argv.slice(2).some(isHelp)) return;
-  console.log(helpOf(options, command));
-  process.exit(0);
-}
-
-function orExit<T>(options: CommandOptions, parse: () => T): T {
-  try {
-    return parse();
-  } catch (error) {
-    const names = Object.keys(options).map((name) => `--${name}`);
-    const expected = names.length > 0 ? `one of ${names.join(", ")}` : "no options";
-    return exitWithError(`${messageOf(error)}\nExpected ${expected}.`);
   }
 }
 

@@ -40,7 +40,7 @@ export async function buildConsoleIn(folder: string): Promise<readonly Metafile[
     ...hashed,
     format: "esm",
     entryPoints: Object.fromEntries(
-      workerNames.map((name) => [`${name}-worker`, join(sourceFolder, workerFolders[name], "worker.ts")]),
+      workerNames.map((name) => [`${name}-worker`, join(sourceFolder, webWorkers[name].folder, "worker.ts")]),
     ),
   });
   const workerUrl = (name: WorkerName): string =>
@@ -62,12 +62,11 @@ export async function buildConsoleIn(folder: string): Promise<readonly Metafile[
   for (const file of outputs(metafile, ".css").filter((name) => name.startsWith("chunk-"))) {
     rmSync(join(assets, file));
   }
-  const entry = (name: string, extension: string): string => fileOf(metafile, name, extension);
   const head = [
     ...firstModules(metafile).map((file) => `<link rel="modulepreload" href="assets/${file}" />`),
-    `<link rel="icon" href="assets/${entry("icon", ".svg")}" />`,
-    `<link rel="stylesheet" href="assets/${entry("console", ".css")}" />`,
-    `<script type="module" src="assets/${entry("console", ".js")}"></script>`,
+    `<link rel="icon" href="assets/${fileOf(metafile, "icon", ".svg")}" />`,
+    `<link rel="stylesheet" href="assets/${fileOf(metafile, "console", ".css")}" />`,
+    `<script type="module" src="assets/${fileOf(metafile, "console", ".js")}"></script>`,
   ];
   writeFileSync(join(folder, "index.html"), page("app/index.html", head.join("\n    ")));
   writeOpenApi(join(folder, "openapi"));
@@ -77,10 +76,7 @@ export async function buildConsoleIn(folder: string): Promise<readonly Metafile[
 /** Writes the OpenAPI documents, which the Worker serves with its own paths. */
 function writeOpenApi(folder: string): void {
   mkdirSync(folder);
-  for (const [file, api] of [
-    ["openapi.json", "check"],
-    ["admin-openapi.json", "admin"],
-  ] as const) {
+  for (const [api, file] of Object.entries({ check: "openapi.json", admin: "admin-openapi.json" })) {
     const document: unknown = JSON.parse(readFileSync(join(root, "src/http/wire", file), "utf8"));
     writeFileSync(join(folder, `${api}.json`), JSON.stringify(document));
   }
@@ -110,17 +106,19 @@ export async function buildPlayground(): Promise<string> {
   return file;
 }
 
-/** The folders with a web worker, and the functions that start the workers. */
-const workerStarts = { playground: "startPlaygroundWorker", replay: "startReplayWorker" } as const;
-const workerFolders = { playground: "playground", replay: "app/replay" } as const;
-type WorkerName = keyof typeof workerStarts;
+/** The web workers, each with its folder and the function that starts it. */
+const webWorkers = {
+  playground: { folder: "playground", start: "startPlaygroundWorker" },
+  replay: { folder: "app/replay", start: "startReplayWorker" },
+} as const;
+type WorkerName = keyof typeof webWorkers;
 const workerNames = ["playground", "replay"] as const satisfies readonly WorkerName[];
 
 /**
  * The module that starts a web worker, whose place depends on the build. The URL needs a Trusted Types policy, because the
  * Content Security Policy of the console requires one. Not every browser has Trusted Types.
  */
-const workerModule = (name: WorkerName, source: string, type: WorkerType): Plugin => ({
+const workerModule = (name: WorkerName, source: string, type: "classic" | "module"): Plugin => ({
   name: `${name}-worker`,
   setup(builder) {
     builder.onLoad({ filter: new RegExp(String.raw`${name}/start-worker\.ts$`) }, () => ({
@@ -128,7 +126,7 @@ const workerModule = (name: WorkerName, source: string, type: WorkerType): Plugi
         const policy = globalThis.trustedTypes?.createPolicy("${name}-worker", {
           createScriptURL: () => ${source},
         });
-        export const ${workerStarts[name]} = () =>
+        export const ${webWorkers[name].start} = () =>
           new Worker(policy?.createScriptURL("") ?? ${source}, { type: "${type}" });
       `,
     }));
@@ -156,8 +154,6 @@ const stylesOfLaterViews: Plugin = {
   },
 };
 
-type WorkerType = "classic" | "module";
-
 /** The modules of the entry point and of the first view, which browsers would otherwise find one after the other. */
 function firstModules({ outputs: files }: Metafile): readonly string[] {
   const first = new Set(["main.tsx", "overview/view.tsx"].map((file) => `src/console/app/${file}`));
@@ -184,8 +180,6 @@ const outputs = ({ outputs: files }: Metafile, extension: string): string[] =>
 const fileOf = (metafile: Metafile, name: string, extension: string): string =>
   outputs(metafile, extension).find((file) => file.startsWith(`${name}-`)) ?? "";
 
-const placeholder = "<!-- assets -->";
-
 /** A replacer function, because code may contain the special patterns of a replacement text. */
 const page = (file: string, head: string): string =>
-  readFileSync(join(sourceFolder, file), "utf8").replace(placeholder, () => head);
+  readFileSync(join(sourceFolder, file), "utf8").replace("<!-- assets -->", () => head);

@@ -2,16 +2,11 @@
  * The demo of `npm start`: its origin, an example request of a policy, and `--demo-traffic`, whose visitors send requests
  * to this machine only, and only while the demo origin is behind the Worker.
  */
-import {
-  Agent,
-  type ClientRequest,
-  createServer,
-  type IncomingMessage,
-  request as send,
-  type ServerResponse,
-} from "node:http";
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { setTimeout } from "node:timers/promises";
 import type { LocalSetup } from "./local-setup.ts";
+import { NoAnswer, sendRequest } from "./request.ts";
 import type { KeyPart } from "../policy/key.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { Config } from "../policy/vars/config.ts";
@@ -27,10 +22,7 @@ export async function startDemoOrigin(): Promise<DemoOrigin> {
     served += 1;
     respond(request, response, served);
   });
-  const { promise: listening, resolve, reject } = Promise.withResolvers<void>();
-  server.once("error", reject);
-  server.listen(0, "127.0.0.1", resolve);
-  await listening;
+  await once(server.listen(0, "127.0.0.1"), "listening");
   const address = server.address();
   if (address === null || typeof address === "string") throw new Error("no port to listen on");
   return {
@@ -193,15 +185,17 @@ const attackTicks = 20;
 export function demoVisitors(config: Config): DemoVisitor[] {
   const { policies, selfPolicies } = config;
   const ofOrigin = policies.filter((policy) => !selfPolicies.includes(policy));
-  const ordinary = Array.from({ length: ordinaryVisitors }, (_, index) => {
+  const ordinary = Array.from({ length: ordinaryVisitors }, (_, index): DemoVisitor => {
     const number = index + 1;
     const address = number % 2 === 0 ? `2001:db8:${number}::1` : `203.0.113.${number}`;
     const requests = ofOrigin.map((policy) => exampleRequest(policy, { address, value: `visitor-${number}` }));
-    const requestAt = (tick: number): ExampleRequest | null => {
-      const turn = (tick + index * 3) / ordinaryPeriodTicks;
-      return Number.isInteger(turn) ? (requests[(turn + index) % requests.length] ?? null) : null;
+    return {
+      address,
+      requestAt: (tick) => {
+        const turn = (tick + index * 3) / ordinaryPeriodTicks;
+        return Number.isInteger(turn) ? (requests[(turn + index) % requests.length] ?? null) : null;
+      },
     };
-    return { address, requestAt };
   });
   const busiest = examplePolicy(config);
   if (busiest === undefined) return [];
@@ -209,14 +203,8 @@ export function demoVisitors(config: Config): DemoVisitor[] {
   const attack = attackOf(ofOrigin, { address: attackerAddress, value: "attacker" });
   return [
     ...ordinary,
-    {
-      address: greedyAddress,
-      requestAt: (tick) => (tick % greedyPeriodTicks === 0 ? greedy : null),
-    },
-    {
-      address: attackerAddress,
-      requestAt: (tick) => (tick % attackPeriodTicks < attackTicks ? attack : null),
-    },
+    { address: greedyAddress, requestAt: (tick) => (tick % greedyPeriodTicks === 0 ? greedy : null) },
+    { address: attackerAddress, requestAt: (tick) => (tick % attackPeriodTicks < attackTicks ? attack : null) },
   ];
 }
 
@@ -240,14 +228,14 @@ export function demoTrafficObstacle({ hasDemoOrigin, variables }: LocalSetup): s
 }
 
 export class DemoTraffic {
-  readonly #port: number;
-  readonly #agent = new Agent({ keepAlive: true });
-  readonly #inFlight = new Map<ClientRequest, Promise<void>>();
+  readonly #url: string;
+  readonly #inFlight = new Set<Promise<unknown>>();
+  #stop = new AbortController();
   #timer: NodeJS.Timeout | undefined;
   #tick = 0;
 
   constructor(port: number) {
-    this.#port = port;
+    this.#url = `http://localhost:${port}`;
   }
 
   /** Returns a line about what is sent. */
@@ -256,6 +244,7 @@ export class DemoTraffic {
     if (obstacle !== null) return `Demo traffic is paused: ${obstacle}`;
     if (setup.config === null) return "Demo traffic is paused until the configuration is valid.";
     const visitors = demoVisitors(setup.config);
+    this.#stop = new AbortController();
     this.#timer = setInterval(() => this.#send(visitors), 1_000 / ticksPerSecond);
     return (
       `Demo traffic: about 10 requests per second to ${targetsOf(visitors).join(", ")}, ` +
@@ -266,52 +255,35 @@ export class DemoTraffic {
   /** Resolves when no request is under way, so that none can reach a Worker with another configuration. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
-    await Promise.race([Promise.all(this.#inFlight.values()), setTimeout(longestWaitMs)]);
-    for (const sent of this.#inFlight.keys()) sent.destroy();
+    await Promise.race([Promise.all(this.#inFlight), setTimeout(longestWaitMs)]);
+    this.#stop.abort();
   }
 
   #send(visitors: readonly DemoVisitor[]): void {
     this.#tick += 1;
     for (const { address, requestAt } of visitors) {
       const next = requestAt(this.#tick);
-      if (next !== null && this.#inFlight.size < mostInFlight) this.#sendOne(next, address);
+      if (next === null || this.#inFlight.size >= mostInFlight) continue;
+      const sent = this.#sendOne(next, address).finally(() => this.#inFlight.delete(sent));
+      this.#inFlight.add(sent);
     }
   }
 
-  #sendOne({ method, target, fields }: ExampleRequest, address: string): void {
-    const headers = { "CF-Connecting-IP": address, ...Object.fromEntries(fields) };
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const sent = send(
-      {
-        host: "localhost",
-        port: this.#port,
-        method,
-        path: target,
-        headers,
-        agent: this.#agent,
-      },
-      (response) => response.resume(),
-    );
-    this.#inFlight.set(sent, promise);
-    // A request fails while the Worker stops.
-    sent.on("error", () => undefined);
-    sent.on("close", () => {
-      this.#inFlight.delete(sent);
-      resolve();
-    });
-    sent.end();
+  async #sendOne({ method, target, fields }: ExampleRequest, address: string): Promise<void> {
+    const sent = { method, fields: { "CF-Connecting-IP": address, ...Object.fromEntries(fields) } };
+    try {
+      await sendRequest(new URL(this.#url + target), sent, { signal: this.#stop.signal });
+    } catch (error) {
+      // A request fails while the Worker stops.
+      if (!(error instanceof NoAnswer)) throw error;
+    }
   }
 }
 
 /** The first few methods and paths. */
 function targetsOf(visitors: readonly DemoVisitor[]): string[] {
   const ticks = Array.from({ length: attackPeriodTicks }, (_, tick) => tick);
-  const targets = visitors.flatMap(({ requestAt }) =>
-    ticks.flatMap((tick) => {
-      const sent = requestAt(tick);
-      return sent === null ? [] : [`${sent.method} ${sent.target.split("?")[0]}`];
-    }),
-  );
-  const distinct = [...new Set(targets)];
+  const sent = visitors.flatMap(({ requestAt }) => ticks.flatMap((tick) => requestAt(tick) ?? []));
+  const distinct = [...new Set(sent.map(({ method, target }) => `${method} ${target.split("?")[0]}`))];
   return distinct.length > 5 ? [...distinct.slice(0, 5), "…"] : distinct;
 }

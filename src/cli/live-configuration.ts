@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { CommandError } from "./command.ts";
 import { type LocalSetup, runsSameWorker } from "./local-setup.ts";
-import { inEffectMessage, problemsMessage, rejectionMessage } from "./start-messages.ts";
+import { inEffectMessage, problemsMessage } from "./start-messages.ts";
 
 export interface Watch {
   close(): void;
@@ -99,7 +99,7 @@ export class LiveConfiguration {
 
   #reject(problems: readonly string[]): void {
     this.#isRejected = true;
-    this.#options.printError(this.#isServing ? rejectionMessage(problems) : problemsMessage(problems));
+    this.#options.printError(problemsMessage(problems, this.#isServing));
   }
 
   get #isServing(): boolean {

@@ -1,6 +1,6 @@
 /**
  * `npm run release -- <version>`: tests and packs a version, then makes its commit and its tag. It publishes and pushes
- * nothing, and restores everything if a step fails. `npm version`, `npm pack` and git do the work.
+ * nothing. If a step fails, it restores the files of the release, and names others that the step has changed. `npm version`, `npm pack` and git do the work.
  */
 import { execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -67,7 +67,9 @@ To undo the release before the push:
     git("checkout", "--quiet", "--", ...changedFiles);
     rmSync(folderOf(version), { recursive: true, force: true });
     if (!(error instanceof CommandError)) throw error;
-    throw new CommandError(`${error.message}\nEverything is as it was before.`, { cause: error });
+    const left = uncommittedPaths().join(", ");
+    const state = left === "" ? "Everything is" : `A step has changed ${left}, which stays. Everything else is`;
+    throw new CommandError(`${error.message}\n${state} as it was before.`, { cause: error });
   }
 });
 
@@ -85,10 +87,15 @@ function nextVersion(current: string, word: string | undefined): string {
   throw new CommandError(`Expected a version greater than ${current}, which package.json states, got ${word}.`);
 }
 
+/** Changed and new files. */
+function uncommittedPaths(): string[] {
+  const changes = git("status", "--porcelain").split("\n").filter(Boolean);
+  return changes.map((line) => line.replace(/^\s*\S+\s+/, ""));
+}
+
 /** The reasons that forbid the release. */
 function problemsOf(notes: string, current: string, version: string): string[] {
-  const changes = git("status", "--porcelain").split("\n").filter(Boolean);
-  const paths = changes.map((line) => line.replace(/^\s*\S+\s+/, "")).join(", ");
+  const paths = uncommittedPaths();
   const branch = git("rev-parse", "--abbrev-ref", "HEAD");
   // A minor version may have breaking changes below 1.0.0, and a major version from then on.
   const [bump, parts] = current.startsWith("0.") ? ["minor", 2] : ["major", 1];
@@ -96,7 +103,7 @@ function problemsOf(notes: string, current: string, version: string): string[] {
   const isBreaking = /\*\*Breaking\*\*|^### Removed$/m.test(notes);
   return [
     ...(branch === "main" ? [] : [`Expected the branch main, got ${branch}.`]),
-    ...(paths === "" ? [] : [`Expected no uncommitted changes, got ${changes.length}: ${paths}.`]),
+    ...(paths.length === 0 ? [] : [`Expected no uncommitted changes, got ${paths.length}: ${paths.join(", ")}.`]),
     ...(git("tag", "--list", `v${version}`) === "" ? [] : [`The tag v${version} exists.`]),
     ...(isBumped || !isBreaking
       ? []

@@ -6,10 +6,12 @@ import { isRecord } from "../validation/problems.ts";
 import { messageOf } from "./command.ts";
 
 export interface SentRequest {
-  readonly method?: "GET" | "POST" | "DELETE";
+  readonly method?: string;
   readonly token?: string | null;
   /** Sent as JSON. */
   readonly body?: object;
+  /** Further header fields. */
+  readonly fields?: Readonly<Record<string, string>>;
 }
 
 export interface RequestBounds {
@@ -52,7 +54,7 @@ export async function sendRequest(
 }
 
 /** Not `fetch`, which resolves the host itself: many systems do not know `admin.localhost`. */
-function responseTo(url: URL, { method = "GET", token = null, body }: SentRequest, signal: AbortSignal) {
+function responseTo(url: URL, { method = "GET", token = null, body, fields }: SentRequest, signal: AbortSignal) {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const request = url.protocol === "https:" ? requestHttps : requestHttp;
   const headers = {
@@ -61,6 +63,7 @@ function responseTo(url: URL, { method = "GET", token = null, body }: SentReques
     "User-Agent": "headgate",
     ...(token !== null && { Authorization: `Bearer ${token}` }),
     ...(body !== undefined && { "Content-Type": "application/json" }),
+    ...fields,
   };
   const place = url.hostname.endsWith(".localhost") ? { hostname: "localhost" } : {};
   request(url.href, { method, signal, headers, ...place })

@@ -9,15 +9,11 @@ import { asText, isRecord } from "../validation/problems.ts";
 
 const maxNamedPolicies = 5;
 
-export const problemsMessage = (problems: readonly string[]): string =>
-  problemList("The configuration has problems:", problems);
-
-/** The problems of an edit that does not take effect. */
-export const rejectionMessage = (problems: readonly string[]): string =>
-  problemList("The configuration has problems, so the previous one stays in effect:", problems);
-
-const problemList = (title: string, problems: readonly string[]): string =>
-  [title, ...problems.map((problem) => `  ${problem}`)].join("\n");
+/** @param isKept whether the problems are those of an edit that does not take effect */
+export function problemsMessage(problems: readonly string[], isKept = false): string {
+  const title = `The configuration has problems${isKept ? ", so the previous one stays in effect" : ""}:`;
+  return [title, ...problems.map((problem) => `  ${problem}`)].join("\n");
+}
 
 const invalidConfigurationMessage = (url: string): string => `
 Headgate is running at ${url}, but answers every request with 500 until its configuration is valid.

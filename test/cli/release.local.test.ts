@@ -161,6 +161,13 @@ describe("a release whose step fails", () => {
     await expectRefusal(["minor"], "npm test failed.", restored);
   });
 
+  it("files that a failing test has changed are named, and stay", async () => {
+    repository.commit("package.json", testedBy("echo changed > README.md; node -e 'process.exit(3)'"));
+    const { exitCode, output } = await repository.release(["minor"]);
+    expect([exitCode, output]).toEqual([1, expect.stringContaining("A step has changed README.md, which stays.")]);
+    expect(repository.git("status", "--porcelain")).toContain("README.md");
+  });
+
   it("a failing build leaves everything as it was", async () => {
     repository.commit("package.json", builtBy("node -e 'process.exit(3)'"));
     await expectRefusal(["minor"], "npm pack --silent failed.", restored);

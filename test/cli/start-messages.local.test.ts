@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { parseConfig } from "../../src/policy/vars/config.ts";
-import { inEffectMessage, problemsMessage, rejectionMessage, startMessage } from "../../src/cli/start-messages.ts";
+import { inEffectMessage, problemsMessage, startMessage } from "../../src/cli/start-messages.ts";
 import { readConfiguration } from "../docs/configuration-blocks.ts";
 import { pageBlock } from "../docs/page-block.ts";
 import type { LocalSetup } from "../../src/cli/local-setup.ts";
@@ -79,7 +79,7 @@ describe("the message after an edit", () => {
 });
 
 it("the problems of an edit are printed on separate lines below the line that introduces them", () => {
-  expect(rejectionMessage(["a", "b"])).toBe(
+  expect(problemsMessage(["a", "b"], true)).toBe(
     "The configuration has problems, so the previous one stays in effect:\n  a\n  b",
   );
   expect(problemsMessage(["a"])).toBe("The configuration has problems:\n  a");
