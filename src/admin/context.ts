@@ -151,7 +151,7 @@ const acceptedCursor = "the cursor of the previous page";
 
 /** Items of a page. @param cursor the form of its cursors */
 export const pageEntries = (cursor: RegExp) => ({
-  cursor: v.optional(v.pipe(v.string(acceptedCursor), v.regex(cursor, acceptedCursor))),
+  cursor: v.exactOptional(v.pipe(v.string(acceptedCursor), v.regex(cursor, acceptedCursor))),
   limit: v.optional(integerText(1, 200), "50"),
 });
 

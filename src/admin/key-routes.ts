@@ -53,7 +53,7 @@ export async function revealKey(context: AdminContext, c: AuthorizedCall): Promi
   const { policy, id } = parsed(revealSchema, await bodyOf(c));
   const key = keyIdOf(id);
   const sealed = await context.controlPlane.call((stub) => stub.sealedKey(policy, key));
-  const [plain = null] = await revealed(context, [sealed === null ? null : { policy, key, sealed }], c.var.operator);
+  const [plain = null] = await revealed(context, [{ policy, key, sealed }], c.var.operator);
   if (plain === null) throw new CallRefused({ kind: "unknown-key" });
   return answer<RevealedKey>({ policy, id, key: plain });
 }
@@ -71,7 +71,7 @@ export async function readTop(context: AdminContext, c: AuthorizedCall): Promise
   policyOf(context, policy);
   const top = await context.controlPlane.call((stub) => stub.top({ policy, by, limit }));
   context.control.watch();
-  const sealedKeys = top.map(({ key, sealed }) => (sealed === undefined ? null : { policy, key, sealed }));
+  const sealedKeys = top.map(({ key, sealed = null }) => ({ policy, key, sealed }));
   const plain = reveal ? await revealed(context, sealedKeys, c.var.operator) : [];
   const keys = top.map(({ key, count, error }, index) => ({
     id: key,
@@ -158,13 +158,6 @@ function keyValues(policy: Policy, texts: KeyName["key"]): KeyValue[] {
   return values;
 }
 
-interface Sealed {
-  readonly policy: string;
-  /** The partition key. */
-  readonly key: string;
-  readonly sealed: string;
-}
-
 /**
  * A read that reveals keys is recorded, so a page of another site must not cause it.
  * @throws CallRefused when the operator may not reveal keys, or a page of another site has sent the request
@@ -175,6 +168,13 @@ export function requireReveal(c: AuthorizedCall): void {
   if (operator.actor.via === "access") refuseCrossSite(c.req.raw);
 }
 
+/** A key and its plain form, sealed; null for a rule of a policy, and where only the id is known. */
+interface Sealed {
+  readonly policy: string;
+  readonly key: string | null;
+  readonly sealed: string | null;
+}
+
 /**
  * The plain keys, with null for a key that is unknown or was sealed with another `KEY_SECRET`. They are returned only
  * after the audit log has recorded them.
@@ -182,17 +182,16 @@ export function requireReveal(c: AuthorizedCall): void {
  */
 export async function revealed(
   { controlPlane, sealer }: AdminContext,
-  all: readonly (Sealed | null)[],
+  all: readonly Sealed[],
   { actor }: Operator,
 ): Promise<(string | null)[]> {
-  const plain = await Promise.all(
-    all.map((each) => (each === null ? Promise.resolve(null) : sealer.open(each.policy, each.key, each.sealed))),
+  const opened = all.map(async ({ policy, key, sealed }) =>
+    key === null || sealed === null ? null : sealer.open(policy, key, sealed),
   );
-  const actions = all.flatMap((each, index): NotedAction[] => {
-    if (each === null || plain[index] === null) return [];
-    const { policy, key } = each;
-    return [{ action: "reveal", policy, key, actor, note: null }];
-  });
+  const plain = await Promise.all(opened);
+  const actions = all.flatMap(({ policy, key }, index): NotedAction[] =>
+    key === null || plain[index] === null ? [] : [{ action: "reveal", policy, key, actor, note: null }],
+  );
   if (actions.length > 0) await controlPlane.call((stub) => stub.noteAll(actions));
   return plain;
 }

@@ -42,44 +42,32 @@ const acceptedKind = `one of ${kinds.map((kind) => `"${kind}"`).join(", ")}`;
 const kind = v.picklist(kinds, acceptedKind);
 
 const ruleQuery = {
-  policy: v.optional(policyName),
-  kind: v.optional(kind),
+  policy: v.exactOptional(policyName),
+  kind: v.exactOptional(kind),
   id: v.optional(text("the id of a key")),
   reveal: flagText,
   ...pageEntries(/^\w{1,64}$/),
 };
 
 export async function listRules(context: AdminContext, c: AuthorizedCall): Promise<Response> {
-  const { id, reveal, cursor, limit, policy, kind: only } = queryIn(c, ruleQuery);
+  const { id, reveal, ...query } = queryIn(c, ruleQuery);
   if (reveal) requireReveal(c);
-  if (id !== undefined) keyIdOf(id);
-  const page = await context.controlPlane.call((stub) =>
-    stub.rules({
-      limit,
-      ...(policy !== undefined && { policy }),
-      ...(only !== undefined && { kind: only }),
-      ...(id !== undefined && { key: id }),
-      ...(cursor !== undefined && { cursor }),
-    }),
-  );
+  const key = id === undefined ? {} : { key: keyIdOf(id) };
+  const page = await context.controlPlane.call((stub) => stub.rules({ ...query, ...key }));
   const keys = await plainKeys(context, c, page.items, reveal);
   const rules = page.items.map((rule, index) => ruleView(rule, keys[index]));
   return answer<RulePage>({ rules, next: page.cursor }, 200, nextLink(c, `${context.apiPath}/rules`, page.cursor));
 }
 
-/** Undefined for a caller that does not reveal keys, and for rules without a key. */
+/** None for a caller that does not reveal keys. */
 async function plainKeys(
   context: AdminContext,
   c: AuthorizedCall,
   rules: readonly Rule[],
   reveal: boolean,
-): Promise<(string | null | undefined)[]> {
-  if (!reveal) return [];
-  const sealed = rules.map(({ policy, key, sealedKey }) =>
-    key === null || sealedKey === null ? null : { policy, key, sealed: sealedKey },
-  );
-  const plain = await revealed(context, sealed, c.var.operator);
-  return rules.map(({ key }, index) => (key === null ? undefined : plain[index]));
+): Promise<(string | null)[]> {
+  const sealed = rules.map(({ policy, key, sealedKey }) => ({ policy, key, sealed: sealedKey }));
+  return reveal ? revealed(context, sealed, c.var.operator) : [];
 }
 
 const creationSchema = fields({
@@ -216,13 +204,9 @@ export async function deleteRule(context: AdminContext, c: AuthorizedCall): Prom
   return emptyAnswer();
 }
 
-const auditQuery = pageEntries(/^\d{1,15}$/);
-
 export async function readAudit(context: AdminContext, c: AuthorizedCall): Promise<Response> {
-  const { cursor, limit } = queryIn(c, auditQuery);
-  const page = await context.controlPlane.call((stub) =>
-    stub.audit({ limit, ...(cursor !== undefined && { cursor }) }),
-  );
+  const query = queryIn(c, pageEntries(/^\d{1,15}$/));
+  const page = await context.controlPlane.call((stub) => stub.audit(query));
   const entries = page.items.map(auditView);
   return answer<AuditPage>({ entries, next: page.cursor }, 200, nextLink(c, `${context.apiPath}/audit`, page.cursor));
 }

@@ -4,9 +4,10 @@ import type { RollbackProgress } from "../control/history-calls.ts";
 import { instantText } from "./context.ts";
 import type { AuditedRule, AuditEntryView, RollbackView, RuleView } from "./wire.ts";
 
+/** @param key the plain key; undefined for a caller that does not reveal it */
 export const ruleView = (rule: Rule, key?: string | null): RuleView => ({
   ...auditedRule(rule),
-  ...(key !== undefined && { key }),
+  ...(key !== undefined && rule.key !== null && { key }),
   state: rule.state ?? (rule.appliedAtMs === null ? "pending" : "applied"),
   appliedAt: textOrNull(rule.appliedAtMs),
 });

@@ -4,7 +4,6 @@ import { modeOf } from "../policy/runtime-rules.ts";
 import { policyWithRules } from "../policy/read-runtime-rules.ts";
 import { limitInfos } from "../control/isolate/control-client.ts";
 import { latencyBoundsMs, type LimitsInEffect } from "../control/protocol.ts";
-import type { Statistics } from "../control/statistics-calls.ts";
 import type { StaleRules } from "../limiter/protocol.ts";
 import { parseDuration } from "../strategies/index.ts";
 import {
@@ -38,12 +37,12 @@ const statisticsQuery = {
   from: v.optional(instant),
   to: v.optional(instant),
   step: v.optional(step),
-  policy: v.optional(policyName),
+  policy: v.exactOptional(policyName),
 };
 
 /** The default span is the last hour. The default step is a minute, or an hour for more than a day. */
 export async function readStatistics(context: AdminContext, c: AuthorizedCall): Promise<Response> {
-  const { from, to, step: written, policy } = queryIn(c, statisticsQuery);
+  const { from, to, step: written, ...query } = queryIn(c, statisticsQuery);
   const toMs = to ?? context.clock.now();
   const fromMs = from ?? toMs - hourMs;
   const stepMs = written ?? (toMs - fromMs > 24 * hourMs ? hourMs : minuteMs);
@@ -54,21 +53,18 @@ export async function readStatistics(context: AdminContext, c: AuthorizedCall): 
     const accepted = `a step of which the span has at most ${mostSteps}`;
     throw fieldsRefused([{ field: "step", accepted }]);
   }
-  if (policy !== undefined) policyOf(context, policy);
-  const query = { fromMs, toMs, stepMs, ...(policy !== undefined && { policy }) };
-  const statistics = await context.controlPlane.call((stub) => stub.statistics(query));
+  if (query.policy !== undefined) policyOf(context, query.policy);
+  const statistics = await context.controlPlane.call((stub) => stub.statistics({ fromMs, toMs, stepMs, ...query }));
   context.control.watch();
-  return answer<StatisticsView>(statisticsView(statistics));
+  return answer<StatisticsView>({
+    from: instantText(statistics.fromMs),
+    to: instantText(statistics.toMs),
+    stepMs: statistics.stepMs,
+    latencyBoundsMs,
+    points: statistics.points.map(({ atMs, ...counts }) => ({ at: instantText(atMs), ...counts })),
+    originFailures: statistics.originFailures.map(({ atMs, count }) => ({ at: instantText(atMs), count })),
+  });
 }
-
-const statisticsView = ({ fromMs, toMs, stepMs, points, originFailures }: Statistics): StatisticsView => ({
-  from: instantText(fromMs),
-  to: instantText(toMs),
-  stepMs,
-  latencyBoundsMs,
-  points: points.map(({ atMs, ...counts }) => ({ at: instantText(atMs), ...counts })),
-  originFailures: originFailures.map(({ atMs, count }) => ({ at: instantText(atMs), count })),
-});
 
 export async function readMetrics(context: AdminContext, c: AuthorizedCall): Promise<Response> {
   queryIn(c, {});

@@ -113,19 +113,16 @@ export function explainBody(values: ExplainValues): object {
   // The API reads null as a part that a request does not have.
   const parts = key.map((part) => (part === "" ? null : part));
   const attributes = Map.groupBy(attribute.map(pairOf), ([name]) => name);
+  const texts = [...attributes].map(([name, pairs]) => {
+    const [first, ...others] = pairs.map(([, value]) => value);
+    return [name, others.length === 0 ? first : [first, ...others]] as const;
+  });
   return {
     policy,
-    ...(id !== undefined && { id }),
+    id,
+    tenant,
     ...(parts.length > 0 && { key: parts }),
-    ...(tenant !== undefined && { tenant }),
-    ...(attributes.size > 0 && {
-      attributes: Object.fromEntries(
-        [...attributes].map(([name, pairs]) => {
-          const texts = pairs.map(([, value]) => value);
-          return [name, texts.length === 1 ? texts[0] : texts];
-        }),
-      ),
-    }),
+    ...(texts.length > 0 && { attributes: Object.fromEntries(texts) }),
   };
 }
 

@@ -1,14 +1,7 @@
 /** `npm run check-config`: prints the configuration problems that the Worker would report, without deploying it. */
-import { checkConfiguration, type Findings, summary } from "./configuration-check.ts";
+import { checkConfiguration, summary } from "./configuration-check.ts";
 import { parseCommandLine, runCommand } from "./command.ts";
-import {
-  demoVariables,
-  deployedVariables,
-  localVariables,
-  readSettings,
-  type Settings,
-  usesDemoLimits,
-} from "./settings.ts";
+import { demoVariables, deployedVariables, localVariables, readSettings, usesDemoLimits } from "./settings.ts";
 import { configurationSource, sourceOptions } from "./configuration-source.ts";
 
 const { "secrets-deployed": areSecretsDeployed, ...values } = parseCommandLine({
@@ -26,22 +19,13 @@ const demoNote =
 
 await runCommand(() => {
   const settings = readSettings(configurationSource(values));
-  printFindings(checkConfiguration(settings, variablesOf(settings)));
-  if (isCheckingDemo(settings) && process.exitCode === 0) console.log(demoNote);
-});
-
-/** A deployment has no demo: missing limits are a problem there. */
-function isCheckingDemo(settings: Settings): boolean {
-  return !areSecretsDeployed && usesDemoLimits(settings);
-}
-
-function variablesOf(settings: Settings): Record<string, unknown> {
-  if (areSecretsDeployed) return deployedVariables(settings);
-  return isCheckingDemo(settings) ? demoVariables(settings) : localVariables(settings);
-}
-
-function printFindings({ config, problems, warnings }: Findings): void {
+  // A deployment has no demo: missing limits are a problem there.
+  const isDemo = !areSecretsDeployed && usesDemoLimits(settings);
+  const localOf = isDemo ? demoVariables : localVariables;
+  const variables = areSecretsDeployed ? deployedVariables(settings) : localOf(settings);
+  const { config, problems, warnings } = checkConfiguration(settings, variables);
   for (const line of [...problems, ...warnings]) console.error(line);
   if (config !== null && problems.length === 0) console.log(summary(config));
+  if (isDemo && problems.length === 0) console.log(demoNote);
   process.exitCode = problems.length === 0 ? 0 : 1;
-}
+});

@@ -2,7 +2,7 @@
 import { experimental_readRawConfig } from "wrangler";
 import type { AdminSettings } from "../policy/vars/admin.ts";
 import { type Config, deploymentProblems, parseConfig } from "../policy/vars/config.ts";
-import { type ConfigProblem, ConfigProblems, describeProblem, isRecord } from "../validation/problems.ts";
+import { ConfigProblems, describeProblem, isRecord } from "../validation/problems.ts";
 import { isKnownVariable } from "../policy/vars/known-variables.ts";
 import { formatWindow } from "../strategies/index.ts";
 import { leastCompatibilityDate } from "../validation/compatibility.ts";
@@ -20,7 +20,9 @@ export interface Findings {
 
 /** @param variables the variables that the Worker would get with these settings */
 export function checkConfiguration(settings: Settings, variables: Readonly<Record<string, unknown>>): Findings {
-  const { config, problems } = readConfig(variables);
+  const read = readConfig(variables);
+  const config = read instanceof ConfigProblems ? null : read;
+  const problems = read instanceof ConfigProblems ? read.problems : [];
   const missing = problems.filter(({ value }) => value === undefined);
   const reported = new Set(missing.map(({ variable }) => variable));
   return {
@@ -28,7 +30,7 @@ export function checkConfiguration(settings: Settings, variables: Readonly<Recor
     problems: [
       ...misplacedVariableProblems(settings.source.file),
       ...sizeProblems({ ...settings.secrets, ...settings.uploadedSecrets, ...settings.vars }),
-      ...bindingProblems(settings),
+      ...missingBinding(settings, "RATE_LIMITER", "RateLimiter"),
       ...dateProblems(settings),
       ...environmentProblems(settings, config),
       ...deploymentProblems(variables),
@@ -37,23 +39,18 @@ export function checkConfiguration(settings: Settings, variables: Readonly<Recor
     ],
     warnings: [
       ...settingsWarnings(settings),
-      ...(config === null || config.admin === null
-        ? []
-        : [...controlPlaneWarnings(settings), ...consoleWarnings(settings, config.admin)]),
+      ...(config === null || config.admin === null ? [] : adminWarnings(settings, config.admin)),
       ...(config?.warnings ?? []),
     ],
   };
 }
 
-function readConfig(variables: Readonly<Record<string, unknown>>): {
-  config: Config | null;
-  problems: readonly ConfigProblem[];
-} {
+function readConfig(variables: Readonly<Record<string, unknown>>): Config | ConfigProblems {
   try {
-    return { config: parseConfig(variables), problems: [] };
+    return parseConfig(variables);
   } catch (error) {
-    if (!(error instanceof ConfigProblems)) throw error;
-    return { config: null, problems: error.problems };
+    if (error instanceof ConfigProblems) return error;
+    throw error;
   }
 }
 
@@ -117,9 +114,6 @@ function secretProblems(
   );
 }
 
-/** One line if the environment lacks the binding of the rate limiter's objects. */
-const bindingProblems = (settings: Settings): string[] => missingBinding(settings, "RATE_LIMITER", "RateLimiter");
-
 /** One line if the platform lacks features with this compatibility date. */
 function dateProblems({ wrangler, source: { file } }: Settings): string[] {
   const { compatibility_date: date, compatibility_flags: flags } = wrangler;
@@ -138,36 +132,32 @@ function environmentProblems({ source: { file, environment } }: Settings, config
   ];
 }
 
-/** One line if the admin API has credentials, but the environment lacks the binding of the control plane. */
-const controlPlaneWarnings = (settings: Settings): string[] =>
-  missingBinding(settings, "CONTROL_PLANE", "ControlPlane").map(
-    (line) => `${line} Without it, the admin API responds with 503.`,
-  );
-
 /**
- * Lines about `[assets]`, and one if a deployment has tokens of the admin API but no host for the console. A local run
- * has both.
+ * Lines about the control plane and `[assets]`, and one if a deployment has tokens of the admin API but no host for the
+ * console. A local run has both.
  */
-function consoleWarnings(settings: Settings, { host }: AdminSettings): string[] {
+function adminWarnings(settings: Settings, { host }: AdminSettings): string[] {
   const { wrangler, vars, uploadedSecrets, requiredSecrets, source } = settings;
   const { assets } = wrangler;
-  if (assets?.binding !== "ASSETS") return [];
   const hasTokens = requiredSecrets.includes("ADMIN_TOKENS") || "ADMIN_TOKENS" in { ...vars, ...uploadedSecrets };
-  return [
-    ...(assets.run_worker_first === true
-      ? []
-      : [
-          `[assets] in ${source.file}: expected run_worker_first = true; without it, files of the console are served in place of your origin's.`,
-        ]),
-    ...(assets.html_handling === "none"
-      ? []
-      : [`[assets] in ${source.file}: expected html_handling = "none"; without it, the console is not found.`]),
-    ...(hasTokens && host === null
-      ? [
-          'ADMIN_HOST is not set, so the console is not served: set it to a host such as "admin.example.com", or remove [assets].',
-        ]
-      : []),
-  ];
+  const warnings = missingBinding(settings, "CONTROL_PLANE", "ControlPlane").map(
+    (line) => `${line} Without it, the admin API responds with 503.`,
+  );
+  if (assets?.binding !== "ASSETS") return warnings;
+  if (assets.run_worker_first !== true) {
+    warnings.push(
+      `[assets] in ${source.file}: expected run_worker_first = true; without it, files of the console are served in place of your origin's.`,
+    );
+  }
+  if (assets.html_handling !== "none") {
+    warnings.push(`[assets] in ${source.file}: expected html_handling = "none"; without it, the console is not found.`);
+  }
+  if (hasTokens && host === null) {
+    warnings.push(
+      'ADMIN_HOST is not set, so the console is not served: set it to a host such as "admin.example.com", or remove [assets].',
+    );
+  }
+  return warnings;
 }
 
 /** Environments inherit no bindings. */

@@ -4,10 +4,6 @@ import { CommandError } from "./command.ts";
 import { type LocalSetup, runsSameWorker } from "./local-setup.ts";
 import { inEffectMessage, problemsMessage } from "./start-messages.ts";
 
-export interface Watch {
-  close(): void;
-}
-
 const pollMs = 200;
 /**
  * Not shorter than the time within which a Durable Object writes spends: they are stored before an edit restarts the
@@ -17,13 +13,14 @@ const quietMs = 1_000;
 
 /**
  * Calls `changed` after the contents of a file have changed and have then stayed unchanged for `quietMs`. It compares
- * contents, because editors replace files by renaming others, and a deleted file may come back.
+ * contents, because editors replace files by renaming others, and a deleted file may come back. Clearing the returned
+ * interval ends the watch.
  */
-export function watchFiles(files: readonly string[], changed: () => void): Watch {
+export function watchFiles(files: readonly string[], changed: () => void): NodeJS.Timeout {
   let reported = contentsOf(files);
   let latest = reported;
   let quietPolls = 0;
-  const timer = setInterval(() => {
+  return setInterval(() => {
     const contents = contentsOf(files);
     quietPolls = contents === latest ? quietPolls + 1 : 0;
     latest = contents;
@@ -31,7 +28,6 @@ export function watchFiles(files: readonly string[], changed: () => void): Watch
     reported = contents;
     changed();
   }, pollMs);
-  return { close: () => clearInterval(timer) };
 }
 
 const contentsOf = (files: readonly string[]): string => JSON.stringify(files.map(textOf));

@@ -124,7 +124,7 @@ export const usesDemoLimits = ({
 function readConfiguration(source: ConfigurationSource): Unstable_Config {
   const { file, environment, environmentOption } = source;
   // Without this check, wrangler would use the top level for an unknown environment.
-  const { definedEnvironments = [] } = readEnvironment(source, "", { hideWarnings: true });
+  const { definedEnvironments = [] } = readEnvironment(source, "", true);
   if (environment !== "" && !definedEnvironments.includes(environment)) {
     const expected =
       definedEnvironments.length === 0
@@ -132,17 +132,13 @@ function readConfiguration(source: ConfigurationSource): Unstable_Config {
         : `an environment of ${file} (${definedEnvironments.map((name) => `"${name}"`).join(", ")})`;
     throw new CommandError(`${environmentOption}: expected ${expected}, got "${environment}"`);
   }
-  return readEnvironment(source, environment, {});
+  return readEnvironment(source, environment, false);
 }
 
-function readEnvironment(
-  { file }: ConfigurationSource,
-  environment: string,
-  options: { hideWarnings?: boolean },
-): Unstable_Config {
+function readEnvironment({ file }: ConfigurationSource, environment: string, hideWarnings: boolean): Unstable_Config {
   if (!existsSync(file)) throw new CommandError(`${file} does not exist.`);
   try {
-    return unstable_readConfig({ config: file, env: environment }, options);
+    return unstable_readConfig({ config: file, env: environment }, { hideWarnings });
   } catch (error) {
     throw new CommandError(`${file}${lineSuffix(error)}: ${messageOf(error)}`, { cause: error });
   }
@@ -181,13 +177,8 @@ function readUploadedSecrets({ secretsFile }: ConfigurationSource): Record<strin
   );
 }
 
-interface AdminValues extends SourceValues {
-  readonly url: string;
-  readonly token?: string | undefined;
-}
-
 /** @throws CommandError when the URL is invalid or there is no token */
-export function adminApiOf(values: AdminValues): AdminApi {
+export function adminApiOf(values: SourceValues & { url: string; token?: string | undefined }): AdminApi {
   const server = serverUrl(values.url);
   const variables = localVariables(readSettings(configurationSource(values)));
   const path = readPath(new VariableReader(variables, () => undefined), "ADMIN_PATH");

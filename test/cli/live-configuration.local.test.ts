@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { CommandError } from "../../src/cli/command.ts";
-import { LiveConfiguration, type Watch, watchFiles } from "../../src/cli/live-configuration.ts";
+import { LiveConfiguration, watchFiles } from "../../src/cli/live-configuration.ts";
 import type { LocalSetup } from "../../src/cli/local-setup.ts";
 import { parseConfig } from "../../src/policy/vars/config.ts";
 
@@ -215,7 +215,7 @@ describe("an edit of the configuration", () => {
 });
 
 let folder = "";
-let watch: Watch | null = null;
+let watch: NodeJS.Timeout | undefined;
 const changed = vi.fn<() => void>();
 const file = (name: string): string => join(folder, name);
 
@@ -228,7 +228,7 @@ beforeEach(() => {
 });
 
 afterEach(() => {
-  watch?.close();
+  clearInterval(watch);
   vi.useRealTimers();
   rmSync(folder, { recursive: true });
 });
@@ -309,7 +309,7 @@ describe("a watched file", () => {
   });
 
   it("a change after the watch is closed is not reported", () => {
-    watch?.close();
+    clearInterval(watch);
     writeFileSync(file("a"), "2");
     settle();
     expect(changed).not.toHaveBeenCalled();
