@@ -136,7 +136,7 @@ export function queryIn<const Entries extends v.ObjectEntries>(c: AuthorizedCall
 
 export const text = (acceptedText: string) => v.pipe(v.string(acceptedText), v.nonEmpty(acceptedText));
 
-export const policyName = text("the name of a policy");
+export const policyNameText = text("the name of a policy");
 
 /** An integer in digits. */
 export const integerText = (least: number, most: number) =>

@@ -13,7 +13,7 @@ import {
   integerText,
   keyIdOf,
   parsed,
-  policyName,
+  policyNameText,
   policyOf,
   queryIn,
   requireRight,
@@ -46,7 +46,7 @@ export async function resetKey(context: AdminContext, c: AuthorizedCall): Promis
   return emptyAnswer();
 }
 
-const revealSchema = fields({ policy: policyName, id: text("the id of a key") });
+const revealSchema = fields({ policy: policyNameText, id: text("the id of a key") });
 
 /** The plain key of an id in a top list, the tail or a rule. */
 export async function revealKey(context: AdminContext, c: AuthorizedCall): Promise<Response> {
@@ -59,7 +59,7 @@ export async function revealKey(context: AdminContext, c: AuthorizedCall): Promi
 }
 
 const topQuery = {
-  policy: policyName,
+  policy: policyNameText,
   by: v.optional(v.picklist(["denied", "cost"], '"denied" or "cost"'), "denied"),
   limit: v.optional(integerText(1, 200), "10"),
   reveal: flagText,

@@ -65,7 +65,7 @@ const calls: Readonly<Record<string, Readonly<Partial<Record<Method, Operation>>
 };
 
 /** Undefined for a binding that is missing. */
-interface Bindings {
+interface AdminBindings {
   readonly CONTROL_PLANE?: ControlPlaneBinding;
   readonly ASSETS?: Assets;
 }
@@ -79,7 +79,7 @@ export function mountAdmin(
   if (settings === null) return;
   // Cast because only the configuration of the Worker determines its bindings.
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-  app.route(settings.path, adminRoutes(settings, config, runtime, env as Bindings));
+  app.route(settings.path, adminRoutes(settings, config, runtime, env as AdminBindings));
   if (settings.host !== null) app.use("*", neverProxied(settings));
 }
 
@@ -88,7 +88,7 @@ function adminRoutes(
   settings: AdminSettings,
   config: Config,
   runtime: Runtime,
-  { CONTROL_PLANE: objects, ASSETS: assets }: Bindings,
+  { CONTROL_PLANE: objects, ASSETS: assets }: AdminBindings,
 ): Hono<Authenticated> {
   const { clock, control } = runtime;
   const attempts = new FailedAttempts(clock);

@@ -40,8 +40,8 @@ export const contentEntries = {
 };
 
 type Written<Entries> = Readonly<Partial<Record<keyof Entries, unknown>>>;
-export type WrittenEnd = Written<typeof endEntries>;
-export type WrittenContent = Written<typeof contentEntries>;
+type WrittenEnd = Written<typeof endEntries>;
+type WrittenContent = Written<typeof contentEntries>;
 
 const contentFields = ["limits", "strategy", "mode", "entries", "overrides"] as const;
 const contentOf: Readonly<Record<RuleKind, readonly (typeof contentFields)[number][]>> = {

@@ -17,7 +17,7 @@ import {
   nextLink,
   pageEntries,
   parsed,
-  policyName,
+  policyNameText,
   policyOf,
   queryIn,
   requireMatch,
@@ -42,7 +42,7 @@ const acceptedKind = `one of ${kinds.map((kind) => `"${kind}"`).join(", ")}`;
 const kind = v.picklist(kinds, acceptedKind);
 
 const ruleQuery = {
-  policy: v.exactOptional(policyName),
+  policy: v.exactOptional(policyNameText),
   kind: v.exactOptional(kind),
   id: v.optional(text("the id of a key")),
   reveal: flagText,
@@ -71,7 +71,7 @@ async function plainKeys(
 }
 
 const creationSchema = fields({
-  policy: policyName,
+  policy: policyNameText,
   ...keyNameEntries,
   scope: v.optional(v.picklist(["key", "policy"], '"key" or "policy"')),
   kind,
@@ -81,7 +81,7 @@ const creationSchema = fields({
 type Creation = v.InferOutput<typeof creationSchema>;
 
 const replacementSchema = fields({ kind, ...contentEntries, ...endEntries });
-type Replacement = v.InferOutput<typeof replacementSchema>;
+type ReplacementInput = v.InferOutput<typeof replacementSchema>;
 
 /** @param request what the key must always be sent with */
 async function idempotencyOf(
@@ -144,7 +144,7 @@ async function ruleInput(
   context: AdminContext,
   policy: Policy,
   named: NamedKey | null,
-  content: Replacement,
+  content: ReplacementInput,
 ): Promise<RuleInput> {
   const errors: FieldError[] = [];
   const report = (error: FieldError): void => void errors.push(error);

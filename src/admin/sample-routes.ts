@@ -22,7 +22,7 @@ import {
   fieldsRefused,
   instant,
   instantText,
-  policyName,
+  policyNameText,
   policyOf,
   queryIn,
 } from "./context.ts";
@@ -33,7 +33,7 @@ const dayMs = 86_400_000;
 const mostPageBytes = 512 * 1_024;
 
 const samplesQuery = {
-  policy: policyName,
+  policy: policyNameText,
   from: v.optional(instant),
   to: v.optional(instant),
 };
@@ -81,16 +81,16 @@ function coverageOf({ arrivals, lost, dropped }: SampleCounts): number {
   return all === 0 ? 1 : arrivals / all;
 }
 
-type StoredSamples = Pick<SampleIndex, "chunks" | "open" | "dropped">;
+type SamplesOfRange = Pick<SampleIndex, "chunks" | "open" | "dropped">;
 
 /** The stored samples of a policy within a range. */
 class PolicySamples {
   readonly #context: AdminContext;
   readonly #policy: string;
-  readonly #index: StoredSamples;
+  readonly #index: SamplesOfRange;
   readonly #range: SampleRange;
 
-  constructor(context: AdminContext, policy: string, index: StoredSamples, range: SampleRange) {
+  constructor(context: AdminContext, policy: string, index: SamplesOfRange, range: SampleRange) {
     this.#context = context;
     this.#policy = policy;
     this.#index = index;
@@ -188,7 +188,7 @@ function streamOf(texts: AsyncGenerator<string>): ReadableStream<Uint8Array> {
 }
 
 /** The part of the samples that an answer has. */
-export interface SampleRange {
+interface SampleRange {
   /** Inclusive. */
   readonly fromMs: number;
   /** Exclusive. */
@@ -198,7 +198,7 @@ export interface SampleRange {
 }
 
 /** The reservations of arrivals of the range, as far as they are settled in it, belong to the range. */
-export function inRange(keys: SampledKeys, { fromMs, toMs, oneKeyIn }: SampleRange): SampledKeys {
+function inRange(keys: SampledKeys, { fromMs, toMs, oneKeyIn }: SampleRange): SampledKeys {
   const isIn = (event: SampledEvent): boolean => {
     const arrivedAtMs = event.kind === "arrival" ? event.atMs : event.spentAtMs;
     return arrivedAtMs >= fromMs && arrivedAtMs < toMs && event.atMs < toMs;
@@ -212,8 +212,7 @@ export function inRange(keys: SampledKeys, { fromMs, toMs, oneKeyIn }: SampleRan
 }
 
 /** Each line ends with a line break. */
-export const sampleLines = (keys: SampledKeys): string =>
-  [...keys].flatMap(([id, events]) => linesOfKey(id, events)).join("");
+const sampleLines = (keys: SampledKeys): string => [...keys].flatMap(([id, events]) => linesOfKey(id, events)).join("");
 
 function linesOfKey(id: string, events: readonly SampledEvent[]): string[] {
   const own: ArrivalRow[] = [];

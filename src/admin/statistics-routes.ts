@@ -14,7 +14,7 @@ import {
   fieldsRefused,
   instant,
   instantText,
-  policyName,
+  policyNameText,
   policyOf,
   queryIn,
 } from "./context.ts";
@@ -37,7 +37,7 @@ const statisticsQuery = {
   from: v.optional(instant),
   to: v.optional(instant),
   step: v.optional(step),
-  policy: v.exactOptional(policyName),
+  policy: v.exactOptional(policyNameText),
 };
 
 /** The default span is the last hour. The default step is a minute, or an hour for more than a day. */

@@ -14,7 +14,6 @@ import type {
 } from "../control/protocol.ts";
 import type { RollbackProgress } from "../control/history-calls.ts";
 import type { Statistics, StatisticsPoint, TopQuery } from "../control/statistics-calls.ts";
-import type { OpenUnits } from "../limiter/protocol.ts";
 import type { AdminRight } from "../policy/vars/secrets.ts";
 import type { FailureMode, Policy } from "../policy/policy.ts";
 import type { PolicyMode, RulesVersion } from "../policy/runtime-rules.ts";
@@ -300,11 +299,13 @@ export interface ExplainedRule {
 }
 
 /** Reservations, or slices: units that are lent to isolates. */
-export interface ExplainedUnits extends Pick<OpenUnits, "count" | "units"> {
+export interface ExplainedUnits {
+  readonly count: number;
+  readonly units: number;
   readonly nextEndInMs: number | null;
 }
 
-export type ExplainedReason = DenialReason | "allow" | "dry-run" | "off" | "object-silent";
+type ExplainedReason = DenialReason | "allow" | "dry-run" | "off" | "object-silent";
 
 /** The outcome that a request of cost 1 would have now, and the reasons. */
 export interface Explanation {

@@ -14,7 +14,7 @@ export interface SentRequest {
   readonly fields?: Readonly<Record<string, string>>;
 }
 
-export interface RequestBounds {
+interface RequestBounds {
   readonly timeoutMs?: number;
   readonly mostBytes?: number;
   /** Bodies of other types, such as an endless stream of events, are not read. */

@@ -33,7 +33,7 @@ import {
   bodyOf,
   keyIdOf,
   parsed,
-  policyName,
+  policyNameText,
   policyOf,
 } from "../context.ts";
 import { keyNameEntries, refuseSecondName } from "../key-routes.ts";
@@ -42,7 +42,7 @@ import { type Explained, explanationLines, explanationText } from "./lines.ts";
 import { limitsStepOf, type StepFacts, stepNames, stepsByName } from "./steps.ts";
 
 const schema = fields({
-  policy: policyName,
+  policy: policyNameText,
   ...keyNameEntries,
   attributes: v.optional(attributesSchema),
 });
@@ -61,7 +61,7 @@ export async function explainKey(context: AdminContext, c: AuthorizedCall): Prom
   return answer<Explanation>(accepted(await explaining));
 }
 
-export interface ExplainContext {
+interface ExplainContext {
   readonly runtime: Pick<Runtime, "policies" | "partitions" | "limiter"> & {
     readonly control: RulesAdopter | null;
   };

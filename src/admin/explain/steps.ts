@@ -6,7 +6,7 @@ import type { SubjectPattern } from "../../policy/subject-pattern.ts";
 import type { ExplainedCharge, KeyRule } from "../../limiter/protocol.ts";
 import type { ExplainedStep, LimitsStep, StepName, StepResult } from "../wire.ts";
 
-/** What the steps of a key depend on. */
+/** The facts that the steps of a key depend on. */
 export interface StepFacts {
   readonly policy: Policy;
   /** Null when only the id of the key is known. */
@@ -23,7 +23,7 @@ interface Step {
   readonly title: string;
   /** Why the step decides; for a step that gives limits, who gives them. */
   readonly cause: string;
-  /** What happens to a request when the step decides. By `usage`, the key's object decides. */
+  /** The effect on a request when the step decides. By `usage`, the key's object decides. */
   readonly effect: "off" | "deny" | "allow" | "missing-key" | "usage";
   readonly result: (facts: StepFacts) => StepResult;
   /** The parts beyond the policy's key that the entries of the step compare; undefined for a step without entries. */
