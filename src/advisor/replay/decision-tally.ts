@@ -3,22 +3,13 @@ import type { Limit } from "../../strategies/index.ts";
 import { mostWithin, peaks, type Timelines } from "./timelines.ts";
 import {
   addToStep,
-  type ArrivalSeconds,
+  arrivalSeconds,
   type MostAdmitted,
   type ReplayResult,
   type SecondCounts,
   secondMs,
   type StepCounts,
 } from "./result.ts";
-
-interface Counted {
-  readonly timelines: Timelines;
-  readonly limits: readonly Limit[];
-  readonly seconds: ArrivalSeconds;
-  /** The arrivals of each plot step. */
-  readonly steps: StepCounts;
-  readonly obeys: boolean;
-}
 
 /** A denied request of which nothing was admitted yet. */
 const notDenied = -1;
@@ -28,9 +19,12 @@ const notDenied = -1;
  * the other.
  */
 export class DecisionTally {
+  readonly timelines: Timelines;
+  readonly limits: readonly Limit[];
+  readonly obeys: boolean;
   /** 1 for each row that was allowed when it first came. */
-  readonly allowed: Uint8Array;
-  readonly #counted: Counted;
+  readonly #allowed: Uint8Array;
+  readonly #seconds;
   readonly #perSecond: Float64Array;
   readonly #admitted: StepCounts;
   readonly #denials: StepCounts;
@@ -47,22 +41,20 @@ export class DecisionTally {
   #deniedUntilMs = 0;
   #denied = 0;
 
-  constructor(counted: Counted) {
-    const { timelines, limits, seconds, steps } = counted;
+  /** @param steps the arrivals of each plot step */
+  constructor(timelines: Timelines, limits: readonly Limit[], steps: StepCounts, obeys: boolean) {
     const keys = timelines.keys.length;
-    this.#counted = counted;
-    this.allowed = new Uint8Array(timelines.atMs.length).fill(1);
-    this.#perSecond = seconds.counts.slice();
+    this.timelines = timelines;
+    this.limits = limits;
+    this.obeys = obeys;
+    this.#seconds = arrivalSeconds(timelines);
+    this.#allowed = new Uint8Array(timelines.atMs.length).fill(1);
+    this.#perSecond = this.#seconds.counts.slice();
     this.#admitted = { ...steps, counts: steps.counts.slice() };
     this.#denials = { ...steps, counts: new Float64Array(steps.counts.length) };
     this.#deniedOfKey = new Uint32Array(keys);
     this.#longestDeniedMsOfKey = new Float64Array(keys);
-    this.#most = limits.map(({ name, windowMs }) => ({
-      limit: name,
-      windowMs,
-      units: 0,
-      key: null,
-    }));
+    this.#most = limits.map(({ name, windowMs }) => ({ limit: name, windowMs, units: 0, key: null }));
   }
 
   beginKey(key: number): void {
@@ -83,24 +75,25 @@ export class DecisionTally {
   }
 
   denyArrival(row: number, waitMs: number | null): void {
-    const { timelines, seconds } = this.#counted;
-    const atMs = timelines.atMs[row] ?? 0;
-    const second = seconds.ofRow[row] ?? 0;
+    const atMs = this.timelines.atMs[row] ?? 0;
     this.#denied++;
-    this.allowed[row] = 0;
+    this.#allowed[row] = 0;
     this.#deniedOfKey[this.#key] = (this.#deniedOfKey[this.#key] ?? 0) + 1;
-    this.#perSecond[second] = (this.#perSecond[second] ?? 0) - 1;
+    this.#takeOff(row);
     addToStep(this.#admitted, atMs, -1);
     this.#deny(atMs, waitMs);
   }
 
   /** Records that a queue delays an admitted arrival. */
   delay(row: number, delayMs: number): void {
-    const { timelines, seconds } = this.#counted;
-    const atMs = timelines.atMs[row] ?? 0;
-    const second = seconds.ofRow[row] ?? 0;
+    this.#takeOff(row);
+    this.#addLater((this.timelines.atMs[row] ?? 0) + delayMs);
+  }
+
+  /** The arrival does not reach the origin in its second. */
+  #takeOff(row: number): void {
+    const second = this.#seconds.ofRow[row] ?? 0;
     this.#perSecond[second] = (this.#perSecond[second] ?? 0) - 1;
-    this.#addLater(atMs + delayMs);
   }
 
   #addLater(atMs: number): void {
@@ -145,17 +138,16 @@ export class DecisionTally {
     if (this.isDenying) this.#endDenial(this.#deniedUntilMs);
   }
 
-  /** Measures what the limits admitted of a key whose arrivals were decided as they came, each at its cost. */
-  measureArrivals(key: number): void {
-    const { timelines, limits } = this.#counted;
-    const { firstRow, atMs, cost } = timelines;
-    const [from = 0, to = 0] = [firstRow[key], firstRow[key + 1]];
-    const hasDenials = (this.#deniedOfKey[key] ?? 0) > 0;
-    for (const [index, { windowMs }] of limits.entries()) {
-      const peak = peaks(timelines, windowMs)[key] ?? 0;
+  /** Measures what the limits admitted of the key if its arrivals were decided as they came, each at its cost. */
+  measureArrivals(): void {
+    const { firstRow, atMs, cost } = this.timelines;
+    const [from = 0, to = 0] = [firstRow[this.#key], firstRow[this.#key + 1]];
+    const hasDenials = (this.#deniedOfKey[this.#key] ?? 0) > 0;
+    for (const [index, { windowMs }] of this.limits.entries()) {
+      const peak = peaks(this.timelines, windowMs)[this.#key] ?? 0;
       // Admitted requests have no higher peak than all requests.
       if (peak <= (this.#most[index]?.units ?? 0)) continue;
-      const rows = { from, to, windowMs, isIncluded: this.allowed };
+      const rows = { from, to, windowMs, isIncluded: this.#allowed };
       this.offerMost(index, hasDenials ? mostWithin(atMs, cost, rows) : peak);
     }
   }
@@ -163,18 +155,15 @@ export class DecisionTally {
   /** Keeps the units if no key so far was admitted more by the limit. */
   offerMost(index: number, units: number): void {
     const most = this.#most[index];
-    if (most !== undefined && units > most.units) {
-      this.#most[index] = { ...most, units, key: this.#key };
-    }
+    if (most !== undefined && units > most.units) this.#most[index] = { ...most, units, key: this.#key };
   }
 
   finish(keepsDecisions: boolean): ReplayResult {
-    const { timelines, limits, obeys } = this.#counted;
     return {
-      limits,
-      requests: timelines.atMs.length,
+      limits: this.limits,
+      requests: this.timelines.atMs.length,
       denied: this.#denied,
-      keys: timelines.keys.length,
+      keys: this.timelines.keys.length,
       deniedKeys: this.#deniedOfKey.reduce((sum, denied) => sum + Math.sign(denied), 0),
       longestDeniedMs: this.#longestDeniedMsOfKey.reduce((most, ms) => Math.max(most, ms), 0),
       mostAdmitted: this.#most,
@@ -183,13 +172,13 @@ export class DecisionTally {
       denials: this.#denials,
       deniedOfKey: this.#deniedOfKey,
       longestDeniedMsOfKey: this.#longestDeniedMsOfKey,
-      allowed: keepsDecisions ? this.allowed : null,
-      retries: obeys ? { ...this.#retries } : null,
+      allowed: keepsDecisions ? this.#allowed : null,
+      retries: this.obeys ? this.#retries : null,
     };
   }
 
   #admittedPerSecond(): SecondCounts {
-    const { startsMs: secondsMs } = this.#counted.seconds;
+    const { startsMs: secondsMs } = this.#seconds;
     const later = this.#laterSeconds;
     if (later.size === 0) return { startsMs: secondsMs, counts: this.#perSecond };
     const counts = new Map(Array.from(secondsMs, (ms, index) => [ms, this.#perSecond[index] ?? 0]));

@@ -2,7 +2,7 @@
 import { denialWaitMs, obeyedWaitMs, timeQueue } from "./clients.ts";
 import type { DecisionTally } from "./decision-tally.ts";
 import { arrivalOutcomes, type ArrivalReservation, isDeniedOutcome, mostWithin, type Timelines } from "./timelines.ts";
-import { createMeter, type Decision, holdsSlots, type Limit } from "../../strategies/index.ts";
+import { createMeter, type Decision, holdsSlots } from "../../strategies/index.ts";
 
 interface TypicalReservation {
   readonly ttlMs: number;
@@ -84,21 +84,9 @@ function reservationLike(
 /** The lower one of two in the middle. */
 const median = (values: Float64Array): number | null => values.toSorted()[(values.length - 1) >> 1] ?? null;
 
-/** The part of a replay that is the same for all keys. */
-export interface KeysSetting {
-  readonly timelines: Timelines;
-  readonly limits: readonly Limit[];
-  readonly tally: DecisionTally;
-  readonly obeys: boolean;
-  readonly assumed: AssumedReservations;
-}
-
-/** The decisions on one key. */
-export interface KeyRun {
-  /** The next row of the timelines to decide. */
-  readonly row: number;
-  /** Makes decisions until the budget is spent. Returns how many it made: fewer than the budget when none are left. */
-  decide(budget: number): number;
+/** The decisions until the next yield. */
+export interface StepBudget {
+  left: number;
 }
 
 interface Request {
@@ -133,55 +121,54 @@ const mostRetries = 10;
 const mostRetriesOfKey = 100_000;
 const isDenied = arrivalOutcomes.map(isDeniedOutcome);
 
-export function keyEvents(setting: KeysSetting, key: number): KeyRun {
-  return new KeyEvents(setting, key);
-}
-
-class KeyEvents implements KeyRun {
-  readonly #setting: KeysSetting;
+export class KeyEvents {
+  readonly #tally: DecisionTally;
+  readonly #timelines: Timelines;
+  readonly #assumed: AssumedReservations;
   readonly #meter;
   readonly #queue = timeQueue<Request | ReservationEvent>();
   readonly #key: number;
   /** A reservation that is held for longer is renewed. */
   readonly #leaseMs: number;
+  /** The next row to decide. */
+  #row: number;
   readonly #end: number;
-  row: number;
   #retries = 0;
   /** The instants and actual costs of admitted requests. */
   readonly #admittedAtMs: number[] = [];
   readonly #admittedUnits: number[] = [];
 
-  constructor(setting: KeysSetting, key: number) {
-    const { timelines, limits } = setting;
+  constructor(tally: DecisionTally, assumed: AssumedReservations, key: number) {
+    const { timelines, limits } = tally;
     const [from = 0, to = 0] = timelines.firstRow.subarray(key, key + 2);
-    this.#setting = setting;
+    this.#tally = tally;
+    this.#timelines = timelines;
+    this.#assumed = assumed;
     this.#meter = createMeter(limits);
     this.#key = key;
     this.#leaseMs = Math.min(...limits.filter(holdsSlots).map(({ windowMs }) => windowMs));
-    this.row = from;
+    this.#row = from;
     this.#end = to;
   }
 
-  decide(budget: number): number {
-    let decisions = 0;
-    while (decisions < budget) {
-      const decided = this.#decideInstant();
-      if (decided === 0) break;
-      decisions += decided;
+  /** Yields the number of rows that are decided, each time the budget is spent. */
+  *decide(budget: StepBudget): Generator<number, void> {
+    for (let decided = this.#decideInstant(); decided > 0; decided = this.#decideInstant()) {
+      budget.left -= decided;
+      if (budget.left <= 0) yield this.#row;
     }
-    if (decisions < budget) this.#measure();
-    return decisions;
+    this.#measure();
   }
 
   /** Everything of the next instant. Returns the number of events; 0 at the end. */
   #decideInstant(): number {
-    const { atMs: arrivalsMs } = this.#setting.timelines;
-    const arrivesMs = this.row < this.#end ? (arrivalsMs[this.row] ?? 0) : Infinity;
+    const { atMs: arrivalsMs } = this.#timelines;
+    const arrivesMs = this.#row < this.#end ? (arrivalsMs[this.#row] ?? 0) : Infinity;
     const nowMs = Math.min(arrivesMs, this.#queue.earliestMs());
     if (nowMs === Infinity) return 0;
     const requests: Request[] = [];
-    for (; this.row < this.#end && arrivalsMs[this.row] === nowMs; this.row++) {
-      const { row } = this;
+    for (; this.#row < this.#end && arrivalsMs[this.#row] === nowMs; this.#row++) {
+      const row = this.#row;
       const reservation = this.#reservationOf(row);
       requests.push({ kind: "request", atMs: nowMs, order: row, row, reservation, retry: 0 });
     }
@@ -204,7 +191,7 @@ class KeyEvents implements KeyRun {
 
   /** Whether a request is settled within the millisecond of its arrival. */
   #settlesAtOnce(requests: readonly Request[]): boolean {
-    const { atMs } = this.#setting.timelines;
+    const { atMs } = this.#timelines;
     return requests.some(({ row, reservation }) => (reservation?.settledAtMs ?? Infinity) <= (atMs[row] ?? 0));
   }
 
@@ -214,10 +201,9 @@ class KeyEvents implements KeyRun {
    * they do not, and a settlement only when nothing else can be done.
    */
   #decideTogether(requests: readonly Request[], settled: OpenReservation[], nowMs: number): void {
-    const { timelines } = this.#setting;
-    const wasDenied = ({ row, retry }: Request): boolean =>
-      retry === 0 && isDenied[timelines.outcome[row] ?? 0] === true;
-    const fits = ({ row }: Request): boolean => this.#meter.look(timelines.cost[row] ?? 0, nowMs).allowed;
+    const { cost, outcome } = this.#timelines;
+    const wasDenied = ({ row, retry }: Request): boolean => retry === 0 && isDenied[outcome[row] ?? 0] === true;
+    const fits = ({ row }: Request): boolean => this.#meter.look(cost[row] ?? 0, nowMs).allowed;
     let allowed = requests.filter((request) => !wasDenied(request));
     let denied = requests.filter(wasDenied);
     for (;;) {
@@ -246,9 +232,9 @@ class KeyEvents implements KeyRun {
 
   /** Returns the reservation if it is settled at this very instant. */
   #decide(request: Request): OpenReservation | null {
-    const { timelines, tally } = this.#setting;
+    const tally = this.#tally;
     const { atMs, row, retry, reservation } = request;
-    const cost = timelines.cost[row] ?? 0;
+    const cost = this.#timelines.cost[row] ?? 0;
     const decision =
       reservation === null
         ? this.#meter.consume(cost, atMs)
@@ -258,7 +244,7 @@ class KeyEvents implements KeyRun {
       this.#deny(request, decision);
       return null;
     }
-    if (retry > 0) tally.admitRetry(atMs, atMs - (timelines.atMs[row] ?? 0), decision.delayMs);
+    if (retry > 0) tally.admitRetry(atMs, atMs - (this.#timelines.atMs[row] ?? 0), decision.delayMs);
     else {
       tally.admit(atMs);
       if (decision.delayMs > 0) tally.delay(row, decision.delayMs);
@@ -271,12 +257,11 @@ class KeyEvents implements KeyRun {
   }
 
   #reservationOf(row: number): ArrivalReservation | null {
-    const { timelines } = this.#setting;
-    const recorded = timelines.reservations.get(row);
-    const wasDenied = isDenied[timelines.outcome[row] ?? 0] === true;
-    if (!wasDenied) return recorded ?? null;
+    const { reservations, outcome } = this.#timelines;
+    const recorded = reservations.get(row);
+    if (isDenied[outcome[row] ?? 0] !== true) return recorded ?? null;
     if (recorded === undefined && this.#leaseMs === Infinity) return null;
-    return this.#setting.assumed.of(this.#key, row, recorded?.ttlMs);
+    return this.#assumed.of(this.#key, row, recorded?.ttlMs);
   }
 
   /** Plans the settlement of a reservation. Returns it if it is settled at once. */
@@ -284,7 +269,7 @@ class KeyEvents implements KeyRun {
     const { ttlMs, settledAtMs, settledCost } = reservation;
     // Without a settlement, it stands as spent until its ttl ends.
     if (settledAtMs === null) return null;
-    const { cost, atMs } = this.#setting.timelines;
+    const { cost, atMs } = this.#timelines;
     const spentAtMs = this.#meter.seenMs;
     const open = {
       cost: cost[row] ?? 0,
@@ -320,40 +305,38 @@ class KeyEvents implements KeyRun {
   }
 
   #deny(request: Request, decision: Decision): void {
-    const { timelines, tally, obeys } = this.#setting;
+    const tally = this.#tally;
     const { atMs, row, retry } = request;
     const waitMs = denialWaitMs(decision);
     if (retry === 0) tally.denyArrival(row, waitMs);
     else tally.denyRetry(atMs, waitMs);
-    if (!obeys) return;
+    if (!tally.obeys) return;
     if (waitMs === null || retry === mostRetries || this.#retries === mostRetriesOfKey) {
       tally.abandon();
       return;
     }
     this.#retries++;
-    const order = timelines.atMs.length + row;
+    const order = this.#timelines.atMs.length + row;
     this.#queue.add({ ...request, atMs: atMs + obeyedWaitMs(waitMs), order, retry: retry + 1 });
   }
 
   /** For slots, the most that are held at one instant count. */
   #offerSlots(decision: Decision): void {
-    const { limits, tally } = this.#setting;
     if (this.#leaseMs === Infinity) return;
-    for (const [index, limit] of limits.entries()) {
+    for (const [index, limit] of this.#tally.limits.entries()) {
       const { capacity = 0, remaining = 0 } = decision.limits[index] ?? {};
-      if (holdsSlots(limit)) tally.offerMost(index, capacity - remaining);
+      if (holdsSlots(limit)) this.#tally.offerMost(index, capacity - remaining);
     }
   }
 
   /** For all other limits, the most that is admitted within any window counts. */
   #measure(): void {
-    const { limits, tally } = this.#setting;
     const atMs = Float64Array.from(this.#admittedAtMs);
     const units = Float64Array.from(this.#admittedUnits);
-    for (const [index, limit] of limits.entries()) {
+    for (const [index, limit] of this.#tally.limits.entries()) {
       if (holdsSlots(limit)) continue;
       const rows = { from: 0, to: atMs.length, windowMs: limit.windowMs, isIncluded: null };
-      tally.offerMost(index, mostWithin(atMs, units, rows));
+      this.#tally.offerMost(index, mostWithin(atMs, units, rows));
     }
   }
 }

@@ -1,21 +1,14 @@
-/**
- * Replays timelines under sets of limits: the enforcing engine decides every arrival, each key with a meter of its own.
- */
-import { createMeter, holdsSlots, type Limit, type Meter } from "../../strategies/index.ts";
+/** Replays timelines under sets of limits: the enforcing engine decides every arrival, each key with a meter of its own. */
+import { createMeter, holdsSlots, type Limit } from "../../strategies/index.ts";
 import { changesByDenial, compiledLimit } from "../../strategies/compiled-limit.ts";
 import { isQueue } from "../../strategies/bucket-strategies.ts";
-import { AssumedReservations, keyEvents, type KeyRun, type KeysSetting } from "./key-events.ts";
+import { AssumedReservations, KeyEvents, type StepBudget } from "./key-events.ts";
 import { peaks, type Timelines } from "./timelines.ts";
-import { arrivalSeconds, arrivalSteps, type ReplayOptions, type ReplayResult } from "./result.ts";
+import { arrivalSteps, type ReplayOptions, type ReplayResult } from "./result.ts";
 import { DecisionTally } from "./decision-tally.ts";
 
 /** Decisions between two yields, which take some 10 ms. */
 const decisionsPerStep = 50_000;
-
-/** The decisions until the next yield. */
-interface StepBudget {
-  left: number;
-}
 
 /**
  * Replays the timelines under each set of limits. Yields the share that is done, from 0 to 1; a caller cancels by not
@@ -31,18 +24,14 @@ export function* replay(
     const problem = replayProblem(timelines, limits);
     if (problem !== null) throw new RangeError(problem);
   }
-  const seconds = arrivalSeconds(timelines);
   const steps = arrivalSteps(timelines, options.stepMs);
-  const obeys = options.retry === "obey";
   const assumed = new AssumedReservations(timelines);
   const results: ReplayResult[] = [];
-  const budget: StepBudget = { left: decisionsPerStep };
+  const budget = { left: decisionsPerStep };
   for (const [index, limits] of limitSets.entries()) {
-    const tally = new DecisionTally({ timelines, limits, seconds, steps, obeys });
-    const setting: KeysSetting = { timelines, limits, tally, obeys, assumed };
-    const keys = new Keys(setting, options.decidesEveryKey === true);
-    while (keys.decide(budget)) {
-      yield (index + keys.share()) / limitSets.length;
+    const tally = new DecisionTally(timelines, limits, steps, options.retry === "obey");
+    for (const rows of decideKeys(tally, assumed, budget, options.decidesEveryKey === true)) {
+      yield (index + rows / Math.max(1, timelines.atMs.length)) / limitSets.length;
       budget.left = decisionsPerStep;
     }
     results.push(tally.finish(options.keepsDecisions === true));
@@ -73,90 +62,48 @@ export function replayProblem(timelines: Timelines, limits: readonly Limit[]): s
   return `the limit "${slots.name}" has the strategy "${slots.strategy}", which needs to know how long each request runs; these arrivals have no durations, as those of an access log`;
 }
 
-/** The keys of the timelines under one set of limits, one after the other. */
-class Keys {
-  readonly #setting: KeysSetting;
-  readonly #hasEvents: (key: number) => boolean;
-  readonly #isSkipped: (key: number) => boolean;
-  #key = 0;
-  #run: KeyRun | null = null;
-
-  constructor(setting: KeysSetting, decidesEveryKey: boolean) {
-    const { timelines, limits, obeys } = setting;
-    // A queue delays requests of keys that it never denies.
-    const decidesAll = decidesEveryKey || limits.some(isQueue);
-    const spent = decidesAll ? [] : spendsOf(timelines, limits);
-    this.#setting = setting;
-    const hasSlots = limits.some(holdsSlots);
-    const reserved = reservedKeys(timelines, hasSlots);
-    this.#hasEvents = (key) => obeys || hasSlots || reserved[key] === 1;
-    this.#isSkipped = (key) =>
-      !decidesAll && reserved[key] === 0 && spent.every(({ capacity, most }) => (most[key] ?? 0) <= capacity);
-  }
-
-  /** Makes decisions until the budget is spent. Returns whether any are left. */
-  decide(budget: StepBudget): boolean {
-    const { timelines, tally } = this.#setting;
+/** Decides one key after the other. Yields the number of rows that are decided, each time the budget is spent. */
+function* decideKeys(
+  tally: DecisionTally,
+  assumed: AssumedReservations,
+  budget: StepBudget,
+  decidesEveryKey: boolean,
+): Generator<number, void> {
+  const { timelines, limits, obeys } = tally;
+  // A queue delays requests of keys that it never denies.
+  const decidesAll = decidesEveryKey || limits.some(isQueue);
+  const spent = decidesAll ? [] : spendsOf(timelines, limits);
+  const hasSlots = limits.some(holdsSlots);
+  const reserved = reservedKeys(timelines, hasSlots);
+  for (const key of timelines.keys.keys()) {
+    const isReserved = reserved[key] === 1;
+    const isSkipped = !decidesAll && !isReserved && spent.every(({ capacity, most }) => (most[key] ?? 0) <= capacity);
+    tally.beginKey(key);
+    if (isSkipped) tally.measureArrivals();
+    else if (obeys || hasSlots || isReserved) yield* new KeyEvents(tally, assumed, key).decide(budget);
+    else yield* decideArrivals(tally, key, budget);
+    tally.endKey();
     // A key that is skipped takes about as long as a decision.
-    for (; this.#key < timelines.keys.length; this.#key++, budget.left--) {
-      if (budget.left <= 0) return true;
-      this.#run ??= this.#begin(this.#key);
-      budget.left -= this.#run.decide(budget.left);
-      if (budget.left <= 0) return true;
-      tally.endKey();
-      this.#run = null;
-    }
-    return false;
-  }
-
-  #begin(key: number): KeyRun {
-    this.#setting.tally.beginKey(key);
-    if (this.#isSkipped(key)) return new KeyArrivals(this.#setting, key, true);
-    return this.#hasEvents(key) ? keyEvents(this.#setting, key) : new KeyArrivals(this.#setting, key, false);
-  }
-
-  share(): number {
-    const rows = this.#setting.timelines.atMs.length;
-    return rows === 0 ? 1 : (this.#run?.row ?? this.#setting.timelines.firstRow[this.#key] ?? 0) / rows;
+    budget.left--;
+    if (budget.left <= 0) yield timelines.firstRow[key + 1] ?? 0;
   }
 }
 
-/** The arrivals of a key without reservations and retries. */
-class KeyArrivals implements KeyRun {
-  readonly #setting: KeysSetting;
-  readonly #meter: Meter;
-  readonly #key: number;
-  row: number;
-
-  /** @param cannotBeDenied then nothing is left to decide */
-  constructor(setting: KeysSetting, key: number, cannotBeDenied: boolean) {
-    this.#setting = setting;
-    this.#meter = createMeter(setting.limits);
-    this.#key = key;
-    this.row = setting.timelines.firstRow[cannotBeDenied ? key + 1 : key] ?? 0;
+/** Decides the arrivals of a key without reservations and retries. */
+function* decideArrivals(tally: DecisionTally, key: number, budget: StepBudget): Generator<number, void> {
+  const { atMs, cost, firstRow } = tally.timelines;
+  const meter = createMeter(tally.limits);
+  const end = firstRow[key + 1] ?? 0;
+  for (let row = firstRow[key] ?? 0; row < end; row++) {
+    const nowMs = atMs[row] ?? 0;
+    const { allowed, retryAfterMs, delayMs } = meter.consume(cost[row] ?? 0, nowMs);
+    if (!allowed) tally.denyArrival(row, retryAfterMs);
+    else if (delayMs > 0) tally.delay(row, delayMs);
+    if (allowed && tally.isDenying) tally.admit(nowMs);
+    budget.left--;
+    if (budget.left <= 0) yield row + 1;
   }
-
-  decide(budget: number): number {
-    const { timelines, tally } = this.#setting;
-    const { atMs, cost } = timelines;
-    const from = this.row;
-    const end = timelines.firstRow[this.#key + 1] ?? 0;
-    const to = Math.min(end, from + budget);
-    const meter = this.#meter;
-    for (let row = from; row < to; row++) {
-      const nowMs = atMs[row] ?? 0;
-      const { allowed, retryAfterMs, delayMs } = meter.consume(cost[row] ?? 0, nowMs);
-      if (!allowed) {
-        tally.denyArrival(row, retryAfterMs);
-        continue;
-      }
-      if (tally.isDenying) tally.admit(nowMs);
-      if (delayMs > 0) tally.delay(row, delayMs);
-    }
-    this.row = to;
-    if (to - from < budget) tally.measureArrivals(this.#key);
-    return to - from;
-  }
+  tally.measureArrivals();
 }
 
 /**

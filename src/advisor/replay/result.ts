@@ -2,12 +2,6 @@
 import type { Timelines } from "./timelines.ts";
 import type { Limit } from "../../strategies/index.ts";
 
-/**
- * How clients react to a denial. `none`: not at all, the arrivals are those of the timelines. `obey`: they send the request
- * again after `Retry-After`, until it is admitted or they give up.
- */
-type RetryBehavior = "none" | "obey";
-
 /** Counts of equal steps. Step `n` begins at `startMs + n * stepMs`. */
 export interface StepCounts {
   readonly startMs: number;
@@ -83,8 +77,11 @@ export interface ReplayResult {
 }
 
 export interface ReplayOptions {
-  /** Default: `none`. */
-  readonly retry?: RetryBehavior;
+  /**
+   * How clients react to a denial. `none`, the default: not at all, the arrivals are those of the timelines. `obey`: they send the
+   * request again after `Retry-After`, until it is admitted or they give up.
+   */
+  readonly retry?: "none" | "obey";
   /** The step of `admitted` and `denials`, in milliseconds. Default: a step of which the period has about 240. */
   readonly stepMs?: number;
   /** Whether the decision of each row is kept. Default: false. */

@@ -76,58 +76,38 @@ export const acceptedGoal =
 const requestWord = String.raw`(?:requests?|reqs?|calls?|traffic)`;
 const keyWord = String.raw`(?:keys?|clients?|users?|customers?|consumers?|callers?|visitors?|tenants?|ips?|(?:ip )?address(?:es)?)`;
 const originWord = String.raw`(?:origins?|backends?|upstreams?|servers?)`;
-const subject = String.raw`(?:(?:all|the|my|our) )*(${requestWord}|${keyWord})`;
-const number = String.raw`(-?(?:\d[\d.,_']*(?: \d{3}\b)*|\.\d+)(?: ?(?:k|thousand|million)\b)?|(?:(?:an?|one) )?(?:hundred|thousand|million)|an?|one|ten|half an?|zero|no)`;
+const articles = String.raw`(?:(?:all|the|my|our) )*`;
+const subject = String.raw`${articles}(?<of>${requestWord}|${keyWord})`;
+const number = String.raw`(?:-?(?:\d[\d.,_']*(?: \d{3}\b)*|\.\d+)(?: ?(?:k|thousand|million)\b)?|(?:(?:an?|one) )?(?:hundred|thousand|million)|an?|one|ten|half an?|zero|no)`;
+const amount = `(?<amount>${number})`;
+const ofTotal = `(?<total>${number})`;
 const ofEach = String.raw`(?:in|of|per|out of|from|\/)(?: (?:every|each))?`;
-const percent = String.raw`(%|‰|percent|per cent|pct|per ?mille?|ppm)`;
+const percent = String.raw`(?<unit>%|‰|percent|per cent|pct|per ?mille?|ppm)`;
 
+/** "0.1 % of requests", "1 key in 1,000", "1 in 1,000 keys". */
 const shareForms = [
-  // 0.1 % of requests
-  {
-    form: new RegExp(String.raw`(?<![\w.,-])${number} ?${percent} (?:of )?${subject}\b`),
-    read: ([, amount = "", unit = "", of = ""]: string[]) => ({
-      share: readNumber(amount) / partsOf(unit),
-      of,
-    }),
-  },
-  // 1 key in 1,000
-  {
-    form: new RegExp(String.raw`(?<![\w.,-])${number} ${subject} ?${ofEach} ?${number}(?: ${subject})?(?![\w])`),
-    read: ([, amount = "", of = "", total = ""]: string[]) => ({
-      share: readNumber(amount) / readNumber(total),
-      of,
-    }),
-  },
-  // 1 in 1,000 keys
-  {
-    form: new RegExp(String.raw`(?<![\w.,-])${number} ?${ofEach} ?${number} (?:of )?${subject}(?![\w])`),
-    read: ([, amount = "", total = "", of = ""]: string[]) => ({
-      share: readNumber(amount) / readNumber(total),
-      of,
-    }),
-  },
-] as const;
+  String.raw`${amount} ?${percent} (?:of )?${subject}\b`,
+  String.raw`${amount} ${subject} ?${ofEach} ?${ofTotal}(?: ${articles}(?:${requestWord}|${keyWord}))?(?![\w])`,
+  String.raw`${amount} ?${ofEach} ?${ofTotal} (?:of )?${subject}(?![\w])`,
+].map((form) => new RegExp(String.raw`(?<![\w.,-])${form}`));
 
 const partsOf = (unit: string): number => (unit === "ppm" ? 1e6 : unit === "‰" || unit.includes("mil") ? 1_000 : 100);
 
-const perWindow = String.raw`(?:\/|(?:per|in|within|over|during|every|each|an?)\b)(?: ?(?:an?|any|one|each|every|single)\b)* ?((?:\d+ ?)?[a-z]+)`;
+const perWindow = String.raw`(?:\/|(?:per|in|within|over|during|every|each|an?)\b)(?: ?(?:an?|any|one|each|every|single)\b)* ?(?<window>(?:\d+ ?)?[a-z]+)`;
 const rateForms = [
-  new RegExp(String.raw`(?<![\w.,-])${number} ?(?:${requestWord} ?)?${perWindow}(?![\w])`),
-  new RegExp(String.raw`(?<![\w.,-])${number} ?(?:rp(s)|qp(s)|req\/(s))\b`),
+  new RegExp(String.raw`(?<![\w.,-])${amount} ?(?:${requestWord} ?)?${perWindow}(?![\w])`),
+  new RegExp(String.raw`(?<![\w.,-])${amount} ?(?:rp|qp|req\/)(?<window>s)\b`),
 ];
 
-const denyWords = [
-  ..."deny denies denied denying reject rejects rejected refuse refused block blocked drop dropped".split(" "),
-  ..."throttle throttled limited turn away".split(" "),
-];
 const mostWords = [
   ..."at most the no more than not maximum max up to less fewer under below over above".split(" "),
   ..."<= < ≤ never exceed exceeds exceeding do don't dont of".split(" "),
 ];
 const negations = /\b(?:never|no|not|don't|dont|nobody|none)\b|(?:under|below|less|fewer|at most)/;
 const shareWords = new Set([
-  ...denyWords,
   ...mostWords,
+  ..."deny denies denied denying reject rejects rejected refuse refused block blocked drop dropped".split(" "),
+  ..."throttle throttled limited turn away".split(" "),
   ..."please i want we to are be is may should must can will get have it only a let".split(" "),
 ]);
 const rateWords = new Set([
@@ -155,9 +135,8 @@ export function parseGoal(text: string): Goal {
   return goal;
 }
 
-function problem(text: string, accepted: string): ConfigProblems {
-  return new ConfigProblems([{ variable: "goal", field: "", value: text, accepted }]);
-}
+const problem = (text: string, accepted: string): ConfigProblems =>
+  new ConfigProblems([{ variable: "goal", field: "", value: text, accepted }]);
 
 /** Whether each word is known, and words such as "more than" stand only beside a negation. */
 function isPlain(rest: string, words: ReadonlySet<string>, nouns: RegExp): boolean {
@@ -167,14 +146,13 @@ function isPlain(rest: string, words: ReadonlySet<string>, nouns: RegExp): boole
 }
 
 function readShare(plain: string, text: string): Goal | null {
-  for (const { form, read } of shareForms) {
+  for (const form of shareForms) {
     const found = form.exec(plain);
     if (found === null) continue;
-    const { share, of } = read([...found]);
+    const { amount: part = "", unit, total: whole = "", of = "" } = found.groups ?? {};
+    const share = readNumber(part) / (unit === undefined ? readNumber(whole) : partsOf(unit));
     const rest = plain.replace(found[0], " ");
-    if (Number.isNaN(share) || !isPlain(rest, shareWords, new RegExp(`\\b${subject}\\b`, "g"))) {
-      continue;
-    }
+    if (Number.isNaN(share) || !isPlain(rest, shareWords, new RegExp(`\\b${subject}\\b`, "g"))) continue;
     if (!(share > 0 && share <= 1)) {
       const hint = share === 0 ? "; no recording can prove that a limit denies nothing, so state a share" : "";
       throw problem(text, `a share above 0 % and at most 100 %${hint}`);
@@ -193,21 +171,16 @@ function readRate(plain: string, text: string): Goal | null {
   for (const form of rateForms) {
     const found = form.exec(plain);
     if (found === null) continue;
-    const [matched, amount = "", ...units] = found;
-    const window = units.find((unit) => unit !== undefined) ?? "";
+    const { amount: count = "", window = "" } = found.groups ?? {};
     const windowMs = parseDuration(window);
-    const rest = plain.replace(matched, " ");
+    const rest = plain.replace(found[0], " ");
     const isOrigin = new RegExp(`\\b${originWord}\\b`).test(rest);
     const isKey = new RegExp(`\\b${keyWord}\\b`).test(rest);
     const nouns = new RegExp(`\\b(?:${originWord}|${keyWord})\\b`, "g");
     if (windowMs === null || !(isOrigin || isKey) || !isPlain(rest, rateWords, nouns)) continue;
-    const most = readNumber(amount);
-    if (!Number.isInteger(most) || most < 1) {
-      throw problem(text, "a whole number of at least 1 request");
-    }
-    if (most > mostRequests) {
-      throw problem(text, `at most ${numberFormat.format(mostRequests)} requests`);
-    }
+    const most = readNumber(count);
+    if (!Number.isInteger(most) || most < 1) throw problem(text, "a whole number of at least 1 request");
+    if (most > mostRequests) throw problem(text, `at most ${numberFormat.format(mostRequests)} requests`);
     if (!isOrigin) return { kind: "key-rate", most, windowMs };
     if (windowMs === 1_000) return { kind: "origin-rate", mostPerSecond: most };
     throw problem(text, "requests per second, which is what an origin is protected at");

@@ -5,10 +5,9 @@
 import { replay } from "../replay/replay.ts";
 import { arrivalSeconds } from "../replay/result.ts";
 import type { Timelines } from "../replay/timelines.ts";
-import { formatDuration } from "../../strategies/index.ts";
+import { formatDuration, parseLimits } from "../../strategies/index.ts";
 import type { Candidate, Estimate, Goal } from "./goal.ts";
 import { worstBurst } from "./interval.ts";
-import { limitsOf } from "./families.ts";
 import { estimatesOf, type Traffic } from "./trial.ts";
 
 /** A sliding log keeps the time of each unit; buckets take the same memory for any limit. */
@@ -66,7 +65,7 @@ export function* replayGlobal(traffic: Traffic, mostPerSecond: number): Generato
   const written = { limit: mostPerSecond, window: "1s", strategy };
   const ratio = allRequests === null ? oneKeyIn : allRequests / timelines.atMs.length;
   const windowMs = oneKeyIn === 1 ? 1_000 : Math.min(longestWindowMs, Math.round(1_000 * Math.max(1, ratio)));
-  const replayed = limitsOf([{ ...written, window: formatDuration(windowMs) }]);
+  const replayed = parseLimits([{ ...written, window: formatDuration(windowMs) }]);
   const { together, rows } = asOneKey(timelines);
   const [result] = yield* replay(together, [replayed], { keepsDecisions: true });
   if (result?.allowed == null) throw new Error("expected the decisions of one set of limits");
@@ -77,7 +76,7 @@ export function* replayGlobal(traffic: Traffic, mostPerSecond: number): Generato
     const key = keyOf[row] ?? 0;
     if (allowed[place] === 0) deniedOfKey[key] = (deniedOfKey[key] ?? 0) + 1;
   }
-  const limits = limitsOf([written]);
+  const limits = parseLimits([written]);
   const byKey = {
     ...result,
     limits,
@@ -87,8 +86,7 @@ export function* replayGlobal(traffic: Traffic, mostPerSecond: number): Generato
     deniedKeys: deniedOfKey.filter((denied) => denied > 0).length,
     longestDeniedMsOfKey: new Float64Array(deniedOfKey.length),
   };
-  const shares = estimatesOf(traffic, byKey);
-  const { highOfSuchKeys: _, ...deniedShare } = shares.deniedShare;
+  const { highOfSuchKeys: _, ...estimates } = estimatesOf(traffic, byKey);
   const { value, low } = unlimitedBurst(traffic);
   const atMost = (burst: number): number => Math.min(mostPerSecond, burst);
   return {
@@ -96,9 +94,7 @@ export function* replayGlobal(traffic: Traffic, mostPerSecond: number): Generato
     limits,
     written: [written],
     result: byKey,
-    deniedShare,
-    deniedKeyShare: shares.deniedKeyShare,
-    deniedActiveKeyShare: shares.deniedActiveKeyShare,
+    ...estimates,
     worstBurst: { value: atMost(value), low: atMost(low), high: mostPerSecond },
     meetsGoal: true,
   };

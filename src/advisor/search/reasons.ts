@@ -16,9 +16,7 @@ const shareWithInterval = ({ value, low, high }: Estimate): string =>
   `${shareText(value)}, 95 % confidence ${significant.format(100 * low)}-${shareText(high)}`;
 
 /** Such as "100 per minute with sliding-window-counter". */
-function limitText(limits: readonly Limit[]): string {
-  return limits.map(oneLimitText).join(" and ");
-}
+const limitText = (limits: readonly Limit[]): string => limits.map(oneLimitText).join(" and ");
 
 function oneLimitText(limit: Limit): string {
   const words = windowWords(limit.windowMs).replace(/^an? /, "");
@@ -117,21 +115,14 @@ export const unneededReason = (mostPerSecond: number, burst: Estimate): string =
  */
 export type WaitCause = "few-keys" | "few-sizes" | "heavy-tail" | "outside-sample";
 
-/** The data on which a recommendation has to wait. */
+/** Why a recommendation has to wait. */
 interface WaitFacts {
-  readonly keys: number;
-  readonly oneKeyIn: number;
   readonly forMs: number | null;
   /** The least upper end that any limit reached. */
   readonly leastHigh: number;
   readonly cause: WaitCause;
-  /** The share of the requests that the largest key sends. */
-  readonly largestShare: number;
-  /** Requests of the keys that were not recorded. */
-  readonly lostArrivals: number;
-  /** Undefined: without end. */
-  readonly keptMs: number | undefined;
-  readonly periodMs: number;
+  /** The limit that is closest to the goal; null for none. */
+  readonly nearest: Candidate | null;
 }
 
 /** The number of keys in a shorter log says little about that of a longer one. */
@@ -141,10 +132,17 @@ export const nothingRecordedReason = "The timelines hold no requests, so there i
 
 const helpOfKeys = 'A goal about keys, such as "deny at most 1 key in 100", counts each of them once';
 
-export function waitReason(goal: Goal, facts: WaitFacts, nearest: Candidate | null): string {
-  const { keys, oneKeyIn, forMs, leastHigh, cause, largestShare, lostArrivals, keptMs, periodMs } = facts;
-  const sampled = oneKeyIn === 1 ? "recorded" : "sampled";
-  const held = `${whole.format(keys)} ${sampled} ${keys === 1 ? "key" : "keys"}`;
+export function waitReason(
+  { timelines, requestsOfKey, recordedFromMs }: Traffic,
+  goal: Goal,
+  facts: WaitFacts,
+): string {
+  const { forMs, leastHigh, cause, nearest } = facts;
+  const { oneKeyIn, lostArrivals, keptMs, toMs } = timelines.source;
+  const keys = requestsOfKey.length;
+  const largestShare = requestsOfKey.reduce((most, own) => Math.max(most, own), 0) / timelines.atMs.length;
+  const periodMs = toMs - recordedFromMs;
+  const held = `${whole.format(keys)} ${oneKeyIn === 1 ? "recorded" : "sampled"} ${keys === 1 ? "key" : "keys"}`;
   const causes = {
     "few-keys": `With ${held}, no limit can be shown to ${goalText(goal)}: even without a denial up to ${shareText(leastHigh)} could be denied`,
     "few-sizes": `${capitalized(held)} do not show how many requests other keys send, since rare keys that send much may be absent: no limit is recommended by a share of requests from fewer than ${whole.format(leastKeysOfSizes)} keys. ${helpOfKeys}`,

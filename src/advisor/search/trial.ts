@@ -4,19 +4,10 @@ import type { ReplayResult } from "../replay/result.ts";
 import type { Timelines } from "../replay/timelines.ts";
 import { otherInstants } from "../replay/recording.ts";
 import { compiledLimit } from "../../strategies/compiled-limit.ts";
-import type { Limit, LimitInput } from "../../strategies/index.ts";
+import { type Limit, type LimitInput, parseLimits } from "../../strategies/index.ts";
 import type { Candidate, Estimate, Goal } from "./goal.ts";
-import {
-  deniedKeyShare,
-  deniedShare,
-  type KeyCounts,
-  type KeyOutcome,
-  resamples,
-  type ShareEstimate,
-  typicalDeniedKey,
-  worstBurst,
-} from "./interval.ts";
-import { type Judgement, limitsOf, mostPerSecond, mostPerWindow, type Trial } from "./families.ts";
+import { deniedKeyShare, deniedShare, type KeyOutcome, resamples, typicalDeniedKey, worstBurst } from "./interval.ts";
+import { mostPerSecond, mostPerWindow } from "./families.ts";
 import { type SizeTail, tailOf } from "./tail.ts";
 
 /** The traffic of an advice. */
@@ -38,22 +29,6 @@ export const leastActive = 10;
 /** Limits with longer windows hardly depend on the instant within a second. */
 const longestUncertainMs = 60_000;
 
-/** A limit that was replayed. */
-export interface TriedLimit extends Trial {
-  readonly written: LimitInput;
-  readonly result: ReplayResult;
-}
-
-/** A limit whose intervals are known. */
-export interface JudgedLimit extends Judgement {
-  readonly candidate: Candidate;
-  readonly isNear: boolean;
-  /** The upper end of the goal's share. */
-  readonly high: number;
-  /** The upper end of the goal's share, if keys outside the sample are like those in it. */
-  readonly highOfSuchKeys: number;
-}
-
 export function trafficOf(timelines: Timelines): Traffic {
   const { firstRow, keys, source } = timelines;
   const requestsOfKey = Uint32Array.from(keys, (_, key) => (firstRow[key + 1] ?? 0) - (firstRow[key] ?? 0));
@@ -68,54 +43,63 @@ export function trafficOf(timelines: Timelines): Traffic {
   return { timelines, requestsOfKey, allRequests, recordedFromMs, tail, activeKeys };
 }
 
-const mostOfKeyPerSecond = ({ limits }: ReplayResult): number => Math.min(...limits.map(mostPerSecond));
-
-const countsOf = ({ requestsOfKey }: Traffic, denied: Uint32Array): KeyCounts => ({
-  requests: requestsOfKey,
-  denied,
-});
+const burstOf = (timelines: Timelines, { admittedPerSecond, limits }: ReplayResult): Estimate =>
+  worstBurst(timelines, admittedPerSecond, Math.min(...limits.map(mostPerSecond)));
 
 /** The intervals of what a replay decided. */
-export type Estimates = Pick<Candidate, "deniedKeyShare" | "deniedActiveKeyShare" | "worstBurst"> & {
-  readonly deniedShare: ShareEstimate;
-};
+export interface Estimates extends Pick<
+  Candidate,
+  "deniedShare" | "deniedKeyShare" | "deniedActiveKeyShare" | "worstBurst"
+> {
+  /** The upper end of `deniedShare`, if keys outside the sample are like those in it. */
+  readonly highOfSuchKeys: number;
+}
 
-/** The intervals of a replay's shares and of its worst burst. */
+const noShare: Estimate = { value: 0, low: 0, high: 0 };
+
+/** @param unseen what a denied key is like, in case that the replay denies none */
 export function estimatesOf(traffic: Traffic, result: ReplayResult, unseen?: KeyOutcome): Estimates {
-  const { timelines, allRequests, tail } = traffic;
+  const { timelines, requestsOfKey, allRequests, tail, activeKeys } = traffic;
   const { oneKeyIn, lostArrivals } = timelines.source;
-  const terms = { oneKeyIn, allRequests, lostArrivals, unseen, tail };
-  const sharesOf = (denied: Uint32Array) => ({
-    deniedShare: deniedShare(countsOf(traffic, denied), terms),
-    deniedKeyShare: keyShare(traffic, denied, 0),
-    deniedActiveKeyShare: traffic.activeKeys === 0 ? null : keyShare(traffic, denied, leastActive),
-  });
-  const shares = sharesOf(result.deniedOfKey);
-  const [fewest, most] = denialsAtOtherInstants(timelines, result).map(sharesOf);
-  if (fewest !== undefined && most !== undefined) {
-    shares.deniedShare = {
-      ...spanOf(shares.deniedShare, fewest.deniedShare, most.deniedShare),
-      highOfSuchKeys: most.deniedShare.highOfSuchKeys,
-    };
-    shares.deniedKeyShare = spanOf(shares.deniedKeyShare, fewest.deniedKeyShare, most.deniedKeyShare);
-    if (shares.deniedActiveKeyShare !== null) {
-      shares.deniedActiveKeyShare = spanOf(
-        shares.deniedActiveKeyShare,
-        fewest.deniedActiveKeyShare,
-        most.deniedActiveKeyShare,
-      );
-    }
-  }
+  const burst = burstOf(timelines, result);
   if (cannotDeny(traffic, result)) {
-    shares.deniedShare = { value: 0, low: 0, high: 0, highOfSuchKeys: 0 };
-    shares.deniedKeyShare = { value: 0, low: 0, high: 0 };
-    if (shares.deniedActiveKeyShare !== null) shares.deniedActiveKeyShare = shares.deniedKeyShare;
+    const deniedActiveKeyShare = activeKeys === 0 ? null : noShare;
+    return {
+      deniedShare: noShare,
+      highOfSuchKeys: 0,
+      deniedKeyShare: noShare,
+      deniedActiveKeyShare,
+      worstBurst: burst,
+    };
   }
+  const sharesOf = (denied: Uint32Array) => {
+    const terms = { oneKeyIn, allRequests, lostArrivals, unseen, tail };
+    const { highOfSuchKeys, ...share } = deniedShare({ requests: requestsOfKey, denied }, terms);
+    return {
+      deniedShare: share,
+      highOfSuchKeys,
+      deniedKeyShare: keyShare(traffic, denied, 0),
+      deniedActiveKeyShare: activeKeys === 0 ? null : keyShare(traffic, denied, leastActive),
+    };
+  };
+  const own = sharesOf(result.deniedOfKey);
+  const [fewest = own, most = own] = denialsAtOtherInstants(timelines, result).map(sharesOf);
+  const { deniedActiveKeyShare: active } = own;
   return {
-    ...shares,
-    worstBurst: worstBurst(timelines, result.admittedPerSecond, mostOfKeyPerSecond(result)),
+    deniedShare: spanOf(own.deniedShare, fewest.deniedShare, most.deniedShare),
+    highOfSuchKeys: most.highOfSuchKeys,
+    deniedKeyShare: spanOf(own.deniedKeyShare, fewest.deniedKeyShare, most.deniedKeyShare),
+    deniedActiveKeyShare:
+      active === null ? null : spanOf(active, fewest.deniedActiveKeyShare, most.deniedActiveKeyShare),
+    worstBurst: burst,
   };
 }
+
+const spanOf = ({ value, low, high }: Estimate, fewest: Estimate | null, most: Estimate | null): Estimate => ({
+  value,
+  low: fewest?.low ?? low,
+  high: most?.high ?? high,
+});
 
 /** A key that sends this many times the requests of all keys together is not like these. */
 const beyondAll = 1_000;
@@ -128,21 +112,15 @@ function cannotDeny({ timelines, allRequests }: Traffic, { limits, requests }: R
   return limits.every((limit) => compiledLimit(limit).capacity >= most);
 }
 
-const spanOf = (own: Estimate, fewest: Estimate | null, most: Estimate | null): Estimate => ({
-  value: own.value,
-  low: fewest?.low ?? own.low,
-  high: most?.high ?? own.high,
-});
-
 /** Among the keys with at least `least` requests, the share that has a denial. */
-function keyShare({ requestsOfKey, timelines }: Traffic, denied: Uint32Array, least: number) {
+function keyShare({ requestsOfKey, timelines }: Traffic, denied: Uint32Array, least: number): Estimate {
   let [keys, deniedKeys] = [0, 0];
   for (let key = 0; key < denied.length; key++) {
     if ((requestsOfKey[key] ?? 0) < least) continue;
     keys++;
     if ((denied[key] ?? 0) > 0) deniedKeys++;
   }
-  return deniedKeyShare(keys, deniedKeys, { oneKeyIn: timelines.source.oneKeyIn });
+  return deniedKeyShare(keys, deniedKeys, timelines.source);
 }
 
 const isUncertain = ({ source }: Timelines, { limits }: ReplayResult): boolean =>
@@ -175,6 +153,12 @@ function denialsAtOtherInstants(timelines: Timelines, result: ReplayResult): Uin
   return [fewest, most];
 }
 
+/** A limit that was replayed. */
+export interface TriedLimit extends Pick<Candidate, "written" | "result"> {
+  /** Whether the goal is met by the best estimate. */
+  readonly isNear: boolean;
+}
+
 /** How a limit for an origin is searched: its recorded worst burst meets the goal, or the whole interval does. */
 export type Bound = "value" | "high";
 
@@ -185,87 +169,72 @@ export function* tryLimits(
   limits: readonly LimitInput[],
   bound: Bound = "high",
 ): Generator<number, readonly TriedLimit[]> {
-  const sets = limits.map((written) => limitsOf([written]));
+  const sets = limits.map((written) => parseLimits([written]));
   const results = yield* replay(timelines, sets);
   return results.flatMap((result, index) => {
-    const written = limits[index];
-    return written === undefined ? [] : [{ written, result, isNear: isNear(timelines, goal, result, bound) }];
+    const isNear = isNearGoal(timelines, goal, result, bound);
+    return { written: limits.slice(index, index + 1), result, isNear };
   });
 }
 
-/** Whether the best estimate meets the goal. */
-function isNear(timelines: Timelines, goal: Goal, result: ReplayResult, bound: Bound = "high"): boolean {
+function isNearGoal(timelines: Timelines, goal: Goal, result: ReplayResult, bound: Bound): boolean {
   switch (goal.kind) {
     case "denied-requests":
       return result.denied <= goal.mostShare * result.requests;
     case "denied-keys":
       return result.deniedKeys <= goal.mostShare * result.keys;
     case "key-rate":
-      return isBound(result, goal.most, goal.windowMs);
-    case "origin-rate": {
-      const { admittedPerSecond } = result;
-      const burst = worstBurst(timelines, admittedPerSecond, mostOfKeyPerSecond(result));
-      return burst[bound] <= goal.mostPerSecond;
-    }
+      // The bound of a strategy ensures the rate, for any traffic.
+      return result.limits.some((limit) => limit.windowMs === goal.windowMs && mostPerWindow(limit) <= goal.most);
+    case "origin-rate":
+      return burstOf(timelines, result)[bound] <= goal.mostPerSecond;
     default:
-      return false;
+      return goal satisfies never;
   }
 }
 
-/** Whether the bound of a strategy ensures the rate, for any traffic. */
-const isBound = ({ limits }: ReplayResult, most: number, windowMs: number): boolean =>
-  limits.some((limit) => limit.windowMs === windowMs && mostPerWindow(limit) <= most);
-
-/** A candidate as it may be for limits that were written elsewhere. */
-export type MeasuredLimits = Omit<Candidate, "written">;
-
-interface Measured extends Pick<JudgedLimit, "high" | "highOfSuchKeys"> {
-  readonly limits: MeasuredLimits;
-}
-
-/** Computes the intervals of a replay. */
-function measured(
-  traffic: Traffic,
-  goal: Goal,
-  { result, isNear: near }: Pick<TriedLimit, "result" | "isNear">,
-  stricter: TriedLimit | undefined,
-): Measured {
-  const unseen = stricter === undefined ? undefined : typicalDeniedKey(countsOf(traffic, stricter.result.deniedOfKey));
-  const estimates = estimatesOf(traffic, result, unseen);
-  const { highOfSuchKeys, ...ofRequests } = estimates.deniedShare;
-  const isOfKeys = goal.kind === "denied-keys";
-  const { tail } = traffic;
-  const { high } = isOfKeys ? estimates.deniedKeyShare : ofRequests;
-  const meetsShare = (mostShare: number): boolean => high <= mostShare && (isOfKeys || !(tail.isHeavy || tail.isOfFew));
-  const meetsGoal =
-    "mostShare" in goal
-      ? meetsShare(goal.mostShare)
-      : goal.kind === "origin-rate"
-        ? estimates.worstBurst.high <= goal.mostPerSecond
-        : near;
-  const limits = {
-    strategy: result.limits[0]?.strategy ?? "",
-    limits: result.limits,
-    result,
-    deniedShare: ofRequests,
-    deniedKeyShare: estimates.deniedKeyShare,
-    deniedActiveKeyShare: estimates.deniedActiveKeyShare,
-    worstBurst: estimates.worstBurst,
-    meetsGoal,
-  };
-  return { limits, high, highOfSuchKeys: isOfKeys ? high : highOfSuchKeys };
+/** A limit whose intervals are known. */
+export interface JudgedLimit {
+  readonly candidate: Candidate;
+  readonly isNear: boolean;
+  /** Whether more generous limits give no other result. */
+  readonly isLast: boolean;
+  /** The upper end of the goal's share. */
+  readonly high: number;
+  /** The upper end of the goal's share, if keys outside the sample are like those in it. */
+  readonly highOfSuchKeys: number;
 }
 
 /**
  * Computes the intervals of a limit.
  * @param stricter a stricter limit, whose denials show what a denied key is like
  */
-export function judged(traffic: Traffic, goal: Goal, tried: TriedLimit, stricter: TriedLimit | undefined): JudgedLimit {
-  const { limits, ...highs } = measured(traffic, goal, tried, stricter);
-  const candidate = { ...limits, written: [tried.written] };
-  const { meetsGoal } = candidate;
-  const isLast = tried.result.denied === 0 && !isUncertain(traffic.timelines, tried.result);
-  return { candidate, meetsGoal, isNear: tried.isNear, isLast, ...highs };
+export function judged(traffic: Traffic, goal: Goal, tried: TriedLimit, stricter?: TriedLimit): JudgedLimit {
+  const { timelines, requestsOfKey, tail } = traffic;
+  const { written, result, isNear } = tried;
+  const unseen =
+    stricter === undefined
+      ? undefined
+      : typicalDeniedKey({ requests: requestsOfKey, denied: stricter.result.deniedOfKey });
+  const { highOfSuchKeys, ...estimates } = estimatesOf(traffic, result, unseen);
+  const isOfKeys = goal.kind === "denied-keys";
+  const { high } = isOfKeys ? estimates.deniedKeyShare : estimates.deniedShare;
+  const meetsShare = (mostShare: number): boolean => high <= mostShare && (isOfKeys || !(tail.isHeavy || tail.isOfFew));
+  const meetsGoal =
+    "mostShare" in goal
+      ? meetsShare(goal.mostShare)
+      : goal.kind === "origin-rate"
+        ? estimates.worstBurst.high <= goal.mostPerSecond
+        : isNear;
+  const { limits } = result;
+  const strategy = limits[0]?.strategy ?? "";
+  return {
+    candidate: { strategy, limits, written, result, ...estimates, meetsGoal },
+    isNear,
+    isLast: result.denied === 0 && !isUncertain(timelines, result),
+    high,
+    highOfSuchKeys: isOfKeys ? high : highOfSuchKeys,
+  };
 }
 
 /** Replays limits that are no candidates, such as those in effect. Yields the share that is done, from 0 to 1. */
@@ -273,9 +242,9 @@ export function* measureLimits(
   timelines: Timelines,
   goal: Goal,
   limits: readonly Limit[],
-): Generator<number, MeasuredLimits> {
+): Generator<number, Omit<Candidate, "written">> {
   const [result] = yield* replay(timelines, [limits]);
   if (result === undefined) throw new Error("expected the result of one set of limits");
-  const tried = { result, isNear: isNear(timelines, goal, result) };
-  return measured(trafficOf(timelines), goal, tried, undefined).limits;
+  const isNear = isNearGoal(timelines, goal, result, "high");
+  return judged(trafficOf(timelines), goal, { written: [], result, isNear }).candidate;
 }

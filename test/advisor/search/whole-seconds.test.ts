@@ -1,6 +1,6 @@
 /** Logs in whole seconds, compared with the true times of the same requests. */
 import { describe, expect, it } from "vitest";
-import type { MeasuredLimits } from "../../../src/advisor/search/trial.ts";
+import type { Candidate } from "../../../src/advisor/search/goal.ts";
 import { measureLimits } from "../../../src/advisor/search/trial.ts";
 import { LogTimelines } from "../../../src/advisor/log/read-log.ts";
 import { createLineReader, usualKeyOf } from "../../../src/advisor/log/line-reader.ts";
@@ -52,7 +52,7 @@ function loggedInSeconds({ keys: names, firstRow, atMs }: Timelines): Timelines 
   return log.finish();
 }
 
-function measuredFor(timelines: Timelines, set: (typeof limits)[number]): MeasuredLimits {
+function measuredFor(timelines: Timelines, set: (typeof limits)[number]): Omit<Candidate, "written"> {
   const goal = { kind: "denied-keys", mostShare: 0.01 } as const;
   const steps = measureLimits(timelines, goal, parseLimits(set));
   let step = steps.next();

@@ -1,6 +1,7 @@
 /** The web worker that keeps samples of traffic and replays them. */
 import { advise } from "../../../advisor/search/advise.ts";
-import { type MeasuredLimits, measureLimits } from "../../../advisor/search/trial.ts";
+import type { Candidate } from "../../../advisor/search/goal.ts";
+import { measureLimits } from "../../../advisor/search/trial.ts";
 import { trafficNotes } from "../../../advisor/replay/recording.ts";
 import type { ReplayRequest, ReplayTasks, ShownAdvice, ShownCandidate } from "./messages.ts";
 import { type ReadSamples, taskHandler } from "./worker-tasks.ts";
@@ -29,7 +30,7 @@ function* measureOn(
 
 /** A policy names its only limit as itself. */
 const shownOf = (
-  { strategy, limits, deniedShare, deniedKeyShare, deniedActiveKeyShare, worstBurst, meetsGoal }: MeasuredLimits,
+  { strategy, limits, deniedShare, deniedKeyShare, deniedActiveKeyShare, worstBurst, meetsGoal }: Omit<Candidate, "written">,
   policy: string,
 ): ShownCandidate => ({
   strategy,
