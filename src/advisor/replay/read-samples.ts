@@ -245,18 +245,8 @@ function instantOf(value: unknown): number | null {
 /** The arrivals of both, those of one key in order of time. */
 function joined(one: Timelines, other: Timelines, source: TimelinesSource): Timelines {
   const builder = new TimelinesBuilder();
-  for (const { keys, firstRow, atMs, cost, outcome, reservations } of [one, other]) {
-    for (const [index, key] of keys.entries()) {
-      for (let row = firstRow[index] ?? 0; row < (firstRow[index + 1] ?? 0); row++) {
-        const reservation = reservations.get(row);
-        builder.add(key, {
-          atMs: atMs[row] ?? 0,
-          cost: cost[row] ?? 0,
-          outcome: arrivalOutcomes[outcome[row] ?? 0] ?? "unknown",
-          ...(reservation && { reservation }),
-        });
-      }
-    }
+  for (const timelines of [one, other]) {
+    for (const index of timelines.keys.keys()) builder.addKey(timelines, index);
   }
   return builder.finish(source);
 }

@@ -53,6 +53,18 @@ export function replayAll(
   }
 }
 
+/** Runs the steps, whose progress is that between two shares of the whole. */
+export function* scaled<Result>(
+  steps: Generator<number, Result>,
+  [from, to]: readonly [from: number, to: number],
+): Generator<number, Result> {
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+    yield from + (to - from) * step.value;
+  }
+}
+
 /** Why the timelines cannot answer what a set of limits would decide; null if they can. */
 export function replayProblem(timelines: Timelines, limits: readonly Limit[]): string | null {
   const slots = limits.find(holdsSlots);

@@ -1,5 +1,5 @@
 /** The result of a replay: what a set of limits would have decided, counted by seconds and by steps of a plot. */
-import type { Timelines } from "./timelines.ts";
+import { requestsOfKeys, type Timelines } from "./timelines.ts";
 import type { Limit } from "../../strategies/index.ts";
 
 /** Counts of equal steps. Step `n` begins at `startMs + n * stepMs`. */
@@ -30,7 +30,7 @@ export interface MostAdmitted {
 }
 
 /** Requests that clients sent again after a denial. */
-interface RetryCounts {
+export interface RetryCounts {
   /** At most 10 for each request, and at most 100,000 for each key. */
   readonly sent: number;
   readonly denied: number;
@@ -186,22 +186,20 @@ export interface DeniedKey {
 
 /** The keys with the most denials. */
 export function deniedMost(
-  { keys, firstRow }: Timelines,
+  timelines: Timelines,
   { requests: all, deniedOfKey, longestDeniedMsOfKey }: ReplayResult,
   most: number,
 ): DeniedKey[] {
+  const requests = requestsOfKeys(timelines);
   const denied = [...deniedOfKey.keys()].filter((key) => (deniedOfKey[key] ?? 0) > 0);
   return denied
     .toSorted((a, b) => (deniedOfKey[b] ?? 0) - (deniedOfKey[a] ?? 0))
     .slice(0, most)
-    .map((key) => {
-      const requests = (firstRow[key + 1] ?? 0) - (firstRow[key] ?? 0);
-      return {
-        key: keys[key] ?? "",
-        requests,
-        shareOfRequests: requests / all,
-        denied: deniedOfKey[key] ?? 0,
-        longestDeniedMs: longestDeniedMsOfKey[key] ?? 0,
-      };
-    });
+    .map((key) => ({
+      key: timelines.keys[key] ?? "",
+      requests: requests[key] ?? 0,
+      shareOfRequests: (requests[key] ?? 0) / all,
+      denied: deniedOfKey[key] ?? 0,
+      longestDeniedMs: longestDeniedMsOfKey[key] ?? 0,
+    }));
 }

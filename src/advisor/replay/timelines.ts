@@ -67,6 +67,10 @@ export interface Timelines {
   readonly source: TimelinesSource;
 }
 
+/** The number of requests of each key. */
+export const requestsOfKeys = ({ keys, firstRow }: Timelines): Uint32Array =>
+  Uint32Array.from(keys, (_, key) => (firstRow[key + 1] ?? 0) - (firstRow[key] ?? 0));
+
 const firstCapacity = 1_024;
 const deniedOutcomes: ReadonlySet<ArrivalOutcome> = new Set(["denied", "banned", "dry-run-denied", "fallback-closed"]);
 
@@ -107,6 +111,21 @@ export class TimelinesBuilder {
     this.#outcome[row] = arrivalOutcomes.indexOf(outcome);
     if (reservation !== undefined) this.#reservations.set(row, reservation);
     return row;
+  }
+
+  /** Adds the arrivals of a key in other timelines that come before an instant. */
+  addKey({ keys, firstRow, atMs, cost, outcome, reservations }: Timelines, index: number, untilMs = Infinity): void {
+    for (let row = firstRow[index] ?? 0; row < (firstRow[index + 1] ?? 0); row++) {
+      const at = atMs[row] ?? 0;
+      if (at >= untilMs) return;
+      const reservation = reservations.get(row);
+      this.add(keys[index] ?? "", {
+        atMs: at,
+        cost: cost[row] ?? 0,
+        outcome: arrivalOutcomes[outcome[row] ?? 0] ?? "unknown",
+        ...(reservation && { reservation }),
+      });
+    }
   }
 
   /** Changes the reservation of an arrival, for example to a settled one. `retain` changes the numbers of arrivals. */

@@ -4,11 +4,12 @@
  * A goal about denials bounds the harm, so the advisor seeks the strictest limit of each strategy and window that meets it. A goal
  * about what is let through bounds the traffic, so the advisor seeks the limit that denies the fewest requests.
  */
+import { scaled } from "../replay/replay.ts";
 import { deniedMost } from "../replay/result.ts";
 import { peaks, type Timelines } from "../replay/timelines.ts";
 import { formatDuration, type LimitInput, readLimits } from "../../strategies/index.ts";
 import { isLeast } from "./families.ts";
-import { foundInFamilies, greatest, nearestIndex, scaled, type SearchOutcome, strictness } from "./family-search.ts";
+import { foundInFamilies, greatest, nearestIndex, type SearchOutcome, strictness } from "./family-search.ts";
 import type { Advice, Candidate, Goal, Recommendation } from "./goal.ts";
 import { isBetter, isCrowded, type OriginGoal, replayGlobal, unlimitedBurst } from "./origin.ts";
 import {

@@ -1,5 +1,6 @@
 /** The search for the first limit of each family that meets a goal. */
 import type { LimitInput } from "../../strategies/index.ts";
+import { scaled } from "../replay/replay.ts";
 import { peaks } from "../replay/timelines.ts";
 import { admittedFlood, familiesWithin, type Family, unfamiliarity } from "./families.ts";
 import type { Goal } from "./goal.ts";
@@ -198,16 +199,4 @@ export function greatest(values: Float64Array): number {
   let most = 0;
   for (const value of values) if (value > most) most = value;
   return most;
-}
-
-/** Runs the steps, whose progress is that between two shares of the whole. */
-export function* scaled<Result>(
-  steps: Generator<number, Result>,
-  [from, to]: readonly [from: number, to: number],
-): Generator<number, Result> {
-  for (;;) {
-    const step = steps.next();
-    if (step.done === true) return step.value;
-    yield from + (to - from) * step.value;
-  }
 }

@@ -3,7 +3,7 @@
  * choice. Intervals assume that later traffic is like the recorded one. Only later traffic shows whether this is true.
  */
 import { replay } from "../replay/replay.ts";
-import type { Timelines } from "../replay/timelines.ts";
+import { type Timelines, TimelinesBuilder } from "../replay/timelines.ts";
 import type { Limit } from "../../strategies/index.ts";
 import type { Advice, Goal, Recommendation } from "./goal.ts";
 import { advise } from "./advise.ts";
@@ -81,43 +81,12 @@ function middleOf({ atMs, source }: Timelines): number | null {
 
 /** The arrivals before an instant. */
 export function until(timelines: Timelines, untilMs: number): Timelines {
-  const { keys, firstRow, atMs, cost, outcome, source } = timelines;
-  const kept: number[] = [];
-  const ends: number[] = [0];
-  let rows = 0;
-  for (let key = 0; key < keys.length; key++) {
-    const from = firstRow[key] ?? 0;
-    let end = from;
-    while (end < (firstRow[key + 1] ?? 0) && (atMs[end] ?? 0) < untilMs) end++;
-    if (end === from) continue;
-    kept.push(key);
-    rows += end - from;
-    ends.push(rows);
-  }
-  const first = {
-    atMs: new Float64Array(rows),
-    cost: new Float64Array(rows),
-    outcome: new Uint8Array(rows),
-  };
-  for (const [place, key] of kept.entries()) {
-    const from = firstRow[key] ?? 0;
-    const [start = 0, end = 0] = [ends[place], ends[place + 1]];
-    first.atMs.set(atMs.subarray(from, from + end - start), start);
-    first.cost.set(cost.subarray(from, from + end - start), start);
-    first.outcome.set(outcome.subarray(from, from + end - start), start);
-  }
-  return {
-    keys: kept.map((key) => keys[key] ?? ""),
-    firstRow: Uint32Array.from(ends),
-    ...first,
-    reservations: new Map(),
-    source: {
-      ...source,
-      toMs: untilMs,
-      // The requests of a sample are not counted by time.
-      requests: source.oneKeyIn === 1 ? rows : null,
-    },
-  };
+  const { source } = timelines;
+  const builder = new TimelinesBuilder();
+  for (const index of timelines.keys.keys()) builder.addKey(timelines, index, untilMs);
+  // The requests of a sample are not counted by time.
+  const requests = source.oneKeyIn === 1 ? builder.arrivals : null;
+  return builder.finish({ ...source, toMs: untilMs, requests });
 }
 
 /** Replays the whole, so that the counters of the first half go on in the second. */

@@ -85,36 +85,33 @@ function Shown({ policy, goal, samples, advice, inEffect }: ShownAdviceProps) {
     () => ({ points: pointsOf(advice, { inEffect, changed: changed.shown, selected }), goal: goalLine(advice.goal) }),
     [advice, inEffect, changed.shown, selected],
   );
+  if (advice.candidates.length === 0) return <Recommendation advice={advice} />;
   return (
     <>
       <Recommendation advice={advice} />
-      {advice.candidates.length > 0 && (
-        <div class="beside">
-          <section class="card">
-            <LazyPlot data={data} onChoose={onChoose} />
-          </section>
-          {candidate !== null && (
-            <TryLimit
-              {...{ candidate, units, limits: changed.limits }}
-              shown={changed.shown ?? candidate}
-              isRunning={changed.isRunning}
-              onMove={(moved) => replaceQuery(queryOf(candidate, moved))}
-              onUse={(proposed) => open({ kind: "limits", policy: policy.name, proposed })}
-            />
-          )}
-        </div>
-      )}
-      {advice.candidates.length > 0 && (
+      <div class="beside">
         <section class="card">
-          <h2>Candidates</h2>
-          <p class="hint">
-            Ranges are 95 % confidence intervals for all keys, also for keys that are unlike the sampled ones. A goal
-            about shares is met if the whole range meets it.
-          </p>
-          <CandidateTable {...{ advice, selected, inEffect, onChoose }} />
+          <LazyPlot data={data} onChoose={onChoose} />
         </section>
-      )}
-      {advice.candidates.length > 0 && <Outliers policy={policy.name} outliers={advice.outliers} />}
+        {candidate !== null && (
+          <TryLimit
+            {...{ candidate, units, limits: changed.limits }}
+            shown={changed.shown ?? candidate}
+            isRunning={changed.isRunning}
+            onMove={(moved) => replaceQuery(queryOf(candidate, moved))}
+            onUse={(proposed) => open({ kind: "limits", policy: policy.name, proposed })}
+          />
+        )}
+      </div>
+      <section class="card">
+        <h2>Candidates</h2>
+        <p class="hint">
+          Ranges are 95 % confidence intervals for all keys, also for keys that are unlike the sampled ones. A goal
+          about shares is met if the whole range meets it.
+        </p>
+        <CandidateTable {...{ advice, selected, inEffect, onChoose }} />
+      </section>
+      <Outliers policy={policy.name} outliers={advice.outliers} />
     </>
   );
 }
@@ -128,7 +125,7 @@ function LazyPlot(props: CandidatePlotProps) {
   return <p class="plot-place dim">{hasFailed ? "The page cannot load the plot." : "…"}</p>;
 }
 
-interface ChangedLimits extends Pick<AdviceForProps, "policy" | "goal" | "samples"> {
+interface ChangedLimits extends AdviceForProps {
   readonly candidate: ShownCandidate | null;
   readonly units: number;
 }
@@ -197,74 +194,56 @@ const goalCell = (meetsGoal: boolean) => (
   <span class={meetsGoal ? "allowed" : "denied"}>{meetsGoal ? "met" : "not met"}</span>
 );
 
-interface CandidateRow {
-  /** Null for the limits in effect. */
-  readonly index: number | null;
-  readonly candidate: ShownCandidate;
-}
-
 function CandidateTable({ advice, selected, inEffect, onChoose }: CandidateTableProps) {
   const name = useId();
   const { candidates, recommendation } = advice;
   const recommended = recommendation.kind === "recommended" ? recommendation.candidate : null;
-  const rows: readonly CandidateRow[] = [
-    ...(inEffect === null ? [] : [{ index: null, candidate: inEffect }]),
-    ...candidates.map((candidate, index) => ({ index, candidate })),
-  ];
-  const columns: readonly Column<CandidateRow>[] = [
-    { title: "Limit", cell: (row) => limitCell(row, { name, selected, recommended, onChoose }) },
+  const limitCell = (candidate: ShownCandidate) => {
+    const line = limitsLine(candidate.limits);
+    if (candidate === inEffect) return <>In effect now: {line}</>;
+    const index = candidates.indexOf(candidate);
+    return (
+      <label class="pick">
+        <input type="radio" name={name} checked={index === selected} onChange={() => onChoose(index)} />
+        <span>
+          {line} {index === recommended && <span class="badge allowed">recommended</span>}
+        </span>
+      </label>
+    );
+  };
+  const columns: readonly Column<ShownCandidate>[] = [
+    { title: "Limit", cell: limitCell },
     numberColumn(
       "Denied requests",
-      ({ candidate }) => candidate.deniedShare.value,
-      ({ candidate }) => shareEstimateText(candidate.deniedShare),
+      ({ deniedShare }) => deniedShare.value,
+      ({ deniedShare }) => shareEstimateText(deniedShare),
     ),
     numberColumn(
       "Denied keys",
-      ({ candidate }) => candidate.deniedKeyShare.value,
-      ({ candidate }) => shareEstimateText(candidate.deniedKeyShare),
+      ({ deniedKeyShare }) => deniedKeyShare.value,
+      ({ deniedKeyShare }) => shareEstimateText(deniedKeyShare),
     ),
     numberColumn(
       "Denied keys of 10+ requests",
-      ({ candidate: { deniedActiveKeyShare: share } }) => share?.value ?? 0,
-      ({ candidate: { deniedActiveKeyShare: share } }) => (share === null ? "–" : shareEstimateText(share)),
+      ({ deniedActiveKeyShare: share }) => share?.value ?? 0,
+      ({ deniedActiveKeyShare: share }) => (share === null ? "–" : shareEstimateText(share)),
     ),
     numberColumn(
       "Worst second",
-      ({ candidate }) => candidate.worstBurst.value,
-      ({ candidate }) => countEstimateText(candidate.worstBurst),
+      ({ worstBurst }) => worstBurst.value,
+      ({ worstBurst }) => countEstimateText(worstBurst),
     ),
-    { title: "Goal", cell: ({ candidate: { meetsGoal } }) => goalCell(meetsGoal) },
+    { title: "Goal", cell: ({ meetsGoal }) => goalCell(meetsGoal) },
   ];
   return (
     <div class="candidates">
-      <Table caption="Candidates" columns={columns} rows={rows} keyOf={({ index }) => index ?? "now"} />
-    </div>
-  );
-}
-
-interface CandidateChoice {
-  /** The name of the group of radio buttons. */
-  readonly name: string;
-  readonly selected: number | null;
-  readonly recommended: number | null;
-  readonly onChoose: (candidate: number) => void;
-}
-
-function limitCell({ index, candidate: { limits } }: CandidateRow, choice: CandidateChoice) {
-  const line = limitsLine(limits);
-  if (index === null) return <>In effect now: {line}</>;
-  return (
-    <label class="pick">
-      <input
-        type="radio"
-        name={choice.name}
-        checked={index === choice.selected}
-        onChange={() => choice.onChoose(index)}
+      <Table
+        caption="Candidates"
+        columns={columns}
+        rows={inEffect === null ? candidates : [inEffect, ...candidates]}
+        keyOf={(candidate) => candidates.indexOf(candidate)}
       />
-      <span>
-        {line} {index === choice.recommended && <span class="badge allowed">recommended</span>}
-      </span>
-    </label>
+    </div>
   );
 }
 
@@ -305,7 +284,14 @@ function TryLimit(props: TryLimitProps) {
         />
       </div>
       <dl class="numbers" aria-busy={isRunning}>
-        <Numbers candidate={shown} />
+        <dt>Denied requests</dt>
+        <dd>{shareEstimateText(shown.deniedShare)}</dd>
+        <dt>Denied keys</dt>
+        <dd>{shareEstimateText(shown.deniedKeyShare)}</dd>
+        <dt>Worst second</dt>
+        <dd>{countEstimateText(shown.worstBurst)} requests</dd>
+        <dt>Goal</dt>
+        <dd>{goalCell(shown.meetsGoal)}</dd>
       </dl>
       <div class="row">
         {may("write") && (
@@ -323,28 +309,14 @@ function TryLimit(props: TryLimitProps) {
   );
 }
 
-const Numbers = ({ candidate }: { readonly candidate: ShownCandidate }) => (
-  <>
-    <dt>Denied requests</dt>
-    <dd>{shareEstimateText(candidate.deniedShare)}</dd>
-    <dt>Denied keys</dt>
-    <dd>{shareEstimateText(candidate.deniedKeyShare)}</dd>
-    <dt>Worst second</dt>
-    <dd>{countEstimateText(candidate.worstBurst)} requests</dd>
-    <dt>Goal</dt>
-    <dd>{goalCell(candidate.meetsGoal)}</dd>
-  </>
-);
-
-const keyLinkOf = (policy: string, id: string) => (
-  <a class="id" href={hrefOf("keys", { policy, id })}>
-    {keyName(policy, id)}
-  </a>
-);
-
 function Outliers({ policy, outliers }: { readonly policy: string; readonly outliers: readonly DeniedKey[] }) {
+  const keyCell = ({ key }: DeniedKey) => (
+    <a class="id" href={hrefOf("keys", { policy, id: key })}>
+      {keyName(policy, key)}
+    </a>
+  );
   const columns: readonly Column<DeniedKey>[] = [
-    { title: "Key", cell: ({ key }) => keyLinkOf(policy, key) },
+    { title: "Key", cell: keyCell },
     numberColumn(
       "Requests",
       ({ requests }) => requests,

@@ -9,11 +9,22 @@ import {
   nearestPoint,
   type PlotPoint,
   plotSummary,
-  type Shape,
   shareText,
   strategyMarks,
 } from "./candidates.ts";
 import { axisEnd, Chart, type ChartOptions, uPlot, useChart } from "../parts/chart.ts";
+
+interface ScatterData {
+  readonly points: readonly PlotPoint[];
+  readonly goal: ReturnType<typeof goalLine>;
+}
+
+interface ShownPoint {
+  readonly point: PlotPoint;
+  /** In CSS pixels from the corner of the frame. */
+  readonly left: number;
+  readonly top: number;
+}
 
 export interface CandidatePlotProps {
   readonly data: ScatterData;
@@ -21,29 +32,30 @@ export interface CandidatePlotProps {
 }
 
 const title = "Denied requests against the worst burst at the origin";
+const height = 320;
 
 export function CandidatePlot({ data, onChoose }: CandidatePlotProps) {
-  const chooseRef = useRef(onChoose);
-  useEffect(() => {
-    chooseRef.current = onChoose;
-  });
   const shown = useSignal<ShownPoint | null>(null);
-  const frame = useChart(
-    (element) =>
-      scatterChart(element, {
-        data,
-        onPoint: (point) => {
-          shown.value = point;
-        },
-        onChoose: (candidate) => chooseRef.current(candidate),
-      }),
-    data,
-  );
+  const chooseRef = useRef<() => void>(() => {});
+  useEffect(() => {
+    chooseRef.current = () => {
+      const candidate = shown.peek()?.point.candidate ?? null;
+      if (candidate !== null) onChoose(candidate);
+    };
+  });
+  const frame = useChart((element) => {
+    element.addEventListener("click", () => chooseRef.current());
+    const follow = (point: ShownPoint | null): void => {
+      if (point?.point !== shown.peek()?.point) shown.value = point;
+    };
+    return new Chart({ frame: element, data, height, aligned, options: (chart) => optionsOf(chart, follow) });
+  }, data);
+  const isCandidate = (shown.value?.point.candidate ?? null) !== null;
   return (
     <figure class="plot">
       <figcaption>{title}</figcaption>
       <Legend points={data.points} hasGoal={data.goal !== null} />
-      <div class="plot-frame" style={{ height: `${scatterHeight}px` }}>
+      <div class="plot-frame" style={{ height: `${height}px`, cursor: isCandidate ? "pointer" : "" }}>
         <div ref={frame} role="img" aria-label={`${title}. ${plotSummary(data.points)}`} />
         {shown.value !== null && <Tooltip shown={shown.value} />}
       </div>
@@ -67,13 +79,14 @@ function Legend({ points, hasGoal }: { readonly points: readonly PlotPoint[]; re
   );
 }
 
-const paths: Readonly<Record<Shape, string>> = {
+/** In a square of 16 units. */
+const paths = {
   circle: "M2 8a6 6 0 1 0 12 0a6 6 0 1 0-12 0z",
   square: "M2 2h12v12h-12z",
   triangle: "M8 1l7 13h-14z",
   diamond: "M8 0l8 8l-8 8l-8-8z",
   cross: "M2 2l12 12M14 2l-12 12",
-};
+} as const;
 
 function Mark({ name }: { readonly name: MarkName }) {
   const { color, shape } = strategyMarks[name];
@@ -99,45 +112,6 @@ function Tooltip({ shown: { point, left, top } }: { readonly shown: ShownPoint }
   );
 }
 
-const scatterHeight = 320;
-const edges = { top: 12, right: 24, bottom: 48, left: 64 } as const;
-const pointRadius = 6;
-
-export interface ScatterData {
-  readonly points: readonly PlotPoint[];
-  readonly goal: ReturnType<typeof goalLine>;
-}
-
-export interface ShownPoint {
-  readonly point: PlotPoint;
-  /** In CSS pixels from the corner of the frame. */
-  readonly left: number;
-  readonly top: number;
-}
-
-interface ScatterParts {
-  readonly data: ScatterData;
-  /** Receives the point at the pointer; null without one. */
-  readonly onPoint: (shown: ShownPoint | null) => void;
-  readonly onChoose: (candidate: number) => void;
-}
-
-function scatterChart(frame: HTMLElement, { data, onPoint, onChoose }: ScatterParts): Chart<ScatterData> {
-  let shown: PlotPoint | null = null;
-  frame.addEventListener("click", () => {
-    const candidate = shown?.candidate ?? null;
-    if (candidate !== null) onChoose(candidate);
-  });
-  const follow = (plot: uPlot, { points }: ScatterData): void => {
-    const place = pointAt(plot, points);
-    if ((place?.point ?? null) === shown) return;
-    shown = place?.point ?? null;
-    plot.over.style.cursor = (shown?.candidate ?? null) === null ? "" : "pointer";
-    onPoint(place);
-  };
-  return new Chart({ frame, data, height: scatterHeight, aligned, options: (chart) => optionsOf(chart, follow) });
-}
-
 /** The point near the pointer; null for none. */
 function pointAt(plot: uPlot, points: readonly PlotPoint[]): ShownPoint | null {
   const { left = -1, top = -1 } = plot.cursor;
@@ -151,12 +125,12 @@ function pointAt(plot: uPlot, points: readonly PlotPoint[]): ShownPoint | null {
   return { point, left: plot.over.offsetLeft + place.left, top: plot.over.offsetTop + place.top };
 }
 
-function optionsOf(chart: Chart<ScatterData>, follow: (plot: uPlot, data: ScatterData) => void): ChartOptions {
+function optionsOf(chart: Chart<ScatterData>, follow: (point: ShownPoint | null) => void): ChartOptions {
   const axis = { ...chart.axis, labelSize: 20 };
   return {
-    padding: [edges.top, edges.right, 0, 0],
+    padding: [12, 24, 0, 0],
     cursor: { x: false, y: false, drag: { x: false }, points: { show: false } },
-    hooks: { draw: [(plot) => draw(plot, chart)], setCursor: [(plot) => follow(plot, chart.data)] },
+    hooks: { draw: [(plot) => draw(plot, chart)], setCursor: [(plot) => follow(pointAt(plot, chart.data.points))] },
     scales: {
       x: { time: false, range: (_, __, most) => [0, axisEnd(most, 0.01, 0.15)] },
       y: { range: (_, __, most) => [0, axisEnd(most, 1, 0.15)] },
@@ -164,14 +138,14 @@ function optionsOf(chart: Chart<ScatterData>, follow: (plot: uPlot, data: Scatte
     axes: [
       {
         ...axis,
-        size: edges.bottom - 20,
+        size: 28,
         space: 72,
         label: "Share of requests that are denied",
         values: (_, splits) => splits.map(shareText),
       },
       {
         ...axis,
-        size: edges.left - 20,
+        size: 44,
         label: "Worst second at the origin",
         values: (_, splits) => splits.map(shortNumberText),
       },
@@ -190,17 +164,16 @@ function draw(plot: uPlot, { colors, data: { points, goal } }: Chart<ScatterData
     const { shape, color } = strategyMarks[point.mark];
     const left = plot.valToPos(point.share, "x", true);
     const top = plot.valToPos(point.burst, "y", true);
-    const radius = pointRadius * uPlot.pxRatio;
     ctx.strokeStyle = colors.of(color);
     ctx.fillStyle = colors.of(color);
     ctx.lineWidth = 2 * uPlot.pxRatio;
-    const path = shapeAt(shape, left, top, radius);
+    const path = shapeAt(shape, left, top);
     if (shape === "cross") ctx.stroke(path);
     else ctx.fill(path);
     ctx.strokeStyle = colors.of("--text");
     if (point.isSelected || point.isRecommended) {
       ctx.setLineDash(point.isSelected ? [] : [3 * uPlot.pxRatio, 3 * uPlot.pxRatio]);
-      ctx.stroke(shapeAt("circle", left, top, 1.8 * radius));
+      ctx.stroke(shapeAt("circle", left, top, 1.8));
       ctx.setLineDash([]);
     }
   }
@@ -228,32 +201,9 @@ function aligned({ points }: ScatterData): uPlot.AlignedData {
   return [ordered.map(({ share }) => share), ordered.map(({ burst }) => burst)];
 }
 
-function shapeAt(shape: Shape, left: number, top: number, radius: number): Path2D {
+function shapeAt(shape: keyof typeof paths, left: number, top: number, factor = 1): Path2D {
+  const scale = factor * uPlot.pxRatio;
   const path = new Path2D();
-  const polygon = (corners: readonly (readonly [number, number])[]): void => {
-    for (const [right, down] of corners) path.lineTo(left + right * radius, top + down * radius);
-    path.closePath();
-  };
-  if (shape === "circle") path.arc(left, top, radius, 0, 2 * Math.PI);
-  else if (shape === "square") path.rect(left - radius, top - radius, 2 * radius, 2 * radius);
-  else if (shape === "triangle")
-    polygon([
-      [0, -1.2],
-      [1.1, 0.9],
-      [-1.1, 0.9],
-    ]);
-  else if (shape === "diamond")
-    polygon([
-      [0, -1.3],
-      [1.3, 0],
-      [0, 1.3],
-      [-1.3, 0],
-    ]);
-  else {
-    path.moveTo(left - radius, top - radius);
-    path.lineTo(left + radius, top + radius);
-    path.moveTo(left + radius, top - radius);
-    path.lineTo(left - radius, top + radius);
-  }
+  path.addPath(new Path2D(paths[shape]), new DOMMatrix([scale, 0, 0, scale, left - 8 * scale, top - 8 * scale]));
   return path;
 }

@@ -84,7 +84,6 @@ export const strategyMarks = {
 } as const;
 
 export type MarkName = keyof typeof strategyMarks;
-export type Shape = (typeof strategyMarks)[MarkName]["shape"];
 
 export interface PlotPoint {
   /** From 0 to 1. */
@@ -149,7 +148,7 @@ export function goalLine(goal: Goal): { readonly axis: "share" | "burst"; readon
   return goal.kind === "origin-rate" ? { axis: "burst", at: goal.mostPerSecond } : null;
 }
 
-interface PlacedPoint {
+interface Place {
   readonly left: number;
   readonly top: number;
 }
@@ -158,7 +157,7 @@ interface PlacedPoint {
 const nearPx = 24;
 
 /** The index of the point that is nearest to the pointer; null for none near it. */
-export function nearestPoint(places: readonly PlacedPoint[], { left, top }: PlacedPoint): number | null {
+export function nearestPoint(places: readonly Place[], { left, top }: Place): number | null {
   let nearest: number | null = null;
   let least = nearPx;
   for (const [index, place] of places.entries()) {

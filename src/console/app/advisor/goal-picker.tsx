@@ -4,13 +4,9 @@ import type { Goal } from "../../../advisor/search/goal.ts";
 import type { readGoal } from "./goal-reader.ts";
 import { unitNames, wholeUnits } from "../parts/text.ts";
 
-interface GoalForm {
+/** `parts` are the texts between the fields, `labels` the accessible names of the fields. */
+interface GoalForm extends Readonly<Record<"parts" | "labels" | "defaults", readonly string[]>> {
   readonly kind: Goal["kind"];
-  /** Texts between the fields. */
-  readonly parts: readonly string[];
-  /** The accessible names of the fields. */
-  readonly labels: readonly string[];
-  readonly defaults: readonly string[];
 }
 
 export const goalForms: readonly GoalForm[] = [

@@ -58,7 +58,7 @@ export function OfPolicy({ policy }: { readonly policy: Policy }) {
   const state = useSamples(policy.name);
   const { code: reader, hasFailed } = useGoalReader();
   const written = route.value.query.get("goal") ?? defaultGoal;
-  const samples = state.samples.value;
+  const samples = state.value.value;
   const obstacle = samples === null ? null : noAnswer(samples, undefined);
   if (hasFailed) {
     return <Failure problem={new Error("The page cannot load the advisor.")} onRetry={() => location.reload()} />;

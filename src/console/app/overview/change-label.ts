@@ -6,14 +6,12 @@ import { ruleText } from "../parts/rule-text.ts";
 export function changeLabel(entry: AuditEntry, policies: readonly Policy[]): string {
   const { action, before, after } = entry;
   switch (action) {
-    case "replace":
-      // Only its end or its note is another.
-      if (before !== null && after !== null && ruleText(before) === ruleText(after)) {
-        return `${ruleName(after, policies)} changed`;
-      }
-      return after === null ? "Rule changed" : effectLabel(after, policies);
     case "create":
-      return after === null ? "Rule changed" : effectLabel(after, policies);
+    case "replace":
+      if (after === null) return "Rule changed";
+      // Only its end or its note is another.
+      if (before !== null && ruleText(before) === ruleText(after)) return `${ruleName(after, policies)} changed`;
+      return effectLabel(after, policies);
     case "delete":
       return `${ruleName(before, policies)} removed`;
     case "expire":

@@ -31,15 +31,20 @@ const shortestStartMs = 30_000;
 const keptMs = spanMs + 10_000;
 /** Counts of a minute change until two minutes after its start. */
 const openMs = 3 * minuteMs;
+const gridMs = 2_000;
+/** Limits of 10 seconds are common. A mean of another time would rise and fall with their windows. */
+const meanMs = 10_000;
 
+/** The time between two reads, by the clock of the control plane. */
 interface Sample {
-  /** The end, by the clock of the control plane. */
-  readonly atMs: number;
+  readonly fromMs: number;
+  readonly toMs: number;
+  /** How long it was by the clock of the browser, which is right when either clock was set meanwhile. */
   readonly seconds: number;
   /** The decisions by policy. */
   readonly added: Map<string, Tally>;
   readonly originFailures: number;
-  /** Reads failed meanwhile. */
+  /** Reads failed meanwhile, so its rate is not known. */
   readonly isLost: boolean;
 }
 
@@ -76,49 +81,46 @@ export class LiveTraffic {
 
   /** @param nowMs when the answer arrived, by the clock of the browser */
   add(statistics: Statistics, nowMs: number): void {
-    const toMs = Date.parse(statistics.to);
+    const endMs = Date.parse(statistics.to);
     // The answer ends with the current minute of the control plane.
-    const atMs = Math.min(toMs, Math.max(toMs - minuteMs, nowMs + this.#aheadMs));
+    const toMs = Math.min(endMs, Math.max(endMs - minuteMs, nowMs + this.#aheadMs));
     const isContinued = this.#isContinuedAt(nowMs);
     const seconds = Math.max(0, nowMs - this.#readAtMs) / 1_000;
-    this.#aheadMs = atMs - nowMs;
+    this.#aheadMs = toMs - nowMs;
     this.#boundsMs = statistics.latencyBoundsMs;
     this.#readAtMs = nowMs;
-    this.#toMs = toMs;
+    this.#toMs = endMs;
     const added = this.#newDecisions(statistics);
     const originFailures = this.#newFailures(statistics);
     if (isContinued) {
+      const fromMs = this.#samples.at(-1)?.toMs ?? toMs - 1_000 * seconds;
       const isLost = this.#hasFailed && 1_000 * seconds > longestPauseMs;
-      this.#continue({ atMs, seconds, added, originFailures, isLost });
+      this.#continue({ fromMs, toMs, seconds, added, originFailures, isLost });
     } else {
-      this.#samples = samplesOf(statistics, atMs);
+      this.#samples = samplesOf(statistics, toMs);
       this.#startUpSeconds = startUpSeconds;
     }
     this.#hasFailed = false;
-    this.#samples = this.#samples.filter((sample) => sample.atMs > atMs - keptMs);
+    this.#samples = this.#samples.filter((sample) => sample.toMs > toMs - keptMs);
   }
 
   traffic(): CountedTraffic {
-    const toMs = this.#samples.at(-1)?.atMs ?? 0;
+    const toMs = this.#samples.at(-1)?.toMs ?? 0;
     const fromMs = toMs - spanMs;
-    const shown = this.#samples.filter(({ atMs }) => atMs > fromMs);
-    const times = this.#samples.map(readTimeOf);
-    const points = ratePoints(times).filter(({ atMs }) => atMs > fromMs);
+    const shown = this.#samples.filter((sample) => sample.toMs > fromMs);
+    const points = ratePoints(this.#samples).filter(({ atMs }) => atMs > fromMs);
     const policies = new Map<string, PolicyTraffic>();
     for (const policy of new Set(shown.flatMap(({ added }) => [...added.keys()]))) {
-      const traffic = this.#ratesOf(policy, points);
-      for (const { added } of shown) {
-        const tally = added.get(policy);
-        if (tally !== undefined) addTally(traffic.total, tally);
-      }
-      policies.set(policy, traffic);
+      const { total } = newPolicyTraffic(this.#boundsMs.length, 0);
+      for (const { added } of shown) addTally(total, added.get(policy) ?? []);
+      policies.set(policy, { total, lines: ratesOf(policy, points) });
     }
     return {
       fromMs,
       toMs,
       stepMs: null,
       times: points.map(({ atMs }) => atMs),
-      longSteps: times.filter((time) => time.toMs > fromMs && isLong(time)),
+      longSteps: shown.filter(isLong),
       boundsMs: this.#boundsMs,
       policies,
       originFailures: shown.reduce((sum, each) => sum + each.originFailures, 0),
@@ -137,45 +139,27 @@ export class LiveTraffic {
     if (1_000 * sample.seconds > longestPauseMs) this.#startUpSeconds = startUpSeconds;
     else if (isStart) next = this.#withLast(next);
     // A clock was set back.
-    while (next.atMs <= (this.#samples.at(-1)?.atMs ?? 0)) next = this.#withLast(next);
+    while (next.toMs <= (this.#samples.at(-1)?.toMs ?? 0)) next = this.#withLast(next);
     this.#samples.push(next);
   }
 
   /** Takes the last sample away, and returns it together with another. */
   #withLast(sample: Sample): Sample {
-    const { atMs, seconds, added, originFailures, isLost } = sample;
     const last = this.#samples.pop();
     if (last === undefined) return sample;
-    for (const [policy, tally] of last.added) {
-      const sum = added.get(policy);
-      if (sum === undefined) added.set(policy, tally);
-      else addTally(sum, tally);
+    const added = new Map(last.added);
+    for (const [policy, tally] of sample.added) {
+      addTally(tally, last.added.get(policy) ?? []);
+      added.set(policy, tally);
     }
     return {
-      atMs,
-      seconds: seconds + last.seconds,
+      fromMs: last.fromMs,
+      toMs: sample.toMs,
+      seconds: sample.seconds + last.seconds,
       added,
-      originFailures: originFailures + last.originFailures,
-      isLost: isLost || last.isLost,
+      originFailures: sample.originFailures + last.originFailures,
+      isLost: sample.isLost || last.isLost,
     };
-  }
-
-  #ratesOf(policy: string, points: readonly RatePoint[]): PolicyTraffic {
-    const traffic = newPolicyTraffic(this.#boundsMs.length, points.length);
-    const numbers = this.#samples.map(({ added }) => {
-      const tally = added.get(policy);
-      return tally === undefined ? null : numbersOf(tally);
-    });
-    for (const line of lines) {
-      for (const [index, { weights }] of points.entries()) {
-        let rate = weights === null ? null : 0;
-        for (const [each, weight] of weights ?? []) {
-          rate = (rate ?? 0) + weight * (numbers[each]?.[line] ?? 0);
-        }
-        traffic.lines[line][index] = rate;
-      }
-    }
-    return traffic;
   }
 
   /** Only what exceeds the highest counts so far is new. */
@@ -189,8 +173,7 @@ export class LiveTraffic {
       this.#highest.set(nameOf(point), highest);
       const sum = added.get(point.policy) ?? newTally(bounds);
       added.set(point.policy, sum);
-      for (let at = 0; at < tally.length; at++) {
-        const count = tally[at] ?? 0;
+      for (const [at, count] of tally.entries()) {
         const known = highest[at] ?? 0;
         sum[at] = (sum[at] ?? 0) + Math.max(0, count - known);
         highest[at] = Math.max(known, count);
@@ -220,96 +203,75 @@ function deleteBefore(counts: Map<string, unknown>, from: string): void {
 }
 
 /** The samples of the first answer: one for each minute. The last has the current minute, and the one before if that is short. */
-function samplesOf(statistics: Statistics, atMs: number): Sample[] {
-  const { from, to, points, originFailures, latencyBoundsMs } = statistics;
-  const fromMs = Date.parse(from);
-  const minutes = Math.round((Date.parse(to) - fromMs) / minuteMs);
-  const currentMs = fromMs + (minutes - 1) * minuteMs;
-  const whole = Math.max(0, atMs - currentMs < shortestStartMs ? minutes - 2 : minutes - 1);
-  const samples = Array.from({ length: whole + 1 }, (_, index) => {
-    const startMs = fromMs + index * minuteMs;
-    const endMs = index === whole ? atMs : startMs + minuteMs;
+function samplesOf({ from, to, points, originFailures, latencyBoundsMs }: Statistics, endMs: number): Sample[] {
+  const firstMs = Date.parse(from);
+  const minutes = Math.round((Date.parse(to) - firstMs) / minuteMs);
+  const currentMs = firstMs + (minutes - 1) * minuteMs;
+  const whole = Math.max(0, endMs - currentMs < shortestStartMs ? minutes - 2 : minutes - 1);
+  const indexOf = (at: string): number => Math.min(whole, Math.floor((Date.parse(at) - firstMs) / minuteMs));
+  return Array.from({ length: whole + 1 }, (_, index) => {
+    const fromMs = firstMs + index * minuteMs;
+    const toMs = index === whole ? endMs : fromMs + minuteMs;
+    const added = new Map<string, Tally>();
+    for (const point of points.filter(({ at }) => indexOf(at) === index)) {
+      const tally = added.get(point.policy) ?? newTally(latencyBoundsMs.length);
+      addPoint(tally, point);
+      added.set(point.policy, tally);
+    }
+    const failed = originFailures.filter(({ at }) => indexOf(at) === index);
     return {
-      atMs: endMs,
-      seconds: (endMs - startMs) / 1_000,
-      added: new Map<string, Tally>(),
-      originFailures: 0,
+      fromMs,
+      toMs,
+      seconds: (toMs - fromMs) / 1_000,
+      added,
+      originFailures: failed.reduce((sum, { count }) => sum + count, 0),
       isLost: false,
     };
   });
-  const sampleAt = (at: string): (typeof samples)[number] | undefined =>
-    samples[Math.min(whole, Math.floor((Date.parse(at) - fromMs) / minuteMs))];
-  for (const point of points) {
-    const added = sampleAt(point.at)?.added;
-    const tally = added?.get(point.policy) ?? newTally(latencyBoundsMs.length);
-    addPoint(tally, point);
-    added?.set(point.policy, tally);
-  }
-  for (const { at, count } of originFailures) {
-    const sample = sampleAt(at);
-    if (sample !== undefined) sample.originFailures += count;
-  }
-  return samples;
-}
-
-const readTimeOf = ({ atMs, seconds, isLost }: Sample, index: number, samples: readonly Sample[]): ReadTime => ({
-  fromMs: samples[index - 1]?.atMs ?? atMs - 1_000 * seconds,
-  toMs: atMs,
-  seconds,
-  isLost,
-});
-
-/** The time between two reads, by the clock of the control plane. */
-interface ReadTime {
-  readonly fromMs: number;
-  readonly toMs: number;
-  /** How long it was by the clock of the browser, which is right when either clock was set meanwhile. */
-  readonly seconds: number;
-  /** Reads failed, so its rate is not known. */
-  readonly isLost: boolean;
 }
 
 interface RatePoint {
   readonly atMs: number;
-  /** The rate is the sum of the counts of these read times, by index, multiplied by these weights. Null: not known. */
-  readonly weights: ReadonlyMap<number, number> | null;
+  /** The rate is the sum of the counts of these samples, multiplied by these weights. Null: not known. */
+  readonly weights: readonly (readonly [Sample, number])[] | null;
 }
-
-const gridMs = 2_000;
-/** Limits of 10 seconds are common. A mean of another time would rise and fall with their windows. */
-const meanMs = 10_000;
 
 /** A longer time has one rate, which does not show when a change took effect. */
-const isLong = ({ fromMs, toMs }: ReadTime): boolean => toMs - fromMs > meanMs;
+const isLong = ({ fromMs, toMs }: Sample): boolean => toMs - fromMs > meanMs;
 
 /** Rates at the times of a fixed grid. They depend neither on when the page was opened nor on how often it reads. */
-function ratePoints(times: readonly ReadTime[]): readonly RatePoint[] {
-  return times.flatMap((time, index) => {
-    if (isLong(time)) {
-      return { atMs: time.toMs, weights: time.isLost ? null : new Map([[index, perSecond(time)]]) };
-    }
-    const first = Math.floor(time.fromMs / gridMs) + 1;
-    const last = Math.floor(time.toMs / gridMs);
+const ratePoints = (samples: readonly Sample[]): readonly RatePoint[] =>
+  samples.flatMap((sample) => {
+    const { fromMs, toMs, isLost } = sample;
+    if (isLong(sample)) return { atMs: toMs, weights: isLost ? null : [[sample, perSecond(sample)] as const] };
+    const first = Math.floor(fromMs / gridMs) + 1;
+    const last = Math.floor(toMs / gridMs);
     return Array.from({ length: Math.max(0, last - first + 1) }, (_, step) => {
       const atMs = (first + step) * gridMs;
-      return { atMs, weights: weightsAt(atMs, index, times) };
+      return { atMs, weights: weightsAt(atMs, samples) };
     });
   });
+
+const perSecond = ({ seconds }: Sample): number => (seconds === 0 ? 0 : 1 / seconds);
+
+/** The weights of the mean up to an instant. */
+function weightsAt(atMs: number, samples: readonly Sample[]): RatePoint["weights"] {
+  const overlapping = samples.filter(({ fromMs, toMs }) => toMs > atMs - meanMs && fromMs < atMs);
+  if (overlapping.some(({ isLost }) => isLost)) return null;
+  const overlapMs = ({ fromMs, toMs }: Sample): number => Math.min(atMs, toMs) - Math.max(atMs - meanMs, fromMs);
+  const sumMs = overlapping.reduce((sum, sample) => sum + overlapMs(sample), 0);
+  return overlapping.map((sample) => [sample, (overlapMs(sample) * perSecond(sample)) / sumMs]);
 }
 
-const perSecond = ({ seconds }: ReadTime): number => (seconds === 0 ? 0 : 1 / seconds);
-
-/** The weights of the mean up to an instant, which is in the read time of the index. */
-function weightsAt(atMs: number, index: number, times: readonly ReadTime[]): RatePoint["weights"] {
-  const overlaps = new Map<number, number>();
-  let sumMs = 0;
-  for (let each = index; each >= 0; each--) {
-    const time = times[each];
-    if (time === undefined || time.toMs <= atMs - meanMs) break;
-    if (time.isLost) return null;
-    const ownMs = Math.min(atMs, time.toMs) - Math.max(atMs - meanMs, time.fromMs);
-    overlaps.set(each, ownMs * perSecond(time));
-    sumMs += ownMs;
+function ratesOf(policy: string, points: readonly RatePoint[]): PolicyTraffic["lines"] {
+  const rates = newPolicyTraffic(0, points.length).lines;
+  for (const [index, { weights }] of points.entries()) {
+    if (weights === null) for (const line of lines) rates[line][index] = null;
+    for (const [{ added }, weight] of weights ?? []) {
+      const tally = added.get(policy);
+      const numbers = tally === undefined ? null : numbersOf(tally);
+      for (const line of lines) rates[line][index] = (rates[line][index] ?? 0) + weight * (numbers?.[line] ?? 0);
+    }
   }
-  return new Map([...overlaps].map(([each, overlap]) => [each, overlap / sumMs]));
+  return rates;
 }

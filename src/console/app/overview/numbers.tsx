@@ -1,5 +1,4 @@
 /** The totals and the tables of the overview. */
-import type { ComponentChildren } from "preact";
 import { countText, numberText, percentText, shortId, shortNumberText } from "../parts/text.ts";
 import {
   type CountedTraffic,
@@ -29,50 +28,30 @@ interface TilesProps {
 
 export function Tiles({ traffic, chosen, policy }: TilesProps) {
   const numbers = chosen === null ? null : numbersOf(chosen.total);
+  const share = numbers === null ? "–" : percentText(numbers.denied, numbers.decisions);
+  const tiles: readonly (readonly [title: string, text: string, note: string])[] = [
+    ["Allowed", tileText(numbers?.allowed), ""],
+    ["Denied", tileText(numbers?.denied), ""],
+    ["Denied share", share, ""],
+    ["Would be denied", tileText(numbers?.dryRunDenied), "dry run, part of Allowed"],
+    ["Near limit", tileText(numbers?.nearLimit), "less than 20 % left, also if denied"],
+    ["Object unavailable", tileText(numbers?.fallback), "onError decided"],
+    ["Origin failures", tileText(traffic?.originFailures), policy === null ? "" : "all policies"],
+    ["Latency p50", latencyOf(traffic, chosen, 0.5), ""],
+    ["Latency p99", latencyOf(traffic, chosen, 0.99), ""],
+  ];
   return (
     <dl class="tiles">
-      <Tile title="Allowed" kind="allowed">
-        {tileText(numbers?.allowed)}
-      </Tile>
-      <Tile title="Denied" kind="denied">
-        {tileText(numbers?.denied)}
-      </Tile>
-      <Tile title="Denied share">{numbers === null ? "–" : percentText(numbers.denied, numbers.decisions)}</Tile>
-      <Tile title="Would be denied" note="dry run, part of Allowed">
-        {tileText(numbers?.dryRunDenied)}
-      </Tile>
-      <Tile title="Near limit" note="less than 20 % left, also if denied">
-        {tileText(numbers?.nearLimit)}
-      </Tile>
-      <Tile title="Object unavailable" note="onError decided">
-        {tileText(numbers?.fallback)}
-      </Tile>
-      <Tile title="Origin failures" note={policy === null ? "" : "all policies"}>
-        {tileText(traffic?.originFailures)}
-      </Tile>
-      <Tile title="Latency p50">{latencyOf(traffic, chosen, 0.5)}</Tile>
-      <Tile title="Latency p99">{latencyOf(traffic, chosen, 0.99)}</Tile>
+      {tiles.map(([title, text, note]) => (
+        <div key={title} class="card">
+          <dt>{title}</dt>
+          <dd class={title === "Allowed" || title === "Denied" ? title.toLowerCase() : ""}>{text}</dd>
+          {note !== "" && <dd class="note">{note}</dd>}
+        </div>
+      ))}
     </dl>
   );
 }
-
-const Tile = ({
-  title,
-  kind = "",
-  note = "",
-  children,
-}: {
-  readonly title: string;
-  readonly kind?: "allowed" | "denied" | "";
-  readonly note?: string;
-  readonly children: ComponentChildren;
-}) => (
-  <div class="card">
-    <dt>{title}</dt>
-    <dd class={kind}>{children}</dd>
-    {note !== "" && <dd class="note">{note}</dd>}
-  </div>
-);
 
 const exactBelow = 100_000;
 
@@ -211,41 +190,45 @@ const titles: Readonly<Record<DenialKind, string>> = {
   "denied or would be denied": "Top denied and would-be denied keys",
 };
 
-function Keys({ policy, title, column }: { readonly policy: string; readonly title: string; readonly column: string }) {
+interface KeysProps {
+  readonly policy: string;
+  readonly title: string;
+  /** The title of the column with the counts. */
+  readonly column: string;
+}
+
+function Keys({ policy, title, column }: KeysProps) {
   const polled = usePolled(
     (abort) => read<TopKeys>(`top${queryText({ policy, by: "denied", limit: 10 })}`, abort),
     pauseMs,
     [policy],
   );
+  const keyLink = ({ id }: TopKey) => (
+    <a class="id" href={hrefOf("keys", { policy, id })}>
+      {shortId(id)}
+    </a>
+  );
+  const columns = [
+    { title: "Key", cell: keyLink },
+    { title: column, cell: countText, isNumber: true },
+  ];
   return (
     <Reading of={polled} what="the keys">
       {({ keys }) =>
         keys.length === 0 ? (
           <Empty>No key was denied.</Empty>
         ) : (
-          <Table caption={title} columns={keyColumns(policy, column)} rows={keys} keyOf={({ id }) => id} />
+          <Table caption={title} columns={columns} rows={keys} keyOf={({ id }) => id} />
         )
       }
     </Reading>
   );
 }
 
-const keyColumns = (policy: string, count: string): readonly Column<TopKey>[] => [
-  {
-    title: "Key",
-    cell: ({ id }) => (
-      <a class="id" href={hrefOf("keys", { policy, id })}>
-        {shortId(id)}
-      </a>
-    ),
-  },
-  { title: count, cell: countText, isNumber: true },
-];
-
+/** The decisions of one bucket of the histogram. */
 interface Bucket {
   readonly boundMs: number;
   readonly decisions: number;
-  readonly total: number;
 }
 
 interface LatencyProps {
@@ -261,8 +244,12 @@ export function Latency({ boundsMs, tally }: LatencyProps) {
   const rows = Array.from(buckets.subarray(Math.max(0, first), last + 1), (decisions, index) => ({
     boundMs: boundsMs[first + index] ?? Number.POSITIVE_INFINITY,
     decisions,
-    total,
   }));
+  const shareCell = ({ decisions }: Bucket) => (
+    <span class="bar" style={{ "--share": `${(100 * decisions) / total}%` }}>
+      {percentText(decisions, total)}
+    </span>
+  );
   const columns: readonly Column<Bucket>[] = [
     { title: "Latency", cell: ({ boundMs }) => latencyText(boundMs, boundsMs) },
     { title: "Decisions", cell: ({ decisions }) => numberText(decisions), isNumber: true },
@@ -280,9 +267,3 @@ export function Latency({ boundsMs, tally }: LatencyProps) {
     </section>
   );
 }
-
-const shareCell = ({ decisions, total }: Bucket) => (
-  <span class="bar" style={{ "--share": `${(100 * decisions) / total}%` }}>
-    {percentText(decisions, total)}
-  </span>
-);

@@ -1,6 +1,6 @@
 /** The traffic of a span of time by policy: totals for the table, and one value for each step for the plot. */
 import type { Outcome, Statistics, StatisticsPoint } from "../api/answers.ts";
-import type { TimeRange } from "../parts/plot-data.ts";
+import type { PlotData } from "../parts/plot-data.ts";
 
 /**
  * The counts of one policy as one vector: each outcome, decisions near a limit, and the buckets of the latency histogram. The
@@ -40,35 +40,32 @@ export function addPoint(sum: Tally, point: StatisticsPoint): void {
   }
 }
 
-export function addTally(sum: Tally, added: Tally): void {
+export function addTally(sum: Tally, added: ArrayLike<number>): void {
   for (let at = 0; at < sum.length; at++) sum[at] = (sum[at] ?? 0) + (added[at] ?? 0);
 }
 
-/** The numbers that operators ask for. */
-export interface Numbers {
-  /** Requests that passed: also exempt ones, and those that a policy in dry run would have denied. */
-  readonly allowed: number;
-  /** Denied by a limit, a ban or a block. */
-  readonly denied: number;
+/** The numbers that operators ask for. The indexes are those of `outcomes`. */
+export function numbersOf(tally: Tally) {
+  const at = (index: number): number => tally[index] ?? 0;
   /** Would have been denied, but the policy is in dry run. They are part of `allowed`. */
-  readonly dryRunDenied: number;
+  const dryRunDenied = at(5);
+  /** Requests that passed: also exempt ones, and those that a policy in dry run would have denied. */
+  const allowed = at(0) + at(1) + dryRunDenied;
+  /** Denied by a limit, a ban or a block. */
+  const denied = at(2) + at(3) + at(4);
   /** Decided by `onError`. Statistics do not say how `onError = "local"` decided. */
-  readonly fallback: number;
-  readonly nearLimit: number;
-  readonly decisions: number;
+  const fallback = at(6) + at(7) + at(8);
+  return {
+    allowed,
+    denied,
+    dryRunDenied,
+    fallback,
+    nearLimit: at(nearLimitAt),
+    decisions: allowed + denied + fallback,
+  };
 }
 
-/** The indexes are those of `outcomes`. */
-export function numbersOf(tally: Tally): Numbers {
-  const at = (index: number): number => tally[index] ?? 0;
-  const dryRunDenied = at(5);
-  const allowed = at(0) + at(1) + dryRunDenied;
-  const denied = at(2) + at(3) + at(4);
-  const fallback = at(6) + at(7) + at(8);
-  const nearLimit = at(nearLimitAt);
-  const decisions = allowed + denied + fallback;
-  return { allowed, denied, dryRunDenied, fallback, nearLimit, decisions };
-}
+export type Numbers = Readonly<ReturnType<typeof numbersOf>>;
 
 /** The decisions of each bucket of the latency histogram; the last bucket has no bound. */
 export const latenciesOf = (tally: Tally): Float64Array => tally.subarray(firstBucketAt);
@@ -88,9 +85,8 @@ export function percentile(buckets: Float64Array, boundsMs: readonly number[], s
   return Number.POSITIVE_INFINITY;
 }
 
-export type Line = "allowed" | "denied" | "dryRunDenied" | "fallback";
-
-export const lines: readonly Line[] = ["allowed", "denied", "dryRunDenied", "fallback"];
+export const lines = ["allowed", "denied", "dryRunDenied", "fallback"] as const;
+export type Line = (typeof lines)[number];
 
 /** Null where nothing is known. */
 type Values = (number | null)[];
@@ -101,15 +97,8 @@ export interface PolicyTraffic {
   readonly lines: Readonly<Record<Line, Values>>;
 }
 
-export interface CountedTraffic {
-  readonly fromMs: number;
-  readonly toMs: number;
-  /** The length of the steps whose counts are the values; null when the values are counts per second. */
-  readonly stepMs: number | null;
-  /** When each step begins, or each rate was read. */
-  readonly times: readonly number[];
-  /** Times that have one rate, or none. */
-  readonly longSteps: readonly TimeRange[];
+/** Values are counts of steps, or counts per second when `stepMs` is null. */
+export interface CountedTraffic extends Omit<PlotData, "series"> {
   readonly boundsMs: readonly number[];
   readonly policies: ReadonlyMap<string, PolicyTraffic>;
   /** Requests of all policies that the origin did not answer. */
@@ -145,7 +134,11 @@ export function trafficOf(statistics: Statistics): CountedTraffic {
     counts.fill(0);
     addPoint(counts, point);
     addTally(traffic.total, counts);
-    if (step < steps) addToLines(traffic, step, numbersOf(counts));
+    const numbers = numbersOf(counts);
+    for (const line of step < steps ? lines : []) {
+      const values = traffic.lines[line];
+      values[step] = (values[step] ?? 0) + numbers[line];
+    }
   }
   return {
     fromMs,
@@ -157,13 +150,6 @@ export function trafficOf(statistics: Statistics): CountedTraffic {
     policies,
     originFailures: originFailures.reduce((sum, { count }) => sum + count, 0),
   };
-}
-
-function addToLines(traffic: PolicyTraffic, step: number, numbers: Numbers): void {
-  for (const line of lines) {
-    const values = traffic.lines[line];
-    values[step] = (values[step] ?? 0) + numbers[line];
-  }
 }
 
 /** The traffic of one policy, or the sum of all when the policy is null. */

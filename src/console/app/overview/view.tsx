@@ -1,15 +1,17 @@
 /** The view "Overview": how much is allowed and denied, by which policies, and what changed when. */
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { AuditEntry, Policy } from "../api/answers.ts";
+import type { AuditEntry, AuditPage, Policy } from "../api/answers.ts";
 import { useChanges } from "../api/changes.ts";
+import { queryText, read } from "../api/client.ts";
 import { usePolled } from "../api/poll.ts";
 import { now } from "../clock.ts";
 import { Failure, Loading } from "../parts/notice.tsx";
-import type { PlotData, PlotSeries } from "../parts/plot-data.ts";
+import type { PlotData, PlotMark, PlotSeries } from "../parts/plot-data.ts";
 import { TimePlot } from "../parts/plot.tsx";
-import { numberText, percentText } from "../parts/text.ts";
-import { replaceQuery, route } from "../shell/route.ts";
-import { marksOf, readChangesSince } from "./marks.ts";
+import { changeText } from "../parts/rule-text.ts";
+import { instantText, numberText, percentText } from "../parts/text.ts";
+import { hrefOf, replaceQuery, route } from "../shell/route.ts";
+import { changeLabel } from "./change-label.ts";
 import "./overview.css";
 import { Latency, PolicyTable, Tiles, TopDenied, topDeniedId } from "./numbers.tsx";
 import { nameInUrl, readerOf, spanOf, spans, type SpanTraffic, type TimeSpan } from "./spans.ts";
@@ -68,9 +70,42 @@ export function OverviewView() {
   );
 }
 
-/** Twice the span, because the clock of the browser may be ahead. The plot leaves out what is outside. */
-const readChanges = (span: TimeSpan, abort: AbortSignal): Promise<readonly AuditEntry[]> =>
-  readChangesSince(now() - 2 * span.lengthMs, abort);
+const pageSize = 200;
+/** Older changes have no marks. */
+const mostPages = 5;
+
+/** Reads twice the span, because the clock of the browser may be ahead. The plot leaves out what is outside. */
+async function readChanges(span: TimeSpan, abort: AbortSignal): Promise<readonly AuditEntry[]> {
+  const fromMs = now() - 2 * span.lengthMs;
+  const entries: AuditEntry[] = [];
+  let cursor: string | undefined;
+  for (let page = 0; page < mostPages; page++) {
+    const query = queryText({ limit: pageSize, cursor });
+    // oxlint-disable-next-line no-await-in-loop -- a page has the cursor of the next
+    const { entries: read_, next } = await read<AuditPage>(`audit${query}`, abort);
+    entries.push(...read_);
+    const oldest = read_.at(-1);
+    if (next === null || oldest === undefined || Date.parse(oldest.at) < fromMs) break;
+    cursor = next;
+  }
+  return entries.filter(({ at }) => Date.parse(at) >= fromMs);
+}
+
+/** @param policy null for the changes of all policies */
+const marksOf = (entries: readonly AuditEntry[], policy: string | null, policies: readonly Policy[]): PlotMark[] =>
+  entries
+    .filter(({ action }) => action !== "reveal")
+    .filter((entry) => policy === null || entry.policy === null || entry.policy === policy)
+    .map((entry) => {
+      const label = changeLabel(entry, policies);
+      return {
+        atMs: Date.parse(entry.at),
+        label: entry.action === "expire" ? label : `${label} by ${entry.actor}`,
+        shortLabel: label,
+        text: `${instantText(entry.at)}: ${entry.actor} ${changeText(entry)}`,
+        href: hrefOf("audit", { seq: entry.seq }),
+      };
+    });
 
 function Choices({
   span,

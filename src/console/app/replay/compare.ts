@@ -1,14 +1,83 @@
 /** Decides sampled traffic in several ways, and finds the keys for which the ways differ most. */
+import type { Estimate } from "../../../advisor/search/goal.ts";
 import { deniedKeyShare, deniedShare } from "../../../advisor/search/interval.ts";
 import type { Samples } from "../../../advisor/replay/read-samples.ts";
-import { replay } from "../../../advisor/replay/replay.ts";
-import { addToStep, arrivalSteps, type ReplayResult, type StepCounts } from "../../../advisor/replay/result.ts";
-import { arrivalOutcomes, isDeniedOutcome, type Timelines } from "../../../advisor/replay/timelines.ts";
-import type { AffectedKey, Comparison, ComparisonRequest, DecidedTraffic, Decider } from "./messages.ts";
+import { replay, scaled } from "../../../advisor/replay/replay.ts";
+import {
+  addToStep,
+  arrivalSteps,
+  type DeniedKey,
+  type ReplayResult,
+  type RetryCounts,
+  type StepCounts,
+} from "../../../advisor/replay/result.ts";
+import {
+  arrivalOutcomes,
+  isDeniedOutcome,
+  requestsOfKeys,
+  type Timelines,
+  TimelinesBuilder,
+  type TimelinesSource,
+} from "../../../advisor/replay/timelines.ts";
+import type { Limit } from "../../../strategies/index.ts";
+
+/** How the arrivals are decided. */
+export type Decider =
+  /** By a replay under these limits. */
+  | { readonly kind: "limits"; readonly limits: readonly Limit[] }
+  /** As the samples recorded it. Denials of a dry run count. */
+  | { readonly kind: "recorded" }
+  | { readonly kind: "all-allowed" }
+  | { readonly kind: "all-denied" };
+
+export interface ComparisonRequest {
+  readonly deciders: readonly Decider[];
+  /** Only this key. Its arrivals that other limits decided are included. Absent for the policy. */
+  readonly key?: string;
+}
+
+/** When clients send denied requests again after `Retry-After`. `denials` has the denials of retries, too. */
+export type RetryingTraffic = Pick<ReplayResult, "denied" | "denials"> &
+  Pick<RetryCounts, "abandoned" | "longestWaitMs">;
+
+/** The decisions of one decider. */
+export interface DecidedTraffic {
+  /** Arrivals that are denied when they first come. */
+  readonly denied: number;
+  readonly deniedShare: Estimate;
+  /** Keys with at least one denial. */
+  readonly deniedKeys: number;
+  readonly deniedKeyShare: Estimate;
+  /** By step of time. */
+  readonly denials: StepCounts;
+  /** The longest time for which a key is denied; null when it is not known. */
+  readonly longestDeniedMs: number | null;
+  /** Null for a decider without limits. */
+  readonly retrying: RetryingTraffic | null;
+}
+
+/** A key that the deciders treat differently, with its denials by decider. */
+export interface AffectedKey extends Pick<DeniedKey, "key" | "requests" | "shareOfRequests"> {
+  readonly denied: readonly number[];
+}
+
+export interface Comparison {
+  readonly source: TimelinesSource;
+  /** Arrivals in the timelines. */
+  readonly requests: number;
+  readonly keys: number;
+  /** In the order of the deciders. */
+  readonly results: readonly DecidedTraffic[];
+  /** The keys with the greatest difference between the last two deciders first; at most 10. */
+  readonly affected: readonly AffectedKey[];
+  /** The number of keys with such a difference. */
+  readonly affectedKeys: number;
+}
 
 const minuteMs = 60_000;
 /** A plot in a dialog has room for about this many steps. */
 const mostSteps = 144;
+const mostListed = 10;
 
 /** Yields the share that is done, from 0 to 1. A caller that stops taking it cancels the comparison. */
 export function* compare(
@@ -18,70 +87,57 @@ export function* compare(
   const timelines = key === undefined ? samples.timelines : onlyKey(samples.withOtherLimits, key);
   const { fromMs, toMs } = timelines.source;
   const stepMs = minuteMs * Math.ceil(Math.max(1, toMs - fromMs) / mostSteps / minuteMs);
-  const limitSets = deciders.flatMap((decider) => (decider.kind === "limits" ? [decider.limits] : []));
-  const once = yield* shareOf(replay(timelines, limitSets, { stepMs }), 0);
-  const retried = yield* shareOf(replay(timelines, limitSets, { stepMs, retry: "obey" }), 0.5);
-  const steps = once[0]?.denials ?? arrivalSteps(timelines, stepMs);
-  let replays = 0;
-  const counted = deciders.map((decider) => {
-    if (decider.kind !== "limits") return countedBy(decider, timelines, steps);
-    const [first, again] = [once[replays], retried[replays]];
-    replays++;
-    if (first === undefined || again === undefined) throw new Error("expected a result for each");
-    return replayed(timelines, first, again);
-  });
+  const decided: DecidedByKey[] = [];
+  for (const [index, decider] of deciders.entries()) {
+    const shares = [index / deciders.length, (index + 1) / deciders.length] as const;
+    decided.push(yield* scaled(decide(timelines, decider, stepMs), shares));
+  }
+  const requests = requestsOfKeys(timelines);
+  const deniedOfKey = decided.map((each) => each.deniedOfKey);
+  const [then, now] = deniedOfKey.toReversed();
+  const difference = (index: number): number => Math.abs((then?.[index] ?? 0) - (now?.[index] ?? 0));
+  const differing = [...timelines.keys.keys()].filter((index) => difference(index) > 0);
+  const affected = differing.toSorted((one, other) => difference(other) - difference(one)).slice(0, mostListed);
   return {
     source: timelines.source,
     requests: timelines.atMs.length,
     keys: timelines.keys.length,
-    results: counted.map(({ traffic }) => traffic),
-    ...affectedBy(
-      timelines,
-      counted.map(({ deniedOfKey }) => deniedOfKey),
-    ),
+    results: decided.map((each) => ({ ...each.traffic, ...sharesOf(timelines, requests, each.deniedOfKey) })),
+    affected: affected.map((index) => ({
+      key: timelines.keys[index] ?? "",
+      requests: requests[index] ?? 0,
+      shareOfRequests: (requests[index] ?? 0) / timelines.atMs.length,
+      denied: deniedOfKey.map((denied) => denied[index] ?? 0),
+    })),
+    affectedKeys: differing.length,
   };
 }
 
-/** Half of the progress. */
-function* shareOf<Result>(steps: Generator<number, Result>, begun: number): Generator<number, Result> {
-  let step = steps.next();
-  for (; step.done !== true; step = steps.next()) yield begun + step.value / 2;
-  return step.value;
-}
-
-/** The decisions of one decider, and the denials of each key. */
-interface KeyedTraffic {
-  readonly traffic: DecidedTraffic;
+interface DecidedByKey {
+  readonly traffic: Pick<DecidedTraffic, "denials" | "longestDeniedMs" | "retrying">;
   readonly deniedOfKey: Uint32Array;
 }
 
-/** The decisions of a replay without and with retries. */
-const replayed = (timelines: Timelines, once: ReplayResult, again: ReplayResult): KeyedTraffic => ({
-  traffic: {
-    ...countsOf(timelines, once.deniedOfKey),
-    denials: once.denials,
-    longestDeniedMs: once.longestDeniedMs,
-    retrying: {
-      denied: again.denied,
-      denials: again.denials,
-      abandoned: again.retries?.abandoned ?? 0,
-      longestWaitMs: again.retries?.longestWaitMs ?? 0,
-    },
-  },
-  deniedOfKey: once.deniedOfKey,
-});
+function* decide(timelines: Timelines, decider: Decider, stepMs: number): Generator<number, DecidedByKey> {
+  if (decider.kind !== "limits") return counted(timelines, decider.kind, stepMs);
+  const sets = [decider.limits];
+  const [once] = yield* scaled(replay(timelines, sets, { stepMs }), [0, 0.5]);
+  const [again] = yield* scaled(replay(timelines, sets, { stepMs, retry: "obey" }), [0.5, 1]);
+  if (once === undefined || again?.retries == null) throw new Error("expected a result for each");
+  const { denials, longestDeniedMs, deniedOfKey } = once;
+  const { abandoned, longestWaitMs } = again.retries;
+  const retrying = { denied: again.denied, denials: again.denials, abandoned, longestWaitMs };
+  return { traffic: { denials, longestDeniedMs, retrying }, deniedOfKey };
+}
 
 /** Decisions that need no replay. */
-function countedBy(
-  { kind }: Exclude<Decider, { readonly kind: "limits" }>,
-  timelines: Timelines,
-  { startMs, stepMs, counts }: StepCounts,
-): KeyedTraffic {
+function counted(timelines: Timelines, kind: Exclude<Decider["kind"], "limits">, stepMs: number): DecidedByKey {
   const isDenied = arrivalOutcomes.map(
     (outcome) => kind === "all-denied" || (kind === "recorded" && isDeniedOutcome(outcome)),
   );
   const deniedOfKey = new Uint32Array(timelines.keys.length);
-  const denials = { startMs, stepMs, counts: new Float64Array(counts.length) };
+  const steps = arrivalSteps(timelines, stepMs);
+  const denials = { ...steps, counts: new Float64Array(steps.counts.length) };
   for (const key of timelines.keys.keys()) {
     const end = timelines.firstRow[key + 1] ?? 0;
     for (let row = timelines.firstRow[key] ?? 0; row < end; row++) {
@@ -90,64 +146,25 @@ function countedBy(
       addToStep(denials, timelines.atMs[row] ?? 0, 1);
     }
   }
-  const traffic = { ...countsOf(timelines, deniedOfKey), denials, longestDeniedMs: null, retrying: null };
-  return { traffic, deniedOfKey };
+  return { traffic: { denials, longestDeniedMs: null, retrying: null }, deniedOfKey };
 }
 
-type Counts = Pick<DecidedTraffic, "denied" | "deniedShare" | "deniedKeys" | "deniedKeyShare">;
-
-function countsOf({ keys, firstRow, source }: Timelines, deniedOfKey: Uint32Array): Counts {
-  const requests = Float64Array.from(keys, (_, key) => (firstRow[key + 1] ?? 0) - (firstRow[key] ?? 0));
+function sharesOf({ keys, source }: Timelines, requests: Uint32Array, denied: Uint32Array) {
   const { oneKeyIn, requests: allRequests, lostArrivals } = source;
-  const deniedKeys = deniedOfKey.reduce((sum, denied) => sum + Number(denied > 0), 0);
-  const { value, low, high } = deniedShare({ requests, denied: deniedOfKey }, { oneKeyIn, allRequests, lostArrivals });
+  const deniedKeys = denied.filter((count) => count > 0).length;
+  const { value, low, high } = deniedShare({ requests, denied }, { oneKeyIn, allRequests, lostArrivals });
   return {
-    denied: deniedOfKey.reduce((sum, denied) => sum + denied, 0),
+    denied: denied.reduce((sum, count) => sum + count, 0),
     deniedShare: { value, low, high },
     deniedKeys,
     deniedKeyShare: deniedKeyShare(keys.length, deniedKeys, { oneKeyIn }),
   };
 }
 
-const mostListed = 10;
-
-/** @param deniedOfKey the denials of each key, by decider; the last two are compared */
-function affectedBy(
-  { keys, firstRow, atMs }: Timelines,
-  deniedOfKey: readonly Uint32Array[],
-): Pick<Comparison, "affected" | "affectedKeys"> {
-  const [then, now] = deniedOfKey.toReversed();
-  const difference = (key: number): number => (then?.[key] ?? 0) - (now?.[key] ?? 0);
-  const differing = [...keys.keys()].filter((key) => difference(key) !== 0);
-  const affected = differing
-    .toSorted((one, other) => Math.abs(difference(other)) - Math.abs(difference(one)))
-    .slice(0, mostListed)
-    .map((index): AffectedKey => {
-      const requests = (firstRow[index + 1] ?? 0) - (firstRow[index] ?? 0);
-      return {
-        key: keys[index] ?? "",
-        requests,
-        shareOfRequests: requests / atMs.length,
-        denied: deniedOfKey.map((denied) => denied[index] ?? 0),
-      };
-    });
-  return { affected, affectedKeys: differing.length };
-}
-
-/** Without rows if the key is not in the timelines. */
+/** Without rows if the key is not in the timelines. Its traffic is known completely. */
 function onlyKey(timelines: Timelines, key: string): Timelines {
-  const { keys, firstRow, atMs, cost, outcome, reservations, source } = timelines;
-  const index = keys.indexOf(key);
-  const [from, to] = index === -1 ? [0, 0] : [firstRow[index] ?? 0, firstRow[index + 1] ?? 0];
-  const own = [...reservations].filter(([row]) => row >= from && row < to);
-  return {
-    keys: index === -1 ? [] : [key],
-    firstRow: Uint32Array.from(index === -1 ? [0] : [0, to - from]),
-    atMs: atMs.slice(from, to),
-    cost: cost.slice(from, to),
-    outcome: outcome.slice(from, to),
-    reservations: new Map(own.map(([row, each]) => [row - from, each])),
-    // The traffic of one key is known completely.
-    source: { ...source, oneKeyIn: 1, requests: to - from },
-  };
+  const builder = new TimelinesBuilder();
+  const index = timelines.keys.indexOf(key);
+  if (index !== -1) builder.addKey(timelines, index);
+  return builder.finish({ ...timelines.source, oneKeyIn: 1, requests: builder.arrivals });
 }

@@ -1,22 +1,18 @@
 /** Runs one task at a time for inputs that change, and keeps the last result until the next one arrives. */
-import { batch, type ReadonlySignal, signal } from "@preact/signals";
+import { batch, signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { isAborted, type TaskOptions } from "./worker-client.ts";
 
 type RunTask<Result> = (options: TaskOptions) => Promise<Result>;
 
-export interface TaskState<Result> {
-  /** The last result, possibly of earlier inputs; null before the first. */
-  readonly result: ReadonlySignal<Result | null>;
-  /** Why the last task failed. */
-  readonly problem: ReadonlySignal<Error | null>;
-  /** The share that is done, from 0 to 1; null while nothing runs. */
-  readonly share: ReadonlySignal<number | null>;
-}
+export type TaskState<Result> = Pick<LatestTask<Result>, "result" | "problem" | "share">;
 
-export class LatestTask<Result> implements TaskState<Result> {
+export class LatestTask<Result> {
+  /** The last result, possibly of earlier inputs; null before the first. */
   readonly result = signal<Result | null>(null);
+  /** Why the last task failed. */
   readonly problem = signal<Error | null>(null);
+  /** The share that is done, from 0 to 1; null while nothing runs. */
   readonly share = signal<number | null>(null);
   #abort: AbortController | null = null;
   #waiting: RunTask<Result> | null = null;

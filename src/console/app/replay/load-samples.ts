@@ -19,18 +19,10 @@ export async function readSamples(
 ): Promise<ReadSamples> {
   const response = await called(url, token, abort);
   const { header, ...read } = await readLines(response, onProgress);
-  const { timelines } = read;
-  const known = {
-    policy,
-    readAtMs: nowMs,
-    sample: header.sample,
-    keys: timelines.keys.length,
-    arrivals: timelines.atMs.length,
-    coverage: header.coverage,
-    storedAtMs: header.storedAtMs,
-    source: timelines.source,
-  };
-  return { known, ...read };
+  const { sample, coverage, storedAtMs } = header;
+  const { keys, atMs, source } = read.timelines;
+  const counts = { keys: keys.length, arrivals: atMs.length };
+  return { known: { policy, readAtMs: nowMs, sample, coverage, storedAtMs, ...counts, source }, ...read };
 }
 
 async function called(url: string, token: string | null, abort: AbortSignal): Promise<Response> {

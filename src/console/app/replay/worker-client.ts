@@ -14,7 +14,7 @@ import type {
   TaskRequest,
 } from "./messages.ts";
 import { startReplayWorker } from "./start-worker.ts";
-import { usePolled } from "../api/poll.ts";
+import { type Polled, usePolled } from "../api/poll.ts";
 
 export interface TaskOptions {
   /** Ends the task when its result is no longer of interest. */
@@ -120,14 +120,10 @@ function lose(reason: Error): void {
   for (const { reject } of lost) reject(reason);
 }
 
-export interface SamplesState {
-  /** The last samples that were read; null before the first. */
-  readonly samples: ReadonlySignal<KnownSamples | null>;
-  /** Why the last read was refused; null after a success, and while the connection is lost. */
-  readonly problem: ReadonlySignal<Error | null>;
+/** The samples are null before the first read. */
+export interface SamplesState extends Polled<KnownSamples> {
   /** The share of the samples that has arrived, from 0 to 1. */
   readonly progress: ReadonlySignal<number>;
-  readonly readAgain: () => void;
 }
 
 /** Samples may have many megabytes, so they are read again after some minutes only. */
@@ -139,8 +135,8 @@ const pauseMs = 10_000;
 export function useSamples(policy: string): SamplesState {
   const progress = useSignal(0);
   const { problem, readAgain } = usePolled((abort) => readUnlessFresh(policy, progress, abort), pauseMs, [policy]);
-  const samples = useMemo(() => computed(() => known.value.get(policy) ?? null), [policy]);
-  return { samples, problem, progress, readAgain };
+  const value = useMemo(() => computed(() => known.value.get(policy) ?? null), [policy]);
+  return { value, problem, progress, readAgain };
 }
 
 async function readUnlessFresh(policy: string, progress: Signal<number>, abort: AbortSignal): Promise<void> {

@@ -1,9 +1,9 @@
 /** The last 24 hours as they would have been under a change, replayed from sampled traffic. */
-import { useEffect, useState } from "preact/hooks";
-import { Failure, Loading } from "../parts/notice.tsx";
+import { Failure, Reading } from "../parts/notice.tsx";
 import { TimePlot } from "../parts/plot.tsx";
 import { useTask } from "../replay/latest-task.ts";
-import type { AffectedKey, Comparison, DecidedTraffic, KnownSamples, RetryingTraffic } from "../replay/messages.ts";
+import type { AffectedKey, Comparison, DecidedTraffic, RetryingTraffic } from "../replay/compare.ts";
+import type { KnownSamples } from "../replay/messages.ts";
 import { runTask, useSamples } from "../replay/worker-client.ts";
 import { changeSummary, denialsPlot, noAnswer, olderText, rangeText, sampleText, warnings } from "./sample-texts.ts";
 import { countOf, durationText, numberText, percentText } from "../parts/text.ts";
@@ -13,6 +13,7 @@ import { RevealKeys } from "../keys/reveal-keys.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { hrefOf } from "../shell/route.ts";
 import { type Decisions, decisionsOf, readDenials } from "../keys/denials.ts";
+import { useRead } from "./use-read.ts";
 
 export interface LastDayProps {
   /** Null while the fields of the dialog are incomplete: the result of the last complete ones stays. */
@@ -22,7 +23,8 @@ export interface LastDayProps {
 }
 
 export function LoadedLastDay({ change, obstacle }: LastDayProps) {
-  const decided = useDecided(change);
+  // Text that is no limits keeps the former result. The dialog shows its problem.
+  const decided = useRead(change && (() => readWays(change)), [JSON.stringify(change)], { laterMs: pauseMs });
   return (
     <section class="last-day" aria-label="The last 24 hours">
       <h3>The last 24 hours</h3>
@@ -32,60 +34,29 @@ export function LoadedLastDay({ change, obstacle }: LastDayProps) {
   );
 }
 
-/** Long enough for the next key of somebody who types. */
 const pauseMs = 300;
 
-/** The last complete change, once nothing has been typed for a moment. */
-function useDecided(change: Change | null): DecidedChange | null {
-  const [decided, setDecided] = useState<DecidedChange | null>(null);
-  const isFirst = decided === null;
-  useEffect(() => {
-    if (change === null) return undefined;
-    let isOutdated = false;
-    const read = (): void => {
-      // Text that is no limits keeps the former result. The dialog shows its problem.
-      readWays(change).then(
-        (ready) => ready !== null && !isOutdated && setDecided(ready),
-        () => null,
-      );
-    };
-    const timer = setTimeout(read, isFirst ? 0 : pauseMs);
-    return () => {
-      isOutdated = true;
-      clearTimeout(timer);
-    };
-    // oxlint-disable-next-line react/exhaustive-deps -- a change is the same if its text is
-  }, [JSON.stringify(change)]);
-  return decided;
-}
-
 function OfPolicy({ change }: { readonly change: DecidedChange }) {
-  const { samples, problem, readAgain } = useSamples(change.policy);
-  const known = samples.value;
-  const failure = problem.value;
-  if (known === null) {
-    if (failure !== null) return <Failure problem={failure} onRetry={readAgain} />;
-    return <Loading what="the samples" />;
-  }
+  const samples = useSamples(change.policy);
+  const failure = samples.problem.value;
   return (
-    <>
-      {failure !== null && <p class="warning">{olderText(known, failure)}</p>}
-      <OfSamples {...{ change, known }} />
-    </>
+    <Reading of={samples} what="the samples">
+      {(known) => (
+        <>
+          {failure !== null && <p class="warning">{olderText(known, failure)}</p>}
+          <OfSamples {...{ change, known }} />
+        </>
+      )}
+    </Reading>
   );
 }
 
 function OfSamples({ change, known }: { readonly change: DecidedChange; readonly known: KnownSamples }) {
-  const { policy, key } = change;
+  const { policy, key, deciders } = change;
   const reason = noAnswer(known, key);
+  const request = { policy, deciders, ...(key !== undefined && { key }) };
   const { result, problem, share } = useTask(
-    reason === null
-      ? async (options) => {
-          const { deciders } = change;
-          const request = { policy, deciders, ...(key !== undefined && { key }) };
-          return { change, comparison: await runTask("compare", request, options) };
-        }
-      : null,
+    reason === null ? async (options) => ({ change, comparison: await runTask("compare", request, options) }) : null,
     [JSON.stringify(change), known.readAtMs, reason],
   );
   if (reason !== null) return <p class="hint">{reason}</p>;
@@ -106,7 +77,7 @@ function OfSamples({ change, known }: { readonly change: DecidedChange; readonly
           {text}
         </p>
       ))}
-      <DenialNumbers comparison={comparison} titles={shown.titles} isOneKey={shown.key !== undefined} />
+      <DenialNumbers change={shown} comparison={comparison} />
       {shown.isDryRun === true && <DryRunStatistics policy={shown.policy} />}
       {shown.key === undefined && <AffectedKeys change={shown} comparison={comparison} />}
       <TimePlot {...denialsPlot(comparison, shown.titles)} />
@@ -115,12 +86,12 @@ function OfSamples({ change, known }: { readonly change: DecidedChange; readonly
   );
 }
 
-interface AffectedKeysProps {
+interface ComparedProps {
   readonly change: DecidedChange;
   readonly comparison: Comparison;
 }
 
-export function AffectedKeys({ change, comparison }: AffectedKeysProps) {
+function AffectedKeys({ change, comparison }: ComparedProps) {
   const { policy, parts, titles } = change;
   const { affected, affectedKeys } = comparison;
   if (affected.length === 0) return <p>No denials of a sampled key differ.</p>;
@@ -154,18 +125,12 @@ const keyLink = (policy: string, id: string) => (
   </a>
 );
 
-interface DenialNumbersProps {
-  readonly comparison: Comparison;
-  readonly titles: readonly string[];
-  readonly isOneKey: boolean;
-}
-
 interface Row {
   readonly title: string;
   readonly cell: (traffic: DecidedTraffic) => string;
 }
 
-export function DenialNumbers({ comparison, titles, isOneKey }: DenialNumbersProps) {
+function DenialNumbers({ change: { titles, key }, comparison }: ComparedProps) {
   const columns: readonly Column<Row>[] = [
     { title: "Last 24 hours", cell: ({ title }) => title },
     ...comparison.results.map((traffic, index) => ({
@@ -178,7 +143,7 @@ export function DenialNumbers({ comparison, titles, isOneKey }: DenialNumbersPro
     <Table
       caption="Denied in the last 24 hours"
       columns={columns}
-      rows={rowsOf(comparison, isOneKey)}
+      rows={rowsOf(comparison, key !== undefined)}
       keyOf={({ title }) => title}
     />
   );
@@ -202,38 +167,28 @@ function rowsOf({ requests, keys, results, source: { oneKeyIn } }: Comparison, i
       cell: ({ longestDeniedMs: ms }) => (ms === null ? "–" : durationText(ms)),
       isShown: results.some(({ longestDeniedMs }) => longestDeniedMs !== null),
     },
-    ...retryRows.map((row) => ({ ...row, isShown: results.some(({ retrying }) => retrying !== null) })),
+    ...retryRows.map(({ title, text }) => ({
+      title,
+      cell: ({ retrying }: DecidedTraffic) => (retrying === null ? "–" : text(retrying)),
+      isShown: results.some(({ retrying }) => retrying !== null),
+    })),
   ];
   return rows.filter(({ isShown }) => isShown);
 }
 
-const ifRetried =
-  (text: (retrying: RetryingTraffic) => string): Row["cell"] =>
-  ({ retrying }) =>
-    retrying === null ? "–" : text(retrying);
-
-const retryRows: readonly Row[] = [
-  { title: "If clients retry: denied at first", cell: ifRetried(({ denied }) => numberText(denied)) },
-  { title: "If clients retry: given up", cell: ifRetried(({ abandoned }) => numberText(abandoned)) },
-  { title: "If clients retry: longest wait", cell: ifRetried(({ longestWaitMs }) => durationText(longestWaitMs)) },
+const retryRows: readonly { readonly title: string; readonly text: (retrying: RetryingTraffic) => string }[] = [
+  { title: "If clients retry: denied at first", text: ({ denied }) => numberText(denied) },
+  { title: "If clients retry: given up", text: ({ abandoned }) => numberText(abandoned) },
+  { title: "If clients retry: longest wait", text: ({ longestWaitMs }) => durationText(longestWaitMs) },
 ];
 
-export function DryRunStatistics({ policy }: { readonly policy: string }) {
-  const [decisions, setDecisions] = useState<Decisions | null>(null);
-  useEffect(() => {
-    const abort = new AbortController();
-    readDenials(abort.signal, policy).then(
-      (points) => setDecisions(decisionsOf({ points }, policy)),
-      () => null,
-    );
-    return () => abort.abort();
-  }, [policy]);
-  if (decisions === null) return null;
-  return <p>{dryRunText(decisions)}</p>;
+function DryRunStatistics({ policy }: { readonly policy: string }) {
+  const points = useRead((abort) => readDenials(abort, policy), [policy]);
+  return points && <p>{dryRunText(decisionsOf({ points }, policy))}</p>;
 }
 
 /** For example "Observed of all keys: 120 of 4,300 requests (2.8 %) would have been denied." */
-export const dryRunText = ({ all, denied, wouldBeDenied }: Decisions): string => {
+const dryRunText = ({ all, denied, wouldBeDenied }: Decisions): string => {
   const share = `${numberText(wouldBeDenied)} of ${countOf(all, "request")} (${percentText(wouldBeDenied, all)})`;
   const before = denied === 0 ? "" : ` Before the dry run, ${numberText(denied)} were denied.`;
   return `Observed of all keys, sampled or not: ${share} would have been denied.${before}`;

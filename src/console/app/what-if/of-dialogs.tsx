@@ -1,8 +1,9 @@
 /** The section "The last 24 hours" of the dialogs. It is loaded with them, so that no view is larger by it. */
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { LastDayProps } from "./last-day.tsx";
 import type { AuditedRule, Explanation, Policy } from "../api/answers.ts";
 import { call } from "../api/client.ts";
+import { useRead } from "./use-read.ts";
 import { type Change, changeOfRules, listObstacle, modeObstacle, rulesAfter, underLimits, underRule } from "./ways.ts";
 import type { UndoStep } from "../api/rules.ts";
 import { entryText } from "../parts/rule-text.ts";
@@ -26,29 +27,22 @@ interface MatchProps {
   readonly after: readonly unknown[];
 }
 
-/** Long enough for the next key of somebody who types. */
 const pauseMs = 300;
 
 export function LastDayOfEntries({ policy, kind, before, after }: MatchProps) {
-  const [change, setChange] = useState<Change | null>(null);
   const entry = addedEntry(before, after);
   const key = entry === null ? null : onlyKeyOf(entry, policy.key);
-  useEffect(() => {
-    if (key === null) return undefined;
-    const abort = new AbortController();
-    const timer = setTimeout(() => {
-      const body = { policy: policy.name, key };
-      call<Explanation>("POST", "keys/explain", { body, signal: abort.signal }).then(
-        (explanation) => setChange(changeOfEntry(policy, kind, entry, explanation)),
-        () => null,
-      );
-    }, pauseMs);
-    return () => {
-      clearTimeout(timer);
-      abort.abort();
-    };
-    // oxlint-disable-next-line react/exhaustive-deps -- entries are the same if their texts are
-  }, [policy.name, policy.version, kind, JSON.stringify(entry)]);
+  const readChange = async (signal: AbortSignal): Promise<Change> => {
+    const body = { policy: policy.name, key };
+    const explanation = await call<Explanation>("POST", "keys/explain", { body, signal });
+    return changeOfEntry(policy, kind, entry, explanation);
+  };
+  const change = useRead(
+    key === null ? null : readChange,
+    // Entries are the same if their texts are.
+    [policy.name, policy.version, kind, JSON.stringify(entry)],
+    { firstMs: pauseMs, laterMs: pauseMs },
+  );
   const obstacle = key === null ? obstacleText(after) : modeObstacle(policy);
   return <LastDay change={change} obstacle={obstacle} />;
 }
@@ -64,14 +58,13 @@ function changeOfEntry(
   entry: unknown,
   { id, limitsInEffect }: Explanation,
 ): Change {
-  const { limits = "", strategy }: Partial<Pick<AuditedRule, "limits" | "strategy">> =
-    kind === "overrides" ? { ...Object(entry) } : {};
+  const written: Partial<Pick<AuditedRule, "limits" | "strategy">> = kind === "overrides" ? { ...Object(entry) } : {};
   return {
     policy: policy.name,
     key: id,
     ways: [
       { title: "Now", decider: underLimits(limitsInEffect) },
-      { title: "Then", decider: underRule({ limits, strategy, kind }, policy) },
+      { title: "Then", decider: underRule({ ...written, kind }, policy) },
     ],
   };
 }
@@ -105,16 +98,9 @@ export function LastDayOfSteps({ steps }: StepsProps) {
   );
 }
 
-/** Shows nothing when the policy cannot be read: the dialog is complete without it. */
 function OfOnePolicy({ name, steps }: StepsProps & { readonly name: string }) {
-  const [policy, setPolicy] = useState<Policy | null>(null);
-  useEffect(() => {
-    const abort = new AbortController();
-    readPolicy(name, abort.signal).then(setPolicy, () => null);
-    return () => abort.abort();
-  }, [name]);
-  if (policy === null) return null;
-  return <LastDay change={changeOfRules(policy, rulesAfter(policy, steps))} />;
+  const policy = useRead((abort) => readPolicy(name, abort), [name]);
+  return policy && <LastDay change={changeOfRules(policy, rulesAfter(policy, steps))} />;
 }
 
 /** Null unless the change adds one entry and removes none. */

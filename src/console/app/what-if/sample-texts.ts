@@ -1,7 +1,8 @@
 /** Sentences and plots of samples, and of what a comparison of them says. */
 import { now } from "../clock.ts";
 import { countOf, durationText, instantText, numberText, percentText } from "../parts/text.ts";
-import type { Comparison, KnownSamples } from "../replay/messages.ts";
+import type { Comparison } from "../replay/compare.ts";
+import type { KnownSamples } from "../replay/messages.ts";
 import type { DecidedChange } from "./ways.ts";
 import type { PlotData, PlotSeries } from "../parts/plot-data.ts";
 

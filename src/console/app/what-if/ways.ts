@@ -1,7 +1,7 @@
 /** The ways to decide traffic that a dialog compares: what is in effect now, and what would be then. */
 import type { AuditedRule, FullLimit, Mode, Policy, Rule, WrittenLimits } from "../api/answers.ts";
 import { commonStrategy, type KeyState, laterRule } from "../keys/rules.ts";
-import type { Decider } from "../replay/messages.ts";
+import type { Decider } from "../replay/compare.ts";
 import type { UndoStep } from "../api/rules.ts";
 import { now } from "../clock.ts";
 
@@ -79,15 +79,9 @@ export const dryRunOf = ({ name, key, limits }: Policy): Change => ({
   isDryRun: true,
 });
 
-interface RuleOfKey {
-  readonly kind: AuditedRule["kind"];
-  readonly limits?: WrittenLimits | undefined;
-  readonly strategy?: string | undefined;
-}
-
 /** A rule of one key, or an entry with one key. */
 export function underRule(
-  { kind, limits = "", strategy }: RuleOfKey,
+  { kind, limits = "", strategy }: Pick<AuditedRule, "kind" | "limits" | "strategy">,
   policy: Pick<Policy, "configured">,
 ): WrittenDecider {
   if (kind === "block" || kind === "deny") return denied;

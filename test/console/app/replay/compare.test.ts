@@ -1,7 +1,6 @@
 /** Comparisons of sampled traffic: replayed, as recorded, and of one key. */
 import { expect, it } from "vitest";
-import { compare } from "../../../../src/console/app/replay/compare.ts";
-import type { Comparison, ComparisonRequest } from "../../../../src/console/app/replay/messages.ts";
+import { compare, type Comparison, type ComparisonRequest } from "../../../../src/console/app/replay/compare.ts";
 import { type ArrivalOutcome, TimelinesBuilder } from "../../../../src/advisor/replay/timelines.ts";
 import { parseLimits } from "../../../../src/strategies/index.ts";
 import { startMs } from "./known-samples.ts";

@@ -31,8 +31,8 @@ function startedWorker({ load = loaded, steps = [1] }: { load?: Load; steps?: re
     }
     return { advice: steps.length } as never;
   }
-  const replays = { advise, compare: never, candidate: never };
-  const handle = taskHandler({ load, replays }, (answer) => answers.push(answer));
+  const tasks = { load, advise, compare: never, candidate: never };
+  const handle = taskHandler(tasks, (answer) => answers.push(answer));
   const ask = async (request: ReplayRequest): Promise<ReplayAnswer> => {
     handle(request);
     const isLast = ({ id, kind }: ReplayAnswer) => id === request.id && kind !== "progress";

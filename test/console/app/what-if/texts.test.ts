@@ -1,7 +1,7 @@
 /** The section "The last 24 hours" without a browser: which ways a dialog compares, and what the section says about samples. */
 import { describe, expect, it } from "vitest";
 import type { Policy } from "../../../../src/console/app/api/answers.ts";
-import type { Comparison, DecidedTraffic } from "../../../../src/console/app/replay/messages.ts";
+import type { Comparison, DecidedTraffic } from "../../../../src/console/app/replay/compare.ts";
 import {
   type Change,
   changeOfPolicy,
