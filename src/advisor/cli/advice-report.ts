@@ -23,16 +23,10 @@ import { CommandError } from "../../cli/command.ts";
 import { token } from "../../policy/key.ts";
 import { acceptedName, type LimitInput, namePattern } from "../../strategies/index.ts";
 
-interface TomlPolicy {
+interface TomlPolicy extends Pick<ReadTraffic, "keyParts" | "keyFields">, Pick<Candidate, "written" | "strategy"> {
   readonly name: string;
-  readonly keyParts: readonly string[];
-  /** The names among them that are fields of a log and not key parts. */
-  readonly keyFields: readonly string[];
   /** Which requests of the log were read. Default: all. */
   readonly filter?: LogFilter | null;
-  /** With the same strategy. */
-  readonly written: readonly LimitInput[];
-  readonly strategy: string;
 }
 
 /** @throws CommandError when the name is not one of a policy */
@@ -165,6 +159,11 @@ export function adviceLines(traffic: AdvisedTraffic, checked: CheckedAdvice, nam
   const { goal, candidates, notes, recommendation } = advice;
   const check = secondHalfLines(checked);
   const chosen = chosenOf(advice);
+  const place =
+    recommendation.kind === "global"
+      ? "beside the policies that limit each key"
+      : "in place of a policy with this name";
+  const tomlHeading = `In wrangler.toml, below [vars], ${place}:`;
   return [
     ...traffic.lines,
     "",
@@ -175,7 +174,7 @@ export function adviceLines(traffic: AdvisedTraffic, checked: CheckedAdvice, nam
     ...(check.length === 0 ? [] : ["", ...check]),
     ...notes.flatMap((note) => ["", ...wrappedLines(note)]),
     ...outlierLines(checked, chosen),
-    ...tomlLines(traffic, advice, name),
+    ...(chosen === null ? [] : ["", tomlHeading, "", ...tomlOf(traffic, advice, chosen, name)]),
   ];
 }
 
@@ -243,9 +242,9 @@ function candidateRow(candidate: Candidate, chosen: Candidate | null): string[] 
   return [
     limits.map(rateText).join("; "),
     bursts.map((burst) => (typeof burst === "number" ? countText(burst) : "")).join("; "),
-    estimateText(deniedShare, (share) => shortText(share * 100)),
-    estimateText(deniedKeyShare, (share) => shortText(share * 100)),
-    deniedActiveKeyShare === null ? "" : estimateText(deniedActiveKeyShare, (share) => shortText(share * 100)),
+    estimateText(deniedShare, shortText),
+    estimateText(deniedKeyShare, shortText),
+    deniedActiveKeyShare === null ? "" : estimateText(deniedActiveKeyShare, shortText),
     estimateText(worstBurst, (burst) => countText(Math.round(burst))),
     `${meetsGoal ? "met" : ""}${candidate === chosen ? " <-" : ""}`,
   ];
@@ -254,9 +253,11 @@ function candidateRow(candidate: Candidate, chosen: Candidate | null): string[] 
 const estimateText = ({ value, low, high }: Estimate, textOf: (value: number) => string): string =>
   `${textOf(value)} (${textOf(low)}-${textOf(high)})`;
 
-/** Two digits; small values are below a thousandth. */
-const shortText = (percent: number): string =>
-  percent > 0 && percent < 0.001 ? "<0.001" : String(Number(percent.toPrecision(2)));
+/** A share in percent with two digits; small values are below a thousandth. */
+function shortText(share: number): string {
+  const percent = share * 100;
+  return percent > 0 && percent < 0.001 ? "<0.001" : String(Number(percent.toPrecision(2)));
+}
 
 function outlierLines({ advice: { outliers }, secondHalf }: CheckedAdvice, chosen: Candidate | null): string[] {
   if (chosen === null || outliers.length === 0) return [];
@@ -264,26 +265,10 @@ function outlierLines({ advice: { outliers }, secondHalf }: CheckedAdvice, chose
   return ["", `Keys that it would deny most${where}`, ...deniedKeyTable(outliers)];
 }
 
-function tomlLines(traffic: AdvisedTraffic, advice: Advice, name: string): string[] {
-  const chosen = chosenOf(advice);
-  if (chosen === null) return [];
-  return [
-    "",
-    advice.recommendation.kind === "global"
-      ? "In wrangler.toml, below [vars], beside the policies that limit each key:"
-      : "In wrangler.toml, below [vars], in place of a policy with this name:",
-    "",
-    ...tomlOf(traffic, advice, name),
-  ];
-}
-
-function tomlOf(traffic: AdvisedTraffic, advice: Advice, name: string): string[] {
-  const chosen = chosenOf(advice);
-  if (chosen === null) return [];
-  const { written, strategy } = chosen;
+function tomlOf(traffic: AdvisedTraffic, { recommendation }: Advice, chosen: Candidate, name: string): string[] {
   const { filter } = traffic;
-  const { keyParts, keyFields } =
-    advice.recommendation.kind === "global" ? { keyParts: ["global"], keyFields: [] } : traffic;
+  const { written, strategy } = chosen;
+  const { keyParts, keyFields } = recommendation.kind === "global" ? { keyParts: ["global"], keyFields: [] } : traffic;
   return policyToml({ name, keyParts, keyFields, filter, written, strategy });
 }
 
@@ -301,7 +286,7 @@ export function adviceFacts(traffic: AdvisedTraffic, checked: CheckedAdvice, nam
     recommendation,
     notes,
     outliers,
-    toml: chosen === null ? null : `${tomlOf(traffic, advice, name).join("\n")}\n`,
+    toml: chosen === null ? null : `${tomlOf(traffic, advice, chosen, name).join("\n")}\n`,
   };
 }
 

@@ -10,17 +10,15 @@ import type { LogChoice, LogFilter } from "./input-options.ts";
 import { commonFacts, periodText, type Progress, type ReadTraffic, requestsOfKeys } from "./input.ts";
 import { countOf, countText, fittedText, reportColumns, wrappedLines } from "./report-text.ts";
 import { acceptedLog } from "../log/line-reader.ts";
-import { type LoggedLines, LogTimelines } from "../log/read-log.ts";
+import { type CountedLog, LogTimelines } from "../log/read-log.ts";
 import { RecordSplitter } from "../log/splitter.ts";
 import { trafficNotes } from "../replay/recording.ts";
 import { CommandError, messageOf } from "../../cli/command.ts";
 
-export const standardInput = "-";
+const standardInput = "-";
 
-export interface LogProgress {
-  /** The name of the log, and the share of its bytes that are read; null when its size is unknown. */
-  (name: string, share: number | null): void;
-}
+/** Receives the name of a log, and the share of its bytes that are read; null when its size is unknown. */
+type LogProgress = (name: string, share: number | null) => void;
 
 /** More unreadable lines at the begin of all logs end the command. */
 const mostUnreadFirst = 10_000;
@@ -29,24 +27,10 @@ const chunkBytes = 1_048_576;
 const logName = (file: string): string => (file === standardInput ? "standard input" : file);
 
 /**
- * Adds the lines of the files.
- * @returns a line for each file that could be read in part only
- * @throws CommandError when a file cannot be read at all
+ * Adds the lines of a file.
+ * @returns why it could be read in part only; else null
+ * @throws CommandError when it cannot be read at all
  */
-export async function readLogFiles(
-  files: readonly string[],
-  timelines: LogTimelines,
-  onProgress: LogProgress,
-): Promise<string[]> {
-  const notes: string[] = [];
-  for (const file of files) {
-    if (timelines.isFull) break;
-    const note = await readLogFile(file, timelines, onProgress);
-    if (note !== null) notes.push(note);
-  }
-  return notes;
-}
-
 async function readLogFile(file: string, timelines: LogTimelines, onProgress: LogProgress): Promise<string | null> {
   const name = logName(file);
   const size = file === standardInput ? null : fileSize(file);
@@ -152,9 +136,13 @@ export async function readLogTraffic(
   progress: Progress,
 ): Promise<ReadTraffic> {
   const collected = new LogTimelines(readLine);
-  const notes = await readLogFiles(files, collected, (name, share) =>
-    progress.show(`Reading ${fittedText(name, 60)}`, share),
-  );
+  const notes: string[] = [];
+  const onProgress: LogProgress = (name, share) => progress.show(`Reading ${fittedText(name, 60)}`, share);
+  for (const file of files) {
+    if (collected.isFull) break;
+    const note = await readLogFile(file, collected, onProgress);
+    if (note !== null) notes.push(note);
+  }
   progress.clear();
   rejectUnread(collected, key.parts, filter.match !== null || filter.status !== null);
   const { lines: filters, match } = filterTexts(filter);
@@ -206,12 +194,12 @@ const listNote = (lines: number): string =>
 const sampleNote = (oneKeyIn: number, kept: string): string =>
   `The log has more requests than memory is used for, so 1 key in ${oneKeyIn} is replayed: ${kept}. Shares are those of these keys; counts and bursts are theirs alone.`;
 
-const fullNote = (logs: readonly LoggedLines[]): string => {
-  const { name, lines } = logs.at(-1) ?? { name: "", lines: 0 };
-  return `The log was read up to line ${countText(lines)} of ${name}: few keys have more requests than memory is used for.`;
+const fullNote = (logs: readonly CountedLog[]): string => {
+  const { name, line } = logs.at(-1) ?? { name: "", line: 0 };
+  return `The log was read up to line ${countText(line)} of ${name}: few keys have more requests than memory is used for.`;
 };
 
-function logLines({ name, lines, read, leftOut, unread, firstUnread }: LoggedLines): string[] {
+function logLines({ name, line: lines, read, leftOut, unread, firstUnread }: CountedLog): string[] {
   const skipped = unread === 0 ? "" : `, ${countText(unread)} skipped`;
   const filtered = leftOut === 0 ? "" : `, ${countText(leftOut)} left out`;
   const listed = firstUnread
@@ -225,7 +213,7 @@ function logLines({ name, lines, read, leftOut, unread, firstUnread }: LoggedLin
   ];
 }
 
-const logFacts = ({ name, lines, read, unread, firstUnread, ...log }: LoggedLines): object => ({
+const logFacts = ({ name, line: lines, read, unread, firstUnread, ...log }: CountedLog): object => ({
   name,
   lines,
   requests: read,
@@ -239,7 +227,7 @@ const logFacts = ({ name, lines, read, unread, firstUnread, ...log }: LoggedLine
 function rejectUnread({ requests, logs }: LogTimelines, parts: readonly string[], isFiltered: boolean): void {
   const disordered = logs.find(({ outOfOrder, read }) => outOfOrder > read);
   if (disordered !== undefined) {
-    const { name, outOfOrder, firstOutOfOrder, lines } = disordered;
+    const { name, outOfOrder, firstOutOfOrder, line: lines } = disordered;
     throw new CommandError(
       `${name}: the times of ${countText(outOfOrder)} of ${countText(lines)} lines are more than an hour before that of an earlier line, first in line ${firstOutOfOrder ?? 0}. Expected the order of time; tac reverses a log that begins with its latest line.`,
     );

@@ -11,7 +11,7 @@ import {
 import { type LogKey, readLogKey } from "../log/log-key.ts";
 import { fieldName, type LogFieldName } from "../log/log-line.ts";
 import { adminOptions, localServer } from "../../cli/admin-api.ts";
-import { CommandError, type CommandOptions } from "../../cli/command.ts";
+import { CommandError, type CommandOptions, type parseCommandLine } from "../../cli/command.ts";
 
 export const trafficOptions = {
   log: {
@@ -59,21 +59,7 @@ export const trafficOptions = {
   ...adminOptions,
 } as const satisfies CommandOptions;
 
-export interface TrafficValues {
-  readonly log?: readonly string[] | undefined;
-  readonly key?: readonly string[] | undefined;
-  readonly "address-field"?: string | undefined;
-  readonly "trusted-proxies"?: string | undefined;
-  readonly match?: readonly string[] | undefined;
-  readonly status?: string | undefined;
-  readonly time?: string | undefined;
-  readonly cost?: string | undefined;
-  readonly url?: string | undefined;
-  readonly policy?: string | undefined;
-  readonly token?: string | undefined;
-  readonly config?: string | undefined;
-  readonly env?: string | undefined;
-}
+export type TrafficValues = Readonly<ReturnType<typeof parseCommandLine<typeof trafficOptions>>>;
 
 export interface LogChoice {
   readonly kind: "log";

@@ -1,6 +1,6 @@
 /** The report of `npm run what-if`: what sets of limits would have denied. */
 import { arrivalSeconds, deniedMost, type ReplayResult } from "../replay/result.ts";
-import { arrivalOutcomes, isDeniedOutcome, type Timelines } from "../replay/timelines.ts";
+import { arrivalOutcomes, greatest, isDeniedOutcome, type Timelines } from "../replay/timelines.ts";
 import type { ReadTraffic } from "./input.ts";
 import { type LimitSet, ratesText, rateText } from "./limit-sets.ts";
 import {
@@ -33,7 +33,7 @@ export function whatIfLines({ timelines, lines, policy }: ReadTraffic, sets: rea
     "",
     "If clients do not retry",
     ...tableLines(firstColumns, [
-      ["none", "0", "0", "", burstText(worstSecond(arrivalSeconds(timelines).counts))],
+      ["none", "0", "0", "", burstText(greatest(arrivalSeconds(timelines).counts))],
       ...(policy === null ? [] : [recordedRow(timelines)]),
       ...sets.map(firstRow),
     ]),
@@ -63,7 +63,7 @@ const firstRow = ({ label, withoutRetries: result }: ReplayedSet): string[] => [
   partText(result.denied, result.requests),
   partText(result.deniedKeys, result.keys),
   durationText(result.longestDeniedMs),
-  burstText(worstSecond(result.admittedPerSecond.counts)),
+  burstText(greatest(result.admittedPerSecond.counts)),
 ];
 
 /** The decisions of the deployment, which include bans and decisions without its object. */
@@ -97,7 +97,7 @@ const retryRow = ({ label, withRetries: result }: ReplayedSet): string[] => [
   countText(result.retries?.sent ?? 0),
   partText(result.retries?.abandoned ?? 0, result.requests),
   durationText(result.retries?.longestWaitMs ?? 0),
-  burstText(worstSecond(result.admittedPerSecond.counts)),
+  burstText(greatest(result.admittedPerSecond.counts)),
 ];
 
 const mostColumns = [{ heading: "" }, { heading: "limit" }, right("units"), { heading: "key" }];
@@ -118,18 +118,11 @@ function deniedKeyLines(timelines: Timelines, set: ReplayedSet, most: number): s
 
 const burstText = (perSecond: number): string => `${countText(perSecond)} per second`;
 
-/** The greatest count; 0 without any. */
-function worstSecond(counts: Float64Array): number {
-  let worst = 0;
-  for (const count of counts) worst = Math.max(worst, count);
-  return worst;
-}
-
 /** The report for programs. */
 export function whatIfFacts({ timelines, facts }: ReadTraffic, sets: readonly ReplayedSet[]): object {
   return {
     traffic: facts,
-    worstBurstPerSecond: worstSecond(arrivalSeconds(timelines).counts),
+    worstBurstPerSecond: greatest(arrivalSeconds(timelines).counts),
     sets: sets.map((set) => ({
       label: set.label,
       limits: set.limits,
@@ -161,7 +154,7 @@ const resultFacts = ({ keys }: Timelines, result: ReplayResult): object => ({
   deniedKeys: result.deniedKeys,
   deniedKeyShare: result.keys === 0 ? 0 : result.deniedKeys / result.keys,
   longestDeniedMs: result.longestDeniedMs,
-  worstBurstPerSecond: worstSecond(result.admittedPerSecond.counts),
+  worstBurstPerSecond: greatest(result.admittedPerSecond.counts),
   mostAdmitted: result.mostAdmitted.map(({ limit, windowMs, units, key }) => ({
     limit,
     windowMs,

@@ -16,38 +16,30 @@ const commonLog = /^(?:([^\s:]+|\[[^\s\]]+\]):\d+ (?!- ))?(\S+) \S+ (.*?(?=\[\d\
 const restOfLog =
   /^ "((?:[^"\\]|\\.)*)" (\S+) (\S+)(?: "((?:[^"\\]|\\.)*)" "((?:[^"\\]|\\.)*)"(?: "((?:[^"\\]|\\.)*)")?)?/;
 
-/** A line in the common or combined log format. Its fields have the names that nginx gives them. */
-class CommonLine implements LogLine {
-  readonly #line: string;
-  readonly #head: RegExpExecArray;
-  #rest: RegExpExecArray | null | undefined;
-
-  private constructor(line: string, head: RegExpExecArray) {
-    this.#line = line;
-    this.#head = head;
-  }
-
-  static parse(line: string): CommonLine | null {
-    const head = commonLog.exec(line);
-    return head === null ? null : new CommonLine(line, head);
-  }
-
+interface CommonLine extends LogLine {
   /** Whether a quoted request follows the time, as in nearly every line of these formats. */
-  get hasRequest(): boolean {
-    return this.#line.startsWith(' "', this.#head[0].length);
-  }
+  readonly hasRequest: boolean;
+}
 
-  get names(): readonly string[] {
-    return [...commonFields.keys()].filter((text) => this.valueOf({ text, path: [] }) !== undefined);
-  }
-
-  valueOf({ text }: LogFieldName): string | undefined {
+/** A line in the common or combined log format. Its fields have the names that nginx gives them. */
+function parseCommon(line: string): CommonLine | null {
+  const head = commonLog.exec(line);
+  if (head === null) return null;
+  let rest: RegExpExecArray | null | undefined;
+  const valueOf = ({ text }: Pick<LogFieldName, "text">): string | undefined => {
     const place = commonFields.get(text);
     if (place === undefined) return undefined;
-    if (place.part === "head") return this.#head[place.group]?.trim();
-    this.#rest ??= restOfLog.exec(this.#line.slice(this.#head[0].length));
-    return this.#rest?.[place.group];
-  }
+    if (place.part === "head") return head[place.group]?.trim();
+    rest ??= restOfLog.exec(line.slice(head[0].length));
+    return rest?.[place.group];
+  };
+  return {
+    hasRequest: line.startsWith(' "', head[0].length),
+    get names() {
+      return [...commonFields.keys()].filter((text) => valueOf({ text }) !== undefined);
+    },
+    valueOf,
+  };
 }
 
 const placesIn = (part: "head" | "rest", names: readonly string[]) =>
@@ -200,16 +192,10 @@ class TableRows {
   readHeader(line: string): boolean {
     if (line === this.#header) return true;
     for (const delimiter of [",", ";", "\t"]) {
-      const written = line.includes(delimiter) ? cellsOfCsv(line, delimiter) : openRow;
-      const names = written === openRow ? [] : written.map(plainName);
+      const written = line.includes(delimiter) ? cellsOfCsv(line, delimiter) : null;
+      const names = written?.map(plainName) ?? [];
       if (!this.#isHeader(names)) continue;
-      this.#columns = {
-        names,
-        cellsOf: (row) => {
-          const cells = cellsOfCsv(row, delimiter);
-          return cells === openRow ? null : cells;
-        },
-      };
+      this.#columns = { names, cellsOf: (row) => cellsOfCsv(row, delimiter) };
       this.#header = line;
       return true;
     }
@@ -255,10 +241,8 @@ const plainName = (name: string): string => name.trim().toLowerCase().replaceAll
 
 const cellsOfW3c = (row: string): readonly string[] => row.split(row.includes("\t") ? "\t" : " ");
 
-/** Stands for a row whose last cell continues in the next line. */
-const openRow = "open";
-
-function cellsOfCsv(row: string, delimiter: string): readonly string[] | typeof openRow {
+/** Null for a row whose last cell continues in the next line. */
+function cellsOfCsv(row: string, delimiter: string): readonly string[] | null {
   if (!row.includes('"')) return row.split(delimiter);
   const cells: string[] = [];
   for (let from = 0; from <= row.length;) {
@@ -271,7 +255,7 @@ function cellsOfCsv(row: string, delimiter: string): readonly string[] | typeof 
     }
     let end = row.indexOf('"', from + 1);
     while (end !== -1 && row[end + 1] === '"') end = row.indexOf('"', end + 2);
-    if (end === -1) return openRow;
+    if (end === -1) return null;
     cells.push(row.slice(from + 1, end).replaceAll('""', '"'));
     const next = row.indexOf(delimiter, end + 1);
     if (next === -1) return cells;
@@ -283,7 +267,7 @@ function cellsOfCsv(row: string, delimiter: string): readonly string[] | typeof 
 /** Returns null when the line fits none of the formats that need no header. */
 export function parseLine(line: string): LogLine | null {
   if (line.startsWith("{")) return JsonLine.parse(line);
-  const common = CommonLine.parse(line);
+  const common = parseCommon(line);
   return common?.hasRequest === true ? common : (parseProxyLine(line) ?? common);
 }
 

@@ -4,7 +4,7 @@ import { parsePath } from "../../policy/path-readings.ts";
 import { type PathPattern, readPathPattern } from "../../policy/path-pattern.ts";
 import { methodText, partFields, pathText, statusFields } from "./fields.ts";
 import { missingField, quoted } from "./line-reader.ts";
-import { firstField, type LogFieldName, type LogLine } from "./log-line.ts";
+import { firstField, type LogFieldName, type LogLine, remembered } from "./log-line.ts";
 
 /** Whether a line is kept, or the reason why that is unknown. */
 export type LineFilter = (line: LogLine) => boolean | string;
@@ -41,7 +41,9 @@ export function readRequestPattern(text: string): RequestPattern | { readonly ac
 export function requestFilter(patterns: readonly RequestPattern[]): LineFilter {
   const readsMethod = patterns.some(({ methods }) => methods !== null);
   const readsPath = patterns.some(({ path }) => path !== null);
-  const fits = patterns.map(({ path }) => (path === null ? () => true : cached(path)));
+  const fits = patterns.map(({ path }) =>
+    path === null ? () => true : remembered((text) => path.matches(parsePath(text))),
+  );
   return (line) => {
     const method = readsMethod ? firstText(line, partFields.method, methodText) : "";
     const path = readsPath ? firstText(line, partFields.path, pathText) : "";
@@ -50,21 +52,6 @@ export function requestFilter(patterns: readonly RequestPattern[]): LineFilter {
     return patterns.some(
       ({ methods }, index) => (methods?.includes(method.toUpperCase()) ?? true) && fits[index]?.(path) === true,
     );
-  };
-}
-
-const mostCached = 65_536;
-
-/** Whether a path fits. Logs have the same paths again and again. */
-function cached(pattern: PathPattern): (path: string) => boolean {
-  const known = new Map<string, boolean>();
-  return (path) => {
-    const cachedFit = known.get(path);
-    if (cachedFit !== undefined) return cachedFit;
-    const isFit = pattern.matches(parsePath(path));
-    if (known.size === mostCached) known.clear();
-    known.set(path, isFit);
-    return isFit;
   };
 }
 

@@ -20,7 +20,15 @@ import {
   targetText,
   upperText,
 } from "./fields.ts";
-import { addressesIn, type LogFieldName, fieldName, firstField, type LogLine, nestedName } from "./log-line.ts";
+import {
+  addressesIn,
+  type LogFieldName,
+  fieldName,
+  firstField,
+  type LogLine,
+  nestedName,
+  remembered,
+} from "./log-line.ts";
 import { type LineKey, missingField, quoted } from "./line-reader.ts";
 
 export interface LogKey {
@@ -55,10 +63,10 @@ export function readLogKey(
   texts: readonly string[],
   address: LogAddress = { field: null, trustedProxies: null },
 ): ReadLogKey {
-  const names = texts.flatMap((text) => text.split(",")).map((text) => text.trim());
-  const parts = names.map((name) => readKeyPart(name));
-  for (const [index, name] of names.entries()) {
-    const part = parts[index] ?? null;
+  const named = texts
+    .flatMap((text) => text.split(","))
+    .map((text) => ({ name: text.trim(), part: readKeyPart(text.trim()) }));
+  for (const { name, part } of named) {
     if (part?.kind === "jwt") {
       return {
         problem: `${name}: a log has no verified tokens. Expected the name of a field that has the claim, or ${acceptedParts}`,
@@ -67,28 +75,17 @@ export function readLogKey(
     if (name === "" || (part === null && /^(?:header|cookie|query|jwt):/i.test(name)))
       return { problem: `expected ${acceptedParts}, got ${JSON.stringify(name)}` };
   }
-  const written = names.map((name, index) => nameOf(parts[index] ?? null, name));
-  if (names.length > mostKeyParts || new Set(written).size < written.length) {
-    const problem = `expected 1 to ${mostKeyParts} different parts, got "${written.join(", ")}"`;
-    return { problem };
+  const parts = named.map(({ name, part }) => (part === null ? name : partName(part)));
+  if (parts.length > mostKeyParts || new Set(parts).size < parts.length) {
+    return { problem: `expected 1 to ${mostKeyParts} different parts, got "${parts.join(", ")}"` };
   }
-  const addresses = new AddressReader(address);
-  const readers = names.map((name, index) => {
-    const part = parts[index] ?? null;
-    return part?.kind === "ip" ? addresses.readerOf(part) : readerOf(part, name);
-  });
-  const fields = names.filter((_, index) => parts[index] === null);
-  return {
-    value: {
-      parts: written,
-      fields,
-      keyOf: (line) => keyOf(line, readers),
-      lists: () => addresses.lists,
-    },
-  };
+  let lists = 0;
+  const readers = named.map(({ name, part }) =>
+    part?.kind === "ip" ? addressReader(part, address, () => lists++) : readerOf(part, name),
+  );
+  const fields = named.filter(({ part }) => part === null).map(({ name }) => name);
+  return { value: { parts, fields, keyOf: (line) => keyOf(line, readers), lists: () => lists } };
 }
-
-const nameOf = (part: KeyPart | null, name: string): string => (part === null ? name : partName(part));
 
 function keyOf(line: LogLine, readers: readonly PartReader[]): LineKey {
   const values: string[] = [];
@@ -159,7 +156,7 @@ function fieldReader(
   textOf: (value: unknown) => string | null,
   accepted = "a text",
 ): PartReader {
-  const valueOf = cachedValueOf(part);
+  const valueOf = rememberedValueOf(part);
   return (line) => {
     let refused: unknown;
     for (const name of names) {
@@ -179,63 +176,37 @@ function fieldReader(
 }
 
 /** Reads the client of a field with one address, or with a list to which each proxy added the address of its client. */
-class AddressReader {
-  /** How many lines had a list. */
-  lists = 0;
-  readonly #address: LogAddress;
-
-  constructor(address: LogAddress) {
-    this.#address = address;
-  }
-
-  readerOf(part: KeyPart): PartReader {
-    const { field, trustedProxies } = this.#address;
-    const valueOf = cachedValueOf(part);
-    const names = field === null ? partFields.ip : [field];
-    const isForwarded = (line: LogLine): boolean =>
-      trustedProxies !== null && field === null && firstField(line, forwardedFields) !== null;
-    return (line) => {
-      let refused: unknown;
-      for (const name of isForwarded(line) ? forwardedFields : names) {
-        const value = line.valueOf(name);
-        if (value === undefined || placeholders.has(value)) continue;
-        const isPlain = typeof value === "string" && !value.includes(",");
-        if (isPlain && (trustedProxies ?? 1) === 1) return valueOf(value);
-        const members = addressesIn(value);
-        if (members === null) {
-          refused ??= value;
-          continue;
-        }
-        if (members.length > 1) this.lists++;
-        const client = members.at(-(trustedProxies ?? 1)) ?? "";
-        if (!placeholders.has(client)) return valueOf(client);
-        refused ??= value;
-      }
-      if (refused === undefined) return { reason: missingField(field?.text ?? "ip", line) };
-      const accepted =
-        trustedProxies === null
-          ? "an IP address"
-          : `a list of at least ${trustedProxies} ${trustedProxies === 1 ? "address" : "addresses"}`;
-      return { reason: `ip: expected ${accepted}, got ${quoted(refused)}` };
-    };
-  }
-}
-
-const mostCached = 65_536;
-
-/** The value of a part by its text. Parsing an address or a path takes longer than finding it. */
-function cachedValueOf(part: KeyPart): (text: string) => PartValue {
-  const known = new Map<string, PartValue>();
-  return (text) => {
-    const cached = known.get(text);
-    if (cached !== undefined) return cached;
-    const value = canonicalText(part, settings, text);
-    const read = value === null ? { reason: invalidText(part, text) } : { value };
-    if (known.size === mostCached) known.clear();
-    known.set(text, read);
-    return read;
+function addressReader(part: KeyPart, { field, trustedProxies }: LogAddress, onList: () => void): PartReader {
+  const valueOf = rememberedValueOf(part);
+  const place = trustedProxies ?? 1;
+  const names = field === null ? partFields.ip : [field];
+  const isForwarded = (line: LogLine): boolean =>
+    trustedProxies !== null && field === null && firstField(line, forwardedFields) !== null;
+  return (line) => {
+    let refused: unknown;
+    for (const name of isForwarded(line) ? forwardedFields : names) {
+      const value = line.valueOf(name);
+      if (value === undefined || placeholders.has(value)) continue;
+      const isPlain = typeof value === "string" && !value.includes(",");
+      if (isPlain && place === 1) return valueOf(value);
+      const members = addressesIn(value) ?? [];
+      if (members.length > 1) onList();
+      const client = members.at(-place) ?? "";
+      if (!placeholders.has(client)) return valueOf(client);
+      refused ??= value;
+    }
+    if (refused === undefined) return { reason: missingField(field?.text ?? "ip", line) };
+    const addresses = `a list of at least ${place} ${place === 1 ? "address" : "addresses"}`;
+    return { reason: `ip: expected ${trustedProxies === null ? "an IP address" : addresses}, got ${quoted(refused)}` };
   };
 }
+
+/** The value of a part by its text. Parsing an address or a path takes longer than finding it. */
+const rememberedValueOf = (part: KeyPart): ((text: string) => PartValue) =>
+  remembered((text) => {
+    const value = canonicalText(part, settings, text);
+    return value === null ? { reason: invalidText(part, text) } : { value };
+  });
 
 const invalidText = (part: KeyPart, text: string): string =>
   part.kind === "ip"

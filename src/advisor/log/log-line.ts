@@ -125,3 +125,18 @@ function nestedValue(value: unknown, path: readonly string[]): unknown {
   }
   return nested ?? undefined;
 }
+
+const mostKept = 65_536;
+
+/** A function that keeps its results. Logs have the same texts again and again. */
+export function remembered<Result>(resultOf: (text: string) => Result): (text: string) => Result {
+  const known = new Map<string, Result>();
+  return (text) => {
+    const kept = known.get(text);
+    if (kept !== undefined) return kept;
+    const result = resultOf(text);
+    if (known.size === mostKept) known.clear();
+    known.set(text, result);
+    return result;
+  };
+}

@@ -31,7 +31,7 @@ const mostListedLines = 100;
 
 /** Counts the lines of a log. */
 export class LineCounts implements LogReport {
-  /** The number of the current line. */
+  /** The number of lines so far, which is that of the current line. */
   line = 0;
   read = 0;
   unread = 0;
@@ -98,20 +98,6 @@ export function* linesOf(text: string): Generator<string> {
   }
 }
 
-/** The lines of one log. */
-export interface LoggedLines extends LogReport {
-  readonly name: string;
-  readonly lines: number;
-  /** Requests that a filter leaves out, and messages of a Worker. */
-  readonly leftOut: number;
-  /** The unread lines whose time is far before that of an earlier line. */
-  readonly outOfOrder: number;
-  /** The first of them; null if there is none. */
-  readonly firstOutOfOrder: number | null;
-  /** The begin of the first unread line. */
-  readonly firstUnreadText: string;
-}
-
 export interface LogBudget {
   readonly arrivals: number;
   readonly keys: number;
@@ -128,21 +114,20 @@ const leastOfSeconds = 10;
 /** A sample of fewer keys would say little. */
 const leastKeys = 100;
 
-/** Lines of a log, counted. */
-class CountedLog extends LineCounts implements LoggedLines {
+/** The lines of one log. */
+export class CountedLog extends LineCounts {
   readonly name: string;
+  /** Requests that a filter leaves out, and messages of a Worker. */
   leftOut = 0;
+  /** The unread lines whose time is far before that of an earlier line. */
   outOfOrder = 0;
+  /** The first of them; null if there is none. */
   firstOutOfOrder: number | null = null;
   latestMs = 0;
 
   constructor(name: string) {
     super();
     this.name = name;
-  }
-
-  get lines(): number {
-    return this.line;
   }
 
   skipOutOfOrder(atMs: number): void {
@@ -158,11 +143,12 @@ export class LogTimelines {
   oneKeyIn = 1;
   /** Whether the rest of the log is left out, because few keys have more requests than memory allows. */
   isFull = false;
+  /** Lines of all logs that gave a request. */
+  requests = 0;
+  readonly logs: CountedLog[] = [];
   readonly #readLine: LineReader;
   readonly #budget: LogBudget;
   readonly #builder = new TimelinesBuilder();
-  readonly #logs: CountedLog[] = [];
-  #requests = 0;
   #fromMs = Infinity;
   #toMs = 0;
   #hasWholeSeconds = true;
@@ -172,18 +158,9 @@ export class LogTimelines {
     this.#budget = budget;
   }
 
-  /** Lines of all logs that gave a request. */
-  get requests(): number {
-    return this.#requests;
-  }
-
-  get logs(): readonly LoggedLines[] {
-    return this.#logs;
-  }
-
   /** The lines that follow are of this log. */
   startLog(name: string): void {
-    this.#logs.push(new CountedLog(name));
+    this.logs.push(new CountedLog(name));
   }
 
   addLine(whole: string): void {
@@ -200,7 +177,7 @@ export class LogTimelines {
       return;
     }
     log.read++;
-    this.#requests++;
+    this.requests++;
     log.latestMs = Math.max(log.latestMs, atMs);
     this.#fromMs = Math.min(this.#fromMs, atMs);
     this.#toMs = Math.max(this.#toMs, atMs + 1);
@@ -220,15 +197,15 @@ export class LogTimelines {
       fromMs: Math.min(this.#fromMs, this.#toMs),
       toMs: this.#toMs,
       oneKeyIn: this.oneKeyIn,
-      requests: this.#requests,
+      requests: this.requests,
       lostArrivals: 0,
       otherLimitsArrivals: 0,
     });
-    return this.#hasWholeSeconds && this.#requests >= leastOfSeconds ? spreadOverSeconds(timelines) : timelines;
+    return this.#hasWholeSeconds && this.requests >= leastOfSeconds ? spreadOverSeconds(timelines) : timelines;
   }
 
   #currentLog(): CountedLog {
-    const log = this.#logs.at(-1);
+    const log = this.logs.at(-1);
     if (log === undefined) throw new Error("expected startLog before the first line");
     return log;
   }

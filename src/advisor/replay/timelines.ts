@@ -280,6 +280,13 @@ export function peaks(timelines: Timelines, windowMs: number): Float64Array {
   return most;
 }
 
+/** 0 without values. A loop, because an argument list has a longest length. */
+export function greatest(values: Float64Array): number {
+  let most = 0;
+  for (const value of values) if (value > most) most = value;
+  return most;
+}
+
 interface Rows {
   readonly from: number;
   /** Exclusive. */

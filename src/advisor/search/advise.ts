@@ -6,10 +6,10 @@
  */
 import { scaled } from "../replay/replay.ts";
 import { deniedMost } from "../replay/result.ts";
-import { peaks, type Timelines } from "../replay/timelines.ts";
+import { greatest, peaks, type Timelines } from "../replay/timelines.ts";
 import { formatDuration, type LimitInput, readLimits } from "../../strategies/index.ts";
 import { isLeast } from "./families.ts";
-import { foundInFamilies, greatest, nearestIndex, type SearchOutcome, strictness } from "./family-search.ts";
+import { foundInFamilies, nearestIndex, type SearchOutcome, strictness } from "./family-search.ts";
 import type { Advice, Candidate, Goal, Recommendation } from "./goal.ts";
 import { isBetter, isCrowded, type OriginGoal, replayGlobal, unlimitedBurst } from "./origin.ts";
 import {

@@ -1,7 +1,7 @@
 /** The search for the first limit of each family that meets a goal. */
 import type { LimitInput } from "../../strategies/index.ts";
 import { scaled } from "../replay/replay.ts";
-import { peaks } from "../replay/timelines.ts";
+import { greatest, peaks } from "../replay/timelines.ts";
 import { admittedFlood, familiesWithin, type Family, unfamiliarity } from "./families.ts";
 import type { Goal } from "./goal.ts";
 import { type Bound, judged, type JudgedLimit, type Traffic, type TriedLimit, tryLimits } from "./trial.ts";
@@ -194,9 +194,3 @@ function rank(goal: Goal, { candidate, isNear }: JudgedLimit): readonly number[]
 }
 
 export const strictness = ({ limits }: JudgedLimit["candidate"]): number => Math.min(...limits.map(admittedFlood));
-
-export function greatest(values: Float64Array): number {
-  let most = 0;
-  for (const value of values) if (value > most) most = value;
-  return most;
-}

@@ -167,7 +167,7 @@ describe("timelines of a log", () => {
 
   it("lines whose time is more than an hour before that of an earlier line are counted", () => {
     const timelines = timelinesOf([line(3_601, "a"), line(1, "a"), "", line(0, "a"), line(0, "b")]);
-    expect(timelines.logs).toMatchObject([{ lines: 5, read: 2, unread: 2, outOfOrder: 2, firstOutOfOrder: 4 }]);
+    expect(timelines.logs).toMatchObject([{ line: 5, read: 2, unread: 2, outOfOrder: 2, firstOutOfOrder: 4 }]);
     expect(timelines.logs[0]?.firstUnread[0]).toEqual({
       line: 4,
       reason: "the time is 60 minutes before that of an earlier line; expected at most 60",
