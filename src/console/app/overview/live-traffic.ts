@@ -5,7 +5,6 @@
  */
 import type { Statistics, StatisticsPoint } from "../api/answers.ts";
 import {
-  addPoint,
   addTally,
   type CountedTraffic,
   lines,
@@ -14,6 +13,7 @@ import {
   numbersOf,
   type PolicyTraffic,
   type Tally,
+  tallyOf,
 } from "./traffic.ts";
 
 const minuteMs = 60_000;
@@ -167,8 +167,7 @@ export class LiveTraffic {
     const bounds = latencyBoundsMs.length;
     const added = new Map<string, Tally>();
     for (const point of points) {
-      const tally = newTally(bounds);
-      addPoint(tally, point);
+      const tally = tallyOf(point, bounds);
       const highest = this.#highest.get(nameOf(point)) ?? newTally(bounds);
       this.#highest.set(nameOf(point), highest);
       const sum = added.get(point.policy) ?? newTally(bounds);
@@ -215,7 +214,7 @@ function samplesOf({ from, to, points, originFailures, latencyBoundsMs }: Statis
     const added = new Map<string, Tally>();
     for (const point of points.filter(({ at }) => indexOf(at) === index)) {
       const tally = added.get(point.policy) ?? newTally(latencyBoundsMs.length);
-      addPoint(tally, point);
+      addTally(tally, tallyOf(point, latencyBoundsMs.length));
       added.set(point.policy, tally);
     }
     const failed = originFailures.filter(({ at }) => indexOf(at) === index);

@@ -57,31 +57,19 @@ session.subscribe(({ kind }) => {
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 
-export interface TimeSpan {
-  /** The name in the URL. */
-  readonly name: string;
-  readonly label: string;
-  /** The unit of the plot's values. */
-  readonly unit: string;
-  readonly lengthMs: number;
-  readonly pauseMs: number;
-  /** Null for the live span. */
-  readonly step: { readonly text: string; readonly lengthMs: number } | null;
-}
-
-/** The default: it shows traffic within seconds, and has the minutes before. */
-const liveSpan: TimeSpan = {
-  name: "5m",
-  label: "5 min, live",
-  unit: "per second",
-  lengthMs: 5 * minuteMs,
-  pauseMs: 2_000,
-  step: null,
-};
-
-/** The steps of a long span are coarse, so that the answer for 50 policies has less than 5,000 points. */
-export const spans: readonly TimeSpan[] = [
-  liveSpan,
+/**
+ * `name` is that in the URL, and `unit` that of the plot's values. Only the live span has no `step`: it shows traffic within seconds,
+ * and has the minutes before. The steps of a long span are coarse, so that the answer for 50 policies has less than 5,000 points.
+ */
+export const spans = [
+  {
+    name: "5m",
+    label: "5 min, live",
+    unit: "per second",
+    lengthMs: 5 * minuteMs,
+    pauseMs: 2_000,
+    step: null,
+  },
   {
     name: "1h",
     label: "1 h",
@@ -106,7 +94,12 @@ export const spans: readonly TimeSpan[] = [
     pauseMs: 300_000,
     step: { text: "24h", lengthMs: 24 * hourMs },
   },
-];
+] as const;
+
+export type TimeSpan = (typeof spans)[number];
+
+/** The default. */
+const [liveSpan] = spans;
 
 export const spanOf = (name: string | null): TimeSpan => spans.find((each) => each.name === name) ?? liveSpan;
 

@@ -23,21 +23,18 @@ const outcomes = [
 const nearLimitAt = outcomes.length;
 const firstBucketAt = nearLimitAt + 1;
 
-/** @param bounds the number of bounds of the latency histogram */
 export const newTally = (bounds: number): Tally => new Float64Array(firstBucketAt + bounds + 1);
 
-/** Adds the counts of a point to a tally. Plain loops, because a long span has thousands of points. */
-export function addPoint(sum: Tally, point: StatisticsPoint): void {
-  for (let at = 0; at < nearLimitAt; at++) {
-    const outcome = outcomes[at];
-    const count = outcome === undefined ? 0 : (point.outcomes[outcome] ?? 0);
-    sum[at] = (sum[at] ?? 0) + count;
-  }
-  sum[nearLimitAt] = (sum[nearLimitAt] ?? 0) + point.nearLimit;
+/** @param bounds the number of bounds of the latency histogram */
+export function tallyOf(point: StatisticsPoint, bounds: number): Tally {
+  const tally = newTally(bounds);
+  for (const [at, outcome] of outcomes.entries()) tally[at] = point.outcomes[outcome] ?? 0;
+  tally[nearLimitAt] = point.nearLimit;
   for (const [bucket, decisions] of point.latency) {
     const at = firstBucketAt + bucket;
-    if (at < sum.length) sum[at] = (sum[at] ?? 0) + decisions;
+    if (at < tally.length) tally[at] = (tally[at] ?? 0) + decisions;
   }
+  return tally;
 }
 
 export function addTally(sum: Tally, added: ArrayLike<number>): void {
@@ -113,26 +110,18 @@ export function newPolicyTraffic(bounds: number, steps: number): PolicyTraffic {
   };
 }
 
-/** Adds up the points by policy, in one pass. */
+/** Adds up the points by policy. */
 export function trafficOf(statistics: Statistics): CountedTraffic {
   const { from, to, stepMs, latencyBoundsMs: boundsMs, points, originFailures } = statistics;
   const fromMs = Date.parse(from);
   const toMs = Date.parse(to);
   const steps = Math.max(0, Math.round((toMs - fromMs) / stepMs));
   const policies = new Map<string, PolicyTraffic>();
-  const counts = newTally(boundsMs.length);
-  // The points of one step follow each other.
-  let at = "";
-  let step = 0;
   for (const point of points) {
-    if (point.at !== at) {
-      ({ at } = point);
-      step = Math.round((Date.parse(at) - fromMs) / stepMs);
-    }
+    const step = Math.round((Date.parse(point.at) - fromMs) / stepMs);
     const traffic = policies.get(point.policy) ?? newPolicyTraffic(boundsMs.length, steps);
     policies.set(point.policy, traffic);
-    counts.fill(0);
-    addPoint(counts, point);
+    const counts = tallyOf(point, boundsMs.length);
     addTally(traffic.total, counts);
     const numbers = numbersOf(counts);
     for (const line of step < steps ? lines : []) {

@@ -1,7 +1,7 @@
 /** Runs one task at a time for inputs that change, and keeps the last result until the next one arrives. */
 import { batch, signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
-import { isAborted, type TaskOptions } from "./worker-client.ts";
+import type { TaskOptions } from "./worker-client.ts";
 
 type RunTask<Result> = (options: TaskOptions) => Promise<Result>;
 
@@ -43,21 +43,19 @@ export class LatestTask<Result> {
     const onProgress = (share: number): void => {
       if (!abort.signal.aborted) this.share.value = share;
     };
+    let result: Result | null = null;
+    let problem: Error | null = null;
     try {
-      const result = await run({ abort: abort.signal, onProgress });
-      if (!abort.signal.aborted) this.#end(() => (this.result.value = result), null);
+      result = await run({ abort: abort.signal, onProgress });
     } catch (error) {
-      if (abort.signal.aborted || isAborted(error)) return;
-      this.#end(() => {}, error instanceof Error ? error : new Error(String(error)));
+      problem = error instanceof Error ? error : new Error(String(error));
     }
-  }
-
-  #end(keep: () => void, problem: Error | null): void {
+    if (abort.signal.aborted) return;
     const waiting = this.#waiting;
     this.#waiting = null;
     this.#abort = null;
     batch(() => {
-      keep();
+      if (problem === null) this.result.value = result;
       this.problem.value = problem;
       this.share.value = null;
       if (waiting !== null) void this.#run(waiting);

@@ -48,24 +48,16 @@ export function runTask<Kind extends TaskKind>(
   latestId += 1;
   const id = latestId;
   return new Promise((resolve, reject) => {
-    if (abort?.aborted === true) {
-      reject(abortError());
-      return;
-    }
     abort?.addEventListener("abort", () => {
       if (!open.delete(id)) return;
       send({ kind: "cancel", id });
-      reject(abortError());
+      reject(abort.reason);
     });
     open.set(id, { onProgress, resolve, reject });
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the kind selects the type of the request
     send({ ...request, kind, id } as unknown as TaskRequest);
   });
 }
-
-export const isAborted = (error: unknown): boolean => error instanceof DOMException && error.name === "AbortError";
-
-const abortError = (): DOMException => new DOMException("The task is outdated.", "AbortError");
 
 function send(request: ReplayRequest): void {
   try {
