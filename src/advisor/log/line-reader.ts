@@ -101,7 +101,7 @@ export interface LoggedRequest {
   readonly wasDenied?: boolean;
 }
 
-/** The key of a line, or the reason why it has none. */
+/** The key of a line or a part of it, or the reason why the line has none. */
 export type LineKey = { readonly key: string } | { readonly reason: string };
 
 /** Which fields of a line are its time, its key and its cost. */

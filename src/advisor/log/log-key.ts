@@ -51,9 +51,8 @@ export interface LogAddress {
 
 export type ReadLogKey = { readonly value: LogKey } | { readonly problem: string };
 
-/** A value of the key, or the reason why the line has none. */
-type PartValue = { readonly value: string } | { readonly reason: string };
-type PartReader = (line: LogLine) => PartValue;
+/** Reads a part of the key. */
+type PartReader = (line: LogLine) => LineKey;
 
 const acceptedParts =
   "ip, path, method, host, country, continent, asn, colo, global, header:<name>, cookie:<name>, query:<name> or the name of a field";
@@ -90,9 +89,9 @@ export function readLogKey(
 function keyOf(line: LogLine, readers: readonly PartReader[]): LineKey {
   const values: string[] = [];
   for (const read of readers) {
-    const value = read(line);
-    if ("reason" in value) return value;
-    values.push(value.value);
+    const part = read(line);
+    if ("reason" in part) return part;
+    values.push(part.key);
   }
   return { key: values.length === 1 ? (values[0] ?? "") : values.map(listed).join(", ") };
 }
@@ -107,11 +106,21 @@ const settings: KeySettings = {
   match: { methods: null, path: null, pathMatching: "lenient", host: null, headers: null },
 };
 
+const textsOf = {
+  path: pathText,
+  method: methodText,
+  host: hostText,
+  country: upperText,
+  continent: upperText,
+  colo: upperText,
+  asn: scalarText,
+} as const;
+
 function readerOf(part: KeyPart | null, name: string): PartReader {
   if (part === null) return namedReader(name);
   switch (part.kind) {
     case "global":
-      return () => ({ value: "global" });
+      return () => ({ key: "global" });
     case "header":
       return fieldReader(part, headerFields(part.name), headerText, acceptedHeader);
     case "cookie":
@@ -119,17 +128,13 @@ function readerOf(part: KeyPart | null, name: string): PartReader {
     case "query":
       return queryReader(part, part.name);
     case "path":
-      return fieldReader(part, partFields.path, pathText);
     case "method":
-      return fieldReader(part, partFields.method, methodText);
     case "host":
-      return fieldReader(part, partFields.host, hostText);
     case "country":
     case "continent":
     case "colo":
-      return fieldReader(part, partFields[part.kind], upperText);
     case "asn":
-      return fieldReader(part, partFields.asn, scalarText);
+      return fieldReader(part, partFields[part.kind], textsOf[part.kind]);
     case "ip":
     case "jwt":
     case "custom":
@@ -145,7 +150,7 @@ function namedReader(name: string): PartReader {
     const value = line.valueOf(field);
     if (value === undefined) return { reason: missingField(name, line) };
     const text = scalarText(value);
-    return text === null ? { reason: `${name}: expected a text or a number, got ${quoted(value)}` } : { value: text };
+    return text === null ? { reason: `${name}: expected a text or a number, got ${quoted(value)}` } : { key: text };
   };
 }
 
@@ -202,10 +207,10 @@ function addressReader(part: KeyPart, { field, trustedProxies }: LogAddress, onL
 }
 
 /** The value of a part by its text. Parsing an address or a path takes longer than finding it. */
-const rememberedValueOf = (part: KeyPart): ((text: string) => PartValue) =>
+const rememberedValueOf = (part: KeyPart): ((text: string) => LineKey) =>
   remembered((text) => {
     const value = canonicalText(part, settings, text);
-    return value === null ? { reason: invalidText(part, text) } : { value };
+    return value === null ? { reason: invalidText(part, text) } : { key: value };
   });
 
 const invalidText = (part: KeyPart, text: string): string =>
@@ -220,7 +225,7 @@ function cookieReader(part: KeyPart, name: string): PartReader {
     const value = scalarText(firstField(line, names)?.value);
     const header = value === null ? firstField(line, headers)?.value : undefined;
     const text = value ?? cookieIn(headerText(header), name);
-    return text === null || placeholders.has(text) ? { reason: missingField(partName(part), line) } : { value: text };
+    return text === null || placeholders.has(text) ? { reason: missingField(partName(part), line) } : { key: text };
   };
 }
 
@@ -244,11 +249,11 @@ function queryReader(part: KeyPart, name: string): PartReader {
     for (const field of targetFields) {
       const target = targetText(line.valueOf(field));
       const value = target?.includes("?") === true ? parameterIn(target, name) : null;
-      if (value !== null) return { value };
+      if (value !== null) return { key: value };
     }
     const query = scalarText(firstField(line, queryFields)?.value);
     const value = query === null ? null : parameterIn(`/?${query.replace(/^\?/, "")}`, name);
-    return value === null || placeholders.has(value) ? { reason: missingField(partName(part), line) } : { value };
+    return value === null || placeholders.has(value) ? { reason: missingField(partName(part), line) } : { key: value };
   };
 }
 

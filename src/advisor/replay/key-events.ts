@@ -42,7 +42,13 @@ export class AssumedReservations {
       this.#ofKey = typicalReservation(this.#timelines, from, to);
     }
     const typical = this.#ofKey?.runsMs == null ? this.#ofAll : this.#ofKey;
-    return typical === null ? null : reservationLike(typical, atMs[row] ?? 0, cost[row] ?? 0, ttlMs);
+    if (typical === null) return null;
+    const { runsMs, costShare } = typical;
+    return {
+      ttlMs: ttlMs ?? typical.ttlMs,
+      settledAtMs: runsMs === null ? null : (atMs[row] ?? 0) + runsMs,
+      settledCost: Math.round((cost[row] ?? 0) * costShare),
+    };
   }
 }
 
@@ -69,16 +75,6 @@ function typicalReservation(
   if (ttlMs === null) return null;
   const costShare = median(costShares.subarray(0, settled)) ?? 1;
   return { ttlMs, runsMs: median(runsMs.subarray(0, settled)), costShare };
-}
-
-function reservationLike(
-  { ttlMs, runsMs, costShare }: TypicalReservation,
-  atMs: number,
-  cost: number,
-  ownTtlMs = ttlMs,
-): ArrivalReservation {
-  const settledAtMs = runsMs === null ? null : atMs + runsMs;
-  return { ttlMs: ownTtlMs, settledAtMs, settledCost: Math.round(cost * costShare) };
 }
 
 /** The lower one of two in the middle. */

@@ -187,16 +187,11 @@ export class TimelinesBuilder {
   }
 
   #grow(): void {
-    const capacity = 2 * this.#key.length;
-    const [key, atMs, cost, outcome] = [this.#key, this.#atMs, this.#cost, this.#outcome];
-    this.#key = new Uint32Array(capacity);
-    this.#atMs = new Float64Array(capacity);
-    this.#cost = new Float64Array(capacity);
-    this.#outcome = new Uint8Array(capacity);
-    this.#key.set(key);
-    this.#atMs.set(atMs);
-    this.#cost.set(cost);
-    this.#outcome.set(outcome);
+    const bytes = 2 * this.#key.byteLength;
+    this.#key = new Uint32Array(this.#key.buffer.transfer(bytes));
+    this.#atMs = new Float64Array(this.#atMs.buffer.transfer(2 * bytes));
+    this.#cost = new Float64Array(this.#cost.buffer.transfer(2 * bytes));
+    this.#outcome = new Uint8Array(this.#outcome.buffer.transfer(bytes / 4));
   }
 }
 
@@ -208,10 +203,8 @@ function gathered<Column extends Float64Array | Uint8Array>(column: Column, rows
 
 const detached = (text: string): string => String(JSON.parse(JSON.stringify(text)));
 
-interface Columns {
+interface Columns extends Pick<Timelines, "atMs" | "outcome"> {
   readonly key: Uint32Array;
-  readonly atMs: Float64Array;
-  readonly outcome: Uint8Array;
 }
 
 /** The rows by key, and the rows of each key in order of time. */
