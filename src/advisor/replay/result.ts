@@ -1,5 +1,5 @@
 /** The result of a replay: what a set of limits would have decided, counted by seconds and by steps of a plot. */
-import { requestsOfKeys, type Timelines } from "./timelines.ts";
+import { requestCounts, type Timelines } from "./timelines.ts";
 import type { Limit } from "../../strategies/index.ts";
 
 /** Counts of equal steps. Step `n` begins at `startMs + n * stepMs`. */
@@ -190,7 +190,7 @@ export function deniedMost(
   { requests: all, deniedOfKey, longestDeniedMsOfKey }: ReplayResult,
   most: number,
 ): DeniedKey[] {
-  const requests = requestsOfKeys(timelines);
+  const requests = requestCounts(timelines);
   const denied = [...deniedOfKey.keys()].filter((key) => (deniedOfKey[key] ?? 0) > 0);
   return denied
     .toSorted((a, b) => (deniedOfKey[b] ?? 0) - (deniedOfKey[a] ?? 0))

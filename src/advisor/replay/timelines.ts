@@ -68,7 +68,7 @@ export interface Timelines {
 }
 
 /** The number of requests of each key. */
-export const requestsOfKeys = ({ keys, firstRow }: Timelines): Uint32Array =>
+export const requestCounts = ({ keys, firstRow }: Timelines): Uint32Array =>
   Uint32Array.from(keys, (_, key) => (firstRow[key + 1] ?? 0) - (firstRow[key] ?? 0));
 
 const firstCapacity = 1_024;

@@ -1,7 +1,7 @@
 /** Replays limits and measures them against a goal. */
 import { replay, replayAll } from "../replay/replay.ts";
 import type { ReplayResult } from "../replay/result.ts";
-import { requestsOfKeys, type Timelines } from "../replay/timelines.ts";
+import { requestCounts, type Timelines } from "../replay/timelines.ts";
 import { otherInstants } from "../replay/recording.ts";
 import { compiledLimit } from "../../strategies/compiled-limit.ts";
 import { type Limit, type LimitInput, parseLimits } from "../../strategies/index.ts";
@@ -31,7 +31,7 @@ const longestUncertainMs = 60_000;
 
 export function trafficOf(timelines: Timelines): Traffic {
   const { firstRow, keys, source } = timelines;
-  const requestsOfKey = requestsOfKeys(timelines);
+  const requestsOfKey = requestCounts(timelines);
   const { requests, oneKeyIn, otherLimitsArrivals } = source;
   // The requests that other limits decide are known for the sampled keys only.
   const allRequests = requests === null ? null : requests - oneKeyIn * otherLimitsArrivals;

@@ -14,7 +14,7 @@ import {
 import {
   arrivalOutcomes,
   isDeniedOutcome,
-  requestsOfKeys,
+  requestCounts,
   type Timelines,
   TimelinesBuilder,
   type TimelinesSource,
@@ -92,7 +92,7 @@ export function* compare(
     const shares = [index / deciders.length, (index + 1) / deciders.length] as const;
     decided.push(yield* scaled(decide(timelines, decider, stepMs), shares));
   }
-  const requests = requestsOfKeys(timelines);
+  const requests = requestCounts(timelines);
   const deniedOfKey = decided.map((each) => each.deniedOfKey);
   const [then, now] = deniedOfKey.toReversed();
   const difference = (index: number): number => Math.abs((then?.[index] ?? 0) - (now?.[index] ?? 0));
