@@ -1,4 +1,5 @@
 /** The states of a part of a page that has nothing to show: loading, empty, or failed. */
+import type { ReadonlySignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { ConnectionLost, isConnected } from "../api/client.ts";
@@ -12,7 +13,7 @@ export const Loading = ({ what }: { readonly what: string }) => (
 );
 
 interface ReadingProps<Value> {
-  readonly of: Polling<Value>;
+  readonly of: Pick<Polling<unknown>, "problem" | "readAgain"> & { readonly value: ReadonlySignal<Value | null> };
   /** The thing that is read, such as "the policies". */
   readonly what: string;
   readonly children: (value: Value) => ComponentChildren;

@@ -14,7 +14,7 @@ import type {
   TaskRequest,
 } from "./messages.ts";
 import { startReplayWorker } from "./start-worker.ts";
-import { type Polled, usePolled } from "../api/poll.ts";
+import { type Polling, usePolled } from "../api/poll.ts";
 
 export interface TaskOptions {
   /** Ends the task when its result is no longer of interest. */
@@ -112,8 +112,9 @@ function lose(reason: Error): void {
   for (const { reject } of lost) reject(reason);
 }
 
-/** The samples are null before the first read. */
-export interface SamplesState extends Polled<KnownSamples> {
+export interface SamplesState extends Pick<Polling<unknown>, "problem" | "readAgain"> {
+  /** The last samples that were read; null before the first. */
+  readonly value: ReadonlySignal<KnownSamples | null>;
   /** The share of the samples that has arrived, from 0 to 1. */
   readonly progress: ReadonlySignal<number>;
 }

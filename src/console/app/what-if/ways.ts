@@ -81,7 +81,7 @@ export const dryRunOf = ({ name, key, limits }: Policy): Change => ({
 
 /** A rule of one key, or an entry with one key. */
 export function underRule(
-  { kind, limits = "", strategy }: Pick<AuditedRule, "kind" | "limits" | "strategy">,
+  { kind, limits = "", strategy }: Pick<AuditedRule, "kind" | "limits"> & { readonly strategy?: string | undefined },
   policy: Pick<Policy, "configured">,
 ): WrittenDecider {
   if (kind === "block" || kind === "deny") return denied;
