@@ -10,8 +10,8 @@ import {
   countArrivals,
   decodeBatches,
   decodeSamples,
-  isSampledKey,
 } from "../control/sample-codec.ts";
+import { isSampledKey } from "../control/isolate/traffic-sample.ts";
 import type { SampleChunk, SampleIndex } from "../control/statistics-calls.ts";
 import { errorText, report } from "../observability/events.ts";
 import { isolationFields } from "./console.ts";

@@ -6,7 +6,7 @@
  * event has flags and further fields; without them it is an allowed arrival with cost 1. Integers have seven bits in
  * each byte, the lowest first; all bytes but the last have the highest bit set.
  */
-import { digitAt, fromBase64Url, toBase64Url } from "./base64url.ts";
+import { fromBase64Url, toBase64Url } from "./base64url.ts";
 import type { OutcomeName } from "./protocol.ts";
 
 /** The outcomes that samples have. The number of an outcome in the compact form is its index. */
@@ -278,19 +278,4 @@ class Reader {
     const actualCost = (flags & hasActualCostFlag) === 0 ? cost : this.integer();
     return { kind: "settlement", atMs, spentAtMs, cost, actualCost };
   }
-}
-
-const prefixes = 2 ** 24;
-
-/**
- * Whether a sample of one key in `oneKeyIn` has the key. A partition key is an HMAC, so its first 24 bits are evenly distributed.
- * A smaller sample is a part of each larger one.
- */
-export function isSampledKey(partitionKey: string, oneKeyIn: number): boolean {
-  const prefix =
-    (digitAt(partitionKey, 0) << 18) |
-    (digitAt(partitionKey, 1) << 12) |
-    (digitAt(partitionKey, 2) << 6) |
-    digitAt(partitionKey, 3);
-  return prefix < Math.floor(prefixes / oneKeyIn);
 }

@@ -167,7 +167,7 @@ function sampleArrival(
   if (isByKeyRule(outcome, "allow") || isByKeyRule(outcome, "block")) return;
   // The object gives no time for a key that a rule allows, even while a ban denies it.
   if (outcome.decidedAtMs === 0) return;
-  traffic.arrived(policy.name, partitionKey, {
+  traffic.add(policy.name, partitionKey, {
     kind: "arrival",
     atMs: outcome.decidedAtMs,
     cost,

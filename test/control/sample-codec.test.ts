@@ -8,7 +8,6 @@ import {
   type SampledKeys,
   decodeSamples,
   encodeSamples,
-  isSampledKey,
   mergeSamples,
   sampledOutcomes,
 } from "../../src/control/sample-codec.ts";
@@ -127,24 +126,4 @@ it.each([
 
 it("a key that is no partition key is an error", () => {
   expect(() => encodeSamples(new Map([["one", []]]))).toThrow(/partition key.*"one"/);
-});
-
-it("a sample of one key in 64 has about that share of keys, and is a part of each larger sample", () => {
-  const all = partitionKeys(64_000);
-  const sampled = all.filter((key) => isSampledKey(key, 64));
-  expect(sampled.length).toBeGreaterThan(800);
-  expect(sampled.length).toBeLessThan(1_200);
-  expect(sampled.every((key) => isSampledKey(key, 63) && isSampledKey(key, 1))).toBe(true);
-  expect(all.every((key) => isSampledKey(key, 1))).toBe(true);
-});
-
-it.each([
-  ["AAAA", 4_096, true],
-  ["AA__", 4_096, true],
-  ["ABAA", 4_096, false],
-  ["D___", 16, true],
-  ["EAAA", 16, false],
-  ["____", 1, true],
-])("a key that begins with %s is in a sample of one key in %i: %s", (prefix, oneKeyIn, expected) => {
-  expect(isSampledKey(prefix.padEnd(43, "_"), oneKeyIn)).toBe(expected);
 });

@@ -1,19 +1,15 @@
-/** The control plane's client in an isolate: the policies in effect, and the beats that keep them up to date. */
-import { modeOf } from "../../policy/runtime-rules.ts";
+/**
+ * The control plane's client in an isolate: the policies in effect, which are those of the configuration under the newest
+ * runtime rules that the isolate has received, and the beats that bring these rules.
+ */
+import { applyRules, type ReadRules, readRules } from "../../policy/read-runtime-rules.ts";
+import { compareVersions, modeOf, type PolicyRules } from "../../policy/runtime-rules.ts";
 import type { Policy } from "../../policy/policy.ts";
-import { type Clock, platformClock, type WaitUntil, withDeadline } from "../../limiter/clock.ts";
+import { type Clock, type WaitUntil, withDeadline } from "../../limiter/clock.ts";
 import { type StaleRules, platformRetries } from "../../limiter/protocol.ts";
-import {
-  type BeatCall,
-  type BeatReply,
-  type KeyAlert,
-  type PolicyInfo,
-  type StatisticsBatch,
-  type TailEntry,
-  controlPlaneName,
-} from "../protocol.ts";
-import { RulesInEffect } from "./rules-in-effect.ts";
 import { errorText, report } from "../../observability/events.ts";
+import { type BeatCall, type BeatReply, type KeyAlert, type PolicyInfo, controlPlaneName } from "../protocol.ts";
+import type { IsolateStatistics } from "./statistics.ts";
 
 /** The binding of the control plane object. */
 export interface ControlPlaneObjects {
@@ -31,125 +27,8 @@ export interface ControlClientOptions {
   readonly codeVersion: string;
   /** The HMAC with `KEY_SECRET`. */
   readonly hash: (text: string) => Promise<string>;
-  readonly statistics?: BeatSource;
-  readonly clock?: Clock;
-  readonly random?: () => number;
-}
-
-export class ControlClient {
-  readonly #rules: RulesInEffect;
-  readonly #heartbeat: Heartbeat;
-  readonly #clock: Clock;
-  /** Identifies `KEY_SECRET` in rules and beats, without revealing it. */
-  readonly secretId: () => Promise<string>;
-
-  constructor(options: ControlClientOptions) {
-    const { policies, objects, statistics = noStatistics, clock = platformClock, random } = options;
-    this.#clock = clock;
-    this.secretId = secretIdBy(options.hash);
-    this.#rules = new RulesInEffect(policies);
-    this.#heartbeat = new Heartbeat({
-      isolate: crypto.randomUUID(),
-      rules: this.#rules,
-      statistics,
-      describe: describer(options, this.secretId),
-      // A new stub for each call: a stub that has thrown stays broken.
-      send: (call) => objects.getByName(controlPlaneName, { retry: platformRetries }).beat(call),
-      clock,
-      ...(random !== undefined && { random }),
-    });
-  }
-
-  /** The policies in effect, in the order of the configuration. The same list until it changes. */
-  policies(nowMs: number = this.#clock.now()): readonly Policy[] {
-    return this.#rules.policies(nowMs);
-  }
-
-  /** Counts a request, and starts a beat alongside it if one is due. */
-  touch(waitUntil: WaitUntil): void {
-    this.#heartbeat.touch(this.#clock.now(), waitUntil);
-  }
-
-  /** Sends beats every second, until a reply says that no operator reads the statistics. */
-  watch(): void {
-    this.#heartbeat.watch();
-  }
-
-  /** Adopts the newer rules of an object's reply, and starts a beat for them at most once a second. */
-  adopt(rules: readonly StaleRules[], waitUntil: WaitUntil): void {
-    this.#rules.adopt(rules);
-    this.#heartbeat.refresh(this.#clock.now(), waitUntil);
-  }
-}
-
-const hashLength = 16;
-
-/*
- * The functions below keep values and not promises: the platform may cancel the request that computes one, and its
- * promise would then never settle.
- */
-
-function secretIdBy(hash: ControlClientOptions["hash"]): () => Promise<string> {
-  let id: string | null = null;
-  return async () => (id ??= (await hash(JSON.stringify({ secret: "id" }))).slice(0, hashLength));
-}
-
-function describer({ policies, codeVersion, hash }: ControlClientOptions, secretId: () => Promise<string>) {
-  let described: Deployment | null = null;
-  return async (): Promise<Deployment> => {
-    if (described !== null) return described;
-    const infos = policies.map(infoOf);
-    const whole = await hash(JSON.stringify({ deployment: [codeVersion, infos] }));
-    const deployment = whole.slice(0, hashLength);
-    described = { deployment, secretId: await secretId(), policies: infos };
-    return described;
-  };
-}
-
-const infoOf = (policy: Policy): PolicyInfo => ({
-  name: policy.name,
-  mode: modeOf(policy),
-  objects: policy.objects,
-  limits: limitInfos(policy),
-});
-
-export const limitInfos = ({ limits }: Pick<Policy, "limits">): PolicyInfo["limits"] =>
-  limits.map(({ name, limit, windowMs }) => ({ name, limit, windowMs }));
-
-/** The statistics that beats carry. */
-export interface BeatSource {
-  /** Every batch that is not stored yet, the oldest first. Closes the current batch. */
-  readonly batches: () => Promise<readonly StatisticsBatch[]>;
-  /** Discards the batches up to this number. */
-  readonly stored: (seq: number) => void;
-  /** Whether a tail is open, after each reply. Entries need to be collected only then. */
-  readonly setTailed: (isTailed: boolean) => void;
-  /** Removes and returns the collected entries, at most 20. Called only while a tail is open. */
-  readonly tail: () => Promise<readonly TailEntry[]>;
-  /** Removes and returns the alerts since the last call. A beat that fails is repeated with its alerts. */
-  readonly alerts: () => readonly KeyAlert[];
-}
-
-export const noStatistics: BeatSource = {
-  batches: async () => [],
-  stored: () => undefined,
-  setTailed: () => undefined,
-  tail: async () => [],
-  alerts: () => [],
-};
-
-export interface Deployment {
-  readonly deployment: string;
-  readonly secretId: string;
-  readonly policies: readonly PolicyInfo[];
-}
-
-export interface HeartbeatParts {
-  readonly isolate: string;
-  readonly rules: RulesInEffect;
-  readonly statistics: BeatSource;
-  readonly describe: () => Promise<Deployment>;
-  readonly send: (call: BeatCall) => Promise<BeatReply>;
+  /** What beats carry. */
+  readonly statistics: Pick<IsolateStatistics, "batches" | "stored" | "setTailed" | "tail" | "alerts">;
   readonly clock: Clock;
   /** A random number from 0 up to 1, which spreads the delays after failures over isolates. Default: no spread. */
   readonly random?: () => number;
@@ -170,6 +49,7 @@ const staleIntervalMs = 1_000;
 const deadlineMs = 5_000;
 const firstRetryMs = 1_000;
 const mostAlerts = 64;
+const hashLength = 16;
 
 interface Flight {
   /** From 1, in the order of the beats. */
@@ -177,8 +57,13 @@ interface Flight {
   readonly sentAtMs: number;
 }
 
-export class Heartbeat {
-  readonly #parts: HeartbeatParts;
+export class ControlClient {
+  readonly #options: ControlClientOptions;
+  readonly #isolate = crypto.randomUUID();
+  readonly #rules: RulesInEffect;
+  // Values and not promises: the platform may cancel the request that computes one, and its promise would then never settle.
+  #secretId: string | null = null;
+  #deployment: string | null = null;
   #flight: Flight | null = null;
   #beats = 0;
   /** The number of the latest beat that was answered. */
@@ -196,29 +81,47 @@ export class Heartbeat {
   #isWatched = false;
   #isTailed = false;
   #wantsPolicies = true;
+  /** Those that no answered beat has carried. */
   #alerts: readonly KeyAlert[] = [];
 
-  constructor(parts: HeartbeatParts) {
-    this.#parts = parts;
+  constructor(options: ControlClientOptions) {
+    this.#options = options;
+    this.#rules = new RulesInEffect(options.policies);
   }
 
-  /** Counts a request, and starts a beat if one is due. */
-  touch(nowMs: number, waitUntil: WaitUntil): void {
+  /** The policies in effect, in the order of the configuration. The same list until it changes. */
+  policies(): readonly Policy[] {
+    return this.#rules.policies(this.#options.clock.now());
+  }
+
+  /** Counts a request, and starts a beat alongside it if one is due. */
+  touch(waitUntil: WaitUntil): void {
+    const nowMs = this.#options.clock.now();
     this.#requests++;
     if (this.#isDue(nowMs) && this.#mayBeat(nowMs)) this.#beat(nowMs, waitUntil);
   }
 
-  /** Starts a beat because an object has seen newer rules. */
-  refresh(nowMs: number, waitUntil: WaitUntil): void {
+  /**
+   * Sends beats every second, because this isolate has answered a read of the statistics. Others learn of it with the reply
+   * to their next beat, and a reply also ends it.
+   */
+  watch(): void {
+    this.#isWatched = true;
+  }
+
+  /** Adopts the newer rules of an object's reply, and starts a beat for them at most once a second. */
+  adopt(rules: readonly StaleRules[], waitUntil: WaitUntil): void {
+    this.#rules.adopt(rules);
     this.#hasRules = true;
+    const nowMs = this.#options.clock.now();
     if (isWithin(staleIntervalMs, this.#staleBeatAtMs, nowMs) || !this.#mayBeat(nowMs)) return;
     this.#staleBeatAtMs = nowMs;
     this.#beat(nowMs, waitUntil);
   }
 
-  /** This isolate has answered a read of the statistics. Others learn of it with the reply to their next beat. */
-  watch(): void {
-    this.#isWatched = true;
+  /** Identifies `KEY_SECRET` in rules and beats, without revealing it. */
+  async secretId(): Promise<string> {
+    return (this.#secretId ??= await this.#shortHash({ secret: "id" }));
   }
 
   #isDue(nowMs: number): boolean {
@@ -246,7 +149,7 @@ export class Heartbeat {
   }
 
   async #send(flight: Flight): Promise<void> {
-    const { clock } = this.#parts;
+    const { clock } = this.#options;
     try {
       await withDeadline(clock, this.#exchange(flight), deadlineMs);
     } catch (error) {
@@ -256,17 +159,21 @@ export class Heartbeat {
 
   async #exchange(flight: Flight): Promise<void> {
     const call = await this.#call();
-    this.#receive(flight, call, await this.#parts.send(call));
+    // A new stub for each call: a stub that has thrown stays broken.
+    const stub = this.#options.objects.getByName(controlPlaneName, { retry: platformRetries });
+    this.#receive(flight, call, await stub.beat(call));
   }
 
   async #call(): Promise<BeatCall> {
-    const { isolate, rules, statistics, describe } = this.#parts;
-    const { deployment, secretId, policies } = await describe();
+    const { codeVersion, statistics } = this.#options;
+    const policies = this.#options.policies.map(infoOf);
+    this.#deployment ??= await this.#shortHash({ deployment: [codeVersion, policies] });
+    const secretId = await this.secretId();
     this.#alerts = [...this.#alerts, ...statistics.alerts()].slice(-mostAlerts);
     return {
-      isolate,
-      ...rules.known,
-      deployment,
+      isolate: this.#isolate,
+      ...this.#rules.known,
+      deployment: this.#deployment,
       secretId,
       ...(this.#wantsPolicies && { policies }),
       batches: await statistics.batches(),
@@ -275,10 +182,14 @@ export class Heartbeat {
     };
   }
 
+  async #shortHash(content: object): Promise<string> {
+    return (await this.#options.hash(JSON.stringify(content))).slice(0, hashLength);
+  }
+
   /** Handles a reply, even one that arrives after the deadline. */
   #receive(flight: Flight, call: BeatCall, reply: BeatReply): void {
-    const { rules, statistics } = this.#parts;
-    rules.adoptReply(reply);
+    const { statistics } = this.#options;
+    this.#rules.adoptReply(reply);
     statistics.stored(reply.storedSeq);
     this.#alerts = this.#alerts.filter((alert) => !call.alerts.includes(alert));
     // The reply to a later beat was handled before.
@@ -302,9 +213,9 @@ export class Heartbeat {
     // With rules, retries are as frequent as beats, so that newer rules arrive soon after an outage ends.
     const longestMs = this.#hasRules || this.#isWatched ? intervalMs : idleIntervalMs;
     const delayMs = Math.min(firstRetryMs * 2 ** this.#failures, longestMs);
-    const { random } = this.#parts;
+    const { random = () => 1 } = this.#options;
     this.#failedAtMs = nowMs;
-    this.#retryAfterMs = random === undefined ? delayMs : delayMs * (0.5 + random() / 2);
+    this.#retryAfterMs = delayMs * (0.5 + random() / 2);
     this.#failures = Math.min(this.#failures + 1, 16);
   }
 }
@@ -312,3 +223,107 @@ export class Heartbeat {
 /** Whether less than `lengthMs` have passed since an instant. False when the clock has stepped back. */
 const isWithin = (lengthMs: number, sinceMs: number, nowMs: number): boolean =>
   nowMs >= sinceMs && nowMs - sinceMs < lengthMs;
+
+const infoOf = (policy: Policy): PolicyInfo => ({
+  name: policy.name,
+  mode: modeOf(policy),
+  objects: policy.objects,
+  limits: limitInfos(policy),
+});
+
+export const limitInfos = ({ limits }: Pick<Policy, "limits">): PolicyInfo["limits"] =>
+  limits.map(({ name, limit, windowMs }) => ({ name, limit, windowMs }));
+
+/** The rules of a policy before the isolate has received any. */
+const unknownRules: PolicyRules = { epoch: 0, version: 0, text: "[]" };
+
+interface RuledState {
+  readonly base: Policy;
+  read: ReadRules;
+  policy: Policy;
+  /** When `policy` must be derived again. */
+  changesAtMs: number;
+  /** The rules of the current version that the configuration refuses; each is reported once. */
+  refused: ReadonlySet<string | null>;
+}
+
+/** The rules of a policy are never replaced by older ones. */
+export class RulesInEffect {
+  readonly #states: ReadonlyMap<string, RuledState>;
+  #policies: readonly Policy[];
+  #changesAtMs = Number.POSITIVE_INFINITY;
+
+  /** @param configured the policies of the configuration */
+  constructor(configured: readonly Policy[]) {
+    this.#states = new Map(configured.map((base) => [base.name, stateOf(base)]));
+    this.#policies = this.#inOrder();
+  }
+
+  /** The policies in effect, in the order of the configuration. The same list until it changes. */
+  policies(nowMs: number): readonly Policy[] {
+    if (nowMs >= this.#changesAtMs) this.#refresh(nowMs);
+    return this.#policies;
+  }
+
+  /** The newest epoch and the versions within it, as a beat reports them. */
+  get known(): Pick<BeatCall, "epoch" | "versions"> {
+    const all = [...this.#states.values()].map(({ base, read }) => ({ base, ...read.rules }));
+    const epoch = all.reduce((newest, each) => Math.max(newest, each.epoch), 0);
+    // A version of an older epoch means nothing in the newest one, in which the policy may have no rules.
+    const current = all.filter((each) => each.epoch === epoch && each.version > 0);
+    const versions = Object.fromEntries(current.map(({ base, version }) => [base.name, version]));
+    return { epoch, versions };
+  }
+
+  /** Adopts newer rules. Ignores older ones, and those of policies that the configuration does not have. */
+  adopt(rules: readonly StaleRules[]): void {
+    for (const { policy, epoch, version, text } of rules) {
+      const state = this.#states.get(policy);
+      if (state !== undefined) this.#replace(state, { epoch, version, text });
+    }
+  }
+
+  /** Adopts the rules of a reply. In a later epoch, policies that the reply does not name have no rules. */
+  adoptReply({ epoch, changed }: Pick<BeatReply, "epoch" | "changed">): void {
+    this.adopt(changed);
+    for (const state of this.#states.values()) {
+      if (state.read.rules.epoch < epoch) this.#replace(state, { ...unknownRules, epoch });
+    }
+  }
+
+  #replace(state: RuledState, rules: PolicyRules): void {
+    if (compareVersions(rules, state.read.rules) <= 0) return;
+    state.read = readRules(state.base, rules);
+    state.changesAtMs = Number.NEGATIVE_INFINITY;
+    this.#changesAtMs = Number.NEGATIVE_INFINITY;
+    const { refused } = state.read;
+    for (const { id, reason } of refused) {
+      if (state.refused.has(id)) continue;
+      report({ event: "rule-refused", policy: state.base.name, rule: id, reason });
+    }
+    state.refused = new Set(refused.map(({ id }) => id));
+  }
+
+  #refresh(nowMs: number): void {
+    const states = [...this.#states.values()];
+    for (const state of states) {
+      if (nowMs < state.changesAtMs) continue;
+      const { policy, changesAtMs } = applyRules(state.base, state.read, nowMs);
+      Object.assign(state, { policy, changesAtMs });
+    }
+    this.#policies = this.#inOrder();
+    this.#changesAtMs = Math.min(...states.map(({ changesAtMs }) => changesAtMs));
+  }
+
+  #inOrder(): readonly Policy[] {
+    return [...this.#states.values()].map(({ policy }) => policy);
+  }
+}
+
+const stateOf = (base: Policy): RuledState => ({
+  base,
+  read: { rules: unknownRules, parts: [], refused: [] },
+  policy: { ...base, rules: unknownRules },
+  changesAtMs: Number.POSITIVE_INFINITY,
+  refused: new Set(),
+});

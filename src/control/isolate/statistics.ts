@@ -1,34 +1,30 @@
 /**
- * The statistics of an isolate: counts of its decisions since its last batch, and a sample of its traffic. Requests record
- * their outcomes here after they are decided; beats take the counts to the control plane in numbered batches. A batch that is
- * not stored yet is sent again. When too many wait, the open batch takes all further counts, so that no count is lost and
- * memory is bounded.
+ * The statistics of an isolate: counts of its decisions since its last batch, and samples of its traffic and its denials.
+ * Requests record their outcomes here after they are decided; beats take the counts to the control plane in batches.
  */
 import type { PlainKey } from "../../policy/key.ts";
-import { BoundedMap } from "../../policy/bounded-map.ts";
 import { type Clock, platformClock } from "../../limiter/clock.ts";
 import type { SettledCharge } from "../../limiter/protocol.ts";
 import type { Decision } from "../../strategies/index.ts";
-import type { KeyAlert, OutcomeName, PolicyCounts, StatisticsBatch, TailEntry } from "../protocol.ts";
-import { KeyAlerts } from "./key-alerts.ts";
-import { type KeySealer, labelOf } from "./key-sealer.ts";
-import { type DecidedKey, type ListedKey, type NamedList, PolicyStatistics } from "./statistics-of-policy.ts";
+import {
+  type KeyAlert,
+  type OutcomeName,
+  type PolicyCounts,
+  type StatisticsBatch,
+  type TailEntry,
+  latencyBoundsMs,
+  outcomeNames,
+} from "../protocol.ts";
+import { SpaceSaving } from "../space-saving.ts";
+import { type NamedKey, type SealedKey, WaitingBatches } from "./batches.ts";
+import { isTooLong, type KeySealer, labelOf } from "./key-sealer.ts";
+import { KeyAlerts, type SampledDenial, TailSample } from "./tail-and-alerts.ts";
 import { TrafficSample, type TrafficSampleOptions } from "./traffic-sample.ts";
 
+const sketchSlots = 256;
 /** The most keys of one list, and of all lists in a batch, which then has at most about 20 KB. */
 const mostListed = 20;
 const mostListedInBatch = 256;
-
-const mostWaiting = 12;
-/** The most keys of all waiting batches together, about 64 KB. */
-const mostWaitingKeys = 768;
-/** From this number of sampled events in waiting batches on, no further batch is closed: at most about 250 KB. */
-const mostWaitingEvents = 4_000;
-
-const mostSealed = 20;
-/** How soon a listed key is sealed and sent again. The control plane keeps sealed keys for a day. */
-const sealedAgainAfterMs = 3_600_000;
-const mostSealedKnown = 4_096;
 
 export interface StatisticsOptions {
   /** Null when `REVEAL` is off: plain keys are then never kept. */
@@ -40,18 +36,9 @@ export interface StatisticsOptions {
   readonly clock?: Pick<Clock, "now">;
 }
 
-interface WaitingBatch extends Omit<StatisticsBatch, "agoMs"> {
-  readonly closedAtMs: number;
-  /** The number of keys in its lists. */
-  readonly keys: number;
-  /** The number of sampled events. */
-  readonly events: number;
-}
-
-interface SealCandidate {
-  readonly policy: string;
-  readonly listed: ListedKey;
-  readonly plain: PlainKey;
+interface DecidedKey {
+  readonly partitionKey: string;
+  readonly cost: number;
 }
 
 export class IsolateStatistics {
@@ -63,19 +50,17 @@ export class IsolateStatistics {
   readonly #now: Clock["now"];
   readonly #policies = new Map<string, PolicyStatistics>();
   #originFailures = 0;
-  /** The oldest first. */
-  #waiting: WaitingBatch[] = [];
-  #lastSeq = 0;
-  readonly #alerts: KeyAlerts;
+  readonly #waiting: WaitingBatches;
+  readonly #alertedPolicies: ReadonlySet<string>;
+  readonly #alerts = new KeyAlerts();
   #tail: TailSample | null = null;
-  /** When a key was sealed last, by policy and key. */
-  readonly #sealedAtMs = new BoundedMap<number>(mostSealedKnown);
 
   constructor({ sealer, alertedPolicies, sample, clock = platformClock }: StatisticsOptions) {
     this.traffic = sample ? new TrafficSample(sample) : null;
     this.#sealer = sealer;
     this.#now = clock.now;
-    this.#alerts = new KeyAlerts(alertedPolicies);
+    this.#alertedPolicies = alertedPolicies;
+    this.#waiting = new WaitingBatches(sealer);
   }
 
   /** Whether plain keys are sealed and sent. Otherwise they need not be passed. */
@@ -115,9 +100,7 @@ export class IsolateStatistics {
     else if (decision !== null && outcome !== "exempt") counts.countSpent(key, kept);
     if (decision === null || !isByLimits(outcome)) return;
     counts.countNearLimit(decision);
-    if (this.#alerts.isAlerted(policy)) {
-      this.#alerts.note(policy, key.partitionKey, decision, this.#now());
-    }
+    if (this.#alertedPolicies.has(policy)) this.#alerts.note(policy, key.partitionKey, decision, this.#now());
   }
 
   #recordDenial(
@@ -164,17 +147,13 @@ export class IsolateStatistics {
 
   /** Closes the open batch, and returns every batch that is not stored yet, the oldest first. */
   async batches(): Promise<readonly StatisticsBatch[]> {
-    await this.#close();
-    const nowMs = this.#now();
-    return this.#waiting.map(({ closedAtMs, keys: _keys, events: _events, ...batch }) => ({
-      ...batch,
-      agoMs: Math.max(0, nowMs - closedAtMs),
-    }));
+    if (!this.#waiting.isFull) await this.#close();
+    return this.#waiting.all(this.#now());
   }
 
   /** Discards the batches up to this number. */
   stored(seq: number): void {
-    this.#waiting = this.#waiting.filter((batch) => batch.seq > seq);
+    this.#waiting.stored(seq);
   }
 
   /** Collects denials only while a tail is open. */
@@ -203,89 +182,27 @@ export class IsolateStatistics {
     return created;
   }
 
-  /** Whether so much waits that the open batch stays open. */
-  get #isFull(): boolean {
-    const keys = this.#waiting.reduce((sum, each) => sum + each.keys, 0);
-    const events = this.#waiting.reduce((sum, each) => sum + each.events, 0);
-    return this.#waiting.length >= mostWaiting || keys >= mostWaitingKeys || events >= mostWaitingEvents;
-  }
-
   async #close(): Promise<void> {
-    if (this.#isFull) return;
     const counted = [...this.#policies].filter(([, each]) => each.hasCounts);
-    const isSampled = this.traffic?.isEmpty === false;
-    if (counted.length === 0 && this.#originFailures === 0 && !isSampled) return;
+    const sampled = this.traffic?.drain() ?? null;
+    if (counted.length === 0 && this.#originFailures === 0 && sampled === null) return;
     const lists = counted.reduce((sum, [, each]) => sum + each.lists, 0);
-    const share = Math.min(mostListed, Math.floor(mostListedInBatch / Math.max(1, lists)));
-    const policies: Record<string, PolicyCounts> = {};
-    const named: (readonly [policy: string, list: NamedList])[] = [];
-    for (const [policy, each] of counted) {
-      const { counts, lists: own } = each.drain(Math.max(1, share));
-      policies[policy] = counts;
-      for (const list of own) named.push([policy, list]);
-    }
-    const sampled = isSampled ? this.traffic.drain() : null;
-    this.#lastSeq++;
-    this.#waiting.push({
-      seq: this.#lastSeq,
-      closedAtMs: this.#now(),
-      policies,
-      originFailures: this.#originFailures,
-      ...(sampled !== null && { samples: sampled.batches }),
-      keys: named.reduce((sum, [, { keys }]) => sum + keys.length, 0),
-      events: sampled?.events ?? 0,
-    });
+    const share = Math.max(1, Math.min(mostListed, Math.floor(mostListedInBatch / Math.max(1, lists))));
+    const drained = counted.map(([policy, each]) => [policy, each.drain(policy, share)] as const);
+    const policies = Object.fromEntries(drained.map(([policy, { counts }]) => [policy, counts]));
+    const originFailures = this.#originFailures;
     this.#originFailures = 0;
-    await this.#seal(named);
-  }
-
-  /** Seals listed keys that are due: the top key of each list first, then the second of each, and so on. */
-  async #seal(named: readonly (readonly [policy: string, list: NamedList])[]): Promise<void> {
-    if (this.#sealer === null) return;
-    const nowMs = this.#now();
-    const chosen: SealCandidate[] = [];
-    for (let rank = 0; rank < mostListed && chosen.length < mostSealed; rank++) {
-      for (const [policy, { keys, plain }] of named) {
-        const candidate = candidateOf(policy, keys[rank], plain[rank]);
-        if (candidate === null || chosen.length >= mostSealed) continue;
-        if (this.#takeSeal(candidate, nowMs)) chosen.push(candidate);
-      }
-    }
-    await Promise.all(
-      chosen.map(async ({ policy, listed, plain }) => {
-        const sealed = await this.#sealed(policy, listed.key, plain);
-        if (sealed !== null) listed.sealed = sealed;
-      }),
-    );
-  }
-
-  /** Whether a key is due to be sealed. Notes that it is sealed now, so that the next call returns false. */
-  #takeSeal({ policy, listed }: SealCandidate, nowMs: number): boolean {
-    const name = `${policy} ${listed.key}`;
-    const atMs = this.#sealedAtMs.get(name);
-    if (atMs !== undefined && nowMs >= atMs && nowMs - atMs < sealedAgainAfterMs) return false;
-    this.#sealedAtMs.set(name, nowMs);
-    return true;
+    const named = drained.flatMap(([, each]) => each.named);
+    await this.#waiting.add({ policies, originFailures }, sampled, named, this.#now());
   }
 
   async #tailEntry(denial: SampledDenial, nowMs: number): Promise<TailEntry> {
     const { atMs, plain, ...entry } = denial;
-    const sealed = plain === null ? null : await this.#sealed(denial.policy, denial.key, plain);
+    const sealed = plain === null ? undefined : await this.#sealer?.seal(entry.policy, entry.key, labelOf(plain));
     const agoMs = Math.max(0, nowMs - atMs);
-    return { ...entry, agoMs, ...(sealed !== null && { sealed }) };
-  }
-
-  async #sealed(policy: string, key: string, plain: PlainKey): Promise<string | null> {
-    return this.#sealer?.seal(policy, key, labelOf(plain)) ?? null;
+    return { ...entry, agoMs, ...(sealed !== undefined && { sealed }) };
   }
 }
-
-const candidateOf = (
-  policy: string,
-  listed: ListedKey | undefined,
-  plain: PlainKey | null | undefined,
-): SealCandidate | null =>
-  listed === undefined || plain === undefined || plain === null ? null : { policy, listed, plain };
 
 /** Whether limits have decided, in the object or in the isolate. Otherwise a ban, a rule or `onError` has. */
 const isByLimits = (outcome: OutcomeName): boolean =>
@@ -294,54 +211,111 @@ const isByLimits = (outcome: OutcomeName): boolean =>
 const isAllowedByName = (outcome: OutcomeName): boolean =>
   outcome === "allowed" || outcome === "exempt" || outcome === "fallback-open";
 
-export interface SampledDenial extends Omit<TailEntry, "agoMs" | "sealed"> {
-  readonly atMs: number;
-  /** Null when keys are not revealed, or when the key is too long. */
-  readonly plain: PlainKey | null;
+/** The counts of one policy since the last batch. */
+export class PolicyStatistics {
+  /** In the order of `outcomeNames`. */
+  readonly #outcomes = new Float64Array(outcomeNames.length);
+  #nearLimit = 0;
+  /** By bucket. The last one counts latencies above all bounds. */
+  readonly #latency = new Float64Array(latencyBoundsMs.length + 1);
+  #latencySumMs = 0;
+  #hasCounts = false;
+  readonly #denied = new NamedSketch();
+  readonly #spenders = new NamedSketch();
+
+  count(outcome: OutcomeName): void {
+    const index = outcomeNames.indexOf(outcome);
+    this.#outcomes[index] = (this.#outcomes[index] ?? 0) + 1;
+    this.#hasCounts = true;
+  }
+
+  /** Counts a decision after which less than 20 % of a limit is left. */
+  countNearLimit({ limits }: Decision): void {
+    for (const { remaining, capacity } of limits) {
+      if (remaining * 5 >= capacity) continue;
+      this.#nearLimit++;
+      return;
+    }
+  }
+
+  countLatency(latencyMs: number): void {
+    // A clock that stepped back must not reduce the sum.
+    const ms = Math.max(0, latencyMs);
+    // Most latencies are short.
+    let bucket = 0;
+    while (ms > (latencyBoundsMs[bucket] ?? Infinity)) bucket++;
+    this.#latency[bucket] = (this.#latency[bucket] ?? 0) + 1;
+    this.#latencySumMs += ms;
+    this.#hasCounts = true;
+  }
+
+  countDenied(key: string, plain: PlainKey | null): void {
+    this.#denied.add(key, 1, plain);
+  }
+
+  countSpent({ partitionKey, cost }: DecidedKey, plain: PlainKey | null): void {
+    if (cost > 0) this.#spenders.add(partitionKey, cost, plain);
+  }
+
+  get hasCounts(): boolean {
+    return this.#hasCounts;
+  }
+
+  /** The number of lists that are not empty. */
+  get lists(): number {
+    return [this.#denied, this.#spenders].filter(({ isEmpty }) => !isEmpty).length;
+  }
+
+  /** Returns the counts with their listed keys whose plain form is known, and sets them to 0. */
+  drain(policy: string, mostKeys: number): { readonly counts: PolicyCounts; readonly named: readonly NamedKey[] } {
+    const denied = this.#denied.drain(policy, mostKeys);
+    const spenders = this.#spenders.drain(policy, mostKeys);
+    const counts: PolicyCounts = {
+      outcomes: Object.fromEntries(nonZero(this.#outcomes).map(([index, count]) => [outcomeNames[index] ?? "", count])),
+      nearLimit: this.#nearLimit,
+      latency: nonZero(this.#latency),
+      latencySumMs: this.#latencySumMs,
+      topDenied: denied.keys,
+      ...(denied.mostOther > 0 && { mostOtherDenied: denied.mostOther }),
+      topSpenders: spenders.keys,
+      ...(spenders.mostOther > 0 && { mostOtherSpent: spenders.mostOther }),
+    };
+    this.#outcomes.fill(0);
+    this.#nearLimit = 0;
+    this.#latency.fill(0);
+    this.#latencySumMs = 0;
+    this.#hasCounts = false;
+    return { counts, named: [...denied.named, ...spenders.named] };
+  }
 }
 
-const mostSampled = 20;
+const nonZero = (counts: Float64Array): [index: number, count: number][] =>
+  [...counts.entries()].filter(([, count]) => count > 0);
 
-/**
- * Holds the first denials. When it is full, a denial replaces one of the policy with the most in the sample, so that a
- * flood of one policy hides no other.
- */
-export class TailSample {
-  #denials: SampledDenial[] = [];
-  readonly #counts = new Map<string, number>();
-  /** The greatest of `#counts`. */
-  #most = 0;
+/** The most frequent keys, with their plain forms. */
+class NamedSketch {
+  readonly #sketch = new SpaceSaving(sketchSlots);
+  /** By slot. */
+  readonly #plain: (PlainKey | null)[] = [];
 
-  /**
-   * Whether `add` would change the sample. If not, as for most denials of a flood, the caller need not describe the
-   * denial.
-   */
-  wants(policy: string): boolean {
-    return this.#denials.length < mostSampled || this.#most > (this.#counts.get(policy) ?? 0) + 1;
+  add(key: string, weight: number, plain: PlainKey | null): void {
+    const slot = this.#sketch.add(key, weight);
+    this.#plain[slot] = plain === null || isTooLong(plain) ? null : plain;
   }
 
-  add(denial: SampledDenial): void {
-    const { policy } = denial;
-    if (!this.wants(policy)) return;
-    if (this.#denials.length >= mostSampled) this.#dropCrowded();
-    this.#denials.push(denial);
-    this.#counts.set(policy, (this.#counts.get(policy) ?? 0) + 1);
-    this.#most = Math.max(...this.#counts.values());
+  get isEmpty(): boolean {
+    return this.#sketch.size === 0;
   }
 
-  /** Removes and returns the sample. */
-  drain(): readonly SampledDenial[] {
-    const denials = this.#denials;
-    this.#denials = [];
-    this.#counts.clear();
-    this.#most = 0;
-    return denials;
-  }
-
-  /** Drops the last denial of the policy with the most. */
-  #dropCrowded(): void {
-    const last = this.#denials.findLastIndex(({ policy }) => this.#counts.get(policy) === this.#most);
-    const [dropped] = this.#denials.splice(last, 1);
-    if (dropped !== undefined) this.#counts.set(dropped.policy, this.#most - 1);
+  drain(policy: string, mostKeys: number) {
+    const { keys, mostOther } = this.#sketch.top(mostKeys);
+    const listed: SealedKey[] = keys.map((each) => ({ ...each }));
+    const named = listed.flatMap((each, rank): NamedKey[] => {
+      const plain = this.#plain[this.#sketch.slotOf(each.key)] ?? null;
+      return plain === null ? [] : [{ policy, rank, listed: each, plain }];
+    });
+    this.#sketch.clear();
+    this.#plain.length = 0;
+    return { keys: listed, mostOther, named };
   }
 }

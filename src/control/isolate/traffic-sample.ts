@@ -5,7 +5,7 @@
 import type { SettledCharge } from "../../limiter/protocol.ts";
 import { toBase64Url } from "../base64url.ts";
 import type { SampleBatch } from "../protocol.ts";
-import { type SampledArrival, type SampledEvent, encodeSamples, isSampledKey } from "../sample-codec.ts";
+import { type SampledEvent, encodeSamples } from "../sample-codec.ts";
 
 /** The most events of a batch, of all policies together. Further ones are counted as lost. */
 export const mostSampledEvents = 1_000;
@@ -33,7 +33,7 @@ export interface DrainedSamples {
 export class TrafficSample {
   readonly #oneKeyIn: number;
   readonly #policies: ReadonlySet<string>;
-  #open = new Map<string, OpenSample>();
+  readonly #open = new Map<string, OpenSample>();
   #events = 0;
 
   constructor({ oneKeyIn, policies }: TrafficSampleOptions) {
@@ -46,36 +46,8 @@ export class TrafficSample {
     return isSampledKey(partitionKey, this.#oneKeyIn);
   }
 
-  /** Records an arrival of a key that the sample includes. */
-  arrived(policy: string, partitionKey: string, arrival: SampledArrival): void {
-    this.#add(policy, partitionKey, arrival);
-  }
-
-  /** Records what was settled of a key that the sample includes. */
-  settled(partitionKey: string, charges: readonly SettledCharge[]): void {
-    for (const { policy, cost, actualCost, spentAtMs, settledAtMs: atMs } of charges) {
-      this.#add(policy, partitionKey, { kind: "settlement", atMs, spentAtMs, cost, actualCost });
-    }
-  }
-
-  get isEmpty(): boolean {
-    return this.#open.size === 0;
-  }
-
-  /** Removes and returns the events, by policy. */
-  drain(): DrainedSamples {
-    const batches: Record<string, SampleBatch> = {};
-    for (const [policy, { keys, arrivals, lost }] of this.#open) {
-      const events = keys.size === 0 ? "" : toBase64Url(encodeSamples(keys));
-      batches[policy] = { oneKeyIn: this.#oneKeyIn, events, arrivals, lost };
-    }
-    const events = this.#events;
-    this.#open = new Map();
-    this.#events = 0;
-    return { batches, events };
-  }
-
-  #add(policy: string, partitionKey: string, event: SampledEvent): void {
+  /** Records an event of a key that the sample includes. */
+  add(policy: string, partitionKey: string, event: SampledEvent): void {
     if (!this.#policies.has(policy)) return;
     const open = this.#openOf(policy);
     if (this.#events >= mostSampledEvents) {
@@ -89,11 +61,44 @@ export class TrafficSample {
     else events.push(event);
   }
 
-  #openOf(policy: string): OpenSample {
-    const known = this.#open.get(policy);
-    if (known !== undefined) return known;
-    const created: OpenSample = { keys: new Map(), arrivals: 0, lost: 0 };
-    this.#open.set(policy, created);
-    return created;
+  /** Records what was settled of a key that the sample includes. */
+  settled(partitionKey: string, charges: readonly SettledCharge[]): void {
+    for (const { policy, cost, actualCost, spentAtMs, settledAtMs: atMs } of charges) {
+      this.add(policy, partitionKey, { kind: "settlement", atMs, spentAtMs, cost, actualCost });
+    }
   }
+
+  /** Removes and returns the events, by policy; null when there are none. */
+  drain(): DrainedSamples | null {
+    if (this.#open.size === 0) return null;
+    const samples = [...this.#open].map(([policy, { keys, arrivals, lost }]): [string, SampleBatch] => {
+      const events = keys.size === 0 ? "" : toBase64Url(encodeSamples(keys));
+      return [policy, { oneKeyIn: this.#oneKeyIn, events, arrivals, lost }];
+    });
+    const events = this.#events;
+    this.#open.clear();
+    this.#events = 0;
+    return { batches: Object.fromEntries(samples), events };
+  }
+
+  #openOf(policy: string): OpenSample {
+    const open = this.#open.get(policy) ?? { keys: new Map(), arrivals: 0, lost: 0 };
+    this.#open.set(policy, open);
+    return open;
+  }
+}
+
+const base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+/** By the code of a character. */
+const digits = new Uint8Array(128);
+for (let digit = 0; digit < base64url.length; digit++) digits[base64url.charCodeAt(digit)] = digit;
+
+/**
+ * Whether a sample of one key in `oneKeyIn` has the key. A partition key is an HMAC, so its first 24 bits are evenly
+ * distributed. A smaller sample is a part of each larger one.
+ */
+export function isSampledKey(partitionKey: string, oneKeyIn: number): boolean {
+  let prefix = 0;
+  for (let index = 0; index < 4; index++) prefix = 64 * prefix + (digits[partitionKey.charCodeAt(index)] ?? 0);
+  return prefix < Math.floor(2 ** 24 / oneKeyIn);
 }

@@ -1,8 +1,7 @@
 /** The content of beats: the deployment, its policies, statistics, the tail and alerts. */
 import { expect, it } from "vitest";
-import type { BeatSource } from "../../../src/control/isolate/control-client.ts";
 import type { StatisticsBatch } from "../../../src/control/protocol.ts";
-import { beatTimes, configured, eventsOf, Network } from "./network.ts";
+import { type BeatSource, beatTimes, configured, eventsOf, Network } from "./network.ts";
 
 const off = { kind: "mode", mode: "off" } as const;
 

@@ -1,9 +1,9 @@
 /** Alerts of keys that pass 80, 90 or 100 % of a limit. */
 import { describe, expect, it } from "vitest";
-import { KeyAlerts } from "../../../src/control/isolate/key-alerts.ts";
+import { KeyAlerts } from "../../../src/control/isolate/tail-and-alerts.ts";
 import { decisionOf } from "../decisions.ts";
 
-const alerts = (): KeyAlerts => new KeyAlerts(new Set(["p"]));
+const alerts = (): KeyAlerts => new KeyAlerts();
 
 const note = (to: KeyAlerts, remaining: number, nowMs = 0, capacity = 100, key = "k"): void =>
   to.note("p", key, decisionOf({ remaining, capacity, resetAfterMs: 60_000 }), nowMs);
@@ -11,11 +11,6 @@ const note = (to: KeyAlerts, remaining: number, nowMs = 0, capacity = 100, key =
 const percents = (from: KeyAlerts): number[] => from.drain().map(({ percent }) => percent);
 
 describe("key alerts", () => {
-  it("only the configured policies have alerts", () => {
-    expect(alerts().isAlerted("p")).toBe(true);
-    expect(alerts().isAlerted("q")).toBe(false);
-  });
-
   it("an alert states policy, key, limit and percentage, and is returned once", () => {
     const each = alerts();
     note(each, 20);

@@ -1,22 +1,24 @@
 /** The histogram of latencies. */
 import { expect, it } from "vitest";
-import { LatencyHistogram } from "../../../src/control/isolate/statistics-of-policy.ts";
+import { PolicyStatistics } from "../../../src/control/isolate/statistics.ts";
 import { latencyBoundsMs } from "../../../src/control/protocol.ts";
 
+const drained = (from: PolicyStatistics) => from.drain("p", 1).counts;
+
 it("a latency is in the first bucket whose bound it does not exceed, or above all bounds", () => {
-  const histogram = new LatencyHistogram();
+  const statistics = new PolicyStatistics();
   for (const [bucket, boundMs] of latencyBoundsMs.entries()) {
-    histogram.add(boundMs);
-    expect(histogram.drain()).toEqual({ latency: [[bucket, 1]], latencySumMs: boundMs });
-    histogram.add(boundMs + 0.5);
-    expect(histogram.drain().latency).toEqual([[bucket + 1, 1]]);
+    statistics.countLatency(boundMs);
+    expect(drained(statistics)).toMatchObject({ latency: [[bucket, 1]], latencySumMs: boundMs });
+    statistics.countLatency(boundMs + 0.5);
+    expect(drained(statistics).latency).toEqual([[bucket + 1, 1]]);
   }
 });
 
 it("a histogram counts and sums every latency, and returns each once", () => {
-  const histogram = new LatencyHistogram();
-  for (const ms of [0, 1, 5, 5, 100_000, -3]) histogram.add(ms);
-  expect(histogram.drain()).toEqual({
+  const statistics = new PolicyStatistics();
+  for (const ms of [0, 1, 5, 5, 100_000, -3]) statistics.countLatency(ms);
+  expect(drained(statistics)).toMatchObject({
     latency: [
       [0, 3],
       [4, 2],
@@ -24,5 +26,5 @@ it("a histogram counts and sums every latency, and returns each once", () => {
     ],
     latencySumMs: 100_011,
   });
-  expect(histogram.drain()).toEqual({ latency: [], latencySumMs: 0 });
+  expect(drained(statistics)).toMatchObject({ latency: [], latencySumMs: 0 });
 });

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { vi } from "vitest";
 import type { Policy } from "../../../src/policy/policy.ts";
 import type { PolicyRule } from "../../../src/policy/runtime-rules.ts";
-import { type BeatSource, ControlClient } from "../../../src/control/isolate/control-client.ts";
+import { ControlClient, type ControlClientOptions } from "../../../src/control/isolate/control-client.ts";
 import type { BeatCall, BeatReply } from "../../../src/control/protocol.ts";
 import { configOf } from "../../policy/parsed.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
@@ -17,6 +17,16 @@ export const configured = (fields: object = {}): readonly Policy[] =>
       { name: "q", limits: "20/minute" },
     ],
   }).policies;
+
+export type BeatSource = ControlClientOptions["statistics"];
+
+export const noStatistics: BeatSource = {
+  batches: async () => [],
+  stored: () => undefined,
+  setTailed: () => undefined,
+  tail: async () => [],
+  alerts: () => [],
+};
 
 interface IsolateOptions {
   readonly policies?: readonly Policy[];
@@ -92,6 +102,7 @@ export class ControlledIsolate {
       codeVersion,
       objects: { getByName: () => ({ beat: (call) => network.send(call) }) },
       hash: async (text) => createHash("sha256").update(text).digest("base64url"),
+      statistics: noStatistics,
       clock: network.plane.clock,
       ...others,
     });

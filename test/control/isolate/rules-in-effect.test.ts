@@ -2,7 +2,7 @@
 import * as fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { compareVersions, type RulesVersion } from "../../../src/policy/runtime-rules.ts";
-import { RulesInEffect } from "../../../src/control/isolate/rules-in-effect.ts";
+import { RulesInEffect } from "../../../src/control/isolate/control-client.ts";
 import type { StaleRules } from "../../../src/limiter/protocol.ts";
 import { forAll } from "../../for-all.ts";
 import { configured } from "./network.ts";

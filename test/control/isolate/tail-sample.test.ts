@@ -1,7 +1,7 @@
 /** The sample of denials for the live tail. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type SampledDenial, TailSample } from "../../../src/control/isolate/statistics.ts";
+import { type SampledDenial, TailSample } from "../../../src/control/isolate/tail-and-alerts.ts";
 import { forAll } from "../../for-all.ts";
 
 const denialOf = (policy: string, key = "k"): SampledDenial => ({

@@ -193,7 +193,7 @@ const counted = ({ beats, alarms, rowsWritten, activeMs }: Replay): BeatBill => 
 function recordSample({ statistics: { traffic }, random }: ReplayedIsolate, atMs: number): void {
   const partitionKey = keys[Math.floor(random() * keys.length)] ?? "";
   if (traffic?.includes(partitionKey) === true) {
-    traffic.arrived(policy.name, partitionKey, arrival(atMs));
+    traffic.add(policy.name, partitionKey, arrival(atMs));
   }
 }
 
