@@ -6,7 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { alertSettings } from "../../src/policy/vars/admin.ts";
-import { AlertDelivery, AlertRows } from "../../src/control/object/alerts.ts";
+import { Alerts } from "../../src/control/object/alerts.ts";
+import { Tally } from "../../src/control/object/statistics-rows.ts";
+import { beat } from "../control/object/batches.ts";
 import { MemorySql } from "../fakes/memory-sql.ts";
 import { freePort } from "../system/checkout.ts";
 import { killWithParent } from "../tools/workerd-process.ts";
@@ -57,25 +59,26 @@ async function untilAnswered(): Promise<void> {
 
 /** Sends an alert as the control plane does. Returns the alerts that the receiver did not confirm. */
 async function unconfirmed(ALERT_SECRET: string, times = 1): Promise<number> {
-  const settings = alertSettings({ ALERT_WEBHOOK: url, ALERT_SECRET });
+  const settings = alertSettings({ ALERT_WEBHOOK: url, ALERT_SECRET, ALERT_KEYS: "api" });
   if (settings === null) throw new Error("the settings are invalid");
   const nowMs = Date.now();
-  const rows = new AlertRows(new MemorySql().sql);
-  rows.raise("cause", null, { type: "fallbacks", text: "Fallbacks began.", data: {} }, nowMs);
   const statuses: number[] = [];
   const repeated: typeof fetch = async (...request) => {
     const responses = await Promise.all(Array.from({ length: times }, () => fetch(...request)));
     statuses.push(...responses.map(({ status }) => status));
     return responses[0] ?? Response.error();
   };
-  await new AlertDelivery(settings, rows, repeated).run(nowMs);
+  const alerts = new Alerts(settings, new MemorySql().sql, repeated);
+  const passed = { policy: "api", key: "k".repeat(43), limit: "api", percent: 80 } as const;
+  alerts.observe(beat([], { alerts: [passed] }), new Tally(), nowMs);
+  await alerts.run(nowMs);
   expect(statuses).toHaveLength(times);
-  return rows.dueAtMs() === null ? 0 : 1;
+  return alerts.dueAtMs() === null ? 0 : 1;
 }
 
 it("the receiver prints a signed alert once, also when it comes twice", async () => {
   expect(await unconfirmed(secret, 2)).toBe(0);
-  expect(printed).toBe("Fallbacks began.\n");
+  expect(printed).toBe(`Policy api: the key ${"k".repeat(16)} has used 80 % of the limit api.\n`);
 });
 
 it("the receiver refuses an alert that another secret signed, or none", async () => {

@@ -2,7 +2,7 @@
 import type { AlertSettings } from "../../policy/vars/admin.ts";
 import { errorText, report } from "../../observability/events.ts";
 import { type BeatCall, type BeatReply, outcomeNames } from "../protocol.ts";
-import { AlertDelivery, AlertRows, Alerts } from "./alerts.ts";
+import { Alerts } from "./alerts.ts";
 import { type RulesMetrics, metricsText } from "./metrics.ts";
 import type { Task } from "./scheduler.ts";
 import { StatisticsStore } from "./statistics.ts";
@@ -26,8 +26,7 @@ export class Observers {
   readonly statistics: StatisticsStore;
   readonly tail: Tail;
   readonly #export: AnalyticsExport;
-  readonly #alerts: Alerts | null = null;
-  readonly #delivery: AlertDelivery | null = null;
+  readonly #alerts: Alerts | null;
   readonly #waitUntil: ObserverSettings["waitUntil"];
 
   constructor(storage: ControlStorage, settings: ObserverSettings, nowMs: number) {
@@ -35,11 +34,7 @@ export class Observers {
     this.statistics = new StatisticsStore(storage, nowMs, (atMs, minute) => this.#export.add(atMs, minute));
     this.tail = new Tail(storage.sql, settings.sockets);
     this.#waitUntil = settings.waitUntil;
-    if (settings.alerts !== null) {
-      const rows = new AlertRows(storage.sql);
-      this.#alerts = new Alerts(settings.alerts, rows);
-      this.#delivery = new AlertDelivery(settings.alerts, rows, settings.fetch);
-    }
+    this.#alerts = settings.alerts && new Alerts(settings.alerts, storage.sql, settings.fetch);
   }
 
   /** Call `Scheduler.ensure` afterwards: an alert may have to be sent again. */
@@ -60,17 +55,17 @@ export class Observers {
 
   /** A failure of alerts must not fail the beat, which has rules to deliver. */
   #alert(call: BeatCall, nowMs: number): void {
-    if (this.#alerts === null || this.#delivery === null) return;
+    if (this.#alerts === null) return;
     try {
       this.#alerts.observe(call, this.statistics.recent(nowMs), nowMs);
-      this.#waitUntil(this.#delivery.run(nowMs).catch(reportFailure));
+      this.#waitUntil(this.#alerts.run(nowMs).catch(reportFailure));
     } catch (error) {
       reportFailure(error);
     }
   }
 
   get tasks(): readonly Task[] {
-    return [this.statistics, ...(this.#delivery === null ? [] : [this.#delivery])];
+    return this.#alerts === null ? [this.statistics] : [this.statistics, this.#alerts];
   }
 }
 
