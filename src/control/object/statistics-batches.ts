@@ -2,6 +2,7 @@
  * The numbers of the batches that were counted, by isolate. A batch counts once: isolates send it again until they know that it is
  * stored, and the network may repeat or reorder calls.
  */
+import { isNumber, listIn } from "./storage.ts";
 
 interface Sender {
   /** The highest number that was counted. */
@@ -29,6 +30,16 @@ export class CountedBatches {
   readonly #senders = new Map<string, Sender>();
   /** When the last isolate that was forgotten was last seen. */
   #forgottenMs = Number.NEGATIVE_INFINITY;
+
+  /** @param state the last `toJSON` that was stored */
+  constructor(state: unknown) {
+    const [forgottenMs, senders] = listIn(state);
+    if (isNumber(forgottenMs) && forgottenMs > 0) this.#forgottenMs = forgottenMs;
+    type Row = [isolate: string, newest: number, lastSeenMs: number, doubtfulUntilMs: number, missing: number[]];
+    for (const [isolate, newest, lastSeenMs, doubtfulUntilMs, missing] of listIn(senders) as Row[]) {
+      this.#senders.set(isolate, { newest, missing, lastSeenMs, doubtfulUntilMs, firstUnstored: null });
+    }
+  }
 
   /** Notes the calls of an isolate. Call this before `count`. */
   see(isolate: string, nowMs: number): void {
@@ -88,26 +99,6 @@ export class CountedBatches {
     return [Math.max(0, this.#forgottenMs), senders];
   }
 
-  /** Reads the JSON of `toJSON`. Skips parts in an unknown form. */
-  static revived(stored: unknown): CountedBatches {
-    const revived = new CountedBatches();
-    const [forgottenMs, senders]: unknown[] = Array.isArray(stored) ? stored : [];
-    if (isNumber(forgottenMs) && forgottenMs > 0) revived.#forgottenMs = forgottenMs;
-    for (const row of Array.isArray(senders) ? (senders as unknown[]) : []) {
-      if (!Array.isArray(row)) continue;
-      const [isolate, newest, lastSeenMs, doubtfulUntilMs, missing]: unknown[] = row;
-      if (typeof isolate !== "string" || !isNumber(newest) || !isNumber(lastSeenMs)) continue;
-      revived.#senders.set(isolate, {
-        newest,
-        lastSeenMs,
-        doubtfulUntilMs: isNumber(doubtfulUntilMs) ? doubtfulUntilMs : 0,
-        missing: Array.isArray(missing) ? missing.filter(isNumber) : [],
-        firstUnstored: null,
-      });
-    }
-    return revived;
-  }
-
   #forget(nowMs: number): void {
     for (const [isolate, { lastSeenMs }] of this.#senders) {
       const idleMs = nowMs - lastSeenMs;
@@ -117,5 +108,3 @@ export class CountedBatches {
     }
   }
 }
-
-const isNumber = (value: unknown): value is number => Number.isFinite(value);

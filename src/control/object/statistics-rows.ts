@@ -187,33 +187,12 @@ export class Tally {
     return { policies: Object.fromEntries(policies), originFailures: this.originFailures };
   }
 
-  /** Reads the JSON of a tally. Skips parts in an unknown form. */
+  /** Reads the JSON of a tally; an empty one for another form. */
   static revived(stored: unknown): Tally {
     const tally = new Tally();
-    if (isRecord(stored) && isRecord(stored["policies"])) {
-      const policies = Object.entries(stored["policies"]).flatMap(([policy, counts]) => {
-        const read = countsIn(counts);
-        return read === null ? [] : [[policy, read] as const];
-      });
-      const originFailures = numberIn(stored["originFailures"]);
-      tally.add({ policies: Object.fromEntries(policies), originFailures });
-    }
+    if (isRecord(stored) && isRecord(stored["policies"])) tally.add(stored as unknown as TallySource);
     return tally;
   }
-}
-
-const numberIn = (value: unknown): number => (typeof value === "number" && Number.isFinite(value) ? value : 0);
-
-function countsIn(stored: unknown): Counts | null {
-  if (!isRecord(stored) || !isRecord(stored["outcomes"])) return null;
-  const { outcomes, nearLimit, latency, latencySumMs } = stored;
-  const buckets: unknown[] = Array.isArray(latency) ? latency : [];
-  return {
-    outcomes: Object.fromEntries(Object.entries(outcomes).map(([outcome, count]) => [outcome, numberIn(count)])),
-    nearLimit: numberIn(nearLimit),
-    latency: buckets.flatMap((pair) => (Array.isArray(pair) ? [[numberIn(pair[0]), numberIn(pair[1])] as const] : [])),
-    latencySumMs: numberIn(latencySumMs),
-  };
 }
 
 /** The number of decisions of all outcomes. */

@@ -9,7 +9,6 @@
  * about 3,000 rows.
  */
 import { errorText, report } from "../../observability/events.ts";
-import { isRecord } from "../../validation/problems.ts";
 import type { BeatCall, TopKey } from "../protocol.ts";
 import type {
   SampleIndex,
@@ -22,7 +21,7 @@ import { StoredSamples } from "./samples.ts";
 import type { Task } from "./scheduler.ts";
 import { CountedBatches } from "./statistics-batches.ts";
 import { StatisticsRows, Tally, floorTo, hourMs, limitedIn, minuteMs, pointsOf, stepsOf } from "./statistics-rows.ts";
-import type { ControlStorage } from "./storage.ts";
+import { type ControlStorage, isNumber, listIn, recordIn } from "./storage.ts";
 import { TopKeys } from "./top-keys.ts";
 
 /** The longest time that counts stay unwritten while beats arrive. */
@@ -56,7 +55,7 @@ export class StatisticsStore implements Task {
   /** The hours before this instant have their rows. */
   #rolledUpToMs: number;
   #writtenMs = Number.NEGATIVE_INFINITY;
-  #lastBeatMs = Number.NEGATIVE_INFINITY;
+  #lastBeatMs: number | null;
   #isOpen = false;
   #retentionDueMs: number | null;
   readonly #onMinute: MinuteListener;
@@ -65,20 +64,18 @@ export class StatisticsStore implements Task {
     this.#storage = storage;
     this.#onMinute = onMinute;
     this.#rows = new StatisticsRows(storage.sql);
-    const stored = this.#rows.readState();
-    const state = isRecord(stored) ? stored : {};
-    this.#top = new TopKeys(storage.sql, state["top"]);
-    this.#samples = new StoredSamples(storage.sql, state["samples"]);
-    this.#batches = CountedBatches.revived(state["batches"]);
-    const minutes: unknown[] = Array.isArray(state["minutes"]) ? state["minutes"] : [];
-    for (const minute of minutes) {
-      const [atMs, tally]: unknown[] = Array.isArray(minute) ? minute : [];
-      if (typeof atMs === "number") this.#minutes.set(atMs, Tally.revived(tally));
+    const { top, samples, batches, minutes, totals, rolledUpToMs, lastBeatMs } = recordIn(this.#rows.readState());
+    this.#top = new TopKeys(storage.sql, top);
+    this.#samples = new StoredSamples(storage.sql, samples);
+    this.#batches = new CountedBatches(batches);
+    for (const minute of listIn(minutes)) {
+      const [atMs, tally] = listIn(minute);
+      if (isNumber(atMs)) this.#minutes.set(atMs, Tally.revived(tally));
     }
-    this.#totals = Tally.revived(state["totals"]);
-    this.#storedTotals = Tally.revived(state["totals"]);
-    this.#rolledUpToMs = typeof state["rolledUpToMs"] === "number" ? state["rolledUpToMs"] : 0;
-    if (typeof state["lastBeatMs"] === "number") this.#lastBeatMs = state["lastBeatMs"];
+    this.#totals = Tally.revived(totals);
+    this.#storedTotals = Tally.revived(totals);
+    this.#rolledUpToMs = isNumber(rolledUpToMs) ? rolledUpToMs : 0;
+    this.#lastBeatMs = isNumber(lastBeatMs) ? lastBeatMs : null;
     this.#retentionDueMs = this.#nextRetentionMs(nowMs);
   }
 
@@ -99,7 +96,7 @@ export class StatisticsStore implements Task {
     }
     for (const { policy, key, sealed } of tail) this.#top.addSealed(policy, key, sealed, nowMs);
     this.#isOpen ||= batches.length > 0;
-    const isAfterGap = Math.abs(nowMs - this.#lastBeatMs) > longestGapMs;
+    const isAfterGap = Math.abs(nowMs - (this.#lastBeatMs ?? Infinity)) > longestGapMs;
     const longestMs = isWatched ? longestWatchedMs : longestOpenMs;
     const isLongOpen = Math.abs(nowMs - this.#writtenMs) >= longestMs;
     this.#lastBeatMs = nowMs;
@@ -128,7 +125,7 @@ export class StatisticsStore implements Task {
 
   /** Null before the first beat. */
   get lastBeatMs(): number | null {
-    return this.#lastBeatMs === Number.NEGATIVE_INFINITY ? null : this.#lastBeatMs;
+    return this.#lastBeatMs;
   }
 
   /**

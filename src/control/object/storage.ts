@@ -1,4 +1,5 @@
 /** The storage of the control plane object: the database with its schema, single values, pages, and the alarm. */
+import { isRecord } from "../../validation/problems.ts";
 import type { Page } from "../protocol.ts";
 
 export type SqlValue = string | number | ArrayBuffer | null;
@@ -113,3 +114,9 @@ export function pageOf<Item>(found: readonly Item[], size: number, cursorOf: (it
   const last = items.at(-1);
   return { items, cursor: found.length > size && last !== undefined ? cursorOf(last) : null };
 }
+
+/* Readers of stored JSON. Whatever has another form is read as nothing. */
+
+export const isNumber = (stored: unknown): stored is number => Number.isFinite(stored);
+export const listIn = (stored: unknown): unknown[] => (Array.isArray(stored) ? stored : []);
+export const recordIn = (stored: unknown): Readonly<Record<string, unknown>> => (isRecord(stored) ? stored : {});

@@ -3,12 +3,11 @@
  * the statistics. Those of the 23 hours before it have a row for each hour and policy, which a day later is overwritten.
  */
 import { jsonOrNull } from "../../validation/json.ts";
-import { isRecord } from "../../validation/problems.ts";
 import type { PolicyCounts, TopKey } from "../protocol.ts";
 import type { TopQuery } from "../statistics-calls.ts";
 import { SpaceSaving, type TopList } from "../space-saving.ts";
 import { dayMs, floorTo, hourMs } from "./statistics-rows.ts";
-import type { Sql } from "./storage.ts";
+import { isNumber, listIn, recordIn, type Sql } from "./storage.ts";
 
 /** The most keys in the merged list of an hour. */
 const slots = 1_024;
@@ -43,21 +42,16 @@ class PolicyTop {
   }
 
   toJSON(): unknown {
-    const sealed = [...this.#sealed];
-    return { denied: listJson(this.denied), spenders: listJson(this.spenders), sealed };
+    return { denied: listJson(this.denied), spenders: listJson(this.spenders), sealed: [...this.#sealed] };
   }
 
-  /** Reads the JSON of `toJSON`. Skips parts in an unknown form. */
+  /** Reads the JSON of `toJSON`. */
   static revived(stored: unknown): PolicyTop {
     const revived = new PolicyTop();
-    if (!isRecord(stored)) return revived;
-    revived.denied.merge(listIn(stored["denied"]));
-    revived.spenders.merge(listIn(stored["spenders"]));
-    const sealed: unknown[] = Array.isArray(stored["sealed"]) ? stored["sealed"] : [];
-    for (const pair of sealed) {
-      const [key, name]: unknown[] = Array.isArray(pair) ? pair : [];
-      if (typeof key === "string" && typeof name === "string") revived.addSealed(key, name);
-    }
+    const { denied, spenders, sealed } = recordIn(stored);
+    revived.denied.merge(topIn(denied));
+    revived.spenders.merge(topIn(spenders));
+    for (const [key, name] of listIn(sealed) as [string, string][]) revived.addSealed(key, name);
     return revived;
   }
 }
@@ -67,14 +61,9 @@ function listJson(sketch: SpaceSaving): unknown {
   return [mostOther, ...keys.map(({ key, count, error }) => [key, count, error])];
 }
 
-function listIn(stored: unknown): TopList {
-  const [mostOther, ...rows]: unknown[] = Array.isArray(stored) ? stored : [];
-  const keys = rows.flatMap((row) => {
-    const [key, count, error]: unknown[] = Array.isArray(row) ? row : [];
-    const isKey = typeof key === "string" && typeof count === "number" && typeof error === "number";
-    return isKey ? [{ key, count, error }] : [];
-  });
-  return { keys, mostOther: typeof mostOther === "number" ? mostOther : 0 };
+function topIn(stored: unknown): TopList {
+  const [mostOther = 0, ...rows] = listIn(stored) as [number?, ...[key: string, count: number, error: number][]];
+  return { keys: rows.map(([key, count, error]) => ({ key, count, error })), mostOther };
 }
 
 interface Hour {
@@ -94,15 +83,11 @@ export class TopKeys {
     sql.exec(
       "CREATE TABLE IF NOT EXISTS top_keys (slot INTEGER NOT NULL, policy TEXT NOT NULL, at INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (slot, policy)) WITHOUT ROWID",
     );
-    const { atMs, policies } = isRecord(state) ? state : {};
+    const { atMs, policies } = recordIn(state);
+    const stored = Object.entries(recordIn(policies));
     this.#current = {
-      atMs: typeof atMs === "number" ? atMs : 0,
-      policies: new Map(
-        Object.entries(isRecord(policies) ? policies : {}).map(([policy, stored]) => [
-          policy,
-          PolicyTop.revived(stored),
-        ]),
-      ),
+      atMs: isNumber(atMs) ? atMs : 0,
+      policies: new Map(stored.map(([policy, top]) => [policy, PolicyTop.revived(top)])),
     };
   }
 
@@ -205,10 +190,5 @@ export class TopKeys {
 }
 
 /** The newest sealed key of a partition key. */
-const sealedIn = (hours: readonly PolicyTop[], key: string): string | null => {
-  for (const hour of hours) {
-    const sealed = hour.sealed(key);
-    if (sealed !== undefined) return sealed;
-  }
-  return null;
-};
+const sealedIn = (hours: readonly PolicyTop[], key: string): string | null =>
+  hours.map((hour) => hour.sealed(key)).find((sealed) => sealed !== undefined) ?? null;
