@@ -3,11 +3,13 @@
  * the entry changed. Reveals take their numbers from the same sequence, but have their own log: however many there are,
  * they never displace a change.
  */
-import type { AuditEntry, Page, Rule } from "../protocol.ts";
-import { type Sql, pageOf, pageSize, readMeta, writeMeta } from "./storage.ts";
+import type { AuditEntry, Page } from "../protocol.ts";
+import { bodiesOf, type Sql, pageOf, pageSize, readMeta, valueOf, writeMeta } from "./storage.ts";
 
-const yearMs = 365 * 86_400_000;
+const hourMs = 3_600_000;
+const yearMs = 365 * 24 * hourMs;
 export const mostAuditEntries = 100_000;
+export const mostReveals = 100_000;
 /** How many entries, and how many reveals, one sweep removes. */
 const sweptAtOnce = 1_000;
 
@@ -19,8 +21,6 @@ export interface RuleChange {
   readonly isOfPolicy: boolean;
 }
 
-type AuditRow = { seq: number; at: number; body: string };
-
 /** The numbers that belong to no stored entry. */
 interface Extent {
   /** The number of the newest entry that was removed; 0 for none. */
@@ -31,35 +31,40 @@ interface Extent {
 
 export class AuditLog {
   readonly #sql: Sql;
-  readonly #reveals: RevealLog;
   /** Whether all entries are kept, because a rollback reads them. */
   isHeld = false;
 
   constructor(sql: Sql) {
     this.#sql = sql;
-    this.#reveals = new RevealLog(sql);
   }
 
   get lastSeq(): number {
-    return Math.max(this.#bound("MAX"), this.#reveals.lastSeq);
+    return (
+      valueOf(
+        this.#sql,
+        "SELECT MAX(seq) FROM (SELECT MAX(seq) AS seq FROM audit UNION SELECT MAX(seq) FROM reveals)",
+      ) ?? 0
+    );
   }
 
   append(entry: AuditEntry): void {
     const { seq, atMs, rule } = entry;
-    this.#sql.exec(
-      "INSERT INTO audit (seq, at, rule, body) VALUES (?, ?, ?, ?)",
-      seq,
-      atMs,
-      rule,
-      JSON.stringify(entry),
-    );
+    const row = [seq, atMs, rule, JSON.stringify(entry)];
+    this.#sql.exec("INSERT INTO audit (seq, at, rule, body) VALUES (?, ?, ?, ?)", ...row);
     this.removeExcess(seq);
   }
 
   /** Records that an operator has seen a key: once an hour, however often it is revealed. */
   addReveal(entry: Omit<AuditEntry, "seq">): void {
+    const { atMs, via, actor, policy, key = null } = entry;
+    const subject = JSON.stringify([via, actor, policy, key]);
+    const recent = "SELECT 1 FROM reveals WHERE subject = ? AND at > ? LIMIT 1";
+    if (valueOf(this.#sql, recent, subject, atMs - hourMs) !== null) return;
     const seq = this.lastSeq + 1;
-    if (!this.#reveals.add({ ...entry, seq })) return;
+    const nth = (valueOf<number>(this.#sql, "SELECT nth FROM reveals ORDER BY seq DESC LIMIT 1") ?? 0) + 1;
+    const row = [seq, atMs, nth, subject, JSON.stringify({ ...entry, seq })];
+    this.#sql.exec("INSERT INTO reveals (seq, at, nth, subject, body) VALUES (?, ?, ?, ?, ?)", ...row);
+    this.#sql.exec("DELETE FROM reveals WHERE nth <= ?", nth - mostReveals);
     const { removed, reveals } = this.#extent();
     this.#keepExtent({ removed, reveals: reveals + 1 });
   }
@@ -68,10 +73,10 @@ export class AuditLog {
     const before = cursor === undefined ? Number.MAX_SAFE_INTEGER : Number(cursor);
     if (!Number.isSafeInteger(before)) return { items: [], cursor: null };
     const size = pageSize(limit);
-    const rows = this.#sql
-      .exec<AuditRow>("SELECT seq, at, body FROM audit WHERE seq < ? ORDER BY seq DESC LIMIT ?", before, size + 1)
-      .toArray();
-    const entries = [...rows.map(entryOf), ...this.#reveals.before(before, size + 1)];
+    const entries = ["audit", "reveals"].flatMap((table) => {
+      const select = `SELECT body FROM ${table} WHERE seq < ? ORDER BY seq DESC LIMIT ?`;
+      return bodiesOf<AuditEntry>(this.#sql, select, before, size + 1);
+    });
     const newest = entries.toSorted((one, other) => other.seq - one.seq);
     return pageOf(newest.slice(0, size + 1), size, ({ seq }) => String(seq));
   }
@@ -99,27 +104,13 @@ export class AuditLog {
 
   /** The number of the first change of a rule after the entry `seq`; null if there is none. */
   nextChangeOf(rule: string, seq: number): number | null {
-    const [row] = this.#sql
-      .exec<{ seq: number }>("SELECT seq FROM audit WHERE seq > ? AND rule = ? ORDER BY seq LIMIT 1", seq, rule)
-      .toArray();
-    return row?.seq ?? null;
+    const select = "SELECT seq FROM audit WHERE seq > ? AND rule = ? ORDER BY seq LIMIT 1";
+    return valueOf(this.#sql, select, seq, rule);
   }
 
   /** Null when the log does not have it, and for a reveal. */
   entry(seq: number): AuditEntry | null {
-    const [row] = this.#sql.exec<AuditRow>("SELECT seq, at, body FROM audit WHERE seq = ?", seq).toArray();
-    return row === undefined ? null : entryOf(row);
-  }
-
-  /** The rule before the entry `seq`; null if there was none. */
-  ruleBefore(seq: number): Rule | null {
-    return this.entry(seq)?.before ?? null;
-  }
-
-  /** The revision that a rule has after the entry `seq`, or had when the entry removed it. */
-  revisionAfter(seq: number): number {
-    const entry = this.entry(seq);
-    return (entry?.after ?? entry?.before)?.revision ?? 0;
+    return bodiesOf<AuditEntry>(this.#sql, "SELECT body FROM audit WHERE seq = ?", seq)[0] ?? null;
   }
 
   /**
@@ -135,11 +126,16 @@ export class AuditLog {
   }
 
   /**
-   * Removes entries that are older than a year, except the last one, whose number the next entry continues.
+   * Removes entries and reveals that are older than a year, except the last ones, whose numbers the next entry continues.
    * @returns whether more may be due
    */
   sweep(nowMs: number): boolean {
-    this.#reveals.sweep(nowMs - yearMs);
+    this.#sql.exec(
+      `DELETE FROM reveals WHERE seq IN (SELECT seq FROM reveals ORDER BY seq LIMIT ?1)
+        AND at < ?2 AND seq < (SELECT MAX(seq) FROM reveals)`,
+      sweptAtOnce,
+      nowMs - yearMs,
+    );
     if (this.isHeld) return true;
     const oldest = this.#oldest(sweptAtOnce);
     const last = this.#bound("MAX");
@@ -167,10 +163,9 @@ export class AuditLog {
   /** Read from the database each time, because a transaction may be rolled back. */
   #extent(): Extent {
     const stored = readMeta(this.#sql, "audit");
-    // There is no stored extent before the first reveal, or after a version that stored reveals among the changes.
+    // Before the first reveal, and before the first removal.
     if (stored === null) return { removed: Math.max(this.#bound("MIN"), 1) - 1, reveals: 0 };
-    const extent: Extent = JSON.parse(stored);
-    return extent;
+    return JSON.parse(stored) as Extent;
   }
 
   #keepExtent(extent: Extent): void {
@@ -178,73 +173,6 @@ export class AuditLog {
   }
 
   #bound(which: "MIN" | "MAX"): number {
-    const [row] = this.#sql.exec<{ seq: number | null }>(`SELECT ${which}(seq) AS seq FROM audit`).toArray();
-    return row?.seq ?? 0;
-  }
-}
-
-function entryOf({ body }: AuditRow): AuditEntry {
-  const entry: AuditEntry = JSON.parse(body);
-  return entry;
-}
-
-const hourMs = 3_600_000;
-export const mostReveals = 100_000;
-
-export class RevealLog {
-  readonly #sql: Sql;
-
-  constructor(sql: Sql) {
-    this.#sql = sql;
-  }
-
-  get lastSeq(): number {
-    const [row] = this.#sql.exec<{ seq: number | null }>("SELECT MAX(seq) AS seq FROM reveals").toArray();
-    return row?.seq ?? 0;
-  }
-
-  /** @returns false when the operator has revealed the key within the last hour */
-  add(entry: AuditEntry): boolean {
-    const { seq, atMs, via, actor, policy, key = null } = entry;
-    const subject = JSON.stringify([via, actor, policy, key]);
-    const [recent] = this.#sql
-      .exec("SELECT 1 FROM reveals WHERE subject = ? AND at > ? LIMIT 1", subject, atMs - hourMs)
-      .toArray();
-    if (recent !== undefined) return false;
-    const nth = this.#lastNth + 1;
-    this.#sql.exec(
-      "INSERT INTO reveals (seq, at, nth, subject, body) VALUES (?, ?, ?, ?, ?)",
-      seq,
-      atMs,
-      nth,
-      subject,
-      JSON.stringify(entry),
-    );
-    this.#sql.exec("DELETE FROM reveals WHERE nth <= ?", nth - mostReveals);
-    return true;
-  }
-
-  /** At most `most` reveals before the number `seq`, the newest first. */
-  before(seq: number, most: number): AuditEntry[] {
-    return this.#sql
-      .exec<{ body: string }>("SELECT body FROM reveals WHERE seq < ? ORDER BY seq DESC LIMIT ?", seq, most)
-      .toArray()
-      .map(({ body }): AuditEntry => JSON.parse(body));
-  }
-
-  /** Removes old rows, except the last one, whose number the next entry continues. */
-  sweep(beforeMs: number): void {
-    this.#sql.exec(
-      `DELETE FROM reveals WHERE seq IN (SELECT seq FROM reveals ORDER BY seq LIMIT ?1)
-        AND at < ?2 AND seq < (SELECT MAX(seq) FROM reveals)`,
-      sweptAtOnce,
-      beforeMs,
-    );
-  }
-
-  /** How many reveals were ever added. */
-  get #lastNth(): number {
-    const [row] = this.#sql.exec<{ nth: number }>("SELECT nth FROM reveals ORDER BY seq DESC LIMIT 1").toArray();
-    return row?.nth ?? 0;
+    return valueOf(this.#sql, `SELECT ${which}(seq) FROM audit`) ?? 0;
   }
 }

@@ -11,7 +11,7 @@ import { type KeyRule, type ObjectLocation, objectId, objectLocation } from "../
 import type { Deployments } from "./deployments.ts";
 import type { Meta } from "./storage.ts";
 import type { RuleBook } from "./rule-book.ts";
-import { allPlacements, enforcedKeyRule, isRuleLive, type SetName, type SetRow } from "./rule-table.ts";
+import { allPlacements, enforcedRule, isRuleLive, type SetName, type SetRow } from "./rule-table.ts";
 import type { Task } from "./scheduler.ts";
 
 /** Calls `setRules` of a key's object. Returns the version that the object then has. */
@@ -185,7 +185,7 @@ export class Outbox implements Task {
     const rules = book.rules
       .ofSet(set)
       .filter((rule) => isRuleLive(rule, clock.now()))
-      .flatMap((rule) => (rule.scope === "key" ? enforcedKeyRule(rule) : []));
+      .flatMap((rule) => (rule.scope === "key" ? enforcedRule(rule) : []));
     const version: RulesVersion = { epoch: meta.epoch, version: row.version };
     // An empty set need not be pushed to a place that never had rules of it.
     const placements = rules.length === 0 ? row.placements : this.#placements(set, row);

@@ -27,7 +27,6 @@ import { Outbox, type Push } from "./outbox.ts";
 import { Observers, type ObserverSettings } from "./observers.ts";
 import { type Edited, RuleBook } from "./rule-book.ts";
 import { Rollbacks } from "./rollback.ts";
-import { isRuleLive } from "./rule-table.ts";
 import { Scheduler, type Task } from "./scheduler.ts";
 import type { Tail } from "./tail.ts";
 
@@ -108,8 +107,8 @@ export class Plane {
 
   rule(id: string): Rule | null {
     const nowMs = this.#tidied();
-    const rule = this.#book.rules.get(id);
-    return rule !== null && isRuleLive(rule, nowMs) ? this.#shown(rule, nowMs) : null;
+    const rule = this.#book.rules.live(id, nowMs);
+    return rule && this.#shown(rule, nowMs);
   }
 
   async createRule(call: RuleCreation): Promise<Changed<Rule>> {

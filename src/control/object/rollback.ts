@@ -172,7 +172,7 @@ export class Rollbacks implements Task {
 
   #differs({ id, first }: RuleHistory): boolean {
     const { book, clock } = this.#parts;
-    return book.differs(id, book.audit.ruleBefore(first), clock.now());
+    return book.differs(id, book.audit.entry(first)?.before ?? null, clock.now());
   }
 
   /** @returns false when the rules of a policy would be too large; then nothing is changed */

@@ -1,9 +1,7 @@
 /** The rows of rules and rule sets. A set has all rules of one policy and key, or those of the policy itself. */
-import type { KeyRule } from "../../limiter/protocol.ts";
 import type { ObjectSettings } from "../../policy/placement.ts";
-import type { PolicyRule } from "../../policy/runtime-rules.ts";
-import type { Actor, Page, Rule, RuleCreation, RuleQuery } from "../protocol.ts";
-import { type Sql, type SqlValue, pageOf, pageSize } from "./storage.ts";
+import type { Actor, Page, RefusedChange, Rule, RuleCreation, RuleQuery } from "../protocol.ts";
+import { type Sql, type SqlValue, pageOf, pageSize, valueOf } from "./storage.ts";
 
 export interface SetName {
   readonly policy: string;
@@ -19,39 +17,39 @@ export interface SetRow {
   readonly placements: readonly ObjectSettings[];
 }
 
-type RuleRow = { body: string; applied_at: number | null };
-type StoredSet = {
-  version: number;
-  confirmed: number;
-  placements: string;
-};
-
 /** Partition keys are never empty. */
 const keyColumn = (key: string | null): string => key ?? "";
-const ruleColumns = "body, applied_at";
 const isLiveNow = "(expires_at IS NULL OR expires_at > ?)";
 
 export const isRuleLive = ({ expiresAtMs }: Pick<Rule, "expiresAtMs">, nowMs: number): boolean =>
   expiresAtMs === null || expiresAtMs > nowMs;
 
+/** Rolls the transaction of a change back. */
+export class Refused extends Error {
+  override readonly name = "Refused";
+  readonly refusal: RefusedChange;
+
+  constructor(refusal: RefusedChange) {
+    super(refusal.kind);
+    this.refusal = refusal;
+  }
+}
+
 export class RuleTable {
   readonly #sql: Sql;
-  /** No rule expires before this instant; undefined when that is unknown. */
-  #nextExpiryMs: number | undefined;
+  /** No rule expires before this instant; null when that is unknown. */
+  #nextExpiryMs: number | null = null;
 
   constructor(sql: Sql) {
     this.#sql = sql;
   }
 
   liveCount(nowMs: number): number {
-    const [row] = this.#sql
-      .exec<{ rules: number }>(`SELECT COUNT(*) AS rules FROM rules WHERE ${isLiveNow}`, nowMs)
-      .toArray();
-    return row?.rules ?? 0;
+    return valueOf(this.#sql, `SELECT COUNT(*) FROM rules WHERE ${isLiveNow}`, nowMs) ?? 0;
   }
 
   /** The number of live rules of each policy and kind, and of those among them whose push is pending. Reads all rules. */
-  counts(nowMs: number): { policy: string; kind: string; rules: number; pending: number }[] {
+  counts(nowMs: number) {
     return this.#sql
       .exec<{ policy: string; kind: string; rules: number; pending: number }>(
         `SELECT policy, kind, COUNT(*) AS rules, SUM(applied_at IS NULL) AS pending FROM rules
@@ -63,28 +61,36 @@ export class RuleTable {
 
   /** When the first rule expires, or earlier; null when none does. */
   get nextExpiryMs(): number | null {
-    if (this.#nextExpiryMs === undefined) {
-      const [row] = this.#sql.exec<{ at: number | null }>("SELECT MIN(expires_at) AS at FROM rules").toArray();
-      this.#nextExpiryMs = row?.at ?? Number.POSITIVE_INFINITY;
-    }
-    return this.#nextExpiryMs === Number.POSITIVE_INFINITY ? null : this.#nextExpiryMs;
+    this.#nextExpiryMs ??= valueOf<number>(this.#sql, "SELECT MIN(expires_at) FROM rules") ?? Infinity;
+    return this.#nextExpiryMs === Infinity ? null : this.#nextExpiryMs;
   }
 
   get(id: string): Rule | null {
-    const rows = this.#sql.exec<RuleRow>(`SELECT ${ruleColumns} FROM rules WHERE id = ?`, id).toArray();
-    return rows.map(ruleOf)[0] ?? null;
+    return this.#select("id = ?", id)[0] ?? null;
+  }
+
+  /** Null also for a rule that has expired, and is not removed yet. */
+  live(id: string, nowMs: number): Rule | null {
+    return this.#select(`id = ? AND ${isLiveNow}`, id, nowMs)[0] ?? null;
+  }
+
+  /** @throws Refused when there is no such rule, or it has another revision */
+  expected(id: string, revision: number, nowMs: number): Rule {
+    const rule = this.live(id, nowMs);
+    if (rule === null) throw new Refused({ kind: "unknown" });
+    if (rule.revision !== revision) throw new Refused({ kind: "outdated", revision: String(rule.revision) });
+    return rule;
+  }
+
+  /** The rules of a policy as isolates receive them. */
+  textOf(policy: string): string {
+    const rules = this.ofSet({ policy, key: null });
+    return JSON.stringify(rules.flatMap((rule) => (rule.scope === "policy" ? enforcedRule(rule) : [])));
   }
 
   /** The rules of a set, the newest first. */
   ofSet({ policy, key }: SetName): Rule[] {
-    return this.#sql
-      .exec<RuleRow>(
-        `SELECT ${ruleColumns} FROM rules WHERE key = ? AND policy = ? ORDER BY id DESC`,
-        keyColumn(key),
-        policy,
-      )
-      .toArray()
-      .map(ruleOf);
+    return this.#select("key = ? AND policy = ? ORDER BY id DESC", keyColumn(key), policy);
   }
 
   /** The live rules, the newest first. */
@@ -98,23 +104,24 @@ export class RuleTable {
     const set = filters.filter(([, value]) => value !== undefined);
     const where = [isLiveNow, ...set.map(([filter]) => filter)].join(" AND ");
     const size = pageSize(limit);
-    const rows = this.#sql
-      .exec<RuleRow>(
-        `SELECT ${ruleColumns} FROM rules WHERE ${where} ORDER BY id DESC LIMIT ?`,
-        nowMs,
-        ...set.map(([, value]) => value ?? null),
-        size + 1,
-      )
-      .toArray();
-    return pageOf(rows.map(ruleOf), size, ({ id }) => id);
+    const values = set.map(([, value]) => value ?? null);
+    const rules = this.#select(`${where} ORDER BY id DESC LIMIT ?`, nowMs, ...values, size + 1);
+    return pageOf(rules, size, ({ id }) => id);
   }
 
   /** Rules that have expired, at most `most`. */
   expired(nowMs: number, most: number): Rule[] {
+    return this.#select("expires_at <= ? LIMIT ?", nowMs, most);
+  }
+
+  #select(where: string, ...bindings: readonly SqlValue[]): Rule[] {
     return this.#sql
-      .exec<RuleRow>(`SELECT ${ruleColumns} FROM rules WHERE expires_at <= ? LIMIT ?`, nowMs, most)
+      .exec<{ body: string; appliedAtMs: number | null }>(
+        `SELECT body, applied_at AS appliedAtMs FROM rules WHERE ${where}`,
+        ...bindings,
+      )
       .toArray()
-      .map(ruleOf);
+      .map(({ body, appliedAtMs }) => ({ ...(JSON.parse(body) as Rule), appliedAtMs }));
   }
 
   put(rule: Rule): void {
@@ -132,8 +139,7 @@ export class RuleTable {
       appliedAtMs,
       JSON.stringify(body),
     );
-    const nextExpiryMs = this.#nextExpiryMs ?? Number.NEGATIVE_INFINITY;
-    if (expiresAtMs !== null && expiresAtMs < nextExpiryMs) this.#nextExpiryMs = expiresAtMs;
+    if (expiresAtMs !== null && expiresAtMs < (this.#nextExpiryMs ?? -Infinity)) this.#nextExpiryMs = expiresAtMs;
   }
 
   delete(id: string): void {
@@ -142,20 +148,18 @@ export class RuleTable {
 
   /** Makes `nextExpiryMs` read the next expiry again, after rules were removed. */
   forgetNextExpiry(): void {
-    this.#nextExpiryMs = undefined;
+    this.#nextExpiryMs = null;
   }
 
   set({ policy, key }: SetName): SetRow | null {
     const [row] = this.#sql
-      .exec<StoredSet>(
+      .exec<{ version: number; confirmed: number; placements: string }>(
         "SELECT version, confirmed, placements FROM rule_sets WHERE key = ? AND policy = ?",
         keyColumn(key),
         policy,
       )
       .toArray();
-    if (row === undefined) return null;
-    const placements: ObjectSettings[] = JSON.parse(row.placements);
-    return { ...row, placements };
+    return row === undefined ? null : { ...row, placements: JSON.parse(row.placements) as ObjectSettings[] };
   }
 
   putSet({ policy, key }: SetName, { version, confirmed, placements }: SetRow): void {
@@ -248,60 +252,50 @@ export function allPlacements(
   return [...new Map(all).values()].slice(-mostPlacements);
 }
 
-function ruleOf({ body, applied_at: appliedAtMs }: RuleRow): Rule {
-  const rule: Rule = JSON.parse(body);
-  return { ...rule, appliedAtMs };
-}
-
-/** A key rule as its object enforces it. */
-export const enforcedKeyRule = (each: Extract<Rule, { scope: "key" }>): KeyRule => ({
-  ...each.rule,
-  ...identity(each),
-});
-
-/** A policy rule as isolates enforce it. */
-export const enforcedPolicyRule = (each: Extract<Rule, { scope: "policy" }>): PolicyRule => ({
-  ...each.rule,
-  ...identity(each),
-});
-
-const identity = ({ id, expiresAtMs }: Rule): Pick<KeyRule, "id" | "expiresAtMs"> => ({
+/** A rule as isolates, or the object of its key, enforce it. */
+export const enforcedRule = <Enforced extends object>({
+  rule,
+  id,
+  expiresAtMs,
+}: Pick<Rule, "id" | "expiresAtMs"> & { readonly rule: Enforced }) => ({
+  ...rule,
   id,
   ...(expiresAtMs !== null && { expiresAtMs }),
 });
 
 const keptMs = 24 * 3_600_000;
 
-type Idempotency = NonNullable<RuleCreation["idempotency"]>;
+type Idempotency = RuleCreation["idempotency"];
 
-export class IdempotencyKeys<Result> {
+export class IdempotencyKeys {
   readonly #sql: Sql;
 
   constructor(sql: Sql) {
     this.#sql = sql;
   }
 
-  /** The result of the same request before; `key-reused` when another request had the key; null when none had. */
-  find(actor: Actor, { key, requestHash }: Idempotency, nowMs: number): Result | "key-reused" | null {
+  /**
+   * The result of the same request before; null when there was none.
+   * @throws Refused when another request had the key
+   */
+  find<Result>(actor: Actor, idempotency: Idempotency, nowMs: number): Result | null {
+    if (idempotency === null) return null;
     const [row] = this.#sql
-      .exec<{ at: number; request_hash: string; rule: string }>(
-        "SELECT at, request_hash, rule FROM idempotency WHERE key = ?",
-        scoped(actor, key),
+      .exec<{ request_hash: string; rule: string }>(
+        "SELECT request_hash, rule FROM idempotency WHERE key = ? AND at > ?",
+        scoped(actor, idempotency.key),
+        nowMs - keptMs,
       )
       .toArray();
-    if (row === undefined || row.at <= nowMs - keptMs) return null;
-    const result: Result = JSON.parse(row.rule);
-    return row.request_hash === requestHash ? result : "key-reused";
+    if (row === undefined) return null;
+    if (row.request_hash !== idempotency.requestHash) throw new Refused({ kind: "key-reused" });
+    return JSON.parse(row.rule) as Result;
   }
 
-  add(actor: Actor, { key, requestHash }: Idempotency, result: Result, nowMs: number): void {
-    this.#sql.exec(
-      "INSERT OR REPLACE INTO idempotency (key, at, request_hash, rule) VALUES (?, ?, ?, ?)",
-      scoped(actor, key),
-      nowMs,
-      requestHash,
-      JSON.stringify(result),
-    );
+  add(actor: Actor, idempotency: Idempotency, result: unknown, nowMs: number): void {
+    if (idempotency === null) return;
+    const row = [scoped(actor, idempotency.key), nowMs, idempotency.requestHash, JSON.stringify(result)];
+    this.#sql.exec("INSERT OR REPLACE INTO idempotency (key, at, request_hash, rule) VALUES (?, ?, ?, ?)", ...row);
   }
 
   sweep(nowMs: number): void {

@@ -57,12 +57,27 @@ const schema = [
   ) WITHOUT ROWID`,
 ];
 
+/** The only value of a query; null when it has no row. */
+export function valueOf<Value extends SqlValue>(
+  sql: Sql,
+  query: string,
+  ...bindings: readonly SqlValue[]
+): Value | null {
+  const [row = {}] = sql.exec<Record<string, Value>>(query, ...bindings).toArray();
+  return Object.values(row)[0] ?? null;
+}
+
+/** The parsed JSON of the column `body`, which each row has alone. */
+export const bodiesOf = <Body>(sql: Sql, query: string, ...bindings: readonly SqlValue[]): Body[] =>
+  sql
+    .exec<{ body: string }>(query, ...bindings)
+    .toArray()
+    .map(({ body }) => JSON.parse(body) as Body);
+
 type MetaName = "schema" | "epoch" | "resend" | "swept" | "audit" | "rollback";
 
-export function readMeta(sql: Sql, name: MetaName): string | null {
-  const [row] = sql.exec<{ value: string }>("SELECT value FROM meta WHERE name = ?", name).toArray();
-  return row?.value ?? null;
-}
+export const readMeta = (sql: Sql, name: MetaName): string | null =>
+  valueOf(sql, "SELECT value FROM meta WHERE name = ?", name);
 
 export function writeMeta(sql: Sql, name: MetaName, value: string): void {
   sql.exec("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", name, value);

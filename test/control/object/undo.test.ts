@@ -1,5 +1,6 @@
 /** Undo: one transaction that returns the rules of audit entries to what they were before, or changes nothing. */
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
+import { mostAuditEntries } from "../../../src/control/object/audit-log.ts";
 import { mostKeyRules } from "../../../src/limiter/protocol.ts";
 import { ada, done, key, keyRule, mode, policyRule, TestPlane } from "./test-plane.ts";
 
@@ -164,4 +165,33 @@ it("a repeated undo with an Idempotency-Key gets the first answer and changes no
   expect(done(await undo(plane, [1], idempotency))).toEqual(first);
   expect(newest(plane)).toBe(2);
   expect(await undo(plane, [1], { key: "k", requestHash: "other" })).toEqual({ kind: "key-reused" });
+});
+
+it("a repeated undo whose push is pending says so, and pushes again", async () => {
+  const plane = new TestPlane();
+  await plane.created(keyRule());
+  plane.beforePush = () => Promise.reject(new Error("down"));
+  const idempotency = { key: "k", requestHash: "h" };
+  const error = vi.spyOn(console, "error").mockReturnValue(undefined);
+  expect(await undo(plane, [1], idempotency)).toMatchObject({ kind: "done", isPending: true });
+  expect(await undo(plane, [1], idempotency)).toMatchObject({ kind: "done", isPending: true });
+  error.mockRestore();
+  plane.beforePush = () => Promise.resolve();
+  expect(await undo(plane, [1], idempotency)).not.toHaveProperty("isPending");
+  expect(plane.heldIds()).toEqual([]);
+  const { length } = plane.pushes;
+  await undo(plane, [1], idempotency);
+  expect(plane.pushes).toHaveLength(length);
+});
+
+it("in a full log, the oldest entries can be undone together", async () => {
+  const plane = new TestPlane();
+  for (const policy of ["a", "b", "c"]) {
+    // oxlint-disable-next-line no-await-in-loop
+    await plane.created(policyRule({ kind: "mode", mode: "off" }, { policy }));
+  }
+  // As if the numbers in between belonged to changes.
+  plane.storage.sql.exec("UPDATE audit SET seq = ? WHERE seq = 3", mostAuditEntries);
+  done(await undo(plane, [1, 2]));
+  expect(rulesOf(plane).map(({ policy }) => policy)).toEqual(["c"]);
 });
