@@ -1,6 +1,6 @@
 /** The metrics in the Prometheus text format, version 0.0.4. No metric has a label per key. */
 import { latencyBoundsMs, outcomeNames, type PolicyInfo } from "../protocol.ts";
-import type { Tally } from "./statistics-rows.ts";
+import type { Counts, Tally } from "./statistics-rows.ts";
 
 export interface RulesMetrics {
   readonly policies: readonly PolicyInfo[];
@@ -25,98 +25,97 @@ export interface MetricsInput extends RulesMetrics {
 
 type Labels = Readonly<Record<string, string>>;
 type Sample = readonly [labels: Labels, value: number, suffix?: string];
-type MetricType = "counter" | "gauge" | "histogram";
+type Metric = readonly [
+  name: string,
+  type: "counter" | "gauge" | "histogram",
+  help: string,
+  samples: readonly Sample[],
+];
 
 /** The modes of `headgate_fallback_decisions_total`, which are those of `onError`. */
 const fallbackModes = ["local", "open", "closed"] as const;
 
-export function metricsText(input: MetricsInput): string {
-  const { totals, policies, rules, pendingRules, epochMs, version, lastBeatMs } = input;
-  const names = [...new Set([...policies.map(({ name }) => name), ...totals.policies])].toSorted();
-  const counters = countersOf(totals, names);
-  const limits = policies.flatMap(({ name: policy, limits: own }) =>
-    own.map((each) => ({ ...each, labels: { policy, limit: each.name } })),
-  );
-  return [
-    ...counters,
-    metric(
-      "limit",
-      "gauge",
-      "Units that the limit allows per window, for a key without overrides or rules of its own.",
-      limits.map(({ labels, limit }) => [labels, limit]),
-    ),
-    metric(
-      "limit_window_seconds",
-      "gauge",
-      "Length of the limit's window.",
-      limits.map(({ labels, windowMs }) => [labels, windowMs / 1_000]),
-    ),
-    metric(
-      "rules",
-      "gauge",
-      "Runtime rules that have not expired.",
-      rules.map(({ policy, kind, count }) => [{ policy, kind }, count]),
-    ),
-    metric("pending_rules", "gauge", "Key rules that their key's object has not confirmed yet.", [[{}, pendingRules]]),
-    metric("control_plane_version", "gauge", "Number of the last change of a rule.", [[{}, version]]),
-    metric(
-      "control_plane_epoch_seconds",
-      "gauge",
-      "Unix time at which the control plane was created or its storage was restored.",
-      [[{}, epochMs / 1_000]],
-    ),
-    metric(
-      "last_beat_timestamp_seconds",
-      "gauge",
-      "Unix time of the last beat of any isolate. Isolates send beats only while they receive requests.",
-      lastBeatMs === null ? [] : [[{}, lastBeatMs / 1_000]],
-    ),
-  ].join("");
-}
+export const metricsText = (input: MetricsInput): string =>
+  [...decisionMetrics(input), ...ruleMetrics(input)].map(textOf).join("");
 
-function countersOf(totals: Tally, policies: readonly string[]): string[] {
-  const each = policies.map((policy) => ({ policy, counts: totals.of(policy) }));
+function decisionMetrics({ totals, policies }: MetricsInput): Metric[] {
+  const names = [...new Set([...policies.map(({ name }) => name), ...totals.policies])].toSorted();
+  const each = names.map((policy) => ({ policy, counts: totals.of(policy) }));
   return [
-    metric(
+    [
       "decisions_total",
       "counter",
       "Decisions by policy and outcome.",
       each.flatMap(({ policy, counts }) =>
         outcomeNames.map((outcome): Sample => [{ policy, outcome }, counts.outcomes[outcome] ?? 0]),
       ),
-    ),
-    metric(
+    ],
+    [
       "near_limit_decisions_total",
       "counter",
       "Decisions after which less than 20 % of a limit was left.",
       each.map(({ policy, counts }) => [{ policy }, counts.nearLimit]),
-    ),
-    metric(
+    ],
+    [
       "decision_duration_seconds",
       "histogram",
       "Duration of decisions that called a Durable Object.",
-      each.flatMap(({ policy, counts }) => histogram(policy, counts.latency, counts.latencySumMs)),
-    ),
-    metric(
+      each.flatMap(({ policy, counts }) => histogram(policy, counts)),
+    ],
+    [
       "fallback_decisions_total",
       "counter",
       "Decisions by onError, because the Durable Object did not answer.",
       each.flatMap(({ policy, counts }) =>
         fallbackModes.map((mode): Sample => [{ policy, mode }, counts.outcomes[`fallback-${mode}`] ?? 0]),
       ),
-    ),
-    metric("origin_failures_total", "counter", "Requests that the origin did not answer.", [
-      [{}, totals.originFailures],
-    ]),
+    ],
+    ["origin_failures_total", "counter", "Requests that the origin did not answer.", [[{}, totals.originFailures]]],
+  ];
+}
+
+function ruleMetrics({ policies, rules, pendingRules, epochMs, version, lastBeatMs }: MetricsInput): Metric[] {
+  const limits = policies.flatMap(({ name: policy, limits: own }) =>
+    own.map((each) => ({ ...each, labels: { policy, limit: each.name } })),
+  );
+  return [
+    [
+      "limit",
+      "gauge",
+      "Units that the limit allows per window, for a key without overrides or rules of its own.",
+      limits.map(({ labels, limit }) => [labels, limit]),
+    ],
+    [
+      "limit_window_seconds",
+      "gauge",
+      "Length of the limit's window.",
+      limits.map(({ labels, windowMs }) => [labels, windowMs / 1_000]),
+    ],
+    [
+      "rules",
+      "gauge",
+      "Runtime rules that have not expired.",
+      rules.map(({ policy, kind, count }) => [{ policy, kind }, count]),
+    ],
+    ["pending_rules", "gauge", "Key rules that their key's object has not confirmed yet.", [[{}, pendingRules]]],
+    ["control_plane_version", "gauge", "Number of the last change of a rule.", [[{}, version]]],
+    [
+      "control_plane_epoch_seconds",
+      "gauge",
+      "Unix time at which the control plane was created or its storage was restored.",
+      [[{}, epochMs / 1_000]],
+    ],
+    [
+      "last_beat_timestamp_seconds",
+      "gauge",
+      "Unix time of the last beat of any isolate. Isolates send beats only while they receive requests.",
+      lastBeatMs === null ? [] : [[{}, lastBeatMs / 1_000]],
+    ],
   ];
 }
 
 /** Cumulative buckets, the sum and the count. */
-function histogram(
-  policy: string,
-  latency: readonly (readonly [bucket: number, decisions: number])[],
-  sumMs: number,
-): Sample[] {
+function histogram(policy: string, { latency, latencySumMs }: Counts): Sample[] {
   const decisions = new Map(latency);
   let count = 0;
   const buckets = latencyBoundsMs.map((boundMs, index): Sample => {
@@ -127,13 +126,13 @@ function histogram(
   return [
     ...buckets,
     [{ policy, le: "+Inf" }, all, "_bucket"],
-    [{ policy }, sumMs / 1_000, "_sum"],
+    [{ policy }, latencySumMs / 1_000, "_sum"],
     [{ policy }, all, "_count"],
   ];
 }
 
 /** The lines of one metric; only its description when it has no samples. */
-function metric(name: string, type: MetricType, help: string, samples: readonly Sample[]): string {
+function textOf([name, type, help, samples]: Metric): string {
   const full = `headgate_${name}`;
   const lines = samples.map(([labels, value, suffix = ""]) => `${full}${suffix}${labelText(labels)} ${value}\n`);
   return `# HELP ${full} ${help}\n# TYPE ${full} ${type}\n${lines.join("")}`;

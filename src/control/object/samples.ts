@@ -12,7 +12,7 @@ import type { SampleBatch } from "../protocol.ts";
 import { countArrivals, decodeBatches, encodeSamples } from "../sample-codec.ts";
 import type { OpenSamples, SampleChunk, SampleIndex, SamplesQuery } from "../statistics-calls.ts";
 import { dayMs, floorTo, hourMs, minuteMs } from "./statistics-rows.ts";
-import { isNumber, listIn, recordIn, type Sql } from "./storage.ts";
+import { isNumber, listIn, recordIn, type Sql, valueOf } from "./storage.ts";
 
 /** In characters of base64url, of which four take three bytes. */
 const mostOpen = (64 * 1_024 * 4) / 3;
@@ -225,12 +225,7 @@ export class StoredSamples {
 
   bodies(policy: string, ids: readonly number[]): ArrayBuffer[] {
     const select = "SELECT body FROM samples WHERE id = ? AND policy = ?";
-    return ids.flatMap((id) =>
-      this.#sql
-        .exec<{ body: ArrayBuffer }>(select, id, policy)
-        .toArray()
-        .map(({ body }) => body),
-    );
+    return ids.flatMap((id) => valueOf<ArrayBuffer>(this.#sql, select, id, policy) ?? []);
   }
 
   /**
@@ -246,7 +241,6 @@ export class StoredSamples {
 
   /** When the first row will be too old; null when there is none. */
   nextDeletionMs(): number | null {
-    const [first] = this.#sql.exec<{ toMs: number | null }>("SELECT min(to_ms) AS toMs FROM samples").toArray();
-    return first?.toMs == null ? null : first.toMs + dayMs;
+    return valueOf(this.#sql, "SELECT min(to_ms) + ? FROM samples", dayMs);
   }
 }

@@ -3,7 +3,7 @@
  * and hours are rings: a row takes the place of the row one day, or 90 days, before it. While traffic lasts, nothing has to be
  * deleted, since a deletion costs as much as a write.
  */
-import type { Sql } from "./storage.ts";
+import { type Sql, valueOf } from "./storage.ts";
 import { jsonOrNull } from "../../validation/json.ts";
 import { isRecord } from "../../validation/problems.ts";
 import { type PolicyCounts, type StatisticsBatch, outcomeNames } from "../protocol.ts";
@@ -12,16 +12,12 @@ import type { Statistics, StatisticsQuery } from "../statistics-calls.ts";
 export const minuteMs = 60_000;
 export const hourMs = 60 * minuteMs;
 export const dayMs = 24 * hourMs;
-/** How long minutes and hours are kept. */
-export const minutesKeptMs = dayMs;
-export const hoursKeptMs = 90 * dayMs;
 
-export type StoredPeriod = "minutes" | "hours";
-
-const lengths: Readonly<Record<StoredPeriod, { readonly ms: number; readonly slots: number }>> = {
-  minutes: { ms: minuteMs, slots: minutesKeptMs / minuteMs },
-  hours: { ms: hourMs, slots: hoursKeptMs / hourMs },
-};
+const periods = {
+  minutes: { ms: minuteMs, keptMs: dayMs },
+  hours: { ms: hourMs, keptMs: 90 * dayMs },
+} as const;
+type StoredPeriod = keyof typeof periods;
 
 export const floorTo = (stepMs: number, atMs: number): number => Math.floor(atMs / stepMs) * stepMs;
 
@@ -43,13 +39,14 @@ export class StatisticsRows {
 
   /** The rows from `fromMs` (inclusive) to `toMs` (exclusive), the oldest first. */
   read(period: StoredPeriod, fromMs: number, toMs: number): [atMs: number, tally: Tally][] {
-    const rows = this.#sql
-      .exec<{
-        at: number;
-        body: string;
-      }>(`SELECT at, body FROM ${period} WHERE at >= ? AND at < ? ORDER BY at`, fromMs, toMs)
-      .toArray();
-    return rows.map(({ at, body }) => [at, Tally.revived(jsonOrNull(body))]);
+    return this.#sql
+      .exec<{ at: number; body: string }>(
+        `SELECT at, body FROM ${period} WHERE at >= ? AND at < ? ORDER BY at`,
+        fromMs,
+        toMs,
+      )
+      .toArray()
+      .map(({ at, body }) => [at, Tally.revived(JSON.parse(body))]);
   }
 
   /**
@@ -62,10 +59,10 @@ export class StatisticsRows {
   }
 
   replace(period: StoredPeriod, atMs: number, tally: Tally): void {
-    const { ms, slots } = lengths[period];
+    const { ms, keptMs } = periods[period];
     this.#sql.exec(
       `INSERT OR REPLACE INTO ${period} (slot, at, body) VALUES (?, ?, ?)`,
-      (atMs / ms) % slots,
+      (atMs / ms) % (keptMs / ms),
       atMs,
       JSON.stringify(tally),
     );
@@ -76,33 +73,24 @@ export class StatisticsRows {
    * nothing.
    */
   rollUp(fromMs: number, toMs: number): void {
-    const hours = new Map<number, Tally>();
-    for (const [atMs, minute] of this.read("minutes", fromMs, toMs)) {
-      const hour = hours.get(floorTo(hourMs, atMs)) ?? new Tally();
-      hour.add(minute.toJSON());
-      hours.set(floorTo(hourMs, atMs), hour);
-    }
+    const hours = summedBySteps(this.read("minutes", fromMs, toMs), hourMs);
     for (const [atMs, hour] of hours) this.replace("hours", atMs, hour);
   }
 
   /** Deletes rows that are too old. */
   deleteOld(nowMs: number): void {
-    this.#sql.exec("DELETE FROM minutes WHERE at <= ?", nowMs - minutesKeptMs);
-    this.#sql.exec("DELETE FROM hours WHERE at <= ?", nowMs - hoursKeptMs);
+    this.#sql.exec("DELETE FROM minutes WHERE at <= ?", nowMs - periods.minutes.keptMs);
+    this.#sql.exec("DELETE FROM hours WHERE at <= ?", nowMs - periods.hours.keptMs);
   }
 
   /** When the first row will be too old; null when there is none. */
   nextDeletionMs(): number | null {
-    const [first] = this.#sql
-      .exec<{ minute: number | null; hour: number | null }>(
-        "SELECT (SELECT min(at) FROM minutes) AS minute, (SELECT min(at) FROM hours) AS hour",
-      )
-      .toArray();
-    const dueAtMs = [
-      ...(first?.minute == null ? [] : [first.minute + minutesKeptMs]),
-      ...(first?.hour == null ? [] : [first.hour + hoursKeptMs]),
-    ];
-    return dueAtMs.length === 0 ? null : Math.min(...dueAtMs);
+    return valueOf(
+      this.#sql,
+      "SELECT min(at) FROM (SELECT min(at) + ? AS at FROM minutes UNION SELECT min(at) + ? FROM hours)",
+      periods.minutes.keptMs,
+      periods.hours.keptMs,
+    );
   }
 
   /** The open state as it was last written; null when there is none. */
@@ -126,22 +114,15 @@ export class StatisticsRows {
 /** The counts of one policy that can be added up, without its top lists. */
 export type Counts = Pick<PolicyCounts, "outcomes" | "nearLimit" | "latency" | "latencySumMs">;
 
-interface Sums {
-  readonly outcomes: Map<string, number>;
-  nearLimit: number;
-  /** By bucket. */
-  readonly latency: Map<number, number>;
-  latencySumMs: number;
-}
-
 type TallySource = Pick<StatisticsBatch, "originFailures"> & {
   readonly policies: Readonly<Record<string, Counts>>;
 };
 
-const noSums = (): Sums => ({
-  outcomes: new Map(),
+const noSums = () => ({
+  outcomes: new Map<string, number>(),
   nearLimit: 0,
-  latency: new Map(),
+  /** By bucket. */
+  latency: new Map<number, number>(),
   latencySumMs: 0,
 });
 
@@ -149,7 +130,7 @@ const addTo = <Key>(sums: Map<Key, number>, key: Key, count: number): void =>
   void sums.set(key, (sums.get(key) ?? 0) + count);
 
 export class Tally {
-  readonly #policies = new Map<string, Sums>();
+  readonly #policies = new Map<string, ReturnType<typeof noSums>>();
   originFailures = 0;
 
   /** Adds a batch, or the value of another tally's `toJSON`. */
@@ -223,10 +204,10 @@ interface Steps {
  * Rounds the span to whole steps.
  */
 export function stepsOf({ fromMs, toMs, stepMs }: StatisticsQuery, nowMs: number): Steps {
-  const isLong = floorTo(minuteMs, fromMs) < nowMs - minutesKeptMs;
+  const isLong = floorTo(minuteMs, fromMs) < nowMs - periods.minutes.keptMs;
   const unitMs = isLong || stepMs >= hourMs ? hourMs : minuteMs;
   const step = Math.max(unitMs, Math.ceil(stepMs / unitMs) * unitMs);
-  const first = Math.max(fromMs, nowMs - hoursKeptMs);
+  const first = Math.max(fromMs, nowMs - periods.hours.keptMs);
   return {
     period: unitMs === hourMs ? "hours" : "minutes",
     fromMs: floorTo(step, first),
@@ -235,12 +216,8 @@ export function stepsOf({ fromMs, toMs, stepMs }: StatisticsQuery, nowMs: number
   };
 }
 
-/** The points of each step, the earliest first, of one policy or of all. */
-export function pointsOf(
-  rows: readonly (readonly [atMs: number, tally: Tally])[],
-  stepMs: number,
-  only: string | undefined,
-): Pick<Statistics, "points" | "originFailures"> {
+/** The sum of the rows of each step, the earliest first. */
+function summedBySteps(rows: readonly (readonly [atMs: number, tally: Tally])[], stepMs: number): [number, Tally][] {
   const steps = new Map<number, Tally>();
   for (const [rowMs, tally] of rows) {
     const atMs = floorTo(stepMs, rowMs);
@@ -248,14 +225,23 @@ export function pointsOf(
     step.add(tally.toJSON());
     steps.set(atMs, step);
   }
-  const sorted = [...steps].toSorted(([one], [other]) => one - other);
+  return [...steps].toSorted(([one], [other]) => one - other);
+}
+
+/** The points of one policy or of all. */
+export function pointsOf(
+  rows: Parameters<typeof summedBySteps>[0],
+  stepMs: number,
+  only: string | undefined,
+): Pick<Statistics, "points" | "originFailures"> {
+  const steps = summedBySteps(rows, stepMs);
   return {
-    points: sorted.flatMap(([atMs, tally]) =>
+    points: steps.flatMap(([atMs, tally]) =>
       tally.policies
         .filter((policy) => only === undefined || policy === only)
         .map((policy) => ({ atMs, policy, ...tally.of(policy) })),
     ),
-    originFailures: sorted
+    originFailures: steps
       .filter(([, { originFailures }]) => originFailures > 0)
       .map(([atMs, { originFailures }]) => ({ atMs, count: originFailures })),
   };

@@ -3,7 +3,7 @@
  * between beats. Browsers cannot set header fields on a WebSocket, so a single-use ticket in the URL opens it.
  */
 import type { TailEntry, TailMessage } from "../protocol.ts";
-import type { Sql } from "./storage.ts";
+import { type Sql, valueOf } from "./storage.ts";
 
 const ticketMs = 30_000;
 /** How long a read of the statistics keeps beats coming every second. */
@@ -53,7 +53,7 @@ export class Tail {
 
   /** A ticket for one WebSocket. It is stored, because the object may hibernate before the WebSocket is opened. */
   ticket(nowMs: number): { readonly ticket: string; readonly expiresAtMs: number } {
-    const ticket = randomId();
+    const ticket = crypto.randomUUID().replaceAll("-", "");
     const expiresAtMs = nowMs + ticketMs;
     this.#sql.exec("DELETE FROM tickets WHERE expires <= ?", nowMs);
     this.#sql.exec(
@@ -126,10 +126,7 @@ export class Tail {
   }
 
   #isValid(ticket: string, nowMs: number): boolean {
-    const valid = this.#sql
-      .exec("SELECT 1 AS found FROM tickets WHERE ticket = ? AND expires > ?", ticket, nowMs)
-      .toArray();
-    return valid.length > 0;
+    return valueOf(this.#sql, "SELECT 1 FROM tickets WHERE ticket = ? AND expires > ?", ticket, nowMs) !== null;
   }
 }
 
@@ -149,7 +146,3 @@ function closeWith(socket: TailSocket, code: number, reason?: string): void {
     // It is closed already.
   }
 }
-
-/** 128 random bits. */
-const randomId = (): string =>
-  [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -2,12 +2,11 @@
  * The most denied keys and the greatest spenders of each policy, by hour. The lists of the current hour are part of the open state of
  * the statistics. Those of the 23 hours before it have a row for each hour and policy, which a day later is overwritten.
  */
-import { jsonOrNull } from "../../validation/json.ts";
 import type { PolicyCounts, TopKey } from "../protocol.ts";
 import type { TopQuery } from "../statistics-calls.ts";
 import { SpaceSaving, type TopList } from "../space-saving.ts";
 import { dayMs, floorTo, hourMs } from "./statistics-rows.ts";
-import { isNumber, listIn, recordIn, type Sql } from "./storage.ts";
+import { bodiesOf, isNumber, listIn, recordIn, type Sql, valueOf } from "./storage.ts";
 
 /** The most keys in the merged list of an hour. */
 const slots = 1_024;
@@ -163,22 +162,18 @@ export class TopKeys {
 
   /** When the first row will be too old; null when there is none. */
   nextDeletionMs(): number | null {
-    const [first] = this.#sql.exec<{ at: number | null }>("SELECT min(at) AS at FROM top_keys").toArray();
-    return first?.at == null ? null : first.at + dayMs;
+    return valueOf(this.#sql, "SELECT min(at) + ? FROM top_keys", dayMs);
   }
 
   /** The hours of the policy that began less than a day ago, the newest first. */
   #hours(policy: string, nowMs: number): PolicyTop[] {
     const fromMs = floorTo(hourMs, nowMs) - dayMs;
-    const rows = this.#sql
-      .exec<{
-        body: string;
-      }>("SELECT body FROM top_keys WHERE policy = ? AND at > ? ORDER BY at DESC", policy, fromMs)
-      .toArray();
+    const select = "SELECT body FROM top_keys WHERE policy = ? AND at > ? ORDER BY at DESC";
+    const rows = bodiesOf<unknown>(this.#sql, select, policy, fromMs);
     const open = [this.#current, ...this.#ended.toReversed()].filter(({ atMs }) => atMs > fromMs);
     return [
       ...open.flatMap(({ policies }) => policies.get(policy) ?? []),
-      ...rows.map(({ body }) => PolicyTop.revived(jsonOrNull(body))),
+      ...rows.map((stored) => PolicyTop.revived(stored)),
     ];
   }
 
