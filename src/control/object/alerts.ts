@@ -61,9 +61,8 @@ export class Alerts implements Task {
     this.#sql = sql;
     this.#fetch = send;
     sql.exec("CREATE TABLE IF NOT EXISTS alerts (cause TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID");
-    for (const { cause, body } of sql.exec<{ cause: string; body: string }>("SELECT * FROM alerts").toArray()) {
-      this.#rows.set(cause, JSON.parse(body) as Row);
-    }
+    const stored = sql.exec<{ cause: string; body: string }>("SELECT cause, body FROM alerts").toArray();
+    for (const { cause, body } of stored) this.#rows.set(cause, JSON.parse(body));
   }
 
   /**

@@ -4,7 +4,7 @@
  * they never displace a change.
  */
 import type { AuditEntry, Page } from "../protocol.ts";
-import { bodiesOf, type Sql, pageOf, pageSize, readMeta, valueOf, writeMeta } from "./storage.ts";
+import { bodiesOf, type Sql, pageOf, pageSize, readMeta, numberOf, writeMeta } from "./storage.ts";
 
 const hourMs = 3_600_000;
 const yearMs = 365 * 24 * hourMs;
@@ -40,7 +40,7 @@ export class AuditLog {
 
   get lastSeq(): number {
     return (
-      valueOf(
+      numberOf(
         this.#sql,
         "SELECT MAX(seq) FROM (SELECT MAX(seq) AS seq FROM audit UNION SELECT MAX(seq) FROM reveals)",
       ) ?? 0
@@ -59,9 +59,9 @@ export class AuditLog {
     const { atMs, via, actor, policy, key = null } = entry;
     const subject = JSON.stringify([via, actor, policy, key]);
     const recent = "SELECT 1 FROM reveals WHERE subject = ? AND at > ? LIMIT 1";
-    if (valueOf(this.#sql, recent, subject, atMs - hourMs) !== null) return;
+    if (numberOf(this.#sql, recent, subject, atMs - hourMs) !== null) return;
     const seq = this.lastSeq + 1;
-    const nth = (valueOf<number>(this.#sql, "SELECT nth FROM reveals ORDER BY seq DESC LIMIT 1") ?? 0) + 1;
+    const nth = (numberOf(this.#sql, "SELECT nth FROM reveals ORDER BY seq DESC LIMIT 1") ?? 0) + 1;
     const row = [seq, atMs, nth, subject, JSON.stringify({ ...entry, seq })];
     this.#sql.exec("INSERT INTO reveals (seq, at, nth, subject, body) VALUES (?, ?, ?, ?, ?)", ...row);
     this.#sql.exec("DELETE FROM reveals WHERE nth <= ?", nth - mostReveals);
@@ -105,7 +105,7 @@ export class AuditLog {
   /** The number of the first change of a rule after the entry `seq`; null if there is none. */
   nextChangeOf(rule: string, seq: number): number | null {
     const select = "SELECT seq FROM audit WHERE seq > ? AND rule = ? ORDER BY seq LIMIT 1";
-    return valueOf(this.#sql, select, seq, rule);
+    return numberOf(this.#sql, select, seq, rule);
   }
 
   /** Null when the log does not have it, and for a reveal. */
@@ -165,7 +165,8 @@ export class AuditLog {
     const stored = readMeta(this.#sql, "audit");
     // Before the first reveal, and before the first removal.
     if (stored === null) return { removed: Math.max(this.#bound("MIN"), 1) - 1, reveals: 0 };
-    return JSON.parse(stored) as Extent;
+    const extent: Extent = JSON.parse(stored);
+    return extent;
   }
 
   #keepExtent(extent: Extent): void {
@@ -173,6 +174,6 @@ export class AuditLog {
   }
 
   #bound(which: "MIN" | "MAX"): number {
-    return valueOf(this.#sql, `SELECT ${which}(seq) FROM audit`) ?? 0;
+    return numberOf(this.#sql, `SELECT ${which}(seq) FROM audit`) ?? 0;
   }
 }

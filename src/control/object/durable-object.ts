@@ -8,26 +8,19 @@ import type { Jurisdiction, LocationHint } from "../../policy/placement.ts";
 import { platformClock } from "../../limiter/clock.ts";
 import type {
   Actor,
-  AuditEntry,
   BeatCall,
-  BeatReply,
-  Changed,
   ControlPlaneMethods,
   LimitsInEffect,
   NotedAction,
-  Page,
   PolicyPatch,
-  PolicyState,
-  Rule,
   RuleCreation,
   RuleDeletion,
   RuleQuery,
   RuleReplacement,
-  TopKey,
 } from "../protocol.ts";
-import type { Rollback, RollbackProgress, RollbackReply, Undo, Undone } from "../history-calls.ts";
-import type { SetRulesReply, StaleRules } from "../../limiter/protocol.ts";
-import type { SampleIndex, SamplesQuery, Statistics, StatisticsQuery, TopQuery } from "../statistics-calls.ts";
+import type { Rollback, Undo } from "../history-calls.ts";
+import type { SetRulesReply } from "../../limiter/protocol.ts";
+import type { SamplesQuery, StatisticsQuery, TopQuery } from "../statistics-calls.ts";
 import type { Push } from "./outbox.ts";
 import type { Dataset } from "./observers.ts";
 import { Plane } from "./plane.ts";
@@ -59,91 +52,91 @@ export class ControlPlane extends DurableObject<ControlPlaneBindings> implements
     });
   }
 
-  beat(call: BeatCall): BeatReply {
+  beat(call: BeatCall) {
     return this.#plane.beat(call);
   }
 
-  policyState(policy: string): PolicyState {
+  policyState(policy: string) {
     return this.#plane.policyState(policy);
   }
 
-  rules(query: RuleQuery): Page<Rule> {
+  rules(query: RuleQuery) {
     return this.#plane.rules(query);
   }
 
-  rule(id: string): Rule | null {
+  rule(id: string) {
     return this.#plane.rule(id);
   }
 
-  createRule(call: RuleCreation): Promise<Changed<Rule>> {
+  createRule(call: RuleCreation) {
     return this.#plane.createRule(call);
   }
 
-  replaceRule(call: RuleReplacement): Promise<Changed<Rule>> {
+  replaceRule(call: RuleReplacement) {
     return this.#plane.replaceRule(call);
   }
 
-  deleteRule(call: RuleDeletion): Promise<Changed<null>> {
+  deleteRule(call: RuleDeletion) {
     return this.#plane.deleteRule(call);
   }
 
-  changePolicy(call: PolicyPatch): Changed<PolicyState> {
+  changePolicy(call: PolicyPatch) {
     return this.#plane.changePolicy(call);
   }
 
-  undo(call: Undo): Promise<Changed<Undone>> {
+  undo(call: Undo) {
     return this.#plane.undo(call);
   }
 
-  rollback(call: Rollback): Promise<RollbackReply> {
+  rollback(call: Rollback) {
     return this.#plane.rollback(call);
   }
 
-  rollbackProgress(): RollbackProgress | null {
+  rollbackProgress() {
     return this.#plane.rollbackProgress();
   }
 
-  note(action: NotedAction): void {
+  note(action: NotedAction) {
     this.#plane.note(action);
   }
 
-  noteAll(actions: readonly NotedAction[]): void {
+  noteAll(actions: readonly NotedAction[]) {
     this.#plane.noteAll(actions);
   }
 
-  audit(query: { readonly cursor?: string; readonly limit: number }): Page<AuditEntry> {
+  audit(query: Parameters<ControlPlaneMethods["audit"]>[0]) {
     return this.#plane.audit(query);
   }
 
-  sealedKey(policy: string, key: string): string | null {
+  sealedKey(policy: string, key: string) {
     return this.#plane.sealedKey(policy, key);
   }
 
-  statistics(query: StatisticsQuery): Statistics {
+  statistics(query: StatisticsQuery) {
     return this.#plane.statistics(query);
   }
 
-  top(query: TopQuery): readonly TopKey[] {
+  top(query: TopQuery) {
     return this.#plane.top(query);
   }
 
-  samples(query: SamplesQuery): SampleIndex {
+  samples(query: SamplesQuery) {
     return this.#plane.samples(query);
   }
 
-  sampleChunks(policy: string, ids: readonly number[]): readonly ArrayBuffer[] {
+  sampleChunks(policy: string, ids: readonly number[]) {
     return this.#plane.sampleChunks(policy, ids);
   }
 
-  rulesOfPolicies(): readonly StaleRules[] {
+  rulesOfPolicies() {
     return this.#plane.rulesOfPolicies();
   }
 
-  metrics(limits: LimitsInEffect = {}): string {
+  metrics(limits: LimitsInEffect = {}) {
     return this.#plane.metrics(limits);
   }
 
-  ticket(_actor: Actor): ReturnType<ControlPlaneMethods["ticket"]> {
+  ticket(_actor: Actor) {
     return this.#plane.ticket();
   }
 

@@ -3,7 +3,6 @@ import type { AlertSettings } from "../../policy/vars/admin.ts";
 import { errorText, report } from "../../observability/events.ts";
 import { type BeatCall, type BeatReply, outcomeNames } from "../protocol.ts";
 import { Alerts } from "./alerts.ts";
-import { type RulesMetrics, metricsText } from "./metrics.ts";
 import type { Task } from "./scheduler.ts";
 import { StatisticsStore } from "./statistics.ts";
 import type { ControlStorage } from "./storage.ts";
@@ -45,12 +44,6 @@ export class Observers {
     this.#export.flush();
     this.#alert(call, nowMs);
     return { storedSeq, isWatched, isTailed: this.tail.isTailed };
-  }
-
-  metrics(rules: RulesMetrics, nowMs: number): string {
-    const { statistics } = this;
-    const totals = statistics.totals(nowMs);
-    return metricsText({ ...rules, totals, lastBeatMs: statistics.lastBeatMs });
   }
 
   /** A failure of alerts must not fail the beat, which has rules to deliver. */

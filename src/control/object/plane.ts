@@ -22,7 +22,7 @@ import type { Rollback, RollbackProgress, RollbackReply, Undo, Undone } from "..
 import type { SampleIndex, SamplesQuery, Statistics, StatisticsQuery, TopQuery } from "../statistics-calls.ts";
 import { Deployments } from "./deployments.ts";
 import { type ControlStorage, Meta } from "./storage.ts";
-import type { RulesMetrics } from "./metrics.ts";
+import { metricsText, type RulesMetrics } from "./metrics.ts";
 import { Outbox, type Push } from "./outbox.ts";
 import { Observers, type ObserverSettings } from "./observers.ts";
 import { type Edited, RuleBook } from "./rule-book.ts";
@@ -55,13 +55,10 @@ export class Plane {
     this.#clock = clock;
     this.#observers = new Observers(storage, observers, nowMs);
     this.tail = this.#observers.tail;
-    const meta = new Meta(storage, nowMs);
-    const book = new RuleBook(storage, meta, randomId);
-    const deployments = new Deployments(storage.sql, nowMs);
+    const meta = (this.#meta = new Meta(storage, nowMs));
+    const book = (this.#book = new RuleBook(storage, meta, randomId));
+    const deployments = (this.#deployments = new Deployments(storage.sql, nowMs));
     this.#outbox = new Outbox({ book, meta, deployments, push, clock });
-    this.#meta = meta;
-    this.#book = book;
-    this.#deployments = deployments;
     const expiry: Task = {
       dueAtMs: () => book.rules.nextExpiryMs,
       run: (atMs) => book.expire(atMs),
@@ -73,8 +70,7 @@ export class Plane {
       onChanged: (sets) => this.#outbox.add(sets, clock.now()),
       onPause: () => void this.#scheduler.ensure(),
     });
-    const retention = new Retention(book, meta);
-    const tasks = [expiry, this.#outbox, this.#rollbacks, retention, ...this.#observers.tasks];
+    const tasks = [expiry, this.#outbox, this.#rollbacks, retentionOf(book, meta), ...this.#observers.tasks];
     this.#scheduler = new Scheduler(storage, clock, tasks);
   }
 
@@ -194,7 +190,9 @@ export class Plane {
   }
 
   metrics(limits: LimitsInEffect = {}): string {
-    return this.#observers.metrics(this.rulesMetrics(limits), this.#clock.now());
+    const { statistics } = this.#observers;
+    const totals = statistics.totals(this.#clock.now());
+    return metricsText({ ...this.rulesMetrics(limits), totals, lastBeatMs: statistics.lastBeatMs });
   }
 
   ticket(): ReturnType<Tail["ticket"]> {
@@ -302,26 +300,16 @@ const dayMs = 86_400_000;
 const soonMs = 1_000;
 
 /** Deletes old audit entries and idempotency keys once a day. */
-class Retention implements Task {
-  readonly #book: RuleBook;
-  readonly #meta: Meta;
-  #nextAtMs: number;
-
-  constructor(book: RuleBook, meta: Meta) {
-    this.#book = book;
-    this.#meta = meta;
-    this.#nextAtMs = Number(meta.read("swept") ?? meta.epoch) + dayMs;
-  }
-
-  dueAtMs(): number | null {
+function retentionOf(book: RuleBook, meta: Meta): Task {
+  let nextAtMs = Number(meta.read("swept") ?? meta.epoch) + dayMs;
+  return {
     // Each change writes an audit entry, so without entries there is nothing to delete.
-    return this.#book.audit.lastSeq === 0 ? null : this.#nextAtMs;
-  }
-
-  run(nowMs: number): void {
-    this.#book.idempotency.sweep(nowMs);
-    const isMore = this.#book.audit.sweep(nowMs);
-    this.#meta.write("swept", String(nowMs));
-    this.#nextAtMs = nowMs + (isMore ? soonMs : dayMs);
-  }
+    dueAtMs: () => (book.audit.lastSeq === 0 ? null : nextAtMs),
+    run: (nowMs) => {
+      book.idempotency.sweep(nowMs);
+      const isMore = book.audit.sweep(nowMs);
+      meta.write("swept", String(nowMs));
+      nextAtMs = nowMs + (isMore ? soonMs : dayMs);
+    },
+  };
 }

@@ -88,20 +88,19 @@ export class RuleBook {
     return { ...(this.policyRules.get(policy) ?? none), rules };
   }
 
-  create({ input, actor, idempotency }: RuleCreation, nowMs: number): Edited<Rule> {
-    return this.#edit(() => {
-      const known = this.idempotency.find<Rule>(actor, idempotency, nowMs);
-      if (known !== null) {
-        const current = this.rules.live(known.id, nowMs);
-        if (current === null) throw new Refused({ kind: "unknown" });
-        this.#pushAgain(current);
-        return current;
-      }
+  create(call: RuleCreation, nowMs: number): Edited<Rule> {
+    const { input, actor } = call;
+    const first = (): Rule => {
       this.#requireRoom(input, nowMs, 1);
-      const rule = this.#put(input, null, { actor, action: "create", note: input.note, nowMs });
-      this.idempotency.add(actor, idempotency, rule, nowMs);
-      return rule;
-    });
+      return this.#put(input, null, { actor, action: "create", note: input.note, nowMs });
+    };
+    const again = ({ id }: Rule): Rule => {
+      const current = this.rules.live(id, nowMs);
+      if (current === null) throw new Refused({ kind: "unknown" });
+      this.#pushAgain(current);
+      return current;
+    };
+    return this.#edit(() => this.idempotency.once(call, nowMs, first, again));
   }
 
   /** The first request may have been answered while the push was pending, or its answer may have been lost. */
@@ -152,15 +151,9 @@ export class RuleBook {
     });
   }
 
-  undo({ entries: seqs, actor, idempotency }: Undo, nowMs: number): Edited<Undone> {
-    return this.#edit(() => {
-      const known = this.idempotency.find<Undone>(actor, idempotency, nowMs);
-      if (known !== null) {
-        for (const { before, after } of known.entries) {
-          for (const rule of [before, after]) if (rule !== null) this.#pushAgain(rule);
-        }
-        return known;
-      }
+  undo(call: Undo, nowMs: number): Edited<Undone> {
+    const { entries: seqs, actor } = call;
+    const first = (): Undone => {
       const newestFirst = [...new Set(seqs)].toSorted((one, other) => other - one);
       // Read before any is undone: the undo of one appends an entry, for which a full log removes its oldest.
       const changes = newestFirst.map((seq) => this.#undoable(seq, seqs));
@@ -170,10 +163,14 @@ export class RuleBook {
       if (added === 0) throw new Refused({ kind: "nothing-to-undo" });
       const entries = this.audit.page(undefined, added).items;
       const ids = [...new Set(entries.flatMap(({ rule }) => rule ?? []))];
-      const undone = { entries, rules: ids.flatMap((id) => this.rules.get(id) ?? []) };
-      this.idempotency.add(actor, idempotency, undone, nowMs);
+      return { entries, rules: ids.flatMap((id) => this.rules.get(id) ?? []) };
+    };
+    const again = (undone: Undone): Undone => {
+      const rules = undone.entries.flatMap(({ before, after }) => [before ?? [], after ?? []].flat());
+      for (const rule of rules) this.#pushAgain(rule);
       return undone;
-    });
+    };
+    return this.#edit(() => this.idempotency.once(call, nowMs, first, again));
   }
 
   /**

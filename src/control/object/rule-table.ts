@@ -1,7 +1,7 @@
 /** The rows of rules and rule sets. A set has all rules of one policy and key, or those of the policy itself. */
 import type { ObjectSettings } from "../../policy/placement.ts";
-import type { Actor, Page, RefusedChange, Rule, RuleCreation, RuleQuery } from "../protocol.ts";
-import { type Sql, type SqlValue, pageOf, pageSize, valueOf } from "./storage.ts";
+import type { Page, RefusedChange, Rule, RuleCreation, RuleQuery } from "../protocol.ts";
+import { type Sql, type SqlValue, pageOf, pageSize, numberOf } from "./storage.ts";
 
 export interface SetName {
   readonly policy: string;
@@ -45,7 +45,7 @@ export class RuleTable {
   }
 
   liveCount(nowMs: number): number {
-    return valueOf(this.#sql, `SELECT COUNT(*) FROM rules WHERE ${isLiveNow}`, nowMs) ?? 0;
+    return numberOf(this.#sql, `SELECT COUNT(*) FROM rules WHERE ${isLiveNow}`, nowMs) ?? 0;
   }
 
   /** The number of live rules of each policy and kind, and of those among them whose push is pending. Reads all rules. */
@@ -61,7 +61,7 @@ export class RuleTable {
 
   /** When the first rule expires, or earlier; null when none does. */
   get nextExpiryMs(): number | null {
-    this.#nextExpiryMs ??= valueOf<number>(this.#sql, "SELECT MIN(expires_at) FROM rules") ?? Infinity;
+    this.#nextExpiryMs ??= numberOf(this.#sql, "SELECT MIN(expires_at) FROM rules") ?? Infinity;
     return this.#nextExpiryMs === Infinity ? null : this.#nextExpiryMs;
   }
 
@@ -121,7 +121,10 @@ export class RuleTable {
         ...bindings,
       )
       .toArray()
-      .map(({ body, appliedAtMs }) => ({ ...(JSON.parse(body) as Rule), appliedAtMs }));
+      .map(({ body, appliedAtMs }) => {
+        const rule: Rule = JSON.parse(body);
+        return { ...rule, appliedAtMs };
+      });
   }
 
   put(rule: Rule): void {
@@ -159,7 +162,7 @@ export class RuleTable {
         policy,
       )
       .toArray();
-    return row === undefined ? null : { ...row, placements: JSON.parse(row.placements) as ObjectSettings[] };
+    return row === undefined ? null : { ...row, placements: JSON.parse(row.placements) };
   }
 
   putSet({ policy, key }: SetName, { version, confirmed, placements }: SetRow): void {
@@ -265,8 +268,6 @@ export const enforcedRule = <Enforced extends object>({
 
 const keptMs = 24 * 3_600_000;
 
-type Idempotency = RuleCreation["idempotency"];
-
 export class IdempotencyKeys {
   readonly #sql: Sql;
 
@@ -275,33 +276,36 @@ export class IdempotencyKeys {
   }
 
   /**
-   * The result of the same request before; null when there was none.
+   * The result of `first`, or of `again` with the first result when the request is repeated.
    * @throws Refused when another request had the key
    */
-  find<Result>(actor: Actor, idempotency: Idempotency, nowMs: number): Result | null {
-    if (idempotency === null) return null;
-    const [row] = this.#sql
+  once<Result>(
+    { actor: { via, name }, idempotency }: Pick<RuleCreation, "actor" | "idempotency">,
+    nowMs: number,
+    first: () => Result,
+    again: (result: Result) => Result,
+  ): Result {
+    if (idempotency === null) return first();
+    // Actors choose their keys independently.
+    const key = JSON.stringify([via, name, idempotency.key]);
+    const [known] = this.#sql
       .exec<{ request_hash: string; rule: string }>(
         "SELECT request_hash, rule FROM idempotency WHERE key = ? AND at > ?",
-        scoped(actor, idempotency.key),
+        key,
         nowMs - keptMs,
       )
       .toArray();
-    if (row === undefined) return null;
-    if (row.request_hash !== idempotency.requestHash) throw new Refused({ kind: "key-reused" });
-    return JSON.parse(row.rule) as Result;
-  }
-
-  add(actor: Actor, idempotency: Idempotency, result: unknown, nowMs: number): void {
-    if (idempotency === null) return;
-    const row = [scoped(actor, idempotency.key), nowMs, idempotency.requestHash, JSON.stringify(result)];
+    if (known !== undefined) {
+      if (known.request_hash !== idempotency.requestHash) throw new Refused({ kind: "key-reused" });
+      return again(JSON.parse(known.rule));
+    }
+    const result = first();
+    const row = [key, nowMs, idempotency.requestHash, JSON.stringify(result)];
     this.#sql.exec("INSERT OR REPLACE INTO idempotency (key, at, request_hash, rule) VALUES (?, ?, ?, ?)", ...row);
+    return result;
   }
 
   sweep(nowMs: number): void {
     this.#sql.exec("DELETE FROM idempotency WHERE at <= ?", nowMs - keptMs);
   }
 }
-
-/** Actors choose their keys independently. */
-const scoped = ({ via, name }: Actor, key: string): string => JSON.stringify([via, name, key]);

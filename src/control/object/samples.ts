@@ -8,11 +8,12 @@
  * have at least 1,600 sampled arrivals each, or 100,000 decisions.
  */
 import { errorText, report } from "../../observability/events.ts";
+import { isRecord } from "../../validation/problems.ts";
 import type { SampleBatch } from "../protocol.ts";
 import { countArrivals, decodeBatches, encodeSamples } from "../sample-codec.ts";
 import type { OpenSamples, SampleChunk, SampleIndex, SamplesQuery } from "../statistics-calls.ts";
 import { dayMs, floorTo, hourMs, minuteMs } from "./statistics-rows.ts";
-import { isNumber, listIn, recordIn, type Sql, valueOf } from "./storage.ts";
+import { isNumber, listIn, recordIn, type Sql, numberOf } from "./storage.ts";
 
 /** In characters of base64url, of which four take three bytes. */
 const mostOpen = (64 * 1_024 * 4) / 3;
@@ -26,23 +27,20 @@ type OpenChunk = OpenSamples & { readonly policy: string };
 
 const charactersOf = ({ events }: OpenChunk): number => events.reduce((sum, { length }) => sum + length, 0);
 
-const chunkRow = ({ policy, oneKeyIn, fromMs, toMs, arrivals, lost, events }: OpenChunk): unknown => [
-  policy,
-  ...[oneKeyIn, fromMs, toMs, arrivals, lost],
-  ...events,
+type ChunkRow = readonly [
+  policy: string,
+  oneKeyIn: number,
+  fromMs: number,
+  toMs: number,
+  arrivals: number,
+  lost: number,
+  ...events: string[],
 ];
 
 /** Empty for another form. */
-function chunkIn(stored: unknown): OpenChunk[] {
-  const [policy, oneKeyIn, fromMs, toMs, arrivals, lost, ...events] = listIn(stored);
-  const isChunk =
-    typeof policy === "string" &&
-    isNumber(oneKeyIn) &&
-    isNumber(fromMs) &&
-    isNumber(toMs) &&
-    isNumber(arrivals) &&
-    isNumber(lost);
-  if (!isChunk) return [];
+function chunkIn(stored: ChunkRow): OpenChunk[] {
+  if (!Array.isArray(stored) || !stored.slice(1, 6).every(isNumber) || stored.length < 6) return [];
+  const [policy, oneKeyIn, fromMs, toMs, arrivals, lost, ...events] = stored;
   return [
     { policy, oneKeyIn, fromMs, toMs, arrivals, lost, events: events.filter((each) => typeof each === "string") },
   ];
@@ -50,6 +48,12 @@ function chunkIn(stored: unknown): OpenChunk[] {
 
 /** Arrivals whose chunks were dropped, by policy and by the hour in which the chunk begins. */
 type Dropped = readonly [policy: string, hourAtMs: number, arrivals: number];
+
+export interface SamplesState {
+  readonly open: readonly ChunkRow[];
+  readonly storedAtMs: Readonly<Record<string, number>>;
+  readonly dropped: readonly Dropped[];
+}
 
 interface KeptSamples extends Omit<SampleIndex, "requests"> {
   /** Before, nothing is kept: it was dropped, or recording began later. The start of the period without samples. */
@@ -69,7 +73,7 @@ export class StoredSamples {
   #nextDropped: readonly Dropped[];
 
   /** @param state the last `toJSON` that was stored */
-  constructor(sql: Sql, state: unknown) {
+  constructor(sql: Sql, state: SamplesState | undefined) {
     this.#sql = sql;
     // The body is last, so that other columns are read without its pages.
     sql.exec(
@@ -80,8 +84,8 @@ export class StoredSamples {
     );
     const { open, storedAtMs, dropped } = recordIn(state);
     this.#open = listIn(open).flatMap(chunkIn);
-    this.#storedAtMs = new Map(Object.entries(recordIn(storedAtMs) as Record<string, number>));
-    this.#dropped = listIn(dropped) as Dropped[];
+    this.#storedAtMs = new Map(isRecord(storedAtMs) ? Object.entries(storedAtMs) : []);
+    this.#dropped = listIn(dropped);
     this.#nextDropped = this.#dropped;
   }
 
@@ -112,10 +116,9 @@ export class StoredSamples {
       };
       (charactersOf(chunk) >= mostOpen ? this.#closed : this.#open).push(chunk);
     }
-    const largestFirst = (one: OpenChunk, other: OpenChunk): number => charactersOf(other) - charactersOf(one);
     // One batch may have samples of many policies, so the largest chunk alone may not make enough room.
     while (this.#open.reduce((sum, chunk) => sum + charactersOf(chunk), 0) >= mostOpenInAll) {
-      const [largest] = this.#open.toSorted(largestFirst);
+      const [largest] = this.#open.toSorted((one, other) => charactersOf(other) - charactersOf(one));
       this.#closed.push(...this.#take((each) => each === largest));
     }
   }
@@ -180,9 +183,17 @@ export class StoredSamples {
   }
 
   /** The samples that are not in rows. Call `write` before. */
-  toJSON(): unknown {
+  toJSON(): SamplesState {
     return {
-      open: this.#open.map(chunkRow),
+      open: this.#open.map(({ policy, oneKeyIn, fromMs, toMs, arrivals, lost, events }): ChunkRow => [
+        policy,
+        oneKeyIn,
+        fromMs,
+        toMs,
+        arrivals,
+        lost,
+        ...events,
+      ]),
       storedAtMs: Object.fromEntries(this.#storedAtMs),
       dropped: this.#nextDropped,
     };
@@ -205,7 +216,7 @@ export class StoredSamples {
         .filter((each) => each.fromMs < toMs && each.toMs >= fromMs)
         .toSorted((one, other) => one.fromMs - other.fromMs),
       // Their events may be earlier than the time when they arrived, so the reader decides which are in the period.
-      open: open.map(({ policy: _, ...samples }) => samples),
+      open: open.map(({ policy: _policy, ...samples }) => samples),
       dropped: Math.round(dropped.reduce((sum, arrivals) => sum + arrivals, 0)),
       storedAtMs: this.#storedAtMs.get(policy) ?? null,
     };
@@ -225,7 +236,8 @@ export class StoredSamples {
 
   bodies(policy: string, ids: readonly number[]): ArrayBuffer[] {
     const select = "SELECT body FROM samples WHERE id = ? AND policy = ?";
-    return ids.flatMap((id) => valueOf<ArrayBuffer>(this.#sql, select, id, policy) ?? []);
+    const rows = ids.flatMap((id) => this.#sql.exec<{ body: ArrayBuffer }>(select, id, policy).toArray());
+    return rows.map(({ body }) => body);
   }
 
   /**
@@ -241,6 +253,6 @@ export class StoredSamples {
 
   /** When the first row will be too old; null when there is none. */
   nextDeletionMs(): number | null {
-    return valueOf(this.#sql, "SELECT min(to_ms) + ? FROM samples", dayMs);
+    return numberOf(this.#sql, "SELECT min(to_ms) + ? FROM samples", dayMs);
   }
 }

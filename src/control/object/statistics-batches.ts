@@ -2,7 +2,7 @@
  * The numbers of the batches that were counted, by isolate. A batch counts once: isolates send it again until they know that it is
  * stored, and the network may repeat or reorder calls.
  */
-import { isNumber, listIn } from "./storage.ts";
+import { listIn } from "./storage.ts";
 
 interface Sender {
   /** The highest number that was counted. */
@@ -15,6 +15,15 @@ interface Sender {
   /** The lowest number that is counted and not stored; null when all are. */
   firstUnstored: number | null;
 }
+
+type SenderRow = readonly [
+  isolate: string,
+  newest: number,
+  lastSeenMs: number,
+  doubtfulUntilMs: number,
+  missing: readonly number[],
+];
+export type BatchesState = readonly [forgottenMs: number, senders: readonly SenderRow[]];
 
 /** Isolates that were seen within this time are always remembered. */
 const rememberedMs = 600_000;
@@ -32,11 +41,10 @@ export class CountedBatches {
   #forgottenMs = Number.NEGATIVE_INFINITY;
 
   /** @param state the last `toJSON` that was stored */
-  constructor(state: unknown) {
-    const [forgottenMs, senders] = listIn(state);
-    if (isNumber(forgottenMs) && forgottenMs > 0) this.#forgottenMs = forgottenMs;
-    type Row = [isolate: string, newest: number, lastSeenMs: number, doubtfulUntilMs: number, missing: number[]];
-    for (const [isolate, newest, lastSeenMs, doubtfulUntilMs, missing] of listIn(senders) as Row[]) {
+  constructor(state: BatchesState | undefined) {
+    const [forgottenMs = 0, senders] = Array.isArray(state) ? state : [];
+    if (forgottenMs > 0) this.#forgottenMs = forgottenMs;
+    for (const [isolate, newest, lastSeenMs, doubtfulUntilMs, missing] of listIn(senders)) {
       this.#senders.set(isolate, { newest, missing, lastSeenMs, doubtfulUntilMs, firstUnstored: null });
     }
   }
@@ -91,8 +99,8 @@ export class CountedBatches {
     for (const sender of this.#senders.values()) sender.firstUnstored = null;
   }
 
-  toJSON(): unknown {
-    const senders = [...this.#senders].map(([isolate, each]) => {
+  toJSON(): BatchesState {
+    const senders = [...this.#senders].map(([isolate, each]): SenderRow => {
       const doubtfulUntilMs = Math.max(0, each.doubtfulUntilMs);
       return [isolate, each.newest, each.lastSeenMs, doubtfulUntilMs, each.missing];
     });

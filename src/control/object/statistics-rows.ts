@@ -3,8 +3,7 @@
  * and hours are rings: a row takes the place of the row one day, or 90 days, before it. While traffic lasts, nothing has to be
  * deleted, since a deletion costs as much as a write.
  */
-import { type Sql, valueOf } from "./storage.ts";
-import { jsonOrNull } from "../../validation/json.ts";
+import { type Sql, numberOf } from "./storage.ts";
 import { isRecord } from "../../validation/problems.ts";
 import { type PolicyCounts, type StatisticsBatch, outcomeNames } from "../protocol.ts";
 import type { Statistics, StatisticsQuery } from "../statistics-calls.ts";
@@ -85,7 +84,7 @@ export class StatisticsRows {
 
   /** When the first row will be too old; null when there is none. */
   nextDeletionMs(): number | null {
-    return valueOf(
+    return numberOf(
       this.#sql,
       "SELECT min(at) FROM (SELECT min(at) + ? AS at FROM minutes UNION SELECT min(at) + ? FROM hours)",
       periods.minutes.keptMs,
@@ -93,15 +92,14 @@ export class StatisticsRows {
     );
   }
 
-  /** The open state as it was last written; null when there is none. */
-  readState(): unknown {
+  /** The text of the open state as it was last written; empty when there is none. */
+  readState(): string {
     const rows = this.#sql.exec<{ body: string }>("SELECT body FROM statistics ORDER BY part").toArray();
-    return jsonOrNull(rows.map(({ body }) => body).join(""));
+    return rows.map(({ body }) => body).join("");
   }
 
   /** Writes the open state to one row, or to several if it is larger than a row can be. */
-  writeState(state: unknown): void {
-    const text = JSON.stringify(state);
+  writeState(text: string): void {
     const parts = Math.ceil(text.length / mostPartCharacters);
     for (let part = 0; part < parts; part++) {
       const body = text.slice(part * mostPartCharacters, (part + 1) * mostPartCharacters);
@@ -114,7 +112,7 @@ export class StatisticsRows {
 /** The counts of one policy that can be added up, without its top lists. */
 export type Counts = Pick<PolicyCounts, "outcomes" | "nearLimit" | "latency" | "latencySumMs">;
 
-type TallySource = Pick<StatisticsBatch, "originFailures"> & {
+export type TallySource = Pick<StatisticsBatch, "originFailures"> & {
   readonly policies: Readonly<Record<string, Counts>>;
 };
 
@@ -169,9 +167,9 @@ export class Tally {
   }
 
   /** Reads the JSON of a tally; an empty one for another form. */
-  static revived(stored: unknown): Tally {
+  static revived(stored: TallySource | undefined): Tally {
     const tally = new Tally();
-    if (isRecord(stored) && isRecord(stored["policies"])) tally.add(stored as unknown as TallySource);
+    if (isRecord(stored?.policies)) tally.add(stored);
     return tally;
   }
 }

@@ -17,12 +17,22 @@ import type {
   StatisticsQuery,
   TopQuery,
 } from "../statistics-calls.ts";
-import { StoredSamples } from "./samples.ts";
+import { type SamplesState, StoredSamples } from "./samples.ts";
 import type { Task } from "./scheduler.ts";
-import { CountedBatches } from "./statistics-batches.ts";
-import { StatisticsRows, Tally, floorTo, hourMs, limitedIn, minuteMs, pointsOf, stepsOf } from "./statistics-rows.ts";
+import { type BatchesState, CountedBatches } from "./statistics-batches.ts";
+import {
+  StatisticsRows,
+  Tally,
+  type TallySource,
+  floorTo,
+  hourMs,
+  limitedIn,
+  minuteMs,
+  pointsOf,
+  stepsOf,
+} from "./statistics-rows.ts";
 import { type ControlStorage, isNumber, listIn, recordIn } from "./storage.ts";
-import { TopKeys } from "./top-keys.ts";
+import { TopKeys, type TopKeysState } from "./top-keys.ts";
 
 /** The longest time that counts stay unwritten while beats arrive. */
 const longestOpenMs = 30_000;
@@ -37,6 +47,26 @@ const readIntervalMs = 5_000;
 const longestGapMs = 8_000;
 /** A minute stays open for this long after its end, for batches that come late. */
 const lateMs = minuteMs;
+
+interface OpenState {
+  /** The minutes that have no row yet. */
+  readonly minutes: readonly (readonly [atMs: number, minute: TallySource])[];
+  readonly batches: BatchesState;
+  readonly totals: TallySource;
+  readonly top: TopKeysState;
+  readonly samples: SamplesState;
+  readonly rolledUpToMs: number;
+  readonly lastBeatMs: number | null;
+}
+
+function openStateIn(text: string): Partial<OpenState> {
+  try {
+    const state: OpenState = JSON.parse(text);
+    return recordIn(state);
+  } catch {
+    return {};
+  }
+}
 
 /** Receives each finished minute. After a crash, a minute may be finished again. */
 export type MinuteListener = (atMs: number, minute: Tally) => void;
@@ -64,12 +94,12 @@ export class StatisticsStore implements Task {
     this.#storage = storage;
     this.#onMinute = onMinute;
     this.#rows = new StatisticsRows(storage.sql);
-    const { top, samples, batches, minutes, totals, rolledUpToMs, lastBeatMs } = recordIn(this.#rows.readState());
+    const { top, samples, batches, minutes, totals, rolledUpToMs, lastBeatMs } = openStateIn(this.#rows.readState());
     this.#top = new TopKeys(storage.sql, top);
     this.#samples = new StoredSamples(storage.sql, samples);
     this.#batches = new CountedBatches(batches);
     for (const minute of listIn(minutes)) {
-      const [atMs, tally] = listIn(minute);
+      const [atMs, tally] = Array.isArray(minute) ? minute : [];
       if (isNumber(atMs)) this.#minutes.set(atMs, Tally.revived(tally));
     }
     this.#totals = Tally.revived(totals);
@@ -193,15 +223,16 @@ export class StatisticsStore implements Task {
         this.#rollUp(rolledUpToMs);
         this.#top.write();
         this.#samples.write();
-        this.#rows.writeState({
-          minutes: open,
-          batches: this.#batches,
+        const state: OpenState = {
+          minutes: open.map(([atMs, minute]) => [atMs, minute.toJSON()]),
+          batches: this.#batches.toJSON(),
           totals,
-          top: this.#top,
-          samples: this.#samples,
+          top: this.#top.toJSON(),
+          samples: this.#samples.toJSON(),
           rolledUpToMs: Math.max(rolledUpToMs, this.#rolledUpToMs),
           lastBeatMs: this.lastBeatMs,
-        });
+        };
+        this.#rows.writeState(JSON.stringify(state));
       });
     } catch (error) {
       // The counts stay open. Isolates keep their batches, and the next beat tries again.

@@ -57,13 +57,9 @@ const schema = [
   ) WITHOUT ROWID`,
 ];
 
-/** The only value of a query; null when it has no row. */
-export function valueOf<Value extends SqlValue>(
-  sql: Sql,
-  query: string,
-  ...bindings: readonly SqlValue[]
-): Value | null {
-  const [row = {}] = sql.exec<Record<string, Value>>(query, ...bindings).toArray();
+/** The only number of a query; null when it has no row. */
+export function numberOf(sql: Sql, query: string, ...bindings: readonly SqlValue[]): number | null {
+  const [row = {}] = sql.exec<Record<string, number | null>>(query, ...bindings).toArray();
   return Object.values(row)[0] ?? null;
 }
 
@@ -72,12 +68,14 @@ export const bodiesOf = <Body>(sql: Sql, query: string, ...bindings: readonly Sq
   sql
     .exec<{ body: string }>(query, ...bindings)
     .toArray()
-    .map(({ body }) => JSON.parse(body) as Body);
+    .map(({ body }): Body => JSON.parse(body));
 
 type MetaName = "schema" | "epoch" | "resend" | "swept" | "audit" | "rollback";
 
-export const readMeta = (sql: Sql, name: MetaName): string | null =>
-  valueOf(sql, "SELECT value FROM meta WHERE name = ?", name);
+export function readMeta(sql: Sql, name: MetaName): string | null {
+  const [row] = sql.exec<{ value: string }>("SELECT value FROM meta WHERE name = ?", name).toArray();
+  return row?.value ?? null;
+}
 
 export function writeMeta(sql: Sql, name: MetaName, value: string): void {
   sql.exec("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", name, value);
@@ -130,8 +128,10 @@ export function pageOf<Item>(found: readonly Item[], size: number, cursorOf: (it
   return { items, cursor: found.length > size && last !== undefined ? cursorOf(last) : null };
 }
 
-/* Readers of stored JSON. Whatever has another form is read as nothing. */
+/* Readers of stored JSON. Whatever has another form than its type, because another version wrote it, is read as nothing. */
 
 export const isNumber = (stored: unknown): stored is number => Number.isFinite(stored);
-export const listIn = (stored: unknown): unknown[] => (Array.isArray(stored) ? stored : []);
-export const recordIn = (stored: unknown): Readonly<Record<string, unknown>> => (isRecord(stored) ? stored : {});
+export const listIn = <Item>(stored: readonly Item[] | undefined): readonly Item[] =>
+  Array.isArray(stored) ? stored : [];
+export const recordIn = <Stored extends object>(stored: Stored | undefined): Partial<Stored> =>
+  isRecord(stored) ? stored : {};

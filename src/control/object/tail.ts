@@ -3,7 +3,7 @@
  * between beats. Browsers cannot set header fields on a WebSocket, so a single-use ticket in the URL opens it.
  */
 import type { TailEntry, TailMessage } from "../protocol.ts";
-import { type Sql, valueOf } from "./storage.ts";
+import { type Sql, numberOf } from "./storage.ts";
 
 const ticketMs = 30_000;
 /** How long a read of the statistics keeps beats coming every second. */
@@ -126,7 +126,7 @@ export class Tail {
   }
 
   #isValid(ticket: string, nowMs: number): boolean {
-    return valueOf(this.#sql, "SELECT 1 FROM tickets WHERE ticket = ? AND expires > ?", ticket, nowMs) !== null;
+    return numberOf(this.#sql, "SELECT 1 FROM tickets WHERE ticket = ? AND expires > ?", ticket, nowMs) !== null;
   }
 }
 

@@ -6,7 +6,7 @@ import type { PolicyCounts, TopKey } from "../protocol.ts";
 import type { TopQuery } from "../statistics-calls.ts";
 import { SpaceSaving, type TopList } from "../space-saving.ts";
 import { dayMs, floorTo, hourMs } from "./statistics-rows.ts";
-import { bodiesOf, isNumber, listIn, recordIn, type Sql, valueOf } from "./storage.ts";
+import { bodiesOf, isNumber, listIn, recordIn, type Sql, numberOf } from "./storage.ts";
 
 /** The most keys in the merged list of an hour. */
 const slots = 1_024;
@@ -14,6 +14,20 @@ const slots = 1_024;
 const mostSealed = 512;
 const longestSealed = 1_024;
 const hoursADay = dayMs / hourMs;
+
+type KeyRow = readonly [key: string, count: number, error: number];
+type ListState = readonly [mostOther: number, ...keys: KeyRow[]];
+
+interface PolicyTopState {
+  readonly denied: ListState;
+  readonly spenders: ListState;
+  readonly sealed: readonly (readonly [key: string, sealed: string])[];
+}
+
+export interface TopKeysState {
+  readonly atMs: number;
+  readonly policies: Readonly<Record<string, PolicyTopState>>;
+}
 
 class PolicyTop {
   readonly denied = new SpaceSaving(slots);
@@ -40,28 +54,28 @@ class PolicyTop {
     return this.#sealed.get(key);
   }
 
-  toJSON(): unknown {
+  toJSON(): PolicyTopState {
     return { denied: listJson(this.denied), spenders: listJson(this.spenders), sealed: [...this.#sealed] };
   }
 
   /** Reads the JSON of `toJSON`. */
-  static revived(stored: unknown): PolicyTop {
+  static revived(stored: PolicyTopState | undefined): PolicyTop {
     const revived = new PolicyTop();
     const { denied, spenders, sealed } = recordIn(stored);
     revived.denied.merge(topIn(denied));
     revived.spenders.merge(topIn(spenders));
-    for (const [key, name] of listIn(sealed) as [string, string][]) revived.addSealed(key, name);
+    for (const [key, name] of listIn(sealed)) revived.addSealed(key, name);
     return revived;
   }
 }
 
-function listJson(sketch: SpaceSaving): unknown {
+function listJson(sketch: SpaceSaving): ListState {
   const { keys, mostOther } = sketch.top(slots);
-  return [mostOther, ...keys.map(({ key, count, error }) => [key, count, error])];
+  return [mostOther, ...keys.map(({ key, count, error }): KeyRow => [key, count, error])];
 }
 
-function topIn(stored: unknown): TopList {
-  const [mostOther = 0, ...rows] = listIn(stored) as [number?, ...[key: string, count: number, error: number][]];
+function topIn(stored: ListState | undefined): TopList {
+  const [mostOther, ...rows]: ListState = Array.isArray(stored) ? stored : [0];
   return { keys: rows.map(([key, count, error]) => ({ key, count, error })), mostOther };
 }
 
@@ -77,7 +91,7 @@ export class TopKeys {
   #ended: Hour[] = [];
 
   /** @param state the last `toJSON` that was stored */
-  constructor(sql: Sql, state: unknown) {
+  constructor(sql: Sql, state: TopKeysState | undefined) {
     this.#sql = sql;
     sql.exec(
       "CREATE TABLE IF NOT EXISTS top_keys (slot INTEGER NOT NULL, policy TEXT NOT NULL, at INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (slot, policy)) WITHOUT ROWID",
@@ -136,8 +150,9 @@ export class TopKeys {
   }
 
   /** The lists of the current hour. */
-  toJSON(): unknown {
-    return { atMs: this.#current.atMs, policies: Object.fromEntries(this.#current.policies) };
+  toJSON(): TopKeysState {
+    const policies = [...this.#current.policies].map(([policy, top]) => [policy, top.toJSON()] as const);
+    return { atMs: this.#current.atMs, policies: Object.fromEntries(policies) };
   }
 
   /** The most frequent keys of the last 24 hours: the current hour and the 23 before it. */
@@ -162,14 +177,14 @@ export class TopKeys {
 
   /** When the first row will be too old; null when there is none. */
   nextDeletionMs(): number | null {
-    return valueOf(this.#sql, "SELECT min(at) + ? FROM top_keys", dayMs);
+    return numberOf(this.#sql, "SELECT min(at) + ? FROM top_keys", dayMs);
   }
 
   /** The hours of the policy that began less than a day ago, the newest first. */
   #hours(policy: string, nowMs: number): PolicyTop[] {
     const fromMs = floorTo(hourMs, nowMs) - dayMs;
     const select = "SELECT body FROM top_keys WHERE policy = ? AND at > ? ORDER BY at DESC";
-    const rows = bodiesOf<unknown>(this.#sql, select, policy, fromMs);
+    const rows = bodiesOf<PolicyTopState>(this.#sql, select, policy, fromMs);
     const open = [this.#current, ...this.#ended.toReversed()].filter(({ atMs }) => atMs > fromMs);
     return [
       ...open.flatMap(({ policies }) => policies.get(policy) ?? []),
