@@ -35,7 +35,7 @@ export interface SealedKey extends CountedKey {
 }
 
 /** A listed key and its plain form. */
-export interface NamedKey {
+export interface SealCandidate {
   readonly policy: string;
   /** Its place in its list. */
   readonly rank: number;
@@ -75,7 +75,7 @@ export class WaitingBatches {
   async add(
     counts: Pick<StatisticsBatch, "policies" | "originFailures">,
     sampled: DrainedSamples | null,
-    named: readonly NamedKey[],
+    named: readonly SealCandidate[],
     nowMs: number,
   ): Promise<void> {
     const seq = ++this.#lastSeq;
@@ -90,10 +90,10 @@ export class WaitingBatches {
   }
 
   /** The top key of each list first, then the second of each, and so on. */
-  async #seal(named: readonly NamedKey[], nowMs: number): Promise<void> {
+  async #seal(named: readonly SealCandidate[], nowMs: number): Promise<void> {
     const sealer = this.#sealer;
     if (sealer === null) return;
-    const chosen: NamedKey[] = [];
+    const chosen: SealCandidate[] = [];
     for (const each of named.toSorted((one, other) => one.rank - other.rank)) {
       if (chosen.length === mostSealed) break;
       const name = `${each.policy} ${each.listed.key}`;

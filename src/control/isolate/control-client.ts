@@ -27,7 +27,7 @@ export interface ControlClientOptions {
   readonly codeVersion: string;
   /** The HMAC with `KEY_SECRET`. */
   readonly hash: (text: string) => Promise<string>;
-  /** What beats carry. */
+  /** The source of the counts that beats carry. */
   readonly statistics: Pick<IsolateStatistics, "batches" | "stored" | "setTailed" | "tail" | "alerts">;
   readonly clock: Clock;
   /** A random number from 0 up to 1, which spreads the delays after failures over isolates. Default: no spread. */

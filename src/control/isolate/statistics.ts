@@ -16,7 +16,7 @@ import {
   outcomeNames,
 } from "../protocol.ts";
 import { SpaceSaving } from "../space-saving.ts";
-import { type NamedKey, type SealedKey, WaitingBatches } from "./batches.ts";
+import { type SealCandidate, type SealedKey, WaitingBatches } from "./batches.ts";
 import { isTooLong, type KeySealer, labelOf } from "./key-sealer.ts";
 import { KeyAlerts, type SampledDenial, TailSample } from "./tail-and-alerts.ts";
 import { TrafficSample, type TrafficSampleOptions } from "./traffic-sample.ts";
@@ -267,7 +267,7 @@ export class PolicyStatistics {
   }
 
   /** Returns the counts with their listed keys whose plain form is known, and sets them to 0. */
-  drain(policy: string, mostKeys: number): { readonly counts: PolicyCounts; readonly named: readonly NamedKey[] } {
+  drain(policy: string, mostKeys: number): { readonly counts: PolicyCounts; readonly named: readonly SealCandidate[] } {
     const denied = this.#denied.drain(policy, mostKeys);
     const spenders = this.#spenders.drain(policy, mostKeys);
     const counts: PolicyCounts = {
@@ -310,7 +310,7 @@ class NamedSketch {
   drain(policy: string, mostKeys: number) {
     const { keys, mostOther } = this.#sketch.top(mostKeys);
     const listed: SealedKey[] = keys.map((each) => ({ ...each }));
-    const named = listed.flatMap((each, rank): NamedKey[] => {
+    const named = listed.flatMap((each, rank): SealCandidate[] => {
       const plain = this.#plain[this.#sketch.slotOf(each.key)] ?? null;
       return plain === null ? [] : [{ policy, rank, listed: each, plain }];
     });

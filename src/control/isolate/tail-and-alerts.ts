@@ -1,4 +1,4 @@
-/** What beats report one by one: denials for the live tail, and keys that pass 80, 90 or 100 % of a limit. */
+/** Denials for the live tail, and keys that pass 80, 90 or 100 % of a limit: beats report them one by one. */
 import type { PlainKey } from "../../policy/key.ts";
 import { BoundedMap } from "../../policy/bounded-map.ts";
 import type { Decision, LimitDecision } from "../../strategies/index.ts";

@@ -3,7 +3,7 @@
  * statistics take to the control plane. Every isolate samples the same keys.
  */
 import type { SettledCharge } from "../../limiter/protocol.ts";
-import { toBase64Url } from "../base64url.ts";
+import { digitOf, toBase64Url } from "../base64url.ts";
 import type { SampleBatch } from "../protocol.ts";
 import { type SampledEvent, encodeSamples } from "../sample-codec.ts";
 
@@ -88,17 +88,12 @@ export class TrafficSample {
   }
 }
 
-const base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/** By the code of a character. */
-const digits = new Uint8Array(128);
-for (let digit = 0; digit < base64url.length; digit++) digits[base64url.charCodeAt(digit)] = digit;
-
 /**
  * Whether a sample of one key in `oneKeyIn` has the key. A partition key is an HMAC, so its first 24 bits are evenly
  * distributed. A smaller sample is a part of each larger one.
  */
 export function isSampledKey(partitionKey: string, oneKeyIn: number): boolean {
   let prefix = 0;
-  for (let index = 0; index < 4; index++) prefix = 64 * prefix + (digits[partitionKey.charCodeAt(index)] ?? 0);
+  for (let index = 0; index < 4; index++) prefix = 64 * prefix + (digitOf[partitionKey.charCodeAt(index)] ?? 0);
   return prefix < Math.floor(2 ** 24 / oneKeyIn);
 }

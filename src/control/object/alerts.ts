@@ -29,7 +29,7 @@ interface AlertContent {
   readonly data: Readonly<Record<string, string | number>>;
 }
 
-interface Condition extends AlertContent {
+interface AlertCondition extends AlertContent {
   readonly holds: boolean;
 }
 
@@ -89,7 +89,7 @@ export class Alerts implements Task {
     this.#deleteOld(nowMs);
   }
 
-  #conditions(policy: string, counts: Counts): Condition[] {
+  #conditions(policy: string, counts: Counts): AlertCondition[] {
     const threshold = this.#settings.deniedShare;
     const decisions = decisionsIn(counts);
     const denied = denialsIn(counts);
