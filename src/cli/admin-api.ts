@@ -2,7 +2,8 @@
 import { CommandError, type CommandOptions } from "./command.ts";
 import { sourceOptions } from "./configuration-source.ts";
 import { NoAnswer, type ReceivedAnswer, sendRequest, type SentRequest } from "./request.ts";
-import { didYouMean, isRecord } from "../validation/problems.ts";
+import { isRecord } from "../validation/json.ts";
+import { didYouMean } from "../validation/problems.ts";
 
 export const tokenVariable = "HEADGATE_ADMIN_TOKEN";
 export const localServer = "http://localhost:8787";

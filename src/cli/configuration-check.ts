@@ -2,7 +2,8 @@
 import { experimental_readRawConfig } from "wrangler";
 import type { AdminSettings } from "../policy/vars/admin.ts";
 import { type Config, deploymentProblems, parseConfig } from "../policy/vars/config.ts";
-import { ConfigProblems, describeProblem, isRecord } from "../validation/problems.ts";
+import { isRecord } from "../validation/json.ts";
+import { ConfigProblems, describeProblem } from "../validation/problems.ts";
 import { isKnownVariable } from "../policy/vars/known-variables.ts";
 import { formatWindow } from "../strategies/index.ts";
 import { leastCompatibilityDate } from "../validation/compatibility.ts";

@@ -17,8 +17,7 @@ import {
 } from "./configuration-source.ts";
 import { buildConsole } from "./console-build.ts";
 import { deployedVariables, readSettings, type Settings } from "./settings.ts";
-import { jsonOrNull } from "../validation/json.ts";
-import { isRecord } from "../validation/problems.ts";
+import { isRecord, jsonOrNull } from "../validation/json.ts";
 
 const wranglerBin = fileURLToPath(new URL("../../node_modules/wrangler/bin/wrangler.js", import.meta.url));
 

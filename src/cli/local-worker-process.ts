@@ -4,7 +4,7 @@
  */
 import { devNull } from "node:os";
 import { unstable_DevEnv } from "wrangler";
-import { isRecord } from "../validation/problems.ts";
+import { isRecord } from "../validation/json.ts";
 import { DryRunLines } from "./start-messages.ts";
 import { takesHostFromRoute } from "./local-setup.ts";
 import { devRegistryPath, isRebuildFailure, type RunReport, type RunRequest } from "./local-worker.ts";

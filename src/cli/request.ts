@@ -1,8 +1,7 @@
 /** HTTP requests of local commands: without redirects, bounded in time and size, and with `Host` for `*.localhost`. */
 import { type IncomingMessage, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
-import { jsonOrNull } from "../validation/json.ts";
-import { isRecord } from "../validation/problems.ts";
+import { isRecord, jsonOrNull } from "../validation/json.ts";
 import { messageOf } from "./command.ts";
 
 export interface SentRequest {

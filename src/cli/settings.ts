@@ -17,8 +17,7 @@ import { readPath } from "../policy/vars/admin.ts";
 import { hasLimits } from "../policy/vars/policies.ts";
 import { readAdminTokens } from "../policy/vars/secrets.ts";
 import { VariableReader } from "../policy/vars/variables.ts";
-import { jsonOrNull } from "../validation/json.ts";
-import { isRecord } from "../validation/problems.ts";
+import { isRecord, jsonOrNull } from "../validation/json.ts";
 
 export interface Settings {
   readonly source: ConfigurationSource;

@@ -1,7 +1,8 @@
 /** The steps of the smoke test and what they check. Keys are random; a charged one is reset, or idle after a minute. */
 import { randomBytes, randomUUID } from "node:crypto";
 import { parseList } from "structured-headers";
-import { isRecord, joinPath } from "../validation/problems.ts";
+import { isRecord } from "../validation/json.ts";
+import { joinPath } from "../validation/problems.ts";
 import { messageOf } from "./command.ts";
 import { NoAnswer, type ReceivedAnswer, type SentRequest } from "./request.ts";
 

@@ -4,8 +4,8 @@ import type { LocalSetup } from "./local-setup.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { Config } from "../policy/vars/config.ts";
 import { formatWindow } from "../strategies/index.ts";
-import { jsonOrNull } from "../validation/json.ts";
-import { asText, isRecord } from "../validation/problems.ts";
+import { isRecord, jsonOrNull } from "../validation/json.ts";
+import { asText } from "../validation/problems.ts";
 
 const maxNamedPolicies = 5;
 

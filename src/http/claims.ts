@@ -14,8 +14,7 @@ import { bearerOf, tokensIn, type Claims, type TokenClaims } from "../policy/req
 import { Cooldown } from "../limiter/isolate/object-caller.ts";
 import type { Clock } from "../limiter/clock.ts";
 import { errorText, report } from "../observability/events.ts";
-import { JsonTooDeep, refuseDeepJson } from "../validation/json.ts";
-import { isRecord } from "../validation/problems.ts";
+import { isRecord, JsonTooDeep, refuseDeepJson } from "../validation/json.ts";
 import { type Failure, isFailure } from "./wire/problems.ts";
 
 /** Without a valid token there are no claims. An invalid token is not logged; an unavailable verification key is. */

@@ -1,6 +1,7 @@
 /** The fields `cost` and `count`: how many units a request spends, and which responses count. */
 import * as v from "valibot";
-import { asText, didYouMeanField, integerFrom, isRecord } from "../validation/problems.ts";
+import { isRecord } from "../validation/json.ts";
+import { asText, didYouMeanField, integerFrom } from "../validation/problems.ts";
 import { token, visible } from "./key.ts";
 import type { Policy } from "./policy.ts";
 import { membersOf, parameterValues, type RequestAttributes } from "./request.ts";

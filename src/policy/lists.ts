@@ -21,15 +21,8 @@ import {
 import { pathPatternOf, hasPieces } from "./match.ts";
 import type { WrittenFields } from "./schemas.ts";
 import type { PathPattern } from "./path-pattern.ts";
-import {
-  hidden,
-  acceptedFields,
-  asText,
-  type ReportField,
-  isRecord,
-  joinPath,
-  nearestName,
-} from "../validation/problems.ts";
+import { isRecord } from "../validation/json.ts";
+import { hidden, acceptedFields, asText, type ReportField, joinPath, nearestName } from "../validation/problems.ts";
 import { type Address, isWithin } from "./address.ts";
 import type { Policy } from "./policy.ts";
 import type { RuleEntry } from "./runtime-rules.ts";

@@ -3,7 +3,8 @@ import * as v from "valibot";
 import { token } from "./key.ts";
 import { type PathPattern, readPathPattern } from "./path-pattern.ts";
 import { choice, schemaOf, schemaOfNullable, type WrittenFields } from "./schemas.ts";
-import { asText, type ReportField, fields, isRecord } from "../validation/problems.ts";
+import { isRecord } from "../validation/json.ts";
+import { asText, type ReportField, fields } from "../validation/problems.ts";
 import type { RequestAttributes } from "./request.ts";
 
 /** The texts between the `*`. */

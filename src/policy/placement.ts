@@ -1,7 +1,8 @@
 /** The fields that determine where a request is decided: in an isolate or an object, and in which object. */
 import * as v from "valibot";
 import { changesByDenial, holdsSlots, isQueue, type Limit } from "../strategies/index.ts";
-import { asText, isRecord, type ReportField } from "../validation/problems.ts";
+import { isRecord } from "../validation/json.ts";
+import { asText, type ReportField } from "../validation/problems.ts";
 import { choice, durationBetween, type WrittenFields } from "./schemas.ts";
 
 /** Regions in which Cloudflare can create an object: https://developers.cloudflare.com/durable-objects/reference/data-location/ */

@@ -14,12 +14,12 @@ import {
   strategyNames,
   withMaxDelay,
 } from "../strategies/index.ts";
+import { isRecord } from "../validation/json.ts";
 import {
   asText,
   type ConfigProblem,
   fields,
   hidden,
-  isRecord,
   joinPath,
   nearestName,
   problemsFromIssues,

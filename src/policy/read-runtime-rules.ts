@@ -11,8 +11,8 @@ import { oneOf, type WrittenFields } from "./schemas.ts";
 import { type KeyPart, traitsOf } from "./key.ts";
 import { unmatchedText } from "./key-text.ts";
 import { acceptedList, type Pattern } from "./subject-pattern.ts";
-import { jsonOrNull } from "../validation/json.ts";
-import { type ConfigProblem, isRecord, type ReportField } from "../validation/problems.ts";
+import { isRecord, jsonOrNull } from "../validation/json.ts";
+import { type ConfigProblem, type ReportField } from "../validation/problems.ts";
 
 /** The most text of all rules of a policy together. Each call to an object may carry it. */
 export const mostRulesBytes = 32 * 1024;

@@ -12,12 +12,12 @@ import {
   writtenNotation,
   writtenWindow,
 } from "./notation.ts";
+import { isRecord } from "../validation/json.ts";
 import {
   asText,
   type ConfigProblem,
   ConfigProblems,
   fields,
-  isRecord,
   joinPath,
   problemsFromIssues,
 } from "../validation/problems.ts";

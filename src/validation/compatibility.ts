@@ -1,5 +1,6 @@
 /** The compatibility date that the platform must have for the limiter. */
-import { type ConfigProblem, isRecord } from "./problems.ts";
+import { isRecord } from "./json.ts";
+import { type ConfigProblem } from "./problems.ts";
 
 /** Enables `FinalizationRegistry`, the latest of all features that the code needs. Calls of objects need 2024-04-03. */
 export const leastCompatibilityDate = "2025-05-05";

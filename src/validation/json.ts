@@ -24,6 +24,10 @@ export function parseJson(text: string): unknown {
   return JSON.parse(text) as unknown;
 }
 
+/** Whether a value is an object and not an array. */
+export const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
 /** The value of a JSON text of our own, such as a stored one; null for a text that is not JSON. */
 export function jsonOrNull(text: string): unknown {
   try {

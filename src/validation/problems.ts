@@ -1,6 +1,7 @@
 /** Validation of values from outside. Each problem names the place, the value found and the values accepted there. */
 import { closestMatch } from "leven";
 import * as v from "valibot";
+import { isRecord } from "./json.ts";
 
 /** One invalid value. */
 export interface ConfigProblem {
@@ -140,10 +141,6 @@ const sortedLetters = (text: string): string => text.split("").toSorted().join("
 
 const letters = (name: string): string =>
   name.toLowerCase().replace(/[_-]/g, "").replace(/ies$/, "y").replace(/s$/, "");
-
-/** Whether a value is an object and not an array. */
-export const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** The value if it is a string; otherwise "". */
 export const asText = (value: unknown): string => (typeof value === "string" ? value : "");

@@ -1,5 +1,5 @@
 /** Compares the log lines in `json event` blocks with the declared events. */
-import { isRecord } from "../../src/validation/problems.ts";
+import { isRecord } from "../../src/validation/json.ts";
 import { declaredEvents, type DeclaredField } from "../observability/declared-events.ts";
 import { documentsOf } from "./output.ts";
 import { type Block, infoOf } from "./pages.ts";

@@ -1,6 +1,6 @@
 /** Compares the output of a command with the output that a page shows. `…` in shown text matches any text. */
 import { isDeepStrictEqual } from "node:util";
-import { isRecord } from "../../src/validation/problems.ts";
+import { isRecord } from "../../src/validation/json.ts";
 import type { Block, Page } from "./pages.ts";
 
 const outputLanguages = new Set(["http", "json", "text"]);

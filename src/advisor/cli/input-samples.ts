@@ -8,7 +8,7 @@ import { type AdminApi, adminProblemText, askAdmin } from "../../cli/admin-api.t
 import { CommandError } from "../../cli/command.ts";
 import { adminApiOf } from "../../cli/settings.ts";
 import { type Limit, waitText } from "../../strategies/index.ts";
-import { isRecord } from "../../validation/problems.ts";
+import { isRecord } from "../../validation/json.ts";
 
 /** Samples of a policy are at most 8 MB, and are read row by row. */
 const timeoutMs = 60_000;

@@ -1,5 +1,5 @@
 /** The fields of one record of a log, in any format. */
-import { isRecord } from "../../validation/problems.ts";
+import { isRecord } from "../../validation/json.ts";
 
 /** The name of a field in lower case. `path` has several names for a field of a nested object. */
 export interface LogFieldName {

@@ -1,6 +1,6 @@
 /** Reads the samples of a deployment: the lines of `GET /api/samples`. */
 import { isCount, isInstant } from "../../strategies/integers.ts";
-import { isRecord } from "../../validation/problems.ts";
+import { isRecord } from "../../validation/json.ts";
 import {
   type ArrivalOutcome,
   arrivalOutcomes,

@@ -8,7 +8,7 @@
  * have at least 1,600 sampled arrivals each, or 100,000 decisions.
  */
 import { errorText, report } from "../../observability/events.ts";
-import { isRecord } from "../../validation/problems.ts";
+import { isRecord } from "../../validation/json.ts";
 import type { SampleBatch } from "../protocol.ts";
 import { countArrivals, decodeBatches, encodeSamples } from "../sample-codec.ts";
 import type { OpenSamples, SampleChunk, SampleIndex, SamplesQuery } from "../statistics-calls.ts";

@@ -4,7 +4,7 @@
  * deleted, since a deletion costs as much as a write.
  */
 import { type Sql, numberOf } from "./storage.ts";
-import { isRecord } from "../../validation/problems.ts";
+import { isRecord } from "../../validation/json.ts";
 import { type PolicyCounts, type StatisticsBatch, outcomeNames } from "../protocol.ts";
 import type { Statistics, StatisticsQuery } from "../statistics-calls.ts";
 

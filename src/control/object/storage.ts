@@ -1,5 +1,5 @@
 /** The storage of the control plane object: the database with its schema, single values, pages, and the alarm. */
-import { isRecord } from "../../validation/problems.ts";
+import { isRecord } from "../../validation/json.ts";
 import type { Page } from "../protocol.ts";
 
 export type SqlValue = string | number | ArrayBuffer | null;

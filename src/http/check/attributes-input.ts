@@ -3,8 +3,7 @@ import * as v from "valibot";
 import { parseAddress, withoutPort } from "../../policy/address.ts";
 import { isRepeatable, type KeyPart, partName, readKeyPart } from "../../policy/key.ts";
 import type { CallerAttributes } from "../../policy/resolve-key.ts";
-import { parseJson } from "../../validation/json.ts";
-import { isRecord } from "../../validation/problems.ts";
+import { isRecord, parseJson } from "../../validation/json.ts";
 
 /** By the name of a key part. A list holds the values of a repeated field, or of a claim that is a list. */
 export type AttributesInput = Record<string, Scalar | readonly Scalar[]>;

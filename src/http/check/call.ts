@@ -5,8 +5,7 @@
 import { getQueryParams } from "hono/utils/url";
 import type { CheckToken, Right } from "../../policy/vars/secrets.ts";
 import { bearerOf } from "../../policy/request.ts";
-import { JsonTooDeep, parseJson, refuseDeepJson } from "../../validation/json.ts";
-import { isRecord } from "../../validation/problems.ts";
+import { isRecord, JsonTooDeep, parseJson, refuseDeepJson } from "../../validation/json.ts";
 import type { Runtime } from "../runtime.ts";
 import { type Failure, type FieldsInvalid, isFailure } from "../wire/problems.ts";
 import type { Reader } from "./input.ts";

@@ -13,7 +13,8 @@ import {
   gatewayAttributesTextSchema,
 } from "./attributes-input.ts";
 import { type FieldError, type FieldsInvalid, isFailure } from "../wire/problems.ts";
-import { fields, integerFrom, isRecord, problemsFromIssues } from "../../validation/problems.ts";
+import { isRecord } from "../../validation/json.ts";
+import { fields, integerFrom, problemsFromIssues } from "../../validation/problems.ts";
 
 /** A check against a policy's limits, or against the ad hoc limits in `limits`. */
 export interface CheckInput {

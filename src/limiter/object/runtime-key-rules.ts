@@ -7,7 +7,7 @@
  */
 import { internedLimits, isCount, type Limit, strategies } from "../../strategies/index.ts";
 import { type RulesVersion, compareVersions } from "../../policy/runtime-rules.ts";
-import { isRecord } from "../../validation/problems.ts";
+import { isRecord } from "../../validation/json.ts";
 import { type KeyRule, isLive } from "../protocol.ts";
 
 const dayMs = 86_400_000;

@@ -1,7 +1,8 @@
 /** The variables `CORS_ORIGINS` and `PREFLIGHT_LIMITS` (Fetch standard, section 3.3). */
 import { type Policy, readPolicy } from "../policy.ts";
 import type { KnownVariables } from "./known-variables.ts";
-import { acceptedFields, isRecord } from "../../validation/problems.ts";
+import { isRecord } from "../../validation/json.ts";
+import { acceptedFields } from "../../validation/problems.ts";
 import { acceptedJson, isBrokenJson, isSet, typedList, typedValue, type VariableReader } from "./variables.ts";
 
 /** The web origins whose scripts may read the limiter's own answers. */

@@ -1,6 +1,7 @@
 /** The variables `JWT_*`: the keys that verify bearer tokens, whose claims may be key parts. */
 import * as v from "valibot";
-import { hidden, isRecord } from "../../validation/problems.ts";
+import { isRecord } from "../../validation/json.ts";
+import { hidden } from "../../validation/problems.ts";
 import type { KnownVariables } from "./known-variables.ts";
 import { isSet, mayHoldCredentials, typedValue, urlIn, type VariableForm, type VariableReader } from "./variables.ts";
 

@@ -1,7 +1,8 @@
 /** Reads all policies: the short form (`LIMITS`, `STRATEGY`, `KEY`) and the lists (`POLICIES`, `POLICIES_2`, …). */
 import * as v from "valibot";
 import { acceptedNotation } from "../../strategies/index.ts";
-import { acceptedFields, hidden, isRecord, joinPath, jsonOf, type ReportProblem } from "../../validation/problems.ts";
+import { isRecord } from "../../validation/json.ts";
+import { acceptedFields, hidden, joinPath, jsonOf, type ReportProblem } from "../../validation/problems.ts";
 import { type KeyPart, readKey } from "../key.ts";
 import { conditionPartsOf } from "../lists.ts";
 import { namesOf, type Policy, readPolicy } from "../policy.ts";

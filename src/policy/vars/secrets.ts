@@ -1,6 +1,7 @@
 /** Secrets: bearer tokens with the rights of each, and texts. No problem quotes the value of a secret. */
 import * as v from "valibot";
-import { asText, type ConfigProblem, didYouMeanField, hidden, isRecord } from "../../validation/problems.ts";
+import { isRecord } from "../../validation/json.ts";
+import { asText, type ConfigProblem, didYouMeanField, hidden } from "../../validation/problems.ts";
 import type { KnownVariables, VariableName } from "./known-variables.ts";
 import { isBrokenJson, isSet, jsonErrorNote, typedList, typedValue, type VariableReader } from "./variables.ts";
 

@@ -15,7 +15,8 @@ import {
 } from "../../http/check/input.ts";
 import type { FieldError } from "../../http/wire/problems.ts";
 import { acceptedNotation } from "../../strategies/index.ts";
-import { describeProblem, fields, isRecord } from "../../validation/problems.ts";
+import { isRecord } from "../../validation/json.ts";
+import { describeProblem, fields } from "../../validation/problems.ts";
 import { customKeyText, type StatedPolicy } from "./read-options.ts";
 
 export type LimiterMethod = "check" | "look" | "forget" | "reserve" | "settle";

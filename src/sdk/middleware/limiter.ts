@@ -15,7 +15,8 @@ import {
 import { type Failure, isFailure, problemError } from "../../http/wire/problems.ts";
 import type { DenialReason } from "../../limiter/isolate/outcome.ts";
 import type { Decision } from "../../strategies/index.ts";
-import { ConfigProblems, isRecord } from "../../validation/problems.ts";
+import { isRecord } from "../../validation/json.ts";
+import { ConfigProblems } from "../../validation/problems.ts";
 import { environmentReader, noteUse, withNames } from "./environment.ts";
 import { inputError, type LimiterMethod, readKeyOf, readLimited, readSettlement } from "./limiter-input.ts";
 import type { Limits, PolicyOptions } from "./options.ts";

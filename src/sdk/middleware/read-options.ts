@@ -1,12 +1,12 @@
 /** Reads the options of `rateLimit`, or reports every problem at once. */
 import type { Context } from "hono";
+import { isRecord } from "../../validation/json.ts";
 import {
   type ConfigProblem,
   ConfigProblems,
   type ReportProblem,
   acceptedFields,
   asText,
-  isRecord,
   jsonOf,
 } from "../../validation/problems.ts";
 import { greatestCost } from "../../policy/cost.ts";
