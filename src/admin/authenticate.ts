@@ -2,7 +2,7 @@
 import { type AdminRight, adminRights } from "../policy/vars/secrets.ts";
 import type { AccessSettings, AdminSettings } from "../policy/vars/admin.ts";
 import { normalizedHost } from "../policy/match.ts";
-import { bearerIn } from "../policy/request.ts";
+import { bearerOf } from "../policy/request.ts";
 import type { Actor } from "../control/protocol.ts";
 import { urlOf } from "../http/attributes.ts";
 import { tokenMatcher } from "../http/check/call.ts";
@@ -12,7 +12,7 @@ import { Cooldown } from "../limiter/isolate/object-caller.ts";
 import { errorText, report } from "../observability/events.ts";
 import { fetchedKeys, keyCooldownMs, verifiedPayload, withKeyErrors } from "../http/claims.ts";
 import type { Clock } from "../limiter/clock.ts";
-import { BoundedMap } from "../policy/bounded-map.ts";
+import { BoundedMap } from "../policy/caches.ts";
 import { visitorKey, visitorOf } from "../policy/address.ts";
 import { type Meter, createMeter, parseLimits } from "../strategies/index.ts";
 
@@ -35,7 +35,7 @@ export function authenticator(settings: AdminSettings, attempts: FailedAttempts)
   const operatorOf = async (request: Request): Promise<Operator | null> => {
     const { headers } = request;
     if (headers.has("Authorization")) {
-      const holder = holderOf(bearerIn(headers) ?? "");
+      const holder = holderOf(bearerOf(headers.get("Authorization")) ?? "");
       return holder === undefined ? null : { actor: { name: holder.name, via: "token" }, may: holder.may };
     }
     const jwt = isOnHost(request, host) ? headers.get(assertionField) : null;

@@ -1,17 +1,10 @@
 /** Reads a request: its URL, the path by which routes are chosen, and the attributes that policies match and keys are made of. */
 import { parse } from "hono/utils/cookie";
+import { memoized } from "../policy/caches.ts";
 import { type RequestAttributes, RequestTarget } from "../policy/request.ts";
 
-const urls = new WeakMap<Request, URL | null>();
-
 /** The URL of a request, parsed once; null when it is invalid. Callers must not change it. */
-export function urlOf(request: Request): URL | null {
-  const known = urls.get(request);
-  if (known !== undefined) return known;
-  const url = URL.parse(request.url);
-  urls.set(request, url);
-  return url;
-}
+export const urlOf = memoized((request: Request) => URL.parse(request.url));
 
 /** @throws TypeError when the URL is invalid, which `rejectMalformedUrl` prevents */
 export const targetOf = (request: Request): RequestTarget =>

@@ -9,7 +9,7 @@
  *   `allowed`, followed for each limit by `allowed`, `remaining`, `retryAfterMs`, `replenishAfterMs`, `resetAfterMs` and
  *   `windowMs`. A wait of null is -1. Any other reply is one text: the JSON of a `CheckReply` or of a `FlatError`.
  */
-import { BoundedMap } from "../policy/bounded-map.ts";
+import { BoundedMap } from "../policy/caches.ts";
 import type { Durability } from "../policy/policy.ts";
 import { compiledLimit, internedLimits, type Decision, type Limit, type LimitDecision } from "../strategies/index.ts";
 import { type Charge, type CheckCall, type CheckReply, defaultFirmMs } from "./protocol.ts";

@@ -15,7 +15,7 @@ export interface Network {
 const nat64: [ipaddr.IPv6, number] = [ipaddr.IPv6.parse("64:ff9b::"), 96];
 
 /** The address from which Workers of other zones connect: https://developers.cloudflare.com/fundamentals/reference/http-headers/ */
-export const allWorkers = "2a06:98c0:3600::103";
+const allWorkers = "2a06:98c0:3600::103";
 
 const octet = String.raw`(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)`;
 const fourOctets = new RegExp(String.raw`^${octet}(?:\.${octet}){3}$`);
@@ -26,19 +26,13 @@ export function parseAddress(text: string): Address | null {
   if (!text.includes(":")) {
     return fourOctets.test(text) ? new ipaddr.IPv4(text.split(".").map(Number)) : null;
   }
-  const address = parseIpv6(text);
-  if (address === null) return null;
-  return isIpv4InIpv6(address) ? new ipaddr.IPv4(address.toByteArray().slice(-4)) : address;
+  // The URL parser rejects forms that the library accepts, such as octal parts.
+  const url = /^[0-9a-f:.]+$/i.test(text) ? URL.parse(`http://[${text}]/`) : null;
+  if (url === null) return null;
+  const address = ipaddr.IPv6.parse(url.hostname.slice(1, -1));
+  const isIpv4 = address.isIPv4MappedAddress() || address.match(nat64);
+  return isIpv4 ? new ipaddr.IPv4(address.toByteArray().slice(-4)) : address;
 }
-
-/** The URL parser rejects forms that the library accepts, such as octal parts. */
-function parseIpv6(text: string): ipaddr.IPv6 | null {
-  const url = `http://[${text}]/`;
-  if (!/^[0-9a-f:.]+$/i.test(text) || !URL.canParse(url)) return null;
-  return ipaddr.IPv6.parse(new URL(url).hostname.slice(1, -1));
-}
-
-const isIpv4InIpv6 = (address: ipaddr.IPv6): boolean => address.isIPv4MappedAddress() || address.match(nat64);
 
 /** A CIDR block such as `10.0.0.0/8`, or an address as a network of one; null when the text is neither. */
 export function parseNetwork(text: string): Network | null {
@@ -69,7 +63,7 @@ export function withoutPort(text: string): string {
 }
 
 /** Groups IPv6 addresses by network, since a client can use any address of its network. */
-export function networkText(address: Address, ipv6Prefix: number): string {
+function networkText(address: Address, ipv6Prefix: number): string {
   if (!("parts" in address)) return address.toString();
   const network = address.parts
     .slice(0, Math.ceil(ipv6Prefix / 16))

@@ -1,5 +1,6 @@
 /** The functions and values that requests need of a policy, compiled once from its fields. */
 import { visitorKey, visitorOf } from "./address.ts";
+import { memoized } from "./caches.ts";
 import { conditionParts } from "./lists.ts";
 import type { KeyPart, KeyValue } from "./key.ts";
 import { canonicalText } from "./key-text.ts";
@@ -9,19 +10,7 @@ import type { Policy } from "./policy.ts";
 import { type Claims, membersIn, parameterValues, type RequestAttributes, scalarText } from "./request.ts";
 import type { Limit } from "../strategies/index.ts";
 
-type CompiledPolicy = ReturnType<typeof compile>;
-
-const compiledPolicies = new WeakMap<Policy, CompiledPolicy>();
-
-export function compiledPolicy(policy: Policy): CompiledPolicy {
-  const known = compiledPolicies.get(policy);
-  if (known !== undefined) return known;
-  const compiled = compile(policy);
-  compiledPolicies.set(policy, compiled);
-  return compiled;
-}
-
-function compile(policy: Policy) {
+export const compiledPolicy = memoized((policy: Policy) => {
   const { key, lists, ruleLists, match, isOff } = policy;
   const all = [lists, ruleLists];
   const overrides = all.flatMap((each) => each.overrides);
@@ -46,18 +35,10 @@ function compile(policy: Policy) {
     /** This policy with the limits of each override: one object each, because derived values are cached by policy object. */
     overridden: new Map<readonly Limit[], Policy>(overrides.map(({ limits }) => [limits, { ...policy, limits }])),
   };
-}
-
-const enforcedPolicies = new WeakMap<Policy, Policy>();
+});
 
 /** The policy of a dry run as if it were enforced, but without its ban. */
-export function enforcedPolicy(dryRun: Policy): Policy {
-  const known = enforcedPolicies.get(dryRun);
-  if (known !== undefined) return known;
-  const enforced = { ...dryRun, isDryRun: false, ban: null };
-  enforcedPolicies.set(dryRun, enforced);
-  return enforced;
-}
+export const enforcedPolicy = memoized((dryRun: Policy): Policy => ({ ...dryRun, isDryRun: false, ban: null }));
 
 /** In the order of the configuration. */
 export const matchingPolicies = (policies: readonly Policy[], attributes: RequestAttributes): readonly Policy[] =>

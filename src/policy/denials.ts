@@ -5,22 +5,22 @@ import { fields, integerFrom } from "../validation/problems.ts";
 
 export const mostStrikes = 1_000;
 
-const duration = v.pipe(
-  v.string(acceptedDuration),
-  v.check((text) => parseDuration(text) !== null, acceptedDuration),
-);
+const duration = (accepted = acceptedDuration) =>
+  v.pipe(
+    v.string(accepted),
+    v.check((text) => parseDuration(text) !== null, accepted),
+  );
 
 const acceptedBan =
   'a duration such as "10m" for a ban after the first denial; or { after = 3, within = "10m", for = "1h" }';
 
 /** For a ban after one denial, the value of `within` makes no difference. */
 const shortBan = v.pipe(
-  v.string(acceptedBan),
-  v.check((text) => parseDuration(text) !== null, acceptedBan),
+  duration(acceptedBan),
   v.transform((text) => ({ after: 1, within: text, for: text })),
 );
 
-const longBan = fields({ after: integerFrom(1, mostStrikes), within: duration, for: duration });
+const longBan = fields({ after: integerFrom(1, mostStrikes), within: duration(), for: duration() });
 
 export const banSchema = v.pipe(
   v.lazy((value) => (typeof value === "object" && value !== null ? longBan : shortBan)),

@@ -7,7 +7,7 @@ import { parsePath } from "./path-readings.ts";
 import { jsonOrNull } from "../validation/json.ts";
 
 /** The fields of a policy on which canonical texts depend. */
-export interface KeyTextSettings {
+interface KeyTextSettings {
   readonly addresses: Pick<AddressSettings, "ipv6Prefix">;
   readonly match: Pick<Match, "path">;
 }

@@ -197,16 +197,14 @@ export interface DecisionSource {
   readonly index: number | null;
 }
 
-export interface ListMatch {
-  readonly kind: "blocked" | "exempt";
-  readonly source: DecisionSource;
-}
-
 /**
  * The entry that decides without the limits. Runtime rules come before the configuration, and in each of them `deny` comes
  * before `allow`. Null without a match.
  */
-export function listMatch({ ruleLists, lists }: Policy, subject: Subject): ListMatch | null {
+export function listMatch(
+  { ruleLists, lists }: Policy,
+  subject: Subject,
+): { readonly kind: "blocked" | "exempt"; readonly source: DecisionSource } | null {
   for (const { deny, allow } of [ruleLists, lists]) {
     const denied = firstEntry("deny", deny, (entry) => isDenied(entry, subject));
     if (denied !== null) return { kind: "blocked", source: denied.source };

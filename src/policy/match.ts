@@ -7,10 +7,7 @@ import { isRecord } from "../validation/json.ts";
 import { asText, type ReportField, fields } from "../validation/problems.ts";
 import type { RequestAttributes } from "./request.ts";
 
-/** The texts between the `*`. */
-export const piecesOf = (text: string): readonly string[] => text.split("*");
-
-/** Whether a text consists of these pieces in order, with any characters between them. */
+/** Whether a text consists of these pieces, the texts between the `*` of a pattern, with any characters between them. */
 export function hasPieces(text: string, pieces: readonly string[]): boolean {
   const first = pieces[0] ?? "";
   const last = pieces.at(-1) ?? "";
@@ -39,7 +36,7 @@ export const normalizedHost = (host: string): string => host.toLowerCase().repla
 /** A host name in which `*` matches any characters; null when the text is not one. */
 function hostPattern(text: string): HostPattern | null {
   const hostname = normalizedHost(text);
-  const [first = "", ...others] = piecesOf(hostname);
+  const [first = "", ...others] = hostname.split("*");
   if (!/^[a-z0-9*.-]+$/.test(hostname)) return null;
   if (others.length > 0) return { hostname, test: (host) => hasPieces(host, [first, ...others]) };
   return URL.canParse(`http://${hostname}`) ? { hostname, test: (host) => host === hostname } : null;

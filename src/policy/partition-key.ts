@@ -1,6 +1,6 @@
 /** Partition keys: pseudonyms of keys, which reveal nothing of the key without `KEY_SECRET`. */
 import { type KeyPart, type KeyValue, partName } from "./key.ts";
-import { BoundedMap } from "./bounded-map.ts";
+import { BoundedMap, memoized } from "./caches.ts";
 
 /** Returns the HMAC-SHA-256 of a text in base64url (43 characters). Texts for different purposes must differ. */
 export type Hmac = (text: string) => Promise<string>;
@@ -78,33 +78,19 @@ export class PartitionKeys {
   }
 }
 
-/** Encodes one value for each part. */
-type Encoding = (values: readonly KeyValue[]) => string;
-
-const encodings = new WeakMap<readonly KeyPart[], Encoding>();
-
-/** The encoding of a list of parts, made once because every request of a policy encodes a key. */
-export function encodingOf(parts: readonly KeyPart[]): Encoding {
-  const known = encodings.get(parts);
-  if (known !== undefined) return known;
-  const encoding = newEncoding(parts);
-  encodings.set(parts, encoding);
-  return encoding;
-}
-
 /**
  * Encodes the names and values as the JSON of a list of pairs. JSON is injective: different values never have the same
  * text, and a missing part (null) differs from an empty one. Parts are sorted, so that policies with the same parts in
  * another order share a key.
  */
-function newEncoding(parts: readonly KeyPart[]): Encoding {
+export const encodingOf = memoized((parts: readonly KeyPart[]) => {
   const sorted = parts
     .map((part, index) => [partName(part), index] as const)
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, index], place) => ({ head: `${place === 0 ? "" : ","}[${JSON.stringify(name)},`, index }));
-  return (values) => {
+  return (values: readonly KeyValue[]): string => {
     let pairs = "";
     for (const { head, index } of sorted) pairs += `${head}${JSON.stringify(values[index] ?? null)}]`;
     return `[${pairs}]`;
   };
-}
+});

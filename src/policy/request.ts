@@ -1,4 +1,5 @@
 /** The parts of a request that policies match and that keys are made of. */
+import { memoized } from "./caches.ts";
 import type { Policy } from "./policy.ts";
 import { PathReadings } from "./path-readings.ts";
 
@@ -131,16 +132,13 @@ export const membersOf = (headers: Headers, name: string): string[] => membersIn
 export const membersIn = (value: string): string[] =>
   value.split(",").map((member) => member.replace(/^[ \t]+|(?<![ \t])[ \t]+$/g, ""));
 
-/** The bearer token in `Authorization` (RFC 6750, section 2.1); null without one. */
-export const bearerIn = (headers: Headers): string | null => bearerOf(headers.get("Authorization"));
-
 /** Texts in the form of a JWT (RFC 7519), wherever they stand in the value of `Authorization`. */
 export const tokensIn = (authorization: string): string[] => {
   const texts = authorization.split(/^bearer|[^\w.-]+/i);
   return [...new Set(texts)].filter((text) => text.split(".", 4).length === 3);
 };
 
-/** The bearer token in the value of `Authorization`; null without one. */
+/** The bearer token in the value of `Authorization` (RFC 6750, section 2.1); null without one. */
 export const bearerOf = (authorization: string | null): string | null =>
   authorization === null ? null : (/^Bearer +(\S+) *$/i.exec(authorization)?.[1] ?? null);
 
@@ -156,26 +154,13 @@ export function parameterValues(url: URL, name: string): string[] {
     .map(({ value }) => value);
 }
 
-interface Parameter {
-  /** In its comparable form. */
-  readonly name: string;
-  readonly value: string;
-}
-
-/** By the URL of a request, so that several policies parse its query once. */
-const parsed = new WeakMap<URL, readonly Parameter[]>();
-
-function parametersOf(url: URL): readonly Parameter[] {
-  const known = parsed.get(url);
-  if (known !== undefined) return known;
-  const { search } = url;
+/** With names in comparable form. Kept, so that several policies parse a query once. */
+const parametersOf = memoized(({ search }: URL) => {
   const readings = search.includes(";") ? [search, search.replaceAll(";", "&")] : [search];
-  const parameters = readings.flatMap((reading) =>
+  return readings.flatMap((reading) =>
     Array.from(new URLSearchParams(reading), ([name, value]) => ({ name: comparable(name), value })),
   );
-  parsed.set(url, parameters);
-  return parameters;
-}
+});
 
 /** A name without the characters that some frameworks drop, and case-folded ("ſ" is "S" in upper case). */
 const comparable = (name: string): string =>

@@ -2,10 +2,10 @@
 import { isRepeatable, type KeyPart, type KeyValue, partName } from "./key.ts";
 import type { Policy } from "./policy.ts";
 import { visitorOf, parseAddress, withoutPort } from "./address.ts";
-import { type DecisionSource, type ListMatch, listMatch, overrideFor, type Subject } from "./lists.ts";
+import { type DecisionSource, listMatch, overrideFor, type Subject } from "./lists.ts";
 import { compiledPolicy } from "./compiled-policy.ts";
 import type { Claims, RequestAttributes, WithLimits } from "./request.ts";
-import { callerKeyValues, canonicalText, type KeyTextSettings } from "./key-text.ts";
+import { callerKeyValues, canonicalText } from "./key-text.ts";
 
 export const missingParts = (parts: readonly KeyPart[], values: readonly KeyValue[]): readonly KeyPart[] =>
   parts.filter((part, index) => part.kind !== "global" && values[index] === null);
@@ -140,8 +140,7 @@ export function resolveCallerKey(
   }
   const subject = callerSubject(policy, texts, values, attributes);
   const charged = chargedUnder(policy, subject, withLimits);
-  const match: ListMatch | null = listMatch(policy, subject);
-  return { kind: "charge", ...charged, ...match, values };
+  return { kind: "charge", ...charged, ...listMatch(policy, subject), values };
 }
 
 /** The client that a caller describes by its key and attributes. */
@@ -152,12 +151,19 @@ export function callerSubject(
   attributes: CallerAttributes,
 ): Subject {
   const { key } = policy;
-  const addressIndex = key.findIndex(({ kind }) => kind === "ip");
+  const names = key.map(partName);
+  // The attribute `ip` takes precedence, since a key may stand for a whole network.
+  const address = attributes.get("ip")?.[0] ?? texts?.[names.indexOf("ip")] ?? "";
   return {
-    address: statedAddress(attributes, texts?.[addressIndex] ?? ""),
+    address: parseAddress(withoutPort(address)),
     key,
     values,
-    textsOf: (part) => statedTexts(part, key, values, attributes, policy),
+    textsOf: (part) => {
+      const name = partName(part);
+      const value = values[names.indexOf(name)] ?? null;
+      if (value !== null) return [value];
+      return (attributes.get(name) ?? []).map((text) => canonicalText(part, policy, text) ?? text);
+    },
   };
 }
 
@@ -253,23 +259,4 @@ export function contradictedPart(
     return texts.some((text) => canonicalText(part, policy, text) !== value);
   });
   return contradicted === undefined ? null : partName(contradicted);
-}
-
-/** The address for conditions. The attribute `ip` takes precedence, since a key may stand for a whole network. */
-const statedAddress = (attributes: CallerAttributes, keyText: string) =>
-  parseAddress(withoutPort(attributes.get("ip")?.[0] ?? keyText));
-
-/** The texts of a part, from the key if it has the part, otherwise from the attributes. */
-function statedTexts(
-  part: KeyPart,
-  key: readonly KeyPart[],
-  values: readonly KeyValue[],
-  attributes: CallerAttributes,
-  settings: KeyTextSettings,
-): readonly string[] {
-  const name = partName(part);
-  const value = values[key.findIndex((each) => partName(each) === name)] ?? null;
-  return value === null
-    ? (attributes.get(name) ?? []).map((text) => canonicalText(part, settings, text) ?? text)
-    : [value];
 }

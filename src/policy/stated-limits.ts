@@ -2,7 +2,7 @@
 import { type ConfigProblem, ConfigProblems } from "../validation/problems.ts";
 import type { Policy } from "./policy.ts";
 import { readStatedLimits } from "./read-runtime-rules.ts";
-import { BoundedMap } from "./bounded-map.ts";
+import { BoundedMap } from "./caches.ts";
 
 /**
  * The stated limits are invalid. The same limits always have the same list of problems, so that they can be reported

@@ -4,7 +4,6 @@ import { type KeyPart, partName, readKeyPart, traitsOf } from "./key.ts";
 import { canonicalText } from "./key-text.ts";
 import type { PathPattern } from "./path-pattern.ts";
 import type { ReadResult } from "./schemas.ts";
-import { piecesOf } from "./match.ts";
 import { asText } from "../validation/problems.ts";
 
 export type Pattern =
@@ -98,7 +97,7 @@ function readPattern(written: unknown, part: KeyPart, path: PathPattern | null):
       };
 }
 
-const wildcard = (text: string): Pattern => ({ kind: "wildcard", pieces: piecesOf(text) });
+const wildcard = (text: string): Pattern => ({ kind: "wildcard", pieces: text.split("*") });
 
 const acceptedAddress =
   'an address, an IPv4 address with "*" for parts of it such as "203.0.113.*", or a CIDR block such as "10.0.0.0/8"';

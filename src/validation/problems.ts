@@ -153,19 +153,13 @@ export function problemsFromIssues(
 ): ConfigProblem[] {
   return issues.map((issue) => ({
     variable,
-    field: joinPath(field, issuePath(issue)),
+    field: (issue.path ?? [])
+      .map(({ key }) => (typeof key === "number" ? `[${key}]` : String(key)))
+      .reduce(joinPath, field),
     // The input of an issue about a missing field is the whole object.
     value: issue.path === undefined ? issue.input : issue.path.at(-1)?.value,
     accepted: issue.message,
   }));
-}
-
-function issuePath(issue: v.BaseIssue<unknown>): string {
-  let path = "";
-  for (const { key } of issue.path ?? []) {
-    path = joinPath(path, typeof key === "number" ? `[${key}]` : String(key));
-  }
-  return path;
 }
 
 /** A schema of integers within bounds. */

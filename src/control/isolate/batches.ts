@@ -3,7 +3,7 @@
  * too many wait, the open batch takes all further counts, so that no count is lost and memory is bounded.
  */
 import type { PlainKey } from "../../policy/key.ts";
-import { BoundedMap } from "../../policy/bounded-map.ts";
+import { BoundedMap } from "../../policy/caches.ts";
 import type { StatisticsBatch } from "../protocol.ts";
 import type { CountedKey } from "../space-saving.ts";
 import { type KeySealer, labelOf } from "./key-sealer.ts";

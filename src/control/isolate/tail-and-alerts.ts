@@ -1,6 +1,6 @@
 /** Denials for the live tail, and keys that pass 80, 90 or 100 % of a limit: beats report them one by one. */
 import type { PlainKey } from "../../policy/key.ts";
-import { BoundedMap } from "../../policy/bounded-map.ts";
+import { BoundedMap } from "../../policy/caches.ts";
 import type { Decision, LimitDecision } from "../../strategies/index.ts";
 import type { KeyAlert, TailEntry } from "../protocol.ts";
 

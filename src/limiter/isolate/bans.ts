@@ -1,7 +1,7 @@
 /** Finds out whether keys are banned or blocked by a key rule, for requests that their policies do not charge. */
 import type { Policy } from "../../policy/policy.ts";
 import { compareVersions } from "../../policy/runtime-rules.ts";
-import { BoundedMap } from "../../policy/bounded-map.ts";
+import { BoundedMap } from "../../policy/caches.ts";
 import type { LimiterClient } from "./client.ts";
 import { type Clock, platformClock } from "../clock.ts";
 import { cachedForMs, longestCacheMs, type ReplyTimes } from "./deny-cache.ts";

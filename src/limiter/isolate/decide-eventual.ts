@@ -2,7 +2,7 @@
  * Decides spends in the isolate, without waiting for the object: by the replica of the key, which is the object's last
  * snapshot and the isolate's own spends since. The sync queue sends those spends to the object.
  */
-import { BoundedMap } from "../../policy/bounded-map.ts";
+import { BoundedMap } from "../../policy/caches.ts";
 import { objectLocation } from "../protocol.ts";
 import type { IsolateParts } from "./decide-strict.ts";
 import { refund, reportDryRuns } from "./key-group.ts";

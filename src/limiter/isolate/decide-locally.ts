@@ -3,7 +3,7 @@
  * spends that objects admit through this isolate too, so that an outage does not start with a full quota. Spends of other
  * isolates are unknown.
  */
-import { BoundedMap } from "../../policy/bounded-map.ts";
+import { BoundedMap } from "../../policy/caches.ts";
 import {
   type Decision,
   type LimitsMeter,

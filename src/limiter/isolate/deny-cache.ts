@@ -3,7 +3,7 @@
  * are cached. A cached denial is no older than a second, so `remaining` and the waits may be slightly out of date.
  */
 import type { Decision } from "../../strategies/index.ts";
-import { BoundedMap } from "../../policy/bounded-map.ts";
+import { BoundedMap } from "../../policy/caches.ts";
 import type { CheckReply } from "../protocol.ts";
 import {
   aged,

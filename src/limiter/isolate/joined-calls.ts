@@ -6,7 +6,7 @@
  * the next call in its own context, and each waiting request has its own timer. If the first request ends early, the timers
  * of the others fire, so they wait only briefly.
  */
-import { BoundedMap } from "../../policy/bounded-map.ts";
+import { BoundedMap } from "../../policy/caches.ts";
 import type { Clock, WaitUntil } from "../clock.ts";
 import { decodeReplies, encodeChecks, type FlatCheck } from "../flat-calls.ts";
 import { type CheckReply, objectId, type ObjectLocation } from "../protocol.ts";

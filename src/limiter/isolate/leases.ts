@@ -10,7 +10,7 @@
  * 6. A spend from a slice that is given back lowers the slice's used units. If the slice was returned before, the object
  *    refunds the spend.
  */
-import { BoundedMap } from "../../policy/bounded-map.ts";
+import { BoundedMap } from "../../policy/caches.ts";
 import { sleep, type WaitUntil } from "../clock.ts";
 import type { CheckReply, LeaseReply, ReturnReply, Settlement, SliceReturned, SliceWanted } from "../protocol.ts";
 import type { IsolateParts } from "./decide-strict.ts";

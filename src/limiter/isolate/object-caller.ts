@@ -3,7 +3,7 @@
  * deadline does not cancel a call: the late reply is handled in the background, so that its spend can be given back.
  */
 import { errorText, report } from "../../observability/events.ts";
-import { BoundedMap } from "../../policy/bounded-map.ts";
+import { BoundedMap } from "../../policy/caches.ts";
 import { type ConfigProblem, ConfigProblems, describeProblem } from "../../validation/problems.ts";
 import { type Clock, DeadlineExceeded, platformClock, type WaitUntil, withDeadline } from "../clock.ts";
 import type { FlatCheck } from "../flat-calls.ts";

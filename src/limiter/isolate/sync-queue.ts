@@ -10,7 +10,7 @@
  *    answer within the 25 s, the replicas stay queued until the next request on any key of the same object.
  */
 import { report } from "../../observability/events.ts";
-import { BoundedMap } from "../../policy/bounded-map.ts";
+import { BoundedMap } from "../../policy/caches.ts";
 import { type Clock, sleep } from "../clock.ts";
 import { Cooldown, type ObjectCaller, type WaitUntil } from "./object-caller.ts";
 import type { ObjectLocation } from "../protocol.ts";

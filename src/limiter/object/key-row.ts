@@ -17,7 +17,7 @@
  * large for one row, the largest are `[policy, number]`, and the row `s <key> <number>` holds the snapshot.
  */
 import type { PolicyRules } from "../../policy/runtime-rules.ts";
-import { BoundedMap } from "../../policy/bounded-map.ts";
+import { BoundedMap } from "../../policy/caches.ts";
 import {
   attachSegments,
   detachSegments,

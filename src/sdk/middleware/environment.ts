@@ -7,7 +7,7 @@
 import { type Config, deploymentProblems, parseConfig } from "../../policy/vars/config.ts";
 import type { Variables } from "../../policy/vars/variables.ts";
 import { ConfigProblems, type ConfigProblem } from "../../validation/problems.ts";
-import { BoundedMap } from "../../policy/bounded-map.ts";
+import { BoundedMap } from "../../policy/caches.ts";
 import { type Bindings, createRuntime, reportStartError, reportWarnings, type Runtime } from "../../http/runtime.ts";
 import type { Failure } from "../../http/wire/problems.ts";
 import { compatibilityProblems } from "../../validation/compatibility.ts";

@@ -1,5 +1,18 @@
-/** A map with a bounded number of entries and, if wanted, of bytes. It drops the entries that were set longest ago. */
+/** Values kept for later: by text up to a bound, or by object for as long as the object lives. */
 
+/** The function, which computes once for each object. */
+export function memoized<Key extends object, Value>(compute: (key: Key) => Value): (key: Key) => Value {
+  const known = new WeakMap<Key, Value>();
+  return (key) => {
+    const kept = known.get(key);
+    if (kept !== undefined) return kept;
+    const value = compute(key);
+    known.set(key, value);
+    return value;
+  };
+}
+
+/** A map with a bounded number of entries and, if wanted, of bytes. It drops the entries that were set longest ago. */
 export class BoundedMap<Value> {
   readonly #mostEntries: number;
   readonly #budget: Budget<Value> | null;

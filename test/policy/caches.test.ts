@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { BoundedMap } from "../../src/policy/bounded-map.ts";
+import { BoundedMap } from "../../src/policy/caches.ts";
 
 it("a map with a budget of bytes drops the oldest entries, and keeps the latest however large it is", () => {
   const map = new BoundedMap<number>(10, { mostBytes: 100, bytesOf: (size) => size });
