@@ -50,12 +50,9 @@ function pageFor(failure: Failure): SetupPage | null {
   return {
     title: "Headgate is not configured yet",
     state: ["No request is charged or forwarded until the following is set."],
-    missing: failure.problems.map(({ variable }) => settings[variable] ?? "LIMITS").toReversed(),
+    missing: failure.problems.map(({ variable }) => (variable === "KEY_SECRET" ? "KEY_SECRET" : "LIMITS")).toReversed(),
   };
 }
-
-/** The setting that the page explains for a missing variable. */
-const settings: Readonly<Record<string, Setting>> = { KEY_SECRET: "KEY_SECRET" };
 
 async function pageAnswer(page: SetupPage): Promise<{
   readonly body: string;
@@ -89,7 +86,7 @@ function prefersPage({ method, headers }: Request): boolean {
 }
 
 /** A variable that the page explains. `LIMITS` stands for `POLICIES`, too. */
-export type Setting = "KEY_SECRET" | "LIMITS" | "ORIGIN";
+export type Setting = keyof typeof purposes;
 
 interface SetupPage {
   readonly title: string;
@@ -103,7 +100,7 @@ interface SetupPage {
 /** The names of their values, as the dashboard and `wrangler.toml` take them. */
 const examples = { LIMITS: "100/minute; 10/second", ORIGIN: "https://api.example.com" };
 
-const purposes: Readonly<Record<Setting, string>> = {
+const purposes = {
   KEY_SECRET:
     "The secret that turns client addresses and other keys into HMACs, in which form alone they leave the Worker. It has no default, because anyone could guess a default.",
   LIMITS:

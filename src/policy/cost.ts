@@ -71,26 +71,17 @@ function statusesOf(value: unknown): readonly [number, number] | null {
 }
 
 /** The least cost that a request spends before it is forwarded. */
-export const reservedCost = (cost: Cost): number => {
+export function reservedCost(cost: Cost): number {
   if (cost.kind === "fixed") return cost.units;
   return cost.kind === "response" ? cost.reserve : 1;
-};
+}
 
 /** The cost that is spent before the request is forwarded: at least 1. */
 export function costOfRequest({ cost }: Pick<Policy, "cost">, attributes: RequestAttributes): number {
-  switch (cost.kind) {
-    case "fixed":
-      return cost.units;
-    case "request":
-      return writtenCosts(cost.from, cost.name, attributes).reduce((most, text) => {
-        // A text that is not a number costs `max`, because an origin may read a number in it.
-        return Math.max(most, unitsIn(text, cost.max) ?? cost.max);
-      }, 1);
-    case "response":
-      return cost.reserve;
-    default:
-      return cost satisfies never;
-  }
+  if (cost.kind !== "request") return reservedCost(cost);
+  // A text that is not a number costs `max`, because an origin may read a number in it.
+  const costs = writtenCosts(cost.from, cost.name, attributes).map((text) => unitsIn(text, cost.max) ?? cost.max);
+  return costs.reduce((most, units) => Math.max(most, units), 1);
 }
 
 /** The final cost, once the response has begun. */

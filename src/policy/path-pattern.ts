@@ -10,26 +10,7 @@ import {
 } from "./path-readings.ts";
 import type { ReadResult } from "./schemas.ts";
 
-export interface PathPattern {
-  /** The pattern without needless escapes and slashes. */
-  readonly pathname: string;
-  /** Whether the pattern matches any form in which an origin may read the path. */
-  readonly matches: (path: PathReadings) => boolean;
-  /** Whether the pattern matches the path as received, including case and slashes. */
-  readonly matchesExactly: (path: PathReadings) => boolean;
-  /**
-   * The key part `path` of a matching path, with literals in lower case; null for other paths. All ambiguous paths, which
-   * origins read in different ways, share one key.
-   */
-  readonly keyOf: (path: PathReadings) => string | null;
-  /**
-   * False only when no path that the pattern matches has the key part of this path. A key may have a slash in place of
-   * an escaped one, so `:name` stands for any characters here.
-   */
-  readonly mayHaveKey: (path: PathReadings) => boolean;
-  /** The key part `path` of each reading that matches. */
-  readonly keysOf: (readings: readonly PathReading[]) => readonly string[];
-}
+export type PathPattern = Readonly<ReturnType<typeof patternOf>>;
 
 /** The key part `path` of every ambiguous path in a policy without a pattern. No canonical path equals it. */
 const ambiguousPath = "//";
@@ -90,7 +71,7 @@ const tokensOf = (text: string): string[] => text.match(/\*+|(?<=\/):[a-z_]\w*(?
 
 const isWildcard = (token: string): boolean => token.startsWith("*") || token.startsWith(":");
 
-function patternOf(written: string): PathPattern {
+function patternOf(written: string) {
   const text = written.toWellFormed().replace(/\*{2,}/g, "*");
   const bare = withoutTrailingSlashes(text.replace(/\/{2,}/g, "/"));
   const lenientGlobs = (pattern: string): PathGlob[] =>
@@ -101,18 +82,31 @@ function patternOf(written: string): PathPattern {
     .map((token) => (isWildcard(token) ? token : decodedInSegments(token)))
     .join("");
   return {
+    /** The pattern without needless escapes and slashes. */
     pathname,
-    matches: ({ all }) => all.some(({ folded }) => lenient.some((glob) => glob.match(folded) !== null)),
-    matchesExactly: ({ received }) => exact.some((glob) => glob.match(received)),
-    keyOf: (path) => {
+    /** Whether the pattern matches any form in which an origin may read the path. */
+    matches: ({ all }: PathReadings) => all.some(({ folded }) => lenient.some((glob) => glob.match(folded) !== null)),
+    /** Whether the pattern matches the path as received, including case and slashes. */
+    matchesExactly: ({ received }: PathReadings) => exact.some((glob) => glob.match(received) !== null),
+    /**
+     * The key part `path` of a matching path, with literals in lower case; null for other paths. All ambiguous paths,
+     * which origins read in different ways, share one key.
+     */
+    keyOf: (path: PathReadings) => {
       const match = firstMatch(lenient, path.forKeys);
       if (match === null) return null;
       // Otherwise each spelling of an ambiguous path would be a new key.
       const isPattern = path.canonical === null && match.glob.literal === null;
       return isPattern ? pathname : keyOfMatch(match);
     },
-    mayHaveKey: ({ forKeys }) => firstMatch(lenientGlobs(bare.replace(wildSegments, "/*")), forKeys) !== null,
-    keysOf: (readings) =>
+    /**
+     * False only when no path that the pattern matches has the key part of this path. A key may have a slash in place of
+     * an escaped one, so `:name` stands for any characters here.
+     */
+    mayHaveKey: ({ forKeys }: PathReadings) =>
+      firstMatch(lenientGlobs(bare.replace(wildSegments, "/*")), forKeys) !== null,
+    /** The key part `path` of each reading that matches. */
+    keysOf: (readings: readonly PathReading[]) =>
       readings.flatMap((reading) => {
         const match = firstMatch(lenient, [reading]);
         return match === null ? [] : keyOfMatch(match);
@@ -167,11 +161,6 @@ function keyOfMatch({ glob, captures, reading }: PathMatch): string {
 /** The pattern between two `*`: literals, and null for one whole, non-empty segment. */
 type Chunk = readonly (string | null)[];
 
-/** The start and end offsets of the text that each `*` and each segment matches, in order. */
-type Captures = readonly number[];
-
-const none: Captures = [];
-
 /** @param chunks at least one; each segment follows a `/`, and ends before a `/` or at the end of the pattern */
 class PathGlob {
   readonly #chunks: readonly Chunk[];
@@ -185,8 +174,9 @@ class PathGlob {
     this.literal = isLiteral ? first.join("") : null;
   }
 
-  match(text: string): Captures | null {
-    if (this.literal !== null) return text === this.literal ? none : null;
+  /** The start and end offsets of the text that each `*` and each segment matches, in order; null without a match. */
+  match(text: string): readonly number[] | null {
+    if (this.literal !== null) return text === this.literal ? [] : null;
     const [first = [], ...others] = this.#chunks;
     const captures: number[] = [];
     let at = endOf(first, text, 0, captures);
@@ -199,7 +189,7 @@ class PathGlob {
   }
 
   /** The pattern with the result of `captured` in place of each `*` and each segment. */
-  rebuilt(captures: Captures, captured: (from: number, to: number) => string): string {
+  rebuilt(captures: readonly number[], captured: (from: number, to: number) => string): string {
     let next = 0;
     const capture = (): string => captured(captures[next++] ?? 0, captures[next++] ?? 0);
     return this.#chunks

@@ -144,9 +144,11 @@ function resolved(text: string): string {
   return `/${kept.join("/")}`;
 }
 
-export function readingOf(text: string, isDecoded: boolean): PathReading {
-  return { text, folded: caseFolded(text), isDecoded };
-}
+export const readingOf = (text: string, isDecoded: boolean): PathReading => ({
+  text,
+  folded: caseFolded(text),
+  isDecoded,
+});
 
 /** Fully decoded forms come first, because keys are taken from the first match. */
 function readingsOf(spellings: readonly string[]): PathReading[] {

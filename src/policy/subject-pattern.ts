@@ -107,13 +107,10 @@ export const looksLikeAddress = (text: string): boolean =>
   /^(?:[\d*]+\.){3}[\d*]+(?:\/.*)?$|^[0-9a-f]*:[0-9a-f.]*:[0-9a-f:.]*(?:\/.*)?$/i.test(text);
 
 function addressPattern(text: string): Pattern | null {
-  if (isStarredAddress(text)) return wildcard(text);
+  // `*` may stand for some of the four numbers of an IPv4 address.
+  const numbers = text.split(".").map((number) => (number === "*" ? "0" : number));
+  const isStarred = text.includes("*") && !text.includes(":") && parseAddress(numbers.join(".")) !== null;
+  if (isStarred) return wildcard(text);
   const network = parseNetwork(text);
   return network === null ? null : { kind: "network", network };
-}
-
-/** Whether a text is an IPv4 address with `*` for some of its four numbers. */
-function isStarredAddress(text: string): boolean {
-  const numbers = text.split(".").map((number) => (number === "*" ? "0" : number));
-  return text.includes("*") && !text.includes(":") && parseAddress(numbers.join(".")) !== null;
 }

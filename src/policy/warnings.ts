@@ -121,17 +121,11 @@ const storedBytesOf = (policy: Policy): number => Math.max(...limitLists(policy)
 
 const megabytes = (sizeBytes: number): string => `${(sizeBytes / 1_000_000).toFixed(1)} MB`;
 
-interface Redundancy {
-  readonly limit: Limit;
-  /** The limit that always denies first, so that the other one never denies. */
-  readonly by: Limit;
-}
-
 /**
- * Reports only limits that are provably redundant, by each strategy's documented bound on the units in any span of
+ * Each limit that never denies, and the limit that always denies first. Reports only limits that are provably redundant, by each strategy's documented bound on the units in any span of
  * its window. The bound holds only if the object decides and the cost is known at the decision.
  */
-export function redundantLimits(limits: readonly Limit[]): Redundancy[] {
+export function redundantLimits(limits: readonly Limit[]) {
   return limits.flatMap((limit) => {
     const by = limits.find((other) => other !== limit && neverDenies(limit, other));
     return by === undefined ? [] : [{ limit, by }];

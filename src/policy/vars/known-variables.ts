@@ -2,7 +2,7 @@
 import { limitFields } from "../../strategies/index.ts";
 import { matchFields } from "../match.ts";
 import { policyFields } from "../policy.ts";
-import { isNumbered, isSet, jsonErrorNote, typedList, type Variables } from "./variables.ts";
+import { isPolicyList, isSet, jsonErrorNote, typedList, type Variables } from "./variables.ts";
 import { asText, nearestName } from "../../validation/problems.ts";
 
 /** The table is complete. `POLICIES` includes `POLICIES_2`, `POLICIES_3`, … */
@@ -47,7 +47,7 @@ export type KnownVariables = Readonly<Partial<Record<VariableName, unknown>>>;
 
 /** Whether Headgate reads a variable of this name. */
 export const isKnownVariable = (name: string): boolean =>
-  variableNames.some((known) => known === name) || isNumbered(name, "POLICIES");
+  variableNames.some((known) => known === name) || isPolicyList(name);
 
 /**
  * A line for each unknown variable, since a misspelt name would silently leave a default in effect. No line quotes a

@@ -12,10 +12,9 @@ import type { VariableName } from "./known-variables.ts";
 import {
   acceptedJson,
   isBrokenJson,
-  isNumbered,
+  isPolicyList,
   isSet,
   jsonErrorNote,
-  numberedNames,
   typedValue,
   type VariableReader,
   type Variables,
@@ -29,7 +28,7 @@ export function readPolicies({ env, report }: VariableReader, checkPath: string)
   reportDuplicates(written, report);
   reportUnverifiableClaims(written, env, report);
   reportSelfDenialAnswers(written, checkPath, report);
-  if (![...Object.values(shortForm), ...numberedNames(env, "POLICIES")].some((name) => isSet(Reflect.get(env, name)))) {
+  if (![...Object.values(shortForm), ...policyLists(env)].some((name) => isSet(Reflect.get(env, name)))) {
     const accepted = `a list of policies; or, in LIMITS, ${acceptedNotation}`;
     report({ variable: "POLICIES", field: "", value: undefined, accepted });
   }
@@ -163,10 +162,19 @@ interface Continuation extends WrittenEntry {
 const continuedFields = ["overrides", "allow", "deny"] as const;
 const continuationFields = ["continues", ...continuedFields];
 
+/** The number in `POLICIES_2`; 0 for `POLICIES`. */
+const listNumber = (name: string): number => Number(name.slice("POLICIES_".length));
+
+/** Those names among `POLICIES`, `POLICIES_2`, … that are set, in the order of their numbers. */
+const policyLists = (env: Variables): string[] =>
+  Object.keys(env)
+    .filter((name) => isPolicyList(name) && isSet(env[name]))
+    .toSorted((a, b) => listNumber(a) - listNumber(b));
+
 function readPolicyLists(env: Variables, report: ReportProblem): WrittenPolicy[] {
   reportMisnamed(env, report);
   reportGaps(env, report);
-  const entries = numberedNames(env, "POLICIES").flatMap((variable) => {
+  const entries = policyLists(env).flatMap((variable) => {
     const list = typedValue(env[variable]);
     if (Array.isArray(list) && list.length > 0) return entriesOf(variable, list);
     const accepted = `a list of one or more policies, as valid JSON if it is a text${jsonErrorNote(env[variable])}`;
@@ -253,7 +261,7 @@ function reportContinuations(
 /** Reports lists under names that are not read, whose policies would silently not apply. */
 function reportMisnamed(env: Variables, report: ReportProblem): void {
   for (const variable of Object.keys(env)) {
-    if (!variable.startsWith("POLICIES") || isNumbered(variable, "POLICIES")) continue;
+    if (!variable.startsWith("POLICIES") || isPolicyList(variable)) continue;
     const accepted = "nothing; policies go in POLICIES, POLICIES_2, POLICIES_3, …";
     report({ variable, field: "", value: hidden, accepted });
   }
@@ -261,9 +269,8 @@ function reportMisnamed(env: Variables, report: ReportProblem): void {
 
 /** Reports the first missing number, since that variable is probably lost or misspelt. */
 function reportGaps(env: Variables, report: ReportProblem): void {
-  const last = numberedNames(env, "POLICIES").at(-1) ?? "";
-  const lastNumber = Number(last.slice("POLICIES_".length));
-  for (let number = 2; number < lastNumber; number++) {
+  const last = policyLists(env).at(-1) ?? "";
+  for (let number = 2; number < listNumber(last); number++) {
     const variable = `POLICIES_${number}`;
     if (isSet(env[variable])) continue;
     const accepted = `a list of policies, because ${last} is set; the numbers must have no gaps`;

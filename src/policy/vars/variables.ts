@@ -45,17 +45,8 @@ export function jsonErrorNote(value: unknown): string {
   }
 }
 
-/** Those names among `POLICIES`, `POLICIES_2`, … that are set, in the order of their numbers. */
-export function numberedNames(env: Variables, name: string): string[] {
-  const numberOf = (key: string): number => (key === name ? 1 : Number(key.slice(name.length + 1)));
-  return Object.keys(env)
-    .filter((key) => isNumbered(key, name) && isSet(env[key]))
-    .toSorted((a, b) => numberOf(a) - numberOf(b));
-}
-
-/** Whether a key is `name`, or `name` with `_2`, `_3`, … */
-export const isNumbered = (key: string, name: string): boolean =>
-  key === name || (key.startsWith(`${name}_`) && /^(?:[2-9]|[1-9]\d+)$/.test(key.slice(name.length + 1)));
+/** Whether a name is `POLICIES`, `POLICIES_2`, `POLICIES_3`, … */
+export const isPolicyList = (name: string): boolean => /^POLICIES(?:_(?:[2-9]|[1-9]\d+))?$/.test(name);
 
 /** How the value of a variable is read. */
 export interface VariableForm<Setting> {
