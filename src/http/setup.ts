@@ -86,7 +86,7 @@ function prefersPage({ method, headers }: Request): boolean {
 }
 
 /** A variable that the page explains. `LIMITS` stands for `POLICIES`, too. */
-export type Setting = keyof typeof purposes;
+type Setting = keyof typeof purposes;
 
 interface SetupPage {
   readonly title: string;

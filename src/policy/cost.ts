@@ -81,7 +81,7 @@ export function costOfRequest({ cost }: Pick<Policy, "cost">, attributes: Reques
   if (cost.kind !== "request") return reservedCost(cost);
   // A text that is not a number costs `max`, because an origin may read a number in it.
   const costs = writtenCosts(cost.from, cost.name, attributes).map((text) => unitsIn(text, cost.max) ?? cost.max);
-  return costs.reduce((most, units) => Math.max(most, units), 1);
+  return costs.reduce((most, each) => Math.max(most, each), 1);
 }
 
 /** The final cost, once the response has begun. */
