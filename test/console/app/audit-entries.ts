@@ -1,5 +1,5 @@
 /** Rules and audit entries for tests of the console's logic. */
-import type { AuditedRule, AuditEntry } from "../../../src/console/app/api/answers.ts";
+import type { AuditedRule, AuditEntryView } from "../../../src/admin/wire.ts";
 
 export const startMs = Date.parse("2026-11-22T12:00:00Z");
 
@@ -19,7 +19,7 @@ export const rule = (fields: Partial<AuditedRule> = {}): AuditedRule => ({
 });
 
 /** The place of the entry is that of its rule. */
-export function entry(fields: Partial<AuditEntry> & Pick<AuditEntry, "seq">): AuditEntry {
+export function entry(fields: Partial<AuditEntryView> & Pick<AuditEntryView, "seq">): AuditEntryView {
   const { before = null, after = null } = fields;
   const own = after ?? before;
   const place = { policy: own?.policy ?? null, keyId: own?.keyId ?? null, rule: own?.id ?? null };

@@ -1,7 +1,7 @@
 /** The view "Audit" in a browser: undo, rollback, and a history that grows while it is read. */
 import type { Locator, Page } from "playwright-core";
 import { beforeAll, describe, expect, it } from "vitest";
-import type { Rule } from "../../../src/console/app/api/answers.ts";
+import type { RuleView } from "../../../src/admin/wire.ts";
 import { hasBrowser } from "./browser.ts";
 import { addSecondOperator, called, newestEntry, rulesOf, second } from "./changes.ts";
 import { consoleSite } from "./console-site.ts";
@@ -33,7 +33,7 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
   it("a new, a changed and a removed rule are undone one by one, each with its effect and an undo of its own", async () => {
     const { worker } = site;
     const rule = { policy: "undone", kind: "block", key: "192.0.2.7", for: "1d", note: "Abuse" };
-    const removed = await called<Rule>(worker, "POST", "/rules", rule);
+    const removed = await called<RuleView>(worker, "POST", "/rules", rule);
     await called(worker, "PATCH", "/policies/undone", { mode: "dry-run", for: "1d" });
     const before = await rules("undone");
     await called(worker, "DELETE", `/rules/${removed.id}`);
@@ -69,7 +69,7 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
   it("a rollback shows which rules it removes, restores and changes, does exactly that, and is undone", async () => {
     const { worker } = site;
     const rule = { policy: "back", kind: "block", key: "192.0.2.7", for: "1d", note: "Abuse" };
-    const removed = await called<Rule>(worker, "POST", "/rules", rule);
+    const removed = await called<RuleView>(worker, "POST", "/rules", rule);
     await called(worker, "PATCH", "/policies/back", { limits: "9/hour", note: "More" });
     const to = await seqNow();
     const then = await rules("back");

@@ -1,6 +1,6 @@
 /** Changes of rules by another operator, for tests in a browser. */
 import { expect } from "vitest";
-import type { AuditEntry, AuditPage, Policy, Rule } from "../../../src/console/app/api/answers.ts";
+import type { AuditEntryView, AuditPage, PolicyView, RuleView } from "../../../src/admin/wire.ts";
 import { allOperators, type ConsoleWorker } from "./console-worker.ts";
 
 /** An operator besides the one of the page. */
@@ -26,12 +26,12 @@ export async function called<Value>(
   return answer.body as Value;
 }
 
-export const policyOf = (worker: ConsoleWorker, name: string): Promise<Policy> =>
-  called<Policy>(worker, "GET", `/policies/${name}`);
+export const policyOf = (worker: ConsoleWorker, name: string): Promise<PolicyView> =>
+  called<PolicyView>(worker, "GET", `/policies/${name}`);
 
 /** The rules of a policy and its keys by what they do, until when, and why. */
 export async function rulesOf(worker: ConsoleWorker, policy: string): Promise<string[]> {
-  const { rules } = await called<{ readonly rules: readonly Rule[] }>(
+  const { rules } = await called<{ readonly rules: readonly RuleView[] }>(
     worker,
     "GET",
     `/rules?policy=${policy}&limit=200`,
@@ -53,7 +53,7 @@ export async function sampledArrivals(worker: ConsoleWorker, policy: string, key
     .reduce((sum, { arrivals = [] }) => sum + arrivals.length, 0);
 }
 
-export async function newestEntry(worker: ConsoleWorker): Promise<AuditEntry | undefined> {
+export async function newestEntry(worker: ConsoleWorker): Promise<AuditEntryView | undefined> {
   const { entries } = await called<AuditPage>(worker, "GET", "/audit?limit=1");
   return entries[0];
 }

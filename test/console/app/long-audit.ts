@@ -1,6 +1,6 @@
 /** Answers the calls of a page for the audit log with generated entries, so that a test need not make them. */
 import type { Page } from "playwright-core";
-import type { AuditPage } from "../../../src/console/app/api/answers.ts";
+import type { AuditPage } from "../../../src/admin/wire.ts";
 import { entry, rule } from "./audit-entries.ts";
 
 export interface GeneratedLog {

@@ -1,7 +1,7 @@
 /** The view "Policies" in a browser, with real traffic and a second operator. */
 import type { Locator, Page } from "playwright-core";
 import { beforeAll, describe, expect, it } from "vitest";
-import type { Policy } from "../../../src/console/app/api/answers.ts";
+import type { PolicyView } from "../../../src/admin/wire.ts";
 import { hasBrowser } from "./browser.ts";
 import { addSecondOperator, called, policyOf, rulesOf, sampledArrivals, second } from "./changes.ts";
 import { consoleSite } from "./console-site.ts";
@@ -342,7 +342,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     const page = await site.open("policies?name=gone");
     await page.getByText("The configuration has no policy gone.").waitFor();
     // The configuration cannot change while the page is open, so the answer of one that refuses the rule replaces the real one.
-    const real = await called<{ policies: Policy[] }>(site.worker, "GET", "/policies");
+    const real = await called<{ policies: PolicyView[] }>(site.worker, "GET", "/policies");
     const changed = real.policies.map((policy) => ({
       ...policy,
       refused: policy.rules.map(({ id }) => ({ rule: id, reason: "mode: expected another" })),

@@ -2,7 +2,7 @@
 import { useContext, useId, useMemo } from "preact/hooks";
 import type { DeniedKey } from "../../../advisor/replay/result.ts";
 import type { Goal } from "../../../advisor/search/goal.ts";
-import type { FullLimit, Policy } from "../api/answers.ts";
+import type { FullLimit, PolicyView } from "../../../admin/wire.ts";
 import { Failure } from "../parts/notice.tsx";
 import { durationText, numberText, waitText, windowText } from "../parts/text.ts";
 import { type TaskState, useTask } from "../replay/latest-task.ts";
@@ -31,7 +31,7 @@ import { keyName } from "../keys/known-keys.ts";
 import { OpenPolicyDialog } from "../policies/parts.tsx";
 
 interface AdviceForProps {
-  readonly policy: Policy;
+  readonly policy: PolicyView;
   readonly goal: Goal;
   readonly samples: KnownSamples;
 }

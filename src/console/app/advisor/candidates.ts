@@ -1,6 +1,6 @@
 /** The candidates of the advisor in words, as points of the plot, and in the URL. */
 import type { Estimate, Goal } from "../../../advisor/search/goal.ts";
-import type { FullLimit } from "../api/answers.ts";
+import type { FullLimit } from "../../../admin/wire.ts";
 import { limitLine } from "../policies/texts.ts";
 import { countOf, durationText, numberText } from "../parts/text.ts";
 import type { KnownSamples, ShownAdvice, ShownCandidate } from "../replay/messages.ts";

@@ -1,6 +1,6 @@
 /** The view "Advisor": limits that reach a goal, found in sampled traffic of the last 24 hours. */
 import { useEffect } from "preact/hooks";
-import type { Policy } from "../api/answers.ts";
+import type { PolicyView } from "../../../admin/wire.ts";
 import { AnyPolicies, PolicyChoice } from "../parts/policies.tsx";
 import { Empty, Failure, Loading } from "../parts/notice.tsx";
 import { WithDialogs } from "../policies/dialogs.tsx";
@@ -27,7 +27,7 @@ export const AdvisorView = () => (
   </section>
 );
 
-function OfPolicies({ policies }: { readonly policies: readonly Policy[] }) {
+function OfPolicies({ policies }: { readonly policies: readonly PolicyView[] }) {
   const name = route.value.query.get("policy");
   const first = policies[0]?.name;
   useEffect(() => {
@@ -54,7 +54,7 @@ function OfPolicies({ policies }: { readonly policies: readonly Policy[] }) {
 
 const defaultGoal = "deny at most 0.1 % of requests";
 
-export function OfPolicy({ policy }: { readonly policy: Policy }) {
+export function OfPolicy({ policy }: { readonly policy: PolicyView }) {
   const state = useSamples(policy.name);
   const { code: reader, hasFailed } = useGoalReader();
   const written = route.value.query.get("goal") ?? defaultGoal;

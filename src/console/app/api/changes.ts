@@ -1,7 +1,7 @@
 /** The newest audit entries, which every view shares: they show what other operators change. */
 import { computed, signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import type { AuditEntry, AuditPage } from "./answers.ts";
+import type { AuditEntryView, AuditPage } from "../../../admin/wire.ts";
 import { read } from "./client.ts";
 import { Polling } from "./poll.ts";
 
@@ -9,7 +9,7 @@ import { Polling } from "./poll.ts";
 const pauseMs = 5_000;
 
 /** The newest first. */
-export const recentChanges = signal<readonly AuditEntry[]>([]);
+export const recentChanges = signal<readonly AuditEntryView[]>([]);
 
 /** Grows with every change by anybody. Views that show rules read them again when it grows. */
 export const newestChange = computed(() => recentChanges.value[0]?.seq ?? 0);
@@ -32,7 +32,7 @@ export function useChanges(onChange: () => void): void {
 export const readChanges = (): void => polling?.readAgain();
 
 /** Starts reading the audit log. Returns a function that stops it. */
-export function followChanges(onChange: (entries: readonly AuditEntry[]) => void): () => void {
+export function followChanges(onChange: (entries: readonly AuditEntryView[]) => void): () => void {
   let newest: number | null = null;
   const started = new Polling(async (abort) => {
     const known = newest;

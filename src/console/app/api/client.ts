@@ -1,7 +1,7 @@
 /** Calls the admin API with the credentials of this tab. */
 import { signal } from "@preact/signals";
 import { followClock } from "../clock.ts";
-import type { ProblemDetails } from "./answers.ts";
+import type { ProblemDetails } from "../../../admin/wire.ts";
 
 /** Whether the last call reached the Worker. */
 export const isConnected = signal(true);

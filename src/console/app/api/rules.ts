@@ -1,5 +1,14 @@
 /** Changes of rules and policies, and their undo. After a lost answer, a repeated change is recognized and not made twice. */
-import type { AuditedRule, AuditEntry, AuditPage, Mode, Policy, Rule, UndoResult, WrittenLimits } from "./answers.ts";
+import type {
+  AuditedRule,
+  AuditEntryView,
+  AuditPage,
+  PolicyMode,
+  PolicyView,
+  RuleView,
+  UndoView,
+  WrittenLimits,
+} from "../../../admin/wire.ts";
 import { readChanges } from "./changes.ts";
 import { ApiProblem, call, ConnectionLost, read } from "./client.ts";
 
@@ -49,7 +58,7 @@ type NewRule = KeyReference & RuleContent & Partial<Pick<AuditedRule, "scope">>;
 
 /** Changes the mode or the limits; null returns to those of the configuration. */
 interface PolicyChange extends Term {
-  readonly mode?: Mode | null;
+  readonly mode?: PolicyMode | null;
   readonly limits?: WrittenLimits | null;
   readonly strategy?: string;
 }
@@ -57,7 +66,7 @@ interface PolicyChange extends Term {
 type PatchedKind = "mode" | "limits";
 
 /** A rule before and after a change; null when there was or is none. */
-export type RuleChange = Pick<AuditEntry, "before" | "after">;
+export type RuleChange = Pick<AuditEntryView, "before" | "after">;
 
 export type RulePlan =
   | { readonly kind: "create"; readonly rule: NewRule }
@@ -75,8 +84,8 @@ export const planOf = (
     : { kind: "replace", before: replaced, content };
 
 export interface PolicyUpdate {
-  readonly before: Policy;
-  readonly after: Policy;
+  readonly before: PolicyView;
+  readonly after: PolicyView;
 }
 
 /** Forgets what the key has used, and lifts its ban. This cannot be undone. */
@@ -109,7 +118,7 @@ export function isResultOf(
 }
 
 /** The newest first. */
-const rulesOfKind = ({ rules }: Policy, kind: PatchedKind): readonly Rule[] =>
+const rulesOfKind = ({ rules }: PolicyView, kind: PatchedKind): readonly RuleView[] =>
   rules.filter((rule) => rule.kind === kind);
 
 /** Whether the rules of the kind are what the patch made of those before it. Rules of other kinds may have changed since. */
@@ -152,7 +161,7 @@ export function changeBy(plan: RulePlan): ConditionalChange<RuleChange> {
   }
   const { content } = plan;
   return {
-    send: async () => ({ before, after: await changed(call<Rule>("PUT", path, { body: content, ifMatch })) }),
+    send: async () => ({ before, after: await changed(call<RuleView>("PUT", path, { body: content, ifMatch })) }),
     result: async () => {
       const after = await ruleNow(path);
       return after !== null && isResultOf(before, content, after) ? { before, after } : null;
@@ -162,8 +171,8 @@ export function changeBy(plan: RulePlan): ConditionalChange<RuleChange> {
 }
 
 /** Repeats the call once after a lost connection. With the same key, at most one rule is made. */
-async function createRule(rule: NewRule, idempotencyKey: string): Promise<Rule> {
-  const create = (): Promise<Rule> => call<Rule>("POST", "rules", { body: rule, idempotencyKey });
+async function createRule(rule: NewRule, idempotencyKey: string): Promise<RuleView> {
+  const create = (): Promise<RuleView> => call<RuleView>("POST", "rules", { body: rule, idempotencyKey });
   return changed(
     create().catch((error: unknown) => {
       if (error instanceof ConnectionLost) return create();
@@ -173,25 +182,26 @@ async function createRule(rule: NewRule, idempotencyKey: string): Promise<Rule> 
 }
 
 /** Null when the rule no longer exists. */
-const ruleNow = (path: string): Promise<Rule | null> =>
-  read<Rule>(path).catch((error: unknown) => {
+const ruleNow = (path: string): Promise<RuleView | null> =>
+  read<RuleView>(path).catch((error: unknown) => {
     if (isOutdated(error)) return null;
     throw error;
   });
 
 const pathOf = (policy: string): string => `policies/${encodeURIComponent(policy)}`;
 
-export const readPolicy = (name: string, abort?: AbortSignal): Promise<Policy> => read<Policy>(pathOf(name), abort);
+export const readPolicy = (name: string, abort?: AbortSignal): Promise<PolicyView> =>
+  read<PolicyView>(pathOf(name), abort);
 
 /** @param patch sets or removes only `kind` */
 export const policyChangeBy = (
-  before: Policy,
+  before: PolicyView,
   kind: PatchedKind,
   patch: PolicyChange,
 ): ConditionalChange<PolicyUpdate> => ({
   send: async () => {
     const ifMatch = `"${before.epoch}-${before.version}"`;
-    return { before, after: await changed(call<Policy>("PATCH", pathOf(before.name), { body: patch, ifMatch })) };
+    return { before, after: await changed(call<PolicyView>("PATCH", pathOf(before.name), { body: patch, ifMatch })) };
   },
   result: async () => {
     const after = await readPolicy(before.name);
@@ -247,16 +257,16 @@ async function sentAgain<Result>({ change, idempotencyKey }: Attempt<Result>): P
 }
 
 /** Returns the entries of the undo, which can be undone in turn. After a lost answer, it can be called again. */
-export type Undo = () => Promise<readonly AuditEntry[]>;
+export type Undo = () => Promise<readonly AuditEntryView[]>;
 
-type EntryNumbers = readonly Pick<AuditEntry, "seq">[];
+type EntryNumbers = readonly Pick<AuditEntryView, "seq">[];
 
 /** The control plane returns the rules of the entries to what they were, in one step or not at all. */
 export function undoOfEntries(entries: EntryNumbers | (() => Promise<EntryNumbers>)): Undo {
   const idempotencyKey = crypto.randomUUID();
   return async () => {
     const seqs = (typeof entries === "function" ? await entries() : entries).map(({ seq }) => seq);
-    const undone = await changed(call<UndoResult>("POST", "audit/undo", { body: { entries: seqs }, idempotencyKey }));
+    const undone = await changed(call<UndoView>("POST", "audit/undo", { body: { entries: seqs }, idempotencyKey }));
     return undone.entries;
   };
 }
@@ -280,7 +290,7 @@ export const undoOfPolicy = ({ before, after }: PolicyUpdate, kind: PatchedKind)
       entry.seq <= after.version,
   );
 
-const undoOfRecent = (isUndone: (entry: AuditEntry) => boolean): Undo =>
+const undoOfRecent = (isUndone: (entry: AuditEntryView) => boolean): Undo =>
   undoOfEntries(async () => {
     const { entries } = await read<AuditPage>("audit?limit=200");
     const found = entries.filter(isUndone);

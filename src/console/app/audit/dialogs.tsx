@@ -2,12 +2,12 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type {
   AuditedRule,
-  AuditEntry,
+  AuditEntryView,
   Explanation,
   LatestRollback,
-  RollbackProgress,
+  RollbackView,
   RulePage,
-} from "../api/answers.ts";
+} from "../../../admin/wire.ts";
 import { readChanges } from "../api/changes.ts";
 import { call, queryText, read } from "../api/client.ts";
 import { readPolicy, type Term, undoOfEntries, type UndoStep } from "../api/rules.ts";
@@ -25,7 +25,7 @@ import { concernedBy, rollbackPlan, type RollbackPlan, type UndoOption } from ".
 import { type LoadedEntries, mostReached } from "./loaded-entries.ts";
 
 interface UndoDialogProps {
-  readonly entry: AuditEntry;
+  readonly entry: AuditEntryView;
   /** Changes while the dialog is open, when another operator changes the rule. */
   readonly option: UndoOption;
   readonly onClose: () => void;
@@ -134,7 +134,7 @@ const OutOfReach = ({ to, onClose }: RollbackDialogProps) => (
 
 function Preview({ to, loaded, onClose }: RollbackDialogProps) {
   const [term, setTerm] = useState<Term>({});
-  const [progress, setProgress] = useState<RollbackProgress | null>(null);
+  const [progress, setProgress] = useState<RollbackView | null>(null);
   const [opened] = useState(() => loaded.newest.peek());
   const entries = loaded.all.value ?? [];
   const plan = rollbackPlan(entries, to, second.value);
@@ -254,9 +254,9 @@ const pauseMs = 1_000;
  * Returns all rules to the state after an audit entry, or with 0 to the state before the first entry.
  * @throws Error when another rollback has replaced this one
  */
-async function rollBack(to: number, note?: string, onProgress?: (progress: RollbackProgress) => void): Promise<void> {
+async function rollBack(to: number, note?: string, onProgress?: (progress: RollbackView) => void): Promise<void> {
   const body = { to, ...(note !== undefined && { note }) };
-  const begun = await call<RollbackProgress>("POST", "rollback", { body });
+  const begun = await call<RollbackView>("POST", "rollback", { body });
   try {
     let progress = begun;
     while (progress.state === "running") {

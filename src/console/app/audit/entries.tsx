@@ -1,7 +1,7 @@
 /** The list of entries: a part of it at a time, which follows the newest entries until older ones are shown. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Fragment } from "preact";
-import type { AuditEntry } from "../api/answers.ts";
+import type { AuditEntryView } from "../../../admin/wire.ts";
 import { second } from "../parts/count-down.tsx";
 import { Empty } from "../parts/notice.tsx";
 import { hrefOf, replaceQuery } from "../shell/route.ts";
@@ -18,7 +18,7 @@ export const inBackground = (done: Promise<unknown>): void => void done.catch(()
 
 interface EntriesProps {
   /** The entries that match the filter. */
-  readonly list: readonly AuditEntry[];
+  readonly list: readonly AuditEntryView[];
   readonly loaded: LoadedEntries;
   readonly named: number | null;
   /** The newest entry to show; null for the newest of the list. */
@@ -79,7 +79,7 @@ export function Entries({ list, loaded, named, first, setFirst }: EntriesProps) 
 }
 
 interface EntryListProps {
-  readonly rows: readonly AuditEntry[];
+  readonly rows: readonly AuditEntryView[];
   readonly history: History;
   readonly named: number | null;
   /** Whether all newer entries are known, so that an entry can be undone. */
@@ -87,7 +87,7 @@ interface EntryListProps {
 }
 
 export function EntryList({ rows, history, named, canChange = false }: EntryListProps) {
-  const [undone, setUndone] = useState<AuditEntry | null>(null);
+  const [undone, setUndone] = useState<AuditEntryView | null>(null);
   const list = useRef<HTMLOListElement>(null);
   const reachedRef = useRef<number | null>(null);
   const nowMs = second.peek();
@@ -119,7 +119,7 @@ export function EntryList({ rows, history, named, canChange = false }: EntryList
 }
 
 interface EntryProps {
-  readonly entry: AuditEntry;
+  readonly entry: AuditEntryView;
   readonly history: History;
   /** Null when newer entries are unknown, so that it can be neither undone nor rolled back to. */
   readonly option: UndoOption | null;
@@ -192,7 +192,7 @@ function EntryActions({ entry: { seq }, history, option, onUndo }: EntryProps & 
 
 const viaNames = { token: "token", access: "Cloudflare Access" } as const;
 
-function Links({ entry: { policy, keyId } }: { readonly entry: AuditEntry }) {
+function Links({ entry: { policy, keyId } }: { readonly entry: AuditEntryView }) {
   if (policy === null) return null;
   return (
     <p class="row">

@@ -1,5 +1,5 @@
 /** The index of audit entries, which says how each one can be undone, and the preview of a rollback. */
-import type { AuditedRule, AuditEntry } from "../api/answers.ts";
+import type { AuditedRule, AuditEntryView } from "../../../admin/wire.ts";
 import { countOf } from "../parts/text.ts";
 import { hasEnded, isSameRule, type RuleChange, ruleStateText, undoStep, type UndoStep } from "../api/rules.ts";
 
@@ -8,15 +8,15 @@ export type UndoOption = { readonly step: UndoStep } | { readonly obstacle: stri
 /** Answers how an entry can be undone, and which one it undoes, without reading the others again. */
 export class History {
   readonly newest: number;
-  readonly #newestOfRule = new Map<string, AuditEntry>();
+  readonly #newestOfRule = new Map<string, AuditEntryView>();
   /** The newest entry that leaves a rule as the text says, by the text. */
-  readonly #newestLike = new Map<string, AuditEntry>();
-  readonly #undone = new Map<AuditEntry, AuditEntry>();
+  readonly #newestLike = new Map<string, AuditEntryView>();
+  readonly #undone = new Map<AuditEntryView, AuditEntryView>();
 
   /** @param entries the newest first, without gaps */
-  constructor(entries: readonly AuditEntry[]) {
+  constructor(entries: readonly AuditEntryView[]) {
     this.newest = entries[0]?.seq ?? 0;
-    const removals = new Map<string, AuditEntry>();
+    const removals = new Map<string, AuditEntryView>();
     for (const entry of entries.toReversed()) {
       const { rule, action, before, after } = entry;
       if (rule === null) continue;
@@ -37,12 +37,12 @@ export class History {
    * The entry whose change an entry takes back; null for none. It is the change of the same rule just before, or the removal of
    * a rule that the entry makes again: the log has both as ordinary changes.
    */
-  undoneBy(entry: AuditEntry): AuditEntry | null {
+  undoneBy(entry: AuditEntryView): AuditEntryView | null {
     return this.#undone.get(entry) ?? null;
   }
 
   /** How an entry can be undone by itself, or why it cannot. */
-  undoOption(entry: AuditEntry, nowMs: number): UndoOption {
+  undoOption(entry: AuditEntryView, nowMs: number): UndoOption {
     const { action, rule, before, after, seq } = entry;
     if (action === "reset") return { obstacle: "a reset forgets the usage, which is not stored" };
     if (action === "reveal") return { obstacle: "the operator has seen the key" };
@@ -60,13 +60,13 @@ export class History {
     return this.#obstacleBy(again, entry, "made the same rule again");
   }
 
-  #obstacleBy(other: AuditEntry, entry: AuditEntry, change: string): UndoOption {
+  #obstacleBy(other: AuditEntryView, entry: AuditEntryView, change: string): UndoOption {
     const isUndo = this.undoneBy(other) === entry;
     return { obstacle: `entry ${other.seq} ${isUndo ? "undid it" : change}` };
   }
 }
 
-const takesBack = ({ action, before, after }: AuditEntry, former: AuditEntry): boolean =>
+const takesBack = ({ action, before, after }: AuditEntryView, former: AuditEntryView): boolean =>
   (action === "create" || action === "replace" || action === "delete") &&
   isSameRule(former.before, after) &&
   isSameRule(former.after, before);
@@ -81,7 +81,7 @@ export interface RollbackPlan {
  * The steps that make the rules what they were after an entry, in the order in which the rules changed.
  * @param entries all entries after `to`, the newest first; older ones are ignored
  */
-export function rollbackPlan(entries: readonly AuditEntry[], to: number, nowMs: number): RollbackPlan {
+export function rollbackPlan(entries: readonly AuditEntryView[], to: number, nowMs: number): RollbackPlan {
   const changes = new Map<string, RuleChange>();
   for (const { rule, before, after } of entries.filter(({ seq }) => seq > to).toReversed()) {
     if (rule === null) continue;

@@ -1,6 +1,6 @@
 /** The audit entries that the page has loaded: the newest ones, without gaps. */
 import { batch, computed, signal } from "@preact/signals";
-import type { AuditEntry, AuditPage } from "../api/answers.ts";
+import type { AuditEntryView, AuditPage } from "../../../admin/wire.ts";
 import { errorOf } from "../api/client.ts";
 import { History } from "./history.ts";
 
@@ -15,10 +15,10 @@ const longPageSize = 200;
 
 export class LoadedEntries {
   /** The newest first; null before the first answer. */
-  readonly all = signal<readonly AuditEntry[] | null>(null);
+  readonly all = signal<readonly AuditEntryView[] | null>(null);
   readonly history = computed(() => new History(this.all.value ?? []));
   /** The entries around one that is out of reach; null while none is shown. */
-  readonly excerpt = signal<readonly AuditEntry[] | null>(null);
+  readonly excerpt = signal<readonly AuditEntryView[] | null>(null);
   readonly problem = signal<Error | null>(null);
   readonly isLoading = signal(false);
   readonly newest = computed(() => this.all.value?.[0]?.seq ?? 0);
@@ -80,7 +80,7 @@ export class LoadedEntries {
   async #loadNewer(): Promise<void> {
     const known = this.all.value ?? [];
     const newest = known[0]?.seq ?? null;
-    const found: AuditEntry[] = [];
+    const found: AuditEntryView[] = [];
     let cursor: string | null = null;
     do {
       // oxlint-disable-next-line no-await-in-loop -- each page has the cursor of the next one
@@ -116,7 +116,7 @@ export class LoadedEntries {
     this.excerpt.value = entries;
   }
 
-  #set(entries: readonly AuditEntry[], next: string | null): void {
+  #set(entries: readonly AuditEntryView[], next: string | null): void {
     batch(() => {
       this.all.value = entries;
       this.#next.value = next;

@@ -1,5 +1,5 @@
 /** Which audit entries the page shows, and how each changes a rule. */
-import type { AuditedRule, AuditEntry } from "../api/answers.ts";
+import type { AuditedRule, AuditEntryView } from "../../../admin/wire.ts";
 import { entryText, writtenLimitsText } from "../parts/rule-text.ts";
 import { instantText } from "../parts/text.ts";
 
@@ -9,7 +9,7 @@ const step = 100;
 
 /** The part of a long list of entries that the page shows, so that the page stays small. */
 interface EntryWindow {
-  readonly rows: readonly AuditEntry[];
+  readonly rows: readonly AuditEntryView[];
   /** How many entries of the list are newer, or older, than those shown. */
   readonly newer: number;
   readonly older: number;
@@ -19,7 +19,7 @@ interface EntryWindow {
  * @param list the newest first
  * @param first the seq of the newest entry to show; null for the newest of the list
  */
-export function entryWindow(list: readonly AuditEntry[], first: number | null): EntryWindow {
+export function entryWindow(list: readonly AuditEntryView[], first: number | null): EntryWindow {
   const found = first === null ? 0 : list.findIndex(({ seq }) => seq <= first);
   const newer = found === -1 ? Math.max(0, list.length - step) : found;
   const rows = list.slice(newer, newer + mostShownEntries);
@@ -30,11 +30,11 @@ export function entryWindow(list: readonly AuditEntry[], first: number | null): 
 export const olderFirst = ({ rows }: Pick<EntryWindow, "rows">, first: number | null): number | null =>
   rows.length < mostShownEntries ? first : (rows[step]?.seq ?? first);
 
-export const newerFirst = (list: readonly AuditEntry[], { newer }: EntryWindow): number | null =>
+export const newerFirst = (list: readonly AuditEntryView[], { newer }: EntryWindow): number | null =>
   newer <= step ? null : (list[newer - step]?.seq ?? null);
 
 /** The part around an entry; the present part if it has the entry, or if no part has it. */
-export function firstAround(list: readonly AuditEntry[], first: number | null, named: number): number | null {
+export function firstAround(list: readonly AuditEntryView[], first: number | null, named: number): number | null {
   const index = list.findIndex(({ seq }) => seq === named);
   const { newer, rows } = entryWindow(list, first);
   if (index === -1 || (index >= newer && index < newer + rows.length)) return first;
@@ -51,7 +51,7 @@ export function filterIn(query: URLSearchParams): Filter {
   return Object.fromEntries(given.filter(([, text]) => text !== ""));
 }
 
-export const matches = (entry: AuditEntry, { policy, actor, action, key, rule }: Filter): boolean =>
+export const matches = (entry: AuditEntryView, { policy, actor, action, key, rule }: Filter): boolean =>
   (policy === undefined || entry.policy === policy) &&
   (actor === undefined || entry.actor === actor) &&
   (action === undefined || entry.action === action) &&
@@ -62,7 +62,7 @@ export const matches = (entry: AuditEntry, { policy, actor, action, key, rule }:
  * The fields that differ, with "" where there was or is none. Lists of entries show only the entries that were added or
  * removed.
  */
-export function differences({ before, after }: Pick<AuditEntry, "before" | "after">) {
+export function differences({ before, after }: Pick<AuditEntryView, "before" | "after">) {
   const old = fieldsOf(before);
   const current = fieldsOf(after);
   return Object.keys({ ...old, ...current }).flatMap((field) => {

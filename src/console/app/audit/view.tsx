@@ -1,6 +1,6 @@
 /** The view "Audit": the history of all changes, and how to return from them. */
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { AuditEntry, AuditPage } from "../api/answers.ts";
+import type { AuditEntryView, AuditPage } from "../../../admin/wire.ts";
 import { useChanges } from "../api/changes.ts";
 import { read } from "../api/client.ts";
 import { Empty, Failure, Loading } from "../parts/notice.tsx";
@@ -97,7 +97,7 @@ function useShownNewest(loaded: LoadedEntries): [number, () => void] {
   return [shownNewest, showAll];
 }
 
-const isOwn = ({ actor }: AuditEntry): boolean => actor === operator.peek()?.name;
+const isOwn = ({ actor }: AuditEntryView): boolean => actor === operator.peek()?.name;
 
 const isAtTop = (): boolean =>
   scrollY < 8 &&
@@ -105,7 +105,7 @@ const isAtTop = (): boolean =>
   document.activeElement?.closest(".entry") === null;
 
 interface FilterProps {
-  readonly entries: readonly AuditEntry[];
+  readonly entries: readonly AuditEntryView[];
   readonly filter: Filter;
 }
 
@@ -160,7 +160,7 @@ function Choice({ field, label, entries, filter }: ChoiceProps) {
 }
 
 /** The entries around one that is so old that the page does not load all newer ones. */
-function Excerpt({ rows, named }: { readonly rows: readonly AuditEntry[]; readonly named: number }) {
+function Excerpt({ rows, named }: { readonly rows: readonly AuditEntryView[]; readonly named: number }) {
   const history = useMemo(() => new History(rows), [rows]);
   const [newest, oldest] = [rows[0], rows.at(-1)];
   if (newest === undefined || oldest === undefined || oldest.seq > named) {

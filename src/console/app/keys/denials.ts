@@ -1,5 +1,5 @@
 /** The decisions of a policy in the statistics: its denials of the last 24 hours, and the share of one key in them. */
-import type { Policy, Statistics, StatisticsPoint, TopKeys } from "../api/answers.ts";
+import type { PolicyView, StatisticsView, StatisticsPointView, TopKeyList } from "../../../admin/wire.ts";
 import { queryText, read } from "../api/client.ts";
 import { now } from "../clock.ts";
 import { numberText, percentText } from "../parts/text.ts";
@@ -13,7 +13,7 @@ export interface Decisions {
 }
 
 export function decisionsOf(
-  { points }: Pick<Statistics, "points">,
+  { points }: Pick<StatisticsView, "points">,
   policy: string,
   fromMs = Number.NEGATIVE_INFINITY,
 ): Decisions {
@@ -29,8 +29,8 @@ export function decisionsOf(
 
 /** The policy with the most denials; null when none has denied anything, nor would have. */
 export function mostDenying(
-  points: readonly StatisticsPoint[],
-  policies: readonly Pick<Policy, "name">[],
+  points: readonly StatisticsPointView[],
+  policies: readonly Pick<PolicyView, "name">[],
 ): string | null {
   const counted = policies.map(({ name }) => {
     const { denied, wouldBeDenied } = decisionsOf({ points }, name);
@@ -52,8 +52,8 @@ export const denialColumns: Readonly<Record<DenialKind, string>> = {
 
 /** The denials that a list of most denied keys counts. Before the first denial, its mode says which there will be. */
 export function denialKind(
-  points: readonly StatisticsPoint[],
-  { name, mode }: Pick<Policy, "name" | "mode">,
+  points: readonly StatisticsPointView[],
+  { name, mode }: Pick<PolicyView, "name" | "mode">,
 ): DenialKind {
   const { denied, wouldBeDenied } = decisionsOf({ points }, name);
   if (denied > 0 && wouldBeDenied > 0) return "denied or would be denied";
@@ -64,10 +64,10 @@ export function denialKind(
 const dayMs = 86_400_000;
 
 /** The denials of the hours that lists of most denied keys cover. */
-export async function readDenials(abort?: AbortSignal, policy?: string): Promise<readonly StatisticsPoint[]> {
+export async function readDenials(abort?: AbortSignal, policy?: string): Promise<readonly StatisticsPointView[]> {
   const from = new Date(now() - dayMs).toISOString();
   const query = queryText({ policy, from, step: "1h" });
-  return (await read<Statistics>(`stats${query}`, abort)).points;
+  return (await read<StatisticsView>(`stats${query}`, abort)).points;
 }
 
 const nouns: Readonly<Record<DenialKind, string>> = {
@@ -77,10 +77,10 @@ const nouns: Readonly<Record<DenialKind, string>> = {
 };
 
 /** Such as "12 % of its denials in the last 24 hours (12 of 100)"; null for a key that is not among the most denied ones. */
-export async function denialShareText(policy: Policy, id: string): Promise<string | null> {
+export async function denialShareText(policy: PolicyView, id: string): Promise<string | null> {
   const { name } = policy;
   const [{ keys }, points] = await Promise.all([
-    read<TopKeys>(`top${queryText({ policy: name, by: "denied", limit: 200 })}`),
+    read<TopKeyList>(`top${queryText({ policy: name, by: "denied", limit: 200 })}`),
     readDenials(undefined, name),
   ]);
   const count = keys.find((key) => key.id === id)?.count;

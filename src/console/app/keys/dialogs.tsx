@@ -1,7 +1,7 @@
 /** The dialogs of a key: its fields, the effect, and what others change meanwhile. */
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useState } from "preact/hooks";
-import type { AuditPage, FullLimit, Rule } from "../api/answers.ts";
+import type { AuditPage, FullLimit, RuleView } from "../../../admin/wire.ts";
 import { newestChange, readChanges, recentChanges } from "../api/changes.ts";
 import { read } from "../api/client.ts";
 import { changeBy, planOf, resetKey, type RuleChange, type RulePlan, type Term, type Undo } from "../api/rules.ts";
@@ -44,7 +44,7 @@ import {
 
 export type Opened =
   | { readonly kind: "boost" | "allow" | "block" | "reset" }
-  | { readonly kind: "extend" | "remove"; readonly rule: Rule };
+  | { readonly kind: "extend" | "remove"; readonly rule: RuleView };
 
 interface KeyDialogProps {
   readonly state: KeyState;
@@ -186,13 +186,13 @@ function AccessDialog({ kind, state, onClose }: KeyDialogProps & { readonly kind
   );
 }
 
-const WithEnd = ({ rule }: { readonly rule: Rule }) => (
+const WithEnd = ({ rule }: { readonly rule: RuleView }) => (
   <>
     {ruleText(rule)}, <CountDown until={rule.expiresAt} endless="no end" />
   </>
 );
 
-function ExtendDialog({ rule, state, onClose }: KeyDialogProps & { readonly rule: Rule }) {
+function ExtendDialog({ rule, state, onClose }: KeyDialogProps & { readonly rule: RuleView }) {
   const { current, notes } = currentRule(rule, state);
   const [term, setTerm] = useState<Term>({ for: "1h" });
   return (
@@ -222,12 +222,12 @@ function ExtendDialog({ rule, state, onClose }: KeyDialogProps & { readonly rule
 }
 
 /** The newest revision of a rule, which another operator may have changed or removed since the dialog was opened. */
-function currentRule(rule: Rule, { rules }: KeyState): { current: Rule; notes: readonly string[] } {
+function currentRule(rule: RuleView, { rules }: KeyState): { current: RuleView; notes: readonly string[] } {
   const current = rules.find(({ id }) => id === rule.id);
   return current === undefined ? { current: rule, notes: ["The rule no longer exists."] } : { current, notes: [] };
 }
 
-function RemoveDialog({ rule, state, onClose }: KeyDialogProps & { readonly rule: Rule }) {
+function RemoveDialog({ rule, state, onClose }: KeyDialogProps & { readonly rule: RuleView }) {
   const { current, notes } = currentRule(rule, state);
   return (
     <KeyChangeDialog
@@ -331,7 +331,7 @@ function BoostDialog({ state, onClose }: KeyDialogProps) {
   );
 }
 
-function limitsAfterBoost({ rules, explanation }: KeyState, replaced: Rule | null, endMs: number): string {
+function limitsAfterBoost({ rules, explanation }: KeyState, replaced: RuleView | null, endMs: number): string {
   const later = laterRule(rules, replaced, endMs, ["limits"]);
   if (later === null) return limitsWithoutRules(explanation);
   return `${ruleText(later)}, from the rule of ${later.actor}, ${endText(later)}`;

@@ -1,6 +1,6 @@
 /** One key: what would happen to it now and why, its rules, and what an operator can do for it or against it. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { ExplainedLimit, Explanation, Rule, RulePage } from "../api/answers.ts";
+import type { ExplainedLimit, Explanation, RuleView, RulePage } from "../../../admin/wire.ts";
 import { useChanges } from "../api/changes.ts";
 import { queryText, read } from "../api/client.ts";
 import { usePolled } from "../api/poll.ts";
@@ -95,17 +95,17 @@ const Actions = ({ onOpen }: { readonly onOpen: (opened: Opened) => void }) => (
 );
 
 interface RulesProps {
-  readonly rules: readonly Rule[];
+  readonly rules: readonly RuleView[];
   readonly onOpen: (opened: Opened) => void;
 }
 
-const states: Readonly<Record<Rule["state"], { readonly text: string; readonly color: string }>> = {
+const states: Readonly<Record<RuleView["state"], { readonly text: string; readonly color: string }>> = {
   applied: { text: "in effect", color: "allowed" },
   pending: { text: "waits for the object of the key", color: "warning" },
   orphan: { text: "without effect: the policy or KEY_SECRET has changed", color: "denied" },
 };
 
-const columns: readonly Column<Rule>[] = [
+const columns: readonly Column<RuleView>[] = [
   { title: "Rule", cell: ruleText },
   { title: "State", cell: ({ state }) => <span class={states[state].color}>{states[state].text}</span> },
   { title: "Ends", cell: ({ expiresAt }) => <CountDown until={expiresAt} endless="when it is removed" /> },
@@ -135,7 +135,7 @@ const RulesOfKey = ({ rules, onOpen }: RulesProps) => (
   </section>
 );
 
-const changesColumn = (onOpen: RulesProps["onOpen"]): Column<Rule> => ({
+const changesColumn = (onOpen: RulesProps["onOpen"]): Column<RuleView> => ({
   title: "Change",
   cell: (rule) => (
     <span class="row">

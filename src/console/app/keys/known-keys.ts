@@ -3,7 +3,7 @@
  * data, so that they are in no URL and in no storage.
  */
 import { signal } from "@preact/signals";
-import type { Explanation, RevealedKey } from "../api/answers.ts";
+import type { Explanation, RevealedKey } from "../../../admin/wire.ts";
 import { call } from "../api/client.ts";
 import type { KeyReference } from "../api/rules.ts";
 import { shortId } from "../parts/text.ts";

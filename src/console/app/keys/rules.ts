@@ -1,25 +1,25 @@
 /** A key as it was read last, its rules and its boosts, how to bring a rule into effect, and sentences about what decides. */
-import type { Explanation, FullLimit, Policy, Rule } from "../api/answers.ts";
+import type { Explanation, FullLimit, PolicyView, RuleView } from "../../../admin/wire.ts";
 import { contentOf, type RulePlan, type Term, termOf } from "../api/rules.ts";
 import { ruleText, termMs } from "../parts/rule-text.ts";
 import { durationText, limitsText, wholeUnits } from "../parts/text.ts";
 import { now } from "../clock.ts";
 
 export interface KeyState {
-  readonly policy: Policy;
+  readonly policy: PolicyView;
   readonly id: string;
   readonly explanation: Explanation;
   /** The newest first. */
-  readonly rules: readonly Rule[];
+  readonly rules: readonly RuleView[];
 }
 
 type KeyRuleKind = "limits" | "block" | "allow";
 
-const endMsOf = ({ expiresAt }: Rule): number =>
+const endMsOf = ({ expiresAt }: RuleView): number =>
   expiresAt === null ? Number.POSITIVE_INFINITY : Date.parse(expiresAt);
 
 /** The rules that can be in effect, of one kind. The first has precedence. */
-const liveRules = (rules: readonly Rule[], kind: KeyRuleKind): readonly Rule[] =>
+const liveRules = (rules: readonly RuleView[], kind: KeyRuleKind): readonly RuleView[] =>
   rules.filter((rule) => rule.kind === kind && rule.state !== "orphan");
 
 /**
@@ -28,7 +28,7 @@ const liveRules = (rules: readonly Rule[], kind: KeyRuleKind): readonly Rule[] =
  * @param rules of the key, the newest first
  * @param endMs the end of the new rule; null for none
  */
-export function replacedRule(rules: readonly Rule[], kind: KeyRuleKind, endMs: number | null): Rule | null {
+export function replacedRule(rules: readonly RuleView[], kind: KeyRuleKind, endMs: number | null): RuleView | null {
   const [first = null] = liveRules(rules, kind);
   const isKept = first !== null && kind === "limits" && endMsOf(first) > (endMs ?? Number.POSITIVE_INFINITY);
   return isKept ? null : first;
@@ -36,16 +36,16 @@ export function replacedRule(rules: readonly Rule[], kind: KeyRuleKind, endMs: n
 
 /** The rule of the key that decides at a later instant; null for none. @param kinds in the order of their precedence */
 export const laterRule = (
-  rules: readonly Rule[],
-  without: Pick<Rule, "id"> | null,
+  rules: readonly RuleView[],
+  without: Pick<RuleView, "id"> | null,
   atMs: number,
   kinds: readonly KeyRuleKind[] = ["block", "allow", "limits"],
-): Rule | null =>
+): RuleView | null =>
   kinds.flatMap((kind) => liveRules(rules, kind)).find((rule) => rule.id !== without?.id && endMsOf(rule) > atMs) ??
   null;
 
 /** Gives a rule another end, from now on. The note stays unless a new one is given. */
-export const extension = (rule: Rule, term: Term): RulePlan => {
+export const extension = (rule: RuleView, term: Term): RulePlan => {
   const { note } = termOf(rule);
   return {
     kind: "replace",
@@ -127,7 +127,7 @@ export const limitsWithoutRules = ({ limitsWithoutKeyRules, lines }: Explanation
 /** The rule or the limits that decide a key at an instant, without one of its rules. */
 export function keyWithout(
   { rules, explanation }: Pick<KeyState, "rules" | "explanation">,
-  without: Pick<Rule, "id"> | null,
+  without: Pick<RuleView, "id"> | null,
   atMs: number,
 ): string {
   const later = laterRule(rules, without, atMs);
@@ -188,10 +188,10 @@ export function termText(term: Term): string {
   return lengthMs === null ? "" : ` for ${durationText(lengthMs)}`;
 }
 
-export const replacementNotes = (replaced: Rule | null): readonly string[] =>
+export const replacementNotes = (replaced: RuleView | null): readonly string[] =>
   replaced === null
     ? []
     : [`This replaces the rule of ${replaced.actor}: ${ruleText(replaced)}, ${endText(replaced)}.`];
 
-export const endText = ({ expiresAt }: Rule): string =>
+export const endText = ({ expiresAt }: RuleView): string =>
   expiresAt === null ? "without an end" : `which ends in ${durationText(Date.parse(expiresAt) - now())}`;

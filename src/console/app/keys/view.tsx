@@ -1,6 +1,6 @@
 /** The view "Keys": the keys that are denied or spend most, and what happens to one of them and why. */
 import { useEffect, useId, useState } from "preact/hooks";
-import type { Policy, TopKey, TopKeys } from "../api/answers.ts";
+import type { PolicyView, TopKeyView, TopKeyList } from "../../../admin/wire.ts";
 import { AnyPolicies, PolicyChoice } from "../parts/policies.tsx";
 import { type Polling, usePolled } from "../api/poll.ts";
 import { useAction } from "../parts/action.ts";
@@ -23,7 +23,7 @@ export const KeysView = () => (
   </section>
 );
 
-function OfPolicies({ policies }: { readonly policies: readonly Policy[] }) {
+function OfPolicies({ policies }: { readonly policies: readonly PolicyView[] }) {
   const { query } = route.value;
   const name = query.get("policy");
   const id = query.get("id");
@@ -54,13 +54,13 @@ function OfPolicies({ policies }: { readonly policies: readonly Policy[] }) {
 }
 
 /** Shows the policy with the most denials of the last day. */
-async function chooseFirst(policies: readonly Policy[]): Promise<void> {
+async function chooseFirst(policies: readonly PolicyView[]): Promise<void> {
   const points = await readDenials().catch(() => []);
   const first = mostDenying(points, policies) ?? policies[0]?.name;
   if (first !== undefined && !route.value.query.has("policy")) replaceQuery({ policy: first });
 }
 
-function FindKey({ policy: { name, key: parts } }: { readonly policy: Policy }) {
+function FindKey({ policy: { name, key: parts } }: { readonly policy: PolicyView }) {
   const [typed, setTyped] = useState<TypedKey>({ key: parts.map(() => ""), id: "", tenant: "", attributes: "" });
   const problemId = useId();
   const { run, isRunning, problem } = useAction(async () => {
@@ -122,10 +122,10 @@ const topPauseMs = 2_500;
 const listed = 10;
 const kindPauseMs = 10_000;
 
-const useTop = (policy: string, by: TopKeys["by"]): Polling<TopKeys> =>
-  usePolled((abort) => read<TopKeys>(`top${queryText({ policy, by, limit: listed })}`, abort), topPauseMs);
+const useTop = (policy: string, by: TopKeyList["by"]): Polling<TopKeyList> =>
+  usePolled((abort) => read<TopKeyList>(`top${queryText({ policy, by, limit: listed })}`, abort), topPauseMs);
 
-function TopLists({ policy }: { readonly policy: Policy }) {
+function TopLists({ policy }: { readonly policy: PolicyView }) {
   const denied = useTop(policy.name, "denied");
   const spent = useTop(policy.name, "cost");
   const { value: points } = usePolled((abort) => readDenials(abort, policy.name), kindPauseMs);
@@ -153,11 +153,11 @@ interface ListProps {
   readonly title: string;
   readonly unit: string;
   readonly policy: string;
-  readonly list: Polling<TopKeys>;
+  readonly list: Polling<TopKeyList>;
 }
 
 function TopList({ title, unit, policy, list }: ListProps) {
-  const columns: readonly Column<TopKey>[] = [
+  const columns: readonly Column<TopKeyView>[] = [
     { title: "Key", cell: ({ id }) => keyLink(policy, id) },
     numberColumn(unit, ({ count }) => count, countText),
   ];
@@ -183,4 +183,4 @@ const keyLink = (policy: string, id: string) => (
   </a>
 );
 
-const keyOf = ({ id }: TopKey): string => id;
+const keyOf = ({ id }: TopKeyView): string => id;

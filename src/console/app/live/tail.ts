@@ -1,6 +1,6 @@
 /** The tail while the view "Live" is open: its connection, its log, and what is shown of it. */
 import { signal } from "@preact/signals";
-import type { Outcome, TailEntry, TailMessage, TailTicket } from "../api/answers.ts";
+import type { OutcomeName, TailEntryView, TailMessage, TailTicket } from "../../../admin/wire.ts";
 import { ApiProblem, call } from "../api/client.ts";
 
 /**
@@ -19,14 +19,14 @@ const hiddenMs = 60_000;
 
 export class TailConnection {
   readonly state = signal<TailState>("connecting");
-  readonly #onEntries: (entries: readonly TailEntry[]) => void;
+  readonly #onEntries: (entries: readonly TailEntryView[]) => void;
   /** Ends the attempt, the connection, or the pause before the next attempt. */
   #abort = new AbortController();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #hiddenTimer: ReturnType<typeof setTimeout> | undefined;
   #failures = 0;
 
-  constructor(onEntries: (entries: readonly TailEntry[]) => void) {
+  constructor(onEntries: (entries: readonly TailEntryView[]) => void) {
     this.#onEntries = onEntries;
   }
 
@@ -121,25 +121,25 @@ export class TailConnection {
   }
 }
 
-const entriesIn = (message: string): readonly TailEntry[] =>
+const entriesIn = (message: string): readonly TailEntryView[] =>
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- contract tests of the admin API check the messages
   (JSON.parse(message) as TailMessage).entries;
 
 export interface TailFilter {
   readonly policy: string | null;
-  readonly outcome: Outcome | null;
+  readonly outcome: OutcomeName | null;
   /** The beginning of the id of a key; empty for all keys. */
   readonly key: string;
 }
 
-export interface TailRow extends TailEntry {
+export interface TailRow extends TailEntryView {
   /** From 1, in the order of arrival. */
   readonly number: number;
 }
 
 export const mostDenials = 500;
 
-export const isListed = (entry: TailEntry, { policy, outcome, key }: TailFilter): boolean =>
+export const isListed = (entry: TailEntryView, { policy, outcome, key }: TailFilter): boolean =>
   (policy === null || entry.policy === policy) &&
   (outcome === null || entry.outcome === outcome) &&
   entry.key.startsWith(key);
@@ -162,7 +162,7 @@ export class TailLog {
   }
 
   /** Keeps those that match, so that a flood of one policy does not remove the rows of another that is watched. */
-  add(entries: readonly TailEntry[]): void {
+  add(entries: readonly TailEntryView[]): void {
     const numbered = entries.map((entry, index) => ({ ...entry, number: this.received + index + 1 }));
     this.received += entries.length;
     const matching = numbered.filter((entry) => isListed(entry, this.#filter));

@@ -1,7 +1,7 @@
 /** The view "Live": denials as they happen. */
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import type { Outcome } from "../api/answers.ts";
+import type { OutcomeName } from "../../../admin/wire.ts";
 import { readPolicies } from "../parts/policies.tsx";
 import { usePolled } from "../api/poll.ts";
 import { Empty, Failure } from "../parts/notice.tsx";
@@ -23,7 +23,7 @@ const outcomes = [
   "dry-run-denied",
   "fallback-local",
   "fallback-closed",
-] as const satisfies readonly Outcome[];
+] as const satisfies readonly OutcomeName[];
 
 export function LiveView() {
   const { query } = route.value;
@@ -159,7 +159,7 @@ function Announcement({ tail }: TailProps) {
   );
 }
 
-const outcomeClasses: Readonly<Partial<Record<Outcome, string>>> = {
+const outcomeClasses: Readonly<Partial<Record<OutcomeName, string>>> = {
   denied: "denied",
   banned: "denied",
   blocked: "blocked",

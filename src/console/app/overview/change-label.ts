@@ -1,9 +1,9 @@
 /** A change of rules in two or three words, for marks on the time axis. */
-import type { AuditedRule, AuditEntry, Policy, RuleKind, WrittenLimits } from "../api/answers.ts";
+import type { AuditedRule, AuditEntryView, PolicyView, RuleKind, WrittenLimits } from "../../../admin/wire.ts";
 import { ruleText } from "../parts/rule-text.ts";
 
 /** For example "Boosted ×2" or "Block removed". */
-export function changeLabel(entry: AuditEntry, policies: readonly Policy[]): string {
+export function changeLabel(entry: AuditEntryView, policies: readonly PolicyView[]): string {
   const { action, before, after } = entry;
   switch (action) {
     case "create":
@@ -27,7 +27,7 @@ export function changeLabel(entry: AuditEntry, policies: readonly Policy[]): str
   }
 }
 
-function effectLabel(rule: AuditedRule, policies: readonly Policy[]): string {
+function effectLabel(rule: AuditedRule, policies: readonly PolicyView[]): string {
   const { kind, keyId, mode = "enforce" } = rule;
   switch (kind) {
     case "block":
@@ -56,13 +56,13 @@ const ruleNames: Readonly<Record<RuleKind, string>> = {
   overrides: "Overrides",
 };
 
-function ruleName(rule: AuditedRule | null, policies: readonly Policy[]): string {
+function ruleName(rule: AuditedRule | null, policies: readonly PolicyView[]): string {
   if (rule === null) return "Rule";
   return boostLabel(rule, policies) === null ? ruleNames[rule.kind] : "Boost";
 }
 
 /** Null for a rule that does not raise the limits of a key above those of its policy. */
-function boostLabel(rule: AuditedRule, policies: readonly Policy[]): string | null {
+function boostLabel(rule: AuditedRule, policies: readonly PolicyView[]): string | null {
   const { kind, keyId, policy, limits } = rule;
   const usual = policies.find(({ name }) => name === policy)?.limits;
   if (kind !== "limits" || keyId === null || usual === undefined) return null;

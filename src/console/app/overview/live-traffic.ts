@@ -3,7 +3,7 @@
  * while somebody reads them, so the difference of two reads is the traffic between them. The time before the first read has the
  * mean rate of each minute, and the time of failed reads has no rate.
  */
-import type { Statistics, StatisticsPoint } from "../api/answers.ts";
+import type { StatisticsView, StatisticsPointView } from "../../../admin/wire.ts";
 import {
   addTally,
   type CountedTraffic,
@@ -80,7 +80,7 @@ export class LiveTraffic {
   }
 
   /** @param nowMs when the answer arrived, by the clock of the browser */
-  add(statistics: Statistics, nowMs: number): void {
+  add(statistics: StatisticsView, nowMs: number): void {
     const endMs = Date.parse(statistics.to);
     // The answer ends with the current minute of the control plane.
     const toMs = Math.min(endMs, Math.max(endMs - minuteMs, nowMs + this.#aheadMs));
@@ -163,7 +163,7 @@ export class LiveTraffic {
   }
 
   /** Only what exceeds the highest counts so far is new. */
-  #newDecisions({ points, from, latencyBoundsMs }: Statistics): Map<string, Tally> {
+  #newDecisions({ points, from, latencyBoundsMs }: StatisticsView): Map<string, Tally> {
     const bounds = latencyBoundsMs.length;
     const added = new Map<string, Tally>();
     for (const point of points) {
@@ -182,7 +182,7 @@ export class LiveTraffic {
     return new Map([...added].filter(([, sum]) => sum.some((count) => count > 0)));
   }
 
-  #newFailures({ originFailures, from }: Statistics): number {
+  #newFailures({ originFailures, from }: StatisticsView): number {
     let added = 0;
     for (const { at, count } of originFailures) {
       const known = this.#highestFailures.get(at) ?? 0;
@@ -195,14 +195,14 @@ export class LiveTraffic {
 }
 
 /** Instants as text have the order of time. */
-const nameOf = ({ at, policy }: StatisticsPoint): string => `${at} ${policy}`;
+const nameOf = ({ at, policy }: StatisticsPointView): string => `${at} ${policy}`;
 
 function deleteBefore(counts: Map<string, unknown>, from: string): void {
   for (const name of counts.keys()) if (name < from) counts.delete(name);
 }
 
 /** The samples of the first answer: one for each minute. The last has the current minute, and the one before if that is short. */
-function samplesOf({ from, to, points, originFailures, latencyBoundsMs }: Statistics, endMs: number): Sample[] {
+function samplesOf({ from, to, points, originFailures, latencyBoundsMs }: StatisticsView, endMs: number): Sample[] {
   const firstMs = Date.parse(from);
   const minutes = Math.round((Date.parse(to) - firstMs) / minuteMs);
   const currentMs = firstMs + (minutes - 1) * minuteMs;

@@ -10,7 +10,7 @@ import {
   type PolicyTraffic,
   type Tally,
 } from "./traffic.ts";
-import type { Mode, Policy, TopKey, TopKeys } from "../api/answers.ts";
+import type { PolicyMode, PolicyView, TopKeyView, TopKeyList } from "../../../admin/wire.ts";
 import { type Column, numberColumn, Table } from "../parts/table.tsx";
 import { ModeBadge } from "../parts/policies.tsx";
 import { hrefOf } from "../shell/route.ts";
@@ -75,13 +75,13 @@ function latencyText(boundMs: number | null, boundsMs: readonly number[]): strin
 interface PolicyRow extends Numbers {
   readonly name: string;
   /** Null for a policy that is not configured any more. */
-  readonly mode: Mode | null;
+  readonly mode: PolicyMode | null;
   readonly p99Ms: number | null;
 }
 
 interface PolicyTableProps {
   readonly traffic: CountedTraffic;
-  readonly policies: readonly Policy[];
+  readonly policies: readonly PolicyView[];
 }
 
 export function PolicyTable({ traffic, policies }: PolicyTableProps) {
@@ -101,7 +101,7 @@ export function PolicyTable({ traffic, policies }: PolicyTableProps) {
   );
 }
 
-function rowsOf({ policies: counted, boundsMs }: CountedTraffic, policies: readonly Policy[]): PolicyRow[] {
+function rowsOf({ policies: counted, boundsMs }: CountedTraffic, policies: readonly PolicyView[]): PolicyRow[] {
   const modes = new Map(policies.map(({ name, mode }) => [name, mode.value]));
   return [...new Set([...modes.keys(), ...counted.keys()])].map((name) => {
     const total = counted.get(name)?.total ?? newTally(boundsMs.length);
@@ -160,7 +160,7 @@ export const topDeniedId = "top-denied";
 interface TopDeniedProps {
   /** Null for the policy that denied most. */
   readonly policy: string | null;
-  readonly policies: readonly Policy[];
+  readonly policies: readonly PolicyView[];
 }
 
 export function TopDenied({ policy: chosen, policies }: TopDeniedProps) {
@@ -199,11 +199,11 @@ interface KeysProps {
 
 function Keys({ policy, title, column }: KeysProps) {
   const polled = usePolled(
-    (abort) => read<TopKeys>(`top${queryText({ policy, by: "denied", limit: 10 })}`, abort),
+    (abort) => read<TopKeyList>(`top${queryText({ policy, by: "denied", limit: 10 })}`, abort),
     pauseMs,
     [policy],
   );
-  const keyLink = ({ id }: TopKey) => (
+  const keyLink = ({ id }: TopKeyView) => (
     <a class="id" href={hrefOf("keys", { policy, id })}>
       {shortId(id)}
     </a>

@@ -1,5 +1,5 @@
 /** The spans of time that the overview shows, and the reader of each. */
-import type { Statistics } from "../api/answers.ts";
+import type { StatisticsView } from "../../../admin/wire.ts";
 import { queryText, read } from "../api/client.ts";
 import { Polling } from "../api/poll.ts";
 import { now } from "../clock.ts";
@@ -26,7 +26,7 @@ async function sample(abort: AbortSignal): Promise<LiveTraffic> {
   const sampled = live;
   const from = new Date(sampled.fromMs(now())).toISOString();
   const path = `stats${queryText({ from, step: "1m" })}`;
-  const statistics = await read<Statistics>(path, abort).catch((error: unknown) => {
+  const statistics = await read<StatisticsView>(path, abort).catch((error: unknown) => {
     if (!abort.aborted) sampled.fail();
     throw error;
   });
@@ -120,6 +120,6 @@ export function readerOf(span: TimeSpan): (abort: AbortSignal) => Promise<SpanTr
     // API has a longest span, and the clock of the browser may be behind.
     const from = new Date(now() - lengthMs + step.lengthMs).toISOString();
     const query = queryText({ from, step: step.text });
-    return { span, traffic: trafficOf(await read<Statistics>(`stats${query}`, abort)) };
+    return { span, traffic: trafficOf(await read<StatisticsView>(`stats${query}`, abort)) };
   };
 }

@@ -1,5 +1,5 @@
 /** The traffic of a span of time by policy: totals for the table, and one value for each step for the plot. */
-import type { Outcome, Statistics, StatisticsPoint } from "../api/answers.ts";
+import type { OutcomeName, StatisticsView, StatisticsPointView } from "../../../admin/wire.ts";
 import type { PlotData } from "../parts/plot-data.ts";
 
 /**
@@ -18,7 +18,7 @@ const outcomes = [
   "fallback-local",
   "fallback-open",
   "fallback-closed",
-] as const satisfies readonly Outcome[];
+] as const satisfies readonly OutcomeName[];
 
 const nearLimitAt = outcomes.length;
 const firstBucketAt = nearLimitAt + 1;
@@ -26,7 +26,7 @@ const firstBucketAt = nearLimitAt + 1;
 export const newTally = (bounds: number): Tally => new Float64Array(firstBucketAt + bounds + 1);
 
 /** @param bounds the number of bounds of the latency histogram */
-export function tallyOf(point: StatisticsPoint, bounds: number): Tally {
+export function tallyOf(point: StatisticsPointView, bounds: number): Tally {
   const tally = newTally(bounds);
   for (const [at, outcome] of outcomes.entries()) tally[at] = point.outcomes[outcome] ?? 0;
   tally[nearLimitAt] = point.nearLimit;
@@ -111,7 +111,7 @@ export function newPolicyTraffic(bounds: number, steps: number): PolicyTraffic {
 }
 
 /** Adds up the points by policy. */
-export function trafficOf(statistics: Statistics): CountedTraffic {
+export function trafficOf(statistics: StatisticsView): CountedTraffic {
   const { from, to, stepMs, latencyBoundsMs: boundsMs, points, originFailures } = statistics;
   const fromMs = Date.parse(from);
   const toMs = Date.parse(to);

@@ -1,6 +1,6 @@
 /** The view "Overview": how much is allowed and denied, by which policies, and what changed when. */
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { AuditEntry, AuditPage, Policy } from "../api/answers.ts";
+import type { AuditEntryView, AuditPage, PolicyView } from "../../../admin/wire.ts";
 import { useChanges } from "../api/changes.ts";
 import { queryText, read } from "../api/client.ts";
 import { usePolled } from "../api/poll.ts";
@@ -75,9 +75,9 @@ const pageSize = 200;
 const mostPages = 5;
 
 /** Reads twice the span, because the clock of the browser may be ahead. The plot leaves out what is outside. */
-async function readChanges(span: TimeSpan, abort: AbortSignal): Promise<readonly AuditEntry[]> {
+async function readChanges(span: TimeSpan, abort: AbortSignal): Promise<readonly AuditEntryView[]> {
   const fromMs = now() - 2 * span.lengthMs;
-  const entries: AuditEntry[] = [];
+  const entries: AuditEntryView[] = [];
   let cursor: string | undefined;
   for (let page = 0; page < mostPages; page++) {
     const query = queryText({ limit: pageSize, cursor });
@@ -92,7 +92,11 @@ async function readChanges(span: TimeSpan, abort: AbortSignal): Promise<readonly
 }
 
 /** @param policy null for the changes of all policies */
-const marksOf = (entries: readonly AuditEntry[], policy: string | null, policies: readonly Policy[]): PlotMark[] =>
+const marksOf = (
+  entries: readonly AuditEntryView[],
+  policy: string | null,
+  policies: readonly PolicyView[],
+): PlotMark[] =>
   entries
     .filter(({ action }) => action !== "reveal")
     .filter((entry) => policy === null || entry.policy === null || entry.policy === policy)
@@ -114,7 +118,7 @@ function Choices({
 }: {
   readonly span: TimeSpan;
   readonly policy: string | null;
-  readonly policies: readonly Policy[];
+  readonly policies: readonly PolicyView[];
 }) {
   const names = new Set([...policies.map(({ name }) => name), ...(policy === null ? [] : [policy])]);
   return (
@@ -145,8 +149,8 @@ interface NumbersProps {
   readonly span: TimeSpan;
   readonly spanTraffic: SpanTraffic | null;
   readonly policy: string | null;
-  readonly policies: readonly Policy[] | null;
-  readonly changes: readonly AuditEntry[];
+  readonly policies: readonly PolicyView[] | null;
+  readonly changes: readonly AuditEntryView[];
 }
 
 /** Numbers and plot have their place before there is traffic, so that nothing moves when it arrives. */

@@ -8,7 +8,7 @@ import { useAction } from "./action.ts";
 import { second } from "./count-down.tsx";
 import { changeText, durations, termMs } from "./rule-text.ts";
 import { instantText, timeText } from "./text.ts";
-import type { AuditEntry } from "../api/answers.ts";
+import type { AuditEntryView } from "../../../admin/wire.ts";
 import { Input, SelectField } from "./fields.tsx";
 
 interface DialogProps {
@@ -187,7 +187,7 @@ const withTerm = (term: Term, changed: Term): Term =>
   Object.fromEntries(Object.entries({ ...term, ...changed }).filter(([, text]) => text !== ""));
 
 interface MeanwhileProps {
-  readonly entries: readonly AuditEntry[];
+  readonly entries: readonly AuditEntryView[];
   readonly intro: string;
   readonly children?: ComponentChildren;
 }

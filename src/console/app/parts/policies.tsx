@@ -1,5 +1,5 @@
 /** The parts of views of several policies: the policies as they are in effect now, the field that chooses one, and mode badges. */
-import type { Mode, Policy, PolicyList } from "../api/answers.ts";
+import type { PolicyMode, PolicyView, PolicyList } from "../../../admin/wire.ts";
 import { read } from "../api/client.ts";
 import type { ComponentChildren } from "preact";
 import { Empty, Reading } from "./notice.tsx";
@@ -8,8 +8,8 @@ import { type Polling, usePolled } from "../api/poll.ts";
 import { Select } from "./fields.tsx";
 
 interface PolicyChoiceProps {
-  readonly policies: readonly Policy[];
-  readonly chosen: Policy | undefined;
+  readonly policies: readonly PolicyView[];
+  readonly chosen: PolicyView | undefined;
   readonly onChoose: (name: string) => void;
 }
 
@@ -22,13 +22,13 @@ export const PolicyChoice = ({ policies, chosen, onChoose }: PolicyChoiceProps) 
   />
 );
 
-export const readPolicies = async (abort: AbortSignal): Promise<readonly Policy[]> =>
+export const readPolicies = async (abort: AbortSignal): Promise<readonly PolicyView[]> =>
   (await read<PolicyList>("policies", abort)).policies;
 
 const pauseMs = 10_000;
 
 /** Reads the policies repeatedly, and at once after a change by anybody. */
-export function usePolicies(): Polling<readonly Policy[]> {
+export function usePolicies(): Polling<readonly PolicyView[]> {
   const polled = usePolled(readPolicies, pauseMs);
   useChanges(polled.readAgain);
   return polled;
@@ -38,7 +38,7 @@ export function usePolicies(): Polling<readonly Policy[]> {
 export const AnyPolicies = ({
   children,
 }: {
-  readonly children: (policies: readonly Policy[]) => ComponentChildren;
+  readonly children: (policies: readonly PolicyView[]) => ComponentChildren;
 }) => (
   <Reading of={usePolicies()} what="the policies">
     {(policies) => (policies.length === 0 ? <Empty>The configuration has no policies.</Empty> : children(policies))}
@@ -46,6 +46,8 @@ export const AnyPolicies = ({
 );
 
 /** Outcomes of the modes differ in color: enforced limits deny. */
-const colors: Readonly<Record<Mode, string>> = { enforce: "allowed", "dry-run": "warning", off: "denied" };
+const colors: Readonly<Record<PolicyMode, string>> = { enforce: "allowed", "dry-run": "warning", off: "denied" };
 
-export const ModeBadge = ({ mode }: { readonly mode: Mode }) => <span class={`badge ${colors[mode]}`}>{mode}</span>;
+export const ModeBadge = ({ mode }: { readonly mode: PolicyMode }) => (
+  <span class={`badge ${colors[mode]}`}>{mode}</span>
+);

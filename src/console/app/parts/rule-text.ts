@@ -1,10 +1,10 @@
 /** Rules, their changes and their terms in words. */
-import type { AuditedRule, AuditEntry, Mode, Policy, Rule, RuleKind } from "../api/answers.ts";
+import type { AuditedRule, AuditEntryView, PolicyMode, PolicyView, RuleView, RuleKind } from "../../../admin/wire.ts";
 import { countOf, durationText, instantText, limitsText, numberText, shortId } from "./text.ts";
 import type { Term } from "../api/rules.ts";
 
 /** The effect of each mode on requests. */
-export const modeEffects: Readonly<Record<Mode, string>> = {
+export const modeEffects: Readonly<Record<PolicyMode, string>> = {
   enforce: "requests that exceed the limits are denied",
   "dry-run":
     "requests that exceed the limits are allowed, and counted as would-be denials; deny entries deny nothing either",
@@ -64,13 +64,13 @@ const tableText = (limit: unknown): string => {
 };
 
 /** The policy or the key that a rule or a change applies to. */
-export function placeText({ policy, keyId }: Pick<AuditEntry, "policy" | "keyId">): string {
+export function placeText({ policy, keyId }: Pick<AuditEntryView, "policy" | "keyId">): string {
   const ofPolicy = policy === null ? "a policy" : `policy ${policy}`;
   return keyId === null ? ofPolicy : `key ${shortId(keyId)} of ${ofPolicy}`;
 }
 
 /** For example: `blocked key 3f9aQx7p… of policy api for 10 min`. */
-export function changeText(entry: AuditEntry): string {
+export function changeText(entry: AuditEntryView): string {
   const { action, at, before, after, note } = entry;
   const place = placeText(entry);
   const reason = note === null ? "" : ` (${note})`;
@@ -97,14 +97,14 @@ export function changeText(entry: AuditEntry): string {
 export const removedText = (rule: AuditedRule | null): string =>
   rule === null ? "a rule" : `the rule “${ruleText(rule)}”`;
 
-function replacementText({ at, before, after }: AuditEntry): string {
+function replacementText({ at, before, after }: AuditEntryView): string {
   if (after === null) return "changed a rule";
   const isSame = before !== null && ruleText(before) === ruleText(after);
   if (!isSame) return `changed a rule: ${effectText(after, at)}`;
   return `changed the end or the note of the rule “${ruleText(after)}” of ${placeText(after)}`;
 }
 
-function rollbackText({ at, before, after }: AuditEntry): string {
+function rollbackText({ at, before, after }: AuditEntryView): string {
   if (after !== null) return effectText(after, at);
   return before === null ? "nothing" : `removed ${removedText(before)} from ${placeText(before)}`;
 }
@@ -131,14 +131,14 @@ function effectText(rule: AuditedRule, at: string): string {
   }
 }
 
-const untilText = ({ expiresAt }: Pick<Rule, "expiresAt">): string =>
+const untilText = ({ expiresAt }: Pick<RuleView, "expiresAt">): string =>
   expiresAt === null ? "without an end" : `until ${instantText(expiresAt)}`;
 
 /** For example "api: mode dry-run, until 22 Nov 2026, 18:30:00". */
 export const stateText = (rule: AuditedRule): string => `${ruleText(rule)}, ${untilText(rule)}`;
 
 /** For example "from a rule by ops, until 22 Nov 2026, 18:30:00". */
-export function ruleSource({ actor, expiresAt }: Pick<Rule, "actor" | "expiresAt">): string {
+export function ruleSource({ actor, expiresAt }: Pick<RuleView, "actor" | "expiresAt">): string {
   return `from a rule by ${actor}, ${untilText({ expiresAt })}`;
 }
 
@@ -146,19 +146,19 @@ export function ruleSource({ actor, expiresAt }: Pick<Rule, "actor" | "expiresAt
  * When the newest change of a rule was made, which is that of its actor; null when the answer does not say. A rule starts with its
  * first change. A rule of a policy is applied with each change, one of a key when the object of the key confirms it.
  */
-export function changedAt({ keyId, revision, startsAt, appliedAt }: Rule): string | null {
+export function changedAt({ keyId, revision, startsAt, appliedAt }: RuleView): string | null {
   if (revision === 1) return startsAt;
   return keyId === null ? appliedAt : null;
 }
 
 /** For example "by alice, since 22 Nov 2026, 18:30:00". */
-export function authorText(rule: Rule): string {
+export function authorText(rule: RuleView): string {
   const at = changedAt(rule);
   return `by ${rule.actor}${at === null ? "" : `, since ${instantText(at)}`}`;
 }
 
 /** For example "enforce, from the configuration". */
-export const configuredText = ({ configured }: Policy, part: "mode" | "limits"): string =>
+export const configuredText = ({ configured }: PolicyView, part: "mode" | "limits"): string =>
   `${part === "mode" ? configured.mode : limitsText(configured.limits)}, from the configuration`;
 
 /**
@@ -166,7 +166,7 @@ export const configuredText = ({ configured }: Policy, part: "mode" | "limits"):
  * @param rule with the id null for one that does not exist yet
  */
 export function policyWithout(
-  policy: Policy,
+  policy: PolicyView,
   { kind, id }: { readonly kind: RuleKind; readonly id: string | null },
 ): string {
   if (kind === "mode" || kind === "limits") {
@@ -179,7 +179,7 @@ export function policyWithout(
   return others === 0 ? `no ${name}` : `without these entries; ${numberText(others)} other ${name} stay`;
 }
 
-const isRefused = ({ refused }: Policy, { id }: Rule): boolean => refused.some(({ rule }) => rule === id);
+const isRefused = ({ refused }: PolicyView, { id }: RuleView): boolean => refused.some(({ rule }) => rule === id);
 
 const minuteMs = 60_000;
 const dayMs = 86_400_000;

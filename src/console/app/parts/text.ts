@@ -1,5 +1,5 @@
 /** Numbers, durations, instants and limits as people read them. */
-import type { FullLimit } from "../api/answers.ts";
+import type { FullLimit } from "../../../admin/wire.ts";
 
 const wholeNumber = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const shortNumber = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });

@@ -1,7 +1,7 @@
 /** The dialogs of a policy. */
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import type { FullLimit, Mode, Policy, Statistics } from "../api/answers.ts";
+import type { FullLimit, PolicyMode, PolicyView, StatisticsView } from "../../../admin/wire.ts";
 import { read } from "../api/client.ts";
 import { usePolled } from "../api/poll.ts";
 import { changeBy, policyChangeBy, type PolicyUpdate, type Term } from "../api/rules.ts";
@@ -25,7 +25,7 @@ import {
 import { editedLimits, limitLine, limitsAsText, previewOf } from "./texts.ts";
 
 export type OpenDialog = { readonly policy: string } & (
-  | { readonly kind: "mode"; readonly mode: Mode }
+  | { readonly kind: "mode"; readonly mode: PolicyMode }
   /** `proposed` is shown in place of the limits in effect. */
   | { readonly kind: "limits"; readonly proposed?: readonly FullLimit[] }
   | { readonly kind: "configured-limits" }
@@ -36,13 +36,13 @@ export type OpenDialog = { readonly policy: string } & (
 const hourPauseMs = 5_000;
 
 interface WithDialogsProps {
-  readonly policies: readonly Policy[];
+  readonly policies: readonly PolicyView[];
   readonly children: ComponentChildren;
 }
 
 /** A part of a page that opens dialogs of policies, with the numbers of the last hour. */
 export function WithDialogs({ policies, children }: WithDialogsProps) {
-  const hour = usePolled((abort) => read<Statistics>("stats", abort), hourPauseMs);
+  const hour = usePolled((abort) => read<StatisticsView>("stats", abort), hourPauseMs);
   const [dialog, setDialog] = useState<OpenDialog | null>(null);
   const live = policies.find(({ name }) => name === dialog?.policy);
   return (
@@ -70,7 +70,7 @@ function PolicyDialog({ dialog, ...common }: PolicyDialogProps & { readonly dial
   }
 }
 
-function ModeDialog({ live, mode, onClose }: PolicyDialogProps & { readonly mode: Mode }) {
+function ModeDialog({ live, mode, onClose }: PolicyDialogProps & { readonly mode: PolicyMode }) {
   const isConfigured = mode === live.configured.mode;
   const [term, setTerm] = useState<Term>(isConfigured ? {} : { for: "1h" });
   const shown = useShownPolicy(live);
@@ -112,7 +112,7 @@ const strategies = [
   "concurrency",
 ];
 
-const limitsNow = (policy: Policy): string =>
+const limitsNow = (policy: PolicyView): string =>
   `${policy.limits.value.map(limitLine).join("; ")} – ${sourceText(policy, policy.limits)}`;
 
 const limitsChanged = ({ after }: PolicyUpdate): string =>

@@ -1,6 +1,6 @@
 /** Adds entries to a policy as a rule of their own, or changes the entries of a rule. */
 import { useState } from "preact/hooks";
-import type { Policy, Rule } from "../api/answers.ts";
+import type { PolicyView, RuleView } from "../../../admin/wire.ts";
 import { changeBy, planOf, type Term, termOf } from "../api/rules.ts";
 import { Effect, TermFields } from "../parts/dialog.tsx";
 import { policyWithout, ruleText } from "../parts/rule-text.ts";
@@ -11,7 +11,7 @@ import { Checkbox, TextArea } from "../parts/fields.tsx";
 
 export type EntriesKind = "allow" | "deny" | "overrides";
 
-export const entriesOf = ({ entries, overrides }: Rule): readonly unknown[] => entries ?? overrides ?? [];
+export const entriesOf = ({ entries, overrides }: RuleView): readonly unknown[] => entries ?? overrides ?? [];
 
 interface EntriesDialogProps extends PolicyDialogProps {
   readonly kind: EntriesKind;
@@ -20,8 +20,8 @@ interface EntriesDialogProps extends PolicyDialogProps {
 }
 
 export function EntriesDialog({ live, kind, ruleId, onClose }: EntriesDialogProps) {
-  const ruleIn = ({ rules }: Policy): Rule | null => rules.find(({ id }) => id === ruleId) ?? null;
-  const textIn = (policy: Policy): string => linesOf(entriesIn(ruleIn(policy)));
+  const ruleIn = ({ rules }: PolicyView): RuleView | null => rules.find(({ id }) => id === ruleId) ?? null;
+  const textIn = (policy: PolicyView): string => linesOf(entriesIn(ruleIn(policy)));
   const [text, setText] = useState(() => textIn(live));
   const [isTermKept, setIsTermKept] = useState(ruleId !== null);
   const [given, setTerm] = useState<Term>({ for: "1h" });
@@ -72,9 +72,9 @@ export function EntriesDialog({ live, kind, ruleId, onClose }: EntriesDialogProp
   );
 }
 
-const entriesIn = (rule: Rule | null): readonly unknown[] => (rule === null ? [] : entriesOf(rule));
+const entriesIn = (rule: RuleView | null): readonly unknown[] => (rule === null ? [] : entriesOf(rule));
 
-function nowText(policy: Policy, rule: Rule | null, kind: EntriesKind): string {
+function nowText(policy: PolicyView, rule: RuleView | null, kind: EntriesKind): string {
   const all = policy[kind].reduce((sum, { count }) => sum + count, 0);
   const ofPolicy = `${all} ${kind} entries in the policy`;
   if (rule === null) return ofPolicy;
@@ -114,7 +114,7 @@ function Difference({ before, after, kind }: DifferenceProps) {
   );
 }
 
-function helpOf(kind: EntriesKind, parts: Policy["key"]): string {
+function helpOf(kind: EntriesKind, parts: PolicyView["key"]): string {
   if (kind === "overrides") return 'One a line, as JSON: {"key": "partner-42", "limits": "900/minute"}';
   const oneKey = parts.length === 1 ? `a key (${parts.join()})` : `["…", "…"] for ${parts.join(", ")}`;
   return `One a line: an address, a network such as 192.0.2.0/24, or ${oneKey}.`;

@@ -1,7 +1,7 @@
 /** Parts that the pages and the dialogs of policies share: sources, the numbers of the last hour, and the frame of dialogs. */
 import { createContext } from "preact";
 import { useContext, useState } from "preact/hooks";
-import type { EntriesPart, Policy, Rule, Statistics } from "../api/answers.ts";
+import type { EntriesPart, PolicyView, RuleView, StatisticsView } from "../../../admin/wire.ts";
 import { readChanges, recentChanges } from "../api/changes.ts";
 import { readPolicy } from "../api/rules.ts";
 import { CountDown } from "../parts/count-down.tsx";
@@ -14,19 +14,19 @@ import { requestsText } from "./texts.ts";
 
 type SourceOf = Pick<EntriesPart, "source" | "rule">;
 
-const ruleOf = ({ rules }: Policy, { rule }: SourceOf): Rule | undefined => rules.find(({ id }) => id === rule);
+const ruleOf = ({ rules }: PolicyView, { rule }: SourceOf): RuleView | undefined => rules.find(({ id }) => id === rule);
 
 /** For example "from a rule by ops, until 22 Nov 2026, 18:30:00". */
-export function sourceText(policy: Policy, sourced: SourceOf): string {
+export function sourceText(policy: PolicyView, sourced: SourceOf): string {
   const rule = ruleOf(policy, sourced);
   return rule === undefined ? "from the configuration" : ruleSource(rule);
 }
 
 /** The rules that a return to the configuration removes. */
-export const removedRules = ({ rules }: Policy, part: "mode" | "limits"): readonly string[] =>
+export const removedRules = ({ rules }: PolicyView, part: "mode" | "limits"): readonly string[] =>
   rules.filter(({ kind }) => kind === part).map((rule) => `This removes the rule by ${rule.actor}: ${ruleText(rule)}.`);
 
-export function Source({ policy, of }: { readonly policy: Policy; readonly of: SourceOf }) {
+export function Source({ policy, of }: { readonly policy: PolicyView; readonly of: SourceOf }) {
   const rule = ruleOf(policy, of);
   if (rule === undefined) return <span class="dim">from the configuration</span>;
   return (
@@ -41,9 +41,9 @@ export function Source({ policy, of }: { readonly policy: Policy; readonly of: S
 export const OpenPolicyDialog = createContext<(dialog: OpenDialog) => void>(() => {});
 
 /** Null before the first answer. */
-export const LastHour = createContext<Statistics | null>(null);
+export const LastHour = createContext<StatisticsView | null>(null);
 
-export function useHour(textOf: (statistics: Statistics) => string): string {
+export function useHour(textOf: (statistics: StatisticsView) => string): string {
   const statistics = useContext(LastHour);
   return statistics === null ? "…" : textOf(statistics);
 }
@@ -60,7 +60,7 @@ export function Concerned({ policy }: { readonly policy: string }) {
 
 export interface PolicyDialogProps {
   /** The newest state of the policy. */
-  readonly live: Policy;
+  readonly live: PolicyView;
   readonly onClose: () => void;
 }
 
@@ -68,9 +68,9 @@ export interface PolicyDialogProps {
  * The state that a dialog shows and changes: it stays the same until the operator asks for the new one.
  * @param onShow is called before a newer state is shown
  */
-export function useShownPolicy(live: Policy, onShow?: (shown: Policy, newer: Policy) => void) {
+export function useShownPolicy(live: PolicyView, onShow?: (shown: PolicyView, newer: PolicyView) => void) {
   const [policy, setPolicy] = useState(live);
-  const show = (newer: Policy): void => {
+  const show = (newer: PolicyView): void => {
     onShow?.(policy, newer);
     setPolicy(newer);
   };

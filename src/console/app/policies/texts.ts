@@ -1,5 +1,5 @@
 /** Policies in words, and their limits and entries as text that operators edit. */
-import type { FullLimit, Mode, Policy, Statistics, WrittenLimits } from "../api/answers.ts";
+import type { FullLimit, PolicyMode, PolicyView, StatisticsView, WrittenLimits } from "../../../admin/wire.ts";
 import { errorOf } from "../api/client.ts";
 import { type Decisions, decisionsOf } from "../keys/denials.ts";
 import { commonStrategy, writtenLimit } from "../keys/rules.ts";
@@ -26,7 +26,7 @@ interface EditedLimits {
 }
 
 /** The limits in effect, as text to begin with. */
-export function editedLimits({ name, limits, rules }: Pick<Policy, "name" | "limits" | "rules">): EditedLimits {
+export function editedLimits({ name, limits, rules }: Pick<PolicyView, "name" | "limits" | "rules">): EditedLimits {
   const edited = limitsAsText(limits.value, name);
   const rule = rules.find(({ id }) => id === limits.rule);
   if (rule === undefined) return edited;
@@ -140,7 +140,7 @@ export const requestsText = ({ all }: Pick<Decisions, "all">, span = "in the las
   `${countOf(all, "request")} ${span}`;
 
 /** The number of requests with the share of denials, and of those that a dry run left out. */
-export function decisionsText(decisions: Decisions, mode: Mode, span?: string): string {
+export function decisionsText(decisions: Decisions, mode: PolicyMode, span?: string): string {
   const { all, denied, wouldBeDenied } = decisions;
   if (all === 0) return "No requests in the last hour.";
   const share = (part: number): string => `${numberText(part)} (${percentText(part, all)})`;
@@ -161,8 +161,8 @@ const propagationMs = 5_000;
  * share of would-be denials too small. Statistics have whole minutes, so the share waits for the first one after the change.
  */
 export function modeDecisionsText(
-  statistics: Pick<Statistics, "points" | "from" | "to">,
-  { name, mode, rules }: Pick<Policy, "name" | "mode" | "rules">,
+  statistics: Pick<StatisticsView, "points" | "from" | "to">,
+  { name, mode, rules }: Pick<PolicyView, "name" | "mode" | "rules">,
 ): string {
   const rule = rules.find(({ id }) => id === mode.rule);
   const setMs = mode.value === "dry-run" ? Date.parse(rule?.appliedAt ?? "") : Number.NaN;

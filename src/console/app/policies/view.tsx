@@ -1,7 +1,7 @@
 /** The view "Policies": what is in effect, where it comes from, and changes to it. */
 import type { ComponentChildren } from "preact";
 import { useContext } from "preact/hooks";
-import type { Mode, Policy, Rule } from "../api/answers.ts";
+import type { PolicyMode, PolicyView, RuleView } from "../../../admin/wire.ts";
 import { CountDown } from "../parts/count-down.tsx";
 import { Empty, Reading } from "../parts/notice.tsx";
 import { ModeBadge, usePolicies } from "../parts/policies.tsx";
@@ -29,7 +29,7 @@ export const PoliciesView = () => (
   </Reading>
 );
 
-function Shown({ list }: { readonly list: readonly Policy[] }) {
+function Shown({ list }: { readonly list: readonly PolicyView[] }) {
   const name = route.value.query.get("name");
   if (name === null) return <PolicyList list={list} />;
   const policy = list.find((each) => each.name === name);
@@ -44,7 +44,7 @@ function Shown({ list }: { readonly list: readonly Policy[] }) {
   );
 }
 
-const PolicyList = ({ list }: { readonly list: readonly Policy[] }) => (
+const PolicyList = ({ list }: { readonly list: readonly PolicyView[] }) => (
   <section>
     <h1>Policies</h1>
     <p class="hint">
@@ -61,7 +61,7 @@ const PolicyList = ({ list }: { readonly list: readonly Policy[] }) => (
 );
 
 interface PolicyProps {
-  readonly policy: Policy;
+  readonly policy: PolicyView;
 }
 
 /** @param children the heading */
@@ -124,7 +124,7 @@ function EntryCounts({ policy, kind }: PolicyProps & { readonly kind: EntriesKin
   );
 }
 
-const modes: readonly Mode[] = ["enforce", "dry-run", "off"];
+const modes: readonly PolicyMode[] = ["enforce", "dry-run", "off"];
 
 function ModeSwitch({ policy }: PolicyProps) {
   const open = useContext(OpenPolicyDialog);
@@ -303,7 +303,7 @@ function RulesBehind({ policy, kind }: PolicyProps & { readonly kind: "mode" | "
 }
 
 interface RuleBehindProps extends PolicyProps {
-  readonly rule: Rule;
+  readonly rule: RuleView;
   /** Whether the policy has no other rule of the kind. */
   readonly isOnly: boolean;
 }

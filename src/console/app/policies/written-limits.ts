@@ -1,5 +1,5 @@
 /** Limits as they are written, read by the engine. */
-import type { FullLimit } from "../api/answers.ts";
+import type { FullLimit } from "../../../admin/wire.ts";
 import { describeProblem, readLimits } from "../../../strategies/index.ts";
 
 /**

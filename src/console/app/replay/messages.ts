@@ -3,7 +3,7 @@ import type { SamplesHeader } from "../../../advisor/replay/read-samples.ts";
 import type { TimelinesSource } from "../../../advisor/replay/timelines.ts";
 import type { Advice, Candidate, Goal } from "../../../advisor/search/goal.ts";
 import type { Limit } from "../../../strategies/index.ts";
-import type { FullLimit } from "../api/answers.ts";
+import type { FullLimit } from "../../../admin/wire.ts";
 import type { Comparison, ComparisonRequest } from "./compare.ts";
 
 /** The samples of a policy that the worker has. */

@@ -10,7 +10,7 @@ import { lazy } from "../parts/lazy.ts";
 import { hrefOf, isPublicView, route, type ViewName, views } from "./route.ts";
 import { operator, session, signIn, signOut, startSession } from "./session.ts";
 import { showToast, Toasts } from "./toasts.tsx";
-import type { AuditEntry } from "../api/answers.ts";
+import type { AuditEntryView } from "../../../admin/wire.ts";
 import { changeText } from "../parts/rule-text.ts";
 
 interface LazyView {
@@ -210,7 +210,7 @@ function SignIn({ problem: first }: { readonly problem: string | null }) {
   );
 }
 
-function announceChanges(entries: readonly AuditEntry[]): void {
+function announceChanges(entries: readonly AuditEntryView[]): void {
   for (const entry of entries.toReversed()) {
     if (entry.actor === operator.value?.name || entry.action === "reveal") continue;
     showToast({ text: `${entry.actor} ${changeText(entry)}`, kind: "news" });

@@ -1,6 +1,6 @@
 /** The operator of this tab. A token stays in this tab only; Cloudflare Access identifies operators without one. */
 import { computed, signal } from "@preact/signals";
-import type { Operator, Right } from "../api/answers.ts";
+import type { OperatorView, AdminRight } from "../../../admin/wire.ts";
 import { ApiProblem, call, ConnectionLost, errorOf, refusal, token } from "../api/client.ts";
 
 type Session =
@@ -9,7 +9,7 @@ type Session =
   | { readonly kind: "checking" }
   /** `problem` says why the last attempt failed; null before the first. */
   | { readonly kind: "signed-out"; readonly problem: string | null }
-  | { readonly kind: "signed-in"; readonly operator: Operator };
+  | { readonly kind: "signed-in"; readonly operator: OperatorView };
 
 export const session = signal<Session>({ kind: "checking" });
 
@@ -19,7 +19,7 @@ const storageKey = "headgate-token";
 export const operator = computed(() => (session.value.kind === "signed-in" ? session.value.operator : null));
 
 /** Whether the operator may do this. The server decides; this only hides what it would refuse. */
-export const may = (right: Right): boolean => operator.value?.may.includes(right) === true;
+export const may = (right: AdminRight): boolean => operator.value?.may.includes(right) === true;
 
 /** A field of a request can have no other characters. */
 const tokenForm = /^[\x21-\x7e]+$/;
@@ -52,7 +52,7 @@ export async function signIn(text: string): Promise<void> {
  * Keeps a token in this tab if the Worker accepts it, and forgets a refused one.
  * @throws Error with the reason
  */
-async function acceptToken(text: string): Promise<{ readonly token: string; readonly operator: Operator }> {
+async function acceptToken(text: string): Promise<{ readonly token: string; readonly operator: OperatorView }> {
   const given = text.trim();
   if (!tokenForm.test(given)) throw new Error("A token has visible ASCII characters only.");
   try {
@@ -75,12 +75,12 @@ export function signOut(): void {
   session.value = { kind: "signed-out", problem: null };
 }
 
-const readOperator = (checkedToken?: string): Promise<Operator> =>
-  call<Operator>("GET", "operator", { checkedToken }).catch((error: unknown) => {
+const readOperator = (checkedToken?: string): Promise<OperatorView> =>
+  call<OperatorView>("GET", "operator", { checkedToken }).catch((error: unknown) => {
     throw error instanceof ConnectionLost ? new Error(`${error.message} Try again when it runs.`) : error;
   });
 
-function begin(accepted: Operator): void {
+function begin(accepted: OperatorView): void {
   refusal.value = null;
   session.value = { kind: "signed-in", operator: accepted };
 }

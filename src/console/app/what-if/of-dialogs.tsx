@@ -1,7 +1,7 @@
 /** The section "The last 24 hours" of the dialogs. It is loaded with them, so that no view is larger by it. */
 import { useState } from "preact/hooks";
 import type { LastDayProps } from "./last-day.tsx";
-import type { AuditedRule, Explanation, Policy } from "../api/answers.ts";
+import type { AuditedRule, Explanation, PolicyView } from "../../../admin/wire.ts";
 import { call } from "../api/client.ts";
 import { useRead } from "./use-read.ts";
 import { type Change, changeOfRules, listObstacle, modeObstacle, rulesAfter, underLimits, underRule } from "./ways.ts";
@@ -21,7 +21,7 @@ export function LastDay(props: LastDayProps) {
 }
 
 interface MatchProps {
-  readonly policy: Policy;
+  readonly policy: PolicyView;
   readonly kind: "allow" | "deny" | "overrides";
   readonly before: readonly unknown[];
   readonly after: readonly unknown[];
@@ -53,7 +53,7 @@ const obstacleText = (after: readonly unknown[]): string =>
     : `${listObstacle} They can for a single new entry that is one key.`;
 
 function changeOfEntry(
-  policy: Policy,
+  policy: PolicyView,
   kind: MatchProps["kind"],
   entry: unknown,
   { id, limitsInEffect }: Explanation,

@@ -1,5 +1,5 @@
 /** The ways to decide traffic that a dialog compares: what is in effect now, and what would be then. */
-import type { AuditedRule, FullLimit, Mode, Policy, Rule, WrittenLimits } from "../api/answers.ts";
+import type { AuditedRule, FullLimit, PolicyMode, PolicyView, RuleView, WrittenLimits } from "../../../admin/wire.ts";
 import { commonStrategy, type KeyState, laterRule } from "../keys/rules.ts";
 import type { Decider } from "../replay/compare.ts";
 import type { UndoStep } from "../api/rules.ts";
@@ -38,7 +38,7 @@ const denied: Decider = { kind: "all-denied" };
 
 export const underLimits = (limits: readonly FullLimit[]): Decider => ({ kind: "limits", limits });
 
-export const underMode = (mode: Mode, limits: readonly FullLimit[]): Decider =>
+export const underMode = (mode: PolicyMode, limits: readonly FullLimit[]): Decider =>
   mode === "enforce" ? underLimits(limits) : allowed;
 
 const defaultStrategy = "sliding-window-counter";
@@ -46,7 +46,7 @@ const defaultStrategy = "sliding-window-counter";
 /** @param policy has the strategy of limits that name none */
 export const underWritten = (
   { limits, strategy }: { readonly limits: WrittenLimits; readonly strategy?: string | undefined },
-  { configured }: Pick<Policy, "configured">,
+  { configured }: Pick<PolicyView, "configured">,
 ): WrittenDecider => ({
   kind: "written",
   limits,
@@ -55,7 +55,7 @@ export const underWritten = (
 
 /** A change of a policy. In a dry run, its outcomes are observed, too. */
 export const changeOfPolicy = (
-  { name, key, mode }: Pick<Policy, "name" | "key" | "mode">,
+  { name, key, mode }: Pick<PolicyView, "name" | "key" | "mode">,
   before: WrittenDecider,
   then: WrittenDecider,
 ): Change => ({
@@ -72,7 +72,7 @@ export const changeOfPolicy = (
 const observed: Way = { title: "Observed", decider: { kind: "recorded" } };
 
 /** The outcomes that a dry run observed, beside a replay of its limits. */
-export const dryRunOf = ({ name, key, limits }: Policy): Change => ({
+export const dryRunOf = ({ name, key, limits }: PolicyView): Change => ({
   policy: name,
   parts: key,
   ways: [observed, { title: "Replayed", decider: underLimits(limits.value) }],
@@ -82,7 +82,7 @@ export const dryRunOf = ({ name, key, limits }: Policy): Change => ({
 /** A rule of one key, or an entry with one key. */
 export function underRule(
   { kind, limits = "", strategy }: Pick<AuditedRule, "kind" | "limits"> & { readonly strategy?: string | undefined },
-  policy: Pick<Policy, "configured">,
+  policy: Pick<PolicyView, "configured">,
 ): WrittenDecider {
   if (kind === "block" || kind === "deny") return denied;
   return kind === "allow" ? allowed : underWritten({ limits, strategy }, policy);
@@ -95,20 +95,20 @@ export const listObstacle =
 /** Rules of a policy. The first of a kind has precedence. */
 type Rules = readonly AuditedRule[];
 
-const firstOf = ({ refused }: Policy, rules: Rules, kind: "limits" | "mode") =>
+const firstOf = ({ refused }: PolicyView, rules: Rules, kind: "limits" | "mode") =>
   rules.find((rule) => rule.kind === kind && !refused.some(({ rule: id }) => id === rule.id));
 
-const modeUnder = (policy: Policy, rules: Rules): Mode =>
+const modeUnder = (policy: PolicyView, rules: Rules): PolicyMode =>
   firstOf(policy, rules, "mode")?.mode ?? policy.configured.mode;
 
-function limitsUnder(policy: Policy, rules: Rules): WrittenDecider {
+function limitsUnder(policy: PolicyView, rules: Rules): WrittenDecider {
   const rule = firstOf(policy, rules, "limits");
   if (rule?.limits === undefined) return underLimits(policy.configured.limits);
   return underWritten({ limits: rule.limits, strategy: rule.strategy }, policy);
 }
 
 /** The change from the rules of now to others. Denials of a dry run are compared with those of a dry run. */
-export function changeOfRules(policy: Policy, rules: Rules): Change {
+export function changeOfRules(policy: PolicyView, rules: Rules): Change {
   const { mode, limits } = policy;
   const then = modeUnder(policy, rules);
   const before = underLimits(limits.value);
@@ -121,7 +121,7 @@ export function changeOfRules(policy: Policy, rules: Rules): Change {
 }
 
 /** The rules of a policy after the steps of an undo or a rollback. A restored rule is the newest. */
-export function rulesAfter({ rules }: Policy, steps: readonly UndoStep[]): Rules {
+export function rulesAfter({ rules }: PolicyView, steps: readonly UndoStep[]): Rules {
   const stepOf = ({ id }: AuditedRule): UndoStep | undefined =>
     steps.find(({ kind, rule }) => kind !== "restore" && rule.id === id);
   const restored = steps.filter(({ kind }) => kind === "restore").map(({ rule }) => rule);
@@ -134,7 +134,7 @@ export function rulesAfter({ rules }: Policy, steps: readonly UndoStep[]): Rules
 }
 
 /** The decider of the key without one of its rules. */
-export function withoutRule({ rules, explanation, policy }: KeyState, without: Rule | null): WrittenDecider {
+export function withoutRule({ rules, explanation, policy }: KeyState, without: RuleView | null): WrittenDecider {
   const later = laterRule(rules, without, now());
   if (later === null) return underLimits(explanation.limitsWithoutKeyRules);
   return underRule(later, policy);
@@ -156,7 +156,7 @@ export const newRuleOfKey = (state: KeyState, then: WrittenDecider | null): Chan
       ]);
 
 /** Why no rule of a key and no entry would have denied anything. */
-export const modeObstacle = ({ mode }: Pick<Policy, "mode">): string | undefined =>
+export const modeObstacle = ({ mode }: Pick<PolicyView, "mode">): string | undefined =>
   mode.value === "enforce"
     ? undefined
     : `The mode of the policy is ${mode.value}, so it denies nothing, whatever the rule is.`;

@@ -5,7 +5,7 @@ import { numberText } from "../../app/parts/text.ts";
 import { changeLog, logText } from "../page-state.ts";
 import { runState } from "../runner.ts";
 import { textOfFile } from "./log-file.ts";
-import type { Policy } from "../../app/api/answers.ts";
+import type { PolicyView } from "../../../admin/wire.ts";
 import { queryText, readText } from "../../app/api/client.ts";
 import { readPolicies } from "../../app/parts/policies.tsx";
 import { session } from "../../app/shell/session.ts";
@@ -132,7 +132,7 @@ const SampleInput = () => (session.value.kind === "signed-in" ? <PolicySamples /
 
 function PolicySamples() {
   const id = useId();
-  const [policies, setPolicies] = useState<readonly Policy[]>([]);
+  const [policies, setPolicies] = useState<readonly PolicyView[]>([]);
   const [chosen, setChosen] = useState("");
   const [isReading, setIsReading] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);

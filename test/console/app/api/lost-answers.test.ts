@@ -1,6 +1,6 @@
 /** Changes that are sent again after their answer was lost: they are made once, and undone to the state before the first attempt. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Policy, Rule } from "../../../../src/console/app/api/answers.ts";
+import type { PolicyView, RuleView } from "../../../../src/admin/wire.ts";
 import {
   changeBy,
   isResultOfPatch,
@@ -13,14 +13,14 @@ import {
 } from "../../../../src/console/app/api/rules.ts";
 import { rule } from "../audit-entries.ts";
 
-const stored = (fields: Partial<Rule> = {}): Rule => ({
+const stored = (fields: Partial<RuleView> = {}): RuleView => ({
   ...rule(),
   state: "applied",
   appliedAt: null,
   ...fields,
 });
-const policyWith = (rules: readonly Rule[], version: number): Policy =>
-  ({ name: "api", rules, epoch: 1, version }) as unknown as Policy;
+const policyWith = (rules: readonly RuleView[], version: number): PolicyView =>
+  ({ name: "api", rules, epoch: 1, version }) as unknown as PolicyView;
 
 /** A Worker with one policy, which answers calls as `answer` says. Null loses the answer. */
 function worker(answer: (method: string, path: string) => Response | null) {
@@ -47,7 +47,7 @@ describe("a change of a policy whose answer was lost", () => {
   const expiresAt = "2026-11-22T13:00:00.000Z";
   const made = stored({ expiresAt });
 
-  const sendTwice = async (after: Policy): Promise<PolicyUpdate> => {
+  const sendTwice = async (after: PolicyView): Promise<PolicyUpdate> => {
     let patches = 0;
     worker((method) => {
       if (method === "GET") return Response.json(after);
@@ -83,14 +83,14 @@ describe("a change of a policy whose answer was lost", () => {
   });
 
   it("the removal of the limits is recognized by their absence, and new limits by their revision", () => {
-    const { mode: _, ...limits }: Rule = stored({
+    const { mode: _, ...limits }: RuleView = stored({
       kind: "limits",
       limits: "5/1m",
       strategy: "sliding-log",
     });
     const update = { before: policyWith([limits], 4), after: policyWith([], 5) };
     expect(isResultOfPatch(update, "limits", { limits: null })).toBe(true);
-    const changed: Rule = { ...limits, limits: "9/1m", revision: 2 };
+    const changed: RuleView = { ...limits, limits: "9/1m", revision: 2 };
     const replaced = { ...update, after: policyWith([changed], 5) };
     expect(isResultOfPatch(replaced, "limits", { limits: null })).toBe(false);
     const sent = { limits: "9/1m", strategy: "sliding-log" };

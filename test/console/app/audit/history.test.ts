@@ -1,7 +1,7 @@
 /** The index of audit entries against a search through all of them, and how much work a long log makes. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { AuditedRule, AuditEntry } from "../../../../src/console/app/api/answers.ts";
+import type { AuditedRule, AuditEntryView } from "../../../../src/admin/wire.ts";
 import { isSameRule } from "../../../../src/console/app/api/rules.ts";
 import {
   entryWindow,
@@ -19,7 +19,7 @@ import { generatedPage } from "../long-audit.ts";
 const isSame = (one: AuditedRule | null, other: AuditedRule | null): boolean =>
   one === null || other === null ? one === other : isSameRule(one, other);
 
-function searchedUndone(own: AuditEntry, entries: readonly AuditEntry[]): AuditEntry | null {
+function searchedUndone(own: AuditEntryView, entries: readonly AuditEntryView[]): AuditEntryView | null {
   if (!["create", "replace", "delete"].includes(own.action)) return null;
   const earlier = entries.filter(({ seq, rule: id }) => seq < own.seq && id !== null);
   const found = earlier.find(({ action, rule: id, before, after }) =>
@@ -30,7 +30,7 @@ function searchedUndone(own: AuditEntry, entries: readonly AuditEntry[]): AuditE
 }
 
 /** The entry that keeps another one from being undone: a later one of its rule, or one that has made the same rule again. */
-function searchedObstacle(own: AuditEntry, entries: readonly AuditEntry[]): number | undefined {
+function searchedObstacle(own: AuditEntryView, entries: readonly AuditEntryView[]): number | undefined {
   const later = entries.filter(({ seq }) => seq > own.seq);
   const ofRule = later.find(({ rule: id }) => id === own.rule);
   if (ofRule !== undefined || own.after !== null) return ofRule?.seq;
@@ -48,7 +48,7 @@ const step = fc.record({
 
 const history = fc.array(step, { maxLength: 16 }).map((steps) => {
   const rules = new Map<string, AuditedRule>();
-  const entries: AuditEntry[] = [];
+  const entries: AuditEntryView[] = [];
   for (const { id, mode, how } of steps) {
     const seq = entries.length + 1;
     const before = rules.get(id) ?? null;
@@ -65,7 +65,7 @@ const history = fc.array(step, { maxLength: 16 }).map((steps) => {
 });
 
 /** A log with this many entries, of which each changes one of many rules. */
-const longLog = (count: number): AuditEntry[] =>
+const longLog = (count: number): AuditEntryView[] =>
   Array.from({ length: count }, (_, index) => {
     const seq = count - index;
     const own = rule({ id: `r${seq % 97}`, keyId: `k${seq}`, revision: seq });

@@ -1,7 +1,7 @@
 /** The preview of a rollback, and the undo of single entries, against a naive replay of the history. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { AuditedRule, AuditEntry } from "../../../../src/console/app/api/answers.ts";
+import type { AuditedRule, AuditEntryView } from "../../../../src/admin/wire.ts";
 import { hasEnded, isSameRule, type UndoStep } from "../../../../src/console/app/api/rules.ts";
 import { concernedBy, History as AuditHistory, rollbackPlan } from "../../../../src/console/app/audit/history.ts";
 import { forAll } from "../../../for-all.ts";
@@ -11,12 +11,12 @@ type Rules = ReadonlyMap<string, AuditedRule>;
 
 interface History {
   /** The newest first. */
-  readonly entries: readonly AuditEntry[];
+  readonly entries: readonly AuditEntryView[];
   /** The rules after each entry; the first are those before all entries. */
   readonly states: readonly Rules[];
 }
 
-const undoOption = (own: AuditEntry, entries: readonly AuditEntry[], now: number) =>
+const undoOption = (own: AuditEntryView, entries: readonly AuditEntryView[], now: number) =>
   new AuditHistory(entries).undoOption(own, now);
 
 /** Few ids and contents, so that rules change often, and also return to what they were. */
@@ -28,7 +28,7 @@ const step = fc.record({
 });
 
 function historyOf(steps: readonly { [Name in keyof StepOf]: StepOf[Name] }[]): History {
-  const entries: AuditEntry[] = [];
+  const entries: AuditEntryView[] = [];
   const states: Rules[] = [new Map()];
   for (const { id, isDeleted, mode, endsAfterMs } of steps) {
     const rules = new Map(states.at(-1));

@@ -1,6 +1,6 @@
 /** The denials of the last day: which policy has the most, and whether they are those of a dry run. */
 import { describe, expect, it } from "vitest";
-import type { Mode } from "../../../../src/console/app/api/answers.ts";
+import type { PolicyMode } from "../../../../src/admin/wire.ts";
 import { denialKind, mostDenying } from "../../../../src/console/app/keys/denials.ts";
 import { point, startMs } from "../statistics.ts";
 
@@ -11,7 +11,7 @@ const points = [
   point(startMs, "both", { outcomes: { banned: 1, "dry-run-denied": 1 } }),
 ];
 
-const policy = (name: string, mode: Mode = "enforce") => ({
+const policy = (name: string, mode: PolicyMode = "enforce") => ({
   name,
   mode: { value: mode, source: "configuration" as const },
 });

@@ -1,6 +1,6 @@
 /** The view of keys, without a browser: limits of boosts, the rule that a change makes or replaces, and sentences about effects. */
 import { describe, expect, it } from "vitest";
-import type { ExplainedStep, Explanation, FullLimit, Rule } from "../../../../src/console/app/api/answers.ts";
+import type { ExplainedStep, Explanation, FullLimit, RuleView } from "../../../../src/admin/wire.ts";
 import {
   afterBoost,
   extension,
@@ -84,7 +84,7 @@ describe("limits of a boost", () => {
 
 const at = (instantMs: number): string => new Date(instantMs).toISOString();
 
-const ruleOf = (changed: Partial<Rule>): Rule => ({
+const ruleOf = (changed: Partial<RuleView>): RuleView => ({
   id: "r1",
   policy: "api",
   scope: "key",
@@ -174,7 +174,7 @@ describe("the rule that a change makes or replaces", () => {
   it("the result of a lost replacement is recognized by its revision and its content", () => {
     const before = ruleOf({});
     const plan = extension(before, { for: "1h" }) as Extract<RulePlan, { kind: "replace" }>;
-    const isResult = (rule: Rule): boolean => isResultOf(before, plan.content, rule);
+    const isResult = (rule: RuleView): boolean => isResultOf(before, plan.content, rule);
     const result = ruleOf({ revision: 2, expiresAt: at(3_600_000) });
     expect(isResult(result)).toBe(true);
     expect(isResult({ ...result, limits: "51/10s" })).toBe(false);

@@ -1,13 +1,13 @@
 /** The rows of the view "Live": filters, pauses and bounds. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { TailEntry } from "../../../../src/console/app/api/answers.ts";
+import type { TailEntryView } from "../../../../src/admin/wire.ts";
 import { isListed, mostDenials, TailLog } from "../../../../src/console/app/live/tail.ts";
 import { forAll } from "../../../for-all.ts";
 
 const all = { policy: null, outcome: null, key: "" } as const;
 
-const denial = (others: Partial<TailEntry> = {}): TailEntry => ({
+const denial = (others: Partial<TailEntryView> = {}): TailEntryView => ({
   atMs: 0,
   policy: "api",
   outcome: "denied",
@@ -19,7 +19,7 @@ const denial = (others: Partial<TailEntry> = {}): TailEntry => ({
   ...others,
 });
 
-const flood = (count: number, policy: string): TailEntry[] =>
+const flood = (count: number, policy: string): TailEntryView[] =>
   Array.from({ length: count }, (_, atMs) => denial({ policy, atMs }));
 
 const drawn = fc.record({

@@ -1,10 +1,10 @@
 /** The words beside a mark on the time axis. */
 import { describe, expect, it } from "vitest";
-import type { Policy } from "../../../../src/console/app/api/answers.ts";
+import type { PolicyView } from "../../../../src/admin/wire.ts";
 import { changeLabel } from "../../../../src/console/app/overview/change-label.ts";
 import { entry, rule } from "../audit-entries.ts";
 
-const policy = (source: "configuration" | "rule"): Policy => ({
+const policy = (source: "configuration" | "rule"): PolicyView => ({
   name: "api",
   key: ["ip"],
   mode: { value: "enforce", source: "configuration" },

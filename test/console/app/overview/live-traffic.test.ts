@@ -1,7 +1,7 @@
 /** Rates per second from counts of minutes, over new minutes, restarts of the control plane, pauses and wrong clocks. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Statistics } from "../../../../src/console/app/api/answers.ts";
+import type { StatisticsView } from "../../../../src/admin/wire.ts";
 import { LiveTraffic } from "../../../../src/console/app/overview/live-traffic.ts";
 import { numbersOf, trafficOfPolicy } from "../../../../src/console/app/overview/traffic.ts";
 import { forAll } from "../../../for-all.ts";
@@ -25,7 +25,7 @@ class Plane {
   }
 
   /** The answer of a plane that has lost what it has not stored, until isolates send it again. */
-  answer(fromMs: number, hasLost = false): Statistics {
+  answer(fromMs: number, hasLost = false): StatisticsView {
     const first = fromMs - (fromMs % minuteMs);
     const toMs = Math.ceil((this.nowMs + 1) / minuteMs) * minuteMs;
     const points = [...(hasLost ? this.#stored : this.#minutes)]

@@ -1,7 +1,7 @@
 /** The totals and lines of the overview, and its percentiles. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Outcome } from "../../../../src/console/app/api/answers.ts";
+import type { OutcomeName } from "../../../../src/admin/wire.ts";
 import { numbersOf, percentile, trafficOf, trafficOfPolicy } from "../../../../src/console/app/overview/traffic.ts";
 import { outcomeNames } from "../../../../src/control/protocol.ts";
 import { forAll } from "../../../for-all.ts";
@@ -34,7 +34,7 @@ describe("traffic", () => {
       const traffic = trafficOf(statisticsOf(span, points));
       for (const policy of ["a", "b", "c", null]) {
         const own = points.filter((each) => policy === null || each.policy === policy);
-        const sum = (names: readonly Outcome[]): number =>
+        const sum = (names: readonly OutcomeName[]): number =>
           own.reduce((all, each) => all + names.reduce((n, name) => n + (each.outcomes[name] ?? 0), 0), 0);
         const { total, lines } = trafficOfPolicy(traffic, policy);
         const expected = {

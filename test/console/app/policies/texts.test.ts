@@ -1,7 +1,7 @@
 /** Lists of entries and limits as texts that operators edit, and the numbers of a dry run. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Policy, Rule, WrittenLimits } from "../../../../src/console/app/api/answers.ts";
+import type { PolicyView, RuleView, WrittenLimits } from "../../../../src/admin/wire.ts";
 import {
   changedEntries,
   decisionsText,
@@ -98,14 +98,14 @@ describe("the preview of changed limits", () => {
 describe("the state of a policy without a rule", () => {
   const limits = [{ name: "api", limit: 100, windowMs: 60_000, strategy: "sliding-log" }];
   const older = rule({ id: "old", kind: "limits", limits: "9/h", actor: "amy" });
-  const policy = (fields: Partial<Policy>): Policy =>
+  const policy = (fields: Partial<PolicyView>): PolicyView =>
     ({
       configured: { mode: "enforce", limits },
       rules: [],
       refused: [],
       deny: [],
       ...fields,
-    }) as unknown as Policy;
+    }) as unknown as PolicyView;
   const newer = { id: "new", kind: "limits" } as const;
 
   it("the mode and the limits are those of the configuration", () => {
@@ -114,7 +114,7 @@ describe("the state of a policy without a rule", () => {
   });
 
   it("an older rule of the kind decides first, unless the configuration refuses it", () => {
-    const rules = [rule({ id: "new", kind: "limits" }), older] as Rule[];
+    const rules = [rule({ id: "new", kind: "limits" }), older] as RuleView[];
     expect(policyWithout(policy({ rules }), newer)).toBe("limits 9/h, from a rule by amy, without an end");
     const refused = [{ rule: "old", reason: "…" }];
     expect(policyWithout(policy({ rules, refused }), newer)).toMatch(/^100 per minute/);
@@ -125,7 +125,7 @@ describe("the state of a policy without a rule", () => {
       { count: 2, source: "rule", rule: "new" },
       { count: 3, source: "configuration" },
     ] as const;
-    const without = (id: string, list: Policy["deny"]): string =>
+    const without = (id: string, list: PolicyView["deny"]): string =>
       policyWithout(policy({ deny: list }), { kind: "deny", id });
     expect(without("new", deny)).toBe("without these entries; 3 other deny entries stay");
     expect(without("new", deny.slice(0, 1))).toBe("no deny entries");
@@ -135,8 +135,8 @@ describe("the state of a policy without a rule", () => {
 it("the author of a rule of a policy is shown with the time of the same change", () => {
   const since = (at: string): string => new Date(at).toLocaleTimeString("en-GB");
   const [began, changed] = ["2026-11-22T14:30:49.000Z", "2026-11-22T14:31:11.000Z"] as const;
-  const made: Rule = { ...rule({ startsAt: began }), state: "applied", appliedAt: began };
-  const replaced: Rule = { ...made, actor: "alice", revision: 2, appliedAt: changed };
+  const made: RuleView = { ...rule({ startsAt: began }), state: "applied", appliedAt: began };
+  const replaced: RuleView = { ...made, actor: "alice", revision: 2, appliedAt: changed };
   expect(authorText(made)).toMatch(new RegExp(`^by ops, since .*${since(began)}$`));
   expect(authorText(replaced)).toMatch(new RegExp(`^by alice, since .*${since(changed)}$`));
   // The answer has no time of the newest change of a rule of a key.

@@ -1,6 +1,6 @@
 /** The section "The last 24 hours" without a browser: which ways a dialog compares, and what the section says about samples. */
 import { describe, expect, it } from "vitest";
-import type { Policy } from "../../../../src/console/app/api/answers.ts";
+import type { PolicyView } from "../../../../src/admin/wire.ts";
 import type { Comparison, DecidedTraffic } from "../../../../src/console/app/replay/compare.ts";
 import {
   type Change,
@@ -26,7 +26,7 @@ import { knownSamples } from "../replay/known-samples.ts";
 const minuteMs = 60_000;
 const limitsOf = (limit: number) => [{ name: "api", limit, windowMs: minuteMs, strategy: "sliding-log" }];
 
-const policyWith = (fields: Partial<Policy> = {}): Policy =>
+const policyWith = (fields: Partial<PolicyView> = {}): PolicyView =>
   ({
     name: "api",
     key: ["ip"],
@@ -36,7 +36,7 @@ const policyWith = (fields: Partial<Policy> = {}): Policy =>
     rules: [],
     refused: [],
     ...fields,
-  }) as unknown as Policy;
+  }) as unknown as PolicyView;
 
 const kinds = ({ ways }: Change): string[] => ways.map(({ title, decider }) => `${title}: ${decider.kind}`);
 
