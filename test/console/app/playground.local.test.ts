@@ -3,7 +3,7 @@ import { pathToFileURL } from "node:url";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { parseConfig } from "../../../src/policy/vars/config.ts";
-import { referenceExamples } from "../../../src/console/playground/model/presets.ts";
+import { referenceExamples } from "../playground/reference-examples.ts";
 import { buildPlayground } from "../../../src/cli/console-build.ts";
 import { readConfiguration } from "../../docs/configuration-blocks.ts";
 import { hasBrowser, launchBrowser, openPage, type PageOptions } from "./browser.ts";

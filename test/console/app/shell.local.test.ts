@@ -1,7 +1,7 @@
 /** The frame of the console: signing in, navigation, a lost connection, the keyboard, and themes, in every view. */
 import type { Page } from "playwright-core";
 import { beforeAll, describe, expect, it, vi } from "vitest";
-import { referenceExamples } from "../../../src/console/playground/model/presets.ts";
+import { referenceExamples } from "../playground/reference-examples.ts";
 import { hasBrowser } from "./browser.ts";
 import { consoleSite } from "./console-site.ts";
 import { allOperators, tokens } from "./console-worker.ts";

@@ -1,7 +1,8 @@
 /** Scenarios as the query of a URL, and their limits as lines of wrangler.toml, which the Worker reads as the same limits. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { presets, referenceExamples } from "../../../src/console/playground/model/presets.ts";
+import { presets } from "../../../src/console/playground/model/presets.ts";
+import { referenceExamples } from "./reference-examples.ts";
 import { formatScenario, parseScenario, wranglerText } from "../../../src/console/playground/model/scenario-query.ts";
 import { defaultScenario } from "../../../src/console/playground/model/scenario.ts";
 import { describeProblem, type LimitInput, parseLimits, strategies } from "../../../src/strategies/index.ts";

@@ -274,7 +274,7 @@ export function undoOfEntries(entries: EntryNumbers | (() => Promise<EntryNumber
 export const undoOf = ({ before, after }: RuleChange): Undo =>
   undoOfRecent(
     (entry) =>
-      entry.rule === (after ?? before)?.id &&
+      entry.rule === ruleIn({ before, after })?.id &&
       entry.before?.revision === before?.revision &&
       entry.after?.revision === after?.revision,
   );
@@ -285,7 +285,7 @@ export const undoOfPolicy = ({ before, after }: PolicyUpdate, kind: PatchedKind)
     (entry) =>
       entry.policy === before.name &&
       entry.keyId === null &&
-      (entry.after ?? entry.before)?.kind === kind &&
+      ruleIn(entry)?.kind === kind &&
       entry.seq > before.version &&
       entry.seq <= after.version,
   );
@@ -297,13 +297,6 @@ const undoOfRecent = (isUndone: (entry: AuditEntryView) => boolean): Undo =>
     if (found.length === 0) throw new Error("The newest 200 entries of the audit log do not have this change.");
     return found;
   });
-
-/** The call that undoes a change. */
-export type UndoStep =
-  | { readonly kind: "remove"; readonly rule: AuditedRule }
-  | { readonly kind: "restore"; readonly rule: AuditedRule }
-  /** `rule` is the one in effect, which becomes `former` again. */
-  | { readonly kind: "replace"; readonly rule: AuditedRule; readonly former: AuditedRule };
 
 /** Rules never change in place, and their lists can be long. */
 const stateTexts = new WeakMap<AuditedRule, string>();
@@ -325,10 +318,10 @@ export const isSameRule = (one: AuditedRule | null, other: AuditedRule | null): 
 export const hasEnded = ({ expiresAt }: Pick<AuditedRule, "expiresAt">, nowMs: number): boolean =>
   expiresAt !== null && Date.parse(expiresAt) <= nowMs;
 
-/** Null when nothing is left to undo: the former rule would have ended by now, and there is no later one. */
-export function undoStep({ before, after }: RuleChange, nowMs: number): UndoStep | null {
+/** The change that undoes another; null when nothing is left to undo: the former rule would have ended by now. */
+export function undoStep({ before, after }: RuleChange, nowMs: number): RuleChange | null {
   const former = before === null || hasEnded(before, nowMs) ? null : before;
-  if (after === null) return former === null ? null : { kind: "restore", rule: former };
-  if (former === null) return { kind: "remove", rule: after };
-  return { kind: "replace", rule: after, former };
+  return former === null && after === null ? null : { before: after, after: former };
 }
+
+export const ruleIn = ({ before, after }: RuleChange): AuditedRule | null => before ?? after;

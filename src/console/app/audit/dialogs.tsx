@@ -10,7 +10,8 @@ import type {
 } from "../../../admin/wire.ts";
 import { readChanges } from "../api/changes.ts";
 import { call, queryText, read } from "../api/client.ts";
-import { readPolicy, type Term, undoOfEntries, type UndoStep } from "../api/rules.ts";
+import { useRead } from "../api/poll.ts";
+import { readPolicy, type RuleChange, ruleIn, type Term, undoOfEntries } from "../api/rules.ts";
 import { now } from "../clock.ts";
 import { keyWithout } from "../keys/rules.ts";
 import { second } from "../parts/count-down.tsx";
@@ -23,6 +24,11 @@ import { showToast } from "../shell/toasts.tsx";
 import { LastDayOfSteps } from "../what-if/of-dialogs.tsx";
 import { concernedBy, rollbackPlan, type RollbackPlan, type UndoOption } from "./history.ts";
 import { type LoadedEntries, mostReached } from "./loaded-entries.ts";
+
+interface StepProps {
+  /** The rule as it is, and as it will be. */
+  readonly step: RuleChange;
+}
 
 interface UndoDialogProps {
   readonly entry: AuditEntryView;
@@ -62,22 +68,17 @@ export function UndoDialog({ entry, option, onClose }: UndoDialogProps) {
   );
 }
 
-function StepEffect({ step }: { readonly step: UndoStep }) {
-  const { kind, rule } = step;
-  const [without, setWithout] = useState("…");
-  useEffect(() => {
-    if (kind === "replace") return undefined;
-    const abort = new AbortController();
-    readWithout(rule, abort.signal).then(setWithout, () => setWithout("without this rule"));
-    return () => abort.abort();
-  }, [kind, rule]);
-  return (
-    <Effect
-      concerns={placeText(step.rule)}
-      now={kind === "restore" ? without : stateText(rule)}
-      next={kind === "remove" ? without : stateText(kind === "restore" ? rule : step.former)}
-    />
+function StepEffect({ step }: StepProps) {
+  const { before, after } = step;
+  const rule = ruleIn(step);
+  const hasOther = before !== null && after !== null;
+  const without = useRead(
+    rule === null || hasOther ? null : (abort) => readWithout(rule, abort).catch(() => "without this rule"),
+    [rule, hasOther],
   );
+  if (rule === null) return null;
+  const textOf = (state: AuditedRule | null): string => (state === null ? (without ?? "…") : stateText(state));
+  return <Effect concerns={placeText(rule)} now={textOf(before)} next={textOf(after)} />;
 }
 
 /** For example "100 per minute, from the configuration". */
@@ -196,11 +197,11 @@ async function undoRollback(to: number, last: number, loaded: LoadedEntries): Pr
   } else navigate("audit", { to });
 }
 
-const stepKinds = [
-  ["remove", "Rules that are removed"],
-  ["restore", "Rules that are restored"],
-  ["replace", "Rules that are changed"],
-] as const;
+const stepKinds: readonly (readonly [title: string, isOfKind: (step: RuleChange) => boolean])[] = [
+  ["Rules that are removed", ({ after }) => after === null],
+  ["Rules that are restored", ({ before }) => before === null],
+  ["Rules that are changed", ({ before, after }) => before !== null && after !== null],
+];
 
 function Steps({ plan: { steps, ended } }: { readonly plan: RollbackPlan }) {
   return (
@@ -212,19 +213,17 @@ function Steps({ plan: { steps, ended } }: { readonly plan: RollbackPlan }) {
           Concerns <strong>{concernedBy(steps)}</strong>
         </p>
       )}
-      {stepKinds.map(([kind, title]) => {
-        const own = steps.filter((step) => step.kind === kind);
+      {stepKinds.map(([title, isOfKind]) => {
+        const own = steps.filter(isOfKind);
         if (own.length === 0) return null;
         return (
-          <section key={kind}>
+          <section key={title}>
             <h3>
               {title} ({own.length})
             </h3>
             <ul>
               {own.map((step) => (
-                <li key={step.rule.id}>
-                  {placeText(step.rule)}: <StepStates step={step} />
-                </li>
+                <StepItem key={ruleIn(step)?.id} step={step} />
               ))}
             </ul>
           </section>
@@ -237,14 +236,15 @@ function Steps({ plan: { steps, ended } }: { readonly plan: RollbackPlan }) {
   );
 }
 
-function StepStates({ step }: { readonly step: UndoStep }) {
-  const { kind, rule } = step;
-  if (kind === "restore") return <ins>{stateText(rule)}</ins>;
-  if (kind === "remove") return <del>{stateText(rule)}</del>;
+function StepItem({ step }: StepProps) {
+  const { before, after } = step;
+  const rule = ruleIn(step);
   return (
-    <>
-      <del>{stateText(rule)}</del> → <ins>{stateText(step.former)}</ins>
-    </>
+    <li>
+      {rule !== null && placeText(rule)}: {before !== null && <del>{stateText(before)}</del>}
+      {before !== null && after !== null && " → "}
+      {after !== null && <ins>{stateText(after)}</ins>}
+    </li>
   );
 }
 

@@ -1,9 +1,9 @@
 /** The index of audit entries, which says how each one can be undone, and the preview of a rollback. */
 import type { AuditedRule, AuditEntryView } from "../../../admin/wire.ts";
 import { countOf } from "../parts/text.ts";
-import { hasEnded, isSameRule, type RuleChange, ruleStateText, undoStep, type UndoStep } from "../api/rules.ts";
+import { hasEnded, isSameRule, type RuleChange, ruleIn, ruleStateText, undoStep } from "../api/rules.ts";
 
-export type UndoOption = { readonly step: UndoStep } | { readonly obstacle: string };
+export type UndoOption = { readonly step: RuleChange } | { readonly obstacle: string };
 
 /** Answers how an entry can be undone, and which one it undoes, without reading the others again. */
 export class History {
@@ -55,7 +55,7 @@ export class History {
     const step = undoStep({ before, after }, nowMs);
     if (step === null) return { obstacle: "the rule would have ended by now" };
     // A rule with the same effect and end exists under another id.
-    const again = step.kind === "restore" ? this.#newestLike.get(ruleStateText(step.rule)) : undefined;
+    const again = step.before === null ? this.#newestLike.get(ruleStateText(step.after)) : undefined;
     if (again === undefined || again.seq <= seq) return { step };
     return this.#obstacleBy(again, entry, "made the same rule again");
   }
@@ -72,7 +72,7 @@ const takesBack = ({ action, before, after }: AuditEntryView, former: AuditEntry
   isSameRule(former.after, before);
 
 export interface RollbackPlan {
-  readonly steps: readonly UndoStep[];
+  readonly steps: readonly RuleChange[];
   /** Rules that existed then, and would have ended by now: they are not restored. */
   readonly ended: readonly AuditedRule[];
 }
@@ -88,7 +88,7 @@ export function rollbackPlan(entries: readonly AuditEntryView[], to: number, now
     const first = changes.get(rule) ?? { before };
     changes.set(rule, { before: first.before, after });
   }
-  const steps: UndoStep[] = [];
+  const steps: RuleChange[] = [];
   const ended: AuditedRule[] = [];
   for (const { before, after } of changes.values()) {
     const current = after !== null && hasEnded(after, nowMs) ? null : after;
@@ -99,8 +99,8 @@ export function rollbackPlan(entries: readonly AuditEntryView[], to: number, now
   return { steps, ended };
 }
 
-export function concernedBy(steps: readonly UndoStep[]): string {
-  const rules = steps.map(({ rule }) => rule);
+export function concernedBy(steps: readonly RuleChange[]): string {
+  const rules = steps.map(ruleIn).filter((rule) => rule !== null);
   const policies = [...new Set(rules.map(({ policy }) => policy))];
   const keys = new Set(rules.flatMap(({ policy, keyId }) => (keyId === null ? [] : `${policy} ${keyId}`)));
   const names = `${policies.length === 1 ? "policy" : "policies"} ${policies.join(", ")}`;

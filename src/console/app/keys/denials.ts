@@ -77,11 +77,11 @@ const nouns: Readonly<Record<DenialKind, string>> = {
 };
 
 /** Such as "12 % of its denials in the last 24 hours (12 of 100)"; null for a key that is not among the most denied ones. */
-export async function denialShareText(policy: PolicyView, id: string): Promise<string | null> {
+export async function denialShareText(policy: PolicyView, id: string, abort: AbortSignal): Promise<string | null> {
   const { name } = policy;
   const [{ keys }, points] = await Promise.all([
-    read<TopKeyList>(`top${queryText({ policy: name, by: "denied", limit: 200 })}`),
-    readDenials(undefined, name),
+    read<TopKeyList>(`top${queryText({ policy: name, by: "denied", limit: 200 })}`, abort),
+    readDenials(abort, name),
   ]);
   const count = keys.find((key) => key.id === id)?.count;
   if (count === undefined) return null;

@@ -1,9 +1,10 @@
 /** The dialogs of a key: its fields, the effect, and what others change meanwhile. */
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useState } from "preact/hooks";
+import { useId, useState } from "preact/hooks";
 import type { AuditPage, FullLimit, RuleView } from "../../../admin/wire.ts";
 import { newestChange, readChanges, recentChanges } from "../api/changes.ts";
 import { read } from "../api/client.ts";
+import { useRead } from "../api/poll.ts";
 import { changeBy, planOf, resetKey, type RuleChange, type RulePlan, type Term, type Undo } from "../api/rules.ts";
 import { now } from "../clock.ts";
 import { CountDown } from "../parts/count-down.tsx";
@@ -118,12 +119,7 @@ async function namingOperator(rule: string): Promise<Error> {
 
 /** Names the key, and how much of the policy's denials it has. */
 function EffectOnKey({ state: { policy, id }, effect }: Pick<KeyChangeDialogProps, "state" | "effect">) {
-  const [share, setShare] = useState<string | null>(null);
-  useEffect(() => {
-    // The share is an addition: without it, the dialog is complete.
-    denialShareText(policy, id).then(setShare, () => null);
-    // oxlint-disable-next-line react-hooks/exhaustive-deps -- the policy is read again while the dialog is open
-  }, [policy.name, id]);
+  const share = useRead((abort) => denialShareText(policy, id, abort), [policy.name, id]);
   const concerns = (
     <>
       Key <span class="id">{keyName(policy.name, id)}</span> of policy {policy.name}

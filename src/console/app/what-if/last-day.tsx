@@ -13,7 +13,7 @@ import { RevealKeys } from "../keys/reveal-keys.tsx";
 import { type Column, Table } from "../parts/table.tsx";
 import { hrefOf } from "../shell/route.ts";
 import { type Decisions, decisionsOf, readDenials } from "../keys/denials.ts";
-import { useRead } from "./use-read.ts";
+import { useRead } from "../api/poll.ts";
 
 export interface LastDayProps {
   /** Null while the fields of the dialog are incomplete: the result of the last complete ones stays. */

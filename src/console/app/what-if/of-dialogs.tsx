@@ -3,13 +3,12 @@ import { useState } from "preact/hooks";
 import type { LastDayProps } from "./last-day.tsx";
 import type { AuditedRule, Explanation, PolicyView } from "../../../admin/wire.ts";
 import { call } from "../api/client.ts";
-import { useRead } from "./use-read.ts";
+import { useRead } from "../api/poll.ts";
 import { type Change, changeOfRules, listObstacle, modeObstacle, rulesAfter, underLimits, underRule } from "./ways.ts";
-import type { UndoStep } from "../api/rules.ts";
 import { entryText } from "../parts/rule-text.ts";
 import { lazy } from "../parts/lazy.ts";
 import { Select } from "../parts/fields.tsx";
-import { readPolicy } from "../api/rules.ts";
+import { readPolicy, type RuleChange, ruleIn } from "../api/rules.ts";
 
 const useSection = lazy(async () => (await import("./last-day.tsx")).LoadedLastDay);
 
@@ -70,17 +69,21 @@ function changeOfEntry(
 }
 
 interface StepsProps {
-  readonly steps: readonly UndoStep[];
+  readonly steps: readonly RuleChange[];
 }
 
-const changesLimits = ({ rule: { kind, keyId } }: UndoStep): boolean =>
-  keyId === null && (kind === "limits" || kind === "mode");
+/** The policy whose limits or mode change; null for a rule of a key and for lists of entries. */
+function policyOf(step: RuleChange): string | null {
+  const rule = ruleIn(step);
+  const changesLimits = rule?.keyId === null && (rule.kind === "limits" || rule.kind === "mode");
+  return changesLimits ? rule.policy : null;
+}
 
 /** Shows one policy at a time. */
 export function LastDayOfSteps({ steps }: StepsProps) {
   const [chosen, setChosen] = useState("");
-  const own = steps.filter(changesLimits);
-  const names = [...new Set(own.map(({ rule }) => rule.policy))];
+  const policies = steps.map(policyOf);
+  const names = [...new Set(policies)].filter((policy) => policy !== null);
   const name = names.includes(chosen) ? chosen : names[0];
   if (name === undefined) return null;
   return (
@@ -90,8 +93,8 @@ export function LastDayOfSteps({ steps }: StepsProps) {
           <Select label="Effect on policy" value={name} options={names} onChange={setChosen} />
         </p>
       )}
-      <OfOnePolicy key={name} name={name} steps={own.filter(({ rule }) => rule.policy === name)} />
-      {own.length < steps.length && (
+      <OfOnePolicy key={name} name={name} steps={steps.filter((step) => policyOf(step) === name)} />
+      {policies.includes(null) && (
         <p class="hint">The last 24 hours do not include what changes for single keys and lists of entries.</p>
       )}
     </>

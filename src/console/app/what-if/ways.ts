@@ -2,7 +2,7 @@
 import type { AuditedRule, FullLimit, PolicyMode, PolicyView, RuleView, WrittenLimits } from "../../../admin/wire.ts";
 import { commonStrategy, type KeyState, laterRule } from "../keys/rules.ts";
 import type { Decider } from "../replay/compare.ts";
-import type { UndoStep } from "../api/rules.ts";
+import type { RuleChange } from "../api/rules.ts";
 import { now } from "../clock.ts";
 
 /** A decider, or limits that the engine has to read first. */
@@ -121,14 +121,12 @@ export function changeOfRules(policy: PolicyView, rules: Rules): Change {
 }
 
 /** The rules of a policy after the steps of an undo or a rollback. A restored rule is the newest. */
-export function rulesAfter({ rules }: PolicyView, steps: readonly UndoStep[]): Rules {
-  const stepOf = ({ id }: AuditedRule): UndoStep | undefined =>
-    steps.find(({ kind, rule }) => kind !== "restore" && rule.id === id);
-  const restored = steps.filter(({ kind }) => kind === "restore").map(({ rule }) => rule);
+export function rulesAfter({ rules }: PolicyView, steps: readonly RuleChange[]): Rules {
+  const restored = steps.flatMap(({ before, after }) => (before === null ? (after ?? []) : []));
   const kept = rules.flatMap((rule): Rules => {
-    const step = stepOf(rule);
+    const step = steps.find(({ before }) => before?.id === rule.id);
     if (step === undefined) return [rule];
-    return step.kind === "replace" ? [{ ...step.former, id: rule.id }] : [];
+    return step.after === null ? [] : [{ ...step.after, id: rule.id }];
   });
   return [...restored.toReversed(), ...kept];
 }

@@ -1,4 +1,4 @@
-/** Scenarios to begin with, and the examples of the documentation. */
+/** Scenarios to begin with. */
 
 interface Preset {
   /** Stable: links name it. */
@@ -66,17 +66,3 @@ export const presets: readonly Preset[] = [
     query: "limit=100/1m&limit=10/1s+sliding-log&traffic=bursts&size=40&within=2s&first=0s&every=15s",
   },
 ];
-
-/** The examples of each section of the reference of strategies, by the anchor of the section. */
-export const referenceExamples: Readonly<Record<string, string>> = {
-  "sliding-window-counter": "limit=100/1m+sliding-window-counter&traffic=times&at=0@40,90@80,90,100,100@10",
-  "sliding-log": "limit=10/1m+sliding-log&traffic=times&at=10,20@2,30@4,50@3,69,71,72,72@11",
-  "sliding-buckets":
-    "limit=240/1h+sliding-buckets+buckets=60&traffic=times&at=1@200,59@40,60,3659.999,3660@240&start=2026-01-05T10:59:00Z",
-  "fixed-window": "limit=10/1m+fixed-window&traffic=times&at=45,104@9,104,105@10,105",
-  "token-bucket": "limit=10/1m+token-bucket+burst=20&traffic=times&at=0@20,0,6,15x2,18",
-  "leaky-bucket": "limit=2/1s+leaky-bucket+burst=3&traffic=times&at=0x5,0.5,5",
-  concurrency: "limit=2/30s+concurrency&traffic=times&at=0,1,2,3,3.5,4&runs=3s",
-  "several-limits-on-one-key":
-    "limit=10/1m+sliding-log&limit=2/1s+sliding-log+name=burst&traffic=times&at=0@2,0.4,1@2,2@2,3@2,4@2,5,60@2",
-};

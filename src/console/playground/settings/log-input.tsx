@@ -1,12 +1,12 @@
 /** Takes an access log, pasted or from a file, which stays in the browser, or the sampled traffic of a policy. */
 import type { ComponentChildren } from "preact";
-import { useId, useState, useEffect } from "preact/hooks";
+import { useId, useState } from "preact/hooks";
 import { numberText } from "../../app/parts/text.ts";
 import { changeLog, logText } from "../page-state.ts";
 import { runState } from "../runner.ts";
 import { textOfFile } from "./log-file.ts";
-import type { PolicyView } from "../../../admin/wire.ts";
 import { queryText, readText } from "../../app/api/client.ts";
+import { useRead } from "../../app/api/poll.ts";
 import { readPolicies } from "../../app/parts/policies.tsx";
 import { session } from "../../app/shell/session.ts";
 
@@ -132,15 +132,10 @@ const SampleInput = () => (session.value.kind === "signed-in" ? <PolicySamples /
 
 function PolicySamples() {
   const id = useId();
-  const [policies, setPolicies] = useState<readonly PolicyView[]>([]);
+  const policies = useRead(readPolicies, []) ?? [];
   const [chosen, setChosen] = useState("");
   const [isReading, setIsReading] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);
-  useEffect(() => {
-    const abort = new AbortController();
-    readPolicies(abort.signal).then(setPolicies, () => null);
-    return () => abort.abort();
-  }, []);
   const name = chosen === "" ? policies[0]?.name : chosen;
   if (name === undefined) return null;
   const use = async (): Promise<void> => {

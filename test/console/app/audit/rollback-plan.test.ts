@@ -2,7 +2,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { AuditedRule, AuditEntryView } from "../../../../src/admin/wire.ts";
-import { hasEnded, isSameRule, type UndoStep } from "../../../../src/console/app/api/rules.ts";
+import { hasEnded, isSameRule, type RuleChange, ruleIn } from "../../../../src/console/app/api/rules.ts";
 import { concernedBy, History as AuditHistory, rollbackPlan } from "../../../../src/console/app/audit/history.ts";
 import { forAll } from "../../../for-all.ts";
 import { entry, rule, startMs } from "../audit-entries.ts";
@@ -55,14 +55,13 @@ const live = (rules: Rules, now: number): AuditedRule[] => [...rules.values()].f
  * The rules after steps: each has the content that its step restores.
  * @throws Error when a step does not fit the present rules
  */
-function applied(rules: readonly AuditedRule[], steps: readonly UndoStep[]): AuditedRule[] {
+function applied(rules: readonly AuditedRule[], steps: readonly RuleChange[]): AuditedRule[] {
   const result = new Map(rules.map((each) => [each.id, each]));
-  for (const each of steps) {
-    const { id } = each.rule;
-    const present = each.kind === "restore" ? undefined : each.rule;
-    if (result.get(id) !== present) throw new Error(`expected ${id} as the step has it`);
-    if (each.kind === "remove") result.delete(id);
-    else result.set(id, each.kind === "restore" ? each.rule : each.former);
+  for (const { before, after } of steps) {
+    const id = ruleIn({ before, after })?.id ?? "";
+    if ((result.get(id) ?? null) !== before) throw new Error(`expected ${id} as the step has it`);
+    if (after === null) result.delete(id);
+    else result.set(id, after);
   }
   return [...result.values()];
 }
@@ -89,7 +88,7 @@ describe("the preview of a rollback", () => {
     "has no step for a rule that is what it was",
     forAll([history, fc.nat(12), nowMs], ({ entries, states }, offset, now) => {
       const { steps } = rollbackPlan(entries, offset % states.length, now);
-      const idle = steps.filter((each) => each.kind === "replace" && isSameRule(each.rule, each.former));
+      const idle = steps.filter(({ before, after }) => isSameRule(before, after));
       expect(idle).toEqual([]);
     }),
   );
@@ -98,14 +97,14 @@ describe("the preview of a rollback", () => {
     const made = entry({ seq: 1, after: rule() });
     const reset = entry({ seq: 2, action: "reset", policy: "api", keyId: "k" });
     expect(rollbackPlan([reset, made], 1, startMs)).toEqual({ steps: [], ended: [] });
-    expect(rollbackPlan([reset, made], 0, startMs).steps).toEqual([{ kind: "remove", rule: rule() }]);
+    expect(rollbackPlan([reset, made], 0, startMs).steps).toEqual([{ before: rule(), after: null }]);
   });
 
   it("names the policies, and counts the keys, that it concerns", () => {
     const key = rule({ id: "r2", policy: "login", scope: "key", kind: "block", keyId: "k1" });
     const steps = [rule(), key, { ...key, id: "r3" }].map((each) => ({
-      kind: "remove" as const,
-      rule: each,
+      before: each,
+      after: null,
     }));
     expect(concernedBy(steps.slice(0, 1))).toBe("policy api");
     expect(concernedBy(steps)).toBe("policies api, login, with rules of 1 key");
@@ -133,17 +132,13 @@ describe("the undo of one entry", () => {
   const made = rule({ revision: 1 });
   const changed = rule({ mode: "off", revision: 2 });
   it.each([
-    ["a new rule is removed", { after: made }, { kind: "remove", rule: made }],
-    ["a removed rule is restored", { before: made }, { kind: "restore", rule: made }],
-    [
-      "a changed rule gets its former content",
-      { before: made, after: changed },
-      { kind: "replace", rule: changed, former: made },
-    ],
+    ["a new rule is removed", { after: made }, { before: made, after: null }],
+    ["a removed rule is restored", { before: made }, { before: null, after: made }],
+    ["a changed rule gets its former content", { before: made, after: changed }, { before: changed, after: made }],
     [
       "a changed rule is removed if its former version would have ended",
       { before: rule({ expiresAt: "2026-11-22T12:00:00.000Z" }), after: changed },
-      { kind: "remove", rule: changed },
+      { before: changed, after: null },
     ],
   ])("%s", (_, change, expected) => {
     const own = entry({ seq: 1, ...change });
@@ -189,6 +184,6 @@ describe("the undo of one entry", () => {
     });
     const removedAgain = entry({ seq: 3, action: "delete", before: copy });
     const all = [removedAgain, again, removed];
-    expect(undoOption(removed, all, startMs)).toEqual({ step: { kind: "restore", rule: made } });
+    expect(undoOption(removed, all, startMs)).toEqual({ step: { before: null, after: made } });
   });
 });

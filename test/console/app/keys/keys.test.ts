@@ -186,12 +186,8 @@ describe("the rule that a change makes or replaces", () => {
   it("undo of a replaced boost restores it for the rest of its term, and removes the new one when that is over", () => {
     const before = ruleOf({});
     const after = ruleOf({ revision: 2, limits: "100/10s", expiresAt: at(900_000) });
-    expect(undoStep({ before, after }, 599_999)).toEqual({
-      kind: "replace",
-      rule: after,
-      former: before,
-    });
-    expect(undoStep({ before, after }, 600_000)).toEqual({ kind: "remove", rule: after });
+    expect(undoStep({ before, after }, 599_999)).toEqual({ before: after, after: before });
+    expect(undoStep({ before, after }, 600_000)).toEqual({ before: after, after: null });
   });
 });
 

@@ -78,9 +78,9 @@ describe("the ways that a change of rules compares", () => {
     const former = rule({ id: "m1", kind: "mode", mode: "off" });
     const restored = rule({ id: "old", kind: "limits", limits: "1/minute" });
     const after = rulesAfter(policy, [
-      { kind: "remove", rule: limitsRule },
-      { kind: "replace", rule: modeRule, former },
-      { kind: "restore", rule: restored },
+      { before: limitsRule, after: null },
+      { before: modeRule, after: former },
+      { before: null, after: restored },
     ]);
     expect(after).toEqual([restored, former]);
   });
