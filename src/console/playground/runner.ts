@@ -4,6 +4,7 @@ import type { LogReport } from "../../advisor/log/read-log.ts";
 import type { MissingLane } from "./model/lanes.ts";
 import type { LaneRun } from "./model/run.ts";
 import type { ScenarioRun, WorkerAnswer } from "./model/serve.ts";
+import { BackgroundWorker } from "../app/parts/background-worker.ts";
 import { logText, scenario } from "./page-state.ts";
 import { startPlaygroundWorker } from "./start-worker.ts";
 
@@ -37,35 +38,10 @@ export const runLanes = computed(() => runState.value.lanes);
 /** By lane. A lane keeps its earlier run until the new one arrives. */
 export const laneRuns = signal<ReadonlyMap<string, LaneRun>>(new Map());
 
-let worker: Worker | null = null;
 let latestId = 0;
-
-function send(request: ScenarioRun): void {
-  try {
-    worker ??= listening(startPlaygroundWorker());
-    worker.postMessage(request, []);
-  } catch (error) {
-    fail(error instanceof Error ? error.message : String(error));
-  }
-}
-
-function listening(started: Worker): Worker {
-  started.addEventListener("message", ({ data }: MessageEvent<WorkerAnswer>) => receive(data));
-  started.addEventListener("error", ({ message }) =>
-    fail(message === "" || message === undefined ? "Its file could not be loaded." : message),
-  );
-  return started;
-}
-
-function stopWorker(): void {
-  worker?.terminate();
-  worker = null;
-}
-
-function fail(reason: string): void {
-  stopWorker();
-  showWithoutLanes({ status: "failed", problems: [`The web worker that runs the requests failed. ${reason}`] });
-}
+const worker = new BackgroundWorker<ScenarioRun, WorkerAnswer>(startPlaygroundWorker, receive, (reason) =>
+  showWithoutLanes({ status: "failed", problems: [`The web worker that runs the requests failed. ${reason}`] }),
+);
 
 /** Results of an earlier run would look like those of the scenario. */
 function showWithoutLanes(state: Partial<RunState>): void {
@@ -106,16 +82,16 @@ function receive(answer: WorkerAnswer): void {
 export function startRun(): void {
   latestId += 1;
   if (scenario.value.traffic === "log" && logText.value === null) {
-    stopWorker();
+    worker.stop();
     showWithoutLanes({});
     return;
   }
   runState.value = { ...runState.value, status: "running", share: 0, problems: [] };
-  send({ kind: "run", id: latestId, scenario: scenario.value, log: logText.value });
+  worker.send({ kind: "run", id: latestId, scenario: scenario.value, log: logText.value });
 }
 
 export function cancel(): void {
-  stopWorker();
+  worker.stop();
   runState.value = { ...runState.value, status: "cancelled" };
 }
 
@@ -133,6 +109,6 @@ export function runChanges(): () => void {
   return () => {
     clearTimeout(timer);
     stop();
-    stopWorker();
+    worker.stop();
   };
 }

@@ -1,15 +1,15 @@
 /** Reads the samples of a policy in the web worker, as they arrive. */
 import { LineSplitter } from "../../../advisor/log/splitter.ts";
 import { type Samples, SamplesProblem, SamplesReader } from "../../../advisor/replay/read-samples.ts";
-import { problemIn } from "../api/client.ts";
+import { ApiProblem, problemIn } from "../api/client.ts";
 import type { ReplayTasks } from "./messages.ts";
-import { type ReadSamples, RefusedLoad } from "./worker-tasks.ts";
+import type { ReadSamples } from "./worker-tasks.ts";
 
 /** A line has the arrivals of one key, which may be most of the traffic. */
 const longestLine = 67_108_864;
 
 /**
- * @throws RefusedLoad when the call is refused or lost
+ * @throws ApiProblem when the call is refused, or lost, which has the status 0
  * @throws SamplesProblem for lines that are no samples
  */
 export async function readSamples(
@@ -30,8 +30,7 @@ async function called(url: string, token: string | null, abort: AbortSignal): Pr
   const options = { headers, cache: "no-store", redirect: "manual", signal: abort } as const;
   const response = await lostAs0(fetch(url, options));
   if (response.ok) return response;
-  const { status, message } = problemIn(response, await lostAs0(response.text()));
-  throw new RefusedLoad(status, message);
+  throw problemIn(response, await lostAs0(response.text()));
 }
 
 async function readLines({ body }: Response, onProgress: (share: number) => void): Promise<Samples> {
@@ -62,6 +61,6 @@ async function lostAs0<Value>(value: Promise<Value>): Promise<Value> {
   try {
     return await value;
   } catch {
-    throw new RefusedLoad(0, "The Worker cannot be reached.");
+    throw new ApiProblem({ status: 0, detail: "The Worker cannot be reached." });
   }
 }

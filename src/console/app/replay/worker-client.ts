@@ -3,6 +3,7 @@ import { computed, type ReadonlySignal, signal, type Signal, useSignal } from "@
 import { useMemo } from "preact/hooks";
 import { ApiProblem, ConnectionLost, isConnected, refusal, token } from "../api/client.ts";
 import { now } from "../clock.ts";
+import { BackgroundWorker } from "../parts/background-worker.ts";
 import { session } from "../shell/session.ts";
 import type {
   KnownSamples,
@@ -29,7 +30,9 @@ interface OpenTask {
   readonly reject: (reason: Error) => void;
 }
 
-let worker: Worker | null = null;
+const worker = new BackgroundWorker<ReplayRequest, ReplayAnswer>(startReplayWorker, receive, (reason) =>
+  lose(new Error(`The web worker that replays traffic failed. ${reason}`)),
+);
 let latestId = 0;
 const open = new Map<number, OpenTask>();
 /** The samples that the worker has, by policy. They are lost with it. */
@@ -50,30 +53,13 @@ export function runTask<Kind extends TaskKind>(
   return new Promise((resolve, reject) => {
     abort?.addEventListener("abort", () => {
       if (!open.delete(id)) return;
-      send({ kind: "cancel", id });
+      worker.send({ kind: "cancel", id });
       reject(abort.reason);
     });
     open.set(id, { onProgress, resolve, reject });
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the kind selects the type of the request
-    send({ ...request, kind, id } as unknown as TaskRequest);
+    worker.send({ ...request, kind, id } as unknown as TaskRequest);
   });
-}
-
-function send(request: ReplayRequest): void {
-  try {
-    worker ??= listening(startReplayWorker());
-    worker.postMessage(request, []);
-  } catch (error) {
-    fail(error instanceof Error ? error.message : String(error));
-  }
-}
-
-function listening(started: Worker): Worker {
-  started.addEventListener("message", ({ data }: MessageEvent<ReplayAnswer>) => receive(data));
-  started.addEventListener("error", ({ message }) =>
-    fail(message === "" || message === undefined ? "Its file could not be loaded." : message),
-  );
-  return started;
 }
 
 function receive(answer: ReplayAnswer): void {
@@ -101,11 +87,8 @@ function errorOf({ message, status }: TaskProblem): Error {
   return problem;
 }
 
-const fail = (reason: string): void => lose(new Error(`The web worker that replays traffic failed. ${reason}`));
-
 function lose(reason: Error): void {
-  worker?.terminate();
-  worker = null;
+  worker.stop();
   known.value = new Map();
   const lost = [...open.values()];
   open.clear();

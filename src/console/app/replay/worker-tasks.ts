@@ -1,6 +1,6 @@
 /** Works on the tasks of the page, in short steps, so that other messages get in between. */
-import { now } from "../clock.ts";
-import { nextTask } from "../next-task.ts";
+import { ApiProblem } from "../api/client.ts";
+import { inSteps } from "../long-work.ts";
 import type { Samples } from "../../../advisor/replay/read-samples.ts";
 import type { KnownSamples, ReplayAnswer, ReplayRequest, ReplayTasks, TaskKind, TaskRequest } from "./messages.ts";
 
@@ -23,16 +23,6 @@ export type TaskSteps = {
   ) => Promise<ReadSamples>;
 };
 
-/** A failed call. The status is 0 without an answer. */
-export class RefusedLoad extends Error {
-  readonly status: number;
-
-  constructor(status: number, message: string) {
-    super(message);
-    this.status = status;
-  }
-}
-
 /** The samples of a policy may take tens of megabytes in memory. */
 const mostPolicies = 4;
 /** A cancelled task goes on for this long at most. More pauses would slow the task down. */
@@ -43,22 +33,25 @@ export function taskHandler(tasks: TaskSteps, post: (answer: ReplayAnswer) => vo
   const samples = new Map<string, ReadSamples>();
   const running = new Map<number, AbortController>();
 
-  async function resultOf(request: TaskRequest, abort: AbortSignal): Promise<ReplayTasks[TaskKind]["result"]> {
+  /** Null for a task that was cancelled. */
+  async function resultOf(request: TaskRequest, abort: AbortSignal): Promise<ReplayTasks[TaskKind]["result"] | null> {
     const { id, policy } = request;
     const onProgress = (share: number): void => post({ id, kind: "progress", share });
     if (request.kind === "load") {
       const read = await tasks.load(request, onProgress, abort);
-      if (!abort.aborted) {
-        samples.delete(policy);
-        samples.set(policy, read);
-      }
+      if (abort.aborted) return null;
+      samples.delete(policy);
+      samples.set(policy, read);
       const [oldest = ""] = samples.keys();
       if (samples.size > mostPolicies) samples.delete(oldest);
       return [...samples.values()].map(({ known }) => known);
     }
     const read = samples.get(policy);
     if (read === undefined) throw new Error(`The samples of policy ${policy} are not loaded.`);
-    return inSteps(stepsOf(request, read), onProgress, abort);
+    return inSteps(stepsOf(request, read), stepMs, (share) => {
+      if (!abort.aborted) onProgress(share);
+      return !abort.aborted;
+    });
   }
 
   function stepsOf(
@@ -73,15 +66,14 @@ export function taskHandler(tasks: TaskSteps, post: (answer: ReplayAnswer) => vo
   async function work(request: TaskRequest, abort: AbortController): Promise<void> {
     const { id } = request;
     running.set(id, abort);
-    let answer: ReplayAnswer;
     try {
-      answer = { id, kind: "done", result: await resultOf(request, abort.signal) };
+      const result = await resultOf(request, abort.signal);
+      if (result !== null) post({ id, kind: "done", result });
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
-      const status = error instanceof RefusedLoad ? { status: error.status } : {};
-      answer = { id, kind: "failed", problem: { message, ...status } };
+      const status = error instanceof ApiProblem ? { status: error.status } : {};
+      if (!abort.signal.aborted) post({ id, kind: "failed", problem: { message, ...status } });
     }
-    if (!abort.signal.aborted) post(answer);
     running.delete(id);
   }
 
@@ -89,22 +81,4 @@ export function taskHandler(tasks: TaskSteps, post: (answer: ReplayAnswer) => vo
     if (request.kind === "cancel") running.get(request.id)?.abort();
     else void work(request, new AbortController());
   };
-}
-
-async function inSteps<Result>(
-  steps: Generator<number, Result>,
-  onProgress: (share: number) => void,
-  abort: AbortSignal,
-): Promise<Result> {
-  let pausedAt = now();
-  for (;;) {
-    const step = steps.next();
-    if (step.done === true) return step.value;
-    if (now() - pausedAt < stepMs) continue;
-    onProgress(step.value);
-    // oxlint-disable-next-line no-await-in-loop -- messages arrive between two steps
-    await nextTask();
-    if (abort.aborted) throw new Error("The task is cancelled.");
-    pausedAt = now();
-  }
 }

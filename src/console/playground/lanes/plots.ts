@@ -3,8 +3,7 @@
  * pixels. The work is done in short tasks, so that the page answers to input meanwhile.
  */
 import { computed, effect, type ReadonlySignal, signal } from "@preact/signals";
-import { now } from "../../app/clock.ts";
-import { nextTask } from "../../app/next-task.ts";
+import { inSteps } from "../../app/long-work.ts";
 import { cursorMs, followed, scenario, shownLanes, type Span, zoom } from "../page-state.ts";
 import { laneRuns, runLanes, runStatus } from "../runner.ts";
 import { firstRowAt, outcome } from "../model/columns.ts";
@@ -145,26 +144,21 @@ export function followPlots(): () => void {
 const finished = new WeakMap<LaneRun, Plot>();
 
 async function compute(runs: readonly LaneRun[], form: PlotForm, isWanted: () => boolean): Promise<void> {
+  const next = await inSteps(plotsOf(runs, form), taskMs, isWanted);
+  if (next !== null) plots.value = next;
+}
+
+function* plotsOf(runs: readonly LaneRun[], form: PlotForm): Generator<void, ReadonlyMap<string, Plot>> {
   const next = new Map<string, Plot>();
-  let startedAt = now();
   for (const run of runs) {
     let plot = finished.get(run);
     if (plot?.form !== form) {
-      const steps = laneColumns(run, form);
-      let step = steps.next();
-      for (; step.done !== true; step = steps.next()) {
-        if (now() - startedAt < taskMs) continue;
-        // oxlint-disable-next-line no-await-in-loop -- each step is a task of its own
-        await nextTask();
-        if (!isWanted()) return;
-        startedAt = now();
-      }
-      plot = { run, form, columns: step.value };
+      plot = { run, form, columns: yield* laneColumns(run, form) };
       finished.set(run, plot);
     }
     next.set(run.lane, plot);
   }
-  plots.value = next;
+  return next;
 }
 
 /** One value for each column of the chart. */

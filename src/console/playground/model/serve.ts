@@ -3,7 +3,7 @@
  * request ends the run.
  */
 import { now } from "../../app/clock.ts";
-import { nextTask } from "../../app/next-task.ts";
+import { nextTask } from "../../app/long-work.ts";
 import { describeProblem, readLimits } from "../../../strategies/index.ts";
 import { acceptedLog } from "../../../advisor/log/line-reader.ts";
 import { type LogReport, readLog, type ReadLog } from "../../../advisor/log/read-log.ts";

@@ -1,7 +1,8 @@
 /** The tasks of the replay worker: turns, progress, cancelling, and samples that cannot be read again. */
 import { expect, it } from "vitest";
+import { ApiProblem } from "../../../../src/console/app/api/client.ts";
 import type { ReplayAnswer, ReplayRequest } from "../../../../src/console/app/replay/messages.ts";
-import { RefusedLoad, taskHandler, type TaskSteps } from "../../../../src/console/app/replay/worker-tasks.ts";
+import { taskHandler, type TaskSteps } from "../../../../src/console/app/replay/worker-tasks.ts";
 import { TimelinesBuilder } from "../../../../src/advisor/replay/timelines.ts";
 import { knownSamples } from "./known-samples.ts";
 
@@ -87,7 +88,7 @@ it("samples stay in use when they cannot be read again, and the answer has the s
   let reads = 0;
   const load: Load = async (...given) => {
     reads += 1;
-    if (reads > 1) throw new RefusedLoad(503, "The control plane does not answer.");
+    if (reads > 1) throw new ApiProblem({ status: 503, detail: "The control plane does not answer." });
     return loaded(...given);
   };
   const { ask } = startedWorker({ load });
