@@ -25,9 +25,7 @@ export const zoom = signal<Span | null>(null);
 export const cursorMs = signal<number | null>(null);
 /** The client whose remaining units are shown; null for the one that is denied most. */
 export const followed = signal<string | null>(null);
-/** The denial that is explained. */
 export const chosenDenial = signal<{ readonly lane: string; readonly row: number } | null>(null);
-/** The lanes that mark their worst burst. */
 export const markedLanes = signal<readonly string[]>([]);
 /** Lines for people about the URL that was opened. */
 export const urlProblems = signal<readonly string[]>([]);

@@ -43,7 +43,7 @@ it("the page names the modules of the entry point and of the overview, so that t
   const page = readFileSync("dist/console/index.html", "utf8");
   const named = [...page.matchAll(/rel="modulepreload" href="assets\/([\w-]+\.js)"/g)];
   const overview = viewFiles[0] ?? "";
-  expect(readFileSync(join(folder, overview), "utf8")).toContain("Top denied keys");
+  expect(readFileSync(join(folder, overview), "utf8")).toContain("Skip to the top denied keys");
   const expected = new Set([...loadedWith(entry), ...loadedWith(overview)]);
   expect(new Set(named.map(([, name]) => name))).toEqual(expected);
 });

@@ -13,7 +13,6 @@ import {
   chosenIn,
   countEstimateText,
   goalLine,
-  limitsLine,
   nearestStep,
   pointsOf,
   queryOf,
@@ -29,6 +28,7 @@ import { type Column, numberColumn, Table } from "../parts/table.tsx";
 import { may } from "../shell/session.ts";
 import { keyName } from "../keys/known-keys.ts";
 import { OpenPolicyDialog } from "../policies/parts.tsx";
+import { limitsLine } from "../policies/texts.ts";
 
 interface AdviceForProps {
   readonly policy: PolicyView;

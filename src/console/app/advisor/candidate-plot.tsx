@@ -112,7 +112,6 @@ function Tooltip({ shown: { point, left, top } }: { readonly shown: ShownPoint }
   );
 }
 
-/** The point near the pointer; null for none. */
 function pointAt(plot: uPlot, points: readonly PlotPoint[]): ShownPoint | null {
   const { left = -1, top = -1 } = plot.cursor;
   const places = points.map(({ share, burst }) => ({

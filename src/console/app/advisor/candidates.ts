@@ -1,7 +1,7 @@
 /** The candidates of the advisor in words, as points of the plot, and in the URL. */
 import type { Estimate, Goal } from "../../../advisor/search/goal.ts";
 import type { FullLimit } from "../../../admin/wire.ts";
-import { limitLine } from "../policies/texts.ts";
+import { limitsLine } from "../policies/texts.ts";
 import { countOf, durationText, numberText } from "../parts/text.ts";
 import type { KnownSamples, ShownAdvice, ShownCandidate } from "../replay/messages.ts";
 import type { Query } from "../shell/route.ts";
@@ -29,8 +29,6 @@ export function countEstimateText({ value, low, high }: Estimate): string {
 }
 
 const rounded = (value: number): string => numberText(Math.round(value));
-
-export const limitsLine = (limits: readonly FullLimit[]): string => limits.map(limitLine).join("; ");
 
 const hourMs = 3_600_000;
 
@@ -167,7 +165,6 @@ export function nearestPoint(places: readonly Place[], { left, top }: Place): nu
   return nearest;
 }
 
-/** The content of the plot in one sentence. */
 export function plotSummary(points: readonly PlotPoint[]): string {
   const candidates = points.filter(({ candidate }) => candidate !== null);
   const recommended = points.find(({ isRecommended }) => isRecommended);
@@ -228,7 +225,6 @@ export function stepsAround(limit: number): readonly number[] {
   return [...steps].toSorted((one, other) => one - other);
 }
 
-/** The index of the step that is nearest to a number. */
 export const nearestStep = (steps: readonly number[], value: number): number =>
   steps.reduce(
     (best, step, index) => (Math.abs(step - value) < Math.abs((steps[best] ?? 0) - value) ? index : best),

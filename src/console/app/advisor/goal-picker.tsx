@@ -31,7 +31,6 @@ export const goalForms: readonly GoalForm[] = [
   },
 ];
 
-/** The sentence of a form with its fields. */
 export const writtenGoal = ({ parts }: GoalForm, values: readonly string[]): string =>
   parts
     .flatMap((part, index) => [part, values[index] ?? ""])
@@ -45,7 +44,6 @@ function windowOf(windowMs: number): string {
   return `${count} ${unitNames[unit]}${count > 1 && unit !== "ms" ? "s" : ""}`;
 }
 
-/** The fields of the form of a goal. */
 export function valuesOf(goal: Goal): readonly string[] {
   switch (goal.kind) {
     case "denied-requests":
@@ -94,7 +92,6 @@ export function GoalPicker({ goal, text, read, onChoose }: GoalPickerProps) {
 interface GoalRowProps {
   readonly form: GoalForm;
   readonly goal: Goal | null;
-  /** The name of the group of radio buttons. */
   readonly name: string;
   readonly onChoose: (text: string) => void;
 }

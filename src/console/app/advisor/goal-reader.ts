@@ -2,11 +2,8 @@
 import { type Goal, goalText, parseGoal } from "../../../advisor/search/goal.ts";
 import { ConfigProblems, describeProblem } from "../../../strategies/index.ts";
 
-export type ReadGoal =
-  | { readonly goal: Goal; /** In the usual words. */ readonly text: string }
-  | { readonly problem: string };
-
-export function readGoal(text: string): ReadGoal {
+/** The goal with the usual words for it, or why the text is none. */
+export function readGoal(text: string): { readonly goal: Goal; readonly text: string } | { readonly problem: string } {
   try {
     const goal = parseGoal(text);
     return { goal, text: goalText(goal) };

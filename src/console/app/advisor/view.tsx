@@ -96,7 +96,6 @@ const chooseGoal = (text: string): void => replaceQuery({ goal: text, ...noSelec
 /** The reader of goals needs the engine's parser, which the other views do not load. */
 const useGoalReader = lazy(async () => (await import("./goal-reader.ts")).readGoal);
 
-/** The first read of samples. */
 function NoSamples({ state: { problem, progress, readAgain } }: { readonly state: SamplesState }) {
   if (problem.value !== null) return <Failure problem={problem.value} onRetry={readAgain} />;
   const share = progress.value;

@@ -27,7 +27,6 @@ export const termOf = ({ expiresAt, note }: AuditedRule): Term => ({
   ...(note !== null && { note }),
 });
 
-/** The kind of a rule and the fields of that kind. */
 type KindFields = Pick<AuditedRule, "kind"> & {
   readonly [Name in "limits" | "strategy" | "mode" | "entries" | "overrides"]?: AuditedRule[Name] | undefined;
 };
@@ -216,7 +215,6 @@ interface Attempt<Result> {
   readonly idempotencyKey: string;
 }
 
-/** Sends the changes of one dialog. */
 export class Sender<Result> {
   #lost: Attempt<Result> | null = null;
 

@@ -1,18 +1,12 @@
 /** The dialogs of the audit: the undo of one entry, and a rollback, which shows exactly what it changes. */
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type {
-  AuditedRule,
-  AuditEntryView,
-  Explanation,
-  LatestRollback,
-  RollbackView,
-  RulePage,
-} from "../../../admin/wire.ts";
+import type { AuditedRule, AuditEntryView, LatestRollback, RollbackView, RulePage } from "../../../admin/wire.ts";
 import { readChanges } from "../api/changes.ts";
 import { call, queryText, read } from "../api/client.ts";
 import { useRead } from "../api/poll.ts";
 import { readPolicy, type RuleChange, ruleIn, type Term, undoOfEntries } from "../api/rules.ts";
 import { now } from "../clock.ts";
+import { explain } from "../keys/known-keys.ts";
 import { keyWithout } from "../keys/rules.ts";
 import { second } from "../parts/count-down.tsx";
 import { Dialog, Effect, Meanwhile, NoteField } from "../parts/dialog.tsx";
@@ -87,7 +81,7 @@ async function readWithout(rule: AuditedRule, abort: AbortSignal): Promise<strin
   if (keyId === null) return policyWithout(await readPolicy(policy, abort), rule);
   const [{ rules }, explanation] = await Promise.all([
     read<RulePage>(`rules${queryText({ policy, id: keyId })}`, abort),
-    call<Explanation>("POST", "keys/explain", { body: { policy, id: keyId }, signal: abort }),
+    explain({ policy, id: keyId }, abort),
   ]);
   return keyWithout({ rules, explanation }, rule, now());
 }

@@ -41,7 +41,6 @@ export class History {
     return this.#undone.get(entry) ?? null;
   }
 
-  /** How an entry can be undone by itself, or why it cannot. */
   undoOption(entry: AuditEntryView, nowMs: number): UndoOption {
     const { action, rule, before, after, seq } = entry;
     if (action === "reset") return { obstacle: "a reset forgets the usage, which is not stored" };

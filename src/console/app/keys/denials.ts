@@ -40,21 +40,26 @@ export function mostDenying(
   return most === undefined || most.count === 0 ? null : most.name;
 }
 
-/** The lists do not say which of the denials of a key are those of a dry run. */
-export type DenialKind = "denied" | "would be denied" | "denied or would be denied";
-
-/** The title of the column with the counts of such a list. */
-export const denialColumns: Readonly<Record<DenialKind, string>> = {
-  denied: "Denied",
-  "would be denied": "Would be denied",
-  "denied or would be denied": "Denied, or would be",
-};
+/** The lists do not say which of the denials of a key are those of a dry run. `column` is the title of their counts. */
+export const denialTexts = {
+  denied: { noun: "denials", column: "Denied", title: "Top denied keys" },
+  "would be denied": {
+    noun: "would-be denials",
+    column: "Would be denied",
+    title: "Top keys that would be denied",
+  },
+  "denied or would be denied": {
+    noun: "denials and would-be denials",
+    column: "Denied, or would be",
+    title: "Top denied and would-be denied keys",
+  },
+} as const;
 
 /** The denials that a list of most denied keys counts. Before the first denial, its mode says which there will be. */
 export function denialKind(
   points: readonly StatisticsPointView[],
   { name, mode }: Pick<PolicyView, "name" | "mode">,
-): DenialKind {
+): keyof typeof denialTexts {
   const { denied, wouldBeDenied } = decisionsOf({ points }, name);
   if (denied > 0 && wouldBeDenied > 0) return "denied or would be denied";
   if (denied + wouldBeDenied === 0) return mode.value === "dry-run" ? "would be denied" : "denied";
@@ -70,12 +75,6 @@ export async function readDenials(abort?: AbortSignal, policy?: string): Promise
   return (await read<StatisticsView>(`stats${query}`, abort)).points;
 }
 
-const nouns: Readonly<Record<DenialKind, string>> = {
-  denied: "denials",
-  "would be denied": "would-be denials",
-  "denied or would be denied": "denials and would-be denials",
-};
-
 /** Such as "12 % of its denials in the last 24 hours (12 of 100)"; null for a key that is not among the most denied ones. */
 export async function denialShareText(policy: PolicyView, id: string, abort: AbortSignal): Promise<string | null> {
   const { name } = policy;
@@ -87,6 +86,6 @@ export async function denialShareText(policy: PolicyView, id: string, abort: Abo
   if (count === undefined) return null;
   const { denied, wouldBeDenied } = decisionsOf({ points }, name);
   const all = Math.max(count, denied + wouldBeDenied);
-  const share = `${percentText(count, all)} of its ${nouns[denialKind(points, policy)]}`;
+  const share = `${percentText(count, all)} of its ${denialTexts[denialKind(points, policy)].noun}`;
   return `${share} in the last 24 hours (${numberText(count)} of ${numberText(all)})`;
 }

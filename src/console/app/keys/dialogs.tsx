@@ -108,7 +108,6 @@ function KeyChangeDialog(props: KeyChangeDialogProps) {
   );
 }
 
-/** The error that names the operator who has changed a rule. */
 async function namingOperator(rule: string): Promise<Error> {
   const { entries } = await read<AuditPage>("audit?limit=50");
   const newest = entries.find((entry) => entry.rule === rule);
@@ -117,7 +116,6 @@ async function namingOperator(rule: string): Promise<Error> {
   return new Error(`${change}. Nothing of yours was sent. Check the effect, and confirm again.`);
 }
 
-/** Names the key, and how much of the policy's denials it has. */
 function EffectOnKey({ state: { policy, id }, effect }: Pick<KeyChangeDialogProps, "state" | "effect">) {
   const share = useRead((abort) => denialShareText(policy, id, abort), [policy.name, id]);
   const concerns = (
@@ -129,7 +127,6 @@ function EffectOnKey({ state: { policy, id }, effect }: Pick<KeyChangeDialogProp
   return <Effect {...effect} concerns={concerns} />;
 }
 
-/** Changes of this key or its policy since the dialog was opened. */
 function OtherChanges({ policy, id }: Pick<KeyState, "policy" | "id">) {
   const [opened] = useState(() => newestChange.peek());
   const others = recentChanges.value.filter(

@@ -40,7 +40,7 @@ export async function findKey(policy: string, parts: readonly string[], plain: P
   return id;
 }
 
-const explain = (body: object, abort?: AbortSignal): Promise<Explanation> =>
+export const explain = (body: object, abort?: AbortSignal): Promise<Explanation> =>
   call<Explanation>("POST", "keys/explain", { body, signal: abort });
 
 /** Explains a key by its parts if they are known, else by its id. */

@@ -7,7 +7,7 @@ import { useAction } from "../parts/action.ts";
 import { Input } from "../parts/fields.tsx";
 import { Empty, Loading, Reading } from "../parts/notice.tsx";
 import { hrefOf, navigate, replaceQuery, route } from "../shell/route.ts";
-import { denialColumns, denialKind, mostDenying, readDenials } from "./denials.ts";
+import { denialKind, denialTexts, mostDenying, readDenials } from "./denials.ts";
 import { KeyPage } from "./key-page.tsx";
 import "./keys.css";
 import { findKey, keyName, soughtKey, type TypedKey } from "./known-keys.ts";
@@ -142,7 +142,7 @@ function TopLists({ policy }: { readonly policy: PolicyView }) {
         ids={[denied, spent].flatMap(({ value }) => value.value?.keys.map(keyOf) ?? [])}
       />
       <div class="grid top-lists">
-        <TopList title={`Most ${kind}`} unit={denialColumns[kind]} policy={policy.name} list={denied} />
+        <TopList title={`Most ${kind}`} unit={denialTexts[kind].column} policy={policy.name} list={denied} />
         <TopList title="Most spent" unit="Spent units" policy={policy.name} list={spent} />
       </div>
     </>

@@ -74,7 +74,6 @@ export class LiveTraffic {
     return this.#isContinuedAt(nowMs) ? this.#toMs - openMs - minuteMs : nowMs - spanMs - minuteMs;
   }
 
-  /** Records that a read failed. */
   fail(): void {
     this.#hasFailed = true;
   }

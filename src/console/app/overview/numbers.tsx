@@ -16,7 +16,7 @@ import { ModeBadge } from "../parts/policies.tsx";
 import { hrefOf } from "../shell/route.ts";
 import { queryText, read } from "../api/client.ts";
 import { usePolled } from "../api/poll.ts";
-import { denialColumns, denialKind, type DenialKind, mostDenying, readDenials } from "../keys/denials.ts";
+import { denialKind, denialTexts, mostDenying, readDenials } from "../keys/denials.ts";
 import { Empty, Reading } from "../parts/notice.tsx";
 
 interface TilesProps {
@@ -168,13 +168,13 @@ export function TopDenied({ policy: chosen, policies }: TopDeniedProps) {
   const points = polled.value.value;
   const name = chosen ?? mostDenying(points ?? [], policies);
   const policy = policies.find((each) => each.name === name);
-  const kind = policy === undefined ? "denied" : denialKind(points ?? [], policy);
-  const title = `${titles[kind]}${name === null ? "" : ` of ${name}`}`;
+  const texts = denialTexts[policy === undefined ? "denied" : denialKind(points ?? [], policy)];
+  const title = `${texts.title}${name === null ? "" : ` of ${name}`}`;
   return (
     <section class="card top-denied" id={topDeniedId} tabIndex={-1}>
       <h2>{title}</h2>
       <p class="hint">The last 24 hours, whatever span is chosen.</p>
-      {name !== null && <Keys key={name} policy={name} title={title} column={denialColumns[kind]} />}
+      {name !== null && <Keys key={name} policy={name} title={title} column={texts.column} />}
       {name === null && (
         <Reading of={polled} what="the keys">
           {() => <Empty>No key was denied.</Empty>}
@@ -184,16 +184,9 @@ export function TopDenied({ policy: chosen, policies }: TopDeniedProps) {
   );
 }
 
-const titles: Readonly<Record<DenialKind, string>> = {
-  denied: "Top denied keys",
-  "would be denied": "Top keys that would be denied",
-  "denied or would be denied": "Top denied and would-be denied keys",
-};
-
 interface KeysProps {
   readonly policy: string;
   readonly title: string;
-  /** The title of the column with the counts. */
   readonly column: string;
 }
 
@@ -225,7 +218,6 @@ function Keys({ policy, title, column }: KeysProps) {
   );
 }
 
-/** The decisions of one bucket of the histogram. */
 interface Bucket {
   readonly boundMs: number;
   readonly decisions: number;

@@ -20,7 +20,6 @@ const freshMs = 1_000;
 let live = new LiveTraffic();
 let polling: Polling<void> | null = null;
 
-/** Reads the statistics up to now. */
 async function sample(abort: AbortSignal): Promise<LiveTraffic> {
   // Another operator may have signed in when the answer arrives.
   const sampled = live;
@@ -98,7 +97,6 @@ export const spans = [
 
 export type TimeSpan = (typeof spans)[number];
 
-/** The default. */
 const [liveSpan] = spans;
 
 export const spanOf = (name: string | null): TimeSpan => spans.find((each) => each.name === name) ?? liveSpan;
@@ -111,7 +109,6 @@ export interface SpanTraffic {
   readonly traffic: CountedTraffic;
 }
 
-/** Returns a function that reads the traffic of the span up to now. */
 export function readerOf(span: TimeSpan): (abort: AbortSignal) => Promise<SpanTraffic> {
   const { step, lengthMs } = span;
   if (step === null) return async (abort) => ({ span, traffic: await readLiveTraffic(abort) });

@@ -37,7 +37,6 @@ export class Chart<Data> {
     this.#resized.observe(frame);
   }
 
-  /** The looks that all axes share. */
   get axis(): uPlot.Axis {
     const lines = { stroke: () => this.colors.of("--line"), width: 1 };
     return { stroke: () => this.colors.of("--dim"), grid: lines, ticks: { ...lines, size: 4 } };

@@ -20,7 +20,6 @@ interface DialogProps {
   /** Makes the change. The dialog closes after success, and shows a failure; a message does if it was closed meanwhile. */
   readonly onConfirm: () => Promise<unknown>;
   readonly onClose: () => void;
-  /** The fields, and the effect of the change. */
   readonly children: ComponentChildren;
 }
 

@@ -14,7 +14,6 @@ export interface TimeRange {
   readonly toMs: number;
 }
 
-/** The range is that of the time axis. */
 export interface PlotData extends TimeRange {
   readonly times: readonly number[];
   /**

@@ -3,7 +3,6 @@ import type { AuditedRule, AuditEntryView, PolicyMode, PolicyView, RuleView, Rul
 import { countOf, durationText, instantText, limitsText, numberText, shortId } from "./text.ts";
 import type { Term } from "../api/rules.ts";
 
-/** The effect of each mode on requests. */
 export const modeEffects: Readonly<Record<PolicyMode, string>> = {
   enforce: "requests that exceed the limits are denied",
   "dry-run":

@@ -22,7 +22,7 @@ import {
   sourceText,
   useShownPolicy,
 } from "./parts.tsx";
-import { editedLimits, limitLine, limitsAsText, previewOf } from "./texts.ts";
+import { editedLimits, limitsAsText, limitsLine, previewOf } from "./texts.ts";
 
 export type OpenDialog = { readonly policy: string } & (
   | { readonly kind: "mode"; readonly mode: PolicyMode }
@@ -113,10 +113,10 @@ const strategies = [
 ];
 
 const limitsNow = (policy: PolicyView): string =>
-  `${policy.limits.value.map(limitLine).join("; ")} – ${sourceText(policy, policy.limits)}`;
+  `${limitsLine(policy.limits.value)} – ${sourceText(policy, policy.limits)}`;
 
 const limitsChanged = ({ after }: PolicyUpdate): string =>
-  `Limits of policy ${after.name}: ${after.limits.value.map(limitLine).join("; ")}.`;
+  `Limits of policy ${after.name}: ${limitsLine(after.limits.value)}.`;
 
 interface LimitsDialogProps extends PolicyDialogProps {
   readonly proposed: readonly FullLimit[] | undefined;

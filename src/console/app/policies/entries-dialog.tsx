@@ -88,13 +88,13 @@ const effects: Readonly<Record<EntriesKind, string>> = {
   overrides: "Keys that match have these limits in place of those of the policy.",
 };
 
-interface DifferenceProps {
+export interface ChangedEntries {
+  readonly kind: EntriesKind;
   readonly before: readonly unknown[];
   readonly after: readonly unknown[];
-  readonly kind: EntriesKind;
 }
 
-function Difference({ before, after, kind }: DifferenceProps) {
+function Difference({ before, after, kind }: ChangedEntries) {
   const { added, removed } = changedEntries(before, after);
   if (added.length === 0 && removed.length === 0) return <>the same entries</>;
   return (

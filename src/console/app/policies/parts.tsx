@@ -37,7 +37,6 @@ export function Source({ policy, of }: { readonly policy: PolicyView; readonly o
   );
 }
 
-/** Opens a dialog of a policy. */
 export const OpenPolicyDialog = createContext<(dialog: OpenDialog) => void>(() => {});
 
 /** Null before the first answer. */

@@ -59,6 +59,8 @@ export function limitLine(limit: FullLimit): string {
   return [limitText(limit), ...ofStrategy, ...named].join(", ");
 }
 
+export const limitsLine = (limits: readonly FullLimit[]): string => limits.map(limitLine).join("; ");
+
 interface Preview {
   /** Null while the text has a problem. */
   readonly content: { readonly limits: WrittenLimits; readonly strategy?: string } | null;
@@ -88,7 +90,7 @@ export function previewOf(
   const effect =
     strategy === ""
       ? `${limits.map(limitText).join("; ")}, with the strategy of the configuration`
-      : limits.map(limitLine).join("; ");
+      : limitsLine(limits);
   return { content, problem: "", effect };
 }
 

@@ -15,7 +15,7 @@ import { WithDialogs } from "./dialogs.tsx";
 import { type EntriesKind, entriesOf } from "./entries-dialog.tsx";
 import { OpenPolicyDialog, Source, useHour } from "./parts.tsx";
 import "./policies.css";
-import { limitLine, limitsOfRequests, linesOf, modeDecisionsText } from "./texts.ts";
+import { limitLine, limitsLine, limitsOfRequests, linesOf, modeDecisionsText } from "./texts.ts";
 
 const entryKinds = ["deny", "allow", "overrides"] as const;
 
@@ -96,7 +96,7 @@ function PolicyCard({ policy }: PolicyProps) {
       <dl class="parts">
         <dt>Limits</dt>
         <dd>
-          {limits.value.map(limitLine).join("; ") || limitsOfRequests} <Source policy={policy} of={limits} />
+          {limitsLine(limits.value) || limitsOfRequests} <Source policy={policy} of={limits} />
         </dd>
         {entryKinds.map((kind) => (
           <EntryCounts key={kind} {...{ policy, kind }} />

@@ -21,7 +21,6 @@ import {
 } from "../../../advisor/replay/timelines.ts";
 import type { Limit } from "../../../strategies/index.ts";
 
-/** How the arrivals are decided. */
 export type Decider =
   /** By a replay under these limits. */
   | { readonly kind: "limits"; readonly limits: readonly Limit[] }
@@ -40,7 +39,6 @@ export interface ComparisonRequest {
 export type RetryingTraffic = Pick<ReplayResult, "denied" | "denials"> &
   Pick<RetryCounts, "abandoned" | "longestWaitMs">;
 
-/** The decisions of one decider. */
 export interface DecidedTraffic {
   /** Arrivals that are denied when they first come. */
   readonly denied: number;
@@ -63,7 +61,6 @@ export interface AffectedKey extends Pick<DeniedKey, "key" | "requests" | "share
 
 export interface Comparison {
   readonly source: TimelinesSource;
-  /** Arrivals in the timelines. */
   readonly requests: number;
   readonly keys: number;
   /** In the order of the deciders. */

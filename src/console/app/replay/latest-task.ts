@@ -1,6 +1,7 @@
 /** Runs one task at a time for inputs that change, and keeps the last result until the next one arrives. */
 import { batch, signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
+import { errorOf } from "../api/client.ts";
 import type { TaskOptions } from "./worker-client.ts";
 
 type RunTask<Result> = (options: TaskOptions) => Promise<Result>;
@@ -48,7 +49,7 @@ export class LatestTask<Result> {
     try {
       result = await run({ abort: abort.signal, onProgress });
     } catch (error) {
-      problem = error instanceof Error ? error : new Error(String(error));
+      problem = errorOf(error);
     }
     if (abort.signal.aborted) return;
     const waiting = this.#waiting;

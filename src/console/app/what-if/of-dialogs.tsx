@@ -2,12 +2,13 @@
 import { useState } from "preact/hooks";
 import type { LastDayProps } from "./last-day.tsx";
 import type { AuditedRule, Explanation, PolicyView } from "../../../admin/wire.ts";
-import { call } from "../api/client.ts";
+import { explain } from "../keys/known-keys.ts";
 import { useRead } from "../api/poll.ts";
 import { type Change, changeOfRules, listObstacle, modeObstacle, rulesAfter, underLimits, underRule } from "./ways.ts";
 import { entryText } from "../parts/rule-text.ts";
 import { lazy } from "../parts/lazy.ts";
 import { Select } from "../parts/fields.tsx";
+import type { ChangedEntries, EntriesKind } from "../policies/entries-dialog.tsx";
 import { readPolicy, type RuleChange, ruleIn } from "../api/rules.ts";
 
 const useSection = lazy(async () => (await import("./last-day.tsx")).LoadedLastDay);
@@ -19,22 +20,17 @@ export function LastDay(props: LastDayProps) {
   return <p class="hint">{hasFailed ? "The page cannot load the last 24 hours." : "…"}</p>;
 }
 
-interface MatchProps {
+interface LastDayOfEntriesProps extends ChangedEntries {
   readonly policy: PolicyView;
-  readonly kind: "allow" | "deny" | "overrides";
-  readonly before: readonly unknown[];
-  readonly after: readonly unknown[];
 }
 
 const pauseMs = 300;
 
-export function LastDayOfEntries({ policy, kind, before, after }: MatchProps) {
+export function LastDayOfEntries({ policy, kind, before, after }: LastDayOfEntriesProps) {
   const entry = addedEntry(before, after);
   const key = entry === null ? null : onlyKeyOf(entry, policy.key);
   const readChange = async (signal: AbortSignal): Promise<Change> => {
-    const body = { policy: policy.name, key };
-    const explanation = await call<Explanation>("POST", "keys/explain", { body, signal });
-    return changeOfEntry(policy, kind, entry, explanation);
+    return changeOfEntry(policy, kind, entry, await explain({ policy: policy.name, key }, signal));
   };
   const change = useRead(
     key === null ? null : readChange,
@@ -53,7 +49,7 @@ const obstacleText = (after: readonly unknown[]): string =>
 
 function changeOfEntry(
   policy: PolicyView,
-  kind: MatchProps["kind"],
+  kind: EntriesKind,
   entry: unknown,
   { id, limitsInEffect }: Explanation,
 ): Change {

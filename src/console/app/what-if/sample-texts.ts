@@ -4,7 +4,7 @@ import { countOf, durationText, instantText, numberText, percentText } from "../
 import type { Comparison } from "../replay/compare.ts";
 import type { KnownSamples } from "../replay/messages.ts";
 import type { DecidedChange } from "./ways.ts";
-import type { PlotData, PlotSeries } from "../parts/plot-data.ts";
+import type { PlotSeries } from "../parts/plot-data.ts";
 
 /** Below it, shares of the sample say little about all keys. */
 const fewKeys = 30;
@@ -88,7 +88,6 @@ export function warnings(
 export const olderText = ({ readAtMs }: Pick<KnownSamples, "readAtMs">, { message }: Error): string =>
   `These samples were read ${durationText(now() - readAtMs)} ago. Newer ones cannot be read: ${message}`;
 
-/** The basis of the numbers. */
 export function sampleText({ source, requests, keys }: Comparison, key?: string): string {
   const { fromMs, toMs, oneKeyIn } = source;
   const sampled =
@@ -107,14 +106,8 @@ export const rangeText = ({ low, high }: { readonly low: number; readonly high: 
 const colors = ["--denied", "--accent", "--blocked"] as const;
 const minuteMs = 60_000;
 
-interface DenialsPlot {
-  readonly title: string;
-  readonly summary: string;
-  readonly data: PlotData;
-}
-
 /** The last way has a second line: denials if clients retry. */
-export function denialsPlot({ results, source: { fromMs, toMs } }: Comparison, titles: readonly string[]): DenialsPlot {
+export function denialsPlot({ results, source: { fromMs, toMs } }: Comparison, titles: readonly string[]) {
   const { startMs, stepMs, counts } = results.at(-1)?.denials ?? {
     startMs: fromMs,
     stepMs: minuteMs,

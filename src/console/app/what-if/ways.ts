@@ -15,7 +15,6 @@ type WrittenDecider =
       readonly strategy: string;
     };
 
-/** A way to decide the traffic, and the title of its column. */
 interface Way {
   readonly title: string;
   readonly decider: WrittenDecider;
@@ -131,7 +130,6 @@ export function rulesAfter({ rules }: PolicyView, steps: readonly RuleChange[]):
   return [...restored.toReversed(), ...kept];
 }
 
-/** The decider of the key without one of its rules. */
 export function withoutRule({ rules, explanation, policy }: KeyState, without: RuleView | null): WrittenDecider {
   const later = laterRule(rules, without, now());
   if (later === null) return underLimits(explanation.limitsWithoutKeyRules);

@@ -126,7 +126,6 @@ function DenialButtons({ run }: { readonly run: LaneRun }) {
 
 interface LimitProps {
   readonly run: LaneRun;
-  /** Index of the limit. */
   readonly index: number;
 }
 

@@ -11,7 +11,6 @@ type BandName = (typeof bandNames)[number];
 /** Each band has its label above it, where it hides nothing. */
 export const labelPx = 14;
 
-/** Where each band begins. */
 export const tops = {
   requests: labelPx,
   remaining: bands.requests + 2 * labelPx,

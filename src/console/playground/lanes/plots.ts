@@ -67,7 +67,6 @@ export function columnOf(atMs: number): number {
 /** The pixels that a mark of the time axis needs with its text. */
 const tickPx = 84;
 
-/** The distances that the marks may have. */
 const tickSteps = [
   1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000,
   900_000, 1_800_000, 3_600_000, 7_200_000, 21_600_000, 43_200_000, 86_400_000,

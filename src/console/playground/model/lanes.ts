@@ -53,7 +53,6 @@ function withStrategy(written: LimitInput, strategy: string): LimitInput {
   }, under);
 }
 
-/** Whether the engine accepts a limit. */
 export function isValid(limit: LimitInput): boolean {
   let problems = 0;
   readLimits([limit], {}, () => problems++);
@@ -70,33 +69,23 @@ const shortestPeriodMs = {
   year: 365 * 24 * hourMs,
 };
 
-export interface LaneLimit {
-  /** As the engine takes it. */
-  readonly rule: Limit;
-  readonly name: string;
-  readonly strategy: string;
-  /** Units per window. */
-  readonly limit: number;
-  /** The most units that fit at one instant. */
-  readonly capacity: number;
-  /** For a calendar window, the length of the shortest one. */
-  readonly windowMs: number;
-  readonly period: Limit["period"];
-  /** The documented bound: the most units in any span of `windowMs`; for slots, at one instant. */
-  readonly mostPerWindow: number;
-  readonly holdsSlots: boolean;
-}
+export type LaneLimit = Readonly<ReturnType<typeof laneLimitOf>>;
 
-function laneLimitOf(rule: Limit): LaneLimit {
+function laneLimitOf(rule: Limit) {
   const { limit, strategy, name, units, windowMs, capacity } = compiledLimit(rule);
   return {
+    /** As the engine takes it. */
     rule,
     name,
     strategy: strategy.name,
+    /** Units per window. */
     limit: units,
+    /** The most units that fit at one instant. */
     capacity,
+    /** For a calendar window, the length of the shortest one. */
     windowMs: limit.period === undefined ? windowMs : shortestPeriodMs[limit.period],
     period: limit.period,
+    /** The documented bound: the most units in any span of `windowMs`; for slots, at one instant. */
     mostPerWindow: strategy.mostPerWindow(limit),
     holdsSlots: strategy.holdsSlots,
   };

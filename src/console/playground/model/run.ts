@@ -99,7 +99,6 @@ function writeRow(columns: Columns, row: number, request: DecidedRequest, decisi
   }
 }
 
-/** The least that remains of all limits. */
 export function leastRemaining({ limits }: Decision): number {
   let least = Infinity;
   for (const { remaining } of limits) if (remaining < least) least = remaining;
@@ -183,7 +182,6 @@ export class ClientReplay {
     return this.#client.decide(cost[row] ?? 0, startMs + (atMs[row] ?? 0));
   }
 
-  /** Decides the requests of the client before a row. */
   decideUntil(end: number): void {
     for (let row = 0; row < end; row++) if (this.changesBy(row)) this.decide(row);
   }

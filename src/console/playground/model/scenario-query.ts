@@ -145,8 +145,7 @@ function acceptedStrategyOf(text: string): string | null {
   const limitsEnd = tokens.findLastIndex((_, index) => isNotation(tokens.slice(0, index + 1)));
   const wrong = limitsEnd === -1 ? undefined : tokens[limitsEnd + 1];
   if (wrong === undefined || strategyName(wrong) || optionForm.test(wrong)) return null;
-  const names = strategyNames;
-  return `one of the strategies ${names.join(", ")}${didYouMean(wrong, names)}`;
+  return `one of the strategies ${strategyNames.join(", ")}${didYouMean(wrong, strategyNames)}`;
 }
 
 const isNotation = (tokens: readonly string[]): boolean =>

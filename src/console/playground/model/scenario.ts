@@ -32,7 +32,6 @@ export const mostRequests = 250_000;
 const dayMs = 86_400_000;
 const mostDurationMs = 3_650 * dayMs;
 
-/** An integer within bounds. */
 function count(least: number, most: number): TextForm<number> {
   return {
     accepted: `an integer from ${least} to ${most}`,
@@ -47,7 +46,6 @@ function count(least: number, most: number): TextForm<number> {
 const size = count(1, mostRequests);
 const cost = count(1, 1_000_000_000);
 
-/** A number that may have decimals. */
 const decimal = (text: string): number => (/^\d{1,15}(?:\.\d{1,20})?$/.test(text) ? +text : NaN);
 
 /** The text that `decimal` reads, which has no exponent. */

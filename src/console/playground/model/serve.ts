@@ -104,7 +104,6 @@ const readTraffic = (text: string): ReadLog =>
 const acceptedIn = (text: string): string =>
   isSampleText(text) ? "samples with requests; no sampled key has sent any" : acceptedLog;
 
-/** One line for each problem. */
 function problemsOf(scenario: Scenario, log: string | null): string[] {
   const problems: string[] = [];
   readLimits(scenario.limits, {}, (problem) => problems.push(describeProblem({ ...problem, variable: "limits" })));

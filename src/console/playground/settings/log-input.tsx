@@ -1,12 +1,13 @@
 /** Takes an access log, pasted or from a file, which stays in the browser, or the sampled traffic of a policy. */
 import type { ComponentChildren } from "preact";
 import { useId, useState } from "preact/hooks";
-import { numberText } from "../../app/parts/text.ts";
+import { countOf, numberText } from "../../app/parts/text.ts";
 import { changeLog, logText } from "../page-state.ts";
 import { runState } from "../runner.ts";
 import { textOfFile } from "./log-file.ts";
-import { queryText, readText } from "../../app/api/client.ts";
+import { errorOf, queryText, readText } from "../../app/api/client.ts";
 import { useRead } from "../../app/api/poll.ts";
+import { useAction } from "../../app/parts/action.ts";
 import { readPolicies } from "../../app/parts/policies.tsx";
 import { session } from "../../app/shell/session.ts";
 
@@ -18,11 +19,17 @@ export function LogInput() {
   const [problem, setProblem] = useState<string | null>(null);
   const text = logText.value ?? "";
   const isCut = text.length > mostShown;
-  const accept = (file: File | undefined): void => {
-    if (file !== undefined) void takeLog(textOfFile(file)).then(setProblem);
+  const accept = async (file: File | undefined): Promise<void> => {
+    if (file === undefined) return;
+    try {
+      changeLog(await textOfFile(file));
+      setProblem(null);
+    } catch (error) {
+      setProblem(errorOf(error).message);
+    }
   };
   return (
-    <DropArea onFile={accept}>
+    <DropArea onFile={(file) => void accept(file)}>
       <label for={id}>Access log</label>
       <textarea
         id={id}
@@ -42,7 +49,7 @@ export function LogInput() {
       <div class="row">
         <label class="button pg-file">
           Choose a file
-          <input type="file" class="hidden" onChange={(event) => accept(event.currentTarget.files?.[0])} />
+          <input type="file" class="hidden" onChange={(event) => void accept(event.currentTarget.files?.[0])} />
         </label>
         <button type="button" disabled={text === ""} onClick={() => changeLog(null)}>
           Clear
@@ -63,23 +70,12 @@ export function LogInput() {
   );
 }
 
-/** Returns the problem; null after success. */
-async function takeLog(text: Promise<string>): Promise<string | null> {
-  try {
-    changeLog(await text);
-    return null;
-  } catch (error) {
-    return error instanceof Error ? error.message : String(error);
-  }
-}
-
-function DropArea({
-  onFile,
-  children,
-}: {
+interface DropAreaProps {
   readonly onFile: (file: File | undefined) => void;
   readonly children: ComponentChildren;
-}) {
+}
+
+function DropArea({ onFile, children }: DropAreaProps) {
   const [isOver, setIsOver] = useState(false);
   const follow = (event: DragEvent, isInside: boolean): void => {
     event.preventDefault();
@@ -109,7 +105,7 @@ function LogReport() {
   return (
     <div role="status">
       <p class={log.read === 0 ? "problem" : ""}>
-        {numberText(log.read)} {log.read === 1 ? "line" : "lines"} read, {numberText(log.unread)} unreadable.
+        {countOf(log.read, "line")} read, {numberText(log.unread)} unreadable.
       </p>
       {log.unread > 0 && (
         <details>
@@ -134,16 +130,11 @@ function PolicySamples() {
   const id = useId();
   const policies = useRead(readPolicies, []) ?? [];
   const [chosen, setChosen] = useState("");
-  const [isReading, setIsReading] = useState(false);
-  const [problem, setProblem] = useState<string | null>(null);
   const name = chosen === "" ? policies[0]?.name : chosen;
+  const { run, isRunning, problem } = useAction(async () =>
+    changeLog(await readText(`samples${queryText({ policy: name })}`)),
+  );
   if (name === undefined) return null;
-  const use = async (): Promise<void> => {
-    setIsReading(true);
-    setProblem(null);
-    setProblem(await takeLog(readText(`samples${queryText({ policy: name })}`)));
-    setIsReading(false);
-  };
   return (
     <div class="field">
       <label for={id}>Sampled traffic of a policy</label>
@@ -153,12 +144,12 @@ function PolicySamples() {
             <option key={policy.name}>{policy.name}</option>
           ))}
         </select>
-        <button type="button" disabled={isReading} onClick={() => void use()}>
-          {isReading ? "Reading …" : "Use the last 24 hours"}
+        <button type="button" disabled={isRunning} onClick={() => void run()}>
+          {isRunning ? "Reading …" : "Use the last 24 hours"}
         </button>
       </div>
       <p class="problem" role="alert">
-        {problem}
+        {problem?.message}
       </p>
     </div>
   );
