@@ -49,7 +49,8 @@ export const within = <Result>(
 
 /**
  * Settles when `begin` calls one of its arguments, or when the signal aborts.
- * @param begin calls neither before it returns a function that stops it, which is called in the end
+ * @param begin returns a function that stops it, which is called in the end. It may itself make the signal abort, as a
+ * `fetch` of the user may
  */
 function abortable<Result>(
   signal: Signal,
@@ -57,9 +58,10 @@ function abortable<Result>(
 ): Promise<Result> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
+    let stop: (() => void) | null = null;
     const finish = (): void => {
       signal?.removeEventListener("abort", abort);
-      stop();
+      stop?.();
     };
     const end = (result: Result): void => {
       finish();
@@ -71,6 +73,7 @@ function abortable<Result>(
     };
     const abort = (): void => fail(signal?.reason);
     signal?.addEventListener("abort", abort);
-    const stop = begin(end, fail);
+    stop = begin(end, fail);
+    if (signal?.aborted === true) stop();
   });
 }

@@ -27,6 +27,18 @@ describe("a call whose signal aborts", () => {
     expect([requests.length, clock.pending]).toEqual([1, 0]);
   });
 
+  it("a call whose fetch itself aborts the signal throws the reason at once", async () => {
+    const controller = new AbortController();
+    const { limiter, clock } = await setUp([], {
+      fetch: () => {
+        controller.abort(reason);
+        return new Promise(() => undefined);
+      },
+    });
+    expect(await thrownBy(limiter.look(key, { signal: controller.signal }))).toBe(reason);
+    expect(clock.pending).toBe(0);
+  });
+
   it("a call that waits for its repeat throws the reason of its signal at once", async () => {
     const { limiter, clock, requests } = await setUp([problem(429, { "Retry-After": "3" })]);
     clock.stop();
