@@ -5,9 +5,9 @@ import { expect, it } from "vitest";
 import { filesOfTests } from "./files.ts";
 
 interface Rule {
-  /** Folders and files of `src` that may be imported, besides the folder itself. */
+  /** Folders and files of `src` that may be imported. A folder may always import from itself. */
   readonly from: readonly string[];
-  /** Folders and files of `src` of which only types may be imported. */
+  /** Folders and files of `src` from which only types may be imported. */
   readonly typesFrom?: readonly string[];
   readonly packages: RegExp;
 }
@@ -27,7 +27,7 @@ const belowHttp = [
 const httpPackages = /^(?:hono(?:\/.+)?|jose|valibot|structured-headers)$/;
 const views = /^(?:preact(?:\/.+)?|@preact\/signals|uplot(?:\/dist\/uPlot\.min\.css)?)$/;
 
-/** By folder, or by file where a file stands alone. The longest match applies. */
+/** Rules by folder, or by file for a file that has its own rule. The longest match applies. */
 const rules: Readonly<Record<string, Rule>> = {
   validation: { from: [], packages: /^(?:valibot|leven)$/ },
   strategies: { from: ["validation"], packages: /^valibot$/ },
@@ -78,7 +78,7 @@ const rules: Readonly<Record<string, Rule>> = {
     from: ["app.ts", "http/check", "limiter/object", "control/object"],
     packages: /^cloudflare:workers$/,
   },
-  // The subpaths of the npm package, which only export.
+  // The subpaths of the npm package, whose files only re-export.
   "sdk/package": {
     from: [...pure, "limiter/object", "control/object", "sdk/middleware", "sdk/client", "sdk/testing"],
     packages: none,
@@ -152,7 +152,7 @@ const sources: Source[] = filesBelow("src").map((path) => {
   return { path, text, imports };
 });
 
-/** The rule of a file below `src`: that of the file itself, or of the nearest folder that has one. */
+/** The rule of a file below `src`: its own rule, or that of the nearest folder that has one. */
 function ruleName(path: string): string {
   let name = path.replace(/^src\//, "");
   while (name !== "." && rules[name] === undefined) name = dirname(name);
@@ -169,14 +169,14 @@ function isAllowed(importer: string, { name, isTypeOnly }: Import): boolean {
   return allowed.includes(target) || allowed.includes(name.slice(4));
 }
 
-it("imports follow the direction of the design", () => {
+it("imports follow the direction that the architecture defines", () => {
   const violations = sources.flatMap(({ path, imports }) =>
     imports.filter((each) => !isAllowed(path, each)).map(({ name }) => `${path} imports ${name}`),
   );
   expect(violations).toEqual([]);
 });
 
-it("every source file has an import rule, and every rule a file", () => {
+it("every source file has an import rule, and every import rule applies to at least one file", () => {
   const used = new Set(sources.map(({ path }) => ruleName(path)));
   expect([...used].toSorted()).toEqual(Object.keys(rules).toSorted());
 });
@@ -201,7 +201,7 @@ it("no two files of the Worker, of the console or of the client declare a type o
     /^(?:export (?:default )?(?:async )?(?:function\*?|const|class)|(?:export )?(?:interface|type)) ([A-Za-z]\w*)/gm;
   const files = new Map<string, string[]>();
   for (const { path, text } of sources) {
-    // The console and the client are programs of their own. They name what they read as the APIs do.
+    // The console and the client are separate programs, so they may use the names of the APIs for what they read.
     const [, program = "Worker"] = /^src\/(console|sdk\/client)\//.exec(path) ?? [];
     for (const [, declared = ""] of text.matchAll(declaration)) {
       const name = `${declared} (${program})`;
@@ -216,7 +216,7 @@ interface Packages {
   readonly devDependencies: Readonly<Record<string, string>>;
 }
 
-/** A module of the tests, and the modules and packages that it imports. */
+/** A module of the tests with the modules and packages that it imports. */
 const importsOfTests = new Map(
   filesOfTests(".ts").map((path) => {
     const imported = [
@@ -227,7 +227,7 @@ const importsOfTests = new Map(
   }),
 );
 
-it("npm test needs no package of test/tools", () => {
+it("npm test needs no package of the folder test/tools", () => {
   const { devDependencies } = JSON.parse(readFileSync("test/tools/package.json", "utf8")) as Packages;
   const installedThere = Object.keys(devDependencies);
   const reached = new Set([...importsOfTests.keys()].filter((path) => !path.startsWith("test/tools/")));

@@ -10,9 +10,9 @@ type Arbitraries<Values extends [unknown, ...unknown[]]> = {
 const fullRunFactor = 2;
 
 /**
- * Returns the body of a test that checks a property for `numRuns` drawn values. Values that do not exercise the
- * property are discarded with `fc.pre` and drawn again, so that every run checks the property. The test fails if too
- * many values are discarded. fast-check's own runner for vitest is not used, since loading it takes seconds.
+ * Returns the body of a test that checks a property for `numRuns` drawn values. Values that `fc.pre` discards are drawn
+ * again, so that every run checks the property. The test fails if too many values are discarded. It does not use
+ * fast-check's own runner for vitest, since loading that runner takes seconds.
  */
 export function forAll<Values extends [unknown, ...unknown[]]>(
   arbitraries: Arbitraries<Values>,

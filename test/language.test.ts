@@ -1,11 +1,13 @@
-/** Wording that has to be read twice: a check of comments, test titles and documentation for the most frequent patterns. */
+/**
+ * A check of comments, test titles and documentation for the most frequent patterns of wording that must be read twice.
+ */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { pagePaths } from "./docs/pages.ts";
 import { filesOfTests } from "./files.ts";
 
-/** Sentences that hide their subject, vague verbs, and phrases that have to be read twice. Questions are accepted. */
+/** Sentences without a clear subject, vague verbs, and phrases that must be read twice. Questions are accepted. */
 const patterns = [
   /(?:^|[.!?:]\s+)(?:Of|Who|What|Whoever|Whose|Nobody|So long|Told)\s(?![^.!:]*\?)/,
   /\b(?:told|tells|whoever|be it|as one that|all the same)\b/i,
@@ -29,7 +31,7 @@ const pages = [...ofTests(".md"), ...pagePaths()];
 
 const title = /(?:\b(?:it|test|describe)(?:\.\w+)*\(|\btestEach\([^"'`]*|\)\()\s*(["'`])((?:(?!\1)[^\\]|\\.)+)\1/g;
 
-/** Comments as running text, without the marks at the beginning of their lines. */
+/** Comments as running text, without their comment marks. */
 function commentsOf(path: string, code: string): Text[] {
   const blocks = code.match(/\/\*\*[\s\S]*?\*\/|(?:^[ \t]*\/\/.*\n?)+|[;,{)] \/\/ .*$/gm) ?? [];
   return blocks.map((block) => ({
@@ -62,7 +64,7 @@ const violations = (texts: readonly Text[]): string[] =>
 
 const codes = sources.map((path) => ({ path, code: readFileSync(path, "utf8") }));
 
-it("the check finds comments, titles and paragraphs, and what is wrong with them", () => {
+it("the check of wording finds comments, titles and paragraphs, and the faults in them", () => {
   const code = `/** Of nothing nobody is asked. */\nit("tells what is told", () => 0);\nconst a = 1; // Who asks\n`;
   expect(violations([...commentsOf("a.ts", code), ...titlesOf("a.ts", code)])).toHaveLength(3);
   expect(violations(paragraphsOf("a.md", "# Who is charged\n\nWhat is charged? The key is.\n"))).toHaveLength(1);

@@ -1,4 +1,4 @@
-/** `npm run test:full` runs the long versions of tests, `npm test` the short ones. */
+/** `npm run test:full` runs the long versions of tests, and `npm test` the short ones. */
 
 declare global {
   interface ImportMeta {

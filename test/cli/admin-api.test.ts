@@ -28,7 +28,7 @@ describe("the body that the options of npm run explain give", () => {
       { policy: "a", attribute: ["header:x=1=2", "header:x=3"] },
       { policy: "a", attributes: { "header:x": ["1=2", "3"] } },
     ],
-  ])("%o becomes %o", (values, body) => {
+  ])("the options %o become the request %o", (values, body) => {
     expect(explainBody(values)).toEqual(body);
   });
 
@@ -36,7 +36,7 @@ describe("the body that the options of npm run explain give", () => {
     [{ key: ["x"] }, "--policy is missing: expected the name of a policy."],
     [{ policy: "a", key: ["x"], id: "y" }, "Expected either --key or --id, got both."],
     [{ policy: "a", attribute: ["DE"] }, '--attribute: expected name=value such as country=DE, got "DE"'],
-  ])("%o is rejected: %s", (values, message) => {
+  ])("the options %o are rejected: %s", (values, message) => {
     expect(() => explainBody(values)).toThrow(new CommandError(message));
   });
 });
@@ -54,7 +54,7 @@ describe("the server of npm run explain", () => {
     expect(isLocalUrl(serverUrl(text))).toBe(isLocal);
   });
 
-  it.each(["localhost:8787", "ftp://localhost", "limits"])("%s is rejected as --url", (text) => {
+  it.each(["localhost:8787", "ftp://localhost", "limits"])("npm run explain rejects %s as --url", (text) => {
     expect(() => serverUrl(text)).toThrow(/^--url: expected a URL such as .*, got /);
   });
 });
@@ -90,7 +90,7 @@ const messageFor = async (respond: Respond): Promise<string> => {
 };
 
 describe("the answer to npm run explain", () => {
-  it("the command sends its token and prints the lines of the answer", async () => {
+  it("npm run explain sends its token and prints the lines of the response", async () => {
     const requests: unknown[] = [];
     const api = await apiThat(({ method, url, headers }) => {
       requests.push([method, url, headers.authorization]);
@@ -100,7 +100,7 @@ describe("the answer to npm run explain", () => {
     expect(requests).toEqual([["POST", "/_headgate/api/keys/explain", "Bearer the-token"]]);
   });
 
-  it("an unknown policy is reported with those that exist, and the nearest of them", async () => {
+  it("npm run explain reports an unknown policy with the existing policies and the closest name", async () => {
     const message = await messageFor(({ url }) =>
       url?.endsWith("/policies") === true
         ? [200, "application/json", { policies: [{ name: "login" }, { name: "search" }] }]
@@ -114,12 +114,12 @@ describe("the answer to npm run explain", () => {
     [403, /^The token lacks the right read/],
     [404, /^no such id$/],
     [500, /^A title: no such id$/],
-  ])("a problem of status %i is reported with what to do", async (status, expected) => {
+  ])("a problem with status %i is reported with what to do", async (status, expected) => {
     const details = { status, title: "A title", detail: "no such id" };
     expect(await messageFor(() => [status, problem, details])).toMatch(expected);
   });
 
-  it("invalid fields are reported by the names of their options", async () => {
+  it("npm run explain names the option of each invalid field", async () => {
     const errors = [
       { field: "key", accepted: "a list of 2 texts for ip, path" },
       { field: "attributes.country", accepted: "a text" },
@@ -134,13 +134,13 @@ describe("the answer to npm run explain", () => {
     [404, "text/html", "not here"],
     [302, "text/html", ""],
     [200, "application/json", { other: 1 }],
-  ])("a response that is not of the admin API is reported: %i %s", async (status, type, text) => {
+  ])("a response that does not come from the admin API is reported: %i %s", async (status, type, text) => {
     expect(await messageFor(() => [status, type, text])).toMatch(
       /^No admin API answers at http:.*\/_headgate\/api \(status \d+\)\. It needs ADMIN_TOKENS/,
     );
   });
 
-  it("a server that does not run is reported with how to start it", async () => {
+  it("npm run explain says how to start a server that does not run", async () => {
     const api = await apiThat(() => [200, "text/plain", ""]);
     server?.close();
     await expect(fetchExplanation(api, body)).rejects.toThrow(

@@ -6,7 +6,7 @@ import { expect, it } from "vitest";
 const changelog = readFileSync("CHANGELOG.md", "utf8");
 const [, unreleased = "", ...releases] = changelog.split(/^## /m);
 
-it("every version in the changelog has a date, the newest first, and a link to its heading", () => {
+it("every version in the changelog has a date and a linked heading, and the newest version is first", () => {
   const sections = releases.map((text) => /^\[(\d+\.\d+\.\d+)\] - (\d{4}-\d{2}-\d{2})\n/.exec(text) ?? [text]);
   const dates = sections.map(([, , date = ""]) => date);
   expect(dates).toEqual(dates.toSorted().toReversed());
@@ -15,7 +15,7 @@ it("every version in the changelog has a date, the newest first, and a link to i
   expect(changelog.endsWith(["\n[Unreleased]: #unreleased\n", ...links].join(""))).toBe(true);
 });
 
-it("the section Unreleased is empty, or has parts of Keep a Changelog and says what happens to stored state", () => {
+it("the section Unreleased is empty, or has sections as in Keep a Changelog and says what happens to stored state", () => {
   const [heading = "", ...parts] = unreleased.split(/^### /m);
   if (heading.trim() === "[Unreleased]" && parts.length === 0) return;
   const known = ["Upgrade", "Security", "Changed", "Deprecated", "Removed", "Added", "Fixed"];
@@ -25,7 +25,7 @@ it("the section Unreleased is empty, or has parts of Keep a Changelog and says w
   expect(parts.find((part) => part.startsWith("Upgrade\n"))).toContain("\n- **Stored state:** ");
 });
 
-it("only the files that a release changes state the version", () => {
+it("only the files that a release changes state the version of the project", () => {
   const { version } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
   const command = ["grep", "-lF", `"${version}"`, "--", "src", "wrangler.toml", "package.json"];
   const found = execFileSync("git", command, { encoding: "utf8" }).trim().split("\n");

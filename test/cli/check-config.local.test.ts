@@ -39,7 +39,7 @@ describe("npm run check-config", () => {
     ).toEqual([0, ["The configuration is valid.", "  default: 100 per 1m, fixed-window"]]);
   });
 
-  it("npm run check-config -- --secrets-deployed accepts a JWT_KEY that is listed as a required secret and has no value, and reports one that is not listed", async () => {
+  it("npm run check-config -- --secrets-deployed accepts a required secret JWT_KEY without a value, and reports a JWT_KEY that is not a required secret", async () => {
     const claimed = ['LIMITS = "100/minute"', 'KEY = "jwt:sub"'];
     const [exitCode, lines] = await checkConfig(claimed, "--secrets-deployed");
     expect([exitCode, lines]).toEqual([1, [expect.stringMatching(/^JWT_KEY is missing: expected a key .* in KEY$/)]]);
@@ -96,7 +96,7 @@ describe("npm run check-config", () => {
     expect(lines).toEqual([expect.stringMatching(/^POLICIES: expected at most 5120 bytes, got \d+;/)]);
   });
 
-  it("npm run check-config names the line of invalid TOML, and the accepted options after an unknown one", async () => {
+  it("npm run check-config names the line of invalid TOML, and lists the accepted options after an unknown option", async () => {
     const [exitCode, lines] = await checkConfig(["broken"]);
     expect([exitCode, lines]).toEqual([1, [expect.stringMatching(/^wrangler\.toml:\d+: Invalid TOML/)]]);
     const [otherCode, others] = await checkConfig([], "--bogus");

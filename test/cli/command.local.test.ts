@@ -44,7 +44,7 @@ const read = (...given: string[]): unknown => {
 };
 
 describe("the options of a command", () => {
-  it("a command gets its options from the command line, or their defaults", () => {
+  it("a command takes its options from the command line, and otherwise their defaults", () => {
     expect(read()).toEqual({ port: "8787", quick: false });
     expect(read("-p", "1", "--quick", "--only", "a", "--only=b")).toEqual({
       port: "1",
@@ -73,7 +73,7 @@ describe("the options of a command", () => {
   });
 });
 
-it("the help text has a line for each option with its value, its default, and whether it may be repeated", () => {
+it("the help text shows for each option its value, its default, and whether it may be repeated", () => {
   expect(helpOf(options, "npm start --")).toBe(
     [
       "Usage: npm start -- [options]",
@@ -87,7 +87,7 @@ it("the help text has a line for each option with its value, its default, and wh
   );
 });
 
-it("the help text names the npm command of the script", () => {
+it("the usage line of the help text shows the npm command that starts the script", () => {
   const names = ["start", "deploy", undefined].map((name) => commandLine({ npm_lifecycle_event: name }));
   expect(names).toEqual(["npm start --", "npm run deploy --", "node <script>"]);
 });
@@ -111,7 +111,7 @@ describe("the errors of a command", () => {
   });
 });
 
-it("the message of a thrown value that is no Error is its text", () => {
+it("the error message for a thrown value that is not an Error is the value's text", () => {
   expect([messageOf(new Error("a")), messageOf("b"), messageOf(3)]).toEqual(["a", "b", "3"]);
 });
 
@@ -168,18 +168,18 @@ async function suggestedBeside(port: number): Promise<number> {
 }
 
 describe("the port of npm start", () => {
-  it("npm start uses a port that is free on both addresses of localhost", async () => {
+  it("npm start uses a port that is free on both the IPv4 and the IPv6 address of localhost", async () => {
     const port = await listenOn("127.0.0.1");
     servers.pop()?.close();
     expect(await readFreePort(String(port))).toBe(port);
   });
 
-  it("npm start rejects a port that is in use on 127.0.0.1 and suggests a free one", async () => {
+  it("npm start rejects a port that is in use on 127.0.0.1 and suggests a free port", async () => {
     const suggested = await suggestedBeside(await listenOn("127.0.0.1"));
     expect(await readFreePort(String(suggested))).toBe(suggested);
   });
 
-  it.runIf(hasIpv6)("npm start rejects a port that is in use on ::1 only", async () => {
+  it.runIf(hasIpv6)("npm start rejects a port that is in use only on ::1", async () => {
     const suggested = await suggestedBeside(await listenOn("::1"));
     expect(await readFreePort(String(suggested))).toBe(suggested);
   });
@@ -194,7 +194,7 @@ describe("the port of npm start", () => {
     expect(await suggestedBeside(port)).toBeGreaterThan(port + 1);
   });
 
-  it("npm start suggests a lower port if the highest one, 65535, is in use", async () => {
+  it("npm start suggests a lower port if 65535, the highest port, is in use", async () => {
     const port = await listenOn("127.0.0.1", 65_535).catch(() => 65_535);
     const suggested = await suggestedBeside(port);
     expect(suggested).toBeGreaterThanOrEqual(8_787);

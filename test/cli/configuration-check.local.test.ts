@@ -37,7 +37,7 @@ describe("the summary of a valid configuration", () => {
     );
   });
 
-  it("the summary says that only /check is served when ORIGIN is not set", () => {
+  it("the summary of a configuration says that only /check is served when ORIGIN is not set", () => {
     const [first] = summed({ LIMITS: "5/s" }).split("\n");
     expect(first).toBe("The configuration is valid. ORIGIN is not set, so only /check is served.");
     const [other] = summed({ LIMITS: "5/s", ORIGIN: "https://api.example.com" }).split("\n");
@@ -128,7 +128,7 @@ describe("the check of a deployment", () => {
     expect(aboutConsole([...all, 'binding = "OTHER"'])).toEqual([]);
   });
 
-  it("assets that are not found by their own names cause a warning", () => {
+  it("a configuration of [assets] that does not serve files by their exact names causes a warning", () => {
     const assets = ["[assets]", 'directory = "."', 'binding = "ASSETS"', "run_worker_first = true"];
     const vars = ['ORIGIN = "route"', 'LIMITS = "5/s"', 'ADMIN_HOST = "a.example"', ...assets];
     expect(findingsOf(vars, ["KEY_SECRET", "ADMIN_TOKENS"]).warnings).toContainEqual(
@@ -136,7 +136,7 @@ describe("the check of a deployment", () => {
     );
   });
 
-  it("tokens of .dev.vars alone cause no warning about the console", () => {
+  it("admin tokens that stand only in .dev.vars cause no warning about the console", () => {
     writeFileSync(join(folder, ".dev.vars"), `KEY_SECRET="${secret}"\nADMIN_TOKENS="${secret}"\n`);
     const assets = ["[assets]", 'directory = "."', 'binding = "ASSETS"', "run_worker_first = true"];
     const vars = ['ORIGIN = "route"', 'LIMITS = "5/s"', ...assets, 'html_handling = "none"'];

@@ -11,7 +11,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 describe("the environment of a command", () => {
-  it("the environment of a command is the top level when nothing names one", () => {
+  it("a command uses the top level of the configuration when neither --env nor CLOUDFLARE_ENV names an environment", () => {
     expect(configurationSource({}, {}, folder)).toEqual({
       file: "wrangler.toml",
       environment: "",
@@ -21,7 +21,7 @@ describe("the environment of a command", () => {
     });
   });
 
-  it("the environment of --env replaces that of CLOUDFLARE_ENV", () => {
+  it("--env takes precedence over CLOUDFLARE_ENV", () => {
     const processEnv = { CLOUDFLARE_ENV: "production" };
     const named = configurationSource({ env: "staging" }, processEnv, folder);
     expect([named.environment, named.environmentOption]).toEqual(["staging", "--env"]);
@@ -29,11 +29,11 @@ describe("the environment of a command", () => {
     expect([inherited.environment, inherited.environmentOption]).toEqual(["production", "CLOUDFLARE_ENV"]);
   });
 
-  it("an empty --env selects the top level, whatever CLOUDFLARE_ENV names", () => {
+  it("an empty --env selects the top level, even if CLOUDFLARE_ENV names an environment", () => {
     expect(configurationSource({ env: "" }, { CLOUDFLARE_ENV: "production" }, folder).environment).toBe("");
   });
 
-  it("CLOUDFLARE_ENV can be set in .env and .env.local, where the later file wins", () => {
+  it("CLOUDFLARE_ENV can be set in .env and .env.local, and .env.local takes precedence", () => {
     writeFileSync(join(folder, ".env"), "CLOUDFLARE_ENV=first\n");
     expect(configurationSource({}, {}, folder).environment).toBe("first");
     writeFileSync(join(folder, ".env.local"), "CLOUDFLARE_ENV=second\n");
@@ -44,7 +44,7 @@ describe("the environment of a command", () => {
   });
 });
 
-it("the configuration is the file that wrangler finds first, unless --config names another", () => {
+it("a command uses the configuration file that wrangler finds first, unless --config names another file", () => {
   for (const name of ["wrangler.toml", "wrangler.jsonc", "wrangler.json"]) {
     writeFileSync(join(folder, name), "");
     expect(configurationSource({}, {}, folder).file).toBe(name);
@@ -52,7 +52,7 @@ it("the configuration is the file that wrangler finds first, unless --config nam
   expect(configurationSource({ config: "other.toml" }, {}, folder).file).toBe("other.toml");
 });
 
-it("a variable of the command line can contain colons and can be empty", () => {
+it("the value of a variable on the command line can contain colons and can be empty", () => {
   const pairs = ["ORIGIN:http://127.0.0.1:9", "LIMITS:", "KEY"];
   expect(configurationSource({ var: pairs }, {}, folder).vars).toEqual({
     ORIGIN: "http://127.0.0.1:9",
@@ -73,7 +73,7 @@ describe("the options of npm run deploy", () => {
     expect(configurationSource(readDeployOptions(words), {}, folder).environment).toBe("staging");
   });
 
-  it("npm run deploy reads --config and --secrets-file in each of wrangler's spellings", () => {
+  it("npm run deploy accepts --config and --secrets-file in each spelling that wrangler accepts", () => {
     for (const words of [
       ["-c", "a.toml", "--secretsFile", "s.json"],
       ["--config=a.toml", "--secrets-file=s.json"],
@@ -84,12 +84,12 @@ describe("the options of npm run deploy", () => {
     }
   });
 
-  it("npm run deploy reads one or more variables after --var, and none after another option", () => {
+  it("npm run deploy reads one or more variables after --var, and no variables after another option", () => {
     const words = ["--var", "A:1", "B:2", "--outdir", "D:4", "--var=C:3", "E:5", "--dry-run", "F:6"];
     expect(readDeployOptions(words).var).toEqual(["A:1", "B:2", "C:3", "E:5"]);
   });
 
-  it("npm run deploy leaves arguments after -- to wrangler", () => {
+  it("npm run deploy passes arguments after -- to wrangler without reading them", () => {
     expect(readDeployOptions(["--var", "A:1", "--", "--env", "staging"])).toEqual({ var: ["A:1"] });
   });
 
@@ -100,7 +100,7 @@ describe("the options of npm run deploy", () => {
     },
   );
 
-  it("npm run deploy rejects --cwd, which would make wrangler find other files than the check", () => {
+  it("npm run deploy rejects --cwd, because wrangler would then find other files than those that were checked", () => {
     expect(() => readDeployOptions(["--cwd", "elsewhere"])).toThrow("--cwd is not supported");
   });
 });

@@ -1,4 +1,6 @@
-/** The demo traffic of `npm start`: what visitors send, and that it reaches the local Worker and the demo origin only. */
+/**
+ * The demo traffic of `npm start`: what visitors send, and that it reaches the local Worker and the demo origin only.
+ */
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -15,7 +17,7 @@ interface Sent extends ExampleRequest {
   readonly address: string;
 }
 
-/** The requests of a time. */
+/** The requests that the demo visitors send within a number of seconds. */
 function sent(variables: object, seconds: number): Sent[] {
   const visitors = demoVisitors(parseConfig({ KEY_SECRET: secret, ...variables }));
   const ticks = Array.from({ length: seconds * 10 }, (_, tick) => tick);
@@ -28,7 +30,7 @@ function sent(variables: object, seconds: number): Sent[] {
 }
 
 describe("the demo traffic", () => {
-  it("eight visitors stay within the demo limits, and two exceed them", () => {
+  it("eight demo visitors stay within the demo limits, and two exceed them", () => {
     const counts = Map.groupBy(sent(demoLimits, 10), ({ address }) => address);
     const sums = [...counts].map(([address, { length }]) => [address, length]);
     expect(sums.filter(([, count]) => count === 4)).toHaveLength(8);
@@ -38,7 +40,7 @@ describe("the demo traffic", () => {
     });
   });
 
-  it("every address is one of those for documentation, and no two share an IPv6 network", () => {
+  it("every address of demo traffic is reserved for documentation, and no two share an IPv6 network", () => {
     const addresses = new Set(sent(demoLimits, 10).map(({ address }) => address));
     expect(addresses.size).toBe(10);
     for (const address of addresses) {
@@ -46,7 +48,7 @@ describe("the demo traffic", () => {
     }
   });
 
-  it("each visitor sends a key of its own, and all policies get requests", () => {
+  it("each demo visitor sends its own API key, and all policies get requests", () => {
     const POLICIES = [
       { name: "api", match: { path: "/api/*" }, key: "header:X-Api-Key", limits: "9/s" },
       { name: "sign-in", match: { methods: ["POST"], path: "/sign-in" }, limits: "5/minute" },
@@ -67,7 +69,7 @@ describe("the demo traffic", () => {
     }
   });
 
-  it("an origin or a webhook of one's own forbids it", () => {
+  it("npm start sends no demo traffic when ORIGIN or ALERT_WEBHOOK is set", () => {
     const setup = { hasDemoOrigin: true, variables: {} } as Parameters<typeof demoTrafficObstacle>[0];
     expect(demoTrafficObstacle(setup)).toBeNull();
     expect(demoTrafficObstacle({ ...setup, hasDemoOrigin: false })).toMatch(/^ORIGIN is set/);
@@ -116,7 +118,7 @@ describe("npm start -- --demo-traffic", () => {
     return points.reduce((sum, { outcomes }) => sum + (outcomes[outcome] ?? 0), 0);
   };
 
-  it("the statistics show allowed and denied requests, and the greedy visitor is denied most", async () => {
+  it("the statistics of demo traffic show allowed and denied requests, and the greedy visitor has the most denials", async () => {
     await until(async () => {
       expect(await countOf("allowed")).toBeGreaterThan(20);
       expect(await countOf("denied")).toBeGreaterThan(40);
@@ -126,7 +128,7 @@ describe("npm start -- --demo-traffic", () => {
     });
   });
 
-  it("an edit that sets ORIGIN pauses the traffic before the origin is in effect, and its removal resumes it", async () => {
+  it("setting ORIGIN pauses the demo traffic before the origin takes effect, and removing it resumes the traffic", async () => {
     const { port: originPort } = origin.address() as AddressInfo;
     const before = run.output().length;
     configure([`ORIGIN = "http://127.0.0.1:${originPort}"`]);
@@ -141,7 +143,7 @@ describe("npm start -- --demo-traffic", () => {
     expect(received).toEqual(["/of-the-test"]);
   });
 
-  it("with ORIGIN, the command ends with an error and sends nothing", async () => {
+  it("when ORIGIN is set, the command for demo traffic ends with an error and sends nothing", async () => {
     const other = checkout();
     const { port: originPort } = origin.address() as AddressInfo;
     other.configure([`ORIGIN = "http://127.0.0.1:${originPort}"`]);

@@ -57,7 +57,7 @@ describe("npm run deploy", () => {
     expect(readFileSync(join(folder, "built/index.js"), "utf8")).toContain("RateLimiter");
   });
 
-  it("npm run deploy deploys the environment that .env names, which is the one that it checked", async () => {
+  it("npm run deploy checks and deploys the environment that .env names", async () => {
     write(["STRATEGY = 1"], 'ORIGIN = "https://staging.example.com"', 'LIMITS = "5/minute"');
     writeFileSync(join(folder, ".env"), "CLOUDFLARE_ENV=staging\n");
     const [, named] = await deploy();
@@ -76,7 +76,7 @@ describe("npm run deploy", () => {
     expect([exitCode, output]).toEqual([1, expect.stringContaining("Unknown argument: nonsense")]);
   });
 
-  it("npm run deploy -- --help prints its options and those of wrangler without a check", async () => {
+  it("npm run deploy -- --help prints its own options and those of wrangler, and checks nothing", async () => {
     write(["STRATEGY = 1"]);
     const [exitCode, output] = await run("deploy", "--help");
     expect([exitCode, output]).toEqual([
@@ -87,7 +87,7 @@ describe("npm run deploy", () => {
   });
 });
 
-it("npm run check-config checks the environment of --env, or else that of CLOUDFLARE_ENV", async () => {
+it("npm run check-config checks the environment of --env, and without --env that of CLOUDFLARE_ENV", async () => {
   write(sound, 'LIMITS = "5/minute"');
   const options = ["--secrets-deployed"];
   const limits = /default: (\d+) per/;

@@ -24,7 +24,7 @@ const file = (name = ".dev.vars"): string => join(folder, name);
 const text = (name?: string): string => readFileSync(file(name), "utf8");
 
 describe("npm start and .dev.vars", () => {
-  it("npm start generates different secrets without .dev.vars, in a file that only its owner can read", () => {
+  it("without .dev.vars, npm start generates different secrets in a file that only its owner can read", () => {
     ensureDevVars(sourceIn());
     const made = parseEnv(text());
     expect(Object.keys(made).toSorted()).toEqual(["ADMIN_TOKENS", "CHECK_TOKENS", "KEY_SECRET"]);
@@ -63,7 +63,7 @@ describe("npm start and .dev.vars", () => {
     expect(token).toMatch(/^[\w-]{32}$/);
   });
 
-  it("npm start writes secrets to the environment's own .dev.vars if it exists, otherwise to the common one", () => {
+  it("npm start writes secrets to the environment's own .dev.vars if this file exists, and otherwise to the common .dev.vars", () => {
     ensureDevVars(sourceIn("staging"));
     const common = text();
     expect(common).toContain("KEY_SECRET=");
@@ -85,6 +85,6 @@ it("for an environment, wrangler prefers the environment's own .dev.vars to the 
   expect(devVarsFile(sourceIn())).toBe(file());
 });
 
-it("a folder without .dev.vars has no local secrets", () => {
+it("a folder without .dev.vars gives no local secrets", () => {
   expect(readDevVars(sourceIn())).toEqual({});
 });

@@ -7,7 +7,7 @@ afterEach(() => void vi.useRealTimers());
 const denied = (policy: string, key: string): string =>
   JSON.stringify({ event: "dry-run-denied", policy, violated: [policy], key });
 
-it("the first would-be denial of a policy is a line, and the others are one line every ten seconds", () => {
+it("the first dry-run denial of a policy is printed at once, and later ones are summed up in one line every ten seconds", () => {
   const printed: string[] = [];
   const lines = new DryRunLines((line) => printed.push(line));
   const first = denied("api", "a");
@@ -28,7 +28,7 @@ it("the first would-be denial of a policy is a line, and the others are one line
   expect(printed.splice(2)).toEqual([first]);
 });
 
-it("other lines are left to the caller, even if they mention a dry run or are no JSON", () => {
+it("log lines of other events are left to the caller, even if they mention a dry run or are not JSON", () => {
   const lines = new DryRunLines(() => expect.unreachable());
   for (const line of ['{"event":"request-denied"}', "dry-run-denied", '{"event":"dry-run-denied"']) {
     expect(lines.takes(line)).toBe(false);

@@ -15,7 +15,7 @@ let server: Server;
 let url = "";
 const received: Request[] = [];
 
-/** Stands in for local workerd and records what the printed commands send. */
+/** A stand-in for local workerd that records what the printed commands send. */
 beforeAll(async () => {
   server = createServer(({ method = "", url: target = "", headers }, response) => {
     const fields = Object.entries(headers).map(([name, value]) => [name, String(value)] as const);
@@ -35,7 +35,7 @@ const limits = "5/minute";
 const base = { KEY_SECRET: "s".repeat(32), CHECK_TOKENS: "the-tests-token" };
 const jwt = { JWT_KEY: "s".repeat(32) };
 
-/** The commands that the banner shows for these policies, and their configuration. */
+/** The commands that the banner shows for these policies, and the parsed configuration. */
 function shown(policies: readonly object[], more: object = {}) {
   const config = parseConfig({ ...base, ...more, POLICIES: policies });
   const text = startMessage(url, {
@@ -48,7 +48,7 @@ function shown(policies: readonly object[], more: object = {}) {
   return { config, commands };
 }
 
-/** The request that a command sends when a shell runs it. */
+/** The request that a command sends when a shell runs the command. */
 async function sent(command: string): Promise<Request> {
   received.length = 0;
   await promisify(execFile)("sh", ["-c", command.replace(" -i ", " -s -i ")], { timeout: 10_000 });
@@ -79,7 +79,7 @@ describe("the first command of the banner", () => {
     [{ key: "ip", trustedProxies: 3 }, "GET http://127.0.0.1"],
     [{ key: "global" }, "GET http://127.0.0.1"],
   ])(
-    "under a policy with %j, the first command is charged to the key that the other commands name",
+    "under a policy with %j, the first command charges the key that the other commands name",
     async ([fields, start]) => {
       const { config, commands } = shown([{ name: "p", limits, onMissingKey: "deny", ...fields }]);
       const [command = "", ...others] = commands;
@@ -140,7 +140,7 @@ describe("the first command of the banner", () => {
       "b",
     ],
     ["the only policy, even if no command is charged by it", [{ ...keyed, name: "a" }], "a"],
-  ])("the first command is for %s", async ([, policies, name]) => {
+  ])("the first command of the banner is for %s", async ([, policies, name]) => {
     const { commands } = shown(policies, jwt);
     const looked = await sent(commands[1] ?? "");
     expect(new URL(looked.url).searchParams.get("policy")).toBe(name);

@@ -52,7 +52,7 @@ async function explain(...words: string[]): Promise<[number | null, string]> {
 }
 
 describe("npm run explain", () => {
-  it("the command sends the first token of .dev.vars that may read, and prints plain text without a terminal", async () => {
+  it("npm run explain sends the first token of .dev.vars that may read, and prints plain text without a terminal", async () => {
     expect(await explain("--policy", "login", "--key", "203.0.113.7", "--url", url)).toEqual([
       0,
       "Denied for 3.2 s.\nLimits:\n",
@@ -66,7 +66,7 @@ describe("npm run explain", () => {
     ]);
   });
 
-  it("the command does not send a token of .dev.vars to another machine", async () => {
+  it("npm run explain does not send a token of .dev.vars to another machine", async () => {
     const [exitCode, output] = await explain("--policy", "a", "--url", "https://limits.example");
     expect(exitCode).toBe(1);
     expect(output).toMatch(/^No token for https:\/\/limits\.example: expected --token or /);

@@ -1,4 +1,7 @@
-/** The way from an unconfigured copy of the repository to a Worker in front of an origin, without an account. */
+/**
+ * Deploys an unconfigured copy of the repository and configures it until it limits an origin, without a Cloudflare
+ * account.
+ */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -38,7 +41,9 @@ const secretsIn = ({ bindings }: Upload): Record<string, string> =>
 
 const browser = { Accept: "text/html", "CF-Connecting-IP": "203.0.113.7" };
 
-/** Runs the uploaded code with the uploaded variables and these secrets, and sends it requests of one browser. */
+/**
+ * Runs the uploaded code with the uploaded variables and these secrets, and sends the requests of one browser to it.
+ */
 async function visit(
   { code, bindings }: Upload,
   secrets: Readonly<Record<string, string>>,
@@ -50,7 +55,7 @@ async function visit(
   const vars = Object.fromEntries(
     bindings.flatMap(({ type, name, text }) => (type === "plain_text" ? [[name, text]] : [])),
   );
-  // Without this variable, workerd sends requests for any origin to a stand-in, which answers with a number.
+  // Without this variable, workerd redirects requests for every origin to a stand-in, which responds with a number.
   const { ORIGIN: origin, ...others } = vars;
   const unset = origin === undefined ? { ORIGIN: "" } : {};
   const headgate = await startWorkerd(
@@ -74,7 +79,7 @@ async function visit(
 }
 
 describe("the first deployment", () => {
-  it("an unconfigured copy deploys with random secrets, shows what to set, and is configured by the next deployment", async () => {
+  it("an unconfigured copy deploys with random secrets and shows what to set, and the next deployment configures it", async () => {
     const [exitCode, output] = await deploy();
     expect([exitCode, output]).toEqual([0, expect.stringContaining("the demo limits are in effect")]);
     const first = lastUpload();
@@ -105,14 +110,14 @@ describe("the first deployment", () => {
     expect(configured[0]?.body).toBe("1");
   });
 
-  it("a secret that the form of the button has set is kept, and a missing one gets a random value", async () => {
+  it("npm run deploy keeps a secret that the form of the deploy button has set, and generates a missing one", async () => {
     api.setSecrets(["CHECK_TOKENS"]);
     const [exitCode, output] = await deploy();
     expect([exitCode, output]).toEqual([0, expect.stringMatching(/^KEY_SECRET: not set yet/m)]);
     expect(Object.keys(secretsIn(lastUpload()))).toEqual(["KEY_SECRET"]);
   });
 
-  it("npm run deploy uploads the secrets of --secrets-file and generates none", async () => {
+  it("npm run deploy uploads the secrets of --secrets-file and generates no secrets", async () => {
     writeFileSync(
       join(copy.folder, "own.json"),
       JSON.stringify({ KEY_SECRET: "k".repeat(32), CHECK_TOKENS: "t".repeat(32) }),
@@ -124,7 +129,7 @@ describe("the first deployment", () => {
     });
   });
 
-  it("an ORIGIN without limits is not deployed", async () => {
+  it("npm run deploy refuses to deploy an ORIGIN without limits", async () => {
     copy.configure(['ORIGIN = "https://api.example.com"']);
     const [exitCode, output] = await deploy();
     expect([exitCode, output]).toEqual([1, expect.stringMatching(/^POLICIES is missing: /m)]);

@@ -54,7 +54,7 @@ const configurationFrom = (setup: LocalSetup): LiveConfiguration =>
 const kept = "! The configuration has problems, so the previous one stays in effect:\n";
 
 describe("an edit of the configuration", () => {
-  it("a valid edit takes effect and prints one line with what is in effect", async () => {
+  it("a valid edit takes effect and prints one line about the new configuration", async () => {
     const configuration = configurationFrom(limited("5/minute"));
     next = () => limited("7/hour");
     await configuration.update();
@@ -62,7 +62,7 @@ describe("an edit of the configuration", () => {
     expect(printed).toEqual(["In effect now: default 7 per 1h, in front of https://api.example.com."]);
   });
 
-  it("an edit that changes no setting does nothing", async () => {
+  it("an edit that changes no setting has no effect", async () => {
     const configuration = configurationFrom(limited("5/minute"));
     next = () => limited("5/minute");
     await configuration.update();
@@ -93,7 +93,7 @@ describe("an edit of the configuration", () => {
     expect(printed).toEqual([`${kept}  LIMITS is bad\n  KEY is bad`, `${kept}  wrangler.toml:3: Invalid TOML`]);
   });
 
-  it("an edit that corrects a rejected one is confirmed, even if the configuration is the same as before", async () => {
+  it("an edit that corrects a rejected edit is confirmed, even if the configuration is the same as before", async () => {
     const configuration = configurationFrom(limited("5/minute"));
     for (const failing of [
       () => broken("bad"),
@@ -141,7 +141,7 @@ describe("an edit of the configuration", () => {
     expect(printed).toEqual([`${kept}  unknown variable KEI`]);
   });
 
-  it("if the configuration in effect already has a problem, an edit that does not correct it takes effect and prints the problem again", async () => {
+  it("if the configuration in effect has a problem, an edit that leaves the problem takes effect and prints the problem again", async () => {
     const short = { problems: ["KEY_SECRET is short"] };
     const configuration = configurationFrom(setupWith({ LIMITS: "5/minute" }, short));
     next = () => setupWith({ LIMITS: "6/minute" }, short);
@@ -153,7 +153,7 @@ describe("an edit of the configuration", () => {
     ]);
   });
 
-  it("an edit that the Worker cannot run is undone, and a later edit takes effect", async () => {
+  it("an edit with which the Worker cannot run is undone, and a later edit takes effect", async () => {
     const configuration = configurationFrom(limited("5/minute"));
     run = async (setup) => {
       setups.push(setup);
@@ -170,7 +170,7 @@ describe("an edit of the configuration", () => {
     expect(printed.at(-1)).toContain("default 8 per 1m");
   });
 
-  it("an edit while the code does not compile is reported, and later edits take effect", async () => {
+  it("an edit while the code does not compile is reported as not in effect, and later edits take effect", async () => {
     const configuration = configurationFrom(limited("5/minute"));
     run = () => Promise.reject(new CommandError("The Worker could not be built."));
     next = () => limited("6/minute");
@@ -181,7 +181,7 @@ describe("an edit of the configuration", () => {
     expect(setups).toEqual([limited("6/minute")]);
   });
 
-  it("an edit during an update is part of the next update, and the last edit wins", async () => {
+  it("edits during an update are applied in the next update, and the last edit wins", async () => {
     const configuration = configurationFrom(limited("5/minute"));
     const { promise: isLoaded, resolve: load } = Promise.withResolvers<void>();
     let running = 0;
@@ -202,7 +202,7 @@ describe("an edit of the configuration", () => {
     expect(setups.at(-1)).toEqual(limited("9/minute"));
   });
 
-  it("an update rejects with any error that is not a CommandError", async () => {
+  it("an update throws any error that is not a CommandError", async () => {
     const configuration = configurationFrom(limited("5/minute"));
     next = () => {
       throw new TypeError("a fault");
@@ -233,7 +233,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true });
 });
 
-/** Long enough for a poll to see a change and for a quiet second after it. */
+/** Long enough for a poll to see a change, and for the second without changes that must follow. */
 const settle = (): unknown => vi.advanceTimersByTime(1_400);
 
 describe("a watched file", () => {
@@ -257,7 +257,7 @@ describe("a watched file", () => {
     expect(changed).toHaveBeenCalledTimes(2);
   });
 
-  it("a file is reported when it is deleted and when it is created again", () => {
+  it("a file is reported when it is deleted, and again when it is created", () => {
     rmSync(file("a"));
     settle();
     expect(changed).toHaveBeenCalledTimes(1);
@@ -266,7 +266,7 @@ describe("a watched file", () => {
     expect(changed).toHaveBeenCalledTimes(2);
   });
 
-  it("a file is reported when it is created and when it is emptied", () => {
+  it("a file is reported when it is created, and again when it is emptied", () => {
     writeFileSync(file("b"), "");
     settle();
     expect(changed).toHaveBeenCalledTimes(1);
@@ -275,7 +275,7 @@ describe("a watched file", () => {
     expect(changed).toHaveBeenCalledTimes(2);
   });
 
-  it("a file is not reported when only its times change or the same contents are written", () => {
+  it("a file is not reported when only its times change or when the same contents are written again", () => {
     utimesSync(file("a"), 1, 1);
     writeFileSync(file("a"), "1");
     settle();
@@ -292,7 +292,7 @@ describe("a watched file", () => {
     expect(changed).toHaveBeenCalledTimes(1);
   });
 
-  it("a change is not reported before a second has passed, in which counters are stored", () => {
+  it("a change is reported a second later at the earliest, so that counters are stored before", () => {
     writeFileSync(file("a"), "2");
     vi.advanceTimersByTime(1_000);
     expect(changed).not.toHaveBeenCalled();
@@ -300,7 +300,7 @@ describe("a watched file", () => {
     expect(changed).toHaveBeenCalledTimes(1);
   });
 
-  it("a change that is reverted before a poll is not reported", () => {
+  it("a change that is reverted before the next poll is not reported", () => {
     writeFileSync(file("a"), "2");
     vi.advanceTimersByTime(400);
     writeFileSync(file("a"), "1");
@@ -308,7 +308,7 @@ describe("a watched file", () => {
     expect(changed).not.toHaveBeenCalled();
   });
 
-  it("a change after the watch is closed is not reported", () => {
+  it("a change after the watch has been closed is not reported", () => {
     clearInterval(watch);
     writeFileSync(file("a"), "2");
     settle();

@@ -28,7 +28,7 @@ const origin = 'ORIGIN = "https://api.example.com"';
 const limits = 'LIMITS = "7/minute"';
 
 describe("the setup of npm start", () => {
-  it("npm start uses a demo origin and demo limits when neither is set", () => {
+  it("npm start uses a demo origin and demo limits when neither ORIGIN nor limits are set", () => {
     const setup = setupWith();
     expect(setup).toMatchObject({
       hasDemoOrigin: true,
@@ -56,11 +56,11 @@ describe("the setup of npm start", () => {
     expect(setupWith('ORIGIN = ""', limits).hasDemoOrigin).toBe(true);
   });
 
-  it("the setup of npm start names the variables that are secrets", () => {
+  it("the setup of npm start lists the variables that are secrets", () => {
     expect(setupWith(origin, limits).secretNames.toSorted()).toEqual(["CHECK_TOKENS", "KEY_SECRET"]);
   });
 
-  it("npm start passes ADMIN_TOKENS of .dev.vars to the Worker although [secrets] does not list it", () => {
+  it("npm start passes ADMIN_TOKENS of .dev.vars to the Worker, although [secrets] does not list ADMIN_TOKENS", () => {
     writeFileSync(join(folder, ".dev.vars"), `${secrets}ADMIN_TOKENS="${"a".repeat(32)}"\n`);
     const setup = setupWith(origin, limits);
     expect(setup).toMatchObject({
@@ -83,18 +83,18 @@ describe("the setup of npm start", () => {
     expect(setupWith(origin, limits, ...vars).config?.admin?.host).toBe(host);
   });
 
-  it("npm start reports an invalid ADMIN_HOST, and one that ACCESS_TEAM needs", () => {
+  it("npm start reports an invalid ADMIN_HOST, and a missing ADMIN_HOST that ACCESS_TEAM needs", () => {
     withTokens();
     const problemsOf = (line: string): readonly string[] => setupWith(origin, limits, line).problems;
     expect(problemsOf('ADMIN_HOST = "https://a.example"')).toEqual([expect.stringMatching(/^ADMIN_HOST/)]);
     expect(problemsOf('ACCESS_TEAM = "acme"\nACCESS_AUDIENCE = "tag"')).toEqual([expect.stringMatching(/^ADMIN_HOST/)]);
   });
 
-  it("npm start sets no ADMIN_HOST without tokens of the admin API", () => {
+  it("npm start sets no ADMIN_HOST when the admin API has no tokens", () => {
     expect(setupWith(origin, limits).variables).not.toHaveProperty("ADMIN_HOST");
   });
 
-  it("keys can be revealed with the demo limits, unless REVEAL is set, and not with other limits", () => {
+  it("keys can be revealed with the demo limits unless REVEAL is set, and cannot be revealed with other limits", () => {
     withTokens();
     expect(setupWith().config?.admin?.reveal).toBe(true);
     expect(setupWith('REVEAL = "off"').config?.admin?.reveal).toBe(false);
@@ -109,7 +109,7 @@ describe("the setup of npm start", () => {
     expect(setupWith(limits, 'SAMPLE = "all"').problems).toEqual([expect.stringMatching(/^SAMPLE: .*"all"/)]);
   });
 
-  it("npm start has a console with the binding ASSETS, if requests keep their host", () => {
+  it("npm start serves the console if the binding ASSETS exists and requests keep their host", () => {
     withTokens();
     const assets = ["[assets]", 'directory = "."', 'binding = "ASSETS"'];
     const route = ["[[routes]]", 'pattern = "a.example/*"', 'zone_name = "a.example"'];
@@ -129,7 +129,7 @@ describe("the setup of npm start", () => {
     ]);
   });
 
-  it("the setup of invalid variables has their problems and no configuration", () => {
+  it("the setup of invalid variables contains their problems and no configuration", () => {
     const setup = setupWith(origin, 'LIMITS = "0/minute"');
     expect([setup.config, setup.problems]).toEqual([null, [expect.stringMatching(/^LIMITS/)]]);
   });

@@ -29,7 +29,7 @@ it("local Workers register in ~/.wrangler if that folder exists", () => {
 it.for([
   ["Failed to rebuild the Worker", true],
   ["Failed to construct initial bundle", false],
-] as const)("wrangler's reason %j means that a later build failed, and not the first one: %j", ([reason, expected]) => {
+] as const)("wrangler's reason %j means that a later build failed, not the first build: %j", ([reason, expected]) => {
   const wrangler = readFileSync(createRequire(import.meta.url).resolve("wrangler"), "utf8");
   expect(wrangler).toContain(`reason: "${reason}"`);
   expect(isRebuildFailure({ reason })).toBe(expected);

@@ -17,7 +17,7 @@ export interface ReleaseRepository {
   readonly git: (...words: readonly string[]) => string;
   /** Writes a file and commits it. */
   readonly commit: (file: string, text: string) => void;
-  /** HEAD, tags, changes, and the files in the folder for packages. */
+  /** HEAD, the tags, the uncommitted changes, and the files in the folder for packages. */
   readonly state: () => string;
   /**
    * Runs `npm run release` with these arguments.
@@ -57,15 +57,15 @@ const files: Readonly<Record<string, string>> = {
     'const fs = require("fs"); fs.mkdirSync("lib", { recursive: true }); fs.writeFileSync("lib/a.js", fs.readFileSync("src/http/wire/version.ts"));\n',
 };
 
-/** The text of a package.json whose tests run this command. */
+/** A package.json whose tests run this command, as text. */
 export const testedBy = (test: string): string => packageJson({ ...passing, test });
 
-/** The text of a package.json whose `prepack` runs this command. */
+/** A package.json whose `prepack` runs this command, as text. */
 export const builtBy = (prepack: string): string => packageJson({ ...passing, prepack });
 
 const script = resolve("src/cli/release.ts");
 
-/** A developer's git configuration does not apply. */
+/** Prevents a developer's git configuration from applying. */
 const environment = {
   ...process.env,
   GIT_CONFIG_GLOBAL: "/dev/null",

@@ -1,4 +1,6 @@
-/** `npm run release` in a small repository: what it makes, when it refuses, and what it leaves after a failure. */
+/**
+ * `npm run release` in a small repository: what it creates, when it refuses, and what it leaves behind after a failure.
+ */
 import { createHash } from "node:crypto";
 import { chmodSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -21,7 +23,7 @@ afterEach(() => repository.remove());
 
 const today = (): string => new Date().toISOString().slice(0, 10);
 
-/** The versions in every file that states one. */
+/** The versions in all files that state a version. */
 const statedVersions = (): string[] =>
   [
     ["package.json", "package-lock.json", "src/http/wire/version.ts"],
@@ -31,7 +33,7 @@ const statedVersions = (): string[] =>
     .flatMap((file) => [...repository.read(file).matchAll(/[vV]ersion"?(?: =|:) "([^"]+)"/g)])
     .map(([, version = ""]) => version);
 
-/** Expects a refusal that changes nothing. */
+/** Expects a refusal that leaves the repository unchanged. */
 async function expectRefusal(words: readonly string[], ...texts: readonly string[]): Promise<void> {
   const before = repository.state();
   const { exitCode, output } = await repository.release(words);
@@ -42,7 +44,7 @@ async function expectRefusal(words: readonly string[], ...texts: readonly string
 }
 
 describe("a release", () => {
-  it("the release changes every version and the changelog in one commit with an annotated tag, and packs", async () => {
+  it("npm run release changes every version and the changelog in one commit with an annotated tag, and packs the package", async () => {
     const dates = [today()];
     const { exitCode, output } = await repository.release(["minor"]);
     dates.push(today());
@@ -60,7 +62,7 @@ describe("a release", () => {
     expect(output).toContain("git push --atomic origin main v0.2.0");
   });
 
-  it("the packed package is built from the new version, and its checksum and notes lie beside it", async () => {
+  it("the packed package is built from the new version, and its checksum and release notes lie in the same folder", async () => {
     expect(await repository.release(["0.3.0"])).toMatchObject({ exitCode: 0 });
     const packed = join(repository.folder, "dist/release/0.3.0/headgate-0.3.0.tgz");
     const sum = createHash("sha256").update(readFileSync(packed)).digest("hex");
@@ -69,7 +71,7 @@ describe("a release", () => {
     expect(repository.read("lib/a.js")).toContain('"0.3.0"');
   });
 
-  it("the commands that the release prints for undoing it restore the commit before it", async () => {
+  it("the commands that the release prints for undoing it restore the commit before the release", async () => {
     const head = repository.git("rev-parse", "HEAD");
     const { output } = await repository.release(["minor"]);
     const [, tag = ""] = /^ {2}git tag -d (\S+) && git reset --keep HEAD~1$/m.exec(output) ?? [];
@@ -83,7 +85,7 @@ describe("a release", () => {
     await expectRefusal(["minor"], "CHANGELOG.md: expected");
   });
 
-  it("--dry-run prints the changes and makes none", async () => {
+  it("npm run release -- --dry-run prints the changes without making them", async () => {
     const before = repository.state();
     const { exitCode, output } = await repository.release(["minor", "--dry-run"]);
     expect(exitCode).toBe(0);
@@ -93,7 +95,7 @@ describe("a release", () => {
     expect(repository.state()).toBe(before);
   });
 
-  it("--pack-only packs the version that package.json states, without a commit or a tag", async () => {
+  it("npm run release -- --pack-only packs the version that package.json states, without a commit or a tag", async () => {
     const before = repository.git("rev-parse", "HEAD");
     await expectRefusal(["--pack-only"], 'CHANGELOG.md: expected a section "## [0.1.0]"');
     repository.commit("CHANGELOG.md", changelogWith("").replace("The first.", `${upgradeNote}\nThe first.`));
@@ -106,7 +108,7 @@ describe("a release", () => {
 });
 
 describe("a release that is refused", () => {
-  it("a missing, an unknown and a second argument are refused", async () => {
+  it("npm run release refuses a missing, an unknown and a second argument", async () => {
     await expectRefusal([], "Expected patch, minor, major, or a version such as 0.2.0, got nothing.");
     await expectRefusal(["huge"], 'got "huge".');
     await expectRefusal(["minor", "0.2.0"], 'Expected one <patch|minor|major|x.y.z>, got "minor 0');
@@ -114,17 +116,17 @@ describe("a release that is refused", () => {
     await expectRefusal(["minor", "--pack-only"], "--pack-only: expected no version");
   });
 
-  it("a version that is not greater than the current one is refused", async () => {
+  it("npm run release refuses a version that is not greater than the current one", async () => {
     await expectRefusal(["0.1.0"], "Expected a version greater than 0.1.0");
     await expectRefusal(["0.0.9"], "Expected a version greater than 0.1.0");
   });
 
-  it("files that state different versions are refused", async () => {
+  it("npm run release refuses files that state different versions", async () => {
     repository.commit("src/http/wire/version.ts", 'export const packageVersion = "0.0.9";\n');
     await expectRefusal(["minor"], 'src/http/wire/version.ts: expected "0.1.0"');
   });
 
-  it("uncommitted changes, new files, another branch and an existing tag are all reported at once", async () => {
+  it("npm run release reports uncommitted changes, new files, another branch and an existing tag all at once", async () => {
     repository.git("switch", "--quiet", "--create", "other");
     repository.git("tag", "v0.2.0");
     repository.write("src/new.ts", "");
@@ -138,14 +140,14 @@ describe("a release that is refused", () => {
     );
   });
 
-  it("an empty section Unreleased, and one without an upgrade note, are refused", async () => {
+  it("npm run release refuses an empty section Unreleased, and a section without an upgrade note", async () => {
     repository.commit("CHANGELOG.md", changelogWith(""));
     await expectRefusal(["minor"], 'expected a section "## [Unreleased]" with a part "### Upgrade"');
     repository.commit("CHANGELOG.md", changelogWith("### Fixed\n\n- A fault.\n"));
     await expectRefusal(["minor"], 'its entry\n"**Stored state:**"');
   });
 
-  it("a breaking change is refused in a patch version, and accepted in a minor one below 1.0.0", async () => {
+  it("npm run release refuses a breaking change in a patch version, and accepts it in a minor version below 1.0.0", async () => {
     const entry = `${upgradeNote}\n### Changed\n\n- **Breaking**: another default.\n`;
     repository.commit("CHANGELOG.md", changelogWith(entry));
     await expectRefusal(["patch"], "The changelog has breaking changes, so expected a new minor version");
@@ -156,42 +158,42 @@ describe("a release that is refused", () => {
 describe("a release whose step fails", () => {
   const restored = "Everything is as it was before.";
 
-  it("a failing test leaves everything as it was", async () => {
+  it("after a failing test, npm run release leaves the repository unchanged", async () => {
     repository.commit("package.json", testedBy("node -e 'process.exit(3)'"));
     await expectRefusal(["minor"], "npm test failed.", restored);
   });
 
-  it("files that a failing test has changed are named, and stay", async () => {
+  it("npm run release names files that a failing test has changed, and leaves them changed", async () => {
     repository.commit("package.json", testedBy("echo changed > README.md; node -e 'process.exit(3)'"));
     const { exitCode, output } = await repository.release(["minor"]);
     expect([exitCode, output]).toEqual([1, expect.stringContaining("A step has changed README.md, which stays.")]);
     expect(repository.git("status", "--porcelain")).toContain("README.md");
   });
 
-  it("a failing build leaves everything as it was", async () => {
+  it("after a failing build, npm run release leaves the repository unchanged", async () => {
     repository.commit("package.json", builtBy("node -e 'process.exit(3)'"));
     await expectRefusal(["minor"], "npm pack --silent failed.", restored);
   });
 
-  it("a rejected commit leaves everything as it was", async () => {
+  it("after a rejected commit, npm run release leaves the repository unchanged", async () => {
     repository.write(".git/hooks/pre-commit", "#!/bin/sh\nexit 1\n");
     const hook = join(repository.folder, ".git/hooks/pre-commit");
     chmodSync(hook, 0o755);
     await expectRefusal(["minor"], "git commit --quiet failed.", restored);
   });
 
-  it("a rejected tag leaves everything as it was, and removes the commit", async () => {
-    // A tag in this namespace makes git refuse the name v0.2.0.
+  it("after a rejected tag, npm run release removes the commit and leaves the repository unchanged", async () => {
+    // Git refuses the tag v0.2.0 when a tag exists whose name begins with v0.2.0/.
     repository.git("tag", "v0.2.0/blocked");
     await expectRefusal(["minor"], "git tag -a failed.", restored);
   });
 
-  it("an interrupted release leaves everything as it was", async () => {
+  it("after an interruption, npm run release leaves the repository unchanged", async () => {
     repository.commit("package.json", testedBy(`node -e 'console.log("tests run"); setInterval(() => {}, 1000)'`));
     const before = repository.state();
     const { exitCode, output } = await repository.release(["minor"], {
       text: "\ntests run",
-      // As Ctrl-C does: every process of the group gets the signal.
+      // Like Ctrl-C, sends the signal to every process of the group.
       call: (pid) => process.kill(-pid, "SIGINT"),
     });
     expect([exitCode, output]).toEqual([1, expect.stringContaining("Stopped by SIGINT.")]);

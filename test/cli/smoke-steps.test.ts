@@ -1,4 +1,6 @@
-/** Every step of the smoke test fails on a deployment that breaks what it checks, and sends few requests. */
+/**
+ * Every step of the smoke test fails on a deployment in which the feature under test is broken, and sends few requests.
+ */
 import { describe, expect, it } from "vitest";
 import { NoAnswer, type ReceivedAnswer, type SentRequest } from "../../src/cli/request.ts";
 import {
@@ -96,7 +98,7 @@ interface Sent extends SentRequest {
   readonly url: string;
 }
 
-/** Runs a step against a deployment that gives these answers in turn, the last one again and again. */
+/** Runs a step against a deployment that gives these answers in turn, and repeats the last one. */
 async function ran(
   name: string,
   answers: readonly ReceivedAnswer[],
@@ -179,7 +181,7 @@ describe("a step that fails", () => {
         [health, "no answer: ECONNRESET", []],
       ] satisfies Row[]
     ).map(named),
-  )("the step %s reports: %s", async (step, detail, answers, changes) => {
+  )("the smoke step %s reports: %s", async (step, detail, answers, changes) => {
     expect(await ran(step, answers, changes)).toMatchObject({
       outcome: "fail",
       detail: expect.stringContaining(detail) as string,
@@ -205,7 +207,7 @@ describe("a step that is skipped", () => {
         [adminHostProxiesNothing, "name it with --admin-host", [], { adminUrl: null }],
       ] satisfies Row[]
     ).map(named),
-  )("the step %s says why: %s", async (step, detail, answers, changes) => {
+  )("the smoke step %s states the reason: %s", async (step, detail, answers, changes) => {
     expect(await ran(step, answers, changes)).toMatchObject({
       outcome: "skipped",
       detail: expect.stringContaining(detail) as string,
@@ -214,7 +216,7 @@ describe("a step that is skipped", () => {
 });
 
 describe("the requests of a step", () => {
-  it("a step without a token sends the token of no one, and the others send it to the deployment only", async () => {
+  it("the smoke step without a token sends an invalid token, and all other steps send the token to the deployment only", async () => {
     const without = [health, openApi, unauthorized, proxyFields, adminApi, consoleOnAdminHost];
     for (const step of without) {
       // oxlint-disable-next-line no-await-in-loop
@@ -228,7 +230,7 @@ describe("the requests of a step", () => {
     );
   });
 
-  it("a key is looked up, charged and reset, and differs in every run", async () => {
+  it("the smoke test checks, charges and resets a key that differs in every run", async () => {
     const answers = [allowed(5), allowed(4), answer(204, ""), allowed(5)];
     const first = await ran(decisions, answers);
     expect(first.detail).toBe("5 units, 4 after a charge, 5 after the reset");
@@ -241,14 +243,14 @@ describe("the requests of a step", () => {
     expect(first.sent[1]?.body).toEqual({ key: keys[0] });
   });
 
-  it("named policies and keys of several parts are sent as they are", async () => {
+  it("the smoke test sends named policies and keys of several parts unchanged", async () => {
     const answers = [allowed(5), allowed(4), answer(204, ""), allowed(5)];
     const { sent } = await ran(decisions, answers, { policy: "api", key: ["a b", "/x"] });
     expect(sent[0]?.url).toBe("https://limits.example.com/check?policy=api&key=a+b&key=%2Fx");
     expect(sent[1]?.body).toEqual({ policy: "api", key: ["a b", "/x"] });
   });
 
-  it("requests to the proxy stop at the first denial, and never exceed the allowed number", async () => {
+  it("the smoke test sends requests to the proxy until the first denial, and never more than the allowed number", async () => {
     const answers = [limited(1), limited(0), problem(429, denial, deniedFields), limited(5)];
     expect(await ran(proxyDenial, answers)).toMatchObject({
       outcome: "pass",
@@ -259,7 +261,7 @@ describe("the requests of a step", () => {
     expect(endless.sent).toHaveLength(6);
   });
 
-  it("a path and a policy of Cloudflare Access are respected", async () => {
+  it("the smoke test sends requests to the given path, and accepts a sign-in page of Cloudflare Access", async () => {
     const { sent } = await ran(proxyFields, [limited(4)], { path: "/login?a=b" });
     expect(sent.map(({ url }) => url)).toEqual(["https://limits.example.com/login?a=b"]);
     const access = answer(302, "", { Location: "https://acme.cloudflareaccess.com/cdn-cgi/login" });
@@ -268,12 +270,12 @@ describe("the requests of a step", () => {
   });
 });
 
-it("the page about the command line has a row for each step, in their order", () => {
+it("the page about the command line has a row for each step of the smoke test, in their order", () => {
   const rows = rowsOf(readPage("docs/reference/command-line.md"), "step");
   expect(rows.map(([name = ""]) => name.replaceAll("`", ""))).toEqual(Object.keys(smokeSteps));
 });
 
-it("control characters of a server are not printed, and long texts are cut", () => {
+it("the smoke test does not print control characters of a server, and truncates long texts", () => {
   expect(printable("a\u001b[31mb\nc\u009b")).toBe("a?[31mb?c?");
   expect(printable("x".repeat(1000))).toHaveLength(301);
 });
@@ -282,7 +284,7 @@ const fields = (policy: string, limit?: string): Headers =>
   new Headers({ "RateLimit-Policy": policy, ...(limit !== undefined && { RateLimit: limit }) });
 
 describe("the RateLimit fields of a response", () => {
-  it("each limit has its quota, window and remaining units", () => {
+  it("each limit in the RateLimit fields has its quota, window and remaining units", () => {
     const headers = fields('"a";q=5;w=10, "slots";q=2;qu="concurrent-requests"', '"a";r=4;t=10');
     const limits = sentLimits(headers);
     expect(limits).toEqual([
@@ -292,7 +294,7 @@ describe("the RateLimit fields of a response", () => {
     expect(shownLimits(limits)).toBe('"a" 4 of 5 per 10 s, "slots" 2');
   });
 
-  it("a response without fields has no limits", () => {
+  it("a response without RateLimit fields has no limits", () => {
     expect(sentLimits(new Headers())).toEqual([]);
   });
 
@@ -306,13 +308,13 @@ describe("the RateLimit fields of a response", () => {
     ['"a" has r=6, which exceeds q=5', '"a";q=5', '"a";r=6'],
     ['"a" has t=11, which exceeds w=10', '"a";q=5;w=10', '"a";r=1;t=11'],
     ['RateLimit lists "b", which RateLimit-Policy does not', '"a";q=5', '"b";r=1'],
-  ])("fields are rejected because %s", (message, policy, limit) => {
+  ])("RateLimit fields are rejected because %s", (message, policy, limit) => {
     expect(() => sentLimits(fields(policy, limit))).toThrow(message);
   });
 });
 
 describe("Retry-After of a denial", () => {
-  it("seconds are read as a number", () => {
+  it("Retry-After is read as a number of seconds", () => {
     expect(sentWaitSeconds(new Headers({ "Retry-After": "12" }))).toBe(12);
   });
 
@@ -322,7 +324,7 @@ describe("Retry-After of a denial", () => {
     );
   });
 
-  it("a missing field is rejected", () => {
+  it("a missing RateLimit or RateLimit-Policy field is rejected", () => {
     expect(() => sentWaitSeconds(new Headers())).toThrow("got none");
   });
 });

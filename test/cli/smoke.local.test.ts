@@ -1,4 +1,4 @@
-/** `npm run smoke` against `npm start`, and against servers on which it must fail. */
+/** `npm run smoke` against `npm start`, and against servers on which the command must fail. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
@@ -11,7 +11,7 @@ import { startUselessServers, type UselessServers } from "../system/useless-serv
 interface Smoke {
   readonly exitCode: number | null;
   readonly output: string;
-  /** Outcome and detail by the name of the step. */
+  /** The outcome and the detail of each step, by its name. */
   readonly steps: ReadonlyMap<string, string>;
 }
 
@@ -55,21 +55,21 @@ describe("npm run smoke against npm start", () => {
     remove();
   });
 
-  it("npm run smoke passes with the local token, prints no token", async () => {
+  it("npm run smoke passes with the local token and does not print it", async () => {
     const npm = runNpm(folder, "run", "--silent", "smoke", "--", url);
     expect([await npm.ended, npm.output()]).toEqual([0, expect.stringContaining("9 passed, 0 failed, 3 skipped")]);
     expect(npm.output()).not.toContain(checkToken());
     expect(stepsIn(npm.output()).get("OpenAPI and version")).toBe(`pass: Headgate ${packageVersion}`);
   });
 
-  it("with the host of the console and a number of requests, every step passes", async () => {
+  it("npm run smoke passes every step when the console's host and a number of requests are given", async () => {
     const words = [url, "--admin-host", "admin.localhost", "--path", "/hello"];
     const { exitCode, output, steps } = await smoke(folder, [...words, "--until-denied", "10"]);
     expect([exitCode, output]).toEqual([0, expect.stringContaining("12 passed, 0 failed, 0 skipped")]);
     expect(steps.get("denial by the proxy")).toMatch(/^pass: request \d got 429 \("default" 0 of 5/);
   });
 
-  it("a token of CHECK_TOKENS in the environment is used, and a wrong one is reported without being printed", async () => {
+  it("npm run smoke uses a token of CHECK_TOKENS in the environment, and reports a wrong token without printing it", async () => {
     const wrong = "a-wrong-token-of-the-tests";
     const rejected = await smoke(folder, [url], wrong);
     expect(rejected.exitCode).toBe(1);
@@ -82,13 +82,13 @@ describe("npm run smoke against npm start", () => {
     });
   });
 
-  it("another version than the expected one fails", async () => {
+  it("npm run smoke fails on another version than the expected one", async () => {
     const { exitCode, steps } = await smoke(folder, [url, "--expect-version", "9.9.9"]);
     expect(exitCode).toBe(1);
     expect(steps.get("OpenAPI and version")).toContain(`fail: expected the version 9.9.9, got ${packageVersion}`);
   });
 
-  it("policies with several key parts are charged with --policy and --key", async () => {
+  it("npm run smoke charges policies with several key parts with --policy and --key", async () => {
     const policies = [
       ["api", 'key = ["header:X-Api-Key", "path"]', 'match = { path = "/api/*" }'],
       ["login", 'key = ["ip"]', 'match = { path = "/login" }'],
@@ -116,7 +116,7 @@ describe("npm run smoke against npm start", () => {
     expect(mistaken).toMatchObject({ exitCode: 1 });
   });
 
-  it("a deployment whose configuration is invalid fails at once, with its problems", async () => {
+  it("npm run smoke fails at once on a deployment with an invalid configuration, and prints its problems", async () => {
     const restarted = await freePort();
     configure(['LIMITS = "0/hour"']);
     await stopped(run);
@@ -135,21 +135,21 @@ describe("npm run smoke against servers that are not Headgate", () => {
   });
   afterAll(() => servers.close());
 
-  it("a web server that is not Headgate fails at the first step", async () => {
+  it("npm run smoke fails at the first step on a web server that is not Headgate", async () => {
     const { exitCode, output, steps } = await smoke(".", [`http://127.0.0.1:${servers.otherPort}`]);
     expect(exitCode).toBe(1);
     expect(steps.get("health")).toContain("fail: expected the health of Headgate at /check/health");
     expect(output).toContain("11 not run");
   });
 
-  it("a host that does not answer ends the command after --timeout", async () => {
+  it("npm run smoke ends after --timeout when a host does not respond", async () => {
     const words = [`http://127.0.0.1:${servers.silentPort}`, "--timeout", "1"];
     const { exitCode, steps } = await smoke(".", words);
     expect(exitCode).toBe(1);
     expect(steps.get("health")).toBe("fail: no answer: the 1 s of --timeout are over");
   });
 
-  it("a closed port, a host that does not exist and a server without HTTP fail with the reason", async () => {
+  it("npm run smoke fails with the reason on a closed port, an unknown host and a server without HTTP", async () => {
     const raw = createServer((socket: Socket) => socket.end("220 smtp.example\r\n"));
     raw.listen(0, "127.0.0.1");
     await once(raw, "listening");
@@ -182,13 +182,13 @@ describe("the arguments of npm run smoke", () => {
     [["https://a.example", "--timeout", "0"], "--timeout: expected an integer from 1 to 3600"],
     [["https://a.example", "--check-path", "check"], "--check-path: expected a path such as"],
     [["https://a.example", "--admin-host", "b/c"], "--admin-host: expected a host such as"],
-  ])("the arguments %j are rejected", async (words, message) => {
+  ])("npm run smoke rejects the arguments %j", async (words, message) => {
     const { exitCode, output } = await smoke(".", words);
     expect([exitCode, output]).toEqual([1, expect.stringContaining(message)]);
     expect(output).not.toContain("    at ");
   });
 
-  it("tokens in CHECK_TOKENS that cannot be read are reported without their text", async () => {
+  it("npm run smoke reports tokens in CHECK_TOKENS that cannot be read, without their text", async () => {
     const { exitCode, output } = await smoke(".", ["https://a.example"], '[{"tokn": "secret"}]');
     expect([exitCode, output]).toEqual([1, expect.stringMatching(/^CHECK_TOKENS: expected a bearer/)]);
     expect(output).not.toContain("secret");

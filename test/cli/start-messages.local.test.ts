@@ -28,7 +28,7 @@ const named = (count: number): unknown[] =>
 const line = (setup: LocalSetup, previous = setup): string => inEffectMessage(setup, previous);
 
 describe("the message after an edit", () => {
-  it("the message after an edit names each limit of each policy, and dry runs", () => {
+  it("the message after an edit names each limit of each policy, and marks dry runs", () => {
     const policies = [
       { name: "login", limits: ["5/minute", "20/day"] },
       { name: "all", limits: "100/hour", dryRun: true },
@@ -38,7 +38,7 @@ describe("the message after an edit", () => {
     );
   });
 
-  it("the message after an edit is as the first tutorial shows it", () => {
+  it("the message after an edit equals the one in the first tutorial", () => {
     const page = "tutorials/first-limit";
     const { vars } = readConfiguration({ text: pageBlock(page, "toml", 'KEY = "ip"') });
     expect(line(setupWith(vars))).toBe(pageBlock(page, "text figure", "In effect now").trim());
@@ -73,19 +73,19 @@ describe("the message after an edit", () => {
     );
   });
 
-  it("the message after an edit is empty without a valid configuration", () => {
+  it("without a valid configuration, the message after an edit is empty", () => {
     expect(line({ ...setupWith({ LIMITS: "1/s" }), config: null })).toBe("");
   });
 });
 
-it("the problems of an edit are printed on separate lines below the line that introduces them", () => {
+it("the problems of an edit are printed on separate lines below an introductory line", () => {
   expect(problemsMessage(["a", "b"], true)).toBe(
     "The configuration has problems, so the previous one stays in effect:\n  a\n  b",
   );
   expect(problemsMessage(["a"])).toBe("The configuration has problems:\n  a");
 });
 
-it("the banner without a valid configuration says that every request gets 500 and how to stop", () => {
+it("without a valid configuration, the banner says that every request gets 500 and how to stop", () => {
   expect(startMessage("http://localhost:1", { ...setupWith({ LIMITS: "1/s" }), config: null })).toMatch(
     /^\nHeadgate is running at http:\/\/localhost:1, but answers every request with 500 [^]+Stop with Ctrl-C\.\n$/,
   );

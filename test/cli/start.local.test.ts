@@ -22,7 +22,7 @@ interface Process {
   readonly parent: number;
 }
 
-/** Running processes, without those that have ended and that their parent has not reaped. */
+/** Running processes, without ended processes that their parent has not yet reaped. */
 const running = (): Process[] =>
   execFileSync("ps", ["-A", "-o", "pid=,ppid=,stat="], { encoding: "utf8" })
     .trim()
@@ -77,12 +77,12 @@ describe("npm start in a fresh checkout", () => {
     }
     expect(responses[5]?.status).toBe(429);
     const waitSeconds = Number(responses[5]?.headers.get("Retry-After"));
-    // The test verifies this wait.
+    // The test also verifies this wait.
     await setTimeout(waitSeconds * 1000);
     expect((await fetch(`${url}/hello`)).status).toBe(200);
   });
 
-  it("npm start survives a request body that its demo origin does not store", async () => {
+  it("npm start keeps running after a request body that its demo origin does not store", async () => {
     const response = await fetch(`${url}/upload`, {
       method: "POST",
       body: new Uint8Array(5_000_000),
@@ -90,7 +90,7 @@ describe("npm start in a fresh checkout", () => {
     expect(await response.json()).toMatchObject({ sizeBytes: 5_000_000 });
   });
 
-  it("npm start rejects a port that is in use and one that is invalid", async () => {
+  it("npm start rejects a port that is in use and an invalid port", async () => {
     const second = runNpm(folder, "start", "--", "--port", String(port));
     expect(await second.ended).toBe(1);
     expect(second.output()).toContain(`Port ${port} is in use`);
@@ -127,7 +127,7 @@ describe("an edit while npm start runs", () => {
     return `ORIGIN = "http://127.0.0.1:${originPort}"`;
   };
 
-  it("an edit from the demo to another origin and other limits takes effect, and every request meanwhile is answered", async () => {
+  it("an edit that replaces the demo origin and limits takes effect, and every request during the edit gets a response", async () => {
     const polling = new AbortController();
     const statuses: number[] = [];
     const pollingEnded = (async () => {
@@ -149,7 +149,7 @@ describe("an edit while npm start runs", () => {
     expect(await response.text()).toBe("Hello from an origin of one's own.");
   });
 
-  it("an edit of the units of a limit keeps what was spent before the edit", async () => {
+  it("an edit of the units of a limit keeps the units that were spent before the edit", async () => {
     const before = (await look("127.0.0.1")) as number;
     expect((await fetch(url)).status).toBe(200);
     const limits = ['LIMITS = "900/hour"', 'STRATEGY = "fixed-window"'];
@@ -184,7 +184,7 @@ describe("an edit while npm start runs", () => {
     expect((await fetch(`${url}/check?key=127.0.0.1`, { headers })).status).toBe(200);
   });
 
-  it("an edit that the Worker cannot run is undone", async () => {
+  it("an edit with which the Worker cannot run is undone", async () => {
     const file = join(folder, "wrangler.toml");
     const text = readFileSync(file, "utf8");
     writeFileSync(file, text.replace('class_name = "RateLimiter"', 'class_name = "Nothing"'));

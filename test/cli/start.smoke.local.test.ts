@@ -18,7 +18,7 @@ afterAll(async () => {
 });
 
 describe("npm start in a fresh checkout", () => {
-  it("the commands that npm start prints proxy a request, look, spend and forget", () => {
+  it("the commands that npm start prints proxy a request, check a key, charge it and reset it", () => {
     const output = run.output();
     expect(output).toContain(`Headgate is running at ${url}`);
     expect(output).toContain("configuration  [vars] in wrangler.toml");
@@ -30,11 +30,11 @@ describe("npm start in a fresh checkout", () => {
       expect.stringContaining('"cost":2'),
       "HTTP/1.1 204 No Content",
     ]);
-    // No other request reached the demo origin before.
+    // No other request has reached the demo origin before.
     expect(answers[0]).toContain('"served": 1,');
   });
 
-  it("the printed link leads to the console on a host of its own, and its token is valid", () => {
+  it("the printed link opens the console on its own host, and the token in the link is valid", () => {
     const [, link = ""] = /console +(http:\S+)/.exec(run.output()) ?? [];
     const { host, port, pathname, hash } = new URL(link);
     expect([host, pathname]).toEqual([`admin.localhost:${port}`, "/_headgate/"]);

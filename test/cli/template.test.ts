@@ -1,7 +1,8 @@
 /**
- * The repository as a template: the rules that Cloudflare publishes for deploy buttons and templates.
- * https://developers.cloudflare.com/workers/platform/deploy-buttons/
- * https://github.com/cloudflare/templates/blob/main/CONTRIBUTING.md, and the checks in its folder `cli`
+ * The repository as a template: Cloudflare's rules for deploy buttons and templates, from
+ * https://developers.cloudflare.com/workers/platform/deploy-buttons/,
+ * https://github.com/cloudflare/templates/blob/main/CONTRIBUTING.md and the checks in the folder `cli` of that
+ * repository.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
@@ -40,7 +41,7 @@ const buttonPage = read("docs/how-to/deploy-with-the-button.md");
 const repositoryUrl = manifest.repository.url.replace(/^git\+|\.git$/g, "");
 const rawUrl = repositoryUrl.replace("github.com", "raw.githubusercontent.com");
 
-it("package.json has the metadata that templates need, and leaves publishing to Cloudflare", () => {
+it("package.json has the metadata that templates need, and lets Cloudflare decide about publishing", () => {
   expect(manifest.name).toMatch(/^[a-z\d]+(?:-[a-z\d]+)*$/);
   expect(manifest.description).toMatch(/^[^\n]{20,120}$/);
   expect(manifest.private).toBe(true);
@@ -51,21 +52,21 @@ it("package.json has the metadata that templates need, and leaves publishing to 
   expect(cloudflare).not.toHaveProperty("publish");
 });
 
-it("the scripts that the form suggests and templates need exist", () => {
+it("the scripts that the form of the deploy button suggests and that templates need exist", () => {
   const { deploy, dev, start, build } = manifest.scripts;
   expect(deploy).toContain("src/cli/deploy.ts");
   expect([dev, start]).toEqual([start, start]);
-  // The form suggests it as the build command, so it must not need secrets or an account.
+  // The form suggests this script as the build command, so it must not need secrets or an account.
   expect(build).toContain("src/cli/build.ts package");
 });
 
-it("wrangler.toml has what templates need, and the name of the package", () => {
+it("wrangler.toml has the settings that templates need, and the name in package.json", () => {
   expect(wrangler.name).toBe(manifest.name);
   expect(wrangler.compatibility_date).toMatch(/^20\d\d-\d\d-\d\d$/);
   expect(wrangler.observability?.enabled).toBe(true);
   expect(wrangler.upload_source_maps).toBe(true);
   expect(existsSync(wrangler.main ?? "")).toBe(true);
-  // Placeholders of accounts, zones and resources would break the deployment of a copy.
+  // Placeholders of accounts, zones and resources in wrangler.toml would break the deployment of a copy.
   expect(wrangler.account_id).toBeUndefined();
   expect(wrangler.route ?? wrangler.routes).toBeUndefined();
 });
@@ -75,7 +76,7 @@ it("the shipped configuration sets no limits and no ORIGIN, so a first deploymen
   expect(wrangler.vars).not.toHaveProperty("ORIGIN");
 });
 
-it("the form offers every required secret without a value, and npm run deploy can generate each", () => {
+it("the form of the deploy button offers every required secret without a value, and npm run deploy can generate each", () => {
   const offered = parseEnv(read(".dev.vars.example"));
   expect(existsSync(".env.example")).toBe(false);
   expect(Object.keys(offered).toSorted()).toEqual(wrangler.secrets?.required?.toSorted());
@@ -92,12 +93,12 @@ it("every secret and binding has a description, and every description has a secr
   expect(Object.keys(cloudflare.bindings).toSorted()).toEqual(names.toSorted());
   for (const { description } of Object.values(cloudflare.bindings)) {
     expect(description).toMatch(/^[A-Z].{20,250}\.$/);
-    // The form renders code, bold and italic text and links, and shows anything else as it is.
+    // The form renders code, bold and italic text and links, and shows all other Markdown unchanged.
     expect(description).not.toMatch(/[<>#\n]|!\[/);
   }
 });
 
-it("the README marks the part for the dashboard, without commands and images", () => {
+it("the README marks its part for the Cloudflare dashboard, which has no commands and no images", () => {
   const parts = readme.split(/^<!-- dash-content-(start|end) -->$/m);
   expect(parts.filter((_, index) => index % 2 === 1)).toEqual(["start", "end"]);
   const content = parts[2] ?? "";
@@ -108,18 +109,18 @@ it("the README marks the part for the dashboard, without commands and images", (
   for (const kind of ["code", "image", "html", "heading"]) expect([...kinds]).not.toContain(kind);
 });
 
-it("the button and the command of create-cloudflare name the repository of package.json", () => {
+it("the deploy button and the create-cloudflare command use the repository address in package.json", () => {
   const button = `[![Deploy to Cloudflare](https://deploy.workers.cloudflare.com/button)](https://deploy.workers.cloudflare.com/?url=${repositoryUrl})`;
   expect(readme).toContain(button);
   expect(buttonPage).toContain(button);
   expect(buttonPage).toContain(`--template=${repositoryUrl}\n`);
-  // The pattern by which create-cloudflare reads an address, at the top level of a repository.
+  // The pattern with which create-cloudflare reads the address of a repository without a folder.
   expect(repositoryUrl).toMatch(/^https:\/\/github\.com\/[\w-]+\/[\w.-]+$/);
   // create-cloudflare would copy only these folders.
   expect([existsSync("js"), existsSync("ts")]).toEqual([false, false]);
 });
 
-it("the preview image is a PNG of 16:9 with at least 500 pixels, and the icon an SVG of 16:9", () => {
+it("the preview image is a PNG of 16:9 that is at least 500 pixels wide, and the icon is an SVG of 16:9", () => {
   const file = cloudflare.preview_image_url.replace(`${rawUrl}/main/`, "");
   const png = readFileSync(file);
   expect(png.subarray(0, 8).toString("latin1")).toBe("\u0089PNG\r\n\u001A\n");
@@ -131,7 +132,7 @@ it("the preview image is a PNG of 16:9 with at least 500 pixels, and the icon an
   expect(Number(iconWidth) / Number(iconHeight)).toBe(16 / 9);
 });
 
-it("the lock file fits package.json, so that a build installs exact versions", () => {
+it("the lock file matches package.json, so that a build installs exact versions", () => {
   const { name, packages } = JSON.parse(read("package-lock.json")) as {
     name: string;
     packages: Record<string, Pick<PackageJson, "name" | "devDependencies">>;
@@ -140,7 +141,7 @@ it("the lock file fits package.json, so that a build installs exact versions", (
   expect(packages[""]?.devDependencies).toEqual(manifest.devDependencies);
 });
 
-it("git ignores dependencies, wrangler's files and secrets, and not the example of secrets", () => {
+it("git ignores dependencies, wrangler's files and secrets, but not the example of secrets", () => {
   const ignored = read(".gitignore").split("\n");
   expect(ignored).toEqual(expect.arrayContaining(["node_modules/", ".wrangler/", ".dev.vars*", "!.dev.vars.example"]));
 });

@@ -1,4 +1,7 @@
-/** The tables of docs/reference/admin-api.md name what the OpenAPI document, the readers of rules and the metrics have. */
+/**
+ * The tables of docs/reference/admin-api.md list the same names as the OpenAPI document, the readers of rules and the
+ * metrics.
+ */
 import { describe, expect, it } from "vitest";
 import { outcomeNames } from "../../src/control/protocol.ts";
 import { metricsText } from "../../src/control/object/metrics.ts";
@@ -10,7 +13,7 @@ import { codesIn, readPage, rowsOf } from "./pages.ts";
 const page = readPage("docs/reference/admin-api.md");
 const { schemas } = document.components;
 
-/** The rights of calls whose descriptions name none. */
+/** The rights of calls whose descriptions name no right. */
 const otherRights = new Map([
   ["/openapi.json", "any"],
   ["/operator", "any"],
@@ -20,7 +23,7 @@ const otherRights = new Map([
 const firstCodes = (heading: string): string[] => rowsOf(page, heading).map(([cell]) => codesIn(cell)[0] ?? "");
 
 describe("the page about the admin API", () => {
-  it("lists every call of the OpenAPI document, with its right", () => {
+  it("the page about the admin API lists every call of the OpenAPI document with its right", () => {
     const operations = Object.entries(document.paths).flatMap(([route, methods]) =>
       Object.entries(methods).map(([method, { description }]) => ({
         call: `${method.toUpperCase()} ${route}`,
@@ -35,7 +38,7 @@ describe("the page about the admin API", () => {
     expect(new Set(listed)).toEqual(new Set(operations));
   });
 
-  it("lists every kind of rule of each scope, with the fields that only some kinds have", () => {
+  it("the page about the admin API lists every kind of rule for each scope, with the fields that only some kinds have", () => {
     const rows = rowsOf(page, "scope").map((row) => row.map((cell) => codesIn(cell)));
     const kindsOf = (scope: string): (string | undefined)[] =>
       rows.filter((row) => row[0]?.[0] === scope).map((row) => row[1]?.[0]);
@@ -53,15 +56,15 @@ describe("the page about the admin API", () => {
     expect(fields.filter((field) => !listed.has(field))).toEqual([]);
   });
 
-  it("lists every field of a request for an explanation", () => {
+  it("the page about the admin API lists every field of a request for an explanation", () => {
     expect(firstCodes("field").toSorted()).toEqual(Object.keys(schemas.KeyReference.properties).toSorted());
   });
 
-  it("lists every outcome of the statistics", () => {
+  it("the page about the admin API lists every outcome in the statistics", () => {
     expect(firstCodes("outcome")).toEqual([...outcomeNames]);
   });
 
-  it("lists every metric with its type and labels", () => {
+  it("the page about the admin API lists every metric with its type and labels", () => {
     const text = metricsText(exampleMetrics());
     const labelsOf = (name: string): string[] => [
       ...new Set(
@@ -79,7 +82,7 @@ describe("the page about the admin API", () => {
     expect(listed).toEqual(exported);
   });
 
-  it("lists every status of an error", () => {
+  it("the page about the admin API lists every status of an error", () => {
     const statuses = Object.values(document.paths)
       .flatMap((methods) => Object.values(methods))
       .flatMap(({ responses }) => Object.keys(responses))

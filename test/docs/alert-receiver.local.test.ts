@@ -52,12 +52,12 @@ async function untilAnswered(): Promise<void> {
       await fetch(url, { method: "POST", body: "{}" });
       return;
     } catch {
-      // It does not listen yet.
+      // The receiver is not listening yet.
     }
   }
 }
 
-/** Sends an alert as the control plane does. Returns the alerts that the receiver did not confirm. */
+/** Sends an alert as the control plane does, and returns the alerts that the receiver did not confirm. */
 async function unconfirmed(ALERT_SECRET: string, times = 1): Promise<number> {
   const settings = alertSettings({ ALERT_WEBHOOK: url, ALERT_SECRET, ALERT_KEYS: "api" });
   if (settings === null) throw new Error("the settings are invalid");
@@ -76,12 +76,12 @@ async function unconfirmed(ALERT_SECRET: string, times = 1): Promise<number> {
   return alerts.dueAtMs() === null ? 0 : 1;
 }
 
-it("the receiver prints a signed alert once, also when it comes twice", async () => {
+it("the alert receiver prints a signed alert once, even if it is delivered twice", async () => {
   expect(await unconfirmed(secret, 2)).toBe(0);
   expect(printed).toBe(`Policy api: the key ${"k".repeat(16)} has used 80 % of the limit api.\n`);
 });
 
-it("the receiver refuses an alert that another secret signed, or none", async () => {
+it("the alert receiver refuses an alert with another secret's signature or without a signature", async () => {
   const before = printed;
   expect(await unconfirmed(Buffer.alloc(32, 8).toString("base64"))).toBe(1);
   const response = await fetch(url, { method: "POST", body: '{"text": "forged"}' });

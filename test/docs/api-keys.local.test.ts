@@ -1,4 +1,4 @@
-/** Sends the configurations of the page about API keys and plans the traffic that the page describes. */
+/** Loads the configurations of the page about API keys, and sends the traffic that the page describes. */
 import { writeFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, it, vi } from "vitest";
@@ -15,7 +15,7 @@ const order = (apiKey: string, address: string): Promise<Answer> => send("/api/o
 describe("API keys with two plans", () => {
   serve(page);
 
-  it("a key without an override gets 60 requests, and a key with one gets 600", async () => {
+  it("an API key without an override gets 60 requests, and a key with an override gets 600", async () => {
     const [free, pro] = await Promise.all(
       ["sk_free_1", "sk_pro_1"].map((key, index) => many(61, () => order(key, `203.0.113.${index}`))),
     );
@@ -25,14 +25,14 @@ describe("API keys with two plans", () => {
     expect(await remaining("api-key", "sk_pro_1")).toBe(539);
   });
 
-  it("a caller who invents a key for each request is limited by address only", async () => {
+  it("a caller who invents an API key for each request is limited by address only", async () => {
     const spend = (): Promise<Answer> => order(crypto.randomUUID(), "203.0.113.9");
     const answers = await many(100, spend);
     expect(having(answers, 200)).toHaveLength(100);
     expect(await remaining("address", "203.0.113.9")).toBe(1_100);
   });
 
-  it("a blocklisted key and a request without a key get 403", async () => {
+  it("a blocklisted API key and a request without a key get 403", async () => {
     expect((await order("sk_leaked", "203.0.113.10")).status).toBe(403);
     expect((await send("/api/orders", { address: "203.0.113.10" })).status).toBe(403);
   });
@@ -41,7 +41,7 @@ describe("API keys with two plans", () => {
 describe("unknown API keys", () => {
   serve(page, "unknown-keys");
 
-  it("only requests that the origin answers with 401 count by address", async () => {
+  it("with the page's configuration, only requests that the origin answers with 401 count by address", async () => {
     const address = "203.0.113.11";
     for (let count = 0; count < 3; count++) {
       // Requests in flight count until their response is known.
@@ -52,7 +52,7 @@ describe("unknown API keys", () => {
     await vi.waitFor(async () => expect(await remaining("unknown-keys", address)).toBe(99), 5_000);
   });
 
-  it("an address that invents keys is denied after 100 unknown keys", async () => {
+  it("an address that invents API keys is denied after 100 unknown keys", async () => {
     const answers = await many(120, () => order(`sk_unknown_${crypto.randomUUID()}`, "203.0.113.12"));
     expect(having(answers, 401)).toHaveLength(100);
     expect(having(answers, 429, '"violated-policies":["unknown-keys"]')).toHaveLength(20);

@@ -15,7 +15,7 @@ const page = "tutorials/ask-before-you-act";
 const folder = mkdtempSync(join(tmpdir(), "headgate-ask-"));
 let workerd: Workerd;
 
-/** The code imports the source in place of the installed package. */
+/** The code imports the source instead of the installed package. */
 const installed = (code: string): string =>
   code.replaceAll('"headgate/client"', JSON.stringify(resolve("src/sdk/package/client.ts")));
 
@@ -52,15 +52,15 @@ afterAll(async () => {
 });
 
 describe("the tutorial about asking before an act", () => {
-  it("the program sends three mails, and prints the wait before the fourth", async () => {
+  it("the tutorial's program sends three mails, and prints the wait before the fourth", async () => {
     expect(await printedBy(pageBlock(page, "ts node"))).toBe(pageBlock(page, "text printed"));
   });
 
-  it("the program with reservations charges only the mails that were sent", async () => {
+  it("the tutorial's program with reservations charges only the mails that were sent", async () => {
     expect(await printedBy(pageBlock(page, "ts careful"))).toBe(pageBlock(page, "text careful"));
   });
 
-  it("the Worker allows three mails of a user, passes on the fields, and denies the next", async () => {
+  it("the tutorial's Worker allows three mails of a user, forwards the header fields, and denies the fourth mail", async () => {
     const send = (): Promise<Response> => fetch(workerd.otherUrl, { headers: { "X-User": "dave" } });
     const answers = [await send(), await send(), await send(), await send()];
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429]);

@@ -1,4 +1,4 @@
-/** Serves the configurations of a page with the bundle on workerd, which starts faster than `npm start`. */
+/** Serves the configurations of a page by running the bundle on workerd, which starts faster than `npm start`. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ import { startWorkerd, type Workerd } from "../tools/workerd.ts";
 import { readConfiguration } from "./configuration-blocks.ts";
 import type { Server } from "./session.ts";
 
-/** @param bundledIn the folder with the bundle */
+/** @param bundledIn the folder that contains the bundle */
 export async function bundleServer(bundledIn: string, origin: RecipeOrigin, demoOriginUrl: string): Promise<Server> {
   const root = mkdtempSync(join(tmpdir(), "headgate-page-"));
   const port = await freePort();
@@ -29,7 +29,7 @@ export async function bundleServer(bundledIn: string, origin: RecipeOrigin, demo
     serve: async (block) => {
       await workerd?.close();
       const vars = block === null ? {} : readConfiguration(block).vars;
-      // A folder of its own, so that each configuration starts with empty counters.
+      // Each configuration gets its own folder, so that it starts with empty counters.
       const folder = join(root, `.headgate-${count++}`);
       workerd = await startWorkerd(
         folder,

@@ -1,4 +1,4 @@
-/** The tables of docs/reference/check-api.md name what the OpenAPI document and the configuration accept. */
+/** The tables of docs/reference/check-api.md list the names that the OpenAPI document and the configuration accept. */
 import { describe, expect, it } from "vitest";
 import { parseConfig } from "../../src/policy/vars/config.ts";
 import document from "../../src/http/wire/openapi.json" with { type: "json" };
@@ -8,7 +8,7 @@ import { codesIn, readPage } from "./pages.ts";
 const path = "docs/reference/check-api.md";
 const { tables } = readPage(path);
 
-/** The rows of a table, by the heading above it and its place there. */
+/** The rows of a table, by the heading above the table and the table's position below it. */
 const rowsOf = (heading: string, place = 0): readonly (readonly string[])[] =>
   tables.filter((table) => table.heading === heading)[place]?.rows ?? [];
 
@@ -16,7 +16,7 @@ const names = (rows: ReturnType<typeof rowsOf>): string[] => rows.flatMap(([cell
 
 const { schemas } = document.components;
 
-/** The rights of calls whose descriptions name none. */
+/** The rights of calls whose descriptions name no right. */
 const otherRights = new Map([
   ["/settle", "check"],
   ["/forward", "check"],
@@ -25,7 +25,7 @@ const otherRights = new Map([
 ]);
 
 describe("the page about /check", () => {
-  it("the first table lists every call of the OpenAPI document, with its right", () => {
+  it("the first table of the /check reference lists every call of the OpenAPI document with its right", () => {
     const operations = Object.entries(document.paths).flatMap(([route, methods]) =>
       Object.entries(methods).map(([method, { description }]) => ({
         call: `${method.toUpperCase()} /check${route === "/" ? "" : route}`,
@@ -39,7 +39,7 @@ describe("the page about /check", () => {
     expect(new Set(listed)).toEqual(new Set(operations));
   });
 
-  it("the tables of fields list every field of a check and of a response", () => {
+  it("the field tables of the /check reference list every field of a check and of a response", () => {
     const fields = new Set([
       ...Object.keys(schemas.PolicyCheck.properties),
       ...Object.keys(schemas.AdhocCheck.properties),
@@ -51,13 +51,13 @@ describe("the page about /check", () => {
     ).toEqual(schemas.LimitDecision.required.toSorted());
   });
 
-  it("the tables of reasons list every reason", () => {
+  it("the reason tables of the /check reference list every reason", () => {
     const [denied, allowed] = [names(rowsOf("Reasons")), names(rowsOf("Reasons", 1))];
     expect(denied.toSorted()).toEqual(schemas.Problem.properties.reason.enum.toSorted());
     expect(new Set([...denied, ...allowed])).toEqual(new Set(schemas.Decision.properties.reason.enum));
   });
 
-  it("the table of errors lists every status of a problem", () => {
+  it("the error table of the /check reference lists every status of a problem", () => {
     const statuses = Object.values(document.paths)
       .flatMap((methods) => Object.values(methods))
       .flatMap(({ responses }) => Object.keys(responses))
@@ -67,7 +67,7 @@ describe("the page about /check", () => {
     expect(new Set(listed)).toEqual(new Set([...statuses, "405"]));
   });
 
-  it("the table of header fields lists every field that describes a request", () => {
+  it("the header table of the /check reference lists every field that describes a request", () => {
     const fields = document.paths["/forward"].get.parameters.flatMap((parameter) =>
       "in" in parameter && parameter.in === "header" ? [parameter.name] : [],
     );
@@ -78,7 +78,7 @@ describe("the page about /check", () => {
     ).toEqual(fields.toSorted());
   });
 
-  it("the example of CHECK_TOKENS is valid, and the table lists its fields", () => {
+  it("the example of CHECK_TOKENS in the /check reference is valid, and the table lists its fields", () => {
     const CHECK_TOKENS = pageBlock("reference/check-api", "text figure");
     const { checkTokens } = parseConfig({ KEY_SECRET: "k", LIMITS: "1/minute", CHECK_TOKENS });
     expect(checkTokens.map(({ tenant, may }) => [tenant, [...may]])).toEqual([

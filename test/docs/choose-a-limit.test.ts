@@ -1,10 +1,10 @@
-/** The log format for nginx has the fields that the log reader looks for. */
+/** The nginx log format on the page contains the fields that the log reader needs. */
 import { expect, it } from "vitest";
 import { createLineReader } from "../../src/advisor/log/line-reader.ts";
 import { readLogKey } from "../../src/advisor/log/log-key.ts";
 import { pageBlock } from "./page-block.ts";
 
-/** The line that nginx writes with these values of its variables. */
+/** The log line that nginx writes for these values of its variables. */
 function loggedLine(values: Readonly<Record<string, string>>): string {
   const block = pageBlock("how-to/choose-a-limit-from-your-traffic", "nginx");
   const [, format = ""] = /^log_format headgate escape=json '(.*)';$/m.exec(block) ?? [];

@@ -1,4 +1,4 @@
-/** Every fenced block of every page is run by a test. */
+/** A test runs every fenced block of every page. */
 import { expect, it } from "vitest";
 import { claimsIn, readClaims, unclaimedBlocks } from "./claims.ts";
 import { infoOf, parsePage, readPages } from "./pages.ts";
@@ -11,7 +11,7 @@ it("every fenced block of the documentation is run or compared by a test", () =>
   expect(unclaimed).toEqual([]);
 });
 
-it("blocks that a runner knows need no test of their own, and others do", () => {
+it("blocks that a runner handles need no test of their own, and all others do", () => {
   const infos = ["toml", "bash", "http", "toml invalid", "text", "bash account", "bash example", "json event"];
   const others = ["json", "toml other", "nginx", "bash other", ""];
   const fences = [...infos, "mermaid", "text figure", ...others].map((info) => `\`\`\`${info}\n\`\`\`\n`);
@@ -19,7 +19,7 @@ it("blocks that a runner knows need no test of their own, and others do", () => 
   expect(unclaimed.map(infoOf)).toEqual(others);
 });
 
-it("a test claims the blocks of a page, a language and words that it reads", () => {
+it("a test claims blocks by their page, language and words", () => {
   const page = parsePage("docs/how-to/a.md", "```js\none\n```\n\n```js\ntwo\n```\n\n```ts\none\n```\n");
   const unclaimed = (code: string): number => unclaimedBlocks(page, claimsIn(code)).length;
   expect(unclaimed("")).toBe(3);

@@ -1,4 +1,6 @@
-/** Which test runs a fenced block: a runner of this folder, or a test file that reads the block from the page. */
+/**
+ * Finds the test that runs a fenced block: a runner in this folder, or a test file that reads the block from the page.
+ */
 import { readFileSync } from "node:fs";
 import { filesOfTests } from "../files.ts";
 import { isCheckedCommand } from "./commands.ts";
@@ -9,17 +11,17 @@ import { isOutput } from "./output.ts";
 import { type Block, infoOf, type Page } from "./pages.ts";
 import { isCommand, orphanedOutputs } from "./session.ts";
 
-/** A part of a test file that reads blocks of one page. */
+/** A call in a test file that reads blocks of one page. */
 export interface Claim {
   /** The path of the page. */
   readonly page: string;
   /** The language, and the words after it. */
   readonly info: string;
-  /** Words in the text of the block; empty for any block. */
+  /** Words in the text of the block; empty matches any block. */
   readonly words: string;
 }
 
-/** Blocks that neither a runner nor a claim covers. */
+/** The blocks that neither a runner nor a claim covers. */
 export function unclaimedBlocks(page: Page, claims: readonly Claim[]): Block[] {
   const orphaned = new Set(orphanedOutputs(page));
   return page.blocks.filter(
@@ -32,7 +34,7 @@ export function unclaimedBlocks(page: Page, claims: readonly Claim[]): Block[] {
 const isRun = (block: Block): boolean =>
   isConfiguration(block) || isCommand(block) || isCheckedCommand(block) || isExample(block) || isEvent(block);
 
-/** A picture in characters, a formula or a diagram: nothing that a reader would type or see printed. */
+/** Whether a block is an ASCII picture, a formula or a diagram, which no reader types or sees printed. */
 const isFigure = (block: Block): boolean => block.language === "mermaid" || infoOf(block) === "text figure";
 
 const covers = ({ page, info, words }: Claim, block: Block): boolean =>

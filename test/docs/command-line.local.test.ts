@@ -1,4 +1,7 @@
-/** Every command prints its options with `--help`, and the page about the command line lists exactly these, with defaults. */
+/**
+ * Every command prints its options with `--help`, and the page about the command line lists exactly these options with
+ * their defaults.
+ */
 import { expect, it } from "vitest";
 import { type Run, runNpm } from "../system/checkout.ts";
 import { benchCommands } from "../tools/bench-commands.ts";
@@ -16,11 +19,11 @@ const npmRun = (...words: string[]): Run => runNpm(".", "run", "--silent", ...wo
 
 interface Option {
   readonly usage: string;
-  /** Null if the help text states none. */
+  /** Null if the help text states no default. */
   readonly fallback: string | null;
 }
 
-/** The options in the help text of a command, whose first line is its usage. */
+/** The options in the help text of a command. The first line of a help text is its usage. */
 async function optionsOf(firstLine: string, ...words: string[]): Promise<Option[]> {
   const run = npmRun(...words, "--help");
   expect([await run.ended, run.output()]).toEqual([0, expect.stringContaining(`Usage: ${firstLine} [options]\n`)]);
@@ -59,7 +62,7 @@ it.each(Object.keys(benchCommands))(
   "npm run bench -- %s --help prints the options that the page lists, and does nothing else",
   async (name) => {
     const options = await optionsOf(`npm run bench -- ${name}`, "bench", "--", name);
-    // Stryker lists its options in a form of its own.
+    // Stryker lists its options in its own format.
     if (name === "mutation") return;
     const listed = rowsUnder("npm run bench").filter(([of]) => of === name);
     expect(listed.map(([, usage]) => usage)).toEqual(options.map(({ usage }) => usage));
@@ -71,7 +74,7 @@ it.each(Object.keys(benchCommands))(
   },
 );
 
-it("npm run bench lists all names, and rejects an unknown one", async () => {
+it("npm run bench lists the names of all measurements, and rejects an unknown name", async () => {
   const list = npmRun("bench");
   expect(await list.ended).toBe(0);
   for (const [name, about] of Object.entries(benchCommands)) {
@@ -84,7 +87,7 @@ it("npm run bench lists all names, and rejects an unknown one", async () => {
   ]);
 });
 
-it("the page lists every measurement", () => {
+it("the page about the command line lists every measurement of npm run bench", () => {
   const { rows = [] } = tables.find(({ columns }) => columns[0] === "name") ?? {};
   const names = rows.map(([name = ""]) => withoutCode(name));
   expect(names).toEqual(Object.keys(benchCommands));

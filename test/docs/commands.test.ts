@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { commandProblems, commandsIn, isCheckedCommand } from "./commands.ts";
 import { readPages } from "./pages.ts";
 
-it("every command that no test runs exists, with its options and arguments", () => {
+it("every documented command that no test runs exists, with its options and arguments", () => {
   const problems = readPages()
     .flatMap(({ blocks }) => blocks.filter(isCheckedCommand))
     .flatMap(({ page, line, text }) => commandProblems(text).map((problem) => `${page}:${line}: ${problem}`));
@@ -11,7 +11,7 @@ it("every command that no test runs exists, with its options and arguments", () 
 });
 
 describe("the check of commands", () => {
-  it("a script is split into commands without comments, assignments, redirections and quotes", () => {
+  it("a script is split into commands without comments, assignments, redirections and quotation marks", () => {
     const script = `# a comment\nA=1 printf '%s' "b c" | npx wrangler \\\n  secret put X > /dev/null && cd a; ls # b\n`;
     expect(commandsIn(script)).toEqual([
       ["printf", "%s", "b c"],
@@ -37,7 +37,7 @@ describe("the check of commands", () => {
     "npx wrangler versions list --json",
     "npx wrangler versions deploy a@90 b@10 --yes",
     "npx vitest",
-  ])("the command %s exists", (script) => {
+  ])("the check accepts the existing command %s", (script) => {
     expect(commandProblems(script)).toEqual([]);
   });
 
@@ -57,7 +57,7 @@ describe("the check of commands", () => {
     ["npx wrangler tail --search", "--search needs a value"],
     ["npx eslint", "unknown program eslint"],
     ["deploy", "unknown program deploy"],
-  ])("the command %s is reported", (script, problem) => {
+  ])("the check reports the command %s", (script, problem) => {
     expect(commandProblems(script)).toEqual([`${script}: ${problem}`]);
   });
 });

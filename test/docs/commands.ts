@@ -64,7 +64,7 @@ function scriptOf(words: readonly string[]): string {
   return (named[0] === "run" ? named[1] : named[0]) ?? "";
 }
 
-/** The options of `npm run <script> -- <name>` on the page of the command line, which lists all of them. */
+/** The options of `npm run <script> -- <name>`, all of which the page about the command line lists. */
 function listedOptions(script: string, name: string): Set<string> {
   const heading = script === "start" ? "npm start" : `npm run ${script}`;
   const rows = commandLine.tables.filter((table) => table.heading === heading).flatMap((table) => table.rows);

@@ -22,7 +22,7 @@ export const isConfiguration = ({ language, info }: Block): boolean => language 
 
 export const isInvalid = ({ info }: Block): boolean => info[0] === "invalid";
 
-/** In place of secrets in the environment of the tests. */
+/** Replaces the secrets in the environment of the tests. */
 const secrets = ["KEY_SECRET", "CHECK_TOKENS"]
   .map((name) => `${name}="${name.toLowerCase()}-${"x".repeat(32)}"\n`)
   .join("");
@@ -61,7 +61,7 @@ export function readConfiguration(block: Pick<Block, "text">): ReadConfiguration
 const problemsOf = (settings: Settings, extra: object = {}): readonly string[] =>
   checkConfiguration(settings, { ...extra, ...deployedVariables(settings) }).problems;
 
-/** Blocks about other variables set no limits at the top level; `npm start` has demo limits in this case. */
+/** Blocks about other variables set no limits at the top level. `npm start` uses the demo limits in this case. */
 const topProblems = (settings: Settings): readonly string[] =>
   problemsOf(settings, hasLimits(deployedVariables(settings)) ? {} : demoLimits);
 
@@ -69,7 +69,7 @@ const environmentsOf = (text: string): string[] => [
   ...new Set([...text.matchAll(/^\[+env\.([\w-]+)[.\]]/gm)].map(([, name = ""]) => name)),
 ];
 
-/** Tables of the block replace those of the same name in the file. */
+/** Tables of the block replace the tables of the same name in the file. */
 export function withBlock(file: string, block: string): string {
   const [vars = "", ...tables] = tablesOf(block.replace(/^\[vars\]\n/m, ""));
   const replaced = new Set(tables.map(nameOf));
@@ -88,7 +88,7 @@ const tablesOf = (text: string): string[] => `\n${text}`.split(/^(?=\[)/m);
 
 const isVarsTable = (table: string): boolean => nameOf(table).startsWith("vars.");
 
-/** Environments do not inherit bindings. A page shows them once, and its other blocks leave them out. */
+/** Environments do not inherit bindings. A page shows these bindings once and omits them in its other blocks. */
 const missingBindings = (tables: readonly string[]): string[] =>
   environmentsOf(tables.join(""))
     .map((environment) => `env.${environment}.durable_objects.bindings`)

@@ -1,4 +1,4 @@
-/** The configuration in every `toml` block is valid, and that in every `toml invalid` block is rejected as shown. */
+/** Every `toml` block contains a valid configuration, and every `toml invalid` block one that is rejected as shown. */
 import { describe, expect, it } from "vitest";
 import { isConfiguration, isInvalid, readConfiguration } from "./configuration-blocks.ts";
 import { matches, outputsOf } from "./output.ts";
@@ -18,7 +18,7 @@ describe("the configuration in the documentation", () => {
     expect(problems).toEqual([]);
   });
 
-  it("every toml block marked as invalid is rejected with the shown problems", () => {
+  it("every toml block marked as invalid is rejected with the problems that the page shows", () => {
     const unexpected = blocks
       .filter(({ block }) => isInvalid(block))
       .flatMap(({ place: where, page, block }) =>
@@ -28,7 +28,7 @@ describe("the configuration in the documentation", () => {
   });
 });
 
-/** A rejected configuration shows at least one of its problems, and nothing that is no problem of it. */
+/** Every shown text is one of the configuration's problems, and at least one problem is shown. */
 function rejectionProblems(block: Pick<Block, "text">, outputs: readonly Block[]): string[] {
   const { problems } = readConfiguration(block);
   const shown = outputs.flatMap(({ text }) => text.trim().split("\n"));
@@ -50,7 +50,7 @@ describe("the check of configuration blocks", () => {
     [["[[vars.POLICIES]]", 'name = "a"', 'limits = "5/minute"']],
     [["[env.staging.vars]", 'LIMITS = "5/minute"']],
     [["[secrets]", 'required = ["KEY_SECRET", "CHECK_TOKENS", "ORIGIN_SECRET"]']],
-  ])("the block %j is valid", (lines) => {
+  ])("the check accepts the block %j", (lines) => {
     expect(problemsOf(...lines)).toEqual([]);
   });
 
@@ -62,11 +62,11 @@ describe("the check of configuration blocks", () => {
     [["[env.staging.vars]", 'ORIGIN = "https://api.example.com"'], "LIMITS"],
     [["[env.staging]", 'LIMITS = "5/minute"'], "LIMITS"],
     [["LIMITS = 5/minute"], ""],
-  ])("the block %j has a problem", (lines, problem) => {
+  ])("the check finds a problem in the block %j", (lines, problem) => {
     expect(problemsOf(...lines)).toContainEqual(expect.stringContaining(problem));
   });
 
-  it("a rejected block needs the text of a problem, and no other text", () => {
+  it("a block with an invalid configuration needs the text of one of its problems, and no other text", () => {
     const page = parsePage(
       "a.md",
       '```toml invalid\nLIMIT = "5/minute"\n```\n\n```text\nunknown variable LIMIT…\n```\n',

@@ -5,16 +5,16 @@ import { readPage } from "./pages.ts";
 
 const { blocks, tables, text } = readPage("CONTRIBUTING.md");
 
-it("the table of commands has every npm script and no other", () => {
+it("CONTRIBUTING.md lists every npm script and no other", () => {
   const { scripts } = JSON.parse(readFileSync("package.json", "utf8")) as { scripts: object };
   const commands = tables.find(({ columns }) => columns[0] === "command")?.rows ?? [];
   const named = commands.flatMap(([command = ""]) => /npm (?:run )?([a-z][a-z:-]*)/.exec(command)?.[1] ?? []);
-  // npm itself runs `prepack`.
+  // Npm runs `prepack` itself.
   const written = Object.keys(scripts).filter((name) => name !== "prepack");
   expect(named.filter((name) => name !== "ci").toSorted()).toEqual(written.toSorted());
 });
 
-it("the map of the source tree has every folder of src and no other", () => {
+it("CONTRIBUTING.md lists every folder of src and no other", () => {
   const figure = blocks.find(({ language }) => language === "text")?.text ?? "";
   const [, map = ""] = /^src\/\n((?: .*\n)+)/.exec(figure) ?? [];
   const drawn = [...map.matchAll(/^ {2}([a-z]+)\//gm)].map(([, name = ""]) => name);

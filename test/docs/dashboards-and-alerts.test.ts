@@ -35,13 +35,13 @@ it.skipIf(promtool === null)("promtool accepts the scrape configuration of the p
   }
 });
 
-it("the page lists every alert rule", () => {
+it("the page about dashboards and alerts lists every alert rule", () => {
   const rules = readFileSync("docs/operate/monitoring/alerts.yml", "utf8");
   const names = [...rules.matchAll(/- alert: (\w+)/g)].map(([, name]) => name);
   expect(rowsOf(page, "alert").map(([name]) => codesIn(name)[0])).toEqual(names);
 });
 
-it("the page shows the body of an alert as it is sent", () => {
+it("the page about dashboards and alerts shows the body of an alert as it is sent", () => {
   const { sql } = new MemorySql();
   const settings = {
     webhook: new URL("https://hooks.example.com/"),
@@ -60,7 +60,7 @@ it("the page shows the body of an alert as it is sent", () => {
   expect(JSON.parse(body)).toEqual(shown);
 });
 
-it("the page shows a valid list of admin tokens", () => {
+it("the page about dashboards and alerts shows a valid list of admin tokens", () => {
   const [, value = ""] =
     /^ADMIN_TOKENS='(.*)'\n$/.exec(pageBlock("how-to/dashboards-and-alerts", "text figure", "ADMIN_TOKENS=")) ?? [];
   const { admin } = configOf({ ADMIN_TOKENS: value });
@@ -70,7 +70,7 @@ it("the page shows a valid list of admin tokens", () => {
   ]);
 });
 
-it("the page lists the doubles of a data point, and its query reads those that it names", () => {
+it("the page about dashboards and alerts lists the doubles of a data point, and its query reads the doubles that it names", () => {
   const cells = rowsOf(page, "column").flatMap(([left, first, right, second]) => [
     [codesIn(left)[0], codesIn(first)[0]],
     [codesIn(right)[0], codesIn(second)[0]],

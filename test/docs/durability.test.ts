@@ -1,4 +1,4 @@
-/** Compares the table in docs/explanation/durability.md with the limits that an object writes. */
+/** Compares the table in docs/explanation/durability.md with the limits whose state an object stores. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { createMeter } from "../../src/strategies/index.ts";
@@ -11,12 +11,12 @@ const rows = [
   ...page.matchAll(/^\| (\d+)\/(\w+) +\| `([a-z-]+)`(?:, `burst = (\d+)`)? +\| (\d+) s +\| (yes|no) +\|$/gm),
 ];
 
-test("the page has a table of limits that remember 10 seconds or less", () => {
+test("the page about durability has a table that says of at least six limits whether their state is stored", () => {
   expect(rows.length).toBeGreaterThanOrEqual(6);
 });
 
 test.each(rows.map(([row, ...cells]) => [row, cells] as const))(
-  "%s states how long the limit remembers and whether it is written",
+  "the row %s states how long the limit's state is kept and whether it is stored",
   async (_, [limit, window = "", strategy = "", burst, seconds, isWritten]) => {
     const fields = {
       limit: Number(limit),

@@ -1,11 +1,11 @@
-/** The pages of errors show every problem document of Headgate as it is sent. */
+/** The pages about errors show every problem document of Headgate as it is sent. */
 import { expect, it } from "vitest";
 import { type Failure, problemDetails, problemResponse, proxyErrorOf } from "../../src/http/wire/problems.ts";
 import { readPage, rowsOf } from "./pages.ts";
 
 const path = "docs/reference/errors.md";
 
-/** One failure of each kind, and further ones whose documents differ. */
+/** One failure of each kind, and additional failures whose documents differ. */
 const failures: readonly Failure[] = [
   { kind: "quota-exceeded", reason: "limit", violated: ["api"], retryAfterMs: 12_000 },
   { kind: "quota-exceeded", reason: "cost", violated: ["api"], retryAfterMs: null },
@@ -95,13 +95,13 @@ const shown = [page, readPage("docs/reference/admin-api-errors.md")]
   .filter(({ language, info }) => language === "json" && info[0] === "problem")
   .map(({ text }) => JSON.parse(text) as unknown);
 
-it("the pages of errors show every problem document, and no other", () => {
+it("the pages about errors show every problem document and no other", () => {
   expect(shown).toEqual(failures.map(problemDetails));
 });
 
-it("the page of errors names the Proxy-Status error of every problem", () => {
+it("the page about errors names the Proxy-Status error of every problem", () => {
   const titles = new Map(rowsOf(page, "error").map(([error = "", problems = ""]) => [error, problems]));
-  // Responses of /check have no Proxy-Status.
+  // Responses of /check have no Proxy-Status field.
   const end = failures.findIndex(({ kind }) => kind === "unauthorized");
   const without = ["url-malformed", "configuration-invalid", "configuration-missing", "reservations-full"];
   const used = failures

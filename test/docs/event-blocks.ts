@@ -6,7 +6,7 @@ import { type Block, infoOf } from "./pages.ts";
 
 export const isEvent = (block: Block): boolean => infoOf(block) === "json event";
 
-/** Returns one text for each event, field and value that no event has. A block shows one event, or one on each line. */
+/** Returns one text for each unknown event, field or value. A block shows one event, or one event on each line. */
 export function eventProblems(text: string): string[] {
   const events = documentsOf(text) ?? [text.trim()];
   return events.length === 0 ? ["expected an event"] : events.flatMap(problemsOf);

@@ -3,7 +3,7 @@ import { type Page, rowsOf } from "./pages.ts";
 
 export interface Field {
   readonly name: string;
-  /** In Markdown: a value in code font, or words. */
+  /** A value in code font or words, as Markdown. */
   readonly default: string;
   /** A line of TOML, or words. */
   readonly example: string;
@@ -22,11 +22,11 @@ export function fieldsOf(page: Page, heading: string): Field[] {
 
 export const namesOf = (fields: readonly Field[]): string[] => fields.map(({ name }) => name).toSorted();
 
-/** The fields whose default is a value. */
+/** The fields that have a value as their default. */
 export const withDefault = (fields: readonly Field[]): Field[] =>
   fields.filter(({ default: fallback }) => fallback.startsWith("`"));
 
-/** The value of a default in code font. */
+/** The default value, without its code font. */
 export const valueOf = (fallback: string): unknown => JSON.parse(withoutCodeFont(fallback));
 
 const withoutCodeFont = (text: string): string => text.replace(/^`(.*)`$/, "$1");

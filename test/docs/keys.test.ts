@@ -1,4 +1,7 @@
-/** The tables of docs/reference/keys.md, and those of docs/reference/policies.md about paths, state what the code does. */
+/**
+ * The tables of docs/reference/keys.md, and the tables about paths in docs/reference/policies.md, state what the code
+ * does.
+ */
 import { describe, expect, it } from "vitest";
 import { parsePath } from "../../src/policy/path-readings.ts";
 import { compiledPolicy } from "../../src/policy/compiled-policy.ts";
@@ -10,7 +13,7 @@ const keys = readPage("docs/reference/keys.md");
 const policies = readPage("docs/reference/policies.md");
 
 describe("the page of keys", () => {
-  it("lists every key part and no other", () => {
+  it("the page about keys lists every key part and no other", () => {
     const [problem] = problemsIn({
       POLICIES: [{ name: "a", limits: "1/s", key: "x" }],
       KEY_SECRET: "s",
@@ -27,14 +30,14 @@ describe("the page of keys", () => {
     rowsOf(keys, "address", "value of the part").flatMap(([addresses, value]) =>
       codesIn(addresses).map((address) => [address, codesIn(value)[0]] as const),
     ),
-  )("the part ip of %s is %s", (address, value) => {
+  )("the key part ip of %s is %s", (address, value) => {
     const request = requestTo("/", { headers: { "CF-Connecting-IP": address } });
     expect(compiledPolicy(policyOf({ key: "ip" })).keyValues(request, {})).toEqual([value]);
   });
 
   it.each(
     rowsOf(keys, "`match.path`", "request", "value of the part").map((cells) => cells.map((cell) => codesIn(cell)[0])),
-  )("the part path with the pattern %s is, for %s, %s", (pattern, path = "", value = "") => {
+  )("the key part path with the pattern %s is, for %s, %s", (pattern, path = "", value = "") => {
     const policy = policyOf({
       key: "path",
       ...(pattern !== undefined && { match: { path: pattern } }),
@@ -42,7 +45,7 @@ describe("the page of keys", () => {
     expect(compiledPolicy(policy).keyValues(requestTo(path), {})).toEqual([value]);
   });
 
-  it("the path that servers resolve in different ways is ambiguous", () => {
+  it("the example of a path that servers resolve differently is ambiguous", () => {
     const paths = codesIn(/^Paths that servers resolve.*$/m.exec(keys.text)?.[0]);
     expect(paths.map((path) => parsePath(path).canonical)).toEqual([null]);
   });

@@ -1,4 +1,6 @@
-/** Runs the Workers and the configuration of the page about the middleware, with the source in place of the package. */
+/**
+ * Runs the Workers and the configuration of the page about the Hono middleware, with the source instead of the package.
+ */
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -105,18 +107,18 @@ describe("the routes of the page", () => {
     return all;
   };
 
-  it("a request without the header of the second policy gets 403, and the third of a user 429", async () => {
+  it("a request without the header of the second policy gets 403, and a user's third request gets 429", async () => {
     expect(await statuses(1, "/search")).toEqual([403]);
     expect(await statuses(3, "/search", { "X-User": "ann" })).toEqual([200, 200, 429]);
     expect(await statuses(1, "/search", { "X-User": "bob" })).toEqual([200]);
   });
 
-  it("a function returns the key of a team", async () => {
+  it("a function of the page's example returns the key of a team", async () => {
     expect(await statuses(3, "/teams/red/x")).toEqual([200, 200, 429]);
     expect(await statuses(1, "/teams/blue/x")).toEqual([200]);
   });
 
-  it("a function returns the limits of a user, and a change keeps the counter", async () => {
+  it("a function of the page's example returns the limits of a user, and changing the limits keeps the counter", async () => {
     const ann = { "X-User": "ann" };
     expect(await statuses(4, "/plans", { "X-User": "bob" })).toEqual([200, 200, 200, 429]);
     expect(await statuses(2, "/plans", ann)).toEqual([200, 429]);
@@ -124,32 +126,32 @@ describe("the routes of the page", () => {
     expect(await statuses(2, "/plans", ann)).toEqual([200, 429]);
   });
 
-  it("one limiter on two routes has one counter", async () => {
+  it("one limiter that is used on two routes has one counter", async () => {
     expect(await statuses(1, "/orders")).toEqual([200]);
     expect(await statuses(1, "/invoices")).toEqual([200]);
     expect(await statuses(1, "/orders")).toEqual([429]);
   });
 
-  it("a request without the variable of the key gets 403 that names the policy", async () => {
+  it("a request without the variable of the key gets a 403 that names the policy", async () => {
     const { status, text } = await ask(whole, "/account");
     expect(status).toBe(403);
     expect(JSON.parse(text)).toMatchObject({ missing_parts: ["key:account"] });
   });
 
-  it("the handler answers a request that the policy denies", async () => {
+  it("a handler answers the requests that the policy denies", async () => {
     const texts: string[] = [];
     // oxlint-disable-next-line no-await-in-loop
     for (let sent = 0; sent < 2; sent++) texts.push((await ask(whole, "/quotes")).text);
     expect(texts).toEqual(["fresh", "from the cache"]);
   });
 
-  it("a handler forgets the attempts of a client", async () => {
+  it("a handler resets the attempts of a client", async () => {
     expect(await statuses(1, "/signed-in")).toEqual([200]);
     expect(await statuses(1, "/signed-in?password=right")).toEqual([200]);
     expect(await statuses(3, "/signed-in")).toEqual([200, 200, 429]);
   });
 
-  it("a function returns the cost", async () => {
+  it("a function of the page's example returns the cost of a request", async () => {
     expect(await statuses(3, "/export?rows=900")).toEqual([200, 429, 429]);
     expect(await statuses(2, "/export?rows=100")).toEqual([200, 429]);
     expect(await statuses(1, "/export?rows=0")).toEqual([200]);
@@ -162,34 +164,34 @@ describe("the routes of the page", () => {
     }
   });
 
-  it("skipped requests are not charged", async () => {
+  it("the page's example does not charge skipped requests", async () => {
     expect(await statuses(2, "/status?probe=yes")).toEqual([200, 200]);
     expect(await statuses(2, "/status")).toEqual([200, 429]);
   });
 
-  it("a function answers a denial", async () => {
+  it("a function of the page's example answers a denial", async () => {
     await ask(whole, "/custom");
     const { status, text, headers } = await ask(whole, "/custom");
     expect([status, JSON.parse(text)]).toMatchObject([429, { policy: "custom" }]);
     expect(headers.has("Retry-After")).toBe(true);
   });
 
-  it("only failed logins are charged", async () => {
+  it("the page's login example charges only failed logins", async () => {
     expect(await statuses(3, "/login?password=right")).toEqual([200, 200, 200]);
     expect(await statuses(3, "/login")).toEqual([401, 401, 429]);
   });
 
-  it("a leased policy allows requests", async () => {
+  it("the page's leased policy allows requests", async () => {
     expect(await statuses(3, "/fast")).toEqual([200, 200, 200]);
   });
 
-  it("a handler reads the decision", async () => {
+  it("a handler can read the decision", async () => {
     expect((await ask(whole, "/left")).text).toBe('{"remaining":4}');
   });
 });
 
 describe("the console and the admin API of the page", () => {
-  it("the admin host serves the console from the package, and the app's routes nowhere", async () => {
+  it("the admin host serves the console from the package, and none of the app's routes", async () => {
     const { status, text } = await ask(whole, "https://admin.example.com/_headgate/");
     expect([status, text]).toEqual([200, expect.stringContaining('<div id="console">')]);
     const [, script = ""] = /src="(.*?)"/.exec(text) ?? [];

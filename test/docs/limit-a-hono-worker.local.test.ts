@@ -13,11 +13,11 @@ import { pageBlock } from "./page-block.ts";
 const page = "tutorials/limit-a-hono-worker";
 const folder = mkdtempSync(join(tmpdir(), "headgate-hono-"));
 
-/** The code imports the sources in place of the installed package. */
+/** The code imports the sources instead of the installed package. */
 const installed = (code: string): string =>
   code.replace(/"headgate\/(\w+)"/g, (_, name: string) => JSON.stringify(resolve(`src/sdk/package/${name}.ts`)));
 
-/** Bundles the Worker with wrangler, and runs it with its objects. */
+/** Bundles the Worker with wrangler, and runs it with its Durable Objects. */
 async function run(): Promise<RunningWorkerd<"worker">> {
   const project = join(folder, "project");
   mkdirSync(join(project, "src"), { recursive: true });
@@ -58,7 +58,7 @@ describe("the Worker of the tutorial", () => {
     return (await promisify(execFile)("bash", ["-c", local])).stdout;
   };
 
-  it("the commands print the fields and the denial that the page shows", async () => {
+  it("the commands of the Hono tutorial print the fields and the denial that the tutorial shows", async () => {
     const fields = { language: "http", text: pageBlock(page, "http fields") };
     expect(difference(fields, await printedBy(pageBlock(page, "bash worker")))).toBeNull();
     const denied = { language: "text", text: pageBlock(page, "text denied") };
@@ -72,11 +72,11 @@ describe("the test of the tutorial", async () => {
   symlinkSync(resolve("node_modules"), join(sources, "node_modules"));
   writeFileSync(join(sources, "app.ts"), installed(pageBlock(page, "ts app")));
   writeFileSync(join(sources, "app-test.ts"), installed(pageBlock(page, "ts test")));
-  // Its tests become those of this suite.
+  // The test file of the tutorial registers its tests in this suite.
   await import(join(sources, "app-test.ts"));
 });
 
-it("the Worker of the page has two lines for its limit", () => {
+it("the Worker of the Hono tutorial needs two lines for its limit", () => {
   const code = pageBlock(page, "ts app") + pageBlock(page, "ts index");
   const lines = code.split("\n").filter((line) => /rateLimit\(|RateLimiter/.test(line));
   expect(lines).toHaveLength(2);

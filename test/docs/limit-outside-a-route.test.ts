@@ -1,4 +1,4 @@
-/** Runs the example of the page about limits outside of routes that shares the counter of a Hono route. */
+/** Runs the page's example of a limit outside of a route that shares the counter of a Hono route. */
 import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -40,7 +40,7 @@ async function example(): Promise<Example> {
   return (await import(pathToFileURL(file).href)) as Example;
 }
 
-it("a job of a user and the user's requests charge the same counter", async () => {
+it("a background job of a user and the user's requests charge the same counter", async () => {
   const { app, chargeJob, createTestLimiter: createLimiter } = await example();
   const { env } = createLimiter();
   const visit = async (user: string): Promise<number> =>

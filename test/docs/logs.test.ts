@@ -1,4 +1,6 @@
-/** The command and the texts by which docs/operate/logs.md computes pseudonyms of keys give those in events. */
+/**
+ * The command and texts with which docs/operate/logs.md computes the pseudonyms of keys give the pseudonyms in events.
+ */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,13 +18,13 @@ const folder = mkdtempSync(join(tmpdir(), "headgate-pseudonym-"));
 writeFileSync(join(folder, ".dev.vars"), `KEY_SECRET="${secret}"\n`);
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** The text that the command of the page contains, and which the reader replaces. */
+/** The text in the page's command that the reader replaces. */
 const shownText = '[["ip", "203.0.113.7"]]';
 
 /** The output of the page's command for a text. */
 function computed(text: string): string {
   const command = pageBlock("operate/logs", "bash", "createHmac").replace(shownText, text);
-  // Without the tests' own secret, which would take precedence over the one in the file.
+  // Removes the tests' own secret, which would take precedence over the secret in the file.
   const env = { PATH: process.env["PATH"] } as object as NodeJS.ProcessEnv;
   return execFileSync("bash", ["-c", command], { cwd: folder, env, encoding: "utf8" }).trim();
 }
@@ -38,12 +40,12 @@ const partitionKeys = new Map([
 
 const rows = rowsOf(readPage("docs/operate/logs.md"), "key of the policy", "string");
 
-it("the page has a text for each kind of key", () => {
+it("the page about logs has a text for each kind of key", () => {
   expect(rows.map(([name]) => name)).toEqual([...partitionKeys.keys()]);
   expect(codesIn(rows[0]?.[1])).toEqual([JSON.stringify(JSON.parse(shownText))]);
 });
 
-it.each(rows)("the command with the text of %s prints the pseudonym in events", async (name, text) => {
+it.each(rows)("the page's command with the text of %s prints the pseudonym in events", async (name, text) => {
   const partitionKey = (await partitionKeys.get(name ?? "")) ?? "";
   expect(computed(codesIn(text)[0] ?? "")).toBe(keyPseudonym(partitionKey));
 });

@@ -1,4 +1,4 @@
-/** The Grafana dashboard and the Prometheus alert rules: they use metrics that exist, and Prometheus accepts them. */
+/** The Grafana dashboard and the Prometheus alert rules use only existing metrics, and Prometheus accepts them. */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -49,7 +49,7 @@ const expressions = [
   ...dashboard.annotations.list.map(({ expr }) => expr),
 ].map((expr) => expr.replaceAll("$policy", ".*").replaceAll("$__rate_interval", "5m"));
 
-/** Metrics with their labels and the values of these, as a scrape of the example returns them. */
+/** Metrics with their labels and label values, as a scrape of the example returns them. */
 const exported = new Map<string, Map<string, Set<string>>>();
 for (const [, name = "", labels = ""] of metricsText(exampleMetrics()).matchAll(/^(headgate_\w+)(?:\{(.*)\})? /gm)) {
   const known = exported.get(name) ?? new Map<string, Set<string>>();
@@ -62,7 +62,7 @@ for (const [, name = "", labels = ""] of metricsText(exampleMetrics()).matchAll(
 /** Labels that Prometheus adds to each scrape. */
 const scrapeLabels = new Set(["instance", "job"]);
 
-/** The metrics, labels and values that an expression uses although they do not exist. */
+/** The metrics, labels and values in an expression that do not exist. */
 function unknownIn(expression: string): string[] {
   const used = [...expression.matchAll(/\b(headgate_\w+)(?:\{([^}]*)\})?/g)];
   const metrics = used.flatMap(([, name = "", matchers = ""]) => {
@@ -101,7 +101,7 @@ it("every metric is on the dashboard or in an alert", () => {
 });
 
 describe("the dashboard", () => {
-  it("the dashboard is one of Grafana 10 or later, with a variable for the data source", () => {
+  it("the dashboard has the format of Grafana 10 or later, and a variable for the data source", () => {
     expect(dashboard.schemaVersion).toBeGreaterThanOrEqual(38);
     expect([dashboard.title, dashboard.uid]).toEqual(["Headgate", "headgate"]);
     const [datasource, policy] = dashboard.templating.list;
@@ -114,7 +114,7 @@ describe("the dashboard", () => {
     expect(policy?.definition).toBe("label_values(headgate_decisions_total, policy)");
   });
 
-  it("the panels of the dashboard have different ids and read the data source of the variable", () => {
+  it("the panels of the dashboard have different ids and use the data source of the variable", () => {
     const source = { type: "prometheus", uid: "${datasource}" };
     const ids = dashboard.panels.map(({ id }) => id);
     expect(new Set(ids).size).toBe(ids.length);
@@ -128,7 +128,7 @@ describe("the dashboard", () => {
     }
   });
 
-  it("the panels of the dashboard are within 24 columns and do not overlap", () => {
+  it("the panels of the dashboard lie within 24 columns and do not overlap", () => {
     const cells = dashboard.panels.flatMap(({ gridPos: { x, y, w, h } }) =>
       Array.from({ length: w * h }, (_, cell) => [x + (cell % w), y + Math.floor(cell / w)]),
     );
@@ -147,7 +147,7 @@ describe.skipIf(promtool === null)("promtool", () => {
     expect(run(["check", "rules", "alerts.yml"])).toBe("accepted");
   });
 
-  it("each alert fires when its condition lasts, and not otherwise", () => {
+  it("each alert fires only when its condition lasts", () => {
     expect(run(["test", "rules", "alerts.test.yml"])).toBe("accepted");
     const tests = readFileSync(`${folder}/alerts.test.yml`, "utf8");
     for (const [, alert = ""] of rules.matchAll(/- alert: (\w+)/g)) {
@@ -158,7 +158,7 @@ describe.skipIf(promtool === null)("promtool", () => {
 
   it("promtool parses every expression of the dashboard", () => {
     const groups = expressions.map((expr, index) => ({ record: `panel:${index}`, expr }));
-    // JSON is YAML.
+    // JSON is valid YAML.
     writeFileSync(join(temporary, "rules.json"), JSON.stringify({ groups: [{ name: "dashboard", rules: groups }] }));
     expect(run(["check", "rules", "rules.json"], temporary)).toBe("accepted");
   });

@@ -6,7 +6,7 @@ import type { RecipeOrigin } from "../system/recipe-origin.ts";
 import { withBlock } from "./configuration-blocks.ts";
 import type { Server } from "./session.ts";
 
-/** Edits wrangler.toml while Headgate runs, as a reader does, so counters are kept. */
+/** Edits wrangler.toml while Headgate runs, as a reader does, so that the counters are kept. */
 export async function npmStartServer(origin: RecipeOrigin): Promise<Server> {
   const { folder, remove } = checkout();
   const port = await freePort();

@@ -16,7 +16,7 @@ describe("the comparison of shown and printed output", () => {
     ["json", '{"a":"…"}', '{"a":5}'],
     ["text", "200 200 429\n", "200 200 429 \n"],
     ["text", "first\n…\nlast", "first\nsecond\nthird\nlast\n"],
-  ])("%s %j is as printed in %j", (language, text, output) => {
+  ])("a %s block %j matches the output %j", (language, text, output) => {
     expect(isShown(language, text, output)).toBe(true);
   });
 
@@ -36,16 +36,16 @@ describe("the comparison of shown and printed output", () => {
     ["http", "\n", answer],
     ["text", "429", "200 429"],
     ["text", "200.", "2001"],
-  ])("%s %j differs from the printed %j", (language, text, output) => {
+  ])("a %s block %j differs from the output %j", (language, text, output) => {
     expect(isShown(language, text, output)).toBe(false);
   });
 
-  it("an ellipsis matches any text, and other characters only themselves", () => {
+  it("an ellipsis matches any text, and any other character only itself", () => {
     expect([matches("a…c", "a\nb\nc"), matches("a.c", "abc"), matches("a…c", "ac")]).toEqual([true, false, true]);
   });
 });
 
-it("the output of a block is shown in the blocks that follow it, up to the next other block", () => {
+it("the outputs of a command block are the output blocks between it and the next block of another kind", () => {
   const page = parsePage(
     "a.md",
     "```bash\na\n```\n\n```http\nb\n```\n\nand\n\n```json\nc\n```\n\n```text figure\nd\n```\n",

@@ -5,7 +5,7 @@ import type { Block, Page } from "./pages.ts";
 
 const outputLanguages = new Set(["http", "json", "text"]);
 
-/** Whether a block shows the output of the commands above it. `text figure` and `json event` do not. */
+/** Whether a block shows the output of the commands above it. `text figure` and `json event` blocks do not. */
 export const isOutput = ({ language, info }: Block): boolean => outputLanguages.has(language) && info.length === 0;
 
 /** The output blocks between this block and the next block of another kind. */
@@ -15,11 +15,11 @@ export function outputsOf(page: Page, block: Block): Block[] {
   return end < 0 ? following : following.slice(0, end);
 }
 
-/** Returns null if the output is as the block shows it, and else what differs. */
+/** Returns null if the output matches the block, and otherwise describes the difference. */
 export function difference(shown: Pick<Block, "language" | "text">, output: string): string | null {
   const printed = output.replaceAll("\r\n", "\n").trim();
   const text = shown.text.trim();
-  // Such a text would be as printed whatever is printed.
+  // A text that consists only of `…` would match any output.
   if (/^[\s…]*$/.test(text)) return "the block shows no output";
   switch (shown.language) {
     case "http":
@@ -36,13 +36,13 @@ const differing = (shown: string, printed: string): string =>
 
 const indented = (text: string): string => text.replace(/^/gm, "  ");
 
-/** Whether a text equals a shown one, in which `…` stands for any text. */
+/** Whether a text equals the shown text, in which `…` stands for any text. */
 export function matches(shown: string, text: string): boolean {
   const parts = shown.split("…").map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
   return new RegExp(`^${parts.join("[^]*")}$`).test(text);
 }
 
-/** Each shown line occurs in the output. Names of header fields are case-insensitive. */
+/** Each shown line must occur in the output. Names of header fields are case-insensitive. */
 function httpDifference(shown: string, printed: string): string | null {
   const lines = printed.split("\n").map(comparable);
   const absent = shown
@@ -54,7 +54,7 @@ function httpDifference(shown: string, printed: string): string | null {
 
 const comparable = (line: string): string => line.trimEnd().replace(/^[\w-]+(?=:)/, (name) => name.toLowerCase());
 
-/** The output has the shown members, and may have others. Several documents stand one after the other. */
+/** The output must have the shown members and may have others. Several documents stand one after the other. */
 function jsonDifference(shown: string, printed: string): string | null {
   const expected = documentsOf(shown.replace(/,?\n\s*…,?[ \t]*(?=\n)/g, ""));
   if (expected === null || expected.length === 0) return `the shown text is not JSON:\n${shown}`;
@@ -66,7 +66,7 @@ function jsonDifference(shown: string, printed: string): string | null {
 /** The text after the header fields that `curl -i` prints. */
 const bodyOf = (printed: string): string => printed.split("\n\n").at(-1) ?? "";
 
-/** The JSON documents in a text: one, or one on each line; null if it is neither. */
+/** The JSON documents in a text: a single document, or one on each line. Null if the text is neither. */
 export function documentsOf(text: string): unknown[] | null {
   try {
     return [JSON.parse(text) as unknown];

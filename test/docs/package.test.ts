@@ -1,23 +1,26 @@
-/** The pages about the npm package list the options that its types have, with the defaults of the same fields of policies. */
+/**
+ * The pages about the npm package list the options that the package's types have, with the defaults of the same policy
+ * fields.
+ */
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { readOptions } from "../../src/sdk/client/options.ts";
 import { fieldsOf, valueOf, withDefault } from "./field-table.ts";
 import { readPage, rowsOf } from "./pages.ts";
 
-/** Their `ts signature` blocks are generated: "```ts signature\n". */
+/** `ts signature` blocks of the pages are generated: "```ts signature\n". */
 const main = readPage("docs/reference/package.md");
 const others = readPage("docs/reference/package-client-and-engine.md");
 const policies = readPage("docs/reference/policies.md");
 
-/** The defaults by option, in Markdown, in the table below a heading. */
+/** The default of each option, in Markdown, in the table below a heading. */
 function defaultsOf(page: typeof main, heading: string): ReadonlyMap<string, string> {
   const tables = page.tables.filter((table) => table.heading === heading);
   const rows = rowsOf({ ...page, tables }, "option", "type", "default", "meaning");
   return new Map(rows.map(([name = "", , fallback = ""]) => [name.replaceAll("`", ""), fallback]));
 }
 
-it("the table of subpaths lists those that the package exports", () => {
+it("the table of subpaths lists the subpaths that the package exports", () => {
   const { exports } = JSON.parse(readFileSync("package.json", "utf8")) as { exports: object };
   const paths = Object.keys(exports).filter((path) => path !== "." && !path.endsWith(".json"));
   const listed = rowsOf(main, "subpath", "for").map(([path]) => path);
@@ -38,7 +41,6 @@ it.each([
   ["field of `match`", "MatchOptions"],
 ])("every %s is a field of %s, with the same default", (heading, name) => {
   const options = defaultsOf(main, name);
-  // A policy has the field `pathMatching` itself.
   const fields = fieldsOf(policies, heading);
   expect(fields.map((field) => field.name).toSorted()).toEqual([...options.keys()].toSorted());
   for (const field of withDefault(fields)) {
@@ -46,7 +48,7 @@ it.each([
   }
 });
 
-it("the defaults of the client are those that the page states", () => {
+it("the defaults of the client equal those that the page states", () => {
   const options = defaultsOf(others, "HttpOptions");
   const given = { url: "https://limits.example.com", token: "t", fetch };
   const defaults = Object.entries(readOptions(given)).filter(([name]) => !Object.hasOwn(given, name));

@@ -1,7 +1,7 @@
 /** Code blocks of the pages in docs/, for tests that run them. */
 import { infoOf, type Page, readPage } from "./pages.ts";
 
-/** A page, such as "how-to/behind-nginx". */
+/** The name of a page, such as "how-to/behind-nginx". */
 export const pageAt = (page: string): Page => readPage(`docs/${page}.md`);
 
 /**

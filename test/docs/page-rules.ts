@@ -4,7 +4,7 @@ import type { Page } from "./pages.ts";
 
 const maxReadmeLines = 220;
 const maxPageLines = 400;
-/** Pages that are searched and not read from beginning to end. */
+/** Reference pages, which readers search instead of reading them from beginning to end. */
 const maxReferenceLines = 600;
 const maxProseColumns = 120;
 const maxTableColumns = 160;
@@ -44,17 +44,17 @@ function linkProblem(
   return linked.anchors.has(decodeURIComponent(anchor)) ? null : `${target} has no such heading`;
 }
 
-/** `npm start` serves the playground here. */
+/** `npm start` serves the playground at this address. */
 export const localPlayground = "http://admin.localhost:8787/_headgate/playground";
 
-/** Examples run on the reader's machine, so links to it have no https. */
+/** Examples run on the reader's machine, so links to it do not use https. */
 function externalProblem(link: string): string | null {
   if (/^http:\/\/localhost:\d+$/.test(link) || link.startsWith(localPlayground)) return null;
   if (!URL.canParse(link)) return "is not a URL";
   return new URL(link).protocol === "https:" ? null : "expected https";
 }
 
-/** The title, the first sentence, the length of the page and its lines, and its pictures. */
+/** Rules about the title, the first sentence, the length of the page and of its lines, and the pictures. */
 export function formProblems(page: Page): string[] {
   return [...titleProblems(page), ...lengthProblems(page), ...pictureProblems(page)].map(
     (problem) => `${page.path}: ${problem}`,
@@ -90,11 +90,11 @@ const columns = (line: string): number => Array.from(line).length;
 
 function maxColumns(line: string): number {
   if (/^\s*\|/.test(line)) return maxTableColumns;
-  // A single link or image cannot be broken.
+  // A single link or image cannot be broken across lines.
   return /^\s*(?:[-*] )?!?\[[^\]]*\]\(\S+\)\S*$/.test(line) ? Infinity : maxProseColumns;
 }
 
-/** A picture exists in light and dark, and has a text for readers who cannot see it. */
+/** Each picture has a light and a dark version, and a text for readers who cannot see it. */
 function pictureProblems({ pictures }: Page): string[] {
   return pictures.flatMap((picture) => {
     const [, light = "", type = ""] = /<img\s[^>]*src="([^"]*)-light\.(svg|png)"/.exec(picture) ?? [];
@@ -108,13 +108,13 @@ function pictureProblems({ pictures }: Page): string[] {
   });
 }
 
-/** Every file beside the pages is shown or linked by one of them. */
+/** Every other file in the folders of the pages is shown or linked by a page. */
 export function unusedFiles(pages: readonly Page[], files: readonly string[]): string[] {
   const linked = new Set(pages.flatMap(({ path, links }) => links.map((link) => normalize(join(dirname(path), link)))));
   return files.filter((file) => !linked.has(file));
 }
 
-/** Every page of the manual is linked from an index: the README, or a list of examples that it links. */
+/** Every page of the manual is linked from an index: the README, or a list of examples that the README links. */
 export function indexProblems(indexes: readonly Page[], paths: readonly string[]): string[] {
   const linked = new Set(
     indexes.flatMap(({ path, links }) => links.map((link) => normalize(join(dirname(path), link.replace(/#.*/, ""))))),

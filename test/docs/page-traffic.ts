@@ -1,4 +1,4 @@
-/** Serves the configuration of a page on workerd, and sends it the traffic that the page describes. */
+/** Serves the configuration of a page on workerd, and sends the traffic that the page describes. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -36,10 +36,10 @@ export interface CheckedDecision {
 
 export interface PageTraffic {
   readonly origin: () => RecipeOrigin;
-  /** Serves the page's first valid configuration with these words for the tests in the same `describe`. */
+  /** Serves the page's first valid configuration that contains these words, for the tests in the same `describe`. */
   readonly serve: (path: string, words?: string) => void;
   readonly url: () => string;
-  /** Everything that the Worker has printed since `serve`. */
+  /** Everything that the Worker has printed since the call of `serve`. */
   readonly printed: () => string;
   readonly send: (path: string, sent: Sent) => Promise<Answer>;
   readonly check: (method: string, path: string, body?: object) => Promise<Response>;
@@ -49,7 +49,7 @@ export interface PageTraffic {
 
 const checkToken = "the-token-of-check";
 
-/** To be called once in a test file, outside of `describe`. */
+/** Call this once in a test file, outside of `describe`. */
 export function pageTraffic(): PageTraffic {
   const folder = mkdtempSync(join(tmpdir(), "headgate-traffic-"));
   let origin: RecipeOrigin;

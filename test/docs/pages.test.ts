@@ -1,4 +1,4 @@
-/** Links, titles and line lengths of every page, and the rules themselves on made-up pages. */
+/** Links, titles and line lengths of every page, and the rules themselves, tested on made-up pages. */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -22,7 +22,7 @@ describe("the documentation", () => {
     expect(indexProblems([readPage("README.md"), readPage(examplesPage)], paths)).toEqual([]);
   });
 
-  it("a page shows or links every picture and file of the manual", () => {
+  it("every picture and file of the manual is shown or linked by a page", () => {
     const files = readdirSync("docs", { recursive: true, encoding: "utf8" })
       .filter((path) => /\.(?!md$)\w+$/.test(path) && !path.includes("/.wrangler"))
       .map((path) => join("docs", path));
@@ -42,7 +42,7 @@ const good = parsePage(
 );
 
 describe("the reader of pages", () => {
-  it("a page has a title, a first sentence, headings with GitHub's slugs, and blocks with lines", () => {
+  it("reading a page gives its title, first sentence, headings with GitHub's slugs, and blocks with line numbers", () => {
     const page = made("# A", "", "One.", "", "```toml invalid", "x = 1", "```", "", "- b", "  ```sh", "  y", "  ```");
     expect(page).toMatchObject({ title: "A", firstSentence: "One." });
     expect(page.blocks).toEqual([
@@ -53,7 +53,7 @@ describe("the reader of pages", () => {
     expect(good.headings[1]).toMatchObject({ text: "Use ip & more", slug: "use-ip--more" });
   });
 
-  it("the tables of a page have the heading above them, columns and cells", () => {
+  it("reading the tables of a page gives their headings, columns and cells", () => {
     const page = made("# A", "", "| a | b |", "| - | - |", "| `c` | d \\| e |");
     const { tables } = page;
     expect(tables).toEqual([{ heading: "A", columns: ["a", "b"], rows: [["`c`", "d | e"]] }]);
@@ -61,7 +61,7 @@ describe("the reader of pages", () => {
     expect(() => rowsOf(page, "b")).toThrow("docs/a.md has no table of b");
   });
 
-  it("the links of a page include images and the sources of pictures, and no code", () => {
+  it("the links of a page include images and the sources of pictures, but no links in code", () => {
     const page = made(
       '<picture><source srcset="d.svg"><img src="e.svg"></picture>',
       "",
@@ -81,7 +81,7 @@ describe("the rules for pages", () => {
       ["docs/c.svg", "LICENSE"].includes(path),
     );
 
-  it("links to existing pages, files and headings have no problem", () => {
+  it("links to existing pages, files and headings cause no problem", () => {
     const links = `[b](b.md#use-ip--more) ![c](c.svg) [A](#a) [x](https://x.example) [l](../LICENSE) [p](${localPlayground}?limit=1/1s)`;
     expect(problemsOf(made("# A", "", links))).toEqual([]);
   });
@@ -96,7 +96,7 @@ describe("the rules for pages", () => {
     ["[x](/x.md)", "docs/a.md: /x.md: expected a path relative to the page"],
     ["[x](http://x.example)", "docs/a.md: http://x.example: expected https"],
     ["[x](https://)", "docs/a.md: https://: is not a URL"],
-  ])("the link %s is reported", (line, problem) => {
+  ])("the rules report the link %s", (line, problem) => {
     expect(problemsOf(made("# A", "", line))).toEqual([problem]);
   });
 
@@ -116,7 +116,7 @@ describe("the rules for pages", () => {
       ["# A", "", "One.", "", ...Array.from({ length: 400 }, () => "x")],
       "expected at most 400 lines, got 404",
     ],
-  ])("a page %s is reported", (_, lines, problem) => {
+  ])("the rules report a page %s", (_, lines, problem) => {
     expect(formProblems(made(...lines))).toEqual([`docs/a.md: ${problem}`]);
   });
 

@@ -7,7 +7,7 @@ import { lexer, type Token, type Tokens, walkTokens } from "marked";
 export interface Block {
   /** The path of the page. */
   readonly page: string;
-  /** The first word after the fence, in lower case; empty without one. */
+  /** The first word after the fence, in lower case; empty if there is none. */
   readonly language: string;
   /** The other words after the fence, such as `invalid`. */
   readonly info: readonly string[];
@@ -27,7 +27,7 @@ export interface Heading {
 }
 
 export interface Table {
-  /** The text of the heading above it. */
+  /** The text of the heading above the table. */
   readonly heading: string;
   readonly columns: readonly string[];
   /** The cells of each row, in Markdown. */
@@ -37,16 +37,16 @@ export interface Table {
 export interface Page {
   readonly path: string;
   readonly text: string;
-  /** The text of the first heading of depth 1; empty without one. */
+  /** The text of the first heading of depth 1; empty if there is none. */
   readonly title: string;
   /** The first sentence of the paragraph that follows the title; empty if something else follows it. */
   readonly firstSentence: string;
   readonly headings: readonly Heading[];
-  /** Slugs of headings, and the ids of HTML elements. */
+  /** The slugs of headings, and the ids of HTML elements. */
   readonly anchors: ReadonlySet<string>;
-  /** Elements `<picture>` in HTML. */
+  /** The `<picture>` elements in HTML. */
   readonly pictures: readonly string[];
-  /** Targets of links, images, and the sources of `<picture>`. */
+  /** The targets of links, and the sources of images and `<picture>` elements. */
   readonly links: readonly string[];
   readonly blocks: readonly Block[];
   readonly tables: readonly Table[];
@@ -61,7 +61,7 @@ export interface ProseLine {
 
 const projectPages = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"];
 
-/** The paths of all pages that exist, from the root of the repository. */
+/** The paths of all existing pages, relative to the root of the repository. */
 export function pagePaths(): string[] {
   const manual = existsSync("docs")
     ? readdirSync("docs", { recursive: true, encoding: "utf8" })
@@ -148,7 +148,7 @@ function tablesOf(tokens: readonly Token[]): Table[] {
 const textOf = ({ text }: Tokens.TableCell): string => text;
 
 /**
- * The rows of the first table with these first columns.
+ * The rows of the first table whose columns begin with these.
  * @throws Error without such a table, or if it has no rows
  */
 export function rowsOf({ path, tables }: Page, ...columns: readonly string[]): Table["rows"] {

@@ -1,4 +1,7 @@
-/** The links to the playground in the reference of strategies: each has the example of its section, with the same decisions. */
+/**
+ * The reference of strategies links to the playground: each link opens the example of its section, with the same
+ * decisions.
+ */
 import { expect, it } from "vitest";
 import { referenceExamples } from "../console/playground/reference-examples.ts";
 import { decisionsOf, runOf, scenarioOf } from "../console/playground/runs.ts";
@@ -7,7 +10,7 @@ import { readPage } from "./pages.ts";
 
 const { links, headings, tables } = readPage("docs/reference/strategies.md");
 
-/** The first example of a section: its decisions and what remained, in order. */
+/** The first example of a section: its decisions and the units that remained, in order. */
 function documentedDecisions(section: string): string[] {
   const { text } = headings.find(({ slug }) => slug === section) ?? { text: "" };
   const table = tables.find(({ heading, columns }) => heading === text && columns[0] === "at");
@@ -15,7 +18,7 @@ function documentedDecisions(section: string): string[] {
   return (table?.rows ?? []).map((row) => `${row[column("decision")] ?? ""} ${row[column("remaining")] ?? ""}`);
 }
 
-/** In the playground all requests take 3 s. In the example of the page, a request states when it ends. */
+/** In the playground, all requests take 3 s. In the page's example, each request states when it ends. */
 const slots = ["allowed 1", "allowed 0", "denied 0", "allowed 0", "denied 0", "allowed 0"];
 
 const expectedDecisions = (section: string): string[] =>

@@ -1,4 +1,4 @@
-/** The tables of docs/reference/policies.md list every field, with a valid example and the real default. */
+/** The tables of docs/reference/policies.md list every field, with a valid example and the actual default. */
 import { describe, expect, it } from "vitest";
 import { readPolicy } from "../../src/policy/policy.ts";
 import { strategies } from "../../src/strategies/index.ts";
@@ -8,20 +8,20 @@ import { readPage } from "./pages.ts";
 
 const page = readPage("docs/reference/policies.md");
 
-/** The part of each problem that states the accepted values. */
+/** The part of each problem text that states the accepted values. */
 function problemsOf(written: object): string[] {
   const problems: string[] = [];
   readPolicy("", "", written, ({ accepted }) => problems.push(accepted));
   return problems;
 }
 
-/** A policy without its written form, which differs when a default is stated. */
+/** A policy without its written form, which differs when a default is written explicitly. */
 function policyOf(written: object): unknown {
   expect(problemsOf(written)).toEqual([]);
   return { ...readPolicy("", "", written, () => undefined), written: null };
 }
 
-/** The names in the problem of an unknown field. */
+/** The field names in the problem text about an unknown field. */
 const acceptedFields = (written: object): string[] =>
   (problemsOf(written)[0] ?? "").replace("one of the fields ", "").split(", ").toSorted();
 
@@ -29,7 +29,7 @@ const policyFields = fieldsOf(page, "field");
 const limitFields = fieldsOf(page, "field of a limit");
 
 describe("the fields of a policy", () => {
-  it("the page lists every field of a policy and no other", () => {
+  it("the policy reference lists every field of a policy and no other", () => {
     expect(namesOf(policyFields)).toEqual(acceptedFields({ name: "a", limits: "1/hour", unknown: 1 }));
   });
 
@@ -40,7 +40,7 @@ describe("the fields of a policy", () => {
       'JWT_JWKS_URL = "https://id.example.com/keys"',
       "[[vars.POLICIES]]",
       ...(name === "name" ? [] : ['name = "a"']),
-      // Limits that all other fields accept.
+      // A limit that accepts every other field.
       ...(name === "limits"
         ? []
         : [`limits = { limit = 10, window = "1m", strategy = "leaky-bucket", mode = "${mode}" }`]),
@@ -67,7 +67,7 @@ describe("the fields of a policy", () => {
 });
 
 describe("the fields of a limit", () => {
-  /** A limit that accepts a field. */
+  /** A limit in which this field takes effect. */
   const limitFor = (name: string): Record<string, unknown> => ({
     limit: 10,
     window: name === "timezone" ? "1d" : "1h",
@@ -77,7 +77,7 @@ describe("the fields of a limit", () => {
 
   const policyWith = (limit: object): object => ({ name: "a", limits: limit });
 
-  it("the page lists every field of a limit and no other", () => {
+  it("the policy reference lists every field of a limit and no other", () => {
     const calendar = { strategy: "fixed-window", align: "calendar" };
     const accepted = [calendar, ...[...strategies.keys()].map((strategy) => ({ strategy }))].flatMap((limit) =>
       acceptedFields(policyWith({ limit: 1, window: "1d", ...limit, unknown: 1 })),
@@ -94,7 +94,7 @@ describe("the fields of a limit", () => {
     expect(readConfiguration({ text }).problems).toEqual([]);
   });
 
-  // A limit without a time zone has none in the configuration; the calendar reads it as UTC.
+  // The configuration stores no time zone for a limit without one, and the calendar then uses UTC.
   it.each(withDefault(limitFields).filter(({ name }) => name !== "timezone"))(
     "the page states the default of the limit field $name",
     ({ name, default: fallback }) => {
@@ -105,7 +105,7 @@ describe("the fields of a limit", () => {
   );
 });
 
-/** A strategy with this option. */
+/** A strategy that has this option. */
 function strategyFor(option: string): string {
   if (["buckets", "precision", "edge"].includes(option)) return "sliding-buckets";
   if (["burst", "refill"].includes(option)) return "token-bucket";

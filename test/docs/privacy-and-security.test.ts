@@ -1,4 +1,4 @@
-/** Compares the table of docs/explanation/privacy-and-security.md with the time at which a row is idle. */
+/** Compares the table of docs/explanation/privacy-and-security.md with the time after which a row is idle. */
 import { expect, it } from "vitest";
 import { createMeter } from "../../src/strategies/index.ts";
 import { configOf } from "../policy/parsed.ts";

@@ -1,4 +1,4 @@
-/** A copy of the project, in which pages without a server run scripts. */
+/** A copy of the project, in which the scripts of pages without a server run. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { checkout } from "../system/checkout.ts";

@@ -1,4 +1,4 @@
-/** The middleware in the README is the Worker of its page, which a test runs. */
+/** The middleware in the README equals the Worker of the page about the middleware, which a test runs. */
 import { expect, it } from "vitest";
 import { pageBlock } from "./page-block.ts";
 import { readPage } from "./pages.ts";

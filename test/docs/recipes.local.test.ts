@@ -1,4 +1,4 @@
-/** Sends each how-to page's first configuration the traffic that the page describes. */
+/** Sends the traffic that each how-to page describes to the page's first configuration. */
 import { Temporal } from "temporal-polyfill";
 import { describe, expect, it, vi } from "vitest";
 import { pageBlock } from "./page-block.ts";
@@ -12,7 +12,7 @@ describe("protect a login", () => {
   const login = (address: string, password: string): Promise<Answer> =>
     send("/login", { method: "POST", address, body: `${address}: ${password}` });
 
-  it("the login recipe lets five of fifty concurrent wrong passwords through, and bans after twenty denials", async () => {
+  it("the login recipe allows five of fifty concurrent wrong passwords, and bans after twenty denials", async () => {
     const address = "203.0.113.1";
     const answers = await many(50, () => login(address, "a guess"));
     expect(having(answers, 401)).toHaveLength(5);
@@ -33,7 +33,7 @@ describe("protect a login", () => {
     await vi.waitFor(async () => expect(await remaining("login", "203.0.113.2")).toBe(5), 5_000);
   });
 
-  it("the login recipe denies even the correct password during a ban, until the key is deleted", async () => {
+  it("the login recipe denies even the correct password during a ban, until the key is reset", async () => {
     const address = "203.0.113.3";
     await many(50, () => login(address, "a guess"));
     const refused = await login(address, "the right password");
@@ -114,7 +114,7 @@ describe("plans in a JWT", () => {
     expect(policies).toEqual(['"plan";q=600;w=60', '"plan";q=60;w=60', '"plan";q=60;w=60']);
   });
 
-  it("the per-plan recipe keeps what a user has spent when the plan changes", async () => {
+  it("the per-plan recipe keeps the units that a user has spent when the plan changes", async () => {
     const before = await origin().tokenOf({ sub: "upgrader", plan: "free" });
     const after = await origin().tokenOf({ sub: "upgrader", plan: "pro" });
     await many(60, () => send("/api/", { token: before }));
@@ -139,7 +139,7 @@ describe("limit LLM tokens", () => {
     await leftIs("one", 40_988);
   });
 
-  it("the LLM recipe charges the reserved cost when the response names no cost, and at most 16,000", async () => {
+  it("the LLM recipe charges the reserved cost when the response reports no cost, and never more than 16,000", async () => {
     await ask("two", "none");
     await leftIs("two", 49_000);
     await ask("two", "1000000");
@@ -176,14 +176,14 @@ describe("calendar quotas", () => {
     Temporal.Instant.fromEpochMilliseconds(atMs).toZonedDateTimeISO("Europe/Berlin");
   const midnightAfter = (atMs: number): number => berlinAt(atMs).add({ days: 1 }).startOfDay().epochMilliseconds;
 
-  it("the daily recipe reports how long this day is and how long it is until midnight in Berlin", async () => {
+  it("the daily recipe reports how long the current day is, and the time until midnight in Berlin", async () => {
     const beforeMs = Date.now();
     const spent = await check("POST", "", { key: "203.0.113.1" });
     const afterMs = Date.now();
     const [limit] = (await spent.json<CheckedDecision>()).limits;
     const hours = [beforeMs, afterMs].map((atMs) => berlinAt(atMs).hoursInDay);
     expect(hours).toContain((limit?.windowMs ?? 0) / 3_600_000);
-    // The decision lies between the two instants, even around midnight.
+    // The decision lies between these two instants, even around midnight.
     const decided = [beforeMs, afterMs].map((atMs) => midnightAfter(atMs) - (limit?.resetAfterMs ?? 0));
     expect(decided.some((atMs) => atMs >= beforeMs && atMs <= afterMs)).toBe(true);
   });
@@ -212,7 +212,7 @@ describe("cap concurrent requests", () => {
   const report = (path: string, address: string): Promise<Response> =>
     fetch(url() + path, { headers: { "CF-Connecting-IP": address } });
 
-  it("the concurrency recipe sends two reports at a time, and the next once one has been sent", async () => {
+  it("the concurrency recipe sends two reports at a time, and the next one when one of them has been sent", async () => {
     const address = "203.0.113.1";
     const first = await report("/reports/1", address);
     const second = await report("/reports/2", address);
@@ -250,12 +250,12 @@ describe("shadow rollout", () => {
     expect(new Set(logged().map((event) => JSON.stringify(event))).size).toBe(1);
   });
 
-  it("under the shadow recipe, /check allows the request too, and its response names the limit that would deny", async () => {
+  it("under the shadow recipe, /check allows the request, and its response names the limit that would deny", async () => {
     await check("POST", "", { policy: "next", key: "203.0.113.2", cost: 20 });
     expect(await look("next", "203.0.113.2")).toMatchObject({ allowed: true, violated: ["next"] });
   });
 
-  it("the shadow recipe still denies by the old limit", async () => {
+  it("the shadow recipe still denies requests over the old limit", async () => {
     await check("POST", "", { policy: "api", key: "203.0.113.3", cost: 100 });
     const { status, text } = await send("/", { address: "203.0.113.3" });
     expect([status, JSON.parse(text)]).toEqual([429, expect.objectContaining({ "violated-policies": ["api"] })]);

@@ -19,7 +19,7 @@ type Values = Readonly<Record<string, unknown>>;
 const shipped = readFileSync("wrangler.toml", "utf8");
 
 describe("the JSON schema of wrangler.toml", () => {
-  it("the committed schema is the generated one; otherwise run npx node test/docs/schema.ts", () => {
+  it("the committed schema equals the generated schema; otherwise run npx node test/docs/schema.ts", () => {
     expect(readFileSync(schemaFile, "utf8")).toBe(schemaText());
   });
 
@@ -37,10 +37,10 @@ describe("the JSON schema of wrangler.toml", () => {
     expect(described("HeadgateLimitFields").toSorted()).toEqual([...limitFields].toSorted());
   });
 
-  it("the schema states something about every value", () => {
+  it("the schema restricts every value", () => {
     const definitions = Object.entries(wranglerSchema()["definitions"] as object);
     const ours = definitions.filter(([name]) => name.startsWith("Headgate"));
-    // The members of a JSON Web Key are checked by the Worker only.
+    // Only the Worker checks the members of a JSON Web Key.
     expect(ours.flatMap(([name, schema]) => emptyPlaces(schema, name))).toEqual([
       "HeadgateVariables.properties.JWT_KEY.additionalProperties",
     ]);
@@ -58,7 +58,7 @@ describe("the JSON schema of wrangler.toml", () => {
     expect(errors).toEqual([]);
   });
 
-  it("mistakes in an environment and in wrangler's own settings are found", () => {
+  it("the schema finds mistakes in an environment and in wrangler's own settings", () => {
     expect(errorsOfFile(withBlock(shipped, 'LIMITS = "1/s"\n[env.a.vars]\nLIMITS = 5'))).not.toEqual([]);
     expect(errorsOfFile(withBlock(shipped, 'LIMITS = "1/s"\n[observability]\nenabled = 1'))).not.toEqual([]);
   });
@@ -74,17 +74,19 @@ describe("the defaults that editors show", () => {
       "default" in schema ? [[name, schema.default]] : [],
     );
 
-  /** The settings in effect. A policy also keeps its written form, in which a default is written or not. */
+  /**
+   * The settings in effect. They exclude a policy's written form, which shows whether a default is written explicitly.
+   */
   const effective = (variables: Parameters<typeof configOf>[0]): unknown => {
     const { policies, ...others } = configOf(variables);
     return plain({ ...others, policies: policies.map((each) => ({ ...each, written: null })) });
   };
 
-  it.each(defaultsOf("HeadgateVariables"))("%s = %j is the default", (name, fallback) => {
+  it.each(defaultsOf("HeadgateVariables"))("%s = %j is the default in the schema", (name, fallback) => {
     expect(effective({ [name]: fallback })).toEqual(effective({}));
   });
 
-  it.each(defaultsOf("HeadgatePolicy"))("%s = %j is the default of policies", (name, fallback) => {
+  it.each(defaultsOf("HeadgatePolicy"))("%s = %j is the default of policies in the schema", (name, fallback) => {
     const policy = {
       ...(name === "shards" && { objects: "sharded" }),
       ...(name === "syncEvery" && { consistency: "eventual" }),
@@ -92,7 +94,7 @@ describe("the defaults that editors show", () => {
     expect(effective(variablesWith({ ...policy, [name]: fallback }))).toEqual(effective(variablesWith(policy)));
   });
 
-  it.each(defaultsOf("HeadgateLimitFields"))("%s = %j is the default of limits", (name, fallback) => {
+  it.each(defaultsOf("HeadgateLimitFields"))("%s = %j is the default of limits in the schema", (name, fallback) => {
     const strategy = [...strategies.values()].find(({ options }) => name in options)?.name;
     const limit = { limit: 5, window: "1h", strategy: strategy ?? "fixed-window" };
     expect(effective(variablesWith({ limits: { ...limit, [name]: fallback } }))).toEqual(
@@ -184,7 +186,7 @@ describe("a mistake that an editor shows", () => {
     ["a flag as a number", { LOG_DENIALS: 1 }],
     ["an origin without a scheme", { ORIGIN: "api.example.com" }],
     ["an empty list of policies", { POLICIES: [] }],
-  ])("%s is rejected among the variables", (_, variables) => {
+  ])("the schema rejects %s among the variables", (_, variables) => {
     expect(fileValidator.validate({ name: "headgate", vars: variables }).valid).toBe(false);
   });
 
@@ -196,13 +198,13 @@ describe("a mistake that an editor shows", () => {
     expect(schemaErrors(variables)).toEqual([]);
   });
 
-  it("variables of the user's own are accepted with EXTRA_VARS", () => {
+  it("with EXTRA_VARS, the schema accepts variables of the user's own", () => {
     const vars = { LIMITS: "5/minute", REGION: "eu", EXTRA_VARS: "REGION" };
     expect(fileValidator.validate({ name: "headgate", vars }).errors).toEqual([]);
   });
 });
 
-/** Fields about which the schema and the Worker must agree for every value, with other fields that they need. */
+/** Fields about which the schema and the Worker must agree for every value, with the other fields that they need. */
 const exactFields: Readonly<Record<string, Values>> = {
   onMissingKey: {},
   ipv6Prefix: {},
@@ -230,7 +232,7 @@ const anyValue = fc.oneof(
   fc.integer({ min: 4094, max: 4098 }),
   fc.double({ noNaN: true, noDefaultInfinity: true }),
   fc.stringMatching(/^[a-zA-Z0-9_.-]{1,66}$/),
-  // TOML has no null.
+  // TOML has no null value.
   fc.jsonValue({ maxDepth: 1 }).filter((value) => !JSON.stringify(value).includes("null")),
 );
 
@@ -239,7 +241,7 @@ const pathUnit = fc.oneof(
   fc.string({ unit: "binary", minLength: 1, maxLength: 1 }),
 );
 
-/** The name of a unit, in any case. */
+/** The name of a unit, in upper or lower case. */
 const knownUnit = fc.mixedCase(
   fc.constantFrom(
     ..."ms millisecond milliseconds s sec secs second seconds m min mins minute minutes".split(" "),
@@ -272,7 +274,7 @@ describe("the schema and the Worker agree", () => {
     ["of a window", withWindow],
     ["in the notation", (written) => ({ limits: `5/${written}`, strategy: "fixed-window" })],
     ["of a duration", (written) => ({ ban: written })],
-  ])("on every unit %s", (_, fields) =>
+  ])("the schema and the Worker agree on every unit %s", (_, fields) =>
     forAll([quantity], (written) => {
       const variables = variablesWith(fields(written));
       const isAccepted = schemaErrors(variables).length === 0;
@@ -280,7 +282,7 @@ describe("the schema and the Worker agree", () => {
     })(),
   );
 
-  it("on every character of a path, except a colon within a segment", () => {
+  it("the schema and the Worker agree on every character of a path, except a colon within a segment", () => {
     const characters = Array.from({ length: 0x7f - 0x20 }, (_, index) => String.fromCharCode(0x20 + index)).concat(
       "é",
       "\u{1f600}",
@@ -301,13 +303,13 @@ describe("the schema and the Worker agree", () => {
     }),
   );
 
-  it.each(Object.entries(exactFields))("on every value of %s", (field, beside) =>
+  it.each(Object.entries(exactFields))("the schema and the Worker agree on every value of %s", (field, beside) =>
     forAll(
       [anyValue],
       (value) => {
         const variables = variablesWith({ ...beside, [field]: value });
         const isAccepted = schemaErrors(variables).length === 0;
-        // A conflict with another field is no matter of this field's form.
+        // Conflicts with other fields are not part of this field's form.
         const problems = problemsIn(variables).filter((problem) => problem.field === `[0].${field}`);
         expect([field, value, isAccepted]).toEqual([field, value, problems.length === 0]);
       },
@@ -315,7 +317,7 @@ describe("the schema and the Worker agree", () => {
     )(),
   );
 
-  /** Notation with any spelling of numbers, words and separators. */
+  /** Limits in notation, with any spelling of numbers, words and separators. */
   const space = fc.constantFrom("", " ", "  ");
   const separator = fc.constantFrom("/", " per ", " PER ", " requests per ", " req/", " reqs / ");
   const one = fc

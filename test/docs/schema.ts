@@ -1,7 +1,7 @@
 /**
- * Generates docs/reference/wrangler.schema.json: wrangler's own JSON schema, with Headgate's variables in `vars`. Run it
- * with `npx node test/docs/schema.ts`. Shapes come from `src/policy` and `src/strategies`, descriptions from the tables of the
- * documentation. With `--check` nothing is written, and the exit code is 1 when the file is out of date.
+ * Generates docs/reference/wrangler.schema.json: wrangler's own JSON schema, with Headgate's variables in `vars`. Run
+ * it with `npx node test/docs/schema.ts`. Shapes come from `src/policy` and `src/strategies`, descriptions from the
+ * tables of the documentation. With `--check`, it writes nothing and exits with 1 when the file is out of date.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { type JsonSchema, toJsonSchema } from "@valibot/to-json-schema";
@@ -16,16 +16,16 @@ const wranglerFolder = "node_modules/wrangler";
 const variablesPage = "docs/reference/variables.md";
 const policiesPage = "docs/reference/policies.md";
 
-/** A JSON schema (draft 7) whose keywords the generator changes freely. */
+/** A JSON schema (draft 7) that the generator may change. */
 type Schema = { [keyword: string]: unknown };
 
 const isSchema = (value: unknown): value is Schema =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** Checks that JSON schema cannot express. The reader of the value makes them. */
+/** Checks that JSON schema cannot express. The Worker's reader of the value makes these checks. */
 const unstated: ReadonlySet<string> = new Set(["check", "max_bytes", "transform"]);
 
-/** The JSON schema of written values. A valibot schema that has no JSON form throws. */
+/** The JSON schema of written values. Throws if a valibot schema has no JSON form. */
 function converted(schema: v.GenericSchema): Schema {
   const { $schema: _, ...rest }: JsonSchema = toJsonSchema(schema, {
     typeMode: "input",
@@ -34,7 +34,7 @@ function converted(schema: v.GenericSchema): Schema {
   return simplified(rest) as Schema;
 }
 
-/** The value with every `anyOf` in its shortest form, since editors then name the keyword that a value violates. */
+/** Reduces every `anyOf` to its shortest form, so that editors name the keyword that a value violates. */
 function simplified(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(simplified);
   if (!isSchema(value)) return value;
@@ -48,7 +48,7 @@ function simplified(value: unknown): unknown {
   return others.length === 0 ? { ...only, ...schema } : { anyOf: branches, ...schema };
 }
 
-/** Keywords that apply to values of every type, so that a schema with one cannot be merged with others. */
+/** Keywords that apply to values of every type, so that a schema with such a keyword cannot be merged with others. */
 const generalKeywords = ["enum", "const", "anyOf", "allOf", "not", "$ref"];
 
 function mergedBranches(branches: readonly Schema[]): Schema[] {
@@ -72,7 +72,7 @@ function mergedBranches(branches: readonly Schema[]): Schema[] {
   return kept;
 }
 
-/** Adds a branch. The values of several `enum` and `const` branches become one `enum`. */
+/** Adds a branch. The values of several `enum` and `const` branches are merged into one `enum`. */
 function addValues(branches: Schema[], branch: Schema): void {
   const valuesOf = ({ enum: values, const: value }: Schema): unknown[] | null => {
     if (Array.isArray(values)) return values;
@@ -115,7 +115,7 @@ function meaningsIn(page: string, header: string): ReadonlyMap<string, string> {
 const plainText = (cell: string): string =>
   `${cell.replace(/\[([^\]]+)\]\([^)]*\)/g, "$1").replace(/^[a-z]/, (first) => first.toUpperCase())}.`;
 
-/** Adds the meanings to the properties. Every property has one. */
+/** Adds the meanings to the properties. Every property must have a meaning. */
 function described(schema: Schema, meanings: ReadonlyMap<string, string>, place: string): Schema {
   const properties = Object.entries(isSchema(schema["properties"]) ? schema["properties"] : {});
   return {
@@ -132,11 +132,11 @@ function described(schema: Schema, meanings: ReadonlyMap<string, string>, place:
 
 const conditionKeywords = ["if", "then", "else"];
 
-/** The keywords of a condition, what applies if it holds, and what applies otherwise. */
+/** The keywords of a condition, of what applies if the condition holds, and of what applies otherwise. */
 const conditional = (...schemas: readonly Schema[]): Schema =>
   Object.fromEntries(schemas.map((schema, index) => [conditionKeywords[index] ?? "", schema]));
 
-/** For a limit that names its strategy: only the options of that strategy. */
+/** For a limit that names its strategy, accepts only the options of that strategy. */
 function strategyRules(fields: readonly string[]): Schema[] {
   const all = [...strategies.values()].flatMap(({ options }) => Object.keys(options));
   const common = fields.filter((name) => !all.includes(name));
@@ -150,17 +150,17 @@ function strategyRules(fields: readonly string[]): Schema[] {
 
 const reference = (name: string): Schema => ({ $ref: `#/definitions/${name}` });
 
-/** By the JSON of a schema: the name of its definition. */
+/** The name of the definition for the JSON text of each schema. */
 type Definitions = ReadonlyMap<string, string>;
 
-/** Replaces schemas that are equal to a definition by references to it, and the fields of limits as well. */
+/** Replaces schemas that equal a definition, and the fields of limits, by references to the definitions. */
 function withReferences(value: unknown, definitions: Definitions): unknown {
   if (Array.isArray(value)) return value.map((each) => withReferences(each, definitions));
   if (!isSchema(value)) return value;
   const { default: fallback, ...schema } = value;
   const name = definitions.get(JSON.stringify(schema));
   if (name !== undefined) {
-    // Draft 7 ignores all keywords beside a reference.
+    // In draft 7, all keywords next to `$ref` are ignored.
     const $ref = reference(name);
     return fallback === undefined ? $ref : { default: fallback, allOf: [$ref] };
   }
@@ -170,7 +170,7 @@ function withReferences(value: unknown, definitions: Definitions): unknown {
   return fields === undefined ? replaced : { ...withoutFields(replaced), allOf: [reference(fields)] };
 }
 
-/** Keywords that concern objects only, so that they may apply where values of other types are accepted, too. */
+/** Keywords that concern only objects, so that they may also stand where values of other types are accepted. */
 const objectKeywords = ["properties", "required", "additionalProperties"];
 
 const withoutFields = (schema: Schema): Schema =>
@@ -191,7 +191,7 @@ function policyOrContinuation(policy: Schema): Schema {
   };
 }
 
-/** A schema of objects with a field that takes effect only beside this value of another field. */
+/** A schema of objects with a field that takes effect only together with this value of another field. */
 const beside = (name: string, value: string): Schema => ({
   properties: { [name]: { const: value } },
   required: [name],
@@ -210,7 +210,7 @@ const overrideRules: Schema = { oneOf: [{ required: ["key"] }, { required: ["whe
 
 const propertiesOf = (schema: Schema): Record<string, Schema> => (schema["properties"] ?? {}) as Record<string, Schema>;
 
-/** Fields of a policy whose own fields have a table. */
+/** Fields of a policy whose value is an object with its own table of fields. */
 const fieldsWithTable = ["match", "ban", "onDeny"];
 
 /** The definitions of Headgate's variables. */
@@ -264,12 +264,12 @@ function variablesSchema(): Schema {
     description: "The variables of Headgate: docs/reference/variables.md",
     ...known,
     patternProperties: { [`^${further}$`]: properties["POLICIES"] },
-    // With EXTRA_VARS, other variables may be the user's own.
+    // With EXTRA_VARS, variables that Headgate does not know are accepted.
     ...conditional({ not: { required: ["EXTRA_VARS"] } }, { propertyNames: { pattern: `^(?:${names})$` } }),
   };
 }
 
-/** wrangler's schema without the second form of its descriptions. */
+/** wrangler's schema without `markdownDescription`, which repeats each description. */
 function wranglerDefinitions(): Record<string, Schema> {
   const text = readFileSync(`${wranglerFolder}/config-schema.json`, "utf8");
   const { definitions } = JSON.parse(text, (key, value: unknown) =>
@@ -299,7 +299,7 @@ export function wranglerSchema(): Schema {
   };
 }
 
-/** Headgate's definitions over many lines, and each of wrangler's in one line. */
+/** Writes Headgate's definitions over many lines, and each definition of wrangler in one line. */
 export function schemaText(): string {
   const { definitions, ...head } = wranglerSchema();
   const entries = Object.entries(definitions as Schema).map(([name, schema]) => {

@@ -1,4 +1,7 @@
-/** A session reports failing commands and wrong output, keeps the shell's variables, and serves the latest configuration. */
+/**
+ * A session reports failing commands and wrong output, keeps the shell's variables, and serves the latest
+ * configuration.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -36,7 +39,7 @@ async function play(...blocks: readonly (readonly [info: string, text: string])[
   );
 }
 
-it("commands of a page share a shell, which has the tokens and the address of the server", async () => {
+it("all commands of a page run in one shell, which has the tokens and the address of the server", async () => {
   const problems = await play(
     ["bash", 'A=5; echo "$TOKEN $ADMIN_TOKEN $(echo $USER_TOKEN | tr -cd .)"'],
     ["text", "the-token the-admin-token .."],
@@ -49,7 +52,7 @@ it("commands of a page share a shell, which has the tokens and the address of th
   expect(served).toEqual([null]);
 });
 
-it("each command runs with the latest valid configuration above it", async () => {
+it("each command runs with the last valid configuration above it on the page", async () => {
   await play(
     ["toml", 'LIMITS = "1/s"'],
     ["bash", "true"],
@@ -65,12 +68,12 @@ it("each command runs with the latest valid configuration above it", async () =>
   expect(served).toEqual(['LIMITS = "1/s"', 'LIMITS = "3/s"']);
 });
 
-it("output that differs from the page is reported with its line", async () => {
+it("output that differs from the page is reported with its line number", async () => {
   const problems = await play(["bash", "echo one"], ["text", "two"], ["bash", "echo 3"], ["json", "4"]);
   expect(problems).toEqual(["docs/a.md:5: shown:\n  two\nprinted:\n  one", "docs/a.md:13: shown:\n  4\nprinted:\n  3"]);
 });
 
-it("a failing command is reported with everything printed, and ends the session", async () => {
+it("a failing command ends the session and is reported with everything printed", async () => {
   const problems = await play(["bash", "echo one\nls absent\necho two"], ["bash", "echo three"], ["text", "4"]);
   expect(problems).toEqual([expect.stringMatching(/^docs\/a\.md:1: failed:\none\nls: .*absent.*\n$/)]);
 });

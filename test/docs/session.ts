@@ -7,7 +7,7 @@ import { difference, isOutput, outputsOf } from "./output.ts";
 import type { Block, Page } from "./pages.ts";
 import { startShell } from "./shell.ts";
 
-/** Headgate with a configuration that changes, always on the same port. */
+/** A Headgate server whose configuration can be replaced and whose port stays the same. */
 export interface Server {
   /** A folder with `.dev.vars`, in which the commands run. */
   readonly folder: string;
@@ -17,7 +17,7 @@ export interface Server {
   readonly close: () => Promise<void>;
 }
 
-/** Pages whose commands run against `npm start` in place of the bundle. */
+/** Pages whose commands run against `npm start` instead of the bundle. */
 export const pagesOfNpmStart: readonly string[] = ["README.md", "docs/tutorials/first-limit.md"];
 
 /** Pages whose commands run scripts of the project, and call no server. */
@@ -25,7 +25,7 @@ export const pagesOfScripts: readonly string[] = ["docs/how-to/choose-a-limit-fr
 
 export const isCommand = ({ language, info }: Block): boolean => language === "bash" && info.length === 0;
 
-/** Returns one text for each command that fails and each output that differs. */
+/** Returns one text for each failing command and each output that differs. */
 export async function runSession(page: Page, server: Server, origin: RecipeOrigin): Promise<string[]> {
   const all = steps(page);
   let served = all[0]?.configuration ?? null;
@@ -59,12 +59,15 @@ function problemOf(block: Block, output: string): string[] {
 }
 
 interface Step {
-  /** The latest configuration above the command; null for the demo limits. */
+  /** The last configuration above the command; null for the demo limits. */
   readonly configuration: Block | null;
   readonly command: Block;
 }
 
-/** The commands of a page in order. Those of the README use the demo limits, and its configurations are examples. */
+/**
+ * The commands of a page in order. The README's commands use the demo limits, because its configurations are only
+ * examples.
+ */
 export function steps(page: Page): Step[] {
   let configuration: Block | null = null;
   return page.blocks.flatMap((block) => {
@@ -77,7 +80,7 @@ export function steps(page: Page): Step[] {
 const isServed = (block: Block): boolean =>
   isConfiguration(block) && !isInvalid(block) && Object.keys(readConfiguration(block).vars).length > 0;
 
-/** Output blocks that follow no command and no rejected configuration. Nothing would check them. */
+/** Output blocks that follow neither a command nor a rejected configuration, so that no test would check them. */
 export const orphanedOutputs = (page: Page): Block[] => {
   const compared = new Set(
     page.blocks

@@ -9,8 +9,8 @@ import { killWithParent } from "../tools/workerd-process.ts";
 
 export interface Shell {
   /**
-   * Runs a script until its first failing command, with nothing on the standard input.
-   * @throws Error if a command fails, or the script takes too long; no other script can run then
+   * Runs a script until its first failing command, with an empty standard input.
+   * @throws Error if a command fails, or if the script takes too long, after which no other script can run
    */
   readonly run: (script: string) => Promise<string>;
   readonly close: () => Promise<void>;

@@ -21,7 +21,7 @@ function shownRow(): [name: string, value: unknown] {
   return [name, JSON.parse(value)];
 }
 
-test("the example row is the row that an object writes for the stated requests", async () => {
+test("the example row in the storage format is the row that an object writes for the stated requests", async () => {
   const [name, value] = shownRow();
   const key = name.slice("k ".length);
   const object = new VirtualObject(new MemoryStorage(), 1_800_000_000_000);
@@ -32,11 +32,11 @@ test("the example row is the row that an object writes for the stated requests",
   await object.pass(100);
   const rows = [...object.storage.rows].map(([row, text]) => [row, JSON.parse(text) as unknown]);
   expect(rows).toEqual([[name, value]]);
-  // The name is as long as an HMAC-SHA-256 in base64url.
+  // The name has the length of an HMAC-SHA-256 in base64url.
   expect(key).toHaveLength(43);
 });
 
-test("the example of runtime rules is stored in the row of a key with these rules", () => {
+test("the example of runtime rules in the storage format equals the stored rows of a policy and a key with these rules", () => {
   const [, written = ""] = /## Runtime rules[\s\S]*?^```text figure\n([\s\S]*?)^```$/m.exec(page) ?? [];
   const [keyRules, policyRules] = JSON.parse(`[${written.replaceAll("]]]\n", "]]],")}]`) as unknown[][];
   const object = new VirtualObject(new MemoryStorage(), 1_800_000_000_000);
@@ -52,7 +52,7 @@ test("the example of runtime rules is stored in the row of a key with these rule
   expect(row.slice(8)).toEqual([keyRules, policyRules]);
 });
 
-test("the table of integers is the content of the data in the example row", () => {
+test("the table of integers in the storage format lists the data in the example row", () => {
   const [, data = ""] = /The string `(\w+)` holds these integers/.exec(page.replace(/\s+/g, " ")) ?? [];
   const stated = [...page.matchAll(/^\| +(\d+) \| (?:the|units|milliseconds|its) /gm)].map(([, integer]) =>
     Number(integer),
@@ -61,7 +61,7 @@ test("the table of integers is the content of the data in the example row", () =
   expect(stated).toEqual(decodeIntegers(data));
 });
 
-test("the example body of a sample is the compact form of its two arrivals", () => {
+test("the example body of a sample in the storage format is the compact form of its two arrivals", () => {
   const [, figure = ""] = /### Samples of traffic[\s\S]*?^```text figure\n([\s\S]*?)^```$/m.exec(page) ?? [];
   const shown = figure
     .split("\n")
@@ -77,12 +77,12 @@ test("the example body of a sample is the compact form of its two arrivals", () 
   expect(shown).toEqual([...encodeSamples(new Map([["A".repeat(43), events]]))]);
 });
 
-test("the page states the version of rows and the largest row", () => {
+test("the page about the storage format states the version of rows and the largest row size", () => {
   expect(page).toContain(`version of the row: \`${rowVersion}\``);
   expect(page).toContain(`at most ${mostRowBytes.toLocaleString("en")} bytes`);
 });
 
-test("the page lists every table of the control plane object", () => {
+test("the page about the storage format lists every table of the control plane object", () => {
   const { storage } = new TestPlane();
   const settings = {
     alerts: alertSettings({ ALERT_WEBHOOK: "https://hooks.example.com/a" }),

@@ -19,7 +19,7 @@ const page = readFileSync("docs/reference/strategies.md", "utf8");
 
 type Cells = Readonly<Record<string, string>>;
 
-/** A table of the page, with the configuration in the last block of TOML before it. */
+/** A table of the page, with the configuration in the last TOML block above it. */
 interface Table {
   readonly heading: string;
   readonly toml: string;
@@ -51,7 +51,7 @@ function tablesOf(text: string): Table[] {
   return tables;
 }
 
-/** The limits of the only policy in a block of TOML. Its values differ from JSON in the names of fields and in last commas. */
+/** The limits of the only policy in a TOML block. In TOML, field names and trailing commas differ from JSON. */
 function limitsOf(toml: string): readonly Limit[] {
   const [, ofPolicy] = /^\[\[vars\.POLICIES\]\]\n([\s\S]*)$/.exec(toml) ?? [];
   const variables = Object.fromEntries(
@@ -77,7 +77,7 @@ const instantOf = (time: string): number => (time.includes("-") ? Date.parse(`${
 
 const nothing = "–";
 
-/** A duration as the page states it. */
+/** A duration in the form that the page uses. */
 function durationText(durationMs: number | null): string {
   if (durationMs === null) return "never";
   if (durationMs === 0) return nothing;
@@ -93,7 +93,7 @@ const decisionCells = (decision: Decision): Cells => ({
   delay: durationText(decision.delayMs),
 });
 
-/** The rows of an example as a fresh meter decides them. */
+/** The rows of an example, with the decisions of a new meter. */
 function playedRows({ toml, columns, rows }: Table): Cells[] {
   const limits = limitsOf(toml);
   const meter = createMeter(limits);
@@ -119,7 +119,7 @@ function playedRows({ toml, columns, rows }: Table): Cells[] {
 }
 
 describe("the examples of the strategies", () => {
-  test("every strategy has an example under its own heading", () => {
+  test("every strategy has an example under its own heading in the reference", () => {
     expect(new Set(examples.map(({ heading }) => heading))).toEqual(
       new Set([...strategies.keys(), "Several limits on one key"]),
     );
@@ -134,7 +134,7 @@ describe("the examples of the strategies", () => {
     },
   );
 
-  test("an example with a changed decision, a changed remainder or a changed wait is found", () => {
+  test("the check of examples finds a changed decision, a changed remainder and a changed wait", () => {
     for (const [stated, changed] of [
       ["|    1 | denied   |         0 | 8 s         |", "|    1 | allowed  |         0 | 8 s         |"],
       ["|    1 | denied   |         0 | 8 s         |", "|    1 | denied   |         1 | 8 s         |"],
@@ -161,13 +161,13 @@ const optionsIn = (cell: string): object =>
 describe("the table of bounds and state sizes", () => {
   const { rows } = tableWith("bound");
 
-  test("the table lists every strategy", () => {
+  test("the table of strategies in the reference lists every strategy", () => {
     const listed = rows.map(({ strategy }) => /[a-z-]+/.exec(strategy ?? "")?.[0]);
     expect(new Set(listed)).toEqual(new Set(strategies.keys()));
   });
 
   test.each(rows.map((row) => [row["strategy"] ?? "", row] as const))(
-    "the bound and the sizes of %s are those of the code",
+    "the page's bound and sizes of %s equal those of the code",
     (cell, row) => {
       const strategy = /[a-z-]+/.exec(cell)?.[0] ?? "";
       const limitOf = (limit: number, window: string): Limit => {
@@ -191,17 +191,17 @@ describe("the table of bounds and state sizes", () => {
   );
 });
 
-test("the table of fields lists every field of a limit, and no other", () => {
+test("the table of fields in the reference of strategies lists every field of a limit and no other", () => {
   const { rows } = tableWith("field");
   expect(rows.map(({ field = "" }) => field.replaceAll("`", "")).toSorted()).toEqual(limitFields.toSorted());
 });
 
-test("the names of limits are those that the page states", () => {
+test("the reference of strategies states the generated names of limits", () => {
   const { toml, rows } = tableWith("limit as written");
   expect(limitsOf(toml).map(({ name }) => `\`${name}\``)).toEqual(rows.map(({ name }) => name));
 });
 
-test("each string in the table of notation is a list of limits", () => {
+test("each string in the table of notation is a valid list of limits", () => {
   const { rows } = tableWith("string");
   const counts = rows.map(({ string = "" }) => parseLimits(JSON.parse(string.replace(/`/g, "")) as string));
   expect(counts.map(({ length }) => length)).toEqual([1, 1, 1, 2, 1]);

@@ -1,4 +1,4 @@
-/** Runs the examples of the page about testing limits, with the sources in place of the installed package. */
+/** Runs the examples of the page about testing limits, with the sources instead of the installed package. */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -18,7 +18,7 @@ const examples = [
   { name: "waiting", text: pageBlock(page, "ts waiting") },
 ];
 
-it.each(examples)("the tests in the example pass in plain Node: $name", async ({ name, text }) => {
+it.each(examples)("the tests in the page's example pass in plain Node: $name", async ({ name, text }) => {
   const file = join(folder, `${name}.test.mjs`);
   await build({
     stdin: { contents: text, loader: "ts", resolveDir: folder },
@@ -34,7 +34,7 @@ it.each(examples)("the tests in the example pass in plain Node: $name", async ({
   expect(output).toMatch(/pass [1-9]\d*\n.*fail 0\n/);
 });
 
-it("the entry of the page exports the app and the class of the objects", async () => {
+it("the entry module of the page about testing limits exports the app and the Durable Object class", async () => {
   const app = "export default { fetch: () => new Response('app') };";
   const { outputFiles } = await build({
     stdin: { contents: pageBlock(page, "ts entry"), loader: "ts", resolveDir: folder },

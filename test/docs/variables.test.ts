@@ -1,4 +1,4 @@
-/** The table of docs/reference/variables.md lists every variable, with a valid example and the real default. */
+/** The table of docs/reference/variables.md lists every variable, with a valid example and the actual default. */
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { variableNames } from "../../src/policy/vars/known-variables.ts";
@@ -11,7 +11,7 @@ import { readPage } from "./pages.ts";
 const variables = fieldsOf(readPage("docs/reference/variables.md"), "variable");
 const withExample = variables.filter(({ example }) => example.includes(" = "));
 
-it("the page lists every variable and no other", () => {
+it("the variables page lists every variable and no other", () => {
   expect(namesOf(variables)).toEqual([...variableNames].toSorted());
 });
 
@@ -21,7 +21,7 @@ it.each(withExample)("the example of the variable $name is valid", ({ name, exam
   expect(readConfiguration({ text: [...others, example].join("\n") }).problems).toEqual([]);
 });
 
-/** A configuration without the written form of its policies, which differs when a default is stated. */
+/** A configuration without the written form of its policies, which differs when a default is written explicitly. */
 function read(set: object): unknown {
   const config = configOf({ ...set });
   return { ...config, policies: config.policies.map((policy) => ({ ...policy, written: null })) };
@@ -38,7 +38,7 @@ function shownSecret(name: string): string {
   return value;
 }
 
-it("the page shows a valid secret with overrides for the policy above it", () => {
+it("the variables page shows a valid secret with overrides for the policy above it", () => {
   const { vars } = readConfiguration({
     text: pageBlock("reference/variables", "toml", '"POLICIES_2"]'),
   });
@@ -46,17 +46,17 @@ it("the page shows a valid secret with overrides for the policy above it", () =>
   expect(policies.map(({ lists }) => lists.overrides.length)).toEqual([1]);
 });
 
-it("the page shows a valid list of tokens", () => {
+it("the variables page shows a valid list of tokens", () => {
   const { checkTokens } = configOf({ CHECK_TOKENS: shownSecret("CHECK_TOKENS") });
   expect(checkTokens.map(({ tenant }) => tenant)).toEqual([null, "acme"]);
 });
 
-it("the page shows a valid list of admin tokens", () => {
+it("the variables page shows a valid list of admin tokens", () => {
   const { admin } = configOf({ ADMIN_TOKENS: shownSecret("ADMIN_TOKENS") });
   expect(admin?.tokens.map(({ name }) => name)).toEqual(["alice", "grafana"]);
 });
 
-it("the page shows the first line of wrangler.toml", () => {
+it("the variables page shows the first line of wrangler.toml", () => {
   const [first] = readFileSync("wrangler.toml", "utf8").split("\n");
   expect(pageBlock("reference/variables", "text figure", "#:schema").trim()).toBe(first);
 });

@@ -15,7 +15,7 @@ interface Package {
   readonly peerDependencies: Readonly<Record<string, string>>;
 }
 
-it("the table of tools has the versions that package.json and wrangler.toml state", () => {
+it("the versions page states the versions of tools in package.json and wrangler.toml", () => {
   const read = (path: string): Package => JSON.parse(readFileSync(path, "utf8")) as Package;
   const { engines, devDependencies, peerDependencies } = read("package.json");
   const tools = read("test/tools/package.json").devDependencies;
@@ -39,7 +39,7 @@ it("the table of tools has the versions that package.json and wrangler.toml stat
   expect(Object.keys(peerDependencies)).toEqual(["hono"]);
 });
 
-it("the table of storage formats has the formats that this version writes", () => {
+it("the versions page states the storage formats that this version writes", () => {
   const meter = createMeter(parseLimits("5/minute"));
   meter.consume(1, 1_800_000_000_000);
   const [snapshotVersion] = meter.snapshot() as [number];

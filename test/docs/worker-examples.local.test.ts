@@ -1,4 +1,4 @@
-/** Each example starts with its one command, and does what its README shows. */
+/** Each example starts with a single command, and does what its README shows. */
 import { execFile } from "node:child_process";
 import { cpSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +14,10 @@ afterAll(remove);
 
 const run = promisify(execFile);
 
-/** Null if the command prints what is shown, and else the difference. Repeats a command that prints it later. */
+/**
+ * Null if the command prints the shown text, otherwise the difference. Repeats a command whose output appears only
+ * later.
+ */
 async function differenceOf({ command, shown, isLater }: ShownCommand, port: number): Promise<string | null> {
   const local = command.replaceAll("localhost:8787", `localhost:${port}`);
   const compare = async (): Promise<string | null> => {
@@ -44,7 +47,7 @@ it.each(exampleNames())("the example %s starts with one command and prints what 
   expect([npm, ...differences]).toEqual(["npm", ...commands.map(() => null)]);
 });
 
-it("npm run example without a known name lists the examples", async () => {
+it("npm run example without a known name lists the names of the examples", async () => {
   const example = runNpm(".", "run", "--silent", "example", "--", "llm");
   expect(await example.ended).toBe(1);
   expect(example.output()).toContain(`(${exampleNames().join(", ")}), got "llm".`);

@@ -1,4 +1,4 @@
-/** The examples are small, complete, and start with one command. */
+/** The examples are small and complete, and start with one command. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -7,7 +7,7 @@ import { exampleNamed, exampleNames, examplesFolder, examplesPage, readExample }
 
 const linesOf = (path: string): number => readFileSync(path, "utf8").trimEnd().split("\n").length;
 
-it("there are five examples, and the list of examples links each with its folder's name", () => {
+it("there are five examples, and the list of examples links each by the name of its folder", () => {
   expect(exampleNames()).toHaveLength(5);
   const linked = readPage(examplesPage).links.filter((link) => link.endsWith("/README.md"));
   expect(linked.toSorted()).toEqual(exampleNames().map((name) => `${name}/README.md`));
@@ -18,7 +18,7 @@ it.each(exampleNames())("the example %s has under 60 lines, and a README of at m
   const sources = readdirSync(folder, { recursive: true, encoding: "utf8" })
     .filter((path) => path.endsWith(".ts") && !path.includes(".wrangler/"))
     .map((path) => join(folder, path));
-  // The source of the proxy is Headgate itself.
+  // The example of the proxy has no source file, because Headgate itself is the proxy.
   expect(sources).toEqual(name === "proxy-with-plans" ? [] : [join(folder, "src/index.ts")]);
   const files = [...sources, join(folder, "wrangler.toml")];
   expect(files.filter((file) => linesOf(file) >= 60)).toEqual([]);
@@ -41,7 +41,7 @@ it.each(exampleNames())("the README of %s starts it with one command, then uses 
   expect(commands.length).toBeGreaterThan(1);
 });
 
-it("the reader of examples separates commands from their output, and rejects a command without one", () => {
+it("the reader of examples separates commands from their output, and rejects a command without output", () => {
   const read = (...lines: string[]): unknown =>
     readExample(parsePage("a.md", ["```bash example", ...lines, "```"].join("\n")));
   expect(read("npm start", "echo '#' # a", "echo b # soon: b")).toEqual({

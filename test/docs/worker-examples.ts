@@ -1,4 +1,6 @@
-/** Reads the examples of `docs/examples`: Workers that start with one command, and the commands that their READMEs show. */
+/**
+ * Reads the examples of `docs/examples`: Workers that start with one command, and the commands that their READMEs show.
+ */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { type Block, type Page, readPage } from "./pages.ts";
@@ -11,14 +13,14 @@ export const exampleNames = (): string[] =>
     .filter((entry) => entry.isDirectory())
     .map(({ name }) => name);
 
-/** A block whose first command starts the example. The others show what they print as a comment. */
+/** A block whose first command starts the example. The other commands show their output as a comment. */
 export const isExample = ({ language, info }: Block): boolean => language === "bash" && info[0] === "example";
 
 export interface ShownCommand {
   readonly command: string;
   /** The output of the command on one line, in which `…` stands for any text. */
   readonly shown: string;
-  /** Whether the command prints it only when something has finished. */
+  /** Whether the command prints this output only after something else has finished. */
   readonly isLater: boolean;
 }
 
@@ -27,7 +29,7 @@ export interface WorkerExample {
   readonly commands: readonly ShownCommand[];
 }
 
-/** @throws Error if the README does not show one block with a start, and commands with their output */
+/** @throws Error if the README does not show one block with a start command, and commands with their output */
 export function readExample({ path, blocks }: Page): WorkerExample {
   const [block, ...others] = blocks.filter(isExample);
   if (block === undefined || others.length > 0) throw new Error(`${path}: expected one example`);

@@ -1,4 +1,4 @@
-/** wrangler's own list of commands and options, from which it prints `--help`. */
+/** wrangler's own list of commands and options, from which wrangler prints `--help`. */
 import { experimental_getWranglerCommands } from "wrangler";
 
 interface Option {
@@ -29,7 +29,7 @@ const { registry, globalFlags } = experimental_getWranglerCommands() as unknown 
   globalFlags: Readonly<Record<string, Option>>;
 };
 
-/** Returns one text for each subcommand, option and argument that wrangler does not have. */
+/** Returns one text for each unknown subcommand, option and argument of wrangler. */
 export function wranglerProblems(words: readonly string[]): string[] {
   const command = commandOf(words);
   if (command === null) return ["wrangler has no such command"];

@@ -1,6 +1,6 @@
 /**
- * The forms in which the fields of a policy are written, from which the JSON schema is generated. They may accept more than
- * the readers in `src/policy`, and never less. Only fields that a function reads need a form of their own here.
+ * The forms in which the fields of a policy are written, from which the JSON schema is generated. They may accept more
+ * than the readers in `src/policy`, but never less. Only fields that a function reads need their own form here.
  */
 import * as v from "valibot";
 import { strategyNames, defaultStrategy, writtenDuration, writtenLimits } from "../../src/strategies/index.ts";
@@ -34,7 +34,7 @@ export const writtenPolicy = () =>
     pathMatching: v.optional(policyEntries.pathMatching.wrapped, "lenient"),
   });
 
-/** One part, a list, or parts separated by commas. */
+/** One key part, a list of parts, or parts separated by commas. */
 export function writtenKey() {
   const plain = v.picklist(Object.keys(plainParts));
   const kinds = [...plain.options, ...Object.keys(namedParts).map((kind) => `${anyCase(kind)}:[!-+\\x2d-~]+`)];
@@ -45,7 +45,7 @@ export function writtenKey() {
   return v.union([plain, list, parts]);
 }
 
-/** A regular expression for the parts that callers cannot invent, as conditions write them. */
+/** A regular expression for the key parts that callers cannot invent, as conditions write them. */
 function verifiedParts(): string {
   const kinds = (Object.keys(plainParts) as (keyof typeof plainParts)[]).filter(
     (kind) => traitsOf({ kind }).isVerified === true,

@@ -13,10 +13,10 @@ const writtenJson = () => v.pipe(v.string(), v.regex(/^\s*(?:\[|\{)/));
 /** An entry of `POLICIES` that continues the lists of a policy. */
 export const writtenContinuation = () => v.strictObject({ continues: v.string(), ...writtenLists() });
 
-/** A list of policies, or JSON text. The generator adds continuations to the items. */
+/** A list of policies, or JSON text. The generator adds the continuations to the items. */
 const writtenPolicies = () => v.union([v.pipe(v.array(writtenPolicy()), v.minLength(1)), writtenJson()]);
 
-/** A text or a list of texts. JSON text is a text. */
+/** A text or a list of texts. The text may also be JSON. */
 const texts = () => v.union([v.string(), v.pipe(v.array(v.string()), v.minLength(1))]);
 
 const path = () => v.pipe(v.string(), v.regex(/^(?:\/[A-Za-z0-9_.-]+)+$/));
@@ -47,7 +47,7 @@ function writtenTokens(known: readonly string[], label: "tenant" | "name") {
   return v.union([text, v.pipe(v.array(v.union([text, holder])), v.minLength(1)), writtenJson()]);
 }
 
-/** By variable. Every variable may also be an empty text, which counts as not set. */
+/** The form of each variable, by name. Every variable may also be an empty text, which counts as not set. */
 export const writtenVariables = (): Readonly<Record<VariableName, v.GenericSchema>> => ({
   ORIGIN: v.union([v.literal("route"), url("http", "https")]),
   ORIGIN_TIMEOUT: v.optional(writtenDuration(), "100s"),

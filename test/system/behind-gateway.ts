@@ -1,4 +1,4 @@
-/** An origin and a Headgate for gateways in front of them: Headgate decides, and the gateway enforces. */
+/** An origin and a Headgate server for gateways: Headgate decides, and the gateway enforces. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ import { bodyOf, Origin } from "./proxied.ts";
 const token = "the-tests-token";
 const jwtSecret = "a secret of the tests, thirty-two bytes or more";
 
-/** The origin's default answer: the request as it reached the origin. */
+/** The origin's default answer, which describes the request that the origin received. */
 export interface ReceivedRequest {
   readonly request: string;
   readonly bytes: number;
@@ -20,12 +20,12 @@ export interface ReceivedRequest {
 export interface BehindGateway {
   readonly origin: Origin;
   readonly upstreams: Upstreams;
-  /** The remaining units of a policy's only limit, without spending. */
+  /** The remaining units of a policy's only limit, read without spending. */
   readonly remaining: (policy: string, ...key: string[]) => Promise<number | undefined>;
   readonly close: () => Promise<void>;
 }
 
-/** @param policies without limits: every policy allows 2 requests per hour */
+/** @param policies without limits: every policy gets a limit of 2 requests per hour */
 export async function startBehindGateway(policies: readonly object[]): Promise<BehindGateway> {
   const origin = new Origin();
   origin.answers.set("/", ({ request, response }) => {
@@ -64,14 +64,17 @@ export async function startBehindGateway(policies: readonly object[]): Promise<B
   };
 }
 
-/** An `Authorization` field with a token for this `sub`. Headgate accepts it unless `secret` differs from its own. */
+/**
+ * An `Authorization` field with a token for this `sub`. Headgate accepts the token unless `secret` differs from its
+ * own.
+ */
 export async function bearer(sub: string, secret = jwtSecret): Promise<Record<string, string>> {
   const signing = new SignJWT({ sub }).setProtectedHeader({ alg: "HS256" });
   const signed = await signing.setExpirationTime("1m").sign(new TextEncoder().encode(secret));
   return { Authorization: `Bearer ${signed}` };
 }
 
-/** The status of a response, whose body is read and dropped. */
+/** The status of a response, whose body is read and discarded. */
 export async function statusOf(sent: Promise<Response>): Promise<number> {
   const response = await sent;
   await response.text();

@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { randomFrom } from "../random.ts";
 import { bodyOf, type Client, type Exchange, type Proxied, startProxied } from "./proxied.ts";
 
-/** A policy that follows bodies to their end, and one that does not. */
+/** A policy for which Headgate tracks bodies to their end, and a policy for which it does not. */
 const policies = [
   { name: "slots", limits: [{ limit: 3, window: "1h", strategy: "concurrency" }] },
   { name: "plain", limits: "1000000/hour" },
@@ -107,7 +107,7 @@ describe.each(["slots", "plain"])("bodies through a policy of %s", (policy) => {
     const client = proxied.send(path, key);
     const { response } = await proxied.origin.nextExchange(path);
     response.writeHead(200, { "Content-Type": "text/event-stream" }).flushHeaders();
-    // Wait for the head only, before the origin sends any of the body.
+    // Waits only for the head, before the origin sends any of the body.
     const data = (await client.answer).iterator();
     for (const event of ["data: 1\n\n", "data: 2\n\n", "data: 3\n\n"]) {
       response.write(event);

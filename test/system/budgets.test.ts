@@ -1,11 +1,11 @@
-/** How many source files run in each way of a warm request. The numbers only fall. */
+/** How many source files each kind of warm request runs. The numbers may only fall. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { beforeAll, expect, it } from "vitest";
 import type { WarmFiles, Way } from "./ways.ts";
 
-/** The most files of each way. Lower a number when the files of its way become fewer. */
+/** The largest number of files for each kind of request. Lower a number when its requests run fewer files. */
 const budgets: Readonly<Record<Way, number>> = {
   "proxied and strict": 49,
   "POST /check": 47,
@@ -14,7 +14,7 @@ const budgets: Readonly<Record<Way, number>> = {
   "creation of a rule": 50,
 };
 
-/** A way may have this many files fewer than its budget. */
+/** The number of files may be lower than the budget by at most this much. */
 const slack = 3;
 
 let files: WarmFiles;
@@ -28,16 +28,19 @@ beforeAll(async () => {
   await worker.terminate();
 });
 
-it.each(Object.entries(budgets) as [Way, number][])("the way %s runs at most %i source files", (way, budget) => {
-  const { length } = files[way];
-  // A failure prints the files.
-  if (length > budget || length < budget - slack) console.log(files[way].join("\n"));
-  expect(length).toBeLessThanOrEqual(budget);
-  // Otherwise lower the budget.
-  expect(length).toBeGreaterThanOrEqual(budget - slack);
-});
+it.each(Object.entries(budgets) as [Way, number][])(
+  "the warm request %s runs at most %i source files",
+  (way, budget) => {
+    const { length } = files[way];
+    // A failure prints the paths of the files.
+    if (length > budget || length < budget - slack) console.log(files[way].join("\n"));
+    expect(length).toBeLessThanOrEqual(budget);
+    // If this fails, lower the budget.
+    expect(length).toBeGreaterThanOrEqual(budget - slack);
+  },
+);
 
-it("the README names at most ten files of a strict request, and each of them runs", () => {
+it("the README names at most ten files of a strict request, and a strict request runs each of them", () => {
   const [, named = ""] =
     /A strict request passes [a-z]+ files below `src`: ([^]+?\.ts)`\.\n/.exec(readFileSync("README.md", "utf8")) ?? [];
   const stops = [...`${named}\``.matchAll(/`([\w/-]+\.ts)`/g)].map(([, path = ""]) => path);

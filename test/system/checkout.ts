@@ -9,9 +9,9 @@ import type { Readable } from "node:stream";
 
 export interface Checkout {
   readonly folder: string;
-  /** Writes lines under `[vars]` of its wrangler.toml. */
+  /** Writes lines under `[vars]` of the copy's wrangler.toml. */
   readonly configure: (lines: readonly string[]) => void;
-  /** The token of `/check` in its `.dev.vars`. */
+  /** The token of `/check` in the copy's `.dev.vars`. */
   readonly checkToken: () => string;
   readonly remove: () => void;
 }
@@ -47,7 +47,7 @@ export function runNpm(folder: string, ...words: string[]): Run {
   const env = { ...process.env };
   for (const name of Object.keys(env))
     if (/^(?:npm_|KEY_SECRET|CHECK_TOKENS|ADMIN_TOKENS)/i.test(name)) delete env[name];
-  // A process group of its own, so that a test can interrupt it as Ctrl-C does.
+  // Runs in its own process group, so that a test can interrupt it as Ctrl-C does.
   const npm = spawn("npm", words, {
     cwd: folder,
     env,
@@ -64,7 +64,7 @@ export function runNpm(folder: string, ...words: string[]): Run {
 
 /**
  * Resolves when the text has been printed.
- * @param from how much of the output to leave out, which was printed before
+ * @param from the number of characters of earlier output to skip
  * @throws Error with everything printed if the run ends first
  */
 export async function printed(run: Run, text: string, from = 0): Promise<void> {
@@ -79,7 +79,7 @@ export async function printed(run: Run, text: string, from = 0): Promise<void> {
   await promise;
 }
 
-/** Runs `npm start` until it prints how to stop it. */
+/** Runs `npm start` until it has printed how to stop it. */
 export async function started(folder: string, port: number): Promise<Run> {
   const run = runNpm(folder, "start", "--", "--port", String(port));
   await printed(run, "Stop with Ctrl-C.");

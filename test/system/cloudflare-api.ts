@@ -1,4 +1,7 @@
-/** A stand-in for those parts of Cloudflare's API that `wrangler deploy` and `wrangler secret list` call, for one Worker. */
+/**
+ * A stand-in for those parts of Cloudflare's API that `wrangler deploy` and `wrangler secret list` call, for one
+ * Worker.
+ */
 import { createServer } from "node:http";
 import { buffer } from "node:stream/consumers";
 
@@ -15,11 +18,11 @@ export interface Upload {
 }
 
 export interface CloudflareApi {
-  /** The environment of a wrangler that uses this server in place of Cloudflare's. */
+  /** The environment for a wrangler process that uses this server instead of Cloudflare's. */
   readonly environment: Readonly<Record<string, string>>;
   /** The deployments, in order. */
   readonly uploads: readonly Upload[];
-  /** Sets secrets of the Worker, as its form in the dashboard does, and creates the Worker. */
+  /** Creates the Worker with these secrets, as the form in the dashboard does. */
   readonly setSecrets: (names: readonly string[]) => void;
   readonly close: () => void;
 }
@@ -92,7 +95,7 @@ export async function startCloudflareApi(): Promise<CloudflareApi> {
   };
 }
 
-/** Reads the form that wrangler uploads: its metadata and the main module. */
+/** Reads the multipart form that wrangler uploads: its metadata and the main module. */
 async function readUpload(body: Request): Promise<Upload> {
   const form = await body.formData();
   const metadata = form.get("metadata");

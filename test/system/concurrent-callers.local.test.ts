@@ -1,6 +1,6 @@
 /**
- * Concurrent calls of the service, each in a context of its own, on workerd itself: the vitest plugin disables the platform
- * feature that joined calls need between contexts.
+ * Concurrent calls of the service, each in its own request context, on workerd itself. The vitest plugin disables the
+ * platform feature with which calls of several contexts can be joined.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

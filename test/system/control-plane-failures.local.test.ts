@@ -1,7 +1,7 @@
 /**
- * The control plane is killed, stopped and restored under load. It has a process of its own here, so that the signals of the
- * operating system can stop it. Latencies are compared with those of isolates without a control plane, which receive the same
- * load at the same instants: two groups of these, whose difference is noise.
+ * The control plane is killed, stopped and restored under load. It runs in its own process, so that signals can stop
+ * it. Latencies are compared with those of two groups of isolates without a control plane, which receive the same load
+ * at the same instants. The difference between the two groups is noise.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -37,7 +37,7 @@ beforeAll(async () => {
   });
   if (isolates.control === null) throw new Error("the control plane has a process");
   ({ control } = isolates);
-  // With a rule, beats are due every 5 s.
+  // When rules exist, beats are due every 5 s.
   await setLimits(isolates.url("one"), "api", "999999/hour");
 }, 120_000);
 afterAll(async () => {
@@ -47,7 +47,7 @@ afterAll(async () => {
 
 const urlsOf = (group: readonly string[]): URL[] => group.map((name) => isolates.url(name));
 
-/** The decisions that the statistics have; null when the control plane does not answer. */
+/** The number of decisions in the statistics; null when the control plane does not answer. */
 async function counted(name: string): Promise<number | null> {
   const { status, body } = await callAdmin(isolates.url(name), "GET", "/stats?policy=api");
   if (status !== 200) return null;
@@ -58,7 +58,7 @@ async function counted(name: string): Promise<number | null> {
 let decided = 0;
 let limit = 1_000;
 
-/** Calls the admin API until it answers. */
+/** Sets new limits by the admin API, and repeats the call until it succeeds. */
 async function setLimitsSoon(): Promise<number> {
   limit++;
   const set = (): Promise<void> => setLimits(isolates.url("one"), "api", `${limit}/second`);
@@ -66,7 +66,7 @@ async function setLimitsSoon(): Promise<number> {
   return limit;
 }
 
-/** Until every isolate shows a limit. */
+/** Resolves when every isolate uses this limit. */
 const followed = (load: Load, of: number): Promise<void> =>
   vi.waitFor(
     () => {
@@ -101,7 +101,7 @@ const faults: Readonly<Record<string, () => Promise<void>>> = {
 };
 
 describe.each(Object.entries(faults))("while the control plane %s", (_, fail) => {
-  it("no request is refused or slower, nothing is counted twice, and rules are in effect within 10 s of its return", async () => {
+  it("while the control plane fails, no request is refused or slowed; within 10 s of its return, counts are exact and rules apply", async () => {
     const controlled = { name: "controlled", urls: urlsOf(names) };
     decided += warmUp(controlled);
     const load = await Load.start([
@@ -110,7 +110,7 @@ describe.each(Object.entries(faults))("while the control plane %s", (_, fail) =>
       { name: "plain again", urls: urlsOf(again) },
     ]);
     const excess: number[] = [];
-    // The statistics are read all the time, also while they do not answer.
+    // Reads the statistics all the time, even while the control plane does not answer.
     const isOver = new AbortController();
     const reading = (async () => {
       while (!isOver.signal.aborted) {
@@ -151,7 +151,7 @@ describe.each(Object.entries(faults))("while the control plane %s", (_, fail) =>
 
     decided += load.started("controlled");
     expect(Math.max(...excess)).toBeLessThanOrEqual(0);
-    // The isolates live, so that every decision arrives with a later beat.
+    // The isolates keep running, so that every decision arrives with a later beat.
     const arrived = async (): Promise<void> =>
       expect([await counted("one"), await counted("two")]).toEqual([decided, decided]);
     await vi.waitFor(arrived, { timeout: 30_000, interval: 500 });

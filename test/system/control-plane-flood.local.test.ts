@@ -1,6 +1,6 @@
 /**
- * Floods of wrong admin tokens. Decisions are compared with those of a second workerd, which at the same instants receives an equal
- * flood of wrong tokens at `/check`. Then both change places.
+ * Floods of wrong admin tokens. Decisions are compared with those of a second workerd process, which receives an equal
+ * flood of wrong tokens at `/check` at the same instants. Then both processes swap roles.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -47,7 +47,7 @@ afterAll(async () => {
 
 let attempts = 0;
 
-/** Each attempt has a new token, and nearly each a new address. */
+/** Each attempt has a new token, and almost every attempt a new address. */
 async function attempt(url: URL, path: string): Promise<number> {
   attempts++;
   const address = `198.51.${attempts % 100}.${attempts % 250}`;
@@ -64,7 +64,7 @@ async function attempt(url: URL, path: string): Promise<number> {
   return response.status;
 }
 
-it("no object is called for wrong admin tokens, also after an address has had too many attempts", async () => {
+it("wrong admin tokens cause no call to an object, even after an address has made too many attempts", async () => {
   const [first] = isolates;
   const url = first.url("one");
   const before = await first.calls();
@@ -118,7 +118,9 @@ it("a flood of wrong admin tokens slows decisions no more than an equal flood at
   expect(p95).toBeLessThan(3 * usualP95 + 100);
 });
 
-/** Sends wrong tokens to both at an even rate: of the admin API to the first, of `/check` to the second. */
+/**
+ * Sends wrong tokens to both processes at an even rate: admin tokens to the first, tokens of `/check` to the second.
+ */
 async function flood(urls: readonly URL[]): Promise<void> {
   const startedMs = performance.now();
   const sent: Promise<number>[] = [];

@@ -5,12 +5,12 @@ import { type Run, runNpm } from "./checkout.ts";
 const propagation = (...options: string[]): Run =>
   runNpm(".", "run", "--silent", "bench", "--", "propagation", ...options);
 
-it("npm run bench -- propagation finds that every isolate follows changed rules, and no late decision after a key rule", async () => {
+it("npm run bench -- propagation finds that every isolate applies changed rules, and that no decision after a key rule is outdated", async () => {
   const run = propagation("--keys", "50", "--policies", "2");
   await run.ended;
   const [, ...rows] = cellsOf(run.output());
   const results = Object.fromEntries(rows.map(([name, ...cells]) => [name, cells.at(-1)]));
-  // The benchmark compares times with its targets. A busy machine may miss them.
+  // The benchmark compares times with its targets, which a busy machine may miss.
   const measured = expect.stringMatching(/^(?:met|missed)/);
   expect(results).toEqual({
     "first policy rule ever made": measured,

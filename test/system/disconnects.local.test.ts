@@ -1,4 +1,4 @@
-/** Floods of clients that disconnect, and objects that are far away, with joined calls and with separate ones. */
+/** Floods of clients that disconnect, and distant objects, with joined calls and with separate calls. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { Agent } from "node:http";
 import { tmpdir } from "node:os";
@@ -21,7 +21,7 @@ import type { Workerd } from "../tools/workerd.ts";
 import { runNpm } from "./checkout.ts";
 
 let workerd: Workerd;
-/** All that workerd prints. */
+/** Everything that workerd prints. */
 let printed = "";
 beforeAll(async () => {
   const folder = mkdtempSync(join(tmpdir(), "headgate-disconnects-"));
@@ -56,7 +56,7 @@ describe("5,000 clients that disconnect in the middle of their requests", () => 
       const { allowed, denied, refunded } = counts;
       const countOf = (counted: Readonly<Record<string, number>>, policy: string): number => counted[policy] ?? 0;
 
-      // A request that is reset before the Worker has read it never begins. Each one that begins is charged.
+      // A request that is reset before the Worker has read it never starts. Each request that starts is charged.
       expect(counts.requests.length).toBeGreaterThan(statuses.length);
       expect(countOf(allowed, "tenant")).toBe(counts.requests.length);
       expect(statuses.length).toBeGreaterThan(100);
@@ -64,7 +64,8 @@ describe("5,000 clients that disconnect in the middle of their requests", () => 
       expect(unanswered).toBeGreaterThan(disconnects / 2);
       expect(counts.undecided).toBe(0);
       expect(printed).not.toContain("object-silent");
-      // Each request that its tenant allowed is decided by its user, too, even if the client left between the two.
+      // Each request that its tenant's policy allowed is also decided by its user's policy, even if the client
+      // disconnected in between.
       expect(countOf(denied, "user")).toBeGreaterThan(0);
       expect(countOf(allowed, "user") + countOf(denied, "user")).toBe(allowed["tenant"]);
       const charged = countOf(allowed, "user") - countOf(refunded, "user");
@@ -83,7 +84,7 @@ describe("an object 150 ms away", () => {
     const headers = { "X-Calls": "distant", "X-Tenant": "distant" };
     const agent = new Agent({ keepAlive: true });
     const send = (): Promise<number> => statusOf(workerd, { path: "/distant", headers }, agent);
-    // From the first reply, the isolate measures the round trip.
+    // The isolate measures the round trip with the first reply.
     await send();
     await resetCounts(workerd);
     const random = randomFrom(150);
@@ -110,7 +111,7 @@ describe("an object 150 ms away", () => {
     const mostUnderWay = Math.max(...counts.calls.map(({ underWay }) => underWay));
     expect(mostUnderWay).toBeGreaterThan(1);
     expect(mostUnderWay).toBeLessThan(9);
-    // Checks on one key are sent in the order of their arrival, each once.
+    // Checks on one key are sent once each, in the order of their arrival.
     const carriers = counts.calls.flatMap(({ checks }, index) => Array.from({ length: checks }, () => index));
     expect(carriers).toEqual(counts.requests.map(({ callsBefore }) => callsBefore));
   });

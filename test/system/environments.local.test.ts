@@ -38,20 +38,20 @@ const file = (name: string): string => join(folder, name);
 const settingsOf = (values: SourceValues = {}): Settings =>
   readSettings(configurationSource({ config: file("wrangler.toml"), ...values }, {}, folder));
 
-/** The limit of the first policy, and every problem. */
+/** The limit of the first policy, and all problems. */
 const found = (settings: Settings): [number | undefined, readonly string[]] => {
   const { config, problems } = checkConfiguration(settings, deployedVariables(settings));
   return [config?.policies[0]?.limits[0]?.limit, problems];
 };
 
 describe("an environment of wrangler.toml", () => {
-  it("an environment is checked with its own variables", () => {
+  it("a configuration environment is checked with its own variables", () => {
     writeFileSync(file("wrangler.toml"), topLevel + staging);
     expect(found(settingsOf())).toEqual([100, []]);
     expect(found(settingsOf({ env: "staging" }))).toEqual([5, []]);
   });
 
-  it("an unknown environment is an error that lists the environments of the file", () => {
+  it("an unknown environment is an error that lists the environments in wrangler.toml", () => {
     writeFileSync(file("wrangler.toml"), `${topLevel}${staging}[env.production]\n`);
     expect(() => settingsOf({ env: "stagin" })).toThrow(
       `--env: expected an environment of ${file("wrangler.toml")} ("staging", "production"), got "stagin"`,
@@ -60,7 +60,7 @@ describe("an environment of wrangler.toml", () => {
     expect(() => readSettings(named)).toThrow(/^CLOUDFLARE_ENV: expected an environment of .*, got "test"$/);
   });
 
-  it("naming an environment is an error if the file defines none", () => {
+  it("naming an environment is an error if wrangler.toml defines none", () => {
     writeFileSync(file("wrangler.toml"), topLevel);
     expect(() => settingsOf({ env: "staging" })).toThrow(
       /^--env: expected no environment, because .*wrangler\.toml defines none, got "staging"$/,
@@ -85,7 +85,7 @@ describe("an environment of wrangler.toml", () => {
   });
 });
 
-it("a top level without the binding of the Durable Objects is a problem", () => {
+it("a top level of wrangler.toml without the binding of the Durable Objects is a problem", () => {
   const other = topLevel.replace('name = "RATE_LIMITER"', 'name = "LIMITER"');
   writeFileSync(file("wrangler.toml"), other);
   const { problems } = checkConfiguration(settingsOf(), deployedVariables(settingsOf()));
@@ -102,7 +102,7 @@ it("a missing configuration file and invalid TOML are errors that name the file"
 });
 
 describe("variables and secrets", () => {
-  it("a local run reads secrets from the environment's own .dev.vars, or else from the common one", () => {
+  it("a local run reads secrets from the environment's own .dev.vars, or otherwise from the common one", () => {
     writeFileSync(file("wrangler.toml"), topLevel + staging);
     writeFileSync(file(".dev.vars"), `KEY_SECRET="${secret}"\n`);
     expect(localVariables(settingsOf({ env: "staging" }))["KEY_SECRET"]).toBe(secret);
@@ -131,7 +131,7 @@ describe("variables and secrets", () => {
     });
   });
 
-  it("variables of the command line replace those of the file in a deployment, and are checked as text", () => {
+  it("in a deployment, variables on the command line replace those of wrangler.toml and are checked as text", () => {
     writeFileSync(file("wrangler.toml"), topLevel);
     expect(found(settingsOf({ var: ["LIMITS:9/minute"] }))).toEqual([9, []]);
     const [, problems] = found(settingsOf({ var: ["LIMITS:soon"] }));
@@ -155,7 +155,7 @@ describe("variables and secrets", () => {
     expect(Object.keys(missing.uploadedSecrets)).toEqual([]);
   });
 
-  it("a deployment treats required secrets without a local value as set", () => {
+  it("the check of a deployment treats required secrets without a local value as set", () => {
     writeFileSync(file("wrangler.toml"), topLevel + staging);
     expect(Object.keys(deployedVariables(settingsOf({ env: "staging" }))).toSorted()).toEqual([
       "JWT_KEY",
@@ -181,7 +181,7 @@ describe("the size limit of a variable", () => {
     ]);
   });
 
-  it("the size of a list is that of its JSON text", () => {
+  it("the size of a list variable is that of its JSON text", () => {
     const list = [{ name: "x".repeat(5_120 - '[{"name":""}]'.length) }];
     expect(sizeProblems({ POLICIES: list })).toEqual([]);
     expect(sizeProblems({ POLICIES: [...list, 1] })).toEqual([

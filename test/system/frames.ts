@@ -1,4 +1,7 @@
-/** One end of a WebSocket connection, frame by frame (RFC 6455), so that a test can end it in every possible way. */
+/**
+ * One end of a WebSocket connection, frame by frame (RFC 6455), so that a test can end the connection in every possible
+ * way.
+ */
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { type IncomingMessage, request as requestOf } from "node:http";
@@ -45,7 +48,7 @@ export class Frames {
     this.#read();
   }
 
-  /** The next frame received. */
+  /** Resolves with the next frame received. */
   next(): Promise<Frame> {
     const arrived = this.#arrived.shift();
     if (arrived !== undefined) return Promise.resolve(arrived);
@@ -60,7 +63,7 @@ export class Frames {
     head[0] = 0x80 | opcode;
     head[1] = (this.#isClient ? 0x80 : 0) | (isLong ? 126 : payload.length);
     if (isLong) head.writeUInt16BE(payload.length, 2);
-    // A zero mask leaves the payload unchanged.
+    // A mask of zero leaves the payload unchanged.
     const mask = Buffer.alloc(this.#isClient ? 4 : 0);
     this.stream.write(Buffer.concat([head, mask, payload]));
   }
@@ -97,7 +100,7 @@ export class Frames {
 
 /**
  * Accepts an upgrade as a server.
- * @param fields more header lines of the response
+ * @param fields additional header lines of the response
  */
 export function accepted(
   request: IncomingMessage,
@@ -129,7 +132,7 @@ interface Upgrade {
   readonly frames: Frames;
 }
 
-/** Upgrades a connection as a client, and returns the response too. */
+/** Upgrades a connection as a client, and also returns the response. */
 export async function upgrade(url: URL): Promise<Upgrade> {
   const request = requestOf(url.href, {
     agent: false,

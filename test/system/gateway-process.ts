@@ -1,4 +1,7 @@
-/** Real nginx, Caddy and HAProxy, each in its own process, configured as docs/how-to shows except for ports, hosts and the token. */
+/**
+ * Real nginx, Caddy and HAProxy, each in its own process, configured as docs/how-to shows except for ports, hosts and
+ * the token.
+ */
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -20,7 +23,7 @@ export interface Upstreams {
   readonly headgate: URL;
   readonly origin: string;
   readonly token: string;
-  /** Edits nginx's configuration, or HAProxy's Lua, before the gateway starts. */
+  /** Edits nginx's configuration, or HAProxy's Lua script, before the gateway starts. */
   readonly edit?: (configuration: string) => string;
   /** Whether the gateway takes the visitor's address from a load balancer on the loopback address. */
   readonly isBehindLoadBalancer?: boolean;
@@ -104,7 +107,7 @@ export const haproxy: GatewayProgram = {
   start: ({ headgate, origin, token, edit = (text) => text, isBehindLoadBalancer = false }) =>
     startGateway((port) => ({
       program: "haproxy",
-      // -db: one process in the foreground, without a master process that would outlive it.
+      // With -db, HAProxy runs as one process in the foreground, without a master process that would outlive it.
       args: ["-db", "-f", "haproxy.cfg"],
       files: {
         "haproxy.cfg": replaced(pageBlock(loadBalancerPage, "haproxy", "lua-load"), {
@@ -145,10 +148,10 @@ ${contentsFor(port)}
     },
   }));
 
-/** The configuration of a load balancer's address range, with the test's own address in place of the range. */
+/** The configuration of a load balancer's address range, in which the test's own address replaces the range. */
 const onLoopback = (block: string): string => replaced(block, { "10.0.0.0/8": "127.0.0.0/8" });
 
-/** @throws Error if the documented configuration lacks one of the texts to replace */
+/** @throws Error if a text that must be replaced is missing in the documented configuration */
 function replaced(block: string, replacements: Readonly<Record<string, string>>): string {
   return Object.entries(replacements).reduce((text, [shown, used]) => {
     if (!text.includes(shown)) throw new Error(`expected "${shown}" in the documented configuration`);

@@ -15,7 +15,7 @@ import { Client, Origin } from "./proxied.ts";
 /** The example of RFC 6455, section 1.3. */
 const socketKey = "dGhlIHNhbXBsZSBub25jZQ==";
 const socketAccept = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
-/** Each path has its own quota, so that tests share none. */
+/** Each path has its own quota, so that tests do not share quotas. */
 const policies = [
   { name: "each", match: { path: "/:gateway/each/*" }, key: ["ip", "path"] },
   { name: "writes", match: { path: "/:gateway/writes/*", methods: ["POST"] }, key: ["ip", "path"] },
@@ -26,7 +26,7 @@ const policies = [
     key: ["path", "jwt:sub"],
     onMissingKey: "deny",
   },
-  // Only Caddy passes on the whole of X-Forwarded-For.
+  // Only Caddy forwards the whole X-Forwarded-For field.
   {
     name: "balanced",
     match: { path: "/caddy/balanced" },
@@ -44,9 +44,9 @@ const gateways = [
     pathBehindLoadBalancer: "each/balanced",
     statusWhenUnreachable: 500,
     statusOfWrongToken: 500,
-    // nginx answers with its own page.
+    // nginx answers with its own error page.
     deniedBody: /429 Too Many Requests/,
-    // Neither is part of the documented configuration of nginx.
+    // The documented configuration of nginx contains neither.
     forwardsUpgrades: false,
     removesClientFields: false,
   },
@@ -95,7 +95,7 @@ afterAll(async () => {
   await behind?.close();
 });
 
-/** One response through another gateway process. */
+/** Starts a second gateway process with these changes, and returns its response to one request. */
 async function responseThrough(program: typeof nginx, changed: Partial<Upstreams>, path: string): Promise<Response> {
   const gateway = await program.start({ ...behind.upstreams, ...changed });
   try {
@@ -123,7 +123,7 @@ for (const { name, program, ...expected } of gateways) {
       return gateway.close;
     });
 
-    it("an allowed request reaches the origin unchanged, and its client gets the RateLimit fields", async () => {
+    it("through a gateway, an allowed request reaches the origin unchanged, and its client gets the RateLimit fields", async () => {
       const response = await send("each/a?b=%2F");
       expect(rateLimitFields(response.headers)).toEqual(['"each";r=1;t=3600', '"each";q=2;w=3600', null]);
       const { request, headers } = await response.json<ReceivedRequest>();
@@ -131,7 +131,7 @@ for (const { name, program, ...expected } of gateways) {
       expect(Object.keys(headers).filter((field) => field.startsWith("ratelimit"))).toEqual([]);
     });
 
-    it("a denied request gets 429 with the RateLimit fields and a body, and never reaches the origin", async () => {
+    it("through a gateway, a denied request gets 429 with the RateLimit fields and a body, and never reaches the origin", async () => {
       const statuses = [];
       for (let count = 0; count < 2; count++) {
         // oxlint-disable-next-line no-await-in-loop
@@ -147,7 +147,7 @@ for (const { name, program, ...expected } of gateways) {
       expect(origin.requestCount(path("each/denied"))).toBe(2);
     });
 
-    it("a denied HEAD request gets the fields without a body", async () => {
+    it("through a gateway, a denied HEAD request gets the RateLimit fields without a body", async () => {
       const heads = [];
       for (let count = 0; count < 3; count++) {
         // oxlint-disable-next-line no-await-in-loop
@@ -161,13 +161,13 @@ for (const { name, program, ...expected } of gateways) {
       ]);
     });
 
-    it("a request of a blocked address gets 403 without Retry-After", async () => {
+    it("through a gateway, a request of a blocked address gets 403 without Retry-After", async () => {
       const response = await send("blocked");
       expect([response.status, response.headers.has("Retry-After")]).toEqual([403, false]);
       expect(origin.requestCount(path("blocked"))).toBe(0);
     });
 
-    it("a request that matches no policy has no RateLimit field at the origin or the client", async () => {
+    it("a request that matches no policy passes the gateway without RateLimit fields, and so does its response", async () => {
       const response = await send("free");
       expect([response.status, ...rateLimitFields(response.headers)]).toEqual([200, null, null, null]);
       const { headers } = await response.json<ReceivedRequest>();
@@ -185,7 +185,7 @@ for (const { name, program, ...expected } of gateways) {
       },
     );
 
-    it("RateLimit fields of the origin reach the client", async () => {
+    it("RateLimit fields of the origin pass the gateway to the client", async () => {
       const response = await send("own-fields");
       expect(response.headers.get("RateLimit")).toBe('"origin";r=5');
     });
@@ -197,13 +197,13 @@ for (const { name, program, ...expected } of gateways) {
       expect(response.headers.get("RateLimit")).toBe('"each";r=1;t=3600');
     });
 
-    it("exactly the limit of 20 concurrent requests reaches the origin", async () => {
+    it("a limit of 20 concurrent requests lets exactly 20 requests pass the gateway to the origin", async () => {
       const statuses = await Promise.all(Array.from({ length: 20 }, () => statusOf(send("each/at-once"))));
       expect(statuses.filter((status) => status === 429)).toHaveLength(18);
       expect(origin.requestCount(path("each/at-once"))).toBe(2);
     });
 
-    it("a request body reaches the origin unchanged, and policies match the request's method", async () => {
+    it("a request body passes the gateway unchanged, and policies match the request's method", async () => {
       const post = { method: "POST", body: "x".repeat(300_000) };
       const response = await send("writes/a", {}, post);
       expect(await response.json()).toMatchObject({
@@ -254,7 +254,7 @@ for (const { name, program, ...expected } of gateways) {
       expect([await statusOf(send(rest)), await statusOf(send(rest))]).toEqual([200, 429]);
     });
 
-    it("each user has a quota by their own bearer token, which reaches the origin while the gateway's token does not", async () => {
+    it("each user has a quota by their own bearer token, which reaches the origin, and the gateway's token does not", async () => {
       const [ann, bob] = [await bearer("ann"), await bearer("bob")];
       const received = await (await send("users", ann)).json<ReceivedRequest>();
       expect(received.headers["authorization"]).toBe(ann["Authorization"]);
@@ -265,7 +265,7 @@ for (const { name, program, ...expected } of gateways) {
       expect(await behind.remaining("users", path("users"), "bob")).toBe(1);
     });
 
-    it("a forged bearer token and a missing one are denied when the key needs a verified claim", async () => {
+    it("a forged and a missing bearer token are denied when the key needs a verified claim", async () => {
       const forged = await bearer("bob", "another secret, of thirty-two bytes or more");
       expect(await statusOf(send("users", forged))).toBe(403);
       expect(await statusOf(send("users"))).toBe(403);
@@ -284,7 +284,7 @@ for (const { name, program, ...expected } of gateways) {
       expect([await upgrade(), await upgrade(), await upgrade()]).toEqual([101, 101, 429]);
     });
 
-    it("behind a load balancer, the visitor is charged and not an address that the client invented", async () => {
+    it("behind a load balancer, the visitor's address is charged, not an address that the client invented", async () => {
       const balanced = await program.start({ ...behind.upstreams, isBehindLoadBalancer: true });
       const ask = (visitor: string): Promise<number> => {
         const gatewayAddress = { "CF-Connecting-IP": "127.0.0.1" };
@@ -299,13 +299,13 @@ for (const { name, program, ...expected } of gateways) {
       }
     });
 
-    it("no request reaches the origin while Headgate is stopped", async () => {
+    it("the gateway sends no request to the origin while Headgate is stopped", async () => {
       const response = await responseThrough(program, await unreachable(), path("each/stopped"));
       expect(response.status).toBe(expected.statusWhenUnreachable);
       expect(origin.requestCount(path("each/stopped"))).toBe(0);
     });
 
-    it("no request reaches the origin while the gateway's token is wrong", async () => {
+    it("the gateway sends no request to the origin while the gateway's token is wrong", async () => {
       const rest = path("each/wrong-token");
       const response = await responseThrough(program, { token: "wrong" }, rest);
       expect(response.status).toBe(expected.statusOfWrongToken);
@@ -324,7 +324,7 @@ describe.skipIf(!nginx.isInstalled)("nginx without a decision, skipped unless in
     const path = `/nginx/each/${name.replaceAll(" ", "-")}`;
     const closed = await responseThrough(nginx, await change(), path);
     expect(closed.status).toBe(500);
-    // A client learns nothing about the gateway's token.
+    // The response must not reveal to clients that the gateway has a token.
     expect(closed.headers.has("WWW-Authenticate")).toBe(false);
     expect(origin.requestCount(path)).toBe(0);
     const open = await responseThrough(nginx, { ...(await change()), edit: failOpen }, path);

@@ -26,11 +26,11 @@ afterAll(async () => {
 interface Flood {
   readonly consistency: Consistency;
   readonly keys: number;
-  /** The budgets of the objects and of the isolate's maps so far, and the code. */
+  /** The memory budgets of the objects and of the isolate's maps that are full by then, plus the code. */
   readonly mostLiveBytes: number;
 }
 
-/** The first flood fills the memory of all objects. Leased keys take the longest, so there are fewer of them. */
+/** The first flood fills the memory of all objects. Leased keys take the longest, so this flood has fewer of them. */
 const floods: readonly Flood[] = [
   { consistency: "strict", keys: 24_000, mostLiveBytes: 18_000_000 },
   { consistency: "eventual", keys: 6_000, mostLiveBytes: 24_000_000 },
@@ -53,7 +53,7 @@ it("the heap of an isolate stays bounded while it makes reservations of new keys
   expect(await isolate.liveBytes()).toBeLessThan(24_000_000);
 });
 
-it("the heap sizes of the largest isolate are read from V8 output that arrives in pieces", () => {
+it("the heap sizes of the largest isolate are read from V8 output that arrives in chunks", () => {
   const collections = new Collections();
   const large = "[9:0x514affd16000]     7139 ms: Mark-Compact (reduce) 21.5 (44.5) -> 13.0 (44.5) MB, pooled: 0.0 MB\n";
   const small = "[9:0x514aff820000:0]   12 ms: Scavenge 2.5 (4.5) -> 1.0 (4.5) MB, 0.25 / 0.00 ms\n";

@@ -31,7 +31,7 @@ const own = (policy: string): { policy: string; key: string; path: string } => {
 };
 
 describe("the slot of a request", () => {
-  it("a request takes its slot before the origin is called and frees it when the response has ended", async () => {
+  it("a request takes its slot before the origin is called, and frees the slot when the response has ended", async () => {
     const { policy, key, path } = own("slots");
     const client = proxied.send(path, key);
     const { response } = await proxied.origin.nextExchange(path);
@@ -80,7 +80,7 @@ describe("the slot of a request", () => {
     await client.firstBytes();
     const untilMs = Date.now() + 2_500;
     const seen = new Set<number | undefined>();
-    // Each look calls the object, and must find the slot taken.
+    // Each look calls the object, and must find that the slot is taken.
     // oxlint-disable-next-line no-await-in-loop
     while (Date.now() < untilMs) seen.add((await proxied.remaining(policy, key))[0]);
     expect([...seen]).toEqual([2]);
@@ -90,7 +90,7 @@ describe("the slot of a request", () => {
 });
 
 describe("a client that disconnects", () => {
-  it("a client that disconnects before the head frees its slot and aborts the origin's request, and its cost stays spent", async () => {
+  it("when a client disconnects before the response head, its slot is freed, the origin's request aborted, and its cost not refunded", async () => {
     const { policy, key, path } = own("slots");
     const client = proxied.send(path, key);
     const { ended, response } = await proxied.origin.nextExchange(path);
@@ -113,11 +113,11 @@ describe("a client that disconnects", () => {
   it.each([
     ["a body with a Content-Length", 5, { "Content-Length": 1_000 }],
     ["a body in chunks", 5, {}],
-    // Large enough that the platform forwards it in parts.
+    // Large enough that the platform forwards the body in several chunks.
     ["a large body with a Content-Length", 2_000_000, { "Content-Length": 5_000_000 }],
     ["a large body in chunks", 2_000_000, {}],
   ])(
-    "a client that disconnects during %s frees its slot, and the origin's other requests go on",
+    "a client that disconnects during %s frees its slot, and the origin's other requests continue",
     async (_, bytes, headers) => {
       const { policy, key, path } = own("slots");
       const client = proxied.send(path, key);
@@ -132,7 +132,7 @@ describe("a client that disconnects", () => {
     },
   );
 
-  it("a client that half-closes its connection during a body is noticed when more of the body is sent", async () => {
+  it("the Worker notices that a client half-closed its connection during a body when it sends more of the body", async () => {
     const { policy, key, path } = own("slots");
     const client = proxied.send(path, key);
     const { response, ended } = await proxied.origin.nextExchange(path);
@@ -146,7 +146,7 @@ describe("a client that disconnects", () => {
   });
 
   it.each(["destroy", "resetAndDestroy"] as const)(
-    "a client that disconnects during its request body frees its slot, and the origin's other requests go on: %s",
+    "a client that disconnects during its request body frees its slot, and the origin's other requests continue: %s",
     async (how) => {
       const { policy, key, path } = own("slots");
       const client = proxied.send(path, key, { method: "POST", body: "begun" });
@@ -160,7 +160,7 @@ describe("a client that disconnects", () => {
   );
 
   it.each(["destroy", "resetAndDestroy"] as const)(
-    "a client that disconnects with most of a large body unread frees its slot, and the origin's other requests go on: %s",
+    "a client that disconnects with most of a large body unread frees its slot, and the origin's other requests continue: %s",
     async (how) => {
       const { policy, key, path } = own("slots");
       const client = proxied.send(path, key);
@@ -175,7 +175,7 @@ describe("a client that disconnects", () => {
     },
   );
 
-  it("a client that disconnects during a response that does not count is refunded", async () => {
+  it("a client that disconnects during a response is refunded if the policy does not count such responses", async () => {
     const { policy, key, path } = own("responses-login");
     const client = proxied.send(path, key);
     const { response } = await proxied.origin.nextExchange(path);
@@ -188,7 +188,7 @@ describe("a client that disconnects", () => {
 });
 
 describe("a client that disconnects without a slot or reservation", () => {
-  it("the origin's request is aborted when a client without a slot disconnects before the head", async () => {
+  it("the origin's request is aborted when a client without a slot disconnects before the response head", async () => {
     const { key, path } = own("plain");
     const client = proxied.send(path, key);
     const { ended, response } = await proxied.origin.nextExchange(path);
@@ -210,7 +210,7 @@ describe("a client that disconnects without a slot or reservation", () => {
 });
 
 describe("an origin that fails", () => {
-  it("an origin that closes the connection before its head gives a 502 and frees the slot", async () => {
+  it("when an origin closes the connection before its response head, the client gets a 502 and the slot is freed", async () => {
     const { policy, key, path } = own("slots");
     // A request on a reused connection may be retried, so the test makes every attempt fail.
     proxied.origin.answers.set(path, ({ response }) => response.socket?.resetAndDestroy());
@@ -233,7 +233,7 @@ describe("an origin that fails", () => {
     await proxied.untilRemaining(policy, key, 3);
   });
 
-  it("an unreachable origin gives a 502 and frees the slot", async () => {
+  it("when the origin is unreachable, the client gets a 502 and the slot is freed", async () => {
     const { policy, key, path } = own("slots");
     const { origin } = proxied;
     const port = Number(new URL(origin.url).port);
@@ -247,7 +247,7 @@ describe("an origin that fails", () => {
 describe("a thousand requests whose clients disconnect at random times", () => {
   const moments = ["at once", "before the head", "in the midst of the body", "after it", "never"];
 
-  it("a thousand requests with random disconnects leave every slot free and no request open at the origin", async () => {
+  it("after a thousand requests with random disconnects, every slot is free and no request is open at the origin", async () => {
     const { policy, key, path } = own("many");
     const next = randomFrom(7);
     const below = (most: number): number => Math.floor(next() * most);
@@ -310,7 +310,7 @@ describe("a leaky-bucket queue", () => {
     expect(third).toBeGreaterThan(399);
   });
 
-  it("a queued client that disconnects returns its departure slot, and its request never reaches the origin", async () => {
+  it("when a queued client disconnects, its departure slot is refunded, and its request never reaches the origin", async () => {
     const { policy, key, path } = own("queue");
     const first = proxied.send(path, key);
     const { response } = await proxied.origin.nextExchange(path);
@@ -326,7 +326,7 @@ describe("a leaky-bucket queue", () => {
 });
 
 describe("a cost that depends on the response", () => {
-  it("a client that disconnects before the head is charged the reserved cost", async () => {
+  it("a client that disconnects before the response head is charged the reserved cost", async () => {
     const { policy, key, path } = own("login");
     const client = proxied.send(path, key);
     const { ended } = await proxied.origin.nextExchange(path);

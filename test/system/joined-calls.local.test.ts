@@ -11,7 +11,9 @@ const policies = [
   { name: "closed", limits, onError: "closed", timeout: "30s" },
 ];
 
-/** Objects that complete each flat call when the test's origin responds, and die when it responds with 500. */
+/**
+ * Objects that complete each flat call when the test's origin responds, and abort when the origin responds with 500.
+ */
 const entryFor = ({ url }: Origin): string => `
   import { RateLimiter as Own } from "./index.js";
   export * from "./index.js";
@@ -29,7 +31,7 @@ const entryFor = ({ url }: Origin): string => `
 `;
 
 let proxied: Proxied;
-/** All that workerd prints. */
+/** Everything that workerd prints. */
 let printed = "";
 beforeAll(async () => {
   const print = (text: string): void => void (printed += text);
@@ -37,7 +39,7 @@ beforeAll(async () => {
   return proxied.close;
 });
 
-/** A call to an object, which the test completes. */
+/** A delayed call to an object, which the test completes. */
 interface HeldCall {
   readonly checks: number;
   readonly exchange: Exchange;
@@ -88,23 +90,23 @@ describe("requests that wait for a call together", () => {
     await heldCalls(31);
     expect(held.length).toBeLessThan(31);
     await Promise.all([...leaving, ...alsoLeaving].map((each) => each.disconnect("resetAndDestroy")));
-    // Another request finds all of them disconnected.
+    // This request makes the Worker notice that all of them have disconnected.
     answerAtOnce();
     await statusesOf(send("first", newKey()));
     for (const call of held) answerCall(call);
     expect(await statusesOf(staying)).toEqual(staying.map(() => 200));
     expect(await first?.status()).toBe(200);
-    // Each check is charged once: a decision is final when the client disconnects during it.
+    // Each check is charged once. A decision is final when the client disconnects during it.
     expect(await proxied.remaining("second", key)).toEqual([99_970]);
     expect(proxied.origin.requestCount(`/second/${key}`)).toBe(10);
     expect(printed).not.toContain("object-silent");
   });
 
-  it("a client that disconnects before its check is sent delays no other", async () => {
+  it("a client that disconnects before its check is sent delays no other client", async () => {
     const key = newKey();
     send("first", key);
     await heldCalls(1);
-    // The check of this client is the first in the queue: its request would send the next call.
+    // The check of this client is the first in the queue, so that its request would send the next call.
     const [leaving] = send("second", key);
     await leaving?.disconnect("destroy");
     const staying = send("second", key, 5);
@@ -114,7 +116,7 @@ describe("requests that wait for a call together", () => {
     expect(await statusesOf(staying)).toEqual([200, 200, 200, 200, 200]);
   });
 
-  it("when an object dies during a shared call, the onError of each request decides that request", async () => {
+  it("when an object fails during a shared call, the onError of each request's policy decides that request", async () => {
     const key = newKey();
     send("first", key);
     await heldCalls(1);

@@ -23,7 +23,7 @@ const entry = `
   }
 `;
 
-/** A Worker that makes many calls at once. It responds with the number of allowed calls, or fails or ends early. */
+/** A Worker that makes many calls at once. It responds with the number of allowed calls, or fails, or ends early. */
 const other = `
   export default {
     async fetch(request, { HEADGATE }) {

@@ -14,14 +14,14 @@ const exact = (objects: string): unknown[] => [
   "Every window admitted exactly 20.",
 ];
 
-it("npm run bench -- load admits exactly the limit in each window for per-key and sharded objects, and reports it", async () => {
+it("npm run bench -- load admits exactly the limit in each window for per-key and sharded objects, and reports this", async () => {
   const run = load("--limit", "20", "--windows", "2");
   const exitCode = await run.ended;
   expect(run.output().trimEnd().split("\n")).toEqual([...exact("per-key"), ...exact("sharded, 32")]);
   expect(exitCode).toBe(0);
 });
 
-it("npm run bench -- load --objects loads one kind of objects only", async () => {
+it("npm run bench -- load --objects measures only one kind of objects", async () => {
   const run = load("--limit", "20", "--windows", "2", "--objects", "sharded", "--shards", "3");
   await run.ended;
   expect(run.output().trimEnd().split("\n")).toEqual(exact("sharded, 3"));
@@ -38,7 +38,7 @@ it.each([
   expect(run.output()).toBe(`${option}: ${expected}, got "${value}"\n`);
 });
 
-it("npm run bench -- load rejects --shards without sharded objects", async () => {
+it("npm run bench -- load rejects --shards when it measures no sharded objects", async () => {
   const run = load("--objects", "per-key", "--shards", "8");
   expect(await run.ended).toBe(1);
   expect(run.output()).toBe('--shards: expected only with --objects sharded, got "8"\n');

@@ -33,7 +33,7 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** The response to these bytes, after which the connection is closed. */
+/** Sends these bytes and returns the response, after which the connection is closed. */
 async function answerTo(bytes: string): Promise<Answer | undefined> {
   const { hostname, port } = workerd.url;
   const [answer] = await answersTo({ hostname, port: Number(port) }, bytes, 1_000);
@@ -59,7 +59,7 @@ describe("a request with an invalid host", () => {
 });
 
 describe("a body that ends early", () => {
-  it("a /check body that ends early is invalid JSON", async () => {
+  it("a truncated /check body is rejected as invalid JSON", async () => {
     const answer = await answerTo(chunked("/check", '3\r\n{"k\r\nno length\r\n'));
     expect([answer?.status, answer?.headers.get("content-type")]).toEqual([400, "application/problem+json"]);
   });
@@ -113,7 +113,7 @@ describe("the slot of a WebSocket", () => {
     await expect.poll(() => freeSlots(key), { timeout: 5_000 }).toBe(3);
   });
 
-  it("an upgrade request with a body takes no WebSocket slot, because it is not an upgrade", async () => {
+  it("an upgrade request with a body takes no WebSocket slot, because it is not a valid upgrade", async () => {
     const bytes = upgrade("body", "Transfer-Encoding: chunked\r\n");
     const answer = await answerTo(`${bytes}3\r\nabc\r\n0\r\n\r\n`);
     expect([answer?.status, answer?.body]).toEqual([200, "GET /slots"]);

@@ -21,7 +21,7 @@ function* pieces(size: number): Generator<Buffer> {
   for (let bytes = 0; bytes < size; bytes += piece.length) yield piece;
 }
 
-/** The size at the end of a path, in megabytes. */
+/** Reads the size at the end of a path, in megabytes. */
 const sizeOf = (path = ""): number => Number(path.split("/").at(-1)) * megabyte;
 
 const countOf = async (body: Readable): Promise<number> => {

@@ -12,11 +12,11 @@ const goodSecrets = [`KEY_SECRET="${"k".repeat(32)}"`, `CHECK_TOKENS="${"t".repe
 const deployed = "--secrets-deployed";
 
 interface Check {
-  /** Lines under `[vars]`. */
+  /** Lines for `[vars]` of wrangler.toml. */
   readonly vars?: readonly string[];
   /** Lines of `.dev.vars`. */
   readonly secrets?: readonly string[];
-  /** Names of more required secrets. */
+  /** The names of additional required secrets. */
   readonly required?: readonly string[];
 }
 
@@ -136,7 +136,7 @@ describe("variables outside of [vars]", () => {
 });
 
 describe("invalid secrets", () => {
-  it("short secrets in .dev.vars are problems, for a local run and for a deployment", async () => {
+  it("short secrets in .dev.vars are problems for a local run and for a deployment", async () => {
     const secrets = ['KEY_SECRET="short"', 'CHECK_TOKENS="shorter-than-16"'];
     const expected = [
       1,
@@ -182,7 +182,7 @@ describe("POLICIES as a secret", () => {
   const policies = [{ name: "partners", key: "header:x-api-key", limits: "5/minute", objects: "sharded" }];
   const overrides = [{ continues: "partners", overrides: [{ key: "sk_live_1", limits: "9/s" }] }];
 
-  it("npm run check-config checks POLICIES from .dev.vars and then uses no demo limits", async () => {
+  it("npm run check-config checks POLICIES from .dev.vars, and then does not use the demo limits", async () => {
     const secrets = [
       ...goodSecrets,
       `POLICIES='${JSON.stringify(policies)}'`,
@@ -197,7 +197,7 @@ describe("POLICIES as a secret", () => {
     ]);
   });
 
-  it("problems in a secret POLICIES never quote its value", async () => {
+  it("problems in a secret POLICIES never quote the secret's value", async () => {
     const broken = JSON.stringify([...policies, ...overrides]).replace("9/s", "0/s");
     const secrets = [...goodSecrets, `POLICIES='${broken}'`];
     const [exitCode, lines] = await checked({ secrets, required: ["POLICIES"] });
@@ -212,7 +212,7 @@ describe("POLICIES as a secret", () => {
     ]);
   });
 
-  it("a deployment accepts POLICIES as a secret without its value", async () => {
+  it("the check of a deployment accepts POLICIES as a secret whose value is not available locally", async () => {
     expect(await checked({ required: ["POLICIES"] }, deployed)).toEqual([
       0,
       [
@@ -263,7 +263,7 @@ describe("a limit that can never deny", () => {
 });
 
 describe("a broken value", () => {
-  it("a problem names its variable, and for invalid JSON the line and column", async () => {
+  it("a problem names its variable, and for invalid JSON also the line and column", async () => {
     const vars = [
       `LIMITS = '["10/minute" "5/second"]'`,
       'POLICIES_3 = [{ name = "a", limits = "1/s", limts = "5/s" }]',

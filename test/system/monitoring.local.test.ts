@@ -119,7 +119,7 @@ it.skipIf(!hasPrometheus)("Prometheus scrapes the metrics and loads the alert ru
       },
     ],
   };
-  // JSON is YAML.
+  // JSON is valid YAML.
   writeFileSync(file, JSON.stringify(configuration));
   const prometheus: ChildProcess = spawn(
     "prometheus",
@@ -141,7 +141,7 @@ it.skipIf(!hasPrometheus)("Prometheus scrapes the metrics and loads the alert ru
       }
     };
     const query = encodeURIComponent('headgate_decisions_total{outcome="denied"} > 40');
-    // A beat after a gap of more than 8 s is stored at once, and metrics show what is stored.
+    // A beat after a gap of more than 8 s is stored at once, and metrics show stored counts.
     const found = await eventually(async () => {
       await request();
       for (let polls = 0; polls < 18; polls++) {

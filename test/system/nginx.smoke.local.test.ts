@@ -21,7 +21,7 @@ describe.skipIf(!nginx.isInstalled)("nginx, skipped unless it is installed", () 
     await behind.close();
   });
 
-  it("an allowed request passes nginx unchanged, and a denied one gets 429 and never reaches the origin", async () => {
+  it("an allowed request passes nginx unchanged, and a denied request gets 429 and never reaches the origin", async () => {
     const url = `${gateway.url}/smoke?b=%2F`;
     const response = await fetch(url);
     expect([response.status, ...rateLimitFields(response.headers)]).toEqual([

@@ -58,7 +58,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Whether the client allows or denies without a decision. */
+/** Whether the client allows or denies when it gets no decision. */
 type Mode = "open" | "closed";
 
 interface Run {
@@ -88,7 +88,10 @@ for (const { program, shown, failOpen } of clients) {
       commands.set("closed", writeClient("closed", shown.replace(failOpen, failClosed)));
     });
 
-    /** Writes a client into a folder of its own, and compiles it if it is in Go. @returns the command that runs it */
+    /**
+     * Writes a client into its own folder, and compiles it if it is in Go.
+     * @returns the command that runs it
+     */
     function writeClient(mode: Mode, text: string): readonly string[] {
       const path = join(folder, program, mode, program === "go" ? "client.go" : "client");
       mkdirSync(dirname(path), { recursive: true });
@@ -108,7 +111,7 @@ for (const { program, shown, failOpen } of clients) {
         ...variables,
       });
 
-    it("the client is allowed up to the limit, and then prints the wait", async () => {
+    it("the documented client is allowed up to the limit, and then prints the wait", async () => {
       expect([await check(program), await check(program)]).toEqual([
         { exitCode: 0, printed: "allowed", errors: "" },
         { exitCode: 0, printed: "allowed", errors: "" },
@@ -119,11 +122,11 @@ for (const { program, shown, failOpen } of clients) {
       expect(Number(seconds)).toBeGreaterThan(3_500);
     });
 
-    it("the client prints no wait when waiting does not help", async () => {
+    it("the documented client prints no wait when waiting does not help", async () => {
       expect(await check("blocked")).toEqual({ exitCode: 1, printed: "denied", errors: "" });
     });
 
-    it("the client charges a key with quotation marks, backslashes and other characters unchanged", async () => {
+    it("the documented client charges a key with quotation marks, backslashes and other characters unchanged", async () => {
       const key = `${program} "quoted" \\ back 'slash' é`;
       expect((await check(key)).printed).toBe("allowed");
       const url = new URL(`/check?key=${encodeURIComponent(key)}`, workerd.url);
@@ -133,7 +136,7 @@ for (const { program, shown, failOpen } of clients) {
 
     // The shell client reads only the status.
     it.runIf(program !== "sh").for(["<html>", '{"status":"ok"}', "null", "[]", '"text"', ""])(
-      "the client makes no decision of another server's answer: %s",
+      "the client makes no decision from another server's answer: %s",
       async (answer) => {
         const HEADGATE_URL = `http://127.0.0.1:${useless.otherPort}/${encodeURIComponent(answer)}`;
         const open = await check("k", { HEADGATE_URL });

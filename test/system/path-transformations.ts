@@ -1,4 +1,4 @@
-/** Ways to spell a path that some origin normalises. */
+/** Ways to spell a path that at least one origin server normalizes. */
 
 /** Returns another spelling of a path. */
 type Transformation = (path: string) => string;
@@ -48,7 +48,7 @@ export interface Composed {
   readonly path: string;
 }
 
-/** The path itself, each transformation of it, and each transformation after each other one. */
+/** The path itself, each transformation of it, and each pair of different transformations. */
 export function compositionsOf(path: string): Composed[] {
   const all = [...transformations];
   return [

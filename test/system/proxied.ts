@@ -35,7 +35,7 @@ export class Origin {
 
   constructor() {
     this.server = createServer((request, response) => {
-      // Equal requests get equal responses, at any time.
+      // Gives equal requests equal responses, regardless of the time.
       response.sendDate = false;
       this.#meet({ request, response, ended: once(response, "close") });
     });
@@ -58,7 +58,7 @@ export class Origin {
     await closed;
   }
 
-  /** The next request at a path, each returned once. */
+  /** The next request at a path. Each request is returned once. */
   nextExchange(path: string): Promise<Exchange> {
     const before = this.#asked.get(path)?.shift();
     if (before !== undefined) return Promise.resolve(before);
@@ -92,11 +92,11 @@ function listOf<Each>(lists: Map<string, Each[]>, name: string): Each[] {
 export interface ClientOptions {
   readonly method?: string;
   readonly headers?: Record<string, string>;
-  /** The first part of a body that never ends. */
+  /** The first chunk of a body that never ends. */
   readonly body?: string;
 }
 
-/** A client with a connection of its own. */
+/** A client with its own connection. */
 export class Client {
   readonly socket: Promise<Socket>;
   readonly answer: Promise<IncomingMessage>;
@@ -144,7 +144,7 @@ export class Client {
     return data.toString();
   }
 
-  /** Resolves when this much of the body has arrived. */
+  /** Resolves when at least this much of the body has arrived. */
   async received(bytes: number): Promise<void> {
     const answer = await this.answer;
     answer.on("error", () => undefined);
@@ -168,20 +168,20 @@ export const bodyOf = async (answer: IncomingMessage): Promise<Buffer> => Buffer
 export interface Proxied {
   readonly origin: Origin;
   readonly workerd: Workerd;
-  /** The variables of Headgate. */
+  /** The configuration variables of Headgate. */
   readonly vars: Readonly<Record<string, string>>;
   readonly send: (path: string, key: string, clientOptions?: ClientOptions) => Client;
   readonly sendToOrigin: (path: string, clientOptions: ClientOptions) => Client;
   /** The remaining units of each limit of a policy. A global policy has an empty key. */
   readonly remaining: (policy: string, key: string) => Promise<number[]>;
-  /** Resolves when the first limit has this many units remaining. */
+  /** Resolves when the first limit has this number of units remaining. */
   readonly untilRemaining: (policy: string, key: string, units: number) => Promise<void>;
   readonly close: () => Promise<void>;
 }
 
 const token = "the-tests-token";
 
-/** Starts Headgate with policies that each match the folder of their name and are keyed by `X-Key`. */
+/** Starts Headgate with policies that are keyed by `X-Key`. Each policy matches the folder of its name. */
 export async function startProxied(
   policies: readonly { readonly name: string }[],
   codeFor: (origin: Origin) => WorkerdOptions = () => ({}),

@@ -1,4 +1,4 @@
-/** An origin that the tests of the recipes control, and the identity provider of its users. */
+/** An origin that the tests of the recipes control, and the identity provider of the origin's users. */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { text } from "node:stream/consumers";
@@ -11,14 +11,14 @@ export interface RecipeOrigin {
   readonly logins: readonly string[];
   /** A token that the identity provider signed, valid for longer than a test run. */
   readonly tokenOf: (claims: Claims) => Promise<string>;
-  /** A token with a signature of another key. */
+  /** A token with another key's signature. */
   readonly forgedTokenOf: (claims: Claims) => Promise<string>;
   /** Sends the rest of a report whose response has begun. */
   readonly finish: (path: string) => void;
   readonly close: () => void;
 }
 
-/** The variables of a page, with this origin and its identity provider in place of the page's. */
+/** The variables of a page, in which this origin and its identity provider replace the page's. */
 export const localVariables = (
   vars: Readonly<Record<string, unknown>>,
   { url, keysUrl }: RecipeOrigin,
@@ -50,7 +50,7 @@ export async function startRecipeOrigin(): Promise<RecipeOrigin> {
         response.writeHead(body.endsWith("the right password") ? 200 : 401).end();
         return;
       }
-      // An API that does not know some keys.
+      // An API that rejects some API keys as unknown.
       case "api": {
         const isUnknown = String(request.headers["x-api-key"]).startsWith("sk_unknown");
         response.writeHead(isUnknown ? 401 : 200).end();

@@ -1,6 +1,6 @@
 /**
- * Mixed load on workerd itself, where calls, timers and promises belong to the request that made them. workerd warns when a
- * request settles a promise of a request that has ended, and rejects I/O of another request.
+ * Mixed load on workerd itself, where calls, timers and promises belong to the request that created them. workerd warns
+ * when a request settles a promise of a request that has ended, and rejects the I/O of another request.
  */
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -24,7 +24,7 @@ const policies = [
   { name: "leased", match: { path: "/leased/*" }, limits: many, consistency: "leased" },
   { name: "eventual", match: { path: "/eventual/*" }, limits: many, consistency: "eventual" },
   { name: "lending", match: { path: "/pair/*" }, limits: many, consistency: "leased" },
-  // Denies most requests that "lending" has allowed, so that their charges are given back to a slice.
+  // Denies most requests that the policy "lending" has allowed, so that their charges are refunded to a slice.
   { name: "denying", match: { path: "/pair/*" }, key: [user, "method"], limits: "5/s" },
   {
     name: "slots",
@@ -112,7 +112,7 @@ async function answerOf({ workerd, agent }: Site, sent: Sent): Promise<[number, 
   return [response.statusCode, text];
 }
 
-/** Sends a request on a connection of its own, and resets it within 8 ms. */
+/** Sends a request on its own connection, and resets the connection within 8 ms. */
 async function disconnect({ workerd }: Site, { path, headers }: Sent, random: Random): Promise<void> {
   const request = requestOf(new URL(path, workerd.url).href, {
     agent: false,
@@ -137,7 +137,7 @@ const authorized = (sent: Sent): Sent => ({
   headers: { Authorization: `Bearer ${checkToken}` },
 });
 
-/** One step of each kind of client. Returns the statuses that it received. */
+/** One step of each kind of client. Returns the statuses of its responses. */
 const steps: readonly ((site: Site, random: Random) => Promise<readonly number[]>)[] = [
   ...Array.from({ length: 6 }, () => async (site: Site, random: Random) => {
     const [status] = await answerOf(site, proxied(site, random));

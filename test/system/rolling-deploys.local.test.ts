@@ -1,4 +1,7 @@
-/** Runs two versions at the same time, as during a deploy. Each understands the other's calls and stored rows. */
+/**
+ * Runs two versions at the same time, as during a deployment. Each version understands the other's calls and stored
+ * rows.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,7 +16,7 @@ const limitOf = (strategy: string, fields: object = {}): object => ({
   ...fields,
 });
 
-/** A policy for each strategy and option with a state of its own. */
+/** A policy for each strategy and for each option that has its own state. */
 const strategies: Readonly<Record<string, object>> = {
   fixed: limitOf("fixed-window"),
   "fixed-clock": limitOf("fixed-window", { align: "clock" }),
@@ -87,7 +90,7 @@ describe.each<{ isolates: Version; objects: Version }>([
   /** A key that no other test uses. */
   const newKey = (): string => crypto.randomUUID();
 
-  it.each(Object.keys(strategies))("check, look, batch and forget work across versions with %s", async (policy) => {
+  it.each(Object.keys(strategies))("check, look, batch and reset work across versions with %s", async (policy) => {
     const user = newKey();
     const check = { policy, key: user, cost: 30 };
     expect(await caller.post("", check)).toMatchObject({
@@ -119,7 +122,7 @@ describe.each<{ isolates: Version; objects: Version }>([
     expect(await caller.left(policy, user)).toBe(policy === "slots" ? 100 : 90);
   });
 
-  it.each(["leased", "eventual"])("each %s spend counts once across versions", async (policy) => {
+  it.each(["leased", "eventual"])("each %s charge counts once across versions", async (policy) => {
     const user = newKey();
     const checks = Array.from({ length: 40 }, () => caller.post("", { policy, key: user }));
     const answers = await Promise.all(checks);
@@ -139,7 +142,7 @@ describe.each<{ isolates: Version; objects: Version }>([
     expect(bannedForMs).toBeGreaterThan(3_500_000);
   });
 
-  it("the spends of a first policy are refunded across versions when the second policy denies", async () => {
+  it("the charges of a first policy are refunded across versions when the second policy denies", async () => {
     const headers = { "x-tenant": newKey(), "x-user": newKey() };
     const statuses: number[] = [];
     for (let round = 0; round < 3; round++) {
@@ -154,12 +157,12 @@ describe.each<{ isolates: Version; objects: Version }>([
   });
 });
 
-it("each version reads what the other has stored, including open reservations", async () => {
+it("each version reads what the other version has stored, including open reservations", async () => {
   const user = crypto.randomUUID();
   const names = Object.keys(strategies);
   const open = new Map<string, string>();
 
-  /** Settles the previous reservation, spends 10 units, and reserves 10 more. */
+  /** Settles the previous reservation, charges 10 units, and reserves 10 more. */
   const play = async (caller: Caller, policy: string): Promise<unknown> => {
     const { settled } = await caller.post("/settle", { id: open.get(policy) ?? "", cost: 0 });
     await caller.post("", { policy, key: user, cost: 10 });

@@ -11,11 +11,11 @@ const page = "how-to/from-another-worker";
 const configuration = pageBlock(page, "toml other");
 const secrets = { KEY_SECRET: crypto.randomUUID(), CHECK_TOKENS: "the-tests-token" };
 
-/** The code imports the source in place of the installed package. */
+/** The code imports the source instead of the installed package. */
 const installed = (code: string): string =>
   code.replaceAll('"headgate/client"', JSON.stringify(resolve("src/sdk/package/client.ts")));
 
-/** A Worker that makes a call, with or without the client, and returns what it throws. */
+/** A Worker that makes a call, with or without the client, and returns the error that the call throws. */
 const prying = installed(`
 import { createClient } from "headgate/client";
 
@@ -82,7 +82,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Writes a Worker into a folder of its own. */
+/** Writes a Worker into its own folder. */
 function worker(name: string, toml: string, code: string): string {
   mkdirSync(join(folder, name, "src"), { recursive: true });
   writeFileSync(join(folder, name, "src/index.ts"), code);
@@ -110,7 +110,7 @@ const twentyMore = (apiKey: string): Promise<Answer[]> => Promise.all(Array.from
 const complete = (apiKey: string, body: string): Promise<Answer> =>
   answerOf("assistant", "/complete", { method: "POST", headers: { "X-Api-Key": apiKey }, body });
 
-/** Spends the given cost, if any. Returns the remaining units that Headgate itself reports. */
+/** Charges the given cost, if any. Returns the remaining units that Headgate itself reports. */
 async function remaining(body: object): Promise<number | undefined> {
   const { json } = await answerOf("headgate", "/check", {
     method: "POST",
@@ -142,8 +142,8 @@ describe("a Worker with the documented service binding", () => {
     expect(json).toMatchObject({ allowed: true, policy: "search", limits: [{ remaining: 19 }] });
   });
 
-  it("without a decision, the documented Worker allows a search and denies a completion", async () => {
-    // Longer than a key may be.
+  it("when Headgate gives no decision, the documented Worker allows a search and denies a completion", async () => {
+    // Longer than the longest accepted key.
     const apiKey = "k".repeat(1_025);
     expect((await search(apiKey)).status).toBe(200);
     const headers = { "X-Api-Key": apiKey };
@@ -153,7 +153,7 @@ describe("a Worker with the documented service binding", () => {
     expect((await completion).status).toBe(503);
   });
 
-  it("a Worker with a service binding can reserve tokens and gets a refund of those not used", async () => {
+  it("a Worker with a service binding can reserve tokens, and gets a refund of the unused tokens", async () => {
     const tokens = { key: ["tokens", "one"], limits: "5000/hour" };
     const answer = await complete("one", "the words of a prompt");
     expect([answer.status, answer.json]).toEqual([200, { text: "prompt a of words the", tokens: 5 }]);
@@ -202,7 +202,7 @@ describe("errors of service calls", () => {
     expect(await thrownTo("of-2026-04-20", true)).toEqual({ message, status: 422, problem: null });
   });
 
-  it("the client names the expected entrypoint when the binding has none", async () => {
+  it("the client names the expected entrypoint when the service binding has none", async () => {
     expect(await thrownTo("unnamed", true)).toEqual({
       message: 'service: expected a service binding with entrypoint = "Headgate", got one without check()',
     });

@@ -68,7 +68,7 @@ beforeAll(async () => {
 beforeEach(() => void proxied.origin.answers.set("/objects/", ({ response }) => response.end()));
 afterEach(() => proxied.origin.answers.clear());
 
-/** The next such call, once the object has executed it. */
+/** The next delayed call, once the object has executed it. */
 const pausedCall = (call: string): Promise<Exchange> => {
   const { promise, resolve } = Promise.withResolvers<Exchange>();
   proxied.origin.answers.set(`/objects/${call}`, resolve);
@@ -84,7 +84,7 @@ const own = (policy: string): { policy: string; key: string; path: string } => {
   return { policy, key, path: `/${policy}/${key}/` };
 };
 
-/** The remaining slots of a policy, as the object of this call reports them. */
+/** The remaining slots of a policy, as reported by the object of this call. */
 async function slotsOf(policy: string, { request }: Exchange): Promise<number | undefined> {
   const key = request.url?.split("/").at(-1);
   const charges = [{ policy, limits: parseLimits([slots]), cost: 1 }];
@@ -97,7 +97,7 @@ async function slotsOf(policy: string, { request }: Exchange): Promise<number | 
 const allFree = (policy: string, call: Exchange): Promise<void> =>
   expect.poll(() => slotsOf(policy, call), { timeout: 10_000, interval: 10 }).toBe(3);
 
-/** Disconnects the client. Any later request to the Worker finds it disconnected. */
+/** Disconnects the client. Any later request makes the Worker notice the disconnect. */
 async function gone(client: Client): Promise<void> {
   await client.disconnect("resetAndDestroy");
   await proxied.remaining("plain", "any");
@@ -170,7 +170,7 @@ describe("an object that answers after the deadline", () => {
     },
   );
 
-  it("a late reply of a dry run delays no request, and its slot is freed", async () => {
+  it("a late reply about a dry run delays no request, and the slot that it reports is freed", async () => {
     const { policy, key, path } = own("watched");
     const decided = pausedCall("reserve/watched");
     const client = proxied.send(path, key);
@@ -182,7 +182,7 @@ describe("an object that answers after the deadline", () => {
     await allFree(policy, late);
   });
 
-  it("the slot of a late reply is freed if the request was denied because no reply arrived in time", async () => {
+  it("when a request is denied because the reply was late, the slot that the late reply reports is freed", async () => {
     const { policy, key, path } = own("closed");
     const decided = pausedCall("reserve/closed");
     const client = proxied.send(path, key);
@@ -196,7 +196,7 @@ describe("an object that answers after the deadline", () => {
 });
 
 describe("while objects fail", () => {
-  it("an isolate counts slots by itself while the object fails, and frees them when requests end", async () => {
+  it("an isolate counts slots locally while the object fails, and frees them when requests end", async () => {
     const { key, path } = own("local");
     proxied.origin.answers.set("/objects/reserve/local", letDown);
     const four = [1, 2, 3, 4].map(() => proxied.send(path, key));
@@ -211,7 +211,7 @@ describe("while objects fail", () => {
     expect(await Promise.all(more.map((client) => client.status()))).toEqual([200, 200, 200]);
   });
 
-  it("a settlement that fails is retried, and then frees the slot", async () => {
+  it("a failed settlement is retried, and then frees the slot", async () => {
     const { policy, key, path } = own("patient");
     const failed = pausedCall("settle");
     const client = proxied.send(path, key);
@@ -225,7 +225,7 @@ describe("while objects fail", () => {
 });
 
 describe("a request with two keys", () => {
-  it("the first key is refunded when the second key denies", async () => {
+  it("when the second key denies, the charge of the first key is refunded", async () => {
     const { policy, key, path } = own("pair");
     const first = proxied.send(path, key);
     const { response } = await proxied.origin.nextExchange(path);
@@ -239,7 +239,7 @@ describe("a request with two keys", () => {
     await proxied.untilRemaining("one", "", 1);
   });
 
-  it("both keys are refunded when the client disconnects between the two calls", async () => {
+  it("when the client disconnects between the calls for two keys, both keys are refunded", async () => {
     const { policy, key, path } = own("pair");
     const decided = pausedCall("reserve/one");
     const client = proxied.send(path, key);

@@ -6,7 +6,7 @@ import { bundle, runWorkerd, type RunningWorkerd } from "../tools/workerd-proces
 export type Version = "current" | "previous";
 export const versions: readonly Version[] = ["current", "previous"];
 
-/** An isolate of one version that calls objects of one version. */
+/** An isolate of one version that calls objects of the same or of the other version. */
 export interface Pair {
   readonly isolates: Version;
   readonly objects: Version;
@@ -19,8 +19,8 @@ const origin = `export default { fetch: () => new Response("served") };`;
 export const token = "a-token-of-the-rolling-deploys";
 
 /**
- * Writes both versions into a folder, with a configuration for each pair of versions. The objects' storage in the
- * folder lasts from one start to the next.
+ * Writes both versions into a folder, with a configuration for each pair of versions. The storage of the objects in
+ * this folder persists between starts.
  */
 export function prepare(folder: string, policies: readonly object[]): void {
   bundle(join(folder, "current"));

@@ -11,7 +11,7 @@ import { startUselessServers, type UselessServers } from "./useless-servers.ts";
 import { pageBlock } from "../docs/page-block.ts";
 
 const page = "how-to/from-typescript";
-/** The code imports the source in place of the installed package. */
+/** The code imports the source instead of the installed package. */
 const source = JSON.stringify(resolve("src/sdk/package/client.ts"));
 const installed = (code: string): string => code.replaceAll('"headgate/client"', source);
 const brief = installed(pageBlock(page, "ts", 'await limiter.check({ policy: "api", key: "203'));
@@ -59,7 +59,7 @@ interface Output {
   readonly errors: string;
 }
 
-/** Runs code that prints JSON. */
+/** Runs code that prints JSON, and returns the parsed JSON. */
 async function run(code: string, variables: Record<string, string> = {}): Promise<Output> {
   const HEADGATE_URL = workerd.url.href;
   const env = { ...process.env, HEADGATE_URL, HEADGATE_TOKEN: token, ...variables };
@@ -77,7 +77,7 @@ const importing = (names: string, file = "client"): string =>
 describe("the documented client", () => {
   it.each([
     { platform: "Node.js", lib: ["es2024"], types: ["node"], files: ["src/client.ts"] },
-    // The examples read process.env, which Workers with `nodejs_compat` have.
+    // The examples read process.env, which is available in Workers with `nodejs_compat`.
     {
       platform: "Workers",
       lib: ["es2024"],
@@ -110,7 +110,7 @@ describe("the documented client", () => {
     expect([stdout, status]).toEqual(["", 0]);
   });
 
-  it("the first example prints a decision", async () => {
+  it("the first example for TypeScript prints a decision", async () => {
     const code = brief.replace("https://headgate.example.com", workerd.url.origin);
     expect(code).toContain(workerd.url.origin);
     const { json } = await run(
@@ -119,7 +119,7 @@ describe("the documented client", () => {
     expect(json).toEqual({ allowed: true, retryAfterMs: 0 });
   });
 
-  it("the client is allowed up to the limit, and denied above it", async () => {
+  it("the TypeScript client is allowed up to the limit, and denied above it", async () => {
     const { json, errors } = await run(`${importing("isAllowed")}
       const outcomes = [];
       for (const cost of [1, 1, 1, 3]) outcomes.push(await isAllowed("api", "192.0.2.1", cost));
@@ -128,7 +128,7 @@ describe("the documented client", () => {
     expect(errors).toBe("");
   });
 
-  it("the client waits as long as the denial says, and gives up when the wait is too long", async () => {
+  it("the TypeScript client waits as long as the denial says, and gives up when the wait is too long", async () => {
     const { json } = await run(`${importing("checkAndWait")}
       const outcomes = [];
       for (const policy of ["soon", "soon"]) outcomes.push(await checkAndWait(policy, "192.0.2.2"));
@@ -162,7 +162,7 @@ describe("the documented client", () => {
     },
   );
 
-  it("a metered call is charged its actual cost, nothing when it fails, and is not made when its reserve is denied", async () => {
+  it("a metered call is charged its actual cost, nothing when it fails, and is not made when its reservation is denied", async () => {
     const { json } = await run(`${importing("metered")}
       import { createClient } from ${source};
       const { url, token } = ${JSON.stringify({ url: workerd.url.href, token })};
@@ -180,7 +180,7 @@ describe("the documented client", () => {
 });
 
 describe("the documented retry of requests to an API behind Headgate", () => {
-  it("a denied request is sent again after Retry-After, with its body, and returned when no retry is left", async () => {
+  it("a denied request is sent again with its body after Retry-After, and the denial is returned when no retry is left", async () => {
     const { json } = await run(`${importing("fetchWithRetry", "retry")}
       const url = ${JSON.stringify(new URL("/soon", workerd.url).href)};
       const statusOf = async (retries) => {
@@ -191,7 +191,7 @@ describe("the documented retry of requests to an API behind Headgate", () => {
     expect(json).toEqual([200, 200, 429]);
   });
 
-  it("a denied request whose wait is too long is returned at once", async () => {
+  it("a denial whose wait is too long is returned at once", async () => {
     const { json } = await run(`${importing("fetchWithRetry", "retry")}
       const url = ${JSON.stringify(new URL("/none", workerd.url).href)};
       const statuses = [];

@@ -1,4 +1,4 @@
-/** Workers whose objects can never decide, because their class has no SQLite storage or is another class. */
+/** Workers whose objects can never decide, because the bound class has no SQLite storage or is not Headgate's. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -17,7 +17,7 @@ const policiesOf = (...[consistency, onError]: readonly [string, string]): reado
   { name: "api", match: { path: "/api/*" }, key: "ip", limits: "1/hour", consistency, onError },
 ];
 
-/** A Hono app of a user, with a limiter for each combination. */
+/** A user's Hono app, with a limiter for each combination. */
 const app = `
   import { Hono } from ${JSON.stringify(join(repository, "node_modules/hono/dist/index.js"))};
   import { rateLimit } from ${JSON.stringify(join(repository, "src/sdk/package/hono.ts"))};
@@ -49,7 +49,7 @@ const other = `
   };
 `;
 
-/** A class that is not Headgate's. */
+/** A class that is not part of Headgate. */
 const otherClass = `
   import { DurableObject } from "cloudflare:workers";
   export * from "./index.js";
@@ -72,7 +72,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 interface Run {
   readonly workerd: Workerd;
-  /** The problems of each event about the configuration. */
+  /** The problems in each logged event about the configuration. */
   readonly reported: () => readonly string[][];
 }
 

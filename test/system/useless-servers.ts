@@ -5,7 +5,7 @@ import { createServer, type Server } from "node:http";
 export interface UselessServers {
   /** The port of a server that accepts requests and never answers. */
   readonly silentPort: number;
-  /** The port of a server that answers every request with 200 and the text of its path. */
+  /** The port of a server that answers every request with 200 and the text of the request's path. */
   readonly otherPort: number;
   readonly close: () => void;
 }

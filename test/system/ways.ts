@@ -1,7 +1,7 @@
 /**
- * Runs each way of a request warm, on the real Worker in a thread of its own, and posts the source files of which any
- * function ran. Time stands still: no timer fires and no beat is due, so each run counts the same files. The platform is
- * replaced by objects in memory.
+ * Runs each kind of warm request on the real Worker in a separate thread, and posts the source files in which any
+ * function runs. The clock is frozen: no timer fires and no beat is due, so that each run counts the same files.
+ * Objects in memory replace the platform.
  */
 import { timingSafeEqual } from "node:crypto";
 import { Session } from "node:inspector/promises";
@@ -12,10 +12,10 @@ import { MemorySql } from "../fakes/memory-sql.ts";
 
 export type Way = "proxied and strict" | "POST /check" | "cached denial" | "settle" | "creation of a rule";
 
-/** For each way, the paths of its files below `src`. */
+/** For each kind of request, the paths of its files below `src`. */
 export type WarmFiles = Readonly<Record<Way, readonly string[]>>;
 
-/** More requests than any part of the Worker or of its objects needs to reach its warm state. */
+/** More requests than any part of the Worker or of its objects needs to become warm. */
 const warmingRequests = 20;
 const sourceFolder = new URL("../../src/", import.meta.url).href;
 
@@ -42,7 +42,7 @@ Object.assign(crypto.subtle, { timingSafeEqual });
 
 const { default: worker, ControlPlane, RateLimiter } = await import("../../src/index.ts");
 
-/** A binding of objects in memory. Values are cloned in both directions, as the platform does. */
+/** A binding of objects in memory. It clones values in both directions, as the platform does. */
 function namespaceOf(create: () => object): object {
   const objects = new Map<string, object>();
   const getByName = (name: string): object => {
@@ -82,7 +82,7 @@ const env = {
   CONTROL_PLANE: namespaceOf(controlPlane),
 };
 
-/** Sends a request, and waits for the work after its response. */
+/** Sends a request, and waits for the work that continues after the response. */
 async function send(path: string, init: RequestInit, statuses: readonly number[]): Promise<unknown> {
   const work: Promise<unknown>[] = [];
   const waitUntil = (promise: Promise<unknown>): void => void work.push(promise);
@@ -105,7 +105,7 @@ const check = (path: string, body: object, statuses = [200]): Promise<unknown> =
 
 let created = 0;
 
-/** Each way prepares what it needs, and returns the one request that is measured. */
+/** Prepares each kind of request, and returns the one request that is measured. */
 const ways: Readonly<Record<Way, () => Promise<() => Promise<unknown>>>> = {
   "proxied and strict": async () => () => send("/a/b", {}, [200]),
   "POST /check": async () => () => check("", { policy: "checked", key: "k" }),
@@ -125,7 +125,7 @@ const session = new Session();
 session.connect();
 await session.post("Profiler.enable");
 
-/** The source files of which any function runs while `act` does. */
+/** The source files in which any function runs during `act`. */
 async function filesRunBy(act: () => Promise<unknown>): Promise<readonly string[]> {
   await session.post("Profiler.startPreciseCoverage", { callCount: true, detailed: false });
   await act();
@@ -145,7 +145,7 @@ async function warmFilesOf(way: Way): Promise<readonly string[]> {
 }
 
 const files: Record<string, readonly string[]> = {};
-// One way after the other, so that none runs while another is measured.
+// Runs them one after the other, so that no other request runs during a measurement.
 for (const way of Object.keys(ways) as Way[]) files[way] = await warmFilesOf(way);
 // oxlint-disable-next-line unicorn/require-post-message-target-origin
 parentPort?.postMessage(files);

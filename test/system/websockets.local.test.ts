@@ -58,7 +58,7 @@ async function opened(path: string): Promise<Both> {
 const socketOf = ({ stream }: Frames): Socket => stream as Socket;
 
 const bye = closing(4001, "bye");
-/** The close code of a side that ended without a close frame or broke the protocol. */
+/** The close code for a side that ended without a close frame or broke the protocol. */
 const gone = { opcode: opcodes.close };
 
 describe("a WebSocket with a slot", () => {
@@ -165,7 +165,7 @@ describe("the slot of a WebSocket is freed and the other side is closed", () => 
     expect(await both[other].next()).toMatchObject(expected);
   });
 
-  it("each of a hundred WebSockets that end in any way while both sides send frees its slot", async () => {
+  it("each of a hundred WebSockets frees its slot, however it ends while both sides send", async () => {
     const { key, path } = own("many");
     const next = randomFrom(11);
     const ends: ((frames: Frames) => unknown)[] = [
@@ -185,7 +185,7 @@ describe("the slot of a WebSocket is freed and the other side is closed", () => 
       end?.(isClient ? client : origin);
       origin.send(opcodes.text, "too late");
       client.send(opcodes.text, "too late");
-      // A server closes the connection after the close frames.
+      // A server closes the connection after both close frames.
       if (isClient) origin.close(1000, "");
     };
     await Promise.all(Array.from({ length: 100 }, (_, number) => session(number)));

@@ -29,10 +29,10 @@ async function remaining(method: "GET" | "POST", key: string): Promise<number | 
   return decision.limits[0]?.remaining;
 }
 
-it("workerd keeps counters when it is killed and started again", async () => {
+it("workerd keeps counters when it is killed and restarted", async () => {
   expect(await remaining("POST", "198.51.100.1")).toBe(9);
   expect(await remaining("POST", "198.51.100.1")).toBe(8);
-  // Spends are written up to a second after the response.
+  // Spends are stored up to a second after the response.
   await setTimeout(1_500);
   await workerd.kill();
   await expect(fetch(workerd.url)).rejects.toThrow("fetch failed");
@@ -41,7 +41,7 @@ it("workerd keeps counters when it is killed and started again", async () => {
   expect(await remaining("POST", "198.51.100.1")).toBe(7);
 });
 
-it("the origin's count starts from zero at each start", async () => {
+it("the origin's request count starts from zero at each start", async () => {
   const before = await workerd.served();
   expect((await fetch(workerd.url)).status).toBe(200);
   expect(await workerd.served()).toBe(before + 1);

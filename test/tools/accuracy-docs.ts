@@ -27,7 +27,7 @@ interface Bar {
   /** In percent of all requests. */
   readonly over: number;
   readonly under: number;
-  /** The most in a window, relative to the limit. */
+  /** The largest number of admitted requests in a window, relative to the limit. */
   readonly most: number;
 }
 

@@ -8,13 +8,15 @@ export const shape: Shape = { limit: 100, windowMs: 60_000, requests: 50_000 };
 
 export interface Tally {
   readonly requests: number;
-  /** Requests that the strategy admitted and the log denied. The log counts only what it has admitted itself. */
+  /**
+   * Requests that the strategy admitted and the log denied. The log counts only requests that it has admitted itself.
+   */
   readonly over: number;
   /** Requests that the strategy denied and the log admitted. */
   readonly under: number;
-  /** The most admitted to one key in any span of one window. */
+  /** The most requests of one key that are admitted in any span of one window. */
   readonly most: number;
-  /** The most released to the origin in any span of one window, after the delays of a queue. */
+  /** The most requests that are released to the origin in any span of one window, after the delays of a queue. */
   readonly mostLeaving: number;
   /** The size of each key's snapshot at the end. */
   readonly stateBytes: readonly number[];
@@ -22,7 +24,7 @@ export interface Tally {
 
 export interface Accuracy {
   readonly form: Form;
-  /** By the kind of traffic. */
+  /** Tallies by the kind of traffic. */
   readonly tallies: ReadonlyMap<string, Tally>;
 }
 
@@ -42,7 +44,7 @@ function replay(form: Form, arrivals: KeyArrivals): Tally {
   return sumOf(activeKeys.map((instants) => replayKey(limits, instants)));
 }
 
-/** The tally of several keys. */
+/** The combined tally of several keys. */
 export function sumOf(keys: readonly Tally[]): Tally {
   const sum = (count: (key: Tally) => number): number => keys.reduce((total, key) => total + count(key), 0);
   return {
@@ -91,8 +93,8 @@ export function tallyOf(
 }
 
 /**
- * The rule of an exact log, without the engine: the oldest of the last `limit` admissions must be at least a window
- * old.
+ * The rule of an exact log, independent of the engine: the oldest of the last `limit` admissions must be at least one
+ * window old.
  */
 function exactLog(limit: number, windowMs: number): (nowMs: number) => boolean {
   const admitted: number[] = [];

@@ -1,9 +1,9 @@
-/** The accuracy tables, with a row for each form of a strategy: over all traffic, and by kind of traffic. */
+/** The accuracy tables. They have a row for each form of a strategy, and cover all traffic and each kind of traffic. */
 import { type Accuracy, shape } from "./accuracy-replay.ts";
 import { percent, type Row, whole } from "./table.ts";
 import { kinds } from "./traffic.ts";
 
-/** The same in every run. The command adds the decisions per second, which are not. */
+/** Equal in every run. The command adds the decisions per second, which vary. */
 export const accuracyHeader: Row = [
   "strategy",
   "over-admitted",

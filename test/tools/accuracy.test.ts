@@ -16,7 +16,7 @@ const tallies = (title: string): Tally[] => {
   return [...found.tallies.values()];
 };
 
-/** The most units admitted in any window, relative to the limit. */
+/** The most units that are admitted in any window, relative to the limit. */
 const mostOf = (all: readonly Tally[]): number => Math.max(...all.map((tally) => tally.most)) / shape.limit;
 
 const titlesOf = (isMeant: (accuracy: Accuracy) => boolean): string[] =>
@@ -32,11 +32,11 @@ describe("the accuracy table", () => {
     expect(outdated(accuracyDocs(measured, peers))).toEqual([]);
   });
 
-  it("the accuracy table is the same in every run", () => {
+  it("the accuracy table is equal in every run", () => {
     expect(measureAccuracy(1_000)).toEqual(measureAccuracy(1_000));
   });
 
-  it("every form decides the requested number of requests, and fixed windows over-admit in each kind of traffic", () => {
+  it("every form of a strategy decides the requested number of requests, and fixed windows over-admit in each kind of traffic", () => {
     for (const kind of Object.keys(kinds)) {
       const requests = measured.map((accuracy) => accuracy.tallies.get(kind)?.requests);
       expect(new Set(requests)).toEqual(new Set([shape.requests]));
@@ -49,7 +49,7 @@ describe("the accuracy table", () => {
 });
 
 describe("the replay of a strategy", () => {
-  it.each(["sliding-log", "concurrency"])("%s decides as the exact log does", (title) => {
+  it.each(["sliding-log", "concurrency"])("%s makes the same decisions as the exact log", (title) => {
     for (const { over, under, most } of tallies(title)) {
       expect({ over, under, most }).toEqual({ over: 0, under: 0, most: shape.limit });
     }
@@ -62,8 +62,8 @@ describe("the replay of a strategy", () => {
 
   it("fixed windows admit twice the limit across a window boundary", () => {
     expect(mostOf(tallies("fixed-window clock"))).toBe(2);
-    // When the next window opens, the request that opened the previous one is a whole window old. A span of one
-    // window no longer contains it.
+    // When the next window opens, the request that opened the previous window is exactly one window old, so that a span
+    // of one window no longer contains it.
     expect(mostOf(tallies("fixed-window first-request"))).toBe(2 - 1 / shape.limit);
   });
 
@@ -80,7 +80,7 @@ describe("the replay of a strategy", () => {
     expect(Math.max(...leaving)).toBe(shape.limit);
   });
 
-  it("a policing leaky bucket decides as a continuous token bucket does", () => {
+  it("a policing leaky bucket makes the same decisions as a continuous token bucket", () => {
     const tallyCounts = (title: string): object[] =>
       tallies(title).map(({ over, under, most }) => ({ over, under, most }));
     expect(tallyCounts("leaky-bucket police")).toEqual(tallyCounts("token-bucket continuous"));

@@ -1,6 +1,6 @@
 /**
  * `npm run bench -- accuracy`: compares every strategy, and other rate limiters, with an exact sliding log. Only the
- * decisions per second differ between runs. --write updates the pages instead.
+ * decisions per second differ between runs. With `--write`, updates the pages instead.
  */
 import { createMeter } from "../../src/strategies/index.ts";
 import { accuracyDocs, accuracyPage } from "./accuracy-docs.ts";
@@ -41,7 +41,7 @@ ${markdownTable(kindsHeader, measured.map(kindsRow))}
 ${exactnessTable(peers)}`);
 }
 
-/** Runs all traffic twice and times the second run, after the code has been compiled. */
+/** Runs all traffic twice and measures the second run, for which the code is already compiled. */
 function decisionsPerSecond(form: Form): number {
   decideAll(form);
   const startedAtMs = performance.now();

@@ -1,6 +1,7 @@
 /**
- * `npm run bench -- advisor`: prints how often the advisor's intervals contain the true share, and how often its recommendations
- * meet their goals, for each kind of traffic. Every run prints the same. `--write` writes the tables into the page.
+ * `npm run bench -- advisor`: prints how often the advisor's intervals contain the true share, and how often its
+ * recommendations meet their goals, for each kind of traffic. Every run prints the same figures. `--write` writes the
+ * tables into the page.
  */
 import { advisorPage, coverageDocs, measureAllSizes } from "../advisor/search/size-coverage.ts";
 import { writeGenerated } from "./generated.ts";

@@ -1,4 +1,7 @@
-/** The measurements that `npm run bench -- <name>` runs: each is the file of its name, and has one line for the list of names. */
+/**
+ * The measurements that `npm run bench -- <name>` can run. Each has a file of its name, and one line in the list of
+ * names.
+ */
 export const benchCommands: Readonly<Record<string, string>> = {
   strategies: "Decisions per second of every strategy and of two npm packages.",
   replay: "A million arrivals replayed under 27 sets of limits. Fails above 10 s.",

@@ -22,7 +22,7 @@ if (name === undefined || isHelp(name)) {
   console.log(list);
 } else if (Object.hasOwn(benchCommands, name)) {
   installTools();
-  // The module reads the command line and measures.
+  // Importing the module reads the command line and measures.
   await import(`./${name}.ts`);
 } else {
   exitWithError(`expected one of the names below, got "${name}"\n\n${list}`);

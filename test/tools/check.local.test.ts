@@ -1,4 +1,7 @@
-/** The files of this folder compile and follow the rules of the linter, which `npm run check` cannot know without its packages. */
+/**
+ * The files of test/tools compile and follow the linter's rules. `npm run check` cannot check this without the packages
+ * of test/tools.
+ */
 import { spawnSync } from "node:child_process";
 import { expect, it } from "vitest";
 
@@ -7,10 +10,10 @@ const outputOf = (...words: readonly string[]): string => {
   return status === 0 ? "" : stdout + stderr;
 };
 
-it("the tools compile", () => {
+it("the files of test/tools compile", () => {
   expect(outputOf("node_modules/typescript/bin/tsc", "-p", "test/tools")).toBe("");
 });
 
-it("the linter finds nothing in the tools", () => {
+it("the linter finds no problem in test/tools", () => {
   expect(outputOf("node_modules/oxlint/bin/oxlint", "--type-aware", "test/tools")).toBe("");
 });

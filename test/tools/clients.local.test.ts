@@ -11,7 +11,7 @@ import { Agent, request, RetryAgent } from "undici";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { startWorkerd, type Workerd } from "./workerd.ts";
 
-/** An entry module around Headgate that records its responses for each key. */
+/** An entry module that wraps Headgate and records its responses for each key. */
 const listing = `
 import headgate from "./index.js";
 export * from "./index.js";
@@ -29,7 +29,7 @@ export default {
 };
 `;
 
-/** An origin that answers with the number of requests that it received for the key. */
+/** An origin that answers with the number of requests that it has received for the key. */
 const counting = `
 const served = {};
 export default {
@@ -51,7 +51,7 @@ interface Served {
   readonly served: number;
 }
 
-/** Default settings, except for what a client's documentation requires to enable retries. */
+/** The clients have their default settings, except for settings that their documentation requires for retries. */
 const clients: {
   name: string;
   get: (url: URL, headers: Record<string, string>) => Promise<Served>;
@@ -79,7 +79,7 @@ const clients: {
   },
 ];
 
-/** A Debian package. */
+/** This client is a Debian package. */
 const hasUrllib3 = spawnSync("python3", ["-c", "import urllib3"]).status === 0;
 if (hasUrllib3) clients.push({ name: "urllib3", get: askedByUrllib3 });
 else console.warn("urllib3 is not tried: there is none for python3 here");

@@ -1,7 +1,7 @@
 /**
- * `npm run bench -- console`: measures the console in Chromium, beside a Worker with 50 policies under load: how long the
- * first view takes, the tasks of its main thread, 100,000 requests in the playground, and the memory of a tail. Exits with 1
- * when a figure misses its target.
+ * `npm run bench -- console`: measures the console in Chromium, together with a Worker that has 50 policies under load.
+ * It measures the time to the first view, the tasks of the main thread, 100,000 requests in the playground, and the
+ * memory of a live tail. Exits with 1 when a figure misses its target.
  */
 import { setTimeout } from "node:timers/promises";
 import { CommandError, runCommand } from "../../src/cli/command.ts";
@@ -30,7 +30,8 @@ async function measure(): Promise<void> {
   let isOver = false;
   const load = sendLoad(worker, () => isOver);
   try {
-    // Isolates report what they decided every second while somebody reads, and every ten before.
+    // Isolates report their decisions every second while an operator reads the statistics, and otherwise every ten
+    // seconds.
     await setTimeout(12_000);
     await measureAll({ worker, browser });
   } finally {
@@ -40,7 +41,7 @@ async function measure(): Promise<void> {
   }
 }
 
-/** One after the other, so that each has the machine to itself. */
+/** Runs the measurements one after the other, so that each has the whole machine. */
 async function measureAll(site: MeasuredSite): Promise<void> {
   const missed: string[] = [];
   const measurements = [

@@ -13,7 +13,7 @@ export interface BenchLoad {
   /** The limit of each key. */
   readonly limit: number;
   readonly windowMs: number;
-  /** Between two requests of one key. */
+  /** The time between two requests of one key. */
   readonly everyMs: number;
 }
 
@@ -26,8 +26,8 @@ export interface DecisionContestant {
 }
 
 /**
- * One virtual clock for all contestants, so that each decides equally many requests per window, however fast it is. It
- * also reads the real clock, to cost as much as the clocks that it replaces.
+ * One virtual clock for all contestants, so that each decides equally many requests per window, however fast it is. The
+ * clock also reads the real clock, so that it costs as much as the clocks that it replaces.
  */
 const clock = { nowMs: 1_800_000_000_000, read: 0 };
 
@@ -63,7 +63,8 @@ function decideOne(meter: Meter, load: BenchLoad): Decide {
 }
 
 /**
- * `limiter` has two rows: its decision alone, and with the remaining units and the wait that other libraries return.
+ * `limiter` has two rows: the decision alone, and the decision with the remaining units and the wait, which other
+ * libraries return.
  */
 export const peers: readonly DecisionContestant[] = [
   { title: "rate-limiter-flexible", start: startFlexible },
@@ -80,7 +81,7 @@ function decideAndTell(limiter: RateLimiter): boolean {
 const yes = (): boolean => true;
 const no = (): boolean => false;
 
-/** Fixed windows in its own map of keys. It rejects the promise of a denied request. */
+/** Fixed windows in the library's own map of keys. The library rejects the promise of a denied request. */
 function startFlexible(load: BenchLoad): Decide {
   const { limit, windowMs } = load;
   const limiter = new RateLimiterMemory({ points: limit, duration: windowMs / 1_000 });
@@ -88,7 +89,7 @@ function startFlexible(load: BenchLoad): Decide {
   return () => limiter.consume(next()).then(yes, no);
 }
 
-/** A token bucket inside of a fixed window. The caller keeps one for each key. */
+/** A token bucket inside of a fixed window. The caller keeps one instance for each key. */
 function startLimiter(load: BenchLoad, decide: (limiter: RateLimiter) => boolean): Decide {
   const options = { tokensPerInterval: load.limit, interval: load.windowMs };
   if (load.keys === 1) {
@@ -116,8 +117,8 @@ function advance({ everyMs }: BenchLoad): () => string {
 }
 
 /**
- * The windows of the keys start at different times. Otherwise all keys would be allowed at the same time, and then
- * all denied.
+ * The windows of the keys start at different times. Otherwise all keys would be allowed at the same time, and then all
+ * be denied.
  */
 function roundRobin(load: BenchLoad): () => string {
   const keys = keysOf(load);

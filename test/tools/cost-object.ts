@@ -11,7 +11,7 @@ const callMs = 1;
 
 export class CostedObject extends VirtualObject<CountedStorage> {
   calls = 0;
-  /** Time with an event or a pending timer. Concurrent events count once. */
+  /** The time with an event or a pending timer. Concurrent events count once. */
   activeMs = 0;
   #accountedMs = 0;
 
@@ -41,7 +41,7 @@ export class CostedObject extends VirtualObject<CountedStorage> {
     this.#account(this.nowMs + callMs);
   }
 
-  /** The object has been active since the end of the time already counted. */
+  /** Adds the active time until this instant, without what has already been counted. */
   #account(untilMs: number): void {
     this.activeMs += Math.max(0, untilMs - this.#accountedMs);
     this.#accountedMs = Math.max(this.#accountedMs, untilMs);

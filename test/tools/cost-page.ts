@@ -1,4 +1,7 @@
-/** The generated parts of `docs/operate/costs.md`: the cost table with its plot, and the prices; and the prices of other limiters. */
+/**
+ * The generated parts of `docs/operate/costs.md`, which are the cost table with its plot and the prices, and the prices
+ * of other limiters.
+ */
 import { barX, gridX, ruleX, textX } from "@observablehq/plot";
 import { type BeatsCosts, beatsTable } from "./control-plane/beats-cost.ts";
 import type { ShapeCost } from "./cost-replay.ts";
@@ -25,7 +28,7 @@ export const costDocs = (costs: readonly ShapeCost[], beats: BeatsCosts, peers: 
   figures: { "docs/operate/costs": figureOf(costs) },
 });
 
-/** The price of a million decisions on a busy key: the cheapest of those that call an object. */
+/** The price of a million decisions on a busy key, with the cheapest setting that still calls an object. */
 export function busyKeyDollars(costs: readonly ShapeCost[]): number {
   const [busy] = costs;
   if (busy?.shape.name !== "a busy key") throw new Error("the first shape is a busy key");

@@ -1,4 +1,4 @@
-/** Replays the traffic of a shape through the limiter and adds up what its objects are billed for. */
+/** Replays a shape of traffic through the limiter, and adds up what Cloudflare bills for its objects. */
 import { parseConfig } from "../../src/policy/vars/config.ts";
 import type { Policy } from "../../src/policy/policy.ts";
 import { DenyCache } from "../../src/limiter/isolate/deny-cache.ts";
@@ -23,7 +23,7 @@ export interface Bill {
 /** The assumed CPU time of the Worker for each decision. */
 const workerMs = 1;
 
-/** Its limits are replaced by those of each shape. */
+/** The limits of each shape replace those of this policy. */
 const policy = firstPolicy();
 
 function firstPolicy(): Policy {
@@ -77,8 +77,8 @@ export async function billOfObject(shape: CostShape, arrivals: readonly Arrival[
     if (reply.decisions[0]?.allowed !== true) denied++;
     denyCache?.remember(group, reply, { calledAtMs: atMs, answeredAtMs: atMs });
   }
-  // A shard in use is never empty, so its rows are deleted one by one. The deleteAll at the end of this traffic would
-  // hide these deletions, so it is left out.
+  // A shard in use is never empty, so it deletes its rows one by one. The replay omits the final deleteAll, which would
+  // hide these deletions.
   const remaining = shape.isSharded ? object.storage.rows.size : 0;
   if (!shape.isSharded) await object.finish();
   const { written, rowsRead } = object.storage;
@@ -94,7 +94,7 @@ export async function billOfObject(shape: CostShape, arrivals: readonly Arrival[
   };
 }
 
-/** The prices of the parts of an object's bill, in dollars. */
+/** The prices of the items of an object's bill, in dollars. */
 export const partDollars = (bill: Bill): Record<"rows" | "calls" | "seconds", number> => ({
   rows: dollarsFor(bill.rowsWritten, prices.rowsWritten) + dollarsFor(bill.rowsRead, prices.rowsRead),
   calls: dollarsFor(bill.calls + bill.alarms, prices.objectRequests),

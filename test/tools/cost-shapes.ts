@@ -1,4 +1,4 @@
-/** The shapes of traffic whose cost is computed. They are the same in every run. */
+/** The shapes of traffic for which the cost is computed. They are the same in every run. */
 import { type Limit, parseLimits } from "../../src/strategies/index.ts";
 import { type Random, randomFrom } from "../random.ts";
 
@@ -13,12 +13,12 @@ export interface CostShape {
   readonly traffic: string;
   readonly limits: readonly Limit[];
   readonly durability: "relaxed" | "confirmed";
-  /** Whether its objects are shards, which stay in use after this traffic. */
+  /** Whether the shape's objects are shards, which stay in use after this traffic. */
   readonly isSharded: boolean;
   /** The number of isolates that cache denials; 0 when every decision calls the object. */
   readonly isolates: number;
   /**
-   * The arrivals of each object in order.
+   * The arrivals at each object, in order.
    * @param scale the share of the traffic to generate; 1 for all
    */
   readonly objects: (scale: number) => readonly (readonly Arrival[])[];

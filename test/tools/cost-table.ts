@@ -31,7 +31,7 @@ function costRow({ shape, bill }: ShapeCost): Row {
 export const totalDollars = ({ bill }: ShapeCost): number =>
   perMillion(objectDollars(bill) + workerDollars(bill), bill);
 
-/** The parts of the price of a million decisions, in dollars. */
+/** The items in the price of a million decisions, in dollars. */
 export function dollarsByPart({ bill }: ShapeCost): Record<CostPart, number> {
   const { rows, calls, seconds } = partDollars(bill);
   const per = (dollars: number): number => perMillion(dollars, bill);

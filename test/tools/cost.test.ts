@@ -1,4 +1,4 @@
-/** The page about costs shows the computed table, whose counts stay within the budgets. */
+/** The page about costs shows the computed table, and the counts in this table stay within the budgets. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import {
@@ -34,12 +34,12 @@ const billOf = (name: string): Bill => {
   return found.bill;
 };
 
-/** The arrivals of a shape with one object. */
+/** The arrivals of a shape that has one object. */
 const arrivalsOf = (shape: CostShape): readonly Arrival[] => shape.objects(1)[0] ?? [];
 
 const allowed = ({ decisions, denied }: Bill): number => decisions - denied;
 
-/** Each alarm that is set runs once, so the other written rows are keys put and deleted. */
+/** Each alarm that is set runs once, so all other written rows are keys that were put or deleted. */
 const keyRows = ({ rowsWritten, alarms }: Bill): number => rowsWritten - alarms;
 
 describe("the cost table", () => {
@@ -47,14 +47,14 @@ describe("the cost table", () => {
     expect(outdated(costDocs(costs, beats, peers))).toEqual([]);
   });
 
-  it("the first sentence of the page states the lowest and the highest price", () => {
+  it("the first sentence of the page about costs states the lowest and the highest price", () => {
     const dollars = costs.map(totalDollars);
     const [, first = ""] = /^# [^\n]*\n+(.*?)\.\s/s.exec(readFileSync(costPage, "utf8")) ?? [];
     expect(first).toContain(centsText(Math.min(...dollars)));
     expect(first).toContain(centsText(Math.max(...dollars)));
   });
 
-  it("the prices in the README are those of the table", () => {
+  it("the prices in the README equal those in the cost table", () => {
     const [, section = ""] = /^## Cost and speed\n([^]*?)^## /m.exec(readFileSync("README.md", "utf8")) ?? [];
     const stated = section.match(/\$\d+\.\d\d/g) ?? [];
     const ofWorker = costs.map(({ bill }) => (1e6 * workerDollars(bill)) / bill.decisions);
@@ -67,7 +67,7 @@ describe("the cost table", () => {
     expect(await measureCosts(0.02)).toEqual(await measureCosts(0.02));
   });
 
-  it("only the floods are denied, and only the deny cache saves calls", () => {
+  it("only floods are denied, and only the deny cache saves calls of objects", () => {
     const floods = ["a flood", "the flood, no deny cache"];
     const isDenied = costs.filter(({ bill }) => bill.denied > 0).map(({ shape }) => shape.name);
     expect(isDenied).toEqual(floods);
@@ -79,7 +79,7 @@ describe("the cost table", () => {
     }
   });
 
-  it("the price is the sum of the counted operations at Cloudflare's prices", () => {
+  it("the price of a decision is the sum of the counted operations at Cloudflare's prices", () => {
     const million = 1_000_000;
     const bill = {
       decisions: million,
@@ -97,7 +97,7 @@ describe("the cost table", () => {
 });
 
 describe("the control plane", () => {
-  it("the control plane adds less than 2 % to the bill from ten decisions a second and isolate upwards", () => {
+  it("at ten or more decisions a second and isolate, the control plane adds less than 2 % to the bill", () => {
     const busy = beats.costs.filter(({ rate }) => rate >= leastRate);
     expect(busy).toHaveLength(6);
     for (const cost of busy) {
@@ -107,7 +107,7 @@ describe("the control plane", () => {
     }
   });
 
-  it("the traffic sample of one key in 64 adds less than 1 % to the bill at ten decisions a second and isolate", () => {
+  it("at ten decisions a second and isolate, sampling one key in 64 adds less than 1 % to the bill", () => {
     expect(beats.samples.map(({ isolates }) => isolates)).toEqual([1, 10, 100]);
     for (const cost of beats.samples) {
       const share = sampleShareOf(cost, busyKeyDollars(costs));
@@ -116,14 +116,14 @@ describe("the control plane", () => {
     }
   });
 
-  it("the control plane adds less than 30 cents a month to one isolate with few decisions", () => {
+  it("the control plane adds less than 30 cents a month to the bill of one isolate with few decisions", () => {
     const quiet = beats.costs.filter(({ isolates, rate }) => isolates === 1 && rate < leastRate);
     const dollars = quiet.map(({ bills }) => 730 * hourDollars(bills["with rules"]));
     expect(dollars).toHaveLength(2);
     expect(Math.max(...dollars)).toBeLessThan(0.3);
   });
 
-  it("without samples the control plane writes no more rows for a hundred isolates than for ten", () => {
+  it("without samples, the control plane writes no more rows for a hundred isolates than for ten", () => {
     const rowsOf = (isolates: number): number =>
       beats.samples.find((cost) => cost.isolates === isolates)?.unsampled.rowsWritten ?? Number.NaN;
     expect(rowsOf(100)).toBeLessThan(1.15 * rowsOf(10));
@@ -144,24 +144,24 @@ describe("the row budget", () => {
     expect(keyRows(bill)).toBeLessThanOrEqual((2 * bill.decisions) / 1_000 + 2);
   });
 
-  it("a cold key writes a row for each decision and sets one alarm in its life", async () => {
+  it("a cold key writes one row for each decision and sets one alarm in its lifetime", async () => {
     const cold = shapeOf("a cold key");
     const life = await billOfObject(cold, arrivalsOf(cold).slice(0, 30));
     expect([keyRows(life), life.alarms]).toEqual([30, 1]);
     expect(keyRows(billOf("a cold key"))).toBeLessThanOrEqual(billOf("a cold key").decisions);
   });
 
-  it("a flood writes rows for allowed requests and none for denied ones", () => {
+  it("a flood writes rows for allowed requests and none for denied requests", () => {
     const bill = billOf("a flood");
     expect(keyRows(bill)).toBeLessThanOrEqual(allowed(bill));
   });
 
-  it("confirmed writes write a row for each allowed request", () => {
+  it("confirmed writes write one row for each allowed request", () => {
     const bill = billOf("the busy key, confirmed");
     expect(keyRows(bill)).toBe(allowed(bill));
   });
 
-  it("limits that remember ten seconds or less write no rows", () => {
+  it("limits whose state is kept for ten seconds or less write no rows", () => {
     expect(billOf("the busy key, limit per 5 s")).toMatchObject({
       rowsWritten: 0,
       rowsRead: 1,
@@ -169,7 +169,7 @@ describe("the row budget", () => {
     });
   });
 
-  it("clients need fewer rows, alarms and seconds in shards than with an object each", () => {
+  it("clients in shards need fewer rows, alarms and seconds than clients with an object each", () => {
     const own = billOf("clients, an object each");
     const sharded = billOf("clients in 32 shards");
     expect(sharded.decisions).toBe(own.decisions);
@@ -184,10 +184,10 @@ describe("an object in virtual time", () => {
   const check = (object: CostedObject, atMs: number): Promise<unknown> =>
     object.check(atMs, { key: "k", charges: [{ policy: "p", limits: limits ?? [], cost: 1 }] });
 
-  it("an object in virtual time counts concurrent events once and every second with a pending timer", async () => {
+  it("an object in virtual time counts concurrent events once, and counts every second with a pending timer", async () => {
     const object = new CostedObject();
     for (const atMs of [1_000_000, 1_000_000, 1_000_005]) await check(object, atMs);
-    // Two spends are written immediately, in 1 ms for both. The third is written one second later.
+    // Two spends are written immediately and take 1 ms together. The third is written one second later.
     await check(object, 1_005_000);
     expect(object.activeMs).toBe(1 + 1_000 + 1);
     expect(object.storage.written.puts).toEqual([1, 1, 1, 1]);
@@ -196,12 +196,13 @@ describe("an object in virtual time", () => {
   it("an object in virtual time loses its memory ten seconds after its last event or timer", async () => {
     const object = new CostedObject();
     const read: number[] = [];
-    // The third spend is written a second later.
+    // The third spend is written one second later.
     for (const atMs of [0, 0, 0, 10_999, 20_998, 30_998]) {
       await check(object, 1_000_000 + atMs);
       read.push(object.storage.rowsRead);
     }
-    // Each decision after a loss reads the key. The last one also reads whether there is a row and an alarm.
+    // The first decision after each loss of memory reads the key. The last of these decisions also reads whether there
+    // is a row and an alarm.
     expect(read).toEqual([1, 1, 1, 1, 1, 3]);
   });
 

@@ -1,7 +1,7 @@
 /**
- * `npm run bench -- cost`: prints the cost of a million decisions on Cloudflare for each shape of traffic, what the
- * control plane adds, the prices, and what other limiters cost.
- * Every run prints the same. `--write` writes both and a plot into the page.
+ * `npm run bench -- cost`: prints the cost of a million decisions on Cloudflare for each shape of traffic, the cost of
+ * the control plane, the prices, and the cost of other limiters. Every run prints the same. `--write` writes these
+ * tables and a plot into the pages.
  */
 import { beatsTable, measureBeats } from "./control-plane/beats-cost.ts";
 import { busyKeyDollars, costDocs, costPage } from "./cost-page.ts";

@@ -1,7 +1,7 @@
 /**
  * `npm run bench -- crash`: kills workerd under traffic and restarts it on the same storage, many times. Exits with 1
- * if more is admitted above the limit than the setting `durability` promises. Options: --durability confirmed|relaxed
- * for one of the two, --kills <number>, --connections <number>.
+ * if more requests are admitted above the limit than the setting `durability` promises. Options: --durability
+ * confirmed|relaxed for only one setting, --kills <number>, --connections <number>.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -25,19 +25,19 @@ const kills = positiveInteger("kills", values.kills);
 const connections = positiveInteger("connections", values.connections);
 
 const token = crypto.randomUUID();
-/** High enough that the limit is reached after the last kill only. */
+/** High enough that the limit is reached only after the last kill. */
 const unitsPerKill = 3_000;
 const limit = kills * unitsPerKill;
 /**
- * A kill may lose what was admitted since the last write: within the last second, or up to 250 ms more if the timer
- * is late.
+ * A kill may lose the requests that were admitted since the last write: within the last second, or up to 250 ms more if
+ * the timer is late.
  */
 const gatheredMs = 1_250;
 const patienceMs = 120_000;
 
 const next = randomFrom(4);
 for (const durability of durabilities) {
-  // Run one after the other, so that neither slows down the other.
+  // Runs them one after the other, so that they do not slow each other down.
   // oxlint-disable-next-line no-await-in-loop
   await crash(durability);
 }
@@ -70,7 +70,7 @@ interface Course {
   readonly admitted: number;
   /** For each kill, the number of admitted requests that were not stored. */
   readonly lost: readonly number[];
-  /** For each kill, the number of requests admitted in the second before it. */
+  /** For each kill, the number of requests that were admitted in the second before the kill. */
   readonly lastSecond: readonly number[];
 }
 
@@ -103,7 +103,7 @@ async function killedInTraffic(workerd: Workerd): Promise<Course> {
   return { admitted: admittedAtMs.length, lost, lastSecond };
 }
 
-/** The units that the object reports as spent. */
+/** The spent units that the object reports. */
 async function spentUnits(workerd: Workerd): Promise<number> {
   const response = await fetch(new URL("/check?cost=0", workerd.url), {
     headers: { Authorization: `Bearer ${token}` },

@@ -1,8 +1,8 @@
 /**
- * `npm run bench -- disconnects`: how long clients wait while others disconnect in the middle of their requests, with
- * joined calls and with separate calls. Both take turns in one workerd process, in an order that alternates. Objects are
- * 4 ms away. Exits with 1 when a request was answered without a decision of its objects. Options: --rounds <number>,
- * --disconnects <number> in each turn.
+ * `npm run bench -- disconnects`: measures how long clients wait while other clients disconnect in the middle of their
+ * requests, with joined calls and with separate calls. Both take turns in one workerd process, in an alternating order.
+ * Objects are 4 ms away. Exits with 1 when a request was answered without a decision of its objects. Options: --rounds
+ * <number>, --disconnects <number> in each turn.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -36,18 +36,18 @@ describe.each(themeNames)("a figure in the %s theme", (name) => {
     expect(figure[name]).toContain('<desc id="description">Bar chart. A costs 1, B costs 2.</desc>');
   });
 
-  it("a figure places its panels below one another and has the height of all", () => {
+  it("a figure places its panels below one another, and its height includes all panels", () => {
     expect(figure[name]).toContain(`viewBox="0 0 ${figureWidth} 210"`);
     expect(figure[name]).toMatch(/ y="60"[^]+ y="160"/);
   });
 
-  it("a figure uses the colours of its theme and no style that a viewer may not support", () => {
+  it("a figure uses the colours of its theme, and no style that a viewer may not support", () => {
     expect(figure[name]).toContain(theme.colours.blue);
     expect(figure[name]).toContain(theme.background);
     expect(figure[name]).not.toMatch(/<style|var\(|currentColor|\.\d{3}/);
   });
 
-  it("text and marks have the contrast that WCAG 2 level AA requires", () => {
+  it("the text and marks of a figure have the contrast that WCAG 2 level AA requires", () => {
     for (const text of [theme.text, theme.muted]) {
       expect(contrast(text, theme.background)).toBeGreaterThanOrEqual(4.5);
     }

@@ -21,9 +21,9 @@ export interface Theme {
   /** The background of GitHub's pages. */
   readonly background: string;
   readonly text: string;
-  /** For secondary text and reference lines. */
+  /** The colour of secondary text and reference lines. */
   readonly muted: string;
-  /** Distinguishable by readers with colour vision deficiency, after Okabe and Ito. */
+  /** Colours that readers with colour vision deficiency can distinguish, after Okabe and Ito. */
   readonly colours: Readonly<Record<"blue" | "orange" | "green" | "pink" | "grey", string>>;
 }
 
@@ -86,7 +86,7 @@ function draw({ title, subtitle, description, panels }: FigureOptions, theme: Th
   let height = 20 + 20 * headings.length;
   for (const panel of drawn) {
     for (const style of panel.querySelectorAll("style")) style.remove();
-    // The outer SVG sets these.
+    // The outer SVG sets these attributes.
     for (const name of ["class", "fill", "font-family", "font-size"]) panel.removeAttribute(name);
     panel.setAttribute("y", String(height));
     height += Number(panel.getAttribute("height"));

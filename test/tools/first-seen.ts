@@ -1,8 +1,8 @@
 /**
- * `npm run bench -- first-seen`: measures keys per second that are seen for the first time, with an object for each key
- * and with shards. It also measures them through Headgate's service, where each decision takes two more calls. The four
- * variants take turns in one workerd process, and the medians are printed. Options: --shards <number>, --rounds
- * <number>.
+ * `npm run bench -- first-seen`: measures how many keys per second can be seen for the first time, with an object for
+ * each key and with shards. It also measures this through Headgate's service, where each decision takes two more calls.
+ * The four variants take turns in one workerd process, and the medians are printed. Options: --shards <number>,
+ * --rounds <number>.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -32,16 +32,16 @@ const rounds = positiveInteger("rounds", values.rounds, 1000);
 
 const callers = 32;
 const ways: readonly Way[] = ["objects", "service"];
-/** Numbers of keys that make each turn about equally long. */
+/** The numbers of keys for which all turns take about equally long. */
 const perKeyKeys = 500;
 const shardedKeys = 5_000;
-/** Write-behind of one turn must not slow down the next. */
+/** The write-behind of one turn must not slow down the next turn. */
 const pauseMs = 1_500;
 let keys = 0;
 
 /**
- * Spends on consecutive new keys with several concurrent callers. Returns the time it took, through the service or by
- * direct calls of the objects.
+ * Charges consecutive new keys with several concurrent callers, through the service or by direct calls of the objects.
+ * Returns the time that this took.
  */
 const callerCode = `
 const limits = ${JSON.stringify(parseLimits("100/hour"))};
@@ -103,7 +103,7 @@ async function measure(workerd: Workerd): Promise<void> {
   for (let round = 0; round < rounds; round++) {
     for (const way of ways) {
       const { perKey, sharded } = figures[way];
-      // One after the other, so that each has the machine to itself.
+      // Runs them one after the other, so that each has the machine to itself.
       // oxlint-disable no-await-in-loop
       await setTimeout(pauseMs);
       perKey.push(await keysPerSecond(workerd, way, null, perKeyKeys));
@@ -150,7 +150,7 @@ function whole(value: number): string {
   return Math.round(value).toLocaleString("en");
 }
 
-/** The median; of an even number of values, the lower one in the middle. */
+/** The median. For an even number of values, the lower of the two in the middle. */
 function median(each: readonly number[]): number {
   return each.toSorted((a, b) => a - b)[Math.ceil(each.length / 2) - 1] ?? NaN;
 }

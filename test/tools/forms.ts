@@ -13,7 +13,10 @@ const form = (strategy: string, options: Form["options"] = {}): Form => ({
   options,
 });
 
-/** Without calendar windows, which are clock windows of another length, and elastic windows, which are deprecated. */
+/**
+ * Excludes calendar windows, which are clock-aligned windows of another length, and elastic windows, which are
+ * deprecated.
+ */
 export const forms: readonly Form[] = [
   form("fixed-window", { align: "first-request" }),
   form("fixed-window", { align: "clock" }),

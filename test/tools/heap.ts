@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import { once } from "node:events";
 import { setTimeout } from "node:timers/promises";
 
-/** A port that is free at the moment. workerd does not report the port of its inspector. */
+/** A port that is currently free. workerd does not report the port of its inspector. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -16,10 +16,10 @@ export async function freePort(): Promise<number> {
 const collectedMs = 200;
 
 export interface HeapUsage {
-  /** Live objects, and garbage that has not been collected. */
+  /** Live objects, and garbage that has not yet been collected. */
   readonly usedSize: number;
   readonly totalSize: number;
-  /** Memory outside of V8's heap, such as typed arrays. */
+  /** Memory outside of V8's heap, such as that of typed arrays. */
   readonly backingStorageSize?: number;
 }
 
@@ -68,7 +68,7 @@ export class HeapInspector {
    * @param wake sends the Worker a request, because the isolate collects only when it runs
    */
   async live(wake: () => Promise<unknown>): Promise<HeapUsage> {
-    // Finalizers run after the first collection. The second one collects what they release.
+    // Finalizers run after the first collection. The second collection frees what they release.
     for (let collection = 0; collection < 2; collection++) {
       const collected = this.#call("HeapProfiler.collectGarbage");
       // oxlint-disable-next-line no-await-in-loop

@@ -27,8 +27,8 @@ describe("the statistics of the HTTP benchmark", () => {
     expect(spreadOf([7])).toEqual({ median: 7, lower: 7, upper: 7 });
   });
 
-  it("a ratio is computed for each pair of turns before the median is taken", () => {
-    // A machine that is slow in one round is slow for both contestants. The ratio of the medians would be 0.9.
+  it("a ratio is computed for each pair of turns, and then the median of the ratios is taken", () => {
+    // A machine that is slow in one round is slow for both contestants. The ratio of the two medians would be 0.9.
     expect(
       pairedRatio([
         [100, 200],
@@ -46,7 +46,7 @@ describe("the statistics of the HTTP benchmark", () => {
 });
 
 describe("the report of a load generator", () => {
-  it("wrk's figures are read from the line that its script adds to the report", () => {
+  it("wrk's figures are read from the line that the benchmark's script adds to the report", () => {
     const report = `Running 1s test @ http://127.0.0.1:8080/
   1 threads and 32 connections
   Thread Stats   Avg      Stdev     Max   +/- Stdev
@@ -69,7 +69,7 @@ measured {"requests":1845,"microseconds":1001471,"p50":16201,"p99":38450,"errors
     expect(() => parseWrk("unable to connect to 127.0.0.1:1 Connection refused\n")).toThrow("Connection refused");
   });
 
-  it("autocannon's figures are its own counts, and latencies that the benchmark measures itself", () => {
+  it("autocannon's figures are its own counts, and the latencies that the benchmark measures itself", () => {
     const result = {
       errors: 1,
       duration: 2.02,
@@ -85,7 +85,7 @@ measured {"requests":1845,"microseconds":1001471,"p50":16201,"p99":38450,"errors
     });
   });
 
-  it("the id of a reservation is read from a response, and a settlement has none", () => {
+  it("the id of a reservation is read from a response, and a settlement's response has no id", () => {
     expect(idIn('{"allowed":true,"limits":[],"id":"a-1"}')).toBe("a-1");
     expect(idIn('{"allowed":true,"limits":[],"id":null}')).toBeUndefined();
     expect(idIn('{"settled":true}')).toBeUndefined();
@@ -108,7 +108,7 @@ measured {"requests":1845,"microseconds":1001471,"p50":16201,"p99":38450,"errors
 });
 
 describe("the processor time of a contestant", () => {
-  it("user and system time are the 14th and 15th field, even if the process has a name with spaces", () => {
+  it("user and system time are the 14th and 15th field in /proc, even if the name of the process has spaces", () => {
     const stat = "12 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 250 50 0 0 20 0";
     expect(ticksOf(stat)).toBe(300);
   });
@@ -129,7 +129,7 @@ describe("the processor time of a contestant", () => {
 });
 
 describe("the calls of objects per thousand requests", () => {
-  it("calls per thousand requests count only the calls and requests of the turns", () => {
+  it("calls per thousand requests count only calls and requests during the turns", () => {
     const turn = difference({ requests: 150, calls: 60 }, { requests: 50, calls: 50 });
     const other = difference({ requests: 450, calls: 100 }, { requests: 150, calls: 60 });
     expect(callsPerThousand([{ counts: turn }, { counts: other }])).toBe(125);
@@ -138,14 +138,14 @@ describe("the calls of objects per thousand requests", () => {
 });
 
 describe("the matches of the HTTP benchmark", () => {
-  it("a chosen contestant is measured next to its floor and to everything that its goals name", () => {
+  it("a chosen contestant is measured next to its floor and to every contestant that its goals name", () => {
     expect(allMatches([contestantOf("check")])).toEqual([
       { subject: "check", others: ["noop", "store"], load: "loaded" },
       { subject: "check", others: ["noop-json"], load: "alone" },
     ]);
   });
 
-  it("a floor that others are compared with has no turns under load of its own", () => {
+  it("a floor of another contestant has no match under load of its own", () => {
     const subjects = allMatches(["check", "noop", "plain"].map(contestantOf)).map(({ subject, load }) => [
       subject,
       load,
@@ -154,7 +154,7 @@ describe("the matches of the HTTP benchmark", () => {
     expect(subjects).toContainEqual(["plain", "loaded"]);
   });
 
-  it("the matches of the goals contain every pair of a goal, and nothing without a goal", () => {
+  it("the matches of the goals contain every pair that a goal compares, and none for contestants without a goal", () => {
     const matches = goalMatches(contestants);
     for (const { of, to, load } of goals) {
       const match = matches.find((each) => each.subject === of && each.load === load);
@@ -164,7 +164,7 @@ describe("the matches of the HTTP benchmark", () => {
   });
 });
 
-/** A turn of one second. */
+/** A turn of one second with these counts. */
 const turnOf = (requests: number, calls: number): MeasuredTurn => ({
   requests,
   seconds: 1,
@@ -176,7 +176,7 @@ const turnOf = (requests: number, calls: number): MeasuredTurn => ({
   counts: { requests, calls },
 });
 
-/** The outcome of a match with these rates in each round. The subject is the first. */
+/** The outcome of a match with these rates in each round. The first contestant is the subject. */
 function matchOf(load: LoadName, rates: Readonly<Record<string, readonly number[]>>): MatchOutcome {
   const [[subject, first], ...others] = Object.entries(rates) as [
     [string, readonly number[]],
@@ -238,7 +238,7 @@ describe("a recorded run", () => {
     );
   });
 
-  it("a goal is met or missed, or not judged if it was not measured", () => {
+  it("a goal is met or missed, or has no verdict if it was not measured", () => {
     const verdicts = new Map(judge(outcome.matches).map((verdict) => [verdict.title, verdict.isMet]));
     expect(verdicts.get("strict, one key ÷ no-op object call")).toBe(true);
     expect(verdicts.get("proxy, denied ÷ JSON response")).toBe(false);
@@ -265,7 +265,7 @@ describe("the contestants of the HTTP benchmark", () => {
     expect(namesOf(({ group, title }) => `${group}: ${title}`).size).toBe(contestants.length);
   });
 
-  it("a contestant that reserves settles each reservation with a request of its own", () => {
+  it("a contestant that reserves settles each reservation with a separate request", () => {
     const { body, followUp } = requestOf(contestantOf("reserve"));
     expect(JSON.parse(body)).toMatchObject({ policy: "allowed", cost: 2 });
     expect(followUp?.path).toBe("/check/settle");
@@ -273,7 +273,7 @@ describe("the contestants of the HTTP benchmark", () => {
     expect(requestOf(contestantOf("check"))).not.toHaveProperty("followUp");
   });
 
-  it("every goal and every floor names contestants that exist", () => {
+  it("every goal and every floor names existing contestants", () => {
     const ids = new Set(contestants.map(({ id }) => id));
     for (const { of, to } of goals) expect([ids.has(of), ids.has(to)]).toEqual([true, true]);
     for (const { floor } of contestants) expect(floor === undefined || ids.has(floor)).toBe(true);
@@ -290,7 +290,7 @@ describe("the recorded run of the HTTP benchmark", () => {
     expect(part.split("\n")).toHaveLength(3);
   });
 
-  it("the sentence about other rate limiters has the ratio to each that was measured", () => {
+  it("the sentence about other rate limiters has a ratio for each measured limiter", () => {
     const rates = { check: 509, store: 1_018, binding: 203.6 };
     const figures = last.figures.flatMap((of) => {
       const median = (rates as Readonly<Record<string, number>>)[of.id];

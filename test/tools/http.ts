@@ -1,11 +1,11 @@
 /**
  * `npm run bench -- http`: sends real HTTP load to workerd, for Headgate, its alternatives and the least work that
- * could replace it. Contestants that are compared take short turns next to each other, in many rounds; medians of the
- * paired ratios are printed. Exits with 1 when responses were wrong, which makes their figures void. Options: --goals
- * for what the goals need, in about two minutes; --only <names, separated by commas>, whose floors are measured, too;
- * --rounds <number>, --seconds <of a turn>, --connections <number>; --quick for one short round; --generator
+ * could replace it. Contestants that are compared take short turns next to each other, in many rounds. The medians of
+ * the paired ratios are printed. Exits with 1 when responses were wrong, which makes their figures void. Options:
+ * --goals for what the goals need, in about two minutes; --only <names, separated by commas>, whose floors are also
+ * measured; --rounds <number>, --seconds <of a turn>, --connections <number>; --quick for one short round; --generator
  * wrk|autocannon, by default wrk if it is installed; --out <folder> for the JSON and the plot; --record to store the
- * JSON with the benchmark and update `docs/benchmarks`; --write to update them from the last recorded run.
+ * JSON with the benchmark and update `docs/benchmarks`; --write to update these pages from the last recorded run.
  */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -129,7 +129,7 @@ ${goalsTable(run)}`);
   }
 }
 
-/** Stores the run where later runs do not overwrite it, and updates the pages that show it. */
+/** Stores the run where later runs do not overwrite it, and updates the pages that show the run. */
 function record(run: RecordedRun): void {
   writeFileSync(recordedPath, textOf(run));
   execFileSync(process.execPath, ["node_modules/oxfmt/bin/oxfmt", recordedPath]);

@@ -1,16 +1,19 @@
 /**
- * Installs the packages of this folder, unless those that its lock file pins are installed. `npm run bench`, `npm run
- * screenshots` and `npm run test:full` do so first. Run it alone with `npx node test/tools/install.ts`.
+ * Installs the packages of test/tools, unless those that its lock file pins are already installed. `npm run bench`,
+ * `npm run screenshots` and `npm run test:full` do this first. Run it alone with `npx node test/tools/install.ts`.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 const folder = import.meta.dirname;
-/** A copy of the lock file, which the script `postinstall` of this folder writes. `npm ci` removes it with all packages. */
+/**
+ * A copy of the lock file, which the script `postinstall` of test/tools writes. `npm ci` removes the copy with all
+ * packages.
+ */
 const installed = join(folder, "node_modules/.installed-lock.json");
 
-/** @throws Error if npm fails, such as without a network */
+/** @throws Error if npm fails, for example without a network */
 export function installTools(): void {
   const lock = readFileSync(join(folder, "package-lock.json"), "utf8");
   if (existsSync(installed) && readFileSync(installed, "utf8") === lock) return;
@@ -23,7 +26,7 @@ export function installTools(): void {
   }
 }
 
-/** npm is a script there, which only a shell can run. */
+/** On Windows, npm is a script that only a shell can run. */
 const isWindows = process.platform === "win32";
 
 /** The global setup of tests that use these packages. */

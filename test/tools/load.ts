@@ -1,8 +1,8 @@
 /**
  * `npm run bench -- load`: sends concurrent HTTP requests to a local instance and checks that exactly the limit is
- * admitted in each window, for a key with an object of its own and for a key in a shard. Exits with 1 otherwise.
- * Options: --objects per-key|sharded for one of the two, --shards <number>, --limit <units>, --window <duration>,
- * --windows <number>, --connections <number>.
+ * admitted in each window, for a key with its own object and for a key in a shard. Exits with 1 otherwise. Options:
+ * --objects per-key|sharded for only one of the two, --shards <number>, --limit <units>, --window <duration>, --windows
+ * <number>, --connections <number>.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -43,7 +43,7 @@ try {
   const policies = JSON.stringify(objectKinds.map(policyOf));
   const workerd = await startWorkerd(folder, { POLICIES: policies });
   try {
-    // Run one after the other, so that neither load slows down the other.
+    // Runs them one after the other, so that they do not slow each other down.
     // oxlint-disable-next-line no-await-in-loop
     for (const objects of objectKinds) await load(workerd, objects);
   } finally {
@@ -54,8 +54,8 @@ try {
 }
 
 function policyOf(objects: Objects): object {
-  // Clock-aligned windows do not depend on when a request happens to be decided. A long timeout lets a busy machine
-  // be slow, because decisions that an isolate makes after a timeout must not be measured.
+  // Clock-aligned windows do not depend on when a request happens to be decided. The long timeout allows for a busy
+  // machine, because decisions that an isolate makes after a timeout must not be measured.
   const window = formatDuration(windowMs);
   return {
     name: objects,
@@ -80,9 +80,10 @@ async function load(workerd: Workerd, objects: Objects): Promise<void> {
     url: url.href,
     connections,
     headers: { "X-Load": "the one key" },
-    // The load ends well after the start of a window, whose units are spent by then, so only denials are in flight.
+    // The load ends well after the start of a window, when the window's units are spent, so that only denials are in
+    // progress.
     duration: ((windows - 0.25) * windowMs) / 1000,
-    // autocannon checks for its end at this interval, in milliseconds.
+    // autocannon checks at this interval whether it must end, in milliseconds.
     sampleInt: 50,
     setupClient: (client) => {
       client.on("headers", (response) => countRemaining(remainingCounts, response));
@@ -101,12 +102,12 @@ async function load(workerd: Workerd, objects: Objects): Promise<void> {
   });
 }
 
-/** Responses that are no decisions: connection errors, timeouts and other statuses. */
+/** Responses that are not decisions: connection errors, timeouts and other statuses. */
 function errorCount(result: autocannon.Result): number {
   return result.errors + result["1xx"] + result["3xx"] + result["5xx"];
 }
 
-/** Counts the `remaining` of an allowed response. Headers are a flat list of names and values. */
+/** Counts the `remaining` value of an allowed response. Headers are a flat list of names and values. */
 function countRemaining(remainingCounts: number[], response: object): void {
   const { statusCode, headers } = response as { statusCode: number; headers: readonly string[] };
   if (statusCode !== 200) return;

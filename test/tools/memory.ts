@@ -1,8 +1,8 @@
 /**
- * `npm run bench -- memory`: measures the heap of one isolate with Headgate's Worker and 32 busy shards while it receives
- * new keys: strict, then leased, then eventual ones. Exits with 1 when the heap exceeds 96 MB, garbage included. Options:
- * --keys <number> of each consistency; --consistency <name> for one of them; --record to store the run and update the
- * page about capacity; --write to update the page from the stored run.
+ * `npm run bench -- memory`: measures the heap of one isolate with Headgate's Worker and 32 busy shards while it
+ * receives new keys: first strict, then leased, then eventual keys. Exits with 1 when the heap exceeds 96 MB, including
+ * garbage. Options: --keys <number> of each consistency; --consistency <name> for only one consistency; --record to
+ * store the run and update the page about capacity; --write to update the page from the stored run.
  */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -52,7 +52,7 @@ if (values.write) {
 }
 
 const stepCount = 200;
-/** Fewer keys in a step would leave steps without a garbage collection. */
+/** With fewer keys in a step, some steps would have no garbage collection. */
 const leastStep = 1_000;
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-memory-sum-"));
@@ -61,7 +61,7 @@ try {
   try {
     const runs: ConsistencyRun[] = [];
     for (const consistency of chosen) {
-      // The same isolate receives all of them, one after the other.
+      // The same isolate receives the keys of all consistencies, one after the other.
       // oxlint-disable-next-line no-await-in-loop
       runs.push(await measure(isolate, consistency));
     }

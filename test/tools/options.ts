@@ -1,7 +1,7 @@
 /** The options of the measurements. */
 import { type CommandOptions, exitWithError, parseCommandLine } from "../../src/cli/command.ts";
 
-/** Reads the options of `npm run bench -- <name>`. Prints its help text and ends the process on `--help`. */
+/** Reads the options of `npm run bench -- <name>`. On `--help`, prints the help text and ends the process. */
 // oxlint-disable-next-line typescript/explicit-function-return-type -- inferred from the options
 export const readOptions = <const O extends CommandOptions>(name: string, options: O) =>
   parseCommandLine(options, `npm run bench -- ${name}`);

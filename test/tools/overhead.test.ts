@@ -21,14 +21,14 @@ it("the median is the value in the middle", () => {
   expect(medianOf([5])).toBe(5);
 });
 
-it("the overhead is the median of the differences within a round, so slow rounds do not count twice", () => {
+it("the overhead is the median of the differences within each round, so that slow rounds do not distort it", () => {
   expect(overheadOf(measured, ["on", "off"])).toBe(50);
   expect(overheadOf(measured, ["all", "off"])).toBe(300);
   expect(overheadOf(measured, ["off again", "off"])).toBe(0);
   expect(overheadOf(measured, ["1/1", "on"])).toBe(30);
 });
 
-it("a row has the load, the share of denials, the medians and the differences", () => {
+it("a row of the overhead table has the load, the share of denials, the medians and the differences", () => {
   const figures = ["200", "190", "250", "500", "260", "270", "0", "50", "300", "5", "30"];
   expect(overheadRow("mixed", measured)).toEqual(["mixed", "25.00 %", ...figures]);
 });

@@ -1,7 +1,8 @@
 /**
- * `npm run bench -- overhead`: measures what the statistics of the control plane and its traffic samples add to a decision,
- * in a loop inside workerd, where the noise is smaller than over HTTP. Without statistics it is measured twice (A/A). Exits
- * with 1 when statistics, or samples of one key in 64, add a microsecond or more. Options: --rounds <number>, --decisions <number>.
+ * `npm run bench -- overhead`: measures what the control plane's statistics and traffic samples add to a decision, in a
+ * loop inside workerd, where the noise is smaller than over HTTP. The mode without statistics is measured twice (A/A).
+ * Exits with 1 when statistics, or samples of one key in 64, add a microsecond or more. Options: --rounds <number>,
+ * --decisions <number>.
  */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -39,7 +40,7 @@ const decisions = positiveInteger("decisions", values.decisions, 10_000_000);
 
 const compatibilityDate = "2026-11-01";
 const mostNs = 1_000;
-/** The parts that may add less than a microsecond. */
+/** The modes that may add less than a microsecond. */
 const boundedParts: readonly (readonly [part: string, compared: readonly Comparison[]])[] = [
   [
     "statistics",
@@ -81,7 +82,7 @@ try {
 
 async function measure(url: URL, pid: number): Promise<void> {
   const measured = new Map<LoadName, MeasuredOverhead>();
-  // One after the other, so that each has the machine to itself.
+  // Runs them one after the other, so that each has the machine to itself.
   // oxlint-disable-next-line no-await-in-loop
   for (const load of loadNames) measured.set(load, await measureLoad(url, pid, load));
   const differences = comparisons.map(([mode, base]) => `${mode} − ${base}`);
@@ -102,7 +103,7 @@ async function measure(url: URL, pid: number): Promise<void> {
   }
 }
 
-/** The modes take turns within a round, each time in another order, so that none has a better place than the others. */
+/** The modes take turns within a round, in an order that changes each round, so that no mode has an advantage. */
 async function measureLoad(url: URL, pid: number, load: LoadName): Promise<MeasuredOverhead> {
   const measured: MeasuredOverhead = {
     roundNs: { off: [], "off again": [], on: [], all: [], "1/64": [], "1/1": [] },
@@ -115,7 +116,7 @@ async function measureLoad(url: URL, pid: number, load: LoadName): Promise<Measu
     if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
     return response.json<OverheadReply>();
   };
-  // The first round compiles the code, and is not counted.
+  // The first round compiles the code and is not counted.
   for (let round = -1; round < rounds; round++) {
     for (let turn = 0; turn < modes.length; turn++) {
       const mode = modes[(turn + round + 1) % modes.length] ?? "off";
@@ -136,8 +137,8 @@ async function measureLoad(url: URL, pid: number, load: LoadName): Promise<Measu
 }
 
 /**
- * The time that the threads of a process have run, in nanoseconds: other programs on the machine do not change it. Null on
- * systems without Linux's `/proc`.
+ * The time that the threads of a process have run, in nanoseconds. Other programs on the machine do not affect this
+ * time. Null on systems without Linux's `/proc`.
  */
 function cpuNs(pid: number): number | null {
   const tasks = `/proc/${pid}/task`;

@@ -3,6 +3,6 @@ import { expect, it } from "vitest";
 import { outdated } from "./generated.ts";
 import { packageReference } from "./package-reference.ts";
 
-it("the pages show the types and comments of the package", () => {
+it("the pages about the npm package show its types and comments", () => {
   expect(outdated(packageReference())).toEqual([]);
 });

@@ -1,11 +1,11 @@
 /**
- * Generates docs/reference/package.md and the pages beside it: every function and option of the npm package, from its types
- * and their comments. Run it with `npx node test/tools/package-reference.ts --write`.
+ * Generates docs/reference/package.md and docs/reference/package-*.md: every function and option of the npm package,
+ * from its types and their comments. Run it with `npx node test/tools/package-reference.ts --write`.
  */
 import { type Generated, wrapped, writeGenerated } from "./generated.ts";
 import { type Exported, type Member, readSubpaths, type Subpath } from "./package-types.ts";
 
-/** The other subpaths are on the first page. */
+/** All other subpaths are on the first page. */
 const mainPage = "package.md";
 const ownPages: Readonly<Record<string, string>> = {
   client: "package-client-and-engine.md",
@@ -13,7 +13,7 @@ const ownPages: Readonly<Record<string, string>> = {
 };
 const pageOf = (subpath: string): string => ownPages[subpath] ?? mainPage;
 
-/** The pages about options that policies of the configuration have, too. */
+/** The pages about options that the policies of the configuration also have. */
 const details: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   PolicyOptions: {
     limits: "policies.md#limits",
@@ -50,7 +50,7 @@ const details: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   Problem: { "types of problems": "errors.md" },
 };
 
-/** Wider types are shown in full below the table. */
+/** The page shows wider types in full below the table. */
 const widestType = 38;
 
 export function packageReference(): Generated {
@@ -70,7 +70,7 @@ export function packageReference(): Generated {
   };
 }
 
-/** @param described the subpath by the name and comment of each export that is already on the page */
+/** @param described for each export that is already on a page, its subpath, by the export's name and comment */
 function subpathText({ name, about, exports }: Subpath, described: Map<string, string>): string {
   const identityOf = (exported: Exported): string => `${exported.name}: ${exported.about}`;
   const isOwn = (exported: Exported): boolean => !described.has(identityOf(exported));
@@ -133,7 +133,7 @@ function membersText({ name, members }: Exported): string {
   return [table.join("\n"), ...(more.length > 0 ? [more.join("\n")] : [])].join("\n\n");
 }
 
-/** Whether a member is called. An option that may be a function has a default. */
+/** Whether a member is a method. An option that may be a function is not a method and has a default. */
 const isMethod = ({ type, fallback, isOptional }: Member): boolean =>
   /^\(.*\) => /.test(type) && !isOptional && fallback === null;
 
@@ -144,13 +144,13 @@ function requireDefault(owner: string, { name, isOptional, fallback }: Member): 
   if (isOptional && fallback === null) throw new Error(`${owner}.${name} needs the tag @default`);
 }
 
-/** Values are in code font, other defaults are words. */
+/** Values are in code font. Other defaults are words. */
 function fallbackText({ isOptional, fallback }: Member): string {
   if (!isOptional || fallback === null) return "required";
   return /^(?:"[^"]*"|\d+|true|false)$/.test(fallback) ? `\`${fallback}\`` : fallback;
 }
 
-/** The other sentences, and a type that is too wide for the table. */
+/** The sentences after the first, and a type that is too wide for the table. */
 function moreAbout({ name, type, about }: Member): string[] {
   const rest = about.slice(firstSentence(about).length).trim();
   const full = shortType(type) === plainType(type) ? "" : `Type: \`${plainType(type)}\`.`;
@@ -160,7 +160,7 @@ function moreAbout({ name, type, about }: Member): string[] {
 
 const firstSentence = (text: string): string => /^.*?\.(?=\s|$)/.exec(text)?.[0] ?? text;
 
-/** Functions may be asynchronous, which the page says once. */
+/** Omits that functions may be asynchronous, which the page says once. */
 const plainType = (type: string): string =>
   type
     .replace(/^\| /, "")
@@ -168,7 +168,7 @@ const plainType = (type: string): string =>
     .replaceAll("Context<E>", "Context")
     .replaceAll(/\bReadonly<(Record<[^<>]*>)>/g, "$1");
 
-/** As many alternatives as fit. */
+/** Shortens a type to as many of its alternatives as fit. */
 function shortType(type: string): string {
   const plain = plainType(type);
   if (plain.length <= widestType) return plain;

@@ -5,7 +5,7 @@ import { packageSubpaths } from "../../src/cli/package-build.ts";
 
 export interface Subpath {
   readonly name: string;
-  /** The comment of the file. */
+  /** The opening comment of the subpath's file. */
   readonly about: string;
   readonly exports: readonly Exported[];
 }
@@ -13,10 +13,10 @@ export interface Subpath {
 export interface Exported {
   readonly name: string;
   readonly about: string;
-  /** In TypeScript; null for a class or an interface, whose members are listed. */
+  /** The signature in TypeScript; null for a class or an interface, whose members are listed. */
   readonly signature: string | null;
   readonly members: readonly Member[];
-  /** The names of exported interfaces whose members it also has. */
+  /** The names of exported interfaces from which it inherits members. */
   readonly bases: readonly string[];
 }
 
@@ -24,7 +24,7 @@ export interface Member {
   readonly name: string;
   readonly type: string;
   readonly isOptional: boolean;
-  /** The tag `@default` of the comment; null without one. */
+  /** The text of the tag `@default` in the comment; null without this tag. */
   readonly fallback: string | null;
   readonly about: string;
 }
@@ -38,7 +38,7 @@ const options: ts.CompilerOptions = {
   types: [],
 };
 
-/** Resolves files of the repository only: the types of other packages are printed as they are written. */
+/** Resolves only files of the repository: the types of other packages are printed as they are written. */
 function programOf(files: readonly string[]): ts.Program {
   const host = ts.createCompilerHost(options);
   host.resolveModuleNameLiterals = (literals, importer) =>
@@ -86,7 +86,7 @@ function exportedBy(found: Found, name: string): Exported {
   const about = aboutOf(declaration);
   if (ts.isInterfaceDeclaration(declaration) || ts.isClassDeclaration(declaration)) {
     const all = basesOf(declaration);
-    // The methods of a Durable Object are the protocol between versions and no API.
+    // The methods of a Durable Object form the protocol between versions, and are not a public API.
     const isObject = all.some((base) => base.getText() === "DurableObject");
     if (isObject) return { name, about, signature: null, members: [], bases: [] };
     const hidden = all.filter((base) => !found.exported.has(base.getText()));
@@ -105,7 +105,7 @@ function exportedBy(found: Found, name: string): Exported {
 const hasBody = (declaration: ts.Declaration): boolean =>
   ts.isFunctionDeclaration(declaration) && declaration.body !== undefined;
 
-/** As the source has it, which oxfmt has formatted. */
+/** The signature as it stands in the source, which oxfmt has formatted. */
 function signatureOf(declaration: ts.Declaration, name: string): string {
   if (ts.isFunctionDeclaration(declaration)) {
     const { body } = declaration;
@@ -126,7 +126,7 @@ function basesOf({ heritageClauses }: ts.InterfaceDeclaration | ts.ClassDeclarat
   return [...(heritageClauses ?? [])].flatMap(({ types }) => types.map(({ expression }) => expression));
 }
 
-/** The members of an interface that the package does not export. */
+/** The members that are inherited from an interface that the package does not export. */
 function inheritedFrom(base: ts.Expression, checker: ts.TypeChecker): Member[] {
   const symbol = checker.getSymbolAtLocation(base);
   const isImported = symbol !== undefined && (symbol.flags & ts.SymbolFlags.Alias) !== 0;
@@ -150,7 +150,7 @@ function membersOf(declaration: ts.InterfaceDeclaration | ts.ClassDeclaration): 
       ts.isMethodSignature(member) || ts.isMethodDeclaration(member)
         ? `(${member.parameters.map(sourceOf).join(", ")}) => ${sourceOf(member.type)}`
         : sourceOf(member.type);
-    // An option that excludes others, by the type of the whole.
+    // The type `never` marks an option that another option excludes.
     if (type === "never" || type === "") return [];
     return [
       {

@@ -1,11 +1,14 @@
-/** Cloudflare's prices on the paid plan, beyond the quantities included each month. */
+/** Cloudflare's prices on the paid plan, beyond the quantities that the plan includes each month. */
 
 export interface Price {
   readonly dollars: number;
   /** The quantity for this price. */
   readonly per: number;
   readonly unit: string;
-  /** The quantity included each month. The figures ignore it, because they are the cost of additional traffic. */
+  /**
+   * The quantity included each month. The computed figures ignore this quantity, because they are the cost of
+   * additional traffic.
+   */
   readonly included: string;
   readonly source: keyof typeof sources;
 }
@@ -46,7 +49,10 @@ export const prices = {
     included: "1 million",
     source: durableObjects,
   },
-  /** 128 MB for each object while it is active or kept from hibernating, whatever it uses. */
+  /**
+   * Each object is billed for 128 MB while it is active or kept from hibernating, regardless of the memory that it
+   * uses.
+   */
   objectSeconds: {
     dollars: 12.5 * 0.128,
     per: million,

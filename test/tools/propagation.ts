@@ -1,7 +1,7 @@
 /**
- * `npm run bench -- propagation`: measures how soon changed rules are in effect, with five isolates in one workerd that call the
- * same objects, and traffic in each of them. Exits with 1 when a target is missed. Options: --keys <changes of key rules>,
- * --policies <changes of policy rules> for unwatched and for watched isolates.
+ * `npm run bench -- propagation`: measures how soon changed rules take effect. Five isolates with traffic run in one
+ * workerd process and call the same objects. Exits with 1 when a target is missed. Options: --keys <changes of key
+ * rules>, --policies <changes of policy rules>, which applies to unwatched and to watched isolates.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -28,12 +28,12 @@ const keyChanges = positiveInteger("keys", values.keys, 100_000);
 const policyChanges = positiveInteger("policies", values.policies, 1_000);
 
 const isolateNames = ["one", "two", "three", "four", "five"];
-/** A sixth isolate, without traffic, makes changes: an isolate follows its own changes at once. */
+/** A sixth isolate, without traffic, makes the changes, because an isolate applies its own changes at once. */
 const operatorName = "operator";
-/** Rules of leased and remembered decisions follow within a second, eventual ones within `syncEvery`. */
+/** Rules reach leased and cached decisions within a second, and eventual decisions within `syncEvery`. */
 const keysOfEachConsistency = Math.ceil(keyChanges / 50);
 
-/** The time between two beats of an isolate that knows of rules and is not watched. */
+/** The time between two beats of an isolate that has learned of rules and is not watched. */
 const beatMs = 5_000;
 
 const random = randomFrom(18);
@@ -84,7 +84,7 @@ async function measure(isolates: Isolates): Promise<void> {
 
 async function measurePolicies(urls: readonly URL[], operator: URL): Promise<void> {
   const traffic = new Traffic(urls, beatMs);
-  // By then every isolate has learned that there are no rules.
+  // By then, every isolate has learned that no rules exist.
   await setTimeout(beatMs);
   let limit = 100;
   const [first = ""] = policyNames;

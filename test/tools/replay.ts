@@ -1,8 +1,8 @@
 /**
  * `npm run bench -- replay`: replays a million arrivals of 10,000 keys under 27 sets of limits. Prints the medians of
- * several rounds, with keys that cannot be denied skipped and not. Exits with 1 when the median of the processor time is
- * more than 10 s: a replay uses one core, and other programs on the machine do not change this figure much.
- * Options: --rounds <number>.
+ * several rounds, once with keys skipped that cannot be denied and once without skipping. Exits with 1 when the median
+ * of the processor time is more than 10 s. A replay uses one core, and other programs on the machine hardly change this
+ * figure. Options: --rounds <number>.
  */
 import { replay, replayAll } from "../../src/advisor/replay/replay.ts";
 import { type Timelines, TimelinesBuilder } from "../../src/advisor/replay/timelines.ts";
@@ -27,7 +27,7 @@ const startMs = Date.UTC(2026, 0, 1);
 const dayMs = 86_400_000;
 const mostMs = 10_000;
 
-/** For each window: every strategy that needs no durations, and limits that deny from a few to most requests. */
+/** For each window: every strategy that needs no durations, with limits that deny from few to most requests. */
 const windows = [
   { window: "second", few: 1, many: 4 },
   { window: "minute", few: 2, many: 20 },
@@ -52,7 +52,9 @@ interface Round {
   readonly longestStepMs: number;
 }
 
-/** Key n comes 1/n as often as the first one, at random instants of a day, and half of the arrivals come in bursts. */
+/**
+ * Key n sends 1/n as many requests as the first key, at random instants of a day. Half of the arrivals are in bursts.
+ */
 function zipfTimelines(): Timelines {
   const random = randomFrom(1);
   const builder = new TimelinesBuilder();
@@ -71,7 +73,7 @@ function zipfTimelines(): Timelines {
 }
 
 function measureRound(timelines: Timelines, decidesEveryKey: boolean): Round {
-  // A copy, so that nothing is known from the round before.
+  // A copy, so that no results of the previous round are cached.
   const steps = replay({ ...timelines }, limitSets, { decidesEveryKey });
   const [startedAtMs, startedCpu] = [performance.now(), process.cpuUsage()];
   let [stepAtMs, longestStepMs] = [startedAtMs, 0];

@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- rules`: the time that the control plane needs for its calls with many rules, on SQLite in memory.
- * Exits with 1 when a page, or a part of a rollback, takes 100 ms or more. Options: --rules <number>.
+ * `npm run bench -- rules`: measures the time that the control plane needs for its calls with many rules, on SQLite in
+ * memory. Exits with 1 when a page, or a step of a rollback, takes 100 ms or more. Options: --rules <number>.
  */
 import { ada, beat, keyRule, mode, TestPlane } from "../control/object/test-plane.ts";
 import { positiveInteger, readOptions } from "./options.ts";

@@ -1,6 +1,7 @@
 /**
- * Computes what a second of traffic costs on Cloudflare. Write-behind is a formula here, and a test compares it with
- * a replay of the object's own code. Another test compares the calls of leased and eventual with a simulation of isolates.
+ * Computes what a second of traffic costs on Cloudflare. The model describes write-behind by a formula, and a test
+ * compares this formula with a replay of the object's own code. Another test compares the calls of leased and eventual
+ * policies with a simulation of isolates.
  */
 import type { Bill } from "./cost-replay.ts";
 import { prices } from "./prices.ts";
@@ -8,11 +9,11 @@ import type { KeyGroup } from "./scale-traffic.ts";
 
 export interface ServingMode {
   readonly consistency: "strict" | "leased" | "eventual";
-  /** Null for an object for each key. */
+  /** Null if each key has its own object. */
   readonly shards: number | null;
   readonly isolates: number;
   /**
-   * The share of each key's requests that is denied. Denials come in stretches that last much longer than an entry of
+   * The share of each key's requests that are denied. Denials come in periods that last much longer than an entry of
    * the deny cache.
    */
   readonly deniedShare?: number;
@@ -21,11 +22,11 @@ export interface ServingMode {
 }
 
 export interface ModelledLoad {
-  /** The bill of one second. */
+  /** The bill for one second. */
   readonly bill: Bill;
-  /** Calls a second of the busiest object. */
+  /** Calls per second of the busiest object. */
   readonly hottest: number;
-  /** Objects a second that are called for the first time or after losing their memory. */
+  /** The number of objects per second that are called for the first time or after losing their memory. */
   readonly woken: number;
 }
 
@@ -38,38 +39,44 @@ const gatheredSeconds = 1;
 const callSeconds = 0.001;
 /** An object loses its memory after this time without an event. */
 const idleMemorySeconds = 10;
-/** An idle limit per minute is swept after two and a half windows, a value fitted to the replay. */
+/** The row of an idle limit per minute is swept after two and a half windows. The value is fitted to the replay. */
 const sweptAfterSeconds = 150;
-/** The longer a row stays in use, the longer its alarm is postponed: up to an hour. */
+/** The longer a row stays in use, the longer its alarm is postponed, up to an hour. */
 const alarmSeconds = 3_600;
 /**
- * Calls of an isolate that borrows, per second. It asks for the next slice 0.2 s before the end of the last one (`lease.ts`),
- * and returns the unused units of a slice when its second is over.
+ * Calls per second of an isolate that borrows. It requests the next slice 0.2 s before the end of the last one
+ * (`lease.ts`), and returns the unused units of a slice when the slice's second is over.
  */
 const borrowsPerSecond = 1.25;
 const returnsPerSecond = 1;
 /** An isolate borrows when it has spent this many units of a key within a second (`lease.ts`). */
 const leastDemand = 6;
-/** Each slice is a row. With fewer decisions per second and isolate than this, `leased` costs more than `strict`. */
+/**
+ * Each slice is stored as a row. With fewer decisions per second and isolate than this, `leased` costs more than
+ * `strict`.
+ */
 export const worthwhileUnits =
   borrowsPerSecond * (1 + prices.rowsWritten.dollars / prices.objectRequests.dollars) + returnsPerSecond;
 /** The default of `syncEvery`. */
 const defaultSyncSeconds = 1;
-/** Keys of a shard are synced together (`sync-queue.ts`): at most this many in a call. */
+/** Keys of a shard are synced together (`sync-queue.ts`), up to this number in one call. */
 const keysOfCall = 100;
 const firstSeconds = 0.1;
-/** The number of keys whose state an isolate remembers. The least recently used key is forgotten first. */
+/** The number of keys whose state an isolate remembers. It forgets the least recently used key first. */
 const knownKeys = 1_024;
-/** In a flood, a limit of 100 a minute has room every 0.6 s, which ends a cached denial before its maximum of 1 s. */
+/**
+ * In a flood, a limit of 100 a minute has a free unit every 0.6 s, which ends a cached denial before its maximum of 1
+ * s.
+ */
 const deniedSeconds = 0.6;
 
 /** The rates of one key at its object, each per second. */
 interface KeyRates {
   readonly keys: number;
   readonly calls: number;
-  /** Changes written by write-behind. */
+  /** Changes that write-behind stores. */
   readonly changes: number;
-  /** Changes written before the reply: slices. */
+  /** Changes that are stored before the reply, which are slices. */
   readonly slices: number;
 }
 
@@ -100,9 +107,10 @@ export function loadOf(groups: readonly KeyGroup[], way: ServingMode): ModelledL
     bill: {
       decisions,
       denied: decisions * deniedShare,
-      // Each alarm set is a row. A key with an object of its own ends by deleteAll, a key in a shard by deleting a row.
+      // Setting an alarm writes a row. A key with its own object ends by deleteAll, and a key in a shard by deleting a
+      // row.
       rowsWritten: puts + alarms + (shards === null ? 0 : lives),
-      // Rows read cost a thousandth of a dollar per million, so they are ignored.
+      // Reading rows costs a thousandth of a dollar per million, so the model ignores it.
       rowsRead: 0,
       calls,
       alarms,
@@ -115,8 +123,7 @@ export function loadOf(groups: readonly KeyGroup[], way: ServingMode): ModelledL
 }
 
 /**
- * The rate at which groups of events start, when every event within `seconds` of a group's first event belongs to the
- * group.
+ * The rate at which groups of events start. Every event within `seconds` of a group's first event belongs to the group.
  * @param perSecond the rate of events
  */
 const startRate = (perSecond: number, seconds: number): number => perSecond / (1 + perSecond * seconds);
@@ -130,7 +137,7 @@ function keyRates({ keys, perSecond }: KeyGroup, way: ServingMode): KeyRates {
     const syncs = isolates * startRate(allowed / isolates, syncSecondsOf(way));
     return { keys, calls: syncs, changes: syncs, slices: 0 };
   }
-  // Isolates with less demand call for each request.
+  // Isolates with less demand than this make a call for each request.
   if (consistency === "leased" && allowed / isolates >= leastDemand) {
     const [borrows, returns] = [isolates * borrowsPerSecond, isolates * returnsPerSecond];
     return { keys, calls: borrows + returns + refusing, changes: returns, slices: borrows };
@@ -140,7 +147,7 @@ function keyRates({ keys, perSecond }: KeyGroup, way: ServingMode): KeyRates {
 
 const syncSecondsOf = ({ syncSeconds = defaultSyncSeconds }: ServingMode): number => syncSeconds;
 
-/** Calls a second for `syncs` of single keys, when all keys due at the same time share a call. */
+/** Calls per second for `syncs` of single keys, when all keys that are due at the same time share a call. */
 function jointCalls(
   groups: readonly KeyGroup[],
   way: ServingMode & { readonly shards: number },
@@ -156,9 +163,9 @@ function jointCalls(
 }
 
 /**
- * The rate per isolate of requests for keys that it does not remember. An isolate remembers the keys used within the
- * time in which it sees as many keys as it can remember. This is the approximation of H. Che, Y. Tung and Z. Wang,
- * Hierarchical Web Caching Systems, 2002.
+ * The rate per isolate of requests for keys that the isolate does not remember. An isolate remembers the keys that it
+ * used during the time in which it sees as many keys as it can remember. This approximation is from H. Che, Y. Tung and
+ * Z. Wang, Hierarchical Web Caching Systems, 2002.
  */
 function firstSeen(groups: readonly KeyGroup[], isolates: number): number {
   const keysWithin = (seconds: number): number =>
@@ -178,8 +185,8 @@ function firstSeen(groups: readonly KeyGroup[], isolates: number): number {
 }
 
 /**
- * The probability that two changes were made within the gathering time before a change, so that it is not written
- * immediately.
+ * The probability that a change is not written immediately, because two changes were made in the gathering time before
+ * it.
  */
 const waiting = (perSecond: number): number =>
   1 - Math.exp(-perSecond * gatheredSeconds) * (1 + perSecond * gatheredSeconds);
@@ -193,33 +200,33 @@ function cycleOf(perSecond: number): { immediateWrites: number; seconds: number 
   return { immediateWrites, seconds: (immediateWrites + 1) / perSecond + gatheredSeconds };
 }
 
-/** So rare that hardly any change waits. */
+/** Whether changes are so rare that hardly any change waits. */
 const isRare = (perSecond: number): boolean => perSecond < 1e-3;
 
 /**
- * Rows written a second for one key.
- * @param own changes a second of the key
- * @param all changes a second of its object
+ * Rows written per second for one key.
+ * @param own changes per second of the key
+ * @param all changes per second of its object
  */
 function writtenBehind(own: number, all: number): number {
   if (isRare(all)) return own;
   const { immediateWrites, seconds } = cycleOf(all);
   const share = own / all;
-  // A gathering writes one row for the key, unless the key had no change in it.
+  // A gathering writes one row for the key, unless the key did not change during it.
   const gathered = 1 - (1 - share) * Math.exp(-own * gatheredSeconds);
   return (immediateWrites * share + gathered) / seconds;
 }
 
-/** The share of its time in which an object is active, by calls and by pending timers. */
+/** The share of time in which an object is active, because of calls and pending timers. */
 function activeOf(calls: number, changes: number): number {
   const kept = isRare(changes) ? 0 : gatheredSeconds / cycleOf(changes).seconds;
   return kept + (1 - kept) * (1 - Math.exp(-calls * callSeconds));
 }
 
-/** How often a second a key's row is created again after it has been swept. */
+/** How often per second a key's row is created again after it was swept. */
 const livesOf = (changes: number): number => changes * Math.exp(-changes * sweptAfterSeconds);
 
-/** One alarm for each life of a row, or one an hour for a row that lasts. */
+/** One alarm for each lifetime of a row, or one per hour for a row that stays in use. */
 function alarmsOf({ changes, slices }: Pick<KeyRates, "changes" | "slices">): number {
   const all = changes + slices;
   return Math.max(livesOf(all), (1 - Math.exp(-all * sweptAfterSeconds)) / alarmSeconds);
@@ -231,9 +238,10 @@ function hottestOf(rates: readonly KeyRates[], calls: number, way: ServingMode):
   const { shards, consistency } = way;
   const hottestKey = Math.max(...rates.map((key) => key.calls));
   if (shards === null) return hottestKey;
-  // Each isolate calls a shard equally often, whatever its keys.
+  // Each isolate calls every shard equally often, regardless of the keys.
   if (consistency === "eventual") return calls / shards;
-  // The busiest shard has its share, plus either the hottest key or the random excess of keys in it.
+  // The busiest shard has an equal share of the calls, plus either the hottest key or the random excess of keys in the
+  // shard.
   const spread = Math.sqrt(sumOf(rates, (key) => key.keys * key.calls ** 2) / shards);
   return calls / shards + Math.max(hottestKey, Math.sqrt(2 * Math.log(shards)) * spread);
 }

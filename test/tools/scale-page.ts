@@ -45,7 +45,7 @@ const keysText = (count: number): string => (count < 1e6 ? whole(count) : `${who
 
 const dollarsOf = ({ bill }: ModelledLoad): string => centsText(perMillion(objectDollars(bill), bill));
 
-/** Marks an object that would receive more calls than its limit. */
+/** Marks a figure when its object would receive more calls than Cloudflare's limit. */
 const mark = (load: ModelledLoad): string => (load.hottest > mostCallsPerObject ? " †" : "");
 
 const oneKey = (perSecond: number, way: ServingMode): ModelledLoad => loadOf([{ keys: 1, perSecond }], way);
@@ -83,7 +83,8 @@ const trafficText = ({ perSecond, keys }: (typeof allTraffic)[number]): string =
   `${whole(perSecond)}/s, ${keysText(keys)} keys`;
 
 /**
- * The number of shards for this traffic if each may receive fewer requests than the limit; null if no number suffices.
+ * The number of shards for this traffic when each shard may receive fewer requests than the limit; null if no number
+ * suffices.
  */
 export function shardsNeeded(groups: readonly KeyGroup[], most = 65_536): number | null {
   for (let shards = 1; shards <= most; shards *= 2) {
@@ -120,7 +121,7 @@ function shardTable(): Table {
 
 const floodIsolates = [10, 100, 1_000] as const;
 
-/** One key, nearly all of whose requests are denied. */
+/** One key, almost all of whose requests are denied. */
 function floodTable(): Table {
   const flood = { consistency: "strict", shards: null, deniedShare: 1 } as const;
   const rows = rates.map((perSecond) => [
@@ -192,7 +193,7 @@ function replayTable(all: readonly Replay[]): Table {
   return { header: ["keys", ...both.flatMap((name) => [`${name}: model`, "replay"])], rows };
 }
 
-/** The table for the traffic of the command line: a row for each serving mode. */
+/** The table for the traffic given on the command line, with a row for each serving mode. */
 export function ownTable(perSecond: number, keys: number, isolates: number): Table {
   const groups = zipf(perSecond, keys);
   const rows = settings.map((setting) => {

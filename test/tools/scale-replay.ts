@@ -1,4 +1,4 @@
-/** Compares the model's write-behind with the object's own code, for keys requested at random. */
+/** Compares the model's write-behind with the object's own code, for keys that are requested at random. */
 import { parseLimits } from "../../src/strategies/index.ts";
 import { randomFrom } from "../random.ts";
 import { type Bill, billOfObject } from "./cost-replay.ts";
@@ -15,7 +15,7 @@ export interface Replay {
   readonly modelled: Bill;
 }
 
-/** Keys and requests a second of one object, and the number of requests to replay. */
+/** The keys and the requests per second of one object, and the number of requests to replay. */
 const replayCases = [
   [1, 1 / 600, 2_000],
   [1, 1 / 60, 3_000],
@@ -28,7 +28,7 @@ const replayCases = [
   [100_000, 30, 30_000],
 ] as const;
 
-/** @param count of the cases, from the cheapest */
+/** @param count the number of cases to replay; the cheapest come first */
 export async function replays(count: number = replayCases.length): Promise<Replay[]> {
   const all = replayCases.slice(0, count).map(async ([keys, perSecond, decisions]) => {
     const isSharded = keys > 1;

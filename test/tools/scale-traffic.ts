@@ -3,7 +3,7 @@
 /** Keys with the same rate. */
 export interface KeyGroup {
   readonly keys: number;
-  /** Requests a second for each key, at random intervals (Poisson). */
+  /** Requests per second for each key, at random intervals (Poisson). */
   readonly perSecond: number;
 }
 
@@ -19,23 +19,26 @@ export const regions = 10;
  * https://blog.cloudflare.com/eliminating-cold-starts-2-shard-and-conquer/
  */
 export const isolatesPerRegion = 10;
-/** An isolate has one thread, and the prices here assume 1 ms of CPU per request. */
+/** An isolate has one thread, and the prices assume 1 ms of CPU per request. */
 export const mostPerIsolate = 1_000;
 
 /**
  * The number of isolates that receive a key's requests. This is the worst case, in which each key reaches all isolates,
- * as the key of a worldwide tenant does. A visitor reaches the isolates of one region only.
+ * as the key of a worldwide tenant does. A visitor reaches only the isolates of one region.
  */
 export const isolatesFor = (perSecond: number): number =>
   Math.max(regions * isolatesPerRegion, Math.ceil(perSecond / mostPerIsolate));
 
 export const uniform: Distribution = (perSecond, keys) => [{ keys, perSecond: perSecond / keys }];
 
-/** The first ranks have a group each. Later groups span 2 % of the rank, because rates differ little. */
+/**
+ * Each of the first ranks has its own group. A later group spans 2 % of its rank, because neighboring rates differ
+ * little.
+ */
 const ownGroups = 1_000;
 const growth = 1.02;
 
-/** The n-th key has 1/n of the rate of the first, as in `npm run bench -- accuracy`. */
+/** The n-th key has 1/n of the rate of the first key, as in `npm run bench -- accuracy`. */
 export const zipf: Distribution = (perSecond, keys) => {
   const groups: { keys: number; weight: number }[] = [];
   for (let rank = 1; rank <= keys;) {

@@ -1,4 +1,4 @@
-/** The tables of the page about capacity equal the computed ones, and they support its conclusions. */
+/** The tables on the page about capacity equal the computed tables, and support the page's conclusions. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { isFull } from "../mode.ts";
@@ -17,7 +17,7 @@ const distributions = { uniform, zipf };
 const ways: readonly Omit<ServingMode, "isolates">[] = (["strict", "leased", "eventual"] as const).flatMap(
   (consistency) => [null, 32, 4096].map((shards) => ({ consistency, shards })),
 );
-/** The saving of leased shrinks where fewer requests are allowed, because slices are worth less. */
+/** Excludes leased policies, because their saving shrinks as fewer requests are allowed. */
 const paid = ways.filter(({ consistency }) => consistency !== "leased");
 const strict = { consistency: "strict", shards: null, isolates: 100 } as const;
 
@@ -25,10 +25,10 @@ const addedBy = ({ bill }: ModelledLoad): number => perMillion(objectDollars(bil
 const oneKey = (perSecond: number, way: ServingMode): ModelledLoad => loadOf([{ keys: 1, perSecond }], way);
 
 describe("the page about capacity", () => {
-  it("the tables of the page equal the computed ones", () => {
+  it("the tables of the page about capacity equal the computed ones", () => {
     const computed = scaleTables(replayed).map(cellsOf);
     const shown = partsOf(page, "npm run bench -- scale").map(cellsOf);
-    // A short run replays the first rows of the last table only.
+    // A short run replays only the first rows of the last table.
     expect(shown.map((rows, table) => rows.slice(0, computed[table]?.length))).toEqual(computed);
     const rowsOf = (tables: readonly unknown[][]): number[] => tables.map(({ length }) => length);
     const compared = isFull ? shown.length : -1;
@@ -50,18 +50,18 @@ describe("the price", () => {
   };
   const called = { ...nothing, calls: million, activeSeconds: 1_000 };
 
-  // Cloudflare's prices for these designs are known.
+  // The costs of these designs are known from Cloudflare's prices.
   it.each([
     ["a denial from the isolate's memory", nothing, 0.32],
     ["an object's memory", called, 0.47],
     ["a row per ten decisions", { ...called, rowsWritten: million / 10 }, 0.57],
     ["a row per allowed decision, half denied", { ...called, rowsWritten: million / 2 }, 0.97],
     ["a row per decision that waits 10 ms for it", { ...called, rowsWritten: million, activeSeconds: 10_000 }, 1.49],
-  ])("the price of a million decisions is right for %s", (_, bill, dollars) => {
+  ])("the model gives Cloudflare's price of a million decisions for %s", (_, bill, dollars) => {
     expect(objectDollars(bill) + workerDollars(bill)).toBeCloseTo(dollars, 2);
   });
 
-  it("the deny cache makes a flood on one key nearly free, while each allowed request on a hot key costs a call", () => {
+  it("the deny cache makes a flood on one key almost free, but each allowed request on a hot key costs a call", () => {
     const flood = oneKey(100_000, { ...strict, deniedShare: 1 });
     const hot = oneKey(1_000, strict);
     expect(addedBy(flood) + 0.32).toBeCloseTo(0.32, 2);
@@ -70,7 +70,7 @@ describe("the price", () => {
 });
 
 describe.each(Object.entries(distributions))("a distribution of keys: %s", (_, distribution) => {
-  it.each(keyCounts)("the distribution has all keys and all requests: %d", (keys) => {
+  it.each(keyCounts)("the groups of a distribution contain all keys and all requests: %d", (keys) => {
     const groups = distribution(1_000, keys);
     const requests = groups.reduce((sum, group) => sum + group.keys * group.perSecond, 0);
     expect(groups.reduce((sum, group) => sum + group.keys, 0)).toBe(keys);
@@ -89,7 +89,7 @@ describe.each(Object.entries(distributions))("a distribution of keys: %s", (_, d
   });
 
   it.each(ways)(
-    "shards never increase the calls and decrease them only with eventual consistency, and no layout has more calls than requests: $consistency, $shards",
+    "shards never increase the calls, reduce them only with eventual consistency, and never need more calls than requests: $consistency, $shards",
     (way) => {
       for (const rate of rates) {
         const groups = distribution(rate, 1e6);
@@ -105,7 +105,7 @@ describe.each(Object.entries(distributions))("a distribution of keys: %s", (_, d
     },
   );
 
-  it.each(paid)("the cost never grows with the denied share: $consistency, $shards", (way) => {
+  it.each(paid)("the cost never grows with the share of denied requests: $consistency, $shards", (way) => {
     const groups = distribution(100_000, 1e5);
     const dollars = [0, 0.25, 0.5, 0.75, 1].map((deniedShare) =>
       objectDollars(loadOf(groups, { ...way, isolates: 100, deniedShare }).bill),
@@ -113,7 +113,7 @@ describe.each(Object.entries(distributions))("a distribution of keys: %s", (_, d
     expect(dollars).toEqual(dollars.toSorted((a, b) => b - a));
   });
 
-  it("the busiest shard receives at least the average and at most all calls", () => {
+  it("the busiest shard receives at least the average number of calls, and at most all calls", () => {
     for (const shards of [32, 4096]) {
       const load = loadOf(distribution(100_000, 1e6), { ...strict, shards });
       expect(load.hottest).toBeGreaterThanOrEqual(load.bill.calls / shards);
@@ -136,7 +136,7 @@ describe("the calls of isolates", () => {
 });
 
 describe("the cost model", () => {
-  it("the model is within a twentieth of what the object's own code is billed for", () => {
+  it("the model is within a twentieth of the bill for the object's own code", () => {
     for (const { modelled, replayed: bill } of replayed) {
       const ratio = perMillion(objectDollars(modelled), modelled) / perMillion(objectDollars(bill), bill);
       expect(Math.abs(ratio - 1)).toBeLessThan(0.05);
@@ -154,12 +154,12 @@ describe("a conclusion of the page about capacity", () => {
     }
   });
 
-  it("cold keys cost a row each, and hot keys hardly any", () => {
+  it("cold keys cost one row each, and hot keys hardly any rows", () => {
     expect(perMillion(oneKey(0.1, strict).bill.rowsWritten, oneKey(0.1, strict).bill)).toBeGreaterThan(990_000);
     expect(perMillion(oneKey(10, strict).bill.rowsWritten, oneKey(10, strict).bill)).toBeLessThan(200_000);
   });
 
-  it("strict consistency reaches 1,000 requests a second on one key in any layout", () => {
+  it("strict consistency exceeds an object's 1,000 requests a second on one hot key in any layout", () => {
     for (const shards of [null, 32, 4096]) {
       expect(oneKey(1_001, { ...strict, shards }).hottest).toBeGreaterThan(1_000);
     }
@@ -167,7 +167,7 @@ describe("a conclusion of the page about capacity", () => {
     expect(shardsNeeded(zipf(10_000, 1e6))).not.toBeNull();
   });
 
-  it("leased is worthwhile from 11 requests per second and isolate on", () => {
+  it("leased consistency saves money from 11 requests per second and isolate on", () => {
     expect(Math.ceil(worthwhileUnits)).toBe(11);
     const ratioOf = (units: number): number => {
       const way = { ...strict, isolates: 100 };
@@ -178,7 +178,7 @@ describe("a conclusion of the page about capacity", () => {
     expect(ratioOf(11)).toBeLessThan(1);
   });
 
-  it("leased calls the object of a hot key 2.25 times a second per isolate, and eventual once per sync interval", () => {
+  it("leased consistency calls the object of a hot key 2.25 times a second per isolate, and eventual once per sync interval", () => {
     const way = { ...strict, isolates: 400 };
     const hot = 400_000;
     expect(oneKey(hot, { ...way, consistency: "leased" }).hottest).toBeCloseTo(900, 0);
@@ -187,7 +187,7 @@ describe("a conclusion of the page about capacity", () => {
     expect(oneKey(hot, { ...eventual, syncSeconds: 10 }).hottest).toBeCloseTo(40, -1);
   });
 
-  it("for keys with equal rates, one shard per 1,000 requests a second and a third more shards suffice", () => {
+  it("for keys with equal rates, one shard per 1,000 requests a second plus a third more shards suffice", () => {
     for (const rate of rates) {
       for (const keys of [1e6, 1e8]) {
         const shards = Math.ceil(((rate / 1_000) * 4) / 3);
@@ -196,7 +196,7 @@ describe("a conclusion of the page about capacity", () => {
     }
   });
 
-  it("with an object each, nearly every request on 10^8 keys with equal rates wakes an object", () => {
+  it("when each of 10^8 keys with equal rates has its own object, almost every request wakes an object", () => {
     const { woken, bill } = loadOf(uniform(1_000_000, 1e8), strict);
     expect(woken / bill.decisions).toBeGreaterThan(0.9);
     expect(loadOf(uniform(1_000_000, 1e8), { ...strict, shards: 1024 }).woken).toBeLessThan(1);

@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- scale`: prints the tables of the page about capacity, which are the same on every run. `--write` writes
- * them into the page. With --rate, --keys or --isolates, prints a table for that traffic instead.
+ * `npm run bench -- scale`: prints the tables of the page about capacity, which are the same in every run. `--write`
+ * writes them into the page. With --rate, --keys or --isolates, prints a table for the given traffic instead.
  */
 import { writeGenerated } from "./generated.ts";
 import { positiveInteger, readOptions, writeOption } from "./options.ts";

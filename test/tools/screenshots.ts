@@ -1,6 +1,6 @@
 /**
- * `npm run screenshots`: starts a local Worker with traffic, and takes a screenshot of every view of the console in light and
- * in dark. --write also updates those that the documentation shows.
+ * `npm run screenshots`: starts a local Worker with traffic, and takes a screenshot of every view of the console in the
+ * light and the dark theme. --write also updates the screenshots in the documentation.
  */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -31,10 +31,10 @@ interface Shot {
   readonly view: string;
   readonly width?: number;
   readonly height?: number;
-  /** The summary of a disclosure to open. */
+  /** The summary of a disclosure element to open. */
   readonly disclosure?: string;
   readonly isDocumented?: boolean;
-  /** Whether the page is open during the traffic, because it shows only what it has seen. */
+  /** Whether the page is open during the traffic, because it shows only what it has received live. */
   readonly isLive?: boolean;
 }
 
@@ -55,7 +55,7 @@ const advisorView = `advisor?${new URLSearchParams({ policy: "api", goal }).toSt
 
 const shotsOf = (keyId: string): readonly Shot[] => [
   { name: "overview", view: "", isDocumented: true, isLive: true },
-  // The picture of the template, which has the format of Cloudflare's gallery: 16:9.
+  // The preview image of the template, in the format of Cloudflare's gallery: 16:9.
   { name: "preview", view: "", height: 720, isDocumented: true, isLive: true },
   { name: "overview-narrow", view: "", ...narrow },
   { name: "keys", view: "keys?policy=login" },
@@ -91,7 +91,7 @@ async function takeScreenshots(): Promise<void> {
   }
 }
 
-/** The changes of the operator are spread over the time of the traffic, while somebody watches the statistics. */
+/** The operator's changes are spread over the time of the traffic, while a page shows the statistics. */
 async function operate(worker: ConsoleWorker, seconds: number): Promise<void> {
   for (const change of operatorChanges) {
     // oxlint-disable no-await-in-loop
@@ -113,7 +113,7 @@ async function takeAll(browser: Browser, worker: ConsoleWorker, seconds: number)
   const { body } = await worker.api("GET", "/top?policy=login&by=denied");
   const [mostDenied] = (body as { keys: { id: string }[] }).keys;
   const others = shotsOf(mostDenied?.id ?? "").filter(({ isLive = false }) => !isLive);
-  // One page at a time, so that its plots get the processor.
+  // Takes the pages one at a time, so that each page's plots get the processor.
   for (const shot of others) for (const theme of themes) await take(await open(shot, theme));
 }
 
@@ -134,7 +134,7 @@ async function take({ shot, theme, page, problems }: OpenShot): Promise<void> {
   save(`console-${name}-${theme}.png`, image, isDocumented);
 }
 
-/** Until everything that the view reads has arrived. Statistics arrive every second. */
+/** Waits until everything that the view reads has arrived. Statistics arrive every second. */
 async function untilComplete(page: Page): Promise<void> {
   await page.getByRole("heading", { level: 1 }).waitFor();
   // oxlint-disable-next-line no-await-in-loop

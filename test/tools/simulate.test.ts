@@ -12,7 +12,7 @@ describe("the admission table", async () => {
     expect(outdated(admissionDocs(measurements))).toEqual([]);
   });
 
-  it("the text of the page states each measured over-admission", () => {
+  it("the text of the page about consistency states each measured over-admission", () => {
     const [, answer = ""] = readFileSync(admissionPage, "utf8").split(/^## /m);
     expect(answer).toMatch(/^How exact is eventual\?/);
     const stated = measurements.flatMap(({ setting, over }) =>

@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- simulate`: prints how much a key is over- and under-admitted. Every run prints the same table.
- * `--write` writes it and its plot into the page.
+ * `npm run bench -- simulate`: prints how much each consistency over-admits and under-admits a key. Every run prints
+ * the same table. `--write` writes the table and its plot into the page.
  */
 import { writeGenerated } from "./generated.ts";
 import { readOptions, writeOption } from "./options.ts";

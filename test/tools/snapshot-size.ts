@@ -2,7 +2,7 @@
 import { serialize } from "node:v8";
 import type { Meter } from "../../src/strategies/index.ts";
 
-/** The size of the snapshot as it is. Compiled code may hold an integer as a double, which takes more bytes. */
+/** The size of the snapshot itself. Compiled code may store an integer as a double, which takes more bytes. */
 export function writtenBytes(meter: Meter): number {
   return serialize(meter.snapshot()).byteLength;
 }

@@ -1,7 +1,7 @@
 /**
- * `npm run bench -- start-up`: measures the processor time that workerd needs to evaluate Headgate's bundle, to read its
- * configuration and to answer the first request. Headgate and an empty Worker start in turns, each in a new process, and
- * the medians of the rounds are printed. Options: --rounds <number>.
+ * `npm run bench -- start-up`: measures the processor time that workerd needs to evaluate Headgate's bundle, to read
+ * its configuration and to answer the first request. Headgate and an empty Worker start in turns, each in a new
+ * process. Prints the medians of the rounds. Options: --rounds <number>.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -37,7 +37,7 @@ try {
   const empties: number[] = [];
   const added: number[] = [];
   for (let round = 0; round < rounds; round++) {
-    // One after the other, so that each has the machine to itself.
+    // Runs them one after the other, so that each has the machine to itself.
     // oxlint-disable no-await-in-loop
     const emptyMs = await startMs(bundles.empty);
     empties.push(emptyMs);

@@ -1,5 +1,5 @@
 /**
- * `npm run bench -- strategies`: measures decisions per second of every strategy on one core, together with two npm
+ * `npm run bench -- strategies`: measures the decisions per second of every strategy on one core, compared with two npm
  * libraries, and the size of a snapshot. Each figure is the median of several rounds, in which the contestants take
  * turns.
  */
@@ -65,7 +65,7 @@ function median(values: readonly number[]): number {
 }
 
 /**
- * Runs two windows of every key. This fills the states and shows that the contestants decide alike. Only the second
+ * Runs two windows of every key, which fills the states and shows that the contestants decide alike. Only the second
  * window counts, after a bucket's initial tokens have been spent.
  */
 async function allowedShare(decide: Decide, load: BenchLoad): Promise<string> {
@@ -101,8 +101,8 @@ async function raceLogs(): Promise<FullLog[]> {
 }
 
 /**
- * A full log with an entry every other millisecond and a request every millisecond: one entry expires, one request is
- * allowed and one is denied.
+ * A full log with an entry every two milliseconds and a request every millisecond: for each pair of requests, one entry
+ * expires, one request is allowed and one is denied.
  */
 function fullLog(limit: number): { meter: Meter; decide: Decide } {
   const log = forms.find(({ strategy }) => strategy === "sliding-log");
@@ -117,7 +117,7 @@ function fullLog(limit: number): { meter: Meter; decide: Decide } {
   return { meter, decide };
 }
 
-/** The largest snapshot at any instant of several windows with twice the limit. */
+/** The largest snapshot during several windows of traffic at twice the limit. */
 function busyBytes(form: Form): number {
   const meter = createMeter(limitsOf(form, 100, 60_000));
   let most = 0;

@@ -8,7 +8,7 @@ export function markdownTable(header: Row, rows: readonly Row[]): string {
   return [header, rule, ...rows].map((row) => `| ${row.join(" | ")} |`).join("\n");
 }
 
-/** The cells of the first table in a text, without the rule below its header. */
+/** The cells of the first table in a text, without the line below its header. */
 export function cellsOf(markdown: string): Row[] {
   const [table = ""] = /(?:^\|.*\n)+/m.exec(`${markdown}\n`) ?? [];
   const rows = table

@@ -1,6 +1,7 @@
 /**
- * The configuration for Traefik in docs/how-to. Traefik itself is not run: a model of its middlewares `headers` and
- * `forwardAuth`, as https://doc.traefik.io/traefik/middlewares/http/forwardauth/ describes them, calls a real Headgate.
+ * The configuration for Traefik in docs/how-to. A model replaces Traefik: it implements the middlewares `headers` and
+ * `forwardAuth` as https://doc.traefik.io/traefik/middlewares/http/forwardauth/ describes them, and calls a real
+ * Headgate.
  */
 import { Yaml } from "@stoplight/spectral-parsers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -43,7 +44,7 @@ afterAll(async () => {
 });
 
 interface Passage {
-  /** The response for the client; null when the service gets the request. */
+  /** The response to the client; null when the service gets the request. */
   readonly denial: Response | null;
   readonly service: Headers;
 }
@@ -79,7 +80,7 @@ async function passed(uri: string, client: Record<string, string> = {}): Promise
 }
 
 describe("the documented configuration of Traefik", () => {
-  it("the configuration of Traefik is YAML in which every name of a middleware and a service is defined", () => {
+  it("the configuration of Traefik is valid YAML, and defines every middleware and service that it names", () => {
     expect(diagnostics).toEqual([]);
     expect(app).toBeDefined();
     expect(Object.keys(services)).toEqual([app?.service]);
@@ -87,7 +88,7 @@ describe("the documented configuration of Traefik", () => {
     for (const middleware of chain) expect(Object.keys(middleware)).toHaveLength(1);
   });
 
-  it("Traefik sets the token, asks Headgate over HTTPS without trusting the client's fields, and removes the token", () => {
+  it("Traefik sets the token, calls Headgate over HTTPS without trusting the client's fields, and removes the token", () => {
     expect(chain.map((middleware) => Object.keys(middleware)[0])).toEqual(["headers", "forwardAuth", "headers"]);
     const [before, forwardAuth, after] = chain;
     expect(before?.headers?.customRequestHeaders["X-Headgate-Token"]).toBe("the token");
@@ -119,7 +120,7 @@ describe("the documented configuration of Traefik", () => {
     ["CF-Connecting-IP", "192.0.2.9"],
     ["X-Forwarded-For", "192.0.2.9"],
     ["X-Forwarded-Uri", "/free"],
-  ] as const)("a client of Traefik cannot describe another request with %s", async ([name, value]) => {
+  ] as const)("a client of Traefik cannot make Headgate see another request by sending %s", async ([name, value]) => {
     const path = `/visits/${name}`;
     expect((await passed(path, { [name]: value })).denial).toBeNull();
     expect(await behind.remaining("visits", "203.0.113.7", path)).toBe(1);

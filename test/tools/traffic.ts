@@ -2,7 +2,7 @@
 import { type Random, randomFrom } from "../random.ts";
 
 export interface Shape {
-  /** The limit that the traffic is meant for. */
+  /** The limit against which the traffic is generated. */
   readonly limit: number;
   readonly windowMs: number;
   /** The number of requests of each kind of traffic. */
@@ -14,7 +14,7 @@ export type KeyArrivals = readonly (readonly number[])[];
 
 /** A whole multiple of every window in use. */
 const startMs = 1_800_000_000_000;
-/** The ratio of requests to allowed requests. */
+/** The ratio of sent requests to the requests that the limit allows. */
 const demand = 1.2;
 
 export const kinds: Readonly<Record<string, (shape: Shape) => KeyArrivals>> = {
@@ -73,34 +73,35 @@ function boundary(shape: Shape): KeyArrivals {
 
 /**
  * @param clockMs the start of a clock-aligned window
- * @param anyMs an instant inside of it
+ * @param anyMs an instant inside of this window
  */
 type Attack = (shape: Shape, clockMs: number, anyMs: number) => number[];
 
 const burst = (length: number, atMs: number): number[] => Array.from({ length }, () => atMs);
 
-/** Twice the limit, evenly over one window. */
+/** Twice the limit, evenly distributed over one window. */
 const steady = ({ limit, windowMs }: Shape, fromMs: number): number[] =>
   Array.from({ length: 2 * limit }, (_, request) => fromMs + Math.floor((request * windowMs) / (2 * limit)));
 
-/** Each attack takes less than three windows and is followed by a pause of two, in which every strategy recovers. */
+/** Each attack takes less than three windows. A pause of two windows follows, in which every strategy recovers. */
 const attacks: readonly Attack[] = [
-  // The end of a clock-aligned window and the beginning of the next.
+  // Attacks the end of a clock-aligned window and the beginning of the next.
   ({ limit }, clockMs) => [...burst(limit, clockMs - 1), ...burst(limit, clockMs)],
-  // The same for a window that a request has opened.
+  // Attacks the same boundary of a window that a request has opened.
   ({ limit, windowMs }, _, anyMs) => [anyMs, ...burst(limit, anyMs + windowMs - 1), ...burst(limit, anyMs + windowMs)],
-  // The end of a full window, then the requests that a strategy with an estimated count admits after it.
+  // Attacks the end of a full window, and then sends the requests that a strategy with an estimated count admits after
+  // it.
   (shape, clockMs) => [...burst(shape.limit, clockMs - 1), ...steady(shape, clockMs)],
   (shape, _, anyMs) => [
     anyMs,
     ...burst(shape.limit, anyMs + shape.windowMs - 1),
     ...steady(shape, anyMs + shape.windowMs),
   ],
-  // The end of the first of 60 buckets, and the instant at which it may be forgotten early.
+  // Attacks the end of the first of 60 buckets, and the instant at which a strategy may forget this bucket too early.
   ({ limit, windowMs }, clockMs) => [...burst(limit, clockMs + windowMs / 60 - 1), ...burst(limit, clockMs + windowMs)],
 ];
 
-/** A thousand keys. The n-th has 1/n of the rate of the first, which exceeds its limit several times. */
+/** A thousand keys. The n-th key has 1/n of the rate of the first key, which exceeds its limit several times. */
 function zipf({ limit, windowMs, requests }: Shape): KeyArrivals {
   const random = randomFrom(4);
   const totals: number[] = [];

@@ -14,7 +14,7 @@ const exact: MeasuredLoad = {
 const faultsOf = (change: Partial<MeasuredLoad>): number => judge({ ...exact, ...change }).faults.length;
 
 describe("the verdict on a load test", () => {
-  it("a load test passes when every window admits each unit of the limit once", () => {
+  it("a load test passes when every window admits each unit of the limit exactly once", () => {
     expect(judge(exact)).toEqual({ windows: 5, allowed: 15, faults: [] });
   });
 

@@ -1,10 +1,10 @@
-/** Checks that a load was admitted exactly: in every window, each unit of the limit once. */
+/** Checks that exactly the limit was admitted: in every window, each unit of the limit once. */
 
 export interface MeasuredLoad {
   readonly limit: number;
   readonly windowMs: number;
   readonly elapsedMs: number;
-  /** The number of allowed responses with each `remaining`. Index 0 is the last unit of a window. */
+  /** The number of allowed responses for each value of `remaining`. Index 0 is the last unit of a window. */
   readonly remainingCounts: readonly number[];
   readonly served: number;
   readonly denied: number;
@@ -21,7 +21,8 @@ export interface Verdict {
 export function judge(load: MeasuredLoad): Verdict {
   const units = Array.from({ length: load.limit }, (_, remaining) => load.remainingCounts[remaining] ?? 0);
   const allowed = load.remainingCounts.reduce((sum, count) => sum + count, 0);
-  // The first request of a window has `remaining` one below the limit, so their number is the number of windows.
+  // In the first response of a window, `remaining` is one below the limit, so the number of such responses is the
+  // number of windows.
   const windows = units.at(-1) ?? 0;
   const mostWindows = Math.floor(load.elapsedMs / load.windowMs) + 1;
   const isWhole = units.every((count) => count === windows);

@@ -1,4 +1,4 @@
-/** Runs workerd with the configuration in a folder, and builds the bundles that it serves. */
+/** Runs workerd with the configuration in a folder, and builds the bundles that workerd serves. */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createRequire } from "node:module";
@@ -64,7 +64,10 @@ export async function runWorkerd<Socket extends string>(
   }
 }
 
-/** Kills a process when this process ends in any way: a shell waits for the end of its input. */
+/**
+ * Kills the child process when this process ends in any way: a shell waits for the end of its standard input and then
+ * kills the child.
+ */
 export function killWithParent(child: ChildProcess): void {
   const shell = spawn("sh", ["-c", 'read -r line; kill -9 "$0"', String(child.pid)], {
     detached: true,

@@ -1,6 +1,6 @@
 /**
- * Runs the bundle of Headgate in its own workerd, in front of an origin that counts requests. It can be killed without
- * warning and restarted with the same storage and ports.
+ * Runs the bundle of Headgate in a workerd process, in front of an origin that counts requests. The process can be
+ * killed without warning and restarted with the same storage and ports.
  */
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ export interface Workerd {
   readonly url: URL;
   /** The URL of the other Worker, if there is one. */
   readonly otherUrl: URL;
-  /** The URL of the origin itself, not through Headgate. */
+  /** The URL of the origin itself, which bypasses Headgate. */
   readonly originUrl: URL;
   /** The number of requests that have reached the origin since the last start. */
   readonly served: () => Promise<number>;
@@ -27,7 +27,7 @@ export interface Workerd {
 
 const compatibilityDate = "2026-11-01";
 
-/** Answers every request with the number of requests so far. `/count` is not counted. */
+/** Answers every request with the number of requests so far. Requests of `/count` are not counted. */
 const countingOrigin = `
 let served = 0;
 export default {
@@ -43,24 +43,24 @@ const plainEntry = `export * from "./index.js";\nexport { default } from "./inde
 
 /** Optional Workers and settings around Headgate. */
 export interface WorkerdOptions {
-  /** An entry module in place of the bundle `./index.js`. */
+  /** An entry module that replaces the bundle `./index.js`. */
   readonly entry?: string;
-  /** The code of an origin in place of the counting one. */
+  /** The code of an origin that replaces the counting origin. */
   readonly origin?: string;
   /**
-   * The code of another Worker, with Headgate's service bound as `HEADGATE`, its HTTP endpoint as `HEADGATE_HTTP` and its
-   * objects as `RATE_LIMITER`.
+   * The code of another Worker, with Headgate's service bound as `HEADGATE`, its HTTP endpoint as `HEADGATE_HTTP` and
+   * its objects as `RATE_LIMITER`.
    */
   readonly other?: string;
   /** The request field with Cloudflare's location data in JSON. */
   readonly cfField?: string;
-  /** A folder with the bundle, if it has been built. */
+  /** A folder that already contains the bundle. */
   readonly bundledIn?: string;
-  /** Whether the bundle has the class of the control plane, and gets its binding. Default: false. */
+  /** Whether the bundle has the class of the control plane, and the Worker its binding. Default: false. */
   readonly hasControlPlane?: boolean;
-  /** Whether the classes of objects have SQLite storage. Default: true. */
+  /** Whether the Durable Object classes have SQLite storage. Default: true. */
   readonly hasSqlite?: boolean;
-  /** The port of Headgate; without it, any free port. */
+  /** The port of Headgate. Default: any free port. */
   readonly port?: number;
   /** Receives everything that workerd prints, including Headgate's log. */
   readonly print?: (text: string) => void;
@@ -96,7 +96,7 @@ export async function startWorkerd(
   const { print = (): void => undefined, flags = [] } = surroundings;
   const start = async (ports: Readonly<Record<Socket, number>>): Promise<RunningWorkerd<Socket>> => {
     const started = await runWorkerd(folder, ports, { print, flags });
-    // The first response of any status shows that workerd is running.
+    // The first response, with any status, shows that workerd is running.
     await fetch(`http://127.0.0.1:${started.ports.headgate}/check/health`);
     return started;
   };
@@ -124,7 +124,8 @@ export async function startWorkerd(
 }
 
 /**
- * File names are relative to the configuration, and the storage folder to workerd's working folder. Both are `folder`.
+ * File names are relative to the configuration, and the storage folder to workerd's working folder. Both folders are
+ * `folder`.
  */
 function workerdConfig(
   bindings: Readonly<Record<string, unknown>>,
@@ -133,7 +134,7 @@ function workerdConfig(
 ): string {
   const http = cfField === undefined ? "" : `cfBlobHeader = ${JSON.stringify(cfField)}`;
   const classes = [["RATE_LIMITER", "RateLimiter"], ...(hasControlPlane ? [["CONTROL_PLANE", "ControlPlane"]] : [])];
-  // As wrangler does, texts are bound as texts and other values as JSON.
+  // As in wrangler, texts are bound as texts and other values as JSON.
   const values = Object.entries(bindings).map(([name, value]) => {
     const [type, text] = typeof value === "string" ? ["text", value] : ["json", JSON.stringify(value)];
     return `(name = ${JSON.stringify(name)}, ${type} = ${JSON.stringify(text)}),`;

@@ -1,4 +1,6 @@
-/** The GitHub workflows: pinned actions, few permissions, no input of strangers in commands, and what a release runs. */
+/**
+ * The GitHub workflows: pinned actions, few permissions, no untrusted input in commands, and the steps of a release.
+ */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Yaml } from "@stoplight/spectral-parsers";
@@ -50,7 +52,7 @@ function problemsIn(text: string): string[] {
     ...writesIn("the workflow", workflow.permissions),
     ...Object.entries(workflow.jobs).flatMap(([name, job]) => [
       ...(job["timeout-minutes"] === undefined ? [`${name} has no timeout`] : []),
-      // A pull request from a fork runs its own code: nothing there may write.
+      // A pull request from a fork runs the fork's code, so no job for pull requests may have write permissions.
       ...(triggers.includes("pull_request") ? writesIn(name, job.permissions) : []),
     ]),
     ...stepsOf(workflow).flatMap(({ uses = "", run = "", with: inputs }) => [
@@ -58,7 +60,8 @@ function problemsIn(text: string): string[] {
       ...(uses.startsWith("actions/checkout@") && inputs?.["persist-credentials"] !== false
         ? ["the checkout keeps its credentials"]
         : []),
-      // An expression is replaced before the shell reads the command, so that its value could be one.
+      // GitHub replaces an expression before the shell reads the command, so that the expression's value could be run
+      // as a command.
       ...(run.includes("${{") ? [`an expression in ${run}`] : []),
     ]),
     ...[...text.matchAll(/^( *)- uses: (.*)$/gm)].flatMap(([line, indent, uses]) =>
@@ -72,14 +75,14 @@ const writesIn = (name: string, permissions: Readonly<Record<string, string>> = 
     .filter(([, access]) => access === "write")
     .map(([permission]) => `${name} may write ${permission}`);
 
-/** The version in the comment above the first such line. */
+/** The version in the comment above the first occurrence of a line. */
 function versionBefore(text: string, line: string): string {
   const above = text.slice(0, text.indexOf(line)).trimEnd().split("\n").at(-1) ?? "";
   return /^ *# (v\d+\.\d+\.\d+)$/.exec(above)?.[1] ?? "no version";
 }
 
 describe("every workflow", () => {
-  it.each(files)("%s keeps the rules", (file) => {
+  it.each(files)("%s keeps the rules for workflows", (file) => {
     expect(problemsIn(textOf(file))).toEqual([]);
   });
 
@@ -115,11 +118,11 @@ describe("the workflow of a release", () => {
   const { on, permissions, jobs } = parsed(textOf("release.yml"));
   const commandsOf = (job: string): string[] => (jobs[job]?.steps ?? []).flatMap(({ run }) => run ?? []);
 
-  it("the workflow runs for a version tag only", () => {
+  it("the release workflow runs only for a version tag", () => {
     expect(on).toEqual({ push: { tags: ["v[0-9]+.[0-9]+.[0-9]+"] } });
   });
 
-  it("each job has only the permissions that it needs, and the one that runs the build cannot write", () => {
+  it("each release job has only the permissions that it needs, and the job that runs the build cannot write", () => {
     expect(permissions).toEqual({});
     const granted = Object.entries(jobs).map(([name, job]) => [name, job.permissions]);
     expect(Object.fromEntries(granted)).toEqual({
@@ -129,21 +132,21 @@ describe("the workflow of a release", () => {
     });
   });
 
-  it("jobs that can write neither check out the repository nor install dependencies", () => {
+  it("release jobs that can write neither check out the repository nor install dependencies", () => {
     const others = Object.entries(jobs).flatMap(([name, job]) => (name === "pack" ? [] : job.steps));
     expect(others.filter(({ uses }) => uses?.startsWith("actions/checkout@"))).toEqual([]);
     const commands = others.flatMap(({ run }) => run ?? []);
     expect(commands.filter((run) => /npm (?:ci|install|run)/.test(run))).toEqual([]);
   });
 
-  it("all tests run before the package is built, and it is published with provenance after that", () => {
+  it("a release runs all tests before it builds the package, and then publishes the package with provenance", () => {
     expect(commandsOf("pack").slice(1)).toEqual([".ci/run", "npm run release -- --pack-only"]);
     expect(jobs["publish"]?.needs).toBe("pack");
     expect(jobs["github-release"]?.needs).toBe("publish");
     expect(commandsOf("publish").at(-1)).toContain("--provenance --access public");
   });
 
-  it("nothing is published while the package is private", () => {
+  it("a release publishes nothing while the package is private", () => {
     const publishing = stepsOf({ on, jobs }).filter(({ run }) => run?.includes("npm publish"));
     expect(publishing.map((step) => step.if)).toEqual(["needs.pack.outputs.is-private == 'false'"]);
     const [check = ""] = commandsOf("pack");

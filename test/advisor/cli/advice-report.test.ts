@@ -1,4 +1,4 @@
-/** The reports of `npm run advise` as text and as JSON, and the policy as TOML. */
+/** The reports of `npm run advise` as text and as JSON, and the recommended policy as TOML. */
 import { describe, expect, it } from "vitest";
 import { adviceFacts, adviceLines, policyName, policyToml } from "../../../src/advisor/cli/advice-report.ts";
 import { commonFacts } from "../../../src/advisor/cli/input.ts";
@@ -9,7 +9,7 @@ import { startMs, timelinesFrom, type TrafficShape } from "../search/traffic.ts"
 
 const hourMs = 3_600_000;
 
-/** Each key sends requests in the first or in the second half, or in both. */
+/** Each key sends requests in the first half, in the second half, or in both. */
 const halves = (keys: number, periodMs: number, requestsOf: (key: number, half: number) => number): TrafficShape => ({
   keys,
   periodMs,
@@ -21,7 +21,10 @@ const halves = (keys: number, periodMs: number, requestsOf: (key: number, half: 
   },
 });
 const steady = halves(500, 8 * hourMs, (_, half) => 2 + half);
-/** All keys in each half, each in its own second, except for a burst of all of them in the second half. */
+/**
+ * All keys send requests in each half, each in its own second. In the second half, all of them also send one burst
+ * together.
+ */
 const lateBurst: TrafficShape = {
   keys: 1_000,
   periodMs: 8 * hourMs,
@@ -54,7 +57,7 @@ function reported(shape: TrafficShape, goal: string, steps = adviseAndCheck) {
 }
 
 describe("the part of a log that a limit is chosen from", () => {
-  it("JSON and text state the first half's period, requests and keys, which all results are of", () => {
+  it("without --whole, JSON and text state the period, the requests and the keys of the first half, on which all results are based", () => {
     const { text, facts } = reported(steady, "deny at most 2 % of keys");
     expect(facts).toMatchObject({
       traffic: { requests: 2_500, keys: 500, to: "2026-01-05T08:00:00.000Z" },
@@ -71,7 +74,7 @@ describe("the part of a log that a limit is chosen from", () => {
     );
   });
 
-  it("with --whole, all results are of the whole log, and no explanation is given", () => {
+  it("with --whole, all results are based on the whole log, and the report does not explain the halves", () => {
     const { text, facts } = reported(steady, "deny at most 2 % of keys", adviseWhole);
     expect(facts).toMatchObject({
       chosenFrom: {
@@ -117,7 +120,7 @@ describe("the part of a log that a limit is chosen from", () => {
       "protect the origin at 200 requests per second",
       "its first half alone leads to one limit for all keys, and only limits for each key are checked on the second half.",
     ],
-  ])("the whole is used when %s, and the text says so", (_, shape, goal, reason) => {
+  ])("the whole log is used when %s, and the text says so", (_, shape, goal, reason) => {
     const { text, facts } = reported(shape, goal);
     expect(text).toContain(`Chosen from the whole log: ${reason}`);
     expect(facts).toMatchObject({ secondHalf: null });
@@ -127,7 +130,7 @@ describe("the part of a log that a limit is chosen from", () => {
     ["without a need for a limit", "protect the origin at 5,000 requests per second", "unneeded"],
     ["with too little data", "deny at most 0.01 % of keys", "wait"],
     ["for the rate of a key", "never let one key exceed 5 requests in a second", "recommended"],
-  ])("nothing is said about a check %s", (_, goal, kind) => {
+  ])("the report does not mention a check %s", (_, goal, kind) => {
     const result = reported(
       halves(1_000, hourMs, () => 2),
       goal,
@@ -137,7 +140,7 @@ describe("the part of a log that a limit is chosen from", () => {
   });
 });
 
-it("the note about limits that deny nothing is only for goals about denials", () => {
+it("the note about limits that deny nothing appears only for goals about denials", () => {
   const note = "A limit that denies nothing here may still not be met";
   const few = halves(300, hourMs, () => 2);
   expect(reported(few, "deny at most 1 % of keys").text).toContain(note);
@@ -160,7 +163,7 @@ const policy = {
 };
 
 describe("a policy as TOML", () => {
-  it("limits without options of their own are in notation", () => {
+  it("the report writes limits without options in notation", () => {
     const written = [...policy.written, { limit: 20, window: "10s", strategy: "sliding-log" }];
     expect(policyToml({ ...policy, written })).toEqual([
       "[[vars.POLICIES]]",
@@ -171,7 +174,7 @@ describe("a policy as TOML", () => {
     ]);
   });
 
-  it("limits with options are tables", () => {
+  it("the report writes limits with options as tables", () => {
     const written = [{ limit: 10, window: "1s", strategy: "token-bucket", burst: 30 }];
     expect(policyToml({ ...policy, written, strategy: "token-bucket" }).slice(-2)).toEqual([
       'strategy = "token-bucket"',
@@ -191,7 +194,7 @@ describe("a policy as TOML", () => {
     expect(lines).toContain(`key = ${JSON.stringify(["ip", part])}`);
   });
 
-  it("a filter of requests becomes the match of the policy, and comments state what a match cannot express", () => {
+  it("a filter of requests becomes the match of the policy, and comments state the parts that a match cannot express", () => {
     const filterOf = (texts: readonly string[], status: string | null) => ({
       match: texts.map((text) => {
         const pattern = readRequestPattern(text);
@@ -208,7 +211,7 @@ describe("a policy as TOML", () => {
     expect(two.join("")).not.toContain("match =");
   });
 
-  it("an invalid name is rejected", () => {
+  it("a policy with an invalid name is rejected", () => {
     expect(() => policyName("My API")).toThrow(/^--name: expected a name of 1 to 64 .*, got "My API"$/);
   });
 });

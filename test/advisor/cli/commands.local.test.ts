@@ -13,7 +13,7 @@ import { checkout, runNpm } from "../../system/checkout.ts";
 const folder = mkdtempSync(join(tmpdir(), "headgate-what-if-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** Ten requests of one client and one of another, each second for a minute. */
+/** One client sends ten requests each second for a minute, and another client sends one. */
 const log = Array.from({ length: 60 }, (_, second) =>
   Array.from({ length: 11 }, (__, index) => {
     const client = index === 10 ? "198.51.100.1" : "203.0.113.7";
@@ -45,7 +45,7 @@ async function ended(command: string, words: readonly string[], input: string | 
 }
 
 describe("npm run what-if", () => {
-  it("the command compares sets of limits on a log as aligned text", async () => {
+  it("npm run what-if compares sets of limits on a log as aligned text", async () => {
     const file = join(folder, "access.log");
     writeFileSync(file, log);
     const limits = ["--limits", "300/minute", "--limits", "1000/minute", "--strategy=sliding-log"];
@@ -62,7 +62,7 @@ describe("npm run what-if", () => {
     expect(stdout).toContain("B denies no key.");
   });
 
-  it("the command reads gzip from standard input and prints JSON", async () => {
+  it("npm run what-if reads gzip from standard input and prints JSON", async () => {
     const words = ["--log", "-", "--key", "ip,path", "--limits", "300/minute", "--json"];
     const { code, stdout } = await whatIf([...words, "--strategy", "sliding-log"], gzipSync(log));
     expect(code).toBe(0);
@@ -93,7 +93,7 @@ describe("npm run what-if", () => {
     });
   });
 
-  it("the command compares with the limits in force when it uses the samples of a server", async () => {
+  it("with the samples of a server, the command compares sets of limits with the limits in force", async () => {
     const from = Date.UTC(2026, 0, 5, 12);
     const header = {
       policy: "api",
@@ -136,7 +136,7 @@ describe("npm run what-if", () => {
     expect(stdout).toMatch(/The latest samples were stored 2 h ago\. No isolate reported since/);
   });
 
-  it("an invalid option ends the command with exit code 1 and its message alone", async () => {
+  it("an invalid option ends the command with exit code 1 and prints only the error message", async () => {
     expect(await whatIf(["--log", "no.log", "--limits", "5/parsec"])).toEqual({
       code: 1,
       stdout: "",
@@ -181,13 +181,13 @@ describe("npm run advise", () => {
       ["--goal", `never let one key exceed ${"9".repeat(20)} requests in a second`],
       /^--goal: expected at most 999,999,999,999 requests, got "never/,
     ],
-  ])("the options %j end the command with a message alone", async (words, message) => {
+  ])("the options %j end the command with only an error message", async (words, message) => {
     const { code, stdout, stderr } = await ended("advise", ["--log", "no.log", ...words]);
     expect([code, stdout, stderr]).toEqual([1, "", expect.stringMatching(message)]);
     expect(stderr).not.toContain("    at ");
   });
 
-  it("a limit is chosen on the first half of a log and measured on the second, unless --whole is given", async () => {
+  it("without --whole, a limit is chosen on the first half of a log and measured on the second half", async () => {
     const file = join(folder, "halves.json");
     const lines = Array.from({ length: 20_000 }, (_, index) =>
       JSON.stringify({
@@ -215,7 +215,7 @@ describe("npm run advise", () => {
     );
   });
 
-  it("an unknown goal ends the command with the four forms of a goal", async () => {
+  it("an unknown goal ends the command with a list of the four forms of a goal", async () => {
     const { code, stderr } = await ended("advise", ["--log", "no.log", "--goal", "be nice"]);
     expect([code, stderr]).toEqual([
       1,

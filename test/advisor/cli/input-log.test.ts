@@ -1,4 +1,4 @@
-/** Logs of commands: files, compression, and what is reported of lines that cannot be read. */
+/** Logs that commands read: files, compression, and what the report says about lines that cannot be read. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -37,7 +37,7 @@ const problemOf = async (values: TrafficValues): Promise<string> => {
 };
 
 describe("the logs of a command", () => {
-  it("the number of lines, requests and keys, the period and skipped lines are stated", async () => {
+  it("the report states the number of lines, requests and keys, the period and the skipped lines", async () => {
     const log = file("a.log", `${line(0)}rubbish\n\n${line(5, "198.51.100.1")}${line(9)}`);
     const { lines, timelines } = await trafficOf(log);
     expect(timelines.keys).toEqual(["203.0.113.7", "198.51.100.1"]);
@@ -52,7 +52,7 @@ describe("the logs of a command", () => {
     for (const each of lines) expect(each.length).toBeLessThanOrEqual(100);
   });
 
-  it("a log with 429 responses gets a note that it shows traffic left after limits, and how results err", async () => {
+  it("a log with 429 responses gets a note that it shows only the traffic after limits, and how this affects the results", async () => {
     const denied = (second: number): string => line(second).replace(" 200 ", " 429 ");
     const text = Array.from({ length: 50 }, (_, at) => (at % 5 === 0 ? denied(at) : line(at)));
     const { lines, facts } = await trafficOf(file("limited.log", text.join("")));
@@ -74,7 +74,7 @@ describe("the logs of a command", () => {
     });
   });
 
-  it("a single line, request and log are stated in the singular", async () => {
+  it("the report states a single line, request and log in the singular", async () => {
     const denied = line(0).replace(" 200 ", " 429 ");
     const { lines } = await trafficOf(file("single.log", denied));
     expect(lines[0]).toMatch(/single\.log: 1 line, 1 request$/);
@@ -86,20 +86,20 @@ describe("the logs of a command", () => {
     expect((await trafficOf(...logs)).lines[5]).toBe("and 1 more log");
   });
 
-  it("gzip is recognised by its first bytes, also with several members", async () => {
+  it("gzip is recognised by its first bytes, and may have several members", async () => {
     const members = [line(0), line(1)].map((text) => gzipSync(text));
     const { timelines } = await trafficOf(file("any-name", Buffer.concat(members)));
     expect(timelines.atMs.length).toBe(2);
   });
 
-  it("several logs are one traffic, although rotated ones begin before the current one", async () => {
+  it("the lines of several logs are merged by time, although a rotated log begins before the current one", async () => {
     const [now, before] = [file("n.log", line(30)), file("n.log.1", line(1))];
     const { timelines, facts } = await trafficOf(now, before);
     expect(timelines.atMs[1]).toBe((timelines.atMs[0] ?? 0) + 29_000);
     expect(facts["logs"]).toMatchObject([{ requests: 1 }, { requests: 1 }]);
   });
 
-  it("gzip data that end too early give the lines before their end, with a note", async () => {
+  it("truncated gzip data give the lines before the truncation, with a note", async () => {
     const text = Array.from({ length: 50_000 }, (_, index) =>
       line(index % 60, `10.0.${index % 251}.${(index * 7919) % 241}`),
     ).join("");
@@ -110,7 +110,7 @@ describe("the logs of a command", () => {
     expect(lines.join(" ")).toContain("cut.gz: the gzip data end too early. The lines before are used.");
   });
 
-  it("requests that a filter leaves out are counted apart from lines that cannot be read", async () => {
+  it("the report counts requests that a filter excludes apart from lines that cannot be read", async () => {
     const other = line(3).replace("GET /", "POST /login");
     const log = file("f.log", `${line(1)}${other}${other.replace("200", "401")}rubbish\n`);
     const { lines, facts, timelines } = await readValues({
@@ -125,7 +125,7 @@ describe("the logs of a command", () => {
     expect(facts).toMatchObject({ match: ["POST /login"], status: "4xx", logs: [{ leftOut: 2 }] });
   });
 
-  it("a log with lists of addresses gets a note, and --trusted-proxies and --address-field choose the client", async () => {
+  it("a log with lists of addresses gets a note, and --trusted-proxies and --address-field choose the client address", async () => {
     const log = file("xff.json", '{"time":1767614400,"ip":"10.0.0.1","xff":"203.0.113.7, 192.0.2.1"}\n');
     const values = { log: [log], "address-field": "xff" };
     const last = await readValues(values);
@@ -136,7 +136,7 @@ describe("the logs of a command", () => {
     expect(second.keyParts).toEqual(["ip"]);
   });
 
-  it("named fields give the time, the key and the cost", async () => {
+  it("options name the fields of the time, the key and the cost", async () => {
     const log = file("n.json", '{"at":{"start":1767614400},"user":"a","tokens":7}\n');
     const { timelines } = await readValues({
       log: [log],
@@ -149,7 +149,7 @@ describe("the logs of a command", () => {
 });
 
 describe("logs that cannot be read", () => {
-  it("a filter that keeps no request is an error that names the options", async () => {
+  it("a filter that excludes every request causes an error that names the options", async () => {
     const log = file("none.log", `${line(0)}${line(1)}`);
     expect(await problemOf({ log: [log], match: ["POST /login"] })).toMatch(
       /none\.log: --match and --status leave out 2 requests, and there is no other request\.$/,
@@ -163,14 +163,14 @@ describe("logs that cannot be read", () => {
   it.each([
     ["JSON lines", `${matched.repeat(12)}${line(0).replace("GET /", "GET /b")}`],
     ["Workers trace events", traced("https://example.com/b") + traced("https://example.com/a").repeat(12)],
-  ])("%s that a filter keeps, but that have no address, are an error with this reason", async (_, content) => {
+  ])("%s that a filter keeps, but that have no address, cause an error that says so", async (_, content) => {
     const problem = await problemOf({ log: [file("kept.log", content)], match: ["GET /a"] });
     expect(problem).toMatch(
       /kept\.log: --match and --status leave out 1 request, and no other line has a request with a time and the key ip\.\nLine \d: \{.*\nip is missing; the fields of the line are /,
     );
   });
 
-  it("a log with nothing but messages of Workers is an error that does not name filters", async () => {
+  it("a log that contains only console messages of Workers causes an error that does not mention filters", async () => {
     const message = `${JSON.stringify({ timestamp: 1_767_614_400_000, $metadata: { type: "cf-worker" } })}\n`;
     const [one, two] = [file("one.json", message), file("two.json", message.repeat(2))];
     expect(await problemOf({ log: [one] })).toMatch(
@@ -181,7 +181,7 @@ describe("logs that cannot be read", () => {
     );
   });
 
-  it("a filter that leaves out a single request is an error in the singular", async () => {
+  it("a filter that excludes the only request of a log causes an error in the singular", async () => {
     expect(await problemOf({ log: [file("1.log", line(0))], match: ["POST /login"] })).toMatch(
       /1\.log: --match and --status leave out 1 request, and there is no other request\.$/,
     );
@@ -203,7 +203,7 @@ describe("logs that cannot be read", () => {
     ["z.zst", new Uint8Array([0x28, 0xb5, 0x2f, 0xfd, 0]), /is compressed with zstd: pipe zstd -dc/],
     ["utf16.log", Buffer.from(`\ufeff${line(0)}`, "utf16le"), /is in UTF-16: expected UTF-8/],
     ["back.json", backwards, /back\.json: the times of 9 of 10 lines .* first in line 2\. Expected/],
-  ])("%s is a clear error", async (name, content, message) => {
+  ])("%s causes a clear error", async (name, content, message) => {
     expect(await problemOf({ log: [file(name, content)] })).toMatch(message);
   });
 
@@ -211,12 +211,12 @@ describe("logs that cannot be read", () => {
     [{ key: ["header:x-api-key"] }, /header:x-api-key is missing; the fields of the line are time, ip\n/],
     [{ time: "start" }, /start is missing; the fields of the line are time, ip\n/],
     [{ cost: "tokens" }, /tokens is missing; the fields of the line are time, ip\n/],
-  ])("a field that no line has is an error with the fields of the first line: %o", async (values, message) => {
+  ])("a field that no line has causes an error with the first line's fields: %o", async (values, message) => {
     const log = file("fields.json", '{"time":1767614400,"ip":"203.0.113.7"}\n');
     expect(await problemOf({ log: [log], ...values })).toMatch(message);
   });
 
-  it("a folder and a missing file are errors", async () => {
+  it("a folder and a missing file cause errors", async () => {
     expect(await problemOf({ log: [folder] })).toContain("is a folder: expected a file");
     expect(await problemOf({ log: ["no.log"] })).toBe(
       '--log: expected a file or "-" for standard input, got "no.log": no such file',

@@ -4,14 +4,14 @@ import { rejectSlots, writtenLimitSets } from "../../../src/advisor/cli/limit-se
 import { trafficChoice } from "../../../src/advisor/cli/input-options.ts";
 
 describe("the choice of traffic", () => {
-  it("a log has the key ip, unless another is named", () => {
+  it("the key of a log is ip, unless an option names another key", () => {
     expect(trafficChoice({ log: ["a.log"] })).toMatchObject({
       kind: "log",
       key: { parts: ["ip"] },
     });
   });
 
-  it("a policy without a URL is one of the local server", () => {
+  it("a policy without a URL is read from the local server", () => {
     expect(trafficChoice({ policy: "api" })).toEqual({
       kind: "samples",
       url: "http://localhost:8787",
@@ -34,13 +34,13 @@ describe("the choice of traffic", () => {
     [{ log: ["a"], "trusted-proxies": "0" }, /^--trusted-proxies: expected an integer from 1/],
     [{ log: ["a"], key: ["path"], "address-field": "c" }, /^--address-field applies to .* ip:/],
     [{ log: ["a"], time: " " }, /^--time: expected the name of a field, got " "$/],
-  ])("%o is rejected: %s", (values, message) => {
+  ])("the options %o are rejected: %s", (values, message) => {
     expect(() => trafficChoice(values)).toThrow(message);
   });
 });
 
 describe("the sets of limits", () => {
-  it("each option is a set, in notation or in JSON, with the default strategy", () => {
+  it("each limit option defines a set of limits, in notation or in JSON, with the default strategy", () => {
     const sets = writtenLimitSets({
       limits: ["100/minute; 10/second", '[{"limit":5,"window":"1m","strategy":"token-bucket"}]'],
       strategy: "sliding-log",
@@ -58,7 +58,7 @@ describe("the sets of limits", () => {
     [{ limits: ['{"limit":1}'] }, /^--limits\.window is missing: expected a duration/],
     [{ limits: ["1/s"], strategy: "log" }, /^--strategy: expected one of .*, got "log"$/],
     [{ limits: Array.from({ length: 27 }, () => "1/s") }, /expected at most 26 sets, got 27$/],
-  ])("%o is rejected: %s", (values, message) => {
+  ])("the options %o are rejected: %s", (values, message) => {
     expect(() => writtenLimitSets(values)).toThrow(message);
   });
 

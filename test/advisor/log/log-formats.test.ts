@@ -17,7 +17,7 @@ function readerOf(key: string, address?: Partial<LogAddress>) {
   return createLineReader({ time: null, keyOf: read.value.keyOf, cost: null });
 }
 
-/** The values of key parts in the request that the last line logs. Earlier lines are headers. */
+/** The values of key parts in the request that the last line logs. The lines before it are headers. */
 function valuesOf(lines: readonly string[], parts: readonly string[]) {
   return parts.map((part) => {
     const read = readerOf(part);
@@ -145,7 +145,7 @@ const formats: readonly (readonly [name: string, lines: readonly string[], ms: n
 const parts = ["ip", "method", "path", "host", "query:coupon", "header:user-agent"];
 const values = ["203.0.113.7", "POST", "/cart/7", "shop.example.com", "x", "curl/8.5"];
 
-/** The fields of the last of the lines. */
+/** The fields of the last line. */
 function lastLine(lines: readonly string[]): LogLine {
   const parse = lineParser(timeFields, "a log");
   const line = lines.map((each) => parse(each)).at(-1);
@@ -154,25 +154,25 @@ function lastLine(lines: readonly string[]): LogLine {
 }
 
 describe("formats of logs", () => {
-  it("every line in the documentation gives a request of the client at noon", () => {
+  it("every log line in the documentation is read as a request of the client at noon", () => {
     const lines = pageBlock("reference/command-line", "log").trimEnd().split("\n");
     const [arrays, others] = [true, false].map((isArray) => lines.filter((line) => line.startsWith("[{") === isArray));
     const texts = [...(arrays ?? []), (others ?? []).join("\n")];
     const read = texts.map((text) => readLog(text, 100));
     expect(read.flatMap(({ report }) => report.firstUnread)).toEqual([]);
     const requests = read.flatMap((each) => each.requests);
-    // Two lines are headers.
+    // The first two lines are headers.
     expect(requests.length).toBe(lines.length - 2);
     for (const request of requests) {
       expect(request).toEqual({ atMs: noon, key: "203.0.113.7", cost: 1 });
     }
   });
 
-  it.each(formats)("the time and all key parts of %s are read", (_, lines, ms) => {
+  it.each(formats)("the time and all key parts of a line in the format %s are read", (_, lines, ms) => {
     expect(valuesOf(lines, parts)).toEqual(values.map((value) => [ms, value]));
   });
 
-  it.each(formats)("the status and the client of %s are read without options", (_, lines, ms) => {
+  it.each(formats)("the status and the client of a line in the format %s are read without options", (_, lines, ms) => {
     expect(statusFilter("201")?.(lastLine(lines))).toBe(true);
     expect(statusFilter("4xx,200")?.(lastLine(lines))).toBe(false);
     const { requests } = readLog(lines.join("\n"), 10);
@@ -182,7 +182,7 @@ describe("formats of logs", () => {
   const haproxy =
     'Jan 15 12:00:01 lb1 haproxy[14389]: 203.0.113.7:33317 [05/Jan/2026:12:00:00.655] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 {shop.example.com|198.51.100.9} {} "GET /cart/7?coupon=x HTTP/1.1"';
 
-  it("HAProxy gives the time in milliseconds, the client, the request and captured headers", () => {
+  it("a HAProxy line gives the time in milliseconds, the client, the request and captured headers", () => {
     const keys = ["ip", "method", "path", "captured_1", "frontend", "backend", "server", "status"];
     expect(valuesOf([haproxy], keys)).toEqual(
       ["203.0.113.7", "GET", "/cart/7", "shop.example.com", "http-in", "static", "srv1", "200"].map((value) => [
@@ -198,7 +198,7 @@ describe("formats of logs", () => {
     expect(shortOf(captured(haproxy))).toEqual([655, "198.51.100.9"]);
   });
 
-  it("Workers trace events of Logpush have no address, but a time, a method, a path and a host", () => {
+  it("Workers trace events of Logpush give a time, a method, a path and a host, but no address", () => {
     const line = JSON.stringify({
       Event: {
         RayID: "8a1",
@@ -227,18 +227,18 @@ describe("formats of logs", () => {
     ["Logpush", { EdgeEndTimestamp: noon + 900, EdgeStartTimestamp: noon + 250 }],
     ["Google Cloud", { receiveTimestamp: "2026-01-05T12:00:01.5Z", timestamp: noon + 250 }],
     ["Fluent Bit", { date: 1_767_614_401.5, start_time: "2026-01-05T12:00:00.250Z" }],
-  ])("a line of %s with several times is read with that of the request: %o", (_, times) => {
+  ])("a line of %s with several times is read with the time of the request: %o", (_, times) => {
     const line = JSON.stringify({ ...times, ip: "203.0.113.7" });
     expect(valuesOf([line], ["ip"])).toEqual([[250, "203.0.113.7"]]);
   });
 
-  it("messages of console.log in Workers Logs are no requests", () => {
+  it("console.log messages in Workers Logs are not read as requests", () => {
     const [, lines] = formats.find(([name]) => name === "Workers Logs") ?? ["", []];
     const message = (lines[0] ?? "").replace('"cf-worker-event"', '"cf-worker"');
     expect(readerOf("ip")(message)).toBe(leftOut);
   });
 
-  it("the time of a table can be a field of its own, and cells can have commas, quotation marks and line breaks", () => {
+  it("a table may have a column only for the time, and cells may contain commas, quotation marks and line breaks", () => {
     const text = [
       "id,timestamp,ip,agent",
       '1,2026-01-05 12:00:00,203.0.113.7,"a ""b"", c"',
@@ -257,7 +257,7 @@ describe("formats of logs", () => {
     expect(report.firstUnread).toEqual([{ line: 5, reason: "expected 4 columns as in the header, got 3" }]);
   });
 
-  it("lines of other formats are read below the header of a table, and rows after them", () => {
+  it("lines of other formats above the header of a table are skipped, and the rows below it are read", () => {
     const text = [
       "time,ip",
       "2026-01-05T12:00:00Z,a",
@@ -290,21 +290,21 @@ describe("lists of addresses", () => {
     expect(JSON.stringify(result)).toContain(JSON.stringify(client).slice(1, -1));
   });
 
-  it("with trusted proxies the client comes from X-Forwarded-For, and is missing without it", () => {
+  it("with trusted proxies, the client comes from X-Forwarded-For, and is missing without this header", () => {
     const read = readerOf("ip", { trustedProxies: 2 });
     expect(shortOf(read(line(list)))).toEqual([0, "203.0.113.7"]);
     expect(read(line("-"))).toMatch(/^ip is missing/);
     expect(shortOf(readerOf("ip")(line(list)))).toEqual([0, "10.0.0.1"]);
   });
 
-  it("a hyphen in the column of X-Forwarded-For is a missing address", () => {
+  it("a hyphen in the column X-Forwarded-For means that the address is missing", () => {
     const read = readerOf("ip", { trustedProxies: 1 });
     expect(read("#Fields: date time c-ip x-forwarded-for")).toBeNull();
     expect(read("2026-01-05\t12:00:00\t10.0.0.1\t-")).toMatch(/^ip is missing/);
     expect(shortOf(read("2026-01-05\t12:00:00\t10.0.0.1\t203.0.113.7"))).toEqual([0, "203.0.113.7"]);
   });
 
-  it("the format main of nginx and the default of Envoy have X-Forwarded-For", () => {
+  it("lines in nginx's format main and in Envoy's default format contain X-Forwarded-For", () => {
     const nginx = `10.0.0.1 - - [05/Jan/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/8.5" "${list}"`;
     const envoy = `[2026-01-05T12:00:00.000Z] "GET / HTTP/1.1" 200 - 0 154 12 11 "${list}" "curl/8.5" "id" "example.com" "10.0.0.9:80"`;
     const read = readerOf("ip", { trustedProxies: 2 });
@@ -343,13 +343,13 @@ describe("filters of requests", () => {
     expect(isKept([text], request)).toBe(isMatch);
   });
 
-  it("a request is kept when one of several patterns matches", () => {
+  it("a request is kept when at least one of several patterns matches", () => {
     const texts = ["POST /login", "/signup"];
     expect(isKept(texts, "GET /signup")).toBe(true);
     expect(isKept(texts, "GET /login")).toBe(false);
   });
 
-  it("a line without a request has a reason, so that it is counted as skipped", () => {
+  it("a line without a request has a reason, so that the report counts it as skipped", () => {
     const [pattern] = ["POST /login"].map(readRequestPattern);
     if (pattern === undefined || "accepted" in pattern) throw new Error("no pattern");
     const other = lastLine(['{"time":1767614400,"ip":"203.0.113.7"}']);

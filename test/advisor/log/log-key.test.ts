@@ -1,4 +1,4 @@
-/** Keys of log lines by the parts of a policy's key. */
+/** Keys of log lines, made of the parts that a policy's key names. */
 import { describe, expect, it } from "vitest";
 import { type LogKey, readLogKey } from "../../../src/advisor/log/log-key.ts";
 import { parseLine } from "../../../src/advisor/log/formats.ts";
@@ -95,7 +95,7 @@ describe("the key of a log line by the parts of a policy's key", () => {
     ["ip", '{"http_cf_connecting_ip":"203.0.113.7","remote_addr":"198.51.100.1"}', "203.0.113.7"],
     ["method, path", nginx, "GET, /a"],
     ["user, path", '{"user":"a, b","path":"/"}', '"a, b", /'],
-  ])("the part %s of %s is %s", (part, line, key) => {
+  ])("the key part %s of %s is %s", (part, line, key) => {
     expect(keyOf(part, line)).toBe(key);
   });
 
@@ -110,11 +110,11 @@ describe("the key of a log line by the parts of a policy's key", () => {
     ["cookie:other", nginx, "cookie:other is missing"],
     ["ip", '{"ip":"host.example"}', 'ip: expected an IP address, got "host.example"'],
     ["request", caddy, "request: expected a text or a number, got"],
-  ])("the part %s of %s is reported: %s", (part, line, reason) => {
+  ])("the key part %s of %s is reported: %s", (part, line, reason) => {
     expect(keyOf(part, line)).toContain(`no key: ${reason}`);
   });
 
-  it("parts have the names of the configuration, and fields that are no parts are listed", () => {
+  it("key parts have the names of the configuration, and log fields that are not key parts are listed", () => {
     expect(keyReaderOf("ip,header:X-Api-Key", "user_id")).toMatchObject({
       parts: ["ip", "header:x-api-key", "user_id"],
       fields: ["user_id"],

@@ -8,7 +8,7 @@ import { LineSplitter } from "../../../src/advisor/log/splitter.ts";
 const noon = Date.UTC(2026, 0, 5, 12);
 const common = (ip: string, time: string) => `${ip} - - [${time}] "GET / HTTP/1.1" 200 512`;
 
-/** The requests as time from noon, key and cost. */
+/** The requests as time since noon, key and cost. */
 function requestsOf(text: string) {
   const { requests } = readLog(text, 1_000);
   return requests.map(({ atMs, key, cost }) => [atMs - noon, key, cost]);
@@ -17,7 +17,7 @@ function requestsOf(text: string) {
 const reasonOf = (line: string) => readLog(line, 10).report.firstUnread[0]?.reason;
 
 describe("a log in the common log format", () => {
-  test("gives the time and the client address of each line", () => {
+  test("reading a log gives the time and the client address of each line", () => {
     const text = [
       common("203.0.113.7", "05/Jan/2026:12:00:00 +0000"),
       `${common("2001:db8::1", "05/Jan/2026:12:00:01 +0000")} "https://example.com/" "curl/8.5"`,
@@ -42,7 +42,7 @@ describe("a log in the common log format", () => {
     expect(requestsOf(line)).toEqual([[0, client, 1]]);
   });
 
-  test("times with an offset are in that zone, across midnight", () => {
+  test("times with an offset are read in that time zone, across midnight", () => {
     const times = ["05/Jan/2026:13:00:00 +0100", "05/Jan/2026:04:00:00 -0800", "06/Jan/2026:02:00:00 +1400"];
     for (const time of times) expect(requestsOf(common("a", time))).toEqual([[0, "a", 1]]);
   });
@@ -72,7 +72,7 @@ describe("a log in JSON lines", () => {
     expect(requestsOf(line)).toEqual([[0, "a", 1]]);
   });
 
-  test("a time in seconds with a fraction keeps its milliseconds", () => {
+  test("a time in seconds with a fraction is read with its milliseconds", () => {
     for (let ms = 0; ms < 1_000; ms++) {
       const seconds = `1767614400.${String(ms).padStart(3, "0")}`;
       const read = requestsOf(`{"time":${seconds},"key":"a"}`);
@@ -107,7 +107,7 @@ describe("a log in JSON lines", () => {
 });
 
 describe("any log", () => {
-  test("lines that cannot be read are reported with their numbers, and the others are read", () => {
+  test("lines that cannot be read are reported with their numbers, and the other lines are read", () => {
     const text = `${common("a", "05/Jan/2026:12:00:00 +0000")}\nrubbish\n\n{"time":1767614401,"ip":"b"}\n# end`;
     const { requests, report } = readLog(text, 1_000);
     expect(requests.map(({ key }) => key)).toEqual(["a", "b"]);
@@ -126,7 +126,7 @@ describe("any log", () => {
     (line) => expect(requestsOf(`\uFEFF${line}`)).toEqual([[0, "a", 1]]),
   );
 
-  test("the list of unread lines and the number of requests are bounded", () => {
+  test("the list of lines that cannot be read and the number of requests are bounded", () => {
     const lines = Array.from({ length: 300 }, () => "rubbish");
     const { report } = readLog(lines.join("\n"), 10);
     expect([report.unread, report.firstUnread.length]).toEqual([300, 100]);
@@ -151,7 +151,7 @@ function timelinesOf(lines: readonly string[], budget?: LogBudget): LogTimelines
 }
 
 describe("timelines of a log", () => {
-  it("the arrivals of each key are in order of time, although lines are not", () => {
+  it("the arrivals of each key are in order of time, even if the lines are not", () => {
     const timelines = timelinesOf([line(5, "a"), line(3, "b"), line(4, "a")]).finish();
     expect(timelines.keys).toEqual(["a", "b"]);
     expect(Array.from(timelines.atMs, (atMs) => atMs / 1_000 - noonSeconds)).toEqual([4, 5, 3]);
@@ -165,7 +165,7 @@ describe("timelines of a log", () => {
     });
   });
 
-  it("lines whose time is more than an hour before that of an earlier line are counted", () => {
+  it("a line counts as out of order when its time is more than an hour before that of an earlier line", () => {
     const timelines = timelinesOf([line(3_601, "a"), line(1, "a"), "", line(0, "a"), line(0, "b")]);
     expect(timelines.logs).toMatchObject([{ line: 5, read: 2, unread: 2, outOfOrder: 2, firstOutOfOrder: 4 }]);
     expect(timelines.logs[0]?.firstUnread[0]).toEqual({
@@ -174,7 +174,7 @@ describe("timelines of a log", () => {
     });
   });
 
-  it("another log may begin before the end of the one before it", () => {
+  it("a log may begin before the end of the previous log", () => {
     const timelines = timelinesOf([line(90_000, "a")]);
     timelines.startLog("a.log.1");
     timelines.addLine(line(0, "a"));
@@ -184,7 +184,7 @@ describe("timelines of a log", () => {
     ]);
   });
 
-  it("beyond the budget one key in 2, 4 or 8 is kept with all its arrivals, and requests stay exact", () => {
+  it("when a log exceeds the memory budget, one key in 2, 4 or 8 is kept with all its arrivals, and the request count stays exact", () => {
     const lines = Array.from({ length: 8_000 }, (_, index) => line(index, `key-${index % 1_000}`));
     const timelines = timelinesOf(lines, { arrivals: 1_500, keys: 10_000 });
     const { keys, firstRow, source } = timelines.finish();
@@ -196,14 +196,14 @@ describe("timelines of a log", () => {
     }
   });
 
-  it("many keys are sampled although they have few arrivals", () => {
+  it("many keys are sampled even if each has few arrivals", () => {
     const lines = Array.from({ length: 4_000 }, (_, index) => line(index, `key-${index}`));
     const timelines = timelinesOf(lines, { arrivals: 100_000, keys: 1_000 });
     expect(timelines.finish().keys.length).toBeLessThan(1_000);
     expect(timelines.requests).toBe(4_000);
   });
 
-  it("a log of few keys is full at the budget, since a sample of them would say little", () => {
+  it("a log of few keys ends at the budget instead of being sampled, since a sample of few keys would say little", () => {
     const lines = Array.from({ length: 1_000 }, (_, index) => line(index, "a"));
     expect(timelinesOf(lines, { arrivals: 1_000, keys: 10 }).isFull).toBe(true);
     expect(timelinesOf(lines, { arrivals: 1_001, keys: 10 }).isFull).toBe(false);
@@ -218,7 +218,7 @@ describe("named fields of a log", () => {
       cost: cost === null ? null : fieldName(cost),
     });
 
-  it("the time and the cost are those of the named fields, which may be nested", () => {
+  it("the time and the cost come from the named fields, which may be nested", () => {
     const text = `{"time":1,"at":{"start":${noonSeconds}},"ip":"a","Tokens":7}`;
     expect(named("at.start", "tokens")(text)).toEqual({ atMs: noonSeconds * 1_000, key: "a", cost: 7 });
   });
@@ -243,7 +243,7 @@ describe("lines of chunks", () => {
     return lines;
   }
 
-  it("a line may begin in one chunk and end in another", () => {
+  it("a line may be split across two chunks", () => {
     expect(linesOf(["a\nb", "c", "\n", "\nd"])).toEqual(["a", "bc", "", "d"]);
     expect(linesOf(["a\n"])).toEqual(["a"]);
   });

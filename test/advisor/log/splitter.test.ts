@@ -35,17 +35,17 @@ describe("records of a log", () => {
     }
   });
 
-  it("an object that is cut off does not hide the lines after it", () => {
+  it("a truncated object does not hide the lines after it", () => {
     const lines = ['{"a":1', "common - line", '{"b":2}', "{", '  "c": 3', "}", '{"d":'];
     expect(recordsOf([lines.join("\n")])).toEqual(['{"a":1', "common - line", '{"b":2}', '{\n  "c": 3\n}', '{"d":']);
   });
 
-  it("neither a line of Envoy nor a host in brackets begins an array", () => {
+  it("neither a line of Envoy nor a host in brackets is taken for the beginning of an array", () => {
     const lines = ['[2026-01-05T12:00:00.000Z] "GET / HTTP/1.1" 200', "[2001:db8::9]:443 a - - [x]"];
     for (const line of lines) expect(recordsOf([line])).toEqual([line]);
   });
 
-  it("elements of an array that are too long are skipped, and those after them are read", () => {
+  it("array elements that are too long are skipped, and the elements after them are read", () => {
     const text = JSON.stringify([{ a: "x".repeat(100) }, { b: 1 }]);
     expect(recordsOf([text.slice(0, 50), text.slice(50)], 40)).toEqual([
       "skipped: expected an element of at most 40 characters",
@@ -53,7 +53,7 @@ describe("records of a log", () => {
     ]);
   });
 
-  it("elements of an array that are no objects are records, and an array without an end is reported", () => {
+  it("array elements that are not objects are records, and an array without an end is reported", () => {
     expect(recordsOf(['[{"a":1}, 5, "x", {"b":2}, {"c":'])).toEqual([
       '{"a":1}',
       "5",

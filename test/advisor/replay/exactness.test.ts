@@ -1,6 +1,6 @@
 /**
- * Recorded traffic is replayed under the limits that were in force: the replay makes every decision that the Worker and its
- * objects made. One virtual clock runs all of them.
+ * Recorded traffic is replayed under the limits that were in force. The replay must make every decision that the Worker
+ * and its objects made. One virtual clock runs all of them.
  */
 import { describe, expect, it, vi } from "vitest";
 import { DenyCache } from "../../../src/limiter/isolate/deny-cache.ts";
@@ -29,7 +29,7 @@ function count(counts: Counted, { allowed }: RecordedAnswer): void {
   else counts.denied++;
 }
 
-/** Replays the samples of a policy, compares all decisions, and returns how many there were. */
+/** Replays the samples of a policy, compares all decisions, and returns the number of decisions. */
 async function replayed(site: RecordedSite, policy: string, answered: Counted): Promise<Counted> {
   const { header, timelines } = await site.samples(policy, answered.allowed + answered.denied);
   expect(header).toMatchObject({ sample: "1/1", lost: 0, dropped: 0, coverage: 1 });
@@ -44,7 +44,10 @@ async function replayed(site: RecordedSite, policy: string, answered: Counted): 
   return found;
 }
 
-/** Clients of `/check` that charge, reserve and settle at random. Two of them never reserve, so that denials are cached. */
+/**
+ * Clients of `/check` that charge, reserve and settle at random. Two of them never reserve, so that their denials are
+ * cached.
+ */
 class Clients {
   readonly counts = counted();
   readonly #site: RecordedSite;
@@ -61,7 +64,7 @@ class Clients {
     return Math.floor(this.#random() * end);
   }
 
-  /** Sends `steps` requests, with this time between them on average. Some come within one millisecond. */
+  /** Sends `steps` requests at this average interval. Some arrive within one millisecond. */
   async send(policy: string, gapMs: number): Promise<void> {
     for (let step = 0; step < steps; step++) {
       // oxlint-disable no-await-in-loop -- one after the other, as time passes
@@ -81,7 +84,7 @@ class Clients {
     return client > 1 && this.#random() < 0.4 ? this.#reserve(policy, key, cost) : this.#site.check(policy, key, cost);
   }
 
-  /** One reservation in ten is never settled, and expires. */
+  /** One reservation in ten is never settled and expires. */
   async #reserve(policy: string, key: string, cost: number): Promise<RecordedAnswer> {
     const ttlMs = this.#ttlMs;
     const afterMs = this.#random() < 0.2 ? 0 : this.#below(ttlMs - 1);
@@ -102,7 +105,7 @@ class Clients {
 
 interface Form {
   readonly limits: unknown;
-  /** The time between two requests of the four clients. */
+  /** The average interval between two requests of the four clients. */
   readonly gapMs?: number;
   readonly ttlMs?: number;
 }
@@ -131,7 +134,7 @@ const forms: Readonly<Record<string, Form>> = {
   "fixed-window by the clock": one("fixed-window", { align: "clock" }),
   "fixed-window by the calendar": day({}),
   "fixed-window by the calendar of a time zone": day({ timezone: "America/New_York" }),
-  // Each denial begins the window anew, so that busier clients would be denied for ever.
+  // Each denial restarts the window, so that clients that send more often would be denied for ever.
   "elastic fixed-window": { ...one("fixed-window", { elastic: true }), gapMs: 900 },
   "sliding-window-counter": one("sliding-window-counter"),
   "sliding-window-counter by the clock": one("sliding-window-counter", { align: "clock" }),
@@ -155,7 +158,7 @@ const forms: Readonly<Record<string, Form>> = {
 
 const proxied = { objects: "sharded", shards: 1 };
 
-/** Sends requests of three clients through the proxy. Each begins when the one before is decided. */
+/** Sends requests of three clients through the proxy. Each request begins when the previous one is decided. */
 async function sendRequests(site: RecordedSite, random: Random, gapMs: number): Promise<RecordedAnswer[]> {
   const answers: Promise<RecordedAnswer>[] = [];
   for (let step = 0; step < steps; step++) {
@@ -170,13 +173,13 @@ async function sendRequests(site: RecordedSite, random: Random, gapMs: number): 
 }
 
 describe("requests through the proxy", () => {
-  it("a replay reproduces the decisions about slots, which requests hold until the origin has responded", async () => {
+  it("a replay reproduces the decisions about concurrency slots, which requests hold until the origin has responded", async () => {
     for (const seed of seeds) {
       // oxlint-disable no-await-in-loop
       const random = randomFrom(seed);
       const limits = [{ limit: 4, window: "6s", strategy: "concurrency" }];
       const site = new RecordedSite([{ name: "p", limits, ...proxied }], startMs);
-      // Some requests hold their slots for longer than the window, by renewals.
+      // Some requests hold their slots for longer than the window, because they renew them.
       site.origin = () => ({
         takesMs: Math.floor(random() < 0.1 ? random() * 30_000 : random() * 3_000),
       });
@@ -211,7 +214,7 @@ describe("requests through the proxy", () => {
     }
   });
 
-  it("a replay reproduces the decisions of several policies, of which each refuses requests that others would allow", async () => {
+  it("a replay reproduces the decisions of several policies when each denies requests that the others allow", async () => {
     for (const seed of seeds) {
       // oxlint-disable no-await-in-loop
       const random = randomFrom(seed);

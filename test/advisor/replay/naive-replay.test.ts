@@ -8,12 +8,12 @@ import { startMs } from "../../strategies/meters.ts";
 import { naiveReplay } from "./naive-replay.ts";
 import { type TestArrival, timelinesOf } from "./timelines-of.ts";
 
-/** Slots need reservations, which the naive replay does not know. */
+/** Concurrency slots need reservations, which the naive replay does not support. */
 const counting = variants.filter(({ strategy }) => strategy !== "concurrency");
 const windowMs = 1_200;
 const stepMs = 5_000;
 
-/** Gaps from a part of a millisecond's neighbour to several windows; a calendar window has ticks of its own. */
+/** Intervals from a fraction of a millisecond to several windows. A calendar window has its own tick. */
 const arrivals = (tickMs: number): fc.Arbitrary<readonly TestArrival[]> =>
   fc
     .array(
@@ -46,7 +46,7 @@ const limitSets = (variant: Variant) =>
     ]);
 
 it.each(counting)(
-  "$title: a replay equals a naive one of all keys together, whether keys are skipped or not",
+  "$title: a replay equals the naive replay of all keys together, whether keys are skipped or not",
   async (variant) => {
     const seen = { denied: 0, allAllowed: 0, partlyDenied: 0, retried: 0 };
     await forAll(
@@ -68,7 +68,7 @@ it.each(counting)(
       },
       60,
     )();
-    // All kinds of keys were replayed: those that are skipped, and those that are denied.
+    // The replays included keys that are skipped and keys that are denied.
     for (const count of Object.values(seen)) expect(count).toBeGreaterThan(0);
   },
 );
@@ -89,7 +89,7 @@ it(
   }),
 );
 
-it("several sets of limits are replayed like each of them alone, and the progress grows to 1", () => {
+it("replaying several sets of limits together equals replaying each set alone, and the progress grows to 1", () => {
   const list = Array.from({ length: 60_000 }, (_, index) => ({
     key: `key ${index % 7}`,
     atMs: startMs + index * (index % 5),

@@ -1,6 +1,6 @@
 /**
- * A replay in the plainest form: all requests of all keys in order of time, and every figure from the list of decisions.
- * It knows no reservations.
+ * A replay in the simplest form: it decides all requests in order of time and computes each figure from the list of
+ * decisions. It does not support reservations.
  */
 import { createMeter, type Limit, type Meter } from "../../../src/strategies/index.ts";
 import type { ReplayOptions, ReplayResult } from "../../../src/advisor/replay/result.ts";
@@ -16,7 +16,7 @@ interface NaiveRequest {
 interface NaiveDecision extends NaiveRequest {
   readonly allowed: boolean;
   readonly waitMs: number | null;
-  /** When the request reaches the origin, if it is allowed. */
+  /** When the request reaches the origin if it is allowed. */
   readonly departsMs: number;
 }
 
@@ -92,7 +92,9 @@ export function naiveReplay(
   };
 }
 
-/** Decides all requests in order of time; those of one instant in order of their rows, retries last. */
+/**
+ * Decides all requests in order of time. Requests of the same instant are decided in order of their rows, retries last.
+ */
 function decide({ keys, firstRow, atMs, cost }: Timelines, limits: readonly Limit[], obeys: boolean): NaiveDecision[] {
   const meters = new Map<number, Meter>();
   const waiting: NaiveRequest[] = keys.flatMap((_, key) =>
@@ -118,7 +120,7 @@ function decide({ keys, firstRow, atMs, cost }: Timelines, limits: readonly Limi
   }
 }
 
-/** @param decisions those of one key, in order of time */
+/** @param decisions the decisions about one key, in order of time */
 function longestDenial(decisions: readonly NaiveDecision[]): number {
   let longestMs = 0;
   for (const [index, start] of decisions.entries()) {
@@ -131,7 +133,7 @@ function longestDenial(decisions: readonly NaiveDecision[]): number {
   return longestMs;
 }
 
-/** @param admitted those of one key, in order of time */
+/** @param admitted the admitted requests of one key, in order of time */
 const mostOf = (admitted: readonly NaiveDecision[], { cost }: Timelines, windowMs: number): number =>
   Math.max(
     0,

@@ -34,7 +34,7 @@ const arrivalsOf = ({ keys, firstRow, atMs, cost, outcome, reservations }: Timel
     }),
   );
 
-it("the header states the period, the coverage and the size of the sample", () => {
+it("the samples' header states the period, the coverage and the size of the sample", () => {
   const samples = read(header);
   expect(samples.header).toEqual({
     policy: "api",
@@ -62,7 +62,7 @@ it("the header states the period, the coverage and the size of the sample", () =
   expect(samples.timelines.keys).toEqual([]);
 });
 
-it("the period of the timelines begins with the first arrival, because recording may have begun later", () => {
+it("the period of the timelines begins with the first arrival, because recording may have begun later than the period", () => {
   const line = { id: "a", arrivals: [[fromMs + 90_000, 1, "allowed"]] };
   const other = { id: "b", arrivals: [[fromMs + 60_000, 1, "allowed"]], hasOtherLimits: true };
   expect(read(header, line).timelines.source).toMatchObject({ fromMs: fromMs + 90_000, toMs });
@@ -75,7 +75,7 @@ it('samples that are "off" have no arrivals', () => {
   expect(timelines.atMs).toHaveLength(0);
 });
 
-it("the lines of a key are joined in order of time, and unknown fields are ignored", () => {
+it("the sample lines of a key are joined in order of time, and unknown fields are ignored", () => {
   const { timelines, withOtherLimits } = read(
     { ...header, later: true },
     { id: "b", arrivals: [[fromMs + 30, 2, "denied"]], note: "of a later version" },
@@ -98,7 +98,7 @@ it("the lines of a key are joined in order of time, and unknown fields are ignor
   expect(withOtherLimits).toBe(timelines);
 });
 
-it("a settlement belongs to an allowed arrival, and not to a denied one of the same millisecond and cost", () => {
+it("a settlement belongs to an allowed arrival, not to a denied arrival of the same millisecond and cost", () => {
   const arrival = (outcome: string) => [fromMs, 4, outcome, 9_000, null, 4];
   const { timelines } = read(
     header,
@@ -124,7 +124,7 @@ it("a settlement finds its arrival on the same line, on an earlier line and on a
         [fromMs + 20, 9, "allowed", 60_000],
       ],
     },
-    // Another key, another cost, and an arrival before the period.
+    // These settlements have another key, another cost, or an arrival before the period.
     { id: "b", settlements: [[fromMs + 10, 4, fromMs + 11, 0]] },
     {
       id: "a",
@@ -143,7 +143,7 @@ it("a settlement finds its arrival on the same line, on an earlier line and on a
   ]);
 });
 
-it("arrivals that other limits decided are counted, and are only in the timelines that include them", () => {
+it("arrivals that other limits decided are counted, and stand only in timelines that include such arrivals", () => {
   const { timelines, withOtherLimits } = read(
     header,
     { id: "a", arrivals: [[fromMs, 1, "allowed"]] },

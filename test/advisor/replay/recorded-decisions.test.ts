@@ -11,15 +11,15 @@ import { type TestArrival, timelinesOf } from "./timelines-of.ts";
 const windowMs = 600;
 const mostRequests = 60;
 
-/** A request as it comes. */
+/** A randomly generated request. */
 interface Request {
   readonly key: string;
   readonly gapMs: number;
   readonly cost: number;
-  /** Null for a plain spend. */
+  /** Null for a charge without a reservation. */
   readonly reserved: {
     readonly ttlMs: number;
-    /** Null if it is never settled. */
+    /** How long the request runs. Null if its reservation is never settled. */
     readonly runsMs: number | null;
     readonly actualCost: number;
   } | null;
@@ -56,15 +56,15 @@ interface LiveEvent {
   readonly run: () => void;
 }
 
-/** Without corrections, a replay treats reservations as plain spends unless they hold slots. */
+/** Without corrections, a replay treats reservations as final charges unless they hold concurrency slots. */
 const atReservedCost = ({ reserved, ...request }: Request): Request => ({
   ...request,
   reserved: reserved && { ...reserved, actualCost: request.cost },
 });
 
 /**
- * A queue gives back only its last slot, so that its state depends on the order of events within a millisecond, which samples
- * do not have. Each settlement gets a millisecond of its own.
+ * A queue refunds only its last slot, so that its state depends on the order of events within a millisecond. Samples do
+ * not record this order, so each settlement gets its own millisecond.
  */
 const apart = (requests: readonly Request[]): readonly Request[] =>
   requests.map(({ reserved, gapMs, ...request }, index) => {

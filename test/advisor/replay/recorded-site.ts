@@ -1,6 +1,6 @@
 /**
- * A site that records the traffic of every key: the Worker's app, the objects of the limiter and the control plane in one
- * process with one virtual clock. Its samples are read through the admin API.
+ * A site that records the traffic of every key: the Worker's app, the objects of the limiter and the control plane in
+ * one process with one virtual clock. Its samples are read through the admin API.
  */
 import { onTestFinished, vi } from "vitest";
 import { createApp } from "../../../src/app.ts";
@@ -22,7 +22,7 @@ const token = "the-token-of-the-recorded-site";
 /** The answer to a check, or to a request of the proxy. */
 export interface RecordedAnswer {
   readonly allowed: boolean;
-  /** The id of a reservation; null without one. */
+  /** The id of the reservation; null without one. */
   readonly id: string | null;
 }
 
@@ -30,7 +30,7 @@ export class RecordedSite {
   readonly clock: VirtualClock;
   readonly config: Config;
   readonly #app: ReturnType<typeof createApp>;
-  /** How long the origin takes to respond, and the cost that its next response states. */
+  /** How long the origin takes to respond, and the cost that its next response reports. */
   origin = (): { readonly takesMs: number; readonly cost?: number } => ({ takesMs: 0 });
 
   constructor(policies: readonly object[], startAtMs: number) {
@@ -79,7 +79,7 @@ export class RecordedSite {
     return { getByName: () => methods };
   }
 
-  /** Charges a key by `/check`. */
+  /** Charges a key with a request to `/check`. */
   async check(policy: string, key: string, cost: number): Promise<RecordedAnswer> {
     return this.#post("", { policy, key, cost });
   }
@@ -103,10 +103,10 @@ export class RecordedSite {
     return { allowed: response.status === 200, id: null };
   }
 
-  /** The samples of a policy when all of this number of arrivals are stored. */
+  /** The samples of a policy, once this number of arrivals is stored. */
   async samples(policy: string, arrivals: number): Promise<Samples> {
     for (let attempt = 0; attempt < 10; attempt++) {
-      // Enough requests that a beat is due. They charge nothing.
+      // Sends enough requests to trigger a beat. They charge nothing.
       for (let each = 0; each < 20; each++) {
         // oxlint-disable-next-line no-await-in-loop
         await this.#post("", { limits: "1/s", key: "nobody", cost: 0 });

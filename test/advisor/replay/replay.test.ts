@@ -13,7 +13,7 @@ it("a replay counts the denied requests and keys, and how long each key was deni
   const [result] = replayAll(timelines, [fixed("1/minute")], { keepsDecisions: true });
   expect(result).toMatchObject({ requests: 6, denied: 2, keys: 2, deniedKeys: 1 });
   expect([...(result?.deniedOfKey ?? [])]).toEqual([2, 0]);
-  // From the denial at 1 s to the end of the window, which is earlier than the admission at 70 s.
+  // The key is denied from 1 s until the end of its window, before the request at 70 s is allowed.
   expect(result?.longestDeniedMs).toBe(59_000);
   expect([...(result?.allowed ?? [])]).toEqual([1, 0, 0, 1, 1, 1]);
   expect(result?.mostAdmitted).toEqual([{ limit: "default", windowMs: 60_000, units: 1, key: 0 }]);
@@ -22,7 +22,7 @@ it("a replay counts the denied requests and keys, and how long each key was deni
   expect([...(counts ?? [])]).toEqual([2, 0, 0, 1, 1]);
 });
 
-it("a caller cancels a replay by not continuing it", () => {
+it("a caller cancels a replay by no longer iterating over it", () => {
   const timelines = timelinesOf(arrivals("a", ...Array.from({ length: 1_000 }, (_, index) => index)));
   const steps = replay(
     timelines,
@@ -42,7 +42,7 @@ it("requests that a queue delays reach the origin when they leave it", () => {
   for (const retry of ["none", "obey"] as const) {
     const [result] = replayAll(timelines, [queue], { retry });
     expect(result?.denied).toBe(0);
-    // One request every 100 ms, although all of them came within 50 ms.
+    // The queue releases one request every 100 ms, although all of them arrived within 50 ms.
     expect([...(result?.admittedPerSecond.counts ?? [])]).toEqual([10, 10, 10, 10, 10]);
   }
 });

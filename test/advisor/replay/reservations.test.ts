@@ -30,7 +30,7 @@ function replayed(arrivals: readonly TestArrival[], text: string, strategy: stri
   return { ...result, allowed: [...(result.allowed ?? [])] };
 }
 
-it("a slot is free when its request ends, and the most slots held at once are reported", () => {
+it("a slot becomes free when its request ends, and the replay reports the largest number of slots held at once", () => {
   const list = [reservedAt(0, 500), reservedAt(100, 500), reservedAt(200, 100), reservedAt(500, 1)];
   const { allowed, mostAdmitted, longestDeniedMs } = replayed(list, "2/30s", "concurrency");
   expect(allowed).toEqual([1, 1, 0, 1]);
@@ -38,14 +38,14 @@ it("a slot is free when its request ends, and the most slots held at once are re
   expect(longestDeniedMs).toBe(300);
 });
 
-it("a request that outlasts the lease of its slot is renewed, and one that is never settled is not", () => {
+it("a request that outlasts the lease of its slot renews the slot, and a request that is never settled does not", () => {
   const list = [reservedAt(0, 100_000), reservedAt(50_000, 1), reservedAt(100_000, 1)];
   expect(replayed(list, "1/30s", "concurrency").allowed).toEqual([1, 0, 1]);
   const unsettled = [reservedAt(0, null), reservedAt(29_999, 1), reservedAt(30_000, 1)];
   expect(replayed(unsettled, "1/30s", "concurrency").allowed).toEqual([1, 0, 1]);
 });
 
-it("a settlement below the reserved cost gives the difference back, and the actual costs are reported", () => {
+it("a settlement below the reserved cost refunds the difference, and the actual costs are reported", () => {
   const list = [
     reservedAt(0, 10, { cost: 5, settledCost: 2 }),
     reservedAt(5, 10, { cost: 3, settledCost: 3 }),
@@ -61,18 +61,18 @@ it("a settlement above the reserved cost leaves a debt", () => {
   expect(replayed(list, "5/minute", "fixed-window").allowed).toEqual([1, 1, 0]);
 });
 
-it("a request that the recording denied is assumed to run as long, and to cost as much, as the key's median", () => {
+it("a request that was denied in the recording is assumed to have the key's median duration and cost", () => {
   const denied = { outcome: "denied" as const };
   const others = [100, 300, 9_000].map((runsMs, index) => reservedAt(100_000 * index, runsMs));
   const list = [...others, reservedAt(300_000, null, denied), reservedAt(300_299, 300), reservedAt(300_300, 300)];
   expect(replayed(list, "1/30s", "concurrency").allowed).toEqual([1, 1, 1, 1, 0, 1]);
-  // The key has no settlement of its own, so the median of all keys counts: most cost nothing in the end.
+  // The key has no settlement of its own, so the replay takes the median of all keys, whose cost is mostly 0.
   const countOfOthers = [0, 0, 1].map((settledCost, index) => reservedAt(index, 5, { settledCost }));
   const countOfKey = [0, 10, 20].map((atMs) => reservedAt(atMs, null, { ...denied, key: "b" }));
   expect(replayed([...countOfOthers, ...countOfKey], "1/minute", "sliding-log").allowed).toEqual([1, 0, 0, 1, 1, 1]);
 });
 
-it("a set with slots is refused when no arrival has a duration, as in a log", () => {
+it("a set of limits with slots is refused when no arrival has a duration, as in a log", () => {
   const log = timelinesOf([{ key: "a", atMs: startMs }]);
   const slots = parseLimits("1/30s; 5/minute", { strategy: "concurrency" });
   const message =
@@ -83,11 +83,11 @@ it("a set with slots is refused when no arrival has a duration, as in a log", ()
   expect(replayProblem(timelinesOf([reservedAt(0, 1)]), slots)).toBeNull();
 });
 
-it("clients that obey try again when a slot may be free, and give up after 10 retries", () => {
+it("clients that honor Retry-After try again when a slot may be free, and give up after 10 retries", () => {
   const list = [reservedAt(0, 3_500), reservedAt(1, 2_000), reservedAt(2, null, { cost: 2 })];
   const limits = parseLimits("1/30s", { strategy: "concurrency" });
   const [result] = replayAll(timelinesOf(list), [limits], { retry: "obey" });
-  // The second request is admitted at 4,001 ms; the third never fits.
+  // The second request is allowed at 4,001 ms. The third is never allowed.
   expect(result).toMatchObject({
     denied: 2,
     retries: { sent: 4, denied: 3, abandoned: 1, longestWaitMs: 4_000 },
@@ -97,7 +97,7 @@ it("clients that obey try again when a slot may be free, and give up after 10 re
   expect(gaveUp?.retries).toEqual({ sent: 10, denied: 10, abandoned: 1, longestWaitMs: 0 });
 });
 
-it("a key sends at most 100,000 retries", () => {
+it("a key sends at most 100,000 retries in a replay", () => {
   const list = Array.from({ length: 20_000 }, (_, index) => ({
     key: "a",
     atMs: startMs + index,
@@ -108,7 +108,7 @@ it("a key sends at most 100,000 retries", () => {
   expect(hourly?.retries?.abandoned).toBeGreaterThan(10_000);
 });
 
-it.each([0, -1, 0.5, Number.NaN, 1])("a plot step of %d ms is refused when it is no step or too short", (stepMs) => {
+it.each([0, -1, 0.5, Number.NaN, 1])("a plot interval of %d ms is refused as invalid", (stepMs) => {
   const list = [
     { key: "a", atMs: startMs },
     { key: "a", atMs: startMs + 200_000 },

@@ -25,7 +25,7 @@ const arrival: fc.Arbitrary<Arrival & { readonly key: string }> = fc.record(
 );
 
 it(
-  "arrivals that were added in any order are kept by key in order of time, allowed ones first within a millisecond",
+  "arrivals that are added in any order are sorted by key and time, with allowed arrivals first within a millisecond",
   forAll([fc.array(arrival, { maxLength: 50, size: "max" })], (list) => {
     const builder = new TimelinesBuilder();
     const numbers = list.map(({ key, ...added }) => builder.add(key, added));
@@ -58,7 +58,7 @@ it(
   }),
 );
 
-it("timelines keep more arrivals than the builder first has room for", () => {
+it("timelines can hold more arrivals than the builder's initial capacity", () => {
   const builder = new TimelinesBuilder();
   const count = 5_000;
   for (let index = 0; index < count; index++) {

@@ -1,4 +1,4 @@
-/** Runs the advisor to its end without a pause, and reads its recommendation. */
+/** Runs the advisor to its end without a pause, and returns its recommendation. */
 import { type Advice, type Candidate, type Goal, parseGoal } from "../../../src/advisor/search/goal.ts";
 import { advise } from "../../../src/advisor/search/advise.ts";
 import type { Timelines } from "../../../src/advisor/replay/timelines.ts";

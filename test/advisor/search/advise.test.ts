@@ -24,10 +24,10 @@ const withBursts: TrafficShape = {
 describe("a goal about denials", () => {
   const timelines = timelinesFrom(withBursts, 1);
 
-  it("the recommended limit is the strictest that spares the keys with bursts", () => {
+  it("the recommended limit is the strictest that never denies the keys with bursts", () => {
     const advice = adviceOf(timelines, "deny at most 2 % of requests");
     const { limits, strategy, deniedShare } = recommendedOf(advice);
-    // The sliding window counter would deny most of a burst that comes one window after another one.
+    // The sliding window counter would deny most of a burst that arrives one window after the previous one.
     expect({ strategy, limit: limits[0]?.limit, windowMs: limits[0]?.windowMs }).toEqual({
       strategy: "sliding-log",
       limit: 50,
@@ -40,7 +40,7 @@ describe("a goal about denials", () => {
     expect(advice.outliers).toEqual([]);
   });
 
-  it("a larger share allows a stricter limit, and the keys with bursts are its outliers", () => {
+  it("a goal that accepts a larger share of denied keys gives a stricter limit, and the keys with bursts are its outliers", () => {
     const advice = adviceOf(timelines, "deny at most 40 % of requests");
     const { limits, deniedShare } = recommendedOf(advice);
     expect(limits[0]?.limit).toBeLessThan(50);
@@ -55,7 +55,7 @@ describe("a goal about denials", () => {
     }
   });
 
-  it("a goal about keys counts keys with a denial", () => {
+  it("a goal about keys counts each key with at least one denial", () => {
     const none = recommendedOf(adviceOf(timelines, "deny at most 1 key in 200"));
     expect(none.result.deniedKeys).toBe(0);
     const some = recommendedOf(adviceOf(timelines, "deny at most 3 % of keys"));
@@ -63,7 +63,7 @@ describe("a goal about denials", () => {
     expect(some.limits[0]?.limit).toBeLessThan(none.limits[0]?.limit ?? 0);
   });
 
-  it("the units of each family fall as the goal allows more denials", () => {
+  it("the units of each family's limit fall as the goal allows more denials", () => {
     const shares = [0.01, 0.05, 0.3];
     const units = shares.map((mostShare) => {
       const { candidates } = adviceOf(timelines, { kind: "denied-requests", mostShare });
@@ -80,7 +80,7 @@ describe("a goal about denials", () => {
     expect(units[0]?.size).toBeGreaterThanOrEqual(12);
   });
 
-  it("every candidate that meets the goal has an interval within it", () => {
+  it("the whole interval of every candidate that meets the goal lies within the goal", () => {
     const { candidates } = adviceOf(timelines, "deny at most 5 % of requests");
     for (const { deniedShare, meetsGoal } of candidates) {
       expect(deniedShare.low).toBeLessThanOrEqual(deniedShare.value);
@@ -89,7 +89,7 @@ describe("a goal about denials", () => {
     }
   });
 
-  it("equal timelines give equal advice, and the order of candidates is that of strictness", () => {
+  it("equal timelines give equal advice, and candidates are ordered by strictness", () => {
     const [first, second] = [1, 2].map(() => adviceOf(timelinesFrom(withBursts, 1), "deny at most 5 % of requests"));
     expect(first).toEqual(second);
   });
@@ -108,7 +108,7 @@ describe("too little data", () => {
       3,
     );
 
-  it("the advice is to wait, and the wait shrinks as keys are added", () => {
+  it("with too few keys, the advice is to wait, and the wait shrinks as keys are added", () => {
     const waits = [300, 1_000, 2_500].map((keys) => {
       const { recommendation } = adviceOf(growing(keys), "deny at most 1 key in 1,000");
       expect(recommendation.kind).toBe("wait");
@@ -121,21 +121,21 @@ describe("too little data", () => {
     expect(recommendation.kind).toBe("recommended");
   });
 
-  it("the reason to wait names the number of keys, the time and the closest limit", () => {
+  it("the reason for advice to wait names the number of keys, the time and the closest limit", () => {
     const { recommendation } = adviceOf(growing(1_000), "deny at most 1 key in 1,000");
     expect(recommendation.reason).toMatch(
       /^With 1,000 recorded keys, no limit can be shown to deny at most 1 key in 1,000: even without a denial up to 0\.\d+ % could be denied\. Record for another \d+m\. So far the closest is .+ \(0 %, 95 % confidence 0-0\.\d+ %\)\.$/,
     );
   });
 
-  it("a period of which little was recorded offers windows that fit into what was recorded", () => {
+  it("when only a little of a period was recorded, the advisor offers windows that fit into the recorded part", () => {
     const timelines = timelinesFrom(withBursts, 1, { fromMs: startMs - 24 * hourMs });
     const { candidates } = adviceOf(timelines, "deny at most 5 % of requests");
     const windows = candidates.map(({ limits: [limit] }) => limit?.windowMs ?? 0);
     expect(Math.max(...windows)).toBe(minuteMs);
   });
 
-  it("the advice for a log of a minute is a longer log, not a larger share", () => {
+  it("the advice for a log of one minute is to use a longer log, not to sample a larger share", () => {
     const minute: TrafficShape = {
       keys: 50,
       periodMs: minuteMs,
@@ -150,21 +150,21 @@ describe("too little data", () => {
     expect(recommendation.reason).not.toContain("larger share");
   });
 
-  it("the advice is never to wait for longer than samples are kept", () => {
+  it("the advisor never advises waiting for longer than samples are kept", () => {
     const kept = { ...growing(300), source: { ...growing(300).source, keptMs: 10 * minuteMs } };
     const ofSamples = adviceOf(kept, "deny at most 1 key in 1,000").recommendation;
     expect(ofSamples).toMatchObject({ kind: "wait", forMs: null });
     expect(ofSamples.reason).toContain("Samples are kept for 10m only, so choose a larger share.");
   });
 
-  it("requests that were lost may all have been denied, and the reason names them", () => {
+  it("the advisor assumes that lost requests may all have been denied, and its reason mentions them", () => {
     const timelines = timelinesFrom(withBursts, 1, { lostArrivals: 3_000 });
     const { recommendation } = adviceOf(timelines, "deny at most 5 % of requests");
     expect(recommendation.kind).toBe("wait");
     expect(recommendation.reason).toContain("3,000 requests of these keys were not recorded.");
   });
 
-  it("timelines without requests give no candidate and no time", () => {
+  it("timelines without requests give no candidates and no waiting time", () => {
     const empty = timelinesFrom({ keys: 0, periodMs: hourMs, arrivals: () => {} }, 1);
     for (const goal of ["deny at most 1 % of requests", "protect the origin at 5 rps"]) {
       const { candidates, recommendation } = adviceOf(empty, goal);
@@ -173,7 +173,7 @@ describe("too little data", () => {
     }
   });
 
-  it("a sample that does not account for all requests is not enough, and the reason says so", () => {
+  it("a sample that does not account for all requests is insufficient, and the reason says so", () => {
     const sample = timelinesFrom(
       {
         keys: 1_000,
@@ -198,7 +198,7 @@ describe("too little data", () => {
 describe("a sample", () => {
   const sample = timelinesFrom(withBursts, 5, { oneKeyIn: 64, requests: 64 * 14_900 });
 
-  it("a limit is recommended only if the whole interval meets the goal, with the requests that keys outside the sample may send", () => {
+  it("a limit is recommended only if its whole interval meets the goal, including the requests of keys outside the sample", () => {
     const { candidates, recommendation } = adviceOf(sample, "deny at most 2 % of requests");
     expect(recommendation).toMatchObject({ kind: "wait", forMs: null });
     expect(candidates.some(({ meetsGoal }) => meetsGoal)).toBe(false);
@@ -207,7 +207,7 @@ describe("a sample", () => {
     expect(deniedShare.high).toBeLessThanOrEqual(0.3);
   });
 
-  it("a goal about keys does not depend on what other keys send", () => {
+  it("a goal about keys does not depend on how much the other keys send", () => {
     const { deniedKeyShare } = recommendedOf(adviceOf(sample, "deny at most 2 % of keys"));
     expect(deniedKeyShare.high).toBeLessThanOrEqual(0.02);
   });
@@ -225,7 +225,7 @@ describe("keys with few requests", () => {
     },
   };
 
-  it("the share of the keys with at least 10 requests stands beside that of all keys, and a note says that it is much larger", () => {
+  it("the report adds the share of keys with at least 10 requests, and notes when it is much larger than that of all keys", () => {
     const advice = adviceOf(timelinesFrom(diluted, 7), "deny at most 1 key in 100");
     const { result, deniedActiveKeyShare, deniedKeyShare } = recommendedOf(advice);
     expect(result.deniedKeys).toBeGreaterThan(0);
@@ -236,7 +236,7 @@ describe("keys with few requests", () => {
     );
   });
 
-  it("without such keys the share is unknown, and without few requests there is no note", () => {
+  it("without keys of at least 10 requests their share is unknown, and without keys that send few requests there is no note", () => {
     const single = timelinesFrom({ ...diluted, arrivals: (random, _, addAt) => addAt(random() * hourMs) }, 8);
     const { candidates } = adviceOf(single, "deny at most 1 key in 100");
     expect(candidates[0]?.deniedActiveKeyShare).toBe(null);
@@ -248,7 +248,7 @@ describe("keys with few requests", () => {
 });
 
 describe("traffic that is far below any limit", () => {
-  /** Each key sends a request now and then, never two within an hour. */
+  /** Each key sends a request now and then, at most one an hour. */
   const sparse: TrafficShape = {
     keys: 4_000,
     periodMs: 72 * hourMs,
@@ -289,13 +289,13 @@ describe("a goal about the rate of a key", () => {
     expect([chosen.strategy, chosen.limits[0]?.limit]).toEqual([strategy, most]);
   });
 
-  it("a rate that some strategies cannot count is recommended with another one", () => {
+  it("when a strategy cannot count a rate, the advisor recommends the rate with another strategy", () => {
     const goal = "never let one key exceed 999,999,999,999 requests in a day";
     const { strategy } = recommendedOf(adviceOf(timelinesFrom(withBursts, 1), goal));
     expect(strategy).toBe("sliding-buckets");
   });
 
-  it("a limit of 1,000 times all requests or more denies 0 %, without an interval", () => {
+  it("a limit of at least 1,000 times all requests denies 0 %, without an interval", () => {
     const few = timelinesFrom({ ...withBursts, keys: 30 }, 1);
     const goal = "never let one key exceed 999,999,999,999 requests in a millisecond";
     const { deniedShare, deniedKeyShare } = recommendedOf(adviceOf(few, goal));
@@ -303,7 +303,7 @@ describe("a goal about the rate of a key", () => {
     expect(deniedKeyShare).toEqual({ value: 0, low: 0, high: 0 });
   });
 
-  it("the recommended limit ensures the rate by its bound and denies the fewest requests", () => {
+  it("the recommended limit guarantees the rate by its bound and denies the fewest requests", () => {
     const timelines = timelinesFrom(withBursts, 1);
     const advice = adviceOf(timelines, "never let one key exceed 20 requests in a second");
     const { strategy, limits, result } = recommendedOf(advice);
@@ -324,7 +324,7 @@ describe("a goal about the rate of a key", () => {
 });
 
 describe("progress", () => {
-  it("the share that is done rises to 1, and a caller cancels by not continuing", () => {
+  it("the progress of the advisor rises to 1, and a caller cancels by no longer iterating", () => {
     const timelines = timelinesFrom(withBursts, 1);
     const shares = [...advise(timelines, parseGoal("deny at most 5 % of requests"))];
     expect(shares.at(-1)).toBe(1);

@@ -1,9 +1,9 @@
 /**
- * The coverage of the intervals: in how many seeded runs the true share of denials lies within the stated interval. First with
- * replays of whole timelines, then for keys of known sizes, whose denials need no replay.
+ * The coverage of the intervals: in how many seeded runs the true share of denials lies within the stated interval.
+ * First with replays of whole timelines, then for keys of known sizes, whose denials need no replay.
  *
- * - Samples: of populations of 4,000 keys, each run samples one key in 24. The true share is that of the population.
- * - Complete logs: each run is a log of 200 other keys. The true share is that of all runs together.
+ * - Samples: each run samples one key in 24 of a population of 4,000 keys. The true share is that of the population.
+ * - Complete logs: each run is a log of 200 new keys. The true share is that of all runs together.
  */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
@@ -71,7 +71,7 @@ function intervalsOf(sample: Decided, terms: { oneKeyIn: number; allRequests: nu
   };
 }
 
-/** A run samples the keys of a population. The denials of a key do not depend on other keys. */
+/** A run samples the keys of a population. The denials of a key do not depend on the other keys. */
 function sampleRuns(name: DistributionName): Run[] {
   const population = decided(name, populationKeys, 1_000);
   return Array.from({ length: runs }, (_, run) => {
@@ -108,7 +108,7 @@ interface Coverage {
   readonly ofKeys: number;
   /** Median widths. */
   readonly requestsWidth: number;
-  /** Without what keys outside the sample may add. */
+  /** The width without the allowance for keys outside the sample. */
   readonly suchKeysWidth: number;
   readonly keysWidth: number;
 }
@@ -150,7 +150,7 @@ const widest: Readonly<Record<DistributionName, Readonly<Record<"sample" | "such
 
 const names = Object.keys(distributions) as DistributionName[];
 
-describe.each(names)("traffic of the distribution %s", (name) => {
+describe.each(names)("the intervals for traffic of the distribution %s", (name) => {
   it("the true share of denials lies within the intervals of samples", () => {
     const coverage = coverageOf(`${name}, 1/64`, sampleRuns(name));
     expect(coverage.ofRequests).toBeGreaterThanOrEqual(leastCovered);
@@ -190,7 +190,7 @@ describe("an attacker outside most samples", () => {
   );
 });
 
-/** Those kinds for which a bootstrap alone fails. `npm run bench -- advisor` measures all. */
+/** These are the kinds of traffic for which a bootstrap alone fails. `npm run bench -- advisor` measures all kinds. */
 describe("keys of known sizes", () => {
   const hardKinds = [
     "geometric",
@@ -225,14 +225,14 @@ describe("keys of known sizes", () => {
     expect(covered.requests).toBeGreaterThanOrEqual(0.9 * of);
   });
 
-  it("a goal about requests gets a recommended limit where no key is large, and none where few keys send much", () => {
+  it("a goal about requests gets a recommended limit when no key is large, and none when few keys send most requests", () => {
     const madeOf = (kinds: RegExp): number[] =>
       measured.filter(({ name }) => kinds.test(name)).map(({ logs }) => logs.recommended.requests.made);
     expect(Math.min(...madeOf(/^(?:geometric|97 % send one request$)/))).toBeGreaterThan(0.8 * of);
     expect(Math.max(...madeOf(/lognormal|Pareto|^scrapers|^NAT/))).toBeLessThan(0.15 * of);
   });
 
-  it.runIf(isFull)("the page about the advisor has the rows that are measured", () => {
+  it.runIf(isFull)("the page about the advisor has a row for each measured kind of traffic", () => {
     const withoutPadding = (text: string): string => text.replaceAll(/ +/g, " ");
     const page = withoutPadding(readFileSync(advisorPage, "utf8"));
     const tables = coverageDocs(measured).pages[advisorPage] ?? [];

@@ -6,7 +6,7 @@ const hourMs = 60 * minuteMs;
 const periodMs = 30 * minuteMs;
 const requestsPerKey = 30;
 
-/** Traffic of a number of keys, and limits that deny some of it. */
+/** Traffic of a given number of keys, and limits that deny some of its requests. */
 export interface Distribution {
   readonly limits: string;
   shapeOf(keys: number): TrafficShape;
@@ -85,7 +85,7 @@ export const distributions = {
       keys,
       periodMs,
       arrivals: (random, key, addAt) => {
-        // The attacker sends a fifth of all requests.
+        // The attacker sends one fifth of all requests.
         const requests = key === 0 ? (requestsPerKey * keys) / 4 : requestsPerKey;
         poissonArrivals(random, { perSecond: perSecondOf(requests), periodMs }, addAt);
       },

@@ -84,7 +84,7 @@ describe("parseGoal", () => {
     expect(() => parseGoal(text)).toThrow(JSON.stringify(text));
   });
 
-  it("the text of every goal is read as the same goal", () => {
+  it("parsing the text of a goal gives the same goal", () => {
     for (const [, goal] of goals) expect(parseGoal(goalText(goal))).toEqual(goal);
     const written = [ofRequests(0.001), ofKeys(0.001), ofKeys(0.02), ofKeys(0.3), ofKey(1, 3_600_000)];
     expect(written.map(goalText)).toEqual([

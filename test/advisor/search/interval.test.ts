@@ -13,26 +13,26 @@ const counts = (keys: number, denied: number, of = 10) => ({
 const complete = { oneKeyIn: 1, allRequests: null };
 
 describe("the share of denied requests", () => {
-  it("without denials the upper end is that of four average keys, denied entirely", () => {
+  it("without denials, the upper end of the interval assumes that four average keys are denied entirely", () => {
     const { value, low, high } = deniedShare(counts(1_000, 0), complete);
     expect([value, low]).toEqual([0, 0]);
     expect(high).toBeCloseTo(4 / 1_000, 3);
   });
 
-  it("without denials, a key that a stricter limit denies gives a lower upper end", () => {
+  it("without denials, a key that only a stricter limit denies lowers the upper end of the interval", () => {
     const unseen = { requests: 10, denied: 2 };
     const { high } = deniedShare(counts(1_000, 0), { ...complete, unseen });
     expect(high).toBeCloseTo(8 / 10_000, 4);
   });
 
-  it("where all requests are denied, the lower end allows for keys that are not", () => {
+  it("when all requests of the sample are denied, the lower end of the interval allows for keys that are not denied", () => {
     const { value, low, high } = deniedShare(counts(100, 100), complete);
     expect([value, high]).toEqual([1, 1]);
     expect(low).toBeGreaterThan(0.93);
     expect(low).toBeLessThan(0.98);
   });
 
-  it("four times as many keys halve the width", () => {
+  it("four times as many keys halve the width of the interval", () => {
     const [few, many] = [600, 2_400].map((keys) => {
       const { low, high } = deniedShare(counts(keys, keys / 4), complete);
       return high - low;
@@ -41,7 +41,7 @@ describe("the share of denied requests", () => {
     expect((few ?? 0) / (many ?? 1)).toBeLessThan(2.3);
   });
 
-  it("requests that the sampled keys do not account for may all be denied, or none of them", () => {
+  it("the interval assumes that requests outside the sampled keys may all be denied, or none of them", () => {
     const sampled = { oneKeyIn: 64, allRequests: 2 * 64 * 10_000 };
     const { value, low, high, highOfSuchKeys } = deniedShare(counts(1_000, 100), sampled);
     expect(value).toBeCloseTo(0.1, 9);
@@ -51,7 +51,7 @@ describe("the share of denied requests", () => {
     expect(highOfSuchKeys).toBeLessThan(0.15);
   });
 
-  it("arrivals of complete timelines that were not recorded may all be denied", () => {
+  it("the interval of complete timelines assumes that unrecorded arrivals may all be denied", () => {
     const { high, highOfSuchKeys } = deniedShare(counts(1_000, 0), {
       oneKeyIn: 1,
       allRequests: 12_600,
@@ -62,7 +62,7 @@ describe("the share of denied requests", () => {
     expect(highOfSuchKeys).toBeGreaterThan(0.2);
   });
 
-  it("a sample of half of the keys is more certain than as many keys of a large deployment", () => {
+  it("a sample of half of all keys gives a narrower interval than the same number of keys from a larger deployment", () => {
     const width = (oneKeyIn: number): number => {
       const { low, highOfSuchKeys } = deniedShare(counts(1_000, 250), {
         oneKeyIn,
@@ -74,7 +74,7 @@ describe("the share of denied requests", () => {
     expect(width(2) / width(64)).toBeLessThan(0.78);
   });
 
-  it("equal counts and seeds give equal intervals, and another seed nearly the same", () => {
+  it("equal counts and seeds give equal intervals, and a different seed gives nearly the same interval", () => {
     const own = deniedShare(counts(500, 20), { ...complete, seed: 1 });
     expect(deniedShare(counts(500, 20), { ...complete, seed: 1 })).toEqual(own);
     const other = deniedShare(counts(500, 20), { ...complete, seed: 2 });
@@ -82,7 +82,7 @@ describe("the share of denied requests", () => {
     expect(other.high / own.high).toBeLessThan(1.1);
   });
 
-  it("without any request, nothing is known", () => {
+  it("without any request, the share of denials is unknown", () => {
     expect(deniedShare(counts(0, 0), complete)).toMatchObject({ value: 0, low: 0, high: 1 });
     expect(deniedKeyShare(0, 0, { oneKeyIn: 1 })).toEqual({ value: 0, low: 0, high: 1 });
   });
@@ -108,7 +108,7 @@ describe("the worst burst at the origin", () => {
       seed,
     );
 
-  it("complete timelines give the count of their busiest second", () => {
+  it("for complete timelines, the peak is the count of their busiest second", () => {
     const timelines = population(100, 1);
     const perSecond = seconds(timelines);
     const { value, low, high } = worstBurst(timelines, perSecond, 6);
@@ -117,7 +117,7 @@ describe("the worst burst at the origin", () => {
     expect(high).toBeGreaterThan(value);
   });
 
-  it("samples are scaled up, and the interval holds the worst burst of all keys in at least 93 of 100 runs", () => {
+  it("the peak of a sample is scaled up, and its interval holds the true peak in at least 93 of 100 runs", () => {
     const all = population(2_000, 2);
     const truth = Math.max(...seconds(all).counts);
     const ratios: number[] = [];
@@ -137,7 +137,7 @@ describe("the worst burst at the origin", () => {
   });
 });
 
-/** One key in `oneKeyIn` of the timelines. */
+/** Samples one key in `oneKeyIn` of the timelines. */
 function sampleOf(all: Timelines, oneKeyIn: number, random: () => number): Timelines {
   const kept = [...all.keys.keys()].filter(() => random() < 1 / oneKeyIn);
   const rows = kept.map((key) => all.atMs.subarray(all.firstRow[key], all.firstRow[key + 1]));

@@ -1,15 +1,15 @@
 /**
- * Kinds of traffic by the requests of their keys. A limit admits a number of requests of each key in the whole period, so that
- * denials follow from these counts without a replay, and the true share is known.
+ * Kinds of traffic, each defined by the number of requests per key. A limit allows a number of requests per key in the
+ * whole period, so that the denials follow from these numbers without a replay and the true share is known.
  */
 import type { Random } from "../../random.ts";
 
 export interface KeySizes {
-  /** The number of requests of one key, if the log has `keys` keys. */
+  /** Draws the number of requests of one key, when the log has `keys` keys. */
   draw(random: Random, key: number, keys: number): number;
   /** The limit whose intervals are measured. */
   readonly limit: number;
-  /** The share of requests beyond a limit; absent where it is computed from many keys. */
+  /** The share of requests beyond a limit. Absent where many simulated keys estimate this share. */
   readonly shareBeyond?: (limit: number) => number;
 }
 
@@ -35,7 +35,7 @@ function normalBelow(z: number): number {
   return z > 0 ? 1 - tail : tail;
 }
 
-/** Sizes of which the mean and the share of requests beyond a limit are known. */
+/** Distributions of requests per key with a known mean and a known share of requests beyond a limit. */
 interface Exact extends KeySizes {
   readonly mean: number;
   draw(random: Random): number;
@@ -60,16 +60,16 @@ const pareto = (alpha: number, limit: number, least = 5): Exact => ({
   shareBeyond: (most) => (least / most) ** (alpha - 1) / alpha,
 });
 
-/** Traffic with the same number of large keys in each 1,000 keys. */
+/** Traffic with a fixed number of large keys in each 1,000 keys. */
 const withLarge =
   (isLarge: (key: number) => boolean, large: (random: Random) => number, others: number) =>
   (random: Random, key: number): number =>
     isLarge(key) ? large(random) : poisson(others, random);
 
-/** The share of keys that send more than one request where most send one. */
+/** The share of keys that send more than one request, for traffic in which most keys send one request. */
 const minorityShare = 0.03;
 
-/** Few keys carry the traffic: all others send one request. */
+/** A few keys carry the traffic, and all other keys send one request. */
 const minority = (large: Exact): KeySizes => ({
   limit: large.limit,
   draw: (random) => (random() < minorityShare ? large.draw(random) : 1),
@@ -83,7 +83,9 @@ const geometric = (mean: number, limit: number): Exact => ({
   shareBeyond: (most) => Math.exp(-most / mean),
 });
 
-/** Each key is large by chance, so that logs have different numbers of large keys, and small logs often none. */
+/**
+ * Each key is large by chance, so that the number of large keys varies between logs, and small logs often have none.
+ */
 const byChance = (share: number, large: (random: Random) => number, others: number, limit: number): KeySizes => ({
   limit,
   draw: (random) => (random() < share ? large(random) : poisson(others, random)),

@@ -24,7 +24,7 @@ describe("traffic of few large keys", () => {
     },
   };
 
-  it("no limit is recommended by the share of requests, and the reason names the largest key and what helps", () => {
+  it("when one key sends much, no limit is recommended for a goal about requests, and the reason names the largest key and what helps", () => {
     const { recommendation, candidates } = adviceOf(timelines, "deny at most 5 % of requests");
     expect(recommendation).toMatchObject({ kind: "wait", forMs: null });
     expect(recommendation.reason).toMatch(
@@ -48,12 +48,12 @@ describe("traffic of few large keys", () => {
     },
   );
 
-  it("500 keys of the same size are enough for a limit by the share of requests", () => {
+  it("500 keys of the same size are enough to recommend a limit for a goal about requests", () => {
     const enough = timelinesFrom({ ...steady, keys: 500 }, 1);
     expect(adviceOf(enough, "deny at most 20 % of requests").recommendation.kind).toBe("recommended");
   });
 
-  it("a limit is recommended by the share of keys, with a note that intervals of request shares are wide", () => {
+  it("a limit is recommended for a goal about keys, with a note that the intervals of request shares are wide", () => {
     const advice = adviceOf(timelines, "deny at most 1 key in 50");
     expect(recommendedOf(advice).deniedKeyShare.high).toBeLessThanOrEqual(0.02);
     expect(advice.notes.join()).toContain("The intervals of request shares allow for these, so they are wide.");

@@ -14,7 +14,7 @@ describe("a goal about the rate at the origin", () => {
     },
   };
 
-  it("one limit for all keys is recommended where it denies fewer requests than a limit for each key", () => {
+  it("one limit for all keys is recommended when it denies fewer requests than a limit for each key", () => {
     const advice = adviceOf(timelinesFrom(together, 1), "protect the origin at 1,000 rps");
     const { global, candidates, recommendation } = advice;
     expect(recommendation.kind).toBe("global");
@@ -41,7 +41,7 @@ describe("a goal about the rate at the origin", () => {
     }
   });
 
-  it("where more keys send in one second than the goal allows, only one limit for all keys protects the origin", () => {
+  it("when more keys send in one second than the goal allows, only one limit for all keys protects the origin", () => {
     const { candidates, recommendation } = adviceOf(timelinesFrom(together, 1), "protect the origin at 20 rps");
     expect(recommendation.kind).toBe("global");
     expect(recommendation.reason).toContain(
@@ -50,7 +50,7 @@ describe("a goal about the rate at the origin", () => {
     expect(candidates.some(({ meetsGoal }) => meetsGoal)).toBe(false);
   });
 
-  it("traffic that stays below the rate needs no limit", () => {
+  it("traffic that stays below the rate of the goal needs no limit", () => {
     const advice = adviceOf(timelinesFrom(together, 1), "protect the origin at 100,000 rps");
     expect(advice).toMatchObject({ candidates: [], global: null });
     expect(advice.recommendation).toEqual({
@@ -61,7 +61,7 @@ describe("a goal about the rate at the origin", () => {
     });
   });
 
-  it("one limit for all keys denies about the same share of a sample as of all keys", () => {
+  it("one limit for all keys denies about the same share of requests in a sample as in the whole traffic", () => {
     const steady = (keys: number): TrafficShape => ({
       keys,
       periodMs: 10 * minuteMs,
@@ -76,7 +76,7 @@ describe("a goal about the rate at the origin", () => {
     expect(Math.abs((ofAll ?? 0) - (ofSample ?? 0))).toBeLessThan(0.04);
   });
 
-  it("one limit for all keys replays a sample at the rate of all requests, not at that of one key in n", () => {
+  it("a replay of a sample applies one limit for all keys at the rate of all requests, not at the rate of the sampled keys", () => {
     const periodMs = 10 * minuteMs;
     const all = { keys: 1_600, perSecond: 0.05 };
     const shareOf = (keys: number, oneKeyIn: number): number => {
@@ -90,11 +90,11 @@ describe("a goal about the rate at the origin", () => {
       return adviceOf(timelines, "protect the origin at 60 rps").global?.deniedShare.value ?? 0;
     };
     const truth = shareOf(all.keys, 1);
-    // By chance, samples of one key in 16 hold 80 or 120 of 1,600 keys instead of 100.
+    // Samples of one key in 16 hold 100 of 1,600 keys on average; 80 and 120 are deviations by chance.
     for (const sampled of [80, 120]) expect(Math.abs(shareOf(sampled, 16) - truth)).toBeLessThan(0.03);
   });
 
-  /** 500 visitors send 5 requests a second together. The key 0 sends 40 a second for 15 minutes. */
+  /** 500 visitors together send 5 requests per second. Key 0 sends 40 per second for 15 minutes. */
   const withBot: TrafficShape = {
     keys: 501,
     periodMs: 60 * minuteMs,
@@ -105,7 +105,7 @@ describe("a goal about the rate at the origin", () => {
   };
 
   it.each([1, 2])(
-    "a limit per key that denies one client is recommended rather than one limit that denies all, with the seed %i",
+    "a limit per key that denies one client is recommended instead of one limit that denies all clients, with the seed %i",
     (seed) => {
       const advice = adviceOf(timelinesFrom(withBot, seed), "protect the origin at 20 rps");
       const { recommendation, candidates, global, outliers } = advice;
@@ -121,7 +121,7 @@ describe("a goal about the rate at the origin", () => {
     },
   );
 
-  it("a recorded peak below the goal whose interval reaches above it is the reason for one limit for all keys", () => {
+  it("one limit for all keys is recommended when the recorded peak meets the goal but the upper end of its interval does not", () => {
     const quiet: TrafficShape = {
       ...withBot,
       arrivals: (random, key, addAt) => {
@@ -135,7 +135,7 @@ describe("a goal about the rate at the origin", () => {
     );
   });
 
-  it("a sample with one of very many requests gets advice, too", () => {
+  it("the advisor also gives advice for a sample that holds one of very many requests", () => {
     const one: TrafficShape = {
       keys: 1,
       periodMs: minuteMs,

@@ -15,7 +15,7 @@ function checked(timelines: Timelines, goal: string): CheckedAdvice {
   }
 }
 
-/** Each key sends 8 requests within a minute, once in each half. In the second half, one key in 10 sends 100. */
+/** Each key sends its 8 requests of a half within one minute. In the second half, one key in 10 sends 100. */
 const growing = (floods: boolean): TrafficShape => ({
   keys: 1_000,
   periodMs: 8 * hourMs,
@@ -28,7 +28,7 @@ const growing = (floods: boolean): TrafficShape => ({
   },
 });
 
-it("a limit is chosen on the first half, and its denials in the second are counted", () => {
+it("a limit is chosen on the first half of a log, and its denials in the second half are counted", () => {
   const timelines = timelinesFrom(growing(false), 1);
   const { advice, secondHalf } = checked(timelines, "deny at most 1 key in 100");
   expect(advice.recommendation.kind).toBe("recommended");
@@ -36,7 +36,7 @@ it("a limit is chosen on the first half, and its denials in the second are count
   expect(secondHalf).toMatchObject({ requests: 8_000, keys: 1_000, meetsGoal: true });
 });
 
-it("the second half shows that traffic has changed, although the first half meets the goal", () => {
+it("the second half shows that the traffic changed, although the first half meets the goal", () => {
   const timelines = timelinesFrom(growing(true), 1);
   const { advice, secondHalf } = checked(timelines, "deny at most 1 key in 100");
   expect(advice.recommendation.kind).toBe("recommended");
@@ -44,14 +44,14 @@ it("the second half shows that traffic has changed, although the first half meet
   expect(secondHalf?.meetsGoal).toBe(false);
 });
 
-it("a recording whose first half gives no recommendation is used as a whole", () => {
-  // To show a share of 1 in 100 takes about 400 keys: the first half has 250 of 500.
+it("a recording is used as a whole when its first half gives no recommendation", () => {
+  // Proving a share of 1 in 100 takes about 400 keys, but the first half has only 250 of the 500 keys.
   const few = { ...growing(false), keys: 500, arrivals: lateKeys };
   const { advice, secondHalf } = checked(timelinesFrom(few, 1), "deny at most 1 key in 100");
   expect([advice.recommendation.kind, secondHalf]).toEqual(["recommended", null]);
 });
 
-/** Half of the keys come in each half. */
+/** Half of the keys send only in the first half, the others only in the second. */
 const lateKeys: TrafficShape["arrivals"] = (random, key, addAt) => {
   const beginMs = (4 * (key % 2) + 3.9 * random()) * hourMs;
   for (let n = 0; n < 8; n++) addAt(beginMs + 5_000 * random());
@@ -69,7 +69,7 @@ it("a short recording is not divided", () => {
   expect(secondHalf).toBeNull();
 });
 
-it("the arrivals before an instant have only keys that had already come, in their order", () => {
+it("timelines that are cut at an instant keep only the keys that have arrived before it, in the same order", () => {
   const whole = timelinesFrom(growing(false), 1);
   const middleMs = startMs + 2 * hourMs;
   const first = until(whole, middleMs);

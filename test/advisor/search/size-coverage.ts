@@ -1,8 +1,8 @@
 /**
  * How often the intervals contain the true share of denials, and how often a recommended limit meets its goal.
  *
- * - Logs: each run is a log of 1,000 other keys, or of about 200 of these. The true share is that of the distribution.
- * - Samples: each run samples one key in 16 of 16,000 other keys. The true share is that of the 16,000 keys.
+ * - Logs: each run is a log of 1,000 new keys, or of about 200 of these. The true share is that of the distribution.
+ * - Samples: each run samples one key in 16 of 16,000 new keys. The true share is that of the 16,000 keys.
  */
 import type { Estimate } from "../../../src/advisor/search/goal.ts";
 import { roundUnits } from "../../../src/advisor/search/families.ts";
@@ -15,7 +15,7 @@ import { type KeySizes, keySizes } from "./key-sizes.ts";
 
 const logKeys = 1_000;
 const smallLogKeys = 200;
-/** The true share is that of this many logs together, unless it is computed. */
+/** Unless the true share is computed, it is that of this many logs together. */
 const truthLogs = 300;
 const sampledOneIn = 16;
 const goals = { requests: 0.05, keys: 0.02 } as const;
@@ -34,7 +34,7 @@ export interface SizeCoverage {
   readonly recommended: Readonly<Record<Counted, Recommendations>>;
 }
 
-/** The keys of a run, and the true shares of their population. */
+/** The keys of a run, and the true shares of the population that they are drawn from. */
 interface Recording {
   readonly requests: Float64Array;
   readonly oneKeyIn: number;
@@ -45,7 +45,7 @@ interface Recording {
 
 const sum = (values: Float64Array): number => values.reduce((total, each) => total + each, 0);
 
-/** The share of requests, or of keys, that a limit denies. */
+/** The share of requests or of keys that a limit denies. */
 function shareOf(requests: Float64Array, limit: number, of: Counted): number {
   let [denied, keys, all] = [0, 0, 0];
   for (let key = 0; key < requests.length; key++) {
@@ -77,7 +77,7 @@ function truthOf(sizes: KeySizes): Recording["truth"] {
   };
 }
 
-/** Logs with each key of 1,000 for which `isKept` draws true. */
+/** Logs with those of 1,000 keys for which `isKept` returns true. */
 function logs(
   sizes: KeySizes,
   runs: number,
@@ -121,7 +121,7 @@ function estimate(recording: Recording, limit: number, of: Counted, stricter?: n
   return deniedShare({ requests, denied }, { oneKeyIn, allRequests, tail, unseen });
 }
 
-/** The strictest limit whose interval meets the goal, found as the advisor does; null if there is none. */
+/** The strictest limit whose interval meets the goal, found in the advisor's way; null if there is none. */
 function recommendedLimit(recording: Recording, of: Counted): number | null {
   const { requests, tail } = recording;
   if (of === "requests" && (tail.isHeavy || tail.isOfFew)) return null;

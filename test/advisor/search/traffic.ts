@@ -4,7 +4,7 @@ import { type Random, randomFrom } from "../../random.ts";
 
 export const startMs = Date.UTC(2026, 0, 5);
 
-/** Adds the instants of a key's requests, in milliseconds since the start. */
+/** Adds the times of a key's requests, in milliseconds since the start. */
 type Arrivals = (random: Random, key: number, addAt: (atMs: number) => void) => void;
 
 export interface TrafficShape {

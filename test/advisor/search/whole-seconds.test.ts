@@ -84,7 +84,7 @@ describe("a log in whole seconds", () => {
     },
   );
 
-  it("only limits with windows below a minute depend on the instants, and equal logs give equal results", () => {
+  it("only limits with windows below a minute depend on the exact times, and equal logs give equal results", () => {
     const arrivals = shapes["pages with files"] ?? (() => {});
     const exact = timelinesFrom({ keys, periodMs, arrivals }, 23);
     const [first, again] = [loggedInSeconds(exact), loggedInSeconds(exact)];
@@ -101,7 +101,7 @@ describe("a log in whole seconds", () => {
     expect(width(first, "60s")).toBe(width(inMilliseconds, "60s"));
   });
 
-  it("a log in whole seconds gets a note, and a log in milliseconds or with few lines gets none", () => {
+  it("a log in whole seconds gets a note, and a log in milliseconds or with few lines does not", () => {
     const arrivals = shapes["even intervals"] ?? (() => {});
     const exact = timelinesFrom({ keys: 2, periodMs, arrivals }, 24);
     expect(trafficNotes(loggedInSeconds(exact)).join()).toContain("The times are whole seconds");

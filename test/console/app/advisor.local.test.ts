@@ -23,15 +23,15 @@ const slider = (page: Page): Locator => page.getByRole("slider");
 
 describe.skipIf(!hasBrowser)("the Advisor in Chromium, skipped unless it is installed", () => {
   const site = consoleSite({ policies });
-  /** 30 clients send 2 requests each, and one sends 40. */
+  /** 30 clients send 2 requests each, and one client sends 40. */
   beforeAll(async () => {
-    // Isolates report every five seconds once there is a rule.
+    // Isolates report to the control plane every five seconds when a rule exists.
     await called(site.worker, "PATCH", "/policies/other", { limits: "90/minute", for: "1h" });
     const addresses = Array.from({ length: 30 }, (_, index) => `192.0.2.${index + 1}`);
     const greedy = Array.from({ length: 40 }, () => "198.51.100.7");
     const sent = [...addresses, ...addresses, ...greedy];
     await Promise.all(sent.map((address) => site.worker.request(address, "/busy")));
-    // Requests make isolates report.
+    // Isolates report only when they get requests.
     await vi.waitFor(
       async () => {
         await site.worker.request("192.0.2.1", "/other");
@@ -40,7 +40,7 @@ describe.skipIf(!hasBrowser)("the Advisor in Chromium, skipped unless it is inst
       { timeout: 60_000, interval: 500 },
     );
   });
-  /** Requests of which the control plane has stored samples. */
+  /** The requests that the control plane has stored as samples. */
   const samplesOf = async (policy: string): Promise<number> => {
     const url = new URL(`/_headgate/api/samples?policy=${policy}`, site.worker.siteUrl);
     const headers = { Authorization: `Bearer ${tokens.operator}` };
@@ -49,7 +49,7 @@ describe.skipIf(!hasBrowser)("the Advisor in Chromium, skipped unless it is inst
     return (JSON.parse(header) as { arrivals: number }).arrivals;
   };
 
-  it("recommends a limit for the goal of the link, a slider shows the effect of another one at once, and using it opens the change of the policy with it", async () => {
+  it("the Advisor recommends a limit for the goal in the link, shows the effect of other limits, and opens a policy change with the limit", async () => {
     const page = await site.open(viewOf("busy", rateOfKey));
     await recommendation(page).getByText("Recommended: 4 per second, sliding-log").waitFor();
     await page.getByText(/^Based on all 31 keys with 100 requests in .*, 100 % coverage/).waitFor();
@@ -76,7 +76,7 @@ describe.skipIf(!hasBrowser)("the Advisor in Chromium, skipped unless it is inst
     await page.getByText("In effect now: 1 per second, sliding-log").waitFor();
   });
 
-  it("a goal in fields or in words is in the link, a text that is no goal is refused, and the page says which limits reach no goal and when data are too few", async () => {
+  it("a goal in fields or in words changes the link, invalid text is refused, and the page says when a goal is out of reach or data are too few", async () => {
     const page = await site.open("advisor?policy=busy", { width: 320, theme: "dark" });
     await recommendation(page).getByText("Too little data").waitFor();
     const rate = page.getByLabel("Requests per second at the origin");
@@ -105,7 +105,7 @@ describe.skipIf(!hasBrowser)("the Advisor in Chromium, skipped unless it is inst
     await page.getByRole("heading", { level: 1, name: "Keys" }).waitFor();
   });
 
-  it("a policy without samples says why and shows the first ones by itself, and samples that cannot be read are read again", async () => {
+  it("a policy without samples says why, the first samples appear without a reload, and a failed read of samples is repeated", async () => {
     const quiet = await site.open(viewOf("quiet", rateOfKey));
     await quiet.getByText(/^There is nothing to replay yet: policy quiet has counted no requests/).waitFor();
     expect(await axeViolations(quiet)).toEqual([]);

@@ -18,7 +18,7 @@ export const rule = (fields: Partial<AuditedRule> = {}): AuditedRule => ({
   ...fields,
 });
 
-/** The place of the entry is that of its rule. */
+/** The position of the entry in the log equals that of its rule. */
 export function entry(fields: Partial<AuditEntryView> & Pick<AuditEntryView, "seq">): AuditEntryView {
   const { before = null, after = null } = fields;
   const own = after ?? before;

@@ -1,4 +1,4 @@
-/** The view "Audit" in a browser: undo, rollback, and a history that grows while it is read. */
+/** The view "Audit" in a browser: undo, rollback, and a history that grows while it is shown. */
 import type { Locator, Page } from "playwright-core";
 import { beforeAll, describe, expect, it } from "vitest";
 import type { RuleView } from "../../../src/admin/wire.ts";
@@ -9,7 +9,7 @@ import { tokens } from "./console-worker.ts";
 import { countRows, generateLog } from "./long-audit.ts";
 import { axeViolations, horizontalOverflow } from "./page-checks.ts";
 
-/** Each test has a policy of its own. */
+/** Each test has its own policy. */
 const names = ["undone", "back", "meanwhile", "growing", "many", "links"];
 const policies = names.map((name) => ({
   name,
@@ -30,7 +30,7 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
   const rules = (policy: string): Promise<string[]> => rulesOf(site.worker, policy);
   const seqNow = async (): Promise<number> => (await newestEntry(site.worker))?.seq ?? 0;
 
-  it("a new, a changed and a removed rule are undone one by one, each with its effect and an undo of its own", async () => {
+  it("a created, a changed and a removed rule are undone one by one, each with its effect, and each undo can be undone", async () => {
     const { worker } = site;
     const rule = { policy: "undone", kind: "block", key: "192.0.2.7", for: "1d", note: "Abuse" };
     const removed = await called<RuleView>(worker, "POST", "/rules", rule);
@@ -55,7 +55,7 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
       await button(dialog, "Undo the change").click();
       await dialog.waitFor({ state: "hidden" });
       await entry.getByText(/^Cannot be undone by itself: entry \d+ /).waitFor();
-      // The own entry appears at once, and names the one that it undoes.
+      // The entry of the undo appears at once, and names the entry that it undoes.
       const seq = await entry.getByRole("link", { name: /^Entry \d+$/ }).textContent();
       await entryWith(page, `This undoes ${seq?.toLowerCase()}: operator `).waitFor();
       // oxlint-enable no-await-in-loop
@@ -66,7 +66,7 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
     await expect.poll(() => rules("undone")).toHaveLength(1);
   });
 
-  it("a rollback shows which rules it removes, restores and changes, does exactly that, and is undone", async () => {
+  it("a rollback shows which rules it removes, restores and changes, makes exactly these changes, and can be undone", async () => {
     const { worker } = site;
     const rule = { policy: "back", kind: "block", key: "192.0.2.7", for: "1d", note: "Abuse" };
     const removed = await called<RuleView>(worker, "POST", "/rules", rule);
@@ -118,7 +118,7 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
     await undoButton(page, "Rolled back").waitFor();
   });
 
-  it("a change by another operator appears in the open rollback, which includes it, and undoing the rollback never removes later changes unseen", async () => {
+  it("a change by another operator appears in an open rollback, and undoing the rollback shows later changes before removing them", async () => {
     const { worker } = site;
     const to = await seqNow();
     await called(worker, "PATCH", "/policies/meanwhile", { mode: "off" });
@@ -133,7 +133,7 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
     expect(await rules("meanwhile")).toEqual([]);
     await called(worker, "PATCH", "/policies/meanwhile", { mode: "dry-run" }, second.token);
     await undoButton(page, "Rolled back").click();
-    // The rollback of the rollback concerns a later change, so it is shown and not made.
+    // The rollback of the rollback also concerns a later change, so it is shown and not yet made.
     await page
       .getByRole("dialog")
       .getByText(/policy meanwhile: mode dry-run/)
@@ -141,7 +141,7 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
     expect(await rules("meanwhile")).toHaveLength(1);
   });
 
-  it("new entries appear at the top, and those of others wait behind a button while an entry is read", async () => {
+  it("new entries appear at the top, and those of other operators wait behind a button while an entry is read", async () => {
     const { worker } = site;
     await called(worker, "PATCH", "/policies/growing", { mode: "off" });
     const page = await site.open("audit?policy=growing");
@@ -163,7 +163,7 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
     expect(await newest.getByRole("button", { name: /^Roll back/ }).count()).toBe(0);
   });
 
-  it("older entries load page by page, a link loads down to its entry, and filters are in the address", async () => {
+  it("older entries load page by page, a link loads all entries down to its own, and filters are in the address", async () => {
     const { worker } = site;
     await called(worker, "PATCH", "/policies/many", { mode: "off", note: "The first of many" });
     const seq = await seqNow();
@@ -190,7 +190,7 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
     await expect.poll(() => entryWith(page, /./).count()).toBeGreaterThan(100);
   });
 
-  it("a link to an old entry among thousands, and each change after it, draws only few entries", async () => {
+  it("a link to an old entry among thousands, and each later change, draws only a few entries", async () => {
     const page = await site.open("audit");
     await page.getByRole("heading", { level: 1, name: "Audit" }).waitFor();
     const log = await generateLog(page, 5_000);
@@ -210,7 +210,7 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
     expect(await drawn()).toBeLessThanOrEqual(before + 200);
   });
 
-  it("in a log of 100,000 entries, a link, the older entries and a rollback make few requests and a small page", async () => {
+  it("in a log of 100,000 entries, links, older entries and a rollback need few requests and draw a small page", async () => {
     const page = await site.open("audit");
     await page.getByRole("heading", { level: 1, name: "Audit" }).waitFor();
     const log = await generateLog(page, 100_000);
@@ -232,7 +232,7 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
       await button(page, "Older entries").click();
       await entryWith(page, new RegExp(`^Entry ${oldest - 100},`)).waitFor();
       expect(await entryWith(page, /./).count()).toBeLessThanOrEqual(200);
-      // The entries that were read stay in the viewport.
+      // The entries that the operator read stay in the viewport.
       const top = await last.evaluate((row) => row.getBoundingClientRect().top);
       expect(top).toBeGreaterThan(0);
       expect(top).toBeLessThan(page.viewportSize()?.height ?? 0);
@@ -247,7 +247,7 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
     expect(log.reads).toBeLessThanOrEqual(reads + 3);
   });
 
-  it("a reset states why it cannot be undone, its links lead to the policy and the key, and a reader sees no buttons", async () => {
+  it("a reset states why it cannot be undone, its links lead to the policy and the key, and a read-only operator sees no buttons", async () => {
     const { worker } = site;
     const body = { policy: "links", key: "192.0.2.7" };
     const { id } = await called<{ id: string }>(worker, "POST", "/keys/explain", body);
@@ -268,7 +268,7 @@ describe.skipIf(!hasBrowser)("the audit in Chromium, skipped unless it is instal
     ["light", 320],
     ["dark", 1_280],
   ] as const)(
-    "entries and the preview of a rollback have no violations and no overflow, in %s at %i px",
+    "audit entries and the preview of a rollback have no violations and no overflow, in the theme %s at %i px",
     async (theme, width) => {
       await called(site.worker, "PATCH", "/policies/links", { mode: "off", note: theme });
       const page = await site.open(`audit?seq=${await seqNow()}`, { theme, width });

@@ -1,4 +1,4 @@
-/** The harness of tests in a browser finds each problem in a page that has it. */
+/** The harness of tests in a browser finds each kind of problem in a page that has this problem. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Browser } from "playwright-core";
@@ -60,7 +60,7 @@ describe.skipIf(!hasBrowser)("pages in Chromium, skipped unless it is installed"
       script("fetch('http://localhost:1/').catch(() => {})"),
       /^failed: GET http:\/\/localhost:1\//,
     ],
-  ])("%s is a problem of the page", async (_, body, problem) => {
+  ])("the harness reports %s as a problem of the page", async (_, body, problem) => {
     const { page, problems } = await open(body);
     await expect.poll(() => problems.join("\n")).toMatch(new RegExp(problem, "m"));
     await page.context().close();
@@ -72,7 +72,7 @@ describe.skipIf(!hasBrowser)("pages in Chromium, skipped unless it is installed"
     expect(await axeViolations(page)).toEqual([]);
     expect(await horizontalOverflow(page)).toBe(0);
     expect(await page.evaluate("navigator.language")).toBe("en-US");
-    // Without fonts, texts have no width.
+    // Without fonts, text has no width.
     const box = await page.getByRole("heading").boundingBox();
     expect(box?.height).toBeGreaterThan(10);
     expect(await page.getByText("Go").isVisible()).toBe(true);
@@ -80,7 +80,7 @@ describe.skipIf(!hasBrowser)("pages in Chromium, skipped unless it is installed"
     await page.context().close();
   });
 
-  it("axe reports an image without a text, and a wide element overflows a narrow page", async () => {
+  it("axe reports an image without a text alternative, and a wide element overflows a narrow page", async () => {
     const { page } = await open(`<main><h1>Title</h1><img width="500"></main>`);
     expect((await axeViolations(page)).join("\n")).toMatch(/^image-alt \(critical\) img/m);
     expect(await horizontalOverflow(page)).toBeGreaterThan(100);
@@ -95,13 +95,13 @@ describe.skipIf(!hasBrowser)("pages in Chromium, skipped unless it is installed"
     await page.context().close();
   });
 
-  it("the order of the focus names each element, and the performance of a page shows shifts, long tasks and memory", async () => {
+  it("the focus order names each element, and the measured performance includes layout shifts, long tasks and memory", async () => {
     const { page } = await openPage(browser);
     const performance = await observePerformance(page);
     const body = `<p></p><a href="#x">Link</a><input aria-label="Name"><button>Go</button>`;
     await page.goto(`${origin}/?text=${encodeURIComponent(body)}`);
     const before = await heapBytes(page);
-    // Only elements that were drawn can be shifted.
+    // Only elements that were already drawn can shift.
     await page.evaluate(`new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))`);
     await page.evaluate(`void setTimeout(() => {
       for (const end = Date.now() + 120; Date.now() < end; );

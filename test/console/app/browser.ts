@@ -1,6 +1,6 @@
 /**
- * Chromium, and pages that record their problems: an error in the console, an uncaught error, a violation of the content
- * security policy, a failed request, or a request to another host.
+ * Chromium, and pages that record their problems: an error in the console, an uncaught error, a violation of the
+ * content security policy, a failed request, or a request to another host.
  */
 import { join } from "node:path";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
@@ -11,7 +11,10 @@ const found = findChromium();
 /** Tests are skipped without Chromium: `describe.skipIf(!hasBrowser)`. */
 export const hasBrowser = found !== null;
 
-/** Where tests keep a screenshot of each page as the test left it, and `npm run screenshots` its own. Git ignores it. */
+/**
+ * Where tests keep a screenshot of each page in its last state, and `npm run screenshots` keeps its own. Git ignores
+ * this folder.
+ */
 export const screenshotFolder = join(import.meta.dirname, "../../../dist/screenshots");
 
 const flags = [
@@ -25,7 +28,7 @@ const flags = [
   "--disable-sync",
   "--no-first-run",
   "--no-pings",
-  // A request to any other host fails, also one of the browser itself.
+  // Requests to any other host fail, including those of the browser itself.
   "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE *.localhost, EXCLUDE 127.0.0.1",
 ];
 
@@ -48,7 +51,7 @@ export interface PageOptions {
 
 const patienceMs = 15_000;
 
-/** The locale is set because `navigator.language` without LANG is `en-US@posix`, which `Intl` rejects. */
+/** Sets the locale, because `navigator.language` without LANG is `en-US@posix`, which `Intl` rejects. */
 const contextOptions = (options: PageOptions): BrowserContextOptions => ({
   locale: "en-US",
   timezoneId: "UTC",
@@ -60,11 +63,11 @@ const contextOptions = (options: PageOptions): BrowserContextOptions => ({
 
 export interface OpenedPage {
   readonly page: Page;
-  /** One line for each problem; lines are added while the page is open. */
+  /** One line for each problem. Lines are added while the page is open. */
   readonly problems: readonly string[];
 }
 
-/** Opens an empty page in a context of its own, with an empty storage. */
+/** Opens an empty page in its own context, with an empty storage. */
 export async function openPage(browser: Browser, options: PageOptions = {}): Promise<OpenedPage> {
   const context = await browser.newContext(contextOptions(options));
   const page = await context.newPage();

@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import type { AuditEntryView, AuditPage, PolicyView, RuleView } from "../../../src/admin/wire.ts";
 import { allOperators, type ConsoleWorker } from "./console-worker.ts";
 
-/** An operator besides the one of the page. */
+/** A second operator, besides the one who uses the page. */
 export const second = { name: "second", token: "the-token-of-the-second-operator" };
 
 export const addSecondOperator = (worker: ConsoleWorker): Promise<void> =>
@@ -29,7 +29,7 @@ export async function called<Value>(
 export const policyOf = (worker: ConsoleWorker, name: string): Promise<PolicyView> =>
   called<PolicyView>(worker, "GET", `/policies/${name}`);
 
-/** The rules of a policy and its keys by what they do, until when, and why. */
+/** The effect, end and note of each rule of a policy and of its keys. */
 export async function rulesOf(worker: ConsoleWorker, policy: string): Promise<string[]> {
   const { rules } = await called<{ readonly rules: readonly RuleView[] }>(
     worker,
@@ -43,7 +43,7 @@ export async function rulesOf(worker: ConsoleWorker, policy: string): Promise<st
     .toSorted();
 }
 
-/** The number of sampled arrivals of a policy, or of one of its keys. */
+/** The number of sampled arrivals for a policy, or for one of its keys. */
 export async function sampledArrivals(worker: ConsoleWorker, policy: string, key?: string): Promise<number> {
   const { body } = await worker.api("GET", `/samples?policy=${policy}`);
   const lines = String(body).trim().split("\n").slice(1);

@@ -1,6 +1,7 @@
 /**
- * Finds Chromium: a program in PATH, or else the one inside the npm package `@sparticuz/chromium`, for Linux on x64, if the
- * packages of test/tools are installed. Nothing is downloaded. `HEADGATE_BROWSER=path` or `HEADGATE_BROWSER=npm` allows only one of the two.
+ * Finds Chromium: a program in PATH, or else the one inside the npm package `@sparticuz/chromium` for Linux on x64, if
+ * the packages of test/tools are installed. Downloads nothing. `HEADGATE_BROWSER=path` or `HEADGATE_BROWSER=npm` allows
+ * only one of the two.
  */
 import {
   accessSync,
@@ -18,13 +19,13 @@ import { delimiter, dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 
 export interface Chromium {
-  /** Unpacks what is packed, and returns how to start it. */
+  /** Unpacks the program if it is packed, and returns how to start it. */
   readonly program: () => Promise<ChromiumProgram>;
 }
 
 export interface ChromiumProgram {
   readonly executablePath: string;
-  /** Added to the environment of this process. */
+  /** Variables to add to the environment of this process. */
   readonly env: Readonly<Record<string, string>>;
 }
 
@@ -61,7 +62,10 @@ function isExecutable(file: string): boolean {
 const runsPackaged = process.platform === "linux" && process.arch === "x64";
 
 const tools = join(import.meta.dirname, "../../tools");
-/** Where the npm package is unpacked once, beside the packages, so that an installation removes it. */
+/**
+ * The folder into which the npm package is unpacked once. It lies beside the packages, so that an installation removes
+ * it.
+ */
 const cache = join(tools, "node_modules/.cache");
 
 /** The main file of the npm package; null when it is not installed. */
@@ -73,7 +77,7 @@ function packagedEntry(): string | null {
   }
 }
 
-/** The exports of the npm package that are used here. */
+/** The exports of the npm package that the tests use. */
 interface Packaged {
   readonly default: { readonly executablePath: (packed: string) => Promise<string> };
   readonly inflate: (file: string) => Promise<string>;
@@ -94,7 +98,10 @@ async function unpacked(entry: string): Promise<ChromiumProgram> {
   };
 }
 
-/** Unpacks into a folder of this process, and renames it when it is complete: processes may do so at the same time. */
+/**
+ * Unpacks into a folder of this process and renames it when it is complete, because several processes may unpack at the
+ * same time.
+ */
 async function unpack({ default: chromium, inflate }: Packaged, packed: string, folder: string): Promise<void> {
   const { TMPDIR } = process.env;
   mkdirSync(cache, { recursive: true });
@@ -112,7 +119,7 @@ async function unpack({ default: chromium, inflate }: Packaged, packed: string, 
   try {
     renameSync(own, folder);
   } catch (error) {
-    // Another process was faster.
+    // Another process has already unpacked it.
     rmSync(own, { recursive: true });
     if (!existsSync(folder)) throw error;
   }

@@ -11,11 +11,12 @@
  *       });
  *     });
  *
- * `open` fails the test at its end if the page had an error in the console, an uncaught error, a violation of the content
- * security policy, a failed request, or a request to another host. The option `allowed` lists those that the test provokes.
- * Each `open` is a browser context with a storage of its own. Use addresses of your own in each test, because the tests of a
- * file share counters. Wait with `locator.waitFor()`, `page.waitForURL()` or `expect.poll()`. `page-checks.ts` has checks of
- * accessibility, plots, overflow, focus and performance. Screenshots of finished tests are in `dist/screenshots/tests`.
+ * `open` fails the test at its end if the page had an error in the console, an uncaught error, a violation of the
+ * content security policy, a failed request, or a request to another host. The option `allowed` lists those problems
+ * that the test provokes. Each `open` is a browser context with its own storage. Use different addresses in each test,
+ * because the tests of a file share counters. Wait with `locator.waitFor()`, `page.waitForURL()` or `expect.poll()`.
+ * `page-checks.ts` has checks of accessibility, plots, overflow, focus and performance. Screenshots of finished tests
+ * are in `dist/screenshots/tests`.
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -63,7 +64,7 @@ export function consoleSite(workerOptions: ConsoleWorkerOptions = {}): ConsoleSi
   };
 }
 
-/** When the test ends, closes the page, and fails on problems that are not allowed. */
+/** At the end of the test, closes the page and fails on problems that are not allowed. */
 async function openTestPage(browser: Browser, options: PageOptions, allowed: readonly RegExp[]): Promise<Page> {
   const { page, problems } = await openPage(browser, options);
   const title = expect.getState().currentTestName ?? "test";

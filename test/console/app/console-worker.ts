@@ -1,10 +1,10 @@
-/** A local Worker, started by `npm start` in a copy of the project, with two operators and policies of the test. */
+/** A local Worker, started by `npm start` in a copy of the project, with two operators and with policies for tests. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { checkout, freePort, printed, started, stopped } from "../../system/checkout.ts";
 import { type AdminAnswer, type AdminCallOptions, callAdmin } from "../../tools/control-plane/admin-client.ts";
 
-/** The token of an operator with all rights, and of one who may only read. */
+/** The tokens of an operator with all rights and of an operator who may only read. */
 export const tokens = {
   operator: "the-token-of-the-operator",
   reader: "the-token-of-the-reader",
@@ -19,15 +19,15 @@ export interface ConsoleWorkerOptions {
 export interface ConsoleWorker {
   /** The URL of the console, which ends with a slash. */
   readonly consoleUrl: string;
-  /** The link to the console that `npm start` prints, which signs in. */
+  /** The sign-in link to the console that `npm start` prints. */
   readonly printedLink: string;
   /** The URL of the site that Headgate limits. */
   readonly siteUrl: URL;
-  /** Calls the admin API; the path is below `/api`. The token is that of the operator unless stated. */
+  /** Calls the admin API. The path is relative to `/api`. The default token is that of the operator with all rights. */
   readonly api: (method: string, path: string, options?: AdminCallOptions) => Promise<AdminAnswer>;
   /** Sends a request to the site as a client with this address, and returns the status. */
   readonly request: (address: string, path: string, method?: string) => Promise<number>;
-  /** Replaces the tokens of the operators, and resolves when the Worker accepts these only. */
+  /** Replaces the tokens of the operators, and resolves when the Worker accepts only the new ones. */
   readonly setTokens: (list: readonly AdminTokenEntry[]) => Promise<void>;
   readonly close: () => Promise<void>;
 }
@@ -43,7 +43,9 @@ export const allOperators: readonly AdminTokenEntry[] = [
   { name: "reader", token: tokens.reader, may: ["read"] },
 ];
 
-/** `api` allows each address 5 requests in 10 minutes, `login` 3 an hour. `search` is a dry run of 2 requests an hour. */
+/**
+ * `api` allows each address 5 requests in 10 minutes, `login` 3 an hour. `search` is a dry run of 2 requests an hour.
+ */
 const fewPolicies: readonly object[] = [
   { name: "api", match: { path: "/api/*" }, key: ["ip"], limits: "5/10m" },
   { name: "login", match: { path: "/login" }, key: ["ip"], limits: ["3/hour", "20/day"] },
@@ -94,7 +96,7 @@ export async function startConsoleWorker({
   };
 }
 
-/** JSON is TOML, except for the colons of objects. */
+/** JSON is valid TOML except for the colons of objects. */
 function toml(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(toml).join(", ")}]`;
   if (typeof value !== "object" || value === null) return JSON.stringify(value);

@@ -1,4 +1,4 @@
-/** The shortest story of the console: the link of `npm start` signs in, and every view opens without a fault. */
+/** The shortest test of the console: the link of `npm start` signs in, and every view opens without an error. */
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "./browser.ts";
 import { consoleSite } from "./console-site.ts";
@@ -8,7 +8,7 @@ import { link, shown, views } from "./views.ts";
 describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is installed", () => {
   const site = consoleSite();
 
-  it("the link that npm start prints signs in, and every view opens on a narrow screen without errors, violations and overflow", async () => {
+  it("the link that npm start prints signs in, and every view opens on a narrow screen without errors, violations or overflow", async () => {
     const { printedLink } = site.worker;
     const page = await site.open(printedLink, { token: null, width: 320, theme: "dark" });
     for (const view of views) {

@@ -1,4 +1,4 @@
-/** Changes of keys while others change them too, and while the connection is lost. */
+/** Changes of keys while other operators change the same keys, and while the connection is lost. */
 import type { Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "./browser.ts";
@@ -13,7 +13,7 @@ describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is 
   const site = consoleSite();
   const { idOf, rulesOf } = keysOf(site);
 
-  it("a change by another operator appears in an open dialog, which keeps what was typed", async () => {
+  it("a change by another operator appears in an open dialog, which keeps the typed text", async () => {
     const page = await site.open("keys?policy=api");
     await find(page, "198.51.100.10");
     await button(page, "Block …").click();
@@ -27,13 +27,15 @@ describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is 
     expect(await axeViolations(page)).toEqual([]);
   });
 
-  /** Another operator changes the rule just before the page sends its own change, which is then refused. */
+  /**
+   * Another operator changes the rule just before the page sends its own change, so that the page's change is refused.
+   */
   const confirmTooLate = async (
     page: Page,
     { id, confirm, note }: { id: string; confirm: string; note: string },
   ): Promise<void> => {
     const dialog = page.getByRole("dialog");
-    // The page reads nothing until its own change is answered, as when both operators confirm at once.
+    // The page reads nothing until its own change is answered, as when both operators confirm at the same time.
     const reads = /api\/(?:audit|rules\?|keys\/explain)/;
     const { promise: answered, resolve: release } = Promise.withResolvers<unknown>();
     await page.route(reads, async (route) => {
@@ -50,7 +52,7 @@ describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is 
     await page.unroute(reads);
   };
 
-  /** Confirms until the page has read the newest rule. */
+  /** Confirms repeatedly, until the page has read the newest rule. */
   const confirmAgain = async (page: Page, confirm: string): Promise<void> => {
     const dialog = page.getByRole("dialog");
     await expect
@@ -64,7 +66,7 @@ describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is 
       .toBe(true);
   };
 
-  it("a block, a new end and a removal that another operator came before are refused with their change, and succeed when confirmed again", async () => {
+  it("a block, a new end and a removal are refused after another operator's change, show this change, and succeed when confirmed again", async () => {
     const id = await idOf("198.51.100.11");
     const body = { policy: "api", id, kind: "block", note: "first" };
     await site.worker.api("POST", "/rules", { body });
@@ -93,7 +95,7 @@ describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is 
     expect(await rulesOf(id)).toEqual([]);
   });
 
-  it("a rule that another operator removes meanwhile gets no new end", async () => {
+  it("a rule that another operator has removed in the meantime gets no new end", async () => {
     const id = await idOf("198.51.100.18");
     const body = { policy: "api", id, kind: "allow", note: "customer" };
     const { body: made } = await site.worker.api("POST", "/rules", { body });
@@ -107,7 +109,7 @@ describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is 
     expect(await button(dialog, "Change the end").isDisabled()).toBe(true);
   });
 
-  it("a dialog survives a lost connection, and sending again makes no second rule", async () => {
+  it("a dialog survives a lost connection, and sending again creates no second rule", async () => {
     const page = await site.open("keys?policy=api", { allowed: [offline] });
     await find(page, "198.51.100.12");
     const id = await idOf("198.51.100.12");
@@ -118,7 +120,7 @@ describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is 
     await button(dialog, "Boost the key").click();
     await dialog.getByText("The Worker cannot be reached.").waitFor();
     await page.context().setOffline(false);
-    // Now the request arrives, and its answer is lost.
+    // Now the request arrives, but its response is lost.
     const keys: (string | undefined)[] = [];
     await page.route(/api\/rules$/, async (route) => {
       keys.push(route.request().headers()["idempotency-key"]);
@@ -130,7 +132,7 @@ describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is 
     await expect.poll(() => keys.length).toBe(2);
     await dialog.getByText("The Worker cannot be reached.").waitFor();
     expect(await dialog.getByLabel("Note for the audit log").inputValue()).toBe("ticket 7");
-    // The dialog shows the rule of the lost attempt, and still repeats that attempt.
+    // The dialog shows the rule that the lost attempt created, and still repeats that attempt.
     await dialog.getByText(/replaces the rule of operator/).waitFor();
     await page.unroute(/api\/rules$/);
     const sent = page.waitForRequest((request) => request.method() !== "GET" && /api\/rules/.test(request.url()));
@@ -149,7 +151,7 @@ describe.skipIf(!hasBrowser)("changes of keys in Chromium, skipped unless it is 
     await expect.poll(() => button(messages(page), "Undo").count()).toBe(0);
   });
 
-  it("the failure of a dialog that was closed while it was sending is a message, and the next operator of the tab sees no message", async () => {
+  it("when a dialog was closed while it was sending, its failure appears as a message, which the next operator of the tab does not see", async () => {
     const page = await site.open("keys?policy=api", { allowed: [/status of 503/] });
     await find(page, "198.51.100.19");
     const { promise: closed, resolve: release } = Promise.withResolvers<unknown>();

@@ -1,4 +1,4 @@
-/** Operators in the view of keys, as tests of it act: finding a key, reading its page, and sending its traffic. */
+/** Acts as an operator in the view "Keys" for its tests: finds a key, reads its page, and sends its traffic. */
 import type { Locator, Page } from "playwright-core";
 import { expect } from "vitest";
 import type { ConsoleSite } from "./console-site.ts";
@@ -14,7 +14,7 @@ interface RuleAnswer {
 
 export const button = (place: Page | Locator, name: string | RegExp): Locator => place.getByRole("button", { name });
 
-/** Traffic of client addresses to the policy `api`, and the rules of such a key. */
+/** Traffic of client addresses to the policy `api`, and the rules of such keys. */
 export function keysOf(site: ConsoleSite) {
   const statuses = async (address: string, count: number): Promise<number[]> => {
     const seen: number[] = [];
@@ -37,7 +37,7 @@ export function keysOf(site: ConsoleSite) {
   return { statuses, idOf, rulesOf };
 }
 
-/** Opens the page of a key by the form, so that its plain form is known. */
+/** Opens the page of a key with the form, so that the page knows the plain key. */
 export const find = async (page: Page, address: string): Promise<void> => {
   await page.getByLabel("ip", { exact: true }).fill(address);
   await button(page, "Explain").click();

@@ -15,7 +15,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     await statuses("198.51.100.1", 9);
     const page = await site.open("keys?policy=api");
     const denied = page.getByRole("region", { name: "Most denied", exact: true });
-    // Counts arrive with later requests.
+    // Isolates send their counts only with later requests.
     await expect
       .poll(async () => {
         await statuses("198.51.100.1", 1);
@@ -41,7 +41,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     expect(await axeViolations(page)).toEqual([]);
   });
 
-  it("keys are revealed once, and the lists that are read later reveal nothing", async () => {
+  it("keys are revealed with one call, and lists that load later reveal no keys", async () => {
     await statuses("198.51.100.2", 7);
     const page = await site.open("keys?policy=api");
     const revealed: string[] = [];
@@ -49,7 +49,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
       if (/reveal/.test(request.url())) revealed.push(request.postData() ?? "");
     });
     const id = await idOf("198.51.100.2");
-    // Counts arrive with later requests.
+    // Isolates send their counts only with later requests.
     await expect
       .poll(async () => {
         await statuses("198.51.100.2", 1);
@@ -100,7 +100,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     expect(await statuses("198.51.100.3", 1)).toEqual([429]);
   });
 
-  it("a second boost replaces the first, and its Undo restores the first for the rest of its term", async () => {
+  it("a second boost replaces the first, and undoing the second restores the first for its remaining time", async () => {
     const page = await site.open("keys?policy=api");
     await find(page, "198.51.100.4");
     const id = await idOf("198.51.100.4");
@@ -125,7 +125,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     expect(Reflect.get(restored, "expiresAt")).toBe(Reflect.get(before ?? {}, "expiresAt"));
   });
 
-  it("limits without an end stay below a boost", async () => {
+  it("a boost leaves limits without an end in place and takes precedence over them", async () => {
     const page = await site.open("keys?policy=api");
     await find(page, "198.51.100.5");
     const id = await idOf("198.51.100.5");
@@ -141,7 +141,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     await explains(page, /0 of 40/);
   });
 
-  it("a block needs a note, denies the next request with 403, and ends when its rule is removed", async () => {
+  it("a block needs a note, the next request is denied with 403, and removing its rule ends the block", async () => {
     const page = await site.open("keys?policy=api");
     await find(page, "198.51.100.6");
     await button(page, "Block …").click();
@@ -165,14 +165,14 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     await removed.waitFor();
     await button(messages(page), "Undo: Removed from ip=198.51.100.6: block").click();
     await rulesIn(page).getByText("scraper").waitFor();
-    // The rule that is made again keeps the plain key, which this tab knows.
+    // The restored rule keeps the plain key, which this tab knows.
     const id = await idOf("198.51.100.6");
     const { body: revealed } = await site.worker.api("GET", `/rules?id=${id}&reveal=true`);
     expect(revealed).toMatchObject({ rules: [{ key: "ip=198.51.100.6" }] });
     expect(await statuses("198.51.100.6", 1)).toEqual([403]);
   });
 
-  it("an allowed key is not charged, and a boost then says that it would have no effect", async () => {
+  it("an allowlisted key is not charged, and the form for a boost says that a boost would have no effect", async () => {
     expect(await statuses("198.51.100.7", 6)).toContain(429);
     const page = await site.open("keys?policy=api");
     await find(page, "198.51.100.7");
@@ -189,7 +189,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
       .waitFor();
   });
 
-  it("Reset usage says that it cannot be undone, and lets the key start again", async () => {
+  it("Reset usage says that it cannot be undone, and resets the counters of the key", async () => {
     expect(await statuses("198.51.100.8", 6)).toContain(429);
     const page = await site.open("keys?policy=api");
     await find(page, "198.51.100.8");
@@ -202,7 +202,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     await expect.poll(() => statuses("198.51.100.8", 1)).toEqual([200]);
   });
 
-  it("another end is set by Extend, and Undo restores the former one", async () => {
+  it("Extend sets another end, and Undo restores the previous end", async () => {
     const id = await idOf("198.51.100.9");
     const body = { policy: "api", id, kind: "limits", limits: "20/10m", for: "10m" };
     await site.worker.api("POST", "/rules", { body });
@@ -220,7 +220,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
       .waitFor();
   });
 
-  it("an operator who may only read sees the explanation, and no actions", async () => {
+  it("an operator who may only read sees the explanation and no actions", async () => {
     const id = await idOf("198.51.100.13");
     const body = { policy: "api", id, kind: "allow" };
     await site.worker.api("POST", "/rules", { body });
@@ -231,7 +231,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     expect(await button(page, /Boost|Block|Allow|Reset|Remove|Extend|plain key/).count()).toBe(0);
   });
 
-  it("an id becomes a plain key by revealing it, so that lists can be compared", async () => {
+  it("revealing the id of a key shows its plain key, so that lists can be compared", async () => {
     await statuses("198.51.100.14", 6);
     const id = await idOf("198.51.100.14");
     const page = await site.open(`keys?policy=api&id=${id}`);
@@ -247,7 +247,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
     await expect.poll(() => page.getByText("only the id of the key").count()).toBe(0);
   });
 
-  it("by keyboard alone, an operator finds a key and boosts it", async () => {
+  it("an operator finds a key and boosts it with the keyboard alone", async () => {
     await statuses("198.51.100.15", 6);
     const page = await site.open("keys?policy=api");
     const tabTo = async (name: string): Promise<void> => {
@@ -278,7 +278,7 @@ describe.skipIf(!hasBrowser)("keys in Chromium, skipped unless it is installed",
   });
 
   it.each(["light", "dark"] as const)(
-    "with the %s theme and 320 px, the page and its dialogs fit and have no violations",
+    "with the %s theme and 320 px, the page of a key and its dialogs have no overflow and no violations",
     async (theme) => {
       const address = theme === "light" ? "198.51.100.16" : "198.51.100.17";
       await statuses(address, 6);

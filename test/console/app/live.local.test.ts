@@ -1,4 +1,7 @@
-/** The view "Live" in a browser: denials arrive, can be paused and filtered, and the connection comes back by itself. */
+/**
+ * The view "Live" in a browser: denials arrive, can be paused and filtered, and a lost connection is restored
+ * automatically.
+ */
 import type { Locator, Page } from "playwright-core";
 import { beforeAll, describe, expect, it } from "vitest";
 import { hasBrowser } from "./browser.ts";
@@ -14,7 +17,7 @@ const rowsOf = (page: Page, policy: string): Locator =>
 
 describe.skipIf(!hasBrowser)("the tail in Chromium, skipped unless it is installed", () => {
   const site = consoleSite();
-  // Isolates report often once there is a rule.
+  // Isolates report often when a rule exists.
   beforeAll(async () => {
     const body = { policy: "login", kind: "block", key: ["192.0.2.200"], for: "1h", note: "x" };
     expect(await site.worker.api("POST", "/rules", { body })).toMatchObject({ status: 201 });
@@ -66,7 +69,7 @@ describe.skipIf(!hasBrowser)("the tail in Chromium, skipped unless it is install
     await expect.poll(() => page.getByRole("row").count()).toBeGreaterThanOrEqual(before + added);
   });
 
-  it("a filter in the URL leaves out other denials", async () => {
+  it("a filter in the URL hides all other denials", async () => {
     const page = await open("?policy=api");
     await denyUntil("192.0.2.13", async () => (await rowsOf(page, "api").count()) > 0);
     expect(await rowsOf(page, "login").count()).toBe(0);
@@ -85,7 +88,7 @@ describe.skipIf(!hasBrowser)("the tail in Chromium, skipped unless it is install
     expect(new Set(hrefs)).toEqual(new Set([href]));
   });
 
-  it("the tail connects again with a new ticket after its connection is lost", async () => {
+  it("the tail reconnects with a new ticket after its connection is lost", async () => {
     const page = await site.open("policies");
     const tickets = new Set<string>();
     await page.routeWebSocket(/\/api\/tail/, (socket) => {

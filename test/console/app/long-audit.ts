@@ -1,4 +1,4 @@
-/** Answers the calls of a page for the audit log with generated entries, so that a test need not make them. */
+/** Answers a page's calls for the audit log with generated entries, so that a test need not create real ones. */
 import type { Page } from "playwright-core";
 import type { AuditPage } from "../../../src/admin/wire.ts";
 import { entry, rule } from "./audit-entries.ts";
@@ -6,17 +6,17 @@ import { entry, rule } from "./audit-entries.ts";
 export interface GeneratedLog {
   /** The seq of the newest entry, which is also the number of entries. */
   newest: number;
-  /** Calls for pages of the view. The other calls only look for the newest changes. */
+  /** The number of calls for entries of the view. Calls that only look for the newest changes do not count. */
   reads: number;
 }
 
-/** Entry `seq`; two in a row make and remove one rule. */
+/** Generates entry `seq`. Each pair of entries creates and removes one rule. */
 function generated(seq: number): AuditPage["entries"][number] {
   const before = rule({ id: `r${Math.ceil(seq / 2)}`, policy: "many", keyId: `key${seq % 50}` });
   return seq % 2 === 0 ? entry({ seq, action: "delete", before }) : entry({ seq, after: before, note: `Made ${seq}` });
 }
 
-/** A page of a log, as the admin API answers it. */
+/** A page of a log, as the admin API returns it. */
 export function generatedPage(newest: number, cursor: string | null, limit: number): AuditPage {
   const first = cursor === null ? newest : Math.min(newest, Number(cursor) - 1);
   const length = Math.max(0, Math.min(limit, first));
@@ -36,7 +36,7 @@ export async function generateLog(page: Page, newest: number): Promise<Generated
   return log;
 }
 
-/** Counts the entries that the page adds to its list from now on. Call it before the page is loaded. */
+/** Counts the entries that the page adds to its list from now on. Call this before the page is loaded. */
 export async function countRows(page: Page): Promise<() => Promise<number>> {
   await page.addInitScript(`
     globalThis.addedRows = 0;

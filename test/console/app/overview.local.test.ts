@@ -28,7 +28,9 @@ const sumOf = (cells: readonly string[]): number =>
 describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is installed", () => {
   const site = consoleSite();
 
-  /** Counts leave an isolate with its requests, so requests without a policy follow until the count has arrived. */
+  /**
+   * Isolates send their counts only with requests, so this sends requests without a policy until the count has arrived.
+   */
   const arrived = (counted: Locator, expected: (count: number) => boolean): Promise<void> =>
     expect
       .poll(async () => {
@@ -63,7 +65,7 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     await page.waitForURL(/\/keys\?policy=login&id=/);
   });
 
-  it("the live span has samples of the time in other views until sign-out, and a dry run shows what it would deny", async () => {
+  it("the live span keeps its samples while other views are open, until sign-out, and a dry run shows what it would deny", async () => {
     const page = await site.open("keys?policy=search");
     let samples = 0;
     page.on("response", (response) => {
@@ -82,7 +84,7 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     };
     await link(page, "Overview").click();
     await page.getByRole("heading", { name: "Latency of decisions" }).waitFor();
-    // Five whole minutes and the current one at most are known without samples.
+    // Without samples, at most five whole minutes and the current one would be known.
     expect(await rowsOfPlot()).toBeGreaterThan(6);
     await page.getByRole("combobox", { name: "Policy" }).selectOption("search");
     await arrived(tile(page, "Would be denied"), (count) => count === 4);
@@ -98,7 +100,7 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     expect(await rowsOfPlot()).toBeLessThanOrEqual(6);
   });
 
-  it("a change of rules becomes a mark, whose text appears with the focus and which leads to the audit log", async () => {
+  it("a change of rules appears as a mark, whose text appears on focus and which links to the audit log", async () => {
     const page = await site.open("", { width: 1_920, theme: "dark" });
     await shown(page, "Overview");
     await denyLogins("192.0.2.3", 1);
@@ -121,7 +123,7 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     await page.waitForURL(/\/audit\?seq=\d+/);
   });
 
-  it("span and policy are in the URL, and the default span is not", async () => {
+  it("the URL contains the span and the policy, except for the default span", async () => {
     const page = await site.open("?span=24h&policy=api");
     await page.getByText("Decisions per 15 minutes of policy api").waitFor();
     await page.getByRole("button", { name: "90 d" }).click();
@@ -134,7 +136,7 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     expect(new URL(page.url()).search).toBe("?policy=login");
   });
 
-  it("the last numbers stay without a connection, and new ones follow when it is back", async () => {
+  it("the last numbers stay visible while the connection is lost, and are updated when it returns", async () => {
     const page = await site.open("?policy=login", { allowed: [/ERR_INTERNET_DISCONNECTED/] });
     await shown(page, "Overview");
     await denyLogins("192.0.2.4", 2);
@@ -149,7 +151,7 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     expect(await page.getByText("No connection.").isVisible()).toBe(false);
   });
 
-  it("by keyboard, the first denied key is a few steps away", async () => {
+  it("the first denied key can be reached with a few presses of Tab", async () => {
     await denyLogins("192.0.2.6", 1);
     const page = await site.open("?policy=login");
     const keys = page.locator(".top-denied a.id");
@@ -161,7 +163,7 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     expect(await keys.first().evaluate((element) => element.matches(":focus"))).toBe(true);
   });
 
-  it("nothing moves when the numbers arrive, on a narrow screen without overflow", async () => {
+  it("the arrival of numbers shifts no element, and a narrow screen has no overflow", async () => {
     const page = await site.open("policies", { width: 320 });
     const performance = await observePerformance(page);
     await shown(page, "Policies");
@@ -170,14 +172,14 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     await page.getByRole("heading", { name: "Latency of decisions" }).waitFor();
     expect((await performance()).layoutShift).toBeLessThan(0.02);
     expect(await horizontalOverflow(page)).toBe(0);
-    // Each number of a policy is on the screen.
+    // Every number of a policy is on the screen.
     const frame = page.getByRole("region", { name: "Policies" });
     expect(await frame.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)).toBe(0);
   });
 
-  it("a browser with an invalid language has a plot", async () => {
+  it("the plot is drawn in a browser with an invalid language", async () => {
     const page = await site.open("policies");
-    // The token is kept once it is accepted.
+    // The tab keeps the token once it is accepted.
     await shown(page, "Policies");
     await page.addInitScript(
       `Object.defineProperty(navigator, "language", { value: "en-US@posix", configurable: true })`,
@@ -214,7 +216,7 @@ describe.skipIf(!hasBrowser)("the overview in Chromium, skipped unless it is ins
     await page.getByRole("button", { name: "90 d" }).click();
     const rows = page.getByRole("region", { name: "Policies" }).getByRole("row");
     await expect.poll(() => rows.count(), patience).toBe(1 + 3 + 50);
-    // The policies that deny most come first.
+    // The policies with the most denials come first.
     expect(await rows.nth(1).getByRole("cell").allInnerTexts()).toContain("4,410");
   });
 });

@@ -1,4 +1,4 @@
-/** Reads from a page what its users perceive: accessibility, drawn plots, overflow, order of the focus, and performance. */
+/** Reads from a page what its users perceive: accessibility, drawn plots, overflow, focus order and performance. */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { AxeResults } from "axe-core";
@@ -11,9 +11,9 @@ const axeOptions = {
   resultTypes: ["violations"],
 };
 
-/** The violations that axe finds now, one text for each element. */
+/** The violations that axe finds now, one line for each element. */
 export async function axeViolations(page: Page): Promise<string[]> {
-  // The content security policy blocks scripts in tags, but not code of the debugger.
+  // The content security policy blocks scripts in tags, but not code that the debugger runs.
   await page.evaluate(`globalThis.axe ?? (() => { ${axeSource} })()`);
   const { violations } = await page.evaluate<AxeResults>(`axe.run(document, ${JSON.stringify(axeOptions)})`);
   return violations.flatMap(({ id, impact, nodes }) =>
@@ -23,7 +23,7 @@ export async function axeViolations(page: Page): Promise<string[]> {
   );
 }
 
-/** The number of colors of a canvas, at most 16; a blank canvas has one, which may be transparent. */
+/** The number of colors of a canvas, at most 16. A blank canvas has one color, which may be transparent. */
 export const colorsOf = (canvas: Locator): Promise<number> =>
   canvas.evaluate((element) => {
     const { width, height } = element;
@@ -36,11 +36,14 @@ export const colorsOf = (canvas: Locator): Promise<number> =>
     return colors.size;
   });
 
-/** By how many pixels the page is wider than its viewport, so that it scrolls sideways. */
+/** The number of pixels by which the page is wider than its viewport, so that it scrolls sideways. */
 export const horizontalOverflow = (page: Page): Promise<number> =>
   page.locator("html").evaluate((html) => html.scrollWidth - html.clientWidth);
 
-/** Presses Tab this often, and returns role and name of each element that gets the focus, such as `link "Overview"`. */
+/**
+ * Presses Tab the given number of times, and returns the role and name of each element that gets the focus, such as
+ * `link "Overview"`.
+ */
 export async function focusOrder(page: Page, steps: number): Promise<string[]> {
   const order: string[] = [];
   for (let step = 0; step < steps; step++) {
@@ -52,17 +55,17 @@ export async function focusOrder(page: Page, steps: number): Promise<string[]> {
   return order;
 }
 
-/** Role and name of the element with the focus, such as `button "Sign in"`; empty without one. */
+/** Role and name of the focused element, such as `button "Sign in"`; empty if no element has the focus. */
 export async function focused(page: Page): Promise<string> {
   const element = page.locator("*:focus");
   if ((await element.count()) === 0) return "";
   const [line = ""] = (await element.ariaSnapshot()).split("\n");
-  // A line with a colon in its name is in quotation marks of YAML.
+  // YAML puts a line in quotation marks if its name contains a colon.
   const [, described = ""] = /^- '?([\w-]+(?: "(?:[^"\\]|\\.)*")?(?: \[[^\]]*\])*)/.exec(line) ?? [];
   return described;
 }
 
-/** Sums since the page was loaded. */
+/** Totals since the page was loaded. */
 export interface PagePerformance {
   /** The sum of all layout shifts that no input explains: https://web.dev/articles/cls */
   readonly layoutShift: number;
@@ -70,7 +73,7 @@ export interface PagePerformance {
   readonly longTasks: readonly number[];
 }
 
-/** Call it before the page is loaded. */
+/** Call this before the page is loaded. */
 export async function observePerformance(page: Page): Promise<() => Promise<PagePerformance>> {
   await page.addInitScript(`
     globalThis.observed = { layoutShift: 0, longTasks: [] };

@@ -1,4 +1,7 @@
-/** The playground in a browser: its examples, what its lanes explain, logs, links, and the static page opened from a file. */
+/**
+ * The playground in a browser: its examples, what its lanes explain, logs, links, and the static page opened from a
+ * file.
+ */
 import { pathToFileURL } from "node:url";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
@@ -24,7 +27,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
   });
   afterAll(() => browser.close());
 
-  /** Opens an empty page. The test fails at its end on problems of the page. */
+  /** Opens an empty page. The test fails at its end if the page had problems. */
   const empty = async (options: PageOptions = {}): Promise<Page> => {
     const { page, problems } = await openPage(browser, options);
     onTestFinished(async () => {
@@ -39,7 +42,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     return page;
   };
 
-  it("the page opened from a file shows that a fixed window lets 200 through at its edge, and a sliding log 100", async () => {
+  it("the page opened from a file shows that a fixed window allows 200 requests at its edge, and a sliding log 100", async () => {
     const page = await empty();
     const performance = await observePerformance(page);
     await page.goto(file);
@@ -54,11 +57,11 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     expect(await picture.getAttribute("aria-label")).toBe(
       "Sliding log: 100 requests allowed, 100 denied; worst burst 100 per minute, documented bound 100 per minute",
     );
-    // Lanes arrive one after the other, and move nothing that is in view.
+    // Lanes arrive one after the other, without moving what is in view.
     expect((await performance()).layoutShift).toBeLessThan(0.01);
   });
 
-  it("moving the time explains the client in every lane at that instant, and the instant at the pointer is a line in all", async () => {
+  it("moving the time cursor explains the client in every lane at that instant, and the pointer draws a line in all lanes at its instant", async () => {
     const page = await open(edgeBurst);
     await done(page);
     const time = page.getByRole("slider", { name: "Time", exact: true });
@@ -92,7 +95,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     await expect.poll(areAtPointer).toEqual(everyLane);
   });
 
-  it("denials are explained by keyboard and by pointer, with the requests that cause them and when they clear", async () => {
+  it("denials can be explained by keyboard and by pointer, with the requests that cause them and the time when they clear", async () => {
     const page = await open(edgeBurst);
     await done(page);
     const log = lane(page, "Sliding log");
@@ -114,7 +117,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     await expect.poll(() => log.locator(".pg-readout").innerText()).toMatch(/^Point at a denial/);
   });
 
-  it("the worst burst of a lane is marked, zoomed to, and made as bad as the documented bound", async () => {
+  it("the worst burst of a lane is marked, can be zoomed to, and can be made as bad as the documented bound", async () => {
     const page = await open("limit=10/1m+fixed-window+align=clock&traffic=steady&rate=5/1m");
     await done(page);
     const first = lane(page, /as written/);
@@ -131,7 +134,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
       .toMatch(/^Fixed window: 20 requests passed within 1 ms, twice the limit of 10 per minute: 10 at/);
   });
 
-  it("a limit typed by hand says where its windows start, and a click shows the burst at their edge", async () => {
+  it("a typed limit says where its windows start, and a click shows the burst at their edge", async () => {
     const page = await open(edgeBurst);
     await done(page);
     const limits = page.getByLabel("Limits, one per line");
@@ -148,7 +151,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     await first.getByRole("button", { name: "Try the worst traffic" }).waitFor({ state: "hidden" });
   });
 
-  it("limits with a problem name what is accepted, and mark the last result as that of earlier limits, and several limits are decided together", async () => {
+  it("invalid limits name what is accepted and mark the last result as that of earlier limits, and several limits are decided together", async () => {
     const page = await open(edgeBurst);
     await done(page);
     const limits = page.getByLabel("Limits, one per line");
@@ -157,7 +160,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     expect(await limits.getAttribute("aria-invalid")).toBe("true");
     await page.getByLabel("Clients", { exact: true }).fill("2");
     await page.getByText("Not valid: Limits, one per line. The results are those").waitFor();
-    // Other fields still take effect, under the last valid limits.
+    // Other fields still take effect, with the last valid limits.
     await expect.poll(() => headline(page)).toMatch(/^Fixed window: 124 requests/);
     await lane(page, "Fixed window last valid limits").waitFor();
     expect(await page.locator(".pg-results > .pg-old").count()).toBe(1);
@@ -174,7 +177,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     );
   });
 
-  it("clients that ignore Retry-After send more requests than clients that obey it", async () => {
+  it("clients that ignore Retry-After send more requests than clients that wait for it", async () => {
     const page = await open(
       "limit=60/1m+fixed-window&traffic=bursts&size=90&within=10s&every=10m&length=4m&retry=ignore&attempts=10",
     );
@@ -194,7 +197,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     await expect.poll(() => page.url()).toMatch(/retry=obey/);
   });
 
-  it("a pasted log of two formats shows who would be denied by which limit, and the lines that cannot be read", async () => {
+  it("a pasted log of two formats shows which limit would deny whom, and the lines that cannot be read", async () => {
     const page = await open("limit=2/1m&limit=1/1s&traffic=log");
     await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
     await page.getByText("Paste an access log, or choose a file, to run it.").waitFor();
@@ -257,7 +260,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     expect(page.url()).not.toContain("203.0.113");
   });
 
-  it("the limits are copied as a configuration that is accepted, and the link shows the same again", async () => {
+  it("the limits can be copied as a valid configuration, and the link shows the same scenario again", async () => {
     const page = await open("limit=100/1m+token-bucket+burst=30&limit=1000/1d&traffic=poisson&rate=90/1m&seed=7");
     await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
     await done(page);
@@ -285,7 +288,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     expect(page.url()).toBe(url);
   });
 
-  it("examples are entries of the history, and a link with problems names them and keeps the rest", async () => {
+  it("each example is an entry of the browser history, and a link with invalid fields names them and keeps the valid ones", async () => {
     const page = await open("limit=nonsense&traffic=steady&rate=7/1s&cursor=soon&unknown=1");
     await done(page);
     const problems = page.getByRole("alert").filter({ hasText: "Parts of the link are not valid" });
@@ -299,7 +302,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     await expect.poll(() => page.getByLabel("Rate", { exact: true }).inputValue()).toBe("7/1s");
   });
 
-  it("the examples of the reference open one after the other, and their tables have the decisions of the engine", async () => {
+  it("the examples of the reference open one after the other, and their tables show the engine's decisions", async () => {
     const page = await open();
     const shown = lane(page, /as written|As written/).first();
     for (const query of Object.values(referenceExamples)) {
@@ -312,7 +315,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
     expect(await page.getByRole("alert").filter({ hasText: "not valid" }).count()).toBe(0);
   });
 
-  it("100,000 requests run with a progress bar, can be cancelled, and then complete", async () => {
+  it("100,000 requests run with a progress bar, can be cancelled, and complete when they are run again", async () => {
     const page = await open("limit=1000/1m&traffic=poisson&rate=1000/1s&length=100s&keys=50");
     await page.getByRole("progressbar", { name: "Progress of the run" }).waitFor();
     await page.getByRole("button", { name: "Cancel" }).click();
@@ -336,7 +339,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
   });
 
   it.each([320, 1_920])(
-    "the page at %i px has no violations and no overflow in light and in dark, and draws every lane",
+    "the playground at %i px has no violations and no overflow in both themes, and draws every lane",
     async (width) => {
       const page = await open(`${edgeBurst}&keys=3&runs=1s&cursor=61s&worst=written`, {
         width,
@@ -346,7 +349,7 @@ describe.skipIf(!hasBrowser)("the playground in Chromium, skipped unless it is i
       await page.getByRole("button", { name: "Explain a denial" }).last().click();
       await lanes(page).last().getByRole("button", { name: "Show as table" }).click();
       expect(await lanes(page).count()).toBe(7);
-      // The time axis sticks to the top, and would lie over buttons that are scrolled under it.
+      // The sticky time axis would cover buttons that are scrolled under it.
       await page.evaluate("scrollTo(0, 0)");
       expect(await axeViolations(page)).toEqual([]);
       await page.emulateMedia({ colorScheme: "dark" });

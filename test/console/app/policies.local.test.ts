@@ -8,7 +8,7 @@ import { consoleSite } from "./console-site.ts";
 import { tokens } from "./console-worker.ts";
 import { axeViolations, colorsOf, focused, horizontalOverflow } from "./page-checks.ts";
 
-/** Each test has a policy of its own, which allows each address 2 requests an hour. */
+/** Each test has its own policy, which allows each address 2 requests an hour. */
 const names = "dry typed lists both merged lost keyboard links halved sampled".split(" ");
 const policies = names.map((name) => ({
   name,
@@ -28,7 +28,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
   beforeAll(() => addSecondOperator(site.worker));
   const status = (name: string): Promise<number> => site.worker.request("192.0.2.1", `/${name}`);
 
-  it("a dry run takes effect on traffic, its numbers appear beside the switch, and undo enforces the limits again", async () => {
+  it("a dry run takes effect on traffic, its numbers appear next to the switch, and undo enforces the limits again", async () => {
     await Promise.all([status("dry"), status("dry")]);
     expect(await status("dry")).toBe(429);
     const page = await site.open("policies");
@@ -57,7 +57,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     expect(await rulesOf(site.worker, "dry")).toEqual([]);
   });
 
-  it("the button of the configured mode removes the rule for the mode, and its preview says so", async () => {
+  it("the button of the configured mode removes the rule that overrides the mode, and its preview says so", async () => {
     await called(site.worker, "PATCH", "/policies/dry", { mode: "off", for: "2h" });
     const page = await site.open("policies?name=dry");
     await part(page, "Mode").getByText("Configured mode: enforce").waitFor();
@@ -73,7 +73,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await expect.poll(() => rulesOf(site.worker, "dry")).toHaveLength(1);
   });
 
-  it("limits are changed as JSON, text that is no limits cannot be confirmed, and undo restores the former rule with its end and note", async () => {
+  it("limits are edited as JSON, invalid text cannot be confirmed, and undo restores the previous rule with its end and note", async () => {
     const former = { limits: "3/hour", for: "2h", note: "More for the test" };
     await called(site.worker, "PATCH", "/policies/typed", former);
     const before = await rulesOf(site.worker, "typed");
@@ -133,7 +133,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await expect.poll(() => rulesOf(site.worker, "lists")).toEqual(before);
   });
 
-  it("a change by another operator appears in the open dialog, and a refused confirmation keeps what was typed and succeeds against the new state", async () => {
+  it("a change by another operator appears in the open dialog, and a refused confirmation keeps the typed text and succeeds when repeated", async () => {
     const page = await site.open("policies?name=both", { allowed: [/status of 412/] });
     await button(part(page, "Limits"), "Change the limits").click();
     const dialog = page.getByRole("dialog");
@@ -158,7 +158,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await expect.poll(async () => (await policyOf(site.worker, "both")).limits.value).toMatchObject([{ limit: 30 }]);
   });
 
-  /** The call of a dialog arrives, and its answer is lost. */
+  /** Confirms a dialog whose request arrives, but whose response is lost. */
   const confirmWithoutAnswer = async (page: Page, path: RegExp, confirm: string): Promise<void> => {
     const dialog = page.getByRole("dialog");
     await page.route(path, async (route) => {
@@ -172,13 +172,13 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await page.unroute(path);
   };
 
-  it("a change whose answer is lost succeeds when it is confirmed again, and its undo restores the state before it", async () => {
+  it("a change whose response is lost succeeds when confirmed again, and its undo restores the previous state", async () => {
     const allowed = [/ERR_FAILED|^failed: /, /status of 4(?:04|12)/];
     const page = await site.open("policies?name=lost", { allowed });
     const dialog = page.getByRole("dialog");
     await button(part(page, "Mode"), "dry-run").click();
     await confirmWithoutAnswer(page, /api\/policies\/lost$/, "Set to dry-run");
-    // The page has read the result of the first attempt.
+    // The page has already read the result of the first attempt.
     await dialog.getByText("operator set the mode of policy lost to dry-run for 1 h").waitFor();
     await button(dialog, "Set to dry-run").click();
     await dialog.waitFor({ state: "hidden" });
@@ -204,7 +204,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await expect.poll(() => rulesOf(site.worker, "lost")).toEqual(before);
   });
 
-  it("entries that another operator adds to a rule while it is edited are not lost", async () => {
+  it("entries that another operator adds to a rule are kept when the rule is edited at the same time", async () => {
     const content = { kind: "allow", entries: ["192.0.2.7", "192.0.2.8"] };
     const rule = await called<{ id: string }>(site.worker, "POST", "/rules", {
       policy: "merged",
@@ -226,7 +226,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     expect(changed?.entries).toEqual(["192.0.2.8", "192.0.2.99", "192.0.2.9"]);
   });
 
-  it("by keyboard alone, an operator turns a policy off and undoes it, and the focus returns to the switch", async () => {
+  it("an operator turns a policy off and undoes this with the keyboard alone, and the focus returns to the switch", async () => {
     const page = await site.open("policies?name=keyboard");
     const off = button(part(page, "Mode"), "off");
     await off.waitFor();
@@ -245,7 +245,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await page.keyboard.press("Escape");
     await page.getByRole("dialog").waitFor({ state: "hidden" });
     expect(await focused(page)).toBe('button "off"');
-    // A dialog that is closed is hidden before the page has removed it.
+    // A closed dialog is hidden before the page has removed it.
     await expect.poll(() => page.locator("dialog").count()).toBe(0);
     await page.keyboard.press("Enter");
     await page.getByRole("dialog").waitFor();
@@ -258,7 +258,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     await expect.poll(() => rulesOf(site.worker, "keyboard")).toEqual([]);
   });
 
-  it("an operator who is about to halve a limit sees which keys it would have denied, before confirming and without waiting for it", async () => {
+  it("before halving a limit, an operator sees which keys it would have denied, and can confirm without waiting for this result", async () => {
     const requests = async (address: string, count: number): Promise<void> => {
       const sent = Array.from({ length: count }, () => site.worker.request(address, "/halved"));
       expect(await Promise.all(sent)).toEqual(sent.map(() => 200));
@@ -274,13 +274,13 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     const field = dialog.getByRole("textbox", { name: "Limits" });
     await field.fill("3/hour");
     await lastDay.getByText("Then: 3 of 8 requests denied, of 1 key. Now: 0.").waitFor();
-    // Text that is no limits leaves the last result in place.
+    // Invalid text leaves the last result in place.
     await field.fill("3/hou");
     await lastDay.getByText("Then: 3 of 8 requests denied, of 1 key. Now: 0.").waitFor();
     await field.fill("3/hour");
     const body = { policy: "halved", key: "192.0.2.31" };
     const { id } = await called<{ id: string }>(site.worker, "POST", "/keys/explain", body);
-    // Rows and cells that are below each other on a narrow screen have no roles.
+    // Table rows and cells that are stacked on a narrow screen have no roles.
     const affected = lastDay.getByRole("region", { name: "Keys affected most" }).locator("td");
     expect((await affected.allInnerTexts()).slice(1)).toEqual(["6", "75 %", "0", "3"]);
     const link = affected.getByRole("link");
@@ -295,7 +295,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     expect((await policyOf(site.worker, "halved")).limits.value).toMatchObject([{ limit: 3 }]);
   });
 
-  it("a dry run shows what it observed beside a replay, and what its enforcement would have denied", async () => {
+  it("a dry run shows the denials that it observed, those of a replay, and those that its enforcement would have caused", async () => {
     await called(site.worker, "PATCH", "/policies/halved", { mode: "dry-run", limits: "1/hour" });
     const page = await site.open("policies?name=halved");
     const denied = async (): Promise<string> => {
@@ -315,7 +315,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     expect(await axeViolations(page)).toEqual([]);
   });
 
-  it("the playground runs the last 24 hours of a policy in its lanes, and keeps them out of the link", async () => {
+  it("the playground runs the last 24 hours of a policy in its lanes, and its link does not contain this traffic", async () => {
     await Promise.all([status("sampled"), status("sampled")]);
     expect(await status("sampled")).toBe(429);
     const page = await site.open("playground?limit=1/1h+sliding-log&traffic=log");
@@ -328,7 +328,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     expect(page.url()).not.toContain("sampled");
   });
 
-  it("a reader sees what is in effect, and no buttons that change it", async () => {
+  it("a read-only operator sees what is in effect, and no buttons that change it", async () => {
     const page = await site.open("policies", { token: tokens.reader });
     await card(page, "links").getByText("2 per hour").waitFor();
     expect(await page.getByRole("main").getByRole("button").count()).toBe(0);
@@ -337,11 +337,12 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
     expect(await page.getByRole("main").getByRole("button").count()).toBe(0);
   });
 
-  it("a rule that the configuration refuses is a visible warning with its reason, and an unknown policy is named", async () => {
+  it("a rule that the configuration refuses causes a visible warning with the reason, and an unknown policy is named", async () => {
     await called(site.worker, "PATCH", "/policies/links", { mode: "dry-run", for: "1h" });
     const page = await site.open("policies?name=gone");
     await page.getByText("The configuration has no policy gone.").waitFor();
-    // The configuration cannot change while the page is open, so the answer of one that refuses the rule replaces the real one.
+    // The configuration cannot change while the page is open, so the test replaces the real answer by one in which the
+    // configuration refuses the rule.
     const real = await called<{ policies: PolicyView[] }>(site.worker, "GET", "/policies");
     const changed = real.policies.map((policy) => ({
       ...policy,
@@ -356,7 +357,7 @@ describe.skipIf(!hasBrowser)("policies in Chromium, skipped unless it is install
   it.each([
     ["light", 320],
     ["dark", 1_280],
-  ] as const)("a link opens one policy without violations and overflow, in %s at %i px", async (theme, width) => {
+  ] as const)("a link opens one policy without violations or overflow, in %s at %i px", async (theme, width) => {
     const page = await site.open("policies?name=both", { theme, width });
     await page.getByRole("heading", { level: 1, name: "Policy both" }).waitFor();
     expect(await axeViolations(page)).toEqual([]);

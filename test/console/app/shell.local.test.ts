@@ -24,14 +24,14 @@ const refused = /status of 401/;
 
 describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is installed", () => {
   const site = consoleSite({ adminPath: "/ops/limits" });
-  // Every view has something to show: denied keys, a rule, and statistics.
+  // Gives every view content: denied keys, a rule, and statistics.
   beforeAll(async () => {
     const { request, api } = site.worker;
     const rule = { policy: "api", kind: "allow", key: ["192.0.2.2"], for: "1h", note: "A test" };
     expect((await api("POST", "/rules", { body: rule })).status).toBe(201);
     await Promise.all(Array.from({ length: 9 }, () => request("192.0.2.1", "/api/orders")));
     const readTop = async (): Promise<void> => {
-      // While somebody reads the statistics, isolates report every second.
+      // While an operator reads the statistics, isolates report every second.
       await api("GET", "/stats");
       const { body } = await api("GET", "/top?policy=api&by=denied");
       expect(body).toMatchObject({ keys: [{ count: 4 }] });
@@ -39,7 +39,7 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
     await vi.waitFor(readTop, { timeout: 20_000, interval: 200 });
   });
 
-  it("a link with a token signs in for this tab only, and leaves no token in the address", async () => {
+  it("a link with a token signs in for its tab only, and the token is removed from the address", async () => {
     const page = await site.open("audit?limit=5", { allowed: [refused] });
     await shown(page, "Audit");
     expect(page.url()).toBe(`${site.worker.consoleUrl}audit?limit=5`);
@@ -55,7 +55,7 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
     await page.getByLabel("Admin token").waitFor();
   });
 
-  it("a wrong token is refused with the reason, and a right one then opens the view of the address", async () => {
+  it("a wrong token is refused with the reason, and a valid one then opens the view in the address", async () => {
     const page = await site.open("policies", { token: null, allowed: [refused] });
     await paste(page, "not-a-token-of-anybody");
     await expect.poll(() => page.getByRole("alert").textContent()).toMatch(/token/i);
@@ -65,7 +65,7 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
     await page.getByRole("banner").getByText("reader").waitFor();
   });
 
-  it("a token in a link that is refused asks for another one", async () => {
+  it("when the token in a link is refused, the console asks for another token", async () => {
     const page = await site.open("", { token: "not-a-token-of-anybody", allowed: [refused] });
     await expect.poll(() => page.getByRole("alert").textContent()).toMatch(/token/i);
     expect(page.url()).toBe(site.worker.consoleUrl);
@@ -84,7 +84,7 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
     await page.getByLabel("Admin token").waitFor();
   });
 
-  it("links, back and forward change the view without loading the page again", async () => {
+  it("links, back and forward change the view without reloading the page", async () => {
     const page = await site.open();
     await page.evaluate("document.isTheSame = true");
     for (const view of ["Keys", "Audit", "Live"] as const) {
@@ -102,7 +102,7 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
     expect(await page.evaluate("document.isTheSame")).toBe(true);
   });
 
-  it("by keyboard, an operator skips the navigation or follows it, and sees where the focus is", async () => {
+  it("an operator skips or follows the navigation with the keyboard alone, and sees where the focus is", async () => {
     const page = await site.open();
     await shown(page, "Overview");
     expect(await focusOrder(page, 1 + views.length)).toEqual([
@@ -122,7 +122,7 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
     expect(await page.evaluate("document.activeElement.id")).toBe("view");
   });
 
-  it("without a connection or answers of the Worker, the page says so and keeps what it shows, and it recovers by itself", async () => {
+  it("when the connection or the Worker fails, the page says so, keeps what it shows, and recovers automatically", async () => {
     const page = await site.open("policies", { allowed: [/ERR_INTERNET_DISCONNECTED/] });
     await shown(page, "Policies");
     const banner = page.getByRole("status").filter({ hasText: "No connection" });
@@ -141,7 +141,7 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
   });
 
   it.each(views)(
-    "%s has no accessibility violations and no overflow, from 320 to 1,920 px, in light and in dark",
+    "the view %s has no accessibility violations and no overflow, from 320 to 1,920 px, in both themes",
     async (view) => {
       const page = await site.open(pathOf(view), { width: 320 });
       await shown(page, view);
@@ -161,7 +161,7 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
     },
   );
 
-  it("colors follow the theme, and nothing moves when less motion is preferred", async () => {
+  it("colors follow the theme, and nothing moves when the operator prefers reduced motion", async () => {
     const page = await site.open("", { theme: "light", reducedMotion: true });
     await shown(page, "Overview");
     const background = (): Promise<string> =>
@@ -175,7 +175,7 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
     expect(await axeViolations(page)).toEqual([]);
   });
 
-  it("no view moves what it shows while it loads", async () => {
+  it("no view shifts its content while it loads", async () => {
     const page = await site.open();
     await shown(page, "Overview");
     const performance = await observePerformance(page);
@@ -190,9 +190,9 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
     }
   });
 
-  it("views that are left keep no memory", async () => {
+  it("closed views keep no memory", async () => {
     const page = await site.open();
-    // The last view is a small one that runs nothing.
+    // The last view is Audit, which is small and runs nothing in the background.
     const visitAll = async (times: number): Promise<void> => {
       for (const view of [...Array.from({ length: times }, () => views).flat(), "Audit"] as const) {
         // oxlint-disable no-await-in-loop
@@ -207,9 +207,9 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
     expect((await heapBytes(page)) - before).toBeLessThan(1_000_000);
   });
 
-  it("after its token is revoked, an open console says so, stops calling, and another token continues", async () => {
+  it("after its token is revoked, an open console says so and stops calling, and continues with another token", async () => {
     const page = await site.open("audit", { allowed: [refused] });
-    // The tab keeps a token once it is accepted, so a reload before that would sign out.
+    // The tab keeps a token once it is accepted, so an earlier reload would sign out.
     await shown(page, "Audit");
     await page.clock.install();
     await page.reload();
@@ -221,7 +221,7 @@ describe.skipIf(!hasBrowser)("the console in Chromium, skipped unless it is inst
     await page.clock.runFor(10_000);
     await banner.waitFor();
     expect(await axeViolations(page)).toEqual([]);
-    // Each refused call counts against the address, and too many lock out everybody behind it.
+    // Each refused call counts against the address, and too many would lock out everyone behind this address.
     calls = 0;
     await page.clock.runFor(120_000);
     expect(calls).toBe(0);

@@ -1,4 +1,4 @@
-/** The size of the console on the wire. */
+/** The size of the console on the network. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -7,7 +7,7 @@ import { expect, it } from "vitest";
 const folder = "dist/console/assets";
 const names = readdirSync(folder);
 
-/** The file and all that it imports at once, not on demand. */
+/** The file, and all files that it imports statically. */
 function loadedWith(name: string, known: Set<string> = new Set()): Set<string> {
   if (known.has(name)) return known;
   known.add(name);
@@ -23,7 +23,7 @@ const gzippedBytes = (name: string): number => gzipSync(readFileSync(join(folder
 const entry = names.find((name) => /^console-.+\.js$/.test(name)) ?? "";
 const style = names.filter((name) => name.endsWith(".css"));
 
-/** The files of the views: the modules that the entry point imports on demand. */
+/** The files of the views, which the entry point imports on demand. */
 const viewFiles = [...readFileSync(join(folder, entry), "utf8").matchAll(/\bimport\("\.\/([\w-]+\.js)"\)/g)].map(
   ([, name = ""]) => name,
 );
@@ -33,13 +33,13 @@ const wireBytes = (name: string): number =>
     .map(gzippedBytes)
     .reduce((sum, size) => sum + size, 0);
 
-it("each view of the console but the playground loads less than 60 kB, gzipped", () => {
+it("each view of the console except the playground loads less than 60 kB, gzipped", () => {
   const sizes = viewFiles.map(wireBytes).toSorted((one, other) => one - other);
   expect(sizes).toHaveLength(7);
   expect(sizes.at(-2)).toBeLessThan(60_000);
 });
 
-it("the page names the modules of the entry point and of the overview, so that they load together", () => {
+it("the page preloads the modules of the entry point and of the overview, so that they load together", () => {
   const page = readFileSync("dist/console/index.html", "utf8");
   const named = [...page.matchAll(/rel="modulepreload" href="assets\/([\w-]+\.js)"/g)];
   const overview = viewFiles[0] ?? "";

@@ -1,4 +1,4 @@
-/** The views of the console, as tests name, open and await them. */
+/** The views of the console: their names in tests, and how to open and await them. */
 import type { Locator, Page } from "playwright-core";
 import { expect } from "vitest";
 
@@ -12,7 +12,7 @@ export const pathOf = (view: View): string => (view === "Overview" ? "" : view.t
 export const link = (page: Page, view: View): Locator =>
   page.getByRole("navigation", { name: "Views" }).getByRole("link", { name: view, exact: true });
 
-/** Resolves when the page shows a view, and what the view reads has arrived. */
+/** Resolves when the page shows the view and its data have arrived. */
 export async function shown(page: Page, view: View): Promise<void> {
   await page.getByRole("heading", { level: 1, name: view, exact: true }).waitFor();
   await expect.poll(() => page.title()).toBe(`${view} – Headgate`);

@@ -1,4 +1,4 @@
-/** The causes of a denial: the requests that still count, the sum behind it, and when it clears. */
+/** The causes of a denial: the requests that still count, their sum, and the time when the denial clears. */
 import { describe, expect, test } from "vitest";
 import { causesOf } from "../../../src/console/playground/model/causes.ts";
 import { outcome } from "../../../src/console/playground/model/columns.ts";
@@ -7,14 +7,14 @@ import { forAll } from "../../for-all.ts";
 import { listOf, runOf, runsOf, scenarioOf } from "./runs.ts";
 import { anyScenario } from "./scenarios.ts";
 
-/** The causes of the last request in the lane of the limits as written. */
+/** The causes of the last request's decision, in the lane of the limits as written. */
 function lastCauses(query: string) {
   const run = runOf(scenarioOf(query));
   return causesOf(run, run.atMs.length - 1);
 }
 
 describe("the causes of a denial", () => {
-  test("under a fixed window, the causes are the requests since it opened", () => {
+  test("under a fixed window, the causes are the requests since the window started", () => {
     expect(lastCauses("limit=2/1m+fixed-window&traffic=times&at=0,61,80,100")).toEqual([
       {
         limit: 0,
@@ -31,13 +31,13 @@ describe("the causes of a denial", () => {
     expect(cause?.clearsMs).toBe(90_000);
   });
 
-  test("under a sliding-window counter, the causes include a share of the former window", () => {
+  test("under a sliding-window counter, the causes include a share of the previous window", () => {
     const [cause] = lastCauses("limit=100/1m+sliding-window-counter&traffic=times&at=0@40,90@80,90");
     expect(cause?.rows).toEqual([0, 1]);
     expect(cause?.sentence).toContain("80 in this window and 40 × 0.5 of the one before");
   });
 
-  test("under a token bucket, the causes are the requests whose tokens are not refilled", () => {
+  test("under a token bucket, the causes are the requests whose tokens are not yet refilled", () => {
     const [cause] = lastCauses("limit=10/10s+token-bucket+burst=3&traffic=times&at=0,1,1.2,1.4,1.7");
     expect(cause?.rows).toEqual([1, 2, 3]);
     expect(cause?.clearsMs).toBe(2_000);
@@ -54,18 +54,18 @@ describe("the causes of a denial", () => {
     expect(lastCauses(`${query},9`).map(({ limit }) => limit)).toEqual([1]);
   });
 
-  test("the denial of a request above the capacity never clears", () => {
+  test("the denial of a request that costs more than the capacity never clears", () => {
     const [cause] = lastCauses("limit=2/1m+sliding-log&traffic=times&at=0@3");
     expect(cause).toMatchObject({ rows: [], clearsMs: Infinity });
   });
 
-  test("a request that waits has the requests before it in the queue", () => {
+  test("the causes of a request that waits are the requests before it in the queue", () => {
     const [cause] = lastCauses("limit=1/1s+leaky-bucket+burst=5&traffic=times&at=0x3");
     expect(cause?.rows).toEqual([0, 1]);
     expect(cause?.clearsMs).toBe(2_000);
   });
 
-  test("other keys and denied requests are no cause", () => {
+  test("requests of other keys and denied requests are not causes", () => {
     const scenario = scenarioOf("limit=3/1m+sliding-log&traffic=steady&rate=60/1m&length=1m&keys=4");
     const run = runOf(scenario);
     const row = listOf(run.outcome).lastIndexOf(outcome.denied);
@@ -78,7 +78,7 @@ describe("the causes of a denial", () => {
     }
   });
 
-  /** Without retries and slots, whose state depends on more than the rows. */
+  /** Excludes retries and slots, whose state does not depend on the rows alone. */
   const anyStill = anyScenario.map((scenario) => ({
     ...scenario,
     runsMs: 0,
@@ -111,7 +111,7 @@ describe("the causes of a denial", () => {
   );
 
   test(
-    "the units of the causes are at least those that leave no room",
+    "the units of the causes of a denial are at least those that leave no room for the request",
     forAll([anyStill], (scenario) => {
       for (const run of runsOf(scenario)) {
         const row = listOf(run.outcome).indexOf(outcome.denied);

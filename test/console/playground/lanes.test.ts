@@ -1,4 +1,4 @@
-/** Where the windows of a limit start, and how a click moves them. */
+/** The start times of a limit's windows, and how a click changes them. */
 import { expect, test } from "vitest";
 import { textOfLimit } from "../../../src/console/playground/model/scenario-query.ts";
 import { windowNotesOf, withAlign } from "../../../src/console/playground/model/lanes.ts";
@@ -6,7 +6,7 @@ import { scenarioOf } from "./runs.ts";
 
 const notesOf = (limits: string) => windowNotesOf(scenarioOf(limits).limits);
 
-test("a fixed window names its alignment, what can pass because of it, and the other alignment", () => {
+test("a fixed window shows its alignment, the burst that this allows, and the other alignment", () => {
   expect(notesOf("limit=100/minute+fixed-window")).toEqual([
     {
       text: "A window starts with the first request of a client (align=first-request). A burst from a new client meets one window, so that 100 pass; 200 can pass around the end of a window that is already open.",
@@ -21,7 +21,7 @@ test("a fixed window names its alignment, what can pass because of it, and the o
   ]);
 });
 
-test("calendar windows have no other alignment, and other strategies have no windows with a start", () => {
+test("calendar windows have only one alignment, and other strategies have no windows with a start", () => {
   const [month, log, elastic, counter] = notesOf(
     "limit=100/month&limit=9/1m+sliding-log&limit=8/1m+fixed-window+elastic=true&limit=7/1m",
   );
@@ -33,7 +33,7 @@ test("calendar windows have no other alignment, and other strategies have no win
   expect(counter?.text).toMatch(/It makes little difference/);
 });
 
-test("a click changes the alignment of one limit, and the default is not written", () => {
+test("a click changes the alignment of one limit, and the default alignment is omitted", () => {
   const { limits } = scenarioOf("limit=100/1m+fixed-window&limit=5/1s+fixed-window+align=clock");
   expect(withAlign(limits, 0, "clock").map(textOfLimit)).toEqual([
     "100/1m fixed-window align=clock",

@@ -29,12 +29,12 @@ const sample = textOf(
   { id: "key-b", hasOtherLimits: true, arrivals: [[untilMs - 500, 1, "allowed"]] },
 );
 
-it("samples are recognized by their first line, and logs in JSON are not taken for them", () => {
+it("samples are recognized by their first line, and JSON logs are not mistaken for samples", () => {
   expect(isSampleText(sample)).toBe(true);
   expect(isSampleText('{"time":"2026-01-05T12:00:00Z","ip":"203.0.113.7"}\n{"sample":"1/64"}')).toBe(false);
 });
 
-it("each sampled arrival is a request of its key with its actual cost, in the lanes of the limits", () => {
+it("each sampled arrival is a request of its key with its actual cost, and the lanes use the policy's limits", () => {
   const { requests, report } = readSampleLog(sample, 100);
   expect(report).toEqual({ read: 3, unread: 0, firstUnread: [] });
   expect(requests.map(({ key, cost }) => [key, cost])).toEqual([
@@ -55,7 +55,7 @@ it("each sampled arrival is a request of its key with its actual cost, in the la
   });
 });
 
-it("lines that cannot be read, and those after the most requests, are counted with their reasons", () => {
+it("lines that cannot be read, and those beyond the largest number of requests, are counted with their reasons", () => {
   const broken = `${sample}\n\n{"id":7}\n{"id":"key-c","arrivals":[["soon",1,"allowed"]]}`;
   const { report } = readSampleLog(broken, 100);
   expect(report).toMatchObject({ read: 3, unread: 2 });
@@ -72,7 +72,7 @@ it("lines that cannot be read, and those after the most requests, are counted wi
   });
 });
 
-it("samples without requests are a problem that says so", () => {
+it("samples without requests cause a problem that says so", () => {
   const scenario = scenarioOf("limit=2/1m&traffic=log");
   for (const log of [textOf(header), `${textOf(header)}\n{"id":7}`]) {
     const [answer] = [...answersTo({ kind: "run", id: 1, scenario, log })];
@@ -86,7 +86,7 @@ it("samples without requests are a problem that says so", () => {
 const noon = Date.UTC(2026, 0, 5, 12);
 const common = (ip: string, time: string) => `${ip} - - [${time}] "GET / HTTP/1.1" 200 512`;
 
-test("requests are sorted by time, and those of the same time keep their order", () => {
+test("requests are sorted by time, and requests of the same time keep their order", () => {
   const at = (second: number, key: string) => `{"time":${1_767_614_400 + second},"key":"${key}"}`;
   const text = [at(5, "late"), at(0, "x"), at(1, "first"), at(1, "second")].join("\n");
   const { startMs, atMs, key, keys } = arrivalsOfLog(readLog(text, 1_000).requests);
@@ -121,7 +121,7 @@ test("a run of a log names the keys that would have been denied, and the limits 
   });
 });
 
-test("a log without any request is a failure that states the formats", () => {
+test("a log without any request fails with a message that lists the formats", () => {
   const answers = answersOf(scenarioOf("traffic=log"), "rubbish");
   expect(answers).toEqual([
     {

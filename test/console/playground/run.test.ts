@@ -1,4 +1,4 @@
-/** Runs of scenarios: the decisions are those of the engine. */
+/** Runs of scenarios, whose decisions must be those of the engine. */
 import { describe, expect, test } from "vitest";
 import { answersTo } from "../../../src/console/playground/model/serve.ts";
 import { lanesOf } from "../../../src/console/playground/model/lanes.ts";
@@ -14,7 +14,7 @@ import { anyScenario } from "./scenarios.ts";
 
 describe("a lane", () => {
   test(
-    "decides every request as a meter of its key does",
+    "a lane decides every request as a meter of the request's key does",
     forAll(
       [anyScenario],
       (scenario) => {
@@ -48,7 +48,7 @@ describe("a lane", () => {
   );
 
   test(
-    "has its rows in order of time, and its counts match them",
+    "the rows of a lane are in order of time, and the lane's counts match them",
     forAll(
       [anyScenario],
       (scenario) => {
@@ -66,13 +66,13 @@ describe("a lane", () => {
     ),
   );
 
-  test("a run is the same each time", () => {
+  test("running a scenario again gives the same result", () => {
     const scenario = scenarioOf("traffic=poisson&rate=200/1m&keys=5&retry=jitter&seed=9");
     expect(runsOf(scenario)).toEqual(runsOf(scenario));
     expect(listOf(runOf(scenario).atMs)).not.toEqual(listOf(runOf({ ...scenario, seed: 10 }).atMs));
   });
 
-  test("a burst at the window's edge passes a fixed window twice and a sliding log once", () => {
+  test("a fixed window allows twice as many requests of a burst at its edge as a sliding log", () => {
     const preset = presets.find(({ id }) => id === "window-edge");
     const scenario = scenarioOf(preset?.query ?? "");
     const allowed = Object.fromEntries(runsOf(scenario).map((run) => [run.lane, run.summary.allowed]));
@@ -96,7 +96,7 @@ describe("a lane", () => {
     expect([letters.join(""), listOf(run.remaining)]).toEqual([decisions, remaining]);
   });
 
-  test("requests keep a slot until they end, or until their lease does", () => {
+  test("requests hold a slot until they end, or until the slot's lease expires", () => {
     const slots = "limit=2/30s+concurrency&traffic=times&at=0,1,2,3,3.5,4";
     const letters = (runs: string) => listOf(runOf(scenarioOf(`${slots}&runs=${runs}`)).outcome).join("");
     expect(letters("3s")).toBe("001010");
@@ -108,7 +108,7 @@ describe("a lane", () => {
 });
 
 describe("the lanes", () => {
-  test("the limits as written come first, and each strategy has a lane", () => {
+  test("the lane of the limits as written comes first, and each strategy has a lane", () => {
     const { lanes, missing } = lanesOf(scenarioOf("limit=100/1m&limit=10/1s+token-bucket+burst=30&runs=1s"));
     expect(lanes.map(({ lane }) => lane)).toEqual(["written", ...strategies.keys()]);
     expect(missing).toEqual([]);
@@ -116,7 +116,7 @@ describe("the lanes", () => {
     expect(leaky?.limits.map(({ rule }) => Reflect.get(rule, "burst"))).toEqual([undefined, 30]);
   });
 
-  test("a strategy that the limits have already has no second lane", () => {
+  test("a strategy that the written limits already use has no second lane", () => {
     const { lanes } = lanesOf(scenarioOf("limit=100/1m+sliding-log"));
     expect(lanes.map(({ lane }) => lane)).not.toContain("sliding-log");
   });
@@ -146,30 +146,30 @@ describe("clients", () => {
     expect(timesOf("retry=obey")).toEqual([0, 500, 10_500]);
   });
 
-  test("clients with jitter wait for a random time more", () => {
+  test("clients with jitter wait for an additional random time", () => {
     const [, , retryMs = 0] = timesOf("retry=jitter&pause=5s");
     expect(retryMs).toBeGreaterThan(10_500);
     expect(retryMs).toBeLessThan(15_500);
   });
 
-  test("a request that never fits does not come again", () => {
+  test("a request that can never be allowed is not retried", () => {
     const query = "limit=2/10s+fixed-window&traffic=times&at=0@5&retry=obey";
     const run = runOf(scenarioOf(query));
     expect(listOf(run.waitMs)).toEqual([Infinity]);
   });
 
-  test("clients that obey a limit with slots come again after one second", () => {
+  test("clients that honor Retry-After retry one second after a limit with slots denies them", () => {
     const query = "limit=1/30s+concurrency&traffic=times&at=0,0.5&retry=obey&runs=2s";
     expect(listOf(runOf(scenarioOf(query)).atMs)).toEqual([0, 500, 1_500, 2_500]);
   });
 
-  test("retries differ from lane to lane, because each lane denies other requests", () => {
+  test("lanes have different retries, because each lane denies different requests", () => {
     const query = "limit=10/1m+fixed-window&traffic=steady&rate=30/1m&length=2m&retry=obey";
     const rows = new Set(runsOf(scenarioOf(query)).map((run) => run.atMs.length));
     expect(rows.size).toBeGreaterThan(1);
   });
 
-  test("a run of too many retries is cut, and says so", () => {
+  test("a run with too many retries is truncated and says so", () => {
     const query = "limit=1/1h+fixed-window&traffic=steady&rate=25000/1m&length=1m&retry=ignore";
     const cut = (attempts: number) => {
       const scenario = scenarioOf(`${query}&attempts=${attempts}`);
@@ -184,21 +184,21 @@ describe("clients", () => {
     ]);
   });
 
-  test("Zipf's law gives the first client about twice the requests of the second", () => {
+  test("under Zipf's law, the first client sends about twice as many requests as the second", () => {
     const scenario = scenarioOf("traffic=steady&rate=100000/1m&length=1m&keys=10");
     const counts = [0, 0];
     for (const key of arrivalsOf(scenario).key) if (key < 2) counts[key] = (counts[key] ?? 0) + 1;
     expect((counts[0] ?? 0) / (counts[1] ?? 1)).toBeCloseTo(2, 0);
   });
 
-  test("Poisson requests come at their rate, with gaps that vary as much as they last", () => {
+  test("Poisson requests arrive at their rate, and the variance of their counts per second is about the mean", () => {
     const { atMs } = arrivalsOf(scenarioOf("traffic=poisson&rate=60000/1m&length=1m"));
     expect(Math.abs(atMs.length - 60_000)).toBeLessThan(1_000);
     const perSecond = Array.from({ length: 60 }, () => 0);
     for (const time of atMs) perSecond[Math.floor(time / 1_000)] = (perSecond[Math.floor(time / 1_000)] ?? 0) + 1;
     const mean = atMs.length / 60;
     const variance = perSecond.reduce((sum, each) => sum + (each - mean) ** 2, 0) / 60;
-    // The variance of a Poisson distribution equals its mean; that of steady requests is about 0.
+    // The variance of a Poisson distribution equals its mean. The variance of steady requests is about 0.
     expect(variance / mean).toBeGreaterThan(0.5);
     expect(variance / mean).toBeLessThan(2);
   });
@@ -207,21 +207,21 @@ describe("clients", () => {
 describe("the answers of a run", () => {
   const scenario = scenarioOf("traffic=steady&rate=12000/1m&length=1m");
 
-  test("the first answer names the lanes, and every lane comes in that order", () => {
+  test("the first answer of a run names the lanes, and the lanes arrive in that order", () => {
     const [started, ...others] = answersOf(scenario);
     const lanes = others.flatMap((answer) => (answer.kind === "lane" ? [answer.run.lane] : []));
     expect(started).toMatchObject({ kind: "started", requests: 12_000, lanes, log: null });
     expect(others.at(-1)).toEqual({ kind: "done", id: 1 });
   });
 
-  test("progress grows from 0 to 1", () => {
+  test("the progress of a run grows from 0 to 1", () => {
     const shares = answersOf(scenario).flatMap((answer) => (answer.kind === "progress" ? [answer.share] : []));
     expect(shares.length).toBeGreaterThan(15);
     expect(shares).toEqual(shares.toSorted((a, b) => a - b));
     expect(shares.at(-1)).toBe(1);
   });
 
-  test("a run that is not continued decides no further request", () => {
+  test("a run stops deciding requests when the caller stops iterating", () => {
     const answers = answersTo({ kind: "run", id: 1, scenario, log: null });
     const kinds = [answers.next().value?.kind, answers.next().value?.kind];
     expect(kinds).toEqual(["started", "progress"]);

@@ -32,7 +32,7 @@ export function laneOf(scenario: Scenario, name = "written"): Lane {
   return lane;
 }
 
-/** Each decision and what remained after it, as the table of a lane shows them: "allowed 9". */
+/** Each decision and the units that remained after it, as the table of a lane shows them: "allowed 9". */
 export const decisionsOf = (run: LaneRun): string[] =>
   Array.from(
     run.outcome,

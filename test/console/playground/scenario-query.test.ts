@@ -1,4 +1,7 @@
-/** Scenarios as the query of a URL, and their limits as lines of wrangler.toml, which the Worker reads as the same limits. */
+/**
+ * Scenarios as the query of a URL, and their limits as lines of wrangler.toml, which the Worker reads as the same
+ * limits.
+ */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { presets } from "../../../src/console/playground/model/presets.ts";
@@ -22,14 +25,14 @@ describe("the query of a scenario", () => {
     }),
   );
 
-  test("a written scenario is readable and leaves out defaults", () => {
+  test("the query of a scenario is readable and omits defaults", () => {
     const query =
       "limit=100/1m+fixed-window+align=clock&limit=10/1s&traffic=bursts&size=200&within=2s&first=59s&every=5m";
     expect(formatScenario(scenarioOf(query))).toBe(query);
     expect(formatScenario(defaultScenario)).toBe("limit=100/1m&traffic=steady&rate=120/1m");
   });
 
-  test("the smallest rate and skew are written as decimals that are read again", () => {
+  test("the smallest rate and skew are written as decimals that can be read back", () => {
     const query = "limit=1/1m&traffic=steady&rate=0.00000000000012345678/1s&skew=0.0000001";
     expect(formatScenario(scenarioOf(query))).toBe(query);
   });
@@ -41,11 +44,11 @@ describe("the query of a scenario", () => {
     expect(answersOf(scenarioOf(query)).at(-1)?.kind).toBe("done");
   });
 
-  test("an empty query is the default scenario", () => {
+  test("an empty query gives the default scenario", () => {
     expect(parseScenario("")).toEqual({ scenario: defaultScenario, problems: [] });
   });
 
-  test("one text may contain several limits, and a percent-encoded query is read alike", () => {
+  test("one text may contain several limits, and percent-encoding a query does not change its scenario", () => {
     const { limits } = scenarioOf("limit=100%2Fminute%3B%2010%2Fsecond%20token-bucket");
     expect(limits).toEqual([
       { limit: 100, window: "minute", strategy: "token-bucket" },
@@ -90,12 +93,12 @@ describe("the query of a scenario", () => {
     expect(line).toContain(end);
   });
 
-  test("a field with a problem has its default, and the other fields keep their values", () => {
+  test("a query field with a problem gets its default, and the other fields keep their values", () => {
     const { scenario } = parseScenario("limit=7/1s&limit=x&keys=many&cost=3");
     expect(scenario).toEqual({ ...defaultScenario, limits: [{ limit: 7, window: "1s" }], cost: 3 });
   });
 
-  test("the caller may have fields of its own in the query", () => {
+  test("the caller may add its own fields to the query", () => {
     expect(parseScenario("lane=sliding-log", ["lane"]).problems).toEqual([]);
   });
 
@@ -118,7 +121,7 @@ describe("the query of a scenario", () => {
     ),
   );
 
-  test("a start with an offset, with a space for its plus sign, is in that zone", () => {
+  test("a start time with an offset is read in that time zone, even if its plus sign became a space", () => {
     const noon = Date.UTC(2026, 0, 5, 12);
     for (const text of ["2026-01-05T13:00:00+01:00", "2026-01-05T13:00:00%2B01:00", "2026-01-05 12:00"])
       expect(scenarioOf(`start=${text}`).startMs).toBe(noon);
@@ -134,7 +137,7 @@ describe("presets", () => {
     expect(new Set(presets.map(({ id }) => id)).size).toBe(presets.length);
   });
 
-  test("each preset is written as its own query", () => {
+  test("writing each preset as a query gives the preset's own query", () => {
     for (const query of [...presets.map((each) => each.query), ...Object.values(referenceExamples)])
       expect(formatScenario(scenarioOf(query))).toBe(query);
   });
@@ -148,7 +151,7 @@ describe("presets", () => {
   });
 });
 
-/** The variables. Their values differ from JSON in the names of fields and in last commas. */
+/** The variables of the written lines. In them, field names and trailing commas differ from JSON. */
 function variablesOf(toml: string): Record<string, unknown> {
   const [, ...fields] = toml.trim().split(/\n(?=\w+ = |\[)/);
   return Object.fromEntries(
@@ -169,7 +172,7 @@ test(
   }),
 );
 
-test("the configuration reads the same list of limits", () => {
+test("the Worker's configuration reads the same limits from the written lines", () => {
   const { limits } = scenarioOf(
     "limit=100/1m&limit=10/1s+token-bucket+burst=30&limit=1000/month&limit=5/1s+sliding-log+name=burst",
   );
@@ -186,7 +189,7 @@ test("a single limit is written in the short form", () => {
   ]);
 });
 
-test("several limits are written one by line", () => {
+test("several limits are written one per line", () => {
   const limits = scenarioOf("limit=100/1m&limit=10/1s+token-bucket+burst=30").limits;
   expect(wranglerText(limits)).toBe(
     `# Below [vars] in wrangler.toml, in place of LIMITS, STRATEGY and POLICIES:
@@ -199,7 +202,7 @@ STRATEGY = "sliding-window-counter"
   );
 });
 
-test("the shipped wrangler.toml with the text below [vars] passes the check of the configuration", () => {
+test("the shipped wrangler.toml passes the check of the configuration with the written lines below [vars]", () => {
   for (const { query } of presets) {
     const { limits } = scenarioOf(query);
     const { vars, problems } = readConfiguration({ text: wranglerText(limits) });

@@ -1,4 +1,4 @@
-/** Arbitrary scenarios of the playground. */
+/** Arbitrary scenarios of the playground for property tests. */
 import * as fc from "fast-check";
 import { defaultScenario, type Scenario } from "../../../src/console/playground/model/scenario.ts";
 import type { LimitInput } from "../../../src/strategies/index.ts";

@@ -13,7 +13,7 @@ const run = (id: number, query: string): ScenarioRun => ({
 
 const long = "traffic=steady&rate=100000/1m&length=1m";
 
-/** A handler, and the answers that it has posted. */
+/** A message handler, and the answers that it has posted. */
 function started() {
   const answers: WorkerAnswer[] = [];
   const moved: ArrayBuffer[] = [];
@@ -26,7 +26,7 @@ function started() {
   return { handle, answers, moved, until };
 }
 
-test("a run ends with the answer done, and hands over the memory of its columns", async () => {
+test("a run ends with the answer done, and transfers the memory of its columns", async () => {
   const { handle, answers, moved, until } = started();
   handle(run(7, "limit=2/1m&traffic=times&at=0,1,2"));
   await until(({ kind }) => kind === "done");
@@ -36,19 +36,19 @@ test("a run ends with the answer done, and hands over the memory of its columns"
   expect(moved).toHaveLength(9 * lanes);
 });
 
-test("a run that was replaced under way posts nothing further", async () => {
+test("a running run that is replaced posts nothing further", async () => {
   const { handle, answers, until } = started();
   handle(run(1, long));
   await until(({ kind }) => kind === "progress");
   const posted = answers.length;
   handle(run(2, "traffic=times&at=0"));
-  // The later run's end proves that the first one had time to go on.
+  // When the later run has ended, the first one would have had time to continue.
   await until((answer) => answer.kind === "done" && answer.id === 2);
   expect(answers.slice(posted).every(({ id }) => id === 2)).toBe(true);
   expect(answers.some((answer) => answer.kind === "done" && answer.id === 1)).toBe(false);
 });
 
-test("a new run replaces the one under way", async () => {
+test("a new run replaces the running one", async () => {
   const { handle, answers, until } = started();
   handle(run(1, long));
   handle(run(2, "traffic=times&at=0"));
@@ -71,7 +71,7 @@ test("an invalid scenario is answered with its problems", async () => {
   ]);
 });
 
-test("the memory of a run is the one of all its columns", () => {
+test("the transferred memory of a run is that of all its columns", () => {
   const buffers = buffersOf(runOf(scenarioOf("traffic=times&at=0,1")));
   expect(buffers.map(({ byteLength }) => byteLength).toSorted((a, b) => a - b)).toEqual([
     2, 2, 4, 8, 8, 16, 16, 16, 16,

@@ -10,7 +10,7 @@ import { forAll } from "../../for-all.ts";
 import { laneOf, runOf, runsOf, scenarioOf } from "./runs.ts";
 import { anyComposite, anyScenario } from "./scenarios.ts";
 
-/** The most units of one key in any span that begins with an allowed request. */
+/** The most units of one key that are allowed in any span that begins with an allowed request. */
 function naiveWorst(run: LaneRun, { windowMs, holdsSlots }: LaneLimit): number {
   const spanMs = holdsSlots ? Math.min(windowMs, run.runsMs) : windowMs;
   const rows = [...run.outcome.keys()].filter((row) => run.outcome[row] !== outcome.denied);
@@ -26,7 +26,7 @@ function naiveWorst(run: LaneRun, { windowMs, holdsSlots }: LaneLimit): number {
 
 describe("the worst burst", () => {
   test(
-    "is the greatest sum of all windows, and its rows add up to it",
+    "the worst burst is the greatest sum of all windows, and its rows add up to this sum",
     forAll(
       [anyScenario],
       (scenario) => {
@@ -53,7 +53,7 @@ describe("the worst burst", () => {
   );
 
   test(
-    "never exceeds the documented bound",
+    "the worst burst never exceeds the documented bound",
     forAll([anyScenario], (scenario) => {
       for (const run of runsOf(scenario)) {
         for (const [index, { mostPerWindow }] of run.limits.entries())
@@ -83,7 +83,7 @@ describe("the worst burst", () => {
     expect(slots).toBeGreaterThan(runs);
   });
 
-  test("requests hold the slots of a longer limit after the lease of a shorter one has expired", () => {
+  test("requests still hold the slots of a longer limit after the lease of a shorter limit has expired", () => {
     const slots = "limit=10/1s+concurrency+name=a&limit=2/10s+concurrency+name=b";
     const { limits, summary } = runOf(scenarioOf(`${slots}&runs=3s&rate=300/1m`));
     expect(summary.allowed).toBe(120);
@@ -113,7 +113,7 @@ describe("the worst burst", () => {
     expect([of("0,1"), of("0,0.999")]).toEqual([1, 2]);
   });
 
-  test("a run in which nothing is allowed has no worst burst", () => {
+  test("a run in which no request is allowed has no worst burst", () => {
     const run = runOf(scenarioOf("limit=1/1s&traffic=times&at=0@2"));
     expect(run.summary.worstBursts).toEqual([null]);
   });
@@ -138,20 +138,20 @@ describe("the worst traffic", () => {
     ["100/1m+leaky-bucket+mode=police+burst=7", 106, 107],
     ["100/1m+concurrency", 100, 100],
     ["50000/1h+fixed-window", 99_999, 100_000],
-  ])("the worst traffic of %s gets %i units through, of at most %i", (limit, units, mostPerWindow) => {
+  ])("with the worst traffic, %s allows %i units of at most %i", (limit, units, mostPerWindow) => {
     const scenario = scenarioOf(`limit=${limit}&start=2026-01-05T10:59:13Z`);
     const worst = worstTraffic(scenario, laneOf(scenario), 0);
     const [written] = laneOf(scenario).limits;
     expect([worst?.burst.units, written?.mostPerWindow]).toEqual([units, mostPerWindow]);
   });
 
-  test("the worst traffic of two limits gets past the shorter one to the bound of the longer one", () => {
+  test("the worst traffic of two limits exceeds the shorter limit and reaches the bound of the longer one", () => {
     const scenario = scenarioOf("limit=100/1m+fixed-window+align=clock&limit=10/1s+sliding-log");
     const worst = [0, 1].map((index) => worstTraffic(scenario, laneOf(scenario), index)?.burst.units);
     expect(worst).toEqual([200, 10]);
   });
 
-  test("the worst traffic is a scenario for a URL, which gives the same burst when it is run", () => {
+  test("the worst traffic is a scenario that can be written as a URL, and running it gives the same burst", () => {
     const scenario = scenarioOf("limit=100/1m&keys=7&retry=obey&cost=3");
     for (const lane of ["written", "fixed-window", "token-bucket"]) {
       const worst = worstTraffic(scenario, laneOf(scenario, lane), 0);

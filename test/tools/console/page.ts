@@ -1,4 +1,6 @@
-/** Pages of the console that are measured: signed in, in a browser of their own, on a Worker with 50 policies under load. */
+/**
+ * Pages of the console for measurements: signed in, each in its own browser, on a Worker with 50 policies under load.
+ */
 import { setTimeout } from "node:timers/promises";
 import type { Browser, Page } from "playwright-core";
 import { CommandError } from "../../../src/cli/command.ts";
@@ -15,11 +17,11 @@ export const manyPolicies: readonly object[] = Array.from({ length: policyCount 
   limits: "3/10s",
 }));
 
-/** The load: each policy decides about one request a second, and most of them are denied. */
+/** The load: each policy decides about one request a second, and denies most requests. */
 const everyMs = 20;
 const clients = 10;
 
-/** Sends requests until `isOver`, to the policies in turn. */
+/** Sends requests to the policies in turn, until `isOver` returns true. */
 export async function sendLoad({ request }: ConsoleWorker, isOver: () => boolean): Promise<void> {
   const startedMs = performance.now();
   for (let sent = 0; !isOver(); sent++) {
@@ -46,14 +48,14 @@ export interface Figure {
 export interface MeasuredPage {
   readonly page: Page;
   readonly performance: () => Promise<PagePerformance>;
-  /** @throws CommandError when the page had a problem, because its figures are void then */
+  /** @throws CommandError when the page had a problem, which makes its figures invalid */
   readonly close: () => Promise<void>;
 }
 
 /**
- * Opens a view in an empty context.
+ * Opens a view in a new browser context.
  * @param view relative to the URL of the console
- * @param script runs before those of the page
+ * @param script runs before the page's own scripts
  */
 export async function openMeasured(
   { browser, worker: { consoleUrl } }: MeasuredSite,
@@ -80,7 +82,10 @@ export const tasksText = (longTasks: readonly number[]): string =>
 
 const patienceMs = 60_000;
 
-/** Resolves when the expression is true in the page. Playwright's own wait evaluates texts, which the page forbids. */
+/**
+ * Resolves when the expression is true in the page. Playwright's own wait evaluates strings as code, which the page
+ * forbids.
+ */
 export async function untilTrue(page: Page, expression: string): Promise<void> {
   const endMs = performance.now() + patienceMs;
   // oxlint-disable no-await-in-loop

@@ -1,11 +1,11 @@
-/** 100,000 requests through all strategies in the playground. */
+/** Measures 100,000 requests through all strategies in the playground. */
 import { setTimeout } from "node:timers/promises";
 import { spreadOf } from "../http/statistics.ts";
 import { type Figure, type MeasuredSite, openMeasured, tasksText, untilTrue } from "./page.ts";
 
 const targetMs = 2_000;
 
-/** Measures each run between its message to the web worker and the worker's answer that it is complete. */
+/** Measures each run from its message to the web worker until the worker answers that the run is complete. */
 const timedRuns = `
   globalThis.runsMs = [];
   const Original = globalThis.Worker;
@@ -32,7 +32,7 @@ export async function playgroundRuns(site: MeasuredSite, rounds: number): Promis
     // oxlint-disable no-await-in-loop
     const { page, performance, close } = await openMeasured(site, view, timedRuns);
     await untilTrue(page, "runsMs.length > 0");
-    // The page draws the last lane after the answer.
+    // The page draws the last lane after this answer.
     await setTimeout(1_000);
     runs.push(...(await page.evaluate<number[]>("runsMs")));
     tasks.push(...(await performance()).longTasks);

@@ -1,14 +1,14 @@
-/** The memory of a tail that is open for long. */
+/** Measures the memory of a live tail that stays open for a long time. */
 import { setTimeout } from "node:timers/promises";
 import { heapBytes } from "../../console/app/page-checks.ts";
 import { spreadOf } from "../http/statistics.ts";
 import { type Figure, type MeasuredSite, openMeasured } from "./page.ts";
 
 const minuteMs = 60_000;
-/** The heap is flat when the later half of the minutes has at most this much more than the half before. */
+/** The heap counts as flat if the second half of the minutes uses at most this much more than the first half. */
 const mostGrowthBytes = 500_000;
 
-/** The first minute, which fills the list of denials, is not measured. */
+/** The first minute fills the list of denials and is not measured. */
 export async function tailMemory(site: MeasuredSite, minutes: number): Promise<Figure[]> {
   const { page, close } = await openMeasured(site, "live");
   const heaps: number[] = [];

@@ -1,11 +1,11 @@
-/** How soon the first view has numbers, and how long its tasks are while live data arrive. */
+/** Measures how soon the first view shows numbers, and how long its tasks are while live data arrive. */
 import { setTimeout } from "node:timers/promises";
 import { spreadOf } from "../http/statistics.ts";
 import { type Figure, type MeasuredSite, openMeasured, policyCount, tasksText, untilTrue } from "./page.ts";
 
 const firstViewTargetMs = 300;
 
-/** Writes down when the page was loaded, and when the first tile had a number. */
+/** Records when the page was loaded, and when the first tile had a number. */
 const numbersShown = `
   globalThis.shownMs = null;
   globalThis.loadedMs = null;
@@ -27,7 +27,7 @@ export async function firstView(site: MeasuredSite, rounds: number): Promise<Fig
     const { shownMs, loadedMs } = await page.evaluate<{ shownMs: number; loadedMs: number }>("({ shownMs, loadedMs })");
     waits.push(Math.max(0, shownMs - loadedMs));
     totals.push(shownMs);
-    // Shifts of what arrives after the numbers.
+    // The layout shifts that content causes when it arrives after the numbers.
     await setTimeout(1_000);
     shifts.push((await performance()).layoutShift);
     await close();
@@ -47,7 +47,7 @@ export async function firstView(site: MeasuredSite, rounds: number): Promise<Fig
 
 const loadingMs = 4_000;
 
-/** Tasks while the page loads are reported, too; their target is that of the first view. */
+/** Tasks during the page load are also reported, but the target for the first view covers them. */
 export async function liveData(site: MeasuredSite, view: string, seconds: number): Promise<Figure[]> {
   const { page, performance, close } = await openMeasured(site, view);
   await page.getByRole("heading", { level: 1 }).waitFor();

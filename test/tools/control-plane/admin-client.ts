@@ -3,12 +3,12 @@
 export const adminToken = "the-admin-token-of-the-measurement";
 export const checkToken = "the-check-token-of-the-measurement";
 
-/** The API answers within its deadline, also while the control plane does not. */
+/** The API answers within its deadline, even while the control plane does not answer. */
 const longestMs = 10_000;
 
 export interface AdminAnswer {
   readonly status: number;
-  /** The `ETag`, which `If-Match` repeats. */
+  /** The `ETag`, for use in `If-Match`. */
   readonly etag: string;
   readonly body: unknown;
 }
@@ -20,7 +20,7 @@ export interface AdminCallOptions {
   readonly adminPath?: string;
 }
 
-/** @param path below `/api`, such as `/rules` */
+/** @param path relative to `/api`, such as `/rules` */
 export async function callAdmin(
   url: URL,
   method: string,
@@ -53,13 +53,13 @@ export async function change(...call: Parameters<typeof callAdmin>): Promise<Adm
   return answer;
 }
 
-/** Replaces the limits of a policy by a rule. */
+/** Replaces the limits of a policy by creating a rule. */
 export async function setLimits(url: URL, policy: string, limits: string): Promise<void> {
   const { etag } = await change(url, "GET", `/policies/${policy}`);
   await change(url, "PATCH", `/policies/${policy}`, { body: { limits }, etag });
 }
 
-/** Decides a check, and charges it. */
+/** Sends a check that charges its key, and returns the decision. */
 export async function check(url: URL, body: object): Promise<CheckAnswer> {
   const response = await fetch(new URL("/check", url), {
     method: "POST",

@@ -1,4 +1,4 @@
-/** The table of the cost of the control plane, by the number of isolates and the rate of their decisions. */
+/** The table of the control plane's cost, by the number of isolates and the rate of their decisions. */
 import { dollarsFor, prices } from "../prices.ts";
 import { markdownTable, rough } from "../table.ts";
 import { type BeatBill, type BeatMode, billOfBeats } from "./beats-replay.ts";
@@ -12,7 +12,7 @@ const isolateCounts = [1, 10, 100];
 const rates = [0.1, 1, 10, 100];
 const enoughRate = 10;
 
-/** Beats and rows must cost less than this share of the decisions, from this rate of each isolate upwards. */
+/** From this rate of decisions of each isolate, beats and rows must cost less than this share of the decisions. */
 export const mostShare = 0.02;
 export const leastRate = 10;
 /** The traffic sample alone must cost less than this share. */
@@ -24,7 +24,7 @@ export interface BeatsCost {
   readonly bills: Readonly<Record<Exclude<BeatMode, "watched">, BeatBill>>;
 }
 
-/** The bill of isolates with and without a traffic sample, with rules. */
+/** The cost of isolates with and without a traffic sample, when rules exist. */
 export interface SampleCost extends Pick<BeatsCost, "isolates" | "rate"> {
   readonly sampled: BeatBill;
   readonly unsampled: BeatBill;
@@ -34,7 +34,7 @@ export interface BeatsCosts {
   readonly costs: readonly BeatsCost[];
   /** At ten decisions a second. */
   readonly samples: readonly SampleCost[];
-  /** One isolate with ten decisions a second, while a tail is open. */
+  /** One isolate with ten decisions a second, while a live tail is open. */
   readonly watched: BeatBill;
   readonly unwatched: BeatBill;
 }
@@ -66,8 +66,8 @@ export async function measureBeats(): Promise<BeatsCosts> {
 }
 
 /**
- * The bills at more than ten decisions a second. An isolate looks for a due beat at each request, so they start no more beats than
- * ten. Only the rows of samples grow with the rate.
+ * The costs at more than ten decisions a second. An isolate checks at each request whether a beat is due, so beats are
+ * no more frequent than at ten. Only the rows of samples grow with the rate.
  */
 function billsAt(
   rate: number,
@@ -87,7 +87,7 @@ function billsAt(
   };
 }
 
-/** The price of an hour, in dollars. */
+/** The price of one hour, in dollars. */
 export const hourDollars = ({ beats, alarms, rowsWritten, activeSeconds }: BeatBill): number =>
   dollarsFor(beats + alarms, prices.objectRequests) +
   dollarsFor(beats * workerMs, prices.workerCpuMs) +
@@ -97,7 +97,7 @@ export const hourDollars = ({ beats, alarms, rowsWritten, activeSeconds }: BeatB
 const monthDollars = (bill: BeatBill): number => hourDollars(bill) * hoursAMonth;
 
 /**
- * The share that beats and rows add to the price of the decisions.
+ * The cost of beats and rows as a share of the price of the decisions.
  * @param decisionDollars the price of a million decisions
  */
 export const shareOf = (
@@ -107,7 +107,7 @@ export const shareOf = (
 ): number => monthDollars(bills[mode]) / decisionsDollars(isolates * rate, decisionDollars);
 
 /**
- * The share that the traffic sample adds to the price of the decisions.
+ * The cost of the traffic sample as a share of the price of the decisions.
  * @param decisionDollars the price of a million decisions
  */
 export const sampleShareOf = ({ isolates, rate, sampled, unsampled }: SampleCost, decisionDollars: number): number =>

@@ -1,6 +1,6 @@
 /**
- * Replays isolates and their control plane in virtual time, and counts what Cloudflare bills for beats, rows and alarms. The
- * isolates' heartbeat and statistics and the control plane object are those of the source.
+ * Replays isolates and their control plane in virtual time, and counts what Cloudflare bills for beats, rows and
+ * alarms. The isolates' beats and statistics and the control plane object run the real code.
  */
 import { createHash } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
@@ -34,7 +34,7 @@ export interface BeatBill {
   readonly beats: number;
   readonly alarms: number;
   readonly rowsWritten: number;
-  /** Time in which the object is active. Concurrent events count once. */
+  /** The time in which the object is active. Concurrent events count once. */
   readonly activeSeconds: number;
 }
 
@@ -42,14 +42,17 @@ const hourMs = 3_600_000;
 /** The first two minutes create the schema and describe the deployment. The hour ends while the counts are taken. */
 const warmUpMs = 120_000;
 const startMs = 500_000 * hourMs - 360_000;
-/** Many isolates are counted for a shorter time. The rows at the end of an hour then count several times, which are few. */
+/**
+ * With many isolates, the measured time is shorter. Rows that are written at the end of an hour then weigh too much,
+ * but they are few.
+ */
 const countedMs = (isolates: number): number => (isolates > 10 ? hourMs / 6 : hourMs);
 /** The assumed duration of each event of the object. */
 const eventMs = 1;
 
 const { policies, sampleOneKeyIn } = parseConfig({ KEY_SECRET: "s", LIMITS: "1000/minute" });
 const [policy] = policies as [Policy];
-/** Every key is as frequent as the others: samples are smaller when a few keys make most of the requests. */
+/** All keys are equally frequent. Samples are smaller when a few keys make most of the requests. */
 const keys = partitionKeys(10_000);
 const key = { partitionKey: "k".repeat(43), cost: 1 };
 const decision = decisionOf();
@@ -107,7 +110,7 @@ class Replay {
     return { client, statistics, random, nextMs: startMs };
   }
 
-  /** Each chunk of samples will be deleted, which writes one more row. */
+  /** Each chunk of samples is later deleted, which writes one more row. */
   get rowsWritten(): number {
     const chunks = this.storage.sql.exec("SELECT id FROM samples").toArray().length;
     return this.storage.rowsWritten + chunks;

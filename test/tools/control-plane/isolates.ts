@@ -1,6 +1,7 @@
 /**
- * Runs several isolates of Headgate in one workerd. All of them call the same objects, as the isolates of one deployment do. The
- * control plane object is in a process of its own on request, which can be killed, paused and restarted like a machine.
+ * Runs several isolates of Headgate in one workerd process. All of them call the same objects, as the isolates of one
+ * deployment do. On request, the control plane object runs in its own process, which can be killed, paused and
+ * restarted like a machine.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,9 +14,9 @@ export interface IsolatesOptions {
   readonly policies: readonly object[];
   /** The names of the isolates with a control plane. */
   readonly names: readonly string[];
-  /** The names of further isolates without a control plane. */
+  /** The names of additional isolates without a control plane. */
   readonly plain?: readonly string[];
-  /** Whether the control plane object is in a process of its own. */
+  /** Whether the control plane object runs in its own process. */
   readonly isRemote?: boolean;
   /** Receives everything that the processes print. */
   readonly print?: (text: string) => void;
@@ -24,19 +25,19 @@ export interface IsolatesOptions {
 export interface Isolates {
   /** The URL of an isolate. */
   readonly url: (name: string) => URL;
-  /** Present when the control plane is in a process of its own. */
+  /** Present when the control plane runs in its own process. */
   readonly control: ControlProcess | null;
-  /** The number of calls to each class of objects, since the start. Counted when the control plane is remote. */
+  /** The number of calls to each class of objects since the start. Counted when the control plane is remote. */
   readonly calls: () => Promise<Readonly<Record<"RateLimiter" | "ControlPlane", number>>>;
   readonly close: () => Promise<void>;
 }
 
 export interface ControlProcess {
-  /** Kills it without warning, as a crash would. */
+  /** Kills the process without warning, as a crash would. */
   readonly kill: () => Promise<void>;
-  /** Restarts it with the same storage. */
+  /** Restarts the process with the same storage. */
   readonly restart: () => Promise<void>;
-  /** Stops its execution: connections stay open, and nothing answers. */
+  /** Pauses the process: connections stay open, but nothing answers. */
   readonly pause: () => void;
   readonly resume: () => void;
 }
@@ -53,7 +54,7 @@ async function call(service, body) {
   return (await response.json()).value;
 }`;
 
-/** The objects of the isolates' process: the control plane passes each call to the other process. */
+/** The objects in the process of the isolates. Its control plane object passes each call to the other process. */
 const objectsEntry = `
 import { DurableObject } from "cloudflare:workers";
 import { ControlPlane as Original, RateLimiter as Limiter } from "./index.js";
@@ -81,7 +82,7 @@ export default {
   },
 };`;
 
-/** The process of the control plane: pushes of key rules go to the objects of the isolates' process. */
+/** The process of the control plane, which sends pushes of key rules to the objects in the process of the isolates. */
 const controlEntry = `
 import { DurableObject } from "cloudflare:workers";
 export { ControlPlane } from "./index.js";

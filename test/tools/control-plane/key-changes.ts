@@ -1,8 +1,8 @@
-/** Changes rules of keys, and decides in every isolate after each change. */
+/** Changes rules of keys, and sends checks to every isolate after each change. */
 import { setTimeout } from "node:timers/promises";
 import { change, check, type CheckAnswer } from "./admin-client.ts";
 
-/** The policies of this measurement, by how their decisions are made. No request for the origin matches them. */
+/** The policies of this measurement, one for each way of making decisions. They match no request for the origin. */
 export const keyPolicies = [
   { name: "strict", limits: "1000000/hour", denyCache: false },
   { name: "remembered-denials", limits: "1/hour" },
@@ -19,20 +19,23 @@ const configuredLimit = 1_000_000;
 
 export interface KeyChanges {
   readonly changes: number;
-  /** Decisions by other rules than the newest. */
+  /** Decisions that did not follow the newest rules. */
   readonly late: number;
   readonly decisions: number;
-  /** Changes that the key's object had not confirmed when the admin API answered. */
+  /** Changes that the key's object had not yet confirmed when the admin API answered. */
   readonly pending: number;
 }
 
 type IsNew = (answer: CheckAnswer) => boolean;
 
-/** One rule: it is made, replaced twice and deleted. Each step returns the test of decisions by the newest rules. */
+/**
+ * One rule is created, replaced twice and deleted. Each step returns a function that checks whether a decision follows
+ * the newest rules.
+ */
 const steps = 4;
 
 /**
- * Makes changes through random isolates. Each is followed by a strict decision in every isolate at the same time.
+ * Makes changes through random isolates. After each change, every isolate makes a strict decision at the same time.
  * @param random from 0 up to 1
  */
 export async function changeKeys(urls: readonly URL[], changes: number, random: () => number): Promise<KeyChanges> {
@@ -96,11 +99,14 @@ class ChangingRule {
   }
 }
 
-/** How often each isolate decides while a change is awaited. */
+/** The interval at which each isolate decides while a change is awaited. */
 const pollMs = 20;
 const patienceMs = 10_000;
 
-/** The time from a confirmed rule until every isolate that has decided the key before follows it, for each of several keys. */
+/**
+ * For each of several keys, the time from the confirmation of a rule until all isolates that have already decided the
+ * key follow the rule.
+ */
 export async function delaysOfKeyRules(urls: readonly URL[], policy: string, keys: number): Promise<number[]> {
   const delays: number[] = [];
   for (let number = 0; number < keys; number++) {

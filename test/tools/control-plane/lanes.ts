@@ -1,6 +1,7 @@
 /**
- * An even load on isolates of one workerd, in lanes that receive their requests at the same instants: what slows the machine slows
- * all lanes. Lanes are compared by ratios. Two lanes without a control plane show the noise.
+ * An even load on isolates of one workerd process. The load has lanes that receive their requests at the same instants,
+ * so that a slow machine slows all lanes. Lanes are compared by ratios, and two lanes without a control plane show the
+ * noise.
  */
 import { setTimeout } from "node:timers/promises";
 
@@ -13,20 +14,23 @@ export interface Sent {
   /** Since the start of the load. */
   readonly atMs: number;
   readonly latencyMs: number;
-  /** 0 when no response came. */
+  /** 0 when no response arrived. */
   readonly status: number;
 }
 
 /** The time between two requests of a lane. */
 const everyMs = 40;
-/** Even: the two isolates of a lane have keys of their own, so that newer rules reach each by its own beats. */
+/**
+ * An even number: the two isolates of a lane use different keys, so that newer rules reach each isolate by its own
+ * beats.
+ */
 const keys = 4;
 
 export class Load {
   readonly lanes: readonly Lane[];
   readonly #sent = new Map<string, Sent[]>();
   readonly #started = new Map<string, number>();
-  /** The last `RateLimit-Policy` that each isolate has shown. */
+  /** The last `RateLimit-Policy` that each isolate has returned. */
   readonly shown = new Map<string, string>();
   readonly #startedMs = performance.now();
   readonly #inFlight = new Set<Promise<void>>();
@@ -38,7 +42,9 @@ export class Load {
     this.#loop = this.#run();
   }
 
-  /** Starts the load after each isolate has decided each key once, since the first decision creates its object. */
+  /**
+   * Starts the load after each isolate has decided each key once, since the first decision creates the key's object.
+   */
   static async start(lanes: readonly Lane[]): Promise<Load> {
     for (const { name, urls } of lanes) {
       for (const url of urls) {
@@ -55,7 +61,7 @@ export class Load {
     return performance.now() - this.#startedMs;
   }
 
-  /** The number of requests that a lane has been sent so far. */
+  /** The number of requests sent to a lane so far. */
   started(lane: string): number {
     return this.#started.get(lane) ?? 0;
   }
@@ -74,7 +80,7 @@ export class Load {
   async #run(): Promise<void> {
     for (let tick = 0; !this.#isOver; tick++) {
       for (const [place] of this.lanes.entries()) {
-        // Each lane is the first one in turn.
+        // The lanes take turns at being the first.
         const lane = this.lanes[(place + tick) % this.lanes.length];
         if (lane !== undefined) this.#start(lane, tick);
       }
@@ -100,7 +106,7 @@ export class Load {
       ({ status } = response);
       this.shown.set(url.href, response.headers.get("ratelimit-policy") ?? "");
     } catch {
-      // Counted with the status 0.
+      // A failed request is counted with the status 0.
     }
     const all = this.#sent.get(lane) ?? [];
     this.#sent.set(lane, all);
@@ -124,6 +130,6 @@ export function latencyAt(quantile: number, sent: readonly Sent[]): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(quantile * sorted.length))] ?? Number.NaN;
 }
 
-/** The requests of a span of time. */
+/** The requests of a period. */
 export const within = (sent: readonly Sent[], fromMs: number, toMs: number): readonly Sent[] =>
   sent.filter(({ atMs }) => atMs >= fromMs && atMs < toMs);

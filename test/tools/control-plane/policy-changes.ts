@@ -7,8 +7,8 @@ const policies = 12;
 export const policyNames = Array.from({ length: policies }, (_, number) => `policy-${number}`);
 
 /**
- * All of them match every request, so one request shows the limits of all. Isolates use keys of their own: with a common key,
- * its object would pass newer rules from one isolate to the next before a beat does.
+ * All of these policies match every request, so that one request shows the limits of all. Isolates use different keys:
+ * with a common key, its object would pass newer rules from one isolate to the next before a beat does.
  */
 export const changedPolicies = policyNames.map((name) => ({
   name,
@@ -28,7 +28,7 @@ interface Awaited {
   readonly done: () => void;
 }
 
-/** A request to each isolate every 50 ms. */
+/** Each isolate gets a request every 50 ms. */
 export class Traffic {
   requests = 0;
   readonly #awaited = new Set<Awaited>();
@@ -36,7 +36,10 @@ export class Traffic {
   readonly #loops: Promise<unknown>;
   readonly #urls: readonly URL[];
 
-  /** The traffic of the isolates begins at times distributed over this time, so that their beats are not simultaneous. */
+  /**
+   * The traffic of the isolates starts at times that are distributed over this period, so that their beats are not
+   * simultaneous.
+   */
   constructor(urls: readonly URL[], startsWithinMs: number) {
     this.#urls = urls;
     const loops = urls.map(async (url, number) => {
@@ -87,7 +90,7 @@ export class Traffic {
   }
 }
 
-/** Changes each of the policies once, at random moments of one beat, and returns how long each change took. */
+/** Changes each of the policies once, at random moments within one beat, and returns how long each change took. */
 export async function changePolicies(
   traffic: Traffic,
   operator: URL,
@@ -108,13 +111,13 @@ export async function changePolicies(
 export interface PolicyChanges {
   readonly names: readonly string[];
   readonly limit: number;
-  /** The changes begin within this time. */
+  /** The changes begin within this period. */
   readonly withinMs: number;
   /** From 0 up to 1. */
   readonly random: () => number;
 }
 
-/** Opens the tail, as a console does. Beats are then due every second. */
+/** Opens the live tail, as a console does. Beats are then due every second. */
 export async function openTail(url: URL): Promise<WebSocket> {
   const { body } = await change(url, "POST", "/tail/ticket");
   const { ticket } = body as { ticket: string };

@@ -3,7 +3,7 @@ export interface Counts {
   /** The checks that objects allowed, by policy. */
   readonly allowed: Record<string, number>;
   readonly denied: Record<string, number>;
-  /** The charges that were given back, by policy. */
+  /** The charges that were refunded, by policy. */
   readonly refunded: Record<string, number>;
   /** The checks that an object could not decide. */
   undecided: number;
@@ -12,9 +12,9 @@ export interface Counts {
   /** The calls with checks, in the order in which they were sent. */
   readonly calls: {
     readonly checks: number;
-    /** The number of calls under way when this call was sent, including itself. */
+    /** The number of calls in progress when this call was sent, including the call itself. */
     readonly underWay: number;
   }[];
-  /** At the time of the answer. */
+  /** The number of calls in progress at the time of the answer. */
   readonly callsUnderWay: number;
 }

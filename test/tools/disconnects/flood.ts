@@ -11,7 +11,7 @@ import { startWorkerd, type Workerd } from "../workerd.ts";
 
 export const tenantLimit = 100_000;
 export const slots = 1_000;
-/** Fewer units than their requests cost, so that users deny requests that the tenant has allowed. */
+/** Fewer units than the requests cost, so that users' policies deny requests that the tenant's policy has allowed. */
 const userLimit = 10;
 const users = 100;
 
@@ -19,7 +19,9 @@ const token = "the-floods-token";
 
 const logOf = (limit: number): object => ({ limit, window: "1d", strategy: "sliding-log" });
 
-/** A long timeout, because a busy machine may be slow. A request that no object has decided is answered with 503. */
+/**
+ * A long timeout, because a busy machine may be slow. A request without a decision of an object is answered with 503.
+ */
 const common = { onError: "closed", timeout: "30s", denyCache: false };
 
 const policies = [
@@ -40,7 +42,7 @@ const policies = [
   },
 ].map((policy) => ({ ...policy, ...common }));
 
-/** Starts the Worker in a folder of the caller. */
+/** Starts the Worker in the caller's folder. */
 export function startFlooded(folder: string, print?: (text: string) => void): Promise<Workerd> {
   const bundledIn = join(folder, "bundled");
   mkdirSync(bundledIn, { recursive: true });
@@ -56,24 +58,24 @@ export type Calls = "joined" | "separate";
 
 export interface Flood {
   readonly calls: Calls;
-  /** Floods with different names share no key. */
+  /** Floods with different names have different keys. */
   readonly name: string;
   readonly disconnects: number;
   readonly seed: number;
 }
 
 export interface FloodResult {
-  /** The statuses of the clients that stay. */
+  /** The statuses of the responses to clients that do not disconnect. */
   readonly statuses: readonly number[];
-  /** How long each of them waited, in milliseconds. */
+  /** How long each of these clients waited, in milliseconds. */
   readonly waitsMs: readonly number[];
-  /** How many of the others disconnected without a response. */
+  /** How many of the other clients disconnected without a response. */
   readonly unanswered: number;
 }
 
 const leavers = 4;
 const stayers = 8;
-/** About the time that a request takes. */
+/** About the duration of a request. */
 const mostPatienceMs = 16;
 
 export async function flood(workerd: Workerd, settings: Flood): Promise<FloodResult> {
@@ -119,7 +121,7 @@ const requestFor = ({ calls, name }: Flood, random: Random): FloodRequest => ({
   },
 });
 
-/** Sends a request on a connection of its own, and disconnects soon. Returns whether the response had begun. */
+/** Sends a request on its own connection, and disconnects soon. Returns whether the response had begun. */
 async function disconnect({ url }: Workerd, { path, headers }: FloodRequest, random: Random): Promise<boolean> {
   const request = requestOf(new URL(path, url).href, { agent: false, headers });
   let isAnswered = false;
@@ -151,7 +153,7 @@ export async function resetCounts({ url }: Workerd): Promise<void> {
   await fetch(new URL("/counts", url), { method: "DELETE" });
 }
 
-/** The units that a key has not spent, by the object that holds it. */
+/** The remaining units of a key, as reported by the object of this key. */
 export async function remainingOf({ url }: Workerd, policy: string, key: string): Promise<number> {
   const look = new URL(`/check?policy=${policy}&key=${key}`, url);
   const response = await fetch(look, { headers: { Authorization: `Bearer ${token}` } });

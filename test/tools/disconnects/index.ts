@@ -1,6 +1,7 @@
 /**
- * Headgate's proxy with several limiter clients. The header `X-Calls` of a request selects one: with joined calls, with
- * separate calls, or with distant objects. The Worker counts calls and decisions. In workerd, objects share its isolate.
+ * Headgate's proxy with several limiter clients. The header `X-Calls` of a request selects one of them: with joined
+ * calls, with separate calls, or with distant objects. The Worker counts calls and decisions. In workerd, the objects
+ * run in the Worker's isolate.
  */
 import { parseConfig } from "../../../src/policy/vars/config.ts";
 import { createProxy, type Proxy as ProxyRequest } from "../../../src/http/proxy/proxy.ts";
@@ -49,10 +50,10 @@ export class RateLimiter extends Own {
 const chargeIn = (text: string): Charge => JSON.parse(text) as Charge;
 const nameIn = (text: string): string => chargeIn(text).policy;
 
-/** The number of values of a check with one charge. */
+/** The number of values in a flat call for one check with one charge. */
 const valuesOfCheck = 6;
 
-/** Checks of one charge each, from the values of a flat call. */
+/** Checks of one charge each, read from the values of a flat call. */
 function checksOf(texts: readonly string[], values: FlatList): FlatCheck[] {
   return Array.from({ length: values.length / valuesOfCheck }, (_, index) => {
     const [key, , , charges, textIndex, cost] = values.slice(index * valuesOfCheck);
@@ -67,7 +68,7 @@ let callsUnderWay = 0;
 
 type Objects = Env["RATE_LIMITER"];
 
-/** Objects whose calls with checks are counted, and take a round trip of `travelMs`. */
+/** Objects that count their calls with checks, and delay each by a round trip of `travelMs`. */
 function distantObjects(objects: Objects, travelMs: number): Objects {
   const getByName: Objects["getByName"] = (name, options) => {
     const stub = objects.getByName(name, options);

@@ -14,11 +14,11 @@ const faultsOf = (change: Partial<OriginReport>, spent = 2): string[] =>
   arrivalFaults(course, { ...arrivals, ...change }, spent);
 
 describe("the requests that reached the origin", () => {
-  it("no fault is found if every allowed request reached the origin and spent a unit", () => {
+  it("no fault is found when every allowed request reached the origin and charged a unit", () => {
     expect(faultsOf({})).toEqual([]);
   });
 
-  it("the origin may receive fewer requests than were charged, by at most the number of disconnected clients", () => {
+  it("the origin may receive fewer requests than were charged, but only by the number of disconnected clients", () => {
     expect(faultsOf({}, 3)).toEqual([]);
     expect(faultsOf({}, 4)).toHaveLength(1);
   });

@@ -17,7 +17,7 @@ export interface Aftermath {
 }
 
 const patienceMs = 30_000;
-/** Time for settlements after the responses, including those of disconnected clients. */
+/** The time for settlements after the responses, including those of disconnected clients. */
 const settledMs = 8_000;
 
 type Remaining = (charge: ExpectedCharge) => Promise<Map<string, number>>;
@@ -37,7 +37,7 @@ export async function aftermath(place: TargetAddress, origin: URL, course: FuzzR
   const untilMs = Date.now() + settledMs;
   const faults: string[] = [];
   for (const look of looks) {
-    // One after the other: there are thousands.
+    // There are thousands of looks, so they run one after the other.
     // oxlint-disable-next-line no-await-in-loop
     faults.push(...(await inTime(look, untilMs)));
   }
@@ -50,7 +50,7 @@ export async function aftermath(place: TargetAddress, origin: URL, course: FuzzR
 
 type Look = () => Promise<string[]>;
 
-/** Checks that a key has spent what its requests cost. Only keys that `/check` can name are checked. */
+/** Checks that the units spent by a key equal the cost of its requests. Checks only keys that `/check` can name. */
 function ofKey(charge: ExpectedCharge, ledger: SpendRecord, remaining: Remaining): Look[] {
   const { policy, key, named } = charge;
   if (named === null || named.length === 0) return [];
@@ -70,7 +70,7 @@ function ofSlots(key: string, remaining: Remaining): Look {
   };
 }
 
-/** Repeats a look until it finds no fault or the time is up. */
+/** Repeats a look until the look finds no fault or the time is up. */
 async function inTime(look: Look, untilMs: number): Promise<string[]> {
   for (;;) {
     // oxlint-disable no-await-in-loop
@@ -86,7 +86,7 @@ async function arrivalsAt(origin: URL): Promise<OriginReport> {
   return response.json<OriginReport>();
 }
 
-/** @param spent units spent by the policy that matches every request */
+/** @param spent the units spent by the policy that matches every request */
 export function arrivalFaults(
   { letIn, denied, lost }: Pick<FuzzResult, "letIn" | "denied" | "lost">,
   { ids, changed, count, mostInFlight }: OriginReport,

@@ -14,7 +14,7 @@ const problem = { "content-type": "application/problem+json" };
 const ofOrigin = { "x-fuzz-origin": "7" };
 
 describe("a response with status 5xx", () => {
-  it("a 5xx of the origin is no failure of Headgate", () => {
+  it("a 5xx of the origin is not a failure of Headgate", () => {
     expect(responderOf(answer(500, ofOrigin))).toBe("the origin");
     expect(failureOf(answer(500, ofOrigin))).toBeNull();
   });
@@ -28,7 +28,7 @@ describe("a response with status 5xx", () => {
     expect(failureOf(given)).toMatch(/ answered 50\d/);
   });
 
-  it("a 5xx is excused only if the request provokes it", () => {
+  it("a 5xx is accepted only if the request provokes it", () => {
     expect(failureOf(answer(502, problem), { isUnreachable: true })).toBeNull();
     expect(failureOf(answer(500, problem), { isUnreachable: true })).not.toBeNull();
     expect(failureOf(answer(500, {}), { isConnect: true })).toBeNull();
@@ -39,7 +39,7 @@ describe("a response with status 5xx", () => {
 describe("a decision in a response", () => {
   const limit = { limit: 5, capacity: 5, remaining: 5 };
 
-  it("a decision is invalid if a limit has less than 0 or more than its capacity remaining", () => {
+  it("a decision is invalid if the remaining units of a limit are below 0 or above its capacity", () => {
     expect(invalidDecision({ limits: [limit, { ...limit, remaining: 0 }] })).toBeNull();
     for (const remaining of [-1, 6, 0.5]) {
       expect(invalidDecision({ limits: [{ ...limit, remaining }] })).not.toBeNull();

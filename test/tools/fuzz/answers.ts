@@ -1,4 +1,4 @@
-/** Checks that hold for every response: who sent it, and that it shows no failure of Headgate. */
+/** Checks that every response must pass: who sent it, and that it shows no failure of Headgate. */
 import type { Answer } from "./connection.ts";
 import { originField } from "./origin.ts";
 
@@ -15,9 +15,9 @@ export function responderOf({ status, headers }: Answer): Responder {
 
 /** Reasons for which a 5xx is an expected response to a request. */
 export interface Excuse {
-  /** CONNECT: Headgate is not called, and workerd has no handler for it. */
+  /** A CONNECT request does not reach Headgate, and workerd has no handler for it. */
   readonly isConnect?: boolean;
-  /** The body ends early or the request makes the origin fail, which Headgate sees as an unreachable origin. */
+  /** The body ends early, or the request makes the origin fail, so that the origin is unreachable for Headgate. */
   readonly isUnreachable?: boolean;
 }
 
@@ -48,7 +48,7 @@ export function jsonOf({ body }: Answer): unknown {
   }
 }
 
-/** The fault in a decision of any request, or null: less than 0 or more than the capacity remains. */
+/** The fault in the decision about any request, or null: the remaining units are below 0 or above the capacity. */
 export function invalidDecision(json: unknown): string | null {
   const { limits = [] } = Object(json) as { limits?: Record<string, number>[] };
   const isSound = limits.every(({ remaining = -1, capacity = -1, limit = 0 }) => {

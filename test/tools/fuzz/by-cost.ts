@@ -1,4 +1,4 @@
-/** Scenarios of costs that a request or response declares, validly or not. */
+/** Scenarios in which a request or response declares a cost, validly or not. */
 import type { OriginInstruction } from "./origin.ts";
 import type { Draw } from "./draw.ts";
 import { anyCase, byHeader, percentEncoded, utf8 } from "./people.ts";
@@ -7,7 +7,7 @@ import { allOf, charge, longWindow, type Scenario } from "./scenarios.ts";
 const log = (limit: number): object => ({ limit, window: longWindow, strategy: "sliding-log" });
 const sharded = { objects: "sharded", shards: 4 };
 
-/** Texts of a cost and their units; null where the text is no cost. */
+/** Texts of a cost and their units; null if the text is not a valid cost. */
 const texts: readonly (readonly [string, number | null])[] = [
   ["0", 0],
   ["1", 1],
@@ -36,7 +36,7 @@ const texts: readonly (readonly [string, number | null])[] = [
 
 type DeclaredCost = (typeof texts)[number];
 
-/** A cost that is declared not at all, once or twice. */
+/** A cost that is declared twice, once or not at all. */
 function declaredCosts(draw: Draw): readonly DeclaredCost[] {
   if (draw.chance(0.1)) return [];
   return draw.chance(0.1) ? [draw.one(texts), draw.one(texts)] : [draw.one(texts)];
@@ -45,8 +45,8 @@ function declaredCosts(draw: Draw): readonly DeclaredCost[] {
 const valuesOf = (costs: readonly DeclaredCost[]): string[] => costs.map(([text]) => text);
 
 /**
- * The greatest declared cost of a request counts. A text that is no integer counts as the maximum, an empty one not at
- * all.
+ * The greatest declared cost of a request counts. A text that is not an integer counts as the maximum, and an empty
+ * text is ignored.
  */
 function charged(costs: readonly DeclaredCost[], max: number): number {
   const units = costs.filter(([text]) => text !== "").map(([, each]) => each ?? max);
@@ -102,7 +102,7 @@ const query: Scenario = {
     const { key, lines } = byHeader(draw, "X-Key");
     const costs = declaredCosts(draw);
     const values = valuesOf(costs);
-    // Some origins read the first of these as the parameter. None reads the second.
+    // Some origins read the first of these as the cost parameter. No origin reads `costs` as this parameter.
     const others = draw.chance(0.3) ? [draw.one(["Cost=2", "cost[]=2", "[COST]=2"]), "costs=3"] : [];
     const cost = charged(others.length > 0 ? [...costs, ["2", 2]] : costs, ofQuery.max);
     const parameter = (value: string): string =>
@@ -124,7 +124,7 @@ export const anyStatus = (draw: Draw): number => (draw.chance(0.8) ? draw.one(st
 
 const ofResponse = { limit: 40, reserve: 3, max: 8 };
 
-/** The cost that the origin declares, and what the request is charged for it. */
+/** The cost that the origin declares, and the units that Headgate then charges to the request. */
 function answered(
   draw: Draw,
   { reserve, max }: { reserve: number; max: number },

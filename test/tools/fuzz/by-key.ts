@@ -1,4 +1,4 @@
-/** Scenarios of keys: every key part, every way in which it is missing, in every spelling. */
+/** Scenarios of keys: every key part, in every spelling, and every way in which a key part can be missing. */
 import type { Draw } from "./draw.ts";
 import {
   byCookie,
@@ -28,7 +28,7 @@ const header: Scenario = {
   },
 };
 
-/** A request without the cookie is charged to its address, which has a quota of its own. */
+/** A request without the cookie is charged to its address, which has its own quota. */
 const cookie: Scenario = {
   name: "cookie",
   policies: [
@@ -207,7 +207,7 @@ function keyRules(draw: Draw): DrawnRequest {
 
 const named = (key: string | null, text: string): string[] | null => (key === null ? null : [text]);
 
-/** The client is the second entry from the right, whatever the rest of the list is. */
+/** The client is the second entry from the right, regardless of the other entries of the list. */
 const proxied: Scenario = {
   name: "proxied",
   policies: [

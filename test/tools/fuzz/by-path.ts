@@ -1,16 +1,16 @@
-/** Scenarios of paths that only some origins read as the protected one, for requests and for preflights. */
+/** Scenarios of paths that only some origins read as the protected path, for requests and for preflights. */
 import type { Draw } from "./draw.ts";
 import { anyCase, percentEncoded, nameOf } from "./people.ts";
 import { charge, longWindow, type Scenario } from "./scenarios.ts";
 
 const few = 8;
 
-/** Texts that some origin reads as one slash. */
+/** Texts that at least one origin reads as one slash. */
 const separators = ["/", "/", "//", "/./", "/%2e/", "%2f", "%2F", "%5c", "\\", "/x/..%2f", "/%2e%2F"];
-/** Endings that some origin drops. */
+/** Endings that at least one origin removes. */
 const endings = ["", "", "/", "//", "%2f", "%5C", "/.", "/x%2f.."];
 
-/** A path of two segments. The spelling keeps the case of the second one. */
+/** A path of two segments. The spelling keeps the case of the second segment. */
 function leniently(draw: Draw, folder: string, name: string): string {
   const parameters = (): string => draw.one(["", "", "", ";", ";p=1", ";P=%41;q"]);
   // Origins disagree about parameters after an encoded slash. Such paths share one key.
@@ -49,7 +49,7 @@ const spelled: Scenario = {
 
 const announced = ["POST", "PUT", "put", "DELETE"] as const;
 
-/** Every preflight comes from an address that is denied by the policy for the announced request. */
+/** Every preflight comes from an address that the policy for the announced request denies. */
 const preflight: Scenario = {
   name: "preflight",
   policies: [

@@ -6,7 +6,7 @@ const few = 8;
 const fixed = (limit: number): object => ({ limit, window: longWindow, strategy: "fixed-window" });
 const sharded = { objects: "sharded", shards: 4 };
 
-/** One key, two policies and three limits, decided in one call. */
+/** One key with two policies and three limits, which one call decides. */
 const several: Scenario = {
   name: "several",
   policies: [
@@ -42,7 +42,7 @@ const several: Scenario = {
   },
 };
 
-/** Three keys, one after the other. The first ones are refunded when a later one denies. */
+/** Three keys are decided one after the other. The first keys are refunded when a later key denies. */
 const chain: Scenario = {
   name: "chain",
   policies: [
@@ -158,7 +158,7 @@ const banned: Scenario = {
   },
 };
 
-/** One dry run has a key of its own and delays no request. The other is decided together with an enforced policy. */
+/** One dry run has its own key and delays no request. The other dry run is decided together with an enforced policy. */
 const dry: Scenario = {
   name: "dry",
   policies: [

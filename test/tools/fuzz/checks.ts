@@ -1,4 +1,4 @@
-/** Calls of `/check`: spends and looks on keys that the proxy charges too, and invalid calls. */
+/** Calls of `/check`: charges and looks on keys that the proxy also charges, and invalid calls. */
 import { bearer } from "./tokens.ts";
 import type { Draw } from "./draw.ts";
 import { type ExpectedCharge, lookQuotas } from "./ledger.ts";
@@ -8,7 +8,7 @@ import { policies, scenarios } from "./requests.ts";
 const ofNobody = [`${secretTag}-a-token`, `${secretTag}-another-token-that-is-longer`] as const;
 const onlyLooking = `${secretTag}-a-token-to-look`;
 
-/** The tenants of the callers, each with its own keys; null for the keys of the proxy. */
+/** The tenants of the callers. Each has its own keys; null stands for the keys of the proxy. */
 export const tenants = [null, "first", "second"] as const;
 export type Tenant = (typeof tenants)[number];
 
@@ -60,7 +60,7 @@ export function queryOf({ policy, named }: ExpectedCharge): string {
   return `?policy=${encodeURIComponent(policy)}${keys.join("")}`;
 }
 
-/** A key that the proxy charges too, with its charge; null when `/check` cannot name the drawn key. */
+/** A key that the proxy also charges, with its charge; null when `/check` cannot name the drawn key. */
 export async function sharedKey(draw: Draw): Promise<ExpectedCharge | null> {
   const drawn = await draw.one(scenarios).draw(draw);
   const [charge] = drawn.charges;
@@ -72,10 +72,10 @@ export async function sharedKey(draw: Draw): Promise<ExpectedCharge | null> {
   return { ...charge, quotas, cost, finalCost: cost, isPassing: false };
 }
 
-/** A call that is invalid in any way, and what its response must be. */
+/** A call that is invalid in any way, and the requirements on its response. */
 export interface InvalidCall extends CheckCallBytes {
   readonly isAuthorized: boolean;
-  /** The only correct status, where there is one. */
+  /** The only correct status, if there is only one. */
   readonly status?: number;
 }
 
@@ -104,7 +104,7 @@ const methods = ["GET", "GET", "POST", "POST", "POST", "DELETE", "HEAD", "PUT", 
 export async function invalidCall(draw: Draw): Promise<InvalidCall> {
   if (draw.chance(0.05)) return unpermitted(draw);
   const { lines: authorization, isAuthorized } = await authorizationOf(draw);
-  // A test of the token needs a call that is valid in every other way.
+  // A test of the token needs a call that is otherwise valid.
   if (!isAuthorized && draw.chance(0.5)) return unauthorized(authorization);
   const method = draw.one(methods);
   const hasBody = method === "POST" ? draw.chance(0.95) : draw.chance(0.15);
@@ -183,7 +183,7 @@ async function authorizationOf(draw: Draw): Promise<{ lines: string[]; isAuthori
 }
 
 const names = policies.map((policy) => String(Reflect.get(policy, "name")));
-/** Invalid calls use keys that no check verifies, and leave shared keys alone. */
+/** Invalid calls use keys that no check verifies, so that they do not change shared keys. */
 const nameless = ["everything", "proxied"];
 const strangers = names.filter((name) => !nameless.includes(name));
 
@@ -203,7 +203,7 @@ const parameter = (draw: Draw): string =>
     draw.one(["=", "&", "?", "a=b", "limits=1/hour", "__proto__=1", "key[]=a", "tenant=x"]),
   ]);
 
-/** Any value in place of an expected one. */
+/** Any value, to replace an expected value. */
 function value(draw: Draw, depth = 0): unknown {
   if (depth < 3 && draw.chance(0.2)) {
     return Array.from({ length: draw.below(4) }, () => value(draw, depth + 1));
@@ -290,7 +290,7 @@ function limits(draw: Draw): unknown {
   return draw.one([limit(), [limit(), limit()], "3/hour", "9/minute, 2/s", value(draw)]);
 }
 
-/** JSON of nearly the right shape, JSON of any shape, and invalid JSON. */
+/** JSON with almost the right structure, JSON with any structure, and invalid JSON. */
 function bodyOf(draw: Draw): string {
   const kind = draw.below(10);
   if (kind === 0) return draw.bytes(draw.below(200));

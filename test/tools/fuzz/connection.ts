@@ -1,4 +1,4 @@
-/** A minimal HTTP/1.1 client: sends any bytes, however malformed, and parses what comes back as responses. */
+/** A minimal HTTP/1.1 client: sends any bytes, however malformed, and parses the received bytes as responses. */
 import { connect, type Socket } from "node:net";
 
 /** The server and port that receive the bytes. */
@@ -19,7 +19,7 @@ export class NoAnswer extends Error {
   override readonly name = "NoAnswer";
 }
 
-/** Sends one request after the other. It opens a new socket when the previous one is closed. */
+/** Sends one request after the other, and opens a new socket when the previous socket is closed. */
 export class Connection {
   readonly #place: TargetAddress;
   #socket: Socket | null = null;
@@ -30,7 +30,7 @@ export class Connection {
 
   /**
    * Sends a request and returns its response.
-   * @throws NoAnswer when the connection is closed first, or no response arrives in time
+   * @throws NoAnswer when the connection is closed first, or when no response arrives in time
    */
   async exchange(request: string, isHead: boolean, patienceMs: number): Promise<Answer> {
     const socket = this.#open();
@@ -75,8 +75,8 @@ export class Connection {
 }
 
 /**
- * All responses to bytes that may be no request, a part of a request, or several requests. Ends when the server
- * closes or sends nothing for `quietMs`.
+ * Returns all responses to bytes that may be no request, a part of a request, or several requests. Ends when the server
+ * closes the connection or sends nothing for `quietMs`.
  */
 export async function answersTo(place: TargetAddress, bytes: string, quietMs: number): Promise<Answer[]> {
   const socket = opened(place);
@@ -84,7 +84,8 @@ export async function answersTo(place: TargetAddress, bytes: string, quietMs: nu
   const answers: Answer[] = [];
   const { promise, resolve } = Promise.withResolvers<void>();
   let timer = setTimeout(resolve, quietMs);
-  // The methods of later requests in the bytes are unknown, so only the first response is parsed as one to HEAD.
+  // The methods of later requests in the bytes are unknown, so only the first response can be parsed as a response to
+  // HEAD.
   let isHead = /^\s*HEAD /.test(bytes);
   const read = (isOver: boolean): void => {
     for (let answer = received.next(isHead, isOver); answer !== null;) {
@@ -97,7 +98,7 @@ export async function answersTo(place: TargetAddress, bytes: string, quietMs: nu
     received.add(chunk);
     read(false);
     clearTimeout(timer);
-    // Further responses arrive soon after the first one.
+    // Further responses arrive soon after the first.
     timer = setTimeout(resolve, answers.length > 0 ? quietMs / 4 : quietMs);
   });
   socket.on("close", () => {
@@ -112,7 +113,7 @@ export async function answersTo(place: TargetAddress, bytes: string, quietMs: nu
 }
 
 /**
- * Sends a request and disconnects after a time, whatever has happened by then.
+ * Sends a request and disconnects after a time, even if no response has arrived.
  * @param isReset whether the server notices immediately; after a plain close, the connection could be half open
  */
 export async function abandon(place: TargetAddress, bytes: string, afterMs: number, isReset: boolean): Promise<void> {
@@ -126,12 +127,12 @@ export async function abandon(place: TargetAddress, bytes: string, afterMs: numb
 
 function opened({ hostname, port }: TargetAddress): Socket {
   const socket = connect({ host: hostname, port, noDelay: true });
-  // A close event follows every error.
+  // A close event follows every error event.
   socket.on("error", () => undefined);
   return socket;
 }
 
-/** Bytes that have arrived and are not parsed yet. */
+/** Received bytes that have not yet been parsed. */
 class ResponseParser {
   rest = "";
 

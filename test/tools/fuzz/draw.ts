@@ -1,10 +1,10 @@
-/** The random choices for one request, determined by the seed and the request's number alone. */
+/** The random choices for one request, which depend only on the seed and the request's number. */
 import { type Random, randomFrom } from "../../random.ts";
 
 export class Draw {
   /** The number of the request. */
   readonly id: number;
-  /** Names change from one generation to the next, so that some keys always have quota left. */
+  /** Each generation of requests uses new names, so that some keys always have quota left. */
   readonly generation: number;
   readonly #random: Random;
 
@@ -23,7 +23,7 @@ export class Draw {
     return this.#random() < share;
   }
 
-  /** An element of a list that is not empty. */
+  /** An element of a non-empty list. */
   one<Item>(items: readonly Item[]): Item {
     return items[this.below(items.length)] as Item;
   }
@@ -33,7 +33,7 @@ export class Draw {
     return Array.from(text, change).join("");
   }
 
-  /** Random bytes, one character for each. */
+  /** Random bytes, with one character for each byte. */
   bytes(length: number): string {
     return String.fromCharCode(...Array.from({ length }, () => this.below(256)));
   }

@@ -12,7 +12,7 @@ const one: ExpectedCharge = {
 
 const left = (remaining: number): Map<string, number> => new Map([["login", remaining]]);
 
-/** A record after this many allowed requests, one after the other. */
+/** A ledger after this number of allowed requests, sent one after the other. */
 function after(count: number, charge = one): SpendRecord {
   const ledger = new SpendRecord();
   for (let request = 0; request < count; request++) ledger.allow(ledger.send([charge]), null);
@@ -28,7 +28,7 @@ describe("the spend record of a fuzz run", () => {
     expect(ledger.settled(one, left(0))).toEqual([]);
   });
 
-  it("concurrent requests may be decided in any order", () => {
+  it("concurrent requests may be decided in any order without a fault", () => {
     const ledger = new SpendRecord();
     const [first, second, third] = [ledger.send([one]), ledger.send([one]), ledger.send([one])];
     expect(ledger.deny(second, ["login"])).toEqual([]);
@@ -49,22 +49,22 @@ describe("the spend record of a fuzz run", () => {
     expect(ledger.allow(ledger.send([one]), left(1))).toEqual(['"login": expected 0 of 2 remaining, got 1']);
   });
 
-  it("a quota that shrinks without a spend is a fault", () => {
+  it("a quota that shrinks without a charge is a fault", () => {
     expect(after(1).settled(one, left(0))).toEqual(['"login": expected 1 of 2 remaining, got 0']);
   });
 
-  it("a denial of a request that fits is a fault, and so is one by a limit that does not apply", () => {
+  it("the denial of a request that fits is a fault, and so is the denial by a limit that does not apply", () => {
     const ledger = after(1);
     expect(ledger.deny(ledger.send([one]), ["login"])).toEqual(['"login" denied a request that fits']);
     expect(ledger.deny(ledger.send([one]), ["other"])).toEqual(['"other" denied a request that it does not apply to']);
   });
 
-  it("a limit that is absent from the response is a fault", () => {
+  it("a response in which a limit is missing is a fault", () => {
     const ledger = new SpendRecord();
     expect(ledger.allow(ledger.send([one]), new Map())).toEqual(['the response does not report "login"']);
   });
 
-  it("the final cost of a request counts at the end and not before", () => {
+  it("the final cost of a request counts from its end on, and not earlier", () => {
     const failed = { ...one, finalCost: 0 };
     const ledger = after(1, failed);
     expect(ledger.looked(one, ledger.leastOf(one), left(1))).toEqual([]);
@@ -73,20 +73,20 @@ describe("the spend record of a fuzz run", () => {
     expect(ledger.settled(one, left(1))).toHaveLength(1);
   });
 
-  it("a debt may only be reported as 0 remaining", () => {
+  it("the response may report a debt only as 0 remaining units", () => {
     const dear = { ...one, finalCost: 5 };
     const ledger = after(1, dear);
     expect(ledger.settled(one, left(0))).toEqual([]);
     expect(ledger.settled(one, left(1))).toHaveLength(1);
   });
 
-  it("a request with an unknown outcome may have spent its cost or not", () => {
+  it("a request with an unknown outcome may or may not have been charged", () => {
     const ledger = new SpendRecord();
     ledger.lose(ledger.send([one]));
     expect([2, 1, 0].map((remaining) => ledger.settled(one, left(remaining)).length)).toEqual([0, 0, 1]);
   });
 
-  it("a dry run spends as far as the limit allows and denies nothing", () => {
+  it("a dry run charges requests up to its limit and denies none", () => {
     const dry = { ...one, isDryRun: true };
     const ledger = after(1, dry);
     expect(ledger.settled(dry, left(1))).toEqual([]);

@@ -1,14 +1,14 @@
 /**
  * Bounds on what each key has spent, derived from requests and responses alone. All windows outlast a run, so spent
- * units stay spent. A limiter that reports more than the upper bound has created quota. One that denies what fits has
- * lost quota.
+ * units stay spent. A limiter that reports more remaining units than the upper bound has created quota. A limiter that
+ * denies a request that fits has lost quota.
  */
 
 /** The name of a limit and its units. */
 export interface Quota {
   readonly name: string;
   readonly limit: number;
-  /** Set for a bucket, which forgets some spends and may refund less than was spent. */
+  /** Set for a bucket, which forgets old charges and may refund less than was charged. */
   readonly isForgetful?: boolean;
 }
 
@@ -17,36 +17,36 @@ export interface ExpectedCharge {
   readonly policy: string;
   /** Identifies the key within the policy. */
   readonly key: string;
-  /** The key as `/check` names it; null when it cannot. */
+  /** The key as `/check` names it; null when `/check` cannot name it. */
   readonly named: readonly string[] | null;
-  /** The limits of this request, possibly those of an override. */
+  /** The limits for this request, which may come from an override. */
   readonly quotas: readonly Quota[];
-  /** The limits for a look by the key alone; by default the same. */
+  /** The limits for a look by the key alone. Default: the same limits. */
   readonly looked?: readonly Quota[];
-  /** The cost before the origin is called. */
+  /** The cost that is charged before the origin is called. */
   readonly cost: number;
   /** The cost after the origin's response. */
   readonly finalCost: number;
-  /** Set if the spend is refunded when a later key denies. Before the refund, more is spent than at the end. */
+  /** Set if the charge is refunded when a later key denies. Before the refund, more units are spent than at the end. */
   readonly isPassing?: boolean;
-  /** Spends as far as the limit allows, and never denies. */
+  /** Set for a dry run: it charges up to the limit, and never denies. */
   readonly isDryRun?: boolean;
 }
 
-/** Bounds on the spends of a key, which are equal for each of its limits. */
+/** Bounds on the units that a key has spent. They are equal for each limit of the key. */
 interface KeyBounds {
   readonly charge: ExpectedCharge;
-  /** The least that can be spent, judged by the responses so far. */
+  /** The smallest number of units that can be spent, judged by the responses so far. */
   least: number;
-  /** The most that can be spent: all requests that were sent and not denied. */
+  /** The largest number of units that can be spent: by all requests that were sent and not denied. */
   most: number;
-  /** The final spend of all requests with a response. */
+  /** The final cost of all requests with a response. */
   final: number;
-  /** The spend of requests with an unknown outcome. */
+  /** The cost of requests with an unknown outcome. */
   unknown: number;
 }
 
-/** A request in flight, with the lower bounds at the time when it was sent. */
+/** A request in progress, with the lower bounds at the time when it was sent. */
 export interface SentRequest {
   readonly charges: readonly ExpectedCharge[];
   readonly leastBefore: readonly number[];
@@ -96,7 +96,7 @@ export class SpendRecord {
       known.final = Math.min(least, known.final + charge.finalCost);
       return;
     }
-    // The final cost is booked after the response. Until then, either cost may be spent.
+    // The final cost is settled after the response. Until then, either cost may be spent.
     known.least += Math.min(charge.cost, charge.finalCost);
     known.final += charge.finalCost;
   }
@@ -126,7 +126,7 @@ export class SpendRecord {
     for (const charge of charges) this.#knownOf(charge).unknown += mostOf(charge);
   }
 
-  /** The lower bound on a key's spends, to be read before a look. */
+  /** The lower bound on the units that a key has spent. Read it before a look. */
   leastOf(charge: ExpectedCharge): number {
     return this.#knownOf(charge).least;
   }
@@ -139,7 +139,7 @@ export class SpendRecord {
     );
   }
 
-  /** A charge of each key, for looks at the end of the run. */
+  /** One charge of each key, for the looks at the end of the run. */
   charges(): ExpectedCharge[] {
     return [...this.#known.values()].map(({ charge }) => charge);
   }

@@ -1,4 +1,4 @@
-/** Checks that what workerd prints contains no client data and no unexpected event. */
+/** Checks that the output of workerd contains no client data and no unexpected event. */
 import { secretTag } from "./people.ts";
 
 /** The secrets of requests: keys, tokens and addresses. */
@@ -10,7 +10,7 @@ const secrets = [
   /(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])/,
 ];
 
-/** Events that these requests cause, and messages of workerd about requests that it rejects. */
+/** Events that these requests are expected to cause, and messages of workerd about requests that it rejects. */
 const expected = new Set(["configuration-warning", "dry-run-denied", "origin-unreachable", "forward-request-invalid"]);
 const ofPlatform = /connect event|connect\(\) function|WebSocket protocol error/;
 
@@ -25,7 +25,7 @@ export class WorkerdLog {
     return this.#text.split("\n").filter((line) => line !== "");
   }
 
-  /** The number of lines of each event. */
+  /** The number of lines for each event. */
   get events(): Map<string, number> {
     const events = new Map<string, number>();
     for (const line of this.lines) {
@@ -37,7 +37,7 @@ export class WorkerdLog {
 
   faults(): string[] {
     const linesWithSecrets = this.lines.filter((line) => {
-      // A pseudonym may contain any letters.
+      // A pseudonym may contain any letters, including those of a message.
       const text = line.replace(/"key":"[\w-]{16}"/, "");
       return secrets.some((secret) => secret.test(text));
     });

@@ -23,15 +23,15 @@ export const askField = (ask: OriginInstruction): string => encodeURIComponent(J
 /** A field that only the origin's responses have. */
 export const originField = "x-fuzz-origin";
 
-/** The origin's report at `/arrivals` on its own port. */
+/** The report that the origin returns at `/arrivals` on its own port. */
 export interface OriginReport {
-  /** The numbers of the requests received, one entry for each time. */
+  /** The numbers of the received requests. A request that was received twice has two entries. */
   readonly ids: readonly number[];
-  /** Requests received with another method, or without the secret that only Headgate knows. */
+  /** Requests that were received with another method, or without the secret that only Headgate knows. */
   readonly changed: readonly number[];
   /** The number of all requests received. */
   readonly count: number;
-  /** For each slot key, the most requests received and unanswered at one time. */
+  /** For each slot key, the largest number of received requests that were unanswered at the same time. */
   readonly mostInFlight: Readonly<Record<string, number>>;
 }
 

@@ -1,6 +1,4 @@
-/**
- * A key that only one connection uses, with one call after the other, so that the exact response to each call is known.
- */
+/** A key that only one connection uses, with one call at a time, so that the exact response to each call is known. */
 import { type CheckCallBytes, callOf, type Tenant, tenants } from "./checks.ts";
 import type { Draw } from "./draw.ts";
 import { longWindow } from "./scenarios.ts";
@@ -65,7 +63,7 @@ export class ExclusiveKey {
     return draw.one(kinds)();
   }
 
-  /** The expected decision. Also spends its cost if `isSpent`. */
+  /** The expected decision. Also charges the cost to the expected state if `isSpent`. */
   #decided(cost: number, isSpent: boolean): { allowed: boolean; remaining: number } {
     const allowed = this.#spent + cost <= capacity || cost === 0;
     if (allowed && isSpent) this.#spent += cost;

@@ -7,13 +7,13 @@ interface DenialCounts {
   lost: number;
 }
 
-/** A queue allowed the request at some time between these two. */
+/** A request that a queue allowed at some time between these two instants. */
 interface QueuedAllow {
   readonly sentAtMs: number;
   readonly answeredAtMs: number;
 }
 
-/** A request in a queue without a response so far. */
+/** A request in a queue that has no response yet. */
 export interface QueuedRequest {
   readonly leave: (isLetIn: boolean) => void;
 }
@@ -32,7 +32,7 @@ export class TimedLimits {
     else known.denials++;
   }
 
-  /** Records that a denial may have counted toward a ban. */
+  /** Records that a denial may have counted towards a ban. */
   recordUnknown(key: string): void {
     this.#countsOf(key).lost++;
   }
@@ -72,7 +72,7 @@ export class TimedLimits {
   }
 }
 
-/** The largest excess of allowed requests over the limit between an instant and each later one. */
+/** The largest excess of allowed requests over the limit, between any two instants. */
 function excessSince(sinceMs: number, passed: readonly QueuedAllow[]): number {
   const { limit, windowMs, maxDelayMs } = queue;
   const capacity = Math.floor((maxDelayMs * limit) / windowMs) + 1;
@@ -81,7 +81,7 @@ function excessSince(sinceMs: number, passed: readonly QueuedAllow[]): number {
     .map((each) => each.answeredAtMs)
     .toSorted((a, b) => a - b);
   const excesses = answeredAtMs.map((atMs, index) => {
-    // The two clocks of one machine each round to a millisecond.
+    // The two clocks of the machine each round to a millisecond.
     const left = Math.ceil((limit * (atMs - sinceMs + 2)) / windowMs);
     return index + 1 - capacity - left;
   });

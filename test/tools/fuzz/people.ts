@@ -1,7 +1,7 @@
-/** The keys of requests, each in many spellings with the same meaning and in some that name no key. */
+/** The keys of requests. Each has many spellings with the same meaning, and some spellings that name no key. */
 import type { Draw } from "./draw.ts";
 
-/** Part of every text that must not appear in a log. */
+/** This text is part of every text that must not appear in a log. */
 export const secretTag = "hushhush";
 
 /** A key and the request lines that state it. */
@@ -17,7 +17,7 @@ const oddities = ["", "", "", " and 'co'", ' "so"', "%41", "é ∞", "~!$&()*+/:
 /** Draws one of the names that the current generation of keys uses. */
 export const nameOf = (draw: Draw, count = 5): string => `${secretTag}-${draw.generation}-${draw.below(count)}`;
 
-/** A name with unusual characters, always the same ones for the same name. */
+/** A name with unusual characters, which depend only on the name. */
 export function oddName(draw: Draw, count = 5): string {
   const name = nameOf(draw, count);
   return `${name}${oddities[(Number(name.at(-1)) + draw.generation) % oddities.length] ?? ""}`;
@@ -64,7 +64,7 @@ export function byCookie(draw: Draw, cookie: string): RequestKey {
   return { key, lines: [`${anyCase(draw, "Cookie")}: ${noise()}${cookie}=${spelled}${repeated}`] };
 }
 
-/** Parameters of the query in place of request lines. */
+/** Parameters of the query, instead of request lines. */
 export function byQuery(draw: Draw, parameter: string): { key: string | null; query: string[] } {
   if (draw.chance(0.12)) {
     const invalidForms = [[], [`${parameter}=`], [parameter], [`${parameter}=a`, `${parameter}=b`]];
@@ -112,13 +112,13 @@ const noAddresses = [
 
 type PrefixBits = 56 | 64 | 128;
 
-/** An address that is in no list of any policy. */
+/** An address that is not in any list of a policy. */
 export function drawAddress(draw: Draw, prefixBits: PrefixBits): DrawnAddress {
   if (draw.chance(0.08)) return { key: null, text: draw.one(noAddresses) };
   return draw.chance(0.5) ? ipv4Address(draw, plainIpv4(draw)) : ipv6Address(draw, prefixBits);
 }
 
-/** An address as a proxy may write it in a list: with a port or in quotation marks. */
+/** An address in a form that proxies write in lists: with a port or in quotation marks. */
 export function asForwardedEntry(draw: Draw, address: string): string {
   if (address === "" || draw.chance(0.7)) return address;
   const host = address.includes(":") ? `[${address}]` : address;

@@ -6,7 +6,7 @@ import type { FuzzResult } from "./run.ts";
 
 /** A request that is about to be sent. */
 export interface PendingRequest {
-  /** @returns the faults in its response */
+  /** @returns the faults in the response */
   readonly fault: (answer: Answer) => (string | null)[];
 }
 
@@ -30,10 +30,10 @@ export function proxied(request: FuzzRequest, course: FuzzResult): PendingReques
         return [wasBanned ? "allowed during a ban" : null, ...ledger.allow(sent, remainingUnits)];
       }
       const isBan = /abnormal-usage-detected/.test(answer.body);
-      // Without a body, the denial by a ban looks like any other.
+      // Without its body, a denial by a ban looks like any other denial.
       if (bannable !== undefined && request.method === "HEAD") passages.recordUnknown(bannable);
       else if (bannable !== undefined) passages.recordDenial(bannable, isBan);
-      // A ban denies with any number of units remaining.
+      // A ban denies regardless of the remaining units.
       return ledger.deny(sent, isBan ? [] : deniersOf(request, answer));
     },
   };
@@ -60,7 +60,7 @@ function faultOfDenied(request: FuzzRequest, answer: Answer): string | null {
   return isDenial && !isDeniable ? "denied, though no policy matches it" : null;
 }
 
-/** A 429 lists exactly the limits that deny. */
+/** A 429 must list exactly the limits that deny. */
 function deniersOf({ drawn }: FuzzRequest, answer: Answer): string[] {
   const named = [...remainingInFields(answer).keys()];
   if (drawn.passage !== undefined) return [];

@@ -1,4 +1,4 @@
-/** Malformed HTTP: written by hand, and valid requests with some bytes changed. */
+/** Malformed HTTP: requests written by hand, and valid requests in which some bytes are changed. */
 import { invalidCall } from "./checks.ts";
 import type { Draw } from "./draw.ts";
 import { secretTag } from "./people.ts";
@@ -70,7 +70,7 @@ const targets = [
   "/raw?__proto__=1",
 ];
 
-/** A request's head or part of it, with its body or part of that. */
+/** The whole head of a request with all or part of its body, or a part of a head. */
 const templates: readonly ((draw: Draw) => string)[] = [
   (draw) => get("/raw", `Host: ${draw.one(hosts)}\r\n`),
   (draw) => get("/check", `Host: ${draw.one(hosts)}\r\n`),
@@ -110,7 +110,7 @@ const templates: readonly ((draw: Draw) => string)[] = [
 
 export interface Raw {
   readonly bytes: string;
-  /** CONNECT, which neither Headgate nor workerd answers. */
+  /** A CONNECT request, which neither Headgate nor workerd answers. */
   readonly isConnect: boolean;
 }
 
@@ -119,7 +119,7 @@ export async function rawOf(draw: Draw): Promise<Raw> {
   return { bytes, isConnect: /^\s*CONNECT /.test(bytes) };
 }
 
-/** A valid request of keys that no check verifies. */
+/** A valid request with keys that no check verifies. */
 async function validRequest(draw: Draw): Promise<string> {
   if (draw.chance(0.4)) return (await invalidCall(draw)).bytes;
   const lines = [

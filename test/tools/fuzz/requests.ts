@@ -1,4 +1,4 @@
-/** Requests for the proxy as bytes: valid ones in unusual forms. */
+/** Proxy requests as bytes: valid requests in unusual forms. */
 import { anyStatus, byCost } from "./by-cost.ts";
 import { byKey } from "./by-key.ts";
 import { byPath } from "./by-path.ts";
@@ -11,7 +11,7 @@ import { charge, type DrawnRequest, longWindow, type Scenario } from "./scenario
 
 export const scenarios: readonly Scenario[] = [...byKey, ...byCost, ...byRule, ...byPath];
 
-/** A policy that matches every request for the origin and has spent a unit for each allowed one. */
+/** A policy that matches every request for the origin, and has charged one unit for each allowed request. */
 export const catchAll = { name: "everything", limit: 1_000_000_000 };
 
 export const everything: ExpectedCharge = {
@@ -19,7 +19,7 @@ export const everything: ExpectedCharge = {
   named: [],
 };
 
-/** The last policy is decided last, so it spends only for requests that all others allow. */
+/** The last policy is decided last, so it charges only requests that all other policies allow. */
 export const policies: readonly object[] = [
   ...scenarios.flatMap((scenario) => scenario.policies),
   {
@@ -102,7 +102,7 @@ const answers: readonly (readonly (readonly [string, string])[])[] = [
   ],
 ];
 
-/** The origin's own fields that look like those of Headgate. */
+/** The origin's own fields that look like fields of Headgate. */
 const lookalikes: readonly (readonly [string, string])[] = [
   ["RateLimit", '"of-the-origin";r=0;t=7'],
   ["RateLimit", "limit=10, remaining=5, reset=3"],
@@ -116,7 +116,7 @@ function oddAnswers(draw: Draw): readonly (readonly [string, string])[] {
   return draw.chance(0.1) ? draw.one(answers) : [];
 }
 
-/** Whether the origin sends such fields, in whose presence Headgate's may be absent. */
+/** Whether the origin sends such fields, in which case Headgate may omit its own. */
 export const hasOriginFields = ({ fields = [] }: OriginInstruction): boolean =>
   fields.some(([name]) => name.startsWith("RateLimit"));
 
@@ -150,7 +150,7 @@ function spelledPath(draw: Draw, segments: readonly string[]): string {
   return `${path.join("")}${draw.chance(0.1) ? "/" : ""}`;
 }
 
-/** Percent-encoded text stays unchanged. Encoding it twice would make another path. */
+/** Text that is already percent-encoded stays unchanged. Encoding it twice would make another path. */
 const escapedOnce = (draw: Draw, segment: string): string =>
   /^[\w-]+$/.test(segment) ? percentEncoded(draw, segment) : segment;
 
@@ -194,7 +194,7 @@ const odd: readonly ((draw: Draw) => string)[] = [
 
 const visible = (byte: string): string => (byte >= " " && byte !== "\x7f" ? byte : "x");
 
-/** Fields that do not change the meaning of a request, each at most once. */
+/** Fields that do not change the meaning of a request. Each name occurs at most once. */
 function harmlessFields(draw: Draw, lines: readonly string[]): string[] {
   const taken = new Set(lines.map((line) => line.split(":", 1)[0]));
   return Array.from({ length: draw.one([0, 0, 1, 2]) }, () => draw.one(odd)(draw)).filter((line) => {

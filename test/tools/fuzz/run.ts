@@ -10,7 +10,7 @@ import { proxied } from "./proxied.ts";
 import { rawOf } from "./raw.ts";
 import { everything, requestOf } from "./requests.ts";
 
-/** A fault and the request that showed it. */
+/** A fault, and the request that caused it. */
 export interface Fault {
   readonly id: number;
   readonly what: string;
@@ -24,7 +24,7 @@ export class FuzzResult {
   readonly faults: Fault[] = [];
   /** The number of requests sent by kind. */
   readonly kinds = new Map<string, number>();
-  /** The number of responses by responder and status. */
+  /** The number of responses by sender and status. */
   readonly answers = new Map<string, Map<number, number>>();
   /** The numbers of requests that the origin has answered. */
   readonly letIn: number[] = [];
@@ -48,7 +48,7 @@ export class FuzzResult {
 }
 
 const timeoutMs = 30_000;
-/** How long to wait for further responses to raw bytes. Bytes that arrive later are not read. */
+/** How long to wait for more responses to raw bytes. Responses that arrive later are not read. */
 const quietMs = 150;
 /** A run stops after this many faults. */
 const maxFaults = 10;
@@ -77,7 +77,7 @@ export async function run(place: TargetAddress, { seed, requests, connections }:
 }
 
 const callsOfKey = 100;
-/** An upper bound on the charge of malformed bytes, which may contain several requests. */
+/** An upper bound on the charge for malformed bytes, which may contain several requests. */
 const malformedCharge: ExpectedCharge = { ...everything, cost: 10, finalCost: 10 };
 
 class FuzzClient {
@@ -115,7 +115,7 @@ class FuzzClient {
     const answer = await this.#exchange("proxied", draw, request.bytes, request.method, {
       isUnreachable: request.ask.fails === true,
     });
-    // The server would read bytes after a denied upgrade as the next request.
+    // Closes the connection, because the server would read the bytes after a denied upgrade as the next request.
     if (request.drawn.after !== undefined) this.#connection.close();
     if (answer !== null) this.#course.fault(draw.id, request.bytes, fault(answer));
   }
@@ -132,7 +132,7 @@ class FuzzClient {
     this.#course.count("abandoned", []);
   }
 
-  /** Spends from or looks at a key that the proxy charges too. */
+  /** Charges a key that the proxy also charges, or looks at it. */
   async #shared(draw: Draw): Promise<void> {
     const charge = await sharedKey(draw);
     if (charge === null) return this.#exact(draw);
@@ -162,7 +162,7 @@ class FuzzClient {
 
   /** Calls `/check` for a key that only this client uses. */
   async #exact(draw: Draw): Promise<void> {
-    // Each tenant's key is used for several calls before the next one.
+    // Each tenant uses a key for several calls before the next key.
     const round = Math.floor(this.#calls++ / callsOfKey);
     const key = exclusiveKey(draw, this.#number, round);
     if (this.#calls % callsOfKey === 1) {

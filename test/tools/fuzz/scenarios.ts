@@ -1,6 +1,6 @@
 /**
- * A scenario: policies with a path of their own, and random requests whose expected charges follow from how they were
- * made, rather than from reading them as Headgate does.
+ * A scenario: policies with their own path, and random requests. The expected charges follow from how the requests were
+ * made, instead of from reading them as Headgate does.
  */
 import type { OriginInstruction } from "./origin.ts";
 import type { Draw } from "./draw.ts";
@@ -8,49 +8,49 @@ import type { ExpectedCharge, Quota } from "./ledger.ts";
 
 /** The parts of a request that a scenario determines. */
 export interface DrawnRequest {
-  /** Path segments after the scenario's. */
+  /** The path segments after the scenario's own segment. */
   readonly path?: readonly string[];
-  /** The whole path as sent, in place of a spelling that all origins read alike. */
+  /** The whole path as sent, instead of a spelling that all origins read alike. */
   readonly target?: string;
-  /** Query parameters as sent. */
+  /** The query parameters as sent. */
   readonly query?: readonly string[];
   readonly method?: string;
   readonly host?: string;
-  /** Lines of the head. */
+  /** Lines of the request's head. */
   readonly lines?: readonly string[];
   readonly ask?: Partial<OriginInstruction>;
-  /** Bytes after the head in place of a body. */
+  /** Bytes that follow the head instead of a body. */
   readonly after?: string;
   readonly charges: readonly ExpectedCharge[];
-  /** Denied with 403, with any number of units remaining. */
+  /** Set if the request is denied with 403, regardless of the remaining units. */
   readonly isBarred?: boolean;
   /** The key that the request may ban. */
   readonly bannable?: string;
-  /** Set for limits by time or slots, whose units return during a run. */
+  /** Set for queues and slots, whose units return during a run. */
   readonly passage?: { readonly kind: "slot" | "queue"; readonly key: string };
 }
 
 export interface Scenario {
   /** The scenario's path is `/<name>`. */
   readonly name: string;
-  /** Policies without the fields that all of them share. */
+  /** The policies, without the fields that all of them share. */
   readonly policies: readonly object[];
   readonly draw: (draw: Draw) => DrawnRequest | Promise<DrawnRequest>;
   /** The status of a denial; 429 by default. */
   readonly denial?: number;
-  /** Whether `/check` may charge its keys too, by key and cost alone. */
+  /** Whether `/check` may also charge the scenario's keys, by key and cost alone. */
   readonly isCheckable?: boolean;
 }
 
-/** A window that returns no units during a run. */
+/** A window that outlasts a run, so that no units return during the run. */
 export const longWindow = "60 days";
 
 export const allOf = (name: string): { path: string } => ({ path: `/${name}/*` });
 
-/** A policy with one limit, which has its name. */
+/** A policy with one limit, whose name is that of the policy. */
 export const quotaOf = (name: string, limit: number): Quota[] => [{ name, limit }];
 
-/** A charge of one unit by default. */
+/** A charge, by default of one unit. */
 export function charge(
   policy: string,
   key: string | null,

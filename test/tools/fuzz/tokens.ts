@@ -1,4 +1,4 @@
-/** Bearer tokens of users: valid ones, and invalid ones that must not count. */
+/** Bearer tokens of users: valid tokens, and invalid tokens that must not count. */
 import { type JWTPayload, SignJWT } from "jose";
 import type { Draw } from "./draw.ts";
 import { oddName, secretTag } from "./people.ts";
@@ -9,7 +9,7 @@ export const jwtSettings = {
   JWT_AUDIENCE: JSON.stringify(["api", "https://api.example/"]),
 };
 
-/** The subject of a token; null when it is invalid. */
+/** The subject of a token; null when the token is invalid. */
 export interface Bearer {
   readonly key: string | null;
   readonly isPro: boolean;
@@ -29,7 +29,7 @@ export async function bearer(draw: Draw): Promise<Bearer> {
   const sub = draw.chance(0.1) ? 4_000 + draw.generation : oddName(draw);
   const plan = draw.one(["pro", ["free", "pro"]] as const);
   const claims = { ...sound, sub, ...(isPro && { plan }) };
-  // jose requires a text as the subject when it signs a token, and accepts any value when it verifies one.
+  // jose requires a text as the subject when it signs a token, but accepts any value when it verifies a token.
   const token = await signed(claims as JWTPayload);
   const scheme = draw.one(["Bearer ", "bearer ", "BEARER   "]);
   return { key: String(sub), isPro, lines: [`Authorization: ${scheme}${token}`] };

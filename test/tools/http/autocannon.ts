@@ -1,4 +1,4 @@
-/** Load by autocannon, where wrk is not installed. As a JavaScript program it needs a processor of its own. */
+/** Load by autocannon, for machines without wrk. As a JavaScript program, autocannon needs its own processor core. */
 import { createRequire } from "node:module";
 import autocannon from "autocannon";
 import { type Generator, idIn, idMark, keyMark, keyText, type HttpLoad, type MeasuredResponses } from "./load.ts";
@@ -16,7 +16,7 @@ export const byAutocannon: Generator = {
       url: load.url.href,
       connections: load.connections,
       duration: load.seconds,
-      // autocannon checks for its end at this interval, in milliseconds.
+      // autocannon checks at this interval whether it must end, in milliseconds.
       sampleInt: 50,
       timeout: 30,
       requests: [requestOf(load)],

@@ -11,7 +11,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const bench = (...options: string[]): Run => runNpm(".", "run", "--silent", "bench", "--", "http", ...options);
 
 it("npm run bench -- http measures the selected contestants and their floors, checks the goals and draws a plot", async () => {
-  // autocannon is always installed, wrk is not.
+  // autocannon is always installed, but wrk is not.
   const load = ["--generator", "autocannon", "--connections", "4"];
   const names = ["check-leased", "check-denied", "binding-denied"];
   const run = bench("--quick", "--only", names.join(","), "--out", folder, ...load);
@@ -23,7 +23,7 @@ it("npm run bench -- http measures the selected contestants and their floors, ch
   }
   const callsOf = (of: string): number | null | undefined =>
     measured.figures.find(({ id }) => id === of)?.callsPerThousand;
-  // A request of the end of a turn may not have called its object yet.
+  // A request at the end of a turn may not yet have called its object.
   expect(callsOf("noop")).toBeGreaterThan(900);
   expect(callsOf("check-denied")).toBe(0);
   expect(measured).toMatchObject({ skipped: [], void: [] });

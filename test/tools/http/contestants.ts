@@ -1,4 +1,4 @@
-/** The contestants: their requests, the responses that they must give, and the floors that they are compared with. */
+/** The contestants: their requests, the required responses, and the floors with which they are compared. */
 import { token } from "./headgates.ts";
 import { type FollowUp, idMark, keyMark } from "./load.ts";
 
@@ -12,18 +12,18 @@ export interface Contestant {
   /** The name of the socket that receives the requests. */
   readonly socket: string;
   readonly path: string;
-  /** The policy of a `/check` call; a plain GET without one. */
+  /** The policy of a `/check` call. Without a policy, the request is a plain GET. */
   readonly policy?: string;
-  /** Whether each request reserves, and a second one settles the reservation. */
+  /** Whether each request makes a reservation that a second request settles. */
   readonly reserves?: boolean;
   readonly keys: Keys;
   /** The status that every response must have. */
   readonly status: 200 | 429;
-  /** The id of the floor: the contestant with the least work that could replace this one. */
+  /** The id of the floor, which is the contestant with the least work that could replace this contestant. */
   readonly floor?: string;
-  /** How many responses of a turn may have another status. */
+  /** How many responses of a turn may have a different status. */
   readonly strays?: number;
-  /** Whether rows are written a second after a turn. */
+  /** Whether the contestant writes rows a second after a turn. */
   readonly leavesRows?: boolean;
 }
 
@@ -49,7 +49,7 @@ const proxied = of("Headgate, proxy");
 const peer = of("other rate limiters on workerd");
 const node = of("Node with Redis");
 
-/** Calls with a policy of the same name as the pair's. Gateways that read only the status ask for a 429. */
+/** Calls of `/check` with the policy "allowed" or "denied". Gateways that read only the status use `deny=429`. */
 const checked = (id: string, title: string, socket: string, differences: Differences): Contestant => {
   const [path, policy] = differences.status === 429 ? ["/check?deny=429", "denied"] : ["/check", "allowed"];
   return of("Headgate, /check")(id, title, socket, path, { policy, ...differences });
@@ -58,7 +58,7 @@ const checked = (id: string, title: string, socket: string, differences: Differe
 const denied = { status: 429 } as const;
 const thousand = { keys: "thousand", leavesRows: true } as const;
 const newKeys = { keys: "new", leavesRows: true } as const;
-/** The binding's periods are minutes of the clock. One request of each key is allowed when a minute begins. */
+/** The binding's periods are minutes of the clock. When a minute begins, one request of each key is allowed. */
 const byTheClock = { status: 429, strays: 1 } as const;
 
 export const contestants: readonly Contestant[] = [

@@ -1,4 +1,4 @@
-/** The requests that a Worker received, and its calls of objects. */
+/** The requests that a Worker received, and the Worker's calls of objects. */
 export interface Counts {
   readonly requests: number;
   readonly calls: number;
@@ -9,7 +9,7 @@ export const difference = (after: Counts, before: Counts): Counts => ({
   calls: after.calls - before.calls,
 });
 
-/** Calls of objects per thousand requests in all these turns; null if they were not counted. */
+/** Calls of objects per thousand requests in all these turns; null if these calls were not counted. */
 export function callsPerThousand(turns: readonly { readonly counts: Counts | null }[]): number | null {
   const counted = turns.flatMap(({ counts }) => (counts === null ? [] : [counts]));
   const total = counted.reduce(

@@ -15,7 +15,7 @@ export function cpuMsOf(pids: readonly number[]): number | null {
   }
 }
 
-/** The sum of `utime` and `stime`, the fields 14 and 15. The second field is a name that may contain spaces. */
+/** The sum of `utime` and `stime`, fields 14 and 15. The second field is a name that may contain spaces. */
 export function ticksOf(stat: string): number {
   const [utime, stime] = stat
     .slice(stat.lastIndexOf(")") + 2)
@@ -24,7 +24,7 @@ export function ticksOf(stat: string): number {
   return Number(utime) + Number(stime);
 }
 
-/** Microseconds per request in all these turns; null if the time was not reported. */
+/** Microseconds per request in all these turns; null if the processor time was not reported. */
 export function cpuUsPerRequest(
   turns: readonly { readonly cpuMs: number | null; readonly requests: number }[],
 ): number | null {

@@ -1,4 +1,4 @@
-/** The recorded run, and the parts of the documentation that show it. */
+/** The recorded run, and the parts of the documentation that show the run. */
 import { readFileSync } from "node:fs";
 import { type Generated, wrapped } from "../generated.ts";
 import { comparisonPage } from "../peers/page.ts";

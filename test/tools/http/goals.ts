@@ -5,9 +5,9 @@ export interface Goal {
   readonly title: string;
   readonly of: string;
   readonly to: string;
-  /** The ratio is one of request rates under load, and one of p50 with one request at a time. */
+  /** Under load, the ratio is that of request rates. With one request at a time, it is that of p50 latencies. */
   readonly load: LoadName;
-  /** A minimum for request rates, a maximum for p50. */
+  /** A minimum for ratios of request rates, a maximum for ratios of p50. */
   readonly bound: number;
 }
 

@@ -3,7 +3,7 @@ import type { WorkerService } from "./services.ts";
 
 export const token = "the-benchmark's-token";
 
-/** Never reached in a turn, and small enough for the arithmetic of every strategy. */
+/** A limit that is never reached in a turn, but small enough for the arithmetic of every strategy. */
 const plenty = "10000000/hour";
 
 type PolicyFields = Readonly<Record<string, unknown>>;
@@ -14,7 +14,7 @@ type PolicyFields = Readonly<Record<string, unknown>>;
  */
 const common = { key: "header:X-Key", timeout: "30s", onError: "closed" };
 
-/** One policy that allows every request, and one that denies all but the first. The path selects the policy. */
+/** One policy allows every request, and the other denies all but the first. The path selects the policy. */
 const pair = (options: PolicyFields = {}): PolicyFields[] => [
   { name: "allowed", match: { path: "/allowed" }, limits: plenty, ...common, ...options },
   { name: "denied", match: { path: "/denied" }, limits: "1/hour", ...common, ...options },

@@ -1,19 +1,19 @@
-/** A load of HTTP requests that differ in their key only, and its results. */
+/** A load of HTTP requests that differ only in their key, and the results of the load. */
 
-/** With all connections, or with one request at a time. */
+/** Either with all connections or with one request at a time. */
 export type LoadName = "loaded" | "alone";
 
-/** A mark that each request replaces with its key, in fields and body. */
+/** A placeholder that each request replaces with its key, in fields and body. */
 export const keyMark = "{key}";
 
-/** A mark that a follow-up replaces with the `id` of a response. */
+/** A placeholder that a follow-up replaces with the `id` of a response. */
 export const idMark = "{id}";
 
 export interface HttpLoad {
   readonly url: URL;
   readonly method: "GET" | "POST";
   readonly fields: Readonly<Record<string, string>>;
-  /** Empty for none. */
+  /** Empty if the requests have no body. */
   readonly body: string;
   /** A request that is sent once for each `id` in a response, before the next request of the load. */
   readonly followUp?: FollowUp;
@@ -29,7 +29,7 @@ export interface FollowUp {
   readonly body: string;
 }
 
-/** The `id` in the body of a response; undefined if it has none. */
+/** The `id` in the body of a response; undefined if the body has none. */
 export const idIn = (body: string): string | undefined => /"id":"([^"]*)"/.exec(body)?.[1];
 
 export interface MeasuredResponses {
@@ -37,7 +37,7 @@ export interface MeasuredResponses {
   readonly seconds: number;
   /** The number of responses with each status. */
   readonly statuses: Readonly<Record<string, number>>;
-  /** Requests without a response. */
+  /** The number of requests without a response. */
   readonly errors: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
@@ -48,11 +48,11 @@ export interface Generator {
   readonly fire: (load: HttpLoad) => Promise<MeasuredResponses>;
 }
 
-/** All keys have one length, so that all requests have one length. */
+/** All keys have the same length, so that all requests have the same length. */
 export const keyText = (number: number): string => String(number).padStart(keyDigits, "0");
 export const keyDigits = 12;
 
-/** The fault when responses have other statuses than expected; undefined without one. */
+/** The fault when responses have other statuses than expected; undefined if there is no fault. */
 export function faultOf(measured: MeasuredResponses, expected: number, strays: number): string | undefined {
   const { requests, statuses, errors } = measured;
   if (errors > 0) return `${errors} requests without an answer`;

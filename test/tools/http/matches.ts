@@ -1,4 +1,4 @@
-/** The matches of a run: the contestants that take their turns next to each other, because they are compared. */
+/** The matches of a run: contestants that are compared take their turns next to each other. */
 import type { Contestant } from "./contestants.ts";
 import { goals } from "./goals.ts";
 import type { LoadName } from "./load.ts";
@@ -19,7 +19,7 @@ export function goalMatches(chosen: readonly Contestant[]): Match[] {
   );
 }
 
-/** The matches that measure everything about these contestants. */
+/** The matches that measure all figures of these contestants. */
 export function allMatches(chosen: readonly Contestant[]): Match[] {
   const loaded = chosen.map(({ id, floor }): Match => {
     const floors = floor === undefined ? [] : [floor];
@@ -31,7 +31,7 @@ export function allMatches(chosen: readonly Contestant[]): Match[] {
   });
   const others = new Set(loaded.flatMap((match) => match.others));
   return [
-    // A floor has its turns in the matches of others.
+    // A floor needs no match of its own, because it has its turns in the matches of other contestants.
     ...loaded.filter(({ subject, others: own }) => own.length > 0 || !others.has(subject)),
     ...chosen.map(({ id }): Match => ({
       subject: id,

@@ -1,4 +1,4 @@
-/** Starts Redis and a Node server that limits with it, if Redis is installed. */
+/** Starts Redis, and a Node server that uses it to limit requests, if Redis is installed. */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
@@ -13,7 +13,7 @@ export interface NodeAndRedis {
   readonly close: () => Promise<void>;
 }
 
-/** The version of Redis; undefined if it is not installed. */
+/** The version of Redis; undefined if Redis is not installed. */
 export function redisVersion(): string | undefined {
   const { error, stdout } = spawnSync("redis-server", ["--version"], { encoding: "utf8" });
   return error === undefined ? / v=(\S+)/.exec(stdout)?.[1] : undefined;

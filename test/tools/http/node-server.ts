@@ -1,6 +1,6 @@
 /**
- * `node node-server.ts <port of Redis>`: a typical Node server, Hono with `rate-limiter-flexible` or with Upstash's
- * algorithm on Redis. Prints its port.
+ * `node node-server.ts <port of Redis>`: a typical Node server with Hono that limits with `rate-limiter-flexible`, or
+ * with Upstash's algorithm on Redis. Prints its port.
  */
 import type { AddressInfo } from "node:net";
 import { serve } from "@hono/node-server";
@@ -31,8 +31,8 @@ const limiters = {
 };
 
 /**
- * Upstash's package calls Redis over HTTP. Here its scripts run on the same Redis as those of the other package, over the
- * same connection. Later versions than 2.0 have scripts that only Upstash's own server accepts.
+ * Upstash's package calls Redis over HTTP. Here its scripts run on the same Redis, and over the same connection, as
+ * those of the other package. Versions after 2.0 have scripts that only Upstash's own server accepts.
  */
 const upstashClient = {
   evalsha: (hash: string, keys: string[], values: unknown[]): Promise<unknown> =>

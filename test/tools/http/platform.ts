@@ -1,4 +1,4 @@
-/** Starts everything to measure: Workers in one workerd, and Node with Redis in processes of their own. */
+/** Starts everything that is measured: Workers in one workerd process, and Node and Redis in separate processes. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Counts } from "./counts.ts";
@@ -11,7 +11,7 @@ import { configurationOf, type WorkerSocket, type WorkerService } from "./servic
 
 const compatibilityDate = "2026-11-01";
 
-/** Answers for every host, so that no forwarded request leaves the process. */
+/** A Worker that answers requests for every host, so that no forwarded request leaves the process. */
 const origin = `export default { fetch: () => Response.json({ answered: true }) };`;
 
 const services: readonly WorkerService[] = [
@@ -44,7 +44,7 @@ const sockets: readonly WorkerSocket[] = [
   { name: "unjoined", service: "strict", entrypoint: "unjoined" },
 ];
 
-/** The socket with the counts of each service that counts. */
+/** For each service that counts, the socket that returns its counts. */
 const countsSockets: readonly WorkerSocket[] = [...new Set(sockets.map(({ service }) => service))].map((service) => ({
   name: `${service} counts`,
   service,
@@ -63,10 +63,10 @@ export interface BenchPlatform {
   readonly close: () => Promise<void>;
 }
 
-// The services of the emulated binding need this experimental flag.
+// The emulated binding's services need this experimental flag.
 const flags = ["--experimental"];
 
-/** @param names the sockets to start; Redis is started for `node` only */
+/** @param names the sockets to start; Redis is started only for `node` */
 export async function startPlatform(folder: string, names: ReadonlySet<string>): Promise<BenchPlatform> {
   prepare(folder);
   const ports = Object.fromEntries([...sockets, ...countsSockets].map(({ name }) => [name, 0]));

@@ -1,4 +1,4 @@
-/** Draws a run: the requests per second of all contestants. */
+/** Plots the requests per second of all contestants in a run. */
 import { axisX, barX, gridX, ruleY, textX, text as textMark } from "@observablehq/plot";
 import type { PlotOptions } from "@observablehq/plot";
 import { drawFigure, figureWidth, type Theme } from "../figure.ts";
@@ -34,7 +34,7 @@ export function figureOf(run: RecordedRun): Figure {
   });
 }
 
-/** A heading for each group above the rows of the group. */
+/** Places a heading for each group above the rows of the group. */
 function rowsOf({ figures }: RecordedRun): PlotRow[] {
   const groups = [...new Set(figures.map(({ group }) => group))];
   return groups.flatMap((group): PlotRow[] => [
@@ -71,7 +71,7 @@ function panel(rows: readonly PlotRow[], theme: Theme): PlotOptions {
         y: "id",
         fill: ({ group }: Bar) => colourOf(theme, group),
       }),
-      // A line of the background's colour sets the thinner line off from the bar.
+      // A line of the background's colour separates the thinner line from the bar.
       ruleY(bars, { ...quartiles, stroke: theme.background, strokeWidth: 4 }),
       ruleY(bars, { ...quartiles, stroke: theme.text, strokeWidth: 1.5 }),
       textX(bars, {

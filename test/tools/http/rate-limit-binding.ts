@@ -1,6 +1,6 @@
 /**
  * The Workers rate limiting binding as wrangler emulates it, with wrangler's own code: a wrapped binding that calls one
- * object for all keys of a namespace. wrangler's proxy in front of the Worker is left out.
+ * object for all keys of a namespace. wrangler's proxy in front of the Worker is omitted.
  */
 import { copyFileSync, mkdirSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -34,7 +34,7 @@ export const bindingServices: readonly WorkerService[] = [
   },
 ];
 
-/** A binding with a limit per minute, the longest period that it supports. */
+/** A binding with a limit per minute, the longest period that the binding supports. */
 export function rateLimitBinding(name: string, limit: number): string {
   const namespace = JSON.stringify(JSON.stringify({ MINIFLARE_NAMESPACE: name }));
   const inner = [
@@ -45,7 +45,7 @@ export function rateLimitBinding(name: string, limit: number): string {
   return `(name = "${name}", wrapped = (moduleName = "${module}", innerBindings = [${inner.join(", ")}]))`;
 }
 
-/** Copies wrangler's code to where the configuration expects it. */
+/** Copies wrangler's code to the path that the configuration expects. */
 export function copyBinding(folder: string): void {
   const workers = join(dirname(createRequire(import.meta.url).resolve("miniflare")), "workers");
   mkdirSync(join(folder, "binding"), { recursive: true });

@@ -15,26 +15,28 @@ export interface Machine {
   readonly workerd: string;
   readonly generator: string;
   readonly redis: string | null;
-  /** The load average of the minute before the run; null on systems without one. */
+  /** The load average of the minute before the run; null on systems that have none. */
   readonly loadBefore: number | null;
   /** The versions of the measured packages. */
   readonly packages: Readonly<Record<string, string>>;
 }
 
-/** The figures of a contestant: medians over its turns. */
+/** The figures of a contestant, which are medians over its turns. */
 export interface Figures {
   readonly id: string;
   readonly group: string;
   readonly title: string;
   readonly perSecond: Spread;
-  /** The ratio of its requests per second to those of its floor; null if it has none or that was not measured. */
+  /**
+   * The ratio of its requests per second to those of its floor; null if it has no floor or the floor was not measured.
+   */
   readonly ofFloor: (Spread & { readonly title: string }) | null;
   /** Processor time per request under load, in microseconds; null on systems that do not report it. */
   readonly cpuUs: number | null;
   /** Calls of objects per thousand requests under load; null if the contestant does not count them. */
   readonly callsPerThousand: number | null;
   readonly loaded: Latency;
-  /** With one request at a time; null if that was not measured. */
+  /** Latency with one request at a time; null if this was not measured. */
   readonly alone: Latency | null;
 }
 

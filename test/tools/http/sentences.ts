@@ -1,4 +1,4 @@
-/** The sentences about a run. They are true for any figures. */
+/** The sentences about a run. They must be true for any figures. */
 import { whole } from "../table.ts";
 import type { Figures, RecordedRun } from "./record.ts";
 import type { Verdict } from "./verdicts.ts";
@@ -33,7 +33,7 @@ export function readmeText({ figures, goals, machine, settings }: RecordedRun): 
   return `On ${machine.cores} cores with ${settings.connections} connections, workerd serves ${rateOf("check")} strict checks of one key per second, ${rateOf("check-leased")} leased checks, or ${rateOf("check-denied")} denials. Strict checks have ${ratioOf("check", "noop")} times the rate of a Durable Object call that does nothing, and ${ratioOf("check", "store")} times that of \`hono-rate-limiter\`. ${metText(goals)}, as the [results](docs/benchmarks/results.md) show.`;
 }
 
-/** How many goals are met, and those that are missed with their ratios. */
+/** States how many goals are met, and lists the missed goals with their ratios. */
 export function goalsText({ goals }: RecordedRun): string {
   const missed = goals.filter(({ isMet }) => isMet === false);
   const met = `${metText(goals)}.`;

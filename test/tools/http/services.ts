@@ -2,16 +2,16 @@
 
 export interface WorkerService {
   readonly name: string;
-  /** Import names and files below the configuration's folder. The first module is the entry. */
+  /** Import names and files, relative to the configuration's folder. The first module is the entry. */
   readonly modules: Readonly<Record<string, string>>;
   readonly compatibilityDate: string;
   readonly flags?: readonly string[];
   readonly texts?: Readonly<Record<string, string>>;
-  /** The classes of its objects by binding name. */
+  /** The classes of the Worker's objects, by binding name. */
   readonly objects?: Readonly<Record<string, string>>;
-  /** More bindings, in the configuration's syntax. */
+  /** Additional bindings, in the configuration's syntax. */
   readonly bindings?: readonly string[];
-  /** The service that answers its outbound requests. */
+  /** The service that answers the Worker's outbound requests. */
   readonly outbound?: string;
 }
 

@@ -7,7 +7,7 @@ export interface Spread {
   readonly upper: number;
 }
 
-/** A quartile between two values is interpolated, so that a few rounds do not make it jump. */
+/** A quartile between two values is interpolated, so that it does not jump when there are few rounds. */
 export function spreadOf(values: readonly number[]): Spread {
   const sorted = values.toSorted((a, b) => a - b);
   const at = (share: number): number => {
@@ -18,11 +18,11 @@ export function spreadOf(values: readonly number[]): Spread {
   return { median: at(0.5), lower: at(0.25), upper: at(0.75) };
 }
 
-/** The ratio of two turns that follow each other: a machine that is slow at that time slows both. */
+/** The ratio of two turns that follow each other. A machine that is slow at that time slows both turns. */
 export const pairedRatio = (pairs: readonly (readonly [number, number])[]): Spread =>
   spreadOf(pairs.map(([value, other]) => value / other));
 
-/** @param share 0.99 for the value that 99 % of the values do not exceed */
+/** @param share the share of values that must not exceed the result, such as 0.99 */
 export function quantile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? NaN;

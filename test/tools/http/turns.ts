@@ -1,4 +1,7 @@
-/** Runs the contest: in each round, all matches take place in a random order, each with short turns next to each other. */
+/**
+ * Runs the contest: each round contains all matches in a random order, and the contestants of a match take short turns
+ * next to each other.
+ */
 import { setTimeout } from "node:timers/promises";
 import { randomFrom } from "../../random.ts";
 import { type Contestant, contestantOf, type Keys, requestOf } from "./contestants.ts";
@@ -19,14 +22,14 @@ export interface ContestSettings {
   readonly seconds: number;
   readonly connections: number;
   /**
-   * A quick run only shows that everything works. Otherwise an uncounted first round compiles the code, and the work
-   * after each turn is waited for.
+   * A quick run only shows that everything works. Otherwise an uncounted first round compiles the code, and each turn
+   * is followed by a wait for its remaining work.
    */
   readonly isQuick: boolean;
 }
 
 export interface MeasuredTurn extends MeasuredResponses {
-  /** The processor time of all processes that answered; null on systems that do not report it. */
+  /** The processor time of all processes that answered; null on systems that do not report this time. */
   readonly cpuMs: number | null;
   /** Null if the contestant does not count its calls of objects. */
   readonly counts: Counts | null;
@@ -38,10 +41,10 @@ export interface MatchOutcome {
   readonly rounds: readonly ReadonlyMap<string, MeasuredTurn>[];
 }
 
-/** Why a contestant has no figures. */
+/** The reason why a contestant has no figures. */
 export interface Fault {
   readonly why: string;
-  /** Whether it could not be started. Otherwise its responses were wrong. */
+  /** Whether the contestant could not be started. Otherwise its responses were wrong. */
   readonly isSkipped: boolean;
 }
 
@@ -62,9 +65,9 @@ export interface Contest {
   readonly print: (text: string) => void;
 }
 
-/** Pauses between turns. The longer one keeps pending writes out of the next turn. */
+/** Pauses between turns. The longer pause keeps pending writes out of the next turn. */
 const pauseMs = { least: 20, rows: 1_200 };
-/** The requests before a turn, and how many of them are concurrent. */
+/** The number of requests before a turn, and how many of them are concurrent. */
 const warmUp = { requests: 8, atOnce: 8 };
 
 export async function compete(matches: readonly Match[], contest: Contest): Promise<ContestOutcome> {
@@ -99,7 +102,7 @@ export async function compete(matches: readonly Match[], contest: Contest): Prom
 
 export const perSecond = ({ requests, seconds }: MeasuredResponses): number => requests / seconds;
 
-/** Waiting for a disk can leave a short turn without a response. Repeats such a turn with twice the duration. */
+/** A wait for a disk can leave a short turn without a response. Repeats such a turn with twice the duration. */
 async function fireUntilAnswered(generator: Generator, load: HttpLoad, attempts = 3): Promise<MeasuredResponses> {
   const measured = await generator.fire(load);
   if (measured.requests > 0 || attempts === 1) return measured;
@@ -115,14 +118,14 @@ function shuffled<T>(items: readonly T[], random: () => number): T[] {
 
 class TurnRunner {
   readonly #contest: Contest;
-  /** The first key that has not been used. */
+  /** The first key that has not yet been used. */
   #nextKey = 1_000;
 
   constructor(contest: Contest) {
     this.#contest = contest;
   }
 
-  /** A Headgate that does not support a configuration answers 500 to every request. */
+  /** A Headgate version that does not support a configuration answers every request with 500. */
   async whyMissing(contestant: Contestant): Promise<string | undefined> {
     const { urls, missing } = this.#contest;
     if (!urls.has(contestant.socket)) {

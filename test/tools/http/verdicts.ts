@@ -6,12 +6,12 @@ import { pairedRatio, type Spread } from "./statistics.ts";
 import { type MatchOutcome, type MeasuredTurn, perSecond } from "./turns.ts";
 
 export interface Verdict extends Goal {
-  /** Null when one of the two was not measured. */
+  /** Null when one of the two contestants was not measured. */
   readonly ratio: Spread | null;
   readonly isMet: boolean | null;
   /**
-   * The ratio of the processor times per request, above 1 if ours is less. It is steadier than the ratio of the rates on
-   * a busy machine. Null for one request at a time, and where processor times are not reported.
+   * The ratio of the processor times per request, above 1 if Headgate uses less. On a busy machine, this ratio is
+   * steadier than that of the rates. Null for one request at a time, and when processor times are not reported.
    */
   readonly byCpu: number | null;
 }
@@ -27,7 +27,7 @@ export function judge(outcomes: readonly MatchOutcome[]): Verdict[] {
   });
 }
 
-/** The ratio of request rates under load. Null if the two have no turns next to each other. */
+/** The ratio of request rates under load. Null if the two contestants have no turns next to each other. */
 export const rateRatio = (outcomes: readonly MatchOutcome[], of: string, to: string): Spread | null =>
   ratioIn(pairsOf(outcomes, of, to, "loaded"), "loaded");
 

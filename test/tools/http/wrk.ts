@@ -8,7 +8,7 @@ import { killWithParent } from "../workerd-process.ts";
 import { type Generator, idMark, keyDigits, keyMark, type HttpLoad, type MeasuredResponses } from "./load.ts";
 
 /**
- * @param folder the folder for its scripts
+ * @param folder the folder for wrk's scripts
  * @returns undefined if wrk is not installed
  */
 export function findWrk(folder: string): Generator | undefined {
@@ -45,7 +45,7 @@ async function run(script: string, { url, connections, seconds }: HttpLoad): Pro
   return chunks.join("");
 }
 
-/** wrk's own report only distinguishes statuses below and above 400. */
+/** wrk's own report only distinguishes statuses below 400 from other statuses. */
 function scriptOf({ url, method, fields, body, keys, followUp }: HttpLoad): string {
   const headOf = (target: string): string[] => [
     `${method} ${target} HTTP/1.1`,

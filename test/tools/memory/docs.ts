@@ -1,4 +1,6 @@
-/** The recorded run of `npm run bench -- memory`, its plot, and the sentence of `docs/benchmarks/results.md` about it. */
+/**
+ * The recorded run of `npm run bench -- memory`, its plot, and the sentence of `docs/benchmarks/results.md` about it.
+ */
 import { readFileSync } from "node:fs";
 import { areaY, gridY, lineY, ruleY, text as textMark } from "@observablehq/plot";
 import { drawFigure } from "../figure.ts";
@@ -7,7 +9,7 @@ import { markdownTable, whole } from "../table.ts";
 import { boundBytes, consistencies, type Consistency, type HeapStep } from "./isolate.ts";
 
 export interface MemoryStep extends HeapStep {
-  /** The keys of this consistency so far. */
+  /** The number of keys of this consistency so far. */
   readonly keys: number;
 }
 
@@ -20,7 +22,7 @@ export interface ConsistencyRun {
 export interface MemoryRun {
   readonly measuredOn: string;
   readonly keys: number;
-  /** In the order in which the same isolate received them. */
+  /** In the order in which the same isolate received the keys. */
   readonly runs: readonly ConsistencyRun[];
 }
 

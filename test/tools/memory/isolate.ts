@@ -1,11 +1,11 @@
 /**
- * One isolate with Headgate's Worker and 32 shards, which receives new keys from a Worker in the same process. V8 reports
- * the size of the heap at each garbage collection, so that no peak is missed.
+ * One isolate with Headgate's Worker and 32 shards, which receives new keys from a Worker in the same process. V8
+ * reports the size of the heap at each garbage collection, so that the measurement misses no peak.
  */
 import { freePort, HeapInspector } from "../heap.ts";
 import { startWorkerd } from "../workerd.ts";
 
-/** The most that the heap may take, with garbage. The platform ends an isolate at 128 MB. */
+/** The largest allowed heap, including garbage. The platform ends an isolate at 128 MB. */
 export const boundBytes = 96_000_000;
 
 export const consistencies = ["strict", "leased", "eventual"] as const;
@@ -75,7 +75,7 @@ export default {
 };
 `;
 
-/** The size of the heap in bytes, with garbage, since the last step. */
+/** The sizes of the heap since the last step, in bytes, including garbage. */
 export interface HeapStep {
   readonly mostBytes: number;
   readonly leastBytes: number;
@@ -86,7 +86,7 @@ export interface BusyIsolate {
   readonly send: (consistency: Consistency, count: number) => Promise<HeapStep>;
   /** Makes reservations of new keys that are never settled. */
   readonly reserve: (count: number) => Promise<HeapStep>;
-  /** The bytes of live objects, after a forced garbage collection. */
+  /** The size of live objects after a forced garbage collection, in bytes. */
   readonly liveBytes: () => Promise<number>;
   readonly close: () => Promise<void>;
 }
@@ -156,7 +156,7 @@ export class Collections {
     }
   }
 
-  /** The sizes before and after each collection since the last call. */
+  /** The heap sizes before and after each collection since the last call. */
   take(): number[] {
     const [largest] = [...this.#mostByIsolate].toSorted(([, a], [, b]) => b - a);
     const sizes = largest === undefined ? [] : (this.#sizesByIsolate.get(largest[0]) ?? []);

@@ -1,6 +1,6 @@
 /**
- * The rows of the migration table: the options of another package, the options of `rateLimit` in their place, and the
- * result that both have.
+ * The rows of the migration table: the options of another package, the options of `rateLimit` that replace them, and
+ * the result that both must have.
  */
 import type { Context } from "hono";
 import type { RateLimitOptions } from "../../../src/sdk/package/hono.ts";
@@ -10,28 +10,31 @@ import type { Answer, Ask } from "./requests.ts";
 export interface Step extends Ask {
   /** The time between the previous request and this one. */
   readonly afterMs?: number;
-  /** The copy of the app, such as a process or an isolate, that receives the request. Default: 0. */
+  /** The instance of the app, such as a process or an isolate, that receives the request. Default: 0. */
   readonly copy?: 0 | 1;
 }
 
 export interface Case {
   /** The first cell of the row. */
   readonly row: string;
-  /** By the names of packages, or beginnings of them. A function returns options for one run of the case. */
+  /**
+   * Options by the name of the package, or by the beginning of its name. A function returns the options for one run of
+   * the case.
+   */
   readonly peers: Readonly<Record<string, PeerOptions | (() => PeerOptions)>>;
   /** The options of `rateLimit`, in each of the forms that the row names. */
   readonly headgate: readonly RateLimitOptions[];
-  /** Variables and bindings of the Worker. */
+  /** The variables and bindings of the Worker. */
   readonly variables?: Readonly<Record<string, unknown>>;
   readonly steps: readonly Step[];
   /** The response to each step. */
   readonly statuses: readonly number[];
-  /** A further result, which equals `value` for each package. */
+  /** An additional result, which equals `value` for each package. */
   readonly expected?: (answers: readonly Answer[]) => unknown;
   readonly value?: unknown;
 }
 
-/** The statuses and the further result that a case states. */
+/** The statuses and the additional result that a case states. */
 export const resultOf = (answers: readonly Answer[], { expected }: Case): unknown => ({
   statuses: answers.map(({ status }) => status),
   value: expected?.(answers),
@@ -294,7 +297,7 @@ const responses: readonly Case[] = [
   },
 ];
 
-/** A store that several copies of an app share. */
+/** A store that several instances of an app share. */
 function sharedStore(): object {
   const hits = new Map<string, number>();
   return {

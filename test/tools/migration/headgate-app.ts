@@ -1,4 +1,4 @@
-/** The small app behind `rateLimit` of `headgate/hono`. */
+/** The small app whose requests `rateLimit` of `headgate/hono` limits. */
 import { Hono } from "hono";
 import { rateLimit, type RateLimitOptions } from "../../../src/sdk/package/hono.ts";
 import { answerOf, defaults, headersOf, pathOf, remainingHeader, type Send } from "./requests.ts";
@@ -7,7 +7,8 @@ import { answerOf, defaults, headersOf, pathOf, remainingHeader, type Send } fro
 export function headgateApp(options: RateLimitOptions, env: object): Send {
   const app = new Hono();
   const short = options.limits === undefined ? defaults : {};
-  // Copies of an app in several isolates share their counters. Here they run in one isolate, so they need a name.
+  // Instances of an app in several isolates share their counters. Here they run in one isolate, so the limiter needs a
+  // name.
   app.use(rateLimit({ name: "default", ...short, key: "header:X-Client", ...options }));
   app.all("*", (c) => {
     const remaining = c.get("headgate")?.decisions[0]?.limits[0]?.remaining;

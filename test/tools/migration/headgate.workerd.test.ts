@@ -13,7 +13,7 @@ afterEach(() => void vi.useRealTimers());
 
 async function answersOf(options: RateLimitOptions, { steps, variables }: Case): Promise<Answer[]> {
   const bindings = { ...env, KEY_SECRET: crypto.randomUUID(), ...variables };
-  // Each isolate has an `env` of its own.
+  // Each isolate has its own `env`.
   const copies = [headgateApp(options, { ...bindings }), headgateApp(options, { ...bindings })];
   const answers: Answer[] = [];
   for (const { afterMs = 0, copy = 0, ...ask } of steps) {
@@ -25,12 +25,12 @@ async function answersOf(options: RateLimitOptions, { steps, variables }: Case):
 }
 
 describe.each(cases)("the row $row of the migration table", (each) => {
-  it.each(each.headgate.map((options) => [options]))("rateLimit(%j) has the stated result", async (options) => {
+  it.each(each.headgate.map((options) => [options]))("rateLimit(%j) has the result in the row", async (options) => {
     expect(resultOf(await answersOf(options, each), each)).toEqual(statedResult(each));
   });
 });
 
-it("the admin API resets a key, in place of resetKey of requestStorePropertyName", async () => {
+it("the admin API resets a key, which replaces resetKey of requestStorePropertyName", async () => {
   const app = new Hono();
   app.use(admin());
   app.use(rateLimit({ name: "reset", limits: "1/minute", key: "header:X-Client" }));

@@ -17,7 +17,7 @@ const checkToken = "the-token-of-check";
 const parent = mkdtempSync(join(tmpdir(), "headgate-migrate-"));
 const folder = join(parent, "app");
 
-/** The examples by what they use. */
+/** The examples by the package that they use. */
 const examples = {
   expressRateLimit: pageBlock("how-to/migrate-from", "ts express-rate-limit"),
   honoRateLimiter: pageBlock("how-to/migrate-from", "ts hono-rate-limiter"),
@@ -29,7 +29,7 @@ const examples = {
 };
 
 beforeAll(() => {
-  // The examples find packages of the project, and those of the tools.
+  // The examples can import packages of the project and packages of test/tools.
   symlinkSync(resolve("node_modules"), join(parent, "node_modules"));
   mkdirSync(folder);
   symlinkSync(resolve("test/tools/node_modules"), join(folder, "node_modules"));
@@ -38,7 +38,7 @@ beforeAll(() => {
 
 afterAll(() => rmSync(parent, { recursive: true, force: true }));
 
-/** Types for the packages that are not installed, from their documentation, as far as the examples use them. */
+/** Types for the packages that are not installed, copied from their documentation, as far as the examples use them. */
 const declarations = `
 declare module "@upstash/redis" {
   export class Redis {
@@ -68,7 +68,7 @@ const compilerOptions = {
   noPropertyAccessFromIndexSignature: true,
 };
 
-/** The Worker of an example, bundled as wrangler does. */
+/** The Worker of an example, bundled as wrangler bundles it. */
 function bundled(name: string, code: string, configuration = ""): string {
   const project = join(folder, name);
   mkdirSync(project, { recursive: true });
@@ -79,7 +79,7 @@ function bundled(name: string, code: string, configuration = ""): string {
   return readFileSync(join(project, "out", "index.js"), "utf8");
 }
 
-/** The errors of the compiler, for a folder with tsconfig.json. */
+/** The compiler's errors for a folder with tsconfig.json. */
 const compiled = (project: string): string =>
   spawnSync(process.execPath, [resolve("node_modules/typescript/bin/tsc"), "-p", project], {
     encoding: "utf8",
@@ -99,7 +99,7 @@ const policyApi = (): Readonly<Record<string, unknown>> => {
 };
 
 describe("the examples of the page about migrating", () => {
-  it("every TypeScript example compiles", () => {
+  it("every TypeScript example of the page about migrating compiles", () => {
     const sources = join(folder, "sources");
     mkdirSync(sources);
     const { headgate: _, ...others } = examples;
@@ -152,12 +152,12 @@ describe("the examples of the page about migrating", () => {
     );
   });
 
-  it("the binding's configuration and Worker are valid for wrangler", () => {
+  it("wrangler accepts the binding's configuration and Worker", () => {
     const configuration = pageBlock("how-to/migrate-from", "toml other", "[[ratelimits]]");
     expect(bundled("binding", examples.binding, configuration)).toContain("LIMITER.limit");
   });
 
-  it("the WAF rule is JSON with the parameters that the table translates", () => {
+  it("the WAF rule on the page is JSON with the parameters that the table translates", () => {
     const rule = JSON.parse(pageBlock("how-to/migrate-from", "js")) as { ratelimit: object };
     const rows =
       readFileSync(page, "utf8")
@@ -170,7 +170,7 @@ describe("the examples of the page about migrating", () => {
 
 const serviceBinding = pageBlock("how-to/migrate-from", "toml other", "[[services]]");
 
-it("the page binds Headgate as the page about calls from another Worker does", () => {
+it("the page about migrating binds Headgate as the page about calls from another Worker does", () => {
   expect(pageBlock("how-to/from-another-worker", "toml other")).toContain(serviceBinding);
 });
 
@@ -190,7 +190,7 @@ describe("the Worker of the example service", () => {
 
   afterAll(() => workerd.close());
 
-  it("the example service allows 100 requests per address, passes on the fields, and denies the next", async () => {
+  it("the example service allows 100 requests per address, forwards the RateLimit fields, and denies the next", async () => {
     const request = (): Promise<Response> =>
       fetch(new URL("/api/orders", workerd.otherUrl), {
         headers: { "CF-Connecting-IP": "203.0.113.1" },

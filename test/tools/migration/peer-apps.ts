@@ -1,4 +1,4 @@
-/** A small app behind the rate limiters of other packages. */
+/** A small app whose requests the rate limiters of other packages limit. */
 import type { AddressInfo } from "node:net";
 import express from "express";
 import { type Options, rateLimit as expressRateLimit } from "express-rate-limit";
@@ -54,7 +54,7 @@ async function expressApp(options: PeerOptions): Promise<RunningApp> {
     response.set(remainingHeader, String(known?.remaining));
     response.status(Number(request.query["status"])).send("handled");
   });
-  // Without it, Express prints each error.
+  // Without this setting, Express prints each error.
   app.use(((_, __, response, ___) => void response.status(500).end()) as express.ErrorRequestHandler);
   const server = app.listen(0, "127.0.0.1");
   await new Promise((resolve) => server.once("listening", resolve));

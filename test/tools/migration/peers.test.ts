@@ -9,7 +9,7 @@ import type { Answer } from "./requests.ts";
 
 const startMs = Date.UTC(2026, 10, 23);
 
-/** Each package of a case, with the function that starts an app with its options. */
+/** Each package of a case, with a function that starts an app with the case's options. */
 const peersOf = ({ peers }: Case): (readonly [string, () => Promise<RunningApp[]>])[] =>
   Object.entries(packages).flatMap(([name, start]) => {
     const stated = Object.entries(peers).find(([beginning]) => name.startsWith(beginning));
@@ -36,7 +36,7 @@ async function answersOf(copies: readonly RunningApp[], { steps }: Case): Promis
 }
 
 describe.each(cases)("the row $row of the migration table", (each) => {
-  it.each(peersOf(each))("%s has the stated result", async (_, start) => {
+  it.each(peersOf(each))("the package %s has the result that the migration table states", async (_, start) => {
     mock.timers.enable({ apis: ["Date"], now: startMs });
     const copies = await start();
     try {

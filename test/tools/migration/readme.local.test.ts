@@ -24,7 +24,7 @@ function exampleOf(name: string, heading: string): string {
   return code;
 }
 
-/** Edits of a text, each of which must find its place. */
+/** Applies edits to a text, in which each edit must find its place. */
 function edited(code: string, edits: readonly (readonly [from: string | RegExp, to: string])[]): string {
   return edits.reduce((text, [from, to]) => {
     const next = text.replace(from, to);
@@ -59,11 +59,11 @@ const workers = {
       ...optionEdits,
       [/^import \{ DurableObjectStore.*\n/m, ""],
       [/^ *store:.*\n/m, ""],
-      // The page says to construct the limiter outside of the handler.
+      // The page says that the limiter must be constructed outside of the handler.
       ["(c: Context, next: Next) =>", ""],
       ["})(c, next)", "})"],
       ["export { DurableObjectRateLimiter };\n", classExport],
-      // The example leaves these out, or states a type that no longer exists.
+      // The example omits these, or states a type that no longer exists.
       [/^/, 'import { Hono } from "hono";\n'],
       ["// ...\n", 'app.get("/", (c) => c.text("Hello Hono!"));\n'],
       [/^import \{ DurableObjectNamespace \}.*\n/m, ""],
@@ -71,7 +71,7 @@ const workers = {
   ),
 };
 
-/** Bundles the Worker with the lines of wrangler.toml on the page, and runs it with its own objects. */
+/** Bundles the Worker with the page's lines of wrangler.toml, and runs it with its own objects. */
 async function run(name: string, code: string): Promise<RunningWorkerd<"worker">> {
   const project = join(folder, name.replaceAll(/\W+/g, "-"));
   mkdirSync(project);
@@ -103,7 +103,7 @@ async function run(name: string, code: string): Promise<RunningWorkerd<"worker">
 }
 
 describe.each(Object.entries(workers))("the example %s", (name, code) => {
-  it("allows 100 requests in 15 minutes with RateLimit fields, and denies the next with problem details", async () => {
+  it("the edited example allows 100 requests in 15 minutes with RateLimit fields, and denies the next with problem details", async () => {
     const worker = await run(name, code);
     try {
       const visit = (): Promise<Response> =>

@@ -1,4 +1,4 @@
-/** Requests to the app behind each rate limiter, and their responses. */
+/** Requests to the app that each rate limiter limits, and the responses. */
 
 export interface Ask {
   readonly client?: string;
@@ -18,7 +18,7 @@ export interface Answer {
 /** Sends a request to an app. */
 export type Send = (ask: Ask) => Promise<Answer>;
 
-/** The limit for each `X-Client`, unless a case states another. */
+/** The limit for each `X-Client`, unless a case states another limit. */
 export const defaults = { windowMs: 60_000, limit: 2 };
 
 export const pathOf = ({ path = "/", user, status = 200 }: Ask): string => {

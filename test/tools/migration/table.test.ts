@@ -10,7 +10,7 @@ const table = readPage("docs/how-to/migrate-from.md").tables.find(
 );
 
 interface Row {
-  /** Such as "`limit`" and "`limit` as a function". */
+  /** The entries of a cell, such as "`limit`" and "`limit` as a function". */
   readonly entries: readonly string[];
   readonly package: string;
   readonly replacement: string;
@@ -24,7 +24,7 @@ const rows: readonly Row[] = (table?.rows ?? []).map(([options = "", name = "", 
 
 const nameOf = (entry: string): string => /`(\w+)`/.exec(entry)?.[1] ?? "";
 
-/** The members of the interfaces or types with these names in a file of declarations. */
+/** The members of the interfaces or types with these names in a declaration file. */
 function membersOf(path: string, types: readonly string[]): string[] {
   const code = readFileSync(`test/tools/node_modules/${path}`, "utf8");
   return types.flatMap((type) => {
@@ -46,11 +46,11 @@ const hono = new Set([
 ]);
 const express = new Set(membersOf("express-rate-limit/dist/index.d.ts", ["Options"]));
 
-/** Tests of their own cover these, because they change no response. */
+/** These options change no response. Separate tests cover them. */
 const withoutCase = ["`requestStorePropertyName`", "`validate`", "`logger`"];
 
 describe("the migration table", () => {
-  it("the table names every option of the packages, and for each the packages that have it", () => {
+  it("the migration table names every option of the packages, and the packages that have the option", () => {
     const named = (name: string): string[] =>
       rows
         .filter((row) => row.package === name || row.package === "both")
@@ -59,7 +59,7 @@ describe("the migration table", () => {
     expect(new Set(named("express"))).toEqual(express);
   });
 
-  it("each entry of the table has a case for each of its packages", () => {
+  it("each entry of the migration table has a case for each of its packages", () => {
     for (const row of rows) {
       for (const entry of row.entries.filter((each) => !withoutCase.includes(each))) {
         const found = cases.find((each) => each.row === entry);
@@ -75,7 +75,7 @@ describe("the migration table", () => {
     expect(cases.filter(({ row }) => !rows.some(({ entries }) => entries.includes(row)))).toEqual([]);
   });
 
-  it("each row names the options of rateLimit that its case uses", () => {
+  it("each row of the migration table names the options of rateLimit that its case uses", () => {
     const general = new Set(["limit", "limits", "windowMs", "strategy", "key"]);
     for (const { row, headgate, variables = {} } of cases) {
       const { replacement } = rows.find(({ entries }) => entries.includes(row)) ?? {};
@@ -87,7 +87,7 @@ describe("the migration table", () => {
   });
 });
 
-/** The error of `rateLimit` for an option of another package; null if it is accepted. */
+/** The error of `rateLimit` for an option of another package; null if `rateLimit` accepts the option. */
 function errorOf(name: string, value: unknown): string | null {
   try {
     rateLimit({ limit: 5, windowMs: 1_000, [name]: value });
@@ -101,7 +101,7 @@ describe("the errors of rateLimit for options of other packages", () => {
   const renamed = rows.filter(({ replacement }) => !replacement.startsWith("the same"));
   const entries = renamed.flatMap((row) => row.entries.map((entry) => ({ entry, row })));
 
-  it.each(entries)("the error for $entry names what the row names", ({ entry, row }) => {
+  it.each(entries)("the error of rateLimit for $entry names the replacement of its row", ({ entry, row }) => {
     const value = entry.endsWith("as a function") ? () => 5 : true;
     const error = errorOf(nameOf(entry), value);
     const isNeeded = !row.replacement.startsWith("not needed");

@@ -1,6 +1,6 @@
 import { defineConfig } from "vitest/config";
 
-/** The pure tests, without simulations and tools: what a mutation run repeats for each change of the source. */
+/** The pure tests, without simulations and tools, which a mutation run repeats for each change of the source. */
 export default defineConfig({
   test: {
     include: ["test/{validation,strategies,policy,limiter,fakes}/**/*.test.ts"],

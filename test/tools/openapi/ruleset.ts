@@ -6,11 +6,11 @@ import { oas } from "@stoplight/spectral-rulesets";
 const off = {
   // The contact depends on the deployment.
   "info-contact": "off",
-  // The document has an SPDX identifier; OpenAPI 3.1 allows only one of the two.
+  // The document has an SPDX identifier, and OpenAPI 3.1 allows only an identifier or a URL.
   "license-url": "off",
-  // The RateLimit fields describe the checked key and not the caller; therefore they are in the body.
+  // The RateLimit fields describe the checked key and not the caller. Therefore they are in the body.
   "owasp:api4:2023-rate-limit": "off",
-  // Tokens must not be used in browsers; therefore no origin is allowed.
+  // Tokens must not be used in browsers. Therefore no origin is allowed.
   "owasp:api8:2023-define-cors-origin": "off",
 } as const;
 
@@ -27,13 +27,13 @@ const anyText = { "owasp:api4:2023-string-restricted": "off" } as const;
 
 const checkOverrides: readonly Override[] = [
   {
-    // A denial is an answer. Only operations with `deny` have a 429.
+    // The denial of a check is a regular answer with status 200. Only operations with `deny` have a 429.
     files: ["openapi.json#/paths"],
     rules: { "owasp:api4:2023-rate-limit-responses-429": "off" },
   },
   {
-    // These texts can have any characters: keys are opaque, unknown ids are accepted, names of invalid fields are quoted, and
-    // bodies of `onDeny` are configured.
+    // These texts can have any characters: keys are opaque, unknown ids are accepted, names of invalid fields are
+    // quoted, and bodies of `onDeny` are configured.
     files: schemasOf("openapi.json", [
       "KeyPart",
       "Settle/properties/id",
@@ -69,7 +69,7 @@ const adminOverrides: readonly Override[] = [
     rules: anyText,
   },
   {
-    // A ticket stands for the token, and success is an open WebSocket.
+    // A ticket replaces the token, and an open WebSocket is the success response.
     files: ["admin-openapi.json#/paths/~1tail/get"],
     rules: { "owasp:api2:2023-read-restricted": "off", "operation-success-response": "off" },
   },
@@ -82,7 +82,7 @@ const all = [
 
 export const everyRule = { extends: all };
 
-/** By file: the rules, and the codes of those that are off somewhere. */
+/** Each file with its rules, and the codes of the rules that are off in some places. */
 export const documents = [
   ["openapi.json", checkOverrides],
   ["admin-openapi.json", adminOverrides],

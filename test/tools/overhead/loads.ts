@@ -1,4 +1,4 @@
-/** The measured loads and modes of statistics, as the measurement and its Worker know them. */
+/** The measured loads and modes of statistics, which the measurement and its Worker share. */
 
 export const loads = {
   "allowed, 1 key": { keys: 1, limits: "1000000000/hour" },
@@ -9,8 +9,8 @@ export const loads = {
 export type LoadName = keyof typeof loads;
 
 /**
- * `off again` is `off`, and shows the noise of the measurement. `all` adds plain keys, a tail and alerts, as while an
- * operator watches. The last two are `on` with a sample of the traffic, of one key in 64 and of every key.
+ * `off again` equals `off`, and shows the noise of the measurement. `all` adds plain keys, a live tail and alerts, as
+ * when an operator watches. `1/64` and `1/1` are `on` with a traffic sample of one key in 64 and of every key.
  */
 export const modes = ["off", "off again", "on", "all", "1/64", "1/1"] as const;
 export type Mode = (typeof modes)[number];
@@ -25,7 +25,7 @@ export const oneKeyIn: Readonly<Record<Mode, number | null>> = {
   "1/1": 1,
 };
 
-/** Decides in one mode, or closes its batch as a beat does. */
+/** Decides in one mode, or closes the mode's batch as a beat does. */
 export interface OverheadCall {
   readonly load: LoadName;
   readonly mode: Mode;
@@ -39,7 +39,7 @@ export interface OverheadReply {
   readonly deniedShare: number;
 }
 
-/** The measurement of one load. */
+/** The measurements of one load. */
 export interface MeasuredOverhead {
   /** Nanoseconds for each decision, by mode and round. */
   readonly roundNs: Readonly<Record<Mode, number[]>>;

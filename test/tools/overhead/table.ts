@@ -7,12 +7,14 @@ export function medianOf(values: readonly number[]): number {
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
 }
 
-/** The median of the differences between two modes within a round, in nanoseconds: slow rounds are slow in all modes. */
+/**
+ * The median of the differences between two modes within a round, in nanoseconds. A slow round is slow in all modes.
+ */
 export function overheadOf({ roundNs }: MeasuredOverhead, [mode, base]: Comparison): number {
   return medianOf(roundNs[mode].map((ns, round) => ns - (roundNs[base][round] ?? Number.NaN)));
 }
 
-/** A mode, and the mode that it is compared with. */
+/** A mode, and the mode with which it is compared. */
 export type Comparison = readonly [mode: Mode, base: Mode];
 
 export const comparisons: readonly Comparison[] = [

@@ -1,4 +1,4 @@
-/** Decides in a loop inside workerd, with statistics and samples, and without. */
+/** Makes decisions in a loop inside workerd, with and without statistics and samples. */
 import { parseConfig } from "../../../src/policy/vars/config.ts";
 import type { Policy } from "../../../src/policy/policy.ts";
 import { KeySealer } from "../../../src/control/isolate/key-sealer.ts";
@@ -42,7 +42,10 @@ class Load {
     return this.#decisions;
   }
 
-  /** Decides as a request does, from the spend to its outcome. @returns milliseconds */
+  /**
+   * Decides as a request does, from the charge to the outcome.
+   * @returns milliseconds
+   */
   run(decisions: number, statistics: IsolateStatistics | null): number {
     const runtime = { statistics };
     const startedAtMs = performance.now();
@@ -57,7 +60,7 @@ class Load {
       if (admission.isRefused) this.denied++;
       recordOutcomes({ spends: [spend], admission }, runtime);
       this.#decisions++;
-      // A full sample records nothing. Encoding it is a part of what samples cost.
+      // A full sample records nothing, so it is emptied. Encoding it is a part of the cost of samples.
       if (this.#decisions % mostSampledEvents === 0) statistics?.traffic?.drain();
     }
     return performance.now() - startedAtMs;

@@ -1,4 +1,4 @@
-/** A Worker outside the repository that asks Headgate through a service binding. */
+/** A Worker outside the repository that calls Headgate through a service binding. */
 import { resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestHarness, type TestHarness } from "wrangler";
@@ -77,14 +77,14 @@ describe.each(tools)("a Worker with headgate/client, built with %s", (tool) => {
     return { status: response.status, body: (await response.json()) as object };
   };
 
-  it("a Worker allows exactly the limit of the policy to concurrent requests", async () => {
+  it("concurrent requests of a calling Worker are allowed up to exactly the limit of the policy", async () => {
     const answers = await Promise.all(Array.from({ length: 12 }, () => answer("one")));
     const statuses = answers.map(({ status }) => status).toSorted((a, b) => a - b);
     expect(statuses).toEqual([...Array<number>(5).fill(200), ...Array<number>(7).fill(429)]);
     expect((await answer("other")).status).toBe(200);
   });
 
-  it("a Worker gets problem details for a key that is too long", async () => {
+  it("a calling Worker gets problem details for a key that is too long", async () => {
     const { status, body } = await answer("k".repeat(1_025));
     expect([status, body]).toMatchObject([500, { status: 422, errors: [{ field: "key" }] }]);
   });

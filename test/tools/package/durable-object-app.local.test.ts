@@ -1,4 +1,7 @@
-/** A Durable Object outside the repository that limits its own calls, as agents do, with the state in its own storage. */
+/**
+ * A Durable Object outside the repository that limits its own calls, as agents do, and keeps the state in its own
+ * storage.
+ */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestHarness, type TestHarness } from "wrangler";
 import { compilers, type FreshApp, freshApp, tools } from "./fresh-app.ts";
@@ -20,7 +23,7 @@ export class Agent extends DurableObject<Env> {
     this.#meter = createMeter(limits, ctx.storage.kv.get("meter"));
   }
 
-  /** Calls the model unless that exceeds the limit. */
+  /** Calls the model unless this would exceed the limit. */
   ask(question: string): { readonly answer: string } | { readonly retryAfterMs: number } {
     const { allowed, retryAfterMs } = this.#meter.consume(1, Date.now());
     if (!allowed) return { retryAfterMs: retryAfterMs ?? 0 };
@@ -64,7 +67,7 @@ beforeAll(async () => {
 
 afterAll(() => app.remove());
 
-it.each(compilers)("the object compiles with TypeScript $version and $moduleResolution", async (compiler) => {
+it.each(compilers)("the Durable Object compiles with TypeScript $version and $moduleResolution", async (compiler) => {
   expect(await app.typeErrors(compiler, ["@cloudflare/workers-types"])).toBe("");
 });
 
@@ -80,14 +83,14 @@ describe.each(tools)("a Durable Object with headgate/strategies, built with %s",
 
   const ask = async (agent: string): Promise<number> => (await server.fetch(`https://app.example/${agent}`)).status;
 
-  it("an object allows exactly its limit of concurrent calls", async () => {
+  it("a Durable Object with its own meter allows exactly its limit of concurrent calls", async () => {
     const statuses = await Promise.all(Array.from({ length: 12 }, () => ask("one")));
     expect(statuses.filter((status) => status === 200)).toHaveLength(5);
     expect(statuses.filter((status) => status === 429)).toHaveLength(7);
     expect(await ask("another")).toBe(200);
   });
 
-  it("an object that restarts still denies what exceeds its limit", async () => {
+  it("a Durable Object with its own meter that restarts still denies calls over its limit", async () => {
     for (const expected of [200, 200, 200]) expect(await ask("restarted")).toBe(expected);
     await server.getWorker().evictDurableObject("Agent", { name: "/restarted" });
     const statuses = [await ask("restarted"), await ask("restarted"), await ask("restarted")];

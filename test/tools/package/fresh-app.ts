@@ -1,4 +1,4 @@
-/** An app in a folder of its own outside the repository, with the packed package installed. */
+/** An app in its own folder outside the repository, with the packed package installed. */
 import { execFile } from "node:child_process";
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,7 +12,7 @@ export interface FreshApp {
   readonly folder: string;
   /** Compiles the app and returns the errors. */
   readonly typeErrors: (compiler: Compiler, types: readonly string[]) => Promise<string>;
-  /** Builds the Worker of `wrangler.toml`. Returns the options with which the test harness of wrangler runs it. */
+  /** Builds the Worker of `wrangler.toml`, and returns the options with which wrangler's test harness runs it. */
   readonly builtBy: (tool: Tool) => Promise<BuiltWorker>;
   readonly remove: () => void;
 }
@@ -41,18 +41,21 @@ const binaries = {
   7: "node_modules/typescript/bin/tsc",
 } as const;
 
-/** The `timeout` of policies: a request is allowed when its object is late, as it may be on a busy machine. */
+/**
+ * The `timeout` of policies. After a shorter timeout, a request would be allowed when its object is late, as on a busy
+ * machine.
+ */
 export const patient = "30s";
 
-/** As `npm create vite` and Cloudflare's guide write it. */
+/** The configuration that `npm create vite` and Cloudflare's guide write. */
 const viteConfiguration = `import { defineConfig } from "vite";
 import { cloudflare } from "@cloudflare/vite-plugin";
 export default defineConfig({ plugins: [cloudflare()] });
 `;
 
 /**
- * @param files the contents of the app's files by path
- * @param linked the packages that the app uses besides Headgate. They come from the repository, so that no test needs a
+ * @param files the contents of the app's files, by path
+ * @param linked the packages that the app uses besides Headgate, taken from the repository, so that no test needs a
  * network
  */
 export async function freshApp(files: Readonly<Record<string, string>>, linked: readonly string[]): Promise<FreshApp> {
@@ -68,7 +71,7 @@ export async function freshApp(files: Readonly<Record<string, string>>, linked: 
   }
   const words = ["install", "--offline", "--no-audit", "--no-fund", inject("tarball")];
   await run("npm", words, { cwd: folder });
-  // npm removes packages that it has not installed, so they are linked afterwards.
+  // npm removes packages that it has not installed, so the links are made afterwards.
   for (const name of linked) {
     const link = join(folder, "node_modules", name);
     mkdirSync(dirname(link), { recursive: true });
@@ -82,7 +85,7 @@ export async function freshApp(files: Readonly<Record<string, string>>, linked: 
   };
 }
 
-/** Checks declarations too: `skipLibCheck` is off. */
+/** Also checks declarations, because `skipLibCheck` is off. */
 async function typeErrors(
   folder: string,
   { version, module, moduleResolution }: Compiler,
@@ -104,7 +107,7 @@ async function typeErrors(
   return outputOf(resolve(binaries[version]), ["-p", configuration], folder);
 }
 
-/** The output of a program that fails; "" if it succeeds. */
+/** The output of a program if it fails; "" if it succeeds. */
 async function outputOf(program: string, words: readonly string[], cwd: string): Promise<string> {
   try {
     await run(process.execPath, [program, ...words], { cwd });

@@ -37,7 +37,7 @@ app.get("/", (c) => c.text("not limited"));
 export default app;
 `;
 
-/** Compiles only if each marked line has an error. */
+/** This code compiles only if each marked line has an error. */
 const types = `import { rateLimit as fromRoot } from "headgate";
 import { Hono, type MiddlewareHandler } from "hono";
 import { rateLimit } from "headgate/hono";
@@ -115,14 +115,14 @@ describe.each(tools)("a Hono Worker with headgate/hono, built with %s", (tool) =
   const get = (path: string, user: string): ReturnType<TestHarness["fetch"]> =>
     server.fetch(`https://app.example${path}`, { headers: { "x-user": user } });
 
-  it("the middleware allows exactly its limit of concurrent requests", async () => {
+  it("the Hono middleware allows exactly its limit of concurrent requests", async () => {
     const responses = await Promise.all(Array.from({ length: 12 }, () => get("/api/hello", "one")));
     const statuses = responses.map(({ status }) => status).toSorted((a, b) => a - b);
     expect(statuses).toEqual([...Array<number>(5).fill(200), ...Array<number>(7).fill(429)]);
     expect((await get("/", "one")).status).toBe(200);
   });
 
-  it("a body that the handler has compressed is not compressed again", async () => {
+  it("a response body that the handler has compressed is not compressed again", async () => {
     expect(await (await get("/packed", "three")).text()).toBe("unpacked once");
   });
 
@@ -131,7 +131,7 @@ describe.each(tools)("a Hono Worker with headgate/hono, built with %s", (tool) =
     expect((await get("/plan", "four")).status).toBe(429);
   });
 
-  it("an allowed request has the decisions and the fields, and a denied one has problem details", async () => {
+  it("an allowed request has the decisions and the RateLimit fields, and a denied request gets problem details", async () => {
     const allowed = await get("/api/hello", "two");
     expect(await allowed.json()).toEqual(["default"]);
     expect(allowed.headers.get("ratelimit")).toMatch(/^"default";r=4;t=\d+$/);

@@ -1,4 +1,6 @@
-/** A Worker without Hono outside the repository: the examples of the page about queues, scheduled jobs and WebSockets. */
+/**
+ * A Worker without Hono outside the repository: the examples of the page about queues, scheduled jobs and WebSockets.
+ */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestHarness, type TestHarness } from "wrangler";
 import { pageBlock } from "../../docs/page-block.ts";
@@ -117,13 +119,13 @@ describe.each(tools)("a Worker with headgate/limiter, built with %s", (tool) => 
   const ask = (path: string, init = {}) => server.fetch(`https://app.example${path}`, init);
   const json = async (path: string): Promise<unknown> => (await ask(path)).json();
 
-  it("a queue consumer sends what the limits of each address allow", async () => {
+  it("a queue consumer sends only the mails that the limits of each address allow", async () => {
     const to = ["ann", "ann", "bob", "ann", "ann"].map((name) => `to=${name}`).join("&");
     expect(await (await ask(`/mails?${to}`)).text()).toBe("queued");
     await expect.poll(() => json("/sent")).toEqual(["ann", "ann", "bob"]);
   });
 
-  it("a scheduled job reserves the highest cost and settles the actual one", async () => {
+  it("a scheduled job reserves the highest cost and settles the actual cost", async () => {
     const cron = { cron: "0 * * * *", scheduledTime: new Date() };
     expect((await server.getWorker().scheduled(cron)).outcome).toBe("ok");
     await expect.poll(() => json("/imports")).toEqual([980, 300]);
@@ -131,7 +133,7 @@ describe.each(tools)("a Worker with headgate/limiter, built with %s", (tool) => 
     await expect.poll(() => json("/imports")).toEqual([960, 300]);
   });
 
-  it("an object answers each message of a WebSocket within the limits of its user", async () => {
+  it("a Durable Object answers each WebSocket message within the limits of the message's user", async () => {
     const received: string[] = [];
     const { webSocket } = await ask("/room?user=ann", { headers: { Upgrade: "websocket" } });
     if (webSocket === null) throw new Error("the object has not accepted the WebSocket");
@@ -145,12 +147,12 @@ describe.each(tools)("a Worker with headgate/limiter, built with %s", (tool) => 
     webSocket.close();
   });
 
-  it("an eventual policy sends its spends after the handler has ended, without its context", async () => {
+  it("an eventual policy syncs its charges after the handler has ended, without the handler's context", async () => {
     expect(await (await ask("/synced", { method: "POST" })).json()).toBe(99);
     await expect.poll(() => json("/synced")).toBe(99);
   });
 
-  it("a plain fetch handler answers 429 with the fields of the limits", async () => {
+  it("a plain fetch handler answers a denied request with 429 and the RateLimit fields", async () => {
     const headers = { "CF-Connecting-IP": "203.0.113.7" };
     const answers = [await ask("/", { headers }), await ask("/", { headers }), await ask("/", { headers })];
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 429]);

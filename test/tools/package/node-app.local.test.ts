@@ -1,4 +1,7 @@
-/** A Node program outside the repository that uses the engine alone, and compiles with what else Node can use. */
+/**
+ * A Node program outside the repository that uses only the engine, and compiles with the other subpaths that Node can
+ * use.
+ */
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { build } from "vite";
@@ -14,12 +17,12 @@ const decisions: Decision[] = seconds.map((second) => meter.consume(1, startMs +
 console.log(JSON.stringify(decisions.map(({ allowed, retryAfterMs }) => [allowed, retryAfterMs])));
 `;
 
-/** Type-checks all declarations of the subpaths that need no types of Workers. */
+/** Type-checks all declarations of the subpaths that need no Workers types. */
 const otherImports = `export * as client from "headgate/client";
 export * as test from "headgate/test";
 `;
 
-/** A test of a Hono app, without the Worker that exports the object's class. */
+/** A test of a Hono app, without the Worker that exports the Durable Object class. */
 const testOfHonoApp = `import { Hono } from "hono";
 import { rateLimit } from "headgate/hono";
 import { createTestLimiter } from "headgate/test";
@@ -68,17 +71,17 @@ const printed = (file: string): unknown =>
 
 describe("a Node program with headgate/strategies", () => {
   it.each(compilers)(
-    "the program compiles with TypeScript $version and $moduleResolution, without types of Workers",
+    "the Node program compiles with TypeScript $version and $moduleResolution, without Workers types",
     async (compiler) => {
       expect(await app.typeErrors(compiler, ["node"])).toBe("");
     },
   );
 
-  it("the program limits exactly", () => {
+  it("the Node program allows exactly its limit", () => {
     expect(printed("src/index.ts")).toEqual(expected);
   });
 
-  it("the program limits exactly when Vite has bundled the package", async () => {
+  it("the Node program allows exactly its limit when Vite has bundled the package", async () => {
     await build({
       root: app.folder,
       configFile: false,
@@ -89,7 +92,7 @@ describe("a Node program with headgate/strategies", () => {
     expect(printed(join("dist", "index.js"))).toEqual(expected);
   });
 
-  it("a test of a Hono app runs in Node with the limiter in memory and the virtual clock", () => {
+  it("a test of a Hono app runs in Node with the in-memory limiter and the virtual clock", () => {
     expect(printed("src/hono.ts")).toEqual([200, 200, 429, 200]);
   });
 });

@@ -1,4 +1,4 @@
-/** Packs the package once for all its tests, as `npm publish` would. */
+/** Packs the package once for all tests that install it, as `npm publish` would. */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** The packed package as a consumer gets it: its files, its types and what a bundler takes from it. */
+/** The packed package as a consumer gets it: its files, its types, and the code that a bundler takes from it. */
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
@@ -20,7 +20,7 @@ beforeAll(async () => {
 afterAll(() => app.remove());
 
 describe("the files of the package", () => {
-  it("publint reports nothing", async () => {
+  it("publint reports no problem of the packed package", async () => {
     const packed = readFileSync(inject("tarball"));
     const tarball = packed.buffer.slice(packed.byteOffset, packed.byteOffset + packed.length);
     const { messages } = await publint({ pack: { tarball }, strict: true });
@@ -28,7 +28,7 @@ describe("the files of the package", () => {
   });
 
   it("attw finds no problem with the types of any subpath", () => {
-    // `.attw.json` states that the package has no CommonJS, which attw would report for each subpath.
+    // `.attw.json` states that the package has no CommonJS, which attw would otherwise report for each subpath.
     const words = ["--no-definitely-typed", "--no-emoji", "--no-color", "--format", "ascii"];
     const attw = [resolve("test/tools/node_modules/.bin/attw"), inject("tarball"), ...words];
     const report = execFileSync(process.execPath, attw, { encoding: "utf8" });
@@ -61,7 +61,7 @@ describe("the files of the package", () => {
     );
   });
 
-  it("the page of the console names only files of the package, which add at most 0.75 MB to it", () => {
+  it("the console's page in the package names only files of the package, which add at most 0.75 MB to it", () => {
     const folder = join(installed, "lib/console");
     const page = readFileSync(join(folder, "index.html"), "utf8");
     const named = [...page.matchAll(/(?:src|href)="(.*?)"/g)].map(([, file = ""]) => file);
@@ -72,7 +72,7 @@ describe("the files of the package", () => {
     expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(750_000);
   });
 
-  it("modules and declarations import only one another, hono and modules of the platform", async () => {
+  it("modules and declarations of the package import only one another, hono and modules of the platform", async () => {
     const lib = join(installed, "lib");
     const { metafile } = await build({
       entryPoints: packageSubpaths().map((name) => join(lib, `${name}.js`)),
@@ -115,11 +115,11 @@ const bundledPackage = /node_modules\/((?:@[^/]+\/)?[^/]+)\//;
 
 interface Bundled {
   readonly gzippedBytes: number;
-  /** The source files whose code is in the bundle, from `src/` or `node_modules/` on. */
+  /** The source files whose code is in the bundle, as paths that begin with `src/` or `node_modules/`. */
   readonly sources: readonly string[];
 }
 
-/** Bundles a module of the app as a consumer would, without the peer and the modules of the platform. */
+/** Bundles a module of the app as a consumer would, without the peer dependency and the modules of the platform. */
 async function bundled(code: string): Promise<Bundled> {
   const { outputFiles } = await build({
     stdin: { contents: code, resolveDir: app.folder },
@@ -147,16 +147,16 @@ interface Import {
   readonly code: string;
   /** The folders of `src` from which code may come. */
   readonly folders: RegExp;
-  /** Just above the measured size. */
+  /** Slightly above the measured size. */
   readonly mostKB: number;
 }
 
 const ofStrategies = /^src\/(?:strategies|validation)\//;
 const ofObjects = /^src\/(?:strategies|validation|policy|observability|(?:limiter|control)\/(?!isolate\/))/;
 const ofMiddleware = /^src\/(?!sdk\/(?:client|testing)\/|(?:limiter|control)\/object\/)/;
-/** A limiter without Hono has no proxy and no admin API. */
+/** A limiter without Hono contains no proxy and no admin API. */
 const ofLimiter = /^src\/(?!sdk\/(?:client|testing)\/|admin\/|http\/proxy\/|(?:limiter|control)\/object\/)/;
-/** A limiter in memory has no proxy, no admin API and no middleware. */
+/** An in-memory limiter contains no proxy, no admin API and no middleware. */
 const ofTests = /^src\/(?!sdk\/middleware\/|admin\/|http\/proxy\/|control\/object\/)/;
 
 const imports: readonly Import[] = [
@@ -181,24 +181,24 @@ const imports: readonly Import[] = [
 ];
 
 describe("the code that a bundler takes from the package", () => {
-  it.each(imports)("$code adds at most $mostKB KB gzipped", async ({ code, mostKB }) => {
+  it.each(imports)("$code adds at most $mostKB KB gzipped to a bundle", async ({ code, mostKB }) => {
     const { gzippedBytes } = await bundled(code);
     expect(gzippedBytes).toBeLessThan(mostKB * 1000);
   });
 
-  it.each(imports)("$code adds no code of another subpath", async ({ code, folders }) => {
+  it.each(imports)("$code adds no code of another subpath to a bundle", async ({ code, folders }) => {
     const { sources } = await bundled(code);
     const own = sources.filter((source) => source.startsWith("src/"));
     expect(own).not.toEqual([]);
     expect(own.filter((source) => !folders.test(source))).toEqual([]);
   });
 
-  it("every subpath has a size limit", () => {
+  it("every subpath of the package has a size limit", () => {
     const measured = imports.map(({ code }) => /"headgate\/(.+)"/.exec(code)?.[1]);
     expect(new Set(measured)).toEqual(new Set(packageSubpaths()));
   });
 
-  it("an import from headgate itself stays in the bundle, and fails with the subpath to use", async () => {
+  it("an import from headgate itself stays in the bundle, and fails at run time with the subpath to use", async () => {
     const { outputFiles } = await build({
       stdin: {
         contents: 'import { rateLimit } from "headgate"; export default rateLimit;',
@@ -213,7 +213,7 @@ describe("the code that a bundler takes from the package", () => {
     await expect(import(/* @vite-ignore */ url)).rejects.toThrow('rateLimit from "headgate/hono"');
   });
 
-  it.each(packageSubpaths())("an import of headgate/%s that is not used adds nothing", async (name) => {
+  it.each(packageSubpaths())("an unused import of headgate/%s adds nothing to a bundle", async (name) => {
     expect((await bundled(`import "headgate/${name}";`)).sources).toEqual([]);
   });
 });

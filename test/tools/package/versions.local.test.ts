@@ -1,6 +1,6 @@
 /**
- * Isolates with `headgate/hono` and isolates of the previous version share objects, which are of either version. The
- * previous version is a whole Worker, whose isolates answer `/check`.
+ * Isolates with `headgate/hono` and isolates of the previous version share objects of either version. The previous
+ * version runs as a whole Worker, whose isolates answer `/check`.
  */
 import { copyFileSync } from "node:fs";
 import { join } from "node:path";
@@ -40,7 +40,7 @@ const secrets = { KEY_SECRET: "a secret of more than thirty-two characters" };
 
 type Version = "current" | "previous";
 
-/** A Worker of one version whose objects are of another, or of its own. */
+/** A Worker of one version whose objects are of its own or of the other version. */
 const configuration = (isolates: Version, objects: Version): string => `name = "${isolates}-on-${objects}"
 main = "${isolates === "current" ? "src/index.ts" : "previous.js"}"
 compatibility_date = "2026-11-01"
@@ -104,7 +104,7 @@ interface Answer {
   readonly limits: readonly { readonly remaining: number }[];
 }
 
-/** The answer of `/check` of the previous version. */
+/** The response to a `/check` call of the previous version. */
 async function check(objects: Version, body: object): Promise<Answer> {
   const response = await server.getWorker(`previous-on-${objects}`).fetch("https://previous.example/check", {
     method: "POST",
@@ -140,7 +140,7 @@ describe.each(versions)("objects of the %s version", (objects) => {
     expect(allowed).toBeGreaterThan(0);
   });
 
-  it("the previous version sees what a settled reservation of the middleware leaves", async () => {
+  it("the previous version sees the units that remain after the middleware has settled a reservation", async () => {
     expect(await isAllowed(objects, "reserved", "one")).toBe(true);
     const { limits } = await check(objects, { policy: "reserved", key: "one", cost: 0 });
     expect(limits[0]?.remaining).toBe(6);

@@ -10,7 +10,7 @@ export interface PathOrigin {
   readonly close: () => Promise<void>;
 }
 
-/** The handlers, each with the path pattern of the policy that protects it and a path that reaches it. */
+/** The handlers. Each has the path pattern of the policy that protects it, and a path that reaches it. */
 export const handlers = [
   { name: "literal", pattern: "/login", path: "/login" },
   { name: "nested", pattern: "/account/password", path: "/account/password" },

@@ -1,6 +1,6 @@
 /**
- * Every spelling of a path that reaches a handler of a real origin is charged. The requests go through Headgate in
- * workerd, and through nginx that asks Headgate. The origins are nginx and Express with their default routing.
+ * Every spelling of a path that reaches a handler of a real origin is charged. The requests pass Headgate in workerd,
+ * or nginx that calls Headgate. The origins are nginx and Express with their default routing.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,7 +17,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 const token = "the-tests-token";
 const limit = 1_000_000;
-/** Each policy is keyed by path alone, so that the test notices a spelling that gets a different key. */
+/** Each policy is keyed only by path, so that the test notices a spelling that gets a different key. */
 const policies = handlers.map(({ name, pattern }) => ({
   name,
   match: { path: pattern },
@@ -35,7 +35,7 @@ interface Reached {
   readonly sent: string;
 }
 
-/** Sends paths byte for byte. Returns those that reached a handler, and how often each policy was charged. */
+/** Sends paths byte for byte. Returns the paths that reached a handler, and how often each policy was charged. */
 async function sendAll(front: string, paths: readonly { names: string; path: string }[]) {
   const { hostname, port, host } = new URL(front);
   const reached: Reached[] = [];
@@ -63,7 +63,7 @@ async function sendAll(front: string, paths: readonly { names: string; path: str
 
 const compositions = handlers.flatMap(({ path }) => compositionsOf(path));
 
-/** @param fewest the least number of requests that must have reached each handler */
+/** @param fewest the smallest number of requests that must have reached each handler */
 function expectAllCharged(reached: readonly Reached[], fewest: number): void {
   const uncharged = reached.filter(({ handler, charged }) => !charged.includes(handler));
   expect(uncharged.map(({ sent }) => sent)).toEqual([]);
@@ -114,7 +114,7 @@ describe.each([
       const headgate = await startWorkerd(folder, variables);
       const gateway = await nginx.start({ headgate: headgate.url, origin: origin.url, token });
       try {
-        // nginx forwards the path as received, and Express decodes little of it.
+        // nginx forwards the path as received, and Express decodes only a few characters in it.
         expectAllCharged((await sendAll(gateway.url, compositions)).reached, 5);
       } finally {
         await gateway.close();

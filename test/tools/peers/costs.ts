@@ -1,4 +1,4 @@
-/** The price of a million decisions by other rate limiters for Workers, for the traffic of the cost table. */
+/** The prices of a million decisions by other rate limiters for Workers, for the traffic of the cost table. */
 import type { Store } from "hono-rate-limiter";
 import { type Arrival, type CostShape, costShapes } from "../cost-shapes.ts";
 import { type Bill, objectDollars, perMillion, type ShapeCost, workerDollars } from "../cost-replay.ts";
@@ -16,14 +16,14 @@ const redisCommands = { dollars: 0.2, per: 100_000 };
 
 export interface PeerCost {
   readonly shape: CostShape;
-  /** In dollars per million decisions, with the Worker. */
+  /** In dollars per million decisions, including the Worker. */
   readonly durableStore: number;
   readonly upstash: number;
-  /** Cloudflare states no price for the binding. */
+  /** Cloudflare states no price for the rate limiting binding. */
   readonly binding: number;
 }
 
-/** Shapes of traffic that need no setting which only Headgate has. */
+/** Shapes of traffic that need no setting that only Headgate has. */
 const compared = ["a busy key", "a cold key", "clients, an object each", "new keys, an object each", "a flood"];
 
 export async function measurePeerCosts(scale = 1): Promise<PeerCost[]> {
@@ -64,7 +64,7 @@ async function billOfStore(shape: CostShape, requests: readonly Arrival[]): Prom
   return { ...counts, decisions, denied, activeSeconds, objects: objects.size };
 }
 
-/** The commands of Redis. Each isolate has the cache of denied keys that the package has by default. */
+/** The number of Redis commands. Each isolate has the cache of denied keys that the package has by default. */
 async function commandsOf(shape: CostShape, requests: readonly Arrival[]): Promise<number> {
   const { limit, windowMs } = limitOf(shape);
   const redis = new UpstashRedis();
@@ -84,7 +84,7 @@ async function replay(requests: readonly Arrival[], isolates: number, start: () 
       reach(atMs);
       await deciders[Math.floor(random() * isolates)]?.(key);
     }
-    // The alarms that are still set run, too.
+    // Runs the alarms that are still set.
     reach(last + 86_400_000);
     await Promise.resolve();
   });

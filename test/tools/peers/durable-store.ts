@@ -1,4 +1,4 @@
-/** The Durable Object of `@hono-rate-limiter/cloudflare`, in this process, with counts of what Cloudflare bills. */
+/** The Durable Object of `@hono-rate-limiter/cloudflare`, run in this process, which counts what Cloudflare bills. */
 import { createRequire, registerHooks } from "node:module";
 import type {
   cloudflareRateLimiter as CloudflareRateLimiter,
@@ -9,7 +9,7 @@ import type {
 const platform = "cloudflare:workers";
 const source = "exports.DurableObject = class { constructor(ctx) { this.ctx = ctx; } };";
 
-/** Imports the package as in a Worker, where the platform provides the class of objects. */
+/** Imports the package as in a Worker, where the platform provides the class of Durable Objects. */
 function importPackage(): {
   DurableObjectRateLimiter: new (ctx: object) => DurableObjectRateLimiter;
   DurableObjectStore: typeof DurableObjectStore;

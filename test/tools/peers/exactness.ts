@@ -6,7 +6,7 @@ import { type KeyArrivals, kinds } from "../traffic.ts";
 import { type PeerLimiter, peerLimiters } from "./limiters.ts";
 import { inVirtualTime } from "./virtual-time.ts";
 
-/** The number of isolates, processes or locations between which requests are spread at random. */
+/** The number of isolates, processes or locations to which requests are distributed at random. */
 export const manyPlaces = 3;
 
 export interface PeerExactness {
@@ -18,7 +18,7 @@ export interface PeerExactness {
   readonly inMany: Tally;
 }
 
-/** The rows of Headgate: its object decides all requests of a key, from whichever isolate they come. */
+/** The rows of Headgate, where one object decides all requests of a key, from all isolates. */
 const headgateRows = [
   ["sliding-log", "`sliding-log`"],
   ["sliding-buckets keep", "`sliding-buckets`"],

@@ -13,14 +13,14 @@ export interface KeyLimit {
   readonly windowMs: number;
 }
 
-/** Decides a request at the present time. Returns whether it is allowed. */
+/** Decides a request at the current time. Returns whether the request is allowed. */
 export type DecideKey = (key: string) => boolean | Promise<boolean>;
 
 export interface PeerLimiter {
   readonly title: string;
-  /** The counters of its limits are in each of these. */
+  /** Where the limiter keeps its counters, as text such as "each isolate". */
   readonly counters: string;
-  /** Starts one copy for each place, such as a process, an isolate or a location. */
+  /** Starts one instance for each place, such as a process, an isolate or a location. */
   readonly start: (limit: KeyLimit, places: number) => DecideKey[];
 }
 
@@ -69,7 +69,7 @@ function honoMiddleware({ limit, windowMs }: KeyLimit, store?: Store): DecideKey
     handler: () => undefined,
     ...(store && { store }),
   });
-  // The middleware refunds a request without a response.
+  // The middleware refunds requests without a response.
   const context = { set: () => undefined, finalized: true } as unknown as Context;
   return async (given) => {
     key = given;
@@ -111,7 +111,10 @@ function flexible({ limit, windowMs }: KeyLimit): DecideKey {
   return (key) => limiter.consume(key).then(yes, no);
 }
 
-/** The rule by which Miniflare emulates the binding: windows of the clock, and a denied request is not counted. */
+/**
+ * The rule by which Miniflare emulates the binding: windows are aligned to the clock, and denied requests are not
+ * counted.
+ */
 function emulated({ limit, windowMs }: KeyLimit): DecideKey {
   const buckets = new Map<string, { window: number; count: number }>();
   return (key) => {

@@ -1,4 +1,4 @@
-/** Other rate limiters in virtual time decide as they do in real use. */
+/** Other rate limiters make the same decisions in virtual time as in real use. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { comparisonPage } from "./page.ts";
@@ -9,7 +9,7 @@ import { inVirtualTime } from "./virtual-time.ts";
 const startMs = 1_800_000_000_000;
 
 describe.each(peerLimiters)("$title", ({ start }) => {
-  it("allows the limit in each window, and denies the next request", async () => {
+  it("each other limiter allows the limit in each window, and denies the next request", async () => {
     const decided = await inVirtualTime(startMs, async (reach) => {
       const [decide] = start({ limit: 3, windowMs: 60_000 }, 1);
       const decisions: boolean[] = [];
@@ -22,7 +22,7 @@ describe.each(peerLimiters)("$title", ({ start }) => {
     expect(decided).toEqual([true, true, true, false, true, true, true, false]);
   });
 
-  it("keeps the counters of different keys apart", async () => {
+  it("each other limiter keeps separate counters for different keys", async () => {
     const decided = await inVirtualTime(startMs, async () => {
       const [decide] = start({ limit: 1, windowMs: 60_000 }, 1);
       return [await decide?.("a"), await decide?.("b"), await decide?.("a")];
@@ -31,7 +31,7 @@ describe.each(peerLimiters)("$title", ({ start }) => {
   });
 });
 
-it("only limiters with counters in one place share them between places", async () => {
+it("only limiters that keep their counters in one place share them between isolates, processes or locations", async () => {
   const shared: string[] = [];
   for (const { title, counters, start } of peerLimiters) {
     const second = await inVirtualTime(startMs, async () => {
@@ -45,7 +45,7 @@ it("only limiters with counters in one place share them between places", async (
   expect(shared).toHaveLength(2);
 });
 
-it("a Redis of Upstash bills five commands for a first request, four for the next, and three for a denial", () => {
+it("an Upstash Redis bills five commands for a first request, four for the next, and three for a denial", () => {
   const redis = new UpstashRedis();
   const billed = [1, 2, 3].map(() => {
     const before = redis.commands;

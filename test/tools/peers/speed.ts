@@ -1,10 +1,13 @@
-/** The table of the comparison page with the speed of rate limiters, from the recorded run of the HTTP benchmark. */
+/**
+ * The table of the comparison page that compares the speed of rate limiters, from the recorded run of the HTTP
+ * benchmark.
+ */
 import type { RecordedRun } from "../http/record.ts";
 import { markdownTable, type Row, whole } from "../table.ts";
 
 const header: Row = ["limiter", "allowed/s", "denied/s", "CPU per request, µs", "p50 alone, ms"];
 
-/** The contestants that allow and those that deny. */
+/** The contestants that allow requests, and those that deny them. */
 const rows = [
   ["Headgate, `strict`", "check", "check-denied"],
   ["Headgate, `leased`", "check-leased", "check-denied"],

@@ -1,4 +1,4 @@
-/** The translated script of Upstash's sliding window decides as the original does on Redis. */
+/** The translated script of Upstash's sliding window makes the same decisions as the original on Redis. */
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { mock } from "node:test";
@@ -21,7 +21,7 @@ async function withRedis<T>(run: (redis: Redis) => Promise<T>): Promise<T> {
   const child = spawn("redis-server", options, { stdio: "ignore" });
   killWithParent(child);
   const redis = new Redis({ path });
-  // Until the server listens, connections fail and are retried.
+  // Connections fail and are retried until the server listens.
   redis.on("error", () => undefined);
   try {
     return await run(redis);
@@ -45,7 +45,7 @@ const onRedis = (redis: Redis): Ratelimit =>
   });
 
 it.skipIf(redisVersion() === undefined)(
-  "the translated script allows the same requests and leaves as many as the script on Redis",
+  "the translated script allows the same requests and leaves as many units as the script on Redis",
   async () => {
     const random = randomFrom(9);
     const seen = new Set<boolean>();

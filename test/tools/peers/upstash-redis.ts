@@ -1,7 +1,9 @@
-/** A Redis for the sliding window of `@upstash/ratelimit`, which counts the commands that Upstash bills. */
+/**
+ * A stand-in for Redis that runs the sliding window of `@upstash/ratelimit` and counts the commands that Upstash bills.
+ */
 import { Ratelimit } from "@upstash/ratelimit";
 
-/** The script of version 2.0.8 that `run` translates. Another version of the script has another hash. */
+/** The hash of the script in version 2.0.8, which `run` translates. Another version of the script has another hash. */
 const slidingWindowHash = "977fb636fb5ceb7e98a96d1b3a1272ba018efdae";
 
 type Client = ConstructorParameters<typeof Ratelimit>[0]["redis"];
@@ -10,7 +12,7 @@ export class UpstashRedis {
   commands = 0;
   readonly #counters = new Map<string, number>();
 
-  /** A limiter of one process or isolate, with the options that the package has by default. */
+  /** The limiter of one process or isolate, with the package's default options. */
   limiter(limit: number, windowMs: number): Ratelimit {
     const client = {
       // oxlint-disable-next-line require-await
@@ -25,7 +27,7 @@ export class UpstashRedis {
     });
   }
 
-  /** The script in TypeScript. Each of its commands is billed, and so is the script itself. */
+  /** The script in TypeScript. Upstash bills each of its commands, and the script itself. */
   run(keys: readonly string[], values: readonly number[]): [number, number] {
     const [currentKey = "", previousKey = ""] = keys;
     const [limit = 0, nowMs = 0, windowMs = 1, cost = 1] = values;
@@ -35,7 +37,7 @@ export class UpstashRedis {
     this.commands += 3;
     if (previous + current >= limit) return [-1, limit];
     this.#counters.set(currentKey, current + cost);
-    // A new counter also gets a time at which Redis deletes it.
+    // A new counter also gets an expiry time, after which Redis deletes it.
     this.commands += current === 0 ? 2 : 1;
     return [limit - (current + cost + previous), limit];
   }

@@ -1,9 +1,9 @@
-/** Runs other limiters in virtual time: their clock and timers are those of this process. */
+/** Runs other limiters in virtual time by replacing the clock and the timers of this process. */
 import { mock } from "node:test";
 
 /**
- * Replaces `Date` and timers while `run` lasts.
- * @param run receives a function that moves time forward to an instant, and runs the timers that are due until then
+ * Replaces `Date` and timers during `run`.
+ * @param run receives a function that advances the clock to an instant, and runs the timers that are due until then
  */
 export async function inVirtualTime<T>(
   startMs: number,

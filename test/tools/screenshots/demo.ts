@@ -1,4 +1,4 @@
-/** Policies of a shop, its traffic, and the work of its operators, which the screenshots show. */
+/** The policies and the traffic of a shop, and the work of its operators, for the screenshots. */
 import { setTimeout } from "node:timers/promises";
 import type { ConsoleWorker } from "../../console/app/console-worker.ts";
 import { randomFrom } from "../../random.ts";
@@ -22,7 +22,7 @@ export const shopPolicies: readonly object[] = [
   },
 ];
 
-/** The requests of the clients; a path that is listed more often gets more of them. */
+/** The requests of the clients. A path that is listed more often gets more requests. */
 const requests = [
   ...Array.from({ length: 8 }, () => ["GET", "/api/products"] as const),
   ...Array.from({ length: 4 }, () => ["GET", "/api/cart"] as const),
@@ -37,7 +37,7 @@ const scraper = "198.51.100.99";
 const everyMs = 100;
 const random = randomFrom(7);
 
-/** Few clients send most of the requests. */
+/** A few clients send most of the requests. */
 const client = (): string => `203.0.113.${1 + Math.floor(clients * random() ** 3)}`;
 
 /** Sends traffic that rises and falls, with attempts to log in from one address. */
@@ -59,7 +59,7 @@ export async function sendTraffic({ request }: ConsoleWorker, isOver: () => bool
   }
 }
 
-/** An operator blocks the scraper, raises the limits of a good customer, and relaxes a policy. */
+/** As an operator, blocks the scraper, raises the limits of a good customer, and relaxes a policy. */
 export const operatorChanges: readonly ((worker: ConsoleWorker) => Promise<unknown>)[] = [
   ({ api }) =>
     api("POST", "/rules", {

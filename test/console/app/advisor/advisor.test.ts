@@ -1,4 +1,7 @@
-/** The models of the Advisor view: texts, goals with fields, the slider, points of the plot, and the selection in the URL. */
+/**
+ * The models of the Advisor view: texts, goals with fields, the slider, points of the plot, and the selection in the
+ * URL.
+ */
 import { describe, expect, it } from "vitest";
 import { goalForms, valuesOf, writtenGoal } from "../../../../src/console/app/advisor/goal-picker.tsx";
 import { readGoal } from "../../../../src/console/app/advisor/goal-reader.ts";
@@ -31,18 +34,18 @@ describe("texts of the advisor", () => {
     [0.1234, "12.3 %"],
     [1, "100 %"],
     [0.000_000_1, "< 0.001 %"],
-  ] as const)("a share of %d is %s", ([share, text]) => {
+  ] as const)("a share of %d is written as %s", ([share, text]) => {
     expect(shareText(share)).toBe(text);
   });
 
-  it("an estimate has its interval, unless it is exact", () => {
+  it("an estimate is shown with its interval, unless the estimate is exact", () => {
     expect(shareEstimateText({ value: 0.00043, low: 0.0002, high: 0.001 })).toBe("0.043 % (0.02 to 0.1 %)");
     expect(shareEstimateText(exactly(0.5))).toBe("50 %");
     expect(countEstimateText({ value: 1240.4, low: 980, high: 1_600 })).toBe("1,240 (980 to 1,600)");
     expect(countEstimateText(exactly(7))).toBe("7");
   });
 
-  it("the line about samples states keys, their part of all, coverage and age", () => {
+  it("the line about samples states the number of keys, their share of all keys, the coverage and the age", () => {
     expect(samplesText(knownSamples(), startMs)).toBe(
       "Based on 41 of about 2,600 keys (1 in 64) with 12,345 requests in 24 h, 99.8 % coverage, until 2 min ago.",
     );
@@ -62,7 +65,7 @@ describe("texts of the advisor", () => {
     expect(samplesText(knownSamples({ coverage: 0.999_99 }), startMs)).toContain("99.9 % coverage");
   });
 
-  it("samples are old after a quarter of an hour without newer ones", () => {
+  it("samples count as old when the newest is more than a quarter of an hour old", () => {
     expect(areOld(knownSamples(), startMs + 600_000)).toBe(false);
     expect(areOld(knownSamples(), startMs + 1_000_000)).toBe(true);
     expect(areOld(knownSamples({ storedAtMs: null }), startMs + 1e9)).toBe(false);
@@ -70,7 +73,7 @@ describe("texts of the advisor", () => {
 });
 
 describe("goals with fields", () => {
-  it.for(goalForms)("the defaults of $kind are a goal of this kind", (form) => {
+  it.for(goalForms)("the default fields of the kind $kind are a valid goal of this kind", (form) => {
     const read = readGoal(writtenGoal(form, form.defaults));
     expect(read).toMatchObject({ goal: { kind: form.kind } });
   });
@@ -82,7 +85,7 @@ describe("goals with fields", () => {
     "never let one key exceed 20 requests in 10 seconds",
     "never let one key exceed 1,000 requests in a day",
     "protect the origin at 1,500 requests per second",
-  ])("the fields of the goal “%s” mean the same goal", (text) => {
+  ])("reading the goal “%s” into fields gives the same goal", (text) => {
     const read = readGoal(text);
     if ("problem" in read) throw new Error(read.problem);
     const form = goalForms.find(({ kind }) => kind === read.goal.kind);
@@ -90,7 +93,7 @@ describe("goals with fields", () => {
     expect(readGoal(writtenGoal(form, valuesOf(read.goal)))).toEqual(read);
   });
 
-  it("a text that is no goal is refused with the accepted forms", () => {
+  it("a text that is not a goal is refused with the accepted forms", () => {
     expect(readGoal("make it fast")).toEqual({
       problem: expect.stringMatching(/deny at most 0\.1 % of requests.*got "make it fast"$/s),
     });
@@ -98,7 +101,7 @@ describe("goals with fields", () => {
 });
 
 describe("the slider", () => {
-  it("reaches from a tenth to ten times the limit in round steps, and includes the limit", () => {
+  it("the slider ranges from about a tenth to about ten times the limit in round steps, and includes the limit", () => {
     const steps = stepsAround(137);
     expect(steps[0]).toBe(15);
     expect(steps.at(-1)).toBe(1_200);
@@ -107,12 +110,12 @@ describe("the slider", () => {
     expect(stepsAround(1)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
   });
 
-  it("shows a limit between two steps at the nearer one", () => {
+  it("the slider shows a limit between two steps at the nearer step", () => {
     expect(nearestStep([10, 20, 50], 24)).toBe(1);
     expect(nearestStep([10, 20, 50], 9_000)).toBe(2);
   });
 
-  it("changes the first limit, and its burst in proportion", () => {
+  it("the slider changes the first limit of a candidate, and its burst in proportion", () => {
     const [log] = candidate().limits;
     const bucket = advice().candidates[1]?.limits ?? [];
     expect(withLimit(bucket, 90)).toEqual([{ ...bucket[0], limit: 90, burst: 30 }]);
@@ -124,7 +127,7 @@ describe("the slider", () => {
 describe("the plot of candidates", () => {
   const none = { inEffect: null, changed: null, selected: null };
 
-  it("has a point for each candidate, for the limits in effect, and for the moved limit", () => {
+  it("the plot has a point for each candidate, for the limits in effect, and for the limit of the slider", () => {
     const moved = candidate({ worstBurst: exactly(99) });
     const shown = { inEffect: candidate(), changed: moved, selected: 0 };
     const points = pointsOf(advice(), shown);
@@ -137,13 +140,13 @@ describe("the plot of candidates", () => {
     expect(points[2]?.label).toBe("In effect now: 120 per minute, sliding-log");
   });
 
-  it("its summary names the number of candidates and the recommended one", () => {
+  it("the plot's summary names the number of candidates and the recommended one", () => {
     expect(plotSummary(pointsOf(advice(), none))).toBe(
       "2 candidates; recommended: 60 per minute, token-bucket, burst 20. The table below has their numbers.",
     );
   });
 
-  it("shows the end of a goal on the axis that it limits", () => {
+  it("the plot shows the bound of a goal on the axis that the goal limits", () => {
     expect(goalLine({ kind: "denied-requests", mostShare: 0.01 })).toEqual({
       axis: "share",
       at: 0.01,
@@ -155,7 +158,7 @@ describe("the plot of candidates", () => {
     expect(goalLine({ kind: "key-rate", most: 20, windowMs: 1_000 })).toBe(null);
   });
 
-  it("a pointer finds the nearest point within reach of a finger", () => {
+  it("a tap selects the nearest point of the plot within a finger's width", () => {
     const places = [
       { left: 100, top: 100 },
       { left: 110, top: 100 },
@@ -168,7 +171,7 @@ describe("the plot of candidates", () => {
 describe("the selected candidate in the URL", () => {
   const query = (fields: object): URLSearchParams => new URLSearchParams(Object.entries(fields));
 
-  it("is the recommended one unless the URL names another", () => {
+  it("the recommended candidate is selected unless the URL names another candidate", () => {
     expect(chosenIn(advice(), query({}))).toBe(1);
     expect(queryOf(candidate())).toEqual({ candidate: "sliding-log 120/60000", limit: undefined });
     expect(chosenIn(advice(), query({ candidate: "sliding-log 120/60000" }))).toBe(0);
@@ -177,7 +180,7 @@ describe("the selected candidate in the URL", () => {
     expect(chosenIn(advice({ candidates: [], recommendation: wait }), query({}))).toBe(null);
   });
 
-  it("is the one of the same strategy and window when newer samples give it another limit", () => {
+  it("when newer samples change the limit of the selected candidate, the one with the same strategy and window is selected", () => {
     const [log] = candidate().limits;
     const stricter = candidate({ limits: log === undefined ? [] : [{ ...log, limit: 60 }] });
     const candidates = [stricter, candidate()];
@@ -186,12 +189,12 @@ describe("the selected candidate in the URL", () => {
     expect(chosen("sliding-log 90/60000")).toBe(0);
   });
 
-  it("has a limit in the URL only when the slider has moved", () => {
+  it("the URL contains a limit only after the slider has moved", () => {
     expect(queryOf(candidate(), 120)["limit"]).toBeUndefined();
     expect(queryOf(candidate(), 90)["limit"]).toBe(90);
   });
 
-  it("has the limit of the slider, and its own for a number that is no limit", () => {
+  it("the shown limit is that of the URL, or the candidate's own if the URL has an invalid number", () => {
     expect(unitsIn(candidate(), query({ limit: 90 }))).toBe(90);
     for (const limit of ["0", "-5", "1.5", "many", ""]) {
       expect(unitsIn(candidate(), query({ limit }))).toBe(120);

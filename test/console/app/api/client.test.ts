@@ -1,4 +1,4 @@
-/** The console's client of the admin API without a browser: refused credentials, lost answers, and the clock. */
+/** The console's client of the admin API without a browser: refused credentials, lost responses, and the clock. */
 import { signal } from "@preact/signals";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { call, ConnectionLost, isConnected, read, refusal, token } from "../../../../src/console/app/api/client.ts";
@@ -12,7 +12,7 @@ import { followTokenLinks, session, signIn, signOut, startSession } from "../../
 const operator = { name: "ops", via: "token", may: ["read"] };
 const problem = (status: number, detail: string): Response => Response.json({ title: "", status, detail }, { status });
 
-/** Answers the next calls in this order, and the others as the last one. */
+/** Answers the next calls in this order, and repeats the last answer for all further calls. */
 function answers(...responses: (() => Response)[]) {
   const sent: Request[] = [];
   vi.stubGlobal("fetch", (path: string, init: RequestInit) => {
@@ -52,7 +52,7 @@ afterEach(() => {
 });
 
 describe("a session", () => {
-  it("a link with a token that no header field can have asks for another one, and replaces no good one", async () => {
+  it("when the token in a link cannot be sent in a header, the console asks for a token and keeps a valid stored one", async () => {
     const stored = stubBrowser("#token=%E2%80%A6");
     stored.set("headgate-token", "good");
     answers(() => Response.json(operator));
@@ -61,14 +61,14 @@ describe("a session", () => {
     expect(stored.get("headgate-token")).toBe("good");
   });
 
-  it("a pasted token with such a character is refused with the reason", async () => {
+  it("a pasted token that cannot be sent in a header is refused with the reason", async () => {
     stubBrowser("");
     const sent = answers(() => Response.json(operator));
     await expect(signIn("tok“en")).rejects.toThrow(/ASCII/);
     expect(sent).toEqual([]);
   });
 
-  it("a stored token that is refused is forgotten, so that it is not sent again", async () => {
+  it("a stored token that the Worker refuses is deleted, so that it is not sent again", async () => {
     const stored = stubBrowser("");
     stored.set("headgate-token", "former");
     answers(() => problem(401, "Unknown token."));
@@ -77,7 +77,7 @@ describe("a session", () => {
     expect(stored.size).toBe(0);
   });
 
-  it("a refused token of a link replaces no good one", async () => {
+  it("a refused token in a link does not replace a valid stored token", async () => {
     const stored = stubBrowser("#token=other");
     stored.set("headgate-token", "good");
     answers(() => problem(401, "Unknown token."));
@@ -95,7 +95,7 @@ describe("a session", () => {
     },
     { answer: () => Response.json(operator), stored: "other", loads: 1, reason: /^$/ },
   ])(
-    "after a link in a signed-in tab, the token $stored is stored and the page is loaded $loads times",
+    "opening a link in a signed-in tab stores the token $stored and loads the page $loads times",
     async ({ answer, stored: expected, loads, reason: said }) => {
       let loaded = 0;
       const stored = stubBrowser("#token=good", () => (loaded += 1));
@@ -116,7 +116,7 @@ describe("a session", () => {
     },
   );
 
-  it("a visitor of a public view without a token causes no call", async () => {
+  it("opening a public view without a token sends no request", async () => {
     stubBrowser("");
     const sent = answers(() => problem(401, "A token is missing."));
     await startSession({ isPublic: true });
@@ -124,7 +124,7 @@ describe("a session", () => {
     expect(sent).toEqual([]);
   });
 
-  it("signing out forgets the plain keys that the tab knows", async () => {
+  it("signing out deletes the plain keys that the tab has stored", async () => {
     stubBrowser("");
     session.value = { kind: "signed-in", operator: operator as never };
     answers(() => Response.json({ id: "0123456789" }));
@@ -142,14 +142,14 @@ describe("the start of the page", () => {
     ["a page of HTML", html],
     ["JSON without a value", () => Response.json(null)],
     ["nothing", () => new Response("")],
-  ])("asks for a token and gives the reason when %s is the answer", async (_, answer) => {
+  ])("the console asks for a token and gives the reason when the response is %s", async (_, answer) => {
     stubBrowser("");
     answers(answer);
     await startSession({ isPublic: false });
     expect(session.value).toEqual({ kind: "signed-out", problem: expect.stringMatching(/JSON/) });
   });
 
-  it("gives the reason when the Worker fails, and none when it only asks for a token", async () => {
+  it("the sign-in page shows the reason when the Worker fails, and no reason when the Worker only asks for a token", async () => {
     stubBrowser("");
     answers(
       () => problem(502, "The control plane does not answer."),
@@ -164,7 +164,7 @@ describe("the start of the page", () => {
     expect(session.value).toEqual({ kind: "signed-out", problem: null });
   });
 
-  it("gives the reason when the connection is lost", async () => {
+  it("the sign-in page shows the reason when the connection is lost", async () => {
     stubBrowser("");
     vi.stubGlobal("fetch", () => Promise.reject(new TypeError("Failed to fetch")));
     await startSession({ isPublic: false });
@@ -176,22 +176,22 @@ describe("the start of the page", () => {
 });
 
 describe("a call", () => {
-  it("an error in JSON that is not of the API is described by its status", async () => {
+  it("an error in JSON that does not come from the API is described by its status", async () => {
     answers(() => Response.json("bad", { status: 502 }));
     await expect(read("policies")).rejects.toThrow("The Worker answered with status 502.");
   });
 
-  it("the answer of another server to a change is a failure after which the change may have been made", async () => {
+  it("a change whose response comes from another server fails as a change that may have been made", async () => {
     answers(() => new Response("<!doctype html>"));
     await expect(call("POST", "rules", { body: {} })).rejects.toMatchObject({ status: 502 });
   });
 
-  it("an answer without content is a success", async () => {
+  it("a response without content is a success", async () => {
     answers(() => new Response(null, { status: 204 }));
     expect(await read("rules/1")).toBeNull();
   });
 
-  it("an answer that is cut off is a lost connection, because its content is unknown", async () => {
+  it("a truncated response counts as a lost connection, because its content is unknown", async () => {
     const body = (): ReadableStream =>
       new ReadableStream({ start: (controller) => controller.error(new TypeError("cut off")) });
     answers(() => new Response(body()));
@@ -199,7 +199,7 @@ describe("a call", () => {
     expect(isConnected.value).toBe(false);
   });
 
-  it("the redirect of an ended session of Cloudflare Access is a refusal, not a lost connection", async () => {
+  it("the redirect of an expired Cloudflare Access session counts as a refusal, not as a lost connection", async () => {
     const sent = answers(() => {
       const redirect = new Response(null);
       Object.defineProperties(redirect, {
@@ -215,7 +215,7 @@ describe("a call", () => {
     expect(isConnected.value).toBe(true);
   });
 
-  it("the clock of the console is that of the Worker when the browser's is wrong", async () => {
+  it("the console uses the Worker's clock when the browser's clock is wrong", async () => {
     vi.useFakeTimers({ toFake: ["Date"], now: Date.parse("2026-03-01T10:00:00Z") });
     const dated = (date: string) => () => Response.json({}, { headers: { Date: date } });
     answers(
@@ -234,7 +234,7 @@ describe("a call", () => {
   });
 });
 
-it("a poll that has stopped for refused credentials goes on when they are accepted again", async () => {
+it("a poll that stopped because credentials were refused continues when credentials are accepted again", async () => {
   stubBrowser("");
   const reads = signal(0);
   const polling = new Polling(async () => {
@@ -252,7 +252,7 @@ it("a poll that has stopped for refused credentials goes on when they are accept
   polling.stop();
 });
 
-it("a read that fails after a success makes the shown value old, until a read succeeds or the value is no longer shown", async () => {
+it("a read that fails after a success marks the shown value as old, until a read succeeds or the value is no longer shown", async () => {
   stubBrowser("");
   let answer = (): Response => problem(503, "The control plane does not answer.");
   answers(() => answer());
@@ -272,7 +272,7 @@ it("a read that fails after a success makes the shown value old, until a read su
   expect(staleness.value).toBeNull();
 });
 
-it("the tail of a page that stays hidden is closed after a minute, and connects again when the page is shown", async () => {
+it("the live tail of a page that stays hidden is closed after a minute, and reconnects when the page is shown again", async () => {
   stubBrowser("");
   vi.useFakeTimers();
   vi.stubGlobal("document", Object.assign(document, { baseURI: "https://admin.example/" }));

@@ -1,4 +1,7 @@
-/** Changes that are sent again after their answer was lost: they are made once, and undone to the state before the first attempt. */
+/**
+ * Changes that are sent again after their response was lost: they are made once, and undoing them restores the state
+ * before the first attempt.
+ */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { PolicyView, RuleView } from "../../../../src/admin/wire.ts";
 import {
@@ -22,7 +25,10 @@ const stored = (fields: Partial<RuleView> = {}): RuleView => ({
 const policyWith = (rules: readonly RuleView[], version: number): PolicyView =>
   ({ name: "api", rules, epoch: 1, version }) as unknown as PolicyView;
 
-/** A Worker with one policy, which answers calls as `answer` says. Null loses the answer. */
+/**
+ * A Worker with one policy, which answers calls with the result of `answer`. If the result is null, the response is
+ * lost.
+ */
 function worker(answer: (method: string, path: string) => Response | null) {
   const sent: { method: string; path: string; key: string | null }[] = [];
   vi.stubGlobal("fetch", (path: string, init: RequestInit) => {
@@ -57,16 +63,16 @@ describe("a change of a policy whose answer was lost", () => {
     const sender = new Sender<PolicyUpdate>();
     const first = policyChangeBy(before, "mode", patch);
     await expect(sender.send("typed", first)).rejects.toThrow(/cannot be reached/);
-    // The page shows the result of the first attempt by now, so that a new change would be based on it.
+    // The page already shows the result of the first attempt, so that a new change would be based on this result.
     return sender.send("typed", policyChangeBy(after, "mode", patch));
   };
 
-  it("succeeds when it is sent again, and keeps the state before the first attempt", async () => {
+  it("a change that is sent again after a lost response succeeds, and keeps the state before the first attempt", async () => {
     const after = policyWith([made], 5);
     expect(await sendTwice(after)).toEqual({ before, after });
   });
 
-  it("is refused when another operator has changed the same part after it", async () => {
+  it("a change that is sent again is refused when another operator has changed the same part in between", async () => {
     const after = policyWith([stored({ mode: "off", expiresAt, revision: 2 })], 6);
     await expect(sendTwice(after)).rejects.toThrow("It has changed.");
   });
@@ -99,7 +105,7 @@ describe("a change of a policy whose answer was lost", () => {
   });
 });
 
-it("a refusal of other text between two attempts does not forget the first attempt, so that it makes no second rule", async () => {
+it("a refusal of a different text between two attempts does not erase the first attempt, so that no second rule is created", async () => {
   const answers = [
     null,
     null,
@@ -118,7 +124,7 @@ it("a refusal of other text between two attempts does not forget the first attem
 });
 
 describe("an undo", () => {
-  /** An audit log with these entries. Answers to undos are lost while `isLost`. */
+  /** An audit log with these entries. Responses to undo calls are lost while `isLost` is true. */
   const log = (entries: readonly object[]) => {
     const state = { isLost: false };
     const bodies: unknown[] = [];
@@ -132,7 +138,7 @@ describe("an undo", () => {
     return { bodies, state };
   };
 
-  it("a removed rule is restored by the entry of its removal, and a lost answer is asked for with the same key", async () => {
+  it("undoing the removal of a rule restores it, and the call is repeated with the same idempotency key after a lost response", async () => {
     const removed = rule();
     const { bodies, state } = log([
       { seq: 8, rule: "other", before: removed, after: null },
@@ -147,7 +153,7 @@ describe("an undo", () => {
     expect(bodies).toEqual([[{ entries: [7] }, expect.any(String)], bodies[0]]);
   });
 
-  it("a policy's rules of one kind are returned by all entries of the change", async () => {
+  it("undoing a change of a policy's rules of one kind undoes all its audit entries", async () => {
     const entry = (seq: number, fields: object = {}) => ({
       seq,
       policy: "api",
@@ -169,7 +175,7 @@ describe("an undo", () => {
     expect(bodies).toMatchObject([[{ entries: [7, 6] }, {}]]);
   });
 
-  it("a change that the log no longer shows is not undone", async () => {
+  it("a change that the audit log no longer contains cannot be undone", async () => {
     log([]);
     await expect(undoOf({ before: null, after: rule() })()).rejects.toThrow(/do not have this change/);
   });

@@ -1,4 +1,4 @@
-/** The index of audit entries against a search through all of them, and how much work a long log makes. */
+/** The index of audit entries, compared with a search through all entries, and how much work a long log causes. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { AuditedRule, AuditEntryView } from "../../../../src/admin/wire.ts";
@@ -29,7 +29,9 @@ function searchedUndone(own: AuditEntryView, entries: readonly AuditEntryView[])
   return isInverse ? found : null;
 }
 
-/** The entry that keeps another one from being undone: a later one of its rule, or one that has made the same rule again. */
+/**
+ * The entry that prevents an undo: a later entry of the same rule, or an entry that has created an equal rule again.
+ */
 function searchedObstacle(own: AuditEntryView, entries: readonly AuditEntryView[]): number | undefined {
   const later = entries.filter(({ seq }) => seq > own.seq);
   const ofRule = later.find(({ rule: id }) => id === own.rule);
@@ -64,7 +66,7 @@ const history = fc.array(step, { maxLength: 16 }).map((steps) => {
   return entries;
 });
 
-/** A log with this many entries, of which each changes one of many rules. */
+/** A log with this many entries, each of which changes one of many rules. */
 const longLog = (count: number): AuditEntryView[] =>
   Array.from({ length: count }, (_, index) => {
     const seq = count - index;
@@ -74,7 +76,7 @@ const longLog = (count: number): AuditEntryView[] =>
 
 describe("the index of audit entries", () => {
   it(
-    "finds the same undone entries and obstacles as a search through all entries",
+    "the index finds the same undone entries and obstacles as a search through all entries",
     forAll([history], (entries) => {
       const index = new History(entries);
       for (const own of entries) {
@@ -87,7 +89,7 @@ describe("the index of audit entries", () => {
     }),
   );
 
-  it("reads each entry of a long log a few times, however many entries are asked for", () => {
+  it("the index reads each entry of a long log a few times, regardless of how many entries are queried", () => {
     let reads = 0;
     const log = longLog(5_000).map((own) => ({
       ...own,
@@ -108,7 +110,7 @@ describe("the index of audit entries", () => {
 describe("the shown part of a list of entries", () => {
   const log = longLog(1_050);
 
-  it("has at most 200 entries, and moves through the whole list and back without leaving one out", () => {
+  it("the window of shown entries has at most 200, and moves through the whole list and back without skipping an entry", () => {
     const seen = new Set<number>();
     let first: number | null = null;
     let part = entryWindow(log, first);
@@ -131,7 +133,7 @@ describe("the shown part of a list of entries", () => {
     expect(first).toBeNull();
   });
 
-  it("moves to an entry that is named, and stays where it is when it has the entry", () => {
+  it("the window of shown entries moves to a named entry, and stays where it is if it contains the entry", () => {
     const first = firstAround(log, null, 2);
     expect(entryWindow(log, first).rows.map(({ seq }) => seq)).toContain(2);
     expect(firstAround(log, first, 1)).toBe(first);
@@ -141,7 +143,7 @@ describe("the shown part of a list of entries", () => {
 });
 
 describe("a log of 100,000 entries", () => {
-  /** The log answers pages as the admin API does, and counts them. */
+  /** The log returns pages as the admin API does, and counts them. */
   const countedLog = (count: number) => {
     const log = { newest: count, reads: 0 };
     const loaded = new LoadedEntries((cursor, limit) => {
@@ -151,7 +153,7 @@ describe("a log of 100,000 entries", () => {
     return { log, loaded };
   };
 
-  it("shows an old entry with two requests, among its neighbors", async () => {
+  it("an old entry is shown among its neighbors after two requests", async () => {
     const { log, loaded } = countedLog(100_000);
     await loaded.show(2);
     expect(log.reads).toBe(2);
@@ -160,7 +162,7 @@ describe("a log of 100,000 entries", () => {
     expect(loaded.excerpt.value?.length).toBeLessThanOrEqual(100);
   });
 
-  it("loads all entries after one that is in reach, in long pages", async () => {
+  it("all entries after an entry within reach are loaded, in long pages", async () => {
     const { log, loaded } = countedLog(100_000);
     await loaded.show(100_000 - mostReached);
     expect(loaded.excerpt.value).toBeNull();
@@ -168,13 +170,13 @@ describe("a log of 100,000 entries", () => {
     expect(log.reads).toBeLessThanOrEqual(26);
   });
 
-  it("has no preview of a rollback that is out of reach, and reads nothing for it", async () => {
+  it("a rollback to an entry out of reach has no preview and reads nothing", async () => {
     const { log, loaded } = countedLog(100_000);
     expect(await loaded.loadTo(0)).toBe(false);
     expect(log.reads).toBe(1);
   });
 
-  it("begins again with the newest entries when very many were added since the last reading", async () => {
+  it("the history restarts with the newest entries when very many were added since the last read", async () => {
     const { log, loaded } = countedLog(50_000);
     await loaded.loadNewer();
     log.newest = 100_000;

@@ -5,7 +5,7 @@ import { LoadedEntries, type ReadPage } from "../../../../src/console/app/audit/
 import { forAll } from "../../../for-all.ts";
 import { entry } from "../audit-entries.ts";
 
-/** A log with pages of 3 entries, which grows. */
+/** A growing log with pages of 3 entries. */
 function growingLog(): { readonly add: (count: number) => void; readonly read: ReadPage } {
   let newest = 0;
   return {
@@ -30,7 +30,7 @@ const act = fc.record({
 });
 
 it(
-  "loaded entries are the newest ones without gaps, whatever is loaded in which order while the log grows",
+  "the loaded entries are always the newest without gaps, in whatever order they load while the log grows",
   forAll([fc.array(act, { maxLength: 8 })], async (acts) => {
     const log = growingLog();
     log.add(4);
@@ -49,7 +49,7 @@ it(
   }),
 );
 
-it("readings at the same time load each entry once", async () => {
+it("concurrent reads load each entry once", async () => {
   const log = growingLog();
   log.add(9);
   const loaded = new LoadedEntries(log.read);
@@ -57,7 +57,7 @@ it("readings at the same time load each entry once", async () => {
   expect(seqsOf(loaded)).toEqual([9, 8, 7, 6, 5, 4, 3, 2, 1]);
 });
 
-it("a failed reading keeps what is loaded, and the next one ends the problem", async () => {
+it("a failed read keeps the loaded entries, and the next successful read clears the problem", async () => {
   const log = growingLog();
   log.add(2);
   let isBroken = false;

@@ -1,4 +1,4 @@
-/** The preview of a rollback, and the undo of single entries, against a naive replay of the history. */
+/** The preview of a rollback and the undo of single entries, compared with a naive replay of the history. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { AuditedRule, AuditEntryView } from "../../../../src/admin/wire.ts";
@@ -10,16 +10,16 @@ import { entry, rule, startMs } from "../audit-entries.ts";
 type Rules = ReadonlyMap<string, AuditedRule>;
 
 interface History {
-  /** The newest first. */
+  /** The newest entry first. */
   readonly entries: readonly AuditEntryView[];
-  /** The rules after each entry; the first are those before all entries. */
+  /** The rules after each entry. The first element has the rules before all entries. */
   readonly states: readonly Rules[];
 }
 
 const undoOption = (own: AuditEntryView, entries: readonly AuditEntryView[], now: number) =>
   new AuditHistory(entries).undoOption(own, now);
 
-/** Few ids and contents, so that rules change often, and also return to what they were. */
+/** Few ids and contents, so that rules change often and also return to an earlier content. */
 const step = fc.record({
   id: fc.constantFrom("a", "b", "c"),
   isDeleted: fc.boolean(),
@@ -52,7 +52,7 @@ const nowMs = fc.constantFrom(startMs, startMs + 1_000, startMs + 30_000, startM
 const live = (rules: Rules, now: number): AuditedRule[] => [...rules.values()].filter((each) => !hasEnded(each, now));
 
 /**
- * The rules after steps: each has the content that its step restores.
+ * The rules after steps. Each step restores the content that it names.
  * @throws Error when a step does not fit the present rules
  */
 function applied(rules: readonly AuditedRule[], steps: readonly RuleChange[]): AuditedRule[] {
@@ -66,26 +66,26 @@ function applied(rules: readonly AuditedRule[], steps: readonly RuleChange[]): A
   return [...result.values()];
 }
 
-/** Rules by what they do, whatever their revision is. */
+/** The effects of rules, regardless of their revisions. */
 const effects = (rules: readonly AuditedRule[]): string[] =>
   rules.map(({ id, mode, expiresAt }) => `${id} ${mode ?? ""} ${expiresAt ?? ""}`).toSorted();
 
 describe("the preview of a rollback", () => {
   it(
-    "leads from the present rules to those after the entry, without the ones that have ended",
+    "a rollback leads from the present rules to those after the entry, except for rules that have ended",
     forAll([history, fc.nat(12), nowMs], ({ entries, states }, offset, now) => {
       const to = offset % states.length;
       const present = live(states.at(-1) ?? new Map(), now);
       const { steps, ended } = rollbackPlan(entries, to, now);
       const target = states[to] ?? new Map();
       expect(effects(applied(present, steps))).toEqual(effects(live(target, now)));
-      // Only rules that existed then and changed since are listed as ended.
+      // Only rules that existed at the target and have since changed are listed as ended.
       for (const each of ended) expect(target.get(each.id)).toEqual(each);
     }),
   );
 
   it(
-    "has no step for a rule that is what it was",
+    "a rollback has no step for an unchanged rule",
     forAll([history, fc.nat(12), nowMs], ({ entries, states }, offset, now) => {
       const { steps } = rollbackPlan(entries, offset % states.length, now);
       const idle = steps.filter(({ before, after }) => isSameRule(before, after));
@@ -93,14 +93,14 @@ describe("the preview of a rollback", () => {
     }),
   );
 
-  it("ignores resets and reveals, which change no rule", () => {
+  it("a rollback ignores resets and reveals, which change no rule", () => {
     const made = entry({ seq: 1, after: rule() });
     const reset = entry({ seq: 2, action: "reset", policy: "api", keyId: "k" });
     expect(rollbackPlan([reset, made], 1, startMs)).toEqual({ steps: [], ended: [] });
     expect(rollbackPlan([reset, made], 0, startMs).steps).toEqual([{ before: rule(), after: null }]);
   });
 
-  it("names the policies, and counts the keys, that it concerns", () => {
+  it("a rollback names the policies and counts the keys that it affects", () => {
     const key = rule({ id: "r2", policy: "login", scope: "key", kind: "block", keyId: "k1" });
     const steps = [rule(), key, { ...key, id: "r3" }].map((each) => ({
       before: each,
@@ -113,7 +113,7 @@ describe("the preview of a rollback", () => {
 
 describe("the undo of one entry", () => {
   it(
-    "restores the rule as it was before, or is refused because the rule changed again",
+    "an undo restores the previous rule, or is refused because the rule changed again",
     forAll([history, nowMs], ({ entries, states }, now) => {
       const present = live(states.at(-1) ?? new Map(), now);
       for (const each of entries) {
@@ -154,12 +154,12 @@ describe("the undo of one entry", () => {
       { action: "delete" as const, before: rule({ expiresAt: "2026-11-22T12:00:00.000Z" }) },
       /would have ended/,
     ],
-  ])("%s cannot be undone, and the reason is stated", (_, change, reason) => {
+  ])("an entry for %s cannot be undone, and the reason is stated", (_, change, reason) => {
     const own = entry({ seq: 1, ...change });
     expect(undoOption(own, [own], startMs)).toEqual({ obstacle: expect.stringMatching(reason) });
   });
 
-  it("a change that was followed by another one is not undone by itself", () => {
+  it("a change that was followed by another change of the same rule cannot be undone alone", () => {
     const [first, second] = [
       entry({ seq: 1, after: made }),
       entry({ seq: 2, action: "replace", before: made, after: changed }),
@@ -169,13 +169,13 @@ describe("the undo of one entry", () => {
     });
   });
 
-  it("an undone change names the entry that undid it", () => {
+  it("the entry of an undone change names the entry that undid it", () => {
     const first = entry({ seq: 1, after: made });
     const undo = entry({ seq: 2, action: "delete", before: made });
     expect(undoOption(first, [undo, first], startMs)).toEqual({ obstacle: "entry 2 undid it" });
   });
 
-  it("a removed rule is not restored twice, but again after its second removal", () => {
+  it("a removed rule can be restored once for each removal", () => {
     const removed = entry({ seq: 1, action: "delete", before: made });
     const copy = { ...made, id: "r2" };
     const again = entry({ seq: 2, after: copy });

@@ -46,20 +46,20 @@ describe("the sentence of an entry", () => {
       { action: "reset" as const, policy: "api", keyId: "GVw6brpippg4" },
       "reset the usage of key GVw6brpi… of policy api",
     ],
-  ])("%o reads as %s", (fields, text) => {
+  ])("the audit entry %o is described as: %s", (fields, text) => {
     expect(changeText(entry({ seq: 1, ...fields }))).toBe(text);
   });
 });
 
 describe("the difference of an entry", () => {
-  it("a changed list shows only the entries that were added or removed", () => {
+  it("the text about a changed list shows only the entries that were added or removed", () => {
     const after = { ...deny, entries: ["192.0.2.2", "192.0.2.3"] };
     expect(differences({ before: deny, after })).toEqual([
       { field: "Entries", before: "192.0.2.1", after: "192.0.2.3" },
     ]);
   });
 
-  it("a new rule shows all its fields, and another end or note is a difference", () => {
+  it("the text about a new rule shows all its fields, and a different end or note counts as a difference", () => {
     expect(differences({ before: null, after: rule({ note: "Test" }) })).toEqual([
       { field: "Kind", before: "", after: "mode" },
       { field: "Mode", before: "", after: "dry-run" },
@@ -91,7 +91,7 @@ describe("the entry that another one undoes", () => {
       2,
     ],
     ["same rule with a new id", { after: { ...off, id: "r2", revision: 1 } }, history, 3],
-  ])("the %s undoes the change before it", (_, fields, before, seq) => {
+  ])("an entry for a %s undoes the change before it", (_, fields, before, seq) => {
     const undo = entry({ seq: 9, ...fields });
     expect(new History([undo, ...before]).undoneBy(undo)?.seq).toBe(seq);
   });
@@ -105,12 +105,12 @@ describe("the entry that another one undoes", () => {
       [entry({ seq: 5, after: { ...off, id: "r2" } }), entry({ seq: 4, action: "expire" as const, before: off })],
       undefined,
     ],
-  ])("%s undoes nothing", (_, entries, own = entries[0]) => {
+  ])("an entry for %s undoes nothing", (_, entries, own = entries[0]) => {
     expect(own && new History(entries).undoneBy(own)).toBeNull();
   });
 });
 
-it("a filter matches by policy, actor, action and rule, and by the beginning of the id of a key", () => {
+it("an audit filter matches by policy, actor, action and rule, and by the beginning of a key's id", () => {
   const blocked = entry({ seq: 1, after: block });
   const isMatched = (query: string): boolean => matches(blocked, filterIn(new URLSearchParams(query)));
   expect(isMatched("")).toBe(true);

@@ -17,20 +17,20 @@ const policy = (name: string, mode: PolicyMode = "enforce") => ({
 });
 
 describe("denials of the last day", () => {
-  it("the policy with the most of them also counts those of a dry run", () => {
+  it("the policy with the most denials is found with dry-run denials included", () => {
     const names = ["api", "login", "search"].map((name) => policy(name));
     expect(mostDenying(points, names)).toBe("search");
     expect(mostDenying(points, [policy("api")])).toBeNull();
     expect(mostDenying([], names)).toBeNull();
   });
 
-  it("a list counts what the policy did in the last day, whatever its mode is now", () => {
+  it("the list of denied keys is labelled by what the policy did in the last day, whatever its mode is now", () => {
     expect(denialKind(points, policy("login", "dry-run"))).toBe("denied");
     expect(denialKind(points, policy("search"))).toBe("would be denied");
     expect(denialKind(points, policy("both"))).toBe("denied or would be denied");
   });
 
-  it("before the first denial, the mode says what a list will count", () => {
+  it("before the first denial, the list of denied keys is labelled by the policy's mode", () => {
     expect(denialKind(points, policy("api", "dry-run"))).toBe("would be denied");
     expect(denialKind(points, policy("api"))).toBe("denied");
   });

@@ -1,4 +1,7 @@
-/** The view of keys, without a browser: limits of boosts, the rule that a change makes or replaces, and sentences about effects. */
+/**
+ * The view "Keys" without a browser: limits of boosts, the rule that a change creates or replaces, and sentences about
+ * effects.
+ */
 import { describe, expect, it } from "vitest";
 import type { ExplainedStep, Explanation, FullLimit, RuleView } from "../../../../src/admin/wire.ts";
 import {
@@ -17,7 +20,7 @@ import { ruleText } from "../../../../src/console/app/parts/rule-text.ts";
 import { isResultOf, planOf, type RulePlan, undoStep } from "../../../../src/console/app/api/rules.ts";
 import { compiledLimit, parseLimits } from "../../../../src/strategies/index.ts";
 
-/** Limits as the admin API answers them. */
+/** Limits as the admin API returns them. */
 const answered = (limits: Parameters<typeof parseLimits>[0]): FullLimit[] =>
   JSON.parse(JSON.stringify(parseLimits(limits, { policy: "api" })));
 
@@ -36,13 +39,13 @@ const everyStrategy = [
 ];
 
 describe("limits of a boost", () => {
-  it("a limit of every strategy, written again, is the same limit", () => {
+  it("writing and reading a limit of any strategy gives the same limit", () => {
     const limits = answered(everyStrategy);
     const again = limits.map((limit) => writtenLimit(limit, "api"));
     expect(answered(again as never)).toEqual(limits);
   });
 
-  it.each([2, 10])("limits and bursts times %i keep the counters of every strategy", (factor) => {
+  it.each([2, 10])("multiplying limits and bursts by %i keeps the counters of every strategy", (factor) => {
     const limits = answered(everyStrategy);
     const scaled = scaledLimits(limits, factor, true);
     const written = parseLimits(scaled.map((each) => writtenLimit(each, "api")) as never, {
@@ -55,14 +58,14 @@ describe("limits of a boost", () => {
     expect(bursts).toEqual(limits.map(({ burst }) => (burst === undefined ? burst : burst * factor)));
   });
 
-  it("slots stay as they are unless the operator chooses otherwise", () => {
+  it("a boost keeps the number of concurrency slots unless the operator chooses otherwise", () => {
     const limits = answered(["5/10s", { limit: 3, window: "30s", strategy: "concurrency" }]);
     const units = (scalesSlots: boolean): number[] => scaledLimits(limits, 5, scalesSlots).map(({ limit }) => limit);
     expect(units(false)).toEqual([25, 3]);
     expect(units(true)).toEqual([25, 15]);
   });
 
-  it("no product exceeds the greatest number of units", () => {
+  it("a boosted limit never exceeds the greatest number of units", () => {
     const limits = scaledLimits(
       answered({ limit: 500_000_000_000_000, window: "1h", strategy: "fixed-window" }),
       10,
@@ -72,7 +75,7 @@ describe("limits of a boost", () => {
     expect(answered(limits.map((limit) => writtenLimit(limit, "api")) as never)).toHaveLength(1);
   });
 
-  it("only windows longer than the boost count what was spent during it", () => {
+  it("only limits with windows longer than a boost still count, after the boost, what was spent during it", () => {
     const limits = answered(["5/10s", "100/day", "5000/month"]);
     expect(afterBoost(limits, 600_000)).toEqual([
       "What the key spends meanwhile counts afterwards, too: against 100 per day and 5,000 per calendar month. It may then be denied until that window has passed.",
@@ -104,7 +107,7 @@ const ruleOf = (changed: Partial<RuleView>): RuleView => ({
 describe("the rule that a change makes or replaces", () => {
   const key = { policy: "api", id: "k" };
 
-  it("a new rule is made where the key has none of its kind", () => {
+  it("a change creates a new rule when the key has no rule of this kind", () => {
     const replaced = replacedRule([ruleOf({ kind: "block" })], "limits", 600_000);
     const content = { kind: "limits", limits: "9/1s", for: "10m" } as const;
     expect(planOf(key, content, replaced)).toEqual({
@@ -118,19 +121,19 @@ describe("the rule that a change makes or replaces", () => {
     ["ends with the new one", at(600_000), 600_000],
     ["has an end, and the new one has none", at(600_000), null],
     ["has no end, and the new one has none", null, null],
-  ])("limits are replaced when their rule %s", (_, expiresAt, endMs) => {
+  ])("a boost replaces existing limits when their rule %s", (_, expiresAt, endMs) => {
     const rule = ruleOf({ expiresAt });
     expect(replacedRule([rule], "limits", endMs)).toBe(rule);
   });
 
-  it("limits that last longer than a boost stay, and are in effect again after it", () => {
+  it("existing limits that end after a boost are not replaced, and take effect again after the boost", () => {
     const lasting = ruleOf({ expiresAt: null, limits: "20/10s" });
     expect(replacedRule([lasting], "limits", 600_000)).toBeNull();
     expect(laterRule([lasting], null, 600_000, ["limits"])).toBe(lasting);
     expect(laterRule([ruleOf({})], null, 600_000, ["limits"])).toBeNull();
   });
 
-  it("the newest of two boosts is replaced, and the older one decides later", () => {
+  it("when a key has two boosts, a change replaces the newer one, and the older one takes effect later", () => {
     const older = ruleOf({ id: "r1", expiresAt: null });
     const newer = ruleOf({ id: "r2" });
     const replaced = replacedRule([newer, older], "limits", 900_000);
@@ -138,7 +141,7 @@ describe("the rule that a change makes or replaces", () => {
     expect(laterRule([newer, older], replaced, 900_000, ["limits"])).toBe(older);
   });
 
-  it("when a rule ends, the first of the other rules in the order of precedence decides", () => {
+  it("when a rule ends, the first of the remaining rules in the order of precedence decides", () => {
     const limits = ruleOf({ id: "r3", expiresAt: null });
     const allow = ruleOf({ id: "r2", kind: "allow" });
     const block = ruleOf({ id: "r1", kind: "block" });
@@ -149,13 +152,13 @@ describe("the rule that a change makes or replaces", () => {
     expect(laterRule([block], block, 0)).toBeNull();
   });
 
-  it("a block is replaced even if it lasts longer, and orphans never are", () => {
+  it("a new block replaces an existing block even if that one lasts longer, and never replaces an orphan rule", () => {
     const block = ruleOf({ kind: "block", expiresAt: null });
     expect(replacedRule([block], "block", 600_000)).toBe(block);
     expect(replacedRule([{ ...block, state: "orphan" }], "block", 600_000)).toBeNull();
   });
 
-  it("another end keeps content and note, unless a note is given", () => {
+  it("changing the end of a rule keeps its content and its note, unless a note is given", () => {
     const rule = ruleOf({ strategy: "sliding-log", note: "import" });
     expect(extension(rule, { for: "1h" })).toEqual({
       kind: "replace",
@@ -171,7 +174,7 @@ describe("the rule that a change makes or replaces", () => {
     expect(extension(rule, { note: "forever" })).toMatchObject({ content: { note: "forever" } });
   });
 
-  it("the result of a lost replacement is recognized by its revision and its content", () => {
+  it("the result of a replacement whose response was lost is recognized by its revision and its content", () => {
     const before = ruleOf({});
     const plan = extension(before, { for: "1h" }) as Extract<RulePlan, { kind: "replace" }>;
     const isResult = (rule: RuleView): boolean => isResultOf(before, plan.content, rule);
@@ -183,7 +186,7 @@ describe("the rule that a change makes or replaces", () => {
     expect(isResult(before)).toBe(false);
   });
 
-  it("undo of a replaced boost restores it for the rest of its term, and removes the new one when that is over", () => {
+  it("undoing the replacement of a boost restores the old boost for its remaining time, or only removes the new one if no time remains", () => {
     const before = ruleOf({});
     const after = ruleOf({ revision: 2, limits: "100/10s", expiresAt: at(900_000) });
     expect(undoStep({ before, after }, 599_999)).toEqual({ before: after, after: before });
@@ -226,11 +229,11 @@ const explained = (changed: Partial<Explanation> = {}, matching: readonly string
   }) as Explanation;
 
 describe("sentences about effects", () => {
-  it("the limits without rules of the key are named with their source", () => {
+  it("the limits that apply without rules of the key are named with their source", () => {
     expect(limitsWithoutRules(explained())).toBe("5 per 10 s, from the configuration");
   });
 
-  it("several limits are named together", () => {
+  it("several limits are listed together", () => {
     const limits = answered(["5/10s", "1000/month", { limit: 3, window: "1m", strategy: "concurrency" }]);
     expect(limitsWithoutRules(explained({ limitsWithoutKeyRules: limits }))).toBe(
       "5 per 10 s and 1,000 per calendar month and 3 at once, from the configuration",
@@ -253,13 +256,13 @@ describe("sentences about effects", () => {
   });
 
   it.each(["block", "allow", "limits"] as const)(
-    "nothing comes before a rule of the kind %s when only later steps match",
+    "a rule of the kind %s decides when only later steps match",
     (kind) => {
       expect(obstacles(kind, explained({}, ["policy-rule-overrides"]))).toEqual([]);
     },
   );
 
-  it("a dry run denies nothing, and entries that are not known may decide first", () => {
+  it("the form for a block warns that a dry run denies nothing, and the form for limits that unknown entries may decide first", () => {
     expect(obstacles("block", explained({ mode: "dry-run" })).join()).toMatch(/dry run/);
     expect(obstacles("allow", explained({ mode: "dry-run" }))).toEqual([]);
     const steps = explained().steps.map((step) => ({
@@ -269,7 +272,7 @@ describe("sentences about effects", () => {
     expect(obstacles("limits", explained({ steps })).join()).toMatch(/not known/);
   });
 
-  it("rules are named by their effect, and a replaced one by its author", () => {
+  it("rules are described by their effect, and a replaced rule also by its author", () => {
     expect(ruleText(ruleOf({ limits: "50/10s; 5/s" }))).toBe("limits 50/10s; 5/s");
     const limits = [
       { limit: 50, window: "10s", strategy: "token-bucket", burst: 60 },
@@ -298,12 +301,12 @@ describe("plain keys as text", () => {
       ["global", "ip"],
       [null, "2001:db8::1"],
     ],
-  ])("the parts %j of the label of %j are read back", (parts, key) => {
+  ])("for a policy with the key parts %j, the values %j can be read from the label of a key", (parts, key) => {
     expect(partsOfLabel(labelOf(parts, { key }), parts)).toEqual(key);
   });
 
   it.each(["header:x-api-key=…abcd", "tenant=a, ip=192.0.2.1", "ip=192.0.2.1"])(
-    "no parts are read from the label %s, which does not show the key of the policy",
+    "no key parts are read from the label %s, which does not show the key of the policy",
     (label) => {
       expect(partsOfLabel(label, ["header:x-api-key"])).toBeNull();
     },
@@ -312,7 +315,7 @@ describe("plain keys as text", () => {
   describe("the key that an operator types", () => {
     const typed = { key: [""], id: "", tenant: "", attributes: "" };
 
-    it("texts are trimmed, and a part without one is missing", () => {
+    it("key parts are trimmed, and an empty part is reported as missing", () => {
       const key = [" 198.51.100.23 ", " "];
       expect(soughtKey({ ...typed, key }, ["ip", "path"])).toEqual({
         key: ["198.51.100.23", null],
@@ -321,7 +324,7 @@ describe("plain keys as text", () => {
       expect(soughtKey(typed, ["global"])).toEqual({});
     });
 
-    it("fields that name no key, or a key and an id, are refused", () => {
+    it("input that names no key, or both a key and an id, is refused", () => {
       expect(() => soughtKey({ ...typed, key: [" "] }, ["ip"])).toThrow("Expected a value of ip");
       const both = { ...typed, key: ["192.0.2.1"], id: "a1" };
       expect(() => soughtKey(both, ["ip"])).toThrow("got both");

@@ -36,7 +36,7 @@ const filters = fc.record({
 
 describe("the log of the tail", () => {
   it(
-    "has the newest denials that match, the newest first, whether it was paused or not",
+    "the rows are the newest denials that match the filter, newest first, whether the view was paused or not",
     forAll(
       [filters, fc.array(fc.tuple(fc.array(drawn, { maxLength: 300 }), fc.boolean()))],
       (filter, messages) => {
@@ -62,7 +62,7 @@ describe("the log of the tail", () => {
     ),
   );
 
-  it("a flood of one policy does not remove the rows of another that the filter names", () => {
+  it("when a filter names one policy, a flood of another policy does not remove its rows", () => {
     const log = new TailLog({ ...all, policy: "login" });
     log.add([denial({ policy: "login" })]);
     log.add(flood(2_000, "api"));
@@ -70,7 +70,7 @@ describe("the log of the tail", () => {
     expect(log.received).toBe(2_001);
   });
 
-  it("counts all denials that arrive while it is paused, and changes no row", () => {
+  it("while the view Live is paused, it counts all arriving denials and changes no row", () => {
     const log = new TailLog(all);
     log.add(flood(3, "api"));
     const { rows } = log;
@@ -83,7 +83,7 @@ describe("the log of the tail", () => {
     expect(log.waitingCount).toBe(0);
   });
 
-  it("a new filter applies to the rows and to those that wait", () => {
+  it("a new filter applies to the shown rows and to the rows that wait during a pause", () => {
     const log = new TailLog(all);
     log.add([denial(), denial({ policy: "login" })]);
     log.pause();

@@ -1,4 +1,4 @@
-/** The words beside a mark on the time axis. */
+/** The label of a mark on the time axis. */
 import { describe, expect, it } from "vitest";
 import type { PolicyView } from "../../../../src/admin/wire.ts";
 import { changeLabel } from "../../../../src/console/app/overview/change-label.ts";
@@ -52,11 +52,11 @@ describe("the label of a mark", () => {
     [{ after: rule({ kind: "deny", entries: ["192.0.2.1"] }) }, "Deny list changed"],
     [{ action: "reset" as const, policy: "api", keyId: "GVw6brpippg4" }, "Usage reset"],
     [{ action: "rollback" as const, before: block }, "Rolled back"],
-  ])("%o reads as %s", (fields, label) => {
+  ])("the label of the change %o is %s", (fields, label) => {
     expect(changeLabel(entry({ seq: 1, ...fields }), [policy("configuration")])).toBe(label);
   });
 
-  it("has the limits instead of a factor when a rule sets the limits of the policy", () => {
+  it("the label of a mark has the limits instead of a factor when a rule already sets the limits of the policy", () => {
     const change = entry({ seq: 1, after: limits(20, 100) });
     expect(changeLabel(change, [policy("rule")])).toBe("Boosted to 20/1m; 100/1h");
   });

@@ -1,4 +1,7 @@
-/** Rates per second from counts of minutes, over new minutes, restarts of the control plane, pauses and wrong clocks. */
+/**
+ * Rates per second, computed from counts per minute: across new minutes, restarts of the control plane, pauses and
+ * wrong clocks.
+ */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { StatisticsView } from "../../../../src/admin/wire.ts";
@@ -7,7 +10,7 @@ import { numbersOf, trafficOfPolicy } from "../../../../src/console/app/overview
 import { forAll } from "../../../for-all.ts";
 import { minuteMs, point, startMs, statisticsOf } from "../statistics.ts";
 
-/** Counts allowed decisions of the policy `api` by minute, and answers as the control plane does. */
+/** Counts allowed decisions of the policy `api` by minute, and returns them as the control plane does. */
 class Plane {
   nowMs = startMs + 30_000;
   decisions = 0;
@@ -24,7 +27,7 @@ class Plane {
     this.#stored = new Map(this.#minutes);
   }
 
-  /** The answer of a plane that has lost what it has not stored, until isolates send it again. */
+  /** The answer of a control plane that has lost its unstored counts, until isolates send them again. */
   answer(fromMs: number, hasLost = false): StatisticsView {
     const first = fromMs - (fromMs % minuteMs);
     const toMs = Math.ceil((this.nowMs + 1) / minuteMs) * minuteMs;
@@ -35,7 +38,7 @@ class Plane {
   }
 }
 
-/** Reads now, by a clock of the browser that is ahead by this. */
+/** Reads now, with a browser clock that is ahead by this time. */
 const readBy = (live: LiveTraffic, plane: Plane, hasLost = false, aheadMs = 0): void => {
   const nowMs = plane.nowMs + aheadMs;
   live.add(plane.answer(live.fromMs(nowMs) - aheadMs, hasLost), nowMs);
@@ -46,7 +49,7 @@ const allowedIn = (live: LiveTraffic): number => numbersOf(trafficOfPolicy(live.
 const ratesOf = (live: LiveTraffic): readonly (number | null)[] => trafficOfPolicy(live.traffic(), "api").lines.allowed;
 
 describe("live traffic", () => {
-  it("the five minutes before the first read have the mean rate of each minute", () => {
+  it("the five minutes before the first read show the mean rate of each minute", () => {
     const plane = new Plane();
     const live = new LiveTraffic();
     const startedMs = plane.nowMs;
@@ -66,7 +69,7 @@ describe("live traffic", () => {
     expect(live.traffic().fromMs).toBe(plane.nowMs - 5 * minuteMs);
   });
 
-  it("the current minute and the one before are one sample when the current one has just begun", () => {
+  it("when the current minute has just begun, it forms one sample with the minute before", () => {
     const plane = new Plane();
     const live = new LiveTraffic();
     plane.nowMs = startMs - 1;
@@ -77,7 +80,7 @@ describe("live traffic", () => {
     expect(ratesOf(live).slice(-2)).toEqual([0, 1]);
   });
 
-  it("counts of the time before the first read that arrive together are no peak", () => {
+  it("counts from before the first read that arrive together cause no peak", () => {
     const plane = new Plane();
     const live = new LiveTraffic();
     plane.nowMs = startMs + 40_000;
@@ -93,7 +96,7 @@ describe("live traffic", () => {
     expect(allowedIn(live)).toBe(plane.decisions);
   });
 
-  it("has each later decision once over a new minute, with the mean rate of the last reads", () => {
+  it("live rates count each later decision once across a new minute, at the mean rate of the last reads", () => {
     const plane = new Plane();
     const live = new LiveTraffic();
     readBy(live, plane);
@@ -107,7 +110,7 @@ describe("live traffic", () => {
   });
 
   it(
-    "counts each decision once, although counts decrease while a restarted control plane receives them again",
+    "live rates count each decision once, although counts fall while a restarted control plane receives them again",
     forAll(
       [
         fc.array(
@@ -137,7 +140,7 @@ describe("live traffic", () => {
     ),
   );
 
-  it("the decisions during a pause have its mean rate, with the reads right after it", () => {
+  it("the decisions during a pause have its mean rate, including those in the reads right after it", () => {
     const plane = new Plane();
     const live = new LiveTraffic();
     for (let read = 0; read < 11; read++) {
@@ -160,7 +163,7 @@ describe("live traffic", () => {
     expect(allowedIn(live)).toBe(plane.decisions);
   });
 
-  it("the time of failed reads has no rate, and a pause without a failure has its mean rate", () => {
+  it("no rate is shown for the time of failed reads, and the mean rate for a pause without a failure", () => {
     for (const hasFailed of [true, false]) {
       const plane = new Plane();
       const live = new LiveTraffic();
@@ -187,7 +190,7 @@ describe("live traffic", () => {
     }
   });
 
-  it("a single failed read between two others leaves no gap", () => {
+  it("a single failed read between two successful reads leaves no gap", () => {
     const plane = new Plane();
     const live = new LiveTraffic();
     for (let read = 0; read < 30; read++) {
@@ -199,7 +202,7 @@ describe("live traffic", () => {
     expect(ratesOf(live)).not.toContain(null);
   });
 
-  it("operators who opened the page at other times and read at other intervals have the same rates at the same times", () => {
+  it("operators who opened the page at different times and read at different intervals see the same rates", () => {
     const plane = new Plane();
     const watching = new LiveTraffic();
     const late = new LiveTraffic();
@@ -224,7 +227,7 @@ describe("live traffic", () => {
     }
   });
 
-  it("begins again with the minutes after a pause of the whole span", () => {
+  it("after a pause longer than the shown span, the live rates restart with the minutes before the read", () => {
     const plane = new Plane();
     const live = new LiveTraffic();
     plane.allow(1_000);
@@ -237,7 +240,7 @@ describe("live traffic", () => {
     expect(live.traffic().times.length).toBe(6);
   });
 
-  it("keeps five minutes", () => {
+  it("the live rates of the last five minutes are kept", () => {
     const plane = new Plane();
     const live = new LiveTraffic();
     for (let read = 0; read < 400; read++) {
@@ -252,7 +255,7 @@ describe("live traffic", () => {
   });
 
   it(
-    "has the times of the control plane within two reads, once a minute has passed, for any clock of the browser",
+    "after a minute, the live rates have the control plane's times within two reads, for any clock of the browser",
     forAll(
       [fc.integer({ min: -86_400_000, max: 86_400_000 }), fc.integer({ min: 0, max: 59_999 })],
       (aheadMs, offsetMs) => {
@@ -264,14 +267,14 @@ describe("live traffic", () => {
           readBy(live, plane, false, aheadMs);
         }
         expect(Math.abs(live.traffic().toMs - plane.nowMs)).toBeLessThanOrEqual(
-          // A clock that is behind shows itself when a minute begins; one that is ahead, just before.
+          // A clock that is behind is noticed when a minute begins, and one that is ahead just before.
           Math.abs(aheadMs) < 2_000 ? Math.abs(aheadMs) : 2_000,
         );
       },
     ),
   );
 
-  it("continues when the clock of the browser is set back", () => {
+  it("the live rates continue when the clock of the browser is set back", () => {
     const plane = new Plane();
     const live = new LiveTraffic();
     const steps = Array.from({ length: 10 }, () => 0);

@@ -29,7 +29,7 @@ const drawnPoints = fc
 
 describe("traffic", () => {
   it(
-    "the total of a policy is the sum of its points, and each line has the same sum",
+    "the total of a policy is the sum of its points, and its lines have the same sum",
     forAll([drawnPoints], (points) => {
       const traffic = trafficOf(statisticsOf(span, points));
       for (const policy of ["a", "b", "c", null]) {
@@ -57,7 +57,7 @@ describe("traffic", () => {
     }),
   );
 
-  it("a point is in the step that begins at its time, and a step without points has the value 0", () => {
+  it("a point belongs to the step that begins at its time, and a step without points has the value 0", () => {
     const traffic = trafficOf(
       statisticsOf(
         span,
@@ -75,7 +75,7 @@ describe("traffic", () => {
     expect(traffic.originFailures).toBe(4);
   });
 
-  it("a policy without decisions has zeros", () => {
+  it("a policy without decisions has zeros in the totals", () => {
     const { total, lines } = trafficOfPolicy(trafficOf(statisticsOf(span, [])), "unknown");
     expect(numbersOf(total).decisions).toBe(0);
     expect(lines.denied).toEqual([0, 0, 0, 0, 0]);
@@ -83,14 +83,14 @@ describe("traffic", () => {
 });
 
 describe("a percentile", () => {
-  /** The bucket of a latency: the first bound that is not below it. */
+  /** The histogram bucket of a latency: the first whose bound is not below the latency. */
   const bucketOf = (latencyMs: number): number => {
     const bucket = boundsMs.findIndex((boundMs) => latencyMs <= boundMs);
     return bucket === -1 ? boundsMs.length : bucket;
   };
 
   it(
-    "is the bound of the bucket with the latency of that rank",
+    "a percentile is the bound of the bucket that contains the latency of its rank",
     forAll(
       [fc.array(fc.double({ min: 0, max: 12, noNaN: true }), { minLength: 1 }), fc.constantFrom(0.5, 0.9, 0.99, 1)],
       (latenciesMs, share) => {
@@ -106,7 +106,7 @@ describe("a percentile", () => {
     ),
   );
 
-  it("is unknown without decisions", () => {
+  it("a percentile is unknown without decisions", () => {
     expect(percentile(new Float64Array(5), boundsMs, 0.99)).toBeNull();
   });
 });

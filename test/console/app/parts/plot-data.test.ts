@@ -1,11 +1,11 @@
-/** Which value of a plot the cursor shows, and the groups of marks on its time axis. */
+/** The value of a plot that the cursor shows, and the groups of marks on the plot's time axis. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { groupMarks, indexAt, markSize, type PlotMark } from "../../../../src/console/app/parts/plot-data.ts";
 import { forAll } from "../../../for-all.ts";
 
 describe("the value at an instant", () => {
-  it("the cursor in the first half of a long step shows the rate of this step, not of the one before", () => {
+  it("the cursor in the first half of a long step shows the rate of this step, not of the previous one", () => {
     const rates = { times: [60_000, 120_000, 122_000], stepMs: null };
     expect(indexAt(rates, 67_000)).toBe(1);
     expect(indexAt(rates, 119_000)).toBe(1);
@@ -13,7 +13,7 @@ describe("the value at an instant", () => {
     expect(indexAt(rates, 120_001)).toBe(2);
   });
 
-  it("the cursor in the second half of a step of counts shows this step, not the next one", () => {
+  it("in a plot of counts, the cursor in the second half of a step shows this step, not the next one", () => {
     const counts = { times: [0, 60_000, 120_000], stepMs: 60_000 };
     expect(indexAt(counts, 59_000)).toBe(0);
     expect(indexAt(counts, 60_000)).toBe(1);
@@ -31,7 +31,7 @@ describe("the value at an instant", () => {
 
 const axis = { fromMs: 1_000, toMs: 2_000 };
 
-/** With labels of 18 and 7 characters. */
+/** The labels have 18 and 7 characters. */
 const mark = (atMs: number): PlotMark => ({
   atMs,
   label: "Blocked by someone",
@@ -50,7 +50,7 @@ const atMsOf = (marks: readonly PlotMark[], width: number): number[][] =>
 
 describe("groups of marks", () => {
   it(
-    "have each mark of the axis once, in the order of time, and do not overlap",
+    "the groups of marks contain each mark of the axis once, in order of time, and do not overlap",
     forAll([fc.array(fc.integer({ min: 0, max: 3_000 })), fc.integer({ min: 1, max: 2_000 })], (times, width) => {
       const groups = groupsOf(times.map(mark), width);
       const expected = times
@@ -70,7 +70,7 @@ describe("groups of marks", () => {
   });
 
   it(
-    "labels are on the axis, and cover neither each other nor a mark",
+    "labels of marks lie on the axis, and cover neither each other nor a mark",
     forAll([fc.array(fc.integer({ min: 1_000, max: 2_000 })), fc.integer({ min: 150, max: 2_000 })], (times, width) => {
       const groups = groupsOf(times.map(mark), width);
       const labels = groups.flatMap(({ label }) => (label === null ? [] : [label]));
@@ -94,7 +94,7 @@ describe("groups of marks", () => {
     groupsOf(times.map(mark), width).map(({ label }) => label?.text);
 
   it(
-    "the nearest mark of each label is its own, and no other mark is as near",
+    "the mark of each label is nearer to it than any other mark",
     forAll([fc.array(fc.integer({ min: 1_000, max: 2_000 })), fc.integer({ min: 150, max: 2_000 })], (times, width) => {
       const groups = groupsOf(times.map(mark), width);
       for (const [own, { label }] of groups.entries()) {
@@ -107,19 +107,19 @@ describe("groups of marks", () => {
     }),
   );
 
-  it("marks that are far from each other have labels, on a wide axis and on a narrow one", () => {
+  it("marks that are far from each other have labels on a wide axis and on a narrow one", () => {
     const full = "Blocked by someone";
     expect(textsOf([1_010, 1_990], 1_000)).toEqual([full, full]);
     expect(textsOf([1_000, 1_200], 1_000)).toEqual([full, full]);
     expect(textsOf([1_100, 1_800], 220)).toEqual(["Blocked", "Blocked"]);
   });
 
-  it("a label that would be beside the mark of another change is left out", () => {
+  it("a label that would lie next to the mark of another change is omitted", () => {
     expect(textsOf([1_940, 1_990], 1_000)).toEqual(["Blocked by someone", undefined]);
     expect(textsOf([1_500, 1_530, 1_560], 1_000)).toEqual(["Blocked by someone", undefined, "Blocked by someone"]);
   });
 
-  it("the label of a group has its newest mark and the number of the others, or is left out", () => {
+  it("the label of a group of marks names the newest mark and the number of the others, or is omitted", () => {
     expect(textsOf([1_500, 1_501, 1_502], 1_000)).toEqual(["Blocked by someone, and 2 more"]);
     expect(textsOf([1_500, 1_501, 1_502], 200)).toEqual(["Blocked +2"]);
     expect(textsOf([1_500, 1_501, 1_502], 100)).toEqual([undefined]);

@@ -23,13 +23,13 @@ describe("entries as lines", () => {
   const text = fc.string({ minLength: 1, maxLength: 8 });
   const listed = fc.oneof(text, fc.array(text, { minLength: 1, maxLength: 3 }));
   it(
-    "a list that is written as lines and read again is the same, whatever its texts are",
+    "writing a list of any texts as lines and reading it gives the same list",
     forAll([fc.array(listed, { maxLength: 5 })], (entries) => {
       expect(readLines(linesOf(entries))).toEqual({ entries });
     }),
   );
 
-  it("the problem of broken JSON names its line", () => {
+  it("the problem of invalid JSON names its line", () => {
     expect(readLines('192.0.2.1\n\n["a", ')).toEqual({
       problem: expect.stringMatching(/^Line 3: expected JSON/),
     });
@@ -38,7 +38,7 @@ describe("entries as lines", () => {
   const line = fc.constantFrom("a", "b", "c", "d", "e", "f");
   const lines = fc.uniqueArray(line, { maxLength: 6 });
   it(
-    "typed changes of a list apply to a newer list: entries that others added stay, and only what the operator removed is removed",
+    "typed changes apply to a newer list: entries that other operators added stay, and only entries that the operator removed go",
     forAll([lines, lines, lines], (base, typed, fresh) => {
       const merged = mergeLines(linesOf(base), linesOf(typed), linesOf(fresh));
       const result = merged.split("\n").filter((each) => each !== "");
@@ -49,7 +49,7 @@ describe("entries as lines", () => {
   );
 });
 
-it("limits are notation or JSON, and an empty text or broken JSON is a problem", () => {
+it("limits can be in notation or JSON, and an empty text or invalid JSON is a problem", () => {
   expect(readLimits(" 100/minute ")).toEqual({ limits: "100/minute" });
   expect(readLimits('[{"limit": 5, "window": "1m"}]')).toEqual({
     limits: [{ limit: 5, window: "1m" }],
@@ -62,7 +62,7 @@ describe("the preview of changed limits", () => {
   const preview = (limits: WrittenLimits, strategy = ""): object =>
     previewOf(typeof limits === "string" ? limits : JSON.stringify(limits), strategy, "api", limitsWritten);
 
-  it("text that is no limits is a problem, and what is wrong with it is named", () => {
+  it("the problem of invalid limits says what is wrong with them", () => {
     expect(preview("abc", "sliding-log")).toEqual({
       content: null,
       problem: expect.stringMatching(/expected limits such as .*got "abc"$/),
@@ -71,7 +71,7 @@ describe("the preview of changed limits", () => {
     expect(preview("8/10 parsecs")).toMatchObject({ problem: expect.stringMatching(/parsecs/) });
   });
 
-  it("limits are read as the engine reads them, with their strategy", () => {
+  it("edited limits are read as the engine reads them, with their strategy", () => {
     const effect = (limits: WrittenLimits, strategy?: string): unknown =>
       Reflect.get(preview(limits, strategy), "effect");
     expect(effect("8/10s", "sliding-log")).toBe("8 per 10 s, sliding-log");
@@ -83,7 +83,7 @@ describe("the preview of changed limits", () => {
   it.each([
     ["12/10s; 100/1h", "sliding-log", /^12\/10s; 100\/1h$/],
     [[{ limit: 5, window: "1m", burst: 9 }], "token-bucket", /^\[/],
-  ])("the limits %j in effect are the text to begin with", (written, strategy, text) => {
+  ])("the editor starts with the limits in effect: %j", (written, strategy, text) => {
     const value = limitsWritten(written, strategy, "api").limits;
     const limits = { value, source: "configuration" } as const;
     const edited = editedLimits({ name: "api", limits, rules: [] });
@@ -108,19 +108,19 @@ describe("the state of a policy without a rule", () => {
     }) as unknown as PolicyView;
   const newer = { id: "new", kind: "limits" } as const;
 
-  it("the mode and the limits are those of the configuration", () => {
+  it("without its newest rule, a policy has the mode and the limits of the configuration", () => {
     expect(policyWithout(policy({}), { kind: "mode", id: "r1" })).toBe("enforce, from the configuration");
     expect(policyWithout(policy({}), newer)).toBe("100 per minute, from the configuration");
   });
 
-  it("an older rule of the kind decides first, unless the configuration refuses it", () => {
+  it("without its newest rule, a policy follows an older rule of the same kind, unless the configuration refuses that rule", () => {
     const rules = [rule({ id: "new", kind: "limits" }), older] as RuleView[];
     expect(policyWithout(policy({ rules }), newer)).toBe("limits 9/h, from a rule by amy, without an end");
     const refused = [{ rule: "old", reason: "…" }];
     expect(policyWithout(policy({ rules, refused }), newer)).toMatch(/^100 per minute/);
   });
 
-  it("the entries of other rules and of the configuration stay", () => {
+  it("removing a rule keeps the entries of other rules and of the configuration", () => {
     const deny = [
       { count: 2, source: "rule", rule: "new" },
       { count: 3, source: "configuration" },
@@ -132,14 +132,14 @@ describe("the state of a policy without a rule", () => {
   });
 });
 
-it("the author of a rule of a policy is shown with the time of the same change", () => {
+it("a policy's rule is shown with the author of its last change and the time of this change", () => {
   const since = (at: string): string => new Date(at).toLocaleTimeString("en-GB");
   const [began, changed] = ["2026-11-22T14:30:49.000Z", "2026-11-22T14:31:11.000Z"] as const;
   const made: RuleView = { ...rule({ startsAt: began }), state: "applied", appliedAt: began };
   const replaced: RuleView = { ...made, actor: "alice", revision: 2, appliedAt: changed };
   expect(authorText(made)).toMatch(new RegExp(`^by ops, since .*${since(began)}$`));
   expect(authorText(replaced)).toMatch(new RegExp(`^by alice, since .*${since(changed)}$`));
-  // The answer has no time of the newest change of a rule of a key.
+  // The API returns no time of the last change for a rule of a key.
   expect(authorText({ ...replaced, keyId: "k1" })).toBe("by alice");
 });
 
@@ -158,7 +158,7 @@ describe("the numbers of the last hour", () => {
     point("login", { denied: 7 }),
   ];
 
-  it("they count all decisions of the policy, its denials, and those that a dry run left out", () => {
+  it("the numbers of the last hour count all decisions of the policy, its denials and its dry-run denials", () => {
     expect(decisionsOf({ points }, "api")).toEqual({ all: 101, denied: 4, wouldBeDenied: 5 });
   });
 
@@ -175,7 +175,7 @@ describe("the numbers of the last hour", () => {
       "enforce",
       "200 requests in the last hour, 0 (0 %) denied, 9 (4.5 %) would have been denied.",
     ],
-  ] as const)("%o in the mode %s reads as %s", (decisions, mode, text) => {
+  ] as const)("the numbers %o of a policy in the mode %s are described as: %s", (decisions, mode, text) => {
     expect(decisionsText(decisions, mode)).toBe(text);
   });
 
@@ -192,7 +192,7 @@ describe("the numbers of the last hour", () => {
     const textOf = (counted: typeof minutes, to: string): string =>
       modeDecisionsText({ points: counted, from: at("11:31:00.000"), to }, dryRun);
 
-    it("the share is among the requests since the first whole minute of the dry run", () => {
+    it("the share of dry-run denials is computed from the requests since the first whole minute of the dry run", () => {
       const whole = { ...point("api", { allowed: 43, "dry-run-denied": 57 }) };
       const time = new Date(at("12:31:00.000")).toLocaleTimeString("en-GB");
       expect(textOf([...minutes, { ...whole, at: at("12:31:00.000") }], at("12:32:10.000"))).toBe(
@@ -200,7 +200,7 @@ describe("the numbers of the last hour", () => {
       );
     });
 
-    it("before that minute there is a number without a share", () => {
+    it("before the first whole minute of a dry run, its denials are shown as a number without a share", () => {
       const [began, whole] = ["12:30:00", "12:31:00"].map((time) =>
         new Date(at(`${time}.000`)).toLocaleTimeString("en-GB"),
       );

@@ -1,4 +1,4 @@
-/** Comparisons of sampled traffic: replayed, as recorded, and of one key. */
+/** Comparisons of limits on sampled traffic: replayed decisions, recorded decisions, and those of one key. */
 import { expect, it } from "vitest";
 import { compare, type Comparison, type ComparisonRequest } from "../../../../src/console/app/replay/compare.ts";
 import { type ArrivalOutcome, TimelinesBuilder } from "../../../../src/advisor/replay/timelines.ts";
@@ -9,8 +9,8 @@ const dayMs = 86_400_000;
 const fromMs = startMs - dayMs;
 
 /**
- * Key `a` sends 10 requests in a second, of which 2 were denied in a dry run, and `b` to `e` send 1 each. A rule decides one
- * more request of `b`.
+ * Key `a` sends 10 requests in a second, and a dry run denied 2 of them. The keys `b` to `e` send 1 each. A rule
+ * decides one more request of `b`.
  */
 function timelines({ hasOtherLimits }: { readonly hasOtherLimits: boolean }) {
   const builder = new TimelinesBuilder();
@@ -46,7 +46,7 @@ function compared(request: ComparisonRequest): Comparison {
   return step.value;
 }
 
-it("half of a limit denies more requests of the key that sends most, and other keys are not affected", () => {
+it("halving a limit denies more requests of the key that sends most, and does not affect other keys", () => {
   const now = { kind: "limits", limits: limits("8/minute") } as const;
   const then = { kind: "limits", limits: limits("4/minute") } as const;
   const { requests, keys, results, affected, affectedKeys } = compared({ deciders: [now, then] });
@@ -60,12 +60,12 @@ it("half of a limit denies more requests of the key that sends most, and other k
   expect(deniedShare?.value).toBeCloseTo(6 / 14);
   const step = Math.floor((fromMs + 60_000 - (denials?.startMs ?? 0)) / (denials?.stepMs ?? 1));
   expect([...(denials?.counts ?? [])].flatMap((count, index) => (count > 0 ? [index] : []))).toEqual([step]);
-  // A window later, all of them fit.
+  // One window later, the retries of all denied requests are allowed.
   expect(retrying).toMatchObject({ denied: 6, abandoned: 0 });
   expect(retrying?.longestWaitMs).toBeGreaterThan(59_000);
 });
 
-it("recorded decisions are counted beside replayed ones, with denials of the dry run", () => {
+it("a comparison shows recorded decisions next to replayed ones, with the denials of the dry run", () => {
   const replayed = { kind: "limits", limits: limits("8/minute") } as const;
   const { results, affectedKeys } = compared({ deciders: [{ kind: "recorded" }, replayed] });
   expect(results.map(({ denied, deniedKeys }) => [denied, deniedKeys])).toEqual([
@@ -76,7 +76,7 @@ it("recorded decisions are counted beside replayed ones, with denials of the dry
   expect(affectedKeys).toBe(0);
 });
 
-it("a comparison of one key has all arrivals of this key alone, and none for a key that is not there", () => {
+it("a comparison of one key has only the arrivals of this key, and none for an unknown key", () => {
   const deciders = [{ kind: "all-allowed" }, { kind: "all-denied" }] as const;
   const one = compared({ deciders, key: "a" });
   expect([one.requests, one.keys, one.source.oneKeyIn]).toEqual([10, 1, 1]);

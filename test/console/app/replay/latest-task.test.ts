@@ -1,9 +1,9 @@
-/** Tasks of the page for inputs that change: which ones run, and which result is shown. */
+/** Tasks of the page for inputs that change: which tasks run, and which result is shown. */
 import { expect, it } from "vitest";
 import { LatestTask } from "../../../../src/console/app/replay/latest-task.ts";
 import type { TaskOptions } from "../../../../src/console/app/replay/worker-client.ts";
 
-/** Tasks that end when the test says so. */
+/** Tasks that a test ends explicitly. */
 function controlledTasks() {
   const started: { name: string; options: TaskOptions; end: (result: string | Error) => void }[] = [];
   const run = (name: string) => (options: TaskOptions) =>
@@ -15,7 +15,7 @@ function controlledTasks() {
   return { started, run, names };
 }
 
-it("a new task ends the running one, whose late result is ignored", async () => {
+it("a new task stops the running one, whose late result is ignored", async () => {
   const task = new LatestTask<string>();
   const { started, run } = controlledTasks();
   task.start(run("first"));
@@ -29,7 +29,7 @@ it("a new task ends the running one, whose late result is ignored", async () => 
   expect(task.share.value).toBe(null);
 });
 
-it("while a slider moves, each started task ends and only the latest waiting one follows", async () => {
+it("while a slider moves, each started task runs to its end, and only the latest waiting task follows", async () => {
   const task = new LatestTask<string>();
   const { started, run, names } = controlledTasks();
   for (const name of ["1", "2", "3", "4"]) task.startNext(run(name));

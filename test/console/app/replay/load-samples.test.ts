@@ -1,4 +1,4 @@
-/** Reading samples in the replay worker: progress, cut lines, refused calls and lost connections. */
+/** Reading samples in the replay worker: progress, split lines, refused calls and lost connections. */
 import { afterEach, expect, it, vi } from "vitest";
 import { readSamples } from "../../../../src/console/app/replay/load-samples.ts";
 import { startMs } from "./known-samples.ts";
@@ -32,7 +32,7 @@ const lines = [
 
 afterEach(() => vi.unstubAllGlobals());
 
-/** The API answers with these chunks. */
+/** Makes the API answer with these chunks. */
 function answered(chunks: readonly string[], end: "end" | "cut" = "end") {
   const fetched = vi.fn<(called: string, options: RequestInit) => Promise<Response>>(async () => {
     const encoder = new TextEncoder();
@@ -56,7 +56,7 @@ function answered(chunks: readonly string[], end: "end" | "cut" = "end") {
 const read = (onProgress: (share: number) => void = () => {}) =>
   readSamples(request, onProgress, new AbortController().signal);
 
-it("samples are read as they arrive, wherever a chunk ends, with the token of the tab", async () => {
+it("samples are read with the token of the tab as they arrive, wherever a chunk ends", async () => {
   const text = lines.join("");
   const fetched = answered([text.slice(0, 300), text.slice(300, 301), text.slice(301)]);
   const shares: number[] = [];
@@ -85,7 +85,7 @@ it("samples are read as they arrive, wherever a chunk ends, with the token of th
   expect(new Headers(headers).get("Authorization")).toBe("Bearer the-token");
 });
 
-it("a key with more arrivals than a line of a log may have characters is read", async () => {
+it("a line of samples may be longer than the longest accepted line of a log", async () => {
   const many = Array.from({ length: 50_000 }, (_, index) => [startMs - index, 1, "allowed"]);
   const line = JSON.stringify({ id: key, arrivals: many });
   expect(line.length).toBeGreaterThan(1_048_576);
@@ -93,20 +93,20 @@ it("a key with more arrivals than a line of a log may have characters is read", 
   expect((await read()).known.arrivals).toBe(50_000);
 });
 
-it("a refused call states the problem of the Worker with its status", async () => {
+it("a refused call reports the problem and the status of the Worker's response", async () => {
   const problem = { status: 503, title: "", detail: "The control plane does not answer." };
   vi.stubGlobal("fetch", async () => Response.json(problem, { status: 503 }));
   await expect(read()).rejects.toMatchObject({ status: 503, message: problem.detail });
 });
 
-it("a lost connection has the status 0, also when it is lost in the middle of the samples", async () => {
+it("a lost connection has the status 0, even when it is lost in the middle of the samples", async () => {
   vi.stubGlobal("fetch", () => Promise.reject(new TypeError("Failed to fetch")));
   await expect(read()).rejects.toMatchObject({ status: 0 });
   answered(lines.slice(0, 2), "cut");
   await expect(read()).rejects.toMatchObject({ status: 0 });
 });
 
-it("an answer that is no samples is refused with its line", async () => {
+it("a response that does not contain samples is refused, and the error names the line", async () => {
   answered([...lines.slice(0, 2), "<html>"]);
   await expect(read()).rejects.toThrow(/^line 3 of the samples: expected a line of JSON/);
 });

@@ -1,4 +1,4 @@
-/** The tasks of the replay worker: turns, progress, cancelling, and samples that cannot be read again. */
+/** The tasks of the replay worker: taking turns, progress, cancelling, and samples that cannot be read again. */
 import { expect, it } from "vitest";
 import { ApiProblem } from "../../../../src/console/app/api/client.ts";
 import type { ReplayAnswer, ReplayRequest } from "../../../../src/console/app/replay/messages.ts";
@@ -19,7 +19,7 @@ const never = (): never => {
 };
 const goal = { kind: "denied-requests", mostShare: 0.001 } as const;
 
-/** A worker whose task `advise` takes these steps of 20 ms. */
+/** A worker whose task `advise` takes steps of 20 ms. */
 function startedWorker({ load = loaded, steps = [1] }: { load?: Load; steps?: readonly number[] }) {
   const answers: ReplayAnswer[] = [];
   const taken: number[] = [];
@@ -60,7 +60,7 @@ const adviseOf = (id: number, policy = "api"): ReplayRequest => ({
   goal,
 });
 
-it("a long task reports its progress, and its result last", async () => {
+it("a long task reports its progress, and then its result", async () => {
   const { ask, answers } = startedWorker({ steps: [0.2, 0.4, 0.6, 0.8] });
   await ask(loadOf(1));
   const last = await ask(adviseOf(2));
@@ -70,7 +70,7 @@ it("a long task reports its progress, and its result last", async () => {
   expect(shares).toEqual(shares.toSorted((one, other) => one - other));
 });
 
-it("a cancelled task stops between two steps and answers nothing", async () => {
+it("a cancelled task stops between two steps and returns no answer", async () => {
   const steps = Array.from({ length: 200 }, (_, index) => index / 200);
   const { ask, handle, answers, taken } = startedWorker({ steps });
   await ask(loadOf(1));
@@ -84,7 +84,7 @@ it("a cancelled task stops between two steps and answers nothing", async () => {
   expect(answers.filter(({ id, kind }) => id === 2 && kind !== "progress")).toEqual([]);
 });
 
-it("samples stay in use when they cannot be read again, and the answer has the status", async () => {
+it("the previous samples stay in use when reading them again fails, and the answer has the status of the failure", async () => {
   let reads = 0;
   const load: Load = async (...given) => {
     reads += 1;
@@ -98,7 +98,7 @@ it("samples stay in use when they cannot be read again, and the answer has the s
   expect(await ask(adviseOf(3))).toMatchObject({ kind: "done" });
 });
 
-it("the samples of the four policies that were read last are kept, and a load lists them", async () => {
+it("the worker keeps the samples of the four most recently read policies, and each load lists them", async () => {
   const { ask } = startedWorker({});
   for (const [index, policy] of ["a", "b", "c", "d", "a"].entries()) {
     // oxlint-disable-next-line no-await-in-loop -- the order matters

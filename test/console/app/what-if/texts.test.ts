@@ -1,4 +1,7 @@
-/** The section "The last 24 hours" without a browser: which ways a dialog compares, and what the section says about samples. */
+/**
+ * The section "The last 24 hours" without a browser: which decisions a dialog compares, and what the section says about
+ * samples.
+ */
 import { describe, expect, it } from "vitest";
 import type { PolicyView } from "../../../../src/admin/wire.ts";
 import type { Comparison, DecidedTraffic } from "../../../../src/console/app/replay/compare.ts";
@@ -44,7 +47,7 @@ describe("the ways that a change of rules compares", () => {
   const limitsRule = rule({ id: "l1", kind: "limits", limits: "10/minute" });
   const modeRule = rule({ id: "m1", kind: "mode", mode: "dry-run" });
 
-  it("without the rule for the limits, those of the configuration decide, or an older rule", () => {
+  it("removing a rule for limits compares with an older rule, or else with the configuration", () => {
     const policy = policyWith({
       limits: { value: limitsOf(10), source: "rule", rule: "l1" },
       rules: [limitsRule] as never,
@@ -60,7 +63,7 @@ describe("the ways that a change of rules compares", () => {
     });
   });
 
-  it("without the rule for the dry run, its limits deny, beside what the dry run observed", () => {
+  it("ending a dry run compares what the dry run observed, its state now, and its limits when they deny", () => {
     const policy = policyWith({
       mode: { value: "dry-run", source: "rule", rule: "m1" },
       rules: [modeRule] as never,
@@ -68,12 +71,12 @@ describe("the ways that a change of rules compares", () => {
     expect(kinds(changeOfRules(policy, []))).toEqual(["Observed: recorded", "Now: all-allowed", "Then: limits"]);
   });
 
-  it("a rule that the configuration refuses decides nothing", () => {
+  it("the comparison ignores a rule that the configuration refuses", () => {
     const policy = policyWith({ refused: [{ rule: "m1", reason: "…" }] });
     expect(kinds(changeOfRules(policy, [modeRule]))).toEqual(["Now: limits", "Then: limits"]);
   });
 
-  it("a rollback removes, changes and restores rules, and a restored one has precedence", () => {
+  it("a comparison with a rollback removes, changes and restores rules, and a restored rule has precedence", () => {
     const policy = policyWith({ rules: [limitsRule, modeRule] as never });
     const former = rule({ id: "m1", kind: "mode", mode: "off" });
     const restored = rule({ id: "old", kind: "limits", limits: "1/minute" });
@@ -85,7 +88,7 @@ describe("the ways that a change of rules compares", () => {
     expect(after).toEqual([restored, former]);
   });
 
-  it("written limits are read as the engine reads them, and text that is no limits compares nothing", async () => {
+  it("typed limits are read as the engine reads them, and invalid text compares nothing", async () => {
     const written = (limits: string): Change =>
       changeOfPolicy(policyWith(), underLimits(limitsOf(20)), {
         kind: "written",
@@ -102,7 +105,7 @@ describe("the ways that a change of rules compares", () => {
 });
 
 describe("the key of a new entry", () => {
-  it("a single new entry is compared, and several or a removed one are not", () => {
+  it("adding one entry to a list is compared, and adding several or removing one is not", () => {
     expect(addedEntry(["a"], ["a", "b"])).toBe("b");
     expect(addedEntry(["a"], ["b"])).toBeNull();
     expect(addedEntry([], ["a", "b"])).toBeNull();
@@ -122,7 +125,7 @@ describe("the key of a new entry", () => {
     ["a", ["tenant", "user"], null],
     [{ key: "partner-42", limits: "9/minute" }, ["header:x-api-key"], ["partner-42"]],
     [{ when: "country == DE", limits: "9/minute" }, ["ip"], null],
-  ])("the entry %j of a policy by %j matches the key %j alone", (entry, parts, key) => {
+  ])("the entry %j of a policy with the key %j matches only the key %j", (entry, parts, key) => {
     expect(onlyKeyOf(entry, parts)).toEqual(key);
   });
 });
@@ -150,7 +153,7 @@ const comparisonOf = (fields: Partial<Comparison> = {}): Comparison => ({
 describe("the texts of the section", () => {
   const titles = ["Now", "Then"];
 
-  it("the summary names the denied requests and keys then and now", () => {
+  it("the summary names the denied requests and keys before and after the change", () => {
     expect(changeSummary(comparisonOf(), { titles })).toBe(
       "Then: 30 of 100 requests denied, of 5 keys. Now: 2, of 1 key.",
     );
@@ -160,7 +163,7 @@ describe("the texts of the section", () => {
     );
   });
 
-  it("a deployment without samples gets the reason and what to do", () => {
+  it("a deployment without samples shows the reason and what to do", () => {
     const of = (fields: object): string | null => noAnswer({ ...knownSamples(), ...fields }, undefined);
     expect(of({ sample: "off" })).toMatch(/SAMPLE is "off".*Set it to "1\/64"/);
     const { source } = knownSamples();
@@ -184,7 +187,7 @@ describe("the texts of the section", () => {
     expect(noAnswer(known, id("BAAA"))).toMatch(/^This key is not in the sample, which has 1 key in 64/);
   });
 
-  it("few keys, lost requests, old samples and other limits are warnings", () => {
+  it("few keys, lost requests, old samples and other limits cause warnings", () => {
     const nowMs = Date.now();
     const good = { coverage: 1, storedAtMs: nowMs };
     expect(warnings(good, comparisonOf())).toEqual([]);
@@ -200,19 +203,19 @@ describe("the texts of the section", () => {
     ]);
   });
 
-  it("samples that cannot be read again are shown with their age and the reason", () => {
+  it("samples that could not be read again are shown with their age and the reason", () => {
     const known = { readAtMs: Date.now() - 720_000 };
     expect(olderText(known, new Error("The control plane does not answer."))).toMatch(
       /^These samples were read 12 min.* ago\. Newer ones cannot be read: The control plane does/,
     );
   });
 
-  it("an interval is shown as one range", () => {
+  it("an interval is shown as a range", () => {
     expect(rangeText({ low: 0.001, high: 0.006 })).toBe("0.1 to 0.6 %");
     expect(rangeText({ low: 0, high: 0 })).toBe("0 %");
   });
 
-  it("the plot has a line for each way, and one for clients that retry", () => {
+  it("the plot has a line for each compared set of limits, and one for clients that retry", () => {
     const retrying = {
       denied: 40,
       denials: { startMs: 0, stepMs: 10 * minuteMs, counts: Float64Array.of(0, 40, 5) },

@@ -1,9 +1,9 @@
-/** Counts the requests of a Worker and the calls of its objects. In workerd both share an isolate. */
+/** Counts the requests of a Worker and the calls of its objects. In workerd, both share an isolate. */
 import type { Counts } from "../counts.ts";
 
 const counted = { requests: 0, calls: 0 };
 
-/** An entry point that answers with the counts. */
+/** An entry point that returns the counts. */
 export const counts: ExportedHandler = {
   fetch: () => Response.json(counted satisfies Counts),
 };
@@ -16,7 +16,7 @@ export const countCall = (): void => {
   counted.calls++;
 };
 
-/** Lets a class of objects count the calls of all its methods. */
+/** Makes a class of objects count the calls of all its methods. */
 export function countCalls(objects: { readonly prototype: object }): void {
   const {
     constructor: _,

@@ -1,6 +1,6 @@
 /**
- * The least work that Headgate is compared with, in four Workers: one answers, one calls an object first, one
- * forwards to the origin, and one calls an object before it forwards.
+ * The least work with which Headgate is compared, in four Workers: one answers, one first calls an object, one forwards
+ * to the origin, and one calls an object before it forwards.
  */
 import { DurableObject } from "cloudflare:workers";
 import { Hono } from "hono";
@@ -34,7 +34,7 @@ app.get("/noop", async (c) => {
   return c.json({ allowed: true });
 });
 
-/** Parses the same JSON and calls a no-op object. */
+/** Parses the same JSON and calls an object that does nothing. */
 app.post("/noop-json", async (c) => {
   const { key } = await c.req.json<{ key: string }>();
   await c.env.NOOP.getByName(key).noop();

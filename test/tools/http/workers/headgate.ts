@@ -1,4 +1,4 @@
-/** Headgate, which also counts its requests and the calls of its objects, and Headgate that does not join checks. */
+/** Headgate that also counts its requests and the calls of its objects, and a Headgate that does not join checks. */
 import { parseConfig } from "../../../../src/policy/vars/config.ts";
 import { type AnswerCall, createCheck } from "../../../../src/http/check/routes.ts";
 import { createRuntime } from "../../../../src/http/runtime.ts";
@@ -26,7 +26,7 @@ function createUnjoinedCheck(env: Env): AnswerCall {
   return createCheck({ ...createRuntime(parseConfig({ ...env }), env), limiter }).check;
 }
 
-/** Answers `/check` as Headgate does, but sends each check in a call of its own. */
+/** Answers `/check` as Headgate does, but sends each check in a separate call. */
 export const unjoined: ExportedHandler<Env> = {
   fetch(request, env, ctx) {
     countRequest();

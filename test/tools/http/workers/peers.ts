@@ -1,6 +1,6 @@
 /**
  * Other limiters for Workers: `hono-rate-limiter` with a Durable Object store, and the platform's own binding. Each is
- * created once for an isolate. Their documentation creates them for each request, which is slower.
+ * created once for an isolate. In their documentation, they are created for each request, which is slower.
  */
 import { DurableObjectRateLimiter, DurableObjectStore } from "@hono-rate-limiter/cloudflare";
 import { type Context, Hono, type MiddlewareHandler } from "hono";
@@ -22,7 +22,7 @@ countCalls(DurableObjectRateLimiter);
 
 const keyOf = (c: Context): string => c.req.header("X-Key") ?? "";
 
-/** The store is bound at the first request. */
+/** Binds the store at the first request. */
 function stored(limit: number): MiddlewareHandler<{ Bindings: Bindings }> {
   let limiter: MiddlewareHandler | undefined;
   return (c, next) => {
