@@ -18,7 +18,7 @@ export const rule = (fields: Partial<AuditedRule> = {}): AuditedRule => ({
   ...fields,
 });
 
-/** The position of the entry in the log equals that of its rule. */
+/** The policy, the key and the id of the rule that the entry names come from its rule. */
 export function entry(fields: Partial<AuditEntryView> & Pick<AuditEntryView, "seq">): AuditEntryView {
   const { before = null, after = null } = fields;
   const own = after ?? before;
