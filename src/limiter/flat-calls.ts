@@ -1,6 +1,7 @@
 /**
  * The flat form of checks and their replies: lists of texts and numbers, which cost much less to serialise than nested
- * objects. Isolates and objects both know a charge's limits, so a reply leaves out their constant fields.
+ * objects. Isolates and objects both know a charge's limits, so a reply leaves out their constant fields. An object answers
+ * checks here; isolate/key-group.ts encodes checks, and decodes the replies.
  *
  * - A charge without its cost is a JSON text, which an isolate makes once for each policy and an object parses once.
  * - A check consists of partition key, `provisionalMs`, index in `checkKinds`, number of charges, and for each charge the index of its text and
@@ -11,63 +12,26 @@
  */
 import { BoundedMap } from "../policy/caches.ts";
 import type { Durability } from "../policy/policy.ts";
-import { compiledLimit, internedLimits, type Decision, type Limit, type LimitDecision } from "../strategies/index.ts";
+import { internedLimits } from "../strategies/index.ts";
 import { type Charge, type CheckCall, type CheckReply, defaultFirmMs } from "./protocol.ts";
 
 export type FlatList = readonly (string | number)[];
 
-/** The arguments of one call to an object. */
-export interface FlatCall {
-  /** The distinct charges of the call. */
-  readonly texts: readonly string[];
-  readonly checks: FlatList;
-}
-
-export interface FlatCheck {
-  readonly key: string;
-  readonly provisionalMs: number;
-  /** A look spends nothing. */
-  readonly kind: "look" | Durability;
-  /** `text` is made by `chargeText`, and has these limits. */
-  readonly charges: readonly { readonly text: string; readonly cost: number; readonly limits: readonly Limit[] }[];
-}
-
 /** Replaces the reply to a check that the object could not decide. */
-interface FlatError {
+export interface FlatError {
   readonly error: { readonly name: string; readonly message: string };
 }
 
 /** Calls contain the index of a kind, so the order never changes. */
-const checkKinds = ["look", "relaxed", "confirmed"] as const satisfies FlatCheck["kind"][];
+export const checkKinds = ["look", "relaxed", "confirmed"] as const satisfies ("look" | Durability)[];
 
 const valuesBeforeCharges = 4;
 const valuesOfCharge = 2;
 
-export function chargeText(whole: Charge): string {
-  const { cost: _, ...charge } = whole;
-  return JSON.stringify(charge);
-}
-
-export function encodeChecks(checks: readonly FlatCheck[]): FlatCall {
-  const indexes = new Map<string, number>();
-  const values: (string | number)[] = [];
-  for (const { key, provisionalMs, kind, charges } of checks) {
-    values.push(key, provisionalMs, checkKinds.indexOf(kind), charges.length);
-    for (const { text, cost } of charges) {
-      let index = indexes.get(text);
-      if (index === undefined) {
-        index = indexes.size;
-        indexes.set(text, index);
-      }
-      values.push(index, cost);
-    }
-  }
-  return { texts: [...indexes.keys()], checks: values };
-}
-
 /** Decides the checks of a call in their order. An error fails only its own check. */
 export function answerChecks(
-  { texts, checks }: FlatCall,
+  texts: readonly string[],
+  checks: FlatList,
   answer: (call: CheckCall, isLook: boolean) => CheckReply,
 ): FlatList {
   const replies: (string | number)[] = [];
@@ -177,72 +141,3 @@ const isNumeric = (charges: readonly Charge[], reply: CheckReply): boolean =>
   reply.decisions.every(
     ({ cost, limits }, index) => cost === charges[index]?.cost && limits.length === charges[index]?.limits.length,
   );
-
-/** @returns one reply for each check, in their order; an error for a check that the object could not decide */
-export function decodeReplies(checks: readonly FlatCheck[], values: FlatList): (CheckReply | Error)[] {
-  let at = 0;
-  const next = (): number => {
-    const value = values[at++];
-    if (typeof value === "number") return value;
-    throw new TypeError(`expected a number as value ${at - 1} of the reply, got ${typeof value}`);
-  };
-  const replies = checks.map(({ charges }) => {
-    const first = values[at];
-    if (typeof first !== "string") return replyFrom(next, charges);
-    at++;
-    const parsed: CheckReply | FlatError = JSON.parse(first);
-    return "error" in parsed ? Object.assign(new Error(parsed.error.message), { name: parsed.error.name }) : parsed;
-  });
-  // If values are left over, earlier values were misread.
-  if (values.length > at) throw new TypeError(`expected a reply with ${at} values, got ${values.length}`);
-  return replies;
-}
-
-function replyFrom(next: () => number, charges: FlatCheck["charges"]): CheckReply {
-  const firmForMs = next();
-  const decisions: Decision[] = [];
-  const spentAtMs: number[] = [];
-  for (const charge of charges) {
-    spentAtMs.push(next());
-    decisions.push(decisionFrom(next, charge));
-  }
-  if (firmForMs === 0) return { decisions, spentAtMs };
-  const isFirm = true;
-  return firmForMs === defaultFirmMs ? { decisions, spentAtMs, isFirm } : { decisions, spentAtMs, isFirm, firmForMs };
-}
-
-function decisionFrom(next: () => number, { cost, limits }: FlatCheck["charges"][number]): Decision {
-  const delayMs = next();
-  const bannedForMs = next();
-  const retryAfterMs = waitFrom(next);
-  const allowed = next() === 1;
-  const decided = limits.map((limit) => limitDecisionFrom(next, limit));
-  return { allowed, cost, delayMs, retryAfterMs, bannedForMs, limits: decided };
-}
-
-function limitDecisionFrom(next: () => number, written: Limit): LimitDecision {
-  const { name, strategy, units, capacity } = compiledLimit(written);
-  const allowed = next() === 1;
-  const remaining = next();
-  const retryAfterMs = waitFrom(next);
-  const replenishAfterMs = next();
-  const resetAfterMs = next();
-  const windowMs = next();
-  return {
-    name,
-    strategy: strategy.name,
-    limit: units,
-    capacity,
-    windowMs,
-    allowed,
-    remaining,
-    retryAfterMs,
-    replenishAfterMs,
-    resetAfterMs,
-  };
-}
-
-function waitFrom(next: () => number): number | null {
-  const waitMs = next();
-  return waitMs === -1 ? null : waitMs;
-}

@@ -1,6 +1,33 @@
 /** Flat calls in the form of nested ones, for fakes of objects and for tests that look at calls. */
-import { answerChecks, chargeText, decodeReplies, type FlatCall, type FlatList } from "../../src/limiter/flat-calls.ts";
-import type { CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
+import { answerChecks, type checkKinds, type FlatList } from "../../src/limiter/flat-calls.ts";
+import { decodeReplies } from "../../src/limiter/isolate/key-group.ts";
+import { ChargeResult, type KeyCheck } from "../../src/limiter/isolate/outcome.ts";
+import type { Charge, CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
+import { policyOf, scopeOf } from "./isolate.ts";
+
+/** The arguments of one call `decide`. */
+interface FlatCall {
+  readonly texts: readonly string[];
+  readonly checks: FlatList;
+}
+
+/** The check of an isolate that makes these charges. */
+export const keyCheckOf = (
+  charges: readonly Charge[],
+  kind: (typeof checkKinds)[number] = "relaxed",
+  provisionalMs = 0,
+  key = "k",
+): KeyCheck => ({
+  group: charges.map(({ policy: name, limits, cost, isDryRun = false, ban = null, rules = null }) => {
+    const durability = kind === "confirmed" ? kind : "relaxed";
+    const policy = { ...policyOf(), name, limits, isDryRun, ban, rules, durability } as const;
+    return { policy, partitionKey: key, cost };
+  }),
+  result: new ChargeResult(),
+  scope: scopeOf(),
+  provisionalMs,
+  isLook: kind === "look",
+});
 
 const nothing: CheckReply = { decisions: [], spentAtMs: [] };
 
@@ -17,7 +44,7 @@ export const isLook = (call: CheckCall): boolean => looks.has(call);
 /** The checks of a call, in their order. */
 export function nestedCalls(call: FlatCall): CheckCall[] {
   const calls: CheckCall[] = [];
-  answerChecks(call, ({ provisionalMs = 0, ...check }, spendsNothing) => {
+  answerChecks(call.texts, call.checks, ({ provisionalMs = 0, ...check }, spendsNothing) => {
     const nested = provisionalMs > 0 ? { ...check, provisionalMs } : check;
     if (spendsNothing) looks.add(nested);
     calls.push(nested);
@@ -29,7 +56,7 @@ export function nestedCalls(call: FlatCall): CheckCall[] {
 /** The replies to the checks of a call, in their order. */
 export function flatReplies(call: FlatCall, replies: readonly CheckReply[]): FlatList {
   const left = [...replies];
-  return answerChecks(call, () => left.shift() ?? nothing);
+  return answerChecks(call.texts, call.checks, () => left.shift() ?? nothing);
 }
 
 /** The nested call with the same checks: `check` for a single spend, `look` for a single look. */
@@ -46,12 +73,7 @@ export const nestedCall = (
 /** The replies of an object, with the errors among them, in the order of the checks. */
 export const decodedReplies = (call: FlatCall, replies: FlatList): (CheckReply | Error)[] =>
   decodeReplies(
-    nestedCalls(call).map(({ key, charges }) => ({
-      key,
-      provisionalMs: 0,
-      kind: "relaxed" as const,
-      charges: charges.map((charge) => ({ text: chargeText(charge), cost: charge.cost, limits: charge.limits })),
-    })),
+    nestedCalls(call).map(({ charges }) => keyCheckOf(charges)),
     replies,
   );
 

@@ -1,29 +1,23 @@
 /** The flat form of checks and replies: decoding returns the encoded values. */
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
-import { answerChecks, chargeText, decodeReplies, encodeChecks, type FlatCheck } from "../../src/limiter/flat-calls.ts";
+import { answerChecks } from "../../src/limiter/flat-calls.ts";
+import { decodeReplies, encodeChecks } from "../../src/limiter/isolate/key-group.ts";
+import type { KeyCheck } from "../../src/limiter/isolate/outcome.ts";
 import type { Charge, CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
 import { charge } from "../fakes/calls.ts";
+import { keyCheckOf } from "../fakes/flat-calls.ts";
 import { TestObject } from "../fakes/test-object.ts";
 import { forAll } from "../for-all.ts";
 import { limitOf, type Variant, variants } from "../strategies/variants.ts";
 
-type Kind = FlatCheck["kind"];
-
-const flat = (charges: readonly Charge[], kind: Kind = "relaxed", provisionalMs = 0): FlatCheck => ({
-  key: "k",
-  provisionalMs,
-  kind,
-  charges: charges.map((each) => ({ text: chargeText(each), cost: each.cost, limits: each.limits })),
-});
-
 /** The replies of an object, which arrive as structured clones. */
 function decided(
-  checks: readonly FlatCheck[],
+  checks: readonly KeyCheck[],
   answer: (call: CheckCall, isLook: boolean) => CheckReply,
 ): (CheckReply | Error)[] {
   const sent = structuredClone(encodeChecks(checks));
-  return decodeReplies(checks, structuredClone(answerChecks(sent, answer)));
+  return decodeReplies(checks, structuredClone(answerChecks(...sent, answer)));
 }
 
 const arbitraryVariant = fc.constantFrom<Variant>(...variants);
@@ -60,7 +54,7 @@ const arbitraryCheck = fc.record({
     maxLength: 3,
     selector: ({ policy }) => policy,
   }),
-  kind: fc.constantFrom<Kind>("look", "relaxed", "confirmed"),
+  kind: fc.constantFrom("look" as const, "relaxed" as const, "confirmed" as const),
   provisionalMs: fc.constantFrom(0, 0, 2_000),
   passMs: fc.integer({ min: 0, max: 40_000 }),
 });
@@ -69,7 +63,7 @@ describe("flat calls", () => {
   it(
     "an object receives each check of a flat call as it was sent",
     forAll([fc.array(arbitraryCheck, { maxLength: 5 })], (drawn) => {
-      const checks = drawn.map((each) => flat(each.charges, each.kind, each.provisionalMs));
+      const checks = drawn.map((each) => keyCheckOf(each.charges, each.kind, each.provisionalMs));
       const received: unknown[] = [];
       decided(checks, (call, isLook) => {
         received.push({ ...call, isLook });
@@ -95,7 +89,7 @@ describe("flat calls", () => {
         for (const { charges, kind, provisionalMs, passMs } of drawn) {
           object.advance(passMs);
           const replies: CheckReply[] = [];
-          const read = decided([flat(charges, kind, provisionalMs)], (call, isLook) => {
+          const read = decided([keyCheckOf(charges, kind, provisionalMs)], (call, isLook) => {
             const reply = isLook ? object.limiter.look(call) : object.limiter.check(call);
             replies.push(reply);
             return reply;
@@ -111,7 +105,7 @@ describe("flat calls", () => {
   );
 
   it("a reply carries key rules, and the duration of a denial that is firm for less than a second", () => {
-    const check = flat([charge("5/minute")]);
+    const check = keyCheckOf([charge("5/minute")]);
     const reply = (fields: Partial<CheckReply>): CheckReply => {
       const decision = new TestObject().limiter.check({ key: "k", charges: [charge("5/minute")] });
       return { ...decision, ...fields };
@@ -127,14 +121,12 @@ describe("flat calls", () => {
 
   it("a check that throws does not fail the other checks of its call", () => {
     const object = new TestObject();
-    const broken = { ...flat([charge("5/minute")]), charges: [{ text: "{", cost: 1, limits: [] }] };
-    const alien = { ...broken, charges: [{ text: '{"policy":"p"}', cost: 1, limits: [] }] };
-    const good = flat([charge("5/minute")]);
-    const { texts, checks } = encodeChecks([good, broken, alien, good]);
-    const read = decodeReplies(
-      [good, broken, alien, good],
-      object.limiter.decide(structuredClone(texts), structuredClone(checks)),
-    );
+    const good = keyCheckOf([charge("5/minute")]);
+    const sent = [good, keyCheckOf([charge("6/minute")]), keyCheckOf([charge("7/minute")]), good];
+    const [[text = ""], checks] = encodeChecks(sent);
+    const broken = "{";
+    const alien = '{"policy":"p"}';
+    const read = decodeReplies(sent, object.limiter.decide([text, broken, alien], structuredClone(checks)));
     expect(read.map((each) => (each instanceof Error ? each.name : each.decisions[0]?.allowed))).toEqual([
       true,
       "SyntaxError",
@@ -156,19 +148,20 @@ describe("flat calls", () => {
     const answer = vi
       .fn<(call: CheckCall) => CheckReply>()
       .mockReturnValue(Object.assign(reply, { later: { text: "unknown" } }));
-    expect(decided([flat([later])], answer)).toEqual([{ ...reply, later: { text: "unknown" } }]);
+    const { cost, ...text } = later;
+    const replies = answerChecks([JSON.stringify(text)], ["k", 0, 1, 1, 0, cost], answer);
+    expect(decodeReplies([keyCheckOf([later])], replies)).toEqual([{ ...reply, later: { text: "unknown" } }]);
     expect(answer.mock.calls[0]?.[0].charges).toEqual([later]);
   });
 
   it("a reply with more values than those of its checks is an error", () => {
-    const check = flat([charge("5/minute")]);
-    const { texts, checks } = encodeChecks([check]);
-    const replies = new TestObject().limiter.decide(texts, checks);
+    const check = keyCheckOf([charge("5/minute")]);
+    const replies = new TestObject().limiter.decide(...encodeChecks([check]));
     expect(decodeReplies([check], replies)).toHaveLength(1);
     expect(() => decodeReplies([check], [...replies, 0])).toThrow(TypeError);
   });
 
   it("a reply that ends too early is an error", () => {
-    expect(() => decodeReplies([flat([charge("5/minute")])], [0, 1])).toThrow(TypeError);
+    expect(() => decodeReplies([keyCheckOf([charge("5/minute")])], [0, 1])).toThrow(TypeError);
   });
 });

@@ -189,7 +189,7 @@ export class SimulatedObject {
   }
 
   #decide([texts, checks]: Parameters<KeyObject["decide"]>, admitted: Admitted[]): FlatList {
-    return answerChecks({ texts, checks }, (call, isLook) => {
+    return answerChecks(texts, checks, (call, isLook) => {
       if (isLook) return this.limiter.look(call);
       const reply = this.limiter.check(call);
       admitted.push(...this.#admittedBy(call, reply));

@@ -12,7 +12,6 @@ import {
   bookedSpends,
   callObject,
   callOf,
-  flatCheckOf,
   isLeased,
   objectOf,
   refund,
@@ -64,10 +63,9 @@ export class StrictDecider {
     const calledAtMs = clock.now();
     const { scope } = first;
     const spends = checks.length === 1 ? first.group : checks.flatMap(({ group }) => group);
-    const replies = await caller.decide({
+    const replies = await caller.decide(checks, scope.waitUntil, {
       name: checks.every(({ isLook }) => isLook) ? "look" : "check",
       ...objectOf(spend, spends),
-      checks: checks.map(flatCheckOf),
       ...scope.callTime(timeoutOf(spends), calledAtMs),
       late: {
         waitUntil: scope.waitUntil,

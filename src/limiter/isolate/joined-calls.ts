@@ -8,9 +8,10 @@
  */
 import { BoundedMap } from "../../policy/caches.ts";
 import type { Clock, WaitUntil } from "../clock.ts";
-import { decodeReplies, encodeChecks, type FlatCheck } from "../flat-calls.ts";
 import { type CheckReply, objectId, type ObjectLocation } from "../protocol.ts";
+import { checkKindOf, decodeReplies, encodeChecks } from "./key-group.ts";
 import type { Result, Sent, Stub } from "./object-caller.ts";
+import { chargeTextOf, type KeyCheck } from "./outcome.ts";
 import { Waiter } from "./request-context.ts";
 
 /** Bounds the memory of an isolate. */
@@ -49,8 +50,8 @@ export class JoinedCalls {
    * Relaxed checks do not wait for the confirmed writes of others.
    * @param waitUntil that of the request; the caller keeps the request alive until its own checks have replies
    */
-  send(location: ObjectLocation, checks: readonly FlatCheck[], waitUntil: WaitUntil): Sent<readonly CheckReply[]> {
-    const isConfirmed = checks.some(({ kind }) => kind === "confirmed");
+  send(location: ObjectLocation, checks: readonly KeyCheck[], waitUntil: WaitUntil): Sent<readonly CheckReply[]> {
+    const isConfirmed = checks.some((check) => checkKindOf(check) === "confirmed");
     const id = `${isConfirmed ? "confirmed" : "relaxed"} ${objectId(location)}`;
     let queue = this.#queues.get(id);
     if (queue === undefined) {
@@ -63,7 +64,7 @@ export class JoinedCalls {
 
 /** The checks of one request. */
 class JoinedChecks {
-  readonly checks: readonly FlatCheck[];
+  readonly checks: readonly KeyCheck[];
   readonly waitUntil: WaitUntil;
   /** False once the checks are sent or withdrawn. */
   isQueued = true;
@@ -71,7 +72,7 @@ class JoinedChecks {
   /** Woken when the result has arrived, or when another call can be sent. */
   readonly #waiter = new Waiter();
 
-  constructor(checks: readonly FlatCheck[], waitUntil: WaitUntil) {
+  constructor(checks: readonly KeyCheck[], waitUntil: WaitUntil) {
     this.checks = checks;
     this.waitUntil = waitUntil;
   }
@@ -175,8 +176,7 @@ class CheckQueue {
     let replies: readonly (CheckReply | Error)[];
     try {
       const checks = (all.length === 1 ? all[0]?.checks : all.flatMap((each) => each.checks)) ?? [];
-      const { texts, checks: values } = encodeChecks(checks);
-      replies = decodeReplies(checks, await this.#stub().decide(texts, values));
+      replies = decodeReplies(checks, await this.#stub().decide(...encodeChecks(checks)));
     } catch (error) {
       for (const joined of all) joined.fail(error);
       return;
@@ -204,9 +204,10 @@ class CheckQueue {
     let count = 0;
     for (const { checks } of this.#queue) {
       checkCount += checks.length;
-      for (const { key, charges } of checks) {
-        characters += key.length;
-        for (const { text } of charges) {
+      for (const { group } of checks) {
+        characters += group[0]?.partitionKey.length ?? 0;
+        for (const { policy } of group) {
+          const text = chargeTextOf(policy);
           if (!counted.has(text)) characters += text.length;
           counted.add(text);
         }

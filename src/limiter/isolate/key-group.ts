@@ -1,7 +1,8 @@
 /** A group: the spends of one request on one key. One object decides them together, in one call. */
 import type { Durability } from "../../policy/policy.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
-import type { FlatCheck } from "../flat-calls.ts";
+import { compiledLimit, type Decision, type Limit, type LimitDecision } from "../../strategies/index.ts";
+import { checkKinds, type FlatError, type FlatList } from "../flat-calls.ts";
 import type { DenyCache } from "./deny-cache.ts";
 import {
   type KeyCheck,
@@ -16,8 +17,8 @@ import {
   ruledSpend,
   violatedLimits,
 } from "./outcome.ts";
-import type { Call, ChecksCall, ObjectCaller } from "./object-caller.ts";
-import { type CheckCall, type CheckReply, objectLocation, type ReserveReply } from "../protocol.ts";
+import type { Call, ObjectCaller } from "./object-caller.ts";
+import { type CheckCall, type CheckReply, defaultFirmMs, objectLocation, type ReserveReply } from "../protocol.ts";
 
 /** A spend that an object has booked, with the limits that were in effect for the key. */
 export interface BookedSpend extends Spend {
@@ -79,7 +80,7 @@ export async function callObject<Reply>(
 export const objectOf = (
   { policy: { objects }, partitionKey }: Spend,
   spends: readonly Spend[],
-): Pick<ChecksCall, "location" | "policies"> => ({
+): Pick<Call<unknown>, "location" | "policies"> => ({
   location: objectLocation(objects, partitionKey),
   policies: spends.map(({ policy }) => policy.name),
 });
@@ -110,13 +111,98 @@ const durabilityOf = (group: readonly Spend[]): Durability =>
     ? "confirmed"
     : "relaxed";
 
-/** A check in its flat form. */
-export const flatCheckOf = ({ group, provisionalMs, isLook }: KeyCheck): FlatCheck => ({
-  key: group[0]?.partitionKey ?? "",
-  provisionalMs,
-  kind: isLook ? "look" : durabilityOf(group),
-  charges: group.map(({ policy, cost }) => ({ text: chargeTextOf(policy), cost, limits: policy.limits })),
-});
+/** Whether a check spends, and whether its spend must be confirmed. */
+export const checkKindOf = ({ group, isLook }: KeyCheck): (typeof checkKinds)[number] =>
+  isLook ? "look" : durabilityOf(group);
+
+/** The arguments of the call `decide` with these checks, in the form of flat-calls.ts. */
+export function encodeChecks(checks: readonly KeyCheck[]): [texts: string[], checks: FlatList] {
+  const indexes = new Map<string, number>();
+  const values: (string | number)[] = [];
+  for (const check of checks) {
+    const { group, provisionalMs } = check;
+    values.push(group[0]?.partitionKey ?? "", provisionalMs, checkKinds.indexOf(checkKindOf(check)), group.length);
+    for (const { policy, cost } of group) {
+      const text = chargeTextOf(policy);
+      let index = indexes.get(text);
+      if (index === undefined) {
+        index = indexes.size;
+        indexes.set(text, index);
+      }
+      values.push(index, cost);
+    }
+  }
+  return [[...indexes.keys()], values];
+}
+
+/** @returns one reply for each check, in their order; an error for a check that the object could not decide */
+export function decodeReplies(checks: readonly Pick<KeyCheck, "group">[], values: FlatList): (CheckReply | Error)[] {
+  let at = 0;
+  const next = (): number => {
+    const value = values[at++];
+    if (typeof value === "number") return value;
+    throw new TypeError(`expected a number as value ${at - 1} of the reply, got ${typeof value}`);
+  };
+  const replies = checks.map(({ group }) => {
+    const first = values[at];
+    if (typeof first !== "string") return replyFrom(next, group);
+    at++;
+    const parsed: CheckReply | FlatError = JSON.parse(first);
+    return "error" in parsed ? Object.assign(new Error(parsed.error.message), { name: parsed.error.name }) : parsed;
+  });
+  // If values are left over, earlier values were misread.
+  if (values.length > at) throw new TypeError(`expected a reply with ${at} values, got ${values.length}`);
+  return replies;
+}
+
+function replyFrom(next: () => number, group: readonly Spend[]): CheckReply {
+  const firmForMs = next();
+  const decisions: Decision[] = [];
+  const spentAtMs: number[] = [];
+  for (const spend of group) {
+    spentAtMs.push(next());
+    decisions.push(decisionFrom(next, spend));
+  }
+  if (firmForMs === 0) return { decisions, spentAtMs };
+  const isFirm = true;
+  return firmForMs === defaultFirmMs ? { decisions, spentAtMs, isFirm } : { decisions, spentAtMs, isFirm, firmForMs };
+}
+
+function decisionFrom(next: () => number, { cost, policy }: Spend): Decision {
+  const delayMs = next();
+  const bannedForMs = next();
+  const retryAfterMs = waitFrom(next);
+  const allowed = next() === 1;
+  const decided = policy.limits.map((limit) => limitDecisionFrom(next, limit));
+  return { allowed, cost, delayMs, retryAfterMs, bannedForMs, limits: decided };
+}
+
+function limitDecisionFrom(next: () => number, written: Limit): LimitDecision {
+  const { name, strategy, units, capacity } = compiledLimit(written);
+  const allowed = next() === 1;
+  const remaining = next();
+  const retryAfterMs = waitFrom(next);
+  const replenishAfterMs = next();
+  const resetAfterMs = next();
+  const windowMs = next();
+  return {
+    name,
+    strategy: strategy.name,
+    limit: units,
+    capacity,
+    windowMs,
+    allowed,
+    remaining,
+    retryAfterMs,
+    replenishAfterMs,
+    resetAfterMs,
+  };
+}
+
+function waitFrom(next: () => number): number | null {
+  const waitMs = next();
+  return waitMs === -1 ? null : waitMs;
+}
 
 /**
  * Gives back what an object has booked for one key. No-op when nothing was booked.

@@ -6,7 +6,6 @@ import { errorText, report } from "../../observability/events.ts";
 import { BoundedMap } from "../../policy/caches.ts";
 import { type ConfigProblem, ConfigProblems, describeProblem } from "../../validation/problems.ts";
 import { type Clock, DeadlineExceeded, platformClock, type WaitUntil, withDeadline } from "../clock.ts";
-import type { FlatCheck } from "../flat-calls.ts";
 import type { RateLimiter } from "../object/durable-object.ts";
 import {
   type CheckReply,
@@ -17,6 +16,7 @@ import {
   type SettledCharge,
 } from "../protocol.ts";
 import { JoinedCalls } from "./joined-calls.ts";
+import type { KeyCheck } from "./outcome.ts";
 import { canResumeRequests } from "./request-context.ts";
 
 const cooldownMs = 1_000;
@@ -44,12 +44,6 @@ export interface Call<Reply> {
   readonly send: (stub: Stub) => Promise<Reply>;
   /** Whether a failed call is sent once more. Only for calls that have the same effect once and twice. */
   readonly isRepeatable?: boolean;
-}
-
-/** Checks, which may be sent in one call with those of other requests. */
-export interface ChecksCall extends Omit<Call<readonly CheckReply[]>, "send" | "isRepeatable"> {
-  readonly late: NonNullable<Call<readonly CheckReply[]>["late"]>;
-  readonly checks: readonly FlatCheck[];
 }
 
 const isDecision = (name: string): boolean => decisionCalls.some((each) => each === name);
@@ -140,18 +134,15 @@ export class ObjectCaller {
   }
 
   /** Decides checks, in one call with those of other requests that reach the object at the same time. */
-  decide(call: ChecksCall): Promise<readonly CheckReply[] | null> {
-    return this.#noteFirst(this.#decide(call));
-  }
-
-  async #decide(call: ChecksCall): Promise<readonly CheckReply[] | null> {
-    const { location, checks, late } = call;
-    const { waitUntil } = late;
-    const deciding = this.#result(call, () => this.#joined.send(location, checks, waitUntil));
+  decide(
+    checks: readonly KeyCheck[],
+    waitUntil: WaitUntil,
+    call: Omit<Call<readonly CheckReply[]>, "send">,
+  ): Promise<readonly CheckReply[] | null> {
+    const deciding = this.#result(call, () => this.#joined.send(call.location, checks, waitUntil));
     // Other requests may wait for the call that this one sends. Their replies must arrive even if this client disconnects.
     waitUntil(deciding);
-    const result = await deciding;
-    return "reply" in result ? result.reply : null;
+    return this.#noteFirst(deciding.then((result) => ("reply" in result ? result.reply : null)));
   }
 
   async #result<Reply>(call: Omit<Call<Reply>, "send">, send: () => Sent<Reply>): Promise<Result<Reply>> {

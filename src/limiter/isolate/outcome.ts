@@ -6,7 +6,6 @@ import type { PlainKey } from "../../policy/key.ts";
 import type { ObjectSettings } from "../../policy/placement.ts";
 import type { Policy } from "../../policy/policy.ts";
 import { compiledLimit, type Decision, internedLimits, isBoundByDelay, type Limit } from "../../strategies/index.ts";
-import { chargeText } from "../flat-calls.ts";
 import type { Charge, CheckReply, KeyRule } from "../protocol.ts";
 import type { RequestScope } from "./newer-rules-retry.ts";
 
@@ -177,7 +176,8 @@ const chargeTexts = new WeakMap<Policy, string>();
 export function chargeTextOf(policy: Policy): string {
   let text = chargeTexts.get(policy);
   if (text === undefined) {
-    text = chargeText(chargeOf({ policy, cost: 0 }));
+    const { cost: _, ...charge } = chargeOf({ policy, cost: 0 });
+    text = JSON.stringify(charge);
     chargeTexts.set(policy, text);
   }
   return text;

@@ -102,7 +102,7 @@ export class KeyObject {
    * @returns one reply for each check
    */
   decide(texts: readonly string[], checks: FlatList): FlatList {
-    return answerChecks({ texts, checks }, (call, isLook) => (isLook ? this.look(call) : this.check(call)));
+    return answerChecks(texts, checks, (call, isLook) => (isLook ? this.look(call) : this.check(call)));
   }
 
   /** Returns what `check` would decide for each charge alone. Spends nothing. */

@@ -1,8 +1,9 @@
 /** The object on the platform: RPC, real storage, eviction and alarms. Its decisions are tested in plain Node. */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { chargeText, encodeChecks } from "../../../src/limiter/flat-calls.ts";
+import { encodeChecks } from "../../../src/limiter/isolate/key-group.ts";
 import type { Charge } from "../../../src/limiter/protocol.ts";
+import { keyCheckOf } from "../../fakes/flat-calls.ts";
 import {
   at,
   call,
@@ -20,8 +21,7 @@ beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: startMs }));
 afterEach(() => void vi.useRealTimers());
 
 const key = "k";
-const flat = (each: Charge) => encodeChecks([{ key, provisionalMs: 0, kind: "relaxed", charges: [flatCharge(each)] }]);
-const flatCharge = (each: Charge) => ({ text: chargeText(each), cost: each.cost, limits: each.limits });
+const flat = (each: Charge) => encodeChecks([keyCheckOf([each])]);
 
 describe("RPC", () => {
   it("a Worker reaches every method of the object", async () => {
@@ -30,7 +30,7 @@ describe("RPC", () => {
     const { spentAtMs } = await object.check(call(each));
     await object.refund({ key, charges: [{ ...each, spentAtMs: spentAtMs[0] ?? 0 }] });
     expect(await remaining(object, each)).toBe(100);
-    const { texts, checks } = flat({ ...each, cost: 2 });
+    const [texts, checks] = flat({ ...each, cost: 2 });
     expect(await object.decide(texts, checks)).not.toEqual([]);
     expect((await object.reserve({ ...call(each), id: "r", ttlMs: 60_000 })).isOpen).toBe(true);
     expect(await object.renew({ key, id: "r" })).toEqual({ isOpen: true });

@@ -8,8 +8,9 @@ import { createProxy, type Proxy as ProxyRequest } from "../../../src/http/proxy
 import { createRuntime } from "../../../src/http/runtime.ts";
 import headgate, { RateLimiter as Own } from "../../../src/index.ts";
 import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
-import { decodeReplies, type FlatCheck, type FlatList } from "../../../src/limiter/flat-calls.ts";
-import type { Charge, RefundCall } from "../../../src/limiter/protocol.ts";
+import type { FlatList } from "../../../src/limiter/flat-calls.ts";
+import type { RefundCall } from "../../../src/limiter/protocol.ts";
+import { decodedReplies, nestedCalls } from "../../fakes/flat-calls.ts";
 import type { Counts } from "./counts.ts";
 
 export { ControlPlane, Headgate } from "../../../src/index.ts";
@@ -32,11 +33,12 @@ function count(counted: Record<string, number>, policy: string): void {
 export class RateLimiter extends Own {
   override decide(texts: readonly string[], values: FlatList): FlatList {
     const replies = super.decide(texts, values);
-    const checks = checksOf(texts, values);
-    for (const [index, reply] of decodeReplies(checks, replies).entries()) {
-      const { text = "" } = checks[index]?.charges[0] ?? {};
+    const call = { texts, checks: values };
+    const checks = nestedCalls(call);
+    for (const [index, reply] of decodedReplies(call, replies).entries()) {
+      const { policy = "" } = checks[index]?.charges[0] ?? {};
       if (reply instanceof Error || reply.decisions.length !== 1) counts.undecided++;
-      else count(reply.decisions[0]?.allowed === true ? counts.allowed : counts.denied, nameIn(text));
+      else count(reply.decisions[0]?.allowed === true ? counts.allowed : counts.denied, policy);
     }
     return replies;
   }
@@ -47,22 +49,8 @@ export class RateLimiter extends Own {
   }
 }
 
-const chargeIn = (text: string): Charge => JSON.parse(text) as Charge;
-const nameIn = (text: string): string => chargeIn(text).policy;
-
-/** The number of values in a flat call for one check with one charge. */
+/** The number of values of a check with one charge. */
 const valuesOfCheck = 6;
-
-/** Checks of one charge each, read from the values of a flat call. */
-function checksOf(texts: readonly string[], values: FlatList): FlatCheck[] {
-  return Array.from({ length: values.length / valuesOfCheck }, (_, index) => {
-    const [key, , , charges, textIndex, cost] = values.slice(index * valuesOfCheck);
-    if (charges !== 1) throw new Error(`expected one charge in each check, got ${charges}`);
-    const text = texts[Number(textIndex)] ?? "";
-    const charge = { text, cost: Number(cost), limits: chargeIn(text).limits };
-    return { key: String(key), provisionalMs: 0, kind: "relaxed", charges: [charge] };
-  });
-}
 
 let callsUnderWay = 0;
 
