@@ -84,19 +84,16 @@ export interface Charge {
   rules?: PolicyRules;
 }
 
-export interface KeyCall {
-  /** The partition key. An object may hold many. */
-  key: string;
-  /** Default: `relaxed`. */
-  durability?: Durability | undefined;
-}
-
 /**
  * Charges a key under several policies: all of them if every enforced policy allows, otherwise none. Isolates send it in the
  * flat form of flat-calls.ts.
  */
-export interface CheckCall extends KeyCall {
+export interface CheckCall {
+  /** The partition key. An object may hold many. */
+  key: string;
   charges: readonly Charge[];
+  /** Default: `relaxed`. */
+  durability?: Durability | undefined;
   /**
    * How long the spend is provisional, in milliseconds: another object may still deny the same request. Default: 0, the
    * spend is final.
@@ -208,7 +205,7 @@ export interface SyncCall extends KeySync {
 }
 
 /** The spends of an isolate on one key. */
-export interface KeySync extends KeyCall {
+export interface KeySync extends Pick<CheckCall, "key" | "durability"> {
   /** The isolate's number of this batch, from 1. A batch counts once. 0 for a batch without spends. */
   batch: number;
   charges: readonly SyncedCharge[];
@@ -233,10 +230,9 @@ export interface SyncReply {
   atMs: number;
 }
 
-export interface RefundCall extends KeyCall {
+/** Gives back what a check spent. `provisionalMs` is that of the check. */
+export interface RefundCall extends CheckCall {
   charges: readonly (Charge & { spentAtMs: number })[];
-  /** The `provisionalMs` of the check. Default: 0. */
-  provisionalMs?: number;
   /**
    * Whether the charges have the limits that were in effect for the key when they were spent. Default: false, the key's
    * current rules give the limits.
@@ -244,7 +240,8 @@ export interface RefundCall extends KeyCall {
   hasLimitsInEffect?: boolean;
 }
 
-export interface ForgetCall extends KeyCall {
+export interface ForgetCall {
+  key: string;
   policy: string;
 }
 

@@ -48,14 +48,6 @@ interface RuledSpend {
   readonly rule: KeyRule | null;
 }
 
-/** Spends that an object has admitted and that the isolate's meters count too. */
-export interface LocalCount {
-  /** Counts the spends now. Later calls change nothing. */
-  readonly book: () => void;
-  /** Corrects the counted spends to their actual costs and frees their slots. */
-  readonly settle: (costOf: CostOf) => void;
-}
-
 export class LocalDecider {
   readonly #now: Clock["now"];
   readonly #meters = new BoundedMap<LimitsMeter>(maximumMeters, {
@@ -106,21 +98,26 @@ export class LocalDecider {
     return this.#look(this.#ruled(spend, nowMs), nowMs);
   }
 
-  /** Spends that an object has admitted, not yet counted. Skips policies that would not use the count. */
-  count(spends: readonly Spend[]): LocalCount {
-    const useful = spends.filter(isUseful);
+  /**
+   * Counts spends that an object has admitted for a check, once they are final, and follows the result of its request. Skips
+   * policies that would not use the count.
+   */
+  count({ group, result, provisionalMs }: Omit<KeyCheck, "scope">, admitted: readonly Spend[]): void {
+    const spends = admitted.filter(isUseful);
+    if (spends.length === 0) return;
     let bookedAtMs: number | null = null;
-    return {
-      book: () => {
-        if (bookedAtMs !== null) return;
-        bookedAtMs = this.#now();
-        for (const spend of useful) this.#meterOf(spend).book(spend.cost, bookedAtMs, bookedAtMs);
-      },
-      settle: (costOf) => {
-        if (bookedAtMs === null) return;
-        for (const spend of useful) this.#settle(spend, costOf(spend), bookedAtMs, 0);
-      },
+    const book = (): void => {
+      if (bookedAtMs !== null) return;
+      bookedAtMs = this.#now();
+      for (const spend of spends) this.#meterOf(spend).book(spend.cost, bookedAtMs, bookedAtMs);
     };
+    const settle = async (costOf: CostOf): Promise<void> => {
+      if (bookedAtMs === null) return;
+      for (const spend of spends) this.#settle(spend, costOf(spend), bookedAtMs, 0);
+    };
+    if (provisionalMs === 0) book();
+    const isReserved = group.some(({ ttlMs }) => ttlMs !== undefined);
+    void result.add({ finalize: book, giveBack: () => settle(() => 0), ...(isReserved && { settle }) });
   }
 
   forget(spend: Spend): void {

@@ -5,7 +5,7 @@
 import { report } from "../../observability/events.ts";
 import type { Clock } from "../clock.ts";
 import type { CheckReply, ReserveReply, SettleCall, StaleRules } from "../protocol.ts";
-import type { LocalCount, LocalDecider } from "./decide-locally.ts";
+import type { LocalDecider } from "./decide-locally.ts";
 import type { DenyCache } from "./deny-cache.ts";
 import {
   type BookedSpend,
@@ -144,9 +144,8 @@ export class StrictDecider {
     if (check.isLook) return outcomes;
     denyCache.remember(group, reply, { calledAtMs, answeredAtMs: clock.now() });
     const booked = bookedSpends(group, reply);
-    const count = local.count(booked);
-    if (check.provisionalMs === 0) count.book();
-    const ending = this.#add(check, booked, count, address);
+    local.count(check, booked);
+    const ending = this.#add(check, booked, address, false);
     if (ending !== null) await ending;
     reportDryRuns(group, outcomes);
     return outcomes;
@@ -159,58 +158,47 @@ export class StrictDecider {
     address?: ReservationAddress,
   ): Promise<void> {
     if (reply === undefined || check.isLook) return;
-    await this.#add(check, bookedSpends(check.group, reply), null, address);
+    await this.#add(check, bookedSpends(check.group, reply), address, true);
   }
 
   /**
    * Adds what an object has booked to the result of the request.
-   * @param count what the isolate's own meters count for it; null after the deadline, when they have counted the request
+   * @param isLate whether the isolate has decided the request meanwhile
    * @returns null if the spend stays open, or if there is none
    */
   #add(
     check: KeyCheck,
     booked: readonly BookedSpend[],
-    count: LocalCount | null,
     address: ReservationAddress | undefined,
+    isLate: boolean,
   ): Promise<unknown> | null {
     const [first] = booked;
     if (first === undefined) return null;
     const { result, provisionalMs } = check;
     // The spend makes the waits of cached denials longer.
     this.#isolate.denyCache.forget(first.partitionKey);
-    if (address !== undefined) return result.add(this.#openReservation(check, booked, count, address));
-    return result.add({
-      finalize: () => count?.book(),
-      giveBack: () => {
-        count?.settle(() => 0);
-        return refund(this.#isolate, booked, provisionalMs);
-      },
-    });
+    if (address !== undefined) return result.add(this.#openReservation(check, booked, address, isLate));
+    return result.add({ giveBack: () => refund(this.#isolate, booked, provisionalMs) });
   }
 
   #openReservation(
     { result }: KeyCheck,
     booked: readonly BookedSpend[],
-    count: LocalCount | null,
     address: ReservationAddress,
+    isLate: boolean,
   ): OpenSpend {
     const { caller } = this.#isolate;
     const { partitionKey: key, random: id } = address;
     const end = (costs: Pick<SettleCall, "cost" | "costs">): Promise<unknown> => {
       // The observer does not receive what is settled for a request that was refused, or decided without the object.
-      const isReported = count !== null && !result.isRefused;
+      const isReported = !isLate && !result.isRefused;
       // One repetition is safe, since an id settles once.
       return endReservation(caller, address, { ...costs, isRepeatable: true, isReported });
     };
     return {
       address,
-      finalize: () => count?.book(),
-      giveBack: () => {
-        count?.settle(() => 0);
-        return end({ cost: 0 });
-      },
+      giveBack: () => end({ cost: 0 }),
       settle: (costOf) => {
-        count?.settle(costOf);
         const costs = booked.map(costOf);
         return end({ cost: Math.max(...costs), costs });
       },

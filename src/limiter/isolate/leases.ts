@@ -57,8 +57,9 @@ export class Leases {
    * Spends from a slice, all or nothing.
    * @returns null when no slice has enough units left, so that the object must decide
    */
-  decide({ group, result, scope, provisionalMs }: KeyCheck): readonly Outcome[] | null {
+  decide(check: KeyCheck): readonly Outcome[] | null {
     const { clock, local } = this.#isolate;
+    const { group, result, scope, provisionalMs } = check;
     const { waitUntil } = scope;
     const lease = this.#leaseOf(group, waitUntil);
     // All costs of a leased group are equal.
@@ -74,16 +75,13 @@ export class Leases {
     };
     if (lease.isLow(nowMs) && !lease.isRequesting(group, nowMs)) waitUntil(this.#borrowNext(lease, group, waitUntil));
     const spends = lease.ruled(group);
-    const count = local.count(spends);
-    if (provisionalMs === 0) count.book();
+    local.count(check, spends);
     void result.add({
       finalize: () => {
-        count.book();
         endProvisional();
         if (lease.isLeftOver(slice)) waitUntil(this.#returnEnded(lease));
       },
       giveBack: async () => {
-        count.settle(() => 0);
         endProvisional();
         await refund(this.#isolate, await this.#giveBack(lease, slice, spends, waitUntil));
       },

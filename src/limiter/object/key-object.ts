@@ -257,7 +257,7 @@ export class KeyObject {
     }
   }
 
-  #turn<Reply>(call: calls.KeyCall, act: (turn: KeyTurn) => Reply): Reply {
+  #turn<Reply>(call: Pick<calls.CheckCall, "key" | "durability">, act: (turn: KeyTurn) => Reply): Reply {
     const turn = this.#begin(call);
     const { changes } = turn.keyState;
     const reply = act(turn);
@@ -269,7 +269,7 @@ export class KeyObject {
   }
 
   /** Reads the clock, loads the state of a key, and ends its slices and rules. */
-  #begin({ key, durability }: calls.KeyCall): KeyTurn {
+  #begin({ key, durability }: Pick<calls.CheckCall, "key" | "durability">): KeyTurn {
     const nowMs = this.#now();
     const keyState = this.#cache.get(key) ?? this.#read(key) ?? new KeyState(key, nowMs);
     keyState.endOver(nowMs);

@@ -1,6 +1,6 @@
 /** Decisions and counts of an isolate alone, for the case that the objects do not answer. */
 import { expect, it } from "vitest";
-import { type LocalCount, LocalDecider } from "../../../src/limiter/isolate/decide-locally.ts";
+import { LocalDecider } from "../../../src/limiter/isolate/decide-locally.ts";
 import { type Outcome, type Spend, ChargeResult } from "../../../src/limiter/isolate/outcome.ts";
 import { spendOf, TestClock } from "../../fakes/isolate.ts";
 
@@ -21,10 +21,10 @@ class LocalIsolate {
   }
 
   /** Counts spends that an object has admitted. */
-  count(...spends: readonly Spend[]): LocalCount {
-    const count = this.#decider.count(spends);
-    count.book();
-    return count;
+  count(...spends: readonly Spend[]): ChargeResult {
+    const result = new ChargeResult();
+    this.#decider.count({ group: spends, result, provisionalMs: 0, isLook: false }, spends);
+    return result;
   }
 
   remaining(spend: Spend): number | undefined {
@@ -86,19 +86,19 @@ it("an isolate gives back a local spend at the instant of the spend, provisional
   }
 });
 
-it("an isolate corrects a counted spend to its actual cost, however late", () => {
+it("an isolate corrects a counted reservation to its actual cost, however late", async () => {
   const isolate = new LocalIsolate();
-  const spend = spendOf(log, 10);
-  const count = isolate.count(spend);
+  const spend = { ...spendOf(log, 10), ttlMs: 10_000 };
+  const result = isolate.count(spend);
   isolate.clock.nowMs += 3_000_000;
-  count.settle(() => 4);
+  await result.settle(() => 4);
   expect(isolate.remaining(spend)).toBe(96);
 });
 
 it("a spend that the isolate books twice is counted once", () => {
   const isolate = new LocalIsolate();
   const spend = spendOf(log, 10);
-  isolate.count(spend).book();
+  isolate.count(spend).finalize();
   expect(isolate.remaining(spend)).toBe(90);
 });
 
