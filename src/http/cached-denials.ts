@@ -2,7 +2,7 @@
  * Answers to cached denials state waits and times in whole seconds. They are cached with the denial until one of these
  * seconds changes: the whole answer of the proxy, and that of `/check` except for its waits in milliseconds.
  */
-import type { CachedDenial } from "../limiter/isolate/outcome.ts";
+import type { CachedDenial } from "../limiter/isolate/deny-cache.ts";
 
 interface CachedValue<Value> {
   readonly value: Value;
@@ -41,17 +41,17 @@ export class CachedDenialValues<Value> {
 
 /** For how long no wait and no time in whole seconds changes, in milliseconds. */
 function unchangedForMs({ outcomes }: CachedDenial, nowMs: number): number {
-  const waitsMs = outcomes.flatMap((outcome) =>
-    "decision" in outcome
-      ? [
-          outcome.decision.bannedForMs,
-          ...outcome.decision.limits.flatMap(({ retryAfterMs, replenishAfterMs, resetAfterMs }) => [
+  const waitsMs = outcomes.flatMap(({ decision }) =>
+    decision === null
+      ? []
+      : [
+          decision.bannedForMs,
+          ...decision.limits.flatMap(({ retryAfterMs, replenishAfterMs, resetAfterMs }) => [
             retryAfterMs ?? 0,
             replenishAfterMs,
             resetAfterMs,
           ]),
-        ]
-      : [],
+        ],
   );
   const running = waitsMs.filter((waitMs) => waitMs > 0);
   // Without a wait, the legacy fields state the time of the request in seconds, rounded up.

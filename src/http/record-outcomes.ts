@@ -70,8 +70,7 @@ interface NamedOutcome {
 /** @param spends those of the same request */
 function recordSpend(statistics: IsolateStatistics, named: NamedOutcome, spend: Spend, spends: readonly Spend[]): void {
   const { outcome, name } = named;
-  const decision = "decision" in outcome ? outcome.decision : null;
-  statistics.record(spend.policy.name, name, spend, decision, spend.plain ?? null);
+  statistics.record(spend.policy.name, name, spend, outcome.decision, spend.plain ?? null);
   sampleArrival(statistics, named, spend, spends);
 }
 
@@ -86,10 +85,8 @@ function recordFull(statistics: IsolateStatistics, spends: readonly Spend[]): vo
 }
 
 function nameOf(outcome: Outcome, isDryRun: boolean): OutcomeName {
-  if (!("decision" in outcome)) {
-    return outcome.kind === "open" ? "fallback-open" : "fallback-closed";
-  }
   const { kind, policy, decision } = outcome;
+  if (decision === null) return kind === "open" ? "fallback-open" : "fallback-closed";
   if (isByKeyRule(outcome, "allow")) return "exempt";
   if (isByKeyRule(outcome, "block")) return isDryRun ? "dry-run-denied" : "blocked";
   // Under eventual consistency, an isolate always decides by itself.

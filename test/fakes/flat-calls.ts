@@ -1,33 +1,12 @@
 /** Flat calls in the form of nested ones, for fakes of objects and for tests that look at calls. */
-import { answerChecks, type checkKinds, type FlatList } from "../../src/limiter/flat-calls.ts";
-import { decodeReplies } from "../../src/limiter/isolate/key-group.ts";
-import { ChargeResult, type KeyCheck } from "../../src/limiter/isolate/outcome.ts";
-import type { Charge, CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
-import { policyOf, scopeOf } from "./isolate.ts";
+import { answerChecks, type FlatList } from "../../src/limiter/flat-calls.ts";
+import type { CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
 
 /** The arguments of one call `decide`. */
-interface FlatCall {
+export interface FlatCall {
   readonly texts: readonly string[];
   readonly checks: FlatList;
 }
-
-/** The check of an isolate that makes these charges. */
-export const keyCheckOf = (
-  charges: readonly Charge[],
-  kind: (typeof checkKinds)[number] = "relaxed",
-  provisionalMs = 0,
-  key = "k",
-): KeyCheck => ({
-  group: charges.map(({ policy: name, limits, cost, isDryRun = false, ban = null, rules = null }) => {
-    const durability = kind === "confirmed" ? kind : "relaxed";
-    const policy = { ...policyOf(), name, limits, isDryRun, ban, rules, durability } as const;
-    return { policy, partitionKey: key, cost };
-  }),
-  result: new ChargeResult(),
-  scope: scopeOf(),
-  provisionalMs,
-  isLook: kind === "look",
-});
 
 const nothing: CheckReply = { decisions: [], spentAtMs: [] };
 
@@ -69,20 +48,6 @@ export const nestedCall = (
     ? { name: isLook(first) ? "look" : "check", argument: first }
     : { name: "batch", argument: { calls } };
 };
-
-/** The replies of an object, with the errors among them, in the order of the checks. */
-export const decodedReplies = (call: FlatCall, replies: FlatList): (CheckReply | Error)[] =>
-  decodeReplies(
-    nestedCalls(call).map(({ charges }) => keyCheckOf(charges)),
-    replies,
-  );
-
-/** The replies of an object that could decide all checks, in their order. */
-export const nestedReplies = (call: FlatCall, replies: FlatList): CheckReply[] =>
-  decodedReplies(call, replies).map((reply) => {
-    if (reply instanceof Error) throw reply;
-    return reply;
-  });
 
 interface Checker {
   check(call: CheckCall): CheckReply | Promise<CheckReply>;

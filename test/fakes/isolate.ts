@@ -108,8 +108,7 @@ export class TestIsolate {
   }
 }
 
-const resultOf = (outcome: Outcome): boolean | string =>
-  "decision" in outcome ? outcome.decision.allowed : outcome.kind;
+const resultOf = (outcome: Outcome): boolean | string => outcome.decision?.allowed ?? outcome.kind;
 
 export function policyOf(fields: object = {}): Policy {
   const policy = { name: "p", limits: "2/minute", strategy: "fixed-window", ...fields };

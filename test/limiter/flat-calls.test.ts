@@ -6,7 +6,7 @@ import { decodeReplies, encodeChecks } from "../../src/limiter/isolate/key-group
 import type { KeyCheck } from "../../src/limiter/isolate/outcome.ts";
 import type { Charge, CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
 import { charge } from "../fakes/calls.ts";
-import { keyCheckOf } from "../fakes/flat-calls.ts";
+import { keyCheckOf } from "../fakes/key-checks.ts";
 import { TestObject } from "../fakes/test-object.ts";
 import { forAll } from "../for-all.ts";
 import { limitOf, type Variant, variants } from "../strategies/variants.ts";

@@ -9,7 +9,7 @@ import { createMeter, type LimitInput } from "../../src/strategies/index.ts";
 import { forAll } from "../for-all.ts";
 import { isFull } from "../mode.ts";
 import { randomFrom } from "../random.ts";
-import { nestedReplies } from "../fakes/flat-calls.ts";
+import { nestedReplies } from "../fakes/key-checks.ts";
 import { TestObject } from "../fakes/test-object.ts";
 import { policyWith } from "./schedule.ts";
 import { type Network, SimulatedObject, startMs, World } from "./world.ts";

@@ -234,7 +234,7 @@ function decidedBy(step: StepName, { onMissingKey }: Policy, { outcome, reply }:
     : allowed("allow");
 }
 
-const waitOf = (outcome: Outcome): number | null => ("decision" in outcome ? outcome.decision.retryAfterMs : null);
+const waitOf = (outcome: Outcome): number | null => outcome.decision?.retryAfterMs ?? null;
 
 /**
  * When the outcome may next change: the earliest end of the denial's wait, the deciding rule and the rule of the mode.
@@ -254,12 +254,12 @@ function nextChangeOf(
 
 /** A ban may end before the limits allow the request again. */
 function reasonEndsInMs(outcome: Outcome): number | null {
-  const bannedForMs = "decision" in outcome ? outcome.decision.bannedForMs : 0;
+  const bannedForMs = outcome.decision?.bannedForMs ?? 0;
   return bannedForMs > 0 ? bannedForMs : waitOf(outcome);
 }
 
 function limitsOf({ outcome, reply }: ObjectView): ExplainedLimit[] {
-  if (!("decision" in outcome)) return [];
+  if (outcome.decision === null) return [];
   const accounts = reply?.charges[0]?.accounts ?? [];
   return outcome.decision.limits.map((limit, index) => {
     const account = accounts[index];

@@ -1,5 +1,6 @@
 /** Answers of `/check` and of the service binding, and their entries in the log of denials. */
 import type { LoggedDenial } from "../../limiter/isolate/denial-log.ts";
+import type { CachedDenial } from "../../limiter/isolate/deny-cache.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import {
   allowedNow,
@@ -9,7 +10,6 @@ import {
   type Outcome,
   type Spend,
   violatedLimits,
-  type CachedDenial,
   type ChargeResult,
 } from "../../limiter/isolate/outcome.ts";
 import { keyPseudonym, report } from "../../observability/events.ts";
@@ -91,9 +91,9 @@ export function answerOf(decided: DecidedCheck): CheckAnswer | Failure {
   if (fullForMs > 0) return { kind: "reservations-full", retryAfterMs: fullForMs };
   if (resolved.uncharged !== null) return unchargedAnswer(resolved, resolved.uncharged, outcome);
   if (outcome === null) return { kind: "internal" };
-  // The failure modes `open` and `closed` are for the proxy: callers of `/check` choose their own.
-  if (!("decision" in outcome)) return { kind: "undecided" };
   const { kind, policy, decision } = outcome;
+  // The failure modes `open` and `closed` are for the proxy: callers of `/check` choose their own.
+  if (decision === null) return { kind: "undecided" };
   const violated = violatedLimits([decision]);
   if (resolved.isDryRun) {
     const reason = decision.allowed ? "limit" : "dry-run";
@@ -113,7 +113,7 @@ function unchargedAnswer(resolved: ResolvedCheck, uncharged: Uncharged, outcome:
   const { policy, cost } = spend;
   const isDenied = uncharged === "deny" && !isDryRun;
   return {
-    ...(outcome !== null && "decision" in outcome ? outcome.decision : createMeter(policy.limits).look(0, 0)),
+    ...(outcome?.decision ?? createMeter(policy.limits).look(0, 0)),
     ...allowedNow,
     ...(isDenied && { allowed: false, retryAfterMs: null }),
     cost,
@@ -194,7 +194,7 @@ type DenialReport = Pick<LoggedDenial, "reason" | "violated" | "retryAfterMs">;
 function denialIn({ resolved: { uncharged }, outcome, fullForMs }: RuledCheck): DenialReport | null {
   if (fullForMs > 0) return { reason: "reservations", violated: [], retryAfterMs: fullForMs };
   if (uncharged !== null) return uncharged === "deny" ? { reason: "deny", violated: [], retryAfterMs: null } : null;
-  if (outcome === null || !("decision" in outcome) || outcome.decision.allowed) return null;
+  if (outcome === null || outcome.decision === null || outcome.decision.allowed) return null;
   const { decision } = outcome;
   return { reason: denialReason([outcome]), violated: violatedLimits([decision]), retryAfterMs: decision.retryAfterMs };
 }

@@ -4,7 +4,6 @@ import type { LoggedDenial } from "../../limiter/isolate/denial-log.ts";
 import type { WaitUntil } from "../../limiter/isolate/object-caller.ts";
 import {
   admits,
-  type DecidedOutcome,
   denialReason,
   isByKeyRule,
   type Outcome,
@@ -136,7 +135,7 @@ function cachedAnswer(
 /** Whether limits or bans deny: neither a blocklist, nor a missing decision, nor too many reservations. */
 function isByLimits(denied: DecidedRequest): boolean {
   const denying = denyingOutcomes(denied);
-  return denying.length > 0 && denying.every((outcome) => "decision" in outcome && !isByKeyRule(outcome, "block"));
+  return denying.length > 0 && denying.every((outcome) => outcome.decision !== null && !isByKeyRule(outcome, "block"));
 }
 
 function denialAnswer(
@@ -159,7 +158,7 @@ const denyingOutcomes = ({ admission }: DecidedRequest): readonly Outcome[] =>
   admission.outcomes.filter((outcome) => !admits(outcome));
 
 function limitFailure(denying: readonly Outcome[]): Failure {
-  const decisions = denying.flatMap((outcome) => ("decision" in outcome ? [outcome.decision] : []));
+  const decisions = denying.flatMap(({ decision }) => decision ?? []);
   const violated = violatedLimits(decisions);
   const retryAfterMs = advertisedWaitMs(decisions);
   const reason = denialReason(denying);
@@ -176,7 +175,7 @@ function loggedDenials(denied: DecidedRequest): LoggedDenial[] {
   const denying = denyingOutcomes(denied);
   if (denying.length > 0) {
     // The event `object-silent` reports outcomes without a decision.
-    return denying.flatMap((outcome) => ("decision" in outcome ? loggedDenial(outcome, spends) : []));
+    return denying.flatMap((outcome) => loggedDenial(outcome, spends) ?? []);
   }
   const full = fullSpend(spends);
   if (full === undefined) return [];
@@ -184,8 +183,9 @@ function loggedDenials(denied: DecidedRequest): LoggedDenial[] {
   return [{ policy: full.policy.name, reason: "reservations", violated: [], key, retryAfterMs: fullRetryAfterMs }];
 }
 
-function loggedDenial(outcome: DecidedOutcome, spends: readonly Spend[]): LoggedDenial {
+function loggedDenial(outcome: Outcome, spends: readonly Spend[]): LoggedDenial | null {
   const { policy, decision } = outcome;
+  if (decision === null) return null;
   const spend = spends.find((each) => each.policy.name === policy.name);
   return {
     policy: policy.name,

@@ -83,9 +83,9 @@ export function forwardAdmitted(
   forwarding: Forwarding,
 ): Promise<Response> {
   const isReserved = spends.some(({ ttlMs }) => ttlMs !== undefined);
-  const delayMs = admission.outcomes.reduce((mostMs, outcome) => {
-    const isDelaying = "decision" in outcome && !outcome.policy.isDryRun;
-    return isDelaying ? Math.max(mostMs, outcome.decision.delayMs) : mostMs;
+  const delayMs = admission.outcomes.reduce((mostMs, { policy, decision }) => {
+    const isDelaying = decision !== null && !policy.isDryRun;
+    return isDelaying ? Math.max(mostMs, decision.delayMs) : mostMs;
   }, 0);
   if (isReserved || delayMs > 0) return new InFlight(spends, admission, delayMs, forwarding).answer(request);
   return request.signal.aborted ? Promise.resolve(clientGoneResponse()) : forwarding.forward(request);

@@ -259,8 +259,8 @@ export function decisionFields(
   { outcomes, decidedAtMs }: { readonly outcomes: readonly Outcome[]; readonly decidedAtMs: number },
   hasLegacyHeaders: boolean,
 ): DecisionFields | null {
-  const decisions = outcomes.flatMap((outcome) =>
-    outcome.kind === "decided" && outcome.keyRule === undefined && !outcome.policy.isDryRun ? [outcome.decision] : [],
+  const decisions = outcomes.flatMap(({ kind, keyRule, policy, decision }) =>
+    kind === "decided" && keyRule === undefined && !policy.isDryRun ? (decision ?? []) : [],
   );
   if (decisions.length === 0) return null;
   const limits = spends.flatMap(({ policy }) => (policy.isDryRun ? [] : limitsInEffect(policy, outcomes)));

@@ -2,19 +2,12 @@
 import type { Policy } from "../../policy/policy.ts";
 import { compareVersions } from "../../policy/runtime-rules.ts";
 import { BoundedMap } from "../../policy/caches.ts";
+import type { Decision } from "../../strategies/index.ts";
 import type { LimiterClient } from "./client.ts";
 import { type Clock, platformClock } from "../clock.ts";
 import { cachedForMs, longestCacheMs, type ReplyTimes } from "./deny-cache.ts";
 import type { RequestScope } from "./newer-rules-retry.ts";
-import {
-  aged,
-  ChargeResult,
-  type DecidedOutcome,
-  isByKeyRule,
-  type Outcome,
-  policyKey,
-  type Spend,
-} from "./outcome.ts";
+import { aged, ChargeResult, isByKeyRule, type Outcome, policyKey, type Spend } from "./outcome.ts";
 
 const maximumKeys = 4_096;
 
@@ -25,7 +18,8 @@ export interface Refusal {
 }
 
 interface CachedBan {
-  readonly outcome: DecidedOutcome;
+  readonly outcome: Outcome;
+  readonly decision: Decision;
   readonly times: ReplyTimes;
   readonly validMs: number;
 }
@@ -84,25 +78,26 @@ export class Bans {
     const decidedAtMs = this.#clock.now();
     const ageMs = cachedForMs(ban.times, ban.validMs, decidedAtMs);
     if (ageMs === null) return null;
-    return { ...ban.outcome, decision: aged(ban.outcome.decision, ageMs), decidedAtMs };
+    return { ...ban.outcome, decision: aged(ban.decision, ageMs), decidedAtMs };
   }
 
   async #look(spend: Spend, scope: RequestScope): Promise<Outcome> {
     const calledAtMs = this.#clock.now();
     const outcome = await this.#limiter.look({ ...spend, cost: 0 }, scope);
-    if (isBarred(outcome) && spend.policy.isDenyCached) {
-      const { bannedForMs } = outcome.decision;
+    const { decision } = outcome;
+    if (decision !== null && isBarred(outcome) && spend.policy.isDenyCached) {
+      const { bannedForMs } = decision;
       const validMs = Math.min(longestCacheMs, bannedForMs > 0 ? bannedForMs : longestCacheMs);
       const times = { calledAtMs, answeredAtMs: this.#clock.now() };
-      this.#cache.set(policyKey(spend), { outcome, times, validMs });
+      this.#cache.set(policyKey(spend), { outcome, decision, times, validMs });
     }
     return outcome;
   }
 }
 
 /** Whether an outcome is a ban or a block. */
-const isBarred = (outcome: Outcome): outcome is DecidedOutcome =>
-  "decision" in outcome && (outcome.decision.bannedForMs > 0 || isByKeyRule(outcome, "block"));
+const isBarred = (outcome: Outcome): boolean =>
+  (outcome.decision?.bannedForMs ?? 0) > 0 || isByKeyRule(outcome, "block");
 
 /** Whether the policies have runtime rules of the same version. */
 const haveSameRules = ({ rules: one }: Policy, { rules: other }: Policy): boolean =>

@@ -8,14 +8,13 @@ import { type ExplainReply, objectId, objectLocation } from "../protocol.ts";
 import { EventualDecider } from "./decide-eventual.ts";
 import { LocalDecider } from "./decide-locally.ts";
 import { type IsolateParts, StrictDecider } from "./decide-strict.ts";
-import { DenyCache } from "./deny-cache.ts";
+import { type CachedDenial, DenyCache } from "./deny-cache.ts";
 import { callObject, callOf, isEventual, isLeased, timeoutOf } from "./key-group.ts";
 import { Leases } from "./leases.ts";
 import type { RequestScope } from "./newer-rules-retry.ts";
 import { type CallerOptions, type LimiterObserver, ObjectCaller } from "./object-caller.ts";
 import {
   admits,
-  type CachedDenial,
   ChargeResult,
   isDryRunOnly,
   type KeyCheck,

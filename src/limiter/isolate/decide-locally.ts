@@ -16,6 +16,7 @@ import { isLive, type KeyRule } from "../protocol.ts";
 import { reportDryRuns } from "./key-group.ts";
 import {
   admits,
+  allows,
   type CostOf,
   type KeyCheck,
   type Outcome,
@@ -80,7 +81,7 @@ export class LocalDecider {
     );
     const spent = ruled.flatMap((each, index) => {
       const outcome = outcomes[index];
-      const isAllowed = outcome?.kind === "local" && outcome.decision.allowed;
+      const isAllowed = outcome?.kind === "local" && allows(outcome);
       return isAllowed && isMetered(each) ? each.spend : [];
     });
     if (spent.length > 0) {
@@ -175,7 +176,7 @@ const isMetered = ({ spend: { policy }, rule }: RuledSpend): boolean =>
 function failureOutcome({ spend: { policy }, rule }: RuledSpend, decidedAtMs: number, decide: () => Decision): Outcome {
   return policy.onError === "local"
     ? ruledOutcome({ kind: "local", policy, decision: decide(), decidedAtMs }, rule)
-    : { kind: policy.onError, policy, decidedAtMs };
+    : { kind: policy.onError, policy, decidedAtMs, decision: null };
 }
 
 const isUseful = ({ policy }: Spend): boolean =>

@@ -5,16 +5,7 @@
 import type { Decision } from "../../strategies/index.ts";
 import { BoundedMap } from "../../policy/caches.ts";
 import type { CheckReply } from "../protocol.ts";
-import {
-  aged,
-  type CachedDenial,
-  chargeTextOf,
-  hasChargeTexts,
-  type Outcome,
-  outcomesOf,
-  ruleSizeBytes,
-  type Spend,
-} from "./outcome.ts";
+import { aged, chargeTextOf, hasChargeTexts, type Outcome, outcomesOf, ruleSizeBytes, type Spend } from "./outcome.ts";
 
 export const longestCacheMs = 1_000;
 
@@ -51,8 +42,11 @@ interface Denial {
   readonly validMs: number;
 }
 
-class AgedDenial implements CachedDenial {
+/** A denial from the cache, as it applies to one request. */
+export class CachedDenial {
+  /** The same object as long as the denial is cached, so that an answer can be cached with it. */
   readonly denial: Denial;
+  /** The time since the object's reply, in milliseconds: every wait is shorter by it. */
   readonly ageMs: number;
   readonly #group: readonly Spend[];
   readonly #nowMs: number;
@@ -65,12 +59,14 @@ class AgedDenial implements CachedDenial {
     this.#nowMs = nowMs;
   }
 
+  /** Computed when first read. */
   get outcomes(): readonly Outcome[] {
-    this.#outcomes ??= outcomesOf(this.#group, this.denial.reply).map((outcome) => ({
-      ...outcome,
-      decision: aged(outcome.decision, this.ageMs),
-      decidedAtMs: this.#nowMs,
-    }));
+    const { reply } = this.denial;
+    this.#outcomes ??= outcomesOf(this.#group, {
+      ...reply,
+      decisions: reply.decisions.map((decision) => aged(decision, this.ageMs)),
+      spentAtMs: reply.decisions.map(() => this.#nowMs),
+    });
     return this.#outcomes;
   }
 }
@@ -85,7 +81,7 @@ export class DenyCache {
     const denial = denials?.find((each) => isOf(each, group));
     if (denial === undefined) return null;
     const ageMs = cachedForMs(denial.times, denial.validMs, nowMs);
-    return ageMs === null ? null : new AgedDenial(denial, group, ageMs, nowMs);
+    return ageMs === null ? null : new CachedDenial(denial, group, ageMs, nowMs);
   }
 
   /** Caches a reply that is a firm denial. Ignores other replies. */

@@ -230,10 +230,10 @@ export async function refund(
 export function reportDryRuns(group: readonly Spend[], outcomes: readonly Outcome[]): void {
   if (!outcomes.every(admits)) return;
   for (const outcome of outcomes) {
-    const { policy } = outcome;
+    const { policy, decision } = outcome;
     if (!policy.isDryRun || allows(outcome)) continue;
     const isBlocked = isByKeyRule(outcome, "block");
-    const violated = "decision" in outcome && !isBlocked ? violatedLimits([outcome.decision]) : [];
+    const violated = decision === null || isBlocked ? [] : violatedLimits([decision]);
     const listing = isBlocked ? ({ reason: "listed" } as const) : {};
     const key = keyPseudonym(group[0]?.partitionKey ?? "");
     report({ event: "dry-run-denied", policy: policy.name, violated, ...listing, key });

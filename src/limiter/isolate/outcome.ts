@@ -7,6 +7,7 @@ import type { ObjectSettings } from "../../policy/placement.ts";
 import type { Policy } from "../../policy/policy.ts";
 import { compiledLimit, type Decision, internedLimits, isBoundByDelay, type Limit } from "../../strategies/index.ts";
 import type { Charge, CheckReply, KeyRule } from "../protocol.ts";
+import type { CachedDenial } from "./deny-cache.ts";
 import type { RequestScope } from "./newer-rules-retry.ts";
 
 /** A cost that a policy charges to a key. */
@@ -24,7 +25,13 @@ export interface Spend {
 export const policyKey = ({ policy, partitionKey }: Pick<Spend, "policy" | "partitionKey">): string =>
   `${policy.name} ${partitionKey}`;
 
-interface OutcomeOfPolicy {
+/** The outcome of one spend. */
+export interface Outcome {
+  /**
+   * `decided`: by the object, or by what it last reported. `local`: by the isolate's own meters. `open` and `closed`: by the
+   * failure mode without a decision, because the object gave no answer.
+   */
+  readonly kind: "decided" | "local" | "open" | "closed";
   /** With the limits in effect for the key. */
   readonly policy: Policy;
   /**
@@ -32,25 +39,14 @@ interface OutcomeOfPolicy {
    * isolate's. 0 for a charge that a key rule allows.
    */
   readonly decidedAtMs: number;
-}
-
-/** `decided`: by the object, or by what it last reported. `local`: by the isolate's own meters. */
-export interface DecidedOutcome extends OutcomeOfPolicy {
-  readonly kind: "decided" | "local";
-  readonly decision: Decision;
+  /** Null for `open` and `closed`. */
+  readonly decision: Decision | null;
   /** The kind of the key rule that decided in place of the limits. `allow`: nothing is charged. */
   readonly keyRule?: "allow" | "block";
 }
 
-/**
- * The outcome of one spend. `open` and `closed`: by the failure mode without a decision, because the object gave no
- * answer.
- */
-export type Outcome = DecidedOutcome | (OutcomeOfPolicy & { readonly kind: "open" | "closed" });
-
 /** Whether the policy alone would allow the request. */
-export const allows = (outcome: Outcome): boolean =>
-  "decision" in outcome ? outcome.decision.allowed : outcome.kind === "open";
+export const allows = ({ kind, decision }: Outcome): boolean => decision?.allowed ?? kind === "open";
 
 /** Whether the outcome lets the request pass: a dry run always does. */
 export const admits = (outcome: Outcome): boolean => outcome.policy.isDryRun || allows(outcome);
@@ -59,8 +55,7 @@ export const admits = (outcome: Outcome): boolean => outcome.policy.isDryRun || 
 export const isDryRunOnly = (group: readonly Spend[]): boolean => group.every(({ policy }) => policy.isDryRun);
 
 /** Whether a key rule decided in place of the limits. */
-export const isByKeyRule = (outcome: Outcome, kind: "allow" | "block"): boolean =>
-  "decision" in outcome && outcome.keyRule === kind;
+export const isByKeyRule = (outcome: Outcome, kind: "allow" | "block"): boolean => outcome.keyRule === kind;
 
 /** The parts of a decision that allows a request at once. */
 export const allowedNow = { allowed: true, delayMs: 0, retryAfterMs: 0, bannedForMs: 0 } as const;
@@ -85,9 +80,8 @@ export function denialReason(denying: readonly Outcome[]): DenialReason {
   return precedence.find((reason) => reasons.has(reason)) ?? "limit";
 }
 
-function reasonOf(outcome: Outcome): DenialReason {
-  if (!("decision" in outcome)) return "limit";
-  const { policy, decision, keyRule } = outcome;
+function reasonOf({ policy, decision, keyRule }: Outcome): DenialReason {
+  if (decision === null) return "limit";
   if (keyRule === "block") return "deny";
   if (decision.bannedForMs > 0) return "ban";
   if (decision.retryAfterMs === null) return "cost";
@@ -140,7 +134,7 @@ export function ruledSpend(spend: Spend, rule: KeyRule | null): Spend {
 }
 
 /** The outcome of a decision under a rule. A ban takes precedence over rules that allow or block. */
-export function ruledOutcome(decided: DecidedOutcome, rule: KeyRule | null): DecidedOutcome {
+export function ruledOutcome(decided: Outcome & { readonly decision: Decision }, rule: KeyRule | null): Outcome {
   if (rule === null) return decided;
   const { policy, decision } = decided;
   if (rule.kind === "limits" || decision.bannedForMs > 0) {
@@ -151,7 +145,7 @@ export function ruledOutcome(decided: DecidedOutcome, rule: KeyRule | null): Dec
 }
 
 /** One outcome for each spend, in their order. */
-export function outcomesOf(group: readonly Spend[], reply: CheckReply): DecidedOutcome[] {
+export function outcomesOf(group: readonly Spend[], reply: CheckReply): Outcome[] {
   return reply.decisions.flatMap((decision, index) => {
     const policy = group[index]?.policy;
     const rule = reply.keyRules?.[index] ?? null;
@@ -227,16 +221,6 @@ export interface KeyCheck {
   readonly provisionalMs: number;
   /** Whether nothing is spent. */
   readonly isLook: boolean;
-}
-
-/** A denial from the deny cache, as it applies to one request. */
-export interface CachedDenial {
-  /** The same object as long as the denial is cached, so that an answer can be cached with it. */
-  readonly denial: object;
-  /** The time since the object's reply, in milliseconds: every wait is shorter by it. */
-  readonly ageMs: number;
-  /** Computed when first read. */
-  readonly outcomes: readonly Outcome[];
 }
 
 /**

@@ -15,8 +15,8 @@ export const isDenied = (c: Context): boolean => denied.has(c);
 
 /** The decisions of a denial, in which only enforced policies take part. */
 const denyingDecisions = ({ denying }: LimitDenial): readonly PolicyDecision[] =>
-  denying.flatMap((outcome) =>
-    "decision" in outcome ? [{ policy: outcome.policy.name, dryRun: false, ...outcome.decision }] : [],
+  denying.flatMap(({ policy, decision }) =>
+    decision === null ? [] : [{ policy: policy.name, dryRun: false, ...decision }],
   );
 
 /** Calls the function `onDeny` of the first denying policy that has one; null if none has. */

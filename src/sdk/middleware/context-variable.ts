@@ -78,15 +78,11 @@ export function contextVariable(earlier: RateLimitContext | undefined, contribut
 /** A policy that denied a request that went on takes part in no later charge, so it has one decision. */
 function decisionsOf({ charged, continued, dryRuns }: Contribution): readonly PolicyDecision[] {
   const passedOver = continued.flatMap(({ admission }) =>
-    admission.outcomes.filter(
-      (outcome) => "decision" in outcome && !outcome.policy.isDryRun && !outcome.decision.allowed,
-    ),
+    admission.outcomes.filter(({ policy, decision }) => decision !== null && !policy.isDryRun && !decision.allowed),
   );
-  return [...passedOver, ...(charged?.admission.outcomes ?? []), ...dryRuns].flatMap((outcome) => {
-    if (!("decision" in outcome)) return [];
-    const { name, isDryRun } = outcome.policy;
-    return [{ policy: name, dryRun: isDryRun, ...outcome.decision }];
-  });
+  return [...passedOver, ...(charged?.admission.outcomes ?? []), ...dryRuns].flatMap(({ policy, decision }) =>
+    decision === null ? [] : [{ policy: policy.name, dryRun: policy.isDryRun, ...decision }],
+  );
 }
 
 const namesIn = (names: Iterable<string>): string => [...new Set(names)].map((name) => `"${name}"`).join(", ");

@@ -22,7 +22,7 @@ const batch = async (isolate: TestIsolate, ...spends: readonly Spend[]): Promise
 };
 
 const resultsOf = (outcomes: readonly Outcome[]): unknown[] =>
-  outcomes.map((outcome) => ("decision" in outcome ? outcome.decision.allowed : outcome.kind));
+  outcomes.map((outcome) => outcome.decision?.allowed ?? outcome.kind);
 
 const remainingAtObject = (isolate: TestIsolate, spend: Spend, object = "k"): number | undefined => {
   const { policy, partitionKey: key } = spend;

@@ -26,7 +26,7 @@ function banning(bannedForMs: number | "open" | "closed") {
     state.looks.push(cost);
     state.nowMs += 10;
     const decidedAtMs = state.nowMs;
-    if (typeof bannedForMs === "string") return { kind: bannedForMs, policy, decidedAtMs };
+    if (typeof bannedForMs === "string") return { kind: bannedForMs, policy, decidedAtMs, decision: null };
     const decision = createMeter(policy.limits).look(cost, 0);
     const denied = bannedForMs > 0 ? { allowed: false, retryAfterMs: bannedForMs } : {};
     const decided = { ...decision, ...denied, bannedForMs };
@@ -37,7 +37,7 @@ function banning(bannedForMs: number | "open" | "closed") {
 
 const waitOf = (refusal: Refusal | null): number | null => {
   const [outcome] = refusal?.admission.outcomes ?? [];
-  return outcome !== undefined && "decision" in outcome ? outcome.decision.bannedForMs : null;
+  return outcome?.decision?.bannedForMs ?? null;
 };
 
 describe("a cached ban", () => {

@@ -4,8 +4,7 @@ import { LocalDecider } from "../../../src/limiter/isolate/decide-locally.ts";
 import { type Outcome, type Spend, ChargeResult } from "../../../src/limiter/isolate/outcome.ts";
 import { spendOf, TestClock } from "../../fakes/isolate.ts";
 
-const remainingOf = (outcome: Outcome | undefined): number | undefined =>
-  outcome !== undefined && "decision" in outcome ? outcome.decision.limits[0]?.remaining : undefined;
+const remainingOf = (outcome: Outcome | undefined): number | undefined => outcome?.decision?.limits[0]?.remaining;
 
 class LocalIsolate {
   readonly clock = new TestClock();

@@ -50,7 +50,7 @@ function decideAtOnce(isolate: TestIsolate, ...spends: readonly Spend[]): Decide
   return { admission, timers, work: waitUntil.mock.calls.length };
 }
 
-const isAllowed = (outcome: Outcome): boolean => "decision" in outcome && outcome.decision.allowed;
+const isAllowed = (outcome: Outcome): boolean => outcome.decision?.allowed === true;
 
 describe("a decision of the isolate alone", () => {
   it.for<[string, boolean[], Spend[]]>([
@@ -103,8 +103,7 @@ describe("a decision of the isolate alone", () => {
   });
 });
 
-const remainingOf = (outcome: Outcome): number | undefined =>
-  "decision" in outcome ? outcome.decision.limits[0]?.remaining : undefined;
+const remainingOf = (outcome: Outcome): number | undefined => outcome.decision?.limits[0]?.remaining;
 
 describe("a decision that needs an object", () => {
   it.for<[string, Spend]>([

@@ -56,7 +56,7 @@ const spendOf = (fields: object = {}, cost = 1): Spend => ({
 
 const admit = async (client: LimiterClient, ...spends: readonly Spend[]): Promise<Decision> => {
   const [outcome] = (await client.admit(spends, scopeOf(waitUntil))).outcomes;
-  if (outcome === undefined || !("decision" in outcome)) throw new Error("an object decided");
+  if (outcome === undefined || outcome.decision === null) throw new Error("an object decided");
   return outcome.decision;
 };
 

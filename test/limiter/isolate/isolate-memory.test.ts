@@ -322,7 +322,7 @@ describe("an allowed check of a batch", () => {
     const each = async (spend: Spend): Promise<unknown> => {
       const [result] = await isolate.client.admitEach([spend], scopeOf());
       const [outcome] = result?.outcomes ?? [];
-      return outcome !== undefined && "decision" in outcome && outcome.decision.limits[0]?.remaining;
+      return outcome?.decision?.limits[0]?.remaining;
     };
     expect([await each(two), await each(two)]).toEqual([2, 2]);
     expect(isolate.callNames()).toEqual(["check"]);

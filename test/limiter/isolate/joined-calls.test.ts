@@ -34,7 +34,7 @@ const resultsOf = async (requests: readonly ReturnType<TestIsolate["admit"]>[]):
 };
 
 const resultOf = (outcome: Outcome): unknown =>
-  "decision" in outcome && outcome.kind === "decided" ? outcome.decision.allowed : outcome.kind;
+  outcome.decision !== null && outcome.kind === "decided" ? outcome.decision.allowed : outcome.kind;
 
 /** Delays each decision by a round trip. */
 function distant(roundTripMs: number): TestIsolate {

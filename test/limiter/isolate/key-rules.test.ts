@@ -21,7 +21,7 @@ function setRules(isolate: TestIsolate, rules: readonly KeyRule[], key = "k", po
 }
 
 const resultOf = (outcome: Outcome): unknown => {
-  if (!("decision" in outcome)) return outcome.kind;
+  if (outcome.decision === null) return outcome.kind;
   const { kind, decision, keyRule } = outcome;
   const by = keyRule === undefined ? [] : [keyRule];
   return [kind, decision.allowed, decision.limits[0]?.remaining, ...by];

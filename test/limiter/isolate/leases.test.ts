@@ -24,7 +24,7 @@ async function remainingOfEach(
   for (let request = 0; request < requests; request++) {
     // oxlint-disable-next-line no-await-in-loop
     const [outcome] = (await isolate.admit(spend)).outcomes;
-    const decision = outcome !== undefined && "decision" in outcome ? outcome.decision : undefined;
+    const decision = outcome?.decision;
     expect(decision).toMatchObject({ allowed: true, retryAfterMs: 0, cost: spend.cost });
     left.push(decision?.limits[0]?.remaining);
   }

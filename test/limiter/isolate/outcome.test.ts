@@ -24,6 +24,7 @@ const undecided = (kind: "open" | "closed", policy = policyOf()): Outcome => ({
   kind,
   policy,
   decidedAtMs: 1_000,
+  decision: null,
 });
 
 const limit = outcomeOf({ limits: "1/minute" }, [1, 1]);

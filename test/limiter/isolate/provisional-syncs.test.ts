@@ -15,7 +15,7 @@ const eventual = spendOf({ ...fields, syncEvery: "1s" });
 const costing = (cost: number): Spend => ({ ...eventual, cost });
 
 const remainingOf = (outcomes: readonly Outcome[]): number | undefined =>
-  outcomes.flatMap((outcome) => ("decision" in outcome ? outcome.decision.limits : []))[0]?.remaining;
+  outcomes.flatMap(({ decision }) => decision?.limits ?? [])[0]?.remaining;
 
 /** A replica and its object, whose clock is `aheadMs` ahead of the isolate's. */
 class Pair {

@@ -29,7 +29,7 @@ function staleIsolate() {
 
 const kinds = ({ outcomes }: ChargeResult): unknown[] => outcomes.map(resultOf);
 const resultOf = (outcome: Outcome): unknown =>
-  "decision" in outcome ? [outcome.kind, outcome.decision.allowed] : outcome.kind;
+  outcome.decision === null ? outcome.kind : [outcome.kind, outcome.decision.allowed];
 
 function remainingAt(isolate: TestIsolate, { policy, partitionKey }: Spend): number | undefined {
   const charges = [{ policy: policy.name, limits: policy.limits, cost: 0 }];

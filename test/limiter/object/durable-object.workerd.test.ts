@@ -3,7 +3,7 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "c
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { encodeChecks } from "../../../src/limiter/isolate/key-group.ts";
 import type { Charge } from "../../../src/limiter/protocol.ts";
-import { keyCheckOf } from "../../fakes/flat-calls.ts";
+import { keyCheckOf } from "../../fakes/key-checks.ts";
 import {
   at,
   call,

@@ -1,7 +1,8 @@
 /** The decisions among the calls that an object has completed. */
 import type { Charge, CheckCall, CheckReply, ReserveReply } from "../../../src/limiter/protocol.ts";
 import type { FlatList } from "../../../src/limiter/flat-calls.ts";
-import { isLook, nestedCalls, nestedReplies } from "../../fakes/flat-calls.ts";
+import { isLook, nestedCalls } from "../../fakes/flat-calls.ts";
+import { nestedReplies } from "../../fakes/key-checks.ts";
 import type { Completed } from "./key-objects.ts";
 
 export interface DecidedCall {

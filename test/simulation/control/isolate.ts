@@ -263,4 +263,4 @@ export class Isolate {
 }
 
 const describe = (outcome: Outcome): string =>
-  "decision" in outcome ? `${outcome.kind} ${outcome.decision.allowed} ${outcome.keyRule ?? ""}` : outcome.kind;
+  outcome.decision === null ? outcome.kind : `${outcome.kind} ${outcome.decision.allowed} ${outcome.keyRule ?? ""}`;

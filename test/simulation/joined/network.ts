@@ -2,7 +2,8 @@
 import type { LimiterClient } from "../../../src/limiter/isolate/client.ts";
 import type { FlatList } from "../../../src/limiter/flat-calls.ts";
 import type { CheckCall, CheckReply, RefundCall } from "../../../src/limiter/protocol.ts";
-import { decodedReplies, isLook, nestedCalls } from "../../fakes/flat-calls.ts";
+import { isLook, nestedCalls } from "../../fakes/flat-calls.ts";
+import { decodedReplies } from "../../fakes/key-checks.ts";
 import type { Random } from "../../random.ts";
 import type { World } from "../world.ts";
 import { DecidedObject } from "./decided-object.ts";

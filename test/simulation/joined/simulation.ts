@@ -285,7 +285,7 @@ class Simulation {
         this.#check("charges: a denied request is charged nothing", isNet(0), describe);
         continue;
       }
-      const isAllowed = "decision" in outcome && outcome.decision.allowed;
+      const isAllowed = outcome.decision?.allowed === true;
       if (outcome.kind === "decided") {
         const isCharged = isAllowed && !answer.isRefused;
         if (isCharged) {

@@ -10,7 +10,8 @@ import headgate, { RateLimiter as Own } from "../../../src/index.ts";
 import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
 import type { FlatList } from "../../../src/limiter/flat-calls.ts";
 import type { RefundCall } from "../../../src/limiter/protocol.ts";
-import { decodedReplies, nestedCalls } from "../../fakes/flat-calls.ts";
+import { nestedCalls } from "../../fakes/flat-calls.ts";
+import { decodedReplies } from "../../fakes/key-checks.ts";
 import type { Counts } from "./counts.ts";
 
 export { ControlPlane, Headgate } from "../../../src/index.ts";
