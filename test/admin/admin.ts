@@ -19,7 +19,7 @@ const ADMIN_TOKENS = [
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
-  /** The JSON of the body, which is compared with the OpenAPI document; null without one. */
+  /** The body as JSON, after a comparison with the OpenAPI document; null without a body. */
   // oxlint-disable-next-line typescript/no-explicit-any
   readonly body: any;
 }
@@ -38,7 +38,7 @@ export interface Admin extends Headgate {
 
 let count = 0;
 
-/** @param policy fields of the only policy, whose name no other test has */
+/** @param policy fields of the Worker's only policy, whose name is unique among the tests */
 export function admin(policy: object = {}, variables: Record<string, unknown> = {}): Admin {
   const name = `admin-${++count}-${crypto.randomUUID().slice(0, 8)}`;
   const POLICIES = [{ name, key: "ip", limits: "5/hour", ...policy }];

@@ -36,12 +36,12 @@ describe("every answer below ADMIN_PATH and on ADMIN_HOST", () => {
     expect([response.status, ...isolation(response)]).toEqual([status, "nosniff", "same-origin"]);
   });
 
-  it("an answer that refuses credentials has nosniff and same-origin", async () => {
+  it("a response to a request without credentials has nosniff and the resource policy same-origin", async () => {
     const response = await admin().send("/_headgate/api/policies");
     expect([response.status, ...isolation(response)]).toEqual([401, "nosniff", "same-origin"]);
   });
 
-  it("a tail opens with 101, although other answers have fields about their content", async () => {
+  it("opening a tail is answered with 101, which has none of the header fields that isolate other answers", async () => {
     const gate = admin();
     const { body } = await gate.call("POST", "/tail/ticket");
     const headers = { Upgrade: "websocket" };
@@ -128,7 +128,7 @@ describe("a repeated POST with an Idempotency-Key", () => {
   });
 });
 
-it("an undo takes a change back for the next request, once per Idempotency-Key, and can be undone", async () => {
+it("an undo reverts a change before the next request, takes effect once per Idempotency-Key, and can be undone", async () => {
   const gate = admin();
   const { call, policy } = gate;
   const visit = async () => (await gate.send("/", from("203.0.113.7"))).status;

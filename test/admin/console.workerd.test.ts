@@ -7,7 +7,7 @@ import { admin, tokens } from "./admin.ts";
 const host = "https://admin.example.com";
 const onHost = { ADMIN_HOST: "admin.example.com" };
 
-/** The static assets, and the paths that were asked of them. */
+/** The static assets, and the paths that the Worker requested from them. */
 function watchedAssets() {
   const asked: string[] = [];
   const fetch = async (request: Request): Promise<Response> => {
@@ -69,7 +69,7 @@ describe("the console on ADMIN_HOST", () => {
     expect([...head.headers]).toEqual([...first.headers]);
   });
 
-  it("every answer of the console isolates it from other sites", async () => {
+  it("every answer of the console is isolated from other sites by its header fields", async () => {
     const { send } = admin({}, onHost);
     const page = await send(`${host}/_headgate/`);
     const script = /src="(.*?)"/.exec(await page.text())?.[1] ?? "";
@@ -98,7 +98,7 @@ describe("the console on ADMIN_HOST", () => {
     await answers[1]?.body?.cancel();
   });
 
-  it("ADMIN_PATH without a slash and / lead to the console, with the query", async () => {
+  it("ADMIN_PATH without its final slash, and the path /, redirect to the console and keep the query", async () => {
     const { send } = admin({}, { ...onHost, ADMIN_PATH: "/ops" });
     const locations = [];
     for (const path of ["/ops?policy=a%20b", "/", "/?a=1"]) {
@@ -147,7 +147,7 @@ describe("the console on ADMIN_HOST", () => {
     expect([asked, fetched.mock.calls]).toEqual([[], []]);
   });
 
-  it("a hashed name that no file has gets 404", async () => {
+  it("a hashed file name that does not exist gets 404", async () => {
     const { send } = admin({}, onHost);
     const response = await send(`${host}/_headgate/assets/console-AAAAAAAA.js`);
     expect(response.status).toBe(404);
@@ -189,7 +189,7 @@ describe("the console elsewhere", () => {
     expect(asked).toEqual([]);
   });
 
-  it("without the binding ASSETS, the console gets a problem that names it, and all else works", async () => {
+  it("without the binding ASSETS, the console gets a problem that names the binding, and everything else works", async () => {
     const { send, check, call, policy } = admin({}, { ...onHost, ASSETS: undefined });
     const response = await send(`${host}/_headgate/`);
     expect(response.status).toBe(404);

@@ -13,7 +13,7 @@ afterEach(() => void vi.restoreAllMocks());
 
 const never = new Promise<never>(() => undefined);
 
-/** The kind of problem that a call ends with; its reply without a problem. */
+/** The reply to a call; if the call fails, the kind of its problem. */
 const resultOf = (calling: Promise<unknown>): Promise<unknown> =>
   calling.catch((error: unknown) => (error instanceof CallRefused ? error.failure : error));
 
@@ -51,7 +51,7 @@ it("each call gets a new stub, because a stub that has failed stays broken", asy
   expect(getByName).toHaveBeenCalledTimes(2);
 });
 
-it("the platform repeats calls that read, but not changes, which would have their effect twice", async () => {
+it("the platform repeats calls that only read, but not calls that change state, which could take effect twice", async () => {
   const retries: number[] = [];
   const getByName: ControlPlaneBinding["getByName"] = (_name, { retry }) => {
     retries.push(retry.maxRetries);

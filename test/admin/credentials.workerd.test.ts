@@ -99,7 +99,7 @@ describe("attempts with wrong tokens", () => {
     expect(getByName).toHaveBeenCalledTimes(1);
   });
 
-  it("the addresses of one IPv6 network count together, and missing tokens do not count", async () => {
+  it("wrong tokens from one IPv6 network count together, and missing tokens do not count", async () => {
     const gate = admin();
     for (let index = 0; index < 10; index++) {
       // oxlint-disable-next-line no-await-in-loop
@@ -278,7 +278,7 @@ describe("Cloudflare Access", () => {
     expect(await statusOf(call)).toBe(200);
   });
 
-  it("a JWT is accepted on ADMIN_HOST alone, where nothing is proxied", async () => {
+  it("a JWT is accepted only on ADMIN_HOST, where nothing is proxied", async () => {
     const gate = admin({}, access);
     const elsewhere = ask(gate, await signed(), { host: "https://headgate.example" });
     expect(await statusOf(elsewhere)).toBe(401);
@@ -287,7 +287,7 @@ describe("Cloudflare Access", () => {
     expect(fetches.filter((url) => url.startsWith("https://origin.example"))).toEqual([]);
   });
 
-  it("a change needs Sec-Fetch-Site: same-origin, and a token does not", async () => {
+  it("a change with an Access identity requires Sec-Fetch-Site: same-origin, and a change with a token does not", async () => {
     const gate = admin({}, access);
     const jwt = await signed();
     const change = { method: "POST", body: "{}" };
@@ -304,7 +304,7 @@ describe("Cloudflare Access", () => {
     expect(await statusOf(ask(gate, jwt, { ...change, ...token }))).toBe(405);
   });
 
-  it("a read that reveals keys needs Sec-Fetch-Site: same-origin, and writes no audit entry without it", async () => {
+  it("a read that reveals keys to an Access identity requires Sec-Fetch-Site: same-origin, and is otherwise not audited", async () => {
     const gate = admin({}, { ...access, REVEAL: "admins" });
     const { policy, call } = gate;
     const { body: rule } = await call("POST", "/rules", {

@@ -1,11 +1,11 @@
-/** An explanation in words: the usage and the arithmetic of its limits, the results of its steps, and the next change. */
+/** An explanation in words: the usage and arithmetic of each limit, the results of the steps, and the next change. */
 import { describe, expect, it } from "vitest";
 import { stepNames } from "../../src/admin/explain/steps.ts";
 import { type Explained, explanationLines } from "../../src/admin/explain/lines.ts";
 import type { ExplainedLimit, ExplainedStep } from "../../src/admin/wire.ts";
 import { limitSentence, type UsageTerms } from "../../src/strategies/index.ts";
 
-/** A limit with an account of its units. */
+/** A limit of 60 per minute with this account of its units. */
 const counted = (name: string, used: number, account: UsageTerms): ExplainedLimit => {
   const capacity = 60;
   const limit = {
@@ -60,27 +60,27 @@ const linesOf = (fields: Partial<Explained>) =>
   } as Explained);
 
 describe("the arithmetic of a limit", () => {
-  it("the usage has the total, and the limit's line has the terms and the wait", () => {
+  it("the usage line has a limit's total, and the limit's own line has the terms of the total and the wait", () => {
     const { usage, limits } = linesOf({ limits: [counted("api", 62, twoWindows)] });
     expect(usage).toBe("62 of 60 in the last minute.");
     const text = "41 in this window and 43 × 0.49 of the one before; the next request fits in 3.2 s.";
     expect(limits).toEqual([{ name: "api", text }]);
   });
 
-  it("a sentence without terms is divided after its total, too", () => {
+  it("a sentence without a calculation is split too: its total moves to the usage line", () => {
     const { usage, limits } = linesOf({ limits: [counted("api", 60, log(60))] });
     expect(usage).toBe("60 of 60 in the last minute.");
     expect(limits[0]?.text).toBe("the oldest leaves in 5 min; the next request fits in 3.2 s.");
   });
 
-  it("the usage has the total of the fullest limit, or of each that denies", () => {
+  it("the usage line has the total of each limit that denies, or else of the fullest limit", () => {
     const limits = [counted("a", 2, log(2)), counted("b", 9, log(9))];
     expect(linesOf({ limits }).usage).toBe("9 of 60 in the last minute.");
     const denying = [...limits, counted("c", 60, log(60)), counted("d", 61, log(61))];
     expect(linesOf({ limits: denying }).usage).toBe("60 of 60 in the last minute. 61 of 60 in the last minute.");
   });
 
-  it("limits whose total is not in the usage keep their whole sentence", () => {
+  it("a limit whose total is not in the usage line keeps its whole sentence", () => {
     const limits = [counted("minute", 60, log(60)), counted("hour", 2, log(2))];
     const [, hour] = linesOf({ limits }).limits;
     expect(hour).toEqual({ name: "hour", text: limits[1]?.sentence });
@@ -101,7 +101,7 @@ describe("the result of a step", () => {
   const resultOf = (own: ExplainedStep, fields: Partial<Explained> = {}) =>
     linesOf({ steps: [own, ...steps], ...fields }).steps[0]?.text;
 
-  it("a rule is named by its author and its note, or by its id without the control plane", () => {
+  it("a rule is named by its author and its note, or by its id if the control plane has not sent it", () => {
     const rule = {
       id: "r1",
       kind: "block",
@@ -153,7 +153,7 @@ it.each([
   expect(linesOf({ steps: matched }).limitsWithoutKeyRulesFrom).toBe(from);
 });
 
-it("open units are named with the end of the first", () => {
+it("the explanation lists bans, open reservations and open slices, with the time when the first slice ends", () => {
   const { open } = linesOf({
     bannedForMs: 42_000,
     reservations: { count: 1, units: 1, nextEndInMs: null },

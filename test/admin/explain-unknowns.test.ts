@@ -12,7 +12,7 @@ describe("an explanation that knows only a part", () => {
     expect(await login.answer({ policy: "logn" })).toEqual({ kind: "unknown-policy" });
   });
 
-  it("with the id alone, entries are not known, and the key's own rules still decide", async () => {
+  it("an explanation by the id of a key knows the key's own rules, but not whether list entries match", async () => {
     const login = new ExplainedPolicy({
       deny: ["192.0.2.1"],
       overrides: [{ key: "192.0.2.2", limits: "1/minute" }],
@@ -42,7 +42,7 @@ describe("an explanation that knows only a part", () => {
     );
   });
 
-  it("an object that cannot explain is still asked for decisions", async () => {
+  it("when an object does not support explain, the explanation looks at the key instead", async () => {
     const login = new ExplainedPolicy();
     await login.spend(5);
     login.isolate.before = ({ name }) =>
@@ -54,7 +54,7 @@ describe("an explanation that knows only a part", () => {
     expect(login.isolate.callNames()).toEqual(["explain", "look"]);
   });
 
-  it("an explanation mentions spends that isolates do not report at once", async () => {
+  it("an explanation mentions that isolates may have spends that they have not yet reported", async () => {
     const { text } = await new ExplainedPolicy({ consistency: "eventual" }).explain();
     expect(text.at(-1)).toMatch(/^ {2}With consistency = eventual, isolates may have spends/);
   });
@@ -67,7 +67,7 @@ describe("an explanation that knows only a part", () => {
     expect(decidingStep(explained)).toEqual(["configured-deny"]);
   });
 
-  it("the answer does not contain the key that the request had", async () => {
+  it("an explanation does not contain the key that was sent to it", async () => {
     const login = new ExplainedPolicy({ deny: [callerAddress] }, [
       { id: "d", kind: "deny", entries: [callerAddress] },
       { id: "o", kind: "overrides", overrides: [{ key: callerAddress, limits: "9/minute" }] },
@@ -95,7 +95,7 @@ describe("an explanation without an attribute that entries compare", () => {
     expect(explained.text).toContain(note);
   });
 
-  it("with the attribute, the entry decides", async () => {
+  it("an explanation that is given the attribute decides by the entry", async () => {
     const attributes = new Map([["ip", [callerAddress]]]);
     const explained = await new ExplainedPolicy(listed).explain({ key: ["k1"], attributes });
     expect(outcomeOf(explained)).toEqual([false, "deny", null]);
@@ -103,20 +103,20 @@ describe("an explanation without an attribute that entries compare", () => {
     expect(explained.text).not.toContain(note);
   });
 
-  it("with an attribute that does not match, the outcome is without exception", async () => {
+  it("when the given attribute does not match an entry, the explained outcome has no reservation about it", async () => {
     const attributes = new Map([["ip", ["192.0.2.9"]]]);
     const explained = await new ExplainedPolicy(listed).explain({ key: ["k1"], attributes });
     expect(explained.text[0]).toBe("Allowed: every limit has room.");
   });
 
-  it("the condition of an override needs its own attribute", async () => {
+  it("an override with a condition is unknown until the attribute of its condition is given", async () => {
     const overrides = [{ when: "country=DE", limits: "1/minute" }];
     const { text } = await new ExplainedPolicy({ overrides }).explain();
     expect(text[0]).toContain(notKnown);
     expect(text.at(-1)).toBe(note.replace("ip", "country"));
   });
 
-  it("a denial has an exception if an allow entry is not known, but not if only a deny entry is", async () => {
+  it("an explained denial mentions an unknown allow entry, but not an unknown deny entry", async () => {
     const spent = { key: "header:X-Api-Key", limits: "5/minute" };
     const firstLine = async (fields: object) => {
       const login = new ExplainedPolicy({ ...spent, ...fields });
@@ -129,13 +129,13 @@ describe("an explanation without an attribute that entries compare", () => {
     expect(await firstLine({ deny: [callerAddress] })).toBe(`Denied for another 1 min: ${because}`);
   });
 
-  it("with the id alone, the first line has the exception", async () => {
+  it("an explanation by the id of a key mentions in its first line that entries are not known", async () => {
     const login = new ExplainedPolicy({ deny: ["192.0.2.1"] });
     const { text } = await login.explain({ id: await idOf(callerAddress) });
     expect(text[0]).toBe(`Allowed, ${notKnown}: every limit has room.`);
   });
 
-  it("a dry run allows the request without exception", async () => {
+  it("an explained dry run allows the request, whether or not unknown deny entries match", async () => {
     const login = new ExplainedPolicy({ ...listed, dryRun: true });
     const { text } = await login.explain({ key: ["k1"] });
     expect(text[0]).toBe("Allowed: every limit has room.");
@@ -157,7 +157,7 @@ describe("an explanation with the rules of the control plane", () => {
     }) as Rule;
   const state: PolicyState = { epoch: 7, version: 4, text: "[]", rules: [] };
 
-  it("rules have their author and note, and one that the object does not have yet is pending", async () => {
+  it("an explanation shows the author and note of each rule, and a rule that the object does not have yet as pending", async () => {
     const login = new ExplainedPolicy();
     await login.setKeyRules({ id: "k1", kind: "block" });
     login.known = {
@@ -174,7 +174,7 @@ describe("an explanation with the rules of the control plane", () => {
     expect(explained.text).toContain("  block (rule k2), not in effect yet, no expiry, by alice");
   });
 
-  it("an isolate adopts the newer rules that the object has seen, and explains under them", async () => {
+  it("when the object has seen newer rules, the isolate adopts them before it explains", async () => {
     const login = new ExplainedPolicy({}, [{ id: "old", kind: "limits", limits: "9/minute" }]);
     const { policy } = login;
     const newest = {
@@ -194,7 +194,7 @@ describe("an explanation with the rules of the control plane", () => {
     expect(explained.policyRules).toMatchObject([{ id: "new", state: "in-effect" }]);
   });
 
-  it("an isolate that cannot adopt newer rules explains by onError, as it decides", async () => {
+  it("an isolate that cannot adopt newer rules explains a decision by onError, which is also how it decides", async () => {
     const login = new ExplainedPolicy({ onError: "closed" }, [{ id: "old", kind: "limits", limits: "9/minute" }]);
     const { policy } = login;
     login.adopt({ epoch: 7, version: 2, text: "[ ]" });
@@ -205,7 +205,7 @@ describe("an explanation with the rules of the control plane", () => {
     expect(explained).toMatchObject({ allowed: false, reason: "object-silent" });
   });
 
-  it("an isolate with older rules than the control plane says so", async () => {
+  it("an explanation states that the isolate has older rules than the control plane", async () => {
     const login = new ExplainedPolicy({}, [{ id: "l", kind: "limits", limits: "9/minute" }]);
     login.known = { keyRules: [], policy: state };
     const explained = await login.explain();

@@ -109,7 +109,7 @@ describe("the outcome that an explanation states", () => {
   });
 });
 
-/** A policy under which every place matches the address 203.0.113.7, and its key rules. */
+/** A policy and key rules for the address 203.0.113.7, which matches at every step of a decision. */
 const everyPlace: {
   readonly fields: Record<string, unknown>;
   readonly rules: Record<string, PolicyRule>;
@@ -144,7 +144,7 @@ const everyPlace: {
   },
 };
 
-/** The order of the design, with the outcome and what the deciding step names. */
+/** The steps in the order of the design, each with its outcome and with what the deciding step names. */
 const precedence: readonly (readonly [
   step: StepName,
   allowed: boolean,
@@ -185,13 +185,13 @@ describe("the precedence that an explanation shows", () => {
         { step, matches: true, rule, entry, decides: true },
       ]);
       expect(explained.limits.map((limit) => limit.capacity)).toEqual([capacity]);
-      // Every later place matches too, and is shown.
+      // Every later step matches too, and is shown.
       const matching = explained.steps.filter(({ matches }) => matches === true);
       expect(matching.map((each) => each.step)).toEqual([...places]);
     },
   );
 
-  it("an entry of the configuration is not shown as an entry of a policy rule that has other entries", async () => {
+  it("an entry of the configuration is not attributed to a policy rule of the same kind", async () => {
     const login = new ExplainedPolicy({ deny: [callerAddress] }, [
       { id: "d", kind: "deny", entries: [otherAddress] },
       { id: "o", kind: "overrides", overrides: [{ key: otherAddress, limits: "9/minute" }] },
@@ -246,7 +246,7 @@ describe("a key with a missing part", () => {
     expect([explained.allowed, explained.reason]).toEqual([allowed, reason]);
   });
 
-  it("onMissingKey = ip charges the address of the attributes", async () => {
+  it("onMissingKey = ip explains the key of the address that the attributes give", async () => {
     const login = new ExplainedPolicy({ key: "header:x-user", onMissingKey: "ip" });
     const attributes = new Map([["ip", [otherAddress]]]);
     const { id } = await login.explain({ key: [null], attributes });

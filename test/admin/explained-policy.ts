@@ -1,4 +1,4 @@
-/** A policy `login` in an isolate of its own, whose keys a test explains. The default key is `callerAddress`. */
+/** A policy `login` in its own isolate, for tests that explain keys. The default key is `callerAddress`. */
 import { vi } from "vitest";
 import { parseConfig } from "../../src/policy/vars/config.ts";
 import type { Policy } from "../../src/policy/policy.ts";
@@ -23,7 +23,7 @@ export const later = (ms: number) => ({ expiresAtMs: startMs + ms });
 
 export class ExplainedPolicy {
   readonly isolate = new TestIsolate();
-  /** In effect in the isolate. */
+  /** The policy as it is in effect in the isolate. */
   policy: Policy;
   /** The rules of the control plane; null when it does not answer. */
   known: KnownRules | null = null;

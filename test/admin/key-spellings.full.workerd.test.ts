@@ -1,4 +1,4 @@
-/** The spellings of keys: lists, rules, `/check`, explanations and resets mean the same key by the same text. */
+/** Spellings of keys: lists, rules, `/check`, explanations and resets read each spelling as the same key. */
 import { describe, expect, it } from "vitest";
 import { statusOf } from "../http/harness.ts";
 import { type Admin, admin, fieldsOf } from "./admin.ts";
@@ -139,7 +139,7 @@ describe("each spelling of a key", () => {
     },
   );
 
-  it("attributes of a check agree with the key in every spelling", async () => {
+  it("the attributes of a check may spell the values of its key in any way", async () => {
     const { check } = gateOf({ key: ["asn", "country", "host"] });
     const body = {
       key: ["AS13335", "de", "bücher.example:80"],
@@ -148,7 +148,7 @@ describe("each spelling of a key", () => {
     expect((await check("POST", "/check", body)).status).toBe(200);
   });
 
-  it("/check/forward counts a location in every spelling", async () => {
+  it("/check/forward counts all spellings of a location as one key", async () => {
     const gate = gateOf({ key: "country" });
     const forward = (country: string): Promise<number> => {
       const query = new URLSearchParams({ attributes: JSON.stringify({ country }) });
@@ -164,7 +164,7 @@ describe("each spelling of a key", () => {
     expect(await look.json()).toMatchObject({ limits: [{ remaining: 3 }] });
   });
 
-  it("wildcards for a location match in every spelling", async () => {
+  it("wildcards in entries for a location match every spelling of it", async () => {
     const german = at({ country: "DE", asn: 13_335 });
     for (const [key, entry] of [
       ["country", "d*"],
@@ -178,7 +178,7 @@ describe("each spelling of a key", () => {
 });
 
 describe("a deny rule of a policy with a key of several parts", () => {
-  it("an entry of a deny rule has a text for each part of the key, in any spelling", async () => {
+  it("an entry of a deny rule may have a list of texts, one for each part of the key, in any spelling", async () => {
     const { call, send, policy } = admin({ key: ["asn", "country"] });
     const rule = { policy, kind: "deny", entries: [["AS13335", "de"]], note: "abuse" };
     expect((await call("POST", "/rules", rule)).status).toBe(201);
@@ -243,7 +243,7 @@ describe("a rule for a key that no request can have", () => {
     },
   );
 
-  it("a block of the key that a request with an escaped slash has takes effect, although the policy does not match the decoded path", async () => {
+  it("a rule can block the key of a request with an escaped slash, although the policy does not match the decoded path", async () => {
     const { call, send, policy } = admin({ key: "path", match: { path: "/u/:id" } });
     for (const [url, key] of [
       ["/u/%2F", "/u"],
@@ -286,7 +286,7 @@ describe("a rule for a key that no request can have", () => {
     ]);
   });
 
-  it("a rule for a key that only callers of /check can have needs the id of the key", async () => {
+  it("a rule for a key that only callers of /check can send must name the key by its id", async () => {
     const { call, check, policy } = admin({ key: "header:x-user" });
     const { body } = await call("POST", "/keys/explain", { policy, key: "Doe, Jane" });
     const rule = { policy, id: body.id, kind: "block", note: "abuse" };
@@ -295,7 +295,7 @@ describe("a rule for a key that no request can have", () => {
     expect(await denied.json()).toMatchObject({ allowed: false, reason: "deny" });
   });
 
-  it("a rule of a policy refuses entries with a location that no request can have", async () => {
+  it("a rule of a policy rejects entries with a location that no request can have", async () => {
     const { call, policy } = admin({ key: ["asn", "header:x-user"] });
     const limits = "9/hour";
     for (const [rule, field] of [

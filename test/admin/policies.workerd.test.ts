@@ -13,7 +13,7 @@ const address = "203.0.113.7";
 const objectWith = (methods: object) => ({ CONTROL_PLANE: { getByName: () => methods } });
 
 describe("the policy in effect", () => {
-  it("a policy without rules is as configured, and configured entries are only counted", async () => {
+  it("a policy without rules is shown as configured, with only the number of its configured entries", async () => {
     const { call, policy } = admin({ deny: ["198.51.100.0/24", "198.51.101.1"], limits: "5/hour" });
     const { body, headers } = await call("GET", `/policies/${policy}`);
     expect(body).toMatchObject({
@@ -32,7 +32,7 @@ describe("the policy in effect", () => {
     expect((await call("GET", "/policies")).body.policies).toEqual([body]);
   });
 
-  it("a patch sets parts for two hours, the next request is decided by them, and null undoes it", async () => {
+  it("a patch changes parts of a policy for two hours, the next request is decided by them, and null removes them", async () => {
     const gate = admin({ limits: "1/hour", denyCache: false });
     const { call, policy, send } = gate;
     const visit = (ip = address) => statusOf(send("/", from(ip)));
@@ -87,7 +87,7 @@ describe("the policy in effect", () => {
     expect(new Set(fieldsOf(answer))).toEqual(new Set(expected));
   });
 
-  it("a patch without If-Match gets 428, and one of an unknown policy 404", async () => {
+  it("a patch without If-Match gets 428, and a patch of an unknown policy gets 404", async () => {
     const { call, policy } = admin();
     const patch = { mode: "off" };
     expect((await call("PATCH", `/policies/${policy}`, patch)).status).toBe(428);
@@ -192,7 +192,7 @@ describe("statistics", () => {
     expect(fetch).toHaveBeenCalledTimes(11);
   });
 
-  it("a valid ticket gets 503 while no more tails can be open, which is no failed attempt", async () => {
+  it("a valid ticket gets 503 while the maximum number of tails is open, and does not count as a failed attempt", async () => {
     const fetch = async () => new Response(null, { status: 503 });
     const { send } = admin({}, objectWith({ ...methods, fetch }));
     const open = () =>
@@ -215,7 +215,7 @@ describe("the statistics of the real object", () => {
       // oxlint-disable-next-line no-await-in-loop
       await statusOf(send("/", from(address)));
     }
-    // Each call of the admin API may start a beat, which takes the counts of the earlier ones.
+    // Each call of the admin API may start a beat, which takes the counts of earlier calls.
     await call("GET", "/policies");
     expect(await call("GET", `/stats?policy=${policy}`)).toMatchObject({ status: 200 });
     expect(await call("GET", `/top?policy=${policy}`)).toMatchObject({ status: 200 });
@@ -224,7 +224,7 @@ describe("the statistics of the real object", () => {
     expect(metrics.body).not.toContain(address);
   });
 
-  it("the samples of beats are streamed as lines, without those of other policies", async () => {
+  it("the samples that beats bring are streamed as lines, without the samples of other policies", async () => {
     const { call, policy } = admin({}, { SAMPLE: "1/1" });
     const nowMs = Date.now();
     const [key = ""] = partitionKeys(1);
@@ -272,7 +272,7 @@ describe("a control plane that does not answer", () => {
     expect(await statusOf(send("/", from(address)))).toBe(200);
   });
 
-  it("credentials without the binding get 503 with the name of the binding", async () => {
+  it("with credentials but without the control plane binding, the admin API gets 503 with the name of the binding", async () => {
     const { call } = admin({}, { CONTROL_PLANE: undefined });
     const { status, body } = await call("GET", "/rules");
     expect([status, body.detail]).toEqual([503, expect.stringContaining("CONTROL_PLANE")]);
@@ -282,7 +282,7 @@ describe("a control plane that does not answer", () => {
 describe("the path of the admin API", () => {
   const headers = { Authorization: `Bearer ${tokens.all}` };
 
-  it("nothing below ADMIN_PATH is forwarded, whatever its spelling", async () => {
+  it("no path below ADMIN_PATH is forwarded to the origin, in any spelling", async () => {
     const { send } = admin();
     const paths = [
       "/_headgate",
@@ -299,7 +299,7 @@ describe("the path of the admin API", () => {
     expect(await statusOf(spelled)).toBe(200);
   });
 
-  it("without credentials, and beside ADMIN_PATH, requests go to the origin", async () => {
+  it("without credentials, or for a path that only resembles ADMIN_PATH, requests go to the origin", async () => {
     const open = headgate({ LIMITS: "5/hour" });
     const origin = await open.send("/_headgate/api/policies", { headers });
     expect(await origin.json()).toMatchObject({
@@ -310,14 +310,14 @@ describe("the path of the admin API", () => {
     expect(await statusOf(send("/_HEADGATE/api"))).toBe(200);
   });
 
-  it("ADMIN_PATH moves the admin API, and the document has its path", async () => {
+  it("the variable ADMIN_PATH moves the admin API, and the OpenAPI document has the new path", async () => {
     const { send } = admin({}, { ADMIN_PATH: "/ops" });
     const document = await send("/ops/api/openapi.json", { headers });
     expect(await document.json()).toMatchObject({ servers: [{ url: "/ops/api" }] });
     expect(await statusOf(send("/_headgate/api/policies", { headers }))).toBe(200);
   });
 
-  it("another method gets 405 with the methods of the path", async () => {
+  it("a method that a path does not support gets 405 with the supported methods", async () => {
     const { call } = admin();
     const answers = await Promise.all([
       call("PUT", "/policies/a"),

@@ -1,6 +1,6 @@
 /**
- * Traffic in workerd, by the real clock: the samples of the admin API are replayed under the limits that were in force, and
- * the replay makes every decision that the Worker and its objects made.
+ * Traffic in workerd by the real clock. A replay of the recorded samples under the same limits makes every decision
+ * that the Worker and its objects made.
  */
 import { expect, it } from "vitest";
 import { parseConfig } from "../../src/policy/vars/config.ts";
@@ -12,7 +12,7 @@ import { headgate } from "../http/harness.ts";
 import { tokens } from "./admin.ts";
 
 const prefix = `recorded-${crypto.randomUUID().slice(0, 8)}`;
-/** So tight that slow machines, too, see denials, and so short that fast ones see new windows. */
+/** The limit is low enough for denials on slow machines. The window is short enough to begin anew on fast ones. */
 const tight = { limit: 3, window: "1s" };
 const limitsOf: Readonly<Record<string, object | readonly object[]>> = {
   fixed: { ...tight, strategy: "fixed-window", align: "clock" },
@@ -62,7 +62,7 @@ async function charge(policy: string, random: Random, counts: Counted): Promise<
   else open.push(settling);
 }
 
-/** Reservations that are settled with a later round. */
+/** Reservations that a later round settles. */
 const open: object[] = [];
 
 function count(counts: Counted, { allowed }: { readonly allowed: boolean }): void {
@@ -76,7 +76,7 @@ async function answerTo(method: string, path: string, body: object) {
   return response.json<{ readonly allowed: boolean; readonly id: string | null }>();
 }
 
-/** The samples of a policy, once all of these arrivals are stored. A read of the statistics makes beats frequent. */
+/** The samples of a policy, once that many arrivals are stored. Reading the statistics makes beats frequent. */
 async function storedSamples(policy: string, arrivals: number): Promise<Samples> {
   const untilMs = Date.now() + 20_000;
   for (;;) {
@@ -88,7 +88,7 @@ async function storedSamples(policy: string, arrivals: number): Promise<Samples>
     for (const line of text.split("\n")) reader.line(line);
     const samples = reader.finish();
     if (samples.header.arrivals >= arrivals || Date.now() > untilMs) return samples;
-    // A look touches the control plane and charges nothing.
+    // A look starts a beat when one is due, and charges nothing.
     await answerTo("POST", "/check", { limits: "1/s", key: "nobody", cost: 0 });
     // oxlint-enable no-await-in-loop
   }

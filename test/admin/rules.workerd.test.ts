@@ -58,11 +58,11 @@ describe("a rule of one key", () => {
     ]);
     expect(audit.entries[0]).toMatchObject({ policy, keyId: boost.body.keyId, after: null });
     expect(audit.entries[0].before).toMatchObject({ id: block.body.id, note: "abuse" });
-    // An entry never changes, so it cannot show whether the key's object has confirmed the rule.
+    // An audit entry never changes, so it cannot show whether the key's object has confirmed the rule.
     expect(audit.entries[0].before).not.toHaveProperty("state");
   });
 
-  it("a rule names its key as /check does, whatever the form of an address", async () => {
+  it("a rule names its key as /check does, and accepts an address in any form", async () => {
     const { call, policy } = admin();
     const ids = await Promise.all(
       ["203.0.113.7", "203.0.113.7:80", ["203.0.113.7"]].map(async (key) => {
@@ -80,7 +80,7 @@ describe("a rule of one key", () => {
     expect(ids).not.toContain(ofTenant.body.keyId);
   });
 
-  it("a missing key part is null", async () => {
+  it("a rule names a missing key part as null", async () => {
     const shared = admin({ key: ["ip", "header:x-user"] });
     const rule = { policy: shared.policy, key: [address, null], kind: "allow" };
     expect((await shared.call("POST", "/rules", rule)).status).toBe(201);
@@ -106,7 +106,7 @@ describe("a rule of one key", () => {
     expect((await call("GET", `${path}?reveal=true`)).body.key).toBe(`ip=${address}`);
   });
 
-  it("only a caller with the right reveal sees plain keys, and the audit log records it once an hour", async () => {
+  it("only a caller with the right reveal sees plain keys, and the audit log records the reveal once an hour", async () => {
     const { call, policy } = admin();
     const { body: rule } = await call("POST", "/rules", { policy, key: address, kind: "allow" });
     const plain = await call("GET", `/rules/${rule.id}`);
@@ -130,7 +130,7 @@ describe("a rule of one key", () => {
 });
 
 describe("a rule of one policy", () => {
-  it("a rule of a kind that only policies have needs no scope", async () => {
+  it("a rule needs no scope if only policies can have its kind", async () => {
     const gate = admin();
     const { call, policy } = gate;
     const body = { policy, kind: "deny", entries: ["203.0.113.0/24"], note: "abuse" };
@@ -139,7 +139,7 @@ describe("a rule of one policy", () => {
     expect(await visit(gate)).toBe(403);
   });
 
-  it("the isolate that makes, replaces, deletes or restores a rule decides by it at once", async () => {
+  it("an isolate that makes, replaces, deletes or restores a rule applies the change at once", async () => {
     const gate = admin();
     const { call, policy } = gate;
     const body = { policy, scope: "policy", kind: "deny", note: "abuse" };
@@ -164,7 +164,7 @@ describe("a rule of one policy", () => {
 });
 
 describe("two operators at once", () => {
-  it("the second of two changes of one state is refused, and nothing is lost", async () => {
+  it("two concurrent changes of the same version of a rule: the second is refused, so that the first is not lost", async () => {
     const { call, policy } = admin();
     const made = await call("POST", "/rules", { policy, key: address, kind: "allow" });
     const path = `/rules/${made.body.id}`;
@@ -196,7 +196,7 @@ describe("two operators at once", () => {
 });
 
 describe("an Idempotency-Key", () => {
-  it("a repeated request makes one rule, and another request with the key is refused", async () => {
+  it("a repeated request creates one rule, and a different request with the same Idempotency-Key is refused", async () => {
     const { call, policy } = admin();
     const headers = { "Idempotency-Key": crypto.randomUUID() };
     const rule = { policy, key: address, kind: "allow", for: "2h" };
@@ -216,7 +216,7 @@ describe("an Idempotency-Key", () => {
 });
 
 describe("the list of rules", () => {
-  it("pages follow the Link field to the end, and each rule is on one of them", async () => {
+  it("the Link fields lead through all pages of rules, and each rule is on exactly one page", async () => {
     const { call, policy } = admin();
     const made = [];
     for (const host of [1, 2, 3, 4, 5]) {
@@ -253,11 +253,11 @@ describe("the list of rules", () => {
     expect(fieldsOf(await admin().call("GET", `/rules?${query}`))).toEqual([field]);
   });
 
-  it("an id that is no partition key gets 404, so that no plain key in a URL seems to work", async () => {
+  it("an id that is no partition key gets 404, so that a plain key in a URL never works", async () => {
     expect(await admin().call("GET", `/rules?id=${address}`)).toMatchObject({ status: 404 });
   });
 
-  it("an audit cursor that no page returns is refused, and so is a parameter of a call without parameters", async () => {
+  it("an audit cursor that no page returned is refused, and so is a parameter for a call that takes none", async () => {
     const { call } = admin();
     expect(fieldsOf(await call("GET", "/audit?cursor=x"))).toEqual(["cursor"]);
     const refused = await call("GET", "/policies?color=red");
@@ -309,7 +309,7 @@ describe("invalid input of a rule", () => {
     expect(fieldsOf(refused).toSorted()).toEqual(expected.toSorted());
   });
 
-  it("a replacement cannot give a rule a kind of the other scope", async () => {
+  it("a replacement cannot turn a rule of a key into a rule of a policy, or the reverse", async () => {
     const { call, policy } = admin();
     const made = await call("POST", "/rules", { policy, key, kind: "allow" });
     const other = { kind: "mode", mode: "off" };
@@ -317,7 +317,7 @@ describe("invalid input of a rule", () => {
     expect(fieldsOf(refused)).toEqual(["kind"]);
   });
 
-  it("a rule without a key is refused with both ways to correct it", async () => {
+  it("a rule without a key is refused, and the problem names both ways to correct it", async () => {
     const { call, policy } = admin();
     const refused = await call("POST", "/rules", { policy, kind: "limits", limits });
     expect(refused.body.detail).toBe(
@@ -325,7 +325,7 @@ describe("invalid input of a rule", () => {
     );
   });
 
-  it("limits that the configuration refuses are refused with the same message", async () => {
+  it("limits that the configuration would reject are refused in a rule, with the same message", async () => {
     const { call, policy } = admin();
     const rule = { policy, key, kind: "limits", limits: "0/hour" };
     const refused = await call("POST", "/rules", rule);

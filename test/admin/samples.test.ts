@@ -69,12 +69,12 @@ function plane({ sample = "1/64" } = {}) {
       const policies = { api: counts({ outcomes: { allowed: 10 } }) };
       store.record(beat([{ ...batch(++seq, 0), policies, samples: { api } }]), clock.nowMs);
     },
-    /** Moves the samples to a chunk. */
+    /** Lets an hour pass, so that the samples become a chunk. */
     close: (): void => {
       clock.nowMs += hourMs;
       store.write(clock.nowMs);
     },
-    /** The lines of an answer, which has the form of the OpenAPI document. */
+    /** The lines of an answer. A response of the server is compared with the OpenAPI document. */
     lines: async (query = "policy=api"): Promise<[header: Line, ...keys: Line[]]> => {
       const response = await send(query);
       expect(response.status).toBe(200);
@@ -97,7 +97,7 @@ const settlement = (spentAtMs: number, atMs: number): SampledEvent => ({
 });
 
 describe("the answer", () => {
-  it("the first line describes the sample, and each further line has the arrivals of a key", async () => {
+  it("the first line describes the sample, and each further line has the arrivals of one key", async () => {
     const { clock, record, lines } = plane();
     record(
       sampleBatch(
@@ -134,19 +134,19 @@ describe("the answer", () => {
     ]);
   });
 
-  it("the answer is streamed as lines of JSON that nothing may store", async () => {
+  it("the answer is streamed as lines of JSON, and no cache may store it", async () => {
     const response = await plane().send("policy=api");
     expect(response.headers.get("Content-Type")).toBe("application/x-ndjson");
     expect(response.headers.get("Cache-Control")).toBe("no-store");
   });
 
-  it("without samples there is only the first line, with full coverage and no age", async () => {
+  it("without samples, the answer has only the first line, which states full coverage and no age", async () => {
     const [header, ...keys] = await plane().lines();
     expect(keys).toEqual([]);
     expect(header).toMatchObject({ arrivals: 0, coverage: 1, storedAt: null, ageMs: null });
   });
 
-  it("arrivals that overrides or key rules decided have a line of their own", async () => {
+  it("arrivals that an override or a key rule decided have their own line", async () => {
     const { record, lines } = plane();
     const overridden = arrival(startMs - 2, { hasOtherLimits: true });
     record(sampleBatch({ [one]: [overridden, arrival(startMs - 1)] }));
@@ -232,14 +232,14 @@ describe("the period", () => {
     expect(header).toMatchObject({ arrivals: 2, lost: 20, coverage: 2 / 22 });
   });
 
-  it("a reservation that is settled after the period is not settled in the answer", async () => {
+  it("a reservation that is settled after the period has no settlement in the answer", async () => {
     const { record, lines } = plane();
     record(sampleBatch({ [one]: [reserved(startMs), settlement(startMs, startMs + 5_000)] }));
     const [, ...keys] = await lines(`policy=api&from=${instantIn(startMs)}&to=${instantIn(startMs + 5_000)}`);
     expect(keys).toEqual([{ id: one, arrivals: [[startMs, 5, "allowed", 60_000, null, 5]] }]);
   });
 
-  it("if `SAMPLE` changed within the period, the answer has the keys of the smallest sample", async () => {
+  it("if `SAMPLE` changed within the period, the answer has only the keys of the smallest sample", async () => {
     const { record, lines, close } = plane();
     const keys = partitionKeys(500);
     const all = Object.fromEntries(keys.map((key) => [key, [arrival(startMs)]]));
@@ -255,7 +255,7 @@ describe("the period", () => {
     expect(new Set(found.map(({ id }) => id))).toEqual(new Set(few));
   });
 
-  it("with `SAMPLE = off` the answer has no keys, also of samples that are stored", async () => {
+  it("with `SAMPLE = off` the answer has no keys, even if samples are stored", async () => {
     const { record, lines } = plane({ sample: "off" });
     record(sampleBatch({ [one]: [arrival(startMs - 1)] }, { lost: 5 }));
     const [header, ...keys] = await lines();
@@ -282,14 +282,14 @@ describe("the period", () => {
     expect(stub.samples).not.toHaveBeenCalled();
   });
 
-  it("a query needs a policy of the configuration", async () => {
+  it("a query must name a policy of the configuration", async () => {
     const { send } = plane();
     expect([(await send("")).status, (await send("policy=other")).status]).toEqual([422, 404]);
   });
 });
 
 describe("a large sample", () => {
-  /** About 45 chunks. */
+  /** A control plane with about 45 chunks. */
   function large() {
     const all = plane();
     const keys = partitionKeys(1_000);
@@ -344,7 +344,7 @@ describe("a large sample", () => {
 });
 
 describe("failures", () => {
-  it("the answer is 503 while the control plane does not answer and nothing is sent", async () => {
+  it("while the control plane does not answer and no line has been sent, the answer is 503", async () => {
     const { send, stub } = plane();
     stub.samples.mockRejectedValue(new Error("the object is overloaded"));
     const response = await send("policy=api");
@@ -352,7 +352,7 @@ describe("failures", () => {
     expect(response.headers.get("Content-Type")).toBe("application/problem+json");
   });
 
-  it("an answer that has begun breaks off when the control plane fails", async () => {
+  it("an answer of which lines have been sent breaks off when the control plane fails", async () => {
     const { send, stub, record, close } = plane();
     record(sampleBatch({ [one]: [arrival(startMs)] }));
     close();

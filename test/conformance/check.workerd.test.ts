@@ -13,7 +13,7 @@ const key = "203.0.113.7";
 const one = { LIMITS: "3/minute", STRATEGY: "fixed-window" };
 const json = { "Content-Type": "application/json" };
 
-/** A namespace that counts its uses. */
+/** A namespace that counts how often it is used, and fails. */
 function countingNamespace(): { uses: () => number; RATE_LIMITER: object } {
   let uses = 0;
   const getByName = (): never => {
@@ -105,7 +105,7 @@ describe("S03: a body", () => {
     expect(await post(broken)).toBe(400);
   });
 
-  it("S03: a problem lists at most 500 invalid fields, and the number of others", async () => {
+  it("S03: a problem lists at most 500 invalid fields, and states how many more there are", async () => {
     const limits = Object.fromEntries(Array.from({ length: 900 }, (_, index) => [`f${index}`, 1]));
     const { check } = headgate(one);
     const response = await check("POST", "/check", { key, limits });
@@ -177,7 +177,7 @@ it("S06: a denial is answered with 200 and allowed: false, unless deny requests 
 describe("S10: an object that does not answer in time", () => {
   const token = { headers: { Authorization: "Bearer the-tests-token" } };
 
-  /** The statuses of sequential requests while no object answers. Afterwards, the calls of all objects fail. */
+  /** The statuses of sequential requests while no object answers. Afterwards, all pending calls fail. */
   async function whileSilent(
     onError: string,
     requests: readonly (readonly [path: string, init: RequestInit<IncomingRequestCfProperties>])[],

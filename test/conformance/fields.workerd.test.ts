@@ -36,7 +36,7 @@ const invalidFieldsOf = async (variables: Record<string, unknown>): Promise<unkn
 };
 
 it("H01: every field value is a structured-field list in canonical form", () => {
-  // Every kind of configuration allows some requests, except the one whose slots are all reserved beforehand.
+  // Every configuration allows some requests, except `concurrency`, whose slots are all reserved beforehand.
   const statuses = new Set(exchanges.map(({ kind, response }) => `${kind} ${response.status}`));
   for (const kind of Object.keys(kinds)) {
     expect(statuses).toContain(`${kind} ${kind === "concurrency" ? 429 : 200}`);
@@ -72,7 +72,7 @@ it("H04: w is an Integer of at least 1, and absent for a window shorter than a s
   expect(all.filter(({ w }) => w === undefined)).not.toEqual([]);
 });
 
-it("H05: t is an Integer, rounded up, and at most the window", async () => {
+it("H05: t is an Integer, rounded up, and never more than the window", async () => {
   for (const { policies, limits } of exchanges) {
     for (const { name, parameters } of limits) {
       const policy = policies.find((each) => each.name === name);
@@ -92,7 +92,7 @@ it("H05: t is an Integer, rounded up, and at most the window", async () => {
   expect(seconds).toEqual([60, 60, 60, 59, 59, 1, 1, 60]);
 });
 
-it("H06: qu is sent for slots only", () => {
+it("H06: only limits of concurrency slots have the parameter qu", () => {
   const units = new Map<unknown, Set<unknown>>();
   for (const { kind, policies } of exchanges) {
     for (const { name, parameters } of policies) {
@@ -105,7 +105,7 @@ it("H06: qu is sent for slots only", () => {
   expect(units.get(false)).toEqual(new Set([undefined]));
 });
 
-it("H07: the RateLimit fields have no pk and nothing else about the key", () => {
+it("H07: the RateLimit fields have no pk and reveal nothing about the key", () => {
   for (const { policies, limits } of exchanges) {
     for (const { parameters } of [...policies, ...limits]) expect(parameters.has("pk")).toBe(false);
   }
@@ -121,7 +121,7 @@ it.for(['a"b', "a\\b", "café", "a\u0000", "a\n", "\u{1f600}"])(
   },
 );
 
-it("H08: escaped names of the origin stay escaped", async () => {
+it("H08: names in the origin's RateLimit fields keep their escapes", async () => {
   const { send } = headgate({ LIMITS: "9/minute", STRATEGY: "fixed-window" });
   const originValue = String.raw`"a\"b\\c";r=1`;
   const { headers } = await send(`/answer?RateLimit=${encodeURIComponent(originValue)}`, visitor);
@@ -142,7 +142,7 @@ it.for([Infinity, Number.NaN, 1e15, 2 ** 53, -1, 0.5])(
   },
 );
 
-it("H10: no two items of a field have names that are equal without regard to case", async () => {
+it("H10: the names in a field differ from one another even without regard to case", async () => {
   const namesOf = (value: string | null): string[] => itemsOf(value).map(({ name }) => String(name).toLowerCase());
   for (const value of valuesOf(exchanges)) {
     expect(new Set(namesOf(value)).size).toBe(namesOf(value).length);
@@ -155,7 +155,7 @@ it("H10: no two items of a field have names that are equal without regard to cas
       ],
     }),
   ).toEqual([500, "[1].limits"]);
-  // The origin may use the same name.
+  // The origin may use a name that Headgate also uses.
   const { send } = headgate({ POLICIES: [{ name: "origin", limits: "9/minute" }] });
   for (const name of ["origin", "Origin"]) {
     const query = new URLSearchParams({
@@ -184,7 +184,7 @@ it("H12: RateLimit-Policy is the same in all responses to requests that match th
   }
 });
 
-it("H12: RateLimit-Policy has the current length of a calendar window, even if its object is not called", async () => {
+it("H12: RateLimit-Policy has the current length of a calendar window, even if no object is called", async () => {
   const first = { name: "first", key: "header:x-key", limits: "1/hour" };
   const monthly = { name: "monthly", key: "global", limits: "1000/month" };
   const { send } = headgate({ POLICIES: [first, monthly] });

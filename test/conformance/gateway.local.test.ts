@@ -84,7 +84,7 @@ it("G02: hop-by-hop fields are not forwarded, whether or not Connection names th
   expect(names.flatMap(received)).toEqual([]);
 });
 
-it("G02: the transfer coding of a request is removed, and its body is forwarded", async () => {
+it("G02: the transfer coding of a request is removed, and its content is forwarded", async () => {
   const path = ownPath("g");
   const bodies: Promise<Buffer>[] = [];
   proxied.origin.answers.set(path, ({ request, response }) => {
@@ -151,7 +151,7 @@ it("G05: a request that has already passed through Headgate is neither forwarded
   expect(await proxied.remaining("few", "looping")).toEqual([2]);
 });
 
-it("G06: Max-Forwards of an OPTIONS is decremented, and at 0 Headgate answers itself", async () => {
+it("G06: Max-Forwards of an OPTIONS request is decremented, and at 0 Headgate answers the request itself", async () => {
   const options = { method: "OPTIONS" };
   const passed = await exchange(ownPath("g"), ["Max-Forwards: 3"], undefined, options);
   expect([passed.status, passed.received("Max-Forwards")]).toEqual([200, ["2"]]);
@@ -263,7 +263,7 @@ it.for([200, 304])(
   },
 );
 
-it("G10: a status that HTTP does not have is answered with 502", async () => {
+it("G10: a response whose status is not valid in HTTP is answered with 502", async () => {
   const { status, lines } = await exchange(ownPath("g"), [], (response) => {
     response.socket?.end("HTTP/1.1 999 Odd\r\nContent-Length: 0\r\n\r\n");
   });

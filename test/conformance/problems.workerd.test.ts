@@ -56,7 +56,7 @@ describe("R02: Retry-After", () => {
         // oxlint-disable-next-line no-await-in-loop
         expect(await statusOf(send("/", visitor))).toBe(200);
       }
-      // Some strategies have refilled units by then, which must be used up first.
+      // Some strategies have refilled units by then, so the requests must use them up first.
       let last = await send("/", visitor);
       while (last.status === 200) last = await send("/", visitor); // oxlint-disable-line no-await-in-loop
       const seconds = Number(last.headers.get("Retry-After"));
@@ -80,7 +80,7 @@ it("R03: no t in a denial is later than its Retry-After", () => {
   }
 });
 
-it("R04: RateLimit of a denial lists exactly the violated limits", () => {
+it("R04: the RateLimit field of a denial lists exactly the violated limits", () => {
   for (const { kind, body, limits } of denials) {
     if (kind === "onDeny") continue;
     const problem = JSON.parse(body) as Problem;
@@ -126,7 +126,7 @@ const post = (body: string, headers: Record<string, string> = json): Init => ({
   body,
 });
 
-/** Requests that cause a problem of each status: status, cause, variables, path and request. */
+/** Requests that cause a problem of each status. Each entry has the status, cause, variables, path and request. */
 const problems: readonly (readonly [number, string, Record<string, unknown>, string, Init])[] = [
   [400, "a body that is not JSON", one, "/check", post("{")],
   [400, "a query that is not UTF-8", one, "/check?key=%ff", { headers: token }],
@@ -153,7 +153,7 @@ const problems: readonly (readonly [number, string, Record<string, unknown>, str
   [508, "an origin that is Headgate itself", { ...one, ORIGIN: "https://headgate.example" }, "/", visitor],
 ];
 
-it("R07: no response that Headgate makes itself may be stored by a cache", async () => {
+it("R07: responses that Headgate makes itself forbid caches to store them", async () => {
   vi.spyOn(console, "error").mockReturnValue(undefined);
   const answers = denials.map(({ response }) => response);
   for (const [, , variables, path, init] of problems) {
@@ -168,7 +168,7 @@ it("R07: no response that Headgate makes itself may be stored by a cache", async
   }
 });
 
-it("R08: a HEAD is charged, and has the fields of a GET without its body", async () => {
+it("R08: a HEAD request is charged, and gets the fields that a GET request would get, without a body", async () => {
   const [get, head] = await Promise.all(
     ["GET", "HEAD"].map(async (method) => {
       const { send } = headgate(one);
@@ -188,7 +188,7 @@ it("R08: a HEAD is charged, and has the fields of a GET without its body", async
   expect(head?.[1]).toMatchObject({ status: 429, fields: get?.[1]?.fields });
 });
 
-it("R09: without a decision, a request under a fail-closed policy is answered with 503, Retry-After and no RateLimit fields", async () => {
+it("R09: a request under a fail-closed policy without a decision gets 503, Retry-After and no RateLimit fields", async () => {
   vi.spyOn(console, "error").mockReturnValue(undefined);
   const response = await headgate(closed).send("/", visitor);
   const { headers } = response;
@@ -198,7 +198,7 @@ it("R09: without a decision, a request under a fail-closed policy is answered wi
   expect(headers.get("Proxy-Status")).toMatch(/;error=proxy_internal_error$/);
 });
 
-it("R10: without a decision, a fail-open policy forwards the origin's response unchanged and logs an event", async () => {
+it("R10: a fail-open policy without a decision passes on the origin's response unchanged, and logs an event", async () => {
   const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
   const policy = { name: "p", limits: "1/minute", onError: "open" };
   const { send } = headgate({ POLICIES: [policy], RATE_LIMITER: {} });

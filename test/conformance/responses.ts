@@ -8,7 +8,7 @@ export const visitor = from("203.0.113.7");
 
 interface Kind {
   readonly variables: Record<string, unknown>;
-  /** The cost of a reservation that is opened before the first request. */
+  /** The cost of a reservation that is made before the first request. */
   readonly reservedCost?: number;
 }
 

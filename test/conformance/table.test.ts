@@ -6,16 +6,16 @@ const text = readFileSync(page, "utf8");
 const rows = rowsOf(text);
 
 describe("the conformance table", () => {
-  it("has every id once, in order", () => {
+  it("the conformance table has every id once, in order", () => {
     expect(rows.map(({ id }) => id)).toEqual(ids);
   });
 
   // If this fails, run `node test/conformance/table.ts` and `npx oxfmt test/conformance`.
-  it("links to all tests whose titles begin with an id", () => {
+  it("the conformance table links to all tests whose titles begin with an id", () => {
     expect(rowsOf(updated(text))).toEqual(rows);
   });
 
-  it.each(rows)("has a test or a reason, a statement and a source for $id", (row) => {
+  it.each(rows)("the row $id of the conformance table has a test or a reason, a statement and a source", (row) => {
     expect(row.tests).not.toBe("");
     expect(testsById().has(row.id)).toBe(row.tests.startsWith("["));
     expect([row.statement, row.source]).not.toContain("");

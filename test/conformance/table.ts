@@ -13,7 +13,7 @@ export interface Row {
   readonly id: string;
   readonly statement: string;
   readonly source: string;
-  /** Links to tests, or the reason why there are none. */
+  /** Links to the tests of an id, or the reason why there are none. */
   readonly tests: string;
 }
 
@@ -39,7 +39,7 @@ export const rowsOf = (text: string): Row[] =>
     tests,
   }));
 
-/** Links from the page to the files whose test titles begin with an id, by id. */
+/** For each id, links from the page to the files with tests whose titles begin with the id. */
 export function testsById(): ReadonlyMap<string, readonly string[]> {
   const links = new Map<string, string[]>();
   for (const path of filesOfTests(".test.ts")) {

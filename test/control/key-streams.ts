@@ -15,7 +15,7 @@ export function partitionKeys(count: number): string[] {
   });
 }
 
-/** Draws keys by Zipf's law: the n-th is drawn 1/n times as often as the first. */
+/** Draws keys by Zipf's law: key number n is drawn 1/n times as often as the first key. */
 export function zipfFrom<Key>(random: () => number, keys: readonly Key[]): () => Key {
   let sum = 0;
   const sums = keys.map((_, index) => (sum += 1 / (index + 1)));

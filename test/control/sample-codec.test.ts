@@ -103,7 +103,7 @@ it(
   }),
 );
 
-it("an arrival with cost 1 that follows within 8 s takes two bytes if allowed and three if denied", () => {
+it("an arrival with cost 1 that follows within 8 s takes two bytes if it is allowed, and three if it is denied", () => {
   const [key = ""] = partitionKeys(1);
   const startMs = 1_796_000_000_000;
   const size = (outcome: SampledArrival["outcome"], count: number): number =>
@@ -124,6 +124,6 @@ it.each([
   expect(() => decodeSamples(Uint8Array.from(bytes))).toThrow(reason);
 });
 
-it("a key that is no partition key is an error", () => {
+it("encoding a key that is no partition key throws an error", () => {
   expect(() => encodeSamples(new Map([["one", []]]))).toThrow(/partition key.*"one"/);
 });

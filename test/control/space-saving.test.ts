@@ -1,4 +1,4 @@
-/** The laws of the sketches: bounds on every count, no frequent key lost, and the same after merges. */
+/** The laws of the sketches: every count has bounds, frequent keys are never lost, and both still hold after merges. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { SpaceSaving, type TopList } from "../../src/control/space-saving.ts";
@@ -59,7 +59,7 @@ describe("Space-Saving", () => {
     expect(sketch.top(1)).toMatchObject({ keys: [{ key: "a" }], mostOther: 2 });
   });
 
-  it("a key that takes the slot of the least key has that key's count as its error", () => {
+  it("a key that replaces the key with the smallest count has that count as its error", () => {
     const sketch = new SpaceSaving(2);
     for (const key of ["a", "a", "b", "b", "b", "c"]) sketch.add(key, 1);
     expect(sketch.top(2)).toEqual({
@@ -72,7 +72,7 @@ describe("Space-Saving", () => {
     expect(sketch.slotOf("a")).toBe(-1);
   });
 
-  it("a cleared sketch counts like a new one", () => {
+  it("a cleared sketch counts as a new one does", () => {
     const sketch = new SpaceSaving(2);
     for (const key of ["a", "b", "c", "d"]) sketch.add(key, 5);
     sketch.clear();

@@ -41,7 +41,7 @@ it("a first beat that fails is followed by one that describes the policies", asy
   expect(network.calls.map(({ policies }) => policies?.length)).toEqual([2, 2]);
 });
 
-it("isolates of one deployment have its id in common, and differ in their own", async () => {
+it("isolates of one deployment have the same deployment id, and different ids of their own", async () => {
   const network = new Network();
   const changes = [
     {},
@@ -78,7 +78,7 @@ const source = (): BeatSource & { kept: StatisticsBatch[]; stored: BeatSource["s
   };
 };
 
-it("batches that are not stored are sent again, and stored ones are not", async () => {
+it("batches that the control plane has not stored are sent again, and stored batches are not", async () => {
   const network = new Network();
   await network.make(off);
   const isolate = network.isolate({ statistics: source() });
@@ -116,7 +116,7 @@ it("a tail is collected only after a reply that asks for it", async () => {
   expect(network.calls.map(({ tail }) => tail)).toEqual([[], [entry], []]);
 });
 
-it("the alerts of a beat that fails are sent again, at most 64, and those of a stored one are not", async () => {
+it("at most 64 alerts of a failed beat are sent again, and alerts of a stored beat are not", async () => {
   const network = new Network();
   await network.make(off);
   let count = 0;

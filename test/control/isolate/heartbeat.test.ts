@@ -37,7 +37,7 @@ describe("when a beat is due", () => {
     expect(network.beats).toBe(1);
   });
 
-  it("after the first rule was made, a request starts a beat after 5 s, and 4,999 ms are too early", async () => {
+  it("after the first rule was made, a request starts a beat 5 s after the last one, and not 1 ms earlier", async () => {
     const network = new Network();
     await network.make(off);
     const isolate = network.isolate();
@@ -63,7 +63,7 @@ describe("when a beat is due", () => {
     }
   });
 
-  it("an isolate that answers a read of the statistics starts beats after 1 s until a reply says otherwise", async () => {
+  it("an isolate that has answered a read of the statistics starts beats after 1 s, until a reply sets the usual interval", async () => {
     const network = new Network();
     const isolate = network.isolate();
     await isolate.settledRequest();
@@ -72,7 +72,7 @@ describe("when a beat is due", () => {
     expect(times).toEqual([1_000]);
   });
 
-  it("without requests there are no beats, however old the rules are", async () => {
+  it("an isolate without requests sends no beats, even if its rules are old", async () => {
     const network = new Network();
     await network.make(off);
     await network.isolate().settledRequest();
@@ -90,7 +90,7 @@ describe("when a beat is due", () => {
     expect(network.beats).toBe(1);
   });
 
-  it("a clock that steps back delays no beat", async () => {
+  it("a clock that steps back does not delay the next beat", async () => {
     const network = new Network();
     await network.make(off);
     const isolate = network.isolate();
@@ -126,7 +126,7 @@ describe("stale replies of objects", () => {
     expect(beats).toEqual([1, 0, 0, 1, 0]);
   });
 
-  it("a stale reply starts no beat while one is in flight, or soon after a failure", async () => {
+  it("a stale reply starts no beat while one is in flight, or shortly after a failed one", async () => {
     const network = new Network();
     const isolate = network.isolate();
     const { promise, reject } = Promise.withResolvers<never>();
@@ -146,7 +146,7 @@ describe("stale replies of objects", () => {
 });
 
 describe("beats that fail", () => {
-  it("a failed beat is repeated after 1, 2, 4 and then every 5 s, and reported once until one succeeds", async () => {
+  it("a failed beat is repeated after 1, 2, 4 and then every 5 s, and the failure is logged once until a beat succeeds", async () => {
     const network = new Network();
     await network.make(off);
     network.before = () => Promise.reject(new Error("down"));
@@ -192,7 +192,7 @@ describe("beats that fail", () => {
     expect(times).toEqual([0, 500, 1_500, 3_500]);
   });
 
-  it("a beat without an answer fails after 5 s, and the work after the response ends", async () => {
+  it("a beat without an answer fails after 5 s, and the background work of its request ends", async () => {
     const network = new Network();
     await network.make(off);
     network.before = () => new Promise(() => undefined);
@@ -207,7 +207,7 @@ describe("beats that fail", () => {
     expect(isolate.policy()?.isOff).toBe(true);
   });
 
-  it("a beat whose request the platform cancels, with its timers, is repeated after its deadline", async () => {
+  it("when the platform cancels the request that sends a beat, with its timers, the beat is repeated after its deadline", async () => {
     const network = new Network();
     network.before = () => new Promise(() => undefined);
     const isolate = network.isolate();
@@ -238,7 +238,7 @@ describe("beats that fail", () => {
     expect(isolate.policy()?.isOff).toBe(true);
   });
 
-  it("a control plane that throws at once, or returns an invalid reply, fails no request", async () => {
+  it("no request fails when the control plane throws or returns an invalid reply", async () => {
     const network = new Network();
     const isolate = network.isolate();
     network.after = () => Promise.resolve({} as never);

@@ -55,13 +55,13 @@ describe("key alerts", () => {
     ]);
   });
 
-  it("a flood of keys causes at most 64 alerts between two beats", () => {
+  it("many keys at once cause at most 64 alerts between two beats", () => {
     const each = alerts();
     for (let number = 0; number < 10_000; number++) note(each, 0, 0, 100, `k${number}`);
     expect(each.drain()).toHaveLength(64);
   });
 
-  it("a key that found the beat full has its alert in a later beat", () => {
+  it("a key whose alert does not fit into a beat has its alert in a later beat", () => {
     const each = alerts();
     for (let number = 0; number < 64; number++) note(each, 0, 0, 100, `k${number}`);
     note(each, 0, 0, 100, "late");

@@ -1,4 +1,4 @@
-/** Sealed keys: who can open them, and what labels show of them. */
+/** Sealed keys: who can open them, and what their labels show. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type PlainKey, readKey } from "../../../src/policy/key.ts";
@@ -22,7 +22,7 @@ describe("sealing a key", () => {
     expect(new Set(sealed).size).toBe(20);
   });
 
-  it("another policy, another key or another KEY_SECRET opens nothing", async () => {
+  it("a sealed key cannot be opened for another policy, for another key or with another KEY_SECRET", async () => {
     const sealed = await sealer.seal("p", "k", "ip=203.0.113.7");
     expect(await sealer.open("q", "k", sealed)).toBeNull();
     expect(await sealer.open("p", "l", sealed)).toBeNull();
@@ -30,13 +30,13 @@ describe("sealing a key", () => {
     expect(await new KeySealer("the secret").open("p", "k", sealed)).toBe("ip=203.0.113.7");
   });
 
-  it("a text that was changed anywhere does not open", async () => {
+  it("a sealed key cannot be opened when any of its characters has changed", async () => {
     const sealed = await sealer.seal("p", "k", "ip=203.0.113.7");
     let checked = 0;
     for (let index = 0; index < sealed.length; index++) {
       const other = sealed[index] === "A" ? "B" : "A";
       const changed = sealed.slice(0, index) + other + sealed.slice(index + 1);
-      // The last character has bits that base64 ignores.
+      // base64 ignores some bits of the last character.
       if (index === sealed.length - 1) continue;
       // oxlint-disable-next-line no-await-in-loop
       expect(await sealer.open("p", "k", changed)).toBeNull();
@@ -86,7 +86,7 @@ describe("the label of a key", () => {
     expect((await sealer.seal("p", "k", wide)).length).toBeLessThanOrEqual(1_024);
   });
 
-  it("a key of more than 1,024 characters is too long to be kept", () => {
+  it("a key of more than 1,024 characters is too long to be sealed", () => {
     expect(isTooLong(plainKey("ip,header:x-user", "a", "b".repeat(1_023)))).toBe(false);
     expect(isTooLong(plainKey("ip,header:x-user", "a", "b".repeat(1_024)))).toBe(true);
     expect(isTooLong(plainKey("ip", null))).toBe(false);

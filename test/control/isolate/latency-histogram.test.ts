@@ -5,7 +5,7 @@ import { latencyBoundsMs } from "../../../src/control/protocol.ts";
 
 const drained = (from: PolicyStatistics) => from.drain("p", 1).counts;
 
-it("a latency is in the first bucket whose bound it does not exceed, or above all bounds", () => {
+it("a latency counts in the first bucket whose bound it does not exceed, or in the last bucket, which has no bound", () => {
   const statistics = new PolicyStatistics();
   for (const [bucket, boundMs] of latencyBoundsMs.entries()) {
     statistics.countLatency(boundMs);
@@ -15,7 +15,7 @@ it("a latency is in the first bucket whose bound it does not exceed, or above al
   }
 });
 
-it("a histogram counts and sums every latency, and returns each once", () => {
+it("a histogram counts and sums every latency, and returns each count once", () => {
   const statistics = new PolicyStatistics();
   for (const ms of [0, 1, 5, 5, 100_000, -3]) statistics.countLatency(ms);
   expect(drained(statistics)).toMatchObject({

@@ -37,20 +37,20 @@ interface IsolateOptions {
 
 export class Network {
   readonly plane = new TestPlane();
-  /** Calls that were sent, including those that fail on the way. */
+  /** All calls that were sent, including those that failed. */
   readonly calls: BeatCall[] = [];
   isWatched = false;
   isTailed = false;
-  /** Delays a call until this resolves, and fails it when this rejects. */
+  /** Delays a call until the returned promise resolves, and fails the call when the promise rejects. */
   before: (call: BeatCall) => Promise<unknown> = () => Promise.resolve();
-  /** Delays a reply, loses or replaces it. */
+  /** Delays, loses or replaces a reply. */
   after: (reply: BeatReply) => Promise<BeatReply> = (reply) => Promise.resolve(reply);
 
   get nowMs(): number {
     return this.plane.clock.nowMs;
   }
 
-  /** The number of calls since this was last read. */
+  /** The number of calls since the last read of this number. */
   get beats(): number {
     return this.calls.splice(0).length;
   }
@@ -59,7 +59,7 @@ export class Network {
     return new ControlledIsolate(this, options);
   }
 
-  /** Replaces the control plane by a new one without rules. */
+  /** Replaces the control plane with a new one that has no rules. */
   recreatePlane(): void {
     this.plane.restart(new MemorySql());
   }
@@ -110,19 +110,19 @@ export class ControlledIsolate {
 
   readonly waitUntil = (work: Promise<unknown>): void => void this.work.push(work);
 
-  /** A request: the policies that decide it. */
+  /** Makes a request. Returns the policies that decide it. */
   request(): readonly Policy[] {
     this.client.touch(this.waitUntil);
     return this.client.policies();
   }
 
-  /** A request, and the time until its beat is answered. */
+  /** Makes a request, and waits until its beat is answered. */
   async settledRequest(): Promise<void> {
     this.request();
     await this.#network.pass(0);
   }
 
-  /** The limit of a policy in effect. */
+  /** The limit that is in effect for a policy. */
   limit(name = "p"): number | undefined {
     return this.policy(name)?.limits[0]?.limit;
   }
@@ -146,7 +146,7 @@ export async function eventsOf(act: () => Promise<unknown>): Promise<unknown[]> 
   return events;
 }
 
-/** Requests at an interval, and the times of the beats that they start, in ms after now. */
+/** Makes requests at an interval. Returns the times of the beats that they start, in ms from now. */
 export async function beatTimes(network: Network, forMs: number, stepMs: number, request: () => unknown) {
   const startMs = network.nowMs;
   const times: number[] = [];

@@ -4,7 +4,7 @@ import { configured, type ControlledIsolate, Network } from "./network.ts";
 
 const limits = (limit: number) => ({ kind: "limits", limits: `${limit}/minute` }) as const;
 
-/** The time until a limit is in effect in every isolate, with a request to each at an interval. */
+/** The time until a limit is in effect in every isolate, when each gets a request at this interval. */
 async function timeUntil(
   network: Network,
   isolates: readonly ControlledIsolate[],
@@ -26,7 +26,7 @@ const request = async (...isolates: readonly ControlledIsolate[]): Promise<void>
   for (const isolate of isolates) await isolate.settledRequest();
 };
 
-/** Where no rule was ever made, the first one arrives after 30 s and 20 requests. */
+/** Before any rule exists, isolates send a beat after 30 s and 20 requests, so the first rule arrives then. */
 async function untilFirstRule(network: Network, ...isolates: readonly ControlledIsolate[]) {
   await network.pass(30_000);
   for (const isolate of isolates) for (let count = 0; count < 20; count++) isolate.request();
@@ -89,7 +89,7 @@ describe("the propagation of policy rules", () => {
     expect(isolate.limit()).toBe(1);
   });
 
-  it("a rule that is deleted ends with the next beat, and one that expires ends without any", async () => {
+  it("a deleted rule ends with the next beat, and a rule that expires ends without a beat", async () => {
     const network = new Network();
     const rule = await network.make(limits(1));
     await network.make({ kind: "mode", mode: "off" }, "q", network.nowMs + 7_000);
@@ -106,7 +106,7 @@ describe("the propagation of policy rules", () => {
     expect(isolate.policy("q")?.isOff).toBe(false);
   });
 
-  it("a beat carries only what has changed", async () => {
+  it("a beat brings only the rules that have changed", async () => {
     const network = new Network();
     const sent: string[][] = [];
     network.after = (reply) => {
@@ -127,7 +127,7 @@ describe("the propagation of policy rules", () => {
 });
 
 describe("beats on an unreliable network", () => {
-  it("replies that arrive late and in another order do not bring back older rules", async () => {
+  it("replies that arrive late or out of order do not bring back older rules", async () => {
     const network = new Network();
     await network.make(limits(1));
     const isolate = network.isolate();
@@ -152,7 +152,7 @@ describe("beats on an unreliable network", () => {
     expect(isolate.limit()).toBe(3);
   });
 
-  it("rules that are lost on the way arrive with the next beat", async () => {
+  it("rules in a reply that is lost arrive with the next beat", async () => {
     const network = new Network();
     await network.make(limits(1));
     const isolate = network.isolate();
@@ -165,7 +165,7 @@ describe("beats on an unreliable network", () => {
     expect(isolate.limit()).toBe(1);
   });
 
-  it("a repeated call of the platform changes nothing", async () => {
+  it("a beat that the platform sends twice changes nothing", async () => {
     const network = new Network();
     await network.make(limits(1));
     const isolate = network.isolate();
@@ -179,7 +179,7 @@ describe("beats on an unreliable network", () => {
 });
 
 describe("deployments of the configuration", () => {
-  it("two deployed versions at once each apply the rules to their own configuration", async () => {
+  it("while two versions are deployed, each applies the rules to its own configuration", async () => {
     const network = new Network();
     await network.make({ kind: "mode", mode: "dry-run" });
     const old = network.isolate();
@@ -245,7 +245,7 @@ describe("the loss of the control plane's storage", () => {
     expect(informed.policy()?.rules).toEqual(idle.policy()?.rules);
   });
 
-  it("a control plane with a clock that was set back begins an epoch above the one that isolates know", async () => {
+  it("a control plane whose clock was set back begins an epoch above the one that isolates know", async () => {
     const network = new Network();
     await network.make(limits(1));
     const isolate = network.isolate();

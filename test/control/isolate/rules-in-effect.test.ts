@@ -1,4 +1,4 @@
-/** The rules in effect in an isolate: never older than those it has had, whatever the order of replies. */
+/** The rules in effect in an isolate never become older, in whatever order replies arrive. */
 import * as fc from "fast-check";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { compareVersions, type RulesVersion } from "../../../src/policy/runtime-rules.ts";
@@ -56,7 +56,7 @@ describe("an isolate without rules", () => {
 });
 
 describe("newer and older rules", () => {
-  it("a reply changes only the policies that it names, and the others begin its epoch without rules", () => {
+  it("a reply changes only the policies that it names, and all other policies have no rules in its epoch", () => {
     const rules = new RulesInEffect(configured());
     rules.adoptReply({ epoch: 7, changed: [rulesFor("p", 7, 3, limits(5))] });
     expect(stateOf(rules)).toEqual([
@@ -86,7 +86,7 @@ describe("newer and older rules", () => {
     expect(stateOf(rules)).toMatchObject([{ limit: 10 }, { limit: 20 }]);
   });
 
-  it("an object's rules of a later epoch leave other policies as they are, until a beat of that epoch", () => {
+  it("when an object brings rules of a later epoch, other policies keep their rules until a beat of that epoch", () => {
     const rules = new RulesInEffect(configured());
     rules.adoptReply({
       epoch: 7,
@@ -94,7 +94,7 @@ describe("newer and older rules", () => {
     });
     rules.adopt([rulesFor("p", 9, 1, limits(8))]);
     expect(stateOf(rules)).toMatchObject([{ limit: 8 }, { limit: 6 }]);
-    // Version 4 of "q" belongs to the earlier epoch, and must not be mistaken for one of the later.
+    // Version 4 of "q" belongs to the earlier epoch, and must not be mistaken for a version of the later one.
     expect(rules.known).toEqual({ epoch: 9, versions: { p: 1 } });
     rules.adoptReply({ epoch: 9, changed: [] });
     expect(stateOf(rules)).toMatchObject([{ limit: 8 }, { limit: 20, version: [9, 0] }]);
@@ -108,7 +108,7 @@ describe("newer and older rules", () => {
     expect(stateOf(rules)).toMatchObject([{ limit: 5, version: [7, 3] }, { limit: 20 }]);
   });
 
-  it("rules of policies that the configuration does not have are not kept", () => {
+  it("rules for policies that are not in the configuration are not kept", () => {
     const rules = new RulesInEffect(configured());
     const others = Array.from({ length: 1_000 }, (_, index) => rulesFor(`x${index}`, 7, index + 1));
     rules.adoptReply({ epoch: 7, changed: [...others, rulesFor("p", 7, 2_000, limits(5))] });
@@ -116,7 +116,7 @@ describe("newer and older rules", () => {
     expect(rules.policies(nowMs)).toHaveLength(2);
   });
 
-  it("for replies in any order, the version of a policy never decreases, and ends with the newest", () => {
+  it("whatever the order of replies, the version of a policy never decreases, and the newest version wins", () => {
     const version = fc.record({
       epoch: fc.integer({ min: 1, max: 3 }),
       version: fc.integer({ min: 0, max: 6 }),
@@ -139,7 +139,7 @@ describe("newer and older rules", () => {
       const none: RulesVersion = { epoch: 0, version: 0 };
       for (const each of steps) {
         const changed = each.entries.map(([policy, { epoch, version: number }]) => {
-          // The entries of a reply belong to its epoch.
+          // All entries of a reply have its epoch.
           const own = each.kind === "reply" ? each.epoch : epoch;
           return rulesFor(policy, own, number, limits(100 * own + number));
         });
@@ -169,14 +169,14 @@ describe("newer and older rules", () => {
 });
 
 describe("the expiry of rules", () => {
-  it("a rule ends at its millisecond by the isolate's clock, without any reply", () => {
+  it("a rule expires to the millisecond by the isolate's clock, without a reply", () => {
     const rules = new RulesInEffect(configured());
     rules.adopt([rulesFor("p", 7, 1, limits(5, nowMs + 100), limits(6, nowMs + 200))]);
     const limitAt = (afterMs: number): unknown => rules.policies(nowMs + afterMs)[0]?.limits[0]?.limit;
     expect([0, 99, 100, 199, 200].map(limitAt)).toEqual([5, 5, 6, 6, 10]);
   });
 
-  it("the rules of one policy end without any effect on another policy", () => {
+  it("the end of one policy's rules does not affect other policies", () => {
     const rules = new RulesInEffect(configured());
     rules.adopt([rulesFor("p", 7, 1, limits(5, nowMs + 100)), rulesFor("q", 7, 2, limits(6))]);
     const [, before] = rules.policies(nowMs);
@@ -196,7 +196,7 @@ describe("the expiry of rules", () => {
 describe("rules that the configuration refuses", () => {
   const refused = { id: "r-1", kind: "limits", limits: "many" };
 
-  it("a rule is reported once while it is refused, and the other rules stay in effect", () => {
+  it("a refused rule is logged once while it stays refused, and the other rules stay in effect", () => {
     const rules = new RulesInEffect(configured());
     rules.adopt([rulesFor("p", 7, 1, refused, limits(5))]);
     rules.adopt([rulesFor("p", 7, 2, limits(6), refused)]);
@@ -214,13 +214,13 @@ describe("rules that the configuration refuses", () => {
     expect(events()).toHaveLength(2);
   });
 
-  it("rules that are not JSON are reported without an id, have no effect, and keep their version", () => {
+  it("rules that are not JSON have no effect but count as the newest version, and are logged without an id", () => {
     const rules = new RulesInEffect(configured());
     rules.adopt([rulesFor("p", 7, 1, limits(5))]);
     rules.adopt([{ policy: "p", epoch: 7, version: 2, text: "[{" }]);
     expect(events()).toMatchObject([{ event: "rule-refused", policy: "p", rule: null }]);
     expect(stateOf(rules)).toMatchObject([{ limit: 10, version: [7, 2] }, {}]);
-    // Calls to objects carry the text as it was received.
+    // Calls to objects carry the text unchanged, even if it is not JSON.
     expect(rules.policies(nowMs)[0]?.rules?.text).toBe("[{");
   });
 });

@@ -1,4 +1,4 @@
-/** The statistics of an isolate: what is counted, and that each count reaches the control plane once. */
+/** The statistics of an isolate: what they count, and that each count reaches the control plane once. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { KeySealer } from "../../../src/control/isolate/key-sealer.ts";
@@ -51,7 +51,7 @@ describe("the counts of a policy", () => {
     );
   });
 
-  it("an allowed decision counts its key as a spender, and a denied one as denied", async () => {
+  it("an allowed decision counts its key among the spenders, and a denied one among the denied keys", async () => {
     const { statistics } = statisticsWith();
     allow(statistics, "a", "p", 5);
     allow(statistics, "b", "p", 0);
@@ -69,7 +69,7 @@ describe("the counts of a policy", () => {
     expect(counts?.topDenied.map(({ key }) => key)).toEqual(["c", "d", "f", "g", "h"]);
   });
 
-  it("exempt keys, and keys that no object decided, are neither spenders nor denied", async () => {
+  it("exempt keys, and keys without a decision of an object, are listed neither as spenders nor as denied", async () => {
     const { statistics } = statisticsWith();
     statistics.record("p", "exempt", keyOf("a"), decisionOf({}), null);
     statistics.record("p", "fallback-open", keyOf("b"), null, null);
@@ -88,7 +88,7 @@ describe("the counts of a policy", () => {
     const { statistics } = statisticsWith();
     const decision = decisionOf({ name: "a", remaining: 100 }, { name: "b", remaining });
     statistics.record("p", "allowed", keyOf("k"), decision, null);
-    // Limits decide none of these.
+    // These outcomes are not decided by limits.
     for (const outcome of ["exempt", "banned", "blocked"] as const) {
       statistics.record("p", outcome, keyOf("k"), decisionOf({ remaining: 0 }), null);
     }
@@ -113,7 +113,7 @@ describe("the counts of a policy", () => {
     expect(batch?.policies["q"]).toMatchObject({ latencySumMs: 5 });
   });
 
-  it("a list has at most 20 keys, and states what any other key may have", async () => {
+  it("a list has at most 20 keys, and an upper bound on the count of any key that it leaves out", async () => {
     const { statistics } = statisticsWith();
     for (let number = 0; number < 30; number++) {
       for (let times = 0; times <= number; times++) deny(statistics, `k${number}`);
@@ -125,7 +125,7 @@ describe("the counts of a policy", () => {
     expect(counts?.mostOtherSpent).toBeUndefined();
   });
 
-  it("the lists of a batch have at most 256 keys together", async () => {
+  it("all lists of a batch have at most 256 keys together", async () => {
     const { statistics } = statisticsWith();
     for (let policy = 0; policy < 100; policy++) {
       for (let key = 0; key < 20; key++) deny(statistics, `k${key}`, `p${policy}`);
@@ -162,7 +162,7 @@ describe("batches", () => {
     expect(await statistics.batches()).toEqual([]);
   });
 
-  it("a late reply that names an earlier batch discards no later one", async () => {
+  it("a late reply that confirms an earlier batch does not discard later batches", async () => {
     const { statistics } = statisticsWith();
     allow(statistics);
     await statistics.batches();
@@ -175,7 +175,7 @@ describe("batches", () => {
     expect((await statistics.batches()).map(({ seq }) => seq)).toEqual([3]);
   });
 
-  it("when the control plane is silent for hours, 12 batches wait and nothing is lost", async () => {
+  it("while the control plane is silent for hours, 12 batches wait and no count is lost", async () => {
     const { statistics } = statisticsWith();
     let most = 0;
     for (let beat = 0; beat < 1_000; beat++) {
@@ -190,7 +190,7 @@ describe("batches", () => {
     expect(countsOf(rest)[0]?.outcomes.allowed).toBe(988);
   });
 
-  it("waiting batches with many keys have at most 64 KB", async () => {
+  it("batches that wait take at most 64 KB, even with many keys", async () => {
     const { statistics } = statisticsWith();
     const keys = partitionKeys(500);
     let length = 0;
@@ -232,7 +232,7 @@ describe("batches", () => {
         // oxlint-disable-next-line no-await-in-loop
         else await beat(step !== "lost call", step === "beat");
       }
-      // The second beat takes what did not fit into the batches that waited for the first.
+      // The second beat carries the counts that did not fit into the batches that had waited.
       await beat(true, true);
       await beat(true, true);
       const counts = countsOf([...stored.values()]);
@@ -272,7 +272,7 @@ describe("plain keys", () => {
     expect(JSON.stringify([counts, entry])).not.toContain("203.0.113.7");
   });
 
-  it("a batch has at most 20 sealed keys, and the next batches have the other ones", async () => {
+  it("a batch has at most 20 sealed keys, and the next batches have the remaining ones", async () => {
     const { statistics } = statisticsWith({ sealer });
     const sealedKeys = new Set<string>();
     const perBatch: number[] = [];
@@ -295,7 +295,7 @@ describe("plain keys", () => {
     expect(sealedKeys.size).toBe(54);
   });
 
-  it("a key is sealed again after an hour", async () => {
+  it("a key is sealed once an hour", async () => {
     const { clock, statistics } = statisticsWith({ sealer });
     const isSealed = async (): Promise<boolean> => {
       statistics.record("p", "denied", keyOf("k"), denied, plain);
@@ -309,7 +309,7 @@ describe("plain keys", () => {
     expect(await isSealed()).toBe(true);
   });
 
-  it("a key that takes the slot of another is never sent with the other's plain key", async () => {
+  it("a key that replaces another key in the list is never sent with the plain text of the replaced key", async () => {
     const { statistics } = statisticsWith({ sealer });
     const keys = partitionKeys(2_000);
     const draw = zipfFrom(randomFrom(7), keys);

@@ -1,4 +1,4 @@
-/** The traffic sample of an isolate: which keys it has, what it records of them, and its bounds. */
+/** The traffic sample of an isolate: which keys it contains, what it records about them, and its bounds. */
 import { describe, expect, it } from "vitest";
 import { IsolateStatistics } from "../../../src/control/isolate/statistics.ts";
 import { isSampledKey, mostSampledEvents, TrafficSample } from "../../../src/control/isolate/traffic-sample.ts";
@@ -33,7 +33,7 @@ describe("the keys of a sample", () => {
     const keys = await keysOf(20_000);
     const sampled = keys.filter((key) => sampleOf(n).includes(key)).length;
     const expected = keys.length / n;
-    // Five standard deviations.
+    // The tolerance is five standard deviations.
     expect(Math.abs(sampled - expected)).toBeLessThanOrEqual(5 * Math.sqrt(expected * (1 - 1 / n)));
   });
 
@@ -51,7 +51,7 @@ describe("the keys of a sample", () => {
     expect(isSampledKey(prefix.padEnd(43, "_"), oneKeyIn)).toBe(expected);
   });
 
-  it("every isolate samples the same keys, and a smaller sample is a part of a larger one", async () => {
+  it("every isolate samples the same keys, and a larger sample contains all keys of a smaller one", async () => {
     const keys = await keysOf(5_000);
     const of = (n: number): string[] => keys.filter((key) => sampleOf(n).includes(key));
     expect(of(16)).toEqual(of(16));
@@ -88,7 +88,7 @@ describe("a batch of samples", () => {
     expect(sample.drain()).toBe(null);
   });
 
-  it("a batch has 1,000 events of all policies together, and counts further ones as lost", async () => {
+  it("a batch has at most 1,000 events of all policies together, and counts further events as lost", async () => {
     const [key = ""] = await keysOf(1);
     const sample = sampleOf(1, "q");
     for (let each = 0; each < mostSampledEvents + 30; each++) {
@@ -103,7 +103,7 @@ describe("a batch of samples", () => {
     expect(sample.drain()?.batches["p"]).toMatchObject({ arrivals: 1, lost: 0 });
   });
 
-  it("a policy whose events were all lost reports them", async () => {
+  it("a policy whose events were all lost reports how many were lost", async () => {
     const [key = ""] = await keysOf(1);
     const sample = sampleOf(1, "q");
     for (let each = 0; each < mostSampledEvents; each++) sample.add("p", key, arrivalAt(each));
@@ -137,7 +137,7 @@ describe("samples in the batches of an isolate", () => {
 
   const arrivalsOf = ({ samples }: StatisticsBatch): number | undefined => samples?.["p"]?.arrivals;
 
-  it("samples wait and are repeated with their batch until it is stored", async () => {
+  it("samples wait with their batch, and are sent again with it until it is stored", async () => {
     const statistics = statisticsOf();
     await record(statistics, 3);
     const [first] = await statistics.batches();
@@ -157,7 +157,7 @@ describe("samples in the batches of an isolate", () => {
     expect((await statistics.batches())[0]).not.toHaveProperty("samples");
   });
 
-  it("4,000 events wait at most; then the open batch fills, and further events are lost", async () => {
+  it("at most 4,000 events wait for their beats; then the open batch fills, and further events are lost", async () => {
     const statistics = statisticsOf();
     for (let batch = 0; batch < 7; batch++) {
       await record(statistics, 900);

@@ -1,4 +1,4 @@
-/** Alerts: what raises them, what their requests contain, and how they are repeated. */
+/** Alerts: what raises them, what their webhook requests contain, and when they are sent again. */
 import { createHmac } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
@@ -25,7 +25,7 @@ interface Sent {
   readonly json: { text: string; type: string; timestamp: string; data: Record<string, unknown> };
 }
 
-/** A control plane with alerts, whose receiver answers with `status`. */
+/** A control plane with alerts. Their receiver answers with `status`. */
 class World {
   readonly sent: Sent[] = [];
   nowMs = startMs;
@@ -48,7 +48,7 @@ class World {
     this.restart();
   }
 
-  /** The object loses its memory. */
+  /** Crashes the object, which loses its memory. */
   restart(): void {
     const generation = ++this.#generation;
     const settings = {
@@ -56,7 +56,7 @@ class World {
       dataset: null,
       sockets: { sockets: () => [], accept: () => new Response() },
       waitUntil: (work: Promise<unknown>) => void this.#work.push(work),
-      // Requests of an object that has crashed are lost.
+      // Requests that the object made before a crash never complete.
       fetch: ((...request) =>
         generation === this.#generation ? this.#receive(...request) : new Promise(() => undefined)) as typeof fetch,
     };
@@ -86,7 +86,7 @@ class World {
     await this.scheduler.ensure();
   }
 
-  /** Lets time pass, with the alarms that are due. */
+  /** Lets time pass and runs the alarms that are due. */
   async pass(forMs: number): Promise<void> {
     const untilMs = this.nowMs + forMs;
     for (;;) {
@@ -134,7 +134,7 @@ describe("denials", () => {
     expect([...world.sent, ...unset.sent]).toEqual([]);
   });
 
-  it("a high share of denials raises one alert while it lasts, and one more when it begins again", async () => {
+  it("a high share of denials raises one alert while it lasts, and a new one when it returns", async () => {
     const world = new World();
     for (let second = 0; second < 300; second += 5) {
       await world.beat({ allowed: 10, denied: 10 });
@@ -150,10 +150,10 @@ describe("denials", () => {
     expect(world.types).toEqual(["denied-share", "denied-share"]);
   });
 
-  it("a share of denials that goes up and down raises at most one alert a minute", async () => {
+  it("a share of denials that rises and falls repeatedly raises at most one alert a minute", async () => {
     const world = new World({ ALERT_DENIED_SHARE: "50%" });
     for (let second = 0; second < 120; second += 5) {
-      // The share of the last two minutes passes 50 % with every second beat.
+      // With every second beat, the share of the last two minutes exceeds 50 %.
       await world.beat(second % 10 === 0 ? { denied: 1_000 } : { allowed: 1_001 });
       await world.pass(5_000);
     }
@@ -162,7 +162,7 @@ describe("denials", () => {
 });
 
 describe("decisions by onError", () => {
-  it("decisions by onError raise an alert when they begin, and none while they last", async () => {
+  it("a policy raises an alert when decisions by onError begin, and no further alert while they last", async () => {
     const world = new World();
     for (let second = 0; second < 300; second += 5) {
       await world.beat({ allowed: 10, "fallback-open": 1 });
@@ -202,7 +202,7 @@ describe("a key that passes a percentage of its limit", () => {
     expect(world.sent).toEqual([]);
   });
 
-  it("at most 30 alerts are raised a minute, and the next alert states how many were left out", async () => {
+  it("at most 30 alerts are raised a minute, and the next alert states how many were omitted", async () => {
     const world = new World();
     const alerts = Array.from({ length: 100 }, (_, index) => keyAlert(100, `key ${index}`));
     await world.beat({}, { alerts });
@@ -331,7 +331,7 @@ it("a failure of the storage of alerts does not fail the beat", async () => {
   expect(error).toHaveBeenCalledWith(expect.stringContaining("control-plane-failed"));
 });
 
-it("the rows of alerts whose conditions have ended are deleted after an hour", async () => {
+it("rows of alerts whose conditions no longer hold are deleted after an hour", async () => {
   const world = new World();
   await world.beat({}, { alerts: [keyAlert(80)] });
   await world.pass(3_600_001);

@@ -11,7 +11,7 @@ export const counts = (others: Partial<PolicyCounts> = {}): PolicyCounts => ({
   ...others,
 });
 
-/** A batch of the policy `api` with this number of allowed decisions. */
+/** A batch with this number of allowed decisions of the policy `api`. */
 export const batch = (seq: number, allowed: number, agoMs = 0): StatisticsBatch => ({
   seq,
   agoMs,

@@ -1,9 +1,9 @@
-/** Beats: isolates receive the policy rules that changed, and the control plane learns of deployments. */
+/** Beats: isolates receive changed policy rules, and the control plane learns of deployments. */
 import { describe, expect, it } from "vitest";
 import { ada, beat, done, info, keyRule, mode, policyRule, rulesIn, TestPlane } from "./test-plane.ts";
 
 describe("the rules in a beat's reply", () => {
-  it("an isolate receives the rules that it does not know, and then no more", async () => {
+  it("an isolate receives the rules that it does not know, and receives them only once", async () => {
     const plane = new TestPlane();
     const { version, epoch } = await plane.created(mode("dry-run"));
     const first = plane.control.beat(beat());
@@ -26,7 +26,7 @@ describe("the rules in a beat's reply", () => {
     expect(reply.changed[0]?.version).toBeGreaterThan(version);
   });
 
-  it("a deleted rule arrives as a new version without it", async () => {
+  it("when a rule is deleted, the isolate receives a new version without the rule", async () => {
     const plane = new TestPlane();
     const { id, version, epoch } = await plane.created(mode("off"));
     await plane.control.deleteRule({ id, revision: 1, actor: ada, note: null });
@@ -47,7 +47,7 @@ describe("the rules in a beat's reply", () => {
     expect(plane.control.policyState("p").version).toBe(0);
   });
 
-  it("beats state whether any rule was ever made", async () => {
+  it("the reply to a beat states whether a rule was ever made", async () => {
     const plane = new TestPlane();
     expect(plane.control.beat(beat()).hasRules).toBe(false);
     const { id } = await plane.created(mode("off"));
@@ -55,7 +55,7 @@ describe("the rules in a beat's reply", () => {
     expect(plane.control.beat(beat()).hasRules).toBe(true);
   });
 
-  it("an expired rule is gone from the next reply, with a new version", async () => {
+  it("an expired rule is missing in the next reply, which has a new version", async () => {
     const plane = new TestPlane();
     const expiresAtMs = plane.clock.nowMs + 1_000;
     const { version, epoch } = await plane.created({ ...mode("off"), expiresAtMs });
@@ -95,7 +95,7 @@ describe("epochs", () => {
     expect(reply.changed).toHaveLength(1);
   });
 
-  it("a recreated control plane has a later epoch than the one that isolates know", async () => {
+  it("a recreated control plane begins an epoch later than the one that isolates know", async () => {
     const plane = new TestPlane();
     const { epoch, version } = await plane.created(mode("off"));
     await plane.pass(1);
@@ -106,7 +106,7 @@ describe("epochs", () => {
     expect(reply.changed).toEqual([]);
   });
 
-  it("a change under an earlier epoch is outdated", async () => {
+  it("a change that was made under an earlier epoch is refused as outdated", async () => {
     const plane = new TestPlane();
     const { epoch, version } = await plane.created(mode("off"));
     plane.control.beat(beat({ epoch: epoch + 5 }));
@@ -117,7 +117,7 @@ describe("epochs", () => {
 });
 
 describe("deployments", () => {
-  it("the policies of an unknown deployment are asked for once", () => {
+  it("the control plane asks once for the policies of an unknown deployment", () => {
     const plane = new TestPlane();
     const { policies, ...short } = beat();
     expect(plane.control.beat(short).wantsPolicies).toBe(true);
@@ -127,7 +127,7 @@ describe("deployments", () => {
     expect(plane.control.beat(short).wantsPolicies).toBe(false);
   });
 
-  it("a rule is an orphan once no recent deployment has its policy", async () => {
+  it("a rule becomes an orphan when no recent deployment has its policy", async () => {
     const plane = new TestPlane();
     plane.control.beat(beat({ deployment: "before" }));
     const { id } = await plane.created(mode("off"));
@@ -177,7 +177,7 @@ describe("the cost of beats", () => {
 });
 
 describe("the text of rules", () => {
-  it("entries and limits arrive as they were written", async () => {
+  it("the entries and limits of rules reach isolates as they were written", async () => {
     const plane = new TestPlane();
     const rule = { kind: "overrides", overrides: [{ match: "plan-a", limits: "9/minute" }] };
     const { id } = await plane.created(policyRule(rule));

@@ -7,11 +7,11 @@ import { startMs } from "../../fakes/isolate.ts";
 import { call, charge } from "../../fakes/calls.ts";
 import { ada, beat, done, keyRule, mode } from "./test-plane.ts";
 
-// The platform fires alarms by its own clock, so that one in the future fires only when a test runs it.
+// The platform fires alarms by its own clock, so an alarm in the future fires only when a test runs it.
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: startMs }));
 afterEach(() => void vi.useRealTimers());
 
-/** The types of RPC lack fields of unknown type, such as limits as they were written. */
+/** The methods of the control plane. The RPC types drop fields of type unknown, such as limits as they were written. */
 type Plane = {
   readonly [Name in keyof ControlPlaneMethods]: (
     ...parameters: Parameters<ControlPlaneMethods[Name]>
@@ -33,7 +33,7 @@ async function isAllowed(key: string): Promise<boolean | undefined> {
 }
 
 describe("the control plane object", () => {
-  it("a key rule is in effect at the next check, and without effect after its deletion", async () => {
+  it("a key rule is in effect at the next check, and no longer after its deletion", async () => {
     const [planeObject, key] = [newObject(), newKey()];
     const plane = methodsOf(planeObject);
     expect(await isAllowed(key)).toBe(true);
@@ -45,7 +45,7 @@ describe("the control plane object", () => {
     expect(await isAllowed(key)).toBe(true);
   });
 
-  it("a Worker reaches every method for rules, which are the same after an eviction", async () => {
+  it("a Worker can call every method for rules, and an eviction changes no rule", async () => {
     const [planeObject, key] = [newObject(), newKey()];
     const plane = methodsOf(planeObject);
     const { id } = done(await plane.createRule(create(key)));

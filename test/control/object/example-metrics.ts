@@ -1,4 +1,4 @@
-/** Metrics with every name and label that there is. */
+/** Metrics that contain every name and label. */
 import type { MetricsInput } from "../../../src/control/object/metrics.ts";
 import { Tally } from "../../../src/control/object/statistics-rows.ts";
 import type { PolicyInfo } from "../../../src/control/protocol.ts";

@@ -21,7 +21,7 @@ const rollback = async (plane: TestPlane, toSeq: number) =>
   done(await plane.control.rollback({ toSeq, actor, note: "undo" }));
 
 describe("the audit log", () => {
-  it("each change is an audit entry with the rule before and after it, newest first", async () => {
+  it("each change has an audit entry with the rule before and after it, newest first", async () => {
     const plane = new TestPlane();
     const { id } = await plane.created(keyRule({ note: "a" }));
     const input = keyRule({ note: "b" });
@@ -57,7 +57,7 @@ describe("the audit log", () => {
     ]);
   });
 
-  it("audit entries older than a year are removed, and their numbers are never used again", async () => {
+  it("audit entries older than a year are removed, and their numbers are not used again", async () => {
     const plane = new TestPlane();
     await plane.created(mode("off"));
     await plane.created(mode("off"));
@@ -116,7 +116,7 @@ describe("reveals", () => {
     expect(reveals()).toHaveLength(4);
   });
 
-  it("hundreds of lists of 200 revealed keys remove no change, and no reveal of another key", async () => {
+  it("reading hundreds of lists of 200 revealed keys removes no change, and no reveal of another key, from the log", async () => {
     const plane = new TestPlane();
     await plane.created(keyRule({ note: "malicious" }));
     plane.control.note(reveal(key));
@@ -150,7 +150,7 @@ describe("reveals", () => {
     expect(rulesOf(plane)).toEqual([]);
   });
 
-  it("the log keeps the latest 100,000 changes, whatever was revealed between them", async () => {
+  it("the log keeps the latest 100,000 changes, however many reveals are between them", async () => {
     const storage = new MemorySql();
     expect(new Meta(storage, 0).epoch).toBe(0);
     const audit = new AuditLog(storage.sql);
@@ -161,7 +161,7 @@ describe("reveals", () => {
     audit.addReveal({ ...entry, key: "k1", action: "reveal" });
     audit.addReveal({ ...entry, key: "k2", action: "reveal" });
     audit.append({ ...entry, seq: 4, action: "reset" });
-    // The numbers up to 100,002 stand for 100,000 changes, because two of them belong to reveals.
+    // The entries up to number 100,002 are 100,000 changes, because two of the numbers are reveals.
     audit.append({ ...entry, seq: mostAuditEntries + 2, action: "reset" });
     expect(numbers()).toEqual([mostAuditEntries + 2, 4, 3, 2, 1]);
     expect(audit.reaches(0)).toBe(true);
@@ -173,7 +173,7 @@ describe("reveals", () => {
     expect([audit.reaches(3), audit.reaches(4)]).toEqual([false, true]);
   });
 
-  it("a rollback to before the first entry is possible although a reveal has the first number", async () => {
+  it("a rollback to before the first entry is possible even if the entry with the first number is a reveal", async () => {
     const plane = new TestPlane();
     plane.control.note(reveal(key));
     await plane.created(mode("off"));
@@ -204,7 +204,7 @@ describe("pages", () => {
     return ids;
   };
 
-  it("pages have each rule once, although rules are created and deleted between them", async () => {
+  it("each rule is on exactly one page, although rules are created and deleted between the pages", async () => {
     const plane = new TestPlane();
     const ids = await createdMany(plane, 10);
     const seen: string[] = [];
@@ -257,7 +257,7 @@ describe("pages", () => {
 });
 
 describe("rollback", () => {
-  it("a rollback undoes creations, replacements and deletions, as new versions", async () => {
+  it("a rollback undoes creations, replacements and deletions by making new versions", async () => {
     const plane = new TestPlane();
     const kept = await plane.created(keyRule({ note: "kept" }));
     const changed = await plane.created(mode("off"));
@@ -277,7 +277,7 @@ describe("rollback", () => {
     expect(plane.heldIds()).toEqual([deleted.id, kept.id]);
   });
 
-  it("a rollback adds audit entries and leaves the others as they were", async () => {
+  it("a rollback adds audit entries and leaves existing ones unchanged", async () => {
     const plane = new TestPlane();
     await plane.created(mode("off"));
     const before = plane.control.audit({ limit: 10 }).items;
@@ -287,7 +287,7 @@ describe("rollback", () => {
     expect(added).toMatchObject({ action: "rollback", note: "undo", after: null });
   });
 
-  it("a rollback can be undone by another", async () => {
+  it("a rollback can be undone by another rollback", async () => {
     const plane = new TestPlane();
     await plane.created(mode("off"));
     await plane.created(keyRule());
@@ -317,7 +317,7 @@ describe("rollback", () => {
     expect(rulesOf(plane)).toEqual([]);
   });
 
-  it("a rule that was moved to another key returns to its former key", async () => {
+  it("a rollback returns a rule that was moved to another key to its original key", async () => {
     const plane = new TestPlane();
     const { id } = await plane.created(keyRule());
     const other = "o".repeat(43);

@@ -17,8 +17,8 @@ const actor = ada;
 const note = "Repeated login attempts with invented names from one data centre";
 
 /**
- * Copies the rule with the number 1, its set and its audit entry. The copies have no objects: in the tests, those would
- * share the thread of the control plane, which pushes rules to them.
+ * Copies the rule with the number 1, its set and its audit entry. The copies have no objects to push to: in the tests,
+ * such objects would share the thread of the control plane.
  */
 const copies = [
   `INSERT INTO rules SELECT printf('%08d', i), policy, printf('%043d', i), kind, i, NULL, applied_at,
@@ -31,7 +31,7 @@ const copies = [
     FROM numbers, audit WHERE audit.seq = 1`,
 ];
 
-it("a rollback of 12,000 rules answers before it has ended, and other calls do not wait for it", async () => {
+it("a rollback of 12,000 rules answers before it is complete, and other calls do not wait for it", async () => {
   const object = env.CONTROL_PLANE.getByName(crypto.randomUUID());
   const plane = object as unknown as Plane;
   done(
@@ -69,6 +69,6 @@ it("a rollback of 12,000 rules answers before it has ended, and other calls do n
   expect(sorted.length).toBeGreaterThan(20);
   expect(await plane.rollbackProgress()).toMatchObject({ state: "done", changed: rules });
   expect(median).toBeLessThan(longestMs);
-  // The bound is generous, because the machine may pause as well.
+  // The bound is generous, because the machine may also pause for other reasons.
   expect(longest).toBeLessThan(5 * longestMs);
 }, 300_000);

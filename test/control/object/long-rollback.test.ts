@@ -1,4 +1,7 @@
-/** A rollback of many rules works in parts: it ends after crashes, and other calls are answered between its parts. */
+/**
+ * A rollback of many rules runs in parts: it completes even after crashes, and other calls are answered between the
+ * parts.
+ */
 import { describe, expect, it } from "vitest";
 import type { AuditEntry } from "../../../src/control/protocol.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
@@ -11,7 +14,7 @@ const rules = 300;
 
 const keyOf = (number: number): string => String(number).padStart(43, "k");
 
-/** A plane with rules of keys, which a rollback to `seq` removes, and a mode, which it restores. */
+/** A control plane with key rules, which a rollback to `seq` removes, and a mode rule, which it restores. */
 async function planeWithRules(): Promise<{ plane: TestPlane; seq: number; ids: string[] }> {
   const plane = new TestPlane();
   const { id } = await plane.created(mode("dry-run"));
@@ -44,7 +47,7 @@ const modeOf = ({ control }: TestPlane): unknown => control.policyState("p").rul
 
 const stateOf = (plane: TestPlane) => plane.control.rollbackProgress()?.state;
 
-/** The object loses its memory. The platform repeats an alarm whose handler has not returned. */
+/** Crashes the object. As on the platform, an alarm whose handler has not returned is due again. */
 function crash(plane: TestPlane): void {
   const storage = plane.storage.copy();
   storage.alarmAtMs ??= plane.clock.nowMs;
@@ -52,7 +55,7 @@ function crash(plane: TestPlane): void {
 }
 
 describe("a long rollback", () => {
-  it("a long rollback first changes all rules of policies and a few rules of keys, and the alarm does the rest", async () => {
+  it("a long rollback changes all policy rules and a few key rules at once, and the alarm changes the remaining key rules", async () => {
     const { plane, seq } = await planeWithRules();
     const answer = plane.control.rollback({ toSeq: seq, actor, note });
     expect(modeOf(plane)).toEqual({ kind: "mode", mode: "dry-run" });
@@ -75,7 +78,7 @@ describe("a long rollback", () => {
     expect(plane.heldIds("p", undefined, keyOf(rules - 1))).toEqual([]);
   });
 
-  it("after a crash at any part of a rollback, the alarm completes it, and each rule has one entry", async () => {
+  it("after a crash in any part of a rollback, the alarm completes it, with one audit entry for each rule", async () => {
     let interrupted = 0;
     for (let afterMs = 0; afterMs < 25; afterMs += 5) {
       // oxlint-disable no-await-in-loop -- one plane after the other
@@ -113,7 +116,7 @@ describe("a long rollback", () => {
     },
   );
 
-  it("another rollback replaces the one that is running, and can undo its changes", async () => {
+  it("a new rollback replaces the one that is running, and can undo its changes", async () => {
     const { plane, seq } = await planeWithRules();
     const before = plane.control.audit({ limit: 1 }).items[0]?.seq ?? 0;
     void plane.control.rollback({ toSeq: seq, actor, note });
@@ -124,7 +127,7 @@ describe("a long rollback", () => {
     expect(modeOf(plane)).toEqual({ kind: "mode", mode: "off" });
   });
 
-  it("each of two rollbacks at once gets its own answer: the first one is refused, because it was replaced", async () => {
+  it("two concurrent rollbacks get separate answers: the first is refused because the second replaced it", async () => {
     const { plane, seq } = await planeWithRules();
     const before = plane.control.audit({ limit: 1 }).items[0]?.seq ?? 0;
     const first = plane.control.rollback({ toSeq: seq, actor, note });
@@ -138,7 +141,7 @@ describe("a long rollback", () => {
     expect(done(await second)[0]).toMatchObject({ rule: { kind: "mode", mode: "off" } });
   });
 
-  it("a rollback that has ended is answered with its own rules, although another one has begun since", async () => {
+  it("a completed rollback is answered with its own rules, even if another rollback has begun since", async () => {
     const plane = new TestPlane();
     const { id } = await plane.created(mode("dry-run"));
     await plane.control.replaceRule({ id, revision: 1, input: mode("off"), actor });
@@ -157,7 +160,7 @@ describe("a long rollback", () => {
     });
   });
 
-  it("a rollback that is repeated while it runs, such as after a lost answer, changes each rule once", async () => {
+  it("a rollback request that is repeated while the rollback runs, for example after a lost answer, changes each rule once", async () => {
     const { plane, seq } = await planeWithRules();
     void plane.control.rollback({ toSeq: seq, actor, note });
     await plane.pass(20);
@@ -167,7 +170,7 @@ describe("a long rollback", () => {
     expect(own).toHaveLength(rules + 1);
   });
 
-  it("the alarm repeats a part of a rollback that failed", async () => {
+  it("the alarm repeats a part of a rollback after the part has failed", async () => {
     const { plane, seq } = await planeWithRules();
     let failures = 0;
     const answer = plane.control.rollback({ toSeq: seq, actor, note }).catch(() => "failed");
@@ -183,9 +186,9 @@ describe("a long rollback", () => {
 });
 
 describe("the audit log during a rollback", () => {
-  it("a full log keeps all entries until the rollback has read them, and then at most 100,000", async () => {
+  it("a full audit log keeps all entries until a rollback has read them, and at most 100,000 afterwards", async () => {
     const { plane, seq } = await planeWithRules();
-    // The log is as full as if there had been other changes of one rule before.
+    // Fills the log as if another rule had been changed many times before.
     const storage: MemorySql = plane.storage;
     const shift = 100_000 - rules - 2;
     storage.sql.exec("UPDATE audit SET seq = -seq - ?", shift);

@@ -1,6 +1,6 @@
 /**
- * Random changes while pushes are lost, late and repeated, and the object crashes. No confirmed rule is lost, no older rules
- * replace newer ones, and in the end each object has exactly the rules of the control plane.
+ * Random changes while pushes are lost, delayed and repeated, and objects crash. No confirmed rule is lost and no older
+ * rule replaces a newer one. In the end, each object has exactly the rules of the control plane.
  */
 import { expect, it } from "vitest";
 import { compareVersions, type RulesVersion } from "../../../src/policy/runtime-rules.ts";
@@ -14,9 +14,9 @@ const keys = ["a", "b", "c"].map((each) => each.repeat(43));
 class Chaos {
   readonly plane = new TestPlane();
   readonly #random: Random;
-  /** The versions that each object had, in order. */
+  /** The versions that each object has had, in order. */
   readonly versions = new Map<string, RulesVersion[]>();
-  /** Each rule that was answered as applied, and not changed since. */
+  /** Each rule that was answered as applied and has not changed since. */
   readonly #applied = new Set<string>();
 
   constructor(seed: number) {
@@ -30,7 +30,7 @@ class Chaos {
     };
   }
 
-  /** Loses a message, delays it by up to 20 s, or lets it through. */
+  /** Loses a message, delays it by up to 20 s, or delivers it at once. */
   async #trouble(): Promise<void> {
     const drawn = this.#random();
     if (drawn < 0.2) throw new Error("Network connection lost.");

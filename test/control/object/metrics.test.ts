@@ -28,12 +28,12 @@ const lines = (input: Partial<MetricsInput>): string[] =>
 const linesOf = (name: string, input: MetricsInput): string[] =>
   lines(input).filter((line) => line.startsWith(`headgate_${name}`));
 
-it("every outcome of every policy has a counter, from 0", () => {
+it("every outcome of every policy has a counter, which starts at 0", () => {
   const found = linesOf("decisions_total", exampleMetrics());
   expect(found).toHaveLength(3 * outcomeNames.length);
   expect(found).toContain('headgate_decisions_total{policy="login",outcome="denied"} 20');
   expect(found).toContain('headgate_decisions_total{policy="login",outcome="fallback-open"} 0');
-  // A policy of an earlier deployment keeps its counters.
+  // The counters of a policy stay after a deployment that removes the policy.
   expect(found).toContain('headgate_decisions_total{policy="gone",outcome="allowed"} 1');
 });
 
@@ -78,7 +78,7 @@ it("rules, versions and times are gauges", () => {
   expect(found).toContain('headgate_near_limit_decisions_total{policy="login"} 6');
 });
 
-it("before the first beat, there is no time of a beat", () => {
+it("before the first beat, the metrics have no time of a beat", () => {
   expect(lines({}).filter((line) => line.startsWith("headgate_last_beat"))).toEqual([]);
 });
 
@@ -108,7 +108,7 @@ it("counters do not decrease when the object loses its memory", () => {
   expect(shown.at(-1)).toBeGreaterThan(10);
 });
 
-it("a read of the counters first stores the counts that are open, at most every 5 s", () => {
+it("a read of the counters first stores the counts that are not stored yet, at most every 5 s", () => {
   const storage = new MemorySql();
   const store = new StatisticsStore(storage, 0);
   const allowedAt = (nowMs: number): number | undefined => store.totals(nowMs).of("api").outcomes.allowed;

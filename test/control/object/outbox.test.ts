@@ -1,4 +1,4 @@
-/** Key rules reach the objects of their keys, whatever is lost on the way. */
+/** Key rules reach the objects of their keys, even if messages are lost on the way. */
 import { describe, expect, it, vi } from "vitest";
 import { ada, beat, done, info, key, keyRule, perKey, sharded, TestPlane } from "./test-plane.ts";
 import { startMs } from "../../fakes/isolate.ts";
@@ -7,7 +7,7 @@ const actor = ada;
 const never = new Promise<never>(() => undefined);
 const lost = (): Promise<never> => Promise.reject(new Error("Network connection lost."));
 
-/** Creates a rule and waits as long as its answer takes. */
+/** Creates a rule and waits for its answer. */
 async function createdLate(plane: TestPlane, ms: number) {
   const creation = plane.create(keyRule());
   await plane.pass(ms);
@@ -15,7 +15,7 @@ async function createdLate(plane: TestPlane, ms: number) {
 }
 
 describe("a push that is not confirmed", () => {
-  it("a rule whose object does not reply is stored, and returned as pending after a second", async () => {
+  it("a rule whose object does not reply is stored, and answered as pending after a second", async () => {
     const plane = new TestPlane();
     plane.beforePush = () => never;
     let isAnswered = false;
@@ -29,7 +29,7 @@ describe("a push that is not confirmed", () => {
     });
   });
 
-  it("a rule whose push fails is returned as pending at once, and the alarm repeats the push", async () => {
+  it("a rule whose push fails is at once answered as pending, and the alarm repeats the push", async () => {
     const plane = new TestPlane();
     plane.beforePush = lost;
     const created = await plane.create(keyRule());
@@ -42,7 +42,7 @@ describe("a push that is not confirmed", () => {
     expect(plane.control.rule(id)).toMatchObject(applied);
   });
 
-  it("a push is repeated after 1 s, doubling to 60 s, and logged without the key", async () => {
+  it("a failed push is repeated after 1 s, then after twice the last wait up to 60 s, and logged without the key", async () => {
     const plane = new TestPlane();
     const log = vi.spyOn(console, "error").mockReturnValue(undefined);
     const pushedAtMs: number[] = [];
@@ -80,7 +80,7 @@ describe("a push that is not confirmed", () => {
     expect(plane.control.rule(done(created).id)?.state).toBe("applied");
   });
 
-  it("after a crash between the storage and the push, the alarm pushes the rule", async () => {
+  it("after a crash between storing and pushing a rule, the alarm pushes the rule", async () => {
     const plane = new TestPlane();
     plane.beforePush = () => never;
     void plane.create(keyRule());
@@ -91,7 +91,7 @@ describe("a push that is not confirmed", () => {
     expect(plane.heldIds()).toHaveLength(1);
   });
 
-  it("after a crash that also loses the alarm, the next beat starts the push of the rule", async () => {
+  it("after a crash that also loses the alarm, the next beat pushes the rule", async () => {
     const plane = new TestPlane();
     plane.beforePush = () => never;
     void plane.create(keyRule());
@@ -104,7 +104,7 @@ describe("a push that is not confirmed", () => {
     expect(plane.heldIds()).toHaveLength(1);
   });
 
-  it("a deletion that is not confirmed is pushed until the object is without the rule", async () => {
+  it("an unconfirmed deletion is pushed until the object has removed the rule", async () => {
     const plane = new TestPlane();
     const { id } = await plane.created(keyRule());
     plane.beforePush = lost;
@@ -119,7 +119,7 @@ describe("a push that is not confirmed", () => {
 });
 
 describe("pushes that overtake each other", () => {
-  it("a late push of older rules does not replace newer rules, and confirms only the older ones", async () => {
+  it("a late push of older rules does not replace newer rules, and confirms only the older rules", async () => {
     const plane = new TestPlane();
     const { promise: delayed, resolve } = Promise.withResolvers<void>();
     plane.beforePush = () => delayed;
@@ -155,7 +155,7 @@ describe("pushes that overtake each other", () => {
 });
 
 describe("expired rules that are not removed yet", () => {
-  it("a key gets 16 new rules in place of 16 that have expired, and no push has more than 16", async () => {
+  it("a key gets 16 new rules in place of 16 expired ones, and no push has more than 16 rules", async () => {
     const plane = new TestPlane();
     const expiresAtMs = plane.clock.nowMs + 60_000;
     // One call removes at most 100 expired rules.
@@ -177,7 +177,7 @@ describe("expired rules that are not removed yet", () => {
 describe("placements", () => {
   const location = (call: readonly unknown[]): unknown => Object(call[0]).name;
 
-  it("two deployments with different placements both get the rules of a key", async () => {
+  it("when two deployments place the keys of a policy in different objects, both objects get the rules of a key", async () => {
     const plane = new TestPlane();
     plane.control.beat(beat({ deployment: "a" }));
     plane.control.beat(beat({ deployment: "b", policies: [info("p", sharded)] }));
@@ -186,7 +186,7 @@ describe("placements", () => {
     expect(plane.heldIds("p", sharded)).toEqual([id]);
   });
 
-  it("a rule is applied only when the objects of both placements have confirmed it", async () => {
+  it("a rule is shown as applied only when the objects of both placements have confirmed it", async () => {
     const plane = new TestPlane();
     plane.control.beat(beat({ deployment: "a" }));
     plane.control.beat(beat({ deployment: "b", policies: [info("p", sharded)] }));
@@ -197,7 +197,7 @@ describe("placements", () => {
     expect(plane.control.rules({ limit: 1 }).items).toMatchObject([{ state: "applied" }]);
   });
 
-  it("a deployment that ended 10 minutes ago gets no rules", async () => {
+  it("the objects of a deployment that ended 10 minutes ago get no rules", async () => {
     const plane = new TestPlane();
     plane.control.beat(beat({ deployment: "a" }));
     await plane.pass(600_001);
@@ -206,14 +206,14 @@ describe("placements", () => {
     expect(plane.heldIds("p", perKey)).toBeNull();
   });
 
-  it("a rule is pushed to the placement of the isolate that made it, before that isolate has sent a beat", async () => {
+  it("a rule is pushed to the placement that its isolate uses, even before that isolate has sent a beat", async () => {
     const plane = new TestPlane();
     plane.control.beat(beat({ deployment: "a" }));
     const { id } = await plane.created(keyRule({ objects: sharded }));
     expect(plane.heldIds("p", sharded)).toEqual([id]);
   });
 
-  it("all rules are pushed to the new placement when a deployment moves a policy", async () => {
+  it("when a deployment moves a policy to other objects, all of its rules are pushed to them", async () => {
     const plane = new TestPlane();
     plane.control.beat(beat({ deployment: "a" }));
     const { id } = await plane.created(keyRule());
@@ -222,7 +222,7 @@ describe("placements", () => {
     expect(plane.heldIds("p", sharded)).toEqual([id]);
   });
 
-  it("a rule that is deleted after its policy has moved leaves the former places too, which a roll-back may use again", async () => {
+  it("a rule that is deleted after its policy has moved is also removed from the earlier objects, which a roll-back may use again", async () => {
     const plane = new TestPlane();
     plane.control.beat(beat({ deployment: "a" }));
     const { id } = await plane.created(keyRule());
@@ -255,7 +255,7 @@ describe("placements", () => {
     expect(plane.pushes.map(location)).toEqual([key, key, key]);
   });
 
-  it("rules that an older version of the code has dropped are restored when its deployment ends", async () => {
+  it("rules that a deployment with older code has dropped are restored when that deployment ends", async () => {
     const plane = new TestPlane();
     const bothBeat = () => {
       plane.control.beat(beat({ deployment: "old" }));
@@ -293,7 +293,7 @@ describe("placements", () => {
 });
 
 describe("a restored or recreated control plane", () => {
-  it("an object with newer rules makes the control plane begin a new epoch and push all rules", async () => {
+  it("when an object has newer rules, the control plane begins a new epoch and pushes all rules", async () => {
     const plane = new TestPlane();
     const { id } = await plane.created(keyRule());
     const bookmark = plane.storage.copy();
@@ -309,7 +309,7 @@ describe("a restored or recreated control plane", () => {
     expect(plane.held()?.version.epoch).toBe(plane.control.policyState("p").epoch);
   });
 
-  it("an isolate of a later epoch makes the control plane begin an epoch above it", async () => {
+  it("when an isolate has a later epoch, the control plane begins an epoch above it", async () => {
     const plane = new TestPlane();
     const { id } = await plane.created(keyRule());
     const epoch = plane.clock.nowMs + 1_000_000;

@@ -1,4 +1,4 @@
-/** Rules are created, replaced and deleted; each change has a version and an audit entry. */
+/** Rules are created, replaced and deleted. Each change has a version and an audit entry. */
 import { describe, expect, it } from "vitest";
 import type { PolicyChange, RuleInput } from "../../../src/control/protocol.ts";
 import { ada, done, key, keyRule, mode, policyRule, rulesIn, TestPlane } from "./test-plane.ts";
@@ -8,7 +8,7 @@ const otherKey = "o".repeat(43);
 const limits = (text: string): RuleInput => policyRule({ kind: "limits", limits: text });
 
 describe("creating rules", () => {
-  it("a new key rule is pushed before the answer and is applied", async () => {
+  it("a new key rule is pushed before its request is answered, and is shown as applied", async () => {
     const plane = new TestPlane();
     const changed = await plane.create(keyRule({ note: "abuse" }));
     expect(changed).toMatchObject({
@@ -20,7 +20,7 @@ describe("creating rules", () => {
     expect(done(changed).appliedAtMs).toBe(plane.clock.nowMs);
   });
 
-  it("a new policy rule is applied at once, with the text that isolates receive", async () => {
+  it("a new policy rule is applied at once, and isolates receive it as text", async () => {
     const plane = new TestPlane();
     const rule = await plane.created(mode("dry-run"));
     expect(rule).toMatchObject({ state: "applied", appliedAtMs: plane.clock.nowMs });
@@ -30,7 +30,7 @@ describe("creating rules", () => {
     expect(plane.pushes).toEqual([]);
   });
 
-  it("rules of a policy are listed newest first, with the expiry of those that expire", async () => {
+  it("the rules of a policy are listed newest first, with their expiry if they have one", async () => {
     const plane = new TestPlane();
     const expiresAtMs = plane.clock.nowMs + 1_000;
     const first = await plane.created(mode("off"));
@@ -47,7 +47,7 @@ describe("creating rules", () => {
     expect(state).toEqual({ epoch: plane.clock.nowMs, version: 0, text: "[]", rules: [] });
   });
 
-  it("a key with 16 rules gets no further rule, and another key does", async () => {
+  it("a key with 16 rules gets no further rule, and another key still does", async () => {
     const plane = new TestPlane();
     for (let count = 0; count < 16; count++) {
       // oxlint-disable-next-line no-await-in-loop
@@ -62,7 +62,7 @@ describe("the text of a policy's rules", () => {
   const allow = (kilobytes: number): RuleInput => policyRule({ kind: "allow", entries: ["é".repeat(kilobytes * 512)] });
   const tooLarge = { kind: "too-large", mostBytes: 32_768 };
 
-  it("a rule that makes the text of its policy's rules longer than 32 KB is refused, and changes nothing", async () => {
+  it("a rule that would make the text of its policy's rules longer than 32 KB is refused, and changes nothing", async () => {
     const plane = new TestPlane();
     await plane.created(allow(16));
     const before = plane.control.policyState("p");
@@ -73,7 +73,7 @@ describe("the text of a policy's rules", () => {
     expect(await plane.create(allow(15))).toMatchObject({ kind: "done" });
   });
 
-  it("a replacement that makes the rules too large is refused, and a change of several parts counts what it removes", async () => {
+  it("the size limit applies to replacements too, and a change of several parts is measured after its removals", async () => {
     const plane = new TestPlane();
     const { id } = await plane.created(allow(20));
     await plane.created(mode("off"));
@@ -101,7 +101,7 @@ describe("idempotency keys", () => {
     expect(plane.control.audit({ limit: 10 }).items).toHaveLength(1);
   });
 
-  it("a repeated request waits for the push that the first one still waits for", async () => {
+  it("a repeated request waits for the push for which the first request still waits", async () => {
     const plane = new TestPlane();
     plane.beforePush = () => Promise.reject(new Error("Network connection lost."));
     expect(await plane.create(keyRule(), idempotency)).toMatchObject({ isPending: true });
@@ -114,7 +114,7 @@ describe("idempotency keys", () => {
     expect(plane.control.audit({ limit: 10 }).items).toHaveLength(1);
   });
 
-  it("a repeated request returns the rule as it is now, and nothing once the rule was deleted", async () => {
+  it("a repeated request returns the current rule, and nothing once the rule was deleted", async () => {
     const plane = new TestPlane();
     const first = done(await plane.create(keyRule(), idempotency));
     const { id, revision } = first;
@@ -126,7 +126,7 @@ describe("idempotency keys", () => {
     expect(plane.control.rules({ limit: 10 }).items).toEqual([]);
   });
 
-  it("a repeated request gets nothing once its rule has expired", async () => {
+  it("a repeated request returns nothing once its rule has expired", async () => {
     const plane = new TestPlane();
     const input = keyRule({ expiresAtMs: plane.clock.nowMs + 1_000 });
     await plane.create(input, idempotency);
@@ -134,7 +134,7 @@ describe("idempotency keys", () => {
     expect(await plane.create(input, idempotency)).toEqual({ kind: "unknown" });
   });
 
-  it("an idempotency key with another request is refused", async () => {
+  it("a different request with the same idempotency key is refused", async () => {
     const plane = new TestPlane();
     await plane.create(keyRule(), idempotency);
     const other = { key: "once", requestHash: "b" };
@@ -171,7 +171,7 @@ describe("replacing and deleting rules", () => {
     expect(plane.held()?.rules).toEqual([{ id, kind: "allow" }]);
   });
 
-  it("a rule moved to another key leaves the object of the former key", async () => {
+  it("a rule that is moved to another key is removed from the object of the previous key", async () => {
     const plane = new TestPlane();
     const { id } = await plane.created(keyRule());
     const input = keyRule({ key: otherKey });
@@ -191,7 +191,7 @@ describe("replacing and deleting rules", () => {
     expect(plane.control.rule(id)?.note).toBe("first");
   });
 
-  it("the last rule's deletion pushes an empty set", async () => {
+  it("the deletion of the last rule pushes an empty set", async () => {
     const plane = new TestPlane();
     const { id } = await plane.created(keyRule());
     const deleted = await plane.control.deleteRule({ id, revision: 1, actor, note: "appeal" });
@@ -282,7 +282,7 @@ describe("changing a policy", () => {
 });
 
 describe("expiry", () => {
-  it("no answer contains any of 1,200 rules that expire at once, and no call waits until all are removed", async () => {
+  it("1,200 rules that expire at once are missing in every answer, and no call waits until all are removed", async () => {
     const plane = new TestPlane();
     const expiresAtMs = plane.clock.nowMs + 10_000;
     const subject = (number: number): string => String(number).padStart(43, "k");
@@ -311,7 +311,7 @@ describe("expiry", () => {
     expect(control.audit({ limit: 500 }).items.every(({ action }) => action === "expire")).toBe(true);
   });
 
-  it("an expired rule is gone from every answer at its instant, and the audit log records it", async () => {
+  it("at its expiry a rule is missing in every answer, and the audit log records the expiry", async () => {
     const plane = new TestPlane();
     const expiresAtMs = plane.clock.nowMs + 10_000;
     const ofKey = await plane.created(keyRule({ expiresAtMs }));
@@ -328,7 +328,7 @@ describe("expiry", () => {
     expect(last).toMatchObject({ action: "expire", actor: "system", via: "system", after: null });
   });
 
-  it("the alarm removes an expired rule when nothing calls the object, and pushes nothing", async () => {
+  it("the alarm removes an expired rule without any call to the object, and pushes nothing", async () => {
     const plane = new TestPlane();
     await plane.created(keyRule({ expiresAtMs: plane.clock.nowMs + 10_000 }));
     plane.pushes.splice(0);
@@ -339,7 +339,7 @@ describe("expiry", () => {
     expect(plane.pushes).toEqual([]);
   });
 
-  it("a rule that expires makes room in its set", async () => {
+  it("after 16 rules of a key have expired, a new rule can be created", async () => {
     const plane = new TestPlane();
     const expiresAtMs = plane.clock.nowMs + 10_000;
     for (let count = 0; count < 16; count++) {
@@ -352,7 +352,7 @@ describe("expiry", () => {
 });
 
 describe("sealed keys", () => {
-  it("the sealed key of a partition key is that of its newest rule with one", async () => {
+  it("the sealed key of a partition key comes from the newest rule that has a sealed key", async () => {
     const plane = new TestPlane();
     expect(plane.control.sealedKey("p", key)).toBeNull();
     await plane.created(keyRule({ sealedKey: "older" }));

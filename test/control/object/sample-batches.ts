@@ -60,7 +60,7 @@ export function eventsOf(store: Reader, index: SampleIndex, policy = "api"): Sam
   return mergeSamples([...bodies, ...open].map((bytes) => decodeSamples(bytes)));
 }
 
-/** The costs of all arrivals of a policy, the least first. */
+/** The costs of all arrivals of a policy, in ascending order. */
 export const storedCosts = (store: Reader, policy = "api"): number[] =>
   [...eventsOf(store, store.samples(all(policy)), policy).values()]
     .flat()

@@ -1,4 +1,4 @@
-/** Sampled traffic in the control plane: when it is written, how much is kept, and for how long. */
+/** Sampled traffic in the control plane: when it is written, how much of it is kept, and for how long. */
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { StatisticsStore } from "../../../src/control/object/statistics.ts";
 import type { SampleBatch } from "../../../src/control/protocol.ts";
@@ -35,12 +35,12 @@ const lostIn = ({ chunks, open }: SampleIndex): number => [...chunks, ...open].r
 const arrivalsIn = ({ chunks, open }: SampleIndex): number =>
   [...chunks, ...open].reduce((sum, { arrivals }) => sum + arrivals, 0);
 
-/** A batch of 1,000 arrivals of as many keys, which has about 36 KB. */
+/** A batch of 1,000 arrivals of 1,000 keys, which takes about 36 KB. */
 const largeBatch = (atMs: number): SampleBatch =>
   sampleBatch(Object.fromEntries(keys.map((key) => [key, [arrival(atMs)]])));
 
 describe("new samples", () => {
-  it("new samples are in the answer of a query before they are written", () => {
+  it("queries return new samples before they are written", () => {
     const { store } = storeOf();
     store.record(beat([batch(1, 1)]), startMs);
     store.record(beat([sampledBatch(2, sampleBatch({ [one]: [arrival(startMs)] }))]), startMs + 1_000);
@@ -48,7 +48,7 @@ describe("new samples", () => {
     expect(store.samples(all()).storedAtMs).toBe(startMs + 1_000);
   });
 
-  it("new samples add no written row to those of the statistics", () => {
+  it("new samples are written in the rows of the statistics, without further rows", () => {
     const { store, storage } = storeOf();
     store.record(beat([batch(1, 1)]), startMs);
     storage.rowsWritten = 0;
@@ -60,7 +60,7 @@ describe("new samples", () => {
     expect(storage.rowsWritten).toBe(1);
   });
 
-  it("acknowledged samples survive a crash, and those sent again are stored once", () => {
+  it("acknowledged samples survive a crash, and samples that are sent again are stored once", () => {
     const { store, storage } = storeOf();
     const first = sampledBatch(1, sampleBatch({ [one]: [arrival(startMs, { cost: 1 })] }));
     const second = sampledBatch(2, sampleBatch({ [one]: [arrival(startMs, { cost: 2 })] }));
@@ -73,7 +73,7 @@ describe("new samples", () => {
     expect(storedCosts(next)).toEqual([1, 2]);
   });
 
-  it("samples of an unknown form in the open state are left out, and the others are kept", () => {
+  it("stored samples in an unknown form are ignored, and the others are kept", () => {
     const { store, storage } = storeOf();
     store.record(beat([sampledBatch(1, sampleBatch({ [one]: [arrival(startMs)] }))]), startMs);
     const [row] = storage.sql.exec<{ body: string }>("SELECT body FROM statistics").toArray();
@@ -89,7 +89,7 @@ describe("new samples", () => {
 });
 
 describe("chunks", () => {
-  it("samples become a chunk after an hour, in one row with the keys of all batches merged", () => {
+  it("samples become a chunk after an hour: one row with the merged samples of all batches", () => {
     const { store, storage } = storeOf();
     let nowMs = startMs;
     for (let seq = 1; nowMs <= startMs + hourMs; seq++, nowMs += 20_000) {
@@ -114,7 +114,7 @@ describe("chunks", () => {
     );
   });
 
-  it("samples become a chunk when they have 64 KB, and the beat is acknowledged at once", () => {
+  it("samples become a chunk when they take 64 KB, and the beat is acknowledged at once", () => {
     const { store, storage } = storeOf();
     store.record(beat([batch(1, 1)]), startMs);
     store.record(beat([sampledBatch(2, largeBatch(startMs))]), startMs + 1_000);
@@ -124,7 +124,7 @@ describe("chunks", () => {
     expect(store.samples(all())).toMatchObject({ chunks: [{ arrivals: 2_000 }], open: [] });
   });
 
-  it("the open samples of many policies stay within 256 KB, the largest becomes a chunk first", () => {
+  it("the open samples of many policies take at most 256 KB: the largest become a chunk first", () => {
     const { store, storage } = storeOf();
     for (let policy = 0; policy < 20; policy++) {
       const samples = { [`policy-${policy}`]: largeBatch(startMs) };
@@ -140,7 +140,7 @@ describe("chunks", () => {
     }
   });
 
-  it("the open samples stay within 256 KB when each beat has samples of many policies", () => {
+  it("the open samples take at most 256 KB even when each beat has samples of many policies", () => {
     const { store, storage } = storeOf();
     for (let seq = 1; seq <= 60; seq++) {
       const nowMs = startMs + seq * 1_000;
@@ -159,7 +159,7 @@ describe("chunks", () => {
     expect(storedCosts(store, "policy-99")).toHaveLength(600);
   });
 
-  it("samples of two sizes are kept apart, so that a chunk has one size", () => {
+  it("samples with two sampling rates are stored separately, so that each chunk has one rate", () => {
     const { store } = storeOf();
     for (const [index, oneKeyIn] of [64, 32, 64, 32].entries()) {
       const sampled = sampleBatch({ [one]: [arrival(startMs, { cost: index })] }, { oneKeyIn });
@@ -189,7 +189,7 @@ describe("chunks", () => {
     ]);
   });
 
-  it("a chunk that could not be written is written with the next beat, and nothing is dropped twice", () => {
+  it("a chunk that could not be written is written at the next beat, and nothing is dropped twice", () => {
     vi.spyOn(console, "error").mockImplementation(() => undefined);
     const { store, storage } = storeOf();
     store.record(beat([batch(1, 1)]), startMs);
@@ -207,7 +207,7 @@ describe("chunks", () => {
 });
 
 describe("the bound of 8 MB", () => {
-  /** Random times, which cannot be stored in less. */
+  /** Random costs, so that the chunk cannot be compressed. */
   const random = randomFrom(1);
   const largeChunk = (atMs: number): SampleBatch => {
     const cost = (): number => Math.floor(random() * 2 ** 50);
@@ -257,7 +257,7 @@ describe("the bound of 8 MB", () => {
     expect(inAll(after)).toBe(inAll(before) + 7_510);
   });
 
-  it("another policy is not affected", () => {
+  it("when one policy drops chunks, the samples of other policies are kept", () => {
     const { store } = storeOf();
     const samples = { login: sampleBatch({ [one]: [arrival(startMs)] }) };
     store.record(beat([{ ...batch(1, 1), samples }]), startMs);
@@ -278,7 +278,7 @@ describe("24 hours", () => {
     }
   }
 
-  it("the alarm writes the last samples of a policy that no longer exists, and deletes them after a day", () => {
+  it("the alarm writes the last samples of a policy without further traffic, and deletes them after a day", () => {
     const { store, storage } = storeOf();
     store.record(beat([sampledBatch(1, sampleBatch({ [one]: [arrival(startMs)] }))]), startMs);
     runAlarms(store, startMs + dayMs - 1);
@@ -305,7 +305,7 @@ describe("24 hours", () => {
     expect(times.length).toBeGreaterThanOrEqual(24 * 6);
   });
 
-  it("samples of a clock that was a week ahead are deleted after it was set back", () => {
+  it("samples from a clock that was a week ahead are deleted after the clock was set back", () => {
     const { store, storage } = storeOf();
     const aheadMs = startMs + 7 * dayMs;
     store.record(beat([sampledBatch(1, sampleBatch({ [one]: [arrival(aheadMs)] }))]), aheadMs);
@@ -321,7 +321,7 @@ describe("24 hours", () => {
 });
 
 describe("the index of a period", () => {
-  it("the index has the chunks that overlap the period", () => {
+  it("the index lists the chunks that overlap the period", () => {
     const { store } = storeOf();
     for (const hour of [0, 2, 4]) {
       const atMs = startMs + hour * hourMs;
@@ -338,7 +338,7 @@ describe("the index of a period", () => {
     expect(startsIn(minuteMs + 1, 4 * hourMs + 1)).toEqual([2, 4]);
   });
 
-  it("the requests are the decisions by limits in the minutes of the period, without exempt and blocked ones", () => {
+  it("the request count of a period has the decisions by limits in its minutes, without exempt and blocked requests", () => {
     const { store } = storeOf();
     const outcomes = { allowed: 5, denied: 4, "fallback-open": 3, exempt: 2, blocked: 1 };
     let nowMs = startMs;
@@ -355,7 +355,7 @@ describe("the index of a period", () => {
     expect(requests(-dayMs, 0)).toBe(0);
   });
 
-  it("the requests begin in the minute of the first samples that are kept", () => {
+  it("the request count begins in the minute of the first samples that are kept", () => {
     const { store } = storeOf();
     for (let seq = 1; seq <= 90; seq++) {
       const nowMs = startMs + (seq - 1) * minuteMs;

@@ -4,7 +4,7 @@ import { Scheduler, type Task } from "../../../src/control/object/scheduler.ts";
 import { startMs, TestClock } from "../../fakes/isolate.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
 
-/** A task with work at certain instants after the start. */
+/** A task that is due at certain times after the start. */
 class TestTask implements Task {
   readonly due: number[];
   readonly runs: number[] = [];
@@ -38,7 +38,7 @@ function schedulerOf(...tasks: Task[]) {
 }
 
 describe("the scheduler of the alarm", () => {
-  it("the alarm comes when the earliest task is due, and runs only due tasks", async () => {
+  it("the alarm fires when the earliest task is due, and runs only tasks that are due", async () => {
     const [early, late] = [new TestTask(1_000, 5_000), new TestTask(3_000)];
     const { scheduler, passTo, alarmMs } = schedulerOf(early, late);
     await scheduler.ensure();
@@ -84,7 +84,7 @@ describe("the scheduler of the alarm", () => {
     expect(broken.runs).toEqual([60_000]);
   });
 
-  it("an alarm that could not be set is set by the next call", async () => {
+  it("an alarm that could not be set is set by the next call of the scheduler", async () => {
     const log = vi.spyOn(console, "error").mockReturnValue(undefined);
     const { storage, scheduler, alarmMs } = schedulerOf(new TestTask(1_000));
     const set = vi.spyOn(storage, "setAlarm").mockRejectedValueOnce(new Error("lost"));
@@ -95,7 +95,7 @@ describe("the scheduler of the alarm", () => {
     expect([alarmMs(), set.mock.calls.length]).toEqual([1_000, 2]);
   });
 
-  it("an alarm that is a minute overdue is taken for lost and set again", async () => {
+  it("an alarm that is a minute overdue counts as lost and is set again", async () => {
     const { storage, clock, scheduler, alarmMs } = schedulerOf(new TestTask(1_000));
     await scheduler.ensure();
     storage.alarmAtMs = null;

@@ -12,7 +12,7 @@ function datasetOf() {
   return { points, dataset: { writeDataPoint: (point: DataPoint) => void points.push(point) } };
 }
 
-it("a finished minute is exported as one point for each policy with decisions", () => {
+it("a finished minute is exported as one data point for each policy with decisions", () => {
   const { points, dataset } = datasetOf();
   const settings = {
     alerts: null,
@@ -47,7 +47,7 @@ it("a finished minute is exported as one point for each policy with decisions", 
   expect(doubles.length).toBeLessThanOrEqual(20);
 });
 
-it("a beat exports at most 25 points, and the next one continues", () => {
+it("a beat exports at most 25 data points, and the next beat continues", () => {
   const { points, dataset } = datasetOf();
   const exported = new AnalyticsExport(dataset);
   const minute = new Tally();

@@ -1,6 +1,6 @@
 /**
- * Statistics and samples against a naive count, over random beats that are lost, repeated, late and out of order, while the object crashes at any
- * moment and the storage fails at times.
+ * Compares statistics and samples with a naive count. Random beats are lost, repeated, delayed and reordered, the
+ * object crashes at any moment, and the storage fails at times.
  */
 import * as fc from "fast-check";
 import { afterEach, expect, it, vi } from "vitest";
@@ -30,7 +30,7 @@ const steps = fc.array(
     allowed: fc.integer({ min: 0, max: 5 }),
     denied: fc.integer({ min: 0, max: 5 }),
     policy: fc.constantFrom("api", "login"),
-    /** Deliveries of this beat: none is a loss, the numbers are delays in steps. */
+    /** The deliveries of this beat, as delays in steps. An empty list means that the beat is lost. */
     arrivals: fc.array(fc.integer({ min: 0, max: 6 }), { maxLength: 3 }),
     isAnswerLost: fc.boolean(),
     crashes: fc.boolean(),
@@ -106,7 +106,7 @@ it(
           const call = isolate?.call(nowMs) ?? beat([]);
           network.push({ call, atStep: index + delay, isAnswered: !step.isAnswerLost });
         }
-        // The later calls first, so that calls overtake each other.
+        // Delivers later calls first, so that calls overtake each other.
         for (const each of network.filter(({ atStep }) => atStep === index).toReversed()) {
           const storedSeq = store.record(each.call, nowMs);
           const sender = isolates.find(({ name }) => name === each.call.isolate);

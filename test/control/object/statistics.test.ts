@@ -1,4 +1,4 @@
-/** When statistics are written, what queries return, and what is kept for how long. */
+/** When statistics are written, what queries return, and how long the counts are kept. */
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { IsolateStatistics } from "../../../src/control/isolate/statistics.ts";
 import { StatisticsStore } from "../../../src/control/object/statistics.ts";
@@ -44,7 +44,7 @@ describe("the answer to a beat", () => {
     expect(storage.rowsWritten).toBe(1);
   });
 
-  it("every count of the last second is in the answer of a query while somebody reads, for any number of keys", async () => {
+  it("while statistics are being read, a query returns every count up to the last second, for any number of keys", async () => {
     let nowMs = startMs;
     const isolate = new IsolateStatistics({
       sealer: null,
@@ -69,14 +69,14 @@ describe("the answer to a beat", () => {
     }
   });
 
-  it("a beat is acknowledged at once after a gap in which the object may have hibernated", () => {
+  it("a beat is acknowledged at once after a pause in which the object may have hibernated", () => {
     const { store } = storeOf();
     store.record(beat([batch(1, 5)]), startMs);
     expect(store.record(beat([batch(2, 5)]), startMs + 8_000)).toBe(1);
     expect(store.record(beat([batch(2, 5), batch(3, 1)]), startMs + 16_001)).toBe(3);
   });
 
-  it("batches are acknowledged up to the first that is not stored, in any order of arrival", () => {
+  it("batches may arrive in any order, and are acknowledged up to the first that is missing or not stored", () => {
     const { store } = storeOf();
     store.record(beat([batch(2, 5)]), startMs);
     expect(store.record(beat([batch(1, 5)]), startMs + 1_000)).toBe(0);
@@ -84,7 +84,7 @@ describe("the answer to a beat", () => {
     expect(store.totals(startMs + 31_000).of("api").outcomes).toEqual({ allowed: 15 });
   });
 
-  it("no batch is acknowledged while the storage fails, and each counts once when it works again", () => {
+  it("no batch is acknowledged while the storage fails, and each is counted once when the storage works again", () => {
     const { store, storage } = storeOf();
     const error = vi.spyOn(console, "error").mockImplementation(() => undefined);
     storage.before = () => {
@@ -97,7 +97,7 @@ describe("the answer to a beat", () => {
     expect(store.totals(startMs + 9_000).of("api").outcomes).toEqual({ allowed: 5 });
   });
 
-  it("an object that lost its memory counts the batches that it had not stored when they are sent again", () => {
+  it("an object that has lost its memory counts unstored batches when isolates send them again", () => {
     const { store, storage } = storeOf();
     store.record(beat([batch(1, 5)]), startMs);
     store.record(beat([batch(2, 7)]), startMs + 5_000);
@@ -121,14 +121,14 @@ describe("isolates that were forgotten", () => {
     return store;
   }
 
-  it("a batch that may have been counted before its isolate was forgotten does not count again", () => {
+  it("a batch that may have been counted before the object forgot its isolate is not counted again", () => {
     const store = crowded();
     const nowMs = startMs + 620_000;
     expect(store.record(beat([batch(1, 5, 620_000)], { isolate: "idle" }), nowMs)).toBe(1);
     expect(store.totals(nowMs).of("api").outcomes).toEqual({ allowed: 305 });
   });
 
-  it("a later batch of a forgotten isolate counts", () => {
+  it("a later batch of a forgotten isolate is counted", () => {
     const store = crowded();
     const nowMs = startMs + 620_000;
     store.record(beat([batch(2, 7, 300_000)], { isolate: "idle" }), nowMs);
@@ -146,7 +146,7 @@ describe("isolates that were forgotten", () => {
 });
 
 describe("the minute of a batch", () => {
-  it("a batch counts in the minute in which the isolate closed it, until a minute after its end", () => {
+  it("until a minute has been over for a minute, it includes the batches that isolates closed in it", () => {
     const { store } = storeOf();
     const nowMs = startMs + 2 * minuteMs - 1;
     store.record(beat([batch(1, 5, minuteMs), batch(2, 7, minuteMs - 1)]), nowMs);
@@ -156,7 +156,7 @@ describe("the minute of a batch", () => {
     ]);
   });
 
-  it("a batch counts in the current minute when its own minute is finished", () => {
+  it("a batch counts in the current minute when the minute in which it was closed is finished", () => {
     const { store } = storeOf();
     const nowMs = startMs + 2 * minuteMs;
     store.record(beat([batch(1, 5, 2 * minuteMs)]), nowMs);
@@ -177,7 +177,7 @@ describe("the minute of a batch", () => {
   });
 });
 
-/** Beats with 50 decisions each. Returns the time of the last. */
+/** Sends beats with 50 decisions each. Returns the time of the last beat. */
 function beats(store: StatisticsStore, everyMs: number, forMs: number, fromMs = startMs): number {
   let [seq, nowMs] = [0, fromMs];
   let stored = 0;
@@ -195,10 +195,10 @@ function beats(store: StatisticsStore, everyMs: number, forMs: number, fromMs = 
 describe("the cost", () => {
   const monthMs = 730 * hourMs;
 
-  /** The share of beats and rows in the bill of one isolate, with the alarms that run each hour. */
+  /** The share of beats, rows and hourly alarms in the bill of one isolate. */
   function share(everyMs: number) {
     const { store, storage } = storeOf();
-    // The first day has no rows of a day ago.
+    // Skips the first hour, in which no earlier rows exist.
     const lastMs = beats(store, everyMs, hourMs);
     storage.rowsWritten = 0;
     beats(store, everyMs, 4 * hourMs, lastMs + everyMs);
@@ -218,13 +218,13 @@ describe("the cost", () => {
     expect(added).toBeLessThan(0.02);
   });
 
-  it("beats and rows are less than 1.3 % of the bill when only counts travel, every 30 s", () => {
+  it("beats and rows are less than 1.3 % of the bill when beats carry only counts, every 30 s", () => {
     expect(share(30_000).share).toBeLessThan(0.013);
   });
 });
 
 describe("queries", () => {
-  it("a query has a point for each step with decisions, and none for the others", () => {
+  it("a query returns a point for each step with decisions, and none for other steps", () => {
     const { store } = storeOf();
     const lastMs = beats(store, 5_000, 3 * minuteMs);
     beats(store, 5_000, minuteMs, startMs + 10 * minuteMs);
@@ -241,7 +241,7 @@ describe("queries", () => {
     expect(allowedAt(store, { policy: "other" }, lastMs + hourMs)).toEqual([]);
   });
 
-  it("a query rounds the step up to minutes, and the span to steps", () => {
+  it("a query rounds its step up to whole minutes, and its span to whole steps", () => {
     const { store } = storeOf();
     const answer = store.statistics(
       { fromMs: startMs + 70_000, toMs: startMs + 130_000, stepMs: 61_000 },
@@ -256,7 +256,7 @@ describe("queries", () => {
     });
   });
 
-  it("a query before the last day has steps of hours, with the same sums as the minutes", () => {
+  it("a query before the last day has steps of hours, whose sums equal those of the minutes", () => {
     const { store } = storeOf();
     const lastMs = beats(store, 20_000, 30 * hourMs + 10 * minuteMs);
     const hours = allowedAt(store, { stepMs: minuteMs }, lastMs);
@@ -268,7 +268,7 @@ describe("queries", () => {
     expect(minutes).toHaveLength(5 * 60 + 1);
   });
 
-  it("an hour is counted exactly once when the object was idle over its end", () => {
+  it("an hour is counted exactly once even if the object was idle when the hour ended", () => {
     const { storage, store } = storeOf();
     store.write(beats(store, 5_000, 10 * minuteMs));
     const { store: next } = storeOf(storage, startMs + 5 * hourMs);
@@ -291,14 +291,14 @@ describe("retention", () => {
   const rowsIn = (storage: MemorySql, table: string): number =>
     storage.sql.exec(`SELECT * FROM ${table}`).toArray().length;
 
-  it("the minutes of a day are kept, and overwrite the older ones", () => {
+  it("minutes are kept for a day, and then overwritten by newer minutes", () => {
     const { store, storage } = storeOf();
     beats(store, 20_000, 26 * hourMs);
     expect(rowsIn(storage, "minutes")).toBe(24 * 60);
     expect(rowsIn(storage, "hours")).toBe(25);
   });
 
-  it("minutes are deleted after a day and hours after 90 days when traffic has ended", () => {
+  it("without traffic, minutes are deleted after a day and hours after 90 days", () => {
     const { store, storage } = storeOf();
     beats(store, 20_000, 2 * hourMs);
     const dues: number[] = [];
@@ -312,7 +312,7 @@ describe("retention", () => {
     expect(new Set(minutesLeft)).toEqual(new Set([0]));
     expect(rowsIn(storage, "hours")).toBe(0);
     expect(dues.at(-1)).toBeLessThan(startMs + 91 * dayMs);
-    // One alarm each hour on the first day, then one for each hour that becomes too old.
+    // One alarm each hour on the first day, and later one for each hour whose retention ends.
     expect(dues.length).toBeLessThan(40);
     expect(store.totals(startMs + 91 * dayMs).of("api").outcomes).toEqual({ allowed: 18_000 });
   });
@@ -323,7 +323,7 @@ describe("retention", () => {
 });
 
 describe("the open state", () => {
-  it("an open state that is too large for one row takes several, and is read again", () => {
+  it("an open state that is too large for one row is stored in several rows and read back", () => {
     const { store, storage } = storeOf();
     const policies = Object.fromEntries(
       Array.from({ length: 30 }, (_, policy) => {
@@ -344,7 +344,7 @@ describe("the open state", () => {
     expect(next.top(query, startMs)).toEqual([{ key: "29-0".padEnd(43, "x"), count: 2_000, error: 0 }]);
   });
 
-  it("the open state starts empty when its row has an unknown form", () => {
+  it("the open state starts empty when its stored row has an unknown form", () => {
     const { store, storage } = storeOf();
     store.record(beat([batch(1, 5)]), startMs);
     for (const body of ["", "[]", "{", '{"minutes":[7,["a",1]],"totals":[],"top":1}']) {

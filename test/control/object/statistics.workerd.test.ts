@@ -1,4 +1,4 @@
-/** Statistics, metrics and the tail of the control plane object on the platform, over hibernation and restarts. */
+/** Statistics, metrics and the tail of the control plane object on the platform, across hibernation and restarts. */
 import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
@@ -27,7 +27,7 @@ type Stub = ReturnType<typeof controlPlane>;
 const openTail = async (stub: Stub, ticket: string): Promise<Response> =>
   stub.fetch(`https://control-plane/tail?ticket=${ticket}`, { headers: { Upgrade: "websocket" } });
 
-it("counts are stored in rows, and metrics and queries show them after a restart", async () => {
+it("counts are stored in rows, which metrics and queries show after a restart", async () => {
   const stub = controlPlane();
   const reply = await stub.beat(beat([batch(1, 5)], { policies }));
   expect(reply).toMatchObject({ storedSeq: 1, isWatched: false, isTailed: false });

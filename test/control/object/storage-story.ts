@@ -1,4 +1,4 @@
-/** A story that uses each kind of statement. It must leave the same rows in memory and on the platform. */
+/** A sequence of changes with each kind of SQL statement. It must leave the same rows in memory and on the platform. */
 import { Plane } from "../../../src/control/object/plane.ts";
 import { AuditLog } from "../../../src/control/object/audit-log.ts";
 import type { ControlStorage } from "../../../src/control/object/storage.ts";
@@ -7,7 +7,9 @@ import { ada, beat, keyRule, mode, noObservers } from "./test-plane.ts";
 
 const actor = ada;
 
-/** Runs the story in an empty storage. Returns the rows that it leaves, and whether a failed transaction left any. */
+/**
+ * Makes the changes in an empty storage. Returns the rows that remain, and whether a failed transaction left any rows.
+ */
 export async function storageStory(storage: ControlStorage): Promise<unknown> {
   const clock = new TestClock();
   let ids = 0;

@@ -1,4 +1,4 @@
-/** The live tail: tickets, the entries that WebSockets receive, and for how long beats come every second. */
+/** The live tail: tickets, the entries that WebSockets receive, and how long isolates send beats every second. */
 import { describe, expect, it } from "vitest";
 import { Tail, type TailSocket } from "../../../src/control/object/tail.ts";
 import type { TailMessage } from "../../../src/control/protocol.ts";
@@ -93,7 +93,7 @@ it("at most 50 WebSockets of the tail are open", () => {
   expect(statuses.at(-1)).toBe(503);
 });
 
-it("while 50 WebSockets are open, an invalid ticket is refused as such, and a valid one stays valid", () => {
+it("while 50 WebSockets are open, an invalid ticket gets 403, and a valid ticket gets 503 and stays valid", () => {
   const { tail, sockets, open } = tailOf();
   for (let index = 0; index < 50; index++) open(tail.ticket(0).ticket, 0);
   const { ticket } = tail.ticket(0);
@@ -135,7 +135,7 @@ describe("the entries", () => {
     expect(sockets[0]?.messages).toEqual([]);
   });
 
-  it("tail entries reach the other WebSockets when one is lost", () => {
+  it("tail entries reach the other WebSockets when one WebSocket fails", () => {
     const { tail, sockets, open } = tailOf();
     open(tail.ticket(0).ticket, 0);
     open(tail.ticket(0).ticket, 0);

@@ -1,4 +1,4 @@
-/** A control plane and the objects of keys, in one process with one clock that the test sets. */
+/** A control plane and the objects of keys, in one process, with one clock that the test sets. */
 import { compareVersions, type PolicyRule, type RulesVersion } from "../../../src/policy/runtime-rules.ts";
 import type { ObjectSettings } from "../../../src/policy/placement.ts";
 import { Plane, type PlaneParts } from "../../../src/control/object/plane.ts";
@@ -29,7 +29,7 @@ export const sharded: ObjectSettings = { shards: 4, locationHint: null, jurisdic
 export const ada: Actor = { name: "ada@example.com", via: "access" };
 export const key = "k".repeat(43);
 
-/** Without alerts, an export, and WebSockets. */
+/** No alerts, no export and no WebSockets. */
 export const noObservers: PlaneParts["observers"] = {
   alerts: null,
   dataset: null,
@@ -37,7 +37,7 @@ export const noObservers: PlaneParts["observers"] = {
   waitUntil: () => undefined,
 };
 
-/** How far a test lets time pass at once while an alarm is running. */
+/** The steps in which time passes while an alarm is running. */
 const stepMs = 1_000;
 
 /** The answer to a call whose caller no longer exists. */
@@ -47,12 +47,12 @@ export class TestPlane {
   readonly clock = new TestClock();
   storage = new MemorySql();
   control: Plane;
-  /** The rules in the objects, by object, key and policy. */
+  /** The rules that the objects have, by object, key and policy. */
   readonly objects = new Map<string, HeldRules>();
   readonly pushes: PushCall[] = [];
-  /** Delays a push until this resolves, and fails it when this rejects. */
+  /** Delays a push until the returned promise resolves, and fails the push when the promise rejects. */
   beforePush: (...call: PushCall) => Promise<unknown> = () => Promise.resolve();
-  /** Delays the answer to a push, or loses it. */
+  /** Delays or loses the answer to a push. */
   afterPush: () => Promise<unknown> = () => Promise.resolve();
   alarms = 0;
   #ids = 0;
@@ -64,7 +64,7 @@ export class TestPlane {
     this.control = this.#newControl();
   }
 
-  /** Loses the object's memory. Pushes that are under way still reach their objects. */
+  /** Loses the object's memory. Pushes that are in flight still reach their objects. */
   restart(storage = this.storage): void {
     this.storage = storage;
     this.#losses++;
@@ -89,7 +89,7 @@ export class TestPlane {
     await settled();
   }
 
-  /** The rules that an object has for a key. */
+  /** The rules that an object has for a key of a policy. */
   held(policy = "p", objects = perKey, partitionKey = key): HeldRules | undefined {
     return [...this.objects].find(
       ([name]) => name === nameOf(objectNameIn(objects, partitionKey), partitionKey, policy),
@@ -150,7 +150,7 @@ const nameOf = (object: string, partitionKey: string, policy: string): string =>
 const objectNameIn = (objects: ObjectSettings, partitionKey: string): string =>
   objectId(objectLocation(objects, partitionKey));
 
-/** The value of a change that was made. */
+/** The value of a change; throws when the change was refused. */
 export function done<Value>(changed: Changed<Value>): Value {
   if (changed.kind !== "done") throw new Error(`expected "done", got "${changed.kind}"`);
   return changed.value;
@@ -182,7 +182,7 @@ export const policyRule = (rule: object, fields: Partial<RuleInput> = {}): RuleI
 
 export const mode = (each: string): RuleInput => policyRule({ kind: "mode", mode: each });
 
-/** The rules of a text that isolates receive. */
+/** The rules in a text that isolates receive. */
 export const rulesIn = (text: string): PolicyRule[] => JSON.parse(text) as PolicyRule[];
 
 export const info = (name: string, objects = perKey): PolicyInfo => ({

@@ -28,7 +28,7 @@ const key = (name: string, count: number, others: Partial<TopKey> = {}): TopKey 
 
 const denied = { policy: "api", by: "denied", limit: 10 } as const;
 
-it("denied keys and spenders of each policy are lists of their own", () => {
+it("each policy has its own lists of denied keys and of spenders", () => {
   const { store, record } = world();
   record(startMs, {
     api: { topDenied: [key("a", 3)], topSpenders: [key("b", 40), key("a", 5)] },
@@ -62,7 +62,7 @@ it("the top keys of an hour and policy take one row, which is overwritten a day 
   expect(storage.sql.exec("SELECT * FROM top_keys").toArray()).toHaveLength(2 * 24);
 });
 
-it("the error of a key covers what the lists of isolates left out", () => {
+it("the error of a key includes the counts that the isolates' lists may have omitted", () => {
   const { store, record } = world();
   record(startMs, { api: { topDenied: [key("a", 100)], mostOtherDenied: 7 } });
   record(startMs + 1, { api: { topDenied: [key("b", 50, { error: 2 })] } });
@@ -80,7 +80,7 @@ it("the newest sealed key of a top key is shown, and kept over a restart", () =>
   expect([store.sealedKey("api", "b", nowMs), store.sealedKey("login", "a", nowMs)]).toEqual([null, null]);
 });
 
-it("a sealed key is deleted from queries and storage within 24 hours", () => {
+it("within 24 hours, queries no longer return a sealed key and storage no longer contains it", () => {
   const { storage, store, record } = world();
   record(startMs, { api: { topDenied: [key("a", 3, { sealed: "a secret name" })] } });
   expect(store.sealedKey("api", "a", startMs + 23 * hourMs)).toBe("a secret name");
@@ -103,7 +103,7 @@ it("the sealed key of a tail entry is known although the key is in no list", () 
   expect(store.sealedKey("api", "u", startMs)).toBeNull();
 });
 
-it("at most 512 sealed keys of an hour and policy are kept, and none that is too long", () => {
+it("at most 512 sealed keys are kept for each hour and policy, and a sealed key that is too long is not kept", () => {
   const { store, record } = world();
   const topDenied = Array.from({ length: 600 }, (_, index) =>
     key(`k${index}`, 1, { sealed: index === 599 ? "x".repeat(1_025) : `s${index}` }),

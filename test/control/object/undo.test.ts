@@ -1,4 +1,4 @@
-/** Undo: one transaction that returns the rules of audit entries to what they were before, or changes nothing. */
+/** Undo: one transaction that restores the rules of audit entries to their earlier state, or changes nothing. */
 import { describe, expect, it, vi } from "vitest";
 import { mostAuditEntries } from "../../../src/control/object/audit-log.ts";
 import { mostKeyRules } from "../../../src/limiter/protocol.ts";
@@ -12,12 +12,12 @@ const undo = (plane: TestPlane, entries: readonly number[], idempotency: Paramet
 
 const newest = (plane: TestPlane): number => plane.control.audit({ limit: 1 }).items[0]?.seq ?? 0;
 const rulesOf = (plane: TestPlane) => plane.control.rules({ limit: 100 }).items;
-/** Their content, without what a new version changes. */
+/** The content of rules, without the fields that a new version changes. */
 const contentsOf = (plane: TestPlane) =>
   rulesOf(plane).map(({ id, rule, note, expiresAtMs, sealedKey }) => ({ id, rule, note, expiresAtMs, sealedKey }));
 
 describe("the undo of one entry", () => {
-  it("a new rule is removed, also from the object of its key", async () => {
+  it("an undo removes a new rule, also from the object of its key", async () => {
     const plane = new TestPlane();
     await plane.created(keyRule({ note: "a" }));
     const { entries, rules } = done(await undo(plane, [1]));
@@ -26,7 +26,7 @@ describe("the undo of one entry", () => {
     expect([rulesOf(plane), plane.heldIds()]).toEqual([[], []]);
   });
 
-  it("a replaced rule has its former content, end and note again, as a new revision", async () => {
+  it("an undo restores the content, expiry and note of a replaced rule as a new revision", async () => {
     const plane = new TestPlane();
     const { id } = await plane.created(keyRule({ note: "a", expiresAtMs: plane.clock.nowMs + hour }));
     const before = contentsOf(plane);
@@ -37,7 +37,7 @@ describe("the undo of one entry", () => {
     expect(entries).toMatchObject([{ action: "replace", note: "a" }]);
   });
 
-  it("a removed rule exists again with its id, its sealed key and its place among the others", async () => {
+  it("an undo restores a removed rule with its id, its sealed key and its position among the other rules", async () => {
     const plane = new TestPlane();
     const { id } = await plane.created(keyRule({ sealedKey: "sealed" }));
     await plane.created(keyRule({ rule: { kind: "allow" } }));
@@ -67,7 +67,7 @@ describe("the undo of one entry", () => {
 });
 
 describe("the undo of several entries", () => {
-  it("the parts of a policy that one change has set are returned together, and isolates get one new version", async () => {
+  it("all parts of a policy that one change has set are undone in one change, and isolates get one new version", async () => {
     const plane = new TestPlane();
     const entriesRule = (address: string) => policyRule({ kind: "deny", entries: [address] }, { note: "n" });
     await plane.created(entriesRule("192.0.2.1"));
@@ -92,7 +92,7 @@ describe("the undo of several entries", () => {
     expect(undone.entries).toHaveLength(3);
   });
 
-  it("a rule that is removed in the end is not among the rules of the answer", async () => {
+  it("a rule that the undo has removed in the end is not in the answer's list of rules", async () => {
     const plane = new TestPlane();
     const { id } = await plane.created(keyRule({ note: "a" }));
     done(await plane.control.replaceRule({ id, revision: 1, input: keyRule({ rule: { kind: "allow" } }), actor }));
@@ -102,7 +102,7 @@ describe("the undo of several entries", () => {
     expect(rulesOf(plane)).toEqual([]);
   });
 
-  it("successive changes of one rule are undone together", async () => {
+  it("successive changes of one rule can be undone together", async () => {
     const plane = new TestPlane();
     const { id } = await plane.created(keyRule({ note: "a" }));
     done(await plane.control.replaceRule({ id, revision: 1, input: keyRule({ note: "b" }), actor }));
@@ -113,7 +113,7 @@ describe("the undo of several entries", () => {
 });
 
 describe("an undo that is refused changes nothing", () => {
-  it("a rule that was changed since, also if another entry could be undone", async () => {
+  it("an undo is refused for a rule that has changed since, even if another of its entries could be undone", async () => {
     const plane = new TestPlane();
     const { id } = await plane.created(keyRule());
     await plane.created(mode("off"));
@@ -123,7 +123,7 @@ describe("an undo that is refused changes nothing", () => {
     expect([rulesOf(plane), newest(plane)]).toEqual([before, 3]);
   });
 
-  it("a rule that has expired since, or would have", async () => {
+  it("an undo is refused if its rule has expired since, or would have expired by now", async () => {
     const plane = new TestPlane();
     const expiresAtMs = plane.clock.nowMs + hour;
     const { id } = await plane.created(keyRule({ expiresAtMs }));
@@ -135,7 +135,7 @@ describe("an undo that is refused changes nothing", () => {
     expect(await undo(plane, [4])).toEqual({ kind: "changed-since", seq: 5 });
   });
 
-  it("an entry that does not exist, or has changed no rule", async () => {
+  it("an undo is refused for an entry that does not exist or that has changed no rule", async () => {
     const plane = new TestPlane();
     await plane.created(keyRule());
     plane.control.note({ action: "reset", policy: "p", key, actor, note: null });
@@ -144,7 +144,7 @@ describe("an undo that is refused changes nothing", () => {
     expect(rulesOf(plane)).toHaveLength(1);
   });
 
-  it("more rules than a key may have", async () => {
+  it("an undo is refused if the key would have too many rules", async () => {
     const plane = new TestPlane();
     const { id } = await plane.created(keyRule());
     done(await plane.control.deleteRule({ id, revision: 1, actor, note: null }));
@@ -167,7 +167,7 @@ it("a repeated undo with an Idempotency-Key gets the first answer and changes no
   expect(await undo(plane, [1], { key: "k", requestHash: "other" })).toEqual({ kind: "key-reused" });
 });
 
-it("a repeated undo whose push is pending says so, and pushes again", async () => {
+it("a repeated undo whose push is pending says that it is pending, and pushes again", async () => {
   const plane = new TestPlane();
   await plane.created(keyRule());
   plane.beforePush = () => Promise.reject(new Error("down"));
@@ -184,13 +184,13 @@ it("a repeated undo whose push is pending says so, and pushes again", async () =
   expect(plane.pushes).toHaveLength(length);
 });
 
-it("in a full log, the oldest entries can be undone together", async () => {
+it("the oldest entries of a full log can be undone together", async () => {
   const plane = new TestPlane();
   for (const policy of ["a", "b", "c"]) {
     // oxlint-disable-next-line no-await-in-loop
     await plane.created(policyRule({ kind: "mode", mode: "off" }, { policy }));
   }
-  // As if the numbers in between belonged to changes.
+  // Moves the entry far ahead, as if changes had the numbers in between.
   plane.storage.sql.exec("UPDATE audit SET seq = ? WHERE seq = 3", mostAuditEntries);
   done(await undo(plane, [1, 2]));
   expect(rulesOf(plane).map(({ policy }) => policy)).toEqual(["c"]);
