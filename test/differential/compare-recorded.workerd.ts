@@ -1,6 +1,6 @@
 /**
- * Replays the requests of each test file that runs in workerd, after its last test, and fails on any answer that
- * differs between the versions. The short tests compare the conformance suite, and the long ones all files.
+ * After the last test of each file that runs in workerd, replays the file's requests and fails if an answer differs
+ * between the versions. The short tests replay the conformance suite, and the long tests all files.
  */
 import { afterAll, expect } from "vitest";
 import { isFull } from "../mode.ts";

@@ -1,4 +1,7 @@
-/** Tests of the comparison: it finds a difference in each part of an answer, and none between two replays of one version. */
+/**
+ * Tests of the comparison: it finds a difference in each part of an answer, and no difference between two replays of
+ * one version.
+ */
 import { beforeAll, expect, it } from "vitest";
 import type { RecordedRequest, Target } from "./replay.ts";
 import { provideWorkerdGlobals } from "./node-platform.ts";
@@ -24,7 +27,7 @@ const origin = async (request: Request): Promise<Response> => new Response(`at $
 const differences = async (...given: Parameters<typeof compare>): Promise<readonly string[]> =>
   (await compare(...given)).differences;
 
-/** The previous version with changed responses. */
+/** The previous version with altered responses. */
 const changing = (change: (response: Response) => Response | Promise<Response>): Target => ({
   ...previousVersion,
   handlerOf: (env) => {
@@ -60,7 +63,7 @@ it("the comparison finds a changed log line and a changed request to the origin"
   }
 });
 
-it("the comparison finds a double charge by the responses to later requests", async () => {
+it("the comparison finds a double charge, because later requests get other responses", async () => {
   const twice: Target = {
     ...currentVersion,
     handlerOf: (env) => {
@@ -74,7 +77,7 @@ it("the comparison finds a double charge by the responses to later requests", as
   expect(await differences(requests, origin, [twice])).not.toEqual([]);
 });
 
-it("a recorded request that settles a reservation settles the reservation of each replay", async () => {
+it("when a replay repeats a settlement, it settles its own reservation instead of the recorded one", async () => {
   const headers = {
     Authorization: "Bearer a-token-of-these-tests",
     "Content-Type": "application/json",

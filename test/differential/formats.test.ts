@@ -1,4 +1,7 @@
-/** The calls between isolates and objects, and the stored rows, as 0.1.0 sends and writes them. Every version keeps them. */
+/**
+ * The calls between isolates and objects, and the stored rows, in the form of version 0.1.0, which every later version
+ * keeps.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, expect, it } from "vitest";
@@ -10,9 +13,9 @@ import { currentVersion, previousVersion } from "./targets.ts";
 
 beforeAll(provideWorkerdGlobals);
 
-/** A call with its reply, in the order in which the calls arrive. */
+/** A call with its reply. Calls are in the order in which they arrive. */
 interface Call {
-  /** In the order in which the objects are created. */
+  /** The number of the object, in the order in which objects are created. */
   readonly object: number;
   readonly atMs: number;
   readonly method: string;
@@ -31,7 +34,7 @@ const startMs = Date.UTC(2100, 0, 1);
 const token = "a-token-of-these-tests";
 const limitOf = (strategy: string, options: object = {}) => ({ limit: 10, window: "1h", strategy, ...options });
 
-/** A limit for each strategy and option with a state of its own. */
+/** A limit for each strategy and option that has its own form of state. */
 const limits: Readonly<Record<string, object>> = {
   fixed: limitOf("fixed-window"),
   clock: limitOf("fixed-window", { align: "clock" }),
@@ -94,7 +97,7 @@ function requestsOfStory(): RecordedRequest[] {
   ];
 }
 
-/** Plays the story with isolates and objects of one version, and records what passes between them. */
+/** Runs the same requests with isolates and objects of one version, and records their calls and rows. */
 async function formatsOf(target: Target): Promise<Formats> {
   const storages: MemoryStorage[] = [];
   const calls: Call[] = [];
@@ -127,7 +130,7 @@ async function formatsOf(target: Target): Promise<Formats> {
 const rowsOf = (storages: readonly MemoryStorage[]): Record<string, string> =>
   Object.fromEntries(storages.flatMap(({ rows }) => [...rows]).toSorted(([one], [other]) => (one < other ? -1 : 1)));
 
-/** As the fixture has it. */
+/** The value as it reads in the fixture, which is JSON. */
 const plain = (value: unknown): unknown => (value === undefined ? undefined : JSON.parse(JSON.stringify(value)));
 const frozen = (): Formats => JSON.parse(readFileSync(fixture, "utf8")) as Formats;
 const reply = (object: object, { method, values }: Call): unknown => {
@@ -135,12 +138,12 @@ const reply = (object: object, { method, values }: Call): unknown => {
   return plain(act.apply(object, structuredClone([...values])));
 };
 
-it("the fixture has the calls and rows of the previous version", async () => {
+it("the calls and rows of the previous version equal the stored fixture", async () => {
   await expect(`${JSON.stringify(await formatsOf(previousVersion), null, 1)}\n`).toMatchFileSnapshot(fixture);
 });
 
 it("isolates of this version send the checks, reservations and slices of 0.1.0", async () => {
-  // Reads at the end may use another method.
+  // The reads at the end are left out, because they may use another method.
   const withoutReads = ({ calls }: Formats): unknown => plain(calls.slice(0, -policies.length));
   expect(withoutReads(await formatsOf(currentVersion))).toEqual(withoutReads(frozen()));
 });
@@ -151,10 +154,10 @@ it("objects of this version reply to the calls of 0.1.0 as 0.1.0 did, and write 
   for (const call of calls) {
     const object = objects.get(call.object) ?? new VirtualObject(new MemoryStorage(), startMs);
     objects.set(call.object, object);
-    // Calls have an order.
+    // The calls must be made in order. oxlint-disable-next-line no-await-in-loop
     // oxlint-disable-next-line no-await-in-loop
     await object.pass(startMs + call.atMs - object.nowMs);
-    // The replay sets its clock back after it has waited for a timer.
+    // Recorded times may go back, since the recording sets its clock back after it has waited for a timer.
     object.nowMs = startMs + call.atMs;
     expect(reply(object.limiter, call)).toEqual(call.reply);
   }

@@ -34,14 +34,14 @@ export function requestFrom(bytes: string): Pick<RecordedRequest, "url" | "init"
       ...(cf !== undefined && { cf: JSON.parse(cf) as IncomingRequestCfProperties }),
       ...(body !== "" && !methodsWithoutBody.has(method) && { body: bytesOf(body) }),
     };
-    // Throws when there is no such request.
+    // The constructor throws for a request that cannot exist.
     return { url: new Request(url, init).url, init };
   } catch {
     return null;
   }
 }
 
-/** The platform has read these fields, and the request lacks them. */
+/** Fields that the platform consumes, so the `Request` does not have them. */
 const ofConnection = new Set(["content-length", "transfer-encoding", "host", "x-cf"]);
 
 const bytesOf = (text: string): Uint8Array<ArrayBuffer> => Uint8Array.from(text, (byte) => byte.charCodeAt(0));
@@ -52,7 +52,7 @@ function dechunked(text: string): string {
   return length > 0 ? after.slice(0, length) + dechunked(after.slice(length + 2)) : "";
 }
 
-/** Replays requests to a Worker with these variables, whose `ORIGIN` is a real server. */
+/** Replays requests in a Worker with these variables and with a real server as `ORIGIN`. */
 export function compareBytes(
   sent: readonly string[],
   variables: Readonly<Record<string, string>>,

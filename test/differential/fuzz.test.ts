@@ -39,7 +39,7 @@ async function bytesOf(draw: Draw, own: ExclusiveKey): Promise<string> {
   return callOf(draw, "POST", "/check", { policy, key, cost }).bytes;
 }
 
-/** The requests that a seed draws, and how many draws no `Request` can represent. */
+/** The requests drawn from a seed, and the number of draws that no `Request` can represent. */
 async function drawn(
   seed: number,
   count: number,
@@ -69,7 +69,7 @@ beforeAll(async () => {
 const seeds = isFull ? [1, 2] : [1];
 const count = isFull ? 2_000 : 500;
 
-it.each(seeds)("the requests that the fuzz test draws from seed %i are answered alike", async (seed) => {
+it.each(seeds)("both versions answer the fuzz test's requests from seed %i alike", async (seed) => {
   const { requests, unrepresentable } = await drawn(seed, count, deployment);
   expect(requests.length).toBeGreaterThan(count * 0.8);
   expect(unrepresentable).toBeLessThan(count * 0.2);

@@ -1,10 +1,10 @@
-/** The requests that the tests of this file have sent, for the differential test after them. */
+/** Records the requests that a file's tests send, for the differential test that follows them. */
 import type { RecordedRequest } from "./replay.ts";
 
 const recorded: RecordedRequest[] = [];
 let skipped = 0;
 
-/** Returns the requests since the last call, and how many others were not recorded. */
+/** Returns the requests since the last call, and the number of requests that could not be recorded. */
 export function takeRecorded(): { requests: RecordedRequest[]; skipped: number } {
   const taken = { requests: recorded.splice(0), skipped };
   skipped = 0;
@@ -12,8 +12,8 @@ export function takeRecorded(): { requests: RecordedRequest[]; skipped: number }
 }
 
 /**
- * Records a request, unless its body is a stream, which can be read once.
- * @returns a function that notes the response
+ * Records a request, unless its body is a stream, which can be read only once.
+ * @returns a function that records the response
  */
 export function record(request: Omit<RecordedRequest, "atMs">): (response: Response) => Promise<void> {
   const isStream = request.init.body instanceof ReadableStream;

@@ -1,4 +1,7 @@
-/** Sends recorded requests, one after the other, to a Worker whose objects are in memory, and records its responses, log and requests to the origin. */
+/**
+ * Sends recorded requests, one after the other, to a Worker whose objects are in memory. Records its responses, its log
+ * and its requests to the origin.
+ */
 import { emptyBeat } from "../fakes/empty-beat.ts";
 import type { RowStorage } from "../../src/limiter/object/key-storage.ts";
 import type { Timer } from "../../src/limiter/clock.ts";
@@ -7,7 +10,7 @@ import { VirtualTime, withSurroundings } from "./virtual-time.ts";
 
 type Fetch = (request: Request, env: object, context: object) => Response | Promise<Response>;
 
-/** An entry point of the Worker in one version. */
+/** The entry point of one version of the Worker. */
 export interface Target {
   readonly name: string;
   /** The fetch handler of a Worker with these variables and bindings. */
@@ -21,15 +24,15 @@ export interface Target {
 
 export interface RecordedRequest {
   readonly atMs: number;
-  /** Requests with the same variables are sent to the same Worker. */
+  /** The variables of the Worker. Requests with the same variables go to the same Worker. */
   readonly variables: object;
   readonly url: string;
   readonly init: RequestInit<IncomingRequestCfProperties>;
-  /** The response when the request was recorded, if its ids or its ETag may be part of later requests. */
+  /** The response at the time of the recording, if later requests may contain its ids or its ETag. */
   response?: { readonly body: string; readonly etag: string | null };
 }
 
-/** The effects of a request, which the comparison compares. */
+/** The effects of a request that are compared between versions. */
 export interface Answer {
   readonly status: number;
   readonly fields: readonly (readonly [string, string])[];
@@ -38,7 +41,7 @@ export interface Answer {
   readonly isSocket: boolean;
   /** The requests that the origin received. */
   readonly forwarded: readonly string[];
-  /** In alphabetical order: the order of the lines of one request depends on how soon each object replies. */
+  /** The log lines in alphabetical order: their original order depends on how fast each object replies. */
   readonly log: readonly string[];
 }
 
@@ -47,7 +50,7 @@ export type Origin = (request: Request) => Promise<Response>;
 const silent = async (): Promise<never> => {
   throw new Error("the control plane of the replay accepts only beats");
 };
-/** A control plane that replies to beats without rules, and rejects other calls. */
+/** A control plane that has no rules in its replies to beats, and rejects all other calls. */
 const stub = new Proxy(
   { beat: async () => emptyBeat },
   { get: (methods, name) => Reflect.get(methods, name) ?? silent },
@@ -76,7 +79,8 @@ export async function replay(target: Target, requests: readonly RecordedRequest[
     for (const [index, request] of requests.entries()) {
       [log, forwarded] = [[], []];
       seedWith(index);
-      // Requests are replayed one after the other, so that each sees the same history.
+      // Requests are replayed one after the other, so that each has the same history in every replay. oxlint-disable
+      // no-await-in-loop
       // oxlint-disable no-await-in-loop
       await time.set(request.atMs);
       await objects.runAlarms();
@@ -93,11 +97,14 @@ export async function replay(target: Target, requests: readonly RecordedRequest[
   return answers;
 }
 
-/** A test without objects is replayed without objects. Other stand-ins for objects are replaced by objects in memory. */
+/**
+ * A test without objects is replayed without objects. Any other substitute for the objects is replaced by objects in
+ * memory.
+ */
 const withoutObjects = ({ RATE_LIMITER }: { readonly RATE_LIMITER?: object }): object =>
   RATE_LIMITER !== undefined && Object.keys(RATE_LIMITER).length === 0 ? { RATE_LIMITER: noObjects } : {};
 
-/** Replaces missing objects, so that the error has the same text in every build. */
+/** Stands in for missing objects, so that the error has the same text in every build. */
 const noObjects = {
   getByName: (): never => {
     throw new Error("there are no objects");
@@ -115,7 +122,7 @@ async function send(
     passThroughOnException: () => undefined,
   };
   const request = new Request(url, init);
-  // Node ignores `cf`.
+  // Node's `Request` ignores `cf`.
   if (init.cf !== undefined && request.cf === undefined) {
     Object.defineProperty(request, "cf", { value: init.cf });
   }
@@ -131,7 +138,7 @@ async function send(
   while (work.length > 0) await time.until(Promise.allSettled(work.splice(0)));
   return {
     status: response.status,
-    // The previous version left the time to Cloudflare's network.
+    // The previous version did not set Date, which Cloudflare's network adds.
     fields: [...response.headers].filter(([name]) => name !== "date"),
     body: new TextDecoder("latin1").decode(bytes),
     isSocket,
@@ -145,7 +152,7 @@ async function textOf(request: Request): Promise<string> {
 
 const idsIn = (body: string): string[] => [...body.matchAll(/"id":"([^"]+)"/g)].map(([, id = ""]) => id);
 
-/** Maps the random names of the recorded response to those of the replayed response. */
+/** Maps random names in the recorded response to those in the replayed response. */
 function rename(
   names: Map<string, string>,
   recorded: RecordedRequest["response"],

@@ -1,4 +1,7 @@
-/** The deployments whose responses must be equal: the current version by `fetch` and by Hono alone, and the previous version. */
+/**
+ * Deployments whose responses must be equal: the current version by `fetch`, the current version by Hono's routes
+ * alone, and the previous version.
+ */
 import { createApp } from "../../src/app.ts";
 import { IsolateBudget, isolateBudgetBytes } from "../../src/limiter/object/key-cache.ts";
 import { KeyObject } from "../../src/limiter/object/key-object.ts";

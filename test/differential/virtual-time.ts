@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 /**
- * Replaces the clock, the timers, the random source, the log and `fetch` of this process while requests are replayed,
- * so that every replay of the same requests sees the same times and the same random values.
+ * Replaces the clock, the timers, the random source, the log and `fetch` of this process during a replay. Every replay
+ * of the same requests sees the same times and the same random values.
  */
 import { type PendingTimer, PendingTimers } from "../../src/sdk/testing/virtual-clock.ts";
 import { randomFrom } from "../random.ts";
@@ -9,14 +9,19 @@ import { randomFrom } from "../random.ts";
 const realSetTimeout = globalThis.setTimeout;
 const realClearTimeout = globalThis.clearTimeout;
 
-/** A promise that is still pending after this many turns of the event loop waits for a timer, unless it is held. */
+/**
+ * A promise that is pending after this many turns of the event loop counts as waiting for a timer, unless `hold` delays
+ * the timers.
+ */
 const idleTurns = 10;
-/** A promise that is still pending after this many turns makes the replay fail: it waits for something that is no timer. */
+/**
+ * A promise that is pending after this many turns fails the replay, because it waits for something other than a timer.
+ */
 const mostTurns = 20_000;
 
 /**
- * Lets everything that is ready run, unless the promise settles before. Clears its timer: the platform limits how many a
- * request may have.
+ * Waits for one turn of the event loop or for the promise, whichever comes first. Clears its timer, because the
+ * platform limits the number of timers of a request.
  */
 async function turnOr<Value>(promise: Promise<Value>): Promise<Value | "pending"> {
   const { promise: turn, resolve } = Promise.withResolvers<"pending">();
@@ -36,7 +41,7 @@ export class VirtualTime {
   readonly after = (afterMs: number, act: () => void): (() => void) =>
     this.#timers.add(this.nowMs + Math.max(0, afterMs), act);
 
-  /** Ends at once for the origin, whose delays change no answer, and whose work holds the timers. */
+  /** A wait in virtual time. Ends at once while timers are held, as for the origin, whose delays change no answer. */
   readonly wait = (afterMs: number): Promise<void> =>
     this.#held > 0 ? Promise.resolve() : new Promise((resolve) => void this.after(afterMs, resolve));
 
@@ -51,7 +56,7 @@ export class VirtualTime {
     this.nowMs = atMs;
   }
 
-  /** Delays the timers until a promise is settled that other threads or processes work on. */
+  /** Delays all timers until a promise settles on which other threads or processes work. */
   async hold<Value>(promise: Promise<Value>): Promise<Value> {
     this.#held++;
     try {
@@ -61,7 +66,7 @@ export class VirtualTime {
     }
   }
 
-  /** Waits for a promise. While it waits for timers, fires the next one. */
+  /** Waits for a promise. Whenever the promise waits for a timer, fires the next timer. */
   async until<Value>(promise: Promise<Value>): Promise<Value> {
     const done = promise.then((value) => ({ value }));
     let idle = 0;
@@ -92,7 +97,7 @@ export interface Surroundings {
 }
 
 /**
- * Identifies the code that a replay runs. Objects of earlier tests may run in the same process, and keep their own clock
+ * Identifies the code that a replay runs. Objects of earlier tests may still run in the process, with their own clock
  * and timers.
  */
 const replaying = new AsyncLocalStorage<boolean>();
@@ -103,8 +108,8 @@ export const outsideReplay = <Value>(run: () => Value): Value => replaying.run(f
 const cryptography = ["decrypt", "digest", "encrypt", "importKey", "sign", "verify"];
 
 /**
- * Runs a function with other surroundings.
- * @param run called with a function that restarts the random source from a seed
+ * Runs a function with the surroundings of a replay.
+ * @param run is called with a function that restarts the random source from a seed
  */
 export async function withSurroundings<Value>(
   { time, fetch, log }: Surroundings,
@@ -153,8 +158,8 @@ export async function withSurroundings<Value>(
 }
 
 /**
- * Replaces methods of an object for the code that a replay runs.
- * @returns a function that puts the former ones back
+ * Replaces methods of an object, but only for the code that a replay runs.
+ * @returns a function that restores the original methods
  */
 function put(target: object, methods: Readonly<Record<string, (...given: never[]) => unknown>>): () => void {
   const undos = Object.entries(methods).map(([name, method]) => {

@@ -3,7 +3,7 @@ import { vi } from "vitest";
 import type { Charge, CheckCall } from "../../src/limiter/protocol.ts";
 import { type Decision, type LimitInput, parseLimits } from "../../src/strategies/index.ts";
 
-/** A charge of one policy. The names of its limits derive from the policy's name. */
+/** A charge of one policy. The names of its limits begin with the name of the policy. */
 export const charge = (limits: string | LimitInput, cost = 1, policy = "p", strategy = "fixed-window"): Charge => ({
   policy,
   limits: parseLimits(limits, { policy, strategy }),
@@ -23,10 +23,10 @@ export const confirmed = (charges: Charge | readonly Charge[], key = "k"): Check
   durability: "confirmed",
 });
 
-/** The units that remain of the first limit of the first charge. */
+/** The remaining units of the first limit of the first charge. */
 export const remainingOf = (decisions: readonly Decision[]): number | undefined => decisions[0]?.limits[0]?.remaining;
 
-/** Runs `act` and returns the events that it logs as errors, one per line. */
+/** Runs `act` and returns the events that it logs at the level error, one per line. */
 export async function eventsOf(act: () => unknown): Promise<string> {
   const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
   await act();

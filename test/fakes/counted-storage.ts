@@ -1,11 +1,11 @@
-/** A storage in memory that counts what Cloudflare bills. */
+/** A storage in memory that counts the operations for which Cloudflare bills. */
 import { MemoryStorage } from "../../src/sdk/testing/memory-storage.ts";
 
 /** The writes to a storage. */
 export interface WriteCounts {
   /** Rows put or deleted. */
   rows: number;
-  /** Alarms set. */
+  /** How often an alarm was set. */
   alarms: number;
   /** The number of rows of each put. */
   readonly puts: number[];
@@ -25,7 +25,7 @@ export class CountedStorage extends MemoryStorage {
   written = noWrites();
   rowsRead = 0;
 
-  /** Returns counts of the writes from now on. */
+  /** Starts new counts of the writes, and returns them. */
   countWrites(): WriteCounts {
     this.written = noWrites();
     return this.written;

@@ -1,4 +1,4 @@
-/** Flat calls in the form of nested ones, for fakes of objects and for tests that look at calls. */
+/** Converts flat calls to nested ones, for fakes of objects and for tests that inspect calls. */
 import { answerChecks, type FlatList } from "../../src/limiter/flat-calls.ts";
 import type { CheckCall, CheckReply } from "../../src/limiter/protocol.ts";
 

@@ -1,4 +1,4 @@
-/** An isolate and the objects that it calls, in one process with one clock that the test sets. */
+/** An isolate and the objects that it calls, in one process, with one clock that the test sets. */
 import { vi } from "vitest";
 import { parseConfig } from "../../src/policy/vars/config.ts";
 import type { Policy } from "../../src/policy/policy.ts";
@@ -32,7 +32,7 @@ export class TestClock extends VirtualClock {
   readonly pass = this.advance;
 }
 
-/** Resolves when all pending promises that wait for no timer have settled. */
+/** Resolves when all pending promises have settled, except those that wait for a timer. */
 export const settled = (): Promise<void> => new Promise((resolve) => void setTimeout(resolve, 0));
 
 /** The scope of a request. */
@@ -44,9 +44,9 @@ export class TestIsolate {
   readonly client: LimiterClient;
   /** All calls sent to objects, including those that fail on the way. */
   readonly calls: Call[] = [];
-  /** Delays a call until this resolves, and fails it when this rejects. */
+  /** Delays a call until the returned promise resolves, and fails the call when the promise rejects. */
   before: (call: Call) => Promise<unknown> = () => Promise.resolve();
-  /** Replies in place of the object when it returns a value. */
+  /** May return a reply, which then replaces the object's reply. */
   instead: (call: Call) => unknown = () => undefined;
   readonly #objects = new MemoryObjects(this.clock);
   readonly #work: Promise<unknown>[] = [];
@@ -75,7 +75,7 @@ export class TestIsolate {
     return this.calls.splice(0).map(({ name }) => name);
   }
 
-  /** Records a call of `decide` as the nested call with the same checks, and replies as to that one. */
+  /** Delivers a call. Records a call of `decide` in its nested form, to which `reply` also refers. */
   async #deliver({ object, method, values }: ObjectCall, reply: () => unknown): Promise<unknown> {
     const [first, second] = values;
     const flat = method === "decide" ? { texts: first as readonly string[], checks: second as FlatList } : null;
@@ -102,7 +102,7 @@ export class TestIsolate {
     await Promise.all(this.#work.splice(0));
   }
 
-  /** Whether each spend is allowed, or the kind of its outcome when no object decided it. */
+  /** For each spend, whether it is allowed; if no object decided it, the kind of its outcome. */
   async outcomes(...spends: readonly Spend[]): Promise<(boolean | string)[]> {
     return (await this.admit(...spends)).outcomes.map(resultOf);
   }

@@ -62,7 +62,7 @@ export class MemorySql implements ControlStorage {
     return Promise.resolve();
   }
 
-  /** A bookmark of the database, as of point-in-time recovery. */
+  /** A copy of the database, like a bookmark for point-in-time recovery. */
   copy(): MemorySql {
     const copy = new MemorySql();
     copy.alarmAtMs = this.alarmAtMs;

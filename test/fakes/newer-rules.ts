@@ -10,7 +10,7 @@ export const rulesOf = (version: number): { epoch: number; version: number; text
   text: JSON.stringify([{ id: `r${version}` }]),
 });
 
-/** The policy under rules of this version. */
+/** The policy with the rules of this version. */
 export const under = (policy: Policy, version: number): Policy => ({
   ...policy,
   rules: rulesOf(version),
@@ -21,7 +21,7 @@ const checksOf = (argument: unknown): CheckCall[] => {
   return calls ?? (charges === undefined ? [] : [argument as CheckCall]);
 };
 
-/** Makes objects refuse charges of the policy under rules older than `version`. */
+/** Makes objects refuse charges of the policy whose rules are older than `version`. */
 export function requireRules(
   isolate: TestIsolate,
   policy: string,
@@ -44,7 +44,7 @@ export function requireRules(
   };
 }
 
-/** The rules that an isolate has, and the background work of its requests. */
+/** The rules that an isolate has adopted, and the background work of its requests. */
 export class RulesKeeper {
   version = 1;
   readonly adopted: StaleRules[] = [];

@@ -1,4 +1,4 @@
-/** Objects with key rules for the policy `p` of the key `k`. */
+/** Objects that have key rules for the key `k` of the policy `p`. */
 import type { Charge, CheckReply, KeyRule } from "../../src/limiter/protocol.ts";
 import { parseLimits } from "../../src/strategies/index.ts";
 import { call } from "./calls.ts";
@@ -18,7 +18,7 @@ export const limits = (text: string, id = "l", strategy = "fixed-window"): KeyRu
   limits: parseLimits(text, { policy: "p", strategy }),
 });
 
-/** Sets the rules of the policy `p` of the key `k`. */
+/** Sets the rules for the key `k` of the policy `p`. */
 export function setRules(object: TestObject, version: number, ...rules: KeyRule[]): void {
   object.limiter.setRules("k", "p", rules, { epoch: 1, version });
 }

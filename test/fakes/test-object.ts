@@ -1,4 +1,4 @@
-/** An object in plain Node, with a storage in memory and a clock that the test sets. */
+/** An object in plain Node, with storage in memory and a clock that the test sets. */
 import type { Charge, LeaseReply, ReturnReply, SliceReturned } from "../../src/limiter/protocol.ts";
 import { call, remainingOf } from "./calls.ts";
 import { startMs } from "./isolate.ts";
@@ -12,28 +12,26 @@ export class TestObject extends VirtualObject<CountedStorage> {
     super(new CountedStorage(), startMs);
   }
 
-  /**
-   * Sets the clock to `offsetMs` after `startMs`, even if that is in the past. Fires neither timers nor the alarm.
-   */
+  /** Sets the clock to `offsetMs` after `startMs`, even if that sets it back. Fires neither timers nor the alarm. */
   at(offsetMs: number): void {
     this.nowMs = startMs + offsetMs;
   }
 
-  /** Lets time pass and fires the timers that are due, but never the alarm. */
+  /** Lets time pass and fires the timers that are due, but not the alarm. */
   advance(ms: number): void {
     const endMs = this.nowMs + ms;
     this.fireTimers(endMs);
     this.reach(endMs);
   }
 
-  /** Loses the memory. Writes pending changes first, at the time that the clock shows. */
+  /** Evicts the object: writes pending changes at the time that the clock shows, then loses the memory. */
   override async evict(): Promise<void> {
     this.fireTimers();
     await this.alarmAtMs();
     this.crash();
   }
 
-  /** The units that remain of the first limit of a charge. */
+  /** The remaining units of the first limit of a charge. */
   remaining(each: Charge, key = "k"): number | undefined {
     return remainingOf(this.limiter.look(call(each, key)).decisions);
   }
@@ -51,7 +49,7 @@ export class TestObject extends VirtualObject<CountedStorage> {
     return this.limiter.giveBackSlices({ key: "k", returned: [{ id, used }] });
   }
 
-  /** The names of the rows, and how long after `startMs` the alarm is due. */
+  /** The names of the stored rows, and the time of the alarm in milliseconds after `startMs`. */
   async stored(): Promise<[string[], number | null]> {
     const alarmAtMs = await this.alarmAtMs();
     const names = [...this.storage.rows.keys()].toSorted();

@@ -1,4 +1,4 @@
-/** An object in virtual time: its timers and alarms fire when they are due, and it can crash. */
+/** An object in virtual time: its timers and alarms fire when they are due, and a test can crash it. */
 import { IsolateBudget, isolateBudgetBytes } from "../../src/limiter/object/key-cache.ts";
 import { KeyObject } from "../../src/limiter/object/key-object.ts";
 import { PendingTimers } from "../../src/sdk/testing/virtual-clock.ts";
@@ -11,7 +11,7 @@ export class VirtualObject<Storage extends VirtualStorage> {
   readonly storage: Storage;
   nowMs: number;
   limiter: KeyObject;
-  /** How many alarms have fired. */
+  /** The number of alarms that have fired. */
   alarms = 0;
   readonly #timers = new PendingTimers();
 
@@ -25,13 +25,13 @@ export class VirtualObject<Storage extends VirtualStorage> {
     return !this.#timers.isEmpty;
   }
 
-  /** Loses the memory, and the changes that are not written yet. */
+  /** Crashes the object, which loses its memory and all changes that are not written yet. */
   crash(): void {
     this.#timers.clear();
     this.limiter = this.#newLimiter();
   }
 
-  /** Loses the memory once no timer is pending, as an idle object does on the platform. */
+  /** Evicts the object once no timer is pending, as the platform evicts an idle object. */
   async evict(): Promise<void> {
     for (let timer = this.#timers.next(); timer !== undefined; timer = this.#timers.next()) {
       // A timer may set another one.
@@ -48,12 +48,12 @@ export class VirtualObject<Storage extends VirtualStorage> {
     this.reach(endMs);
   }
 
-  /** Lets time pass until no timer and no alarm is set. */
+  /** Lets time pass until neither a timer nor an alarm is set. */
   finish(): Promise<void> {
     return this.#fireUntil(Number.POSITIVE_INFINITY);
   }
 
-  /** Waits until all pending calls to the storage have ended, and returns the time of the alarm that is then set. */
+  /** Waits for all pending storage calls, and returns the time of the alarm, if one is set. */
   async alarmAtMs(): Promise<number | null> {
     await this.storage.getAlarm();
     return this.storage.getAlarm();
@@ -66,14 +66,14 @@ export class VirtualObject<Storage extends VirtualStorage> {
     await this.limiter.alarm();
   }
 
-  /** Sets the clock to an instant at which a timer or an alarm may be due. Never sets it back. */
+  /** Moves the clock forward to the time of a timer or an alarm. Never sets it back. */
   protected reach(nowMs: number): void {
     this.nowMs = Math.max(this.nowMs, nowMs);
   }
 
   /**
-   * Fires the timers that are due by `endMs`, and sets the clock to each. Without `endMs`, fires all timers and
-   * leaves the clock unchanged.
+   * Fires the timers that are due by `endMs`, each at its own time. Without `endMs`, fires all timers and leaves the
+   * clock unchanged.
    */
   protected fireTimers(endMs?: number): void {
     for (;;) {
@@ -105,8 +105,8 @@ export class VirtualObject<Storage extends VirtualStorage> {
   #newLimiter(): KeyObject {
     return new KeyObject({
       storage: this.storage,
-      // A memory budget for this object alone: objects of earlier tests that are not garbage-collected yet do not
-      // count.
+      // A memory budget for this object alone. A shared budget would also count objects of earlier tests that are not
+      // garbage-collected yet.
       isolate: new IsolateBudget(isolateBudgetBytes),
       now: () => this.nowMs,
       after: (afterMs, act) => this.#timers.add(this.nowMs + afterMs, act),

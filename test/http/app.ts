@@ -9,10 +9,10 @@ import { expectContract } from "./contract.ts";
 
 const token = "the-tests-token";
 
-/** Node has no such method on `crypto.subtle`. */
+/** Node's `crypto.subtle` lacks this method. */
 Object.assign(crypto.subtle, { timingSafeEqual });
 
-/** All policies are in one object. */
+/** The name of the only object, which has the keys of all policies. */
 const object = "0-of-1";
 
 export class TestApp {
@@ -23,7 +23,7 @@ export class TestApp {
   readonly #work: Promise<unknown>[] = [];
   #version = 0;
 
-  /** @param variables in addition to an origin, tokens and a control plane; a variable that is undefined is not set */
+  /** @param variables are added to an origin, tokens and a control plane; a value of undefined removes a variable */
   constructor(policies: readonly object[], variables: Record<string, unknown> = {}) {
     const sharded = { objects: "sharded", shards: 1, strategy: "fixed-window", key: "ip" };
     const env = {
@@ -87,7 +87,7 @@ export class TestApp {
     return response.status === 204 ? null : response.json();
   }
 
-  /** Makes the object know newer rules of a policy, as the call of an isolate that has them does. */
+  /** Makes the object learn newer rules of a policy, as if an isolate with these rules had called it. */
   setPolicyRules(policy: string, rules: readonly object[]): void {
     this.#version += 1;
     const text = JSON.stringify(rules.map((rule, index) => ({ id: `r${index}`, ...rule })));
@@ -96,7 +96,7 @@ export class TestApp {
     this.isolate.object(object).check({ key: "another key", charges });
   }
 
-  /** Sets the rules of the key that the last call to an object named. */
+  /** Sets the rules of the key in the last call to an object. */
   setKeyRules(policy: string, rules: readonly object[]): void {
     this.#version += 1;
     const all = rules.map((rule, index) => ({ id: `r${index}`, ...rule }) as KeyRule);

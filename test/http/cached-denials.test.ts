@@ -1,4 +1,4 @@
-/** Responses to cached denials: what is cached equals what is built from the decision. */
+/** A response to a cached denial equals the response that is built from the decision. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { admittedCheck, decidedCheck, decidedText } from "../../src/http/check/answer.ts";
@@ -10,7 +10,7 @@ import { spendOf, TestIsolate } from "../fakes/isolate.ts";
 import { forAll } from "../for-all.ts";
 
 interface Request {
-  /** Includes the spend that is denied. */
+  /** All spends of the request, including the one that is denied. */
   readonly spends: readonly Spend[];
   readonly hasLegacyHeaders: boolean;
   readonly denyStatus: number | undefined;
@@ -27,7 +27,7 @@ async function answerTo(admission: ChargeResult, request: Request): Promise<read
   return [response.status, [...response.headers], await response.text()];
 }
 
-/** The same decision, as if it did not come from the deny cache. */
+/** The same denial, as if it did not come from the deny cache. */
 function decidedNow({ outcomes, decidedAtMs }: ChargeResult): ChargeResult {
   const admission = new ChargeResult();
   admission.addOutcomes(outcomes);
@@ -36,7 +36,7 @@ function decidedNow({ outcomes, decidedAtMs }: ChargeResult): ChargeResult {
   return admission;
 }
 
-/** The same decision by a cached denial, whose outcomes cannot be read. */
+/** The same denial from the deny cache. Reading its outcomes throws. */
 function withoutOutcomes(admission: ChargeResult): ChargeResult {
   const cachedDenial = Object.defineProperty({ ...admission.cachedDenial }, "outcomes", {
     get: () => {
@@ -46,7 +46,7 @@ function withoutOutcomes(admission: ChargeResult): ChargeResult {
   return Object.assign(decidedNow(admission), { cachedDenial }) as ChargeResult;
 }
 
-/** An isolate that has had a key denied. */
+/** An isolate whose object has denied the spend. */
 async function deniedIsolate(spend: Spend): Promise<TestIsolate> {
   const isolate = new TestIsolate();
   for (let requests = 0; requests < 30; requests++) {
@@ -118,7 +118,7 @@ it(
   ),
 );
 
-it("the proxy reuses the response to a cached denial until one of its waits in whole seconds changes", async () => {
+it("the proxy reuses the response to a cached denial until a wait in it, in whole seconds, changes", async () => {
   const spend = spendOf({ limits: "1/minute", strategy: "sliding-log" });
   const isolate = await deniedIsolate(spend);
   await isolate.clock.pass(1);
@@ -131,11 +131,11 @@ it("the proxy reuses the response to a cached denial until one of its waits in w
 
 const resolvedOf = (spend: Spend, isDryRun = false) => ({ spend, uncharged: null, isDryRun });
 
-/** The answer of `/check` to a denial, as its response has it. */
+/** The text with which `/check` answers a denial. */
 const checkAnswer = (spend: Spend, admission: ChargeResult, isDryRun = false) =>
   decidedText(admittedCheck(resolvedOf(spend, isDryRun), admission));
 
-/** The answer that is built from the outcome alone. */
+/** The same text, built from the outcome alone. */
 function builtAnswer(spend: Spend, { outcomes }: ChargeResult, isDryRun = false) {
   const [outcome] = outcomes;
   if (outcome === undefined) throw new Error("an object decided");
@@ -194,7 +194,7 @@ describe("the answer of `/check` to a cached denial", () => {
     }),
   );
 
-  it("the text of an answer reads no outcomes until a wait in whole seconds changes", async () => {
+  it("an answer to a cached denial is reused, without reading its outcomes, until a wait in whole seconds changes", async () => {
     const spend = spendOf({ limits: "1/minute", strategy: "sliding-log" });
     const isolate = await deniedIsolate(spend);
     await isolate.clock.pass(1);
@@ -204,7 +204,7 @@ describe("the answer of `/check` to a cached denial", () => {
     expect(checkAnswer(spend, withoutOutcomes(admission))).toEqual(builtAnswer(spend, admission));
   });
 
-  it("a dry run and an enforced check have different answers to the same cached denial", async () => {
+  it("one cached denial is answered differently to a dry run and to an enforced check", async () => {
     const spend = spendOf();
     const isolate = await deniedIsolate(spend);
     const admission = await isolate.admit(spend);

@@ -1,4 +1,4 @@
-/** How a Worker answers with configurations that are broken, discouraged or contain unknown variables. */
+/** The answers of a Worker whose configuration is broken, discouraged or has unknown variables. */
 import { describe, expect, it, vi } from "vitest";
 import { from, headgate, statusOf } from "./harness.ts";
 
@@ -6,7 +6,7 @@ interface BrokenConfigurationAnswer {
   errors: { variable: string; field: string; accepted: string }[];
 }
 
-/** The places that the Worker reports as wrong, such as `POLICIES [0].name`. */
+/** The places that the Worker reports as invalid, such as `POLICIES [0].name`. */
 const reportedPlaces = async (variables: Record<string, unknown>): Promise<string[]> => {
   const response = await headgate(variables).send("/");
   expect(response.status).toBe(500);
@@ -15,7 +15,7 @@ const reportedPlaces = async (variables: Record<string, unknown>): Promise<strin
 };
 
 describe("a broken configuration", () => {
-  it("with a broken configuration, every path is answered with 500 problem details, also /check/health and /check", async () => {
+  it("with a broken configuration, every path, including /check and /check/health, gets 500 problem details", async () => {
     const { send, check } = headgate({ LIMITS: "none" });
     for (const answer of [send("/"), send("/check/health"), check("GET", "/check?key=k")]) {
       // oxlint-disable-next-line no-await-in-loop
@@ -55,7 +55,7 @@ describe("a broken configuration", () => {
     expect(text).not.toMatch(/ca ?nary/);
   });
 
-  it("units spent before a configuration broke still count after its repair", async () => {
+  it("units that were spent before the configuration broke still count after its repair", async () => {
     const sound = { LIMITS: "2/minute", STRATEGY: "fixed-window", KEY_SECRET: crypto.randomUUID() };
     const visitor = from("203.0.113.7");
     await headgate(sound).send("/", visitor);
@@ -124,7 +124,7 @@ describe("a configuration that check-config rejects and the Worker accepts", () 
     ]);
   });
 
-  it("unknown variables are logged beside the problems of a broken configuration", async () => {
+  it("unknown variables are logged together with the problems of a broken configuration", async () => {
     const warnings = vi.spyOn(console, "warn").mockReturnValue(undefined);
     expect(await reportedPlaces({ ...sound, LIMITS: undefined, LIMTS: "5/minute" })).toEqual(["POLICIES"]);
     expect(warnings.mock.calls.join()).toContain("unknown variable LIMTS; did you mean LIMITS?");

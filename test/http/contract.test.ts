@@ -1,4 +1,4 @@
-/** The validation of responses that the tests of `/check` use. */
+/** The validation of responses against the OpenAPI document, which the tests of `/check` use. */
 import { describe, expect, it } from "vitest";
 import { expectContract } from "./contract.ts";
 
@@ -42,7 +42,7 @@ describe("S11: the validation of live responses against the OpenAPI document", (
     );
   };
 
-  it("S11: a response as documented has no errors", async () => {
+  it("S11: the validation finds no errors in a response as documented", async () => {
     expect(await errorsIn(answer)).toBe("no errors");
   });
 
@@ -60,7 +60,7 @@ describe("S11: the validation of live responses against the OpenAPI document", (
     expect(await errorsIn(body, init)).toMatch(expected);
   });
 
-  it("S11: the validation reports an accepted request that the document does not allow", async () => {
+  it("S11: the validation reports a request that the server accepts and the document does not allow", async () => {
     const url = new URL("https://h.example/check?key=k&colour=red&cost=1000001");
     expect(await errorsIn(answer, {}, { ...look, url })).toMatch(/query colour.*\n.*query cost/);
     const body = '{"key": 5}';

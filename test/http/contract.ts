@@ -27,7 +27,7 @@ interface Operation {
   readonly responses: Readonly<Record<string, object>>;
 }
 
-/** Headers that every response, or every one with a body, has, and the document does not list. */
+/** Headers that the document does not list, because every response, or every response with a body, has them. */
 const usualHeaders = new Set(["date", "content-type", "content-length"]);
 
 type Document = Contract["document"];
@@ -37,7 +37,10 @@ type Operations = Readonly<Record<string, Operation>>;
 interface Contract {
   readonly document: { readonly components: object };
   readonly paths: readonly { readonly pattern: RegExp; readonly operations: Operations }[];
-  /** By status: responses to any request, also one that the document does not list. Others are as for a missing right. */
+  /**
+   * By status: the responses to any request, even if the document does not list it. Other statuses have the response to
+   * a missing right.
+   */
   readonly rejections: Readonly<Record<number, object>>;
 }
 
@@ -73,7 +76,7 @@ export const adminContract = contractOf(adminDocument, {
   503: Silent,
 });
 
-/** @throws Error that lists every difference from the document; nothing for a path outside `basePath` */
+/** @throws Error that lists every difference from the document; there is none for a path outside `basePath` */
 export async function expectContract(
   basePath: string,
   { method, url, body }: { method: string; url: URL; body: unknown },
@@ -97,7 +100,7 @@ export async function expectContract(
   throw new Error(`${method} ${url.pathname} ${response.status}:\n${differences.join("\n")}`);
 }
 
-/** For a path or a method that the document does not list. */
+/** The differences of a response to a path or a method that the document does not list. */
 async function differencesInRejection(
   { document, rejections }: Contract,
   operations: Operations | undefined,
@@ -175,7 +178,7 @@ async function differencesInBody(
   return [...differencesInValue(document, schema, value), ...(hasStatus ? [] : ["status: differs in the body"])];
 }
 
-/** The list of all lines for lines of JSON. */
+/** The value of a body: for lines of JSON, the list of their values. */
 function valueOfBody(type: string, text: string): unknown {
   if (type !== "application/x-ndjson") return /[/+]json$/.test(type) ? JSON.parse(text) : text;
   const lines = text.split("\n");
@@ -186,7 +189,7 @@ function valueOfBody(type: string, text: string): unknown {
 const statusIn = (value: unknown): unknown =>
   typeof value === "object" && value !== null && "status" in value ? value.status : undefined;
 
-/** An accepted request must match the document. */
+/** A request that the server accepts must match the document. */
 function differencesInRequest(document: Document, operation: Operation, url: URL, body: unknown): string[] {
   const parameters = (operation.parameters ?? []).map((each) => resolved(document, each) as Parameter);
   const queryParameters = parameters.filter((each) => each.in === "query");
@@ -213,14 +216,14 @@ function differencesInRequest(document: Document, operation: Operation, url: URL
 const valueOf = (document: Document, schema: Schema, text: string): unknown =>
   (resolved(document, schema) as Schema).type === "integer" && /^\d+$/.test(text) ? Number(text) : text;
 
-/** Passes `components` along, since schemas refer to each other by `$ref`. */
+/** Adds `components` to the schema, since schemas refer to each other by `$ref`. */
 function differencesInValue(document: Document, schema: Schema, value: unknown): string[] {
   const withComponents = { ...schema, components: document.components };
   const { valid, errors } = new Validator(withComponents, "2020-12", false).validate(value);
   return valid ? [] : errors.map(({ instanceLocation, error }) => `${instanceLocation} ${error}`);
 }
 
-/** Follows a `$ref`. */
+/** The object to which a `$ref` points. */
 function resolved(document: Document, node: object): unknown {
   if (!("$ref" in node)) return node;
   const names = String(node.$ref).split("/").slice(1);

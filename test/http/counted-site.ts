@@ -1,4 +1,4 @@
-/** A site in one process: its policies, an isolate, its objects and the statistics of its requests. */
+/** A site in one process: its policies, one isolate, the objects and the statistics of its requests. */
 import { parseConfig } from "../../src/policy/vars/config.ts";
 import { fromBase64Url } from "../../src/control/base64url.ts";
 import type { PolicyCounts, StatisticsBatch } from "../../src/control/protocol.ts";
@@ -36,7 +36,7 @@ export class CountedSite {
     });
   }
 
-  /** The origin. */
+  /** The origin's answer to a request. */
   forwardTo: Forward = async () => new Response("answered");
 
   readonly waitUntil = (work: Promise<unknown>): void => void this.#work.push(work);
@@ -68,7 +68,7 @@ export class CountedSite {
     return events === undefined ? new Map() : decodeSamples(fromBase64Url(events) ?? new Uint8Array());
   }
 
-  /** Sends a request to the origin. */
+  /** Sends a request straight to the origin, which no policy decides. */
   async forward(): Promise<number> {
     const failed = (): void => this.runtime.statistics?.originFailed();
     const forward = forwardTo(this.#config, async () => "headgate", failed);
@@ -89,10 +89,12 @@ export class CountedSite {
     return (await this.batch())?.policies[policy];
   }
 
-  /** Ends the work of all requests, and returns the batch since the last call; undefined when nothing was recorded. */
+  /**
+   * Waits for the work of all requests, and returns the batch since the last call; undefined when nothing was recorded.
+   */
   async batch(): Promise<StatisticsBatch | undefined> {
     const work = Promise.all(this.#work.splice(0));
-    // A sync waits for a second.
+    // Eventual policies sync after a second.
     await this.isolate.clock.pass(1_000);
     await work;
     const batch = (await this.runtime.statistics?.batches())?.at(-1);
@@ -104,7 +106,7 @@ export class CountedSite {
     return (await this.allOutcomes())[policy];
   }
 
-  /** By policy. */
+  /** The outcomes of each policy since the last call. */
   async allOutcomes(): Promise<Record<string, PolicyCounts["outcomes"]>> {
     const policies = Object.entries((await this.batch())?.policies ?? {});
     return Object.fromEntries(policies.map(([name, { outcomes }]) => [name, outcomes]));

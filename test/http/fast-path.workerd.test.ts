@@ -20,7 +20,7 @@ interface Init extends Omit<RequestInit, "headers"> {
   readonly headers?: Record<string, string>;
 }
 
-/** The status, fields and body of a response. Removes the names in `Via` and `Proxy-Status`, which differ by app. */
+/** The status, fields and body of a response, without the names in `Via` and `Proxy-Status`, which differ by app. */
 async function answerOf(fetch: App["fetch"], url: string, init: Init): Promise<object> {
   const ctx = createExecutionContext();
   const headers = { "CF-Connecting-IP": "203.0.113.7", ...init.headers };
@@ -108,8 +108,8 @@ const requests: readonly (readonly [string, Init?])[] = [
 
 afterEach(() => void vi.useRealTimers());
 
-it("requests on the fast path get the same responses as through Hono's routes", async () => {
-  // Waits are rounded to seconds, so they may differ by one when time passes.
+it("the fast path gives requests the same responses as Hono's routes", async () => {
+  // Waits are rounded to seconds, so they may differ by one when time passes between the two responses.
   vi.useFakeTimers({ toFake: ["Date"] });
   const silent = (["log", "warn", "error"] as const).map((level) =>
     vi.spyOn(console, level).mockReturnValue(undefined),
@@ -126,7 +126,8 @@ it("requests on the fast path get the same responses as through Hono's routes", 
   const [fast, routed] = [appOf(variables), appOf(variables)];
   for (const [target, init = {}] of requests) {
     const url = target.startsWith("https:") ? target : `https://headgate.example${target}`;
-    // One after the other, since each spends from the same limits.
+    // Requests are sent one after the other, since each spends from the same limits. oxlint-disable-next-line
+    // no-await-in-loop
     // oxlint-disable-next-line no-await-in-loop
     const answer = await answerOf(fast.fetch, url, init);
     // oxlint-disable-next-line no-await-in-loop
@@ -136,7 +137,7 @@ it("requests on the fast path get the same responses as through Hono's routes", 
   for (const spy of silent) spy.mockRestore();
 });
 
-it("the fast path and Hono's routes respond to an error in the proxy with the same status 500", async () => {
+it("the fast path and Hono's routes give the same 500 response to an error in the proxy", async () => {
   const reported = vi.spyOn(console, "error").mockReturnValue(undefined);
   const broken = vi.spyOn(LimiterClient.prototype, "admit").mockImplementation(() => {
     throw new Error("broken");

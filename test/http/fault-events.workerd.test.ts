@@ -1,4 +1,4 @@
-/** The events of failures: each names what failed, and contains no key, token or query. */
+/** The events of failures. Each names what failed, and contains no key, token or query. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { from, headgate, statusOf, token } from "./harness.ts";
 
@@ -45,7 +45,7 @@ describe("failures of the origin", () => {
     expect(events()).toEqual([{ event: "origin-response-invalid", status: 999 }]);
   });
 
-  it("a broken response body of a request with a slot is reported", async () => {
+  it("a response body that breaks off is reported for a request with a slot", async () => {
     const slots = { limit: 5, window: "1m", strategy: "concurrency" };
     const { begin } = headgate({ LIMITS: slots });
     const body = new ReadableStream({
@@ -69,7 +69,7 @@ describe("failures of the origin", () => {
 });
 
 describe("loops", () => {
-  it("a loop is reported at most once a minute, whether by ORIGIN or by Via", async () => {
+  it("a forwarding loop is reported at most once a minute, whether ORIGIN or Via reveals it", async () => {
     vi.useFakeTimers({ toFake: ["Date"], now: Date.UTC(2100, 0, 1) });
     const self = headgate({ ...unlimited, ORIGIN: "https://headgate.example" });
     expect(await statusOf(self.send("/", visitor))).toBe(508);
@@ -90,7 +90,7 @@ describe("loops", () => {
 });
 
 describe("invalid descriptions of a gateway", () => {
-  it("an invalid request description of a gateway is reported with field names, without values", async () => {
+  it("an invalid description of a request by a gateway is reported with field names, without values", async () => {
     const { send } = headgate(unlimited);
     const headers = {
       Authorization: `Bearer ${token}`,

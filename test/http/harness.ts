@@ -1,6 +1,6 @@
 /**
- * A Worker with the variables and keys of one test. Each response at or below its `CHECK_PATH`, and of its
- * admin API, is compared with the OpenAPI document.
+ * A Worker with the variables and keys of one test. Its responses below `CHECK_PATH` and of the admin API are compared
+ * with the OpenAPI document.
  */
 import { createExecutionContext, runInDurableObject, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -15,7 +15,7 @@ export const token = "the-tests-token";
 type Init = RequestInit<IncomingRequestCfProperties>;
 
 export interface Headgate {
-  /** Sends a request, and returns before its response and the work after it are complete. */
+  /** Sends a request. Returns before its response and the work after the response are complete. */
   readonly begin: (path: string, init?: Init) => StartedRequest;
   /** Sends a request, and waits for the work after its response. */
   readonly send: (path: string, init?: Init) => Promise<Response>;
@@ -29,7 +29,7 @@ interface StartedRequest {
   readonly finished: () => Promise<void>;
 }
 
-/** @param variables in addition to an origin, a check token and a random `KEY_SECRET`, which no other test shares */
+/** @param variables are added to an origin, a check token and a random `KEY_SECRET`, which no other test shares */
 export function headgate(variables: Record<string, unknown>): Headgate {
   const recorded = {
     ORIGIN: "https://origin.example",
@@ -77,8 +77,9 @@ function textIn(variables: Record<string, unknown>, name: string): string | null
 }
 
 /**
- * The objects of the tests, with a clock for the isolate that ends some waits at once.
- * @param isEnded whether a wait of this length ends at once; other timers are deadlines of calls and the like
+ * The objects of the tests, with a clock for the isolate on which some waits end at once.
+ * @param isEnded whether a wait of this length ends at once; all other timers follow the real clock, such as deadlines
+ * of calls
  * @returns the binding, and the waits that have ended, in milliseconds
  */
 export function impatientObjects(
@@ -96,7 +97,7 @@ export function impatientObjects(
   return { RATE_LIMITER: { getByName, [clockName]: { ...platformClock, after } }, waitsMs };
 }
 
-/** The init of a request from this address. */
+/** The options of a request from this address. */
 export const from = (address: string): { headers: Record<string, string> } => ({
   headers: { "CF-Connecting-IP": address },
 });
@@ -108,8 +109,8 @@ export const statusOf = async (responding: Promise<Response>): Promise<number> =
 };
 
 /**
- * Adds 999 reservations to the key of a first one, so that the key has as many as it may.
- * @param first the response of `/check/reserve`
+ * Adds 999 reservations to a key that has one, so that it has the maximum.
+ * @param first the response of `/check/reserve` for the first reservation
  * @param settings of the added reservations
  */
 export async function fillReservations(
@@ -120,7 +121,7 @@ export async function fillReservations(
   const [, partitionKey = ""] = id.split(".");
   const object = env.RATE_LIMITER.getByName(partitionKey);
   const charge = { policy, limits: parseLimits("1000000/hour"), cost: 1, isDryRun };
-  // Calls inside the object, since 999 RPC calls take seconds.
+  // Runs inside the object, since 999 RPC calls take seconds.
   await runInDurableObject(object, (instance: RateLimiter) => {
     for (let index = 0; index < 999; index++) {
       const call = { key: partitionKey, charges: [charge], id: String(index), ttlMs, isDryRun };

@@ -1,4 +1,4 @@
-/** The outcomes of requests and checks in the statistics: each decision counts once, under the right name. */
+/** Outcomes of requests and checks in the statistics: each decision counts once, under the right name. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { KeySealer } from "../../src/control/isolate/key-sealer.ts";
 import { decideBatch, decideCheck, look, openReservation } from "../../src/http/check/operations.ts";
@@ -12,7 +12,7 @@ beforeEach(() => {
 afterEach(() => void vi.restoreAllMocks());
 
 describe("requests through the proxy", () => {
-  it("an allowed request counts its key and cost, a denied one its key", async () => {
+  it("an allowed request counts its key and cost, and a denied request counts its key", async () => {
     const site = new CountedSite([{ limits: "10/minute", cost: 5 }]);
     for (let times = 0; times < 3; times++) await site.request();
     const counts = await site.counts();
@@ -29,7 +29,7 @@ describe("requests through the proxy", () => {
     expect(latency.reduce((sum, [, decisions]) => sum + decisions, 0)).toBe(1);
   });
 
-  it("a refused request counts for the policies that deny it, and for no other", async () => {
+  it("a denied request counts for the policies that deny it, and not for other policies", async () => {
     const site = new CountedSite([
       { limits: "10/minute" },
       { limits: "1/minute", key: "global" },
@@ -51,7 +51,7 @@ describe("requests through the proxy", () => {
     expect(await site.outcomes()).toMatchObject({ allowed: 1, banned: expect.any(Number) });
   });
 
-  it("keys on lists count as exempt or blocked, and a blocked key is listed", async () => {
+  it("keys on an allow or deny list count as exempt or blocked, and a blocked key is among the top denied keys", async () => {
     const site = new CountedSite([{ limits: "1/minute", allow: ["192.0.2.1"], deny: ["192.0.2.2"] }]);
     await site.request();
     expect(await site.outcomes()).toEqual({ exempt: 1 });
@@ -76,7 +76,7 @@ describe("requests through the proxy", () => {
     expect(await site.counts()).toMatchObject({ outcomes: { blocked: 1 }, nearLimit: 0 });
   });
 
-  it("dry runs count what they would have denied, beside an enforced policy of the same key and alone", async () => {
+  it("dry runs count what they would have denied, with or without an enforced policy on the same key", async () => {
     const dryRun = { limits: "1/minute", dryRun: true };
     const site = new CountedSite([
       { limits: "10/minute" },
@@ -171,7 +171,7 @@ describe("checks", () => {
     expect(counts?.topSpenders).toMatchObject([{ count: 2 }]);
   });
 
-  it("checks of listed keys, key rules, dry runs and failures count under the same outcomes as in the proxy", async () => {
+  it("in checks, listed keys, key rules, dry runs and failures count under the same outcomes as in the proxy", async () => {
     const lists = { limits: "1/minute", allow: ["192.0.2.1"], deny: ["192.0.2.2"] };
     const site = new CountedSite([lists, { limits: "1/minute", dryRun: true }, { limits: "1/minute" }]);
     const { runtime, waitUntil } = site;
@@ -190,7 +190,7 @@ describe("checks", () => {
     expect(await site.outcomes("p2")).toEqual({ "fallback-local": 1 });
   });
 
-  it("each check of a key that a rule blocks counts as blocked, also while its denial is cached", async () => {
+  it("every check of a key that a rule blocks counts as blocked, even while its denial is cached", async () => {
     const site = new CountedSite([{ limits: "9/minute", denyCache: true }]);
     await site.setKeyRule({ id: "r", kind: "block" });
     for (let times = 0; times < 3; times++) {
@@ -227,7 +227,7 @@ describe("checks", () => {
 describe("plain keys", () => {
   const policies = [{ limits: "1/minute", key: "ip, header:x-user" }];
 
-  it("without REVEAL, spends have no plain key", async () => {
+  it("without REVEAL, the statistics contain no plain key", async () => {
     const site = new CountedSite(policies);
     const admit = vi.spyOn(site.runtime.limiter, "admit");
     await site.request({ "X-User": "a" });

@@ -1,4 +1,7 @@
-/** A request reads only the parts that its policies name, and recomputes no value that depends only on a policy. */
+/**
+ * A request reads only the headers and URL parts that its policies name, and does not recompute values that depend only
+ * on a policy.
+ */
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Policy } from "../../src/policy/policy.ts";
 import { TestApp } from "./app.ts";
@@ -18,7 +21,7 @@ const proxied = (path = "/a/b?q=1", headers: Record<string, string> = {}): Reque
   });
 
 interface Reads {
-  /** The name of each header that was read, in lower case, sorted. */
+  /** The names of the headers that were read, in lower case and sorted. */
   readonly headers: readonly string[];
   readonly isUrlParsed: boolean;
 }
@@ -26,7 +29,7 @@ interface Reads {
 /** Answers a request, and returns the parts of it that were read. */
 async function readsOf(app: TestApp, request: Request): Promise<Reads> {
   const names: string[] = [];
-  // Both are called with the headers that they are read from.
+  // The methods are called with the headers that are read. oxlint-disable-next-line typescript/unbound-method
   // oxlint-disable-next-line typescript/unbound-method
   const { get, has } = Headers.prototype;
   const note = (headers: Headers, name: string): void => {
@@ -100,7 +103,7 @@ describe("a proxied request", () => {
   ])(
     "a request under the policy %j reads only the headers %j for it, and parses no URL",
     async ([policy, expected]) => {
-      // Forwarding reads some headers whether or not a policy does.
+      // Forwarding always reads these headers, even if no policy does.
       const unnamed = await readsOf(appWith(everything), proxied());
       const { headers, isUrlParsed } = await readsOf(appWith(policy), proxied());
       expect(headers).toEqual([...unnamed.headers, ...expected].toSorted());
@@ -180,7 +183,7 @@ async function sendHundred(app: TestApp): Promise<void> {
 }
 
 describe("values derived from a policy", () => {
-  it("a hundred requests compute no value that depends only on a policy, because all are computed at the start", async () => {
+  it("a hundred requests compute no value that depends only on a policy, because all such values are computed at startup", async () => {
     const apps: TestApp[] = [];
     const before = await memoised(() => void apps.push(new TestApp(policies, { CONTROL_PLANE: undefined })));
     const prepared = before.filter(isPolicy);
@@ -196,7 +199,7 @@ describe("values derived from a policy", () => {
 
   it("after new runtime rules, one request computes the values of the changed policy, and a hundred further requests compute none", async () => {
     const app = new TestApp(policies);
-    // The second request follows the first beat, which gives the epoch of the rules.
+    // The second request comes after the first beat, whose reply sets the epoch of the rules.
     for (const path of ["/a/b", "/a/b"]) await app.fetch(proxied(path));
     app.setPolicyRules("keyed", [
       { kind: "limits", limits: "4000/minute" },

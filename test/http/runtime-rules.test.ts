@@ -1,4 +1,4 @@
-/** Requests and checks under runtime rules: newer policy rules that a reply brings, and rules for one key. */
+/** Requests and checks under runtime rules: newer policy rules that an object's reply brings, and rules of one key. */
 import { describe, expect, it, vi } from "vitest";
 import type { BatchCall } from "../fakes/flat-calls.ts";
 import type { CheckCall } from "../../src/limiter/protocol.ts";
@@ -11,12 +11,12 @@ const fieldsOf = ({ headers }: Response): unknown => [headers.get("RateLimit-Pol
 
 const problemOf = async (response: Response): Promise<unknown> => [response.status, await response.json()];
 
-/** Lines that the app logs, as objects. */
+/** The lines that the app logs, as objects. */
 const logged = (level: "log" | "warn"): unknown[] =>
   vi.mocked(console[level]).mock.calls.map(([line]) => JSON.parse(String(line)));
 
 describe("policy rules that an object knows and the isolate does not", () => {
-  it("a request is decided once under new limits, which its fields show", async () => {
+  it("a request whose reply brings new limits is decided once under them, and its fields show them", async () => {
     const app = new TestApp([{ name: "p", limits: "2/minute" }]);
     app.setPolicyRules("p", [{ kind: "limits", limits: "50/minute" }]);
     const response = await app.send("/");
@@ -40,7 +40,7 @@ describe("policy rules that an object knows and the isolate does not", () => {
     expect(await app.check("GET", "/check?policy=q")).toMatchObject({ limits: [{ remaining: 2 }] });
   });
 
-  it("a policy that is switched off is skipped, with its fields", async () => {
+  it("a policy that is switched off neither decides nor adds fields", async () => {
     const app = new TestApp([
       { name: "q", limits: "9/minute" },
       { name: "p", limits: "2/minute", match: { path: "/api/*" } },
@@ -68,7 +68,7 @@ describe("policy rules that an object knows and the isolate does not", () => {
     expect(app.forwarded).toEqual([]);
   });
 
-  it("a preflight is decided again when the look for a ban is stale, and charged once", async () => {
+  it("a preflight whose look for a ban is stale is decided again, and charged once", async () => {
     const app = new TestApp([{ name: "p", limits: "2/minute", ban: { after: 2, within: "1m", for: "1h" } }]);
     app.setPolicyRules("p", [{ kind: "limits", limits: "1/minute" }]);
     const headers = { Origin: "https://shop.example", "Access-Control-Request-Method": "GET" };
@@ -78,7 +78,7 @@ describe("policy rules that an object knows and the isolate does not", () => {
     expect(app.callNames()).toEqual(["check", "look", "refund", "check", "look"]);
   });
 
-  it("the limits of /check on its own calls follow the rules", async () => {
+  it("rules change the limits on calls of /check", async () => {
     const app = new TestApp([
       { name: "p", limits: "9/minute" },
       { name: "self", limits: "1/minute", match: { path: "/check" }, denyCache: false },
@@ -90,7 +90,7 @@ describe("policy rules that an object knows and the isolate does not", () => {
     expect(await look()).toMatchObject({ reason: "limit" });
   });
 
-  it("/check/forward answers by the newer rules", async () => {
+  it("/check/forward decides by the newer rules", async () => {
     const app = new TestApp([{ name: "p", limits: "9/minute" }]);
     app.setPolicyRules("p", [{ kind: "deny", entries: ["198.51.100.7"] }]);
     const response = await app.send("/check/forward", {
@@ -190,14 +190,14 @@ describe("/check under newer policy rules", () => {
 });
 
 describe("key rules in the proxy", () => {
-  /** An app that has charged the client once. */
+  /** An app that has charged the client's key once. */
   async function charged(...args: ConstructorParameters<typeof TestApp>): Promise<TestApp> {
     const app = new TestApp(...args);
     await app.send("/");
     return app;
   }
 
-  it("the fields show the limits of a key's rule", async () => {
+  it("the RateLimit fields show the limits of a key's rule", async () => {
     const app = await charged([{ name: "p", limits: "2/minute" }], { LEGACY_HEADERS: true });
     app.setKeyRules("p", [{ kind: "limits", limits: limitsOf("50/minute") }]);
     const response = await app.send("/");
@@ -216,7 +216,7 @@ describe("key rules in the proxy", () => {
     expect(await problemOf(response)).toMatchObject([429, { "violated-policies": ["tight"] }]);
   });
 
-  it("a blocked key gets the answer of a key on the deny list, field by field", async () => {
+  it("a blocked key gets the same answer as a key on the deny list, field by field", async () => {
     const policy = { name: "p", limits: "2/minute", onDeny: { status: 418, body: "no" } };
     const other = { name: "q", limits: "9/minute", key: "global" };
     const listed = await new TestApp([other, { ...policy, deny: ["203.0.113.7"] }]).send("/");
@@ -226,11 +226,11 @@ describe("key rules in the proxy", () => {
     expect(Object.fromEntries(blocked.headers)).toEqual(Object.fromEntries(listed.headers));
     expect(await problemOf(blocked)).toEqual(await problemOf(listed));
     expect(app.forwarded).toHaveLength(1);
-    // The other policy gets its spend back.
+    // The spend of the other policy is refunded.
     expect(await app.check("GET", "/check?policy=q")).toMatchObject({ limits: [{ remaining: 8 }] });
   });
 
-  it("the log of denials gives the reason of the deny list for a blocked key", async () => {
+  it("the log of denials has the same reason for a blocked key as for a key on the deny list", async () => {
     const app = await charged([{ name: "p", limits: "2/minute" }], { LOG_DENIALS: true });
     app.setKeyRules("p", [{ kind: "block" }]);
     await app.send("/");
@@ -239,7 +239,7 @@ describe("key rules in the proxy", () => {
     ]);
   });
 
-  it("an allowed key passes without fields of that policy, and with those of others", async () => {
+  it("a request whose key a rule allows has the fields of the other policies only", async () => {
     const app = await charged([
       { name: "q", limits: "9/minute", key: "global" },
       { name: "p", limits: "1/minute" },
@@ -250,7 +250,7 @@ describe("key rules in the proxy", () => {
     expect(fieldsOf(response)).toEqual(['"q";q=9;w=60', '"q";r=7;t=60']);
   });
 
-  it("a request whose only policy allows the key has no fields", async () => {
+  it("a request has no RateLimit fields if its only policy has a rule that allows the key", async () => {
     const app = await charged([{ name: "p", limits: "1/minute" }], { LEGACY_HEADERS: true });
     app.setKeyRules("p", [{ kind: "allow" }]);
     const response = await app.send("/");
@@ -258,7 +258,7 @@ describe("key rules in the proxy", () => {
     expect(response.headers.has("X-RateLimit-Limit")).toBe(false);
   });
 
-  it("a key that a dry run blocks passes, and is logged as listed", async () => {
+  it("a request whose key is blocked in a dry run passes, and is logged as on the deny list", async () => {
     const app = await charged([{ name: "p", limits: "2/minute", dryRun: true }]);
     app.setKeyRules("p", [{ kind: "block" }]);
     vi.mocked(console.warn).mockClear();
@@ -296,7 +296,7 @@ describe("key rules at /check", () => {
     });
   });
 
-  it("the answer has the limits of a key's rule", async () => {
+  it("a check answers with the limits of its key's rule", async () => {
     const app = await checked();
     app.setKeyRules("p", [{ kind: "limits", limits: limitsOf("50/minute") }]);
     expect(await app.check("POST", "/check", { key })).toMatchObject({
@@ -306,7 +306,7 @@ describe("key rules at /check", () => {
     });
   });
 
-  it("a dry run answers that a blocked key would have been denied", async () => {
+  it("a check under a dry run answers that a blocked key would have been denied", async () => {
     const app = await checked({ dryRun: true });
     app.setKeyRules("p", [{ kind: "block" }]);
     vi.mocked(console.warn).mockClear();
@@ -320,7 +320,7 @@ describe("key rules at /check", () => {
 });
 
 describe("without a control plane", () => {
-  it("no charge carries rules, and a check is one call", async () => {
+  it("without a control plane, charges carry no rules, and a check is one call", async () => {
     const app = new TestApp([{ name: "p", limits: "2/minute" }], { CONTROL_PLANE: undefined });
     app.setPolicyRules("p", [{ kind: "mode", mode: "off" }]);
     expect(fieldsOf(await app.send("/"))).toEqual(['"p";q=2;w=60', '"p";r=1;t=60']);

@@ -1,4 +1,7 @@
-/** Runtime rules in the Worker: each request and each operation of /check keeps them up to date, and obeys them. */
+/**
+ * Runtime rules in the Worker: each request and each operation of /check starts the beats that bring them, and obeys
+ * them.
+ */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type App, createApp } from "../../src/app.ts";
 import type { BeatCall, BeatReply } from "../../src/control/protocol.ts";
@@ -15,7 +18,7 @@ const token = "the-tests-token";
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: startMs }));
 afterEach(() => void vi.useRealTimers());
 
-/** The objects of keys. */
+/** The namespace of the objects of keys. */
 class LimiterObjects {
   readonly calls: { readonly name: string; readonly argument: unknown }[] = [];
   readonly #objects = new Map<string, KeyObject>();
@@ -36,7 +39,7 @@ class LimiterObjects {
   }
 }
 
-/** A control plane with rules that a test sets. */
+/** A control plane whose rules a test sets. */
 class Plane {
   rules: readonly StaleRules[] = [];
   readonly calls: BeatCall[] = [];
@@ -140,7 +143,7 @@ describe("requests that keep the rules up to date", () => {
     expect(worker.plane.calls).toHaveLength(2);
   });
 
-  it("a call of /check without a valid token, and the health check, start no beat", async () => {
+  it("neither a call of /check without a valid token nor a health check starts a beat", async () => {
     const { send, plane } = start();
     expect((await send("/check", { method: "POST" })).status).toBe(401);
     expect((await send("/check/health")).status).toBe(200);
@@ -191,7 +194,7 @@ describe("rules in the Worker", () => {
     expect(objects.calls.at(-1)).toMatchObject({ argument: { charges: [{ rules }] } });
   });
 
-  it("a denied network is refused with 403, and an allowed one is not charged", async () => {
+  it("a rule denies requests from a network with 403, and a rule exempts another network from charges", async () => {
     const denied = await withRules({ kind: "deny", entries: ["203.0.113.0/24"] });
     expect((await denied.send("/")).status).toBe(403);
     const answer = await denied.check("POST", "/check", { key });
@@ -201,7 +204,7 @@ describe("rules in the Worker", () => {
     expect(allowed.objects.calls).toEqual([]);
   });
 
-  it("calls of /check are limited by the rules of the policies for them", async () => {
+  it("calls of /check are limited by rules of the policies for these calls", async () => {
     const POLICIES = [{ name: "api", match: { path: "/check*" }, key: "global", limits: "10/minute" }];
     const worker = start({ POLICIES });
     worker.plane.set({ kind: "limits", limits: "1/minute" });

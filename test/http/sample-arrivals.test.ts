@@ -1,4 +1,4 @@
-/** The traffic sample of an isolate: which decisions and settlements it records, and with which times. */
+/** The traffic sample of an isolate: which decisions and settlements it records, and their times. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { SampledArrival, SampledEvent } from "../../src/control/sample-codec.ts";
 import { decideBatch, decideCheck, look, openReservation, settleReservation } from "../../src/http/check/operations.ts";
@@ -23,7 +23,7 @@ const arrivalAt = (afterMs: number, changes: Partial<SampledArrival> = {}): Samp
   ...changes,
 });
 
-/** The events of the only key. */
+/** The events of the only sampled key. */
 async function eventsIn(site: CountedSite, policy = "p0"): Promise<readonly SampledEvent[]> {
   const samples = [...(await site.samples(policy)).values()];
   expect(samples.length).toBeLessThanOrEqual(1);
@@ -36,7 +36,7 @@ const outcomesIn = async (site: CountedSite, policy = "p0") =>
 const check = { policy: "p0", key: ["192.0.2.1"], cost: 1 };
 
 describe("arrivals", () => {
-  it("each decision of limits is recorded with its time, cost and outcome", async () => {
+  it("each decision by limits is recorded with its time, cost and outcome", async () => {
     const site = siteWith({ limits: "10/minute", cost: 5 });
     await site.request();
     site.isolate.clock.nowMs += 7;
@@ -50,7 +50,7 @@ describe("arrivals", () => {
     ]);
   });
 
-  it("the time is that of the object when the object decided, and that of the isolate when the deny cache did", async () => {
+  it("a decision has the object's time if the object decided, and the isolate's time if the deny cache did", async () => {
     const site = siteWith({ limits: "1/minute", denyCache: true });
     site.isolate.before = async ({ name }) => {
       if (name === "check") site.isolate.clock.nowMs += 10;
@@ -82,7 +82,7 @@ describe("arrivals", () => {
     expect(await eventsIn(site)).toEqual(Array.from({ length: 20 }, (_, ms) => arrivalAt(ms)));
   });
 
-  it("keys that are not in the sample, and all keys when SAMPLE is off, are not recorded", async () => {
+  it("keys outside the sample are not recorded, and no key is when SAMPLE is off", async () => {
     const variables = [{ SAMPLE: "off" }, { SAMPLE: "1/4096" }, { SAMPLE: "1/1" }];
     const sampled = variables.map(async (each) => {
       const site = new CountedSite([{ limits: "1/minute" }], each);
@@ -94,7 +94,7 @@ describe("arrivals", () => {
     expect(await Promise.all(sampled)).toEqual([0, 0, 50]);
   });
 
-  it("a refused request is recorded only for the policies that deny it", async () => {
+  it("a denied request is recorded only for the policies that deny it", async () => {
     const site = siteWith({ limits: "9/minute" }, { limits: "1/minute", key: "host" });
     await site.request();
     await site.request();
@@ -103,7 +103,7 @@ describe("arrivals", () => {
     expect(samples["p1"]).toMatchObject({ arrivals: 2 });
   });
 
-  it("bans and dry runs are recorded under their outcomes", async () => {
+  it("bans and dry runs are recorded with their own outcomes", async () => {
     const ban = { after: 1, within: "1m", for: "1h" };
     const site = siteWith({ limits: "1/minute", ban }, { limits: "1/minute", dryRun: true });
     await site.request();
@@ -130,7 +130,7 @@ describe("arrivals", () => {
     },
   );
 
-  it("keys on lists, key rules that allow or block, and missing keys are not recorded", async () => {
+  it("keys that a list or a key rule allows or blocks, and missing keys, are not recorded", async () => {
     const lists = { allow: ["192.0.2.1"], deny: ["192.0.2.2"], dryRun: true };
     const site = siteWith({ limits: "1/minute", ...lists });
     await site.request();
@@ -177,7 +177,7 @@ describe("arrivals", () => {
 describe("reservations", () => {
   const ttlMs = 60_000;
 
-  /** Reserves, and settles after 400 ms, in another isolate if asked. */
+  /** Makes a reservation and settles it after 400 ms, by another isolate if the test asks for one. */
   async function settledAt(cost: number): Promise<CountedSite> {
     const site = siteWith({ limits: "10/minute" });
     const { runtime, waitUntil } = site;
@@ -203,14 +203,14 @@ describe("reservations", () => {
     ]);
   });
 
-  it("a reservation without a cost is recorded, because it may be settled at more", async () => {
+  it("a reservation of cost 0 is recorded, because its actual cost may be higher", async () => {
     const site = siteWith({ limits: "10/minute" });
     const input = { ...check, cost: 0, ttlMs };
     await openReservation({ runtime: site.runtime, tenant: null, waitUntil: site.waitUntil }, input);
     expect(await eventsIn(site)).toEqual([arrivalAt(0, { cost: 0, ttlMs })]);
   });
 
-  it("the object names no charges for keys that are not in the sample", async () => {
+  it("without a sample of the key, a settlement does not ask the object for the charges", async () => {
     const site = new CountedSite([{ limits: "10/minute" }], { SAMPLE: "off" });
     const { runtime, waitUntil } = site;
     const answer = await openReservation({ runtime, tenant: null, waitUntil }, { ...check, ttlMs });
@@ -221,7 +221,7 @@ describe("reservations", () => {
     expect(await site.samples()).toEqual(new Map());
   });
 
-  it("concurrency slots of the proxy are recorded as reservations, and end with the response", async () => {
+  it("concurrency slots of the proxy are recorded as reservations that end with the response", async () => {
     const site = siteWith({ limits: "1/minute", strategy: "concurrency" }, { limits: "9/minute" });
     site.forwardTo = async () => {
       site.isolate.clock.nowMs += 250;
@@ -239,7 +239,7 @@ describe("reservations", () => {
     ]);
   });
 
-  it("all policies of one key are reserved together, so the arrivals of each have the reservation", async () => {
+  it("a reservation is recorded for all policies of its key, because they are reserved together", async () => {
     const site = siteWith({ limits: "9/minute" }, { limits: "5/minute", strategy: "concurrency" });
     site.forwardTo = async () => new Response(null);
     await site.request();
@@ -249,7 +249,7 @@ describe("reservations", () => {
     ]);
   });
 
-  it("the reservation of a request that another policy refuses is not recorded", async () => {
+  it("the reservation of a request that another policy denies is not recorded", async () => {
     const slots = { limits: "5/minute", strategy: "concurrency" };
     const site = siteWith(slots, { limits: "1/minute", key: "host" });
     site.forwardTo = async () => new Response(null);
@@ -260,7 +260,7 @@ describe("reservations", () => {
     expect(await site.samples()).toEqual(new Map());
   });
 
-  it("a client that leaves before its turn is settled at 0", async () => {
+  it("the request of a client that leaves a queue before its turn is settled at cost 0", async () => {
     const queue = { limit: 1, window: "1s", strategy: "leaky-bucket", burst: 5 };
     const site = siteWith({ limits: queue, count: { status: ["2xx"] } });
     const leaving = new AbortController();

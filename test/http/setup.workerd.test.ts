@@ -1,4 +1,4 @@
-/** The answers of a Worker that is not configured yet, and how they change with each variable that is set. */
+/** The answers of a Worker that is not fully configured, and how they change with each variable that is set. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { from, headgate, statusOf, token } from "./harness.ts";
@@ -18,7 +18,7 @@ beforeEach(() => {
 });
 
 describe("without limits and without ORIGIN", () => {
-  it("a browser gets a page with 200 that shows its RateLimit fields and says what to set", async () => {
+  it("a browser gets a page with status 200, its RateLimit fields and the variables to set", async () => {
     const response = await headgate(demo).send("/", asBrowser());
     expect(response.status).toBe(200);
     expect(response.headers.get("Content-Type")).toBe("text/html; charset=utf-8");
@@ -47,7 +47,7 @@ describe("without limits and without ORIGIN", () => {
     expect(await statusOf(send("/", asBrowser("203.0.113.8")))).toBe(200);
   });
 
-  it("a client that does not ask for HTML gets the problem that there is no origin, with RateLimit fields", async () => {
+  it("a client that does not ask for HTML gets a problem about the missing origin, with RateLimit fields", async () => {
     const { send } = headgate(demo);
     const response = await send("/", from("203.0.113.7"));
     expect(response.status).toBe(404);
@@ -83,7 +83,7 @@ describe("without limits and without ORIGIN", () => {
     const page = await response.text();
     expect(page.match(/<style[^>]*>/g)).toEqual([`<style nonce="${nonce}">`]);
     expect(page).not.toMatch(/<script|\sstyle=|\son\w+=|<img|https?:\/\/(?!api\.example\.com)/);
-    // Otherwise browsers would also request /favicon.ico, which would be charged.
+    // Without it, browsers would also request /favicon.ico, which would be charged.
     expect(page).toContain('<link rel="icon" href="data:,"');
     expect(page.length).toBeLessThan(5_000);
     expect(response.headers.get("Cache-Control")).toBe("no-store");
@@ -94,7 +94,7 @@ describe("without limits and without ORIGIN", () => {
 });
 
 describe("without KEY_SECRET", () => {
-  it("a browser gets a page with 503 that names the secret and the command that sets it", async () => {
+  it("without KEY_SECRET, a browser gets a page with 503 that names the secret and the command to set it", async () => {
     const response = await headgate(noSecret).send("/", asBrowser());
     expect(response.status).toBe(503);
     expect(response.headers.get("Retry-After")).toBe("60");
@@ -105,7 +105,7 @@ describe("without KEY_SECRET", () => {
     expect(page).not.toContain("Set LIMITS");
   });
 
-  it("other clients get a problem with 503 that names the secret, also at /check/health and /check", async () => {
+  it("without KEY_SECRET, other clients get a 503 problem that names it, even at /check and /check/health", async () => {
     const { send, check } = headgate(noSecret);
     const sent = [send("/"), send("/check/health"), check("POST", "/check", { key: "k" })];
     for (const answer of sent) {
@@ -119,7 +119,7 @@ describe("without KEY_SECRET", () => {
     }
   });
 
-  it("no object is called, also with the demo limits", async () => {
+  it("without KEY_SECRET, no object is called, not even for the demo limits", async () => {
     const calls = vi.spyOn(env.RATE_LIMITER, "getByName");
     const ids = vi.spyOn(env.RATE_LIMITER, "idFromName");
     const { send } = headgate({ ...demo, KEY_SECRET: "" });
@@ -130,7 +130,7 @@ describe("without KEY_SECRET", () => {
 });
 
 describe("with an ORIGIN and without limits", () => {
-  it("no request reaches the origin: browsers get a page with 503, and other clients a problem", async () => {
+  it("without limits, no request reaches the origin: browsers get a page with 503, and other clients a problem", async () => {
     const { send } = headgate({});
     const page = await send("/", asBrowser());
     expect(page.status).toBe(503);
@@ -148,7 +148,7 @@ describe("with an ORIGIN and without limits", () => {
 });
 
 describe("with limits and without ORIGIN", () => {
-  it("a browser gets a page with 404 about ORIGIN, which no policy charges", async () => {
+  it("without ORIGIN, a browser gets a page with 404 that names the variable, and no policy charges the request", async () => {
     const response = await headgate({ ...demo, LIMITS: "5/minute" }).send("/", asBrowser());
     expect(response.status).toBe(404);
     expect(response.headers.get("RateLimit")).toBeNull();
@@ -170,7 +170,7 @@ describe("a mistake is no missing variable", () => {
     expect(response.headers.get("Content-Type")).toBe("application/problem+json");
   });
 
-  it("no page contains the value of a variable", async () => {
+  it("no setup page contains the value of a variable", async () => {
     const secrets = { CHECK_TOKENS: `${token}-canary`, ORIGIN_SECRET: "canary" };
     const states = [{ ...demo }, noSecret, { ORIGIN: "https://canary.example" }];
     for (const state of states) {

@@ -1,4 +1,4 @@
-/** The claims of a token: exact numbers, valid UTF-8 and a bounded depth. */
+/** Claims of a token: exact numbers, valid UTF-8 and a maximum depth. */
 import { CompactSign } from "jose";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { headgate, type Headgate, statusOf } from "./harness.ts";
@@ -52,7 +52,7 @@ describe("a number in a token", () => {
     expect(await remainingOf(gate, digits)).toBe(4);
   });
 
-  it("two numbers beyond 2^53 that differ by 1 are two keys", async () => {
+  it("two claims that are numbers beyond 2^53 and differ by 1 are two keys", async () => {
     const gate = headgate(variables({ limits: "1/hour", onMissingKey: "deny" }));
     const statuses = [];
     for (const id of ["175928847299117063", "175928847299117064", "175928847299117063"]) {
@@ -62,7 +62,7 @@ describe("a number in a token", () => {
     expect(statuses).toEqual([200, 200, 429]);
   });
 
-  it("allow, deny and overrides compare the digits of a number, also in a list of claims", async () => {
+  it("allow, deny and overrides compare all digits of a number, even in a claim that is a list", async () => {
     const id = "175928847299117063";
     const other = "175928847299117064";
     const denying = headgate(variables({ deny: [id] }));
@@ -111,7 +111,7 @@ describe("a token of deeply nested JSON", () => {
   const nested = (depth: number): string => `${"[".repeat(depth)}${"]".repeat(depth)}`;
   const claims = (depth: number): string => `{"sub":"ann","deep":${nested(depth - 1)}}`;
 
-  it("a token of 64 levels is read, and one of 65 is answered with a 400 that names the depth", async () => {
+  it("a token nested 64 levels deep is read, and one nested 65 levels is answered with a 400 that names the maximum", async () => {
     const gate = headgate(variables({ onMissingKey: "deny" }));
     expect(await sendAs(gate, claims(64))).toBe(200);
     const response = await gate.send("/", await withPayload(claims(65)));
@@ -124,7 +124,7 @@ describe("a token of deeply nested JSON", () => {
     expect(await remainingOf(gate, "ann")).toBe(4);
   });
 
-  it("deep JSON in the header or the payload of a token is answered with 400, signed or not", async () => {
+  it("JSON nested too deep in the header or the payload of a token is answered with 400, whether or not the signature is valid", async () => {
     const gate = headgate(variables());
     const deep = btoa(nested(9_000));
     const plain = btoa('{"alg":"HS256"}');
@@ -135,14 +135,14 @@ describe("a token of deeply nested JSON", () => {
     }
   });
 
-  it("a dry run ignores a token with deep JSON, and policies without claims do not read it", async () => {
+  it("a dry run ignores a token nested too deep, and policies without claims do not read it", async () => {
     const dry = headgate(variables({ dryRun: true }));
     expect(await sendAs(dry, claims(65))).toBe(200);
     const withoutClaims = headgate({ ...variables({ key: "global" }) });
     expect(await sendAs(withoutClaims, claims(65))).toBe(200);
   });
 
-  it("/check/forward answers 400 for a token with deep JSON", async () => {
+  it("/check/forward answers 400 for a token nested too deep", async () => {
     const { send } = headgate(variables());
     const { headers } = await withPayload(claims(65));
     const response = await send("/check/forward", {

@@ -37,7 +37,7 @@ interface Signing {
 const hs256 = (text = secret): Signing => ({ alg: "HS256", key: utf8.encode(text) });
 const es256 = (pair = ec): Signing => ({ alg: "ES256", key: pair.privateKey });
 
-/** A signed token; it expires in a minute unless the claims have `exp` or `nbf`. */
+/** A signed token. It expires in a minute unless the claims contain `exp` or `nbf`. */
 const signed = ({ key, ...header }: Signing, claims: JWTPayload): Promise<string> =>
   new SignJWT({ ...("exp" in claims || "nbf" in claims ? {} : { exp: inSeconds(60) }), ...claims })
     .setProtectedHeader(header)
@@ -59,7 +59,7 @@ async function statusesOf({ send }: Headgate, tokens: readonly (string | null)[]
   return statuses;
 }
 
-/** Whether each of these tokens is verified: without a verified `sub` a request is denied. */
+/** Whether each of these tokens is verified, since a request without a verified `sub` is denied. */
 async function areVerified(variables: object, tokens: readonly string[]): Promise<boolean[]> {
   const own = headgate({
     POLICIES: [{ ...policy, limits: "100/hour", onMissingKey: "deny" }],
@@ -69,7 +69,7 @@ async function areVerified(variables: object, tokens: readonly string[]): Promis
 }
 
 describe("a key by claim", () => {
-  it("each verified user has its own limit, and requests without a valid token share one", async () => {
+  it("each verified user has its own limit, and requests without a valid token share one limit", async () => {
     const gate = headgate({ POLICIES: [policy], JWT_KEY: secret });
     const ann = await signed(hs256(), { sub: "ann" });
     const annLater = await signed(hs256(), { sub: "ann", exp: inSeconds(90) });
@@ -80,14 +80,14 @@ describe("a key by claim", () => {
     expect(await statusesOf(gate, tokens)).toEqual([200, 200, 429, 200, 429, 429, 429]);
   });
 
-  it("texts, numbers and booleans are key values; lists, objects and absent claims are missing", async () => {
+  it("claims that are texts, numbers or booleans are key values; lists, objects and absent claims are missing", async () => {
     const gate = headgate({ POLICIES: [{ ...policy, key: "jwt:org" }], JWT_KEY: secret });
     const tokens = [{ org: 7 }, { org: "7" }, { org: true }, { org: ["7"] }, { org: { id: 7 } }, {}];
     const signedTokens = await Promise.all(tokens.map((claims) => signed(hs256(), claims)));
     expect(await statusesOf(gate, signedTokens)).toEqual([200, 429, 200, 200, 429, 429]);
   });
 
-  it("/check reaches the state of a claim key by the claim's value", async () => {
+  it("a check that names the value of a claim charges the same counter as the proxy", async () => {
     const { send, check } = headgate({ POLICIES: [policy], JWT_KEY: secret });
     await statusOf(send("/", withToken(await signed(hs256(), { sub: "ann" }))));
     const look = await check("GET", "/check?key=ann");
@@ -112,7 +112,7 @@ describe("a key by claim", () => {
 });
 
 describe("a token", () => {
-  it("a token is read only from a single Authorization: Bearer, with the scheme in any case", async () => {
+  it("a token is read only from a single Authorization field with the scheme Bearer, in any case", async () => {
     const { send } = headgate({
       POLICIES: [{ ...policy, limits: "9/hour", onMissingKey: "deny" }],
       JWT_KEY: secret,
@@ -143,7 +143,7 @@ describe("a token", () => {
     expect(verified).toEqual([false, true, false, true]);
   });
 
-  it("a token is valid only from JWT_ISSUER and for JWT_AUDIENCE", async () => {
+  it("a token is valid only if its issuer is in JWT_ISSUER and its audience in JWT_AUDIENCE", async () => {
     const variables = {
       JWT_KEY: secret,
       JWT_ISSUER: "https://id.example.com/",
@@ -169,7 +169,7 @@ describe("a token", () => {
       await signed({ alg: "RS256", key: rsa.privateKey }, claims),
       await signed(es256(), claims),
       await signed(es256(otherEc), claims),
-      // The public key used as an HS256 secret, as PEM and as JWK.
+      // The public key as an HS256 secret, as PEM and as JWK.
       await signed(hs256(pem), claims),
       await signed(hs256(JSON.stringify(await exportJWK(ec.publicKey))), claims),
       none,
@@ -242,7 +242,7 @@ describe("JWT_JWKS_URL", () => {
     ...(kid !== undefined && { kid }),
   });
 
-  it("the key set is fetched once; a token is verified by its kid, or by any key without one", async () => {
+  it("the key set is fetched once; a token is verified with the key of its kid, or without a kid with any key", async () => {
     const fetches = vi.spyOn(globalThis, "fetch");
     const keys = [await jwk(rsa, "a"), await jwk(ec, "b"), await jwk(otherEc, "c")];
     const claims = { sub: "ann" };
@@ -280,7 +280,7 @@ describe("JWT_JWKS_URL", () => {
     const ann = await signed(es256(), { sub: "ann" });
     const bob = await signed(es256(), { sub: "bob" });
     expect(await statusesOf(gate, [ann, bob, null])).toEqual([200, 429, 429]);
-    // The cooldown prevents a fetch and a report for each request.
+    // The cooldown prevents a fetch and a log line for each request.
     expect(errors.mock.calls).toEqual([
       [expect.stringMatching(/^\{"event":"token-key-unavailable","error":"KeyUnavailable: /)],
     ]);

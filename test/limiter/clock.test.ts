@@ -1,13 +1,13 @@
-/** Waits and repetitions on a clock, and the clock that the objects of a binding have. */
+/** Waits and repetitions on a clock, and the clock that objects bring with them. */
 import { expect, it } from "vitest";
 import { clockName, clockOf, every, platformClock, sleep } from "../../src/limiter/clock.ts";
 import { TestClock } from "../fakes/isolate.ts";
 
-it("objects without a clock of their own have the platform's clock", () => {
+it("objects that bring no clock have the platform's clock", () => {
   expect(clockOf({ getByName: () => ({}) })).toBe(platformClock);
 });
 
-it("objects in memory have the clock that they carry", () => {
+it("objects in memory have the clock that they bring", () => {
   const clock = new TestClock();
   expect(clockOf({ [clockName]: clock })).toBe(clock);
 });

@@ -13,21 +13,21 @@ const never = new Promise<never>(() => undefined);
 
 describe("the deadline of a call", () => {
   it("a reply that arrived while the isolate was busy is not too late", async () => {
-    // Like a reply of another thread or process, this one is read after the timers that are due.
+    // A reply by setImmediate is read only after the timers that are due, like a reply of another thread or process.
     const reply = setImmediate("reply");
     const deadline = withDeadline(platformClock, reply, 1);
     block(20);
     expect(await deadline).toBe("reply");
   });
 
-  it("a deadline that a busy isolate misses is not attributed to the object", async () => {
+  it("a deadline missed by a busy isolate is not attributed to the object", async () => {
     const deadline = withDeadline(platformClock, never, 10);
     const caught = deadline.catch((error: unknown) => error);
     block(200);
     expect(await caught).toMatchObject({ name: "DeadlineExceeded", wasBusy: true });
   });
 
-  it("a deadline that an idle isolate misses is attributed to the object", async () => {
+  it("a deadline missed by an idle isolate is attributed to the object", async () => {
     const clock = new TestClock();
     const caught = withDeadline(clock, never, 250).catch((error: unknown) => error);
     await clock.pass(250);

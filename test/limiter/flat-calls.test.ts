@@ -1,4 +1,4 @@
-/** The flat form of checks and replies: decoding returns the encoded values. */
+/** The flat form of checks and replies: decoding returns the values that were encoded. */
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { answerChecks } from "../../src/limiter/flat-calls.ts";
@@ -119,7 +119,7 @@ describe("flat calls", () => {
     }
   });
 
-  it("a check that throws does not fail the other checks of its call", () => {
+  it("a check that throws does not fail the other checks of the call", () => {
     const object = new TestObject();
     const good = keyCheckOf([charge("5/minute")]);
     const sent = [good, keyCheckOf([charge("6/minute")]), keyCheckOf([charge("7/minute")]), good];
@@ -142,7 +142,7 @@ describe("flat calls", () => {
     expect(() => limiter.decide([], ["k", 0, 1, -1])).toThrow(TypeError);
   });
 
-  it("fields that a later version adds to charges and replies reach the other half", () => {
+  it("fields that a later version adds to charges and replies pass through the flat form", () => {
     const later = { ...charge("5/minute"), later: [1] };
     const reply = new TestObject().limiter.check({ key: "k", charges: [charge("5/minute")] });
     const answer = vi

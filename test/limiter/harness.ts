@@ -14,27 +14,27 @@ export { startMs } from "../fakes/isolate.ts";
 export type Stub = DurableObjectStub<RateLimiter>;
 
 /**
- * Sets the clock of all objects, which share the isolate of the tests, to `offsetMs` after `startMs`. That is ahead of the
- * platform's clock, by which alarms fire: an alarm in the past would fire at once.
+ * Sets the clock of all objects, which share the isolate of the tests, to `offsetMs` after `startMs`. This is ahead of
+ * the platform's clock: an alarm in the platform's past would fire at once.
  */
 export const at = (offsetMs: number): unknown => vi.setSystemTime(startMs + offsetMs);
 
 export const newObject = (): Stub => env.RATE_LIMITER.getByName(crypto.randomUUID());
 
-/** The units that remain of the first limit of a charge. */
+/** The remaining units of the first limit of a charge. */
 export async function remaining(object: Stub, each: Charge, key = "k"): Promise<unknown> {
   const { decisions } = await object.look(call(each, key));
   return remainingOf(decisions);
 }
 
-/** The names of an object's rows, and how long after `startMs` its alarm is due. */
+/** The names of an object's rows, and the time of its alarm in milliseconds after `startMs`. */
 export const stored = (object: Stub): Promise<[string[], number | null]> =>
   runInDurableObject(object, async (_, { storage }) => {
     const alarmAtMs = await storage.getAlarm();
     return [[...(await storage.list()).keys()], alarmAtMs === null ? null : alarmAtMs - startMs];
   });
 
-/** Counts what an object writes from now on, until it is evicted. */
+/** Counts the writes of an object from now on, until it is evicted. */
 export function countWrites(object: Stub): Promise<Readonly<WriteCounts>> {
   return runInDurableObject(object, (_, { storage }) => {
     const [put, remove] = [vi.spyOn(storage, "put"), vi.spyOn(storage, "delete")];

@@ -1,4 +1,4 @@
-/** Which object a key lives in, and many keys in one shard. */
+/** The object in which a key lives, and many keys in one shard. */
 import { describe, expect, it } from "vitest";
 import type { ObjectSettings } from "../../src/policy/placement.ts";
 import { hmacWith, PartitionKeys } from "../../src/policy/partition-key.ts";
@@ -62,15 +62,15 @@ function partitionKeys(count: number): Promise<string[]> {
   return Promise.all(keys);
 }
 
-// One of the 32 shards of sharding.full.workerd.test.ts, on a test object instead of the platform.
-it("S08: a shard counts 3,125 keys correctly, keeps its memory budget and deletes every row in the end", async () => {
+// One of the 32 shards of sharding.full.workerd.test.ts, as a test object instead of an object of the platform.
+it("S08: a shard counts 3,125 keys correctly, stays within its memory budget and finally deletes every row", async () => {
   const object = new TestObject();
   const { limiter, storage } = object;
   const limits = parseLimits("1000/hour", { policy: "p", strategy: "sliding-window-counter" });
   const keys = await partitionKeys(3_125);
   let mostCachedBytes = 0;
   const remainingAfter = (key: string, cost: number): unknown => {
-    // An object takes about 1,000 requests per second.
+    // One object serves about 1,000 requests per second.
     object.nowMs += 1;
     const { decisions } = limiter.check({ key, charges: [{ policy: "p", limits, cost }] });
     mostCachedBytes = Math.max(mostCachedBytes, limiter.cachedBytes);
@@ -83,7 +83,8 @@ it("S08: a shard counts 3,125 keys correctly, keeps its memory budget and delete
   expect(mostCachedBytes).toBeLessThanOrEqual(softBudgetBytes);
   expect(mostCachedBytes).toBeGreaterThan(softBudgetBytes / 2);
   object.nowMs += 3 * 3_600_000;
-  // Each alarm sweeps up to 2,000 rows, and the next continues where it ended.
+  // Each alarm sweeps up to 2,000 rows, and the next alarm continues from there. oxlint-disable-next-line
+  // no-await-in-loop
   // oxlint-disable-next-line no-await-in-loop
   for (let alarm = 0; alarm < 3; alarm++) await limiter.alarm();
   expect(storage.rows.size).toBe(0);

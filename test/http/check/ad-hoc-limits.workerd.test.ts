@@ -5,7 +5,7 @@ import { headgate } from "../harness.ts";
 
 const one = { LIMITS: "3/minute", STRATEGY: "fixed-window", KEY: "header:X-Api-Key" };
 
-/** The answers of one Headgate to sequential checks. */
+/** The answers of one Worker to checks, one after the other. */
 const answersOf = async (
   checks: readonly Record<string, unknown>[],
   variables: Record<string, unknown> = one,
@@ -28,7 +28,7 @@ const remaining = (...units: number[]): unknown => ({
 });
 
 describe("ad hoc limits", () => {
-  it("a check against ad hoc limits spends and answers as under a policy named adhoc", async () => {
+  it("a check against ad hoc limits spends and answers as if a policy named adhoc had these limits", async () => {
     const [answer] = await answersOf([{ key: "k", cost: 2, limits: "5/minute", strategy }]);
     expect(answer).toEqual({
       status: 200,
@@ -58,7 +58,7 @@ describe("ad hoc limits", () => {
     });
   });
 
-  it("ad hoc limits deny a cost above what remains, and spend nothing for it", async () => {
+  it("a check against ad hoc limits is denied and spends nothing when it costs more than remains", async () => {
     const spend = { key: "k", limits: "5/minute", strategy };
     const [, denied, allowed] = await answersOf([{ ...spend, cost: 4 }, { ...spend, cost: 2 }, spend]);
     expect(denied).toMatchObject({
@@ -142,10 +142,10 @@ describe("the key of ad hoc limits", () => {
     expect(answers).toMatchObject(keys.map(() => remaining(8)));
   });
 
-  it("the key of ad hoc limits may be a list of several texts, which equals no single text", async () => {
+  it("the key of ad hoc limits may be a list of several texts, which differs from every single text", async () => {
     const keys = [["a", "b"], ["b", "a"], 'a","b', ["a,b"], ["a", "b", "c"], "a", ["a"]];
     const answers = await answersOf([...keys, ["a", "b"], "abcdefgh".split("")].map(spend));
-    // A list of one text equals that text.
+    // A list of one text is the same key as that text.
     const left = [8, 8, 8, 8, 8, 8, 7, 7, 8];
     expect(answers).toMatchObject(left.map((each) => remaining(each)));
   });
@@ -232,7 +232,7 @@ describe("invalid ad hoc limits", () => {
     expect(await errorsOf({ ...valid, ...changes })).toEqual([422, ...errors]);
   });
 
-  it("the field strategy without the field limits is answered with 422", async () => {
+  it("a check with the field strategy but without the field limits is answered with 422", async () => {
     expect(await errorsOf({ key: "k", strategy })).toEqual([422, ["strategy", "no value without limits"]]);
   });
 

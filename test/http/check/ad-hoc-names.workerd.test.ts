@@ -5,7 +5,7 @@ import { headgate } from "../harness.ts";
 const strategy = "fixed-window";
 const one = { LIMITS: "3/minute", STRATEGY: strategy, KEY: "header:X-Api-Key" };
 
-/** The answers of one Headgate to sequential checks. */
+/** The answers of one Worker to checks, one after the other. */
 async function answersOf(
   checks: readonly Record<string, unknown>[],
   variables: Record<string, unknown> = one,
@@ -40,7 +40,7 @@ async function errorsOf(body: Record<string, unknown>): Promise<unknown> {
 describe("the name of ad hoc limits", () => {
   const spend = { key: "k", limits: "9/minute", strategy };
 
-  it("checks with different names have different counters, and those with one name share a counter", async () => {
+  it("ad hoc limits with different names have different counters, and those with the same name share a counter", async () => {
     const names = ["login", "export", "login", undefined, "adhoc", "login"];
     const answers = await answersOf(names.map((name) => ({ ...spend, name })));
     expect(answers).toMatchObject([8, 8, 7, 8, 7, 6].map((left) => remaining(left)));
@@ -144,7 +144,7 @@ describe("the name of ad hoc limits", () => {
     expect(await errorsOf(check)).toEqual([422, ...errors]);
   });
 
-  it("DELETE /check refuses a name that is invalid, or beside a policy, or without a key", async () => {
+  it("DELETE /check refuses a name that is invalid, that is sent with a policy, or that is sent without a key", async () => {
     const { check } = headgate(one);
     for (const [query, fields] of [
       ["key=k&name=No", ["name"]],

@@ -80,7 +80,7 @@ describe("POST /check/batch", () => {
     expect(results.map(left)).toEqual([2, 2, 1, 0, 0]);
   });
 
-  it("a problem of one check in a batch does not affect the others", async () => {
+  it("a check of a batch that has a problem does not affect the other checks", async () => {
     const { check } = headgate({ POLICIES: policies });
     const results = await batch(check, [
       { policy: "unknown", key: "k" },
@@ -93,7 +93,7 @@ describe("POST /check/batch", () => {
     expect(results[0]?.problem).toMatchObject({ type: "about:blank", title: "Not Found" });
   });
 
-  it("a check of cost 0 in a batch looks without spending", async () => {
+  it("a check of cost 0 in a batch is a look, which spends nothing", async () => {
     const { check } = headgate({ POLICIES: policies });
     const spend = { policy: "login", key: "203.0.113.7" };
     const results = await batch(check, [{ ...spend, cost: 0 }, spend, { ...spend, cost: 0 }]);
@@ -202,7 +202,7 @@ describe("an invalid batch", () => {
     expect(await statusOf(ask(131_073))).toBe(413);
   });
 
-  it("a batch accepts no query parameters, no method but POST, and no type but JSON", async () => {
+  it("a batch accepts no query parameters, only the method POST and only JSON", async () => {
     expect(await errorsOf({ checks: [{ key: "k" }] }, "/check/batch?deny=429")).toEqual([422, "deny"]);
     const { check, send } = headgate({ POLICIES: policies });
     const get = await check("GET", "/check/batch");
@@ -234,13 +234,13 @@ describe("the token of a batch", () => {
     return [response.status, results];
   };
 
-  it("a batch requires a token with the right check", async () => {
+  it("a batch requires a token with the right called check", async () => {
     expect((await statusAndResults(null, { key: "k" }))[0]).toBe(401);
     expect((await statusAndResults("looks", { key: "k" }))[0]).toBe(403);
     expect((await statusAndResults("plain", { key: "k" }))[0]).toBe(200);
   });
 
-  it("a batch with ad hoc limits requires a token with the right adhoc", async () => {
+  it("a batch with ad hoc limits requires a token with the right called adhoc", async () => {
     expect((await statusAndResults("plain", { key: "k", limits: "5/hour" }))[0]).toBe(403);
     expect((await statusAndResults("full", { key: "k", limits: "5/hour" }))[0]).toBe(200);
   });

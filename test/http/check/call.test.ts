@@ -1,11 +1,11 @@
-/** Bearer tokens are compared with one buffer for all requests. */
+/** Bearer tokens are compared in one buffer, which all requests reuse. */
 import { timingSafeEqual } from "node:crypto";
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { tokenMatcher } from "../../../src/http/check/call.ts";
 import { forAll } from "../../for-all.ts";
 
-/** Node has no such method on `crypto.subtle`. */
+/** Node's `crypto.subtle` lacks this method. */
 Object.assign(crypto.subtle, { timingSafeEqual });
 
 const anyToken = fc.oneof(

@@ -1,4 +1,4 @@
-/** The `attributes` of a check, by which `overrides`, `allow` and `deny` apply as in the proxy. */
+/** The `attributes` of a check, to which `overrides`, `allow` and `deny` apply as in the proxy. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type Headgate, headgate, token } from "../harness.ts";
 
@@ -30,7 +30,7 @@ interface Answer {
   readonly limits: { limit: number; remaining: number }[];
 }
 
-/** Describes the decision of a check, as in `allowed by limit of 5`. */
+/** Describes the decision on a check, such as `allowed by limit of 5`. */
 async function decisionOf(attributes: unknown, { check }: Headgate = own(), fields: object = {}): Promise<string> {
   const response = await check("POST", "/check", { key: "k", attributes, ...fields });
   expect(response.status).toBe(200);
@@ -69,7 +69,7 @@ describe("a check with attributes", () => {
     expect(await decisionOf(attributes)).toBe(expected);
   });
 
-  it("a check with attributes charges its key, whatever the attributes are", async () => {
+  it("a check charges the same key with any attributes", async () => {
     const one = own();
     await decisionOf({ "jwt:plan": "pro" }, one, { cost: 3 });
     expect(await decisionOf({ country: "DE" }, one, { cost: 4 })).toBe("allowed by limit of 7");
@@ -77,7 +77,7 @@ describe("a check with attributes", () => {
     expect(await decisionOf({}, one, { key: "other" })).toBe("allowed by limit of 1");
   });
 
-  it("an attribute that is also a key part must have the same value as in the key", async () => {
+  it("an attribute that is also a key part must have the value that the key has", async () => {
     const parts = {
       ...policy,
       key: ["ip", "host", "country", "header:x-a"],
@@ -185,7 +185,7 @@ describe("invalid attributes", () => {
     expect(await looked.json()).toMatchObject({ limits: [{ remaining: 1 }] });
   });
 
-  it("all invalid attributes of a check in a batch are named after the place of the check", async () => {
+  it("the problem of a batch names each invalid attribute by the position of its check", async () => {
     const { check } = own();
     const attributes = { ip: "x", plan: "pro", "jwt:plan": "pro" };
     const checks = [{ key: "k" }, { key: "k", cost: -1, attributes }];
@@ -193,14 +193,14 @@ describe("invalid attributes", () => {
     expect(fields).toEqual(["checks[1].cost", "checks[1].attributes.ip", "checks[1].attributes.plan"]);
   });
 
-  it("16 attributes, 64 values and 1,024 bytes are accepted", async () => {
+  it("a check accepts 16 attributes, 64 values and 1,024 bytes", async () => {
     const { "jwt:c16": _, ...sixteen } = many;
     const longest = { ...sixteen, "jwt:c0": values.slice(1), "jwt:c1": "ü".repeat(512) };
     expect(await decisionOf(longest)).toBe("allowed by limit of 1");
     expect(await decisionOf({ "jwt:sub": 2 ** 53 - 1, "jwt:score": -1.5 })).toMatch(/^allowed/);
   });
 
-  it("attributes together with ad hoc limits are answered with 422", async () => {
+  it("a check with both attributes and ad hoc limits is answered with 422", async () => {
     const body = { key: "k", limits: "1/minute", attributes: { ip: "192.0.2.1" } };
     const errors = await errorsOf(await own().check("POST", "/check", body));
     expect(errors).toEqual([{ field: "attributes", accepted: "no value together with limits" }]);

@@ -11,7 +11,7 @@ const calls = { name: "calls", match: { path: "/check/*" }, limits: "2/minute", 
 const apiCheck = { policy: "api", key: "u1" };
 
 describe("self limits: policies for the paths of /check", () => {
-  it("self limits charge the caller of /check, whichever key is checked", async () => {
+  it("self limits charge the caller of /check, not the key that is checked", async () => {
     const { check } = headgate({ POLICIES: [api, { ...calls, key: "header:authorization" }] });
     const first = await check("POST", "/check", apiCheck);
     expect([first.status, first.headers.get("RateLimit")]).toEqual([200, '"calls";r=1;t=60']);
@@ -31,7 +31,7 @@ describe("self limits: policies for the paths of /check", () => {
     expect([response.status, response.headers.get("RateLimit")]).toEqual([200, '"calls";r=1;t=60']);
   });
 
-  it("self limits deny before the checked key is charged, and do not apply to the proxy", async () => {
+  it("self limits deny a call before it charges its key, and do not apply to the proxy", async () => {
     const { send, check } = headgate({ POLICIES: [api, { ...calls, key: "global" }] });
     const ask = (): Promise<number> => statusOf(check("POST", "/check", apiCheck));
     expect([await ask(), await ask(), await ask(), await ask()]).toEqual([200, 200, 429, 429]);
@@ -59,7 +59,7 @@ describe("self limits: policies for the paths of /check", () => {
     expect(await denied.json()).toMatchObject({ "violated-policies": ["calls"] });
   });
 
-  it("self limits of concurrency hold a slot until the call is answered", async () => {
+  it("a concurrency limit among the self limits holds a slot until the call is answered", async () => {
     const slots = { limit: 1, window: "1h", strategy: "concurrency" };
     const { check } = headgate({ POLICIES: [api, { ...calls, key: "global", limits: slots }] });
     for (let call = 0; call < 3; call++) {
@@ -99,7 +99,7 @@ describe("self limits: policies for the paths of /check", () => {
     expect(await statusOf(headgate({ POLICIES: [api, elsewhere] }).send("/check/health"))).toBe(200);
   });
 
-  it("policies for all paths do not limit the calls of /check", async () => {
+  it("a policy for all paths does not limit the calls of /check", async () => {
     const { check } = headgate({
       POLICIES: [api, { ...calls, name: "all", match: { path: "/*" } }, { ...calls, name: "any", match: {} }],
     });
@@ -111,7 +111,7 @@ describe("self limits: policies for the paths of /check", () => {
 });
 
 describe('CHECK_AUTH = "none"', () => {
-  it("CHECK_AUTH = none opens looks to callers without a token, and nothing else", async () => {
+  it("CHECK_AUTH = none allows looks without a token, and no other calls", async () => {
     const { send } = headgate({ POLICIES: [api], CHECK_AUTH: "none" });
     const look = await send("/check?policy=api&key=u1");
     expect(await look.json()).toMatchObject({ limits: [{ remaining: 100 }] });
@@ -142,7 +142,7 @@ describe('CHECK_AUTH = "none"', () => {
     }
   });
 
-  it(`without CHECK_AUTH looks require a token, and every other value than "none" is a configuration problem`, async () => {
+  it(`without CHECK_AUTH, looks require a token; any value of CHECK_AUTH other than "none" is a configuration problem`, async () => {
     const closed = headgate({ POLICIES: [api] });
     expect(await statusOf(closed.send("/check?policy=api&key=u1"))).toBe(401);
     const invalid = await headgate({ POLICIES: [api], CHECK_AUTH: "off" }).send("/");
@@ -184,7 +184,7 @@ async function remaining(own: Headgate, holderToken: string): Promise<unknown> {
 }
 
 describe("S07: keys of tenants", () => {
-  it("S07: keys of the same name are separate for each tenant, for reading, spending and forgetting", async () => {
+  it("S07: each tenant reads, spends and forgets its own keys, even if other tenants use the same names", async () => {
     const own = gate();
     await statusOf(own.send("/", from(key)));
     await statusOf(call(own, "token-a", "POST", "/check", { key, cost: 3 }));
@@ -239,7 +239,7 @@ describe("the rights of a token", () => {
     ["forget", "DELETE", `/check?key=${key}`, undefined],
   ];
 
-  it.each(rightOfCalls)("only a token with the right %s may call %s %s", async (right, method, path, payload) => {
+  it.each(rightOfCalls)("only a token with the right %s may send %s %s", async (right, method, path, payload) => {
     const own = gate();
     const holders = { check: "spender", look: "reader", forget: "cleaner" };
     for (const [may, holderToken] of Object.entries(holders)) {
@@ -249,7 +249,7 @@ describe("the rights of a token", () => {
     }
   });
 
-  it("a token that lacks a right gets a problem that names the right, and spends nothing", async () => {
+  it("a token that lacks a right gets a problem that names the missing right, and spends nothing", async () => {
     const own = gate();
     const response = await call(own, "reader", "POST", "/check", body);
     expect(response.headers.get("Content-Type")).toBe("application/problem+json");
@@ -262,7 +262,7 @@ describe("the rights of a token", () => {
     expect(await remaining(own, "open")).toBe(9);
   });
 
-  it("ad hoc limits require a token with the right adhoc", async () => {
+  it("ad hoc limits require a token with the right called adhoc", async () => {
     const own = gate();
     const adhoc = { key: "k", limits: "5/hour" };
     expect(await statusOf(call(own, "spender", "POST", "/check", adhoc))).toBe(403);

@@ -21,7 +21,7 @@ const several = {
 };
 
 describe("POST /check", () => {
-  it("POST /check spends, and answers the decision with the fields to pass on", async () => {
+  it("POST /check spends, and answers with the decision and the header fields to pass on", async () => {
     const { check } = headgate(one);
     const response = await check("POST", "/check", { key: "203.0.113.7", cost: 2 });
     expect(response.status).toBe(200);
@@ -52,7 +52,7 @@ describe("POST /check", () => {
     });
   });
 
-  it("POST /check answers a denial with 200, and spends nothing for it", async () => {
+  it("POST /check answers a denial with status 200, and a denied check spends nothing", async () => {
     const { check } = headgate(one);
     await check("POST", "/check", { key: "203.0.113.7", cost: 2 });
     const denied = await check("POST", "/check", { key: "203.0.113.7", cost: 2 });
@@ -67,7 +67,7 @@ describe("POST /check", () => {
     expect(await allowed.json()).toMatchObject({ allowed: true, limits: [{ remaining: 0 }] });
   });
 
-  it("POST and GET /check answer a denial with the status of deny", async () => {
+  it("POST and GET /check answer a denial with the status in the parameter deny", async () => {
     const { check } = headgate(one);
     const spend = { key: "203.0.113.7", cost: 3 };
     expect(await statusOf(check("POST", "/check?deny=429", spend))).toBe(200);
@@ -84,7 +84,7 @@ describe("POST /check", () => {
     expect(Object.keys(body.headers)).toEqual(["RateLimit-Policy", "RateLimit"]);
   });
 
-  it("POST /check charges several limits all or nothing", async () => {
+  it("POST /check charges all limits, or none if one denies", async () => {
     const { check } = headgate(several);
     const spend = { policy: "api", key: ["k", "/api/x"], cost: 2 };
     await check("POST", "/check", spend);
@@ -116,7 +116,7 @@ describe("GET and DELETE /check", () => {
     expect(await after.json()).toMatchObject({ allowed: true, limits: [{ remaining: 3 }] });
   });
 
-  it("GET /check reads the state that the proxy charges", async () => {
+  it("GET /check reads the counters that the proxy charges", async () => {
     const { send, check } = headgate(several);
     await send("/login", from("203.0.113.7"));
     const visitor = await check("GET", "/check?policy=login&key=203.0.113.7");
@@ -154,7 +154,7 @@ const errorsOf = async (answer: Promise<Response>): Promise<unknown> => {
 };
 
 describe("an invalid check", () => {
-  it("an invalid check is answered with 422 and every invalid field", async () => {
+  it("an invalid check is answered with 422 and a list of all invalid fields", async () => {
     const { check } = headgate(several);
     const post = (body: unknown): Promise<unknown> => errorsOf(check("POST", "/check", body));
     expect(await post({ policy: 1, key: "", cost: -1, extra: true })).toEqual([422, "policy", "key", "cost", "extra"]);
@@ -209,7 +209,7 @@ describe("an invalid check", () => {
     expect(await post("é".repeat(512))).toEqual([200]);
   });
 
-  it("each malformed check is answered with the status of its mistake: 400, 404, 405, 413 or 415", async () => {
+  it("a malformed check is answered with the status for its mistake: 400, 404, 405, 413 or 415", async () => {
     const { send, check } = headgate(several);
     const post = (type: string, body: BodyInit): Promise<Response> =>
       send("/check", {
@@ -219,7 +219,7 @@ describe("an invalid check", () => {
       });
     expect(await statusOf(post("application/json", "{"))).toBe(400);
     expect(await statusOf(post("application/json; charset=utf-8", ""))).toBe(400);
-    // A key of one byte that is not valid UTF-8.
+    // A key that consists of one byte, which is not valid UTF-8.
     const key = Uint8Array.of(...new TextEncoder().encode('{"key": "'), 0xff, ...new TextEncoder().encode('"}'));
     expect(await statusOf(post("application/json", key))).toBe(400);
     expect(await statusOf(check("GET", "/check?policy=login&key=%ff"))).toBe(400);
@@ -231,7 +231,7 @@ describe("an invalid check", () => {
     expect([put.status, put.headers.get("Allow")]).toEqual([405, "GET, HEAD, POST, DELETE"]);
   });
 
-  it("a body without Content-Length is read no further than its bound", async () => {
+  it("the read of a body without Content-Length ends at the maximum size", async () => {
     const { send } = headgate(one);
     let chunks = 0;
     const body = new ReadableStream<Uint8Array>({
@@ -273,7 +273,7 @@ describe("a check without a token", () => {
     expect(await listDurableObjectIds(env.RATE_LIMITER)).toEqual(before);
   });
 
-  it("without CHECK_TOKENS, the problem of a 401 names CHECK_TOKENS", async () => {
+  it("when CHECK_TOKENS is not set, the problem of a 401 names it", async () => {
     const { send } = headgate({ ...one, CHECK_TOKENS: undefined });
     const response = await send("/check?key=203.0.113.7");
     const { status, detail } = await response.json<{ status: number; detail: string }>();
@@ -281,7 +281,7 @@ describe("a check without a token", () => {
     expect(detail).toContain("CHECK_TOKENS");
   });
 
-  it("each of several tokens is accepted, so that tokens can be rotated", async () => {
+  it("all of several tokens are accepted, so that tokens can be rotated", async () => {
     const { send } = headgate({ ...one, CHECK_TOKENS: '["old-token", "new-token"]' });
     const look = (bearer: string): Promise<number> =>
       statusOf(send("/check?key=203.0.113.7", { headers: { Authorization: `Bearer ${bearer}` } }));
@@ -296,7 +296,7 @@ describe("a check without a token", () => {
 });
 
 describe("CHECK_PATH", () => {
-  it("CHECK_PATH moves all endpoints of the limiter, and /check goes to the origin", async () => {
+  it("CHECK_PATH moves all endpoints of /check, and requests to the path /check then go to the origin", async () => {
     const { send, check } = headgate({ ...one, CHECK_PATH: "/_limits" });
     expect(await statusOf(send("/_limits/health"))).toBe(200);
     expect(await statusOf(check("GET", "/_limits?key=203.0.113.7"))).toBe(200);

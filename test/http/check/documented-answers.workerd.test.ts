@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import document from "../../../src/http/wire/openapi.json" with { type: "json" };
 import { type Headgate, headgate, statusOf, token } from "../harness.ts";
 
-/** Tokens without the right that a call needs. */
+/** Tokens that each lack the right that a call needs. */
 const lackingTokens = { look: "forgetter", others: "looker" };
 
 const POLICIES = [{ name: "p", limits: "2/hour", key: "header:X-Api-Key", onError: "closed" }];
@@ -18,13 +18,13 @@ const silent = { decide: call, look: call, forget: call, reserve: call, settle: 
 const variables = { POLICIES, CHECK_TOKENS, KEY_SECRET: "shared by these Headgates" };
 const sound = headgate(variables);
 const broken = headgate({ LIMITS: "soon" });
-/** Its self limits deny every call. */
+/** A Worker whose self limits deny every call. */
 const limited = headgate({
   ...variables,
   POLICIES: [...POLICIES, { name: "calls", match: { path: "/check*" }, key: "global", limits: "1/hour", cost: 2 }],
 });
 const undecided = headgate({ ...variables, RATE_LIMITER: { getByName: () => silent } });
-/** Its self limits fail closed. */
+/** A Worker whose self limits fail closed. */
 const closed = headgate({
   ...variables,
   POLICIES: [
@@ -89,7 +89,7 @@ function ask(
   return to.send(url, { method, headers, ...(text !== undefined && { body: text }) });
 }
 
-/** Makes the call with every mistake and every failure, and returns the statuses. */
+/** Makes the call with every mistake and during every failure, and returns the statuses. */
 async function statusesFrom(valid: Call): Promise<Set<number>> {
   const isPost = valid.body !== undefined;
   const authorized = { Authorization: `Bearer ${token}` };
@@ -124,7 +124,7 @@ async function statusesFrom(valid: Call): Promise<Set<number>> {
   return new Set(answers.map(({ status }) => status));
 }
 
-/** A call of `/settle` with a valid id: only such a call reaches an object. */
+/** A call of `/settle` with a valid id, since a call with an invalid id reaches no object. */
 async function withReservation(valid: Call): Promise<Call> {
   if (valid !== operations["settle"]) return valid;
   const reserved = await sound.check("POST", "/check/reserve", { key: "another", ttlMs: 60_000 });
@@ -148,7 +148,7 @@ describe("the answers in the OpenAPI document", () => {
     },
   );
 
-  it("GET /check/forward answers the statuses of the OpenAPI document, and the body of onDeny", async () => {
+  it("GET /check/forward answers with the statuses in the OpenAPI document, and with the body of onDeny", async () => {
     const denying = (onDeny: object): Headgate =>
       headgate({ POLICIES: [{ name: "p", limits: "1/hour", key: "global", onDeny }] });
     const authorized = { Authorization: `Bearer ${token}`, "X-Forwarded-Method": "GET" };
@@ -179,7 +179,7 @@ describe("the answers in the OpenAPI document", () => {
 });
 
 describe("GET /check/openapi.json", () => {
-  it("GET /check/openapi.json answers the document without a token, with the path where it is served", async () => {
+  it("GET /check/openapi.json answers without a token, with a document that has the configured path", async () => {
     const response = await headgate({ LIMITS: "5/minute" }).send("/check/openapi.json");
     expect([response.status, await response.json()]).toEqual([200, document]);
     const moved = headgate({ LIMITS: "5/minute", CHECK_PATH: "/_limits/v1" });

@@ -1,4 +1,4 @@
-/** The request that a gateway describes: which fields describe it, and which values are invalid. */
+/** The request that a gateway describes: which header fields describe it, and which values are invalid. */
 import { describe, expect, it } from "vitest";
 import { forwardedRequest } from "../../../src/http/check/forward-auth.ts";
 import { isFailure } from "../../../src/http/wire/problems.ts";
@@ -34,7 +34,7 @@ describe("a field of the gateway's own call", () => {
     expect([request.headers.has(name), request.headers.has("X-Own")]).toEqual([false, true]);
   });
 
-  it("Authorization belongs to the described request unless it holds the gateway's token", () => {
+  it("Authorization belongs to the described request unless it contains the gateway's token", () => {
     const call = new Request("https://h.example/", {
       headers: { ...traefik, Authorization: "Bearer x" },
     });
@@ -47,7 +47,7 @@ describe("a field of the gateway's own call", () => {
 });
 
 describe("an invalid description", () => {
-  it("the errors name missing fields as X-Original-* when the description has one of these, otherwise as X-Forwarded-*", () => {
+  it("errors name missing fields as X-Original-* when the request has one of these, and otherwise as X-Forwarded-*", () => {
     expect(invalidFields({})).toEqual(["X-Forwarded-Method", "X-Forwarded-Uri"]);
     expect(invalidFields({ "X-Original-URI": "/" })).toEqual(["X-Original-Method"]);
   });
@@ -84,7 +84,7 @@ describe("an invalid description", () => {
     expect(invalidFields({ ...traefik, [name]: value })).toEqual([]);
   });
 
-  it("a description in the fields of both Traefik and nginx is rejected if they differ, because a client may have sent one of them", () => {
+  it("a request that Traefik's and nginx's fields describe differently is rejected, because a client may have sent either", () => {
     expect(invalidFields({ ...nginx, "X-Forwarded-Uri": "/harmless" })).toEqual(["X-Original-URI"]);
     expect(invalidFields({ ...traefik, "X-Original-Method": "OPTIONS" })).toEqual(["X-Original-Method"]);
   });

@@ -50,7 +50,7 @@ describe("GET /check/forward", () => {
       expect([denied.status, denied.headers.get("Retry-After")]).toEqual([429, "60"]);
       expect(denied.headers.get("RateLimit")).toBe('"default";r=0;t=60');
       expect(await denied.json()).toMatchObject({ "violated-policies": ["default"] });
-      // Proxy-Status is for responses of the proxy.
+      // Proxy-Status is only for responses of the proxy.
       expect(denied.headers.has("Proxy-Status")).toBe(false);
     },
   );
@@ -146,7 +146,7 @@ describe("the described request", () => {
     expect(fields.map((field) => /r=(\d)/.exec(field ?? "")?.[1])).toEqual(["8", "7", "8"]);
   });
 
-  it("with X-Headgate-Token, Authorization belongs to the described request", async () => {
+  it("when the gateway sends X-Headgate-Token, Authorization belongs to the described request", async () => {
     const policy = { name: "p", limits: "1/minute", key: "header:authorization" };
     const { send } = headgate({ POLICIES: [{ ...policy, onMissingKey: "deny" }] });
     const own = { "X-Headgate-Token": "the-tests-token", Authorization: "Bearer the-visitors" };
@@ -236,7 +236,7 @@ describe("the visitor of a described request", () => {
     expect(await isCharged(fields, "192.0.2.9")).toBe(false);
   });
 
-  it("without X-Forwarded-For, the visitor is a missing key part and not the gateway", async () => {
+  it("without X-Forwarded-For, the visitor's address is a missing key part; the gateway's address is not used", async () => {
     const denying = { name: "p", limits: "1/minute", onMissingKey: "deny" };
     const { send } = headgate({ POLICIES: [denying] });
     const headers = without(traefik("/"), "X-Forwarded-For");
@@ -246,7 +246,7 @@ describe("the visitor of a described request", () => {
 });
 
 describe("an invalid description", () => {
-  it("an invalid description is answered with 422 and every invalid field", async () => {
+  it("an invalid description is answered with 422 and a list of all invalid fields", async () => {
     const { send } = headgate(one);
     const response = await send("/check/forward", { headers: bearer });
     const { errors } = await response.json<{ errors: { field: string }[] }>();
@@ -296,7 +296,7 @@ describe("the token of a gateway", () => {
   const ask = (send: ReturnType<typeof headgate>["send"], fields: Fields): Promise<number> =>
     statusOf(send("/check/forward", { headers: { ...without(traefik("/"), "Authorization"), ...fields } }));
 
-  it("GET /check/forward requires a token with the right check", async () => {
+  it("GET /check/forward requires a token with the right called check", async () => {
     const { send } = headgate({ ...one, CHECK_TOKENS: tokens });
     expect(await ask(send, {})).toBe(401);
     expect(await ask(send, { "X-Headgate-Token": "wrong", Authorization: "Bearer ours" })).toBe(401);
@@ -320,7 +320,7 @@ const describing: Fields = {
 };
 
 describe("X-Forwarded-For of a described request", () => {
-  it("trustedProxies reads X-Forwarded-For without the gateway's address, which Cloudflare has appended", async () => {
+  it("trustedProxies applies to X-Forwarded-For without its last address, the gateway's, which Cloudflare appends", async () => {
     const { send, check } = headgate({
       POLICIES: [{ name: "p", limits: "5/minute", trustedProxies: 1 }],
     });
@@ -342,7 +342,7 @@ describe("the claims of a described request", () => {
   const JWT_KEY = "a secret of the tests, thirty-two bytes or more";
   const policy = { name: "users", key: "jwt:sub", onMissingKey: "deny", limits: "5/hour" };
 
-  it("a claim of a described request is taken from the gateway's attributes, or else from the token of the described request", async () => {
+  it("a claim comes from the gateway's attributes, or else from the token of the described request", async () => {
     const { send, check } = headgate({ JWT_KEY, POLICIES: [policy] });
     const jwt = await new SignJWT({ sub: "forwarded" })
       .setProtectedHeader({ alg: "HS256" })

@@ -1,4 +1,4 @@
-/** The common forms of a check, which are read without their schemas. */
+/** The common forms of a check, which are read without a schema. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { commonCheck, readAnyCheck, readCheck } from "../../../src/http/check/input.ts";
@@ -28,13 +28,13 @@ const field = fc.oneof(
   ),
 );
 
-/** An object with own fields, whatever their names are. */
+/** An object with any fields of its own. */
 const anyBody = fc.oneof(
   { weight: 5, arbitrary: fc.array(field, { maxLength: 4 }).map(Object.fromEntries) },
   { weight: 1, arbitrary: fc.anything() },
 );
 
-/** A text of a body, in which fields can be repeated and numbers have any notation. */
+/** The text of a body. Fields can be repeated, and numbers have any notation. */
 const anyJson = fc
   .array(
     fc.oneof(

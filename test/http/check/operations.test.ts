@@ -4,7 +4,7 @@ import type { Runtime } from "../../../src/http/runtime.ts";
 import { hmacWith, PartitionKeys } from "../../../src/policy/partition-key.ts";
 import { policyOf } from "../../fakes/isolate.ts";
 
-it("all checks of a dry-run policy use the same policy object, with which computed values are cached", async () => {
+it("all checks of a dry-run policy use one policy object, so that values computed from it are cached", async () => {
   const overrides = [{ key: "vip", limits: "9/minute" }];
   const policies = [policyOf({ key: "header:x", dryRun: true, ban: "1h", overrides })];
   const partitions = new PartitionKeys(hmacWith("s"));

@@ -28,7 +28,7 @@ async function answerTo({ check }: Headgate, fields: object = {}): Promise<Answe
   return response.json();
 }
 
-/** Describes the decision of a check, as in `denied: cost`. */
+/** Describes the decision on a check, such as `denied: cost`. */
 const reasonOf = async (own: Headgate, fields: object = {}): Promise<string> => {
   const { allowed, reason } = await answerTo(own, fields);
   return `${allowed ? "allowed" : "denied"}: ${reason}`;
@@ -38,7 +38,7 @@ const reasonOf = async (own: Headgate, fields: object = {}): Promise<string> => 
 const problemOf = async (answer: Promise<Response>): Promise<{ type: string; reason: string }> => (await answer).json();
 
 describe("the reason of a check", () => {
-  it("the reason is limit while the limits decide, whether allowed or denied", async () => {
+  it("the reason of an allowed or denied check is limit when its limits decide", async () => {
     const own = headgate({ POLICIES: [policy] });
     expect(await reasonOf(own, { cost: 0 })).toBe("allowed: limit");
     expect(await reasonOf(own)).toBe("allowed: limit");
@@ -46,7 +46,7 @@ describe("the reason of a check", () => {
     expect(await reasonOf(own, { cost: 0 })).toBe("allowed: limit");
   });
 
-  it("the reason is cost when waiting does not help", async () => {
+  it("the reason of a denial is cost when the cost can never fit", async () => {
     const own = headgate({ POLICIES: [policy] });
     expect(await answerTo(own, { cost: 2 })).toMatchObject({
       allowed: false,
@@ -55,7 +55,7 @@ describe("the reason of a check", () => {
     });
   });
 
-  it("the reason is cost when the cost exceeds the capacity of one of two violated limits", async () => {
+  it("the reason of a denial is cost when two limits are violated and the cost exceeds the capacity of one", async () => {
     const limits = ["1/minute", "5/hour"];
     const own = headgate({ POLICIES: [{ ...policy, limits }] });
     await answerTo(own);
@@ -65,7 +65,7 @@ describe("the reason of a check", () => {
     expect([both.reason, both.violated]).toEqual(["cost", ["p.1-per-1m", "p.5-per-1h"]]);
   });
 
-  it("the reason is ban from the denial that begins the ban until its end, even after the window has ended", async () => {
+  it("the reason is ban from the denial that begins a ban until the ban ends, even after the window has ended", async () => {
     const own = headgate({ POLICIES: [{ ...policy, ban: "1h" }] });
     await answerTo(own);
     expect(await answerTo(own)).toMatchObject({
@@ -89,7 +89,7 @@ describe("the reason of a check", () => {
     expect(await reasonOf(own)).toBe("allowed: limit");
   });
 
-  it("the reason is the policy's list that the key is on, and deny precedes allow", async () => {
+  it("the reason is the list, allow or deny, that the key is on, and deny takes precedence", async () => {
     const lists = { allow: ["203.0.113.0/24"], deny: ["203.0.113.66"] };
     const own = headgate({ POLICIES: [{ ...policy, ...lists }] });
     expect(await reasonOf(own)).toBe("allowed: allow");
@@ -99,7 +99,7 @@ describe("the reason of a check", () => {
     expect(await reasonOf(own, { key: "9.9.9.9", cost: 2 })).toBe("denied: cost");
   });
 
-  it("the reason is dry-run where a dry run would have denied", async () => {
+  it("the reason is dry-run when a dry run would have denied", async () => {
     vi.spyOn(console, "warn").mockReturnValue(undefined);
     const lists = { allow: ["198.51.100.1"], deny: ["203.0.113.66"] };
     const own = headgate({ POLICIES: [{ ...policy, ...lists, ban: "1h", dryRun: true }] });
@@ -110,14 +110,14 @@ describe("the reason of a check", () => {
     expect(await reasonOf(own, { key: "198.51.100.1" })).toBe("allowed: allow");
   });
 
-  it("the reason is delay when a queue would delay the request longer than maxDelay", async () => {
+  it("the reason of a denial is delay when a queue would delay the request longer than maxDelay", async () => {
     const own = headgate({ POLICIES: [{ name: "p", limits: queue, maxDelay: "500ms" }] });
     expect(await reasonOf(own, { cost: 6 })).toBe("allowed: limit");
     expect(await reasonOf(own)).toBe("denied: delay");
     expect(await reasonOf(own, { cost: 7 })).toBe("denied: cost");
   });
 
-  it("the reason is limit when a queue denies because its burst is used up, and not because of maxDelay", async () => {
+  it("the reason of a denial is limit when a queue denies because of its burst and not because of maxDelay", async () => {
     for (const maxDelay of [undefined, "2s", "1h"]) {
       const own = headgate({ POLICIES: [{ name: "p", limits: queue, maxDelay }] });
       // oxlint-disable-next-line no-await-in-loop
@@ -143,7 +143,7 @@ describe("the reason of a check", () => {
   });
 });
 
-it("a reservation beyond 1,000 on a key has the reason reservations, unless the key is denied anyway", async () => {
+it("a reservation beyond 1,000 on a key is denied with the reason reservations, unless a limit denies it too", async () => {
   const opener = { name: "o", match: { path: "/none" }, limits: "9/minute" };
   const own = headgate({ POLICIES: [policy, { ...policy, name: "b", ban: "1h" }, opener] });
   const opening = { policy: "o", key, ttlMs: 60_000 };
@@ -162,7 +162,7 @@ it("a reservation beyond 1,000 on a key has the reason reservations, unless the 
   expect([banned.status, await banned.json()]).toMatchObject([200, { reason: "ban", id: null }]);
 });
 
-it("a denial by a dry run begins no ban: the key is not banned when the policy is enforced afterwards", async () => {
+it("a denial by a dry run begins no ban, so the key is not banned when the policy is enforced afterwards", async () => {
   vi.spyOn(console, "warn").mockReturnValue(undefined);
   const banning = { name: "p", limits: "1/hour", strategy: "sliding-log", ban: "1h" };
   const KEY_SECRET = crypto.randomUUID();
@@ -180,7 +180,7 @@ it("a denial by a dry run begins no ban: the key is not banned when the policy i
 describe("the reason in the problem details of the proxy and of /check/forward", () => {
   const reasonIn = async (answer: Promise<Response>): Promise<string> => (await problemOf(answer)).reason;
 
-  it("when policies deny for different reasons, the problem names ban and cost before limit", async () => {
+  it("when policies deny for different reasons, the problem has the reason ban before cost, and cost before limit", async () => {
     const limited = { ...policy, name: "limited", key: "global" };
     const banned = { ...policy, name: "banned", ban: "1h" };
     const costly = { ...policy, name: "costly", cost: 2, key: "global" };

@@ -1,4 +1,4 @@
-/** The bounds on bodies of `/check`: the depth of JSON and the number of bytes. */
+/** The bounds on bodies of `/check`: the nesting depth of JSON and the number of bytes. */
 import { describe, expect, it } from "vitest";
 import { headgate, statusOf, token } from "../harness.ts";
 
@@ -40,7 +40,7 @@ describe("a body that is nested deeper than 64 levels", () => {
     expect(await statusOf(post("/check/batch", `{"checks":${nested(63)}}`))).toBe(422);
   });
 
-  it("brackets within JSON texts do not count as nesting", async () => {
+  it("brackets inside JSON strings do not count as nesting", async () => {
     const key = "[".repeat(500);
     const { check } = headgate({ POLICIES: [{ ...POLICIES[0], key: "header:x" }] });
     expect(await statusOf(check("POST", "/check", { key }))).toBe(200);

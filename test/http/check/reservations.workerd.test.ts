@@ -11,7 +11,7 @@ interface Answer {
   limits: { remaining: number }[];
 }
 
-/** Ahead of the real clock, so that the alarms of objects, which follow it, do not fire. */
+/** A time ahead of the real clock: alarms of objects follow the real clock, so they do not fire. */
 const startMs = Date.UTC(2100, 0, 1);
 const at = (offsetMs: number): unknown => vi.setSystemTime(startMs + offsetMs);
 
@@ -46,7 +46,7 @@ const settled = { settled: true };
 const unsettled = { settled: false };
 
 describe("POST /check/reserve", () => {
-  it("a reservation spends like a check, and its answer has an id beside the decision", async () => {
+  it("a reservation spends like a check, and its answer also has an id", async () => {
     const own = headgate(log);
     expect(await reserve(own, 4)).toEqual({
       allowed: true,
@@ -77,7 +77,7 @@ describe("POST /check/reserve", () => {
     expect(await remaining(own)).toEqual([2]);
   });
 
-  it("a denied reservation is answered with the status of deny", async () => {
+  it("a denied reservation is answered with the status in the parameter deny", async () => {
     const { check } = headgate(log);
     const ask = (deny: number): Promise<Response> =>
       check("POST", `/check/reserve?deny=${deny}`, { key: "k", cost: 6, ttlMs: 1_000 });
@@ -103,7 +103,7 @@ describe("POST /check/reserve", () => {
     expect(await remaining(own)).toEqual([10]);
   });
 
-  it("a reservation is settled in its object, even after the policy uses other objects", async () => {
+  it("a reservation is settled in the object that has it, even after the policy uses other objects", async () => {
     const KEY_SECRET = crypto.randomUUID();
     const sharded = { POLICIES: [{ name: "p", limits: "9/hour", objects: "sharded" }] };
     const visitor = { key: "203.0.113.7" };
@@ -112,7 +112,7 @@ describe("POST /check/reserve", () => {
     expect(await remaining(headgate({ ...sharded, KEY_SECRET }), visitor)).toEqual([9]);
   });
 
-  it("while the object does not answer, a reservation under a local policy has no id, and others are answered with 503", async () => {
+  it("while the object does not answer, a reservation gets no id under onError = local, and otherwise 503", async () => {
     const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
     const call = (): Promise<never> => Promise.reject(new Error("gone"));
     const silent = (onError: string): Headgate =>
@@ -175,7 +175,7 @@ describe("POST /check/settle", () => {
 });
 
 describe("a key with 1,000 open reservations", () => {
-  it("R16: a key with 1,000 open reservations gets a problem with a wait until one is settled or expires", async () => {
+  it("R16: at 1,000 open reservations of a key, further ones get a problem with a wait until one is settled or expires", async () => {
     const own = headgate({ ...log, LIMITS: "1000000/hour", STRATEGY: "fixed-window" });
     const { id } = await reserve(own, 1);
     await fillReservations(Response.json({ id }), { ttlMs: 60_000 });
@@ -200,7 +200,7 @@ describe("a key with 1,000 open reservations", () => {
   });
 });
 
-/** The status, and the name and accepted values of each invalid field. */
+/** The status, and the name and the accepted values of each invalid field. */
 const errorsOf = async (answer: Promise<Response>): Promise<unknown[]> => {
   const response = await answer;
   const { status, errors = [] } = await response.json<{
@@ -240,7 +240,7 @@ describe("an invalid reservation", () => {
     },
   );
 
-  it("reservations and settlements are answered with every invalid field of body and query", async () => {
+  it("an invalid reservation or settlement is answered with all invalid fields of body and query", async () => {
     const { check } = headgate(log);
     const fieldsOf = async (path: string, body: unknown): Promise<string> => {
       const [status, ...errors] = await errorsOf(check("POST", path, body));

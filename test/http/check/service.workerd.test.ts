@@ -3,10 +3,10 @@ import { env, exports, RpcTarget } from "cloudflare:workers";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { fillReservations, from, type Headgate, headgate, token } from "../harness.ts";
 
-/** The binding that another Worker has. Calls are RPC. */
+/** The binding as another Worker has it. Calls are RPC. */
 const service = exports.Headgate;
 
-/** The same binding for callers without types. */
+/** The same binding without its types, for invalid calls. */
 const untyped = service as unknown as Record<string, (...input: unknown[]) => Promise<unknown>>;
 
 const variables = { LIMITS: "10/minute", STRATEGY: "sliding-log", KEY: "ip" };
@@ -16,7 +16,7 @@ let key = "";
 let keys = 0;
 const initialEnv = { ...env };
 
-/** Restarts the Worker behind the binding with other variables. It shares `env` with the tests. */
+/** Restarts the Worker behind the binding with other variables. The Worker shares `env` with the tests. */
 function restart(own: Record<string, unknown>): void {
   vi.resetModules();
   for (const name of Object.keys(env)) if (!(name in initialEnv)) Reflect.deleteProperty(env, name);
@@ -33,10 +33,7 @@ function configure(own: Record<string, unknown>): Headgate {
 
 let configured: { readonly own: object; readonly gate: Headgate } | null = null;
 
-/**
- * The Worker with `variables`. It restarts only when they differ from the last ones, since a restart takes a tenth of
- * a second.
- */
+/** The Worker with `variables`. It restarts only if they differ from the last ones, since a restart takes 0.1 s. */
 const shared = (): Headgate => (configured?.own === variables ? configured.gate : configure(variables));
 
 beforeEach(() => {
@@ -49,7 +46,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** The error of a call, as the caller receives it. */
+/** The error of a call as its caller receives it. */
 async function thrownBy(call: Promise<unknown>): Promise<{ message: string; problem: unknown }> {
   const thrown: unknown = await call.then(
     () => null,
@@ -61,7 +58,7 @@ async function thrownBy(call: Promise<unknown>): Promise<{ message: string; prob
 }
 
 describe("the service", () => {
-  it("the service checks, looks and forgets with the state of the proxy and the answers of /check", async () => {
+  it("checks, looks and deletions by the service use the state of the proxy and have the answers of /check", async () => {
     const { check, send } = shared();
     await send("/", from(key));
     const look = await check("GET", `/check?key=${key}&cost=2`);
@@ -98,7 +95,7 @@ describe("the service", () => {
     expect(await service.check({ key, cost: 0 })).toMatchObject({ limits: [{ remaining: 10 }] });
   });
 
-  it("a denial by the service is an answer and no error, and spends nothing", async () => {
+  it("the service returns a denial as an answer, not as an error, and spends nothing", async () => {
     shared();
     await service.check({ key, cost: 9 });
     expect(await service.check({ key, cost: 2 })).toMatchObject({
@@ -124,7 +121,7 @@ describe("the service", () => {
     expect(await service.look(adhoc)).toMatchObject({ limits: [{ remaining: 3 }, {}] });
   });
 
-  it("the service accepts a name of ad hoc limits, and resets the counters of the name", async () => {
+  it("the service accepts a name for ad hoc limits, and resets the counters of that name", async () => {
     shared();
     const adhoc = { key: "k", limits: "5/minute" };
     const named = { ...adhoc, name: "export" };
@@ -135,7 +132,7 @@ describe("the service", () => {
     expect(await service.look(named)).toMatchObject({ limits: [{ remaining: 5 }] });
   });
 
-  it("the service accepts attributes, by which overrides and deny apply", async () => {
+  it("the service accepts attributes, to which overrides and deny apply", async () => {
     const overrides = [{ when: "country=DE", limits: "20/minute" }];
     configure({ POLICIES: [{ name: "p", limits: "10/minute", overrides, deny: ["9.9.9.9"] }] });
     const attributes = { country: "DE" };
@@ -149,7 +146,7 @@ describe("the service", () => {
     expect(problem).toMatchObject({ status: 422, errors: [{ field: "attributes.country" }] });
   });
 
-  it("the service reserves and settles once, and /check can settle its reservations", async () => {
+  it("a reservation of the service is settled once, by the service or by /check", async () => {
     const { check } = shared();
     const first = await service.reserve({ key, cost: 6, ttlMs: 60_000 });
     expect(first).toMatchObject({ allowed: true, limits: [{ remaining: 4 }] });
@@ -227,7 +224,7 @@ describe("errors of the service", () => {
   const acceptedKey = "a well-formed text of 1 to 1024 UTF-8 bytes, or a list of such texts";
   const costs = "an integer from 0 to 1000000";
 
-  it("invalid input of the service throws an Error with every invalid field and problem details", async () => {
+  it("for invalid input, the service throws an Error with every invalid field and problem details", async () => {
     shared();
     const invalid = { key: 5, cost: -1, colour: 1 };
     const known = "one of the fields policy, key, cost, limits, strategy, name, attributes";
@@ -298,7 +295,7 @@ describe("errors of the service", () => {
     expect(errors).toHaveBeenCalled();
   });
 
-  it("the service throws 500 for an invalid configuration, without its values", async () => {
+  it("for an invalid configuration, the service throws 500 without any configured value", async () => {
     vi.spyOn(console, "error").mockReturnValue(undefined);
     configure({ LIMITS: "canary1/minute", ORIGIN: "canary2", KEY: "canary3" });
     const calls = ["check", "look", "forget", "reserve", "settle"].map((method) =>
@@ -313,7 +310,7 @@ describe("errors of the service", () => {
     }
   });
 
-  it("the service throws 500 for an unexpected failure, whose cause is only in the log", async () => {
+  it("for an unexpected failure, the service throws 500, and only the log has the cause", async () => {
     const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
     shared();
     vi.spyOn(crypto.subtle, "sign").mockRejectedValue(new Error("no entropy"));

@@ -3,7 +3,7 @@ import { headgate, statusOf } from "../harness.ts";
 
 type Headers = Record<string, string>;
 
-/** The statuses of successive requests with these headers, under a limit of one per hour and address. */
+/** The statuses of successive requests with these headers, under a limit of one request per hour and address. */
 async function statusesOf(fields: object, requests: readonly Headers[]): Promise<number[]> {
   const policy = { name: "a", limits: "1/hour", strategy: "fixed-window", ...fields };
   const { send } = headgate({ POLICIES: [policy] });
@@ -48,7 +48,7 @@ describe("K01: the connecting address", () => {
 });
 
 describe("K02: an IPv6 network", () => {
-  it("K02: an IPv6 /64 network is one visitor in every spelling", async () => {
+  it("K02: all addresses of an IPv6 /64 network, in every spelling, are one visitor", async () => {
     expect(
       await statusesOf({}, [
         at("2001:db8:0:1::1"),
@@ -85,7 +85,7 @@ describe("K02: an IPv6 network", () => {
 });
 
 describe("K03: an IPv4 address", () => {
-  it("K03: an IPv4 address is one visitor, whether plain, IPv4-mapped or behind NAT64", async () => {
+  it("K03: plain, IPv4-mapped and NAT64 forms of an IPv4 address are one visitor", async () => {
     expect(
       await statusesOf({}, [
         at("1.2.3.4"),
@@ -98,7 +98,7 @@ describe("K03: an IPv4 address", () => {
     ).toEqual([200, 429, 429, 429, 429, 429]);
   });
 
-  it("K03: different mapped IPv4 addresses are different visitors, and an IPv6 address that only ends like an IPv4 address is another visitor", async () => {
+  it("K03: different mapped IPv4 addresses are different visitors, and so is an IPv6 address that only ends like one", async () => {
     const requests = ["::ffff:1.2.3.4", "::ffff:1.2.3.5", "64:ff9b::1.2.3.6", "2001:db8::1.2.3.4"];
     for (const ipv6Prefix of [32, 64, 128]) {
       // oxlint-disable-next-line no-await-in-loop
@@ -111,7 +111,7 @@ describe("K03: an IPv4 address", () => {
 describe("K11: Workers of other zones", () => {
   const workersAddress = "2a06:98c0:3600::103";
 
-  it("K11: Workers of other zones share one address and are distinguished by zone", async () => {
+  it("K11: Workers of other zones, which share one address, are distinguished by zone", async () => {
     const fromZone = (zone: string, address = workersAddress): Headers => ({
       ...at(address),
       "CF-Worker": zone,
@@ -129,7 +129,7 @@ describe("K11: Workers of other zones", () => {
     ).toEqual([200, 200, 429, 429, 429, 200, 429]);
   });
 
-  it("K11: CF-Worker is ignored for every other address", async () => {
+  it("K11: CF-Worker is ignored for all other addresses", async () => {
     const neighbour = (zone: string): Headers => ({
       ...at("2a06:98c0:3600::104"),
       "CF-Worker": zone,
@@ -139,7 +139,7 @@ describe("K11: Workers of other zones", () => {
 });
 
 describe("trustedProxies", () => {
-  it("trustedProxies = n takes the n-th address from the right, whatever precedes it", async () => {
+  it("trustedProxies = n uses the n-th address from the right, whatever precedes it", async () => {
     const requests = [
       forwarded("203.0.113.1", "192.0.2.1"),
       forwarded("6.6.6.6", "203.0.113.1", "192.0.2.2"),
@@ -149,7 +149,7 @@ describe("trustedProxies", () => {
     expect(await statusesOf({ trustedProxies: 2 }, requests)).toEqual([200, 429, 429, 200]);
   });
 
-  it("trustedProxies = 1 takes the last address, with or without spaces", async () => {
+  it("trustedProxies = 1 uses the last address, with or without spaces", async () => {
     const requests = [
       forwarded("203.0.113.1"),
       { "X-Forwarded-For": "9.9.9.9,203.0.113.1" },
@@ -159,7 +159,7 @@ describe("trustedProxies", () => {
     expect(await statusesOf({ trustedProxies: 1 }, requests)).toEqual([200, 429, 429, 200]);
   });
 
-  it("with trustedProxies, the key part is missing when the list is absent, too short or has no address at that place", async () => {
+  it("with trustedProxies, the key part is missing when X-Forwarded-For is absent, too short or has no address at the position", async () => {
     const requests = [
       forwarded("203.0.113.1"),
       forwarded("203.0.113.2"),
@@ -190,7 +190,7 @@ describe("trustedProxies", () => {
     expect(statuses).toEqual([200, ...written.map(() => 429)]);
   });
 
-  it("with trustedProxies, two addresses with ports are two visitors", async () => {
+  it("with trustedProxies, two different addresses with ports are two visitors", async () => {
     const requests = ["203.0.113.7:1000", "203.0.113.8:1000", "203.0.113.7:2000"];
     const visitors = requests.map((each) => forwarded(each));
     expect(await statusesOf({ trustedProxies: 1 }, visitors)).toEqual([200, 200, 429]);

@@ -1,4 +1,4 @@
-/** `block` rules and `deny` entries, for paths and credentials that origins read in different ways. */
+/** `block` rules and `deny` entries, for paths and credentials that different origins read differently. */
 import { SignJWT } from "jose";
 import { describe, expect, it } from "vitest";
 import { type Admin, admin } from "../../admin/admin.ts";
@@ -57,7 +57,7 @@ describe("a path that origins read in different ways", () => {
     },
   );
 
-  it("a block rule of a path and another part denies an ambiguous path beside several values", async () => {
+  it("a block rule for a path and a query value denies an ambiguous path with that value among several", async () => {
     const gate = gateOf(["path", "query:k"]);
     await block(gate, ["/admin", "evil"]);
     await block(gate, ["/none", null]);
@@ -67,7 +67,7 @@ describe("a path that origins read in different ways", () => {
     expect(await statuses(gate, both)).toEqual([403, 403, 403, 403, 200, 200, 200, 200]);
   });
 
-  it("a deny entry of a path denies its ambiguous spellings, and not those of other paths", async () => {
+  it("a deny entry for a path denies ambiguous spellings of this path, and not of other paths", async () => {
     const gate = gateOf("path", { deny: ["/adm2"] });
     const sent = ["/adm2", "/adm2;x%2fy", "/;x%2f..%2fadm2", "/adm3;x%2fy"];
     expect(
@@ -78,7 +78,7 @@ describe("a path that origins read in different ways", () => {
     ).toEqual([403, 403, 403, 200]);
   });
 
-  it("all ambiguous paths are still charged on one key", async () => {
+  it("requests with ambiguous paths are all charged to one key", async () => {
     const gate = gateOf("path", { limits: "1/hour" });
     expect(await statuses(gate, [["/a;x%2fy"], ["/b;x%2fy"], ["/a"]])).toEqual([200, 429, 200]);
   });
@@ -110,7 +110,7 @@ describe("credentials that origins read in different ways", () => {
     },
   );
 
-  it("a deny entry of a claim denies a verified token beside other credentials, and other tokens have no claims", async () => {
+  it("a deny entry for a claim denies a verified token next to other credentials, and claims of other tokens do not count", async () => {
     const gate = gateOf("jwt:sub", {
       deny: ["evil"],
       overrides: [{ when: "jwt:plan=none", limits: "9/hour" }],
@@ -125,7 +125,7 @@ describe("credentials that origins read in different ways", () => {
     expect(await statuses(gate, sent)).toEqual([403, 200, 429]);
   });
 
-  it("an allow entry of a claim exempts a clean token, and no token beside other credentials", async () => {
+  it("an allow entry for a claim exempts a token sent alone, and no token next to other credentials", async () => {
     const gate = gateOf("jwt:sub", { allow: ["alice"], limits: "1/hour" });
     const jwt = await jwtOf({ sub: "alice" });
     const clean = withHeaders({ Authorization: `Bearer ${jwt}` });
@@ -134,7 +134,7 @@ describe("credentials that origins read in different ways", () => {
     expect(await statuses(gate, [joined, joined])).toEqual([200, 429]);
   });
 
-  it("more than 4 tokens are too many to verify, where a claim can be blocked", async () => {
+  it("where a claim can be blocked, a request with more than 4 tokens is denied, since too many would have to be verified", async () => {
     const tokens = (count: number): Sent =>
       withHeaders({
         Authorization: Array.from({ length: count }, (_, index) => `Bearer a.b.c${index}`).join(),

@@ -1,4 +1,4 @@
-/** `block` rules and bans, for requests that bring the key's value beside other values, and for preflights. */
+/** `block` rules and bans, for requests that send the key's value together with other values, and for preflights. */
 import { SignJWT } from "jose";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { type Admin, admin } from "../../admin/admin.ts";
@@ -36,7 +36,7 @@ const statuses = async ({ send }: Admin, requests: readonly Sent[]): Promise<num
   return found;
 };
 
-/** For each key: requests that bring the value `evil` beside others, and requests that bring only other values. */
+/** For each key: requests that send the value `evil` among others, and requests that send only other values. */
 const ambiguous: readonly [string, readonly Sent[], readonly Sent[]][] = [
   [
     "query:k",
@@ -80,7 +80,7 @@ describe("a request that brings a blocked value beside others", () => {
     },
   );
 
-  it("a block rule of a claim denies a token whose claim is a list with the value", async () => {
+  it("a block rule for a claim denies a token whose claim is a list that contains the value", async () => {
     const gate = gateOf("jwt:sub");
     await block(gate, "evil");
     const sent = [["x", "evil"], ["evil"], "evil", ["x", "y"], "x"].map((sub) => bearer({ sub }));
@@ -88,14 +88,14 @@ describe("a request that brings a blocked value beside others", () => {
     expect(await statuses(gate, requests)).toEqual([403, 403, 403, 200, 200]);
   });
 
-  it("a block rule of a header value that begins with a no-break space denies it beside others", async () => {
+  it("a block rule for a header value that begins with a no-break space denies the value among others", async () => {
     const gate = gateOf("header:x-user");
     expect(await block(gate, "\u00a0x")).toBe(201);
     const sent = ["\u00a0x", "z, \u00a0x", "z, x"].map((value) => twice("X-User", value));
     expect(await statuses(gate, sent)).toEqual([403, 403, 200]);
   });
 
-  it("a block rule of a key of several parts denies every combination with its values", async () => {
+  it("a block rule for a key of several parts denies a request in which any combination of the sent values is the key", async () => {
     const gate = gateOf(["header:x-a", "header:x-b"]);
     await block(gate, ["evil", "1"]);
     await block(gate, ["worse", null]);
@@ -115,7 +115,7 @@ describe("a request that brings a blocked value beside others", () => {
     expect(await statuses(gate, allowed)).toEqual(allowed.map(() => 200));
   });
 
-  it("a request that is denied for a blocked value is not charged, and its denial is counted as blocked", async () => {
+  it("a request that is denied for a blocked value is not charged, and counts as blocked in the statistics", async () => {
     const gate = gateOf("query:k");
     await block(gate, "evil");
     const [evil, other] = [["/?k=evil&k=x"] as const, ["/?k=x&k=y"] as const];
@@ -169,7 +169,7 @@ describe("a request that brings a blocked value beside others", () => {
     expect(await statuses(gate, [described("/?k=evil&k=x"), described("/?k=x&k=y")])).toEqual([403, 204]);
   });
 
-  it("a ban denies a request that brings the banned value beside others", async () => {
+  it("a ban denies a request that sends the banned value among others", async () => {
     const { send } = headgate({
       POLICIES: [{ name: "a", key: "query:k", limits: "1/hour", ban: "1h", denyCache: false }],
     });
@@ -222,7 +222,7 @@ describe("a request that names too many keys", () => {
     },
   );
 
-  it("a request with many values is charged where keys have no bans and no rules", async () => {
+  it("a request with many values is charged when its keys have neither bans nor rules", async () => {
     const { send } = headgate({ POLICIES: [{ name: "a", key: "query:k", limits: "9/hour" }] });
     expect(await statusOf(send(values(64)))).toBe(200);
   });
@@ -235,7 +235,7 @@ describe("a preflight of a blocked client", () => {
     headers: { ...headers, Origin: app, "Access-Control-Request-Method": "PUT" },
   });
 
-  it("a block rule denies the preflight of the key, until it is removed", async () => {
+  it("a block rule denies preflights of the key until it is removed", async () => {
     const gate = gateOf("ip");
     expect(await statuses(gate, [["/", preflight()]])).toEqual([200]);
     const rule = { policy: gate.policy, key: "203.0.113.7", kind: "block", note: "abuse" };
@@ -253,7 +253,7 @@ describe("a preflight of a blocked client", () => {
     expect(await statuses(gate, [["/", preflight()]])).toEqual([200]);
   });
 
-  it("a block rule of a value in the URL denies the preflight, beside other values too", async () => {
+  it("a block rule for a value in the URL denies the preflight, even if the URL has other values too", async () => {
     const gate = gateOf("query:k");
     await block(gate, "evil");
     const paths = ["/?k=evil", "/?k=evil&k=x", "/?k=x", "/?k=x&k=y", "/"];
@@ -281,13 +281,13 @@ describe("a preflight of a blocked client", () => {
     },
   );
 
-  it("a block rule denies no preflight of a request that its policy does not match", async () => {
+  it("a block rule denies no preflight for a request that its policy does not match", async () => {
     const gate = gateOf("ip", { match: { methods: ["DELETE"] } });
     await block(gate, "203.0.113.7");
     expect(await statuses(gate, [["/", preflight()]])).toEqual([200]);
   });
 
-  it("a block rule of a key with a part that preflights lack denies no preflight", async () => {
+  it("a block rule denies no preflight if the key has a part that preflights lack", async () => {
     const gate = gateOf(["ip", "header:x-user"]);
     await block(gate, ["203.0.113.7", null]);
     expect(

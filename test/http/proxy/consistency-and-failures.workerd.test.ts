@@ -12,7 +12,7 @@ const strict = { name: "p", key: "header:x-user", strategy: "fixed-window" };
 const eventual = { ...strict, limits: "3/hour", consistency: "eventual", syncEvery: "100ms" };
 const leased = { ...strict, limits: "1000/hour", consistency: "leased" };
 
-/** Objects that answer only syncs, and those only after a call of `answer`. */
+/** Objects that answer only syncs, and only after a call of `answer`. */
 function hangingObjects() {
   const answering = Promise.withResolvers<void>();
   const getByName = (name: string) => ({
@@ -66,7 +66,7 @@ describe("an eventual policy", () => {
     answer();
   });
 
-  it("an eventual policy is decided strictly together with a strict policy on the same key", async () => {
+  it("an eventual policy decides strictly when a strict policy has the same key", async () => {
     const other = { ...strict, name: "q", limits: "9/hour", consistency: "strict" };
     const { send } = headgate({ POLICIES: [eventual, other] });
     const response = await send("/", user);
@@ -87,7 +87,7 @@ describe("an eventual policy", () => {
   });
 });
 
-/** The RateLimit fields of this number of responses, one after the other. */
+/** The RateLimit fields of this many responses, one after the other. */
 async function rateLimitOf({ begin }: Headgate, requests: number): Promise<(string | null)[]> {
   const fields = [];
   for (let request = 0; request < requests; request++) {
@@ -135,7 +135,7 @@ const withoutObjects = (onError: string): ReturnType<typeof headgate> => {
 };
 
 describe("when the object is unavailable", () => {
-  it("a request under a fail-closed policy is answered with 503 even when a policy with onError = local denies", async () => {
+  it("when a fail-closed policy has no decision, a request gets 503 even if a policy with onError = local denies it", async () => {
     const limits = { limits: "1/minute", strategy: "fixed-window" };
     const { send } = headgate({
       POLICIES: [
@@ -157,7 +157,7 @@ describe("when the object is unavailable", () => {
     expect(response.headers.has("RateLimit")).toBe(false);
   });
 
-  it("without the object, /check answers 503, or decides locally with onError = local", async () => {
+  it("without the object, /check answers 503, or with a local decision under onError = local", async () => {
     const open = withoutObjects("open");
     expect(await statusOf(open.check("POST", "/check", { key: "203.0.113.7" }))).toBe(503);
     expect(await statusOf(open.check("DELETE", "/check?key=203.0.113.7"))).toBe(503);
@@ -174,7 +174,7 @@ describe("when the object is unavailable", () => {
 });
 
 describe("an internal error", () => {
-  it("an internal error at the start is logged once, and every request is answered with 500", async () => {
+  it("an internal error at startup is logged once, and every request is answered with 500", async () => {
     const errors = vi.spyOn(console, "error").mockReturnValue(undefined);
     const limits = Object.defineProperty({}, "limit", {
       enumerable: true,
@@ -206,7 +206,7 @@ describe("an internal error", () => {
 });
 
 describe("a client that goes away before the decision", () => {
-  it("the Worker runs until the decision is known, although the client has gone away before it", async () => {
+  it("the Worker runs until a request is decided, although its client has already gone away", async () => {
     const called = Promise.withResolvers<void>();
     const answer = Promise.withResolvers<never>();
     const decide = (): Promise<never> => {

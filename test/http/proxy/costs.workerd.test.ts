@@ -7,7 +7,7 @@ afterEach(() => void vi.useRealTimers());
 const log = { name: "p", limits: "100/hour", strategy: "sliding-log" };
 const visitor = from("203.0.113.7");
 
-/** The status of a request, and the units that remain of 100 after it. */
+/** The status of a request, and how many of 100 units remain after it. */
 async function statusAndRemaining(
   fields: object,
   path: string,
@@ -27,7 +27,7 @@ describe("a fixed cost", () => {
 });
 
 describe("a cost from the request", () => {
-  /** The unit tests of costs have more. */
+  /** More cases are in the unit tests of costs. */
   const texts: [string, number][] = [
     ["7", 7],
     ["51", 50],
@@ -59,14 +59,14 @@ describe("a cost from the response", () => {
     expect(await statusAndRemaining({ cost }, `/answer?${query}`)).toEqual([200, 100 - units]);
   });
 
-  it("a response cost above the limit leaves a debt, which a longer wait repays", async () => {
+  it("a response cost above the limit leaves a debt, so the next wait is longer", async () => {
     const { send } = headgate({ POLICIES: [{ ...log, limits: "30/hour", cost }] });
     expect(await statusOf(send("/answer?X-Tokens=60", visitor))).toBe(200);
     const response = await send("/answer", visitor);
     expect([response.status, response.headers.get("RateLimit")]).toEqual([429, '"p";r=0;t=3600']);
   });
 
-  it("the reserved cost stays charged when the origin is unreachable, since it may have done the work", async () => {
+  it("the reserved cost stays charged when the origin is unreachable, since the origin may have done the work", async () => {
     vi.spyOn(console, "error").mockReturnValue(undefined);
     expect(await statusAndRemaining({ cost }, "/unreachable")).toEqual([502, 80]);
     vi.restoreAllMocks();
@@ -76,7 +76,7 @@ describe("a cost from the response", () => {
 describe("a policy with count", () => {
   const failures = { limits: "5/minute", count: { status: ["401", 403] } };
 
-  it("count charges only responses with the listed statuses", async () => {
+  it("with count, only responses with the listed statuses are charged", async () => {
     const { send } = headgate({ POLICIES: [{ ...log, ...failures }] });
     const sendFor = (status: number): Promise<number> => statusOf(send(`/answer?status=${status}`, visitor));
     const statuses = [200, 401, 200, 403, 404, 500, 401, 401, 200, 401, 200, 401];
@@ -86,14 +86,14 @@ describe("a policy with count", () => {
     expect(answers).toEqual([200, 401, 200, 403, 404, 500, 401, 401, 200, 401, 429, 429]);
   });
 
-  it("count applies to redirects and 304 responses too", async () => {
+  it("the field count applies to redirects and 304 responses too", async () => {
     const count = { status: ["3xx"] };
     expect(await statusAndRemaining({ count }, "/redirect")).toEqual([302, 99]);
     expect(await statusAndRemaining({ count }, "/not-modified")).toEqual([304, 99]);
     expect(await statusAndRemaining({ count }, "/")).toEqual([200, 100]);
   });
 
-  it("each policy on one key is settled by its own rule", async () => {
+  it("each of several policies on one key is settled by its own cost rule", async () => {
     const policies = [
       { ...log, name: "all" },
       { ...log, name: "failed", count: { status: ["5xx"] } },
@@ -108,7 +108,7 @@ describe("a policy with count", () => {
     expect(await Promise.all(remaining)).toEqual([99, 100, 58]);
   });
 
-  it("a reserved cost is refunded whole when another policy denies", async () => {
+  it("the whole reserved cost is refunded when another policy denies", async () => {
     const policies = [
       { ...log, name: "tokens", cost: { from: "response-header:x-t", reserve: 30, max: 99 } },
       { ...log, name: "global", key: "global", limits: "1/hour" },
@@ -122,7 +122,7 @@ describe("a policy with count", () => {
 });
 
 describe("a login policy", () => {
-  it("5 of 50 wrong passwords at once reach the origin, and no successful login is charged", async () => {
+  it("only 5 of 50 concurrent logins with wrong passwords reach the origin, and no successful login is charged", async () => {
     const login = { ...log, limits: "5/minute", count: { status: ["401"] } };
     const { send } = headgate({ POLICIES: [login] });
     const sendFor = (status: number): Promise<number> => statusOf(send(`/answer?status=${status}`, visitor));

@@ -8,7 +8,7 @@ const lines: string[] = [];
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["Date"], now: Date.UTC(2100, 0, 1) });
   lines.length = 0;
-  // The check token of the tests is short, which is a warning.
+  // Leaves out the warning about the tests' check token, which is short.
   const write = (line: string): void => {
     if (!line.includes("configuration-warning")) lines.push(line);
   };
@@ -51,7 +51,7 @@ describe("LOG_DENIALS", () => {
     expect(lines).toEqual([]);
   });
 
-  it("a denial is logged with policy, reason, limits, key pseudonym and wait; an allowed request is not", async () => {
+  it("a denial is logged with policy, reason, limits, key pseudonym and wait, and an allowed request is not logged", async () => {
     const own = logging([policy, { ...policy, name: "other", limits: "9/minute" }]);
     await sendTwice(own, "/path?secret=canary");
     expect(events()).toEqual([{ ...denied, key: pseudonym, retryAfterMs: 60_000 }]);
@@ -131,7 +131,7 @@ describe("LOG_DENIALS", () => {
     ]);
   });
 
-  it("a blocklist denial is logged for its policy only", async () => {
+  it("a denial by a blocklist is logged only for the policy of the blocklist", async () => {
     const own = logging([
       { ...policy, name: "other" },
       { ...policy, deny: [address] },
@@ -140,7 +140,7 @@ describe("LOG_DENIALS", () => {
     expect(events().map((line) => [line["policy"], line["reason"]])).toEqual([["p", "deny"]]);
   });
 
-  it("a denial for too many reservations is logged once, with the first enforced policy that reserves", async () => {
+  it("a denial for too many reservations is logged once, under the first enforced policy that reserves", async () => {
     const slots = { limit: 5_000, window: "1m", strategy: "concurrency" };
     const own = logging([
       { ...policy, name: "quota", limits: "9/minute" },
@@ -159,7 +159,7 @@ describe("LOG_DENIALS", () => {
     expect(events()).toEqual([{ ...full, policy: "opener", retryAfterMs: 60_000 }]);
   });
 
-  it("without a decision only object-silent is logged, not request-denied", async () => {
+  it("without a decision, the Worker logs object-silent and not request-denied", async () => {
     const reject = (): Promise<never> => Promise.reject(new Error("gone"));
     const RATE_LIMITER = { getByName: () => ({ decide: reject, look: reject }) };
     const own = logging([{ ...policy, onError: "closed" }], { RATE_LIMITER });
@@ -168,7 +168,7 @@ describe("LOG_DENIALS", () => {
     expect(new Set(events().map(({ event }) => event))).toEqual(new Set(["object-silent"]));
   });
 
-  it("every denial of one key is logged with the same pseudonym, and different keys have different ones", async () => {
+  it("all denials of one key are logged with the same pseudonym, and denials of different keys with different ones", async () => {
     const own = logging([{ ...policy, deny: ["203.0.113.66"] }]);
     await sendTwice(own);
     await sendTwice(own, "/", from("203.0.113.8"));
@@ -234,7 +234,7 @@ describe("LOG_DENIALS", () => {
     ]);
   });
 
-  it("10 of 30 denials at once are logged, and the others are counted within a second", async () => {
+  it("10 of 30 concurrent denials are logged, and the number of the others is logged within a second", async () => {
     const toFake = ["Date", "setTimeout", "clearTimeout"] as const;
     vi.useFakeTimers({ toFake: [...toFake], now: Date.UTC(2100, 0, 1) });
     const own = logging([policy]);

@@ -13,7 +13,7 @@ const address = "203.0.113.7";
 const visitor = from(address);
 const strict = { name: "p", limits: "1/minute", strategy: "fixed-window" };
 
-/** The status of a response, and the values of these fields. */
+/** The status of a response, and the values of the named header fields. */
 const statusAndFields = (response: Response, ...names: string[]): (string | number | null)[] => [
   response.status,
   ...names.map((name) => response.headers.get(name)),
@@ -45,7 +45,7 @@ describe("a ban", () => {
     });
   });
 
-  it("a ban denies although no limit is violated, and RateLimit is then absent", async () => {
+  it("a ban denies although no limit is violated, and its response has no RateLimit field", async () => {
     const { send } = headgate({ POLICIES: [banned] });
     for (let request = 0; request < 3; request++) {
       // oxlint-disable-next-line no-await-in-loop
@@ -92,7 +92,7 @@ describe("a ban", () => {
 });
 
 describe("onDeny", () => {
-  it("onDeny sets status, body and Content-Type of a denial, which keeps its rate limit fields", async () => {
+  it("onDeny sets status, body and Content-Type of a denial, which still has its rate limit fields", async () => {
     const onDeny = { status: 503, body: "<p>Later!</p>", contentType: "text/html; charset=utf-8" };
     const { send } = headgate({ POLICIES: [{ ...strict, onDeny }] });
     expect(await statusOf(send("/", visitor))).toBe(200);
@@ -128,7 +128,7 @@ describe("onDeny", () => {
     }
   });
 
-  it("the first denying policy with onDeny sets the response; blocklist denials ignore onDeny", async () => {
+  it("the first policy that denies and has onDeny sets the response; denials by a blocklist ignore onDeny", async () => {
     const policies = [
       { ...strict, name: "wide", limits: "9/minute", onDeny: { status: 418 } },
       { ...strict, name: "plain" },
@@ -144,7 +144,7 @@ describe("onDeny", () => {
 describe("a dry run", () => {
   const shadow = { ...strict, name: "shadow", dryRun: true };
 
-  it("a dry run denies nothing and is absent from the RateLimit fields", async () => {
+  it("a dry run denies nothing and adds no RateLimit fields", async () => {
     vi.spyOn(console, "warn").mockReturnValue(undefined);
     const { send } = headgate({ POLICIES: [{ ...strict, limits: "3/minute" }, shadow] });
     const answers = [];
@@ -216,7 +216,7 @@ describe("a dry run", () => {
     expect([statuses, waitsMs]).toEqual([[200, 200, 200, 200], []]);
   });
 
-  it("/check allows under a dry run, and names the limits that would have denied", async () => {
+  it("/check allows a request that a dry run would deny, and names the limits that would have denied", async () => {
     vi.spyOn(console, "warn").mockReturnValue(undefined);
     const { check } = headgate({ POLICIES: [shadow] });
     const spend = { key: "203.0.113.7" };
@@ -245,7 +245,7 @@ describe("a dry run", () => {
   });
 });
 
-/** A Worker whose key has 1,000 open reservations, the most that a key may have. */
+/** A Worker whose key has 1,000 open reservations, which is the maximum. */
 async function withFullKey(policies: readonly object[], more: object = {}): Promise<Headgate> {
   const own = headgate({
     ...more,
@@ -260,7 +260,7 @@ const slots = { limit: 5_000, window: "1m", strategy: "concurrency" };
 const quota = { name: "quota", limits: "9/hour", strategy: "fixed-window" };
 
 describe("a key with 1,000 open reservations", () => {
-  it("a key with 1,000 open reservations is denied another, with Retry-After: 1", async () => {
+  it("a key with 1,000 open reservations is denied a further reservation, with Retry-After: 1", async () => {
     const { send } = await withFullKey([{ name: "slots", limits: slots }]);
     const response = await send("/", visitor);
     expect([response.status, response.headers.get("Retry-After")]).toEqual([429, "1"]);
@@ -280,7 +280,7 @@ describe("a key with 1,000 open reservations", () => {
     expect(await response.json()).toMatchObject({ limits: [{ remaining: 9 }] });
   });
 
-  it("a key with 1,000 open reservations is allowed when only a dry run would reserve", async () => {
+  it("a request on a key with 1,000 open reservations is allowed when only a dry run would reserve", async () => {
     vi.spyOn(console, "warn").mockReturnValue(undefined);
     const shadow = { name: "slots", limits: slots, dryRun: true };
     const { send } = await withFullKey([shadow, quota]);
@@ -293,7 +293,7 @@ describe("a key with 1,000 open reservations", () => {
 });
 
 describe("reservations of dry runs", () => {
-  it("an enforced policy's reservation replaces one of a dry run, whose charge becomes final", async () => {
+  it("a reservation of an enforced policy replaces a dry run's reservation, whose charge becomes final", async () => {
     vi.spyOn(console, "warn").mockReturnValue(undefined);
     const own = headgate({
       POLICIES: [

@@ -3,7 +3,7 @@ import { addForwardingFields, forwardsLeft, hasLooped } from "../../../src/http/
 
 type Sent = Record<string, string>;
 
-/** The header fields that the origin receives. */
+/** The header fields that the origin would receive. */
 function forwarded(headers: Sent, cf?: object): Headers {
   const url = new URL("https://headgate.example/");
   const received = Object.assign(new Request(url, { headers }), { cf }) as unknown as Request;
@@ -23,13 +23,13 @@ describe("X-Forwarded-*", () => {
     expect(forwarded({ ...visitor, ...sent }).get("X-Forwarded-For")).toBe(expected);
   });
 
-  it("X-Forwarded-For ends in the word unknown when the edge has sent no address", () => {
+  it('X-Forwarded-For ends with "unknown" when Cloudflare has sent no client address', () => {
     const headers = forwarded({ "X-Forwarded-For": "192.0.2.1" });
     expect(headers.get("X-Forwarded-For")).toBe("192.0.2.1, unknown");
     expect(headers.get("Forwarded")).toContain("for=unknown;");
   });
 
-  it("X-Forwarded-Proto and X-Forwarded-Host have the scheme and host of the request's URL, not the values that the client has sent in these fields", () => {
+  it("X-Forwarded-Proto and X-Forwarded-Host come from the request's URL, not from the fields that the client has sent", () => {
     const spoofed = { "X-Forwarded-Proto": "ftp", "X-Forwarded-Host": "evil.example" };
     const headers = forwarded({ ...visitor, ...spoofed });
     expect(headers.get("X-Forwarded-Proto")).toBe("https");
@@ -69,7 +69,7 @@ describe("Forwarded", () => {
   });
 });
 
-it("a Forwarded field of 4,096 characters is appended to, and a longer one is replaced", () => {
+it("a Forwarded field of up to 4,096 characters is extended, and a longer one is replaced", () => {
   const [longest, longer] = [4_096, 4_097].map((length) => "for=".padEnd(length, "a"));
   const sent = (before = ""): string | null => forwarded({ ...visitor, Forwarded: before }).get("Forwarded");
   expect(sent(longest)).toMatch(/^for=a{4092}, for=/);
@@ -118,7 +118,7 @@ describe("Max-Forwards", () => {
     ["5, 6", null],
     ["1e3", null],
     ["0000000000", 0],
-    // The greatest value that is kept.
+    // Greater values are reduced to this one.
     ["10000000000000000000", 2 ** 31],
   ] as const)("an OPTIONS request with Max-Forwards %j may pass %j more gateways", ([value, expected]) => {
     expect(forwardsLeftAt("OPTIONS", value)).toBe(expected);

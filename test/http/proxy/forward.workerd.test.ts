@@ -53,7 +53,7 @@ describe("an allowed request", () => {
     expect(chunks.map((chunk) => chunk?.value)).toEqual(["data: 1\n\n", "data: 2\n\n", "data: 3\n\n"]);
   });
 
-  it("a request body is streamed while its response already arrives", async () => {
+  it("a request body is still being streamed when its response arrives", async () => {
     const { send } = headgate(unlimited);
     const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
     const answer = send("/upload", { ...visitor, method: "POST", body: readable });
@@ -62,7 +62,7 @@ describe("an allowed request", () => {
     await writer.write(utf8.encode("first "));
     const response = await answer;
     const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
-    // The origin echoes the first chunk before the request body is complete.
+    // The origin echoes the first chunk before the request's body is complete.
     expect((await reader?.read())?.value).toBe("first ");
     await Promise.all([writer.write(utf8.encode("second")), writer.close()]);
     expect((await reader?.read())?.value).toBe("second");
@@ -93,7 +93,7 @@ describe("an allowed request", () => {
     expect(received.headers).not.toHaveProperty("upgrade");
   });
 
-  it("redirects and 304 are passed on without RateLimit fields", async () => {
+  it("redirects and 304 responses are passed on without RateLimit fields", async () => {
     const { send } = headgate(unlimited);
     const response = await send("/redirect", visitor);
     expect([response.status, response.headers.get("Location")]).toEqual([302, "/elsewhere"]);
@@ -146,7 +146,7 @@ describe("an allowed request", () => {
     expect([received.headers.get("X-Private"), received.headers.get("Keep-Alive")]).toEqual([null, null]);
   });
 
-  it("a forged X-Headgate-Secret is removed also without ORIGIN_SECRET", async () => {
+  it("a X-Headgate-Secret field from the client is removed, even without ORIGIN_SECRET", async () => {
     const { send } = headgate(unlimited);
     const headers = { ...visitor.headers, "X-Headgate-Secret": "forged" };
     const received = await (await send("/", { headers })).json<Received>();
@@ -154,7 +154,7 @@ describe("an allowed request", () => {
     expect(received.headers).not.toHaveProperty("x-headgate-secret");
   });
 
-  it("RateLimit fields are appended to those of the origin, except to older formats", async () => {
+  it("RateLimit fields are appended to those of the origin, unless the origin's have an older format", async () => {
     const { send } = headgate(three);
     const current = await send("/refusing", visitor);
     expect([current.status, await current.text()]).toEqual([429, "the origin's denial"]);
@@ -165,7 +165,7 @@ describe("an allowed request", () => {
 });
 
 describe("a denied request", () => {
-  it("a denial is 429 problem details with the wait and the violated limits", async () => {
+  it("a denial is a 429 with problem details that state the wait and the violated limits", async () => {
     const { send } = headgate({ LIMITS: "1/minute; 100/hour", STRATEGY: "fixed-window" });
     await send("/", visitor);
     const response = await send("/", visitor);
@@ -220,14 +220,14 @@ describe("ORIGIN", () => {
     expect(detail).toContain("ORIGIN is not set");
   });
 
-  it("an ORIGIN on the request's own host is answered with 508 and not charged", async () => {
+  it("an ORIGIN on the request's own host gets 508 and no charge", async () => {
     const { send, check } = headgate({ ...three, ORIGIN: "http://headgate.example" });
     expect(await statusOf(send("/", visitor))).toBe(508);
     const look = await check("GET", "/check?key=203.0.113.7");
     expect(await look.json()).toMatchObject({ limits: [{ remaining: 3 }] });
   });
 
-  it("an ORIGIN on another port of the request's host is no loop", async () => {
+  it("an ORIGIN on another port of the request's host does not count as a loop", async () => {
     const { send } = headgate({ ...unlimited, ORIGIN: "https://headgate.example:8443" });
     const response = await send("/x", visitor);
     expect(await response.json()).toMatchObject({ url: "https://headgate.example:8443/x" });
@@ -265,7 +265,7 @@ describe("forwarding fields", () => {
     });
   });
 
-  it("Via differs between deployments, so that one may forward to another", async () => {
+  it("Via differs between deployments, so that one deployment may forward to another", async () => {
     const first = await receivedFields(visitor.headers);
     const second = await receivedFields({ ...visitor.headers, Via: first["via"] ?? "" });
     const [before, added] = (second["via"] ?? "").split(", ");

@@ -1,4 +1,4 @@
-/** The reservations of a request whose key has limits of its own. */
+/** Reservations of a request whose key has its own limits. */
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { parseConfig } from "../../../src/policy/vars/config.ts";
 import { forwardAdmitted } from "../../../src/http/proxy/enforce.ts";
@@ -9,7 +9,7 @@ import { createMeter, parseLimits } from "../../../src/strategies/index.ts";
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-it("slots are renewed by the limits of a key rule, which may have a shorter window than those of the policy", async () => {
+it("slots are renewed by the window of a key rule, which may be shorter than that of the policy", async () => {
   const [policy] = parseConfig({
     KEY_SECRET: "a secret of at least 32 characters",
     POLICIES: [{ name: "p", limits: "5/minute", strategy: "concurrency" }],

@@ -32,7 +32,7 @@ function streamed(init?: ResponseInit): { response: Response; body: WritableStre
 const bytes = (size: number): Uint8Array => new Uint8Array(size).fill(120);
 
 describe("a response's body", () => {
-  it("without a concurrency limit, the origin's body stream is passed on as it is", async () => {
+  it("without a concurrency limit, the origin's body stream is passed on unchanged", async () => {
     const { response: origin } = streamed();
     const { body } = origin;
     mockOrigin(origin);
@@ -42,7 +42,7 @@ describe("a response's body", () => {
     expect((await begin("/", visitor).response).body).toBe(body);
   });
 
-  it("a body of up to 64 KiB releases its slot when the origin ends it, before the client reads it", async () => {
+  it("a body of up to 64 KiB releases its slot as soon as the origin ends it, even before the client reads it", async () => {
     const own = headgate({ LIMITS: slots });
     const { response: origin, body } = streamed();
     mockOrigin(origin);
@@ -80,7 +80,7 @@ describe("a response's body", () => {
     await Promise.all([body.write(bytes(10)), reader?.read()]);
     expect(await remainingOf(own)).toEqual([2]);
     await reader?.cancel("enough");
-    // workerd reports the cancellation by a reader in the same isolate only at the next write.
+    // When a reader in the same isolate cancels, workerd reports the cancellation only at the next write.
     await body.write(bytes(10));
     await finished();
     expect(await remainingOf(own)).toEqual([3]);
@@ -108,11 +108,11 @@ describe("a response's body", () => {
 });
 
 describe("reservations of a request", () => {
-  /** Ahead of the real clock, so that no alarm is overdue: alarms use the real clock. */
+  /** A time ahead of the real clock, which alarms follow, so that no alarm is overdue. */
   beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: startMs }));
   afterEach(() => void vi.useRealTimers());
 
-  /** The real objects, with a record of their renewals and with the clock of the isolate. */
+  /** The real objects with a record of their renewals, and a clock for the isolate. */
   function recordRenewals() {
     const renewals: Promise<unknown>[] = [];
     const clock = new TestClock();
@@ -187,7 +187,7 @@ describe("a WebSocket whose origin never closes", () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
   afterEach(() => void vi.useRealTimers());
 
-  it("a WebSocket releases its slot 10 seconds after the client's close frame when the origin does not answer it", async () => {
+  it("a WebSocket whose origin does not answer the client's close frame releases its slot after 10 seconds", async () => {
     const own = headgate({ LIMITS: slots });
     const { 0: fromOrigin, 1: origin } = new WebSocketPair();
     mockOrigin(new Response(null, { status: 101, webSocket: fromOrigin }));
@@ -235,7 +235,7 @@ describe("several policies with reservations", () => {
 });
 
 describe("a client that is gone before the decision", () => {
-  it("a request whose client is gone before the decision is not forwarded, and keeps its charge unless it was reserved", async () => {
+  it("a request whose client leaves before the decision is not forwarded, and stays charged unless the charge was reserved", async () => {
     const own = headgate({ LIMITS: "5/day" });
     const fetching = vi.spyOn(globalThis, "fetch");
     const client = new AbortController();

@@ -16,7 +16,7 @@ const bearer = async (claims: Record<string, unknown>): Promise<Record<string, s
 type Headers = Record<string, string>;
 const at = (address: string): Headers => from(address).headers;
 
-/** For successive requests with these headers: remaining and limit of the RateLimit fields, or the status. */
+/** The results of successive requests with these headers: the RateLimit field's remaining and limit, or the status. */
 async function quotaOrStatus(fields: object, requests: readonly Headers[]): Promise<string[]> {
   const { send } = headgate({ POLICIES: [{ ...strict, ...fields }], JWT_KEY: secret });
   const results = [];
@@ -34,7 +34,7 @@ async function quotaOrStatus(fields: object, requests: readonly Headers[]): Prom
 }
 
 describe("an override", () => {
-  it("an override by key replaces the limits of that key only", async () => {
+  it("an override for a key replaces the limits of that key only", async () => {
     const overrides = [{ key: "partner-42", limits: "5/hour" }];
     const keys = ["partner-42", "partner-42", "partner-4", "partner-4", "PARTNER-42"];
     expect(
@@ -45,7 +45,7 @@ describe("an override", () => {
     ).toEqual(["4 of 5", "3 of 5", "0 of 1", "429", "0 of 1"]);
   });
 
-  it("an override by claim applies to a verified token, and the first matching override wins", async () => {
+  it("an override with a claim applies to a verified token, and the first matching override wins", async () => {
     const overrides = [
       { when: "jwt:plan=pro", limits: "10/hour" },
       { when: "jwt:plan=pro*", limits: "8/hour" },
@@ -103,7 +103,7 @@ describe("an allowlist and a blocklist", () => {
     deny: ["203.0.113.66", "2001:db8:6::/48"],
   };
 
-  it("an allowlisted request is not charged and has no RateLimit fields; a blocklisted one is denied", async () => {
+  it("an allowlisted request is not charged and has no RateLimit fields, and a blocklisted request is denied", async () => {
     const requests = ["203.0.113.7", "203.0.113.7", "203.0.113.66", "2001:db8:6:1::1", "9.9.9.9"];
     expect(await quotaOrStatus(lists, requests.map(at))).toEqual(["200", "200", "403", "403", "0 of 1"]);
   });
@@ -121,7 +121,7 @@ describe("an allowlist and a blocklist", () => {
     });
   });
 
-  it("an allowlist exempts from its own policy only; a blocklist denial charges no policy", async () => {
+  it("an allowlist exempts only from its own policy, and a denial by a blocklist charges no policy", async () => {
     const { send, check } = headgate({
       POLICIES: [
         { ...strict, ...lists },

@@ -3,7 +3,7 @@ import { from, headgate, statusOf, token } from "../harness.ts";
 
 const visitor = from("203.0.113.7");
 
-/** Exhausts a policy with this match by one request, and returns a function that sends further requests. */
+/** Exhausts a policy with this match by one request. Returns a function that sends further requests. */
 async function exhausted(match: object, path: string, method = "GET") {
   const { send } = headgate({
     POLICIES: [{ name: "a", match, limits: "1/hour", strategy: "fixed-window" }],
@@ -33,7 +33,7 @@ describe("K09: a policy with a path", () => {
     expect(await statusesOf(others.map((path) => request(path)))).toEqual([200]);
   });
 
-  it("K09: a path with a wildcard matches everything below it and the path itself", async () => {
+  it("K09: a path with a wildcard matches itself without the wildcard, and everything below", async () => {
     const request = await exhausted({ path: "/api/*" }, "/api/users");
     const below = ["/api", "/api/", "/api//users", "/%61pi/x/y", "/api/a%2Fb", "/x/../api/1"];
     expect(await statusesOf(below.map((path) => request(path)))).toEqual([429]);
@@ -62,7 +62,7 @@ describe("K09: a policy with a path", () => {
 describe("a path key", () => {
   const policy = { name: "a", match: { path: "/api/*" }, key: ["ip", "path"], limits: "9/hour" };
 
-  it("the proxy, /check and /check/forward charge one state for all spellings of a path key", async () => {
+  it("the proxy, /check and /check/forward share one counter for all spellings of a path key", async () => {
     const { send, check } = headgate({ POLICIES: [policy] });
     expect(await statusOf(send("/x/..%2fAPI/Users;a=1", visitor))).toBe(200);
     const key = ["203.0.113.7", "//api/%55sers/"];
@@ -80,7 +80,7 @@ describe("a path key", () => {
     expect(forwarded.headers.get("RateLimit")).toMatch(/^"a";r=6;/);
   });
 
-  it("in a path key, case matters only in the text that the wildcard matches", async () => {
+  it("in a path key, only the text that the wildcard matches is case-sensitive", async () => {
     const { send } = headgate({ POLICIES: [policy] });
     const remainingAfter = async (path: string): Promise<string | null> => {
       const response = await send(path, visitor);
@@ -94,7 +94,7 @@ describe("a path key", () => {
 });
 
 describe("a path that a gateway describes", () => {
-  // The gateway forwards the path unparsed, while URL parsing resolves its dot segments.
+  // The gateway passes on the path as received, while URL parsing resolves its dot segments.
   it("/check/forward matches the path before and after URL parsing", async () => {
     const match = { path: "/files/:name" };
     const { send } = headgate({ POLICIES: [{ name: "a", match, limits: "9/hour" }] });
@@ -110,7 +110,7 @@ describe("a path that a gateway describes", () => {
 });
 
 describe("K12: a policy with methods", () => {
-  it("K12: a policy for GET matches HEAD too, and both in lower case", async () => {
+  it("K12: a policy for GET matches HEAD too, and both methods in lower case", async () => {
     const request = await exhausted({ methods: ["get"] }, "/");
     const methods = ["GET", "HEAD", "get", "head"].map((method) => request("/", { method }));
     expect(await statusesOf(methods)).toEqual([429]);
@@ -118,7 +118,7 @@ describe("K12: a policy with methods", () => {
     expect(await statusesOf(others)).toEqual([200]);
   });
 
-  it("K12: neither another spelling of the method, nor a body, nor X-HTTP-Method-Override evades a policy for POST", async () => {
+  it("K12: a policy for POST matches every spelling of POST, with any body and in spite of X-HTTP-Method-Override", async () => {
     const request = await exhausted({ methods: ["POST"] }, "/", "POST");
     const override = { ...visitor.headers, "X-HTTP-Method-Override": "GET" };
     expect(
@@ -130,7 +130,7 @@ describe("K12: a policy with methods", () => {
     ).toEqual([429]);
   });
 
-  it("K12: a policy for PATCH matches patch, whose case fetch keeps", async () => {
+  it("K12: a policy for PATCH matches patch, which fetch does not change to upper case", async () => {
     const request = await exhausted({ methods: ["PATCH"] }, "/", "PATCH");
     expect(await request("/", { method: "patch" })).toBe(429);
   });
@@ -179,7 +179,7 @@ describe("a policy with headers", () => {
 const strategy = "fixed-window";
 
 describe("several policies", () => {
-  it("only policies that match path, method and host of the request are charged", async () => {
+  it("only policies that match the path, method and host of a request charge it", async () => {
     const { send } = headgate({
       POLICIES: [
         { name: "writes", match: { methods: ["POST"], path: "/items/*" }, limits: "1/minute" },
@@ -195,7 +195,7 @@ describe("several policies", () => {
     expect(there.headers.get("RateLimit-Policy")).toBe('"other-host";q=1;w=60');
   });
 
-  it("policies with one key are decided together, and none is charged when one denies", async () => {
+  it("policies on one key are decided together, and none is charged when one of them denies", async () => {
     const { send, check } = headgate({
       POLICIES: [
         { name: "short", limits: "1/minute", strategy },

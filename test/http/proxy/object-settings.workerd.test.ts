@@ -5,7 +5,7 @@ import { parseConfig } from "../../../src/policy/vars/config.ts";
 import { KeyObject } from "../../../src/limiter/object/key-object.ts";
 import { from, headgate, statusOf } from "../harness.ts";
 
-/** The names of the stored rows of each shard, after all rows are written. */
+/** The names of the rows of each shard, after pending writes. */
 function storedRows(shards: number): Promise<string[][]> {
   const names = Array.from({ length: shards }, (_, shard) => `${shard}-of-${shards}`);
   return Promise.all(
@@ -26,7 +26,7 @@ describe("a sharded policy", () => {
     const policy = { name: "visitors", key: "ip", ...strict, objects: "sharded", shards: 3 };
     const { send } = headgate({ POLICIES: [policy] });
     const addresses = Array.from({ length: 30 }, (_, index) => `192.0.2.${index}`);
-    // Other tests may use the same objects.
+    // Excludes the rows of other tests, which may use the same objects.
     const others = new Set((await storedRows(3)).flat());
     for (let round = 0; round < 6; round++) {
       // oxlint-disable-next-line no-await-in-loop
@@ -39,7 +39,7 @@ describe("a sharded policy", () => {
     expect(rows.flat().every((name) => /^k [\w-]{43}$/.test(name))).toBe(true);
   });
 
-  it("the proxy and /check charge one state of a sharded policy", async () => {
+  it("the proxy and /check charge the same counter of a sharded policy", async () => {
     const policy = { name: "visitors", key: "ip", ...strict, objects: "sharded" };
     const { send, check } = headgate({ POLICIES: [policy] });
     await statusOf(send("/", from("192.0.2.1")));
@@ -50,7 +50,7 @@ describe("a sharded policy", () => {
     expect(await after.json()).toMatchObject({ limits: [{ remaining: 5 }] });
   });
 
-  it("sharded and unsharded policies on one key are charged all or nothing", async () => {
+  it("when a sharded and an unsharded policy have the same key, a request is charged to both or to none", async () => {
     const sharded = { objects: "sharded", shards: 7 };
     const policies = [
       { name: "a", key: "ip", ...strict, ...sharded },
@@ -91,7 +91,7 @@ it("ad hoc limits of a check always use the 32 shared objects", async () => {
   for (const name of names) expect(name).toMatch(/^(?:\d|[12]\d|3[01])-of-32$/);
 });
 
-it("with durability = confirmed, a spend is stored when its response arrives", async () => {
+it("with durability = confirmed, a spend is in storage before its response arrives", async () => {
   const policy = {
     name: "confirmed",
     key: "ip",
@@ -108,7 +108,7 @@ it("with durability = confirmed, a spend is stored when its response arrives", a
     const remaining = await runInDurableObject(env.RATE_LIMITER.getByName("0-of-1"), (_, { storage }) => {
       const names = [...storage.kv.list({ prefix: "k " })].map(([each]) => each);
       const name = names.find((each) => !others.has(each)) ?? "";
-      // A second limiter reads the rows, since it has nothing in memory.
+      // A second limiter has nothing in memory, so it must read the rows.
       const after = () => () => undefined;
       const limiter = new KeyObject({ storage, now: () => Date.now(), after });
       const { limits } = parseConfig({ KEY_SECRET: "s", POLICIES: [policy] }).policies[0] ?? {};

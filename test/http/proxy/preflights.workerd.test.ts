@@ -1,4 +1,4 @@
-/** CORS preflights: their own limits, and the blocklists and bans of the policies for the announced request. */
+/** CORS preflights: their own limits, and the blocklists and bans that apply to the announced request. */
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { from, headgate, statusOf, token } from "../harness.ts";
 
@@ -7,7 +7,7 @@ afterEach(() => void vi.restoreAllMocks());
 const app = "https://app.example.com";
 const visitor = from("203.0.113.7");
 
-/** A preflight that announces this method, from the visitor's address unless `headers` has another. */
+/** A preflight that announces a request with this method. Its address is the visitor's unless `headers` has another. */
 const preflightFor = (method: string, headers: Record<string, string> = {}) => ({
   method: "OPTIONS",
   headers: {
@@ -58,14 +58,14 @@ describe("a preflight of a client on a blocklist", () => {
     expect(await statusOf(send("/", preflightFor("POST", from("198.51.100.7").headers)))).toBe(200);
   });
 
-  it("a blocklist denies preflights when PREFLIGHT_LIMITS is off", async () => {
+  it("a blocklist denies preflights even when PREFLIGHT_LIMITS is off", async () => {
     const { send } = headgate({ PREFLIGHT_LIMITS: "off", POLICIES: [{ name: "a", ...blocking }] });
     expect(await statusOf(send("/", preflightFor("POST")))).toBe(403);
     const other = await send("/", preflightFor("POST", from("198.51.100.7").headers));
     expect([other.status, other.headers.has("RateLimit")]).toEqual([200, false]);
   });
 
-  it("only policies that match the announced request deny its preflight by their blocklist", async () => {
+  it("a blocklist denies a preflight only if its policy matches the announced request", async () => {
     const match = { path: "/api/*", methods: ["POST"], host: "headgate.example" };
     const { send } = headgate({ POLICIES: [{ name: "a", match, ...blocking }] });
     const denied: [string, string][] = [
@@ -82,7 +82,7 @@ describe("a preflight of a client on a blocklist", () => {
     expect(await statusOf(send("https://other.example/api/x", preflightFor("POST")))).toBe(200);
   });
 
-  it("a blocklist for OPTIONS denies every preflight, and one for GET a preflight that announces HEAD", async () => {
+  it("a blocklist for OPTIONS denies every preflight, and a blocklist for GET denies a preflight that announces HEAD", async () => {
     const statusFor = async (methods: string[], announced: string): Promise<number> => {
       const { send } = headgate({ POLICIES: [{ name: "a", match: { methods }, ...blocking }] });
       return statusOf(send("/", preflightFor(announced)));
@@ -92,7 +92,7 @@ describe("a preflight of a client on a blocklist", () => {
     expect(await statusFor(["DELETE"], "PUT")).toBe(200);
   });
 
-  it("a blocklist for a header value denies preflights that announce the header", async () => {
+  it("a blocklist for a header value denies every preflight that announces the header", async () => {
     const match = { header: { "X-Plan": "free" } };
     const { send } = headgate({ POLICIES: [{ name: "a", match, ...blocking }] });
     const announcing = (names: string) => preflightFor("GET", { "Access-Control-Request-Headers": names });
@@ -106,7 +106,7 @@ describe("a preflight of a client on a blocklist", () => {
     expect(await statusOf(send("/", preflightFor("POST")))).toBe(200);
   });
 
-  it("a policy whose key part is missing denies the request, but not its preflight", async () => {
+  it("a policy that denies requests without a key part does not deny their preflights", async () => {
     const missing = { name: "a", key: "jwt:sub", onMissingKey: "deny", limits: "9/s" };
     const { send } = headgate({
       JWT_KEY: "a secret of the tests, thirty-two bytes or more",
@@ -142,7 +142,7 @@ describe("a preflight of a banned client", () => {
     return { send, check };
   };
 
-  it("a preflight of a banned client is denied like its other requests, every time", async () => {
+  it("a preflight of a banned client is denied as often as its other requests are", async () => {
     const { send } = await banned({});
     for (let sent = 0; sent < 3; sent++) {
       // oxlint-disable-next-line no-await-in-loop
@@ -159,7 +159,7 @@ describe("a preflight of a banned client", () => {
     expect(await statusOf(send("/", preflightFor("POST", from("198.51.100.7").headers)))).toBe(200);
   });
 
-  it("a ban denies preflights also with PREFLIGHT_LIMITS = off and with denyCache = false", async () => {
+  it("a ban denies preflights even with PREFLIGHT_LIMITS = off or denyCache = false", async () => {
     const off = await banned({ PREFLIGHT_LIMITS: "off" });
     expect(await statusOf(off.send("/", preflightFor("POST")))).toBe(429);
     const uncached = await banned({ POLICIES: [{ ...banning, denyCache: false }] });
@@ -173,7 +173,7 @@ describe("a preflight of a banned client", () => {
     expect(await statusOf(send("/", preflightFor("POST")))).toBe(200);
   });
 
-  it("preflights do not count as denials towards a ban", async () => {
+  it("denied preflights do not count towards a ban", async () => {
     const lenient = { ...banning, ban: { after: 2, within: "1h", for: "1h" } };
     const { send } = await banned({ POLICIES: [lenient] });
     for (let sent = 0; sent < 5; sent++) {
@@ -204,7 +204,7 @@ describe("a preflight of a banned client", () => {
     expect(await statusOf(send("/", preflightFor("PUT")))).toBe(200);
   });
 
-  it("a ban on requests without the key part denies no preflight, since no preflight has it", async () => {
+  it("a ban on requests without the key part denies no preflight, since preflights never have this part", async () => {
     for (const onMissingKey of ["shared", "ip"]) {
       // oxlint-disable-next-line no-await-in-loop
       const { send } = await banned({
@@ -217,7 +217,7 @@ describe("a preflight of a banned client", () => {
 });
 
 describe("a preflight for a policy in dry run", () => {
-  it("a ban from before the policy became a dry run denies no preflight", async () => {
+  it("a ban that began before the policy became a dry run denies no preflight", async () => {
     vi.spyOn(console, "warn").mockReturnValue(undefined);
     const KEY_SECRET = crypto.randomUUID();
     const policy = { name: "a", limits: "1/hour", ban: "1h" };
@@ -229,7 +229,7 @@ describe("a preflight for a policy in dry run", () => {
     expect(await statusOf(dry.send("/", preflightFor("POST")))).toBe(200);
   });
 
-  it("without an answer from the object, a fail-closed policy denies preflights only when it is enforced", async () => {
+  it("while the object does not answer, a fail-closed policy denies preflights, and a fail-closed dry run does not", async () => {
     vi.spyOn(console, "error").mockReturnValue(undefined);
     const policy = { name: "a", limits: "1/hour", ban: "1h", onError: "closed" };
     const unavailable = (more: object) =>
@@ -256,7 +256,7 @@ describe("/check/forward for a tenant", () => {
   const preflight = { Origin: app, "Access-Control-Request-Method": "GET" };
   const CHECK_TOKENS = [{ token: "theirs", tenant: "acme" }, { token: "ours" }];
 
-  it("/check/forward denies a preflight by the bans of the caller's tenant only", async () => {
+  it("/check/forward denies a preflight only by bans of the caller's own tenant", async () => {
     const policy = { name: "a", limits: "1/hour", ban: "1h" };
     const { send } = headgate({ CHECK_TOKENS, POLICIES: [policy] });
     const ask = (method: string, tenantToken: string, more?: Record<string, string>): Promise<number> =>
@@ -267,7 +267,7 @@ describe("/check/forward for a tenant", () => {
     expect(await ask("OPTIONS", "ours", preflight)).toBe(204);
   });
 
-  it("dry-run-denied events for a tenant's preflight and request have the same key pseudonym", async () => {
+  it("the dry-run-denied events of a tenant's preflight and request have the same key pseudonym", async () => {
     const lines: string[] = [];
     vi.spyOn(console, "warn").mockImplementation((line: string) => void lines.push(line));
     const policy = { name: "a", limits: "9/s", dryRun: true, deny: ["203.0.113.7"] };
@@ -287,7 +287,7 @@ describe("/check/forward for a tenant", () => {
 describe("preflights behind a trusted proxy", () => {
   const preflightOf = (client: string) => preflightFor("PUT", { "X-Forwarded-For": client });
 
-  it("each client behind a trusted proxy has the whole default PREFLIGHT_LIMITS", async () => {
+  it("each client behind a trusted proxy has the default PREFLIGHT_LIMITS to itself", async () => {
     const { send } = headgate({ POLICIES: [{ name: "a", limits: "9/s", trustedProxies: 1 }] });
     for (const client of ["10.0.0.1", "10.0.0.2"]) {
       // oxlint-disable-next-line no-await-in-loop

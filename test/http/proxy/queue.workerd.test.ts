@@ -4,17 +4,17 @@ import { from, headgate, impatientObjects, statusOf } from "../harness.ts";
 const visitor = from("203.0.113.7");
 const queue = { limit: 20, window: "1s", strategy: "leaky-bucket" };
 
-/** One instant for all decisions; ahead of the real clock, which alarms use. */
+/** One time for all decisions. It is ahead of the real clock, which alarms follow. */
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: Date.UTC(2100, 0, 1) }));
 afterEach(() => {
   vi.useRealTimers();
   vi.restoreAllMocks();
 });
 
-/** Longer than checks wait to be joined, and shorter than the timeout of calls. */
+/** Longer than a check waits to be joined with others, and shorter than the timeout of calls. */
 const isQueueWait = (waitMs: number): boolean => waitMs >= 50 && waitMs < 1_000;
 
-/** A Worker that ends every wait of its queues at once, and the waits in milliseconds. */
+/** A Worker on which every wait in a queue ends at once, and these waits in milliseconds. */
 const impatient = (variables: Record<string, unknown>) => {
   const { waitsMs, ...objects } = impatientObjects(isQueueWait);
   return { ...headgate({ ...objects, ...variables }), waitsMs };
@@ -32,7 +32,7 @@ describe("a queue of 20 per second", () => {
     ]);
   });
 
-  it("/check returns the delay of a queue, and a look takes no slot", async () => {
+  it("/check returns the delay of a queue, and a look takes no place in the queue", async () => {
     const { check } = headgate({ LIMITS: queue });
     const delayOf = async (cost: number): Promise<number> => {
       const response = await check("POST", "/check", { key: "203.0.113.7", cost });
@@ -56,7 +56,7 @@ describe("a queue of 20 per second", () => {
     expect(forwarded).toHaveBeenCalledTimes(2);
   });
 
-  it("queued requests are forwarded in the order of their slots", async () => {
+  it("queued requests are forwarded in the order of their places", async () => {
     const { send } = headgate({ LIMITS: { ...queue, burst: 5 } });
     const rateLimits: (string | null)[] = [];
     const requests = [1, 2, 3].map(async () => {
@@ -67,7 +67,7 @@ describe("a queue of 20 per second", () => {
     expect(rateLimits.map((each) => each?.slice(0, 13))).toEqual([5, 4, 3].map((each) => `"default";r=${each}`));
   });
 
-  it("a request without a slot in the queue is denied without waiting", async () => {
+  it("a request that does not fit in the queue is denied at once", async () => {
     const { send, waitsMs } = impatient({ LIMITS: { ...queue, burst: 1 } });
     const statuses = await Promise.all([1, 2, 3].map(() => statusOf(send("/", visitor))));
     expect([ascending(statuses), waitsMs]).toEqual([[200, 200, 429], [50]]);
@@ -91,7 +91,7 @@ describe("queues of several policies", () => {
     },
   );
 
-  it("a queue in dry run delays no request", async () => {
+  it("a queue of a dry run delays no request", async () => {
     const { send, waitsMs } = impatient({
       POLICIES: [
         { name: "dry-run", limits: queue, dryRun: true },
@@ -106,7 +106,7 @@ describe("queues of several policies", () => {
     expect([statuses, waitsMs]).toEqual([[200, 200, 200], []]);
   });
 
-  it("a queue delays requests also when the isolate decides locally", async () => {
+  it("a queue also delays requests that the isolate decides locally", async () => {
     vi.spyOn(console, "error").mockReturnValue(undefined);
     const call = (): Promise<never> => Promise.reject(new Error("gone"));
     const { RATE_LIMITER, waitsMs } = impatientObjects(isQueueWait);

@@ -64,7 +64,7 @@ describe("key parts", () => {
     expect(await statusesOf(onePerHour({ key }), requests)).toEqual([200, 200, 429, 200, 429]);
   });
 
-  it("/check reaches the proxy's state by naming each key part", async () => {
+  it("a check that names each key part charges the same counter as the proxy", async () => {
     const { send, check } = headgate({
       POLICIES: [{ name: "a", key: ["method", "host", "cookie:sid"], limits: "3/hour", strategy }],
     });
@@ -80,7 +80,7 @@ describe("key parts", () => {
 });
 
 describe("K04: many API keys from one address", () => {
-  it("K04: new API keys from one address do not exceed the limit of the address", async () => {
+  it("K04: one address cannot exceed the limit of the address by sending new API keys", async () => {
     const { send } = headgate({
       POLICIES: [
         { name: "each", key: "header:X-Api-Key", limits: "5/hour", objects: "sharded", shards: 4 },
@@ -123,7 +123,7 @@ describe("K05: a request without its key part", () => {
     const policy = onePerHour({ key, onMissingKey: "ip" });
     const requests = [keyless, keyless, other, other, named, ["/"] as SentRequest, ["/x"] as SentRequest];
     expect(await statusesOf(policy, requests)).toEqual([200, 429, 200, 429, 200, 200, 429]);
-    // An API key that looks like the address is another key.
+    // An API key with the text of the address is another key.
     const addressAsKey = await statusesOf(policy, [withHeaders({ "X-Api-Key": "203.0.113.7" })]);
     expect(addressAsKey).toEqual([200]);
   });
@@ -142,7 +142,7 @@ describe("K05: a request without its key part", () => {
     expect(withKey.headers.get("RateLimit")).toBe('"named";r=0;t=3600, "address";r=3;t=3600');
   });
 
-  it(`K05: onMissingKey = "deny" denies with 403 and the missing part, and charges nothing`, async () => {
+  it(`K05: with onMissingKey = "deny", a request is denied with 403 and the missing part, and charged nothing`, async () => {
     const { send, check } = headgate({
       POLICIES: [
         { name: "address", key: "ip", limits: "5/hour", strategy },
@@ -176,7 +176,7 @@ describe("K05: a request without its key part", () => {
 });
 
 describe("K06: keys of several parts", () => {
-  it("K06: two keys are equal only when all parts are, whatever separators they contain", async () => {
+  it("K06: two keys are equal only if all their parts are, even if the parts contain separators", async () => {
     const piece = fc.constantFrom("a", ":", ";", '"', "\\", "|", "[", "]", "/", "null", "=");
     const value = fc.oneof(
       fc.constant(null),
@@ -264,7 +264,7 @@ describe("K10: a key part that occurs twice", () => {
     },
   );
 
-  it("K10: a header on two lines counts as missing", async () => {
+  it("K10: a header that is sent on two lines counts as missing", async () => {
     const policy = onePerHour({ key: "header:X-Api-Key" });
     const lines = (random: string): SentRequest => [
       "/",

@@ -1,4 +1,4 @@
-/** The marks of responses: `Proxy-Status`, and the CORS fields that let scripts read them. */
+/** Fields that mark responses of Headgate: `Proxy-Status`, and the CORS fields that let scripts read the response. */
 import { describe, expect, it } from "vitest";
 import { from, headgate, statusOf } from "../harness.ts";
 
@@ -98,7 +98,7 @@ describe("CORS fields of the origin's response", () => {
     },
   );
 
-  it("scripts may also read the origin's own Retry-After", async () => {
+  it("scripts may read Retry-After of the origin, too", async () => {
     const response = await answer("status=503&Retry-After=5&Access-Control-Allow-Origin=*");
     expect(corsOf(response)["exposed"]).toBe("RateLimit, RateLimit-Policy, Retry-After");
   });
@@ -133,7 +133,7 @@ describe("Proxy-Status", () => {
     expect(response.headers.get("Proxy-Status")).toMatch(new RegExp(`^headgate-[\\w-]{8};error=${error}$`));
   });
 
-  it("Proxy-Status and CORS fields mark the problem of a request that held a slot", async () => {
+  it("the problem of a request that held a slot has Proxy-Status and CORS fields", async () => {
     const limits = { limit: 5, window: "1m", strategy: "concurrency" };
     const { send } = headgate({ LIMITS: limits, CORS_ORIGINS: "*" });
     const headers = { ...visitor.headers, Origin: "https://app.example" };

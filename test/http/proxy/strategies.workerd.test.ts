@@ -6,7 +6,7 @@ const visitor = from("203.0.113.7");
 const second = 1_000;
 const hour = 3_600_000;
 
-/** A Monday and the first of a month, ahead of the real clock, which alarms follow. */
+/** A Monday that is the first of a month. It is ahead of the real clock, which alarms follow. */
 const startMs = Date.UTC(2100, 1, 1);
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: startMs }));
@@ -17,7 +17,7 @@ afterEach(() => {
 
 type Limit = Record<string, unknown>;
 
-/** A limit, its capacity, and after how long a cost of 2 is allowed when three requests came at once. */
+/** A limit, its capacity, and the wait for a cost of 2 after three simultaneous requests. */
 const forms: readonly [Limit, capacity: number, retryAfterMs: number][] = [
   [{ strategy: "fixed-window" }, 3, 60 * second],
   [{ strategy: "fixed-window", elastic: true }, 3, 60 * second],
@@ -27,7 +27,7 @@ const forms: readonly [Limit, capacity: number, retryAfterMs: number][] = [
   [{ window: "1w", align: "calendar", strategy: "fixed-window" }, 3, 7 * 24 * hour],
   [{ window: "1mo" }, 3, 28 * 24 * hour],
   [{ strategy: "sliding-log" }, 3, 60 * second],
-  // The window, and then the time until the weighted count of the three is below 2: 3 × (60 − e) / 60 < 2.
+  // The whole window, then the time e until the weight of the three requests is below 2: 3 × (60 − e) / 60 < 2.
   [{ strategy: "sliding-window-counter" }, 3, 80 * second + 1],
   [{ strategy: "sliding-buckets" }, 3, 61 * second],
   [{ strategy: "sliding-buckets", edge: "drop" }, 3, 60 * second],
@@ -50,7 +50,7 @@ it.for(forms)(
       POLICIES: [{ name: "p", limits: [limit], timeout: "30s" }],
     });
     const key = "203.0.113.7";
-    // A request through the proxy releases its slot when it ends; a check keeps the slot.
+    // A request through the proxy releases its slot at its end, and a check keeps its slot.
     const isConcurrency = options["strategy"] === "concurrency";
     const { status, headers } = await send("/", visitor);
     expect(status).toBe(200);
@@ -73,7 +73,7 @@ it.for(forms)(
     expect(await look.json()).toMatchObject({ allowed: true });
 
     vi.setSystemTime(startMs + retryAfterMs - 1);
-    // A look, since a denied check restarts an elastic window.
+    // Uses a look, since a denied check would restart an elastic window.
     const early = await check("GET", "/check?key=203.0.113.7&cost=2");
     expect(await early.json()).toMatchObject({ allowed: false });
     if (options["elastic"] === true) return;
@@ -83,7 +83,7 @@ it.for(forms)(
   },
 );
 
-it("without a free slot, Retry-After is 1 second, or the longer wait of another limit", async () => {
+it("without a free slot, Retry-After is 1 second, or longer if another limit has a longer wait", async () => {
   const strategy = "fixed-window";
   const slots = { limit: 1, window: "1h", strategy: "concurrency", name: "slots" };
   const { send, check } = headgate({ POLICIES: [{ name: "p", limits: slots }] });
@@ -105,7 +105,7 @@ it.for(["fixed-window", "sliding-log", "sliding-window-counter"])(
   async (strategy) => {
     const requests = isFull ? 500 : 100;
     const limits = "37/minute; 200/hour";
-    // The long timeout keeps a slow machine from deciding locally.
+    // A long timeout, because a slow machine would otherwise decide locally.
     const policy = { name: "p", limits, strategy, timeout: "30s" };
     const { send } = headgate({ POLICIES: [policy] });
     const statuses = await Promise.all(

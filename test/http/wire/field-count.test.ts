@@ -1,4 +1,4 @@
-/** The RateLimit fields list at most 16 limits, those with the least remaining first. */
+/** The RateLimit fields list at most 16 limits, those with the fewest remaining units first. */
 import * as fc from "fast-check";
 import { parseList } from "structured-headers";
 import { describe, expect, it } from "vitest";
@@ -28,7 +28,7 @@ const decisionOf = (drawn: Drawn, index: number): LimitDecision => ({
   replenishAfterMs: drawn.resetAfterMs,
 });
 
-/** The fields of limits that are decided together, and of others whose objects are not called. */
+/** The fields of limits that are decided together, and of `undecided` limits whose objects are not called. */
 function fieldsOf(drawn: readonly Drawn[], undecided = 0): RateLimitFields {
   const limits = Array.from({ length: drawn.length + undecided }, (_, index) => limitOf(index));
   const decision: Decision = {
@@ -61,7 +61,7 @@ describe("the RateLimit fields", () => {
     expect(namesIn(fields["RateLimit-Policy"])).toEqual(names(...upTo(16)));
   });
 
-  it("the RateLimit fields list the 16 of 17 limits with the least remaining, the least first", () => {
+  it("the RateLimit fields list the 16 of 17 limits with the fewest remaining units, in ascending order", () => {
     const fields = fieldsOf(upTo(17).map((index) => decided(90 - index)));
     const expected = names(...upTo(17).toReversed().slice(0, 16));
     expect(namesIn(fields.RateLimit)).toEqual(expected);
@@ -75,7 +75,7 @@ describe("the RateLimit fields", () => {
     expect(namesIn(fields.RateLimit)).toEqual(names(3, ...others));
   });
 
-  it("RateLimit of a denial lists only violated limits, and RateLimit-Policy lists them first", () => {
+  it("the RateLimit field of a denial lists only violated limits, and RateLimit-Policy lists these first", () => {
     const drawn = upTo(20).map((index) => ({ ...decided(index), allowed: index !== 18 }));
     const fields = fieldsOf(drawn);
     expect(namesIn(fields.RateLimit)).toEqual(["l18"]);
@@ -85,7 +85,7 @@ describe("the RateLimit fields", () => {
     expect(namesIn(all["RateLimit-Policy"])).toEqual(names(...upTo(18).slice(2)));
   });
 
-  it("RateLimit-Policy lists decided limits before others", () => {
+  it("RateLimit-Policy lists decided limits before undecided ones", () => {
     const fields = fieldsOf([decided(9), decided(1)], 20);
     expect(namesIn(fields.RateLimit)).toEqual(["l0", "l1"]);
     expect(namesIn(fields["RateLimit-Policy"])).toEqual(names(...upTo(16)));
@@ -115,7 +115,7 @@ describe("the RateLimit fields", () => {
         const relevant = denying.length > 0 ? denying : drawn;
         expect(sent).toHaveLength(Math.min(16, relevant.length));
         expect(policy).toEqual(expect.arrayContaining(sent));
-        // No omitted limit has less remaining than a listed one.
+        // No omitted limit has fewer remaining units than a listed one.
         const remainings = relevant.map(({ remaining }) => remaining).toSorted((a, b) => a - b);
         const listedRemaining = sent.map((name) => drawn[Number(name.slice(1))]?.remaining);
         expect(listedRemaining.toSorted((a, b) => Number(a) - Number(b))).toEqual(remainings.slice(0, 16));

@@ -5,7 +5,7 @@ import { legacyFields } from "../../../src/http/wire/rate-limit-fields.ts";
 import { createMeter, type LimitInput, parseLimits } from "../../../src/strategies/index.ts";
 import { from, headgate, statusOf } from "../harness.ts";
 
-// Not on a full second, so that rounding shows.
+// A time between two full seconds, so that rounding has an effect.
 const startMs = Date.UTC(2100, 0, 1) + 1;
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"], now: startMs }));
 afterEach(() => void vi.useRealTimers());
@@ -24,7 +24,7 @@ describe("X-RateLimit fields", () => {
     expect(legacyOf(await send("/", visitor))).toEqual([null, null, null]);
   });
 
-  it("X-RateLimit fields are on responses and denials, and Reset is in whole seconds, rounded up", async () => {
+  it("allowed and denied responses have X-RateLimit fields, and Reset is in whole seconds, rounded up", async () => {
     const { send } = headgate({ ...on, LIMITS: "1/minute" });
     const reset = String(startSeconds + 61);
     expect(legacyOf(await send("/", visitor))).toEqual(["1", "0", reset]);
@@ -34,7 +34,7 @@ describe("X-RateLimit fields", () => {
     expect(denied.headers.get("Retry-After")).toBe("30");
   });
 
-  it("X-RateLimit fields describe the limit with the least remaining, and on a denial a violated one", async () => {
+  it("X-RateLimit fields describe the limit with the fewest remaining units, and on a denial a violated limit", async () => {
     const { send } = headgate({ ...on, LIMITS: "2/minute; 100/hour" });
     expect(legacyOf(await send("/", visitor)).slice(0, 2)).toEqual(["2", "1"]);
     await statusOf(send("/", visitor));
@@ -42,7 +42,7 @@ describe("X-RateLimit fields", () => {
     expect(legacyOf(denied)).toEqual(["2", "0", String(startSeconds + 61)]);
   });
 
-  it("X-RateLimit fields describe the limit with the least remaining, wherever it is configured", async () => {
+  it("X-RateLimit fields describe the limit with the fewest remaining units, at any position in the configuration", async () => {
     const { send } = headgate({ ...on, LIMITS: "100/hour; 2/minute; 50/day" });
     expect(legacyOf(await send("/", visitor)).slice(0, 2)).toEqual(["2", "1"]);
   });
@@ -61,7 +61,7 @@ describe("X-RateLimit fields", () => {
     expect(legacyOf(await send(path, visitor))).toEqual(expected);
   });
 
-  it("X-RateLimit fields are absent on a redirect and without a decision of an object", async () => {
+  it("X-RateLimit fields are absent on a redirect, and when no object has decided", async () => {
     const { send } = headgate({ ...on, LIMITS: "5/minute" });
     expect(legacyOf(await send("/redirect", visitor))).toEqual([null, null, null]);
     const closed = { name: "p", limits: "5/minute", onError: "closed" };
@@ -70,7 +70,7 @@ describe("X-RateLimit fields", () => {
     expect([response.status, ...legacyOf(response)]).toEqual([503, null, null, null]);
   });
 
-  it("X-RateLimit fields are exposed to the scripts of CORS_ORIGINS", async () => {
+  it("X-RateLimit fields are exposed to scripts of the origins in CORS_ORIGINS", async () => {
     const { send } = headgate({ ...on, LIMITS: "1/minute", CORS_ORIGINS: "*" });
     const names = ["Limit", "Remaining", "Reset"].map((name) => `X-RateLimit-${name}`).join(", ");
     const allowed = await send("/answer?Access-Control-Allow-Origin=*", visitor);
@@ -102,7 +102,7 @@ describe("X-RateLimit-Reset", () => {
     expect(resetOf(limit, before, cost)).toEqual(expected);
   });
 
-  it("X-RateLimit-Reset of a ban is its end, and Remaining is 0", async () => {
+  it("during a ban, X-RateLimit-Reset is the end of the ban, and Remaining is 0", async () => {
     const policy = { name: "p", limits: "1/minute", strategy: "fixed-window", ban: "1h" };
     const { send } = headgate({ LEGACY_HEADERS: true, POLICIES: [policy] });
     await statusOf(send("/", visitor));

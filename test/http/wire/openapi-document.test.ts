@@ -1,4 +1,4 @@
-/** The OpenAPI documents: version and examples. */
+/** The OpenAPI documents: their version and examples. */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { type Schema, Validator } from "@cfworker/json-schema";
@@ -72,7 +72,7 @@ describe.each(documents)("the OpenAPI document %s", (file) => {
     expect(examplesIn(document, success, "").length > 0).toBe(!isEmpty);
   });
 
-  it(`every example in ${file} is valid by its schema`, () => {
+  it(`every example in ${file} is valid according to its schema`, () => {
     const examples = operations.flatMap(({ name, operation }) => examplesIn(document, operation, name));
     const invalid = examples.flatMap(({ place, schema, value }) => {
       const whole = { ...schema, components: document.components };

@@ -1,4 +1,4 @@
-/** The RateLimit fields and Retry-After of decisions. */
+/** The RateLimit fields and Retry-After that decisions lead to. */
 import * as fc from "fast-check";
 import { parseList, serializeList } from "structured-headers";
 import { describe, expect, it } from "vitest";
@@ -20,7 +20,7 @@ const fieldsOf = (input: LimitsInput, cost: number, strategy = "fixed-window", n
   return rateLimitFields(limits, [createMeter(limits).consume(cost, nowMs)]);
 };
 
-/** The decision on a cost after another cost at the same time. */
+/** The decision on `cost`, after a spend of `before` at the same time. */
 const denialOf = (input: LimitsInput, before: number, cost: number, policy = "p"): Decision => {
   const meter = createMeter(parseLimits(input, { strategy: "fixed-window", policy }));
   meter.consume(before, 1_000_000);
@@ -38,19 +38,19 @@ describe("the RateLimit fields", () => {
     );
   });
 
-  it("w is absent for a window shorter than a second, and rounded up for others", () => {
+  it("the parameter w is absent for a window shorter than a second, and otherwise rounded up", () => {
     const { "RateLimit-Policy": policy } = fieldsOf("5/500ms; 5/1500ms", 1);
     expect(policy).toBe('"default.5-per-500ms";q=5, "default.5-per-1500ms";q=5;w=2');
   });
 
-  it("t is the window while nothing has been used, and never more", () => {
+  it("the parameter t is the window while nothing has been used, and never more than the window", () => {
     expect(fieldsOf("5/minute", 0).RateLimit).toBe('"default";r=5;t=60');
     const full = fieldsOf("5/minute", 5, "sliding-window-counter");
-    // The next unit becomes available 1 ms after the window's end.
+    // The next unit becomes available 1 ms after the window's end, so t would be 61 without the maximum.
     expect(full.RateLimit).toBe('"default";r=0;t=60');
   });
 
-  it("a denial has no Retry-After when waiting does not help", () => {
+  it("a denial has no Retry-After when no wait is long enough for the cost", () => {
     expect(fieldsOf("5/minute", 6)).not.toHaveProperty("Retry-After");
   });
 });
@@ -70,7 +70,7 @@ describe("the RateLimit fields of a calendar window", () => {
     expect(fields.RateLimit).toBe(`"default";r=5;t=${seconds}`);
   });
 
-  it("w of an undecided calendar window is its nominal length", () => {
+  it("the parameter w of an undecided calendar window is its nominal length", () => {
     const limits = [...parseLimits("5/minute", { policy: "a" }), ...parseLimits("9/month", { policy: "b" })];
     const decision = createMeter(limits.slice(0, 1)).consume(6, Date.UTC(2027, 1, 3));
     const { "RateLimit-Policy": policy } = rateLimitFields(limits, [decision]);
@@ -81,19 +81,19 @@ describe("the RateLimit fields of a calendar window", () => {
 describe("the RateLimit fields of slots", () => {
   const slots = { limit: 3, window: "10m", strategy: "concurrency", name: "slots" };
 
-  it("slots have a qu of concurrent-requests and no t", () => {
+  it("limits of slots have the parameter qu with concurrent-requests, and no t", () => {
     const fields = fieldsOf(slots, 1);
     expect(fields["RateLimit-Policy"]).toBe('"slots";q=3;qu="concurrent-requests";w=600');
     expect(fields.RateLimit).toBe('"slots";r=2');
     for (const value of Object.values(fields)) expect(serializeList(parseList(value))).toBe(value);
   });
 
-  it("Retry-After of slots is one second, whatever their window is", () => {
+  it("Retry-After is one second when slots are full, whatever their window is", () => {
     expect(retryAfterFieldOf([denialOf(slots, 3, 1)])).toEqual({ "Retry-After": "1" });
     expect(advertisedWaitMs([denialOf(slots, 3, 1)])).toBe(1_000);
   });
 
-  it("slots have no Retry-After for a cost above their number", () => {
+  it("a cost above the number of slots gets no Retry-After", () => {
     expect(retryAfterFieldOf([denialOf(slots, 0, 4)])).toEqual({});
   });
 });
@@ -117,7 +117,7 @@ describe("Retry-After of several limits", () => {
 });
 
 describe("RateLimit fields of an origin", () => {
-  it("RateLimit fields of an origin are kept and ours appended when they are lists of names", () => {
+  it("RateLimit fields of an origin are kept, and ours appended, if the origin's fields are lists of names", () => {
     const headers = new Headers({ RateLimit: '"edge";r=1;t=1' });
     addRateLimitFields(headers, { RateLimit: '"ours";r=2;t=2', "RateLimit-Policy": '"ours";q=2' });
     expect(headers.get("RateLimit")).toBe('"edge";r=1;t=1, "ours";r=2;t=2');
@@ -139,7 +139,7 @@ describe("RateLimit fields of an origin", () => {
         RateLimit: '"ours";r=2;t=2',
         "RateLimit-Policy": '"ours";q=2',
       });
-      // RateLimit-Policy is not added either: both fields must have the same names.
+      // RateLimit-Policy is not added either, since both fields must list the same names.
       expect(Object.fromEntries(headers)).toEqual({ ratelimit: value });
     },
   );
@@ -167,13 +167,13 @@ describe("a name that the origin also uses", () => {
     },
   );
 
-  it("a prefixed name differs from all our other names", () => {
+  it("a name that gets a prefix differs from all our other names", () => {
     const headers = new Headers({ RateLimit: '"a";r=1;t=1' });
     addRateLimitFields(headers, { RateLimit: '"A";r=2;t=2, "headgate.a";r=3;t=3' });
     expect(headers.get("RateLimit")).toBe('"a";r=1;t=1, "headgate.headgate.A";r=2;t=2, "headgate.a";r=3;t=3');
   });
 
-  it("a prefixed name is the same in both fields, and differs from prefixed names of the origin", () => {
+  it("a name gets the same prefix in both fields, and still differs from prefixed names of the origin", () => {
     const originValue = '"p";q=1, "headgate.p";q=1';
     expect(merged({ "RateLimit-Policy": originValue }).slice(0, 2)).toEqual([
       '"headgate.headgate.p";r=2;t=2, "q";r=3;t=3',
@@ -206,7 +206,7 @@ describe("the RateLimit fields of many limits", () => {
     resetAfterMs: anyMs,
   });
 
-  /** A field as the library serialises it. */
+  /** A field as the structured-fields library serialises it. */
   const listOf = (items: readonly (readonly [string, Record<string, number | string>])[]): string =>
     serializeList(items.map(([name, members]) => [name, new Map(Object.entries(members))]));
   const greatest = 999_999_999_999_999;
@@ -276,7 +276,7 @@ describe("the RateLimit fields of many limits", () => {
             }),
           ),
         };
-        // Two answers about the same limits: the second one uses what was kept from the first.
+        // Formats the same limits twice: the second time uses values that the first has cached.
         expect(rateLimitFields(limits, [decision])).toEqual(expected);
         expect(rateLimitFields(limits, [decision])).toEqual(expected);
       },

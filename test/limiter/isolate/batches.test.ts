@@ -1,15 +1,15 @@
-/** Batches: independent checks, of which those that the isolate cannot decide go to each object in one call. */
+/** Batches: independent checks. Checks that the isolate cannot decide go to each object in one call. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Outcome, Spend } from "../../../src/limiter/isolate/outcome.ts";
 import type { BatchCall } from "../../fakes/flat-calls.ts";
 import type { RefundCall } from "../../../src/limiter/protocol.ts";
 import { spendOf, TestIsolate, scopeOf } from "../../fakes/isolate.ts";
 
-/** Failed calls are logged. */
+/** Silences the log of failed calls. */
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
 afterEach(() => void vi.restoreAllMocks());
 
-/** Work that goes on after the answers. */
+/** Work that continues after the answers. */
 let work: Promise<unknown>[] = [];
 beforeEach(() => void (work = []));
 
@@ -74,18 +74,18 @@ describe("a batch with leased policies", () => {
     expect([strict, leased].map((spend) => remainingAtObject(isolate, spend))).toEqual([997, 992]);
   });
 
-  it("checks of a batch that cost more than the slice has left go to the object in one call, in their order", async () => {
+  it("checks that cost more than the slice has left go to the object in one call, in the order of the batch", async () => {
     const isolate = await borrower();
     const costs = [9, 5, 20, 5, 1];
     const outcomes = await batch(isolate, ...costs.map((cost) => ({ ...leased, cost })));
     expect(resultsOf(outcomes)).toEqual([true, true, true, true, true]);
-    // The slice has 8 units: 5 and 1 fit.
+    // The slice has 8 units left: the checks of 5 and 1 fit.
     expect(costsOf(isolate)).toEqual([[9, 20, 5]]);
     await isolate.clock.pass(2_000);
     expect(remainingAtObject(isolate, leased)).toBe(1_000 - 6 - 40);
   });
 
-  it("a batch without a slice borrows none: its leased and strict checks go in one call", async () => {
+  it("a batch never borrows a slice: without one, its leased and strict checks go in one call", async () => {
     const isolate = new TestIsolate();
     const spends = Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? leased : strict));
     const outcomes = await batch(isolate, ...spends);
@@ -93,7 +93,7 @@ describe("a batch with leased policies", () => {
     expect(isolate.callNames()).toEqual(["batch"]);
   });
 
-  it("a look in a batch goes to the object, also while the isolate has a slice", async () => {
+  it("a look in a batch goes to the object, even while the isolate has a slice", async () => {
     const isolate = await borrower();
     isolate.calls.length = 0;
     await batch(isolate, { ...leased, cost: 0 }, leased);
@@ -136,7 +136,7 @@ describe("the checks of a batch", () => {
     ]);
   });
 
-  it("each check of a batch follows its own failure mode when its object fails", async () => {
+  it("when an object fails, each check of a batch follows its own failure mode", async () => {
     const isolate = new TestIsolate();
     isolate.before = () => Promise.reject(new Error("gone"));
     const spends = ["local", "open", "closed"].map((onError) => spendOf({ name: onError, onError }));
@@ -180,13 +180,13 @@ describe("a batch whose answer comes after its deadline", () => {
     },
   );
 
-  it("a late batch gives back concurrency slots under onError = closed", async () => {
+  it("a batch that is answered late refunds concurrency slots under onError = closed", async () => {
     const slots = spendOf({ limits: "5/hour", strategy: "concurrency", onError: "closed" }, 2);
     const [isolate] = await lateBatch(slots);
     expect(remainingAtObject(isolate, slots)).toBe(5);
   });
 
-  it("a late batch refunds only the checks that spent", async () => {
+  it("a batch that is answered late refunds only the checks that spent", async () => {
     const spend = spendOf({ limits: "5/hour", strategy: "sliding-log", onError: "closed" });
     const [isolate] = await lateBatch(...[0, 6, 4].map((cost) => ({ ...spend, cost })));
     expect(remainingAtObject(isolate, spend)).toBe(5);

@@ -17,8 +17,8 @@ function policyOf(fields: object = {}): Policy {
 const spendOf = (policy: Policy, partitionKey = "k"): Spend => ({ policy, partitionKey, cost: 5 });
 
 /**
- * The bans that an isolate finds at an object that reports this remaining time. If a failure mode is given in place
- * of the time, the object does not answer. Each look takes 10 ms.
+ * The bans that an isolate finds. The object reports `bannedForMs`; if that is a failure mode, the object does not
+ * answer. Each look takes 10 ms.
  */
 function banning(bannedForMs: number | "open" | "closed") {
   const state = { nowMs: 1_000_000, looks: [] as number[] };
@@ -55,7 +55,7 @@ describe("a cached ban", () => {
     expect(state.looks).toEqual([0]);
   });
 
-  it("a request without spends has no ban", async () => {
+  it("a request without spends has no bans", async () => {
     const { bans } = banning(60_000);
     expect([bans.cached([]), await bans.find([], scopeOf())]).toEqual([null, null]);
   });
@@ -70,13 +70,13 @@ describe("a cached ban", () => {
     expect(bans.cached([spend])).toBeNull();
   });
 
-  it("a cached ban is not used while the clock shows a time before the call that found the ban", async () => {
+  it("a cached ban is not used while the clock shows a time before the call that found it", async () => {
     const { state, bans } = banning(60_000);
     const spend = spendOf(policyOf());
     await bans.find([spend], scopeOf());
     state.nowMs = 999_999;
     expect(bans.cached([spend])).toBeNull();
-    // Before the answer, the wait has not begun to count down.
+    // Between the call and the answer, the wait does not count down yet.
     state.nowMs = 1_000_005;
     expect(waitOf(bans.cached([spend]))).toBe(60_000);
   });
@@ -100,7 +100,7 @@ describe("a cached ban", () => {
     expect(bans.cached([spend])).toBeNull();
   });
 
-  it("no ban is found when the object reports none, or does not answer under onError = open", async () => {
+  it("an isolate finds no ban when the object reports none, or does not answer under onError = open", async () => {
     for (const answer of [0, "open"] as const) {
       const { bans } = banning(answer);
       // oxlint-disable-next-line no-await-in-loop

@@ -1,4 +1,4 @@
-/** Decisions of an isolate when objects fail or answer too late, and the objects that it calls. */
+/** Decisions of an isolate when objects fail or answer too late, and which objects it calls. */
 import { scopeOf } from "../../fakes/isolate.ts";
 import { describe, expect, it, vi } from "vitest";
 import type { FailureMode, Policy } from "../../../src/policy/policy.ts";
@@ -14,7 +14,7 @@ import { MemoryStorage } from "../../../src/sdk/testing/memory-storage.ts";
 
 type Objects = ConstructorParameters<typeof LimiterClient>[0];
 
-/** Objects whose methods all behave as `answer`. */
+/** Objects on which every method calls `answer`. */
 const objectsThat = (answer: () => Promise<never>): Objects =>
   ({
     getByName: () => ({
@@ -28,7 +28,7 @@ const objectsThat = (answer: () => Promise<never>): Objects =>
     }),
   }) as unknown as Objects;
 
-/** Ignores background work, which never ends when an object hangs. */
+/** Discards background work, which never ends when an object hangs. */
 const waitUntil = (): void => undefined;
 
 const faults = {
@@ -107,7 +107,7 @@ describe.each(Object.entries(faults))("while the object %s", (fails, fault) => {
     expect(isSettled).toBeNull();
   });
 
-  it(`deleting a key is not confirmed while the object ${fails}`, async () => {
+  it(`the deletion of a key is not confirmed while the object ${fails}`, async () => {
     const client = new LimiterClient(objectsThat(fault));
     const [isForgotten] = await quietly(() => client.forget(policyWith("local"), "k"));
     expect(isForgotten).toBe(false);
@@ -121,7 +121,7 @@ describe("when the object stops answering", () => {
     cost: 1,
   });
 
-  it("when the object stops answering, the isolate continues from what the object admitted through it", async () => {
+  it("when the object stops answering, the isolate continues from the counts that the object admitted through it", async () => {
     const decision = createMeter(keyed("k").policy.limits).consume(1, Date.now());
     const answers = [{ decisions: [decision], spentAtMs: [Date.now()] }];
     const call = async () => answers.pop() ?? Promise.reject(new Error("gone"));
@@ -146,7 +146,7 @@ describe("when the object stops answering", () => {
     cost: 1,
   });
 
-  it("local meters apply the limits of each call and keep what was spent under the limits of other calls", async () => {
+  it("local meters apply the limits of each call, and keep spends that were made under the limits of other calls", async () => {
     const client = new LimiterClient(objectsThat(faults.throws));
     const remaining: unknown[] = [];
     for (const limits of ["2/minute", "9/hour", "2/minute", "3/minute", "2/minute", "9/hour"]) {
@@ -166,7 +166,7 @@ describe("when the object stops answering", () => {
     ]);
   });
 
-  it("a local spend is given back when the object of another key denies the request", async () => {
+  it("a local spend is refunded when the object of another key denies the request", async () => {
     const denying = policyWith("local", "denying");
     const denial = createMeter(denying.limits).consume(3, Date.now());
     const objects = {
@@ -190,7 +190,7 @@ describe("when the object stops answering", () => {
 });
 
 describe("an object that answers too late", () => {
-  it("a slow object delays a request by no more than the policy's timeout", async () => {
+  it("a slow object delays a request by at most the policy's timeout", async () => {
     let isAnswered = false;
     const late = (): Promise<never> =>
       new Promise((_, reject) => {
@@ -207,7 +207,7 @@ describe("an object that answers too late", () => {
 });
 
 describe("an object that failed", () => {
-  it("a failed object gets no decision calls for one second, but still gets corrections", async () => {
+  it("an object that failed gets no decision calls for one second, but still gets corrections", async () => {
     vi.useFakeTimers({ toFake: ["Date"] });
     let calls = 0;
     const failing = (): Promise<never> => {
@@ -224,7 +224,7 @@ describe("an object that failed", () => {
     });
     expect(calls).toBe(1);
     expect(events.match(/"event":"object-silent"/g)).toHaveLength(4);
-    // Other objects are called, and so is this one for a deletion.
+    // During this second, other objects are called, and the failed object is called only for a deletion.
     await quietly(() => admit(client, [{ ...spend, partitionKey: "other" }], waitUntil));
     await quietly(() => client.forget(spend.policy, "k"));
     expect(calls).toBe(3);
@@ -236,7 +236,7 @@ describe("an object that failed", () => {
 });
 
 describe("an answer after the deadline", () => {
-  /** A real limiter whose checks and reservations wait until `proceed` is called. */
+  /** An object with a real limiter. Its checks and reservations wait until `proceed` is called. */
   function delayedObject(): {
     objects: Objects;
     proceed: () => Promise<unknown>;
@@ -310,7 +310,7 @@ describe("an answer after the deadline", () => {
 
 describe("the objects that are called", () => {
   interface ObjectCall {
-    /** Jurisdiction, name and location hint. */
+    /** The object's jurisdiction, name and location hint. */
     readonly location: object;
     readonly call: CheckCall;
   }

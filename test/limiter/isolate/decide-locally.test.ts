@@ -1,4 +1,4 @@
-/** Decisions and counts of an isolate alone, for the case that the objects do not answer. */
+/** Decisions and counts that an isolate makes alone, for times when the objects do not answer. */
 import { expect, it } from "vitest";
 import { LocalDecider } from "../../../src/limiter/isolate/decide-locally.ts";
 import { type Outcome, type Spend, ChargeResult } from "../../../src/limiter/isolate/outcome.ts";
@@ -42,14 +42,14 @@ it('an isolate counts what objects admit only for policies with onError = "local
   const isolate = new LocalIsolate();
   const spends = ["local", "open", "closed"].map((onError) => spendOf({ ...log, name: onError, onError }));
   isolate.count(...spends);
-  // A decision of the isolate lists limits only for policies with onError = "local".
+  // A decision of the isolate lists the limits of policies with onError = "local" only.
   const asLocal = spends.map(({ policy, ...spend }): Spend => {
     return { ...spend, policy: { ...policy, onError: "local" } };
   });
   expect(asLocal.map((spend) => isolate.remaining(spend))).toEqual([99, 100, 100]);
 });
 
-it("an isolate does not count what objects admit under logs that can grow long", () => {
+it("an isolate does not count spends that objects admit if the log of a limit could grow long", () => {
   const isolate = new LocalIsolate();
   const long = spendOf({ name: "long", limits: "100000/hour", strategy: "sliding-log" });
   const short = spendOf(log);
@@ -57,7 +57,7 @@ it("an isolate does not count what objects admit under logs that can grow long",
   expect([isolate.remaining(long), isolate.remaining(short)]).toEqual([100_000, 99]);
 });
 
-it("a local denial by one policy spends nothing of the others", () => {
+it("a local denial by one policy charges no other policy", () => {
   const isolate = new LocalIsolate();
   const wide = spendOf(log, 2);
   const { outcomes } = isolate.decide([wide, spendOf({ ...log, name: "q", limits: "1/hour" }, 2)]);
@@ -73,7 +73,7 @@ it("a dry run that would deny locally denies nothing and spends nothing", () => 
   expect([isolate.remaining(wide), isolate.remaining(dryRun)]).toEqual([98, 1]);
 });
 
-it("an isolate gives back a local spend at the instant of the spend, provisional or not", async () => {
+it("an isolate refunds a local spend, provisional or not, to the time of the spend", async () => {
   for (const provisionalMs of [0, 60_000]) {
     const isolate = new LocalIsolate();
     const spend = spendOf({ limits: "100/hour", strategy: "token-bucket" }, 10);
@@ -94,7 +94,7 @@ it("an isolate corrects a counted reservation to its actual cost, however late",
   expect(isolate.remaining(spend)).toBe(96);
 });
 
-it("a spend that the isolate books twice is counted once", () => {
+it("a spend that is both counted and booked counts once", () => {
   const isolate = new LocalIsolate();
   const spend = spendOf(log, 10);
   isolate.count(spend).finalize();
@@ -124,7 +124,7 @@ it("a local denial restarts an elastic window", () => {
   }
 });
 
-it("an isolate keeps the 1,024 local meters that were used last", () => {
+it("an isolate keeps the 1,024 most recently used local meters", () => {
   const isolate = new LocalIsolate();
   const spend = spendOf(log);
   const useOthers = (count: number, name: string): void => {

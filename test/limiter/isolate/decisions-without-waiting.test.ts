@@ -1,11 +1,11 @@
-/** Decisions that need no object: the isolate makes them without a promise, a timer or work after the response. */
+/** Decisions that need no object: the isolate makes them without a promise, a timer or background work. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { decideByNewestRules, type RequestScope } from "../../../src/limiter/isolate/newer-rules-retry.ts";
 import { LimiterClient } from "../../../src/limiter/isolate/client.ts";
 import { type Outcome, type Spend, ChargeResult } from "../../../src/limiter/isolate/outcome.ts";
 import { settled, spendOf, TestIsolate, scopeOf } from "../../fakes/isolate.ts";
 
-/** Failed calls are logged. */
+/** Silences the log of failed calls. */
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
 afterEach(() => void vi.restoreAllMocks());
 
@@ -22,7 +22,7 @@ async function preparedIsolate(): Promise<TestIsolate> {
     // oxlint-disable-next-line no-await-in-loop
     if (request < 3) await isolate.admit(strict);
   }
-  // The first spend is synced at once, and the second one schedules the next sync.
+  // The first spend is synced at once, and the second spend schedules the next sync.
   for (let request = 0; request < 2; request++) {
     // oxlint-disable-next-line no-await-in-loop
     await isolate.admit(eventual);
@@ -39,7 +39,10 @@ interface Decided {
   readonly work: number;
 }
 
-/** Decides without waiting. @returns null when `admit` returns a promise */
+/**
+ * Decides spends without waiting.
+ * @returns null when `admit` returns a promise
+ */
 function decideAtOnce(isolate: TestIsolate, ...spends: readonly Spend[]): Decided | null {
   const after = vi.spyOn(isolate.clock, "after");
   const waitUntil = vi.fn<(work: Promise<unknown>) => void>();
@@ -70,7 +73,7 @@ describe("a decision of the isolate alone", () => {
     expect(isolate.calls).toEqual([]);
   });
 
-  it("a request with several keys that slices and replicas decide needs no promise, and is charged for each", async () => {
+  it("a request whose keys are all decided by slices and replicas needs no promise, and every key is charged", async () => {
     const isolate = await preparedIsolate();
     const before = decideAtOnce(isolate, eventual)?.admission.outcomes;
     expect(decideAtOnce(isolate, leased, eventual)).not.toBeNull();
@@ -79,21 +82,21 @@ describe("a decision of the isolate alone", () => {
     expect(remaining).toEqual([[3], [1]]);
   });
 
-  it("the first decision of a replica needs no promise, and syncs it after the response", async () => {
+  it("the first decision of a replica needs no promise, and its sync happens after the response", async () => {
     const isolate = new TestIsolate();
     expect(decideAtOnce(isolate, eventual)).toMatchObject({ work: 1 });
     await settled();
     expect(isolate.callNames()).toEqual(["sync"]);
   });
 
-  it("a replica denies without a promise and without work after the response", async () => {
+  it("a denial by a replica needs neither a promise nor work after the response", async () => {
     const isolate = await preparedIsolate();
     for (let spent = 2; spent < 6; spent++) decideAtOnce(isolate, eventual);
     const decided = decideAtOnce(isolate, eventual);
     expect(decided).toMatchObject({ timers: 0, work: 0, admission: { isRefused: true } });
   });
 
-  it("a spend from a slice that is given back can be spent again", async () => {
+  it("units that are refunded to a slice can be spent again", async () => {
     const isolate = await preparedIsolate();
     const first = decideAtOnce(isolate, leased)?.admission;
     void first?.giveBack();
@@ -117,7 +120,7 @@ describe("a decision that needs an object", () => {
     expect(isolate.calls).toHaveLength(1);
   });
 
-  it("admit returns a promise at the first key that needs its object, and calls that object after all earlier keys are decided", async () => {
+  it("when a key needs its object, admit returns a promise, after all earlier keys are decided and before the object is called", async () => {
     const isolate = await preparedIsolate();
     const other = { ...strict, partitionKey: "new" };
     const admission = await isolate.admit(leased, other, eventual);
@@ -125,7 +128,7 @@ describe("a decision that needs an object", () => {
     expect(isolate.calls.map(({ object }) => object)).toEqual(["new"]);
   });
 
-  it("a denial by an object gives back what a slice and a replica have spent for the request", async () => {
+  it("when an object denies a request, the request's spends from a slice and a replica are refunded", async () => {
     const isolate = await preparedIsolate();
     const denied = { ...strict, partitionKey: "new", cost: 3 };
     const before = decideAtOnce(isolate, leased, eventual)?.admission.outcomes.map(remainingOf);
@@ -136,7 +139,7 @@ describe("a decision that needs an object", () => {
     expect(after).toEqual(before?.map((remaining) => (remaining ?? 0) - 1));
   });
 
-  it("a denial by an object passes only its call to waitUntil when the request has spent nothing", async () => {
+  it("when an object denies a request that has spent nothing, only the call of the object is passed to waitUntil", async () => {
     const isolate = new TestIsolate();
     const waitUntil = vi.fn<(work: Promise<unknown>) => void>();
     const tooMuch = { ...strict, cost: 3 };
@@ -145,7 +148,7 @@ describe("a decision that needs an object", () => {
     expect(waitUntil).toHaveBeenCalledOnce();
   });
 
-  it("a spend that is booked after its request was refused is given back", async () => {
+  it("a spend that is booked after its request was denied is refunded", async () => {
     const isolate = new TestIsolate();
     const closed = spendOf({ name: "closed", onError: "closed", timeout: "100ms" });
     isolate.before = async ({ name }) => {
@@ -162,7 +165,7 @@ describe("a decision that needs an object", () => {
 });
 
 describe("a cached denial", () => {
-  it("repeated cached denials have the same denial object, and an age that grows", async () => {
+  it("repeated cached denials are the same object, whose age grows", async () => {
     const isolate = await preparedIsolate();
     const first = decideAtOnce(isolate, strict)?.admission.cachedDenial;
     isolate.clock.nowMs += 250;
@@ -171,7 +174,7 @@ describe("a cached denial", () => {
     expect([first?.ageMs, second?.ageMs]).toEqual([0, 250]);
   });
 
-  it("a cached denial that replaces an expired one is another denial object", async () => {
+  it("when a cached denial has expired, its replacement is a different object", async () => {
     const isolate = await preparedIsolate();
     const first = decideAtOnce(isolate, strict)?.admission.cachedDenial;
     isolate.clock.nowMs += 1_000;
@@ -182,7 +185,7 @@ describe("a cached denial", () => {
     expect(second?.denial).not.toBe(first?.denial);
   });
 
-  it("cached denials of another cost, another key or other limits have denial objects of their own", async () => {
+  it("cached denials for another cost, another key or other limits are different objects", async () => {
     const isolate = await preparedIsolate();
     const others = [
       { ...strict, cost: 2 },
@@ -199,7 +202,7 @@ describe("a cached denial", () => {
     expect(denials.size).toBe(4);
   });
 
-  it("the outcomes of a cached denial are those of the object, with waits that are shorter by its age", async () => {
+  it("the outcomes of a cached denial are those of the object, with each wait shortened by the denial's age", async () => {
     const isolate = await preparedIsolate();
     isolate.clock.nowMs += 400;
     const admission = decideAtOnce(isolate, strict)?.admission;
@@ -230,7 +233,7 @@ describe("a cached denial", () => {
   });
 });
 
-it("the first request of an isolate under an eventual policy waits 250 ms for an object that hangs, and the second one does not wait", async () => {
+it("the first request under an eventual policy waits 250 ms for an object that hangs, and the second does not wait", async () => {
   const isolate = new TestIsolate();
   isolate.before = () => new Promise<never>(() => undefined);
   const client = new LimiterClient(isolate.namespace(), isolate.clock, null, {
@@ -251,7 +254,7 @@ describe("a decision by the newest rules", () => {
   const adopter = { adopt: () => undefined };
   const waitUntil = (): void => undefined;
 
-  it("a decision that waits for an object is repeated only when the object has newer rules", async () => {
+  it("a decision that waits for an object is made again only when the object has newer rules", async () => {
     for (const isStale of [false, true]) {
       let attempts = 0;
       const decide = async (scope: RequestScope): Promise<number> => {

@@ -1,4 +1,4 @@
-/** The log of denials under floods: its rate and its counts of omitted denials. */
+/** The log of denials during floods: its rate, and its counts of omitted denials. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Clock } from "../../../src/limiter/clock.ts";
 import { DenialLog, type LoggedDenial } from "../../../src/limiter/isolate/denial-log.ts";
@@ -28,7 +28,7 @@ class Time implements Clock {
     return this.#timers.size;
   }
 
-  /** The request's context ends, and its timers with it. */
+  /** Ends the context of the request, and with it the request's timers. */
   cutOff(): void {
     this.#timers.clear();
   }
@@ -42,7 +42,7 @@ class Time implements Clock {
       this.#timers.delete(first);
       this.nowMs = Math.max(this.nowMs, first.atMs);
       first.act();
-      // Let the work that waited for the timer run.
+      // Lets the work run that waited for the timer. oxlint-disable-next-line no-await-in-loop
       // oxlint-disable-next-line no-await-in-loop
       await new Promise((resolve) => void setTimeout(resolve, 0));
     }
@@ -79,7 +79,7 @@ describe("the log of denials", () => {
     expect([time.timers, time.waitUntil.mock.calls.length]).toEqual([0, 0]);
   });
 
-  it("the entry of an omitted denial is not built", () => {
+  it("the log does not build the entry of a denial that it omits", () => {
     const time = new Time();
     time.deny(10);
     const denialOf = vi.fn<() => LoggedDenial>();
@@ -87,7 +87,7 @@ describe("the log of denials", () => {
     expect(denialOf).not.toHaveBeenCalled();
   });
 
-  it("the log has at most ten lines in any second, however the denials are spread", async () => {
+  it("the log has at most ten lines in any second, at whatever times the denials come", async () => {
     const time = new Time();
     const writtenAtMs: number[] = [];
     for (let step = 0; step < 2_000; step++) {
@@ -105,7 +105,7 @@ describe("the log of denials", () => {
     expect([most, writtenAtMs.length >= 190]).toEqual([10, true]);
   });
 
-  it("every denial is logged: with a line of its own or in the count of the next line", async () => {
+  it("every denial is logged, with its own line or in the count of omitted denials", async () => {
     const time = new Time();
     let count = 0;
     for (let step = 0; step < 300; step++) {
@@ -121,7 +121,7 @@ describe("the log of denials", () => {
     expect(left).toBeGreaterThan(100);
   });
 
-  it("the next line has the number of omitted denials", async () => {
+  it("the next line reports the number of omitted denials", async () => {
     const time = new Time();
     time.deny(13);
     time.cutOff();
@@ -131,7 +131,7 @@ describe("the log of denials", () => {
     expect(omitted().slice(9)).toEqual([undefined, 3, undefined]);
   });
 
-  it("the next line also reports a single omitted denial", async () => {
+  it("the next line reports even a single omitted denial", async () => {
     const time = new Time();
     time.deny(11);
     time.cutOff();
@@ -140,17 +140,17 @@ describe("the log of denials", () => {
     expect(omitted().slice(10)).toEqual([1]);
   });
 
-  it("a count that a line has reported is not logged again", async () => {
+  it("a count of omitted denials that a line has reported is not logged again", async () => {
     const time = new Time();
     time.deny(13);
-    // The denial comes before the timer that is due at the same instant.
+    // The denial comes at the time of the timer, just before it fires.
     time.nowMs += 1_000;
     time.deny();
     await time.pass(2_000);
     expect([omitted().slice(10), time.timers]).toEqual([[3], 0]);
   });
 
-  it("without further denials, the count is logged once, within a second of the last line", async () => {
+  it("without further denials, the count of omitted denials is logged once, within a second of the last line", async () => {
     const time = new Time();
     time.deny(4);
     await time.pass(400);
@@ -164,7 +164,7 @@ describe("the log of denials", () => {
     expect([lines.length, time.timers]).toEqual([11, 0]);
   });
 
-  it("the log has at most one timer, which ends with the flood", async () => {
+  it("the log has at most one timer, and none after the flood", async () => {
     const time = new Time();
     for (let step = 0; step < 50; step++) {
       time.deny(40);
@@ -178,7 +178,7 @@ describe("the log of denials", () => {
     expect(denials() + left).toBe(2_000);
   });
 
-  it("during a long flood, one request writes the count for at most 10 s before another takes over", async () => {
+  it("during a long flood, a request logs the count of omitted denials for at most 10 s before another request takes over", async () => {
     const time = new Time();
     const pending = new Set<Promise<unknown>>();
     let longest = 0;
@@ -200,7 +200,7 @@ describe("the log of denials", () => {
     expect(longest).toBeLessThanOrEqual(11_000);
   });
 
-  it("after the request that would write the count is cut off, a later denial reports it", async () => {
+  it("when the request that would log the count is cut off, a later denial reports the count", async () => {
     const time = new Time();
     time.deny(12);
     time.cutOff();

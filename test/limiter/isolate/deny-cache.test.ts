@@ -1,4 +1,4 @@
-/** Denials that an isolate caches instead of calling the object. */
+/** Denials that an isolate answers from its cache instead of calling the object. */
 import { scopeOf } from "../../fakes/isolate.ts";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { parseConfig } from "../../../src/policy/vars/config.ts";
@@ -19,7 +19,7 @@ afterEach(() => void vi.useRealTimers());
 
 const waitUntil = (): void => undefined;
 
-/** A real limiter that records the names of its calls, each of which takes `takesMs`. */
+/** A real limiter that records the names of its calls. Each call takes `takesMs`. */
 function object(takesMs = 0): { objects: Objects; limiter: KeyObject; callNames: string[] } {
   const limiter = new KeyObject({
     storage: new MemoryStorage(),
@@ -61,7 +61,7 @@ const admit = async (client: LimiterClient, ...spends: readonly Spend[]): Promis
 };
 
 describe("S09: a client that sends far more requests than its limit", () => {
-  it("a denied flood reaches its object at most once per second and is allowed again exactly at the reset", async () => {
+  it("denied requests of one key reach its object at most once a second, and are allowed exactly from the reset on", async () => {
     const { objects, callNames } = object();
     const client = new LimiterClient(objects);
     const spend = spendOf();
@@ -77,7 +77,7 @@ describe("S09: a client that sends far more requests than its limit", () => {
 });
 
 describe("a cached denial", () => {
-  it("a cached denial equals the object's answer at each instant: its waits count down", async () => {
+  it("a cached denial always equals the object's answer at that time, because its waits count down", async () => {
     const { objects, limiter, callNames } = object();
     const client = new LimiterClient(objects);
     const spend = spendOf({ limits: "2/minute; 9/hour" });
@@ -148,7 +148,7 @@ describe("a cached denial", () => {
     expect(callNames).toHaveLength(5);
   });
 
-  it("a spend on the key drops its cached denials, since their waits have become longer", async () => {
+  it("a spend on the key removes its cached denials, since their waits have become longer", async () => {
     const { objects, callNames } = object();
     const client = new LimiterClient(objects);
     const [two, one] = [spendOf({}, 2), spendOf()];
@@ -159,7 +159,7 @@ describe("a cached denial", () => {
     expect(callNames).toHaveLength(4);
   });
 
-  it("a look is never answered from the deny cache, and a deletion of the key drops its denials", async () => {
+  it("a look is never answered from the deny cache, and the deletion of a key removes its cached denials", async () => {
     const { objects, callNames } = object();
     const client = new LimiterClient(objects);
     const three = spendOf({}, 3);
@@ -171,7 +171,7 @@ describe("a cached denial", () => {
     expect(callNames).toEqual(["decide", "decide", "forget", "decide"]);
   });
 
-  it("a cached denial answers single checks of a batch", async () => {
+  it("a cached denial also answers the checks of a batch", async () => {
     const { objects, callNames } = object();
     const client = new LimiterClient(objects);
     const [three, one] = [spendOf({}, 3), spendOf()];
@@ -204,7 +204,7 @@ describe("a denial that is not cached", () => {
         [spend],
         scopeOf((each) => void work.push(each)),
       );
-      // A dry run is decided in the background.
+      // Dry runs are decided in the background.
       await Promise.all(work);
       // oxlint-enable no-await-in-loop
     }
@@ -223,7 +223,7 @@ describe("a denial that is not cached", () => {
     expect((await admit(client, two)).allowed).toBe(true);
   });
 
-  it("a denial that counts towards a ban is not cached, and the ban itself is", async () => {
+  it("a denial that counts towards a ban is not cached, and a denial by the ban is", async () => {
     const { objects, callNames } = object();
     const client = new LimiterClient(objects);
     const spend = spendOf({ ban: { after: 2, within: "1h", for: "1h" } }, 3);

@@ -16,7 +16,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** Spends on new keys whose object never replies. Returns the log lines so far. */
+/** Spends on new keys whose object never replies. Returns the lines logged so far. */
 function spender(limits: string | readonly string[]): (keys: number) => Promise<readonly unknown[]> {
   const lines: unknown[] = [];
   vi.spyOn(console, "error").mockImplementation((line: string) => void lines.push(JSON.parse(line)));
@@ -41,13 +41,13 @@ function spender(limits: string | readonly string[]): (keys: number) => Promise<
 
 const dropped = { event: "spends-dropped", policies: ["p"] };
 
-it("an isolate logs once per second that it drops the spends of keys beyond the 16,384 that it keeps", async () => {
+it("an isolate keeps the spends of 16,384 keys, and logs once a second that it drops those of further keys", async () => {
   const spendOnNewKeys = spender("5/minute");
   expect(await spendOnNewKeys(maximumQueued)).toEqual([]);
   expect(await spendOnNewKeys(5)).toEqual([dropped]);
 });
 
-it("an isolate keeps the spends of fewer keys when their policy has many limits", async () => {
+it("an isolate keeps the spends of fewer keys when the keys' policy has many limits", async () => {
   const limits = Array.from({ length: 16 }, (_, index) => `${1_000 + index}/${1 + index}h`);
   expect(await spender(limits)(maximumQueued)).toEqual([dropped]);
 });

@@ -1,10 +1,10 @@
-/** The memory of an isolate: cached denials, failures and local meters, and when it calls the object again. */
+/** What an isolate remembers: cached denials, failures and local meters, and when it calls an object again. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { CheckCall } from "../../../src/limiter/protocol.ts";
 import type { Spend } from "../../../src/limiter/isolate/outcome.ts";
 import { type Call, settled, spendOf, TestIsolate, scopeOf } from "../../fakes/isolate.ts";
 
-/** Failed calls are logged. */
+/** Silences the log of failed calls. */
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
 afterEach(() => void vi.restoreAllMocks());
 
@@ -25,7 +25,7 @@ describe("an isolate whose clock steps back", () => {
     expect(isolate.callNames()).toEqual(["check"]);
   });
 
-  it("after the clock steps back, a borrowed slice is returned and no longer spent from", async () => {
+  it("after the clock steps back, a borrowed slice is returned, and the isolate no longer spends from it", async () => {
     const isolate = new TestIsolate();
     const spend = spendOf({ limits: "1000/minute", consistency: "leased" });
     for (let request = 0; request < 12; request++) {
@@ -70,7 +70,7 @@ describe("a dry run on the key of an enforced policy", () => {
   const durabilities = (isolate: TestIsolate): unknown[] =>
     isolate.calls.map(({ argument }) => (argument as CheckCall).durability);
 
-  it("a dry run does not make the enforced policy on its key wait for a confirmed write", async () => {
+  it("a dry run does not make an enforced policy on its key wait for a confirmed write", async () => {
     const isolate = new TestIsolate();
     await isolate.admit(enforced, dryRun);
     expect(durabilities(isolate)).toEqual(["relaxed"]);
@@ -78,7 +78,7 @@ describe("a dry run on the key of an enforced policy", () => {
     expect(durabilities(isolate)).toEqual(["relaxed", "confirmed"]);
   });
 
-  it("a dry run does not shorten the timeout of the enforced policy on its key", async () => {
+  it("a dry run does not shorten the timeout of an enforced policy on its key", async () => {
     const isolate = new TestIsolate();
     isolate.before = () => new Promise((resolve) => void isolate.clock.after(800, () => resolve(1)));
     const outcomes = isolate.outcomes(enforced, dryRun);
@@ -86,7 +86,7 @@ describe("a dry run on the key of an enforced policy", () => {
     expect(await outcomes).toEqual([true, true]);
   });
 
-  it("a dry run alone on its key has its own timeout", async () => {
+  it("a dry run that is the only policy on its key has its own timeout", async () => {
     const isolate = new TestIsolate();
     isolate.before = () => new Promise(() => undefined);
     const alone = { ...dryRun, policy: { ...dryRun.policy, onError: "open" as const } };
@@ -97,7 +97,7 @@ describe("a dry run on the key of an enforced policy", () => {
 });
 
 describe("a settlement that an object does not confirm", () => {
-  /** The number of settle calls for one reservation when each of them fails like this. */
+  /** How often one reservation's settle call is sent when each call fails in this way. */
   async function settleCalls(failure: (call: Call) => Promise<unknown>): Promise<number> {
     const isolate = new TestIsolate();
     const admission = await isolate.admit({ ...spendOf(), ttlMs: 60_000 });
@@ -109,7 +109,7 @@ describe("a settlement that an object does not confirm", () => {
     return isolate.calls.filter(({ name }) => name === "settle").length;
   }
 
-  it("a settlement is repeated once when the connection was lost", async () => {
+  it("a settlement is repeated once after a lost connection", async () => {
     expect(await settleCalls(lost)).toBe(2);
   });
 
@@ -123,7 +123,7 @@ describe("a settlement that an object does not confirm", () => {
 });
 
 describe("a cached denial", () => {
-  it("a refund on the key drops its cached denials", async () => {
+  it("a refund on a key removes its cached denials", async () => {
     const isolate = new TestIsolate();
     const shared = spendOf({ name: "shared", limits: "1/minute" }, 1, "shared");
     const own = spendOf({ name: "own", limits: "1/minute" }, 1, "own");
@@ -155,21 +155,21 @@ describe("an object that has failed", () => {
     expect(isolate.callNames()).toEqual(["check", "check"]);
   });
 
-  it("a failed object does not affect other objects, and any answer of it ends the pause", async () => {
+  it("an object's failure does not affect other objects, and any answer of the object ends the pause in its calls", async () => {
     const isolate = new TestIsolate();
     const spend = spendOf({ onError: "open", limits: "9/minute" });
     isolate.before = ({ object }) => (object === "k" ? lost() : Promise.resolve());
     await isolate.admit(spend);
     expect(await isolate.outcomes({ ...spend, partitionKey: "other" })).toEqual([true]);
     isolate.before = () => Promise.resolve();
-    // A deletion is not a decision, so it is sent during the pause, and its answer ends the pause.
+    // A deletion is no decision, so it is sent during the pause. Its answer ends the pause.
     await isolate.client.forget(spend.policy, "k");
     expect(await isolate.outcomes(spend)).toEqual([true]);
   });
 });
 
 describe("the isolate's own meters", () => {
-  it("local meters include what objects admitted through the isolate, without what was given back", async () => {
+  it("local meters count what objects admitted through the isolate, less refunds", async () => {
     const isolate = new TestIsolate();
     const spend = spendOf({ limits: "5/minute" });
     const denied = spendOf({ name: "denied", limits: "1/minute" }, 2, "other");
@@ -191,7 +191,7 @@ describe("the isolate's own meters", () => {
     expect([await isolate.outcomes(one), await isolate.outcomes(two)]).toEqual([[true], [false]]);
   });
 
-  it("a settlement corrects a local spend", async () => {
+  it("a settlement corrects the spend in the local meter", async () => {
     const isolate = new TestIsolate();
     isolate.before = lost;
     const spend = { ...spendOf({ limits: "5/minute" }, 3), ttlMs: 60_000 };
@@ -213,7 +213,7 @@ describe("the isolate's own meters", () => {
 });
 
 describe("objects of several keys", () => {
-  it("objects are called in the order of the policies, each after the one before has admitted", async () => {
+  it("objects are called in the order of the policies, each after the previous one has admitted", async () => {
     const isolate = new TestIsolate();
     const spends = ["a", "b", "c"].map((key) => spendOf({ name: key, limits: "1/minute" }, 1, key));
     await isolate.admit(...spends.slice(1, 2));
@@ -225,7 +225,7 @@ describe("objects of several keys", () => {
     expect(outcomes).toMatchObject([{ decision: { allowed: true } }]);
   });
 
-  it("when a later object fails under onError = closed, the spends of earlier objects are given back", async () => {
+  it("when a later object fails under onError = closed, the spends in earlier objects are refunded", async () => {
     const isolate = new TestIsolate();
     const [first, closed] = [
       spendOf({ name: "a", limits: "1/minute" }, 1, "a"),
@@ -256,7 +256,7 @@ describe("a reservation", () => {
     ttlMs: 10_000,
   });
 
-  it("settling or giving back a reservation also corrects the isolate's own meters", async () => {
+  it("settling or refunding a reservation also corrects the isolate's own meters", async () => {
     for (const [end, left] of [
       ["settle", 1_998],
       ["giveBack", 1_999],
@@ -272,7 +272,7 @@ describe("a reservation", () => {
     }
   });
 
-  it("a settlement sends one cost for each policy, and the highest for older objects", async () => {
+  it("a settlement sends one cost for each policy, and also the highest cost, which older objects read", async () => {
     const isolate = new TestIsolate();
     const admission = await isolate.admit(reserved({}, 5), reserved({ name: "q" }, 5));
     await admission.settle(({ policy }) => (policy.name === "q" ? 3 : 1));
@@ -293,7 +293,7 @@ describe("a reservation", () => {
     expect(outcomes).toMatchObject([{ decision: { limits: [{ remaining: 1_999 }] } }]);
   });
 
-  it("a key with 1,000 open reservations refuses another, with the wait until one expires", async () => {
+  it("a key with 1,000 open reservations is refused a further one, with the wait until a reservation expires", async () => {
     const isolate = new TestIsolate();
     // oxlint-disable-next-line no-await-in-loop
     for (let open = 0; open < 1_000; open++) await isolate.admit(reserved());
@@ -303,7 +303,7 @@ describe("a reservation", () => {
     expect(await isolate.admit(reserved())).toMatchObject({ isRefused: false, fullForMs: 0 });
   });
 
-  it("without room for a dry run's reservation, the enforced policy still decides", async () => {
+  it("when a dry run has no room for its reservation, the enforced policy still decides", async () => {
     const isolate = new TestIsolate();
     const dryRun = reserved({ name: "dry", dryRun: true });
     const enforced = spendOf({ limits: "2000/minute" });
@@ -316,7 +316,7 @@ describe("a reservation", () => {
 });
 
 describe("an allowed check of a batch", () => {
-  it("an allowed check of a batch drops the cached denials of its key", async () => {
+  it("an allowed check of a batch removes the cached denials of its key", async () => {
     const isolate = new TestIsolate();
     const [two, one] = [spendOf({ limits: "2/minute" }, 3), spendOf({ limits: "2/minute" })];
     const each = async (spend: Spend): Promise<unknown> => {

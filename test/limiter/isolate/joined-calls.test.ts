@@ -1,4 +1,4 @@
-/** Checks that are sent to an object at the same time share calls. */
+/** Checks that wait for the same object at the same time share a call. */
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Policy } from "../../../src/policy/policy.ts";
@@ -10,7 +10,7 @@ import { requireRules, RulesKeeper, under } from "../../fakes/newer-rules.ts";
 import { type Call, policyOf, settled, spendOf, TestIsolate, scopeOf } from "../../fakes/isolate.ts";
 import { forAll } from "../../for-all.ts";
 
-/** The logged lines. */
+/** The lines that were logged. */
 let lines: string[];
 beforeEach(() => {
   lines = [];
@@ -43,7 +43,7 @@ function distant(roundTripMs: number): TestIsolate {
   return isolate;
 }
 
-/** An isolate with one call under way. The object replies when `answer` is called. */
+/** An isolate with one call in flight. The object replies when `answer` is called. */
 function busy(spend: Spend): { isolate: TestIsolate; answer: () => void; first: unknown } {
   const isolate = new TestIsolate();
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -56,7 +56,7 @@ function busy(spend: Spend): { isolate: TestIsolate; answer: () => void; first: 
 const spend = spendOf({ limits: "5/minute" });
 
 describe("checks that arrive while a call is under way", () => {
-  it("checks that arrive while a call is under way share the next call, and are decided in their order", async () => {
+  it("checks that arrive while a call is in flight share the next call, and are decided in the order of arrival", async () => {
     const { isolate, answer } = busy(spend);
     const requests = [1, 2, 3, 1, 1].map((cost) => isolate.admit({ ...spend, cost }));
     answer();
@@ -64,7 +64,7 @@ describe("checks that arrive while a call is under way", () => {
     expect(isolate.calls.map(costsOf)).toEqual([[1], [1, 2, 3, 1, 1]]);
   });
 
-  it("a check that finds no call under way is sent at once, alone", async () => {
+  it("a check is sent at once and alone when no call is in flight", async () => {
     const isolate = distant(3);
     for (let request = 0; request < 3; request++) {
       const admitting = isolate.admit(spend);
@@ -77,7 +77,7 @@ describe("checks that arrive while a call is under way", () => {
     expect(isolate.calls.map(costsOf)).toEqual([[1], [1], [1]]);
   });
 
-  it("a call has at most 100 checks, and the others are sent by the next calls", async () => {
+  it("a call has at most 100 checks, and further checks are sent by the next calls", async () => {
     const { isolate, answer } = busy(spend);
     const requests = Array.from({ length: 250 }, () => isolate.admit(spend));
     answer();
@@ -86,7 +86,7 @@ describe("checks that arrive while a call is under way", () => {
     expect(decisionCalls(isolate).map((call) => checksOf(call).length)).toEqual([1, 100, 100, 50]);
   });
 
-  it("a call has at most a megabyte of texts, and the texts of equal policies count once", async () => {
+  it("a call has at most a megabyte of texts, in which the text of equal policies counts once", async () => {
     const ruled = (version: number, text: string): Spend => ({
       ...spend,
       policy: { ...spend.policy, rules: { epoch: 1, version, text } },
@@ -181,19 +181,19 @@ describe("checks that arrive while a call is under way", () => {
 });
 
 describe("a call that is not answered", () => {
-  it("a check waits 5 ms behind a call that hangs, and is then sent", async () => {
+  it("a check waits 5 ms for a call that hangs, and is then sent", async () => {
     const { isolate } = busy(spend);
     const request = isolate.admit(spend);
     await isolate.clock.pass(4);
     expect(isolate.calls).toHaveLength(1);
     await isolate.clock.pass(1);
     expect(await resultsOf([request])).toEqual([true]);
-    // The hanging call no longer counts as under way.
+    // The hanging call no longer counts as in flight.
     expect(await isolate.outcomes(spend)).toEqual([true]);
     expect(isolate.calls).toHaveLength(3);
   });
 
-  it("with an object 150 ms away, no request waits longer than 1.25 round trips, and checks share calls", async () => {
+  it("with an object 150 ms away, no request waits more than 1.25 round trips, and checks share calls", async () => {
     const isolate = distant(150);
     const many = spendOf({ limits: "1000/minute" });
     await Promise.all([isolate.admit(many), isolate.clock.pass(150)]);
@@ -207,12 +207,12 @@ describe("a call that is not answered", () => {
     }
     await isolate.clock.pass(200);
     expect(Math.max(...(await Promise.all(waits)))).toBeLessThanOrEqual(150 + 38 + 2);
-    // One call every 38 ms for 800 ms.
+    // At most one call is sent every 38 ms, for 800 ms.
     expect(isolate.calls.length).toBeLessThanOrEqual(1 + Math.ceil(800 / 38));
     expect(lines).toEqual([]);
   });
 
-  it("a check whose deadline passes while it waits is never sent, and its object is not skipped", async () => {
+  it("a check whose deadline passes while it waits is never sent, and does not count as a failure of the object", async () => {
     const isolate = distant(150);
     await Promise.all([isolate.admit(spend), isolate.clock.pass(150)]);
     const first = isolate.admit(spend);
@@ -234,13 +234,13 @@ describe("a call that is not answered", () => {
     expect(isolate.calls.flatMap(checksOf).map(({ charges }) => charges[0]?.policy)).toEqual(["p", "p", "p"]);
   });
 
-  it("a request that sends the checks of other requests stays alive until that call is answered", async () => {
+  it("a request that sends the checks of other requests stays alive until the call is answered", async () => {
     const many = spendOf({ limits: "1000/minute" });
     const { isolate } = busy(many);
     const others = Promise.withResolvers<void>();
     isolate.before = () => others.promise;
     const full = Array.from({ length: 100 }, () => isolate.admit(many));
-    // After the clock steps back, the call no longer counts as under way, so the next request sends the waiting checks.
+    // After the clock steps back, the call no longer counts as in flight, so the next request sends the waiting checks.
     isolate.clock.nowMs -= 1;
     const work: Promise<unknown>[] = [];
     const sender = isolate.client.admit(
@@ -260,7 +260,7 @@ describe("a call that is not answered", () => {
     expect(await resultsOf(full)).toEqual(full.map(() => true));
   });
 
-  it("a joined check that is answered after its deadline is given back under onError = closed", async () => {
+  it("under onError = closed, a joined check is refunded when its answer comes after its deadline", async () => {
     const isolate = distant(12);
     void isolate.admit(spend);
     const closed = spendOf({
@@ -273,7 +273,7 @@ describe("a call that is not answered", () => {
     const late = isolate.admit(closed);
     await isolate.clock.pass(10);
     expect(await resultsOf([late])).toEqual(["closed"]);
-    // The refund takes a round trip too.
+    // The refund needs a round trip, too.
     await isolate.clock.pass(30);
     await isolate.afterAnswers();
     expect(await resultsOf([patient])).toEqual([true]);
@@ -283,7 +283,7 @@ describe("a call that is not answered", () => {
     expect(decisions[0]?.limits[0]?.remaining).toBe(5);
   });
 
-  it("when a joined call fails, the onError of each request decides that request", async () => {
+  it("when a joined call fails, each of its requests is decided by its own onError", async () => {
     const { isolate, answer } = busy(spend);
     isolate.before = async () => {
       await settled();
@@ -295,7 +295,7 @@ describe("a call that is not answered", () => {
     expect(await resultsOf(requests)).toEqual(["open", "closed", "local"]);
     expect(isolate.calls.map((call) => checksOf(call).length)).toEqual([1, 3]);
     expect(lines).toHaveLength(3);
-    // Afterwards the object is not called for a second.
+    // After a failed call, the object is not called for a second.
     expect(await resultsOf([isolate.admit(spend)])).toEqual(["local"]);
     expect(isolate.calls).toHaveLength(2);
   });
@@ -314,7 +314,7 @@ describe("a call that is not answered", () => {
 });
 
 describe("joined checks of requests that are not final", () => {
-  it("in a joined call, only the checks with older rules are refused and decided again", async () => {
+  it("in a joined call, only the checks with older rules are refused, and these are decided again", async () => {
     const keeper = new RulesKeeper();
     const { isolate, answer } = busy(spend);
     const ruled = policyOf({ name: "ruled", limits: "5/minute" });
@@ -330,7 +330,7 @@ describe("joined checks of requests that are not final", () => {
     expect(policies).toEqual([["p"], ["p", "ruled"], ["ruled"]]);
   });
 
-  it("joined provisional spends are given back when another object denies their request", async () => {
+  it("provisional spends of a joined call are refunded when another object denies their request", async () => {
     const tenant = spendOf({ name: "tenant", limits: "9/minute", denyCache: false });
     const user = spendOf({ name: "user", limits: "1/minute", denyCache: false }, 1, "user");
     const { isolate, answer } = busy(tenant);

@@ -1,4 +1,4 @@
-/** Key rules, as isolates apply what the key's object enforces and reports. */
+/** How isolates apply key rules, which the key's object enforces and reports to them. */
 import { describe, expect, it, vi } from "vitest";
 import { Bans } from "../../../src/limiter/isolate/bans.ts";
 import { denialReason, type Outcome, type Spend } from "../../../src/limiter/isolate/outcome.ts";
@@ -14,7 +14,7 @@ const block: KeyRule = { id: "block", kind: "block" };
 
 let version = 0;
 
-/** Sets the rules of the key `k` of the policy `p`, as the control plane does. */
+/** Sets rules as the control plane does, by default for the key `k` of the policy `p`. */
 function setRules(isolate: TestIsolate, rules: readonly KeyRule[], key = "k", policy = "p"): void {
   version += 1;
   isolate.object(key).setRules(key, policy, structuredClone(rules), { epoch: 1, version });
@@ -40,7 +40,7 @@ function remainingAt(isolate: TestIsolate, { policy, partitionKey }: Spend): num
 const quiet = () => vi.spyOn(console, "error").mockReturnValue(undefined);
 
 describe("a key rule under strict consistency", () => {
-  it("a rule with limits decides at the next call, and the outcome shows its limits", async () => {
+  it("a rule with limits decides from the next call on, and the outcome shows its limits", async () => {
     const isolate = new TestIsolate();
     const spend = spendOf({ limits: "2/minute" });
     expect(await resultsOf(isolate, spend)).toEqual([["decided", true, 1]]);
@@ -52,7 +52,7 @@ describe("a key rule under strict consistency", () => {
     expect(await resultsOf(isolate, spend)).toEqual([["decided", false, 0]]);
   });
 
-  it("a rule that allows a key charges nothing, in the object and in the isolate's own meters", async () => {
+  it("a rule that allows a key prevents charges in the object and in the isolate's own meters", async () => {
     const isolate = new TestIsolate();
     const spend = spendOf({ limits: "2/minute" });
     setRules(isolate, [allow]);
@@ -68,7 +68,7 @@ describe("a key rule under strict consistency", () => {
     expect(await resultsOf(isolate, spend)).toEqual([["local", true, 1]]);
   });
 
-  it("a spend under a rule is given back to the rule's limits, even when the rule has ended meanwhile", async () => {
+  it("a spend under a rule is refunded to the limits of the rule, even if the rule has ended meanwhile", async () => {
     const isolate = new TestIsolate();
     const hourly: KeyRule = { id: "hourly", kind: "limits", limits: limitsOf("100/hour") };
     setRules(isolate, [hourly]);
@@ -83,7 +83,7 @@ describe("a key rule under strict consistency", () => {
     expect(remainingAt(isolate, spendOf())).toBe(100);
   });
 
-  it("a rule that blocks a key denies with the reason of the deny list, and no wait", async () => {
+  it("a denial by a rule that blocks a key has the reason of the deny list, and no wait", async () => {
     const isolate = new TestIsolate();
     setRules(isolate, [{ ...block, expiresAtMs: isolate.clock.now() + 60_000 }]);
     const { outcomes, isRefused } = await isolate.admit(spendOf());
@@ -93,7 +93,7 @@ describe("a key rule under strict consistency", () => {
     expect(outcomes).toMatchObject([{ decision: { retryAfterMs: null, bannedForMs: 0 } }]);
   });
 
-  it("a rule with limits has no effect on the keys of other policies and on other keys", async () => {
+  it("a rule with limits affects neither other keys nor other policies", async () => {
     const isolate = new TestIsolate();
     setRules(isolate, [boost]);
     const [other, elsewhere] = [spendOf({ name: "q" }), spendOf({}, 1, "l")];
@@ -101,7 +101,7 @@ describe("a key rule under strict consistency", () => {
     expect(await resultsOf(isolate, elsewhere)).toEqual([["decided", true, 1]]);
   });
 
-  it("when a later object blocks a key, earlier objects get their spends back", async () => {
+  it("when a later object blocks a key, the spends in earlier objects are refunded", async () => {
     const isolate = new TestIsolate();
     const [first, second] = [spendOf({ name: "q" }, 1, "l"), spendOf()];
     setRules(isolate, [block]);
@@ -110,7 +110,7 @@ describe("a key rule under strict consistency", () => {
     expect(remainingAt(isolate, first)).toBe(2);
   });
 
-  it("a key that is allowed does not lift the denial by another policy", async () => {
+  it("a rule that allows a key does not lift a denial by another policy", async () => {
     const isolate = new TestIsolate();
     const [allowed, other] = [spendOf(), spendOf({ name: "q" }, 3)];
     setRules(isolate, [allow]);
@@ -120,7 +120,7 @@ describe("a key rule under strict consistency", () => {
     ]);
   });
 
-  it("a dry run reports a blocked key as listed, and denies nothing", async () => {
+  it("a dry run reports a blocked key as if it were on the deny list, and denies nothing", async () => {
     const isolate = new TestIsolate();
     const spends = [spendOf({ dryRun: true }), spendOf({ name: "q" })];
     const warnings = vi.spyOn(console, "warn").mockReturnValue(undefined);
@@ -133,7 +133,7 @@ describe("a key rule under strict consistency", () => {
     warnings.mockRestore();
   });
 
-  it("a reservation settles the charges of other policies when a rule allows one of them", async () => {
+  it("when a rule allows the key for one policy, a reservation settles only the charges of the other policies", async () => {
     const isolate = new TestIsolate();
     setRules(isolate, [allow]);
     const [allowed, other] = [spendOf({ limits: "9/minute" }), spendOf({ name: "q", limits: "9/minute" })];
@@ -145,7 +145,7 @@ describe("a key rule under strict consistency", () => {
     expect([remainingAt(isolate, allowed), remainingAt(isolate, other)]).toEqual([9, 7]);
   });
 
-  it("a reservation for an allowed key has no id, and holds nothing", async () => {
+  it("a reservation for an allowed key has no id and reserves nothing", async () => {
     const isolate = new TestIsolate();
     const spend = spendOf({ strategy: "concurrency", limits: "1/hour" });
     setRules(isolate, [allow]);
@@ -155,7 +155,7 @@ describe("a key rule under strict consistency", () => {
     }
   });
 
-  it("checks of a batch and looks have the outcomes of key rules", async () => {
+  it("key rules apply to the checks of a batch and to looks", async () => {
     const isolate = new TestIsolate();
     setRules(isolate, [block]);
     const other = spendOf({ name: "q" });
@@ -170,7 +170,7 @@ describe("a key rule under strict consistency", () => {
 });
 
 describe("denials and bans that an isolate caches", () => {
-  it("a blocked key that floods calls the object once a second, and is free within a second of the block's end", async () => {
+  it("many requests of a blocked key call the object once a second, and are allowed within a second of the block's end", async () => {
     const isolate = new TestIsolate();
     setRules(isolate, [block]);
     for (let request = 0; request < 5; request++) {
@@ -183,7 +183,7 @@ describe("denials and bans that an isolate caches", () => {
     expect(await resultsOf(isolate, spendOf())).toEqual([["decided", true, 1]]);
   });
 
-  it("a cached denial ends to the millisecond with a rule that expires", async () => {
+  it("a cached denial ends at the same millisecond as the rule that causes it", async () => {
     const isolate = new TestIsolate();
     setRules(isolate, [{ ...block, expiresAtMs: isolate.clock.now() + 300 }]);
     await isolate.admit(spendOf());
@@ -194,7 +194,7 @@ describe("denials and bans that an isolate caches", () => {
     expect(await resultsOf(isolate, spendOf())).toEqual([["decided", true, 1]]);
   });
 
-  it("a boosted key is allowed within a second of a cached denial", async () => {
+  it("a key whose limits a rule raises is allowed within a second of a cached denial", async () => {
     const isolate = new TestIsolate();
     const spend = spendOf({ limits: "1/minute" });
     await isolate.admit(spend);
@@ -205,7 +205,7 @@ describe("denials and bans that an isolate caches", () => {
     expect(await resultsOf(isolate, spend)).toEqual([["decided", true, 98]]);
   });
 
-  it("a preflight of a blocked key is refused, and the refusal is cached for a second", async () => {
+  it("a preflight of a blocked key is denied, and the denial is cached for a second", async () => {
     const isolate = new TestIsolate();
     const bans = new Bans(isolate.client, isolate.clock);
     const spend = spendOf({ ban: { after: 2, within: "1m", for: "1h" } });
@@ -223,7 +223,7 @@ describe("denials and bans that an isolate caches", () => {
 describe("a key rule under leased consistency", () => {
   const leased = spendOf({ limits: "1000/hour", consistency: "leased" });
 
-  /** Requests one unit `times` times. */
+  /** Sends `times` requests that cost one unit each. */
   async function flood(isolate: TestIsolate, times: number): Promise<unknown[]> {
     const results: unknown[] = [];
     for (let request = 0; request < times; request++) {
@@ -235,7 +235,7 @@ describe("a key rule under leased consistency", () => {
     return results;
   }
 
-  it("a blocked key is denied within a second, although the isolate has a slice", async () => {
+  it("a key is denied within a second of being blocked, although the isolate has a slice", async () => {
     const isolate = new TestIsolate();
     await flood(isolate, 8);
     setRules(isolate, [block]);
@@ -243,7 +243,7 @@ describe("a key rule under leased consistency", () => {
     expect(await flood(isolate, 3)).toEqual([false, false, false]);
   });
 
-  it("an isolate borrows no slice for a key that a rule allows, and each request is uncharged", async () => {
+  it("an isolate borrows no slice for a key that a rule allows, and no request of the key is charged", async () => {
     const isolate = new TestIsolate();
     setRules(isolate, [allow]);
     expect(await flood(isolate, 12)).toEqual(Array.from({ length: 12 }, () => true));
@@ -252,7 +252,7 @@ describe("a key rule under leased consistency", () => {
     expect(remainingAt(isolate, leased)).toBe(1_000);
   });
 
-  it("spends from a slice have the limits of the key's rule", async () => {
+  it("spends from a slice are decided by the limits of the key's rule", async () => {
     const isolate = new TestIsolate();
     setRules(isolate, [boost]);
     await flood(isolate, 8);
@@ -267,7 +267,7 @@ describe("a key rule under leased consistency", () => {
 describe("a key rule under eventual consistency", () => {
   const eventual = spendOf({ limits: "2/minute", consistency: "eventual", syncEvery: "1s" });
 
-  /** An isolate whose replica of the key has the rules. */
+  /** An isolate with a replica of the key that has the rules. */
   async function synced(rules: readonly KeyRule[]): Promise<TestIsolate> {
     const isolate = new TestIsolate();
     setRules(isolate, rules);
@@ -276,7 +276,7 @@ describe("a key rule under eventual consistency", () => {
     return isolate;
   }
 
-  it("a rule takes effect within the interval of syncs, and ends within it", async () => {
+  it("an eventual policy applies a rule within one sync interval, and no longer one sync interval after its end", async () => {
     const isolate = await synced([]);
     setRules(isolate, [block]);
     expect(await resultsOf(isolate, eventual)).toEqual([["decided", true, 0]]);
@@ -290,7 +290,7 @@ describe("a key rule under eventual consistency", () => {
     expect(await resultsOf(isolate, eventual)).toEqual([["decided", false, 0]]);
   });
 
-  it("the replica counts all spends under the rule's limits, and so does the object", async () => {
+  it("all spends count under the rule's limits, in the replica and in the object", async () => {
     const isolate = await synced([boost]);
     for (const remaining of [98, 97, 96, 95]) {
       // oxlint-disable-next-line no-await-in-loop
@@ -302,7 +302,7 @@ describe("a key rule under eventual consistency", () => {
     expect(remainingAt(isolate, eventual)).toBe(94);
   });
 
-  it("an allowed key spends nothing that a sync would send", async () => {
+  it("a key that a rule allows spends nothing that a sync would have to send", async () => {
     const isolate = await synced([allow]);
     for (let request = 0; request < 5; request++) {
       // oxlint-disable-next-line no-await-in-loop
@@ -313,7 +313,7 @@ describe("a key rule under eventual consistency", () => {
     expect(remainingAt(isolate, eventual)).toBe(1);
   });
 
-  it("a rule in a replica expires by the object's clock, without a sync", async () => {
+  it("a rule in a replica expires by the object's clock, even without a sync", async () => {
     const isolate = await synced([]);
     setRules(isolate, [{ ...boost, expiresAtMs: isolate.clock.now() + 1_500 }]);
     await isolate.admit(eventual);
@@ -326,7 +326,7 @@ describe("a key rule under eventual consistency", () => {
     expect(await resultsOf(isolate, eventual)).toEqual([["decided", false, 0]]);
   });
 
-  it("a reset forgets what a key has used, and keeps its rule", async () => {
+  it("a reset removes the usage of a key, and keeps its rule", async () => {
     const isolate = await synced([boost]);
     await isolate.client.forget(eventual.policy, "k");
     expect(await resultsOf(isolate, eventual)).toMatchObject([["local", true, 99]]);
@@ -334,7 +334,7 @@ describe("a key rule under eventual consistency", () => {
 });
 
 describe("key rules while the object gives no answer", () => {
-  /** An isolate that has seen the rules, and whose objects then give no answer. */
+  /** An isolate that has seen the rules, and whose objects no longer answer. */
   async function cutOff(rules: readonly KeyRule[], spend: Spend): Promise<TestIsolate> {
     const isolate = new TestIsolate();
     setRules(isolate, rules);
@@ -347,7 +347,7 @@ describe("key rules while the object gives no answer", () => {
 
   const local = spendOf({ limits: "2/minute" });
 
-  it("onError = local uses the last rule that the isolate has seen, until it expires", async () => {
+  it("onError = local applies the last rule that the isolate has seen, until the rule expires", async () => {
     const isolate = await cutOff([{ ...boost, expiresAtMs: startedMs() + 5_000 }], local);
     expect(await resultsOf(isolate, local)).toEqual([["local", true, 98]]);
     expect(await resultsOf(isolate, local)).toEqual([["local", true, 97]]);
@@ -355,12 +355,12 @@ describe("key rules while the object gives no answer", () => {
     expect(await resultsOf(isolate, local)).toEqual([["local", false, 0]]);
   });
 
-  it("onError = local denies a key that the isolate has seen blocked", async () => {
+  it("onError = local denies a key that was blocked when the isolate last saw its rules", async () => {
     const isolate = await cutOff([block], local);
     expect(await resultsOf(isolate, local)).toEqual([["local", false, 2, "block"]]);
   });
 
-  it("onError = local allows a key that the isolate has seen allowed, without counting it", async () => {
+  it("onError = local allows a key that was allowed when the isolate last saw its rules, and does not count it", async () => {
     const isolate = await cutOff([allow], local);
     for (let request = 0; request < 3; request++) {
       // oxlint-disable-next-line no-await-in-loop
@@ -368,13 +368,13 @@ describe("key rules while the object gives no answer", () => {
     }
   });
 
-  it.each(["open", "closed"])("onError = %s knows no rules", async (onError) => {
+  it.each(["open", "closed"])("onError = %s decides without regard to key rules", async (onError) => {
     const spend = spendOf({ onError });
     const isolate = await cutOff([onError === "open" ? block : allow], spend);
     expect(await resultsOf(isolate, spend)).toEqual([onError]);
   });
 
-  it("a rule that the object no longer reports has no effect in an outage", async () => {
+  it("a rule that the object has stopped reporting has no effect during an outage", async () => {
     const isolate = new TestIsolate();
     setRules(isolate, [allow]);
     await isolate.admit(local);

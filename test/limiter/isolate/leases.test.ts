@@ -4,7 +4,7 @@ import type { LeaseCall } from "../../../src/limiter/protocol.ts";
 import type { Spend } from "../../../src/limiter/isolate/outcome.ts";
 import { type Call, settled, spendOf, TestIsolate } from "../../fakes/isolate.ts";
 
-/** Failed calls are logged. */
+/** Silences the log of failed calls. */
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
 afterEach(() => void vi.restoreAllMocks());
 
@@ -14,7 +14,7 @@ const leased = spendOf(fields);
 const leaseCalls = (calls: readonly Call[]): LeaseCall[] =>
   calls.filter(({ name }) => name === "lease").map(({ argument }) => argument as LeaseCall);
 
-/** The `remaining` of each of several requests in a row. */
+/** The `remaining` of each of these requests, one after the other. */
 async function remainingOfEach(
   isolate: TestIsolate,
   requests: number,
@@ -31,7 +31,7 @@ async function remainingOfEach(
   return left;
 }
 
-/** The object's `remaining`, which counts lent units as spent. */
+/** The `remaining` that the object reports, in which lent units count as spent. */
 const leftAtObject = (isolate: TestIsolate): number | undefined => {
   const charge = { policy: "p", limits: leased.policy.limits, cost: 1 };
   const { decisions } = isolate.object("k").look({ key: "k", charges: [charge] });
@@ -39,7 +39,7 @@ const leftAtObject = (isolate: TestIsolate): number | undefined => {
 };
 
 describe("an isolate that borrows", () => {
-  it("an isolate requests a slice at the sixth request in a second, and spends it without calls", async () => {
+  it("an isolate requests a slice at a key's sixth request in a second, and spends from it without calls", async () => {
     const isolate = new TestIsolate();
     await remainingOfEach(isolate, 6);
     expect(leaseCalls(isolate.calls).map(({ wanted }) => wanted?.units ?? 0)).toEqual([0, 0, 0, 0, 0, 8]);
@@ -50,13 +50,13 @@ describe("an isolate that borrows", () => {
     expect(leaseCalls(isolate.calls)).toHaveLength(1);
   });
 
-  it("a spend from a slice reports the same remaining as the object would", async () => {
+  it("a spend from a slice reports the same remaining units as the object would", async () => {
     const isolate = new TestIsolate();
     const left = [];
     for (let request = 0; request < 40; request++) {
       // oxlint-disable-next-line no-await-in-loop
       left.push(...(await remainingOfEach(isolate, 1)));
-      // The next slice arrives before the next request.
+      // Lets the next slice arrive before the next request. oxlint-disable-next-line no-await-in-loop
       // oxlint-disable-next-line no-await-in-loop
       await settled();
     }
@@ -64,7 +64,7 @@ describe("an isolate that borrows", () => {
     expect(isolate.calls.length).toBeLessThan(20);
   });
 
-  it("an isolate borrows the next slice before the last is used up, with a call that spends nothing", async () => {
+  it("an isolate borrows the next slice before the last one is used up, by a call that spends nothing", async () => {
     const isolate = new TestIsolate();
     await remainingOfEach(isolate, 12);
     await settled();
@@ -106,7 +106,7 @@ describe("an isolate that borrows", () => {
     expect(leaseCalls(isolate.calls)).toMatchObject([{ charges: [{ cost: 10 }] }]);
   });
 
-  it("each key and each policy has slices of its own", async () => {
+  it("each key and each policy has its own slices", async () => {
     const isolate = new TestIsolate();
     await remainingOfEach(isolate, 8);
     isolate.calls.length = 0;
@@ -117,7 +117,7 @@ describe("an isolate that borrows", () => {
 });
 
 describe("a slice after its lifetime of one second", () => {
-  it("a slice is returned after one second with its used units, and no longer spent from", async () => {
+  it("after one second, a slice is returned with the number of its used units, and the isolate no longer spends from it", async () => {
     const isolate = new TestIsolate();
     await remainingOfEach(isolate, 9);
     isolate.calls.length = 0;
@@ -131,10 +131,10 @@ describe("a slice after its lifetime of one second", () => {
     expect(isolate.callNames()).toEqual(["lease"]);
   });
 
-  it("a fully used slice is not returned by a call of its own", async () => {
+  it("a slice that is used up causes no call for its return alone", async () => {
     const isolate = new TestIsolate();
     isolate.before = ({ argument }) =>
-      // The call for the next slice is never answered, so the slice is used up before there is another.
+      // The call for the next slice is never answered, so the isolate uses up the slice without getting another.
       (argument as LeaseCall).charges?.[0]?.cost === 0 ? new Promise(() => undefined) : Promise.resolve();
     await remainingOfEach(isolate, 16);
     await isolate.clock.pass(1_100);
@@ -146,7 +146,7 @@ describe("a slice after its lifetime of one second", () => {
     expect(last?.returned ?? []).toEqual([]);
   });
 
-  it("the return of a slice is repeated when its call was lost", async () => {
+  it("the return of a slice is sent again after its call was lost", async () => {
     const isolate = new TestIsolate();
     await remainingOfEach(isolate, 9);
     isolate.calls.length = 0;
@@ -177,7 +177,7 @@ describe("a slice that arrives after the deadline", () => {
 });
 
 describe("an isolate that has requested a slice", () => {
-  it("an isolate requests no second slice until the first request counts as lost", async () => {
+  it("an isolate requests no second slice until its first request for one counts as lost", async () => {
     const isolate = new TestIsolate();
     await remainingOfEach(isolate, 5);
     isolate.before = () => new Promise(() => undefined);
@@ -193,7 +193,7 @@ describe("an isolate that has requested a slice", () => {
 });
 
 describe("a lease call that is answered after its deadline", () => {
-  it("a late lease call without a slice is refunded under onError = closed", async () => {
+  it("under onError = closed, a lease call that is answered late and lends nothing is refunded", async () => {
     const isolate = new TestIsolate();
     const closed = spendOf({ ...fields, onError: "closed" });
     isolate.before = ({ name }) =>
@@ -210,7 +210,7 @@ describe("a lease call that is answered after its deadline", () => {
 describe("a request that a later object denies", () => {
   const denying = spendOf({ name: "denying", limits: "1/hour" }, 2, "other");
 
-  it("units of a denied request go back to the slice for later requests", async () => {
+  it("the units of a denied request return to the slice, so later requests can spend them", async () => {
     const isolate = new TestIsolate();
     await remainingOfEach(isolate, 8);
     isolate.calls.length = 0;
@@ -223,7 +223,7 @@ describe("a request that a later object denies", () => {
     expect(leftAtObject(isolate)).toBe(991);
   });
 
-  it("units of a denied request are refunded by the object when the slice was returned meanwhile", async () => {
+  it("the object refunds the units of a denied request if the slice has been returned meanwhile", async () => {
     const isolate = new TestIsolate();
     await remainingOfEach(isolate, 8);
     const { promise: isReleased, resolve: release } = Promise.withResolvers<void>();
@@ -255,7 +255,7 @@ describe("several policies on one key", () => {
     expect(isolate.callNames()).toEqual(Array.from({ length: 12 }, () => "check"));
   });
 
-  it("two leased policies on one key borrow together, the same number of units of each", async () => {
+  it("two leased policies on one key borrow in one call, the same number of units each", async () => {
     const isolate = new TestIsolate();
     const other = spendOf({ name: "other", limits: "900/hour", consistency: "leased" });
     for (let request = 0; request < 12; request++) {

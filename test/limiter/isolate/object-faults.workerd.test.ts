@@ -1,4 +1,4 @@
-/** Objects whose storage or alarm fails, on the platform. */
+/** Objects on the platform whose storage or alarm fails. */
 import { scopeOf } from "../../fakes/isolate.ts";
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -39,7 +39,7 @@ const admit = async (spend: Spend): Promise<Outcome | undefined> => {
 };
 
 describe("an object whose storage throws", () => {
-  it("while storage reads throw, the failure mode decides; afterwards, the object decides again", async () => {
+  it("while storage reads throw, the failure mode decides, and afterwards the object does", async () => {
     for (const onError of ["local", "open", "closed"] as const) {
       const key = crypto.randomUUID();
       // oxlint-disable no-await-in-loop
@@ -55,7 +55,7 @@ describe("an object whose storage throws", () => {
     }
   });
 
-  it("while storage writes throw, the object counts in memory and logs it; the next change writes everything", async () => {
+  it("while storage writes throw, the object logs this and counts in memory, and the next change writes everything", async () => {
     const object = newObject();
     const each = charge("10/hour", 2);
     const events = await eventsOf(async () => {
@@ -67,14 +67,14 @@ describe("an object whose storage throws", () => {
       put.mockRestore();
     });
     expect(events).toContain('"event":"write-failed","error":"Error: storage is broken"');
-    // A change by another policy writes the whole key.
+    // A change by another policy writes the whole row of the key.
     await object.check(call(charge("10/hour", 2, "other")));
     await evictDurableObject(object);
     expect(await remaining(object, each)).toBe(8);
     expect((await stored(object))[1]).not.toBeNull();
   });
 
-  it("while only setAlarm throws, rows are written; the next change sets the alarm", async () => {
+  it("while only setAlarm throws, rows are still written, and the next change sets the alarm", async () => {
     const object = newObject();
     const each = charge("10/hour", 2);
     await breakStorage(object, "setAlarm");
@@ -87,7 +87,7 @@ describe("an object whose storage throws", () => {
     expect((await stored(object))[1]).not.toBeNull();
   });
 
-  it("while getAlarm throws, the object logs it; the next change sets the alarm", async () => {
+  it("while getAlarm throws, the object logs this, and the next change sets the alarm", async () => {
     const object = newObject();
     const each = charge("10/hour", 2);
     await object.check(call(each));
@@ -103,7 +103,7 @@ describe("an object whose storage throws", () => {
     expect((await stored(object))[1]).not.toBeNull();
   });
 
-  it("a failing write-behind does not fail the checks that follow", async () => {
+  it("a background write that fails does not fail the checks after it", async () => {
     const object = newObject();
     await breakStorage(object, "put");
     const events = await eventsOf(async () => {
@@ -134,7 +134,7 @@ describe("an object whose alarm throws", () => {
     expect(await stored(object)).toEqual([[], null]);
   });
 
-  it("when an alarm cannot even be postponed, the next change sets an alarm for the rows", async () => {
+  it("when the alarm's sweep and the setting of a new alarm both fail, the next change sets an alarm", async () => {
     const object = newObject();
     await object.check(call(charge("5/minute")));
     at(120_000);
@@ -152,7 +152,7 @@ describe("an object whose alarm throws", () => {
 });
 
 describe("an object that is aborted during a call", () => {
-  it("when an object is aborted during a call, the failure mode decides; later calls see what was stored", async () => {
+  it("when an object is aborted during a call, the failure mode decides, and later calls see the stored state", async () => {
     const key = crypto.randomUUID();
     const object = objectOf(key);
     const spend = spendOf(key, "local");

@@ -11,7 +11,7 @@ const queue = (window: string, fields: object): object => ({
   ...fields,
 });
 
-/** The outcome of the last of several spends on a new meter. */
+/** The outcome of the last of these spends, on a new meter. */
 function outcomeOf(fields: object, costs: readonly number[], changes: object = {}): Outcome {
   const policy = policyOf(fields);
   const meter = createMeter(policy.limits);
@@ -34,7 +34,7 @@ const delayed = { maxDelay: "1s", limits: [queue("10s", { burst: 10 })] };
 const delay = outcomeOf(delayed, [1, 1, 1]);
 
 describe("the reason of a denial", () => {
-  it("the reported reason follows the order ban, cost, limit, delay", () => {
+  it("a denial with several possible reasons reports the first in the order ban, cost, limit, delay", () => {
     expect([limit, ban, cost, delay].map((outcome) => allows(outcome))).toEqual(Array.from({ length: 4 }, () => false));
     expect([limit, ban, cost, delay].map((outcome) => denialReason([outcome]))).toEqual([
       "limit",
@@ -47,11 +47,11 @@ describe("the reason of a denial", () => {
     expect(denialReason([cost, limit, ban])).toBe("ban");
   });
 
-  it("the reason is a ban also when the cost exceeds the capacity", () => {
+  it("during a ban, the reason is ban even if the cost exceeds the capacity", () => {
     expect(denialReason([outcomeOf({ limits: "1/minute" }, [2], { bannedForMs: 5 })])).toBe("ban");
   });
 
-  it("the reason is a delay only when each denying limit is a queue bounded by maxDelay", () => {
+  it("the reason of a denial is delay only if every limit that denies is a queue bounded by maxDelay", () => {
     const beside = (other: string): object => ({
       maxDelay: "1s",
       limits: [queue("10s", { burst: 10 }), other],
@@ -60,7 +60,7 @@ describe("the reason of a denial", () => {
     expect(denialReason([outcomeOf(beside("2/day"), [1, 1, 1])])).toBe("limit");
   });
 
-  it("the reason is the limit when onError = closed denies without a decision", () => {
+  it("the reason is limit when onError = closed denies without a decision", () => {
     expect(denialReason([undecided("closed")])).toBe("limit");
   });
 });
@@ -85,7 +85,7 @@ describe("an aged decision", () => {
     limits: base.limits.map((each) => ({ ...each, ...waits })),
   };
 
-  it("each wait of an aged decision is shorter by the elapsed time, and nothing else changes", () => {
+  it("in an aged decision, each wait is shorter by the age, and nothing else changes", () => {
     expect(aged(decision, 100)).toEqual({
       ...decision,
       retryAfterMs: 900,
@@ -100,7 +100,7 @@ describe("an aged decision", () => {
     expect(aged(decision, 0)).toEqual(decision);
   });
 
-  it("an aged decision has no negative wait and keeps a wait of null", () => {
+  it("an aged decision has no wait below zero, and keeps a wait of null", () => {
     const never = {
       ...decision,
       retryAfterMs: null,

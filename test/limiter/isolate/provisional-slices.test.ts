@@ -6,7 +6,7 @@ import type { LeaseCall, ReturnCall } from "../../../src/limiter/protocol.ts";
 import type { Spend, ChargeResult } from "../../../src/limiter/isolate/outcome.ts";
 import { settled, spendOf, TestIsolate, scopeOf } from "../../fakes/isolate.ts";
 
-/** Failed calls are logged. */
+/** Silences the log of failed calls. */
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
 afterEach(() => void vi.restoreAllMocks());
 
@@ -31,9 +31,7 @@ async function admit(isolate: TestIsolate, requests: number, spend: Spend = leas
   }
 }
 
-/**
- * Delays the answer of the other key's object until `decide` is called. Calls for the next slice are never answered.
- */
+/** Delays the answers of the object `other` until `decide` is called. Calls for the next slice are never answered. */
 function delayDecision(isolate: TestIsolate): { decide: () => Promise<void> } {
   const { promise, resolve } = Promise.withResolvers<void>();
   isolate.before = ({ object, argument }) => {
@@ -51,7 +49,7 @@ function delayDecision(isolate: TestIsolate): { decide: () => Promise<void> } {
 
 /**
  * Removes the recorded calls.
- * @returns the used units of each slice that was returned in a call without other work
+ * @returns the used units of each slice that a call without another purpose has returned
  */
 const returned = (isolate: TestIsolate): number[] =>
   isolate.calls
@@ -68,7 +66,7 @@ const leftAtObject = (isolate: TestIsolate): number | undefined => {
 };
 
 describe("a slice with a provisional spend", () => {
-  it("a slice with an undecided spend is returned 75 ms after its end, with the spend as used", async () => {
+  it("a slice with a provisional spend is returned 75 ms after its end, and the spend counts as used", async () => {
     const isolate = await borrower();
     delayDecision(isolate);
     void isolate.admit(leased, allowing);
@@ -79,7 +77,7 @@ describe("a slice with a provisional spend", () => {
     expect(leftAtObject(isolate)).toBe(1_000 - 6 - 3);
   });
 
-  it("an ended slice is returned without the units of a request as soon as the request is denied", async () => {
+  it("when a request is denied after its slice has ended, the slice is returned at once, without the request's units", async () => {
     const isolate = await borrower();
     const { decide } = delayDecision(isolate);
     const outcomes = isolate.outcomes({ ...leased, cost: 3 }, denying);
@@ -94,7 +92,7 @@ describe("a slice with a provisional spend", () => {
     expect(leftAtObject(isolate)).toBe(992);
   });
 
-  it("an ended slice is returned with the units of a request as soon as the request is admitted", async () => {
+  it("when a request is admitted after its slice has ended, the slice is returned at once, with the request's units", async () => {
     const isolate = await borrower();
     const { decide } = delayDecision(isolate);
     const outcomes = isolate.outcomes(leased, allowing);
@@ -106,7 +104,7 @@ describe("a slice with a provisional spend", () => {
     expect(leftAtObject(isolate)).toBe(991);
   });
 
-  it("an ended slice without unused units is not returned by a call of its own", async () => {
+  it("an ended slice without unused units causes no call for its return alone", async () => {
     const isolate = await borrower();
     const { decide } = delayDecision(isolate);
     const outcomes = isolate.outcomes({ ...leased, cost: 6 }, spendOf({ ...other, limits: "6/hour" }, 6, "other"));
@@ -117,7 +115,7 @@ describe("a slice with a provisional spend", () => {
     expect(returned(isolate)).toEqual([]);
   });
 
-  it("the next lease call does not return a slice with an undecided spend", async () => {
+  it("the next lease call does not return a slice with a provisional spend", async () => {
     const isolate = await borrower();
     const { decide } = delayDecision(isolate);
     const outcomes = isolate.outcomes(leased, denying);
@@ -130,7 +128,7 @@ describe("a slice with a provisional spend", () => {
     expect(leftAtObject(isolate)).toBe(991);
   });
 
-  it("a spend that is admitted and then given back is not among the used units of its slice", async () => {
+  it("a spend that is admitted and then refunded is not among the used units of its slice", async () => {
     const isolate = await borrower();
     const admission = await isolate.admit(leased, allowing);
     expect(admission.isRefused).toBe(false);
@@ -141,7 +139,7 @@ describe("a slice with a provisional spend", () => {
     expect(leftAtObject(isolate)).toBe(992);
   });
 
-  it("a denied request is refunded when the object has booked the whole slice before", async () => {
+  it("a denied request is refunded by the object if the object has already booked the whole slice", async () => {
     const isolate = await borrower();
     const { decide } = delayDecision(isolate);
     const outcomes = isolate.outcomes({ ...leased, cost: 6 }, denying);
@@ -153,7 +151,7 @@ describe("a slice with a provisional spend", () => {
     expect(leftAtObject(isolate)).toBe(1_000 - 6 - 2);
   });
 
-  it("a denied request is not refunded when the instant of its booking is unknown because the answer was lost", async () => {
+  it("a denied request is not refunded if a lost answer leaves the time of its booking unknown", async () => {
     const isolate = await borrower();
     const { decide } = delayDecision(isolate);
     const object = isolate.object("k");
@@ -176,7 +174,7 @@ describe("a slice with a provisional spend", () => {
 describe("the slices that an isolate keeps", () => {
   const policyNumber = (number: number): Spend => spendOf({ ...fields, name: `p-${number}` });
 
-  it("an isolate keeps the slices of the 16 sets of policies used last on a key", async () => {
+  it("for each key, an isolate keeps the slices of the 16 most recently used sets of policies", async () => {
     const isolate = await borrower();
     for (let number = 1; number <= 15; number++) await admit(isolate, 1, policyNumber(number));
     isolate.calls.length = 0;
@@ -189,7 +187,7 @@ describe("the slices that an isolate keeps", () => {
     expect(leftAtObject(isolate)).toBe(991);
   });
 
-  it("an isolate keeps the slices of the 1,024 keys used last", async () => {
+  it("an isolate keeps the slices of the 1,024 most recently used keys", async () => {
     const isolate = await borrower();
     const admitOthers = async (count: number, name: string): Promise<void> => {
       for (let key = 0; key < count; key++) {
@@ -207,7 +205,7 @@ describe("the slices that an isolate keeps", () => {
     expect(returned(isolate)).toEqual([3]);
   });
 
-  it("an isolate requests slices for at most 512 further keys within a second, and the object decides the others", async () => {
+  it("within a second, an isolate requests slices for at most 512 further keys, and the object decides the remaining keys", async () => {
     const isolate = new TestIsolate();
     const spendOnNewKeys = async (count: number, name: string): Promise<number> => {
       isolate.calls.length = 0;
@@ -227,7 +225,7 @@ describe("the slices that an isolate keeps", () => {
     expect(await spendOnNewKeys(2, "third")).toBe(2);
   });
 
-  it("an isolate keeps the slices of fewer keys when their policies have many limits", async () => {
+  it("an isolate keeps the slices of fewer keys when the keys' policies have many limits", async () => {
     const isolate = await borrower();
     const limits = Array.from({ length: 16 }, (_, index) => `${1_000 + index}/${1 + index}h`);
     const wide = spendOf({ ...fields, name: "wide", limits });
@@ -280,7 +278,7 @@ describe("the time of a slice", () => {
 });
 
 describe("a spend from a slice whose borrower has ended", () => {
-  /** A client whose requests can end: the platform then drops their timers and their calls. */
+  /** A client whose requests can end. The platform then drops the timers and calls of these requests. */
   function mortalClient(isolate: TestIsolate): { client: LimiterClient; endRequests: () => void } {
     const timers: (() => void)[] = [];
     const after: Clock["after"] = (afterMs, act) => {
@@ -309,7 +307,7 @@ describe("a spend from a slice whose borrower has ended", () => {
     return { client, endRequests, admission };
   }
 
-  it("a spend is given back within its slice when no other request is left to return the slice", async () => {
+  it("a spend is refunded within its slice when no other request is alive to return the slice", async () => {
     const isolate = new TestIsolate();
     const { admission } = await borrowed(isolate);
     const isGivenBack = admission.giveBack();
@@ -319,12 +317,12 @@ describe("a spend from a slice whose borrower has ended", () => {
     expect(leftAtObject(isolate)).toBe(992);
   });
 
-  it("a spend can be given back even if the request that returns the slice ends before the reply", async () => {
+  it("a spend can be refunded even if the request that returns the slice ends before the reply", async () => {
     const isolate = new TestIsolate();
     const { client, endRequests, admission } = await borrowed(isolate);
     await isolate.clock.pass(1_010);
     isolate.before = ({ name }) => (name === "lease" ? new Promise(() => undefined) : Promise.resolve());
-    // This request uses up the slice, and its call returns it.
+    // This request uses up the slice, so its lease call returns the slice.
     void client.admit([{ ...leased, cost: 2 }], scopeOf());
     await settled();
     expect(isolate.calls.at(-1)).toMatchObject({ argument: { returned: [{ used: 3 }] } });

@@ -17,7 +17,7 @@ const costing = (cost: number): Spend => ({ ...eventual, cost });
 const remainingOf = (outcomes: readonly Outcome[]): number | undefined =>
   outcomes.flatMap(({ decision }) => decision?.limits ?? [])[0]?.remaining;
 
-/** A replica and its object, whose clock is `aheadMs` ahead of the isolate's. */
+/** A replica and its object. The object's clock is `aheadMs` ahead of the isolate's. */
 class Pair {
   localMs = startMs;
   replica = new Replica("k", objectLocation(eventual.policy.objects, "k"));
@@ -57,7 +57,7 @@ class Pair {
     this.replica.finishSync(sync, reply, this.localMs);
   }
 
-  /** @returns the spends that are sent, as pairs of milliseconds ago and units */
+  /** @returns the spends that a sync sends, as pairs of age in milliseconds and units */
   sync(): (readonly [number, number])[] {
     const sync = this.send();
     this.answer(sync);
@@ -72,14 +72,14 @@ class Pair {
 }
 
 describe("a provisional spend of an isolate", () => {
-  it("a provisional spend counts in the replica at once, and is not sent before it is final", () => {
+  it("a provisional spend counts in the replica at once, and is sent only when it is final", () => {
     const pair = new Pair();
     expect(pair.spend(4, 1_000)).toBe(996);
     expect(pair.sync()).toEqual([]);
     expect([pair.spend(0), pair.leftAtObject]).toEqual([996, 1_000]);
   });
 
-  it("a provisional spend that becomes final is sent once, as spent at the instant at which it became final", () => {
+  it("a provisional spend that becomes final is sent once, as if spent at that time", () => {
     const pair = new Pair();
     pair.spend(4, 1_000);
     pair.sync();
@@ -92,7 +92,7 @@ describe("a provisional spend of an isolate", () => {
     expect([pair.spend(0), pair.leftAtObject]).toEqual([996, 996]);
   });
 
-  it("a provisional spend that becomes final is counted by a replica that did not decide it", () => {
+  it("a provisional spend counts, when it becomes final, even in a replica that did not decide it", () => {
     const pair = new Pair();
     pair.replica.finalize([costing(4)], startMs - 100, startMs);
     expect(pair.spend(0)).toBe(996);
@@ -100,7 +100,7 @@ describe("a provisional spend of an isolate", () => {
     expect([pair.spend(0), pair.leftAtObject]).toEqual([996, 996]);
   });
 
-  it("a provisional spend that is given back leaves no trace in replica and object", () => {
+  it("a provisional spend that is refunded leaves no trace in replica and object", () => {
     for (const aheadMs of [0, 7_200_000]) {
       const pair = new Pair(aheadMs);
       pair.spend(0);
@@ -114,7 +114,7 @@ describe("a provisional spend of an isolate", () => {
     }
   });
 
-  it("giving back a spend that was already sent returns its instant by the object's clock, for a refund by the object", () => {
+  it("refunding a spend that was already sent returns its time by the object's clock, so that the object can refund it", () => {
     const pair = new Pair(7_200_000);
     pair.spend(0);
     pair.sync();
@@ -124,7 +124,7 @@ describe("a provisional spend of an isolate", () => {
     expect(pair.giveBack(4, startMs)).toEqual([startMs + 7_200_000]);
   });
 
-  it("a provisional spend that is undecided for more than a minute is dropped", () => {
+  it("a spend that stays provisional for more than a minute is dropped", () => {
     const pair = new Pair();
     pair.spend(4, 1_000);
     pair.localMs += 60_000;
@@ -135,7 +135,7 @@ describe("a provisional spend of an isolate", () => {
     expect(pair.spend(0)).toBe(1_000);
   });
 
-  it("provisional spends count in the size of the replica", () => {
+  it("provisional spends count towards the replica's size in memory", () => {
     const pair = new Pair();
     const sizes = [];
     for (let instant = 0; instant < 2; instant++) {
@@ -151,7 +151,7 @@ describe("a provisional spend of an isolate", () => {
 });
 
 describe("the spends of a replica", () => {
-  it("a spend during a sync is added to the snapshot of the reply", () => {
+  it("a spend during a sync is added to the snapshot that the reply brings", () => {
     const pair = new Pair(7_200_000);
     pair.spend(1);
     const sync = pair.send();
@@ -161,7 +161,7 @@ describe("the spends of a replica", () => {
     expect(pair.spend(0)).toBe(994);
   });
 
-  it("the two oldest of more than 100 instants are merged into the later one", () => {
+  it("when a replica has spends of more than 100 times, the two oldest are merged at the later time", () => {
     const pair = new Pair();
     for (let spend = 0; spend <= 100; spend++) {
       pair.spend(1);
@@ -171,7 +171,7 @@ describe("the spends of a replica", () => {
     expect([spends.length, spends[0], spends[1]]).toEqual([100, [100, 2], [99, 1]]);
   });
 
-  it("a replica is synced at the shortest syncEvery of its policies", () => {
+  it("a replica syncs at the shortest syncEvery of its policies", () => {
     const { replica } = new Pair();
     const slow = spendOf({ ...fields, name: "slow", syncEvery: "5s" });
     replica.decide([slow], startMs, 0);
@@ -193,14 +193,14 @@ describe("a request that an object decides after the isolate", () => {
 
   const refunds = (isolate: TestIsolate): unknown[] => isolate.calls.filter(({ name }) => name === "refund");
 
-  /** Delays the answer of the other key's object until the returned function is called. */
+  /** Delays the answers of the object `other` until the returned function is called. */
   function delayed(isolate: TestIsolate): () => void {
     const { promise, resolve } = Promise.withResolvers<void>();
     isolate.before = ({ object }) => (object === "other" ? promise : Promise.resolve());
     return resolve;
   }
 
-  it("a provisional spend that becomes final is sent without a further request for its key", async () => {
+  it("a provisional spend that becomes final is sent even without a further request for its key", async () => {
     const isolate = new TestIsolate();
     const decide = delayed(isolate);
     const outcomes = isolate.outcomes(costing(3), other(1));
@@ -212,7 +212,7 @@ describe("a request that an object decides after the isolate", () => {
     expect(leftAtObject(isolate)).toBe(997);
   });
 
-  it("an eventual spend that is given back after the admission leaves no trace", async () => {
+  it("an eventual spend that is refunded after the admission leaves no trace", async () => {
     const isolate = new TestIsolate();
     const decide = delayed(isolate);
     const admitting = isolate.admit(costing(3), other(1));
@@ -225,7 +225,7 @@ describe("a request that an object decides after the isolate", () => {
     expect([refunds(isolate).length, leftAtObject(isolate)]).toEqual([1, 1_000]);
   });
 
-  it("an eventual spend that is decided last is counted once", async () => {
+  it("a spend is counted once when an eventual policy decides last", async () => {
     const isolate = new TestIsolate();
     expect(await isolate.outcomes(other(1), eventual)).toEqual([true, true]);
     await isolate.clock.pass(5_000);
@@ -255,7 +255,7 @@ describe("a request that an object decides after the isolate", () => {
 });
 
 describe("the replicas that an isolate keeps", () => {
-  it("an isolate keeps the replicas of the 1,024 keys used last", async () => {
+  it("an isolate keeps the replicas of the 1,024 most recently used keys", async () => {
     const isolate = new TestIsolate();
     const admitOthers = async (count: number, name: string): Promise<void> => {
       for (let key = 0; key < count; key++) {
@@ -274,7 +274,7 @@ describe("the replicas that an isolate keeps", () => {
     expect(await kind()).toBe("local");
   });
 
-  it("deleting a key also deletes the unsent spends of an evicted replica", async () => {
+  it("deleting a key also deletes spends of its evicted replica that were not sent", async () => {
     const isolate = new TestIsolate();
     isolate.before = ({ name, argument }) =>
       name === "sync" && (argument as SyncCall).key === "k" ? Promise.reject(new Error("lost")) : Promise.resolve();

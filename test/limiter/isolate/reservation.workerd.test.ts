@@ -8,7 +8,7 @@ const settings = { shards: 32, locationHint: "weur", jurisdiction: "eu" } as con
 const own = { shards: null, locationHint: null, jurisdiction: null };
 
 describe("the id of a reservation", () => {
-  it("a reservation id is decoded to its address with the same secret", async () => {
+  it("a reservation id is decoded, with the secret that encoded it, to the address of its object", async () => {
     for (const each of [settings, own]) {
       const address = newAddress("a-partition-key", each);
       // oxlint-disable no-await-in-loop

@@ -1,4 +1,4 @@
-/** The full version of story S08, on storage of the platform. */
+/** The full version of story S08, with the storage of the platform. */
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
@@ -16,7 +16,7 @@ const settings = (given: Partial<ObjectSettings>): ObjectSettings => ({
   ...given,
 });
 
-/** The partition keys of `count` addresses, by the name of their object. */
+/** The partition keys of `count` addresses, grouped by the name of their object. */
 async function keysByObject(count: number, objects: ObjectSettings): Promise<Map<string, string[]>> {
   const partitions = new PartitionKeys(hmacWith("secret"));
   const keysOf = new Map<string, string[]>();
@@ -42,7 +42,7 @@ it(
         runInDurableObject(env.RATE_LIMITER.getByName(name), async (_, { storage }) => {
           let mostCachedBytes = 0;
           let wrong = 0;
-          // An object takes about 1,000 requests per second.
+          // One object serves about 1,000 requests per second.
           let nowMs = Date.now();
           const after = () => () => undefined;
           const limiter = new KeyObject({ storage, now: () => nowMs++, after });
@@ -58,7 +58,8 @@ it(
           }
           nowMs += 3 * 3_600_000;
           const pages = Math.ceil(keys.length / 2_000) + 1;
-          // Each alarm sweeps a page, and the next continues where it ended.
+          // Each alarm sweeps one page, and the next alarm continues from there. oxlint-disable-next-line
+          // no-await-in-loop
           // oxlint-disable-next-line no-await-in-loop
           for (let page = 0; page < pages; page++) await limiter.alarm();
           const rowsLeft = (await storage.list()).size;

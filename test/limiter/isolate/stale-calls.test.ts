@@ -1,4 +1,4 @@
-/** Requests that an object does not decide, because it has newer policy rules than the isolate. */
+/** Requests that an object refuses to decide, because it has newer policy rules than the isolate. */
 import { describe, expect, it, vi } from "vitest";
 import type { LimiterObserver } from "../../../src/limiter/isolate/object-caller.ts";
 import type { Outcome, Spend, ChargeResult } from "../../../src/limiter/isolate/outcome.ts";
@@ -15,14 +15,14 @@ const keyed = (policy: Spend["policy"], partitionKey = "k", cost = 1): Spend => 
   cost,
 });
 
-/** A new isolate, which has rules of version 1. */
+/** A new isolate whose rules have version 1. */
 function staleIsolate() {
   const isolate = new TestIsolate();
   const keeper = new RulesKeeper();
   const events = vi.spyOn(console, "error").mockReturnValue(undefined);
   const admit = (spends: () => readonly Spend[]): Promise<ChargeResult> =>
     keeper.decide((scope) => isolate.client.admit(spends(), scope));
-  /** Admits a spend under the rules that the isolate has. */
+  /** Admits a spend under the rules that the isolate has now. */
   const admitOne = (policy = strict): Promise<ChargeResult> => admit(() => [keyed(under(policy, keeper.version))]);
   return { isolate, keeper, events, admit, admitOne };
 }
@@ -40,7 +40,7 @@ function remainingAt(isolate: TestIsolate, { policy, partitionKey }: Spend): num
 const chargesIn = ({ argument }: { argument: unknown }) => (argument as CheckCall).charges;
 
 describe("the rules in a call", () => {
-  it("without a control plane, a call to the object has the same bytes as before", async () => {
+  it("without a control plane, a call to the object contains nothing about rules", async () => {
     const isolate = new TestIsolate();
     await isolate.admit(spendOf({ limits: "5/minute" }));
     const limits = JSON.stringify(strict.limits);
@@ -49,7 +49,7 @@ describe("the rules in a call", () => {
     );
   });
 
-  it("a charge carries the version and text of its policy's rules, and a refund carries none", async () => {
+  it("a charge contains the version and text of its policy's rules, and a refund does not", async () => {
     const { isolate, keeper, admit } = staleIsolate();
     const other = policyOf({ name: "q", limits: "1/minute" });
     await isolate.admit(keyed(other, "l"));
@@ -66,7 +66,7 @@ describe("the rules in a call", () => {
 });
 
 describe("a stale call", () => {
-  it("a request is decided once more under the newer rules, and charged once", async () => {
+  it("a request that is stale is decided again under the newer rules, and charged once", async () => {
     const { isolate, keeper, admitOne } = staleIsolate();
     requireRules(isolate, "p", 4);
     const admission = await admitOne();
@@ -75,7 +75,7 @@ describe("a stale call", () => {
     expect(keeper.adopted).toEqual([{ policy: "p", ...rulesOf(4) }]);
     expect(isolate.calls.map((call) => chargesIn(call)[0]?.rules?.version)).toEqual([1, 4]);
     expect(remainingAt(isolate, keyed(strict))).toBe(4);
-    // The isolate has the rules from now on.
+    // From here on, the isolate has the newer rules.
     isolate.calls.length = 0;
     await admitOne();
     expect(isolate.callNames()).toEqual(["check"]);
@@ -95,7 +95,7 @@ describe("a stale call", () => {
     expect(events.mock.calls.join()).toContain("the object has newer policy rules");
   });
 
-  it("the second attempt has only the rest of the time of the first", async () => {
+  it("the second attempt has only the time that the first attempt has left", async () => {
     const { isolate, admitOne } = staleIsolate();
     requireRules(isolate, "p", 2);
     const { clock } = isolate;
@@ -113,12 +113,12 @@ describe("a stale call", () => {
     expect(kinds(await admitting)).toEqual([["local", true]]);
     expect(answeredAtMs - startedAtMs).toBe(1_000);
     expect(isolate.calls).toHaveLength(2);
-    // The object had less time than usual: that is no reason to skip it for the next second.
+    // The object had less time than usual, so it is not skipped for the next second.
     isolate.before = () => Promise.resolve();
     expect(kinds(await admitOne())).toEqual([["decided", true]]);
   });
 
-  it("when a second object is stale, the first one is refunded and checked again", async () => {
+  it("when the second of two objects is stale, the spend in the first is refunded and checked again", async () => {
     const { isolate, admit, keeper } = staleIsolate();
     requireRules(isolate, "q", 2);
     const other = policyOf({ name: "q", limits: "9/minute" });
@@ -127,7 +127,7 @@ describe("a stale call", () => {
     expect(isolate.callNames()).toEqual(["check", "check", "refund", "check", "check"]);
   });
 
-  it("an earlier object gets its spend back before the second attempt, which would not fit beside it", async () => {
+  it("an earlier object is refunded before the second attempt, which would otherwise exceed its limit", async () => {
     const { isolate, admit, keeper } = staleIsolate();
     requireRules(isolate, "q", 2);
     const one = policyOf({ limits: "1/minute", strategy: "sliding-log" });
@@ -143,7 +143,7 @@ describe("a stale call", () => {
     expect(isolate.calls.filter(({ name }) => name === "refund")).toHaveLength(1);
   });
 
-  it("the failure mode decides when no time is left after earlier spends were given back", async () => {
+  it("the failure mode decides when refunding earlier spends has used up the time for a second attempt", async () => {
     const { isolate, admit, keeper } = staleIsolate();
     requireRules(isolate, "q", 2);
     const other = policyOf({ name: "q", limits: "9/minute", onError: "closed" });
@@ -162,9 +162,9 @@ describe("a stale call", () => {
     expect(isolate.callNames()).toEqual(["look", "look"]);
   });
 
-  it("a look that is stale a second time is decided by the isolate, and logs no silent object", async () => {
+  it("a look that is stale a second time is decided by the isolate, without the event object-silent", async () => {
     const { isolate, keeper, events } = staleIsolate();
-    // Earlier tests have logged to the same spy.
+    // Earlier tests have logged through the same spy.
     events.mockClear();
     requireRules(isolate, "p", 9);
     const outcome = await keeper.decide((scope) => isolate.client.look(keyed(under(strict, 2)), scope));
@@ -221,7 +221,7 @@ describe("a stale call", () => {
     expect([left("k", one), left("l", two)]).toEqual([4, 8]);
   });
 
-  it("a stale dry run in the background adopts the rules and is not repeated", async () => {
+  it("when a dry run in the background is stale, the isolate adopts the newer rules and does not repeat the dry run", async () => {
     const { isolate, admit, keeper } = staleIsolate();
     requireRules(isolate, "dry", 2);
     const dryRun = policyOf({ name: "dry", limits: "9/minute", dryRun: true });
@@ -248,7 +248,7 @@ describe("cached denials and slices from before newer rules", () => {
 
   const leased = policyOf({ limits: "1000/hour", consistency: "leased" });
 
-  it("a slice is not spent under newer rules, and its rest is returned within a second", async () => {
+  it("a slice is not spent under newer rules, and its unused units are returned within a second", async () => {
     const { isolate, admit } = staleIsolate();
     const spending = (version: number) => admit(() => [keyed(under(leased, version))]);
     // oxlint-disable-next-line no-await-in-loop
@@ -264,7 +264,7 @@ describe("cached denials and slices from before newer rules", () => {
     expect(remainingAt(isolate, keyed(leased))).toBe(1_000 - 9);
   });
 
-  it("a stale call for a slice lends none, and the request is decided under the newer rules", async () => {
+  it("a stale lease call lends nothing, and its request is decided under the newer rules", async () => {
     const { isolate, keeper, admitOne } = staleIsolate();
     // oxlint-disable-next-line no-await-in-loop
     for (let request = 0; request < 3; request++) await admitOne(leased);
@@ -281,7 +281,7 @@ describe("cached denials and slices from before newer rules", () => {
     expect(units.length).toBeGreaterThan(0);
   });
 
-  it("a refund reaches the object also when its policy has newer rules", async () => {
+  it("a refund is accepted by an object that has newer rules of the policy", async () => {
     const { isolate, admit, keeper } = staleIsolate();
     const other = policyOf({ name: "q", limits: "1/minute" });
     await isolate.admit(keyed(other, "l"));
@@ -297,7 +297,7 @@ describe("cached denials and slices from before newer rules", () => {
 });
 
 describe("the latency of decisions", () => {
-  it("each answered call that a decision waits for is measured, with its policies", async () => {
+  it("the latency of each answered call on which a decision waits is recorded for its policies", async () => {
     const isolate = new TestIsolate();
     const observer = { answered: vi.fn<LimiterObserver["answered"]>() };
     const client = isolate.newClient(observer);
@@ -309,7 +309,7 @@ describe("the latency of decisions", () => {
     expect(observer.answered.mock.calls).toEqual([[["p"], 40]]);
   });
 
-  it("a call without an answer is not measured", async () => {
+  it("a call without an answer has no recorded latency", async () => {
     const isolate = new TestIsolate();
     const observer = { answered: vi.fn<LimiterObserver["answered"]>() };
     vi.spyOn(console, "error").mockReturnValue(undefined);

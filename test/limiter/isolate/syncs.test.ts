@@ -1,9 +1,9 @@
-/** Decisions of an isolate under eventual consistency, and when it sends its spends to the object. */
+/** Decisions of an isolate under eventual consistency, and the times at which it sends its spends to the object. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { SyncCall } from "../../../src/limiter/protocol.ts";
 import { spendOf, TestIsolate, scopeOf } from "../../fakes/isolate.ts";
 
-/** Failed calls are logged. */
+/** Silences the log of failed calls. */
 beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
 afterEach(() => void vi.restoreAllMocks());
 
@@ -13,7 +13,7 @@ const eventual = spendOf(fields);
 const syncs = (isolate: TestIsolate): SyncCall[] =>
   isolate.calls.flatMap(({ name, argument }) => (name === "sync" ? [argument as SyncCall] : []));
 
-/** The spends that a call sends, as pairs of milliseconds ago and units. */
+/** The spends in a call, as pairs of age in milliseconds and units. */
 const sentSpends = ({ charges }: SyncCall): (readonly [number, number])[] => charges.flatMap(({ spends }) => spends);
 
 const leftAtObject = (isolate: TestIsolate): number | undefined => {
@@ -23,7 +23,7 @@ const leftAtObject = (isolate: TestIsolate): number | undefined => {
 };
 
 describe("the spends of an isolate", () => {
-  it("an isolate sends its spends once per syncEvery, each with how long ago it was", async () => {
+  it("an isolate sends its spends once per syncEvery, each with its age", async () => {
     const isolate = new TestIsolate();
     await isolate.admit(eventual);
     await isolate.clock.pass(200);
@@ -39,7 +39,7 @@ describe("the spends of an isolate", () => {
     expect(leftAtObject(isolate)).toBe(995);
   });
 
-  it("spends of more than 100 instants are merged into 100, and all units are counted", async () => {
+  it("spends of more than 100 times are merged into 100, and all units count", async () => {
     const isolate = new TestIsolate();
     isolate.before = () => Promise.reject(new Error("lost"));
     await isolate.admit(eventual);
@@ -57,7 +57,7 @@ describe("the spends of an isolate", () => {
     expect(leftAtObject(isolate)).toBe(1_000 - 251);
   });
 
-  it("spends that are sent again after a lost answer are counted once", async () => {
+  it("spends that are sent again after a lost answer count once", async () => {
     const isolate = new TestIsolate();
     let answers = 0;
     const sync = isolate.object("k").sync.bind(isolate.object("k"));
@@ -72,7 +72,7 @@ describe("the spends of an isolate", () => {
     expect(leftAtObject(isolate)).toBe(993);
   });
 
-  it("a sync is confirmed when one policy on the key has durability = confirmed", async () => {
+  it("a sync is confirmed in storage if any policy on the key has durability = confirmed", async () => {
     for (const [durability, expected] of [
       ["relaxed", "relaxed"],
       ["confirmed", "confirmed"],
@@ -86,7 +86,7 @@ describe("the spends of an isolate", () => {
     }
   });
 
-  it("an eventual spend is given back when the object of another key denies the request", async () => {
+  it("an eventual spend is refunded when the object of another key denies the request", async () => {
     const isolate = new TestIsolate();
     const denying = spendOf({ name: "denying", limits: "1/hour" }, 2, "other");
     await isolate.admit({ ...eventual, cost: 4 });
@@ -98,13 +98,13 @@ describe("the spends of an isolate", () => {
     expect(outcomes).toMatchObject([{ kind: "decided", decision: { limits: [{ remaining: 995 }] } }]);
   });
 
-  it("many concurrent denied requests leave no spend in the replica", async () => {
+  it("many concurrent requests that are denied leave no spends in the replica", async () => {
     const isolate = new TestIsolate();
     const denied = spendOf({ name: "denied", limits: "1/hour", denyCache: false }, 1, "other");
     await isolate.admit(denied);
     const bucket = { limit: 100, window: "1h", strategy: "token-bucket" };
     const own = spendOf({ ...fields, limits: [bucket], syncEvery: "10s" });
-    // The replica has no snapshot during the requests.
+    // During the requests, the replica has no snapshot yet.
     isolate.before = ({ name }) =>
       new Promise((resolve) => void isolate.clock.after(name === "sync" ? 900 : 20, () => resolve(0)));
     const outcomes: Promise<(boolean | string)[]>[] = [];
@@ -131,7 +131,7 @@ describe("the spends of an isolate", () => {
 });
 
 describe("a decision under eventual consistency", () => {
-  it("a decision counts the spends of other isolates as of the last sync", async () => {
+  it("a decision counts the spends that other isolates had sent by the last sync", async () => {
     const isolate = new TestIsolate();
     const other = isolate.newClient();
     await isolate.admit(eventual);
@@ -156,7 +156,7 @@ describe("a decision under eventual consistency", () => {
     expect(kinds).toEqual(["local", "decided"]);
   });
 
-  it("eventual policies on one key all spend or none does", async () => {
+  it("several eventual policies on one key are either all charged or none", async () => {
     const isolate = new TestIsolate();
     const narrow = spendOf({ ...fields, name: "q", limits: "1/hour" });
     expect(await isolate.outcomes(eventual, narrow)).toEqual([true, true]);

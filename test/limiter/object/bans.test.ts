@@ -1,4 +1,4 @@
-/** Bans: a policy denies a key for a while after repeated denials by its own limits. */
+/** Bans: after repeated denials by its own limits, a policy denies a key for a while. */
 import { describe, expect, it } from "vitest";
 import type { Charge } from "../../../src/limiter/protocol.ts";
 import { readPolicy } from "../../../src/policy/policy.ts";
@@ -36,7 +36,7 @@ const allowedAtOnce = { allowed: true, bannedForMs: 0, retryAfterMs: 0 };
 const hourMs = 3_600_000;
 
 describe("a ban", () => {
-  it("a ban after three denials begins with the third and lasts an hour to the millisecond", async () => {
+  it("a ban after three denials begins with the third denial and lasts exactly one hour", async () => {
     const object = new TestObject();
     const login = banning("1/minute", threeStrikes);
     expect(check(object, login)).toEqual(allowedAtOnce);
@@ -92,7 +92,7 @@ describe("a ban", () => {
     expect(look()).toMatchObject({ allowed: false, bannedForMs: 600_000 });
   });
 
-  it("during a ban, no policy that is decided in the same call spends", async () => {
+  it("during a ban by one policy, no policy in the same call spends", async () => {
     const object = new TestObject();
     const strict = banning("1/minute", "10m");
     const wide = charge("5/day", 1, "wide");
@@ -128,7 +128,7 @@ describe("a ban", () => {
     expect(check(object, login)).toMatchObject({ bannedForMs: hourMs - 10_000 });
   });
 
-  it("forgetting the key lifts its ban", async () => {
+  it("deleting the key lifts its ban", async () => {
     const object = new TestObject();
     const strict = banning("1/minute", "10m");
     check(object, strict);
@@ -138,7 +138,7 @@ describe("a ban", () => {
     expect(check(object, strict)).toMatchObject({ bannedForMs: 600_000 });
   });
 
-  it("a ban that is over leaves nothing in storage", async () => {
+  it("a ban that has ended leaves nothing in storage", async () => {
     const object = new TestObject();
     const strict = banning("1/second", "10m");
     check(object, strict);

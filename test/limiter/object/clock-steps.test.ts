@@ -51,14 +51,14 @@ it.each(strategies)(
     check(object, each);
     object.nowMs = startMs + 1_000;
     const { decisions } = object.limiter.look({ key: "k", charges: [each] });
-    // The spend of the day ahead is booked again at this instant.
+    // The spend at the time one day ahead is booked again at the present time.
     expect(decisions[0]?.limits[0]).toMatchObject({ remaining: 4, allowed: true });
     expect(decisions[0]?.limits[0]?.resetAfterMs).toBeLessThanOrEqual(2 * 60_000);
   },
 );
 
-it("a clock step of an hour back during a burst delays no write", async () => {
-  // Timers do not follow the stepped clock.
+it("when the clock steps back by an hour during a burst, writes are not delayed", async () => {
+  // Timers are not affected by the step.
   const clock = new TestClock();
   const storage = new MemoryStorage();
   let stepMs = 0;
@@ -73,7 +73,7 @@ it("a clock step of an hour back during a burst delays no write", async () => {
   expect(start().look(call).decisions[0]?.limits[0]?.remaining).toBe(5);
 });
 
-it("after a clock step of a day forward, an alarm sweeps idle keys and the object continues", async () => {
+it("when the clock steps forward by a day, an alarm sweeps idle keys and the object continues", async () => {
   const object = new TestObject();
   check(object, charge("5/week"));
   check(object, charge("5/minute"), "short");

@@ -1,4 +1,4 @@
-/** The counts of an object after crashes and evictions at random instants, in virtual time. */
+/** The counts of an object after crashes and evictions at random times, in virtual time. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { KeyObject } from "../../../src/limiter/object/key-object.ts";
@@ -101,7 +101,7 @@ describe.each(strategies)("%s", (strategy) => {
 });
 
 describe.each(["sliding-log", "concurrency"])("%s", (strategy) => {
-  it(`a long log of ${strategy} decides alike from storage and from memory, and leaves no segment behind`, async () => {
+  it(`a long log of ${strategy} makes the same decisions from storage as from memory, and finally leaves no segment`, async () => {
     const random = randomFrom(strategy.length);
     const [inMemory, stored] = [newObject(), newObject()];
     const reserved: string[] = [];
@@ -140,7 +140,7 @@ describe.each(["sliding-log", "concurrency"])("%s", (strategy) => {
   });
 });
 
-/** The number of segments that a key's row reports, and the number of segment rows in storage. */
+/** The number of segments according to the row of the key, and the number of segment rows in storage. */
 function segmentsIn({ rows }: MemoryStorage): [number, number] {
   const named = /^\[1,\d+,\d+,(\d+),/.exec(rows.get("k a") ?? "")?.[1] ?? "0";
   return [Number(named), [...rows.keys()].filter((name) => name.startsWith("s ")).length];
@@ -150,11 +150,11 @@ const newObject = (): VirtualObject<MemoryStorage> => new VirtualObject(new Memo
 
 interface UnitCounts {
   readonly key: string;
-  /** Units that the object has counted at the end. */
+  /** The units that the object counts at the end. */
   readonly known: number;
-  /** Units that were admitted. */
+  /** The units that were admitted. */
   readonly admitted: number;
-  /** Units admitted in the second before a crash, for all crashes together. */
+  /** The units that were admitted within a second before a crash, summed over all crashes. */
   readonly lastSecond: number;
 }
 
@@ -178,7 +178,7 @@ async function traffic(
     const { decisions } = object.limiter.check(callOf(strategy, step, durability));
     if (decisions[0]?.allowed) admitted.push({ key: step.key, atMs: nowMs, cost: step.cost });
   }
-  // The log of a day still counts everything: the traffic lasts less than an hour.
+  // A log over a day counts all units, because the traffic lasts less than an hour.
   return ["a", "b", "c"].map((key) => {
     const day = callOf(strategy, { kind: "check", key, cost: 0, afterMs: 0 }, durability);
     const { decisions } = object.limiter.look(day);

@@ -13,7 +13,7 @@ const allowedBy = (object: TestObject, ...charges: Charge[]): boolean[] =>
   object.limiter.check(call(charges)).decisions.map(({ allowed }) => allowed);
 
 describe("a dry run", () => {
-  it("a dry run never changes an enforced decision, and counts by its own limits", async () => {
+  it("a dry run never changes the decision of an enforced policy, and counts by its own limits", async () => {
     const object = new TestObject();
     const [enforced, shadow] = [charge("5/minute"), dry("2/minute")];
     const answers = [];
@@ -46,7 +46,7 @@ describe("a dry run", () => {
     expect(allowedBy(object, ...shadows)).toEqual([false, false]);
   });
 
-  it("a dry run that allows is reserved and settled with the enforced policies", async () => {
+  it("a dry run that allows a reservation reserves and settles together with the enforced policies", async () => {
     const object = new TestObject();
     const [enforced, full, shadow] = [charge("9/minute"), dry("1/minute", "full"), dry("9/minute")];
     allowedBy(object, full);

@@ -1,4 +1,4 @@
-/** When changes are written, by durability and by how long they affect decisions. */
+/** When changes are written, depending on durability and on how long they affect decisions. */
 import { describe, expect, it } from "vitest";
 import { hardBudgetBytes } from "../../../src/limiter/object/key-cache.ts";
 import { call, charge, confirmed } from "../../fakes/calls.ts";
@@ -28,7 +28,7 @@ describe("eviction from memory", () => {
     expect(before).toBe(strategy === "leaky-bucket" ? 901 : 900);
   });
 
-  it("no key that shares an object loses a spend when the object is evicted", async () => {
+  it("when an object with many keys is evicted, none of its keys loses a spend", async () => {
     const object = new TestObject();
     const keys = Array.from({ length: 300 }, (_, index) => `key-${index}`);
     for (const [index, key] of keys.entries()) {
@@ -55,13 +55,13 @@ describe("eviction from memory", () => {
 });
 
 describe("confirmed durability", () => {
-  it("each confirmed change is written in its own turn, and a denial writes nothing", () => {
+  it("each confirmed change is written at once and separately, and a denial writes nothing", () => {
     const object = new TestObject();
     for (let spend = 0; spend < 5; spend++) object.limiter.check(confirmed(charge("3/second")));
     expect(object.storage.written).toMatchObject({ puts: [1, 1, 1], confirmedPuts: 3, alarms: 1 });
   });
 
-  it("the settlement of a confirmed reservation is confirmed, also after an eviction", async () => {
+  it("a settlement of a confirmed reservation is written confirmed, even after an eviction", async () => {
     const object = new TestObject();
     const each = charge("10/hour", 3);
     for (const id of ["a", "b"]) object.limiter.reserve({ ...confirmed(each), id, ttlMs: 60_000 });
@@ -75,7 +75,7 @@ describe("confirmed durability", () => {
     expect(writtenAfter).toMatchObject({ puts: [1], confirmedPuts: 1 });
   });
 
-  it("a refund with confirmed durability is confirmed in storage", () => {
+  it("a refund with confirmed durability waits for its write", () => {
     const object = new TestObject();
     const { spentAtMs } = object.limiter.check(confirmed(charge("10/hour", 3)));
     const written = object.storage.countWrites();
@@ -84,7 +84,7 @@ describe("confirmed durability", () => {
     expect(written).toMatchObject({ puts: [1], confirmedPuts: 1 });
   });
 
-  it("a confirmed write includes waiting changes of other policies on the key", async () => {
+  it("a confirmed write includes pending changes of other policies on the key", async () => {
     const object = new TestObject();
     const relaxed = charge("100/hour", 1, "relaxed");
     for (let spend = 0; spend < 5; spend++) object.limiter.check(call(relaxed));
@@ -129,7 +129,7 @@ describe("limits that affect decisions for at most ten seconds", () => {
     expect(object.remaining(each)).toBe(0);
   });
 
-  it("a limit of ten seconds is written when its key is evicted from memory, and decides as before", async () => {
+  it("a key with a limit of ten seconds is written when it is evicted from memory, and decides as before", async () => {
     const object = new TestObject();
     const each = charge("10/10s", 7);
     object.limiter.check(call(each, "first"));

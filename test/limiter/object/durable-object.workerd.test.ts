@@ -24,7 +24,7 @@ const key = "k";
 const flat = (each: Charge) => encodeChecks([keyCheckOf([each])]);
 
 describe("RPC", () => {
-  it("a Worker reaches every method of the object", async () => {
+  it("a Worker can call every method of the object", async () => {
     const object = newObject();
     const each = charge("100/hour");
     const { spentAtMs } = await object.check(call(each));
@@ -80,7 +80,7 @@ describe("RPC", () => {
 });
 
 describe("eviction", () => {
-  it("spends, reservations, slices and keys outlive an eviction right after a burst", async () => {
+  it("spends, reservations, slices and keys survive an eviction right after a burst", async () => {
     const object = newObject();
     const log = charge("100/hour", 1, "log", "sliding-log");
     const slots = charge("3/hour", 1, "slots", "concurrency");
@@ -102,7 +102,7 @@ describe("eviction", () => {
     expect([await remaining(object, log), await remaining(object, slots)]).toEqual([99, 3]);
   });
 
-  it("a stored row that is no text is refused, reported and replaced", async () => {
+  it("a stored row that is not a text is refused, logged and replaced", async () => {
     const object = newObject();
     await runInDurableObject(object, (_, { storage }) => storage.put("k k", { other: "shape" }));
     const events = await eventsOf(() => object.check(call(charge("5/minute"))));
@@ -114,7 +114,7 @@ describe("eviction", () => {
 });
 
 describe("the database", () => {
-  it("the alarm deletes the last row together with the database and itself", async () => {
+  it("when the alarm deletes the last row, it also deletes the database and its own alarm", async () => {
     const object = newObject();
     await object.check(call(charge("5/minute", 5)));
     const written = await countWrites(object);

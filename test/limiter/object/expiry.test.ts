@@ -7,7 +7,7 @@ import { TestObject } from "../../fakes/test-object.ts";
 const minute = 60_000;
 
 describe("the alarm", () => {
-  it("the first row sets an alarm at twice the time until the row is idle", async () => {
+  it("the first row sets an alarm after twice the time until the row is idle", async () => {
     const object = new TestObject();
     object.limiter.check(call(charge("5/minute")));
     expect(await object.stored()).toEqual([["k k"], 2 * minute]);
@@ -16,7 +16,7 @@ describe("the alarm", () => {
     expect(await object.stored()).toEqual([["k k", "k other"], 2 * minute]);
   });
 
-  it("the alarm keeps rows that are not idle, and sets the next alarm for them", async () => {
+  it("the alarm keeps rows that are in use, and sets the next alarm for them", async () => {
     const object = new TestObject();
     object.limiter.check(call(charge("5/minute")));
     object.at(1_000);
@@ -26,7 +26,7 @@ describe("the alarm", () => {
     expect(await object.stored()).toEqual([["k other"], 1_000 + 60 * minute + (60 * minute - 119_000)]);
   });
 
-  it("the alarm deletes the last row together with the database and itself", async () => {
+  it("when the alarm deletes the last row, it also deletes the database and its own alarm", async () => {
     const object = new TestObject();
     object.limiter.check(call(charge("5/minute", 5)));
     const written = object.storage.countWrites();
@@ -58,7 +58,7 @@ describe("the alarm", () => {
     expect(await object.stored()).toEqual([[], null]);
   });
 
-  it("a key in use for four hours costs at most 11 alarms", async () => {
+  it("a key that is used for four hours costs at most 11 alarms", async () => {
     const object = new TestObject();
     const written = object.storage.countWrites();
     let dueMs = 0;
@@ -73,7 +73,7 @@ describe("the alarm", () => {
     expect(written.alarms).toBeLessThanOrEqual(11);
   });
 
-  it("the first write after the alarm was lost sets it again", async () => {
+  it("when the alarm is lost, the next write sets it again", async () => {
     const object = new TestObject();
     object.limiter.check(call(charge("5/minute")));
     await object.storage.deleteAlarm();
@@ -82,7 +82,7 @@ describe("the alarm", () => {
     expect(await object.stored()).toEqual([["k k"], 2 * minute]);
   });
 
-  it("the alarm is set again by the first write after everything was forgotten", async () => {
+  it("after all keys were deleted, the next write sets the alarm again", async () => {
     const object = new TestObject();
     object.limiter.check(call(charge("5/minute")));
     object.limiter.forget({ key: "k", policy: "p" });
@@ -91,7 +91,7 @@ describe("the alarm", () => {
     expect(await object.stored()).toEqual([["k k"], 2 * minute]);
   });
 
-  it("the alarm writes waiting changes before it sweeps", async () => {
+  it("the alarm writes pending changes before it sweeps", async () => {
     const object = new TestObject();
     object.limiter.check(call(charge("5/minute"), "early"));
     for (const key of ["a", "b", "c", "d"]) {
@@ -104,7 +104,7 @@ describe("the alarm", () => {
     expect(object.remaining(charge("5/hour"), "d")).toBe(0);
   });
 
-  it("the alarm is brought forward for a row that is idle long before it", async () => {
+  it("a row that becomes idle long before the alarm moves the alarm forward", async () => {
     const object = new TestObject();
     object.limiter.check(call(charge("1000/year"), "lasting"));
     for (const evict of [false, true]) {
@@ -115,7 +115,7 @@ describe("the alarm", () => {
       if (evict) await object.evict();
       object.limiter.check(call(charge("5/minute"), "short"));
       expect(await object.stored()).toEqual([["k lasting", "k short"], 3_601_000]);
-      // The next such row does not move the alarm again.
+      // A further row of this kind does not move the alarm again.
       const written = object.storage.countWrites();
       object.at(2_000);
       object.limiter.check(call(charge("5/minute"), "another"));
@@ -142,7 +142,7 @@ describe("the alarm", () => {
     expect(await eventsOf(() => object.evict())).toBe("");
   });
 
-  it("a sweep of many rows takes several alarms and misses no row written meanwhile", async () => {
+  it("a sweep of many rows takes several alarms, and rows written in the meantime are swept later", async () => {
     const object = new TestObject();
     for (let key = 0; key < 5_000; key++) {
       object.limiter.check(call(charge("5/minute"), `key-${key}`));
@@ -153,7 +153,7 @@ describe("the alarm", () => {
     await object.runAlarm();
     expect((await object.stored())[0]).toHaveLength(3_000);
     expect((await object.stored())[1]).toBe(121_000);
-    // The sweep is already past this name.
+    // The sweep has already passed the name of this row.
     object.limiter.check(call(charge("5/minute"), "a"));
     object.at(121_000);
     await object.runAlarm();
@@ -165,7 +165,7 @@ describe("the alarm", () => {
     expect(await object.stored()).toEqual([[], null]);
   });
 
-  it("the alarm is set once, although the object is evicted between writes", async () => {
+  it("the alarm is set once, even if the object is evicted between writes", async () => {
     const object = new TestObject();
     let alarms = 0;
     for (let life = 0; life < 4; life++) {
@@ -180,7 +180,7 @@ describe("the alarm", () => {
     expect(alarms).toBe(1);
   });
 
-  it("a row written in the turn of the last sweep stays, and has an alarm", async () => {
+  it("a row that is written while the last sweep ends is kept, and has an alarm", async () => {
     const object = new TestObject();
     object.limiter.check(call(charge("5/minute")));
     object.at(2 * minute);
@@ -192,7 +192,7 @@ describe("the alarm", () => {
 });
 
 describe("many keys", () => {
-  it("an object with many keys ends with an empty database and no alarm", async () => {
+  it("after all keys of an object are idle, its database is empty and has no alarm", async () => {
     const object = new TestObject();
     const next = randomFrom(7);
     const rules = [

@@ -1,4 +1,4 @@
-/** The call `explain`: the state of a key that decides a charge, with the account of each limit. */
+/** The call `explain`: the decision on a charge from the state of a key, with the account of each limit. */
 import { describe, expect, it } from "vitest";
 import type { ExplainedCharge } from "../../../src/limiter/protocol.ts";
 import { call, charge, logOf } from "../../fakes/calls.ts";
@@ -23,7 +23,7 @@ describe("explain", () => {
     ]);
   });
 
-  it("lent units are part of an account, beside the slice that lends them", () => {
+  it("lent units are part of a limit's account, and the slice that lends them is listed too", () => {
     const object = new TestObject();
     object.lease(logOf(20), { units: 50 });
     expect(explained(object)).toMatchObject({
@@ -32,7 +32,7 @@ describe("explain", () => {
     });
   });
 
-  it("the account is that of the limits in effect, which a key rule gives until it expires", () => {
+  it("the account is that of the limits in effect: until a key rule expires, those of the rule", () => {
     const object = ruled({ ...limits("4/minute", "boost"), ...until(1_000) });
     object.limiter.check(call(charge("1/minute", 2)));
     const usedOf = () =>

@@ -1,4 +1,4 @@
-/** The bans, rules, slices, reservations and versions that `explain` returns. */
+/** Bans, rules, slices, reservations and versions in the result of `explain`. */
 import { expect, it } from "vitest";
 import { call, charge, confirmed } from "../../fakes/calls.ts";
 import { startMs } from "../../fakes/isolate.ts";
@@ -8,7 +8,7 @@ import { TestObject } from "../../fakes/test-object.ts";
 const hour = charge("100/hour");
 const nothingOpen = { count: 0, units: 0, nextEndAtMs: null };
 
-it("an unknown key has the limits of the call and nothing else", async () => {
+it("an explanation of an unknown key has the limits of the call and nothing else", async () => {
   const object = new TestObject();
   const { atMs, charges, reply } = object.limiter.explain(call(hour));
   expect(atMs).toBe(startMs);
@@ -74,7 +74,7 @@ it("an explanation lists bans, rules, slices, reservations and versions of each 
   ]);
 });
 
-it("an explanation leaves out reservations whose time is up, and those of other policies", () => {
+it("an explanation omits reservations that have expired or belong to other policies", () => {
   const object = new TestObject();
   object.limiter.reserve({ ...call(hour), id: "r1", ttlMs: 1_000 });
   object.limiter.reserve({ ...call(charge("9/hour", 1, "q")), id: "r2", ttlMs: 60_000 });
