@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 export interface DeclaredField {
   readonly name: string;
   readonly isOptional: boolean;
-  /** As in the source, such as `number | null`. */
+  /** The type as in the source, such as `number | null`. */
   readonly type: string;
 }
 

@@ -11,11 +11,11 @@ function declaredLevel(code: string, name: string): string {
 
 interface DocumentedEvent {
   readonly level: string;
-  /** The text of the event's section. */
+  /** The text of the section about an event. */
   readonly section: string;
 }
 
-/** The rows of the page's first table, and the section that each links to. */
+/** The rows of the page's first table, each with the section to which it links. */
 function documentedEvents(page: string): Map<string, DocumentedEvent> {
   const [, table = ""] = /^## All events$([^]*?)^## /m.exec(page) ?? [];
   const sections = new Map(
@@ -28,7 +28,7 @@ function documentedEvents(page: string): Map<string, DocumentedEvent> {
   );
 }
 
-/** The example line in an event's section; null without one. */
+/** The example line in the section of an event; null without one. */
 function exampleIn(section: string): Record<string, unknown> | null {
   const [, json] = /^```json event\n([^]*?)^```$/m.exec(section) ?? [];
   return json === undefined ? null : (JSON.parse(json) as Record<string, unknown>);
@@ -40,7 +40,7 @@ const files = readdirSync("src", { recursive: true, encoding: "utf8" })
   .filter((path) => path.endsWith(".ts") && !/^(?:(?:advisor\/)?cli\/|observability\/events\.ts)/.test(path))
   .map((path) => readFileSync(join("src", path), "utf8"));
 
-test("the page about logs has a row with the level, and a section, for each declared event", () => {
+test("docs/operate/logs.md has a row with the level, and a section, for each declared event", () => {
   expect([...documented.keys()].toSorted()).toEqual([...declaredEvents.keys()].toSorted());
   expect(declaredEvents.size).toBeGreaterThan(15);
   const wrongLevels = [...documented].filter(([name, { level }]) => level !== declaredLevel(source, name));
@@ -65,7 +65,7 @@ test("the code reports every declared event, and event names are in kebab case",
   expect(names.filter((name) => !/^[a-z]+(?:-[a-z]+)*$/.test(name))).toEqual([]);
 });
 
-test("the Worker writes to the console only in observability/events.ts, once", () => {
+test("the Worker writes to the console in one place only, in observability/events.ts", () => {
   expect(files.filter((text) => /\bconsole(?:\.(?!ts\b)\w|\[)/.test(text))).toEqual([]);
   expect(source.match(/\bconsole\b/g)).toHaveLength(1);
 });

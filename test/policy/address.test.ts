@@ -15,7 +15,7 @@ const ipv6 = fc
   .array(group, { minLength: 8, maxLength: 8 })
   .filter(([a = 0, b, ...others]) => a !== 0 && !(a === 0x64 && b === 0xff9b && others[0] === 0));
 
-/** Some spellings of an address. */
+/** Several spellings of an address. */
 function spellings(groups: readonly number[]): string[] {
   const full = groups.map(hex).join(":");
   const padded = groups.map((each) => hex(each).padStart(4, "0")).join(":");

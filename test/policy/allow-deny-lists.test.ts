@@ -14,7 +14,7 @@ const problemsWith = (fields: Fields) =>
     POLICIES: [{ name: "a", limits: "1/s", ...fields }],
   });
 
-/** The places of the problems of a policy with these fields. */
+/** The places in which a policy with these fields has problems. */
 const placesWith = (fields: Fields): string[] =>
   problemsWith(fields).map(({ variable, field }) => `${variable} ${field}`.trim());
 
@@ -44,7 +44,7 @@ describe("an entry of allow or deny", () => {
     expect(valueOf({ key: "ip", deny: ["localhost"] })).toBe("localhost");
   });
 
-  it("a problem does not quote an entry when the policy has no key or an override is a text in place of an object", () => {
+  it("a problem does not quote a list entry when the policy has no key, or an override that is a text instead of an object", () => {
     const valueOf = (fields: Fields): unknown => problemsWith(fields)[0]?.value;
     expect(valueOf({ allow: ["sk_live_1"] })).toBe("(hidden)");
     expect(valueOf({ overrides: [{ key: "sk_live_1", limits: "1/s" }] })).toBe("(hidden)");
@@ -184,7 +184,7 @@ describe("the lists allow and deny", () => {
     expect(listsOf(empty)).toEqual(empty);
   });
 
-  it("a list keeps the order of its entries, of which there may be 256", () => {
+  it("a list of up to 256 entries is accepted, and keeps their order", () => {
     const keys = Array.from({ length: 257 }, (_, index) => `10.0.${index >> 8}.${index & 255}`);
     const most = keys.slice(0, 256);
     expect(listsOf({ deny: most })?.deny.map(entryText)).toEqual(most.map((each) => `${each}/32`));
@@ -207,7 +207,7 @@ describe("the lists allow and deny", () => {
     }
   });
 
-  it("a hole in a list is a problem", () => {
+  it("a hole in a list of entries is a problem", () => {
     const deny: unknown[] = ["203.0.113.7"];
     deny[2] = "203.0.113.8";
     expect(placesWith({ deny })).toEqual(["POLICIES [0].deny[1]"]);
@@ -215,13 +215,13 @@ describe("the lists allow and deny", () => {
 });
 
 describe("a key that is null", () => {
-  it("a null key is the only problem reported, and list entries are not checked against it", () => {
+  it("when the key is null, only this is reported, and list entries are not compared with the key", () => {
     expect(placesWith({ key: null, allow: ["x"], deny: ["y"] })).toEqual(["POLICIES [0].key"]);
   });
 });
 
 describe("the key global in lists", () => {
-  it("an entry for the key global is rejected with a reason", () => {
+  it("an entry for the key global is rejected, and the problem states why", () => {
     const [problem] = problemsWith({ key: "global", allow: ["x"] });
     expect(problem?.accepted).toBe("an address or a CIDR block: no other text is a key of global");
   });

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { BoundedMap } from "../../src/policy/caches.ts";
 
-it("a map with a budget of bytes drops the oldest entries, and keeps the latest however large it is", () => {
+it("a map with a budget of bytes drops the oldest entries, and keeps the latest entry even if it exceeds the budget", () => {
   const map = new BoundedMap<number>(10, { mostBytes: 100, bytesOf: (size) => size });
   map.set("a", 40);
   map.set("b", 40);
@@ -13,7 +13,7 @@ it("a map with a budget of bytes drops the oldest entries, and keeps the latest 
   expect([map.sizeBytes, map.size]).toEqual([500, 1]);
 });
 
-it("a bounded map drops a refreshed value after all values set before the refresh, and does not measure it again", () => {
+it("a refreshed value of a bounded map is dropped after older values, and not measured again", () => {
   const measured: number[] = [];
   const bytesOf = (size: number): number => measured.push(size) && size;
   const map = new BoundedMap<number>(2, { mostBytes: 100, bytesOf });

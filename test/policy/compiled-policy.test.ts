@@ -1,4 +1,4 @@
-/** Compiled policies: conditions and key parts together give the same results as each of them alone. */
+/** Compiled policies: evaluating conditions and key parts together gives the same results as evaluating each alone. */
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { enforcedPolicy, compiledPolicy } from "../../src/policy/compiled-policy.ts";
@@ -95,7 +95,7 @@ it("compiledPolicy and enforcedPolicy return the same object each time, and an e
   expect(enforcedPolicy(policy)).toEqual({ ...policy, isDryRun: false, ban: null });
 });
 
-it("a compiled policy has one policy for each override, which differs from the original only in its limits", () => {
+it("a compiled policy has one policy for each override, which differs from the original policy only in its limits", () => {
   const overrides = [
     { key: "203.0.113.7", limits: "9/s" },
     { when: "country=DE", limits: "8/s" },

@@ -207,7 +207,7 @@ describe("the field count", () => {
     [Number.NaN],
     [["401"]],
     ["401", "4o4"],
-    // A hole in a list is not a status.
+    // A hole in the list of statuses.
     Array.from({ length: 2 }),
   ];
   const wrong: unknown[] = [

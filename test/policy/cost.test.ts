@@ -6,7 +6,7 @@ import { policyOf, requestTo } from "./harness.ts";
 
 type Fields = Record<string, unknown>;
 
-/** The cost of a request with these header values, at most `max`. */
+/** The cost of a request with these header values, with the maximum `max`. */
 const byHeader = (text: string | null, max = 100): number =>
   costOfRequest(
     policyOf({ cost: { from: "header:X-Cost", max } }),
@@ -16,14 +16,14 @@ const byHeader = (text: string | null, max = 100): number =>
 const byQuery = (query: string, max = 100): number =>
   costOfRequest(policyOf({ cost: { from: "query:cost", max } }), requestTo(`/?${query}`));
 
-/** The final cost of a response, after `reserve` was spent. */
+/** The final cost of a response when `reserve` has been spent before it. */
 const byResponse = (text: string | null, reserve = 7, max = 100, fields: Fields = {}): number => {
   const policy = policyOf({ ...fields, cost: { from: "response-header:X-Cost", reserve, max } });
   const headers = text === null ? {} : { "x-cost": text };
   return costOfResponse(policy, costOfRequest(policy, requestTo("/")), new Response("", { headers }));
 };
 
-/** Written costs, and the units that they cost with a maximum of 100; null for invalid costs. */
+/** Costs as text, and the units that they cost with a maximum of 100; null for invalid costs. */
 const costs: [string, number | null][] = [
   ["1", 1],
   ["42", 42],
@@ -80,7 +80,7 @@ describe("the cost of a request", () => {
     expect(costOfRequest(policyOf({}), requestTo("/"))).toBe(1);
   });
 
-  // Repeated headers are joined by commas, so this is two costs.
+  // Repeated headers are joined by commas, so this value is two costs.
   const inHeader = costs.map(([text, units]) => [text, text === "1,5" ? 5 : units] as const);
 
   it.for(inHeader)("the header value %j costs %j (null: the maximum)", ([text, units]) => {
@@ -121,7 +121,7 @@ describe("the cost of a request", () => {
     expect(byQuery("cost=5%0A")).toBe(100);
   });
 
-  /** Queries in which some origin reads the parameter `cost`. */
+  /** Queries in which at least one origin reads the parameter `cost`. */
   const forms = [
     "COST=50",
     "cOsT=50",
@@ -155,7 +155,7 @@ describe("the cost of a request", () => {
     expect(byQuery(`cost=5&${query}`)).toBe(50);
   });
 
-  it("a semicolon after a number in the query costs the maximum", () => {
+  it("a number in the query that is followed by a semicolon costs the maximum", () => {
     const queries = ["cost=5;cost=50", "cost=5;q=1", "x=1;cost=5;q=1&cost=6", "cost=;5"];
     expect(queries.map((query) => byQuery(query))).toEqual([100, 100, 6, 100]);
   });
@@ -181,7 +181,7 @@ describe("the cost of a request", () => {
     expect(costOfRequest(policy, requestTo("/?filter=50&rows=50&filter[x]=50"))).toBe(1);
   });
 
-  it("an invalid number together with a valid one costs the maximum", () => {
+  it("a valid number together with an invalid one costs the maximum", () => {
     const invalid = ["x", "-1", "+5", "%2B5", "5;q=1", "1e1", "1,2", "0x1", "%EF%BC%95"];
     for (const text of invalid) {
       expect(byQuery(`cost=5&cost=${text}`)).toBe(100);
@@ -207,7 +207,7 @@ describe("the cost of a request", () => {
     ),
   );
 
-  it("a cost from the response reserves its fixed amount first", () => {
+  it("a policy whose cost comes from the response first reserves a fixed amount", () => {
     const policy = policyOf({ cost: { from: "response-header:x", reserve: 7, max: 9 } });
     expect(costOfRequest(policy, requestTo("/", { headers: { x: "1" } }))).toBe(7);
   });
@@ -239,7 +239,7 @@ describe("the cost of a response", () => {
     expect(["0", "00", " 0 "].map((text) => byResponse(text))).toEqual([0, 0, 0]);
   });
 
-  it("several costs in a response count as the reserved amount", () => {
+  it("a response with several costs costs the reserved amount", () => {
     const policy = policyOf({ cost: { from: "response-header:x", reserve: 7, max: 9 } });
     const headers: [string, string][] = [
       ["X", "5"],
@@ -248,7 +248,7 @@ describe("the cost of a response", () => {
     expect(costOfResponse(policy, 7, new Response("", { headers }))).toBe(7);
   });
 
-  it("a fixed cost, or one from the request, does not depend on the response", () => {
+  it("a cost that is fixed or comes from the request does not depend on the response", () => {
     const response = new Response("", { headers: { "X-Cost": "9" } });
     const cost = { from: "header:X-Cost", max: 10 };
     expect(costOfResponse(policyOf({ cost }), 3, response)).toBe(3);
@@ -307,7 +307,7 @@ describe("the responses that count", () => {
     },
   );
 
-  it("a response that does not count costs nothing, whatever its cost header", () => {
+  it("a response that does not count costs nothing, even if it has a cost header", () => {
     const fields = { count: { exceptStatus: ["2xx"] } };
     expect(byResponse("9", 7, 100, fields)).toBe(0);
     expect(byResponse(null, 7, 100, fields)).toBe(0);
@@ -316,7 +316,7 @@ describe("the responses that count", () => {
     expect(costOfResponse(policyOf({ ...fields, cost }), 1, failed)).toBe(9);
   });
 
-  it("an upgrade (101) counts if its class 1xx counts", () => {
+  it("an upgrade (101) counts if the class 1xx counts", () => {
     // The Response constructor rejects this status.
     const upgrade = { status: 101, headers: new Headers() } as Response;
     expect(costOfResponse(policyOf({ count: { status: ["1xx"] } }), 1, upgrade)).toBe(1);

@@ -24,7 +24,7 @@ describe("maxDelay", () => {
     },
   );
 
-  it("a maxDelay without a queue is reported together with the other problems", () => {
+  it("a maxDelay in a policy without a queue is reported together with the policy's other problems", () => {
     expect(placesWith({ maxDelay, timeout: "soon", name: "A", deny: ["x"] }).toSorted()).toEqual(
       ["deny[0]", "maxDelay", "name", "timeout"].map((field) => `POLICIES [0].${field}`),
     );

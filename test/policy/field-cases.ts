@@ -1,4 +1,4 @@
-/** Tables of values that a policy's field accepts, and of values that it rejects. */
+/** Types and checks for tables of values that a policy's field accepts or rejects. */
 import { describe, expect, it } from "vitest";
 import { resolveKey, type KeyResolution } from "../../src/policy/resolve-key.ts";
 import { requestTo } from "./harness.ts";
@@ -12,7 +12,7 @@ export interface Rejected {
   readonly at?: string;
   readonly accepted: RegExp;
   readonly values: readonly unknown[];
-  /** Returns the field with a value at that place; by default the value is the whole field. */
+  /** The field with a value at that place; by default, the value itself. */
   readonly of?: (value: unknown) => unknown;
 }
 
@@ -21,7 +21,7 @@ export interface Field {
   /** Other fields of the policy that this field needs. */
   readonly beside?: Fields;
   readonly good: readonly unknown[];
-  /** Values, and what the policy then does with a request from 203.0.113.7. */
+  /** Values, and the effect of each policy on a request from 203.0.113.7. */
   readonly resolved?: readonly (readonly [value: unknown, kind: KeyResolution["kind"]])[];
   readonly bad: readonly Rejected[];
 }
@@ -38,7 +38,7 @@ interface ReportedProblem {
   readonly accepted: string;
 }
 
-/** The problems of a policy with these fields, as the Worker's public error response lists them: without values. */
+/** The problems of a policy with these fields, without values, as in the Worker's public error response. */
 export const reportedProblems = (fields: Fields): ReportedProblem[] =>
   problemsIn(variablesOf(fields)).map(({ variable, field, accepted }) => ({
     variable,
@@ -86,7 +86,7 @@ export function describeField({ field, beside = {}, good, resolved = [], bad }: 
           accepted: expect.stringMatching(message),
         },
       ]);
-      // Another value gives the same message, so the message reveals nothing about this value.
+      // The message is the same for another value, so it reveals nothing about this one.
       expect(withoutHints(reportedProblems({ ...beside, [field]: another }))).toEqual(problems);
     });
   });

@@ -6,7 +6,7 @@ import { matchingPolicies } from "../../src/policy/compiled-policy.ts";
 import { type RequestAttributes, RequestTarget } from "../../src/policy/request.ts";
 import { attributesOf } from "../../src/http/attributes.ts";
 
-/** With a verification key, so that keys may have claims. */
+/** These variables include a verification key, so that keys may have claims. */
 const secrets = { KEY_SECRET: "s", JWT_KEY: "a secret of at least thirty-two bytes" };
 
 /** A policy with these fields, a name and limits. */
@@ -30,7 +30,7 @@ export function requestTo(
   target: string,
   { method = "GET", headers = {}, cf }: RequestOptions = {},
 ): RequestAttributes {
-  // The base parameter of URL would read two leading slashes as the beginning of a host.
+  // A base parameter of URL would take two leading slashes for the start of a host.
   const url = new URL(target.startsWith("https:") ? target : `https://h.example${target}`);
   const request = Object.assign(new Request("https://h.example", { headers }), { cf });
   // A Request would change some methods to upper case, and reject URLs with credentials.

@@ -5,7 +5,7 @@ import { isKnownVariable } from "../../src/policy/vars/known-variables.ts";
 
 const schema = JSON.parse(readFileSync("docs/reference/wrangler.schema.json", "utf8")) as Schema;
 
-/** The whole schema, for a file as JSON. */
+/** The whole schema, for a file in JSON. */
 export const fileValidator = new Validator(schema, "7", false);
 
 const variablesValidator = new Validator(
@@ -20,7 +20,7 @@ const variablesValidator = new Validator(
   false,
 );
 
-/** The errors of variables as they stand in wrangler.toml. Empty for values that TOML cannot express. */
+/** The errors of variables as they would stand in wrangler.toml. There are none for values that TOML cannot express. */
 export function schemaErrors(variables: Readonly<Record<string, unknown>>): string[] {
   const known = Object.fromEntries(
     Object.entries(variables).filter(([name, value]) => isKnownVariable(name) && value !== undefined),
@@ -31,7 +31,7 @@ export function schemaErrors(variables: Readonly<Record<string, unknown>>): stri
     .errors.map(({ instanceLocation, error }) => `${instanceLocation}: ${error}`);
 }
 
-/** Whether a value has a form in TOML, which has neither null nor holes, and lists and tables only. */
+/** Whether TOML can express a value: TOML has neither null nor holes, and its objects are only lists and tables. */
 function isToml(value: unknown): boolean {
   if (typeof value === "number") return Number.isFinite(value);
   if (typeof value === "string") return value.isWellFormed();

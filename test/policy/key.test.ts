@@ -45,7 +45,7 @@ describe("the key of a request", () => {
     expect(address("::ffff:203.0.113.7")).toEqual(["203.0.113.7"]);
   });
 
-  it("a missing, empty or unreadable part has the value null", () => {
+  it("a key part that is missing, empty or unreadable has the value null", () => {
     expect(requestKey("ip, header:x-tenant")).toEqual([null, null]);
     expect(requestKey("header:x-tenant", { "X-Tenant": "" })).toEqual([null]);
     expect(requestKey("header:x-tenant", { "X-Tenant": "  " })).toEqual([null]);
@@ -61,7 +61,7 @@ describe("a part of a key", () => {
   const cookie = (header: string): readonly KeyValue[] => requestKey("cookie:sid", { Cookie: header });
   const query = (text: string): readonly KeyValue[] => requestKey("query:k", {}, `/?${text}`);
 
-  it("a header with a comma is a missing key part, because it may be several joined headers", () => {
+  it("a header with a comma is a missing key part, because it may consist of several headers", () => {
     expect(requestKey("header:a", { a: "x, y" })).toEqual([null]);
     expect(requestKey("header:a", { a: "x,x" })).toEqual([null]);
     expect(requestKey("header:a", { a: "," })).toEqual([null]);
@@ -157,7 +157,7 @@ describe("a part of a key", () => {
     expect(partsOfVisit(["jwt:sub"], {}, { sub })).toMatchObject({ values: [expected] });
   });
 
-  it("inherited properties of objects are not claims", () => {
+  it("a claim must be a property of its own: properties that objects inherit are not claims", () => {
     expect(partsOfVisit(["jwt:constructor", "jwt:__proto__"], {})).toMatchObject({
       values: [null, null],
     });
@@ -205,7 +205,7 @@ describe("a request without a part of the key", () => {
 });
 
 describe("the key that a caller names", () => {
-  it("a caller's key has the canonical form of a request's key", () => {
+  it("a key that a caller of /check names has the same canonical form as a request's key", () => {
     expect(callerKey("host, method", "API.Example.com.", "patch")).toEqual(["api.example.com", "PATCH"]);
     const location = ["country", "continent", "colo", "asn"];
     expect(callerKey(location, "de", "eu", "fra", "as013335")).toEqual(["DE", "EU", "FRA", "13335"]);
@@ -214,7 +214,7 @@ describe("the key that a caller names", () => {
     expect(callerKeyValues(policy, ["2001:DB8:1:2::3"])).toEqual(["2001:db8:1::/48"]);
   });
 
-  it("a caller's key needs one text for each part", () => {
+  it("a key that a caller of /check names needs one text for each part", () => {
     expect(callerKey("ip, path", "203.0.113.7", "/a")).toEqual(["203.0.113.7", "/a"]);
     expect(callerKey("ip, path", "203.0.113.7")).toBeNull();
     expect(callerKey("ip, path", "203.0.113.7", "/a", "b")).toBeNull();
@@ -222,7 +222,7 @@ describe("the key that a caller names", () => {
     expect(callerKeyValues(policyOf({ key: "ip" }), undefined)).toBeNull();
   });
 
-  it("a caller's text is read as an address only for the part ip", () => {
+  it("a text that a caller of /check names is read as an address only for the part ip", () => {
     expect(callerKey("ip", "2001:DB8::5")).toEqual(["2001:db8:0:0::/64"]);
     expect(callerKey("ip", "somebody")).toBeNull();
     expect(callerKey("ip, header:a", "", "x")).toBeNull();
@@ -230,7 +230,7 @@ describe("the key that a caller names", () => {
     expect(callerKey("header:a, path", "127.1", "any/%61")).toEqual(["127.1", "/any/a"]);
   });
 
-  it("a caller may omit the key global, or name any text for it", () => {
+  it("a caller of /check may omit the key global, or name any text for it", () => {
     expect(callerKeyValues(policyOf({ key: "global" }), undefined)).toEqual([null]);
     expect(callerKey("global", "anything")).toEqual([null]);
     expect(callerKey("global", "a", "b")).toBeNull();
@@ -239,7 +239,7 @@ describe("the key that a caller names", () => {
   });
 
   const part = fc.constantFrom("ip", "path", "global", "header:a", "header:b");
-  // A header with a comma is a missing part.
+  // A header with a comma counts as a missing part.
   const text = fc.stringMatching(/^[\x21-\x7e]([\x20-\x7e]{0,8}[\x21-\x7e])?$/).filter((each) => !each.includes(","));
   const address = fc.oneof(
     fc.ipV4(),

@@ -216,7 +216,7 @@ describe("a key that callers can invent", () => {
     },
   );
 
-  it("a key that callers can invent gives no warning with sharded objects", () => {
+  it("a key that callers can invent gives no warning if its objects are sharded", () => {
     expect(warningsOf({ key: "path", objects: "sharded" })).toEqual([]);
   });
 

@@ -1,4 +1,4 @@
-/** Values that the fields about key rules, bans, objects and denials accept and reject. */
+/** Values that fields about lists, overrides, bans, objects and denials accept and reject. */
 import { describeField, type Rejected } from "./field-cases.ts";
 
 /** Values that every field for texts or numbers rejects. */

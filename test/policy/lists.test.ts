@@ -21,13 +21,13 @@ const octet = fc.integer({ min: 0, max: 255 });
 const octets = fc.tuple(octet, octet, octet, octet);
 const groups = fc
   .array(fc.integer({ min: 0, max: 0xffff }), { minLength: 8, maxLength: 8 })
-  // Neither IPv4-mapped nor NAT64.
+  // The address is neither IPv4-mapped nor NAT64.
   .filter(([first = 0]) => first !== 0 && first !== 0x64);
 
 const bitsOf = (numbers: readonly number[], width: number): string =>
   numbers.map((number) => number.toString(2).padStart(width, "0")).join("");
 
-/** The bits with one of them inverted. */
+/** The numbers, with one of their bits inverted. */
 const flipped = (numbers: readonly number[], width: number, bit: number): number[] =>
   numbers.map((number, index) =>
     index === Math.floor(bit / width) ? number ^ (1 << (width - 1 - (bit % width))) : number,
@@ -140,7 +140,7 @@ describe("a network", () => {
     expect(isBlockedFrom("2001:db8::/64", "2001:db8:0:1::", fields)).toBe(false);
   });
 
-  it("a network is compared with the address behind trusted proxies", () => {
+  it("behind trusted proxies, a network is compared with the address that trustedProxies selects", () => {
     const fields = { trustedProxies: 2, key: "header:x-api-key", deny: ["203.0.113.0/24"] };
     const by = (...hops: string[]): boolean =>
       isBlocked(fields, { "CF-Connecting-IP": "203.0.113.9", "X-Forwarded-For": hops.join(", ") });
@@ -156,10 +156,10 @@ describe("a star in a pattern", () => {
     .array(fc.constantFrom("a", "b", "ab", "*", ".", "é", "\n"), { maxLength: 10 })
     .map((pieces) => pieces.join(""));
 
-  /** A mistyped address such as `*.*.*.**` is a configuration problem, and no pattern. */
+  /** A mistyped address such as `*.*.*.**` is a configuration problem and not a pattern. */
   const starred = text.filter((each) => each.includes("*") && !looksLikeAddress(each));
 
-  /** The regular expression that is equivalent to a pattern. */
+  /** The regular expression that matches the same texts as a pattern. */
   const naive = (pattern: string): RegExp =>
     new RegExp(
       `^${pattern
@@ -178,7 +178,7 @@ describe("a star in a pattern", () => {
         expect(isBlocked({ key: "jwt:sub", deny: [pattern] }, {}, { sub })).toBe(expected);
         const policy = policyOf({ overrides: [{ when: `jwt:sub=${pattern}`, limits: "9/s" }] });
         const ruling = resolveKey(policy, requestTo("/"), { sub });
-        // A condition trims its value.
+        // The value of a condition is trimmed.
         const isMet = ruling.kind === "charge" && ruling.policy.limits[0]?.limit === 9;
         expect(isMet).toBe(naive(pattern.trim()).test(sub));
       },
@@ -223,7 +223,7 @@ describe("a star in a pattern", () => {
     ),
   );
 
-  it("a star alone matches every address", () => {
+  it("an entry that is a single star matches every address", () => {
     for (const address of ["203.0.113.7", "2001:db8::1", "::ffff:203.0.113.7"]) {
       expect(isBlockedFrom("*", address)).toBe(true);
     }
@@ -262,7 +262,7 @@ describe("a key in allow or deny", () => {
     expect(isBlocked(both, { A: "0, 1" })).toBe(false);
   });
 
-  it("an entry with a comma matches a whole header value", () => {
+  it("an entry with a comma matches the whole value of a header", () => {
     const fields = { key: "header:user-agent", deny: ["BadBot/1.0 (a, b)"] };
     expect(isBlocked(fields, { "User-Agent": "BadBot/1.0 (a, b)" })).toBe(true);
     expect(isBlocked(fields, { "User-Agent": "BadBot/1.0 (a, c)" })).toBe(false);
@@ -275,7 +275,7 @@ describe("a key in allow or deny", () => {
     }
   });
 
-  it("allow matches only a request with a single value of the part", () => {
+  it("an allow entry matches only a request with a single value of the key part", () => {
     const policy = policyOf({ key: "query:k", allow: ["good"] });
     const kindOf = (target: string): string => resolveKey(policy, requestTo(target), {}).kind;
     expect(["/?k=good", "/?k=good&k=bad", "/?k=bad"].map(kindOf)).toEqual(["exempt", "charge", "charge"]);

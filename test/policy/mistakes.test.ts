@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { placesOf, problemsIn, whole } from "./parsed.ts";
 import { describeProblem } from "../../src/validation/problems.ts";
 
-/** Common mistakes that would otherwise leave requests unlimited or errors unexplained. */
+/** Common mistakes that would otherwise go unnoticed and leave requests unlimited, or get unclear errors. */
 describe("an easily made mistake", () => {
   it("broken JSON text is reported as invalid JSON, not as a wrong value", () => {
     const broken = '["10/minute", "5/second"';
@@ -59,7 +59,7 @@ describe("an easily made mistake", () => {
     }
   });
 
-  it("each of several unknown fields is reported", () => {
+  it("all unknown fields are reported, even if there are several", () => {
     const POLICIES = [{ name: "a", limits: "1/s", foo: 1, bar: null, match: { x: 1, y: 2 } }];
     expect(placesOf({ KEY_SECRET: "s", POLICIES })).toEqual([
       "POLICIES [0].match.x",
@@ -69,7 +69,7 @@ describe("an easily made mistake", () => {
     ]);
   });
 
-  it("a text with several mistakes is reported as one problem", () => {
+  it("a limit text with several mistakes is reported as one problem", () => {
     expect(problemsIn({ ...whole, LIMITS: ";".repeat(5_000) })).toHaveLength(1);
     expect(problemsIn({ ...whole, LIMITS: "-1.5/s" })).toHaveLength(1);
   });

@@ -76,7 +76,7 @@ describe("the fields that determine the object of a key", () => {
     ]);
   });
 
-  it("all problems of object fields are reported together, without problems that only follow from another one", () => {
+  it("all problems of the fields about objects are reported together, except those that merely follow from another problem", () => {
     const wrong = { objects: "x", shards: 0, locationHint: 1, jurisdiction: {}, durability: "" };
     const fields = Object.keys(wrong).map((field) => `POLICIES [0].${field}`);
     const places = placesOf({ KEY_SECRET: "s", POLICIES: [{ ...policy, ...wrong }] });

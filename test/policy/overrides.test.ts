@@ -24,11 +24,13 @@ const problemsWith = (fields: Fields, variables: Fields = { JWT_KEY }) =>
     POLICIES: [{ name: "a", limits: "1/s", ...fields }],
   });
 
-/** The places of the problems of a policy with these fields. */
+/** The places in which a policy with these fields has problems. */
 const placesWith = (fields: Fields, variables: Fields = { JWT_KEY }): string[] =>
   problemsWith(fields, variables).map(({ variable, field }) => `${variable} ${field}`.trim());
 
-/** The problems of an override after a valid one: the place within it, the value, and what is accepted. */
+/**
+ * The problems of an override that follows a valid one: the place within the override, the value, and what is accepted.
+ */
 const problemsAt = (override: unknown, fields: Fields = {}): unknown[] =>
   problemsWith({ ...fields, overrides: [{ key, limits }, override] }).map(({ field, value, accepted }) => [
     field.replace("[0].overrides[1]", ""),
@@ -58,7 +60,7 @@ describe("the limits of an override", () => {
     });
   });
 
-  it("limits of overrides may share names with each other and the policy, but not with another policy", () => {
+  it("limits of overrides may share names with each other and with their policy, but not with another policy", () => {
     const named = { limit: 1, window: "1s", name: "x" };
     const overrides = [
       { key, limits: named },
@@ -210,7 +212,7 @@ describe("a condition on a claim without a verification key", () => {
   const nothing = { JWT_KEY: undefined };
   const when = "jwt:plan=pro";
 
-  it("the limits of an override with an unverifiable claim are validated with the policy's strategy, so the claim is the only problem", () => {
+  it("when an override has an unverifiable claim, its limits are still read with the policy's strategy, so the claim is its only problem", () => {
     const most = { when, limits: "999999999999989/day" };
     expect(placesWith({ strategy: "fixed-window", overrides: [most] }, nothing)).toEqual(["JWT_KEY"]);
   });
@@ -227,7 +229,7 @@ describe("a condition on a claim without a verification key", () => {
 describe("an unknown strategy", () => {
   const strategy = "magic";
 
-  it("an unknown strategy is reported where it is written, in the override or in its limits", () => {
+  it("an unknown strategy is reported where it was written, in the override or in the limits of the override", () => {
     const inThem = { limit: 1, window: "1s", strategy };
     expect(placesWith({ overrides: [{ key, limits: "1/s", strategy }] })).toEqual([
       "POLICIES [0].overrides[0].strategy",

@@ -15,7 +15,7 @@ export function configOf(variables: Variables): Config {
   return parsed({ ...others, ...(!("POLICIES" in variables) && { LIMITS }), ...variables });
 }
 
-/** The configuration. Editors must accept whatever the Worker accepts. */
+/** The configuration of these variables. Checks that the schema for editors also accepts them. */
 function parsed(variables: Variables): Config {
   const config = parseConfig(variables);
   expect(schemaErrors(variables)).toEqual([]);
@@ -33,12 +33,12 @@ export function problemsIn(variables: Variables): readonly ConfigProblem[] {
   }
 }
 
-/** The distinct places of problems, such as `POLICIES [0].name`. */
+/** The places of problems without repetitions, such as `POLICIES [0].name`. */
 export const placesOf = (variables: Variables): string[] => [
   ...new Set(problemsIn(variables).map(({ variable, field }) => `${variable} ${field}`.trim())),
 ];
 
-/** A configuration as comparable values: patterns in their written form. */
+/** A configuration as values that can be compared: patterns as they were written. */
 export function plain(config: Config): unknown {
   const { origin, policies, ...others } = config;
   return {

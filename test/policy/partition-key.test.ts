@@ -15,14 +15,14 @@ const partitionOf = async (
 ): Promise<string> => partitions.partitionKey(partsOf(key), values);
 
 describe("a partition key", () => {
-  it("a partition key is 43 characters of base64url, whatever the values", async () => {
+  it("a partition key is 43 characters of base64url, for values of any length", async () => {
     for (const value of [null, "", "a", "ä\u0000\ud800", "x".repeat(100_000)]) {
       // oxlint-disable-next-line no-await-in-loop
       expect(await partitionOf("path", [value])).toMatch(/^[A-Za-z0-9_-]{43}$/);
     }
   });
 
-  it("partition keys are equal in all versions, since counters are stored under them", async () => {
+  it("a new version must compute the same partition keys, since counters are stored under them", async () => {
     expect(await partitionOf("ip", ["203.0.113.7"])).toBe("SyfzblXaJ4LDOFfw6gIwUk5oRXIzDSOfUl9ZVx_lTCE");
     expect(await partitionOf("header:x-tenant, global", ["ä", null])).toBe(
       "vUv5MRJ-mkCfQ03orMRAoHKeJszjvpaecgNFFqQIYao",
@@ -65,7 +65,7 @@ describe("a partition key", () => {
     expect(new Set(keys).size).toBe(1);
   });
 
-  it("partition keys stay the same when the cache overflows", async () => {
+  it("a partition key is the same after the cache has evicted it", async () => {
     const partitions = new PartitionKeys(hmacWith(secret));
     const values = Array.from({ length: 5_000 }, (_, index) => String(index));
     const parts = partsOf("path");
@@ -78,7 +78,7 @@ describe("a partition key", () => {
 });
 
 describe("the text of a partition key", () => {
-  /** The HMAC of the text that has always been its input. */
+  /** The HMAC of the text, in the format that all versions use. */
   const hmacOf = (text: string): string => createHmac("sha256", secret).update(text).digest("base64url");
 
   const piece = fc.constantFrom('"', "],[", "\\", "a", "\u0000", "\u2028", "ä", "\ud83d\ude00");
@@ -100,7 +100,7 @@ describe("the text of a partition key", () => {
     }),
   );
 
-  it("a part without a value has the text of a missing part", async () => {
+  it("a key part that is undefined gives the same partition key as a missing part", async () => {
     expect(await partitionOf("ip, path", ["a"])).toBe(hmacOf('[["ip","a"],["path",null]]'));
     expect(await partitionOf("ip", [])).toBe(hmacOf('[["ip",null]]'));
   });
@@ -161,7 +161,7 @@ describe("the partition key of a check with ad hoc limits", () => {
   const partitions = new PartitionKeys(hmacWith(secret));
   const adhocOf = async (...texts: string[]): Promise<string> => partitions.adhocPartitionKey(texts);
 
-  it("the partition keys of ad hoc checks are equal in all versions", async () => {
+  it("the partition keys of ad hoc checks are the same in all versions", async () => {
     expect(await adhocOf("203.0.113.7")).toBe("LjeYjg_Sl-xzXAsRDrZdz2CefCykDOqlw8_2sWJrX9I");
   });
 

@@ -1,4 +1,4 @@
-/** The key part `path`: one value for all spellings of a path. */
+/** The key part `path` has one value for all spellings of a path. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { keyPartReader } from "../../src/policy/compiled-policy.ts";
@@ -7,7 +7,7 @@ import { forAll } from "../for-all.ts";
 import { policyOf, requestTo } from "./harness.ts";
 import { segments, spelling } from "./paths.ts";
 
-/** The values for a request and for a call of `/check` with the same path. */
+/** The values of the key part for a request, and for a call of `/check` that names the same path. */
 function keysOf(path: string, pattern?: string): (string | null)[] {
   const policy = policyOf({
     key: "path",
@@ -54,7 +54,7 @@ describe("the key part path without a pattern", () => {
     ),
   );
 
-  // nginx reads each of them as /api/login, and other origins read a different path in each.
+  // nginx reads each of these paths as /api/login, and other origins read each as a different path.
   it.for<[string, (name: string) => string]>([
     ["parameters with a slash", (name) => `/api/${name};%2f..%2flogin`],
     ["a backslash before dot segments", (name) => `/api/${name}%5cb%2f..%2flogin`],
@@ -89,11 +89,11 @@ describe("the key part path with a pattern", () => {
     expect(keysOf(path, pattern)).toEqual(twice(expected));
   });
 
-  it("a path that a caller names keeps its case if the pattern does not match it", () => {
+  it("a path that a caller of /check names keeps its case if the policy's pattern does not match it", () => {
     expect(keysOf("/Other%2fPath/", "/api/*")).toEqual(twice("/Other/Path"));
   });
 
-  it("paths in the policy's lists have the same canonical form as those of requests", () => {
+  it("paths in a policy's lists are converted to the same canonical form as those of requests", () => {
     const policy = policyOf({
       key: "path",
       match: { path: "/api/*" },

@@ -172,7 +172,7 @@ describe("a path pattern", () => {
     }),
   );
 
-  it("a pattern matches the same paths as an equivalent regular expression, lenient and exact", async () => {
+  it("a path pattern matches the same paths as an equivalent regular expression, with lenient and with exact matching", async () => {
     const piece = fc.constantFrom("a", "b", "ab", ":x", "*", "*a", "a*b");
     const patterns = fc.array(piece, { minLength: 1, maxLength: 5 });
     const names = fc.array(fc.constantFrom("a", "b", "ab", "ba", "aab"), { maxLength: 6 });
@@ -208,7 +208,7 @@ describe("a path pattern", () => {
     ["/*/x", ";;;;;;;;"],
   ])("the pattern %s takes milliseconds for 16 KB of %s", ([path, repeated]) => {
     const requested = `/${repeated.repeat(16_384 / repeated.length)}`;
-    // The first call includes compilation.
+    // The first call is not measured, because it compiles the pattern.
     expect(meets({ path }, requested)).toBe(false);
     const startedAtMs = performance.now();
     expect(meets({ path }, `${requested}/y`)).toBe(false);
@@ -243,7 +243,7 @@ describe('a path pattern with pathMatching = "exact"', () => {
   });
 });
 
-/** A regular expression as the reference, which may backtrack. */
+/** The reference, a regular expression that may backtrack. */
 function expression(pattern: string): RegExp {
   const source = pattern.replaceAll("*", "[^]*").replaceAll(":x", "[^/]+").replace(/\/+$/, "");
   return new RegExp(`^${source}/*$`);

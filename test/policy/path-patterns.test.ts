@@ -55,7 +55,7 @@ describe("pathMatching", () => {
   const matchingOf = (fields: object): unknown =>
     configOf({ POLICIES: [{ name: "a", limits: "1/s", ...fields }] }).policies[0]?.match.pathMatching;
 
-  it("pathMatching defaults to lenient, and may be set in the policy or in match", () => {
+  it("pathMatching defaults to lenient, and may be set in the policy or in its match", () => {
     expect(matchingOf({})).toBe("lenient");
     expect(matchingOf({ match: { path: "/a" } })).toBe("lenient");
     expect(matchingOf({ match: { path: "/a" }, pathMatching: "exact" })).toBe("exact");
@@ -72,7 +72,7 @@ describe("pathMatching", () => {
     ]);
   });
 
-  it("pathMatching cannot be set both in the policy and in match", () => {
+  it("pathMatching cannot be set both in the policy and in its match", () => {
     const twice = { match: { path: "/a", pathMatching: "exact" }, pathMatching: "lenient" };
     expect(messagesOf(twice)).toEqual([
       'POLICIES[0].pathMatching: expected nothing, because match.pathMatching is set, got "lenient"',

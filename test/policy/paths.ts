@@ -23,7 +23,7 @@ export const segment: fc.Arbitrary<string> = fc
 
 export const segments = fc.array(segment, { minLength: 1, maxLength: 4 });
 
-/** A segment in which some characters are needlessly escaped. */
+/** A segment in which some characters are escaped without need. */
 const spelled = (text: string): fc.Arbitrary<string> =>
   fc.tuple(...Array.from(text).map(() => fc.tuple(fc.boolean(), fc.boolean()))).map((choices) =>
     Array.from(text)
@@ -36,7 +36,7 @@ const spelled = (text: string): fc.Arbitrary<string> =>
 
 const slashes = fc.constantFrom("/", "/", "//", "///", "/./", "/%2e/", "/z/../", "/z/%2E%2e/");
 
-/** One spelling of the path with these segments. */
+/** One spelling of a path that has these segments. */
 export const spelling = (decoded: readonly string[]): fc.Arbitrary<string> =>
   fc
     .tuple(

@@ -10,7 +10,7 @@ const policiesOf = (POLICIES: unknown): unknown => plain(configOf({ POLICIES }))
 const problemsOfPolicy = (policy: unknown): unknown[] => [...problemsIn({ ...secret, POLICIES: [policy] })];
 
 describe("a policy", () => {
-  it("a policy has its written fields and defaults for the others", () => {
+  it("a policy has its configured fields, and defaults for the others", () => {
     const policy = {
       name: "login",
       match: { methods: ["post", "PUT"], path: "/login", host: "*.example.com" },
@@ -46,7 +46,7 @@ describe("a policy", () => {
     });
   });
 
-  it("a policy without match, or with an empty one, matches every request, and its key defaults to ip", () => {
+  it("a policy whose match is absent or empty matches every request, and its key defaults to ip", () => {
     for (const match of [{}, { match: {} }]) {
       expect(policiesOf([{ name: "a", limits: "1/s", ...match }])).toMatchObject({
         policies: [{ methods: null, path: null, host: null, key: [{ kind: "ip" }] }],
@@ -157,7 +157,7 @@ describe("a problem of a policy", () => {
     ]);
   });
 
-  /** The value at a place such as `limits[1].window`; for a limit in notation, its text. */
+  /** The value at a place such as `limits[1].window`. For a limit in notation, this is its whole text. */
   function valueAt(policy: unknown, place: string): unknown {
     let value: unknown = policy;
     for (const step of place.match(/\w+/g) ?? []) {
@@ -200,13 +200,13 @@ describe("a problem of a policy", () => {
 describe("the names of policies and limits", () => {
   const a = { name: "a", limits: "1/s" };
 
-  /** The duplicate names that are reported, and their places. */
+  /** The duplicate names that are reported, each with the place that the problem mentions. */
   const takenOf = (variables: Record<string, unknown>): unknown[] =>
     problemsIn({ ...secret, ...variables })
       .filter(({ accepted }) => accepted.includes("no other policy or limit"))
       .map(({ variable, field, value }) => [`${variable}${field}`, value]);
 
-  it("duplicate names are reported even if either policy is invalid", () => {
+  it("duplicate names are reported even if one of the policies is invalid", () => {
     const taken = [["POLICIES[1].name", "a"]];
     expect(takenOf({ POLICIES: [a, a] })).toEqual(taken);
     expect(takenOf({ POLICIES: [{ ...a, limits: "0/s" }, a] })).toEqual(taken);
@@ -214,7 +214,7 @@ describe("the names of policies and limits", () => {
     expect(takenOf({ POLICIES: [{ name: "a" }, { name: "a", colour: 1 }] })).toEqual(taken);
   });
 
-  it("a duplicate name is reported with the place that already has it", () => {
+  it("the problem of a duplicate name states the place that already has the name", () => {
     const [problem] = problemsIn({ ...secret, POLICIES: [a], POLICIES_2: [a] });
     expect(problem).toMatchObject({ variable: "POLICIES_2", field: "[0].name", value: "a" });
     expect(problem?.accepted).toContain("POLICIES[0] has the same");

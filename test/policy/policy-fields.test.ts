@@ -1,4 +1,6 @@
-/** Values that the fields of a policy accept and reject. The file `key-rule-fields.test.ts` has the other fields. */
+/**
+ * Values that the fields of a policy accept and reject. Fields about lists and denials are in `list-fields.test.ts`.
+ */
 import { describe, expect, it } from "vitest";
 import { describeField, reportedProblems } from "./field-cases.ts";
 
@@ -324,7 +326,7 @@ describeField({
 });
 
 describe("the problems of a policy", () => {
-  it("a policy with several wrong fields reports each of them, and none of their values", () => {
+  it("a policy with several invalid fields reports each field, and none of the values", () => {
     const problems = reportedProblems({
       key: "canary1",
       cost: { from: "canary2", max: 0 },
@@ -340,7 +342,7 @@ describe("the problems of a policy", () => {
     expect(JSON.stringify(problems)).not.toContain("canary");
   });
 
-  it("a policy with every field wrong reports every field", () => {
+  it("a policy in which every field is invalid reports every field", () => {
     const wrong = {
       name: "A",
       match: 1,

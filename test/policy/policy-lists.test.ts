@@ -36,7 +36,7 @@ describe("an entry that continues a policy", () => {
     expect(configOf(parts).policies).toHaveLength(1);
   });
 
-  it("a continuation may precede its policy and be in the same variable", () => {
+  it("a continuation may stand before its policy, and in the same variable", () => {
     const first = { continues: "api", overrides: overrides(1, "b") };
     const last = { ...policy, overrides: overrides(1, "a") };
     const other = { name: "other", limits: "1/s" };
@@ -50,7 +50,7 @@ describe("an entry that continues a policy", () => {
     });
   });
 
-  it("continuations allow 256 overrides in variables of less than 5 KB, and not 257", () => {
+  it("continuations may add up to 256 overrides, in variables of less than 5 KB each, and not 257", () => {
     const lists = [0, 1, 2, 3].map((part) => overrides(64, `partner-number-${part}`));
     const variables = {
       POLICIES: [{ ...policy, overrides: lists[0] }],
@@ -73,7 +73,7 @@ describe("an entry that continues a policy", () => {
     ]);
   });
 
-  it("a problem of a continuation is reported where it is written", () => {
+  it("a problem of a continuation is reported at its place in the variable of the continuation", () => {
     const variables = {
       KEY_SECRET,
       POLICIES: [{ ...policy, limits: "0/s", overrides: [override("a"), { key: "b" }] }],
@@ -117,7 +117,7 @@ describe("an entry that continues a policy", () => {
     ]);
   });
 
-  it("a policy's field that must be a list is a problem even if a later entry continues the policy", () => {
+  it("when a field of a policy must be a list and is not, this is a problem even if a later entry continues the policy", () => {
     const POLICIES = [
       { ...policy, deny: 5 },
       { continues: "api", deny: ["x"] },

@@ -13,7 +13,7 @@ import { policyOf, requestTo } from "./harness.ts";
 const address = "203.0.113.7";
 const others = ["192.0.2.1", "192.0.2.2"];
 
-/** All lists of four flags. */
+/** All combinations of four flags. */
 const combinations = Array.from({ length: 16 }, (_, bits) => [8, 4, 2, 1].map((bit) => (bits & bit) !== 0));
 
 const withRules = (base: Policy, ...rules: readonly object[]): Policy => {
@@ -38,7 +38,7 @@ describe("lists that decide before any object is called", () => {
     "rule deny %s, rule allow %s, configuration deny %s, configuration allow %s: the first match decides",
     (...matches) => {
       const [ruleDeny, ruleAllow, deny, allow] = matches;
-      // A matching entry is the last of its list, behind entries that do not match.
+      // A matching entry stands last in its list, after entries that do not match.
       const list = (isMatching = false): string[] => (isMatching ? [...others, address] : others);
       const policy = withRules(
         policyOf({ deny: list(deny), allow: list(allow) }),
@@ -87,7 +87,7 @@ describe("the limits of a key", () => {
     },
   );
 
-  it("the override of a newer rule comes before that of an older rule", () => {
+  it("the overrides of a newer rule come before those of an older rule", () => {
     const overrides = (limits: string): object[] => [{ key: address, limits }];
     const policy = withRules(
       policyOf({}),
@@ -103,7 +103,7 @@ describe("the limits of a key", () => {
 describe("a policy that a rule has switched off", () => {
   const off = { id: "stopping", kind: "mode", mode: "off" };
 
-  it("every key is exempt, including one on a deny list and one that lacks a required part", () => {
+  it("under a rule that switches a policy off, every key is exempt, even on a deny list or without a required part", () => {
     const lists = { deny: [address], overrides: [{ key: address, limits: "1/s" }] };
     const policy = withRules(policyOf(lists), off, { id: "d", kind: "deny", entries: [address] });
     for (const resolution of resolutions(policy)) {
@@ -113,7 +113,7 @@ describe("a policy that a rule has switched off", () => {
     expect(resolveKey(strict, requestTo("/"), {}).kind).toBe("exempt");
   });
 
-  it("the policy needs no claims of the request's token", () => {
+  it("under a rule that switches a policy off, the policy needs no claims of the request's token", () => {
     const policy = policyOf({ key: "jwt:sub" });
     expect([compiledPolicy(policy).needsClaims, compiledPolicy(withRules(policy, off)).needsClaims]).toEqual([
       true,
@@ -122,7 +122,7 @@ describe("a policy that a rule has switched off", () => {
   });
 });
 
-it("an override of a rule whose condition reads a claim makes the policy need claims", () => {
+it("when the condition of a rule's override reads a claim, the policy needs the claims of a token", () => {
   const overrides = [{ when: "jwt:plan=pro", limits: "9/s" }];
   const policy = withRules(policyOf({}), { id: "r", kind: "overrides", overrides });
   expect([compiledPolicy(policyOf({})).needsClaims, compiledPolicy(policy).needsClaims]).toEqual([false, true]);
@@ -131,10 +131,13 @@ it("an override of a rule whose condition reads a claim makes the policy need cl
   expect(resolution.source).toEqual(source("overrides", "r", 0));
 });
 
-it.each(["deny", "skip"])("onMissingKey = %j is the source when a part is missing", (value) => {
-  const policy = policyOf({ key: "header:x-key", onMissingKey: value });
-  expect(resolveKey(policy, requestTo("/"), {}).source).toEqual(source("onMissingKey"));
-});
+it.each(["deny", "skip"])(
+  "when a key part is missing, onMissingKey = %j is named as the source of the decision",
+  (value) => {
+    const policy = policyOf({ key: "header:x-key", onMissingKey: value });
+    expect(resolveKey(policy, requestTo("/"), {}).source).toEqual(source("onMissingKey"));
+  },
+);
 
 it("every value of a repeated header is compared with the deny entries of rules", () => {
   const policy = withRules(policyOf({ key: "header:x-key" }), {

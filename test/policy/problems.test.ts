@@ -95,7 +95,7 @@ const policy = fc.record(
 const policies = fc.uniqueArray(policy, {
   minLength: 1,
   maxLength: 4,
-  // Names of policies and of other policies' limits must differ.
+  // Policies and limits of other policies must have different names.
   selector: (each) => each.name.split(".")[0],
 });
 
@@ -111,7 +111,7 @@ describe("POLICIES as a list and as JSON text", () => {
         POLICIES: [first],
         ...(others.length > 0 && { POLICIES_2: others }),
       });
-      // Warnings contain the name of the variable.
+      // A warning contains the name of its variable.
       expect(plain({ ...split, warnings: fromText.warnings })).toEqual(plain(fromText));
       expect(split.warnings).toHaveLength(fromText.warnings.length);
     }),
@@ -282,7 +282,7 @@ describe("variables of any shape", () => {
     ),
   );
 
-  it("reading does not change the variables", () => {
+  it("reading a configuration does not change its variables", () => {
     const env = { POLICIES: [{ name: "a", limits: ["1/s"], match: { methods: ["get"] } }] };
     const before = structuredClone(env);
     configOf(env);

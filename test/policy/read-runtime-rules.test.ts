@@ -31,7 +31,7 @@ const limitOf = ({ limits }: Pick<Policy, "limits">): unknown =>
   limits.map(({ name, limit, windowMs, strategy }) => [name, limit, windowMs, strategy]);
 
 describe("a policy under rules", () => {
-  it("a policy without rules keeps its fields, and has the version of its rules", () => {
+  it("a policy without rules keeps all of its fields, and states the version of its rules", () => {
     const base = policyOf();
     const rules = rulesOf();
     const { policy, changesAtMs, refused } = policyWithRules(base, rules, nowMs);
@@ -51,7 +51,7 @@ describe("a policy under rules", () => {
     expect(policy).toMatchObject({ ...expected, modeRule: "r0", limitsRule: null });
   });
 
-  it("the newest rule for the mode and the newest for the limits win", () => {
+  it("only the newest rule for the mode and the newest rule for the limits apply", () => {
     const { policy } = underRules(
       policyOf(),
       { kind: "limits", limits: "30/minute" },
@@ -64,7 +64,7 @@ describe("a policy under rules", () => {
     expect([policy.limitsRule, policy.modeRule]).toEqual(["r0", "r1"]);
   });
 
-  it("limits of a rule inherit the policy's strategy and names, unless the rule has a strategy", () => {
+  it("the limits of a rule inherit the policy's strategy and names, unless the rule has its own strategy", () => {
     const base = policyOf({ strategy: "fixed-window" });
     const inherited = underRules(base, { kind: "limits", limits: "30/minute; 5/s" }).policy;
     expect(limitOf(inherited)).toEqual([
@@ -75,7 +75,7 @@ describe("a policy under rules", () => {
     expect(limitOf(underRules(base, own).policy)).toEqual([["a", 30, 60_000, "sliding-log"]]);
   });
 
-  it("entries of all rules add up, the newest rule's first, each with its rule and position", () => {
+  it("the entries of all rules apply, the newest rule's first, each with its rule and position", () => {
     const { policy } = underRules(
       policyOf({ deny: ["192.0.2.9"] }),
       { kind: "deny", entries: ["192.0.2.1", "192.0.2.0/28"] },
@@ -95,7 +95,7 @@ describe("a policy under rules", () => {
     expect(policy.lists.deny).toHaveLength(1);
   });
 
-  it("the short form accepts rules, with the strategy and key of its variables", () => {
+  it("a policy from LIMITS, STRATEGY and KEY accepts rules, which inherit its strategy and key", () => {
     const [base] = configOf({
       LIMITS: "1/s",
       STRATEGY: "token-bucket",
@@ -112,7 +112,7 @@ describe("a policy under rules", () => {
     expect(policy.ruleLists.deny).toMatchObject([{ kind: "key", patterns: [{ kind: "text", text: "k-1" }] }]);
   });
 
-  it("a policy that POLICIES_2 continues keeps its entries under rules", () => {
+  it("entries that POLICIES_2 adds to a policy still apply under rules", () => {
     const [base] = configOf({
       POLICIES: [{ name: "a", limits: "1/s", overrides: [{ key: "192.0.2.1", limits: "2/s" }] }],
       POLICIES_2: [{ continues: "a", overrides: [{ key: "192.0.2.2", limits: "3/s" }] }],
@@ -173,14 +173,14 @@ describe("rules that the configuration refuses", () => {
     expect(policy).toMatchObject({ isOff: true, modeRule: "r1", limitsRule: null });
   });
 
-  it("the reason quotes no entry, since entries may be API keys", () => {
+  it("the reason why a rule is refused quotes no entry, since entries may be API keys", () => {
     const base = policyOf({ key: ["header:x-key", "path"] });
     const { refused } = underRules(base, { kind: "deny", entries: ["secret-api-key"] });
     expect(refused).toHaveLength(1);
     expect(JSON.stringify(refused)).not.toContain("secret");
   });
 
-  it("a rule that a roll-back of the configuration refuses is in effect again after the next deployment", () => {
+  it("a rule that a rolled-back configuration refuses takes effect again after the next deployment", () => {
     const rule = { kind: "limits", limits: { limit: 5, window: "1m", elastic: true } };
     const fixed = { strategy: "fixed-window" };
     expect(underRules(policyOf(fixed), rule).policy.limits[0]?.limit).toBe(5);
@@ -191,7 +191,7 @@ describe("rules that the configuration refuses", () => {
 
 const context = (...policies: readonly Policy[]): RuleContext => ({ policies, jwt: null });
 
-/** The rule as it would be stored, or its problems. */
+/** The rule in its stored form, or its problems. */
 function created(policy: Policy, input: Fields, others = context(policy)): unknown {
   const problems: unknown[] = [];
   const rule = readPolicyRule(policy, input, others, (problem) => problems.push(problem));
@@ -229,7 +229,7 @@ describe("validation of a new policy rule", () => {
     expect(problems).toEqual(configured);
   });
 
-  it("an invalid entry is reported at its position, and is hidden if it may be an API key", () => {
+  it("an invalid entry is reported by its position, and not quoted if it may be an API key", () => {
     const policy = policyOf({ key: ["header:x-key", "path"] });
     const entries = ["192.0.2.1", "secret-api-key"];
     expect(created(policy, { kind: "deny", entries })).toMatchObject([{ field: "entries[1]", value: "(hidden)" }]);
@@ -252,7 +252,7 @@ describe("validation of a new policy rule", () => {
     });
   });
 
-  it("a limit must not have a name of another policy or of its limits", () => {
+  it("a limit of a rule must not have the name of another policy or of another policy's limits", () => {
     const policy = policyOf();
     const other = { ...policyOf(), name: "b", limits: parseLimits("1/s; 2/m", { policy: "b" }) };
     const names = ["b", "b.1-per-1s", "c"];
@@ -268,7 +268,7 @@ describe("validation of a new policy rule", () => {
     ]);
   });
 
-  it("a condition on a claim needs a key that verifies tokens", () => {
+  it("a condition on a claim requires a configured key that verifies tokens", () => {
     const input = { kind: "overrides", overrides: [{ when: "jwt:plan=pro", limits: "1/s" }] };
     const policy = policyOf();
     expect(created(policy, input)).toMatchObject([{ field: "overrides" }]);
@@ -276,7 +276,7 @@ describe("validation of a new policy rule", () => {
     expect(created(policy, input, { policies: [], jwt })).toEqual(input);
   });
 
-  it("limits without a queue are accepted where the policy has maxDelay, and a queue is bounded by it", () => {
+  it("under a policy with maxDelay, a rule may have limits without a queue, and maxDelay bounds any queue", () => {
     const policy = policyOf({ strategy: "leaky-bucket", maxDelay: "5s" });
     const plain = { kind: "limits", limits: "5/s", strategy: "fixed-window" };
     expect(created(policy, plain)).toEqual(plain);
@@ -285,7 +285,7 @@ describe("validation of a new policy rule", () => {
     ]);
   });
 
-  it("limits need not fit the overrides of the configuration, which keep theirs", () => {
+  it("the limits of a rule need not be compatible with configured overrides, which keep their own strategy", () => {
     const own = { limit: 6, window: "1m", buckets: 6 };
     const policy = policyOf({
       strategy: "sliding-buckets",
@@ -304,14 +304,14 @@ describe("validation of a new key rule", () => {
     return readKeyRule(policy, input, others, (problem) => problems.push(problem)) ?? problems;
   };
 
-  it("a key rule is read with its complete limits, allow or block", () => {
+  it("a key rule is read as complete limits, as allow or as block", () => {
     const limits = policyOf({ limits: "20/minute" }).limits;
     expect(read({ kind: "limits", limits: "20/minute" })).toEqual({ kind: "limits", limits });
     expect(read({ kind: "allow" })).toEqual({ kind: "allow" });
     expect(read({ kind: "block", note: "abuse" })).toEqual({ kind: "block" });
   });
 
-  it("invalid kinds and limits are reported, with the configuration's messages", () => {
+  it("invalid kinds and limits of key rules are reported with the messages of the configuration", () => {
     const accepted = 'one of "limits", "allow", "block"';
     expect(read({ kind: "deny" })).toEqual([{ field: "kind", value: "deny", accepted }]);
     expect(read({ kind: "limits", limits: "10/parsec" })).toMatchObject([{ field: "limits.window" }]);
@@ -321,7 +321,7 @@ describe("validation of a new key rule", () => {
     expect(read(named, policyOf(), context(policyOf(), other))).toMatchObject([{ value: "b" }]);
   });
 
-  it("a concurrency limit needs a policy with one, whose requests release their slots", () => {
+  it("a rule may have a concurrency limit only if its policy has one, so that requests release their slots", () => {
     const limits = "5/minute";
     const slots = { kind: "limits", limits, strategy: "concurrency" };
     const accepted = "no concurrency limit, because the policy has none: its requests release no slots";

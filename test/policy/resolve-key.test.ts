@@ -17,15 +17,14 @@ const resolved = (fields: Fields, request: RequestOptions = { headers: visitor }
   resolveKey(policyOf(fields), requestTo("/", request), claims);
 
 /**
- * The units of the limit that applies to a charged request; for any other request, the kind of its resolution, such
- * as `blocked`.
+ * For a charged request, the number of its limit; for any other request, the kind of its resolution, such as `blocked`.
  */
 function limitOf(fields: Fields, request?: RequestOptions, claims?: Fields): number | string | undefined {
   const resolution = resolved(fields, request, claims);
   return resolution.kind === "charge" ? resolution.policy.limits[0]?.limit : resolution.kind;
 }
 
-/** Like `limitOf`, for a key that a caller names. */
+/** Like `limitOf`, for a key that a caller of `/check` names. */
 function limitOfCaller(fields: Fields, ...texts: string[]): number | string | undefined {
   const resolution = resolveCallerKey(policyOf(fields), texts);
   return resolution?.kind === "charge" ? resolution.policy.limits[0]?.limit : resolution?.kind;
@@ -47,7 +46,7 @@ describe("a client in allow or deny", () => {
     expect(limitOf({ key, allow: ["partner-42"], deny: [address] }, { headers })).toBe("blocked");
   });
 
-  it("any entry of a list matches, wherever it stands", () => {
+  it("a list matches if any of its entries does, at any position", () => {
     const others = ["192.0.2.1", "198.51.100.0/24", "2001:db8::/32"];
     for (const place of [0, 1, 2, 3]) {
       const deny = others.toSpliced(place, 0, address);
@@ -55,7 +54,7 @@ describe("a client in allow or deny", () => {
     }
   });
 
-  it("an address in a list matches whatever the key is", () => {
+  it("an address in a list matches under any kind of key", () => {
     for (const each of ["global", key, "path", "jwt:sub", ["country", "method"]]) {
       expect(limitOf({ key: each, deny: ["203.0.113.0/24"] })).toBe("blocked");
       expect(limitOf({ key: each, allow: ["203.0.113.0/24"] })).toBe("exempt");
@@ -124,7 +123,7 @@ describe("the first matching override", () => {
     });
   });
 
-  it("an override applies to a request with a missing key, and does not change which key is charged", () => {
+  it("an override applies to a request without a key part, and does not change the key that is charged", () => {
     const fields = { key, overrides: [{ key: address, limits: "9/s" }] };
     expect(limitOf({ ...fields, onMissingKey: "shared" })).toBe(9);
     expect(limitOf({ ...fields, onMissingKey: "ip" })).toBe(9);
@@ -212,7 +211,7 @@ describe("a condition", () => {
     expect(meets(`jwt:plan=${wanted}`, {}, claims)).toBe(expected);
   });
 
-  it("a condition does not match inherited properties of objects", () => {
+  it("a condition does not match properties that objects inherit", () => {
     for (const name of ["constructor", "toString", "__proto__"]) {
       expect(meets(`jwt:${name}=*`, {})).toBe(false);
       const own = JSON.parse(`{ ${JSON.stringify(name)}: "pro" }`) as Fields;
@@ -277,7 +276,7 @@ describe("a policy that needs claims", () => {
 });
 
 describe("a caller who names a key", () => {
-  it("lists apply to a key that a caller names as to a request", () => {
+  it("lists apply to a key that a caller of /check names as they apply to a request", () => {
     const fields = { deny: ["10.0.0.0/8"], allow: ["203.0.113.*"] };
     expect(limitOfCaller(fields, "10.9.9.9")).toBe("blocked");
     expect(limitOfCaller(fields, "::ffff:10.9.9.9")).toBe("blocked");
@@ -286,18 +285,18 @@ describe("a caller who names a key", () => {
     expect(limitOfCaller({ key: "path, ip", deny: ["10.0.0.0/8"] }, "/", "10.9.9.9")).toBe("blocked");
   });
 
-  it("lists compare the exact address of a caller's key, not its IPv6 network", () => {
+  it("for a key that a caller of /check names, lists compare the exact address, not its IPv6 network", () => {
     expect(limitOfCaller({ deny: ["2001:db8::1"] }, "2001:db8::1")).toBe("blocked");
     expect(limitOfCaller({ deny: ["2001:db8::1"] }, "2001:db8::2")).toBe(1);
   });
 
-  it("a caller's key without the part ip has no address, even if a text resembles one", () => {
+  it("a key without the part ip has no address, even if one of its texts looks like an address", () => {
     expect(limitOfCaller({ key, deny: [address] }, address)).toBe(1);
     expect(limitOfCaller({ key, deny: [[address]] }, address)).toBe("blocked");
     expect(limitOfCaller({ key: "global", deny: ["0.0.0.0/0"] }, address)).toBe(1);
   });
 
-  it("a caller's key has only the claims and locations that it names", () => {
+  it("a key that a caller of /check names has only the claims and locations that the caller states", () => {
     const pro = { when: "jwt:plan=pro", limits: "9/s" };
     expect(limitOfCaller({ key: "jwt:sub, jwt:plan", overrides: [pro] }, "u", "pro")).toBe(9);
     expect(limitOfCaller({ key: "jwt:sub, jwt:plan", overrides: [pro] }, "pro", "free")).toBe(1);
@@ -310,7 +309,7 @@ describe("a caller who names a key", () => {
     expect(limitOfCaller({ key, overrides: [near] }, address)).toBe(1);
   });
 
-  it("a caller's key is charged with the same limits and values as a request", () => {
+  it("a key that a caller of /check names is charged with the limits and values that a request would have", () => {
     const overrides = [{ key: ["partner-42", "203.0.113.*"], limits: "9/s" }];
     const fields = { key: [key, "ip"], overrides };
     const resolution = resolveCallerKey(policyOf(fields), ["partner-42", address]);

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { type Limit, parseLimits, strategies } from "../../src/strategies/index.ts";
 import { configOf, problemsIn } from "./parsed.ts";
 
-/** Every strategy with each of its options, as an operator writes them. */
+/** Every strategy and each of its options, as an operator writes them. */
 const forms: readonly Record<string, unknown>[] = [
   { strategy: "fixed-window" },
   { strategy: "fixed-window", align: "clock" },
@@ -39,7 +39,7 @@ describe("a strategy and its options", () => {
     expect(limitsOf({ POLICIES: JSON.stringify(POLICIES) })).toEqual(expected);
   });
 
-  it("the table of this file has every strategy and every option", () => {
+  it("the cases of the strategy tests include every strategy and every option", () => {
     const tried = forms.map(({ strategy }) => strategy).filter((name) => name !== undefined);
     expect(new Set(tried)).toEqual(new Set(strategies.keys()));
   });
@@ -54,7 +54,7 @@ describe("a strategy and its options", () => {
     },
   );
 
-  it("months in notation use a calendar window, whatever the policy's strategy", () => {
+  it("a limit per month in notation has a calendar window, whatever strategy the policy has", () => {
     expect(limitsOf({ LIMITS: "9/month; 99/year; 5/s", STRATEGY: "token-bucket" })).toMatchObject([
       { strategy: "fixed-window", period: "month", name: "default.9-per-1mo" },
       { strategy: "fixed-window", period: "year", name: "default.99-per-1y" },
@@ -100,7 +100,7 @@ describe("an invalid option", () => {
 describe("warnings", () => {
   const elastic = { limit: 5, window: "1m", strategy: "fixed-window", elastic: true };
 
-  it("a warning names the variable, the field, the policy and the limit", () => {
+  it("a warning about a limit names the variable, the field, the policy and the limit", () => {
     const { warnings } = configOf({
       LIMITS: [elastic, "9/hour"],
       POLICIES: [{ name: "a", limits: "1/s" }],

@@ -17,7 +17,7 @@ const redundantOf = (...inputs: (string | LimitInput)[]): string[] =>
   redundantLimits(parseLimits(inputs)).map(({ limit }) => `${limit.limit}/${limit.windowMs}`);
 
 describe("a limit that can never deny", () => {
-  it("a limit that can never deny gives a warning that names the limit that denies first", () => {
+  it("a limit that can never deny gives a warning, which names the limit that always denies first", () => {
     expect(configOf({ LIMITS: "10/second; 1000000000/minute" }).warnings).toEqual([
       'LIMITS: the limit "default.1000000000-per-1m" of the policy "default": it never denies a request, because the limit "default.10-per-1s" denies first',
     ]);
@@ -43,18 +43,18 @@ describe("a limit that can never deny", () => {
     [log(10, "1s"), { limit: 599, window: "1m", strategy: "fixed-window" }, false],
     [log(10, "7s"), log(90, "1m"), true],
     [log(10, "7s"), log(89, "1m"), false],
-    // A counter's estimate reaches at most 610: the 600 units of the previous window, plus 10 of the current one.
+    // A counter's estimate reaches at most 610: 600 units of the previous window and 10 of the current one.
     [log(10, "1s"), { limit: 610, window: "1m" }, true],
     [log(10, "1s"), { limit: 609, window: "1m" }, false],
     // A counter and a fixed window admit twice the limit across a boundary.
     [{ limit: 10, window: "1s" }, log(1_200, "1m"), true],
     [{ limit: 10, window: "1s" }, log(1_199, "1m"), false],
     [{ limit: 10, window: "1s", strategy: "fixed-window" }, log(1_199, "1m"), false],
-    // A longer window that admits fewer units.
+    // The longer window admits fewer units.
     [log(10, "1m"), log(10, "1s"), true],
     [log(10, "1m"), log(9, "1s"), false],
     [log(100, "1s"), log(10, "1m"), false],
-    // A token bucket also admits its burst.
+    // A token bucket also admits its burst, so the other limit is not redundant.
     [{ limit: 10, window: "1s", strategy: "token-bucket", burst: 50 }, log(3_600, "1m"), true],
     [{ limit: 10, window: "1s", strategy: "token-bucket", burst: 50 }, log(3_599, "1m"), false],
     [log(10, "1s"), { limit: 600, window: "1m", strategy: "token-bucket" }, true],
@@ -65,7 +65,7 @@ describe("a limit that can never deny", () => {
     // A clock-aligned bucket counts for up to two windows.
     [log(10, "1s"), { limit: 1_200, window: "1m", strategy: "sliding-buckets", buckets: 1 }, true],
     [log(10, "1s"), { limit: 1_199, window: "1m", strategy: "sliding-buckets", buckets: 1 }, false],
-    // Concurrency, elastic windows and calendar periods.
+    // Concurrency limits, elastic windows and calendar periods are not compared.
     [log(10, "1s"), { limit: 9_999, window: "1m", strategy: "concurrency" }, false],
     [{ limit: 1, window: "1m", strategy: "concurrency" }, log(9_999, "1m"), false],
     [log(1, "1s"), { limit: 9_999, window: "1m", strategy: "fixed-window", elastic: true }, false],
@@ -80,7 +80,7 @@ describe("a limit that can never deny", () => {
     expect(found).toBe(isRedundant);
   });
 
-  it("a single limit is never redundant, and of two limits at most one is", () => {
+  it("a single limit is never redundant, and at most one of two limits is", () => {
     expect(redundantOf("10/minute")).toEqual([]);
     expect(redundantOf(log(10, "1m"), { limit: 10, window: "1m", strategy: "sliding-buckets" })).toEqual(["10/60000"]);
   });
@@ -103,7 +103,7 @@ describe("a limit that can never deny", () => {
       ),
     })
     .map(({ limit, window, form }): LimitInput => ({ limit, window, ...form }));
-  /** The wait before each request, and its cost. Many waits are zero. */
+  /** The waits before the requests, many of which are zero, and the costs of the requests. */
   const trace = fc.array(
     fc.record({
       waitMs: fc.oneof(fc.constant(0), fc.nat(12)),
@@ -150,7 +150,7 @@ const sharedKeyWarnings = (...policies: readonly object[]): readonly string[] =>
     POLICIES: policies,
   }).warnings.filter((text) => text.includes("share the key"));
 
-it("policies that share a key give a warning when their states together may exceed the maximum size of a row", () => {
+it("policies that share a key give a warning when their states together may exceed the size of a row", () => {
   const policies = [
     { name: "a", key: ["ip"], limits: [longLog("1d")] },
     { name: "b", key: ["ip"], limits: [longLog("1d")] },

@@ -1,4 +1,4 @@
-/** The Worker, both halves of the limiter and the engine, with what the tests use of them. */
+/** Types of the previous version: the Worker, both halves of the limiter and the engine, as far as tests use them. */
 import type { Clock } from "../../src/limiter/clock.ts";
 import type { Limiter as CurrentLimiter } from "../../src/limiter/object/key-object.ts";
 import type { RowStorage } from "../../src/limiter/object/key-storage.ts";

@@ -1,4 +1,6 @@
-/** What an isolate remembers: cached denials, failures and local meters, and when it calls an object again. */
+/**
+ * The memory of an isolate: cached denials, failures, local meters, and when the isolate calls a failed object again.
+ */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { CheckCall } from "../../../src/limiter/protocol.ts";
 import type { Spend } from "../../../src/limiter/isolate/outcome.ts";

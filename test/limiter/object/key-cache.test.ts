@@ -1,11 +1,11 @@
-/** The memory that keys take in an object, and the objects of one isolate together. */
+/** The memory that keys take in one object, and in all objects of an isolate together. */
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { KeyState } from "../../../src/limiter/object/key-state.ts";
 import { IsolateBudget, KeyCache } from "../../../src/limiter/object/key-cache.ts";
 
 const keyBytes = new KeyState("key", 0).sizeBytes();
 
-/** Caches new keys, all of them in use. Returns how many keys are evicted for them. */
+/** Caches new keys, all of them in use. Returns how many keys are evicted to make room. */
 const addKeys = (cache: KeyCache, count: number): number => {
   let evicted = 0;
   for (let key = 0; key < count; key++) {
@@ -17,7 +17,7 @@ const addKeys = (cache: KeyCache, count: number): number => {
 afterEach(() => void vi.unstubAllGlobals());
 
 describe("the memory of an isolate", () => {
-  it("32 busy objects of one isolate keep within its budget together", () => {
+  it("32 busy objects of one isolate together stay within the isolate's memory budget", () => {
     const budget = new IsolateBudget(320 * keyBytes);
     const objects = Array.from({ length: 32 }, () => new KeyCache(budget));
     for (let round = 0; round < 5; round++) for (const object of objects) addKeys(object, 20);
@@ -26,7 +26,7 @@ describe("the memory of an isolate", () => {
     for (const { sizeBytes } of objects) expect(sizeBytes).toBeGreaterThan(5 * keyBytes);
   });
 
-  it("one object may use the whole budget while the others use little", () => {
+  it("one object may use the whole memory budget while the others use little", () => {
     const budget = new IsolateBudget(320 * keyBytes);
     const objects = Array.from({ length: 32 }, () => new KeyCache(budget));
     const [busy = new KeyCache(budget)] = objects;
@@ -34,9 +34,9 @@ describe("the memory of an isolate", () => {
     expect(addKeys(busy, 1)).toBeGreaterThan(0);
   });
 
-  it("each object has an equal part of an exceeded budget, and an ended object frees its memory", () => {
+  it("when the memory budget is exceeded, each object has an equal part, and an ended object frees its memory", () => {
     const ends: (() => void)[] = [];
-    /** A registry whose objects are garbage-collected when the test calls `ends`. */
+    /** A registry that treats an object as garbage-collected when the test calls `ends`. */
     class Registry<Value> {
       readonly #onEnd: (value: Value) => void;
       constructor(onEnd: (value: Value) => void) {

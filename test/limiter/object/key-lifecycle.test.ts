@@ -1,4 +1,4 @@
-/** Keys from their first spend to their last, across evictions, refunds and changed limits. */
+/** Keys from the first spend to the last, across evictions, refunds and changed limits. */
 import { describe, expect, it } from "vitest";
 import type { Charge } from "../../../src/limiter/protocol.ts";
 import { parseLimits } from "../../../src/strategies/index.ts";
@@ -6,7 +6,7 @@ import { call, charge, eventsOf } from "../../fakes/calls.ts";
 import { TestObject } from "../../fakes/test-object.ts";
 
 describe("a key", () => {
-  it("a denial by one policy restarts the elastic window of another on the same key", () => {
+  it("a denial by one policy restarts the elastic window of another policy on the same key", () => {
     const object = new TestObject();
     const elastic = { limit: 5, window: "10s", strategy: "fixed-window", elastic: true };
     const both: Charge[] = [
@@ -31,7 +31,7 @@ describe("a key", () => {
     expect(await object.stored()).toEqual([["k k"], 120_000]);
   });
 
-  it("keys of one object are counted, forgotten and stored separately", async () => {
+  it("keys in one object are counted, forgotten and stored separately", async () => {
     const object = new TestObject();
     object.limiter.check(call(charge("5/minute", 5), "one"));
     object.limiter.check(call(charge("5/minute", 2), "two"));
@@ -54,21 +54,21 @@ describe("a key", () => {
     expect(object.remaining(charge("9/hour", 1, "b"))).toBe(8);
   });
 
-  it("refunding everything leaves nothing in storage, also after the key was forgotten", async () => {
+  it("after everything is refunded, nothing is left in storage, even if the key was forgotten in between", async () => {
     const object = new TestObject();
     const each = charge("5/minute");
     const { spentAtMs } = object.limiter.check(call(each));
     const refund = { key: "k", charges: [{ ...each, spentAtMs: spentAtMs[0] ?? 0 }] };
     object.limiter.refund(refund);
     expect(await object.stored()).toEqual([[], null]);
-    // The refund of a late answer may come after the key was forgotten.
+    // The refund of a call that was answered late may come after the key was forgotten.
     object.limiter.check(call(each));
     object.limiter.forget({ key: "k", policy: "p" });
     object.limiter.refund(refund);
     expect(await object.stored()).toEqual([[], null]);
   });
 
-  it("a refund gives back what was spent while the clock was behind", () => {
+  it("a refund restores what was spent while the clock was behind", () => {
     const object = new TestObject();
     const each = charge("10/minute", 4);
     object.limiter.check(call(each));
@@ -78,7 +78,7 @@ describe("a key", () => {
     expect(object.remaining(charge("10/minute"))).toBe(6);
   });
 
-  it("a clock that steps back adds no quota, and the waits include the step", () => {
+  it("a clock that steps back adds no quota, and makes the waits longer by the step", () => {
     const object = new TestObject();
     object.limiter.check(call(charge("1/minute")));
     object.at(-20_000);
@@ -86,7 +86,7 @@ describe("a key", () => {
     expect(decisions[0]).toMatchObject({ allowed: false, retryAfterMs: 80_000 });
   });
 
-  it("the object ignores fields of a newer Worker, and has defaults for fields that an older one leaves out", () => {
+  it("the object ignores unknown fields of a newer Worker, and has defaults for fields that an older Worker does not send", () => {
     const object = new TestObject();
     const newer = { ...call(charge("5/minute")), durability: "eventual", isUrgent: true };
     const { decisions } = object.limiter.check(newer as never);
@@ -97,7 +97,7 @@ describe("a key", () => {
 });
 
 describe("changed limits", () => {
-  it("changing only the number of a limit keeps its count, and changing its window starts at zero", async () => {
+  it("when only a limit's number changes, its count is kept, and when its window changes, the count starts at zero", async () => {
     const object = new TestObject();
     object.limiter.check(call(charge("10/minute", 8)));
     for (const evict of [() => Promise.resolve(), () => object.evict()]) {
@@ -112,7 +112,7 @@ describe("changed limits", () => {
     }
   });
 
-  it("calls without a limit keep the count of that limit, also through evictions", async () => {
+  it("calls without a limit keep the count of that limit, even across evictions", async () => {
     const object = new TestObject();
     object.limiter.check(call(charge("10/hour; 20/day", 7)));
     object.limiter.check(call(charge("30/week", 1)));
@@ -151,7 +151,7 @@ describe("changed limits", () => {
 });
 
 describe("several policies", () => {
-  it("charges of several policies are decided together: all spend or none does", () => {
+  it("the charges of several policies in one call are decided together: all spend, or none does", () => {
     const object = new TestObject();
     const charges = [charge("5/minute", 1, "a"), charge("1/minute", 1, "b")];
     const first = object.limiter.check(call(charges));

@@ -1,4 +1,4 @@
-/** The row of a key, and how a state larger than 2 MB is divided among several rows. */
+/** The row of a key, and how a state larger than 2 MB is divided into several rows. */
 import { describe, expect, it } from "vitest";
 import {
   type WrittenRow,
@@ -10,7 +10,7 @@ import {
   writtenRow,
 } from "../../../src/limiter/object/key-row.ts";
 
-/** The row of meters whose snapshots take `sizes` bytes each, including the quotes of the JSON text. */
+/** The row for meters whose snapshots take `sizes` bytes each, including the quotes of the JSON text. */
 function written(...sizes: readonly number[]): WrittenRow & { texts: string[] } {
   const texts: string[] = [];
   const meters = sizes.map((size, index): [string, string] => [`p${index}`, String(index).repeat(size - 2)]);
@@ -19,7 +19,7 @@ function written(...sizes: readonly number[]): WrittenRow & { texts: string[] } 
 }
 
 describe("the row of a key", () => {
-  it("the row of a key holds all meters up to the largest row, and not a byte more", () => {
+  it("the row of a key holds all meters up to the maximum size, and not a byte more", () => {
     const bytesBeside = written(2).row.length - 2;
     const full = written(mostRowBytes - bytesBeside);
     expect([full.row.length, full.apart, full.texts]).toEqual([mostRowBytes, [], []]);
@@ -27,11 +27,11 @@ describe("the row of a key", () => {
     expect([over.apart, over.texts.length, over.lost]).toEqual([["p0"], 1, []]);
   });
 
-  it("the largest row leaves room for its name within 2 MB", () => {
+  it("a row of the maximum size leaves room for its name within 2 MB", () => {
     expect(mostRowBytes).toBeLessThanOrEqual(2_000_000 - 2_000);
   });
 
-  it("the largest meters are stored in rows of their own, and no more of them than necessary", () => {
+  it("the largest meters move to rows of their own, and no more of them than necessary", () => {
     const { row, apart, apartBytes, texts, lost } = written(500_000, 900_000, 100, 800_000);
     expect([apart, apartBytes, texts.map(({ length }) => length), lost]).toEqual([["p1"], 900_000, [900_000], []]);
     expect(row.length).toBeLessThanOrEqual(mostRowBytes);
@@ -48,20 +48,20 @@ describe("the row of a key", () => {
     ]);
   });
 
-  it("a row fits after many of its meters have moved to rows of their own and only the numbers of these rows are left in it", () => {
+  it("a row fits after many of its meters have moved to rows of their own and only their row numbers remain", () => {
     const sizes = Array.from({ length: 2_000 }, (_, index) => 1_100 - (index % 7));
     const { row, apart } = written(...sizes);
     expect(apart.length).toBeGreaterThan(100);
     expect(row.length).toBeLessThanOrEqual(mostRowBytes);
   });
 
-  it("a meter larger than any row is left out", () => {
+  it("a meter larger than the maximum size of a row is left out", () => {
     const { row, apart, lost, texts } = written(100, mostRowBytes + 1, 200);
     expect([apart, lost, texts]).toEqual([[], ["p1"], []]);
     expect(parsedRow(row)?.meters.map(([policy]) => policy)).toEqual(["p0", "p2"]);
   });
 
-  it("the head of a row shows whether the key has further rows, so that a sweep deletes them too", () => {
+  it("the beginning of a key's row shows whether the key has further rows, so that a sweep deletes them too", () => {
     expect(headOf(written(100).row)).toEqual({ idleAtMs: 20, bornAtMs: 10, hasTexts: false });
     const large = written(1_500_000, 1_500_000).row;
     expect(headOf(large)).toEqual({ idleAtMs: 20, bornAtMs: 10, hasTexts: true });
@@ -92,7 +92,7 @@ describe("an unreadable row", () => {
     expect(parsedRow(row)).toBeNull();
   });
 
-  it("a meter has no snapshot when its text is missing or is no JSON", () => {
+  it("a meter has no snapshot if its text is missing or is not JSON", () => {
     expect(snapshotAt(3, () => undefined)).toBeNull();
     expect(snapshotAt(3, () => "[")).toBeNull();
     expect(snapshotAt(3, (number) => `[${number}]`)).toEqual([3]);

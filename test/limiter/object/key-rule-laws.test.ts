@@ -1,4 +1,4 @@
-/** Laws of key rules, with drawn sequences of rules, requests and restarts. */
+/** Laws of key rules, on random sequences of rules, requests and restarts. */
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Charge, KeyRule } from "../../../src/limiter/protocol.ts";
@@ -14,7 +14,7 @@ const windowMs = 60_000;
 interface DrawnRule {
   readonly kind: KeyRule["kind"];
   readonly limit: number;
-  /** Null for a rule without expiry. */
+  /** How long the rule lasts; null without an expiry. */
   readonly lastsMs: number | null;
 }
 
@@ -57,7 +57,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.constant({ act: "evict" as const }) },
 );
 
-/** A naive reference: lists of spends under fixed windows that open with the first spend. */
+/** A naive reference: a list of spends for each policy, in fixed windows that open with the first spend. */
 class Reference {
   nowMs = startMs;
   #rules: (DrawnRule & { readonly setAtMs: number })[] = [];
@@ -77,7 +77,7 @@ class Reference {
     return this.#rules.filter(({ setAtMs, lastsMs }) => lastsMs === null || this.nowMs < setAtMs + lastsMs);
   }
 
-  /** Whether both policies allow, and what decided the policy `p`. */
+  /** Whether both policies allow the request, and which step decides the policy `p`. */
   check(cost: number, otherCost: number): { isAllowed: boolean; step: KeyRule["kind"] } {
     const has = (kind: KeyRule["kind"]) => this.live.find((rule) => rule.kind === kind);
     if (has("block") !== undefined) return { isAllowed: false, step: "block" };
@@ -114,7 +114,7 @@ const rulesFrom = (drawn: readonly DrawnRule[], nowMs: number): KeyRule[] =>
 
 let decided = { block: 0, allow: 0, limits: 0, denied: 0 };
 
-test("every sequence of rules, requests and restarts is decided as by a naive reference", async () => {
+test("every sequence of rules, requests and restarts is decided as a naive reference decides it", async () => {
   decided = { block: 0, allow: 0, limits: 0, denied: 0 };
   await forAll(
     [fc.array(step, { minLength: 5, maxLength: 40 })],
@@ -151,7 +151,7 @@ test("every sequence of rules, requests and restarts is decided as by a naive re
   for (const count of Object.values(decided)) expect(count).toBeGreaterThan(20);
 });
 
-test("the wait of a denial is exact although rules expire meanwhile", async () => {
+test("the wait of a denial is exact even if rules expire before its end", async () => {
   let checked = 0;
   await forAll(
     [
@@ -194,7 +194,7 @@ test("the wait of a denial is exact although rules expire meanwhile", async () =
   expect(checked).toBeGreaterThanOrEqual(200);
 });
 
-test("a charge is stale exactly when the object has seen a newer version with another text", async () => {
+test("a charge is stale if and only if the object has seen a newer version with a different text", async () => {
   const version = fc.record({ epoch: fc.integer({ min: 1, max: 2 }), version: fc.nat({ max: 4 }) });
   let stale = 0;
   await forAll(
@@ -206,7 +206,7 @@ test("a charge is stale exactly when the object has seen a newer version with an
     ],
     (calls) => {
       const object = new TestObject();
-      // Each key has stored state, so that every decided call of a newer version is confirmed with it.
+      // Each key has stored state. Then the newer version of any decided call is confirmed in the key's row.
       for (const key of ["k1", "k2"]) {
         object.limiter.check({ ...call(charge("100000/hour"), key), durability: "confirmed" });
       }

@@ -9,13 +9,13 @@ const dayMs = 86_400_000;
 const block: KeyRule = { id: "r1", kind: "block" };
 const version = (number: number, epoch = 1) => ({ epoch, version: number });
 
-/** The live rules that are stored for the policy `p` of the key `k`; undefined when no version is stored. */
+/** The stored rules for the policy `p` of the key `k` that have not expired; undefined if no version is stored. */
 function storedRules(object: TestObject): unknown {
   const row = JSON.parse(object.storage.rows.get("k k") ?? "[]") as unknown[];
   return (row[8] as unknown[][] | undefined)?.find(([policy]) => policy === "p")?.[4];
 }
 
-it("a rule of a new key is in storage, by a confirmed write of one row, before the reply", async () => {
+it("before the reply, a rule of a new key is in storage, by a confirmed write of one row", async () => {
   const object = new TestObject();
   const writes = object.storage.countWrites();
   expect(object.limiter.setRules("k", "p", [block], version(3))).toEqual({ version: version(3) });
@@ -25,7 +25,7 @@ it("a rule of a new key is in storage, by a confirmed write of one row, before t
   );
 });
 
-it("rules of an older version are ignored, and the reply has the newer version", () => {
+it("rules of an older version are ignored, and the reply contains the newer version", () => {
   const object = new TestObject();
   object.limiter.setRules("k", "p", [block], version(3));
   const writes = object.storage.countWrites();
@@ -35,7 +35,7 @@ it("rules of an older version are ignored, and the reply has the newer version",
   expect(storedRules(object)).toEqual([]);
 });
 
-it("rules of the same version are written again, so that a repeated call restores lost rules", () => {
+it("rules of the same version are written again, so that a repeated call restores rules that were lost", () => {
   const object = new TestObject();
   object.limiter.setRules("k", "p", [block], version(3));
   object.storage.rows.clear();
@@ -82,14 +82,14 @@ it("an object that receives no calls keeps a rule without expiry for years", asy
   const writes = object.storage.countWrites();
   await object.pass(400 * dayMs);
   expect(storedRules(object)).toEqual([block]);
-  // One renewal in about 30 days.
+  // The row is renewed about every 30 days.
   expect([writes.rows, object.alarms, writes.deletedAll]).toEqual([13, 13, 0]);
   object.limiter.setRules("k", "p", [], version(2));
   await object.finish();
   expect(object.storage.rows.size).toBe(0);
 });
 
-it("the row of a rule that expires later than in 30 days is renewed, and deleted after the expiry", async () => {
+it("the row of a rule that expires in more than 30 days is renewed, and is deleted after the expiry", async () => {
   const object = new TestObject();
   const expiresAtMs = startMs + 50 * dayMs;
   object.limiter.setRules("k", "p", [{ ...block, expiresAtMs }], version(1));

@@ -1,4 +1,4 @@
-/** Key rules: an object blocks a key, or allows it without a charge. */
+/** Key rules by which an object blocks a key, or allows the key without a charge. */
 import { describe, expect, it } from "vitest";
 import { readPolicy } from "../../../src/policy/policy.ts";
 import { decidingRule, limitsUnder } from "../../../src/limiter/object/runtime-key-rules.ts";
@@ -45,7 +45,7 @@ describe("precedence", () => {
     expect(limitsUnder(rules, base)).toBe(effective);
   });
 
-  it("a ban denies a key although a rule allows it", () => {
+  it("a ban denies a key even if a rule allows the key", () => {
     const object = new TestObject();
     for (let count = 0; count < 3; count++) check(object, bannable);
     setRules(object, 1, allow);
@@ -55,7 +55,7 @@ describe("precedence", () => {
 });
 
 describe("a block rule", () => {
-  it("a block denies the next request, spends nothing of any policy, and names the rule", () => {
+  it("a block denies the next request, charges no policy, and its denial names the rule", () => {
     const object = ruled(block);
     const reply = check(object, other, perMinute);
     expect(allowedOf(reply)).toEqual([true, false]);
@@ -64,13 +64,13 @@ describe("a block rule", () => {
     expect([object.remaining(other), object.remaining(perMinute)]).toEqual([10, 10]);
   });
 
-  it("a block applies to its policy and its key alone", () => {
+  it("a block applies only to its own policy and key", () => {
     const object = ruled(block);
     expect(allowedOf(check(object, other))).toEqual([true]);
     expect(object.limiter.check(call(perMinute, "k2")).decisions[0]?.allowed).toBe(true);
   });
 
-  it("a blocked request brings no ban, restarts no elastic window and writes no row", async () => {
+  it("a blocked request does not count towards a ban, restarts no elastic window and writes no row", async () => {
     const object = new TestObject();
     check(object, elastic);
     setRules(object, 1, block);
@@ -84,7 +84,7 @@ describe("a block rule", () => {
     expect(allowedOf(check(object, elastic))).toEqual([true]);
   });
 
-  it("a block is over exactly at its expiry", () => {
+  it("a block ends exactly at its expiry", () => {
     const object = ruled({ ...block, ...until(60_000) });
     object.at(59_999);
     expect(check(object, perMinute).decisions[0]).toMatchObject({
@@ -96,7 +96,7 @@ describe("a block rule", () => {
     expect([allowedOf(reply), reply.keyRules]).toEqual([[true], undefined]);
   });
 
-  it("a denial by a block is firm, and at most until a rule expires", () => {
+  it("a denial by a block may be cached, but not beyond the time when a rule expires", () => {
     const object = ruled({ ...block, ...until(60_000) });
     object.limiter.reserve({ ...call(other), id: "r", ttlMs: 60_000 });
     expect(check(object, perMinute)).toMatchObject({ isFirm: true });
@@ -105,7 +105,7 @@ describe("a block rule", () => {
     expect(check(object, perMinute)).toMatchObject({ isFirm: true, firmForMs: 300 });
   });
 
-  it("a dry run reports its block and denies nothing", () => {
+  it("a dry run reports that a key is blocked, and denies nothing", () => {
     const object = ruled(block);
     const reply = check(object, { ...perMinute, isDryRun: true }, other);
     expect([allowedOf(reply), reply.keyRules]).toEqual([
@@ -115,14 +115,14 @@ describe("a block rule", () => {
     expect([object.remaining(perMinute), object.remaining(other)]).toEqual([10, 9]);
   });
 
-  it("a blocked dry run brings no ban", () => {
+  it("a key that is blocked in a dry run is not banned", () => {
     const object = ruled(block);
     for (let count = 0; count < 5; count++) check(object, { ...bannable, isDryRun: true }, other);
     setRules(object, 2);
     expect(check(object, bannable).decisions[0]?.bannedForMs).toBe(0);
   });
 
-  it("a blocked key gets no reservation and no slice, and keeps its open ones", () => {
+  it("a blocked key gets no new reservation or slice, and keeps its open ones", () => {
     const object = new TestObject();
     const hour = charge("100/hour");
     object.limiter.reserve({ ...call(hour), id: "open", ttlMs: 60_000 });
@@ -138,7 +138,7 @@ describe("a block rule", () => {
 });
 
 describe("an allow rule", () => {
-  it("an allowed key is not charged, even when its limits are spent", () => {
+  it("a key that a rule allows is not charged, even when its limits are exhausted", () => {
     const object = new TestObject();
     for (let count = 0; count < 12; count++) check(object, perMinute);
     setRules(object, 1, allow);
@@ -153,13 +153,13 @@ describe("an allow rule", () => {
     expect(object.remaining(perMinute)).toBe(0);
   });
 
-  it("a request that another policy denies stays denied", () => {
+  it("a rule that allows a key does not lift a denial by another policy", () => {
     const object = ruled(allow);
     const reply = check(object, perMinute, { ...other, cost: 11 });
     expect([allowedOf(reply), reply.isFirm]).toEqual([[true, false], true]);
   });
 
-  it("an allowed key has no wait, even when it owes units and slices are open", () => {
+  it("a key that a rule allows has no wait, even with a debt and open slices", () => {
     const object = ruled(limits("100/minute"));
     check(object, { ...perMinute, cost: 50 });
     expect(object.lease({ ...perMinute, cost: 0 }).lentUnits).toBe(6);
@@ -167,12 +167,12 @@ describe("an allow rule", () => {
     expect(check(object, perMinute).decisions[0]).toMatchObject({ allowed: true, retryAfterMs: 0 });
   });
 
-  it("an allowed request whose cost never fits has no denying limit", () => {
+  it("when a rule allows a request whose cost can never fit, no limit is reported as denying", () => {
     const { decisions } = check(ruled(allow), { ...perMinute, cost: 11 });
     expect(decisions[0]?.limits.map(({ allowed }) => allowed)).toEqual([true]);
   });
 
-  it("a denial by another policy restarts no elastic window of an allowed key, and is firm whatever limits the key has", () => {
+  it("a denial by another policy restarts no elastic window of an allowed key, and may be cached whatever the key's limits are", () => {
     const object = new TestObject();
     const ruledElastic = { ...elastic, policy: "p" };
     check(object, ruledElastic);
@@ -185,14 +185,14 @@ describe("an allow rule", () => {
     expect(allowedOf(check(object, ruledElastic))).toEqual([true]);
   });
 
-  it("an allowed key collects no strikes towards a ban", () => {
+  it("denials of a key that a rule allows do not count towards a ban", () => {
     const object = ruled(allow);
     for (let count = 0; count < 9; count++) check(object, bannable);
     setRules(object, 2);
     expect(allowedOf(check(object, bannable))).toEqual([true]);
   });
 
-  it("a refund of an uncharged request gives nothing back", () => {
+  it("a refund of a request that was not charged changes nothing", () => {
     const object = new TestObject();
     check(object, { ...perMinute, cost: 4 });
     setRules(object, 1, allow);
@@ -203,7 +203,7 @@ describe("an allow rule", () => {
     expect(object.remaining(perMinute)).toBe(6);
   });
 
-  it("a reservation leaves out the uncharged policies, and settles the others", async () => {
+  it("a reservation omits policies that do not charge it, and settles the other policies", async () => {
     const object = ruled(allow);
     const { isOpen } = object.limiter.reserve({
       ...confirmed([perMinute, { ...other, cost: 3 }]),
@@ -216,7 +216,7 @@ describe("an allow rule", () => {
     expect([object.remaining(perMinute), object.remaining(other)]).toEqual([10, 9]);
   });
 
-  it("a request whose policies are all uncharged needs no reservation, even if the key has the most that it may have", () => {
+  it("a request that no policy charges needs no reservation, even if the key has the maximum of open reservations", () => {
     const object = new TestObject();
     const hour = charge("100000/hour");
     for (let count = 0; count < 1_000; count++) {
@@ -229,7 +229,7 @@ describe("an allow rule", () => {
     expect([isOpen, fullForMs, decisions[0]?.allowed]).toEqual([false, 0, true]);
   });
 
-  it("an allowed key gets no slice, because every request must reach the rule", () => {
+  it("a key that a rule allows gets no slice, because its requests must reach the object that has the rule", () => {
     const object = ruled(allow);
     expect(object.lease(charge("1000/hour", 0)).lentUnits).toBe(0);
   });

@@ -10,7 +10,7 @@ import { startMs } from "../../fakes/isolate.ts";
 /** A row of storage holds 2 MB including its name. Local workerd does not enforce this. */
 const mostRowBytes = 2_000_000;
 
-/** Logs just short enough to have no segments, so that the key's row holds them whole. */
+/** Logs just short enough to have no segments, so that they are stored whole in the key's row. */
 const entries = 500;
 const windows = Array.from({ length: 16 }, (_, index) => `${100 + index}d`);
 
@@ -21,13 +21,13 @@ const chargesOf = (policies: number): Charge[] =>
     return { policy, limits: parseLimits(input, { policy }), cost: 1 };
   });
 
-/** Fills the logs of one key and writes it. */
+/** Fills the logs of one key, and writes the key. */
 function filled(policies: number): { storage: MemoryStorage; nowMs: number } {
   const storage = new MemoryStorage();
   let nowMs = startMs;
   const limiter = new KeyObject({ storage, now: () => nowMs, after: () => () => undefined });
   const charges = chargesOf(policies);
-  // A sync books without decisions, in a hundredth of the time.
+  // Uses syncs, which book units without decisions in a hundredth of the time.
   for (const { policy, limits } of charges) {
     const spends = Array.from({ length: entries }, (_, index) => [index * 7_777_777, 1] as const);
     limiter.sync({
@@ -45,7 +45,7 @@ function filled(policies: number): { storage: MemoryStorage; nowMs: number } {
 const sizesOf = ({ rows }: MemoryStorage): number[] => [...rows].map(([name, row]) => name.length + row.length);
 
 describe("a large key", () => {
-  it("a key too large for one row is stored in several, reported once, read back, and swept completely", async () => {
+  it("a key too large for one row is stored in several, logged once, read back, and swept completely", async () => {
     let written = { storage: new MemoryStorage(), nowMs: 0 };
     const policies = 50;
     const events = await eventsOf(() => (written = filled(policies)));

@@ -1,4 +1,4 @@
-/** Key rules: an object gives a key other limits, until the rule ends by the object's clock. */
+/** Key rules by which an object gives a key other limits, until the rule expires by the object's clock. */
 import { describe, expect, it } from "vitest";
 import type { Charge, KeyRule } from "../../../src/limiter/protocol.ts";
 import { parseLimits } from "../../../src/strategies/index.ts";
@@ -22,7 +22,7 @@ describe("a limits rule", () => {
     expect(allowedOf(check(object, perMinute))).toEqual([false]);
   });
 
-  it("a permanent rule applies again when a boost beside it expires", () => {
+  it("when a newer rule that raises a key's limits expires, an older permanent rule applies again", () => {
     const object = ruled({ ...limits("20/minute", "boost"), ...until(30_000) }, limits("5/minute"));
     check(object, { ...perMinute, cost: 12 });
     object.at(29_999);
@@ -33,13 +33,13 @@ describe("a limits rule", () => {
     expect(object.remaining(perMinute)).toBe(5);
   });
 
-  it("the wait of a denial includes the change when a boost expires", () => {
+  it("the wait of a denial takes into account that higher limits expire before its end", () => {
     const object = ruled({ ...limits("20/minute", "l", "sliding-log"), ...until(30_000) });
     const log = charge("10/minute", 1, "p", "sliding-log");
     check(object, { ...log, cost: 15 });
     object.at(10_000);
     check(object, { ...log, cost: 5 });
-    // At 60 s, 5 units are left in the log: 6 more fit in 20, but not in 10.
+    // At 60 s, 5 units still count in the log: a cost of 6 would fit in 20, but not in 10.
     const { decisions } = check(object, { ...log, cost: 6 });
     expect(decisions[0]?.retryAfterMs).toBe(60_000);
     object.at(69_999);
@@ -48,14 +48,14 @@ describe("a limits rule", () => {
     expect(allowedOf(check(object, { ...log, cost: 6 }))).toEqual([true]);
   });
 
-  it("a cost that only the policy's own limits can fit waits until the rule expires", () => {
+  it("a cost that fits only the policy's own limits waits until the rule expires", () => {
     const object = ruled({ ...limits("2/minute"), ...until(45_000) });
     expect(check(object, { ...perMinute, cost: 5 }).decisions[0]?.retryAfterMs).toBe(45_000);
     object.at(45_000);
     expect(allowedOf(check(object, { ...perMinute, cost: 5 }))).toEqual([true]);
   });
 
-  it("a firm denial does not outlast the rule", () => {
+  it("a cached denial does not outlast the rule", () => {
     const object = ruled({ ...limits("2/minute"), ...until(45_000) });
     check(object, { ...perMinute, cost: 2 });
     expect(check(object, perMinute)).toMatchObject({ isFirm: true });
@@ -67,14 +67,14 @@ describe("a limits rule", () => {
     expect(check(object, { ...perMinute, cost: 2 }).isFirm).toBeUndefined();
   });
 
-  it("a firm denial ends with the rule, even sooner than a provisional spend requires", () => {
+  it("a denial may be cached only until the rule expires, even if a provisional spend would allow longer", () => {
     const object = ruled({ ...limits("2/minute"), ...until(45_000) });
     object.at(44_950);
     object.limiter.check({ ...call({ ...perMinute, cost: 2 }), provisionalMs: 1_000 });
     expect(check(object, perMinute)).toMatchObject({ isFirm: true, firmForMs: 50 });
   });
 
-  it("a provisional spend of slots that a rule gives holds them for the whole window", () => {
+  it("under a rule with a concurrency limit, a provisional spend takes its slots for the whole window", () => {
     const object = ruled(limits("5/minute", "slots", "concurrency"));
     object.limiter.check({ ...call(perMinute), provisionalMs: 1_000 });
     object.at(59_999);
@@ -83,7 +83,7 @@ describe("a limits rule", () => {
     expect(object.remaining(perMinute)).toBe(5);
   });
 
-  it("a slice never outlives the rule that it was lent under", () => {
+  it("a slice never outlasts the rule under which it was lent", () => {
     const object = ruled({ ...limits("1000/hour"), ...until(60_000) });
     object.at(58_000);
     expect(object.lease(charge("10/hour", 0), { ttlMs: 2_000 }).lentUnits).toBe(10);
@@ -91,7 +91,7 @@ describe("a limits rule", () => {
     expect(object.lease(charge("10/hour", 0), { ttlMs: 2_000 }).lentUnits).toBe(0);
   });
 
-  it("a refund of a check and a settlement apply to the limits in effect", () => {
+  it("refunds and settlements apply to the limits in effect", () => {
     const object = ruled(limits("7/hour"));
     const { spentAtMs } = check(object, { ...perMinute, cost: 3 });
     expect(object.remaining(perMinute)).toBe(4);
@@ -107,7 +107,7 @@ describe("a limits rule", () => {
     expect(object.remaining(perMinute)).toBe(8);
   });
 
-  it("a refund gives nothing back under limits that were not in effect when the cost was spent", () => {
+  it("a refund changes nothing under limits that were not in effect when the cost was spent", () => {
     const log = charge("10/minute", 1, "p", "sliding-log");
     const object = new TestObject();
     const { spentAtMs } = check(object, log);
@@ -120,7 +120,7 @@ describe("a limits rule", () => {
     expect(object.remaining(log)).toBe(10);
   });
 
-  it("waits suffice while slices are open under a rule that expires", () => {
+  it("waits are long enough even while slices are open under a rule that expires", () => {
     const object = ruled({ ...limits("100/minute"), ...until(20_000) });
     check(object, { ...perMinute, cost: 92 });
     expect(object.lease({ ...perMinute, cost: 0 }, { units: 10, ttlMs: 5_000 }).lentUnits).toBe(1);
@@ -134,7 +134,7 @@ describe("a limits rule", () => {
 });
 
 describe("a synced charge", () => {
-  it("a sync reply names the rule of each charge, and its snapshot is under the limits in effect", () => {
+  it("a sync reply contains the rule of each charge, and a snapshot under the limits in effect", () => {
     const boost = limits("20/minute");
     const object = ruled(boost);
     const sync = (charges: Charge[]) =>
@@ -150,7 +150,7 @@ describe("a synced charge", () => {
     expect(sync([other]).keyRules).toBeUndefined();
   });
 
-  it("synced spends count in the limits of a rule", () => {
+  it("spends that a sync brings count in the limits of a rule", () => {
     const object = ruled(limits("20/hour"));
     const spends = [[0, 15]] as const;
     object.limiter.sync({ isolate: "i", key: "k", batch: 1, charges: [{ ...perMinute, spends }] });
@@ -171,7 +171,7 @@ describe("the clock and restarts", () => {
     expect(allowedOf(check(object, perMinute))).toEqual([true]);
   });
 
-  it("a rule that has ended stays ended when the clock steps back", () => {
+  it("an expired rule stays expired when the clock steps back", () => {
     const object = ruled({ ...limits("20/minute"), ...until(10_000) });
     object.at(10_000);
     check(object, { ...perMinute, cost: 10 });
@@ -179,7 +179,7 @@ describe("the clock and restarts", () => {
     expect(allowedOf(check(object, perMinute))).toEqual([false]);
   });
 
-  it("repeated rules of the same version restore a rule that a wrong clock has ended", () => {
+  it("rules of the same version that are sent again restore a rule that expired by a wrong clock", () => {
     const object = ruled({ ...block, ...until(10_000) });
     object.at(86_400_000);
     object.limiter.check(confirmed(other));
@@ -190,7 +190,7 @@ describe("the clock and restarts", () => {
     expect(allowedOf(check(object, perMinute))).toEqual([false]);
   });
 
-  it("a sharded object keeps the rules of each of its keys", async () => {
+  it("an object with many keys applies the rules of each key separately", async () => {
     const object = new TestObject();
     for (const key of ["k1", "k2", "k3"]) object.limiter.check(call(perMinute, key));
     object.limiter.setRules("k1", "p", [block], { epoch: 1, version: 1 });
@@ -202,7 +202,7 @@ describe("the clock and restarts", () => {
     expect(reply.map(({ decisions }) => remainingOf(decisions))).toEqual([9, 97, 8]);
   });
 
-  it("rules count in the estimate of an object's memory", () => {
+  it("rules count towards the estimated memory of an object", () => {
     const object = new TestObject();
     check(object, perMinute);
     const before = object.limiter.cachedBytes;

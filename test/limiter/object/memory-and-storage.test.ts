@@ -1,4 +1,4 @@
-/** The writes and the memory of an object, and how it recovers when one of them is lost. */
+/** The writes and the memory of an object, and how the object recovers when one of them is lost. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Charge } from "../../../src/limiter/protocol.ts";
 import { mostReserved } from "../../../src/strategies/open-reservations.ts";
@@ -12,7 +12,7 @@ beforeEach(() => void vi.spyOn(console, "error").mockReturnValue(undefined));
 afterEach(() => void vi.restoreAllMocks());
 
 describe("a put", () => {
-  it("a put writes at most two megabytes, although one turn writes more", async () => {
+  it("one put writes at most two megabytes, even when one turn of the event loop writes more", async () => {
     const object = new TestObject();
     const sizes: number[] = [];
     const put = object.storage.put.bind(object.storage);
@@ -38,7 +38,7 @@ describe("a put", () => {
     expect(Math.max(...sizes)).toBeLessThanOrEqual(2_000_000);
   });
 
-  it("the change after a failed put writes the whole key, with every segment of a long log", async () => {
+  it("after a failed put, the next change writes the whole key with every segment of a long log", async () => {
     const object = new TestObject();
     const log = charge("100000/hour", 1, "p", "sliding-log");
     const put = object.storage.put.bind(object.storage);
@@ -58,7 +58,7 @@ describe("a put", () => {
 });
 
 describe("a failed alarm", () => {
-  it("the next write sets an alarm that could not be set", async () => {
+  it("an alarm that could not be set is set by the next write", async () => {
     const object = new TestObject();
     const setAlarm = object.storage.setAlarm.bind(object.storage);
     object.storage.setAlarm = () => Promise.reject(new Error("storage is broken"));
@@ -72,7 +72,7 @@ describe("a failed alarm", () => {
 });
 
 describe("the memory of an object", () => {
-  it("memory keeps the most recently used keys, not the most recently created", async () => {
+  it("memory keeps the most recently used keys, not the most recently added ones", async () => {
     const object = new TestObject();
     const small = charge("5/hour");
     const rowsReadFor = (key: string): number => {
@@ -105,7 +105,7 @@ describe("a short ban", () => {
     const each = banning({ after: 3, within: "10s", for: "5s" });
     expect(bannedForMs(object, each)).toBe(0);
     expect([bannedForMs(object, each), bannedForMs(object, each)]).toEqual([0, 0]);
-    // The limit of one second would not be written.
+    // Without the ban, a limit of one second would not be written.
     object.advance(1_000);
     await object.evict();
     expect(bannedForMs(object, each)).toBe(0);
@@ -127,13 +127,13 @@ describe("a dry run's reservation", () => {
     return object;
   };
 
-  it("a dry run's reservation is not closed to make room for another dry run's", () => {
+  it("a dry run's reservation is not closed to make room for that of another dry run", () => {
     const object = full();
     expect(reserve(object, "more", true)).toMatchObject({ isOpen: false, fullForMs: 60_000 });
     expect(object.limiter.settle({ key: "k", id: "r0", cost: 0 })).toEqual({ settled: true });
   });
 
-  it("a dry run's reservation is closed to make room for an enforced policy's, and its cost stays spent", () => {
+  it("a dry run's reservation is closed to make room for that of an enforced policy, and its cost stays spent", () => {
     const object = full();
     expect(reserve(object, "more", false)).toMatchObject({ isOpen: true, fullForMs: 0 });
     expect(object.limiter.settle({ key: "k", id: "r0", cost: 0 })).toEqual({ settled: false });
@@ -146,7 +146,7 @@ describe("a dry run's reservation", () => {
 describe("a stored reservation", () => {
   const reserving = (each: Charge, ttlMs = 10_000) => ({ ...call(each), id: "r", ttlMs });
 
-  it("a renewed reservation is open for its whole ttl after an eviction", async () => {
+  it("after an eviction, a renewed reservation is still open for its whole ttl", async () => {
     const object = new TestObject();
     object.limiter.reserve(reserving(charge("100/hour")));
     await object.pass(8_000);
@@ -156,7 +156,7 @@ describe("a stored reservation", () => {
     expect(object.limiter.settle({ key: "k", id: "r", cost: 0 })).toEqual({ settled: true });
   });
 
-  it("a reservation settled at its reserved cost is settled once across an eviction", async () => {
+  it("a reservation that is settled at its reserved cost is settled only once, even across an eviction", async () => {
     const object = new TestObject();
     object.limiter.reserve(reserving(charge("100/hour")));
     await object.pass(2_000);
@@ -166,11 +166,11 @@ describe("a stored reservation", () => {
     expect(object.remaining(charge("100/hour"))).toBe(99);
   });
 
-  it("a reservation is settled once when its key is evicted from memory", async () => {
+  it("a reservation is settled only once, even if its key is evicted from memory", async () => {
     const object = new TestObject();
     object.limiter.reserve(reserving(charge("100/hour"), 3_600_000));
     await object.pass(2_000);
-    // After two writes within a second, the settlement waits for the next.
+    // After two writes within a second, the settlement waits for a later write.
     object.limiter.check(call(charge("100/hour"), "one"));
     object.limiter.check(call(charge("100/hour"), "two"));
     expect(object.limiter.settle({ key: "k", id: "r", cost: 1 })).toEqual({ settled: true });
@@ -179,7 +179,7 @@ describe("a stored reservation", () => {
     expect(object.limiter.settle({ key: "k", id: "r", cost: 0 })).toEqual({ settled: false });
   });
 
-  it("spends of a limit of ten seconds are stored while a reservation is open", async () => {
+  it("a limit of ten seconds is stored while one of its reservations is open", async () => {
     const object = new TestObject();
     const each = charge("10/10s");
     object.limiter.reserve(reserving(each, 60_000));
@@ -189,7 +189,7 @@ describe("a stored reservation", () => {
     expect(object.remaining(each)).toBe(6);
   });
 
-  it("a reservation made while the clock was ahead expires by the corrected clock", () => {
+  it("a reservation that was made while the clock was ahead expires by the corrected clock", () => {
     const object = new TestObject();
     object.nowMs += 86_400_000;
     object.limiter.reserve(reserving(charge("100/minute")));
@@ -201,7 +201,7 @@ describe("a stored reservation", () => {
 });
 
 describe("synced spends", () => {
-  it("synced spends of a limit of ten seconds are written when they leave a longer debt", async () => {
+  it("spends that a sync brings to a limit of ten seconds are written if they leave a longer debt", async () => {
     const object = new TestObject();
     const bucket = charge("10/10s", 1, "p", "token-bucket");
     object.limiter.sync({
@@ -217,7 +217,7 @@ describe("synced spends", () => {
 });
 
 describe("a short limit", () => {
-  it("a limit of ten seconds costs no row beside a longer limit on the same key", async () => {
+  it("a limit of ten seconds costs no write next to a longer limit on the same key", async () => {
     const object = new TestObject();
     object.limiter.check(call(charge("100/hour", 1, "long")));
     await object.pass(2_000);
@@ -231,7 +231,7 @@ describe("a short limit", () => {
 });
 
 describe("forget", () => {
-  it("forgetting a policy ends its slices, so that its denials are cacheable again", () => {
+  it("forgetting a policy ends its slices, so that its denials can be cached again", () => {
     const object = new TestObject();
     const each = charge("100/hour", 0);
     const wanted = { id: "s", units: 5, ttlMs: 5_000 };
@@ -244,7 +244,7 @@ describe("forget", () => {
 });
 
 describe("settle", () => {
-  it("settled reservations free their memory and no longer count towards the 1,000 open reservations of a key", () => {
+  it("settled reservations free their memory and do not count towards the 1,000 open reservations of a key", () => {
     const object = new TestObject();
     const reserve = (id: string, index: number): boolean => {
       const each = charge(`${100_000 + index}/hour`);
@@ -259,7 +259,7 @@ describe("settle", () => {
     expect(object.limiter.cachedBytes).toBe(cachedBytes);
   });
 
-  it("settling or renewing an unknown reservation costs no row", async () => {
+  it("settling or renewing an unknown reservation writes no row", async () => {
     const object = new TestObject();
     object.limiter.check(call(charge("100/hour")));
     await object.pass(2_000);
@@ -272,7 +272,7 @@ describe("settle", () => {
 });
 
 describe("a returned slice", () => {
-  it("a slice returned after the clock stepped back is booked to the latest instant seen, as the reply says", () => {
+  it("a slice returned after the clock stepped back is booked at the latest time seen, which the reply states", () => {
     const object = new TestObject();
     const wanted = { id: "s", units: 5, ttlMs: 60_000 };
     object.limiter.lease({ ...call(charge("100/hour")), wanted });

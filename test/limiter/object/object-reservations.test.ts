@@ -19,7 +19,7 @@ const settle = (object: TestObject, id: string, cost: number): boolean =>
   object.limiter.settle({ key: "k", id, cost }).settled;
 
 describe("reserve and settle", () => {
-  it("settling below the reserved cost refunds to the instant of the spend", async () => {
+  it("a settlement below the reserved cost refunds the difference to the time of the spend", async () => {
     const object = new TestObject();
     const each = charge("10/minute", 8, "p", "sliding-log");
     const { id, isOpen, decisions } = reserve(object, each);
@@ -31,7 +31,7 @@ describe("reserve and settle", () => {
     expect(object.remaining(each)).toBe(10);
   });
 
-  it("settling above the reserved cost books the difference now, and may leave a debt", async () => {
+  it("a settlement above the reserved cost charges the difference now, and may leave a debt", async () => {
     const object = new TestObject();
     const each = charge("10/minute", 8, "p", "sliding-log");
     const { id } = reserve(object, each);
@@ -43,7 +43,7 @@ describe("reserve and settle", () => {
     ]);
   });
 
-  it("a reservation settles once, and settling an unknown id changes nothing", async () => {
+  it("a reservation is settled only once, and settling an unknown id changes nothing", async () => {
     const object = new TestObject();
     const each = charge("10/minute", 8);
     const { id } = reserve(object, each);
@@ -62,7 +62,7 @@ describe("reserve and settle", () => {
     expect(object.remaining(each)).toBe(2);
   });
 
-  it("a denied reservation spends nothing and opens nothing to settle", async () => {
+  it("a denied reservation spends nothing and cannot be settled", async () => {
     const object = new TestObject();
     const charges = [charge("10/hour", 3, "wide"), charge("2/hour", 3, "narrow")];
     const { id, isOpen, decisions } = reserve(object, charges);
@@ -81,7 +81,7 @@ describe("reserve and settle", () => {
     expect(object.remaining(charge("100/day", 1, "b", "sliding-log"))).toBe(99);
   });
 
-  it("a reservation settles by the limits it was made with, after the policy changed", async () => {
+  it("a reservation is settled by the limits under which it was made, even after the policy has changed", async () => {
     const object = new TestObject();
     const { id } = reserve(object, charge("10/hour", 6));
     object.limiter.check(call(charge("10/hour; 20/day", 4)));
@@ -91,7 +91,7 @@ describe("reserve and settle", () => {
     expect(decisions[0]?.limits.map((limit) => limit.remaining)).toEqual([5, 16]);
   });
 
-  it("settling after the window has ended gives nothing back", async () => {
+  it("a settlement after the end of the window refunds nothing", async () => {
     const object = new TestObject();
     const each = charge("10/minute", 8);
     const { id } = reserve(object, each, 600_000);
@@ -101,7 +101,7 @@ describe("reserve and settle", () => {
     expect(object.remaining(each)).toBe(1);
   });
 
-  it("a reservation of cost 0 settles at its actual cost", async () => {
+  it("a reservation of cost 0 is settled at its actual cost", async () => {
     const object = new TestObject();
     const { id, isOpen } = reserve(object, charge("10/hour", 0));
     expect(isOpen).toBe(true);
@@ -120,7 +120,7 @@ describe("reserve and settle", () => {
 });
 
 describe("forgetting one policy of a reservation", () => {
-  it("a reservation corrects its other policies by their own costs when one policy is forgotten", async () => {
+  it("when one policy of a reservation is forgotten, the other policies are still settled at their own costs", async () => {
     const object = new TestObject();
     const charges = ["a", "b", "c"].map((policy) => charge("10/hour", 3, policy));
     const { id } = reserve(object, charges);
@@ -148,7 +148,7 @@ describe("forgetting one policy of a reservation", () => {
 describe("concurrency slots", () => {
   const slot = charge("2 per 10 minutes", 1, "p", "concurrency");
 
-  it("settling a reservation at any cost frees its concurrency slots", async () => {
+  it("a settlement at any cost frees the concurrency slots of the reservation", async () => {
     const object = new TestObject();
     const first = reserve(object, slot, 600_000);
     const second = reserve(object, slot, 600_000);
@@ -158,7 +158,7 @@ describe("concurrency slots", () => {
     expect(object.remaining(slot)).toBe(2);
   });
 
-  it("concurrency slots are free at the ttl to the millisecond, as the wait says", async () => {
+  it("concurrency slots are freed exactly at the ttl, as the wait states", async () => {
     const object = new TestObject();
     reserve(object, { ...slot, cost: 2 }, 30_000);
     object.at(10_000);
@@ -170,7 +170,7 @@ describe("concurrency slots", () => {
     expect(object.remaining(slot)).toBe(2);
   });
 
-  it("concurrency slots are free at the end of the limit's window when that comes before the ttl", async () => {
+  it("concurrency slots are freed at the end of the limit's window if it comes before the ttl", async () => {
     const object = new TestObject();
     reserve(object, { ...slot, cost: 2 }, 86_400_000);
     object.at(600_000);
@@ -179,7 +179,7 @@ describe("concurrency slots", () => {
 });
 
 describe("open reservations", () => {
-  it("reservations outlive an eviction with their limits, ttls and instants", async () => {
+  it("reservations survive an eviction with their limits, ttls and times", async () => {
     const object = new TestObject();
     const log = charge("100/minute", 10, "log", "sliding-log");
     const first = reserve(object, log, 50_000);
@@ -224,7 +224,7 @@ describe("open reservations", () => {
     expect(await object.stored()).toEqual([[], null]);
   });
 
-  it("reservations made while the clock was ahead expire after it is set right", async () => {
+  it("reservations that were made while the clock was ahead expire after the clock is corrected", async () => {
     const object = new TestObject();
     object.at(400 * 86_400_000);
     for (let open = 0; open < 1_000; open++) {
@@ -244,7 +244,7 @@ describe("open reservations", () => {
       const ten = charge("10/minute", 10, "p", strategy);
       const { id } = reserve(object, ten, 600_000);
       object.at(-3_600_000);
-      // The meter finds the mis-set clock and books its spends again. Their window is over when others spend.
+      // The meter detects the wrong clock and books its spends again. Their window has ended before the next spends.
       object.limiter.check(call({ ...ten, cost: 1 }));
       await object.evict();
       object.at(-3_600_000 + 125_000);
@@ -290,7 +290,7 @@ describe("open reservations", () => {
     expect(object.remaining(each)).toBe(3);
   });
 
-  it("reservations that each bring new limits are refused before the key's row is too large for storage", async () => {
+  it("reservations with ever new limits are refused before the key's row becomes too large for storage", async () => {
     const object = new TestObject();
     let refused = 0;
     for (let open = 0; open < 1_000; open++) {

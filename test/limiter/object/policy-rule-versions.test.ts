@@ -1,4 +1,4 @@
-/** Policy rules: an object never decides a call under older rules than it has seen. */
+/** Policy rules: an object never decides a call under rules that are older than those it has seen. */
 import { describe, expect, it } from "vitest";
 import type { PolicyRules } from "../../../src/policy/runtime-rules.ts";
 import type { Charge, CheckReply } from "../../../src/limiter/protocol.ts";
@@ -46,7 +46,7 @@ describe("a call under older rules", () => {
     expect(isDecided(ask(object, [other, under(2)]))).toBe(true);
   });
 
-  it("a stale call opens no reservation and lends nothing", () => {
+  it("a stale call opens no reservation and borrows no slice", () => {
     const object = decided();
     expect(object.limiter.reserve(reserving(under(1)))).toMatchObject({
       isOpen: false,
@@ -55,7 +55,7 @@ describe("a call under older rules", () => {
     expect(object.lease(under(1)).lentUnits).toBe(0);
   });
 
-  it("a stale call counts as no provisional spend", () => {
+  it("a stale call makes no provisional spend", () => {
     const object = decided();
     object.limiter.check({ ...call(under(1)), provisionalMs: 1_000 });
     const denial = object.limiter.check(call({ ...under(2), cost: 10 }));
@@ -70,13 +70,13 @@ describe("a call under older rules", () => {
     expect(object.remaining(charge("100/hour"))).toBe(96);
   });
 
-  it("each call is decided or refused by itself", () => {
+  it("each check of a batch is decided or refused on its own", () => {
     const calls = [call(under(1)), call(under(2)), call(under(1), "k2"), call(charge("10/hour"))];
     const { limiter } = decided();
     expect(calls.map((each) => isDecided(limiter.check(each)))).toEqual([false, true, false, true]);
   });
 
-  it("a stale reply has an entry for each policy with older rules", () => {
+  it("a stale reply lists each policy of the call with older rules", () => {
     const object = decided();
     object.limiter.check(call(under(5, "10/hour", "q")));
     const { stale } = object.limiter.check(call([under(1), under(4, "10/hour", "q"), under(1, "10/hour", "r")]));
@@ -87,18 +87,18 @@ describe("a call under older rules", () => {
     expect(isDecided(decided().limiter.check(call({ ...under(1), isDryRun: true })))).toBe(false);
   });
 
-  it("an explanation under older rules has the newer rules in place of decisions", () => {
+  it("an explanation that is asked for under older rules returns the newer rules and no decisions", () => {
     const object = decided();
     expect(object.limiter.explain(call(under(1))).reply.stale).toEqual([newest]);
   });
 });
 
 describe("a call that is never stale", () => {
-  it("a charge without rules is decided, so that isolates without a control plane go on", () => {
+  it("a charge without rules is decided, so that isolates without a control plane still work", () => {
     expect(isDecided(decided().limiter.check(call(charge("10/hour"))))).toBe(true);
   });
 
-  it("a caller of the same version is decided by its own limits, so that deployments change them", () => {
+  it("a caller with the same version of the rules is decided by its own limits, which a deployment may have changed", () => {
     const object = decided();
     for (const limits of ["20/hour", "10/hour", "5/hour"]) {
       const { decisions } = object.limiter.check(call(under(2, limits)));
@@ -106,7 +106,7 @@ describe("a call that is never stale", () => {
     }
   });
 
-  it("an isolate that knows no rules yet is decided while the policy has none", () => {
+  it("an isolate that has not received rules yet is decided if the policy has no rules", () => {
     const object = new TestObject();
     object.limiter.check(call({ ...under(0), rules: rules(0, 1_000, "[]") }));
     const unknowing = { ...under(0), rules: rules(0, 0, "[]") };
@@ -131,7 +131,7 @@ describe("the rules that a key stores", () => {
     expect(object.limiter.check(call(under(1))).stale).toEqual([newest]);
   });
 
-  it("newer rules are confirmed in storage in the turn that first sees them, even by a denial or a look", () => {
+  it("newer rules are confirmed in storage as soon as a call brings them, even if it is denied or a look", () => {
     for (const act of [
       (object: TestObject) => object.limiter.check(call({ ...under(2), cost: 11 })),
       (object: TestObject) => object.limiter.look(call(under(2))),
@@ -150,7 +150,7 @@ describe("the rules that a key stores", () => {
     }
   });
 
-  it("a key without a row writes none for the rules alone", async () => {
+  it("for a key without a row, the rules alone cause no write", async () => {
     const object = new TestObject();
     object.limiter.look(call(under(2)));
     object.limiter.check(call({ ...under(3), cost: 11 }));
@@ -161,7 +161,7 @@ describe("the rules that a key stores", () => {
     expect(object.storage.written.rows).toBe(0);
   });
 
-  it("rules are stored while the row has state of their policy, and dropped with it", async () => {
+  it("rules are stored in a row while it has state of their policy, and then removed", async () => {
     const object = new TestObject();
     object.limiter.check(confirmed([under(2, "10/minute"), under(2, "10/hour", "q")]));
     const stored = () => {
@@ -176,7 +176,7 @@ describe("the rules that a key stores", () => {
     expect(object.storage.rows.size).toBe(0);
   });
 
-  it("rules are stored with the key rules and the open reservations of their policy", async () => {
+  it("rules are stored along with the key rules and the open reservations of their policy", async () => {
     const object = new TestObject();
     object.limiter.setRules("k", "p", [{ id: "b", kind: "block" }], rules(1));
     object.limiter.check(call(under(3)));
@@ -200,7 +200,7 @@ describe("the rules that a key stores", () => {
     expect(object.limiter.check(older).stale?.map(({ policy }) => policy)).toEqual(["p", "q"]);
   });
 
-  it("a long text is stored in a row of its own, and written again only when it changes", async () => {
+  it("the text of long rules is stored in its own row, and written again only when it changes", async () => {
     const object = new TestObject();
     const long = { ...under(0), rules: rules(7, 1, `["${"x".repeat(50_000)}"]`) };
     object.limiter.check(confirmed(long));
@@ -216,13 +216,13 @@ describe("the rules that a key stores", () => {
 });
 
 describe("a sharded object", () => {
-  it("the rules that one key has seen apply to callers of all keys", async () => {
+  it("the rules that a call for one key has brought apply to the callers of all keys", async () => {
     const object = new TestObject();
     object.limiter.check(confirmed(under(1), "k1"));
     object.limiter.check(confirmed(under(2), "k2"));
     expect(isDecided(object.limiter.check(call(under(1), "k1")))).toBe(false);
     object.crash();
-    // Until it reads the row of a key with newer rules, the object knows those of the row that it reads.
+    // After a restart, the object knows the newer rules once it has read the row of a key that has them.
     object.limiter.look(call(charge("10/hour"), "k2"));
     expect(isDecided(object.limiter.check(call(under(1), "k1")))).toBe(false);
   });

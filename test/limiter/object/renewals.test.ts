@@ -11,7 +11,7 @@ const id = "r";
 const key = "k";
 
 describe("renew", () => {
-  it("a renewed reservation holds its slots for its ttl from the renewal", () => {
+  it("a renewed reservation keeps its slots for its ttl from the renewal on", () => {
     const object = new TestObject();
     object.limiter.reserve({ ...call(slots), id, ttlMs });
     object.at(30_000);
@@ -23,7 +23,7 @@ describe("renew", () => {
     expect(object.limiter.settle({ key, id, cost: 1 })).toEqual({ settled: false });
   });
 
-  it("a reservation renewed several times gives back each slot once", () => {
+  it("a reservation that was renewed several times frees each of its slots only once", () => {
     const object = new TestObject();
     object.limiter.reserve({ ...call({ ...slots, cost: 2 }), id, ttlMs });
     for (const atMs of [20_000, 40_000, 60_000]) {
@@ -38,7 +38,7 @@ describe("renew", () => {
     expect(object.remaining(slots)).toBe(2);
   });
 
-  it("settling a renewed reservation refunds to the instant of the spend", () => {
+  it("settling a renewed reservation refunds to the time of the original spend", () => {
     const object = new TestObject();
     const both = [slots, { ...log, cost: 3 }];
     object.limiter.reserve({ ...call(both), id, ttlMs });
@@ -47,14 +47,14 @@ describe("renew", () => {
     object.at(100_000);
     object.limiter.settle({ key, id, cost: 1 });
     expect(object.remaining(log)).toBe(4);
-    // The remaining unit was spent at the start.
+    // The unit that remains spent was spent at the start.
     object.at(3_600_000 - 1);
     expect(object.remaining(log)).toBe(4);
     object.at(3_600_000);
     expect(object.remaining(log)).toBe(5);
   });
 
-  it("renewing a reservation whose slots had expired takes them again, although others hold them", () => {
+  it("renewing a reservation whose slots have expired takes slots again, even if others have taken them", () => {
     const object = new TestObject();
     const short = charge("1/5s", 1, "short", "concurrency");
     object.limiter.reserve({ ...call(short), id, ttlMs });
@@ -67,7 +67,7 @@ describe("renew", () => {
     expect(object.remaining(short)).toBe(1);
   });
 
-  it("a renewal outlives an eviction of the object", async () => {
+  it("a renewal survives an eviction of the object", async () => {
     const object = new TestObject();
     object.limiter.reserve({ ...confirmed(slots), id, ttlMs });
     object.at(40_000);
@@ -93,7 +93,7 @@ describe("renew", () => {
 });
 
 describe("settle", () => {
-  it("a reservation of several policies settles each at its own cost, up and down", () => {
+  it("a reservation of several policies settles each policy at its own cost, above or below the reserved cost", () => {
     const object = new TestObject();
     const other = charge("9/hour", 1, "other", "fixed-window");
     const charges = [{ ...log, cost: 2 }, slots, { ...other, cost: 2 }];
@@ -104,7 +104,7 @@ describe("settle", () => {
     expect(object.remaining(other)).toBe(4);
   });
 
-  it("a settlement names its charges and their times only when the call asks for them", () => {
+  it("a settlement returns its charges and their times only if the call asks for them", () => {
     const object = new TestObject();
     const other = charge("9/hour", 1, "other", "fixed-window");
     object.limiter.reserve({ ...call([{ ...log, cost: 2 }, other]), id, ttlMs });
@@ -121,7 +121,7 @@ describe("settle", () => {
     expect(object.limiter.settle(settling)).toEqual({ settled: false });
   });
 
-  it("a settlement does not name the charges of policies that were forgotten", () => {
+  it("a settlement does not return charges of policies that were forgotten", () => {
     const object = new TestObject();
     object.limiter.reserve({ ...call([log, slots]), id, ttlMs });
     object.limiter.forget({ key, policy: "log" });

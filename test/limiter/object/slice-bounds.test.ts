@@ -1,4 +1,6 @@
-/** Random schedules of isolates that borrow slices of one key, in virtual time: the bound of law 1, and waits. */
+/**
+ * Random schedules of isolates that borrow slices of one key, in virtual time. They check waits and the bound of law 1.
+ */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Charge, LeaseReply, LeaseCall, CheckReply } from "../../../src/limiter/protocol.ts";
@@ -10,7 +12,7 @@ import { mostWithin } from "../../strategies/scenario.ts";
 import { boundOf, limitOf, spanOf, type Variant, variants } from "../../strategies/variants.ts";
 import { startMs } from "../../fakes/isolate.ts";
 
-/** The limits that `leased` consistency accepts. */
+/** Limits that are valid with `leased` consistency. */
 const lendable = variants.filter(
   ({ strategy, options, isElastic }) =>
     !isElastic && strategy !== "concurrency" && (strategy !== "leaky-bucket" || options["mode"] === "police"),
@@ -29,7 +31,7 @@ interface Step {
   readonly ttlTicks: number;
   /** How long ago the isolate sent its call. */
   readonly latencyMs: number;
-  /** Selects one of the borrowed slices. */
+  /** Selects one of the slices that isolates have borrowed. */
   readonly pick: number;
 }
 
@@ -37,7 +39,7 @@ interface Schedule {
   readonly charges: readonly Charge[];
   readonly tickMs: number;
   readonly steps: readonly Step[];
-  /** How the slices end that are open after the steps. */
+  /** The steps that end the slices that are still open. */
   readonly ends: readonly Step[];
   readonly cost: number;
 }
@@ -98,7 +100,7 @@ class Borrowers {
   readonly spends: { atMs: number; units: number }[] = [];
   readonly #charges: readonly Charge[];
   slices: BorrowedSlice[] = [];
-  /** Slices that were returned, or whose isolate has ended. */
+  /** Slices that were returned or abandoned. */
   readonly #over: BorrowedSlice[] = [];
   #count = 0;
 
@@ -153,7 +155,7 @@ class Borrowers {
   #lease({ units, ttlTicks, latencyMs, pick }: Step, tickMs: number, cost: number): void {
     const id = `slice-${this.#count++}`;
     const ttlMs = ttlTicks * tickMs;
-    // Some slices are returned late, and some twice.
+    // Returns some slices late, and some a second time.
     const returned = pick % 4 === 0 ? [...this.slices.splice(0, 1), ...this.#over.slice(-1)] : [];
     this.#over.push(...returned);
     const call: LeaseCall = { ...this.#call(cost), wanted: { id, units, ttlMs }, returned };
@@ -219,11 +221,11 @@ describe.each(limitSets)("$title", (limitSet) => {
         const { cost, ends, tickMs } = schedule;
         const lookedAtMs = borrowers.nowMs;
         const limits = borrowers.look(cost);
-        // From here on, isolates only spend units that are already lent.
+        // From here on, isolates only spend units of slices that are already lent.
         for (const end of ends) {
           // oxlint-disable no-await-in-loop
           await borrowers.object.pass(end.idleTicks * tickMs);
-          // No crash: it could revive a slice whose return is not written yet.
+          // An eviction instead of a crash, which could revive a slice whose return is not written yet.
           if (end.kind === "crash") await borrowers.object.evict();
           else borrowers.end(end);
           // oxlint-enable no-await-in-loop

@@ -1,10 +1,10 @@
-/** Slices when the object is evicted, its clock is wrong, or its stored row is damaged. */
+/** Slices when their object is evicted, its clock is wrong, or its stored row is damaged. */
 import { describe, expect, it } from "vitest";
 import { call, charge, confirmed, eventsOf, logOf } from "../../fakes/calls.ts";
 import { TestObject } from "../../fakes/test-object.ts";
 
 describe("slices in storage", () => {
-  it("a slice is confirmed in storage, and a lease that lends nothing has the durability of its call", () => {
+  it("a slice is confirmed in storage, and a lease call that lends nothing has the durability of its policies", () => {
     const object = new TestObject();
     const written = object.storage.countWrites();
     const { id } = object.lease(logOf(1));
@@ -15,7 +15,7 @@ describe("slices in storage", () => {
     expect(written).toMatchObject({ puts: [1, 1, 1], confirmedPuts: 2 });
   });
 
-  it("slices outlive an eviction, and are then returned or booked whole", async () => {
+  it("slices survive an eviction, and are then returned or booked whole", async () => {
     const object = new TestObject();
     const [first] = [object.lease(logOf(0)), object.lease(logOf(0), { units: 3 })];
     await object.evict();
@@ -42,7 +42,7 @@ describe("slices in storage", () => {
     expect(await object.stored()).toEqual([[], null]);
   });
 
-  it("spends of a limit of one second are stored while a slice of it is open", async () => {
+  it("the spends of a limit of one second are stored while one of its slices is open", async () => {
     const object = new TestObject();
     const each = charge("80/second", 1);
     object.lease(each);
@@ -119,7 +119,7 @@ describe("open slices", () => {
     expect(object.remaining(each)).toBe(998_997);
   });
 
-  it("slices lent while the clock was ahead end one ttl after the clock is set right", () => {
+  it("slices that were lent while the clock was ahead end one ttl after the clock is corrected", () => {
     const object = new TestObject();
     object.at(400 * 86_400_000);
     object.lease(logOf(1));
@@ -136,7 +136,7 @@ describe("open slices", () => {
     expect(object.remaining(charge("80/hour", 0, "unseen"))).toBe(80);
   });
 
-  it("slices of very many policies are refused before the key's row is too large for storage", async () => {
+  it("slices of many different policies are refused before the key's row becomes too large for storage", async () => {
     const object = new TestObject();
     const charges = Array.from({ length: 60 }, (_, index) =>
       charge("1000000/hour", 0, `a-policy-of-quite-a-long-name-that-says-what-it-is-for-${index}`),
@@ -163,7 +163,7 @@ describe("open slices", () => {
     expect(limiter.cachedBytes).toBeLessThan(cachedBytes + 50);
   });
 
-  it("when the clock lags behind the latest time seen and then steps back by more than a window, a slice lent then ends one ttl after that step", () => {
+  it("a slice that is lent while the clock lags ends one ttl after the clock steps further back by more than a window", () => {
     const object = new TestObject();
     object.lease(logOf(1));
     object.at(4_000);
@@ -176,7 +176,7 @@ describe("open slices", () => {
     expect(object.remaining(logOf(1))).toBe(100);
   });
 
-  it("the ttl of a slice that is lent while the clock lags begins at the latest time seen", () => {
+  it("the ttl of a slice that is lent while the clock lags starts at the latest time seen", () => {
     const object = new TestObject();
     object.limiter.check(call(logOf(1)));
     object.at(-10_000);

@@ -1,4 +1,4 @@
-/** Slices: units that an object lends to isolates, which spend them by themselves. */
+/** Slices: units that an object lends to isolates, which then spend these units without calls. */
 import { describe, expect, it } from "vitest";
 import type { CheckReply } from "../../../src/limiter/protocol.ts";
 import type { LimitDecision } from "../../../src/strategies/index.ts";
@@ -10,7 +10,7 @@ const allowed = ({ decisions }: CheckReply): boolean[] => decisions.map(({ allow
 const limitOf = ({ decisions }: CheckReply): LimitDecision | undefined => decisions[0]?.limits[0];
 
 describe("lease", () => {
-  it("a lease spends its charges, and lends at most an eighth of what remains", () => {
+  it("a lease call spends its charges, and borrows at most an eighth of what remains", () => {
     const object = new TestObject();
     const { decisions, lentUnits } = object.lease(logOf(20), { units: 50 });
     expect([decisions[0]?.limits[0]?.remaining, lentUnits]).toEqual([80, 10]);
@@ -19,7 +19,7 @@ describe("lease", () => {
     expect(object.remaining(logOf(1))).toBe(67);
   });
 
-  it("a lease of several policies lends as much of each as the scarcest can spare", () => {
+  it("a lease call for several policies lends the same number of units of each, as few as the scarcest policy allows", () => {
     const object = new TestObject();
     const charges = [logOf(1, "wide"), charge("1000/hour; 41/day", 1, "narrow")];
     expect(object.lease(charges).lentUnits).toBe(5);
@@ -27,16 +27,16 @@ describe("lease", () => {
     expect(object.remaining(charge("41/day", 1, "narrow"))).toBe(35);
   });
 
-  it("a lease near the limit lends nothing and opens no slice", () => {
+  it("a lease call near the limit lends nothing and opens no slice", () => {
     const object = new TestObject();
     const { lentUnits } = object.lease(charge("8/hour"));
     expect(lentUnits).toBe(0);
     expect(object.remaining(charge("8/hour"))).toBe(7);
-    // The denial is cacheable, so no slice is open.
+    // The denial may be cached, which shows that no slice is open.
     expect(object.limiter.check(call(charge("8/hour", 8))).isFirm).toBe(true);
   });
 
-  it("a denied lease lends nothing and spends nothing", async () => {
+  it("a denied lease call lends nothing and spends nothing", async () => {
     const object = new TestObject();
     const charges = [logOf(60, "wide"), charge("50/hour", 60, "narrow")];
     const leased = object.lease(charges);
@@ -44,21 +44,21 @@ describe("lease", () => {
     expect(await object.stored()).toEqual([[], null]);
   });
 
-  it("a lease with a dry-run policy lends nothing", () => {
+  it("a lease call with a dry-run policy lends nothing", () => {
     const object = new TestObject();
     const dryRun = { ...charge("1000/hour", 1, "dry"), isDryRun: true };
     expect(object.lease([logOf(1), dryRun]).lentUnits).toBe(0);
     expect(object.remaining(logOf(1))).toBe(99);
   });
 
-  it("a lease that wants no units is a check", () => {
+  it("a lease call that asks for no units is a check", () => {
     const object = new TestObject();
     const leased = object.limiter.lease({ ...call(logOf(1)), wanted: null });
     expect([allowed(leased), leased.lentUnits]).toEqual([[true], 0]);
     expect(object.remaining(logOf(1))).toBe(99);
   });
 
-  it("a lease of cost 0 is allowed on an exhausted key, and lends units of a key that has some left", () => {
+  it("a lease call of cost 0 is allowed on an exhausted key, and lends units of a key that has some left", () => {
     const object = new TestObject();
     const full = charge("2/hour", 2, "full");
     object.limiter.check(call(full));
@@ -67,7 +67,7 @@ describe("lease", () => {
     expect(object.lease(logOf(0)).lentUnits).toBe(10);
   });
 
-  it("a lease that the platform sends twice lends once", () => {
+  it("a lease call that the platform delivers twice lends once", () => {
     const object = new TestObject();
     const { id, lentUnits } = object.lease(logOf(0));
     expect(object.lease(logOf(0), { id }).lentUnits).toBe(lentUnits);
@@ -78,7 +78,7 @@ describe("lease", () => {
 });
 
 describe("lent units", () => {
-  it("lent units count as spent for every kind of call", () => {
+  it("all kinds of calls count lent units as spent", () => {
     const object = new TestObject();
     object.lease(charge("16/hour", 0));
     const [fits, tooMany] = [charge("16/hour", 14), charge("16/hour", 15)];
@@ -92,7 +92,7 @@ describe("lent units", () => {
     expect(allowed(object.limiter.check(call(fits)))).toEqual([true]);
   });
 
-  it("the used units of a slice are spent at the instant of its return", () => {
+  it("the used units of a slice count as spent at the time of its return", () => {
     const object = new TestObject();
     const { id } = object.lease(logOf(0));
     object.at(3_000);
@@ -104,7 +104,7 @@ describe("lent units", () => {
     expect(object.remaining(logOf(1))).toBe(100);
   });
 
-  it("a lease settles returned slices before it lends the next", () => {
+  it("a lease call settles the slices that it returns before it lends the next slice", () => {
     const object = new TestObject();
     const { id } = object.lease(charge("80/hour", 0));
     const returned = [{ id, used: 10 }];
@@ -113,7 +113,7 @@ describe("lent units", () => {
     expect(object.remaining(charge("80/hour"))).toBe(56);
   });
 
-  it("a slice that is not returned is spent whole at its end, to the millisecond", () => {
+  it("a slice that is not returned counts as spent completely, exactly from its end on", () => {
     const object = new TestObject();
     object.lease(logOf(0));
     object.at(4_999);
@@ -126,7 +126,7 @@ describe("lent units", () => {
     expect(object.remaining(logOf(1))).toBe(100);
   });
 
-  it("a slice counts in the window in which it ends, although the object notices it later", () => {
+  it("a slice counts in the window in which it ends, even if the object notices the end later", () => {
     const object = new TestObject();
     const each = charge("80/minute", 1);
     object.lease(each);
@@ -134,7 +134,7 @@ describe("lent units", () => {
     expect(object.remaining(each)).toBe(80);
   });
 
-  it("slices that ended since the last call are booked in the order of their ends", () => {
+  it("slices that have ended since the last call are booked in the order in which they ended", () => {
     const object = new TestObject();
     const each = charge({ limit: 80, window: "2500ms" }, 0);
     object.lease(each, { ttlMs: 3_000 });
@@ -145,7 +145,7 @@ describe("lent units", () => {
     expect(object.remaining(each)).toBe(80);
   });
 
-  it("a return books at most the lent units, once, and only before the slice ends", () => {
+  it("the return of a slice books at most the lent units, only once, and only before the slice ends", () => {
     const object = new TestObject();
     const { id, lentUnits } = object.lease(logOf(0));
     const late = object.lease(logOf(0), { ttlMs: 1_000 });
@@ -158,7 +158,7 @@ describe("lent units", () => {
     expect(object.remaining(logOf(1))).toBe(100 - lentUnits - late.lentUnits);
   });
 
-  it("forgetting a policy ends its part of a slice and no other policy's", () => {
+  it("forgetting a policy ends the part of a slice that belongs to this policy, and no other part", () => {
     const object = new TestObject();
     const charges = [logOf(0, "a"), logOf(0, "b")];
     const { id } = object.lease(charges);
@@ -170,7 +170,7 @@ describe("lent units", () => {
     expect(object.remaining(logOf(1, "b"))).toBe(93);
   });
 
-  it("a slice counts under the current limits until it is returned, and is then booked under the limits under which it was lent", async () => {
+  it("a slice counts under the current limits until its return, which is booked under the limits at the time of lending", async () => {
     const object = new TestObject();
     const { id } = object.lease(charge("80/hour", 0));
     await object.evict();
@@ -181,7 +181,7 @@ describe("lent units", () => {
 });
 
 describe("waits with open slices", () => {
-  it("waits assume that all lent units are spent when the last slice ends", () => {
+  it("waits assume that all lent units are spent at the end of the last slice", () => {
     const object = new TestObject();
     object.limiter.check(call(logOf(50)));
     object.lease(logOf(0), { units: 4, ttlMs: 2_000 });
@@ -203,7 +203,7 @@ describe("waits with open slices", () => {
     expect(allowed(object.limiter.check(call(logOf(45))))).toEqual([true]);
   });
 
-  it("every kind of call reports the same waits while a slice is open", () => {
+  it("all kinds of calls report the same waits while a slice is open", () => {
     const object = new TestObject();
     object.lease(logOf(0));
     const all = call(logOf(100));
@@ -216,7 +216,7 @@ describe("waits with open slices", () => {
     expect(replies.map((reply) => limitOf(reply)?.retryAfterMs)).toEqual(replies.map(() => 65_000));
   });
 
-  it("a cost that fits when the last slice ends waits exactly until then", () => {
+  it("a cost that fits only after the last slice has ended waits exactly until its end", () => {
     const object = new TestObject();
     object.limiter.check(call(charge("20/second", 4)));
     object.lease(charge("20/second", 0), { ttlMs: 5_000 });
@@ -227,7 +227,7 @@ describe("waits with open slices", () => {
     });
   });
 
-  it("the wait suffices when the slice that would open the window is returned unused", () => {
+  it("a wait is long enough even if a slice is returned unused whose spend would have opened the window", () => {
     const object = new TestObject();
     const each = charge("16/12s", 0);
     const first = object.lease(each, { ttlMs: 10_000 });
@@ -248,7 +248,7 @@ describe("waits with open slices", () => {
     expect(denied.decisions.map(({ retryAfterMs }) => retryAfterMs)).toEqual([null, 0]);
   });
 
-  it("waits include the step of a clock that stepped back while a slice is open", () => {
+  it("while a slice is open, a clock that steps back makes waits longer by the step", () => {
     const object = new TestObject();
     object.limiter.check(call(logOf(1)));
     object.lease(logOf(0));

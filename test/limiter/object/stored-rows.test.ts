@@ -1,4 +1,4 @@
-/** Damaged rows in storage: the object refuses the damaged part, reports it and keeps the rest. */
+/** Damaged rows in storage: the object discards the damaged part, logs this and keeps the remaining parts. */
 import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } from "vitest";
 import { call, charge } from "../../fakes/calls.ts";
 import { startMs } from "../../fakes/isolate.ts";
@@ -12,7 +12,7 @@ afterEach(() => void vi.restoreAllMocks());
 
 type Path = readonly number[];
 
-/** Evicts the object and replaces one value of its row, at `path`. */
+/** Evicts the object and replaces the value at `path` in its row. */
 async function damaged(object: TestObject, path: Path, wrong: unknown): Promise<TestObject> {
   await object.pass(2_000);
   const row: unknown = JSON.parse(object.storage.rows.get("k k") ?? "");
@@ -28,7 +28,7 @@ async function damaged(object: TestObject, path: Path, wrong: unknown): Promise<
 
 const reported = (): string => errors.mock.calls.join("\n");
 
-/** The places of the fields of a row. */
+/** The positions of these fields in a row. */
 const [meters, reservations, slices, batches] = [4, 5, 6, 7];
 
 describe("a stored reservation", () => {
@@ -40,7 +40,7 @@ describe("a stored reservation", () => {
     return object;
   };
 
-  it("a stored reservation is read as it was written", async () => {
+  it("a stored reservation is read back unchanged", async () => {
     const object = await damaged(open(), [reservations, 1, 0], "r");
     expect(object.limiter.settle({ key: "k", id: "r", cost: 0 })).toEqual({ settled: true });
     expect(reported()).toBe("");
@@ -95,7 +95,7 @@ describe("a stored slice", () => {
     return object;
   };
 
-  it("a stored slice is read as it was written", async () => {
+  it("a stored slice is read back unchanged", async () => {
     const object = await damaged(lent(), [slices, 1, 0], "s");
     expect(object.remaining(charge("100/hour", 1, "other"))).toBe(95);
     expect(reported()).toBe("");
@@ -121,7 +121,7 @@ describe("a stored slice", () => {
 });
 
 describe("a stored slice with several policies", () => {
-  it("a stored slice is refused whole when the part of one policy is damaged", async () => {
+  it("a stored slice is discarded completely when the part of one policy is damaged", async () => {
     const object = new TestObject();
     const charges = [charge("100/hour", 0, "one"), charge("100/hour", 0, "two")];
     object.limiter.lease({ ...call(charges), wanted: { id: "s", units: 5, ttlMs: 60_000 } });
@@ -145,7 +145,7 @@ describe("a stored sync batch", () => {
     return object;
   };
 
-  it("a stored sync batch and all earlier ones count once", async () => {
+  it("a sync batch that is stored, and all batches before it, count only once", async () => {
     const object = await damaged(synced(), [batches, 0, 0], "isolate");
     sync(object, 2);
     sync(object, 1);
@@ -169,7 +169,7 @@ describe("a stored sync batch", () => {
     },
   );
 
-  it("the last batch of an isolate is forgotten after a minute", async () => {
+  it("the number of an isolate's last batch is forgotten after a minute", async () => {
     const object = synced();
     object.nowMs += 59_999;
     sync(object, 2);
@@ -185,7 +185,7 @@ describe("a stored sync batch", () => {
     expect(object.remaining(spent)).toBe(90);
   });
 
-  it("a key remembers the last batches of the latest thousand isolates", () => {
+  it("a key remembers the number of the last batch for the latest thousand isolates", () => {
     const object = synced();
     for (let other = 0; other < 999; other++) {
       const isolate = `other-${other}`;
@@ -220,7 +220,7 @@ describe("an unreadable row", () => {
 });
 
 describe("a denial", () => {
-  it("a denial is never cacheable when one of the limits counts concurrency slots", () => {
+  it("a denial may never be cached when one of the limits is a concurrency limit", () => {
     const object = new TestObject();
     const [slots] = charge("1/hour", 1, "p", "concurrency").limits;
     const [perHour] = charge("1/hour").limits;

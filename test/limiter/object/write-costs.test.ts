@@ -1,4 +1,4 @@
-/** The rows and alarms that an object writes, which Cloudflare bills. */
+/** The rows and alarms that an object writes and for which Cloudflare bills. */
 import { describe, expect, it } from "vitest";
 import { softBudgetBytes } from "../../../src/limiter/object/key-cache.ts";
 import { call, charge, confirmed } from "../../fakes/calls.ts";
@@ -6,7 +6,7 @@ import { TestObject } from "../../fakes/test-object.ts";
 
 const hourMs = 3_600_000;
 
-/** Calls `act` `times` times, each time after `ms` milliseconds, and lets pending writes happen. */
+/** Calls `act` `times` times, each after another `ms` milliseconds, and then lets pending writes happen. */
 function every(object: TestObject, ms: number, times: number, act: (count: number) => unknown): void {
   for (let count = 1; count <= times; count++) {
     object.advance(ms);
@@ -16,7 +16,7 @@ function every(object: TestObject, ms: number, times: number, act: (count: numbe
 }
 
 describe.each(["fixed-window", "sliding-window-counter", "token-bucket", "sliding-log"])("%s", (strategy) => {
-  it("a hot key costs at most 4 rows and one alarm for 1,000 decisions in a second", () => {
+  it("a key with 1,000 decisions in a second costs at most 4 rows and one alarm", () => {
     const object = new TestObject();
     const each = call(charge("100000/hour", 1, "p", strategy));
     every(object, 1, 1_000, () => object.limiter.check(each));
@@ -24,7 +24,7 @@ describe.each(["fixed-window", "sliding-window-counter", "token-bucket", "slidin
     expect(object.storage.written).toMatchObject({ rows: 3 + segments, alarms: 1 });
   });
 
-  it("a cold key costs one row for each decision, and one alarm until it is deleted", async () => {
+  it("a rarely used key costs one row for each decision, and one alarm until it is deleted", async () => {
     const object = new TestObject();
     const { written } = object.storage;
     const each = call(charge("1000/hour", 1, "p", strategy));
@@ -53,7 +53,7 @@ describe.each(["fixed-window", "sliding-window-counter", "token-bucket", "slidin
 });
 
 describe("calls that change nothing", () => {
-  it("confirmed denials cost no row while another policy's change waits to be written", () => {
+  it("confirmed denials cost no row while a change of another policy waits to be written", () => {
     const object = new TestObject();
     every(object, 1, 500, () => {
       object.limiter.check(call(charge("1000/hour", 1, "relaxed")));
@@ -92,7 +92,7 @@ describe("calls that change nothing", () => {
 });
 
 describe("long logs", () => {
-  it("three long logs in use stay in memory beyond the soft budget, and cost at most 12 rows a second", () => {
+  it("three long logs that are in use stay in memory beyond the memory budget, and cost at most 12 rows a second", () => {
     const object = new TestObject();
     const each = charge("100000/hour", 1, "p", "sliding-log");
     const keys = ["one", "two", "three"];
@@ -111,7 +111,7 @@ describe("long logs", () => {
 });
 
 describe("keys of a shard", () => {
-  it("each key that a shard sweeps costs one row, its deletion", async () => {
+  it("sweeping a key in a shard costs one row, the deletion", async () => {
     const object = new TestObject();
     const { written } = object.storage;
     every(object, 5, 200, (key) => {

@@ -16,7 +16,7 @@ describe("the admin API", () => {
     expect(configOf(variables).admin).toBeNull();
   });
 
-  it("a plain token in ADMIN_TOKENS has every right, below the default path", () => {
+  it("a plain token in ADMIN_TOKENS has every right, and the admin API has its default path", () => {
     expect(configOf({ ADMIN_TOKENS: token }).admin).toEqual({
       path: "/_headgate",
       host: null,
@@ -151,7 +151,7 @@ it.for<[unknown, boolean]>([
   expect(configOf({ ADMIN_TOKENS: token, REVEAL }).admin?.reveal).toBe(reveal);
 });
 
-it("any other value of REVEAL is rejected", () => {
+it("any value of REVEAL that is not documented is rejected", () => {
   expect(problemsIn({ ...whole, REVEAL: true })).toEqual([
     { variable: "REVEAL", field: "", value: true, accepted: '"off" or "admins"' },
   ]);

@@ -1,4 +1,4 @@
-/** The variables of alerts. */
+/** The variables about alerts. */
 import { describe, expect, it } from "vitest";
 import { alertSettings } from "../../../src/policy/vars/admin.ts";
 import { configOf, problemsIn, whole } from "../parsed.ts";
@@ -12,7 +12,7 @@ describe("alerts", () => {
     expect(configOf({ ALERT_SECRET: secret, ALERT_KEYS: "default" }).alerts).toBeNull();
   });
 
-  it("a webhook alone gets unsigned alerts when a fifth of the requests is denied", () => {
+  it("with a webhook alone, alerts are unsigned and sent when a fifth of the requests is denied", () => {
     const { alerts } = configOf({ ALERT_WEBHOOK: webhook });
     expect(alerts?.webhook.href).toBe(webhook);
     expect(alerts).toMatchObject({ secret: null, deniedShare: 0.2, keys: new Set() });
@@ -76,7 +76,7 @@ describe("alerts", () => {
     expect(problems.map(({ variable }) => variable)).toEqual(["ALERT_KEYS"]);
   });
 
-  it("settings without effect are warnings", () => {
+  it("alert settings that have no effect give warnings", () => {
     const unused = configOf({ ALERT_SECRET: secret, ALERT_KEYS: "default" });
     expect(unused.warnings).toEqual([
       "ALERT_SECRET: has no effect without ALERT_WEBHOOK",
@@ -92,7 +92,7 @@ describe("alerts", () => {
 });
 
 describe("the control plane object", () => {
-  it("reads the settings without the policies", () => {
+  it("the alert settings can be read without the policies", () => {
     const settings = alertSettings({
       ALERT_WEBHOOK: webhook,
       ALERT_KEYS: "any",
@@ -101,7 +101,7 @@ describe("the control plane object", () => {
     expect(settings?.keys).toEqual(new Set(["any"]));
   });
 
-  it("sends no alerts when a variable is invalid", () => {
+  it("no alerts are sent when one of their variables is invalid", () => {
     expect(alertSettings({ ALERT_WEBHOOK: webhook, ALERT_DENIED_SHARE: "no" })).toBeNull();
     expect(alertSettings({})).toBeNull();
   });

@@ -1,4 +1,4 @@
-/** The demo, which is in effect while nothing is configured, and the variable `SAMPLE`. */
+/** The demo limits, which are in effect while nothing is configured, and the variable `SAMPLE`. */
 import { expect, it } from "vitest";
 import { configOf, placesOf, problemsIn, whole } from "../parsed.ts";
 

@@ -135,11 +135,11 @@ describe("the trusted proxies of preflights", () => {
     return [preflights?.addresses.trustedProxies, warnings.filter((text) => /PREFLIGHT/.test(text))];
   };
 
-  it("preflights use the trustedProxies of the policies with ip in their keys, if all of them have the same value", () => {
+  it("preflights use the trustedProxies of policies with ip in their key, if these policies agree", () => {
     const [one, two] = [{ trustedProxies: 1 }, { trustedProxies: 2 }];
     expect(configured([policy("a", one), policy("b", { ...one, key: ["ip", "path"] })])).toEqual([1, []]);
     expect(configured([policy("a", {}), policy("b", {})])).toEqual([null, []]);
-    // A policy with another key determines trustedProxies only if no policy has the key ip.
+    // Policies with other keys determine trustedProxies only if no policy has the key ip.
     expect(configured([policy("a", one), policy("b", { ...two, key: "global" })])).toEqual([1, []]);
     expect(configured([policy("b", { ...two, key: "header:a", onMissingKey: "ip" })])).toEqual([2, []]);
     expect(configured([policy("a", one)], { limits: "5/s", ipv6Prefix: 48 })).toEqual([1, []]);
@@ -151,7 +151,7 @@ describe("the trusted proxies of preflights", () => {
     expect(configured(policies, "off")).toEqual([undefined, []]);
   });
 
-  it("preflights use the connecting address, with a warning, if policies have different values of trustedProxies", () => {
+  it("if policies differ in trustedProxies, preflights use the connecting address, and a warning is given", () => {
     const policies = [policy("a", { trustedProxies: 1 }), policy("b", {})];
     for (const written of [undefined, "5/s", { limits: "5/s" }]) {
       expect(configured(policies, written)).toEqual([

@@ -45,7 +45,7 @@ describe("JWT_KEY", () => {
     }
   });
 
-  it("JWT_KEY accepts a JWK, as an object or as JSON text, and keeps only its key material", () => {
+  it("JWT_KEY accepts a JWK as an object or as JSON text, and keeps only the fields of the key itself", () => {
     for (const [jwk, algorithm] of [
       [rsaJwk, "RS256"],
       [ecJwk, "ES256"],
@@ -65,7 +65,7 @@ describe("JWT_KEY", () => {
     }
   });
 
-  it("JWT_KEY reads other texts and JWKs of kty oct as secrets", () => {
+  it("JWT_KEY reads all other texts, and JWKs of kty oct, as secrets", () => {
     const secret = " a secret, ünïcode and thirty-two bytes long ";
     const material = new TextEncoder().encode(secret);
     const key = { kind: "key", algorithm: "HS256" };
@@ -75,7 +75,7 @@ describe("JWT_KEY", () => {
     expect(jwtOf(JSON.stringify({ ...jwk, alg: "HS256" }))).toMatchObject(key);
   });
 
-  /** A function, because the keys are generated after this file is loaded. */
+  /** A function, because the keys do not exist yet when the cases are listed. */
   const wrong: [string, () => unknown][] = [
     ["a number", () => 12_345],
     ["a boolean", () => true],
@@ -102,7 +102,7 @@ describe("JWT_KEY", () => {
     ["a key of OpenSSH", () => "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQ me@host"],
     ["where keys are", () => "https://id.example.com/.well-known/jwks.json"],
   ];
-  it.each(wrong)("JWT_KEY rejects, without quoting it, %s", async (_, make) => {
+  it.each(wrong)("JWT_KEY rejects %s without quoting it", async (_, make) => {
     expect(problemsIn({ ...whole, JWT_KEY: await make() })).toEqual([
       {
         variable: "JWT_KEY",
@@ -150,7 +150,7 @@ describe("JWT_JWKS_URL", () => {
     ]);
   });
 
-  it("JWT_JWKS_URL with credentials, or together with JWT_KEY, is rejected without being quoted", () => {
+  it("JWT_JWKS_URL is rejected, without being quoted, if it has credentials or JWT_KEY is also set", () => {
     const url = "https://user:hunter2@id.example.com/jwks";
     for (const variables of [{ JWT_JWKS_URL: url }, { JWT_JWKS_URL: url, JWT_KEY: "secret" }]) {
       const problems = problemsIn({ ...whole, ...variables });
@@ -184,7 +184,7 @@ describe.each(["JWT_ISSUER", "JWT_AUDIENCE"])("%s", (variable) => {
 describe("a jwt key part without a verification key", () => {
   const claimed = { name: "a", limits: "1/s", key: ["jwt:sub"] };
 
-  it("a jwt key part without a verification key is a problem that names its place", () => {
+  it("a jwt key part without a verification key is a problem that states its place", () => {
     const POLICIES = [claimed, { name: "b", limits: "1/s" }, { ...claimed, name: "c", limits: 0 }];
     expect(placesOf({ KEY_SECRET: "s", POLICIES })).toEqual(["POLICIES [2].limits", "JWT_KEY"]);
     expect(problemsIn({ KEY_SECRET: "s", POLICIES }).at(-1)).toEqual({

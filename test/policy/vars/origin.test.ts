@@ -6,7 +6,7 @@ describe("ORIGIN", () => {
     expect(configOf({ ORIGIN }).origin).toEqual({ kind: "none" });
   });
 
-  it("ORIGIN = route means the zone's own origin", () => {
+  it("ORIGIN = route means the origin of the Worker's own zone", () => {
     expect(configOf({ ORIGIN: "route" }).origin).toEqual({ kind: "route" });
   });
 

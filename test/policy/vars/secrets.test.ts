@@ -24,7 +24,7 @@ describe("a short secret", () => {
     expect(() => parseConfig({ ...whole, CHECK_TOKENS })).not.toThrow();
   });
 
-  it("short ADMIN_TOKENS are reported besides short CHECK_TOKENS", () => {
+  it("short ADMIN_TOKENS are reported together with short CHECK_TOKENS", () => {
     const lines = linesOf({ CHECK_TOKENS: "c".repeat(15), ADMIN_TOKENS: ["a".repeat(14)] });
     expect(lines.map((line) => line.split(":")[0])).toEqual(["CHECK_TOKENS", "ADMIN_TOKENS"]);
   });

@@ -22,7 +22,7 @@ function namesRead(variables: Variables): Set<string> {
 }
 
 describe("the table of variables", () => {
-  it("the table of variables has exactly the variables that are read", () => {
+  it("the list of known variables equals the variables that the configuration reads", () => {
     const read = namesRead({ ...whole, POLICIES: [{ name: "a", limits: "1/s" }] });
     expect([...read].toSorted()).toEqual([...variableNames].toSorted());
   });
@@ -67,7 +67,7 @@ describe("an unknown variable", () => {
     ]);
   });
 
-  it("a variable named like a field of match or of a limit is reported as that field", () => {
+  it("an unknown variable with the name of a field of match or of a limit is reported with the place of that field", () => {
     expect(linesOf({ METHODS: "POST" })).toEqual([
       "unknown variable METHODS; methods is a field of match, in a policy under [[vars.POLICIES]]",
     ]);
@@ -76,7 +76,7 @@ describe("an unknown variable", () => {
     ]);
   });
 
-  it("an unknown variable without a similar name is reported with the advice to list it in EXTRA_VARS", () => {
+  it("an unknown variable without a similar known name is reported with the advice to list it in EXTRA_VARS", () => {
     expect(linesOf({ REGION: "eu" })).toEqual([
       "unknown variable REGION; if it is your own, add its name to EXTRA_VARS",
     ]);

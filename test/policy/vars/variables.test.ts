@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { configOf, placesOf, plain, problemsIn, whole } from "../parsed.ts";
 
 describe("the minimal configuration", () => {
-  it("limits and KEY_SECRET are a valid configuration with defaults for the rest", () => {
+  it("limits and KEY_SECRET alone are a valid configuration", () => {
     expect(plain(configOf(whole))).toEqual({
       origin: "none",
       originTimeoutMs: 100_000,
@@ -139,7 +139,7 @@ describe("CHECK_PATH", () => {
 describe("CHECK_TOKENS", () => {
   const every = new Set(["check", "look", "forget", "adhoc"]);
 
-  it("a token has a tenant and rights", () => {
+  it("a token in CHECK_TOKENS may have a tenant and rights", () => {
     const value = [
       { token: "a", tenant: "acme" },
       { token: "b", may: ["look", "look"] },

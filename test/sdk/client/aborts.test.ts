@@ -1,4 +1,4 @@
-/** A signal ends a call at once, wherever the call is. */
+/** An abort signal ends a call at once, in every phase of the call. */
 import { describe, expect, it } from "vitest";
 import { createClientAt, type ServiceClient } from "../../../src/sdk/client/client.ts";
 import { allow, problem, silence } from "./faulty-server.ts";
@@ -11,13 +11,13 @@ const reason = new Error("the caller has gone");
 const aborted = (): AbortSignal => AbortSignal.abort(reason);
 
 describe("a call whose signal aborts", () => {
-  it("a call whose signal has aborted before is not sent", async () => {
+  it("a call whose signal is already aborted is not sent", async () => {
     const { limiter, clock, requests } = await setUp([allow()]);
     expect(await thrownBy(limiter.check(key, { signal: aborted() }))).toBe(reason);
     expect([requests.length, clock.pending]).toEqual([0, 0]);
   });
 
-  it("a call in flight throws the reason of its signal at once, and is not repeated", async () => {
+  it("a call in flight throws the reason of its signal at once, and is not sent again", async () => {
     const { limiter, clock, requests } = await setUp([silence]);
     const controller = new AbortController();
     const looking = thrownBy(limiter.look(key, { signal: controller.signal }));
@@ -39,7 +39,7 @@ describe("a call whose signal aborts", () => {
     expect(clock.pending).toBe(0);
   });
 
-  it("a call that waits for its repeat throws the reason of its signal at once", async () => {
+  it("a call that waits before its next attempt throws the reason of its signal at once", async () => {
     const { limiter, clock, requests } = await setUp([problem(429, { "Retry-After": "3" })]);
     clock.stop();
     const controller = new AbortController();
@@ -50,7 +50,7 @@ describe("a call whose signal aborts", () => {
     expect([requests.length, clock.pending]).toEqual([1, 0]);
   });
 
-  it("a call that is held back throws the reason of its signal at once", async () => {
+  it("a call that the limits on calls hold back throws the reason of its signal at once", async () => {
     const { limiter, clock, requests } = await setUp([allow({ RateLimit: '"a";r=0;t=3' })]);
     await limiter.check(key);
     clock.stop();

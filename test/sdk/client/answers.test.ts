@@ -1,4 +1,4 @@
-/** Answers that are none of Headgate's: each error names the URL, what came and what is expected. */
+/** Answers that do not come from Headgate: the error names the URL, what was received and what was expected. */
 import { expect, it } from "vitest";
 import { createClient, type HttpOptions } from "../../../src/sdk/package/client.ts";
 import { allowed } from "./faulty-server.ts";
@@ -7,7 +7,7 @@ const url = "https://limits.example.com";
 const html = { "Content-Type": "text/html; charset=utf-8" };
 const json = { "Content-Type": "application/json" };
 
-/** A client whose calls all get this response. */
+/** A client that gets this response to every call. */
 function clientOf(status: number, headers: Record<string, string>, body: string) {
   const fetch: HttpOptions["fetch"] = async () => new Response(status === 204 ? null : body, { status, headers });
   return createClient({ url, token: "t", retries: 0, fetch });
@@ -72,7 +72,7 @@ it.each<[string, string]>([
   expect(await messageOf(batching)).toBe(`${call}/batch: ${message}`);
 });
 
-it("the other calls name the field that is wrong in their answers", async () => {
+it("for every operation, the error names the field that is wrong in the answer", async () => {
   const other = clientOf(200, json, allowed);
   expect(await messageOf(other.reserve({ key: "k", ttlMs: 1_000 }))).toBe(
     `${call}/reserve: expected id to be a text or null, got undefined`,
@@ -85,7 +85,7 @@ it("the other calls name the field that is wrong in their answers", async () => 
   );
 });
 
-it("fields and reasons of a newer Headgate are accepted", async () => {
+it("unknown fields and reasons of a newer Headgate are accepted", async () => {
   const newer = allowed.replace('"reason":"limit"', '"reason":"weather","colour":"red"');
   expect(await clientOf(200, json, newer).look({ key: "k" })).toMatchObject({ colour: "red" });
 });

@@ -1,4 +1,4 @@
-/** The client against the app itself: its requests fit the OpenAPI document, and it reads the answers. */
+/** The client with the app itself: its requests match the OpenAPI document, and it can read the answers. */
 import { describe, expect, expectTypeOf, it } from "vitest";
 import type * as server from "../../../src/app.ts";
 import { createClient, HeadgateError, type HeadgateService } from "../../../src/sdk/package/client.ts";
@@ -55,7 +55,7 @@ const thrownBy = async (call: Promise<unknown>): Promise<HeadgateError> => {
 describe.each(ways)("the client over $way", ({ way, clientOf }) => {
   const place = (http: string, method: string): string => (way === "HTTP" ? http : `service.${method}()`);
 
-  it(`a check over ${way} charges the key, and a look does not`, async () => {
+  it(`a check over ${way} charges the key, and a look charges nothing`, async () => {
     const limiter = clientOf();
     const answer = await limiter.check({ policy: "api", key: "192.0.2.1", cost: 2 });
     expect(answer).toMatchObject({ allowed: true, cost: 2, policy: "api", reason: "limit" });
@@ -68,7 +68,7 @@ describe.each(ways)("the client over $way", ({ way, clientOf }) => {
     ]);
   });
 
-  it(`a denial over ${way} is an answer`, async () => {
+  it(`a denial over ${way} is an answer and not an error`, async () => {
     const limiter = clientOf();
     await limiter.check({ policy: "api", key: "192.0.2.1", cost: 5 });
     const denied = await limiter.check({ policy: "api", key: "192.0.2.1" });
@@ -80,7 +80,7 @@ describe.each(ways)("the client over $way", ({ way, clientOf }) => {
     });
   });
 
-  it(`a look over ${way} sends key parts, attributes and characters that a URL must encode`, async () => {
+  it(`a look over ${way} can send key parts, attributes, and characters that a URL must encode`, async () => {
     const limiter = clientOf();
     const key = ["192.0.2.1", "a&b=ü /?#+%"];
     await limiter.check({ policy: "pair", key, cost: 2 });
@@ -96,14 +96,14 @@ describe.each(ways)("the client over $way", ({ way, clientOf }) => {
     expect(german.limits[0]?.limit).toBe(9);
   });
 
-  it(`a key that is forgotten over ${way} starts anew`, async () => {
+  it(`a key that is deleted over ${way} has no usage afterwards`, async () => {
     const limiter = clientOf();
     await limiter.check({ policy: "api", key: "192.0.2.1", cost: 5 });
     expect(await limiter.forget({ policy: "api", key: "192.0.2.1" })).toBeUndefined();
     expect((await limiter.look({ policy: "api", key: "192.0.2.1" })).limits[0]?.remaining).toBe(5);
   });
 
-  it(`a reservation over ${way} is settled to its actual cost, once`, async () => {
+  it(`a reservation over ${way} is settled to its actual cost, and only once`, async () => {
     const limiter = clientOf();
     const key = "192.0.2.1";
     const { id } = await limiter.reserve({ policy: "api", key, cost: 4, ttlMs: 60_000 });
@@ -121,7 +121,7 @@ describe.each(ways)("the client over $way", ({ way, clientOf }) => {
     expect(await limiter.settle({ id, cost: 1 })).toEqual({ settled: false });
   });
 
-  it(`ad hoc limits over ${way} take a name, whose counters can be reset`, async () => {
+  it(`ad hoc limits over ${way} may have a name, whose counters can be reset`, async () => {
     const limiter = clientOf();
     const check = { key: "tenant", limits: "10/minute", name: "export" };
     expect(await limiter.check(check)).toMatchObject({ policy: "export" });
@@ -140,7 +140,7 @@ describe.each(ways)("the client over $way", ({ way, clientOf }) => {
     ]);
   });
 
-  it(`invalid fields over ${way} are an error with the problem details, which names the call`, async () => {
+  it(`invalid fields over ${way} cause an error with problem details, which names the call`, async () => {
     const error = await thrownBy(clientOf().check({ policy: "api", key: "", cost: -1 }));
     expect(error).toMatchObject({ status: 422, isSafeToRepeat: true, retryAfterMs: null });
     expect(error.problem?.errors?.map(({ field }) => field)).toEqual(["key", "cost"]);
@@ -149,10 +149,10 @@ describe.each(ways)("the client over $way", ({ way, clientOf }) => {
     );
   });
 
-  it(`an unknown policy over ${way} is an error with status 404`, async () => {
+  it(`an unknown policy over ${way} causes an error with status 404`, async () => {
     const error = await thrownBy(clientOf().look({ policy: "none", key: "k" }));
     expect(error).toMatchObject({ name: "HeadgateError", status: 404 });
-    // Errors may be logged, where a key must not be.
+    // Errors may be logged, and logs must not contain a key.
     expect(error.message).toMatch(
       place("GET https://headgate.example/check: Not Found: There is", "look").replace("?", ""),
     );
@@ -177,7 +177,7 @@ describe("the client over HTTP", () => {
     expect(await limiter.settle({ id, cost: 0 })).toEqual({ settled: true });
   });
 
-  it("a wrong token is an error with status 401, which does not contain it", async () => {
+  it("a wrong token causes an error with status 401, which does not contain the token", async () => {
     const app = new TestApp(policies);
     const fetch = (target: string, init: object): Promise<Response> => app.send(target, init);
     const limiter = createClient({ url, token: "a-wrong-secret", fetch });
@@ -196,7 +196,7 @@ describe("the types of the client", () => {
     expectTypeOf<client.Problem>().toEqualTypeOf<ProblemDetails>();
   });
 
-  it("the arguments of the client have the fields of the server's", () => {
+  it("the arguments of the client's calls have the same fields as those of the server", () => {
     expectTypeOf<keyof client.CheckInput>().toEqualTypeOf<keyof server.CheckInput>();
     expectTypeOf<keyof client.ReserveInput>().toEqualTypeOf<keyof server.ReserveInput>();
     expectTypeOf<keyof client.ForgetInput>().toEqualTypeOf<keyof server.ForgetInput>();
@@ -205,7 +205,7 @@ describe("the types of the client", () => {
     expectTypeOf<LimitInput>().toExtend<client.CheckInput["limits"]>();
   });
 
-  it("a service binding has the type of the client's option", () => {
+  it("a service binding has the type that the client's options require", () => {
     type Binding = Service<typeof import("../../../src/index.ts").Headgate>;
     expectTypeOf<Binding>().toExtend<client.ServiceOptions["service"]>();
     expectTypeOf<Fetcher>().toExtend<client.ServiceOptions["service"]>();

@@ -1,4 +1,4 @@
-/** The client and a server that fails: errors, safe repeats, waits and aborts. */
+/** The client with a server that fails: errors, safe repeats, waits and aborts. */
 import { describe, expect, it } from "vitest";
 import { type Client, createClientAt } from "../../../src/sdk/client/client.ts";
 import { allow, type Answer, closedUrl, drop, dropInBody, problem, silence, text } from "./faulty-server.ts";
@@ -8,7 +8,7 @@ import { SkippingClock, timeoutMs } from "./skipping-clock.ts";
 const key = { policy: "api", key: "k" };
 const date = (seconds: number): string => new Date(Date.UTC(2026, 10, 8, 8, 0, seconds)).toUTCString();
 
-/** Calls that charge, and calls that can be repeated whatever happened to the first attempt. */
+/** Calls that charge, and calls that are safe to repeat. */
 const charging = {
   check: (limiter: Client) => limiter.check(key),
   reserve: (limiter: Client) => limiter.reserve({ ...key, ttlMs: 1_000 }),
@@ -55,27 +55,27 @@ describe("a rejected call", () => {
     expect(requests).toHaveLength(1);
   });
 
-  it("a 429 without Retry-After is not repeated, because no wait suffices", async () => {
+  it("a 429 without Retry-After is not repeated, because no wait would be long enough", async () => {
     const { limiter, requests } = await setUp([problem(429)]);
     expect(await thrownBy(limiter.look(key))).toMatchObject({ status: 429, retryAfterMs: null });
     expect(requests).toHaveLength(1);
   });
 
-  it("a wait longer than maxWaitMs is not begun", async () => {
+  it("the client does not begin a wait that is longer than maxWaitMs", async () => {
     const answers = [problem(429, { "Retry-After": "6" })];
     const { limiter, clock, requests } = await setUp(answers, { maxWaitMs: 5_999 });
     expect(await thrownBy(limiter.check(key))).toMatchObject({ status: 429, retryAfterMs: 6_000 });
     expect([requests.length, clock.waits]).toEqual([1, []]);
   });
 
-  it("the waits of one call together are not longer than maxWaitMs", async () => {
+  it("all waits of one call together take at most maxWaitMs", async () => {
     const answers = [problem(429, { "Retry-After": "2" })];
     const { limiter, clock } = await setUp(answers, { maxWaitMs: 5_000, retries: 10 }, 0.25);
     expect(await thrownBy(limiter.check(key))).toMatchObject({ status: 429 });
     expect(clock.waits).toEqual([2_250, 2_250]);
   });
 
-  it("a wait is up to one second longer than demanded, but the total stays within maxWaitMs", async () => {
+  it("a wait takes up to one second longer than the server demands, but all waits together stay within maxWaitMs", async () => {
     const answers = [problem(429, { "Retry-After": "4" }), allow()];
     const setups = [
       await setUp(answers, {}, 0.5),
@@ -121,13 +121,13 @@ describe.each(lost)("after %s", (name, answer) => {
 });
 
 describe("a lost answer", () => {
-  it("a call is repeated after lost answers with growing waits", async () => {
+  it("a call whose answers are lost is repeated with growing waits", async () => {
     const { limiter, clock } = await setUp([drop, drop, drop, allow()], { retries: 3 });
     expect(await limiter.look(key)).toMatchObject({ allowed: true });
     expect(clock.waits).toEqual([100, 200, 400]);
   });
 
-  it("a check is repeated when no connection was made, because then nothing was charged", async () => {
+  it("a check is repeated when no connection could be made, because nothing was charged", async () => {
     const url = await closedUrl();
     const clock = new SkippingClock();
     const limiter = createClientAt(clock, () => 0, { url, token: "t", timeoutMs });

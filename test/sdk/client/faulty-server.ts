@@ -1,4 +1,4 @@
-/** A server that answers calls of `/check` as a test scripts it. */
+/** A server that gives the answers to calls of `/check` that a test prescribes. */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { onTestFinished } from "vitest";
@@ -11,7 +11,7 @@ export interface FaultyServer {
 
 export type Answer = (response: ServerResponse, request: IncomingMessage) => void;
 
-/** An allowed check in JSON. */
+/** An allowed check as JSON. */
 export const allowed = JSON.stringify({
   allowed: true,
   cost: 1,
@@ -55,13 +55,13 @@ export const dropInBody: Answer = (response) => {
 /** Never answers. */
 export const silence: Answer = () => undefined;
 
-/** Starts a server that gives these answers in turn, the last one again and again. */
+/** Starts a server that gives these answers one after the other, and then repeats the last. */
 export async function startFaultyServer(...answers: readonly Answer[]): Promise<FaultyServer> {
   const requests: string[] = [];
   const server = createServer((request, response) => {
     const answer = answers[Math.min(requests.length, answers.length - 1)];
     requests.push(`${request.method} ${request.url}`);
-    // The body must be read before the connection can be used again.
+    // Reads the body, because the connection cannot be used again before.
     request.resume().once("end", () => answer?.(response, request));
   });
   const url = await listening(server);

@@ -1,4 +1,4 @@
-/** The client obeys the RateLimit fields of the limits on the calls of `/check` themselves. */
+/** The client obeys the RateLimit fields of limits on the calls of `/check` themselves. */
 import { expect, it } from "vitest";
 import { createClientAt } from "../../../src/sdk/client/client.ts";
 import { TestApp } from "../../http/app.ts";
@@ -8,7 +8,7 @@ import { SkippingClock, timeoutMs } from "./skipping-clock.ts";
 
 const key = { policy: "api", key: "k" };
 
-it("after an answer that leaves nothing, the next call waits until something is replenished", async () => {
+it("after an answer without remaining units, the next call waits until units are available", async () => {
   const { limiter, clock, requests } = await setUp([allow({ RateLimit: '"a";r=0;t=3' }), allow()]);
   await limiter.check(key);
   expect(clock.waits).toEqual([]);
@@ -17,7 +17,7 @@ it("after an answer that leaves nothing, the next call waits until something is 
   expect([clock.waits, requests.length]).toEqual([[3_000], 3]);
 });
 
-it("time that has passed since the answer shortens the wait of the next call", async () => {
+it("the time since the answer shortens the wait of the next call", async () => {
   const { limiter, clock } = await setUp([allow({ RateLimit: '"a";r=0;t=3' }), allow()]);
   await limiter.check(key);
   clock.advance(2_000);
@@ -27,7 +27,7 @@ it("time that has passed since the answer shortens the wait of the next call", a
   expect(clock.waits).toEqual([1_000]);
 });
 
-it("an answer to one operation does not hold back the others, which a policy may not limit", async () => {
+it("an answer to one operation does not hold back other operations, which may have no limit", async () => {
   const { limiter, clock } = await setUp([allow({ RateLimit: '"a";r=0;t=3' }), allow()]);
   await limiter.check(key);
   await limiter.look(key);
@@ -46,7 +46,7 @@ it("a call that would wait longer than maxWaitMs is not sent, and its error stat
   expect(requests).toHaveLength(1);
 });
 
-it("an answer holds back calls for a minute at most, because the limits may be raised meanwhile", async () => {
+it("an answer holds back calls for at most a minute, because the limits may be raised in the meantime", async () => {
   const { limiter, clock, requests } = await setUp([allow({ RateLimit: '"a";r=0;t=3600' }), allow()]);
   await limiter.check(key);
   clock.advance(59_999);
@@ -63,7 +63,7 @@ it("a clock that steps back does not prolong the wait of the next call", async (
   expect(clock.waits).toEqual([]);
 });
 
-it("a 429 of the limits on calls holds back the next call, too", async () => {
+it("a 429 that comes from limits on calls also holds back the next call", async () => {
   const { limiter, clock } = await setUp([problem(429, { "Retry-After": "3" }), allow()], {
     retries: 0,
   });
@@ -72,7 +72,7 @@ it("a 429 of the limits on calls holds back the next call, too", async () => {
   expect(clock.waits).toEqual([3_000]);
 });
 
-it("a 429 because of open reservations concerns their key, and holds back no call", async () => {
+it("a 429 for too many open reservations concerns one key, so it holds back no calls", async () => {
   const full = problem(429, { "Retry-After": "3" }, { reason: "reservations" });
   const { limiter, clock } = await setUp([full, allow()], { retries: 0 });
   const reserving = thrownBy(limiter.reserve({ ...key, ttlMs: 1_000 }));
@@ -81,7 +81,7 @@ it("a 429 because of open reservations concerns their key, and holds back no cal
   expect(clock.waits).toEqual([]);
 });
 
-it("calls that wait together are sent one by one when each answer leaves nothing", async () => {
+it("waiting calls are sent one by one if each answer leaves no units for the next", async () => {
   const clock = new SkippingClock();
   const sentAtMs: number[] = [];
   const limiter = createClientAt(clock, Math.random, {
@@ -101,7 +101,7 @@ it("calls that wait together are sent one by one when each answer leaves nothing
   expect(Math.min(...gapsMs)).toBeGreaterThanOrEqual(2_000);
 });
 
-it("a client waits as long as a policy that limits the calls of /check demands", async () => {
+it("a client of a real app waits as long as a policy on calls of /check demands", async () => {
   const clock = new SkippingClock();
   const app = new TestApp(
     [

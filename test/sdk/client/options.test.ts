@@ -1,9 +1,9 @@
-/** The options of `createClient`: what is accepted, and the error that lists every invalid one. */
+/** The options of `createClient`: accepted values, and the error that lists every invalid option. */
 import { describe, expect, it, vi } from "vitest";
 import { createClient, type HttpOptions } from "../../../src/sdk/package/client.ts";
 import { allowed } from "./faulty-server.ts";
 
-/** Options as a caller without types writes them. */
+/** Options that the types do not allow. */
 const created = (options: unknown): unknown => createClient(options as HttpOptions);
 const valid = { url: "https://limits.example.com", token: "t" };
 
@@ -43,13 +43,13 @@ describe("createClient", () => {
     expect(() => created(options)).toThrow(new TypeError(`createClient: ${message}`));
   });
 
-  it("options that are undefined have their defaults", () => {
+  it("options that are undefined get their defaults", () => {
     const options = { path: undefined, retries: undefined, maxWaitMs: undefined, fetch: undefined };
     expect(() => createClient({ ...valid, ...options, url: new URL(valid.url) })).not.toThrow();
     expect(() => createClient({ ...valid, url: "http://localhost:8787/" })).not.toThrow();
   });
 
-  it("a client uses the global fetch of the time of the call", async () => {
+  it("a client uses the global fetch at the time of each call", async () => {
     const limiter = createClient(valid);
     const fetch = vi.spyOn(globalThis, "fetch").mockResolvedValue(new Response(allowed));
     try {
@@ -60,7 +60,7 @@ describe("createClient", () => {
     }
   });
 
-  it("a call with an argument that is no object is rejected, and throws nothing before", async () => {
+  it("a call whose argument is not an object returns a rejected promise, and does not throw", async () => {
     const limiter = createClient(valid) as unknown as { check(): Promise<unknown> };
     await expect(limiter.check()).rejects.toThrow(TypeError);
   });

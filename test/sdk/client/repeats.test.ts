@@ -1,4 +1,4 @@
-/** Whatever a service answers, the client repeats no charge and keeps its bounds. */
+/** With any answers of a service, the client never repeats a charge and keeps its bounds on attempts and waits. */
 import * as fc from "fast-check";
 import { it } from "vitest";
 import { createClientAt } from "../../../src/sdk/client/client.ts";
@@ -7,7 +7,7 @@ import { forAll } from "../../for-all.ts";
 import { allowed } from "./faulty-server.ts";
 import { SkippingClock, timeoutMs } from "./skipping-clock.ts";
 
-/** How the service answers an attempt. */
+/** The service's answer to one attempt. */
 interface Fault {
   readonly status: 200 | 302 | 400 | 422 | 429 | 500 | 502 | 503 | null;
   readonly retryAfterSeconds: number | null;

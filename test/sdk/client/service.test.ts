@@ -1,4 +1,4 @@
-/** Errors over a service binding, as other Workers receive them. */
+/** Errors of a service binding, as other Workers receive them. */
 import { describe, expect, it } from "vitest";
 import { createClientAt } from "../../../src/sdk/client/client.ts";
 import { thrownBy } from "./setup.ts";
@@ -6,11 +6,11 @@ import { SkippingClock, timeoutMs } from "./skipping-clock.ts";
 
 const key = { policy: "api", key: "k" };
 
-/** A client of a service that rejects every call with this error, and the names of its calls. */
+/** A client whose service rejects every call with this error, and the names of the calls. */
 function clientOf(error: unknown) {
   const calls: string[] = [];
   const clock = new SkippingClock();
-  // As a binding, it has a method of every name.
+  // Like a binding, the object has a method for every name.
   const service = new Proxy(
     {},
     {
@@ -88,7 +88,7 @@ describe("an error of the service", () => {
     },
   );
 
-  it("a binding of another entrypoint is an error that names the expected one", async () => {
+  it("a binding to another entrypoint causes an error that names the expected entrypoint", async () => {
     const { limiter, calls } = clientOf(new TypeError('The RPC receiver does not implement the method "look".'));
     expect(String(await thrownBy(limiter.look(key)))).toBe(
       'TypeError: service: expected a service binding with entrypoint = "Headgate", got one without look()',
@@ -96,7 +96,7 @@ describe("an error of the service", () => {
     expect(calls).toEqual(["look"]);
   });
 
-  it("an answer of another service names the field that is wrong", async () => {
+  it("when the answer comes from another service, the error names the field that is wrong", async () => {
     const service = new Proxy({}, { get: () => async () => ({ allowed: "yes" }) }) as never;
     const limiter = createClientAt(new SkippingClock(), () => 0, { service, timeoutMs });
     expect(await thrownBy(limiter.look(key))).toMatchObject({

@@ -1,4 +1,4 @@
-/** A client of a faulty server, with a clock on which waits take no time. */
+/** A client of a faulty server, with a clock whose waits take no time. */
 import { type Client, createClientAt } from "../../../src/sdk/client/client.ts";
 import type { HttpOptions } from "../../../src/sdk/package/client.ts";
 import { type Answer, type FaultyServer, startFaultyServer } from "./faulty-server.ts";
@@ -9,7 +9,7 @@ export interface Setup extends FaultyServer {
   readonly limiter: Client;
 }
 
-/** @param random the client's random number */
+/** @param random replaces the client's random number */
 export async function setUp(
   answers: readonly Answer[],
   options: Partial<HttpOptions> = {},
@@ -22,7 +22,7 @@ export async function setUp(
   return { ...server, clock, limiter };
 }
 
-/** The error of a call; null without one. */
+/** The error of a call; null if the call succeeds. */
 export const thrownBy = (call: Promise<unknown>): Promise<unknown> =>
   call.then(
     () => null,

@@ -1,7 +1,7 @@
-/** A clock for tests of the client: waits take no time, and deadlines pass only when a test says so. */
+/** A clock for tests of the client. Waits take no time, and deadlines pass only when a test lets them. */
 import type { Clock } from "../../../src/sdk/client/clock.ts";
 
-/** The `timeoutMs` of clients with this clock. No wait is so long. */
+/** The `timeoutMs` of clients with this clock, longer than any wait, so that timers of this length are deadlines. */
 export const timeoutMs = 2 ** 31 - 1;
 
 interface Timer {
@@ -15,7 +15,7 @@ export class SkippingClock implements Clock {
   #now = Date.UTC(2100, 0, 1);
   readonly #waiting = new Set<Timer>();
   readonly #deadlines = new Set<Timer>();
-  /** Whether waits end by themselves. */
+  /** Whether waits end without a call of the test. */
   #isSkipping = true;
 
   readonly now = (): number => this.#now;
@@ -31,12 +31,12 @@ export class SkippingClock implements Clock {
     return () => void timers.delete(timer);
   };
 
-  /** The number of timers that are neither over nor cancelled. */
+  /** The number of timers that have neither fired nor been cancelled. */
   get pending(): number {
     return this.#waiting.size + this.#deadlines.size;
   }
 
-  /** Waits no longer end. */
+  /** From now on, waits do not end. */
   stop(): void {
     this.#isSkipping = false;
   }
@@ -51,7 +51,7 @@ export class SkippingClock implements Clock {
     for (const { act } of this.#deadlines) act();
   }
 
-  /** Goes on to the end of the wait that ends first. */
+  /** Moves the clock to the end of the wait that ends first. */
   #skip(): void {
     const [first] = [...this.#waiting].toSorted((a, b) => a.dueMs - b.dueMs);
     if (first === undefined) return;

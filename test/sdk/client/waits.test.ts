@@ -1,4 +1,4 @@
-/** Reading `Retry-After` and `RateLimit`. */
+/** How the client reads `Retry-After` and `RateLimit`. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { replenishMsIn, retryAfterMsIn } from "../../../src/sdk/client/http.ts";
@@ -40,7 +40,7 @@ describe("Retry-After", () => {
     expect(retryAfterMs(value)).toBeNull();
   });
 
-  it("a date counts from the Date of the response, because the clock of the server may differ", () => {
+  it("a Retry-After with a date is compared with the Date of the response, because the server's clock may differ", () => {
     const Date = "Sun, 06 Nov 1994 08:49:35 GMT";
     expect(retryAfterMs("Sun, 06 Nov 1994 08:49:37 GMT", { Date })).toBe(2_000);
     expect(retryAfterMs("Sun, 06 Nov 1994 08:49:37 GMT", { Date: "now" })).toBe(7_000);

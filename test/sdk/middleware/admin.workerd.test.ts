@@ -1,4 +1,4 @@
-/** The middleware `admin` beside `rateLimit`: operators see and change the policies of a Hono app. */
+/** The middleware `admin` together with `rateLimit`: operators see and change the policies of a Hono app. */
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { Hono } from "hono";
@@ -18,7 +18,10 @@ interface Visit {
   readonly body?: unknown;
 }
 
-/** An app with the console, an API below `/api`, and a policy by a function, whose name no other test has. */
+/**
+ * An app with the console, an API below `/api`, and a policy whose key a function returns and whose name is unique
+ * among the tests.
+ */
 function administeredApp(variables: Record<string, unknown> = {}) {
   const policy = `admin-${crypto.randomUUID().slice(0, 8)}`;
   const app = new Hono();
@@ -73,7 +76,7 @@ it("the admin API lists the policies of routes that have not received a request 
   expect(body).toMatchObject({ name: policy, mode: { value: "enforce", source: "configuration" } });
 });
 
-it("a rule for the mode and one for the limits of a policy take effect in the middleware", async () => {
+it("the middleware applies rules for the mode and for the limits of a policy", async () => {
   const { policy, call, visit } = administeredApp();
   expect([await visit("ann"), await visit("ann"), await visit("ann")]).toEqual([200, 200, 429]);
   const patch = (rules: object) => call("PATCH", `/policies/${policy}`, rules);
@@ -83,7 +86,7 @@ it("a rule for the mode and one for the limits of a policy take effect in the mi
   expect([await visit("ann"), await visit("ann")]).toEqual([200, 429]);
 });
 
-it("an operator explains, blocks and resets a key that a function returns, by its text", async () => {
+it("an operator can explain, block and reset a key that a function returns, by the text of the key", async () => {
   const { policy, call, visit } = administeredApp();
   expect([await visit("ann"), await visit("ann"), await visit("ann")]).toEqual([200, 200, 429]);
   const { body } = await call("POST", "/keys/explain", { policy, key: "ann" });
@@ -95,7 +98,7 @@ it("an operator explains, blocks and resets a key that a function returns, by it
   expect([await visit("ann"), await visit("bob")]).toEqual([403, 200]);
 });
 
-it("an operator names a key of several texts by their JSON", async () => {
+it("an operator names a key that consists of several texts as a JSON list", async () => {
   const { policy, call, visit } = administeredApp();
   await visit("ann berlin");
   for (const key of ['["ann","berlin"]', '["ann", "berlin"]']) {
@@ -108,7 +111,7 @@ it("an operator names a key of several texts by their JSON", async () => {
   expect(body).toMatchObject({ limits: [{ used: 1 }] });
 });
 
-it("a second value of a header does not evade a rule that blocks the first one", async () => {
+it("a client cannot evade a rule that blocks the first value of a header by adding a second value", async () => {
   const { call, send, keyed } = administeredApp();
   const block = { policy: keyed, key: "evil", kind: "block", note: "abuse" };
   expect((await call("POST", "/rules", block)).status).toBe(201);
@@ -129,7 +132,7 @@ it("the statistics count the decisions of the middleware", async () => {
   await expect.poll(counted, { timeout: 30_000 }).toEqual({ allowed: 2, denied: 1 });
 });
 
-it("the console is served on ADMIN_HOST only, and nothing of the app is", async () => {
+it("on ADMIN_HOST, the console is served and no route of the app; elsewhere the console is not served", async () => {
   const { send } = administeredApp();
   const page = await send(`${consoleHost}/_headgate/`);
   expect(page.status).toBe(200);
@@ -142,21 +145,21 @@ it("the console is served on ADMIN_HOST only, and nothing of the app is", async 
   expect([elsewhere.status, elsewhere.text]).toEqual([404, expect.not.stringContaining("<div")]);
 });
 
-it("requests outside of ADMIN_PATH and ADMIN_HOST reach the app", async () => {
+it("requests to other hosts and paths than ADMIN_HOST and ADMIN_PATH reach the app", async () => {
   const { send } = administeredApp();
   for (const path of ["/", "/_headgates", "/other/_headgate/api/policies"]) {
     expect(await send(path)).toMatchObject({ status: 200, text: "the app" });
   }
 });
 
-it("without credentials, all requests reach the app", async () => {
+it("without admin credentials in the configuration, all requests reach the app", async () => {
   const { send } = administeredApp({ ADMIN_TOKENS: undefined, ADMIN_HOST: undefined });
   for (const path of ["/", "/_headgate/", "/_headgate/api/policies"]) {
     expect(await send(path)).toMatchObject({ status: 200, text: "the app" });
   }
 });
 
-it("without a valid token, and without the binding of the control plane, a problem says what is missing", async () => {
+it("without valid ADMIN_TOKENS, or without the binding of the control plane, a problem names what is missing", async () => {
   const { send } = administeredApp();
   expect((await send("/_headgate/api/policies")).status).toBe(401);
   const unbound = administeredApp({ CONTROL_PLANE: undefined });
@@ -166,7 +169,7 @@ it("without a valid token, and without the binding of the control plane, a probl
   expect(await unbound.visit("ann")).toBe(429);
 });
 
-it("a policy of a route that lacks its variables is not listed, and the others are", async () => {
+it("the admin API omits a policy whose route lacks its variables, and lists the others", async () => {
   const broken = `broken-${crypto.randomUUID().slice(0, 8)}`;
   rateLimit({ name: broken, limits: "1/minute", key: "jwt:sub" });
   const { policy, call } = administeredApp();

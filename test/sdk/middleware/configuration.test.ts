@@ -1,7 +1,4 @@
-/**
- * Problems with the configuration of a Worker that uses the middleware. They name options as the app's code states
- * them.
- */
+/** Configuration problems of a Worker that uses the middleware. They name options as the app's code writes them. */
 import { Hono } from "hono";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { rateLimit, type RateLimitOptions } from "../../../src/sdk/package/hono.ts";
@@ -30,20 +27,20 @@ async function answerTo(...options: readonly RateLimitOptions[]) {
   return { status: response.status, body: await response.text(), log: lines.join("\n") };
 }
 
-it("a variable that an option needs is reported with that option, as the app states it", async () => {
+it("a missing variable that an option needs is reported with the option, as the app's code writes it", async () => {
   const { status, body, log } = await answerTo({ limits: "5/minute", key: "jwt:sub" });
   expect(status).toBe(500);
   expect(body).toContain("for the jwt:<claim> in rateLimit({ key })");
   expect(body + log).not.toContain("POLICIES");
 });
 
-it("a problem with one of several limiters states its name", async () => {
+it("a problem with one of several limiters states the limiter's name", async () => {
   const { body, log } = await answerTo({ name: "api", limits: "5/minute", key: "jwt:sub" });
   expect(JSON.parse(body).errors[0].accepted).toContain('in rateLimit({ name: "api", key })');
   expect(body + log).not.toContain("POLICIES");
 });
 
-it("a warning names the option that it is about, and no variable that the middleware lacks", async () => {
+it("a warning names its option, and no variable that the middleware does not have", async () => {
   const { status, log } = await answerTo(
     { name: "client", limits: "5/minute", key: "header:X-Client", trustedProxies: 1 },
     { name: "address", limits: "9/minute" },
@@ -55,7 +52,7 @@ it("a warning names the option that it is about, and no variable that the middle
   expect(log).not.toMatch(/POLICIES|PREFLIGHT_LIMITS/);
 });
 
-it("a compatibility date without the features of the platform is named in the response", async () => {
+it("when the compatibility date lacks features of the platform, the response names the date", async () => {
   const { env } = createTestLimiter();
   vi.stubGlobal("Cloudflare", { compatibilityFlags: { rpc: false } });
   const app = new Hono().use(rateLimit({ name: "dated", limits: "5/minute" }));
@@ -68,7 +65,7 @@ it("a compatibility date without the features of the platform is named in the re
   expect(lines.join()).toContain(`compatibility_date: expected \\"${leastCompatibilityDate}\\" or later`);
 });
 
-it("a Worker with objects does not start with a compatibility date without their features", () => {
+it("a Worker with objects does not start if its compatibility date lacks the features that they need", () => {
   vi.stubGlobal("FinalizationRegistry", undefined);
   expect(() => new IsolateBudget(1)).toThrow(
     `compatibility_date: expected "${leastCompatibilityDate}" or later in wrangler.toml`,

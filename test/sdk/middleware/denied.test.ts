@@ -1,4 +1,4 @@
-/** The variable `headgate` of denied requests, for functions `onDeny` and for middleware outside of the limiter. */
+/** The variable `headgate` of denied requests, in functions `onDeny` and in middleware outside the limiter. */
 import { Hono, type Context } from "hono";
 import { expect, it } from "vitest";
 import { rateLimit, type RateLimitContext, type RateLimitOptions } from "../../../src/sdk/package/hono.ts";
@@ -10,7 +10,7 @@ const shown = (c: Context) => {
   return { allowed: variable.allowed, decisions };
 };
 
-/** An app whose first middleware logs the variable when the others have answered. */
+/** An app whose outermost middleware logs the variable after the inner middleware has answered. */
 function logging(...limiters: readonly (readonly RateLimitOptions[])[]) {
   const { env, fail } = createTestLimiter();
   const log: unknown[] = [];
@@ -32,7 +32,7 @@ const both = [
   ["inner", false],
 ];
 
-it("onDeny and a middleware outside see that a request is denied, and by which policy", async () => {
+it("onDeny and an outer middleware can see that a request is denied, and by which policy", async () => {
   const seen: unknown[] = [];
   const onDeny = (c: Context): Response => {
     seen.push(shown(c));
@@ -47,12 +47,12 @@ it("onDeny and a middleware outside see that a request is denied, and by which p
   expect(log).toEqual([
     { status: 200, allowed: true, decisions: [both[0], ["inner", true]] },
     { status: 429, ...denied },
-    // The isolate repeats this denial without the object.
+    // The isolate answers this repeated denial without the object.
     { status: 429, ...denied },
   ]);
 });
 
-it("an error that onDeny throws leaves the decisions of the denial", async () => {
+it("when onDeny throws an error, the decisions of the denial are still available", async () => {
   const onDeny = (): never => {
     throw new Error("broken");
   };
@@ -63,7 +63,7 @@ it("an error that onDeny throws leaves the decisions of the denial", async () =>
   expect(log.at(-1)).toEqual({ status: 503, allowed: false, decisions: both });
 });
 
-it("a denial without onDeny has the decisions of all policies that decided", async () => {
+it("a denial without onDeny makes the decisions of all policies that decided available", async () => {
   const { log, visit } = logging([outer, inner]);
   await visit();
   await visit();
@@ -118,7 +118,7 @@ it.each<[string, Partial<RateLimitOptions>, number]>([
   expect(log).toMatchObject([{ status, allowed: false }]);
 });
 
-it("a dry run that denies leaves the request allowed, and so does a preflight", async () => {
+it("a request that a dry run would deny is shown as allowed, and so is a preflight", async () => {
   const { app, log, visit } = logging([{ ...inner, dryRun: true }]);
   await visit();
   await visit();

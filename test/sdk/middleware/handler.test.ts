@@ -1,4 +1,4 @@
-/** The variable `headgate` in handlers: dry runs, resets, and requests that go on in spite of a denial. */
+/** The variable `headgate` in handlers: dry runs, resets, and requests that continue despite a denial. */
 import { Hono, type Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import { describe, expect, it } from "vitest";
@@ -21,7 +21,7 @@ const shown = (c: Context): Response =>
   c.json(c.get("headgate").decisions.map(({ policy, dryRun, allowed }) => ({ policy, dryRun, allowed })));
 
 describe("dry runs", () => {
-  it("the decisions include that of a dry run with its own key, which denies nothing", async () => {
+  it("the decisions include that of a dry run on its own key, which denies nothing", async () => {
     const app = new Hono();
     app.use(rateLimit({ name: "trial", limits: "1/minute", dryRun: true }));
     app.get("*", shown);
@@ -33,7 +33,7 @@ describe("dry runs", () => {
     expect([second.status, second.headers.has("RateLimit")]).toEqual([200, false]);
   });
 
-  it("the decisions include those of dry runs beside an enforced policy, with the same key and with another", async () => {
+  it("the decisions include those of dry runs, on the key of an enforced policy and on another key", async () => {
     const app = new Hono();
     app.use(
       rateLimit(
@@ -61,7 +61,7 @@ describe("dry runs", () => {
     });
   });
 
-  it("a dry run whose object fails lets the request pass", async () => {
+  it("a request passes a dry run whose object fails", async () => {
     const app = new Hono();
     app.use(rateLimit({ name: "trial", limits: "1/minute", dryRun: true, onError: "closed" }));
     app.get("*", shown);
@@ -72,7 +72,7 @@ describe("dry runs", () => {
 });
 
 describe("a dry run of an object that gives no answer", () => {
-  it("the handler waits for the timeout of the dry run, and no longer", async () => {
+  it("the handler waits at most the timeout of the dry run when the object hangs", async () => {
     const app = new Hono();
     app.use(rateLimit({ name: "trial", limits: "1/minute", dryRun: true, timeout: "250ms" }));
     app.get("*", shown);
@@ -111,7 +111,7 @@ describe("reset", () => {
     },
   );
 
-  it("a login that succeeds clears the failures of its key", async () => {
+  it("a successful login removes the counted failures of its key", async () => {
     const app = new Hono();
     app.use(
       rateLimit({
@@ -135,7 +135,7 @@ describe("reset", () => {
     expect(statuses).toEqual([401, 401, 200, 401, 401, 401, 429]);
   });
 
-  it("one of several policies is reset by its name, and an unknown name is an error", async () => {
+  it("a reset by name affects one of several policies, and an unknown name is an error", async () => {
     const app = new Hono();
     app.use(rateLimit({ name: "first", limits: "9/minute" }));
     app.use(rateLimit({ name: "second", limits: "9/minute" }));
@@ -162,7 +162,7 @@ describe('onDeny: "continue"', () => {
     return app;
   };
 
-  it("after a denial, the handler's answer has the fields of the denial", async () => {
+  it("when a denied request reaches the handler, the handler's response has the fields of the denial", async () => {
     const app = softly();
     app.get("*", (c) => c.text(c.get("headgate").allowed ? "full" : "reduced"));
     const { visit } = visiting(app);
@@ -174,7 +174,7 @@ describe('onDeny: "continue"', () => {
     expect(headers.has("Retry-After")).toBe(false);
   });
 
-  it("an error response of the handler to a denied request has Retry-After", async () => {
+  it("when a denied request reaches the handler, an error response of the handler has Retry-After", async () => {
     const app = softly();
     app.get("*", (c) => c.text("later", c.get("headgate").allowed ? 200 : (420 as 429)));
     const { visit } = visiting(app);
@@ -184,7 +184,7 @@ describe('onDeny: "continue"', () => {
     expect(headers.get("Retry-After")).toMatch(/^\d+$/);
   });
 
-  it("the decisions of a denied request that goes on name the policy that denies", async () => {
+  it("when a denied request reaches the handler, its decisions name the policy that denies", async () => {
     const app = softly({ name: "hard", limits: "9/minute", key: "global" });
     app.get("*", shown);
     const { visit } = visiting(app);
@@ -211,7 +211,7 @@ describe('onDeny: "continue"', () => {
     },
   );
 
-  it("a request goes on in spite of several policies that deny it", async () => {
+  it("a request can reach the handler although several policies deny it", async () => {
     const app = softly(
       { name: "second", limits: "1/hour", key: "global", onDeny: "continue" },
       { name: "hard", limits: "9/minute", key: "header:X-User" },
@@ -229,7 +229,7 @@ describe('onDeny: "continue"', () => {
     expect(headers.get("RateLimit")).toMatch(/^"soft";r=0;t=\d+$/);
   });
 
-  it("a denied request that goes on can be reset, and is not charged to the policy that denies", async () => {
+  it("the handler of a denied request can reset the policy that denies, which the request is not charged to", async () => {
     const app = softly();
     app.get("/reset", async (c) => c.json(await c.get("headgate").reset("soft")));
     app.get("*", (c) => c.json(c.get("headgate").allowed));
@@ -240,7 +240,7 @@ describe('onDeny: "continue"', () => {
     expect((await visit()).body).toBe("true");
   });
 
-  it("a reserved cost of a policy that denies cannot be settled", async () => {
+  it("a handler cannot settle the reserved cost of a policy that denies", async () => {
     const app = new Hono();
     app.use(
       rateLimit({
@@ -257,7 +257,7 @@ describe('onDeny: "continue"', () => {
     expect((await visit()).body).toBe("false");
   });
 
-  it("a client on the deny list gets 403, although denials by limits let requests go on", async () => {
+  it("a client on the deny list gets 403, even if denials by limits reach the handler", async () => {
     const app = new Hono();
     app.use(rateLimit({ name: "soft", limits: "1/minute", onDeny: "continue", deny: ["203.0.113.7"] }));
     app.get("*", (c) => c.text("hello"));
@@ -266,7 +266,7 @@ describe('onDeny: "continue"', () => {
 });
 
 describe("a function onDeny that throws", () => {
-  /** Denies the second request with a function `onDeny` that throws, and returns the response to it. */
+  /** Sends two requests, the second of which is denied by an `onDeny` that throws. Returns the second response. */
   async function denialBy(onDeny: (c: Context) => Response, prepare = (_app: Hono) => undefined) {
     const app = new Hono();
     prepare(app);

@@ -1,4 +1,4 @@
-/** Functions for the option `key`: their types, and requests for which they return no key. */
+/** Functions for the option `key`: their types, and requests for which a function returns no key. */
 import { Hono, type MiddlewareHandler } from "hono";
 import { expect, it } from "vitest";
 import { rateLimit, type RateLimitOptions } from "../../../src/sdk/package/hono.ts";
@@ -6,7 +6,7 @@ import { createTestLimiter } from "../../../src/sdk/package/test.ts";
 
 const visitor = { headers: { "CF-Connecting-IP": "203.0.113.7" } };
 
-/** Sends two requests behind a limit of one. */
+/** Sends two requests under a limit of one. */
 async function answersOf(options: object) {
   const { env } = createTestLimiter();
   const app = new Hono().use(rateLimit({ name: "user", limits: "1/minute", ...options }));
@@ -44,7 +44,7 @@ it("requests without a named key part still share one counter by default", async
   expect((await answersOf({ key: "header:X-User" })).statuses).toEqual([200, 429]);
 });
 
-it("match.pathMatching decides how match.path is compared", async () => {
+it("match.pathMatching determines how match.path is compared", async () => {
   const statusesOf = async (match: NonNullable<RateLimitOptions["match"]>) => {
     const { env } = createTestLimiter();
     const app = new Hono().use(rateLimit({ limits: "1/minute", match }));
@@ -62,7 +62,7 @@ interface AppEnv {
   readonly Variables: { readonly user: { readonly id: string } };
 }
 
-it("key functions know the variables of the app whose environment is stated, and no others", () => {
+it("key functions have the variables of the app environment that is stated, and no others", () => {
   const limits = "5/minute";
   const app = new Hono<AppEnv>();
   app.use(rateLimit<AppEnv>({ limits, key: (c) => c.var.user.id }));

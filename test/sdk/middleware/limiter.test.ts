@@ -1,4 +1,4 @@
-/** A limiter outside of a route: the calls of `rateLimit` and of `createLimiter`. */
+/** A limiter without a route: the calls of `rateLimit` and of `createLimiter`. */
 import { Hono } from "hono";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { rateLimit } from "../../../src/sdk/package/hono.ts";
@@ -13,12 +13,12 @@ afterEach(() => void vi.restoreAllMocks());
 
 const log = { strategy: "sliding-log" } as const;
 
-/** The remaining units of a key. */
+/** The remaining units of each limit of a key. */
 const remainingOf = async (limiter: LimiterCalls, env: object, key: string): Promise<number> =>
   (await limiter.look(env, { key })).limits[0]?.remaining ?? -1;
 
 describe("the counter of a key", () => {
-  it("a route by address and a check of the address charge the same counter", async () => {
+  it("requests of a route that is limited by address, and checks of the address, charge the same counter", async () => {
     const { env } = createTestLimiter();
     const limiter = rateLimit({ name: "shared", limits: "3/minute", ...log });
     const app = new Hono().use(limiter).get("*", (c) => c.text("ok"));
@@ -46,7 +46,7 @@ describe("the counter of a key", () => {
     expect(await visit()).toBe(200);
   });
 
-  it("a call names the key of a function by the text or the list that the function returns", async () => {
+  it("a call names the key of a function by the text or list that the function would return", async () => {
     const { env } = createTestLimiter();
     const keys: (string | string[])[] = ["user-42", ["team", "red"], '["team","red"]', "[x"];
     const limiter = rateLimit({
@@ -65,7 +65,7 @@ describe("the counter of a key", () => {
     }
   });
 
-  it("the key global has one counter, whatever key a call names", async () => {
+  it("under the key global, calls charge one counter, whatever key they name", async () => {
     const { env } = createTestLimiter();
     const limiter = createLimiter({ name: "all", limits: "5/minute", ...log, key: "global" });
     await limiter.check(env, { key: "a" });
@@ -73,7 +73,7 @@ describe("the counter of a key", () => {
     expect(await remainingOf(limiter, env, "b")).toBe(3);
   });
 
-  it("a limiter without Hono with the same options shares the counters of the route", async () => {
+  it("a limiter without Hono shares the counters of a route with the same options", async () => {
     const { env } = createTestLimiter();
     const options = { name: "both", limits: "5/minute", ...log, key: () => "k" };
     const limiter = createLimiter(options);
@@ -82,7 +82,7 @@ describe("the counter of a key", () => {
     expect(await remainingOf(limiter, env, "k")).toBe(4);
   });
 
-  it("without the option key, the key of a limiter without Hono is any text, as that of a function", async () => {
+  it("without the option key, a limiter without Hono accepts any text as key, like a key function", async () => {
     const { env } = createTestLimiter();
     const options = { name: "any-text", limits: "5/minute", ...log };
     const app = new Hono();
@@ -94,7 +94,7 @@ describe("the counter of a key", () => {
     await expect(limiter.check(env, {})).rejects.toThrow(/^check\(\{ key \}\) is missing/);
   });
 
-  it("two environments have counters of their own", async () => {
+  it("two environments have separate counters", async () => {
     const limiter = createLimiter({ name: "own", limits: "1/minute" });
     const [one, other] = [createTestLimiter(), createTestLimiter()];
     expect((await limiter.check(one.env, { key: "a" })).allowed).toBe(true);
@@ -106,7 +106,7 @@ describe("the counter of a key", () => {
 describe("costs and reservations", () => {
   const options = { name: "units", limits: "100/hour", key: "header:X", ...log };
 
-  it("the cost is that of the call, else the number in the options, else 1", async () => {
+  it("the cost is that of the call, or else the number in the options, or else 1", async () => {
     const { env } = createTestLimiter();
     const fixed = createLimiter({ ...options, name: "fixed", cost: 5 });
     expect((await fixed.check(env, { key: "a" })).cost).toBe(5);
@@ -124,7 +124,7 @@ describe("costs and reservations", () => {
     expect(await remainingOf(limiter, env, "a")).toBe(100);
   });
 
-  it("a reservation is settled once, to less or to more", async () => {
+  it("a reservation is settled once, to a lower or a higher cost", async () => {
     const { env } = createTestLimiter();
     const limiter = createLimiter(options);
     const { id, limits } = await limiter.reserve(env, { key: "a", cost: 60, ttlMs: 60_000 });
@@ -139,7 +139,7 @@ describe("costs and reservations", () => {
     });
   });
 
-  it("too many open reservations of a key are a denial with its reason and a wait", async () => {
+  it("a reservation on a key with too many open ones is denied, with this reason and a wait", async () => {
     const { env } = createTestLimiter();
     const limiter = createLimiter({ ...options, name: "many", limits: "5000/hour" });
     const open = Array.from({ length: 1_000 }, () => limiter.reserve(env, { key: "a", ttlMs: 60_000 }));
@@ -306,7 +306,7 @@ describe("invalid input", () => {
     expect(thrown).toEqual(message);
   });
 
-  it("the error of a call names every invalid field", async () => {
+  it("a call throws an error that names every invalid field", async () => {
     const lines = await messageOf(one.reserve(env, anyInput({ key: 7, cost: "1" }) as never));
     expect(lines.split("\n").map((line) => line.split(/[:]| is/)[0])).toEqual([
       "reserve({ key })",
@@ -315,7 +315,7 @@ describe("invalid input", () => {
     ]);
   });
 
-  it("a limiter of several policies needs the name of one", async () => {
+  it("a call of a limiter with several policies must name a policy", async () => {
     expect(await messageOf(two.look(env, { key: "203.0.113.7" }))).toBe(
       'look({ policy }) is missing: expected "first" or "second"',
     );
@@ -343,7 +343,7 @@ describe("invalid input", () => {
     expect(await problemsOf({ RATE_LIMITER: env.RATE_LIMITER })).toMatch(/KEY_SECRET is missing/);
   });
 
-  it("invalid options name createLimiter when it is called", () => {
+  it("an error about invalid options names createLimiter if the app called it", () => {
     expect(() => createLimiter({ limits: "lots" })).toThrow(/^createLimiter\.limits: expected/);
   });
 });

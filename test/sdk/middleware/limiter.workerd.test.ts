@@ -1,4 +1,4 @@
-/** A limiter outside of a route, with real Durable Objects and the handlers of a Worker. */
+/** A limiter without a route, with real Durable Objects and the handlers of a Worker. */
 import {
   createExecutionContext,
   createMessageBatch,
@@ -12,7 +12,7 @@ import { bindings } from "./visitor.ts";
 
 const log = { strategy: "sliding-log" } as const;
 
-it("a queue consumer repeats the messages that the limits deny, when their wait is over", async () => {
+it("a queue consumer retries messages that the limits deny, after the wait of the denial", async () => {
   const env = bindings();
   const mails = createLimiter({ name: "batch", limits: "2/minute", ...log });
   const body = { to: "ann" };
@@ -30,7 +30,7 @@ it("a queue consumer repeats the messages that the limits deny, when their wait 
   expect(retryMessages).toMatchObject([{ msgId: "c" }]);
 });
 
-it("a scheduled job under leases spends at most the limit", async () => {
+it("a scheduled job under a leased policy spends at most the limit", async () => {
   const env = bindings();
   const limiter = createLimiter({
     name: "leased-job",

@@ -1,4 +1,4 @@
-/** The names of limiters without an explicit one. Each test has objects of its own. */
+/** The names of limiters that the app does not name. Each test has its own objects. */
 import { Hono } from "hono";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { ConfigProblems, rateLimit, type RateLimitOptions } from "../../../src/sdk/package/hono.ts";
@@ -18,20 +18,20 @@ const statuses = async (app: Hono, paths: readonly string[], env: object): Promi
   return found;
 };
 
-/** Sends a request, which ends the load of limiters that earlier tests have constructed. */
+/** Sends a request, after which limiters of earlier tests no longer count as being loaded. */
 beforeEach(async () => {
   const app = new Hono().use(rateLimit({ name: "before", limits: "1/minute" }));
   await app.get("/", (c) => c.text("hello")).request("/", visitor, createTestLimiter().env);
 });
 
-/** An app that limits each path by options of its own, in their order. */
+/** An app with one limiter for each path, constructed in this order. */
 function appWith(limited: readonly (readonly [path: string, options: RateLimitOptions])[]): Hono {
   const app = new Hono();
   for (const [path, options] of limited) app.use(path, rateLimit(options));
   return app.get("*", (c) => c.text("hello"));
 }
 
-it("two limiters with equal options have a counter each", async () => {
+it("two limiters with equal options have separate counters", async () => {
   const { env } = createTestLimiter();
   const app = new Hono();
   app.use("/a", rateLimit({ limits: "1/minute" }));
@@ -40,7 +40,7 @@ it("two limiters with equal options have a counter each", async () => {
   expect(await statuses(app, ["/a", "/b", "/a", "/b"], env)).toEqual([200, 200, 429, 429]);
 });
 
-it("two limiters whose key functions have the same text have a counter each", async () => {
+it("two limiters whose key functions have the same text have separate counters", async () => {
   const { env } = createTestLimiter();
   const keyOf = (name: string) => () => (name === "user" ? "42" : ["42"]);
   const app = appWith([
@@ -50,7 +50,7 @@ it("two limiters whose key functions have the same text have a counter each", as
   expect(await statuses(app, ["/user", "/tenant", "/user"], env)).toEqual([200, 200, 429]);
 });
 
-it("two limiters with different options have the same names in any order of requests", async () => {
+it("two limiters with different options have the same names, whichever gets the first request", async () => {
   const build = () =>
     appWith([
       ["/a", { limits: "1/minute" }],
@@ -69,7 +69,7 @@ it("two limiters with different options have the same names in any order of requ
   expect(await namesOf(["/b", "/a"])).toEqual(first);
 });
 
-it("neither the order of options nor the text of functions affects a name", async () => {
+it("the name of a limiter depends neither on the order of its options nor on the text of its functions", async () => {
   const nameOf = async (options: RateLimitOptions) => {
     const app = appWith([
       ["/first", { limits: "1/minute" }],
@@ -84,7 +84,7 @@ it("neither the order of options nor the text of functions affects a name", asyn
   expect(await nameOf({ ...again, limits: "6/minute" })).not.toBe(name);
 });
 
-it("one limiter on two routes has one counter", async () => {
+it("one limiter on two routes has a single counter", async () => {
   const { env } = createTestLimiter();
   const limiter = rateLimit({ limits: "1/minute" });
   const app = new Hono().use("/a", limiter).use("/b", limiter);
@@ -92,7 +92,7 @@ it("one limiter on two routes has one counter", async () => {
   expect(await statuses(app as unknown as Hono, ["/a", "/b"], env)).toEqual([200, 429]);
 });
 
-it("limiters with one explicit name and equal options share a counter", async () => {
+it("limiters with the same explicit name and equal options share a counter", async () => {
   const { env } = createTestLimiter();
   const app = appWith([
     ["/a", { name: "both", limits: "1/minute", key: "ip" }],
@@ -101,19 +101,19 @@ it("limiters with one explicit name and equal options share a counter", async ()
   expect(await statuses(app, ["/a", "/b"], env)).toEqual([200, 429]);
 });
 
-it("one explicit name for different options is refused at construction, with what to write", () => {
+it("the same explicit name for different options is refused at construction, with advice on what to write", () => {
   rateLimit({ name: "login", limits: "1/minute" });
   expect(() => rateLimit({ name: "login", limits: "2/minute" })).toThrow(
     /^rateLimit\.name: expected a name of its own such as name: "login-2", .*, got "login"$/,
   );
 });
 
-it("an explicit name is refused if a limiter without a name already has it", () => {
+it("an explicit name is refused if an unnamed limiter has already been given this name", () => {
   rateLimit({ limits: "1/minute" });
   expect(() => rateLimit({ name: "default", limits: "1/minute" })).toThrow(ConfigProblems);
 });
 
-it("a limiter without a name gets another name than default if that is an explicit name", async () => {
+it("an unnamed limiter is not called default if another limiter has this explicit name", async () => {
   const { env } = createTestLimiter();
   const app = appWith([
     ["/named", { name: "default", limits: "1/minute" }],
@@ -122,7 +122,7 @@ it("a limiter without a name gets another name than default if that is an explic
   expect(await statuses(app, ["/named", "/other"], env)).toEqual([200, 200]);
 });
 
-it("a limiter with one unnamed policy among three names only that one", async () => {
+it("a limiter with three policies, one of which is unnamed, gives a name only to that one", async () => {
   const { env } = createTestLimiter();
   const app = new Hono();
   app.use(
@@ -140,7 +140,7 @@ it("a limiter with one unnamed policy among three names only that one", async ()
   expect(await policies("/one")).toEqual([expect.stringMatching(/^default-[0-9a-f]{8}$/)]);
 });
 
-it("an app that is constructed again has the same names, however often", async () => {
+it("an app that is constructed several times has the same names each time", async () => {
   const { env } = createTestLimiter();
   const build = () =>
     appWith([
@@ -155,7 +155,7 @@ it("an app that is constructed again has the same names, however often", async (
   expect(found).toEqual([200, 200, 200, 200, 200, 200, 429, 429]);
 });
 
-it("a limiter without a name whose name has handled requests with other options answers 500 and says what to write", async () => {
+it("an unnamed limiter answers 500, with advice, if its name has handled requests with other options", async () => {
   const { env } = createTestLimiter();
   const app = appWith([["/a", { limits: "1/minute" }]]);
   expect(await statuses(app, ["/a"], env)).toEqual([200]);
@@ -170,7 +170,7 @@ it("a limiter without a name whose name has handled requests with other options 
 });
 
 describe("when the modules are part of a Worker's start", () => {
-  /** The package as a Worker loads it: random values are refused until its start is over. */
+  /** Loads the package as a Worker does, which refuses random values until its startup has ended. */
   async function startWorker() {
     vi.resetModules();
     vi.spyOn(crypto, "randomUUID").mockImplementation(() => {
@@ -187,7 +187,7 @@ describe("when the modules are part of a Worker's start", () => {
     vi.resetModules();
   });
 
-  it("a limiter without a name is refused during a request, whether or not others were constructed at the start", async () => {
+  it("an unnamed limiter is refused during a request, whether or not the app constructed others at startup", async () => {
     for (const hasOthers of [false, true]) {
       // oxlint-disable-next-line no-await-in-loop
       const worker = await startWorker();
@@ -200,7 +200,7 @@ describe("when the modules are part of a Worker's start", () => {
     }
   });
 
-  it("a limiter with a name is accepted during a request, unless one of the start has other options", async () => {
+  it("a named limiter may be constructed during a request, unless one from startup has the name with other options", async () => {
     const worker = await startWorker();
     worker.rateLimit({ name: "api", limits: "1/minute" });
     worker.endStart();
@@ -209,7 +209,7 @@ describe("when the modules are part of a Worker's start", () => {
     expect(() => worker.rateLimit({ name: "api", limits: "2/minute" })).toThrow('got "api"');
   });
 
-  it("limiters that one line constructs, with other work in between, have a counter each", async () => {
+  it("limiters that the same line constructs have separate counters, even with other work in between", async () => {
     const worker = await startWorker();
     const app = new Hono();
     for (const path of ["/a", "/b"]) {

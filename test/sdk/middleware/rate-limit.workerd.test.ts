@@ -30,7 +30,7 @@ it("a route is limited exactly, with RateLimit fields and problem details", asyn
   });
 });
 
-it("exactly as many simultaneous requests as the limit are allowed", async () => {
+it("simultaneous requests are allowed exactly up to the limit", async () => {
   const app = new Hono();
   app.use(rateLimit({ limit: 7, windowMs: 60_000, strategy: "sliding-log" }));
   app.get("*", (c) => c.text("hello"));
@@ -57,7 +57,7 @@ it("several policies are decided together: a denied request is charged to none o
   expect(other.headers.get("RateLimit")).toMatch(/"client";r=7;/);
 });
 
-it("two limiters in one chain add their fields and decisions to one another", async () => {
+it("when a request passes two limiters, its fields and decisions are those of both", async () => {
   const app = new Hono();
   app.use(rateLimit({ name: "outer", limits: "9/minute" }));
   app.use("/api/*", rateLimit({ name: "inner", limits: "5/minute" }));
@@ -67,7 +67,7 @@ it("two limiters in one chain add their fields and decisions to one another", as
   expect(headers.get("RateLimit")).toMatch(/"inner";r=4;t=\d+, "outer";r=8;t=\d+/);
 });
 
-it("a denial by the inner of two limiters lists the limits that deny, and no others", async () => {
+it("a denial by the inner of two limiters lists only the limits that deny", async () => {
   const app = new Hono();
   app.use(rateLimit({ name: "outer", limits: "9/hour" }));
   app.use(rateLimit({ name: "inner", limits: "1/minute" }));
@@ -79,7 +79,7 @@ it("a denial by the inner of two limiters lists the limits that deny, and no oth
   expect(headers.get("RateLimit")).toMatch(/^"inner";r=0;t=\d+$/);
 });
 
-it("two limiters add their fields to an error of the handler that has Retry-After", async () => {
+it("two limiters add their fields to an error response of the handler that has Retry-After", async () => {
   const app = new Hono();
   app.use(rateLimit({ name: "outer", limits: "9/hour" }));
   app.use(rateLimit({ name: "inner", limits: "5/minute" }));
@@ -99,7 +99,7 @@ it("a limiter stays charged when a later limiter in the chain denies", async () 
   expect((await visit({ path: "/first" })).body).toBe("6");
 });
 
-it("a function gives the key, as one text or as several", async () => {
+it("a function may return the key, as one text or as several", async () => {
   const app = new Hono();
   const key = vi.fn<() => string | string[] | null | number>();
   app.use(rateLimit({ limits: "1/minute", key: key as () => string, onMissingKey: "skip" }));
@@ -121,7 +121,7 @@ it("a function gives the key, as one text or as several", async () => {
   expect(await statusFor(null)).toBe(200);
 });
 
-it("a denial for missing keys that functions give names their policies", async () => {
+it("a denial for missing keys names the policies whose functions returned none", async () => {
   const app = new Hono();
   const options = { limits: "1/minute", onMissingKey: "deny" } as const;
   app.use(
@@ -138,7 +138,7 @@ it("a denial for missing keys that functions give names their policies", async (
   });
 });
 
-it("a function that returns no key and no cost throws an error that names the policy", async () => {
+it("a function that returns neither a key nor a cost throws an error that names the policy", async () => {
   const errors: string[] = [];
   const app = new Hono();
   app.onError((error, c) => {
@@ -158,7 +158,7 @@ it("a function that returns no key and no cost throws an error that names the po
   ]);
 });
 
-it("a function gives the cost; a cost of 0 spends nothing", async () => {
+it("a function may return the cost, and a cost of 0 spends nothing", async () => {
   const app = new Hono();
   app.use(rateLimit({ limits: "10/minute", cost: (c) => Number(c.req.query("cost")) }));
   app.get("*", (c) => c.text(String(c.get("headgate").decisions[0]?.limits[0]?.remaining)));
@@ -170,7 +170,7 @@ it("a function gives the cost; a cost of 0 spends nothing", async () => {
   expect((await visit({ path: "/?cost=0" })).status).toBe(200);
 });
 
-it("skipped requests are neither charged nor denied", async () => {
+it("requests that the option skip exempts are neither charged nor denied", async () => {
   const app = new Hono();
   app.use(rateLimit({ limits: "1/minute", skip: (c) => c.req.query("admin") !== undefined }));
   app.get("*", (c) => c.text("hello"));
@@ -181,7 +181,7 @@ it("skipped requests are neither charged nor denied", async () => {
   expect((await visit({ path: "/?admin" })).status).toBe(200);
 });
 
-it("the functions of a policy are called only for requests that it matches", async () => {
+it("the functions of a policy are called only for requests that the policy matches", async () => {
   const app = new Hono();
   const key = vi.fn<() => string>().mockReturnValue("k");
   app.use(rateLimit({ limits: "1/minute", match: { methods: "POST" }, key }));
@@ -193,7 +193,7 @@ it("the functions of a policy are called only for requests that it matches", asy
   expect((await visit({ method: "POST" })).status).toBe(429);
 });
 
-it("an environment that is wrapped anew for each request keeps its deny cache", async () => {
+it("the deny cache still works when the app wraps its environment anew for each request", async () => {
   const app = new Hono();
   app.use(rateLimit({ limits: "1/minute" }));
   app.get("*", (c) => c.text("hello"));
@@ -203,7 +203,7 @@ it("an environment that is wrapped anew for each request keeps its deny cache", 
   expect(calls).toHaveBeenCalledTimes(2);
 });
 
-it("limits of two policies with one name are reported by the names of their policies", async () => {
+it("when two policies have limits of the same name, the limits are reported by the names of their policies", async () => {
   const app = new Hono();
   app.use(
     rateLimit(
@@ -219,7 +219,7 @@ it("limits of two policies with one name are reported by the names of their poli
   });
 });
 
-it("a function answers denials, and the response keeps the fields of the denial", async () => {
+it("a function may answer denials, and its response has the fields of the denial", async () => {
   const app = new Hono();
   app.use(
     rateLimit({
@@ -242,7 +242,7 @@ it("a function answers denials, and the response keeps the fields of the denial"
   }
 });
 
-it("a redirect to which a function denies has no RateLimit fields", async () => {
+it("when onDeny redirects, the response has no RateLimit fields", async () => {
   const app = new Hono();
   app.use(rateLimit({ limits: "1/minute", onDeny: (c) => c.redirect("/slow-down") }));
   app.get("*", (c) => c.text("hello"));
@@ -254,7 +254,7 @@ it("a redirect to which a function denies has no RateLimit fields", async () => 
   expect([headers.has("RateLimit"), headers.has("RateLimit-Policy")]).toEqual([false, false]);
 });
 
-it("a function that answers a denial without a response throws an error that names the policy", async () => {
+it("a function for denials that returns no response throws an error that names the policy", async () => {
   const app = new Hono();
   const silent = (() => undefined) as unknown as () => Response;
   app.use(rateLimit({ name: "silent", limits: "1/minute", onDeny: silent }));
@@ -267,7 +267,7 @@ it("a function that answers a denial without a response throws an error that nam
   );
 });
 
-it("a fixed answer replaces the problem details", async () => {
+it("a fixed onDeny response replaces the problem details", async () => {
   const app = new Hono();
   app.use(rateLimit({ limits: "1/minute", onDeny: { status: 403, body: "Later" } }));
   app.get("*", (c) => c.text("hello"));
@@ -276,7 +276,7 @@ it("a fixed answer replaces the problem details", async () => {
   expect(await visit()).toMatchObject({ status: 403, body: "Later" });
 });
 
-it("only the statuses in count are charged, as the handler answers them", async () => {
+it("only responses of the handler with a status in count are charged", async () => {
   const app = new Hono();
   app.use(rateLimit({ limits: "2/minute", strategy: "sliding-log", count: { status: ["401"] } }));
   app.get("*", (c) => c.text("answer", Number(c.req.query("status")) as 200));
@@ -289,7 +289,7 @@ it("only the statuses in count are charged, as the handler answers them", async 
   expect((await visit({ path: "/?status=401" })).status).toBe(429);
 });
 
-it("headers of a handler whose response is immutable are extended", async () => {
+it("RateLimit fields are added even to an immutable response of the handler", async () => {
   const app = new Hono();
   app.use(rateLimit({ limits: "5/minute" }));
   app.get("*", () => fetch("https://origin.example/immutable"));
@@ -298,7 +298,7 @@ it("headers of a handler whose response is immutable are extended", async () => 
   expect(headers.get("RateLimit")).toMatch(/^"default";r=4/);
 });
 
-it("a denial passes through cors, and preflights are not charged", async () => {
+it("the middleware cors adds its fields to denials, and preflights are not charged", async () => {
   const app = new Hono();
   app.use(cors({ origin: "https://site.example", exposeHeaders: ["RateLimit"] }));
   app.use(rateLimit({ limits: "1/minute" }));

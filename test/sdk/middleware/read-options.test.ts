@@ -15,7 +15,7 @@ function errorsOf(...options: readonly unknown[]): readonly string[] {
   }
 }
 
-/** A valid value of each field of a policy that the options share with the configuration. */
+/** A valid value for each policy field that the options and the configuration have in common. */
 const shared: Readonly<Record<string, unknown>> = {
   name: "all",
   match: { methods: ["GET"], path: "/api/*", host: "*.example.com", header: { "X-Beta": true } },
@@ -44,7 +44,7 @@ const shared: Readonly<Record<string, unknown>> = {
   durability: "confirmed",
   pathMatching: "exact",
 };
-/** Fields that need another policy than the one above. */
+/** Fields that are not valid in the policy above. */
 const elsewhere = [
   { limits: "5/minute", consistency: "eventual", syncEvery: "500ms" },
   { limits: { limit: 5, window: "1m", strategy: "leaky-bucket" }, maxDelay: "5s" },
@@ -58,7 +58,7 @@ it("every field of a policy is an option", () => {
   expect(new Set(covered)).toEqual(new Set(policyFields));
 });
 
-it("limit and windowMs are a short form of limits", () => {
+it("limit and windowMs are a short form of the option limits", () => {
   const [short] = readOptions([{ limit: 100, windowMs: 900_000 }]);
   expect(short?.written).toEqual({ name: "default", limits: [{ limit: 100, window: "900000ms" }] });
 });
@@ -112,7 +112,7 @@ it.each([
   expect(errorsOf(options)[0]).toMatch(error);
 });
 
-it("problems of several policies are reported together, by their position", () => {
+it("problems of several policies are reported together, each with the policy's position", () => {
   expect(errorsOf({ limits: "5/minute" }, { limits: "5/minute", onErorr: "open" })).toEqual([
     expect.stringMatching(/^rateLimit\[1\]\.onErorr: .*; did you mean onError\?$/),
     'rateLimit[1].name: expected a name that no other policy has, got "default"',

@@ -1,4 +1,4 @@
-/** Reservations of the middleware: costs that handlers settle, and slots. */
+/** Reservations in the middleware: costs that handlers settle, and concurrency slots. */
 import { createExecutionContext } from "cloudflare:test";
 import { Hono } from "hono";
 import { streamText } from "hono/streaming";
@@ -6,7 +6,7 @@ import { expect, it } from "vitest";
 import { rateLimit } from "../../../src/sdk/package/hono.ts";
 import { bindings, visitor } from "./visitor.ts";
 
-it("the handler of a skipped request can settle, without an effect", async () => {
+it("settle has no effect in the handler of a request that skip exempts", async () => {
   const app = new Hono();
   app.use(rateLimit({ limits: "1/minute", reserve: true, skip: () => true }));
   app.get("*", async (c) => {
@@ -57,7 +57,7 @@ it("a handler settles a reserved cost while its response streams", async () => {
   expect((await visit()).body).toBe("tokens 55");
 });
 
-it("settle states the wrong cost, the wrong name, and a missing reservation", async () => {
+it("the error of settle names a wrong cost, a wrong policy name, or a missing reservation", async () => {
   const app = new Hono();
   app.use("/reserved", rateLimit({ name: "r", limits: "100/minute", reserve: true }));
   app.use("/final", rateLimit({ name: "f", limits: "100/minute" }));
@@ -84,7 +84,7 @@ it("settle states the wrong cost, the wrong name, and a missing reservation", as
   expect((await visit({ path: "/final" })).body).toBe("settle: no policy of this request has reserve: true");
 });
 
-it("a slot is held until the streamed response has ended", async () => {
+it("a slot is occupied until the end of the streamed response", async () => {
   const app = new Hono();
   const release = Promise.withResolvers<void>();
   app.use(rateLimit({ limits: { limit: 1, window: "1m", strategy: "concurrency" } }));
@@ -103,7 +103,7 @@ it("a slot is held until the streamed response has ended", async () => {
   expect((await visit({ path: "/fast" })).status).toBe(200);
 });
 
-/** A route with one slot, and a function that sends a request without waiting for the end of the response's body. */
+/** A route with one slot. Its function `send` does not wait for the end of the response's body. */
 function withOneSlot(answer: () => Response) {
   const app = new Hono();
   app.use(rateLimit({ limits: { limit: 1, window: "1m", strategy: "concurrency" } }));
@@ -133,7 +133,7 @@ it("a request with the method HEAD releases its slot, although its body is never
   await expect.poll(isFree).toBe(true);
 });
 
-it("a short body releases its slot before the client has read it, and a long one does not", async () => {
+it("a short body releases its slot before the client has read it, and a long body only afterwards", async () => {
   const short = withOneSlot(() => new Response("short"));
   expect((await short.send("GET")).status).toBe(200);
   await expect.poll(short.isFree).toBe(true);
@@ -144,7 +144,7 @@ it("a short body releases its slot before the client has read it, and a long one
   await expect.poll(long.isFree).toBe(true);
 });
 
-it("a copy of a body fails when the client goes away, since the copy would be incomplete", async () => {
+it("a clone of a response body fails when the client goes away, since the clone would be incomplete", async () => {
   const { send } = withOneSlot(endless);
   const client = new AbortController();
   const response = await send("GET", client.signal);
@@ -153,7 +153,7 @@ it("a copy of a body fails when the client goes away, since the copy would be in
   await expect(copy).rejects.toThrow("aborted");
 });
 
-it("a limiter that applies twice to a request is settled twice", async () => {
+it("a limiter that applies to a request twice is settled twice", async () => {
   const app = new Hono();
   const limits = {
     limits: "100/minute",

@@ -1,6 +1,6 @@
 /**
- * Compares requests of one key, whose limits change from request to request in two isolates, with a list of allowed
- * requests.
+ * Compares the requests of one key in two isolates with a list of allowed requests. The key's limits change from
+ * request to request.
  */
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
@@ -17,13 +17,13 @@ const request = fc.record({
   isolate: fc.integer({ min: 0, max: 1 }),
 });
 
-/** Two isolates with the same objects. */
+/** Two isolates that use the same objects. */
 function isolates() {
   const { env, clock } = createTestLimiter();
   return { clock, envs: [env, { ...env, LOG_DENIALS: "true" }] };
 }
 
-/** The units that count at an instant. */
+/** The units that count at a time. */
 const unitsAt = (spent: readonly { atMs: number; cost: number }[], nowMs: number): number =>
   spent.reduce((sum, { atMs, cost }) => sum + (nowMs - atMs < windowMs ? cost : 0), 0);
 

@@ -1,4 +1,4 @@
-/** Limits that a function of the options returns for each request, such as those of a customer in a database. */
+/** Limits that a function in the options returns for each request, such as those of a customer in a database. */
 import { Hono } from "hono";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { rateLimit, type Limits, type RateLimitOptions } from "../../../src/sdk/package/hono.ts";
@@ -11,7 +11,7 @@ beforeEach(() => {
 });
 afterEach(() => void vi.restoreAllMocks());
 
-/** The limits of each user, as rows of a database. Tests change them. */
+/** The limits of each user, like rows of a database. Tests change them. */
 type Rows = Record<string, unknown>;
 
 const isFromRow = (rows: Rows) => async (c: { req: { header(name: string): string | undefined } }) =>
@@ -19,7 +19,7 @@ const isFromRow = (rows: Rows) => async (c: { req: { header(name: string): strin
 
 let policies = 0;
 
-/** An app whose limits come from `rows`, with a policy that no other test has. */
+/** An app with limits from `rows`. The name of its policy is unique among the tests. */
 function appOf(rows: Rows, options: Partial<RateLimitOptions> = {}) {
   policies += 1;
   const test = createTestLimiter();
@@ -51,7 +51,7 @@ function appOf(rows: Rows, options: Partial<RateLimitOptions> = {}) {
 const events = (): unknown[] => vi.mocked(console.error).mock.calls.map(([line]) => JSON.parse(String(line)));
 
 describe("the limits of a request", () => {
-  it("each request is decided by the limits that the function returns, and its fields state them", async () => {
+  it("each request is decided by the limits that the function returns, and its fields show them", async () => {
     const { ask, statuses, name } = appOf({ ann: "2/minute", bob: ["3/minute", "9/hour"] });
     expect(await statuses("ann", 3)).toEqual([200, 200, 429]);
     const { headers } = await ask("bob");
@@ -59,7 +59,7 @@ describe("the limits of a request", () => {
     expect(await statuses("bob", 3)).toEqual([200, 200, 429]);
   });
 
-  it("a change of the limits keeps the counter, and applies to the next request", async () => {
+  it("when the function returns a higher or lower limit, the counter is kept, and the next request uses the new limit", async () => {
     const rows: Rows = { ann: "2/minute" };
     const { ask, statuses, clock } = appOf(rows);
     expect(await statuses("ann", 3)).toEqual([200, 200, 429]);
@@ -73,7 +73,7 @@ describe("the limits of a request", () => {
     expect(await statuses("ann", 1)).toEqual([200]);
   });
 
-  it("limits with another window or strategy have a counter of their own, which stays until it is idle", async () => {
+  it("returned limits with another window or strategy have a separate counter, which is kept until it is idle", async () => {
     const rows: Rows = { ann: "1/minute" };
     const { statuses } = appOf(rows);
     expect(await statuses("ann", 2)).toEqual([200, 429]);
@@ -83,7 +83,7 @@ describe("the limits of a request", () => {
     expect(await statuses("ann", 1)).toEqual([429]);
   });
 
-  it("more different limits than an isolate keeps are all enforced", async () => {
+  it("limits are enforced even if requests bring more different limits than an isolate keeps", async () => {
     const users = Array.from({ length: 600 }, (_, index) => `user-${index}`);
     const rows = Object.fromEntries(users.map((user, index) => [user, `${1 + index}/hour`]));
     const { ask } = appOf(rows);
@@ -95,7 +95,7 @@ describe("the limits of a request", () => {
     expect(await remaining()).toEqual(users.map((_, index) => String(Math.max(0, index - 1))));
   });
 
-  it("a skipped request does not call the function", async () => {
+  it("the limits function is not called for a request that skip exempts", async () => {
     const limits = vi.fn<() => string>().mockReturnValue("1/minute");
     const { statuses } = appOf({}, { limits, skip: () => true });
     expect(await statuses("ann", 3)).toEqual([200, 200, 200]);
@@ -121,7 +121,7 @@ describe("the limits of a request", () => {
 });
 
 describe("precedence", () => {
-  it("an override of the options takes precedence over the function", async () => {
+  it("an override in the options takes precedence over the limits function", async () => {
     const { statuses } = appOf(
       { ann: "1/minute", bob: "1/minute" },
       { key: "header:X-User", overrides: [{ key: "ann", limits: "2/minute" }] },
@@ -130,7 +130,7 @@ describe("precedence", () => {
     expect(await statuses("bob", 2)).toEqual([200, 429]);
   });
 
-  it("keys on the allow or deny list need no limits", async () => {
+  it("the limits function is not called for keys on the allow or deny list", async () => {
     const options = { key: "header:X-User", allow: ["ann"], deny: ["bob"] } as const;
     const { statuses } = appOf({}, options);
     expect(await statuses("ann", 2)).toEqual([200, 200]);
@@ -167,7 +167,7 @@ describe("invalid limits", () => {
     expect(JSON.stringify(events())).toContain("rateLimit({ limits })");
   });
 
-  it("the same invalid limits are reported once, and other requests are decided", async () => {
+  it("invalid limits are logged once, and requests with valid limits are still decided", async () => {
     const { statuses } = appOf({ ann: "lots", bob: "1/minute", cid: "few" });
     expect(await statuses("ann", 3)).toEqual([500, 500, 500]);
     expect(await statuses("bob", 2)).toEqual([200, 429]);
@@ -176,7 +176,7 @@ describe("invalid limits", () => {
     expect(events()).toHaveLength(2);
   });
 
-  it("a request with invalid limits of one policy is charged to none", async () => {
+  it("when a request has invalid limits for one policy, it is charged to no policy", async () => {
     const { env } = createTestLimiter();
     const first = { name: "sound", limits: "5/minute", key: "header:X-User" } as const;
     const app = new Hono();
@@ -186,7 +186,7 @@ describe("invalid limits", () => {
     expect(limits[0]?.remaining).toBe(5);
   });
 
-  it("limits that do not fit other options of the policy are invalid", async () => {
+  it("returned limits that contradict other options of the policy are invalid", async () => {
     const rows: Rows = {
       ann: { limit: 2, window: "1m", strategy: "concurrency" },
       bob: "1/minute",
@@ -196,7 +196,7 @@ describe("invalid limits", () => {
     expect(await statuses("bob", 2)).toEqual([200, 429]);
   });
 
-  it("a limit with the name of another policy is invalid", async () => {
+  it("a returned limit with the name of another policy is invalid", async () => {
     const { env } = createTestLimiter();
     const app = new Hono();
     const named = { limit: 5, window: "1m", name: "other" };
@@ -216,14 +216,14 @@ describe("invalid limits", () => {
     expect(handled).not.toHaveBeenCalled();
   });
 
-  it("a function in place of limit is an error that says what to write", () => {
+  it("a function as the option limit is an error that says to use limits", () => {
     const options = { limit: () => 5, windowMs: 1_000 } as unknown as RateLimitOptions;
     expect(() => rateLimit(options)).toThrow(/limits may be a function such as \(c\) => "100\/minute"/);
   });
 });
 
 describe("strategies and consistency", () => {
-  it("maxDelay applies only to returned limits that are a queue", async () => {
+  it("maxDelay applies to returned limits only if they are a queue", async () => {
     const queue = { limit: 1, window: "10s", strategy: "leaky-bucket", burst: 5 };
     const { ask, statuses, clock } = appOf({ ann: queue, bob: "1/minute" }, { maxDelay: "10s" });
     const delayed = [ask("ann"), ask("ann"), ask("ann")];
@@ -234,7 +234,7 @@ describe("strategies and consistency", () => {
     expect(await statuses("bob", 2)).toEqual([200, 429]);
   });
 
-  it("slots are freed when the limits of a key change while a request holds one", async () => {
+  it("slots are freed even if the limits of a key change while a request occupies one", async () => {
     const slots = (limit: number) => ({ limit, window: "1m", strategy: "concurrency" });
     const rows: Rows = { ann: slots(1) };
     const { ask, limiter, env, name } = appOf(rows);
@@ -275,7 +275,7 @@ describe("strategies and consistency", () => {
     expect(await statuses("ann", 2)).toEqual([200, 429]);
   });
 
-  it("a dry run reports what the limits of a request would deny", async () => {
+  it("a dry run reports what the returned limits would deny", async () => {
     const { statuses, name } = appOf({ ann: "1/minute" }, { dryRun: true });
     expect(await statuses("ann", 2)).toEqual([200, 200]);
     await expect
@@ -285,7 +285,7 @@ describe("strategies and consistency", () => {
 });
 
 describe("outside of a route", () => {
-  it("a check states the limits, and charges the counter of the route", async () => {
+  it("a check passes its limits in the call, and charges the counter of the route", async () => {
     const rows: Rows = { ann: "3/minute" };
     const { limiter, env, statuses } = appOf(rows);
     expect(await statuses("ann", 1)).toEqual([200]);
@@ -297,7 +297,7 @@ describe("outside of a route", () => {
     expect(await statuses("ann", 1)).toEqual([200]);
   });
 
-  it("a check without limits of a policy whose limits are a function throws a TypeError", async () => {
+  it("a check without limits throws a TypeError if the policy's limits are a function", async () => {
     const { limiter, env, name } = appOf({});
     const call = limiter.check(env, { key: "ann" });
     await expect(call).rejects.toThrow(TypeError);
@@ -306,7 +306,7 @@ describe("outside of a route", () => {
     );
   });
 
-  it("limits of a check replace fixed limits, and leave overrides in effect", async () => {
+  it("the limits in a check replace fixed limits, but not overrides", async () => {
     const { env } = createTestLimiter();
     const limiter = createLimiter({
       name: "fixed",

@@ -7,7 +7,10 @@ import { admin, rateLimit } from "../../../src/sdk/package/hono.ts";
 
 const token = "the-admin-token-of-alice";
 
-/** An app whose requests bring their limits, as a database would, with a policy that no other test has. */
+/**
+ * An app whose requests carry their limits, as a database would return them. The policy's name is unique among the
+ * tests.
+ */
 function administered() {
   const policy = `stated-${crypto.randomUUID().slice(0, 8)}`;
   const app = new Hono();
@@ -48,7 +51,7 @@ function administered() {
   return { policy, visit, call };
 }
 
-it("the admin API lists and explains a policy whose limits are not known", async () => {
+it("the admin API lists and explains a policy although its limits are not known", async () => {
   const { policy, visit, call } = administered();
   const limits = { value: [], source: "configuration" };
   expect(await call("GET", `/policies/${policy}`)).toMatchObject({ limits });
@@ -62,18 +65,18 @@ it("the admin API lists and explains a policy whose limits are not known", async
   expect(await call("GET", "/metrics")).toContain(`headgate_decisions_total{policy="${policy}"`);
 });
 
-it("a rule of the kind limits takes precedence over the function until it is removed", async () => {
+it("a rule of the kind limits takes precedence over the limits function until the rule is removed", async () => {
   const { policy, visit, call } = administered();
   await call("PATCH", `/policies/${policy}`, { limits: "1/hour", strategy: "sliding-log" });
   expect([await visit("ann", "9/hour"), await visit("ann", "9/hour")]).toEqual([200, 429]);
-  // The rule also replaces limits that would be an error.
+  // The rule also applies to a request whose own limits are invalid.
   expect(await visit("bob", "lots")).toBe(200);
   await call("PATCH", `/policies/${policy}`, { limits: null });
   expect(await visit("ann", "2/hour")).toBe(200);
   expect(await visit("ann", "2/hour")).toBe(429);
 });
 
-it("a key rule takes precedence over the function that returns limits", async () => {
+it("a key rule takes precedence over the limits function", async () => {
   const { policy, visit, call } = administered();
   expect([await visit("ann", "1/hour"), await visit("ann", "1/hour")]).toEqual([200, 429]);
   const rule = { policy, key: "ann", kind: "limits", limits: "2/hour", strategy: "sliding-log" };
@@ -81,7 +84,7 @@ it("a key rule takes precedence over the function that returns limits", async ()
   expect([await visit("ann", "1/hour"), await visit("ann", "9/hour")]).toEqual([200, 429]);
 });
 
-it("a mode rule applies to a policy whose limits a function returns: off needs none, and a dry run denies nothing", async () => {
+it("mode rules apply to a policy with a limits function: off needs no limits, and a dry run denies nothing", async () => {
   vi.spyOn(console, "error").mockReturnValue(undefined);
   vi.spyOn(console, "warn").mockReturnValue(undefined);
   const { policy, visit, call } = administered();

@@ -1,4 +1,4 @@
-/** Reservations that no handler settles, on the virtual clock. */
+/** Reservations that no handler settles, tested on a virtual clock. */
 import { Hono } from "hono";
 import { expect, it } from "vitest";
 import { rateLimit } from "../../../src/sdk/package/hono.ts";
@@ -18,14 +18,14 @@ const visitor = () => {
   return { visit, clock, settle: (cost: number) => settle(cost) };
 };
 
-it("a reserved cost that is never settled stands", async () => {
+it("a reserved cost that is never settled stays charged", async () => {
   const { visit, clock } = visitor();
   expect(await visit()).toBe("60");
   await clock.advance("5s");
   expect(await visit()).toBe("20");
 });
 
-it("a cost can be settled within a second after the response has ended, and no later", async () => {
+it("a cost can be settled until one second after the end of the response, and not later", async () => {
   const { visit, clock, settle } = visitor();
   expect(await visit()).toBe("60");
   await clock.advance(999);

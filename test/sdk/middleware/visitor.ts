@@ -3,7 +3,7 @@ import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test"
 import { env } from "cloudflare:workers";
 import type { Hono } from "hono";
 
-/** The bindings, with a secret that no other test shares. */
+/** Bindings with a secret that no other test has. */
 export const bindings = (): Record<string, unknown> => ({
   ...env,
   KEY_SECRET: crypto.randomUUID(),
@@ -15,7 +15,7 @@ interface Visit {
   readonly method?: string;
 }
 
-/** Sends requests to an app, each of which is complete before the next one. */
+/** Sends requests to an app, one after the other. */
 export function visitor(app: Hono, own = bindings()) {
   return async ({ path = "/api/x", headers = {}, method = "GET" }: Visit = {}) => {
     const ctx = createExecutionContext();

@@ -1,4 +1,4 @@
-/** `package.json` describes the package that `npm run build` makes. */
+/** `package.json` describes the package that `npm run build` creates. */
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { packageSubpaths } from "../../../src/cli/package-build.ts";
@@ -22,7 +22,7 @@ it("package.json exports exactly the files of src/sdk/package, each with types",
   });
 });
 
-it("the package has no dependencies, and hono is its only peer and optional", () => {
+it("the package has no dependencies, and its only peer dependency is hono, which is optional", () => {
   expect(manifest.dependencies).toBeUndefined();
   expect(Object.keys(manifest.peerDependencies)).toEqual(["hono"]);
   expect(manifest.peerDependenciesMeta).toEqual({ hono: { optional: true } });
@@ -32,18 +32,18 @@ it("package.json and the license file name the same license", () => {
   expect(readFileSync("LICENSE", "utf8")).toContain(`${manifest.license} License`);
 });
 
-/** Imports a module that throws. */
+/** Imports a module whose code throws. */
 const errorOfRoot = async (): Promise<string> =>
   import("../../../src/sdk/package/index.ts").then(() => "none").catch((error: Error) => error.message);
 
-it("an import from headgate itself fails, and the error names the subpath of each part", async () => {
+it("importing headgate itself fails with an error that names the subpath of each part", async () => {
   const error = await errorOfRoot();
   expect(error).toMatch(/^"headgate" has no exports of its own: import /);
   expect(error).toContain('admin and rateLimit from "headgate/hono"');
   for (const name of packageSubpaths()) expect(error).toContain(`"headgate/${name}"`);
 });
 
-it("headgate itself has a hint for every value that a subpath exports", () => {
+it("the module headgate itself has a hint for every value that a subpath exports", () => {
   const source = readFileSync("src/sdk/package/index.ts", "utf8");
   const hints = [...source.matchAll(/^ {2}in\w+ as (\w+),/gm)];
   const hinted = new Set(hints.map(([, name]) => name));

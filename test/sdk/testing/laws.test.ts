@@ -1,4 +1,4 @@
-/** Laws of the limiter in memory: it decides as the engine alone does, and alike in every run. */
+/** Laws of the limiter in memory: it decides as the engine does, and the same in every run. */
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { createMeter, type Decision, parseLimits } from "../../../src/sdk/package/strategies.ts";

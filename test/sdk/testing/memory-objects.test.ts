@@ -1,4 +1,4 @@
-/** The binding of objects in memory: names, jurisdictions, cloned values, and alarms. */
+/** The binding of objects in memory: names, jurisdictions, cloned values and alarms. */
 import { expect, it } from "vitest";
 import type { RateLimiter } from "../../../src/limiter/object/durable-object.ts";
 import { MemoryNamespace, MemoryObjects } from "../../../src/sdk/testing/memory-objects.ts";
@@ -13,7 +13,7 @@ const perDay = charge("5/day");
 const spend = async (stub: DurableObjectStub<RateLimiter>): Promise<number | undefined> =>
   remainingOf((await stub.check(call(perDay))).decisions);
 
-it("stubs of one name call the same object, however they were made and whatever their location hint", async () => {
+it("stubs of one name call the same object, in whatever way and with whatever location hint they were created", async () => {
   const objects = namespace();
   const id = objects.idFromName("a");
   const stubs = [
@@ -30,7 +30,7 @@ it("stubs of one name call the same object, however they were made and whatever 
   expect(remaining).toEqual([4, 3, 2, 1]);
 });
 
-it("objects with other names, in other jurisdictions and with unique ids are other objects", async () => {
+it("objects with another name, another jurisdiction or a unique id are different objects", async () => {
   const objects = namespace();
   const european = objects.jurisdiction("eu");
   const stubs = [
@@ -47,7 +47,7 @@ it("objects with other names, in other jurisdictions and with unique ids are oth
   expect(objects.idFromName("a").name).toBe("a");
 });
 
-it("an object cannot be called with a value that cannot be cloned, and gets a copy of others", async () => {
+it("arguments of a call to an object are cloned, and a value that cannot be cloned is an error", async () => {
   const stub = namespace().getByName("a");
   const sent = call(perDay);
   const reply = stub.check(sent);
@@ -65,12 +65,12 @@ it.each(["constructor", "alarm", "unknown", "toString"])(
   },
 );
 
-it("a stub can be awaited, since it is no promise", async () => {
+it("awaiting a stub returns the stub, since it is not a promise", async () => {
   const stub = namespace().getByName("a");
   expect(await Promise.resolve(stub)).toBe(stub);
 });
 
-it("an object has every method that the class of the platform has", () => {
+it("an object in memory has every method of the platform's class", () => {
   type Method = Exclude<keyof RateLimiter, keyof DurableObject | `__${string}`>;
   const methods: Readonly<Record<Method, true>> = {
     decide: true,
@@ -92,7 +92,7 @@ it("an object has every method that the class of the platform has", () => {
   expect(missing).toEqual([]);
 });
 
-it("an object deletes what it has stored after its alarm, when the clock passes it", async () => {
+it("an object deletes its stored rows when the clock passes its alarm", async () => {
   const time = new VirtualClock(0);
   const objects = new MemoryObjects(time);
   const object = objects.object("a");

@@ -1,4 +1,7 @@
-/** Compares the storage in memory with the platform's: the same traffic gives the same replies, rows, alarms and writes. */
+/**
+ * Compares the storage in memory with the platform's: the same traffic causes the same replies, rows, alarms and
+ * writes.
+ */
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
 import { CountedStorage } from "../../fakes/counted-storage.ts";
@@ -7,7 +10,7 @@ import { type Random, randomFrom } from "../../random.ts";
 import { isFull } from "../../mode.ts";
 import { call, charge, confirmed, countWrites, newObject, startMs } from "../../limiter/harness.ts";
 
-/** An object in virtual time, with a log of its replies and of the rows and alarms that it leaves. */
+/** An object in virtual time, with a log of its replies and of its rows and alarms after each call. */
 class Run extends VirtualObject<VirtualStorage> {
   readonly log: unknown[] = [];
   readonly openIds: { key: string; id: string }[] = [];
@@ -70,7 +73,7 @@ async function randomTraffic(run: Run, seed: number): Promise<void> {
   await run.noteRows();
 }
 
-/** A log long enough for segments, which expire one after the other. After a crash they are read again. */
+/** A log that is long enough to have segments, which expire one after the other. After a crash, they are read back. */
 async function longLog(run: Run): Promise<void> {
   const each = charge("100000/hour", 1, "p", "sliding-log");
   for (let count = 0; count < 2_000; count++) {
@@ -86,7 +89,7 @@ async function longLog(run: Run): Promise<void> {
   }
 }
 
-/** Forgetting the only key deletes the alarm with its row. */
+/** Forgetting the only key deletes its row, and with it the alarm. */
 async function forgottenKey(run: Run): Promise<void> {
   for (let count = 0; count < 2; count++) {
     run.limiter.check(call(charge("5/minute")));
@@ -97,7 +100,7 @@ async function forgottenKey(run: Run): Promise<void> {
   }
 }
 
-/** Lets ten days pass, after which nothing is left. */
+/** Lets ten days pass, after which nothing is stored. */
 async function end(run: Run): Promise<void> {
   await run.pass(10 * 86_400_000);
   await run.noteRows();
@@ -127,7 +130,7 @@ describe("storage in memory", () => {
     async (seed) => {
       const run = await sameOnBoth((each) => randomTraffic(each, seed));
       expect(run.alarms).toBeGreaterThan(1);
-      // `toContain` would print the whole log.
+      // Not `toContain`, which would print the whole log.
       for (const each of ['"allowed":false', '"settled":true', '"isOpen":true']) {
         expect([each, JSON.stringify(run.log).includes(each)]).toEqual([each, true]);
       }

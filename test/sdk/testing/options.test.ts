@@ -29,12 +29,12 @@ it("all invalid options are reported together, with their values", () => {
   );
 });
 
-it("a fault of another name is rejected", () => {
+it("fail rejects a fault with an unknown name", () => {
   const { fail } = createTestLimiter();
   expect(() => fail("slow" as never)).toThrow('fail: expected "error" or "silent", got "slow"');
 });
 
-it("the environment has the type that wrangler generates for the bindings", () => {
+it("the environment of a test limiter has the types that wrangler generates for the bindings", () => {
   const { env } = createTestLimiter();
   const typed: Pick<Env, "RATE_LIMITER" | "KEY_SECRET"> = env;
   expect(typed.RATE_LIMITER.idFromName("a").name).toBe("a");

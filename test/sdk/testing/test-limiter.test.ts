@@ -1,4 +1,4 @@
-/** A limiter in memory, as users have it in tests of their own. */
+/** A limiter in memory, as users have it in their own tests. */
 import { Hono } from "hono";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { rateLimit } from "../../../src/sdk/package/hono.ts";
@@ -30,7 +30,7 @@ describe("a Hono app with a limiter in memory", () => {
     expect(await status()).toBe(200);
   });
 
-  it("a new limiter has no state of another one", async () => {
+  it("a new test limiter shares no state with another one", async () => {
     const hono = app({ limits: "1/minute" });
     const statuses: number[] = [];
     for (let count = 0; count < 3; count++) {
@@ -41,7 +41,7 @@ describe("a Hono app with a limiter in memory", () => {
     expect(statuses).toEqual([200, 200, 200]);
   });
 
-  it("requests in a queue are answered when the clock reaches their turns", async () => {
+  it("queued requests are answered when the test clock reaches their turns", async () => {
     const { env, clock } = createTestLimiter();
     const hono = app({ limits: { limit: 1, window: "10s", strategy: "leaky-bucket", burst: 3 } });
     const beganAtMs = clock.now();
@@ -73,7 +73,7 @@ describe("a Hono app with a limiter in memory", () => {
     expect((await hono.request("/api/items", visitor, env)).status).toBe(429);
   });
 
-  it("a request of a silent object is answered when its timeout has passed", async () => {
+  it("a request to an object that does not answer is answered when its timeout has passed", async () => {
     const { env, clock, fail } = createTestLimiter();
     const hono = app({ limits: "1/minute", onError: "closed", timeout: "250ms" });
     fail("silent");

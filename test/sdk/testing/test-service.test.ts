@@ -1,4 +1,4 @@
-/** `/check` in memory: the client and the service binding that a limiter for tests returns. */
+/** `/check` in memory: the client and the service binding that a test limiter returns. */
 import { describe, expect, it } from "vitest";
 import { createClient, HeadgateError } from "../../../src/sdk/package/client.ts";
 import { createTestLimiter } from "../../../src/sdk/package/test.ts";
@@ -13,7 +13,7 @@ const tokens = {
 const policies = [login, tokens];
 
 describe("the client of a limiter in memory", () => {
-  it("a check is denied after the limit, with the wait and the header fields to pass on", async () => {
+  it("a check beyond the limit is denied, with the wait and the header fields to pass on", async () => {
     const { client, clock } = createTestLimiter({ policies });
     const check = () => client.check({ policy: "login", key: "203.0.113.7" });
     expect([await check(), await check()].map(({ allowed }) => allowed)).toEqual([true, true]);
@@ -29,7 +29,7 @@ describe("the client of a limiter in memory", () => {
     expect(await check()).toMatchObject({ allowed: true });
   });
 
-  it("a look charges nothing, and a key that is forgotten starts anew", async () => {
+  it("a look charges nothing, and a key that is deleted has no usage afterwards", async () => {
     const { client } = createTestLimiter({ policies });
     const key = { policy: "tokens", key: "ada" };
     await client.check({ ...key, cost: 99 });
@@ -78,7 +78,7 @@ describe("the client of a limiter in memory", () => {
     await expect(calling).rejects.toMatchObject({ status, problem: { status } });
   });
 
-  it("while the objects fail, a check under onError = closed throws, and the isolate decides one under local", async () => {
+  it("while the objects fail, a check throws under onError = closed, and the isolate decides it under onError = local", async () => {
     const { client, clock, fail, recover } = createTestLimiter({
       policies: ["closed", "local"].map((onError) => ({ ...login, name: onError, onError })),
     });
@@ -91,7 +91,7 @@ describe("the client of a limiter in memory", () => {
     expect(await check("closed")).toMatchObject({ allowed: true });
   });
 
-  it("a call is ended by its signal, although no object answers", async () => {
+  it("an abort signal ends a call even if no object answers", async () => {
     const { client, fail } = createTestLimiter({ policies });
     fail("silent");
     const caller = new AbortController();
@@ -101,14 +101,14 @@ describe("the client of a limiter in memory", () => {
   });
 });
 
-it("a client of the service binding works with the service in memory", async () => {
+it("a client for service bindings works with the service in memory", async () => {
   const { service } = createTestLimiter({ policies });
   const client = createClient({ service });
   const check = { policy: "login", key: "203.0.113.7", cost: 3 };
   expect(await client.check(check)).toMatchObject({ allowed: false, reason: "cost" });
 });
 
-it("invalid policies are reported as those in variables are", () => {
+it("invalid policies of a test limiter are reported like those in variables", () => {
   const wrong = [
     { name: "login", limits: "5 per parsec" },
     { name: "login", limits: "5/hour" },

@@ -1,4 +1,4 @@
-/** The virtual clock: which timers fire when, and what has happened when `advance` resolves. */
+/** The virtual clock: which timers fire at which time, and what has happened when `advance` resolves. */
 import { describe, expect, it, vi } from "vitest";
 import { every, sleep } from "../../../src/limiter/clock.ts";
 import { VirtualClock } from "../../../src/sdk/testing/virtual-clock.ts";
@@ -29,7 +29,7 @@ describe("advance", () => {
     expect(story.log).toEqual(["10 a", "20 b", "25 now"]);
   });
 
-  it("timers that are due together fire in the order in which they were set", async () => {
+  it("timers that are due at the same time fire in the order in which they were set", async () => {
     const story = new Story();
     for (const text of ["a", "b", "c"]) story.set(10, text);
     await story.clock.advance(10);
@@ -46,7 +46,7 @@ describe("advance", () => {
     expect(story.clock.hasTimer).toBe(false);
   });
 
-  it("a timer that another one sets fires in the same advance if it is due by its end", async () => {
+  it("a timer that is set by another timer fires in the same advance if it is due before the end", async () => {
     const story = new Story();
     story.clock.after(10, () => {
       story.set(0, "at once");
@@ -59,7 +59,7 @@ describe("advance", () => {
     expect(story.log.at(-1)).toBe("60 later");
   });
 
-  it("the work that a timer starts ends before the next timer fires, however many promises it awaits", async () => {
+  it("the work that a timer starts ends before the next timer fires, even if it awaits many promises", async () => {
     const story = new Story();
     const work = async (): Promise<void> => {
       for (let count = 0; count < 100; count++) {
@@ -76,7 +76,7 @@ describe("advance", () => {
     expect(story.log).toEqual(["10 worked", "11 next", "15 slept"]);
   });
 
-  it("time stands still while another thread computes what the clock holds", async () => {
+  it("the virtual clock stands still while it is held for work of another thread", async () => {
     const story = new Story();
     const bytes = new Uint8Array(4_000_000);
     const digests = async (): Promise<void> => {
@@ -94,14 +94,14 @@ describe("advance", () => {
     expect(story.log).toEqual(["0 digests", "5 timer", "10 slept"]);
   });
 
-  it("work that fails while the clock holds it lets time go on", async () => {
+  it("the virtual clock goes on after work for which it was held has failed", async () => {
     const { clock } = new Story();
     const failing = clock.hold(crypto.subtle.digest("no digest", new Uint8Array(1)));
     await Promise.all([clock.advance(10), expect(failing).rejects.toThrow(/Unrecognized/)]);
     expect(clock.now()).toBe(startMs + 10);
   });
 
-  it("calls that are made together advance one after the other", async () => {
+  it("when advance is called several times at once, the calls take effect one after the other", async () => {
     const story = new Story();
     story.set(15, "timer");
     await Promise.all([story.clock.advance(10), story.clock.advance("20ms")]);
@@ -109,7 +109,7 @@ describe("advance", () => {
     expect(story.log).toEqual(["15 timer", "30 now"]);
   });
 
-  it("a repeated action of an hour runs 8,760 times in a year", async () => {
+  it("an action that repeats every hour runs 8,760 times in a year", async () => {
     const story = new Story();
     let runs = 0;
     every(story.clock, 3_600_000, () => runs++);
@@ -117,7 +117,7 @@ describe("advance", () => {
     expect(runs).toBe(8_760);
   });
 
-  it("time passes under fake timers of a test runner", async () => {
+  it("the virtual clock advances under the fake timers of a test runner", async () => {
     vi.useFakeTimers();
     try {
       const story = new Story();
