@@ -1,15 +1,18 @@
-/** Simulates how much a key is over- and under-admitted, by consistency and number of isolates. */
+/**
+ * Simulates by how much the admissions of a key exceed or fall short of its limit, by consistency and number of
+ * isolates.
+ */
 import { type Random, randomFrom } from "../random.ts";
 import { whole } from "../tools/table.ts";
 import { mostIn } from "./admitted.ts";
 import { policyWith } from "./schedule.ts";
 import { SimulatedIsolate, SimulatedObject, startMs, World } from "./world.ts";
 
-/** The traffic and the network of every setting. */
+/** The traffic and the network that all settings have in common. */
 export const shape = {
-  /** Three times what each setting's limit allows. */
+  /** The traffic of each setting: three times what its limit allows. */
   requestsPerSecond: 300,
-  /** The longest delay of one direction. */
+  /** The longest delay of a message in one direction. */
   maximumDelayMs: 40,
 } as const;
 
@@ -41,9 +44,9 @@ export interface Measurement {
   readonly isolates: number;
   /** The excess of the fullest window over the limit, as a share of the limit. */
   readonly over: number;
-  /** The share of the admissible units that was not admitted. */
+  /** The share of the units that the limit allows but that were not admitted. */
   readonly under: number;
-  /** Calls of the object per 1,000 requests. */
+  /** Calls to the object per 1,000 requests. */
   readonly calls: number;
 }
 

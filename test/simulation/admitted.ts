@@ -5,8 +5,8 @@ export interface Admitted {
 }
 
 /**
- * The most units admitted in any span of `spanMs`.
- * @param admitted in the order of time
+ * The greatest number of units admitted in any span of `spanMs`.
+ * @param admitted in ascending order of time
  */
 export function mostIn(spanMs: number, admitted: readonly Admitted[]): number {
   let most = 0;

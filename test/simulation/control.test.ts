@@ -1,6 +1,7 @@
 /**
- * Simulations of the control plane with faults at any moment: lost, repeated and late beats and pushes, crashes of isolates
- * and objects, a control plane that is killed, hangs or is restored. A failure prints the command that repeats it.
+ * Simulations of the control plane with faults at any moment: beats and pushes are lost, repeated and late, isolates
+ * and objects crash, and the control plane is killed, hangs or is restored. A failure prints the command that repeats
+ * it.
  */
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { isFull } from "../mode.ts";
@@ -28,7 +29,7 @@ async function simulate(schedule: Schedule, seeds: readonly number[]): Promise<v
   }
 }
 
-/** How often 40 schedules and 8 comparisons check each invariant at least. */
+/** The least number of times that 40 schedules and 8 comparisons must check each invariant. */
 const leastChecks: Readonly<Record<Invariant, number>> = {
   "statistics: the control plane has at most what isolates recorded": 2_000,
   "statistics: after the last beats, the control plane has exactly what isolates recorded": 60,
@@ -50,7 +51,7 @@ const leastChecks: Readonly<Record<Invariant, number>> = {
   "fail static: after its return, isolates with traffic have its rules": 50,
 };
 
-/** Objects and the control plane report each fault. */
+/** Silences the log, in which objects and the control plane report each fault. */
 beforeAll(() => {
   for (const method of ["error", "warn"] as const) {
     vi.spyOn(console, method).mockReturnValue(undefined);
@@ -66,7 +67,7 @@ describe("simulations of the control plane", () => {
     },
   );
 
-  it("every request is decided the same, and as fast, while the control plane is killed or hangs", async () => {
+  it("while the control plane is killed or hangs, every request is decided with the same result and as fast as without this fault", async () => {
     await simulate(withAndWithout, seedsOf(isFull ? 30 : 8));
   });
 

@@ -18,7 +18,7 @@ const policyOf = (limits: object): Policy =>
     objects: "sharded",
     shards: 1,
     syncEvery: "500ms",
-    // A crash loses nothing.
+    // Confirmed durability: a crash loses nothing.
     durability: "confirmed",
     timeout: `${timeoutMs}ms`,
   });
@@ -45,7 +45,7 @@ interface Simulation {
   readonly syncState: SyncState;
 }
 
-/** The units by key and isolate that the object has counted, and those in the last snapshot of each isolate. */
+/** The units that the object has counted, by key and isolate, and those in the last snapshot of each isolate. */
 class SyncState {
   readonly #counted = new Map<string, Map<number, number>>();
   readonly #batches = new Map<string, number>();
@@ -71,8 +71,8 @@ class SyncState {
   }
 
   /**
-   * The units of `other` on a key that the last snapshot of `isolate` includes. They are the first that `other`
-   * spent.
+   * The units of the isolate `other` on a key that the last snapshot of `isolate` includes. They are the first units
+   * that `other` spent.
    */
   unitsKnown(isolate: number, other: number, key: string): number {
     return this.#inSnapshot.get(`${isolate} ${key}`)?.get(other) ?? 0;
@@ -128,8 +128,9 @@ describe("eventual consistency under random faults", () => {
         const { world, object, isolates } = await simulate(policy, schedule, keys);
         object.isReachable = true;
         object.isDisturbed = false;
-        // Delays of up to 900 ms each way remain. Then 40 % of the syncs miss their deadline of 1 s, and the next attempt
-        // follows a second later. Unsent spends wait until the batch before is acknowledged, so a minute leaves 30 attempts.
+        // Delays of up to 900 ms in each direction remain. Then 40 % of the syncs miss their deadline of 1 s, and the
+        // next attempt follows a second later. Unsent spends wait until the previous batch is acknowledged. A minute
+        // has room for 30 attempts.
         for (let step = 0; step < 12; step++) {
           // oxlint-disable-next-line no-await-in-loop
           await world.runUntil(world.nowMs + 5_000);

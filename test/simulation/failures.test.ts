@@ -1,4 +1,4 @@
-/** Floods on a key whose object fails. */
+/** Many requests on a key whose object fails. */
 import { scopeOf } from "../fakes/isolate.ts";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { FailureMode, Policy } from "../../src/policy/policy.ts";
@@ -77,7 +77,7 @@ async function flood(
   return { admitted, requests, calls, longestMs };
 }
 
-/** The logged failures. */
+/** The failures that were logged. */
 let lines: string[];
 beforeEach(() => {
   lines = [];
@@ -89,15 +89,15 @@ describe.each(Object.keys(faults))("a flood on a key whose object is %s", (name)
   const fault = faults[name] ?? faults["hung"];
   if (fault === undefined) throw new Error("there is a fault of this name");
 
-  it("the isolate limits a flood itself, and no request waits longer than the timeout", async () => {
+  it("while the object fails, the isolate enforces the limit itself, and no request waits longer than the timeout", async () => {
     const { admitted, requests, longestMs } = await flood(policyOf("local"), fault);
     expect(mostIn(windowMs, admitted)).toBe(limit);
     expect(longestMs).toBeLessThanOrEqual(timeoutMs);
-    // Each request without a decision of the object is logged.
+    // Each request that the object has not decided is logged.
     expect(lines.filter((line) => line.includes('"object-silent"'))).toHaveLength(requests);
   });
 
-  it("onError = open allows a whole flood, and onError = closed denies it", async () => {
+  it("while the object fails, onError = open allows all requests, and onError = closed denies all", async () => {
     const open = await flood(policyOf("open"), fault);
     expect(open.admitted).toHaveLength(open.requests);
     const closed = await flood(policyOf("closed"), fault);
@@ -105,7 +105,7 @@ describe.each(Object.keys(faults))("a flood on a key whose object is %s", (name)
     expect(Math.max(open.longestMs, closed.longestMs)).toBeLessThanOrEqual(timeoutMs);
   });
 
-  it("a flood calls a failed object at most once per second, beside the calls that are under way", async () => {
+  it("requests call a failed object at most once per second, not counting the calls that were already in flight", async () => {
     const { calls } = await flood(policyOf("local"), fault);
     // A hanging call fails at its deadline.
     const concurrentCalls = 1 + timeoutMs / 10;
@@ -114,7 +114,7 @@ describe.each(Object.keys(faults))("a flood on a key whose object is %s", (name)
 });
 
 describe("a flood on a key whose object answers one call in seven", () => {
-  it("a flood whose object fails most calls stays limited", async () => {
+  it("the limit is still enforced when the object fails most calls", async () => {
     const answersEvery = 7;
     const { admitted, calls } = await flood(policyOf("local"), (world) => {
       const storage = new MemoryStorage();
@@ -126,8 +126,7 @@ describe("a flood on a key whose object answers one call in seven", () => {
         return limiter.check(call);
       };
     });
-    // The object does not learn what the isolate admits locally, so isolate and object can each admit up to the
-    // limit.
+    // The object does not know what the isolate admits locally, so each of them can admit up to the limit.
     expect(mostIn(windowMs, admitted)).toBeLessThanOrEqual(2 * limit);
     expect(admitted.length).toBeGreaterThanOrEqual(limit);
     expect(calls).toBeGreaterThan(answersEvery);

@@ -1,7 +1,6 @@
 /**
- * Simulations of requests that join their checks in one call, with calls that are delayed, lost, late or never answered,
- * objects that crash, and requests that end early. A failure prints the command that
- * repeats it.
+ * Simulations of requests that join their checks in one call. Calls are delayed, lost, late or never answered, objects
+ * crash, and requests end early. A failure prints the command that repeats it.
  */
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { isFull } from "../mode.ts";
@@ -20,12 +19,12 @@ const seedsOf = (count: number): readonly number[] =>
 
 const command = (seed: number): string => `SEED=${seed} npx vitest run --project pure test/simulation/joined.test.ts`;
 
-/** The sums over all simulations, which the last tests check. */
+/** The sums over all simulations, for the checks of the last tests. */
 const all = new Checks<JoinedInvariant>();
 const sizes: CallSizes = new Map();
 const given = new Map<Situation, number>();
 
-/** How often 50 schedules check each invariant at least. */
+/** The least number of times that 50 schedules must check each invariant. */
 const leastChecks: Readonly<Record<JoinedInvariant, number>> = {
   "decisions: those of an object that decides the same checks one by one": 2_000,
   "decisions: those of a naive log that decides the checks one by one": 2_000,
@@ -42,10 +41,13 @@ const leastChecks: Readonly<Record<JoinedInvariant, number>> = {
   "ends: every request has an answer": 1_000,
 };
 
-/** How often 50 schedules play each situation at least. */
+/** The least number of times that each situation must occur in 50 schedules. */
 const leastTimes = 3;
 
-/** A number of requests, and the least number of calls in 50 schedules that contain checks of that many requests or more. */
+/**
+ * A number of requests, and the least number of calls in 50 schedules that contain checks of at least that many
+ * requests.
+ */
 const leastCalls = [
   [2, 120],
   [5, 50],
@@ -62,7 +64,7 @@ beforeAll(() => {
 afterAll(() => void vi.restoreAllMocks());
 
 describe("simulations of joined calls", () => {
-  it("no schedule of faults violates an invariant of joined calls", async () => {
+  it("joined calls violate no invariant under any schedule of faults", async () => {
     for (const seed of seedsOf(isFull ? 300 : 50)) {
       const random = randomFrom(seed);
       // oxlint-disable-next-line no-await-in-loop

@@ -21,7 +21,7 @@ const policyOf = (limits: object, consistency = "leased", timeout = "1s"): Polic
     limits,
     timeout,
     consistency,
-    // Only the object or a slice admits requests, and a crash loses nothing.
+    // With these fields, only the object or a slice admits requests, and a crash loses nothing.
     onError: "closed",
     durability: "confirmed",
   });
@@ -44,7 +44,7 @@ type Schedule = typeof schedules extends fc.Arbitrary<infer Each> ? Each : never
 
 interface Result {
   readonly object: SimulatedObject;
-  /** Admitted by isolates from their slices and by the object, at the instants of the decisions. */
+  /** The units admitted by isolates from slices, and by the object, at the times of the decisions. */
   readonly admitted: readonly Admitted[];
   /** The units admitted from slices. */
   readonly sliceUnits: number;
@@ -114,12 +114,12 @@ describe("strict and leased consistency under random faults", () => {
         runs,
         fullRuns,
       )();
-      // The runs check the property only if isolates spend from slices.
+      // The runs are useful only if isolates spend from slices.
       expect(spentFromSlices > 1_000).toBe(consistency === "leased");
     },
   );
 
-  it("a leased policy is not charged for requests that another key denies, however late the denial is", async () => {
+  it("a leased policy is not charged for requests that another key denies, even if the denial comes late", async () => {
     await forAll(
       [fc.integer(), fc.constantFrom(0, 20, 300, 900), fc.integer({ min: 1, max: 40 }), fc.constantFrom("1s", "10s")],
       async (seed, maximumDelayMs, everyMs, timeout) => {
@@ -163,7 +163,7 @@ describe("strict and leased consistency under random faults", () => {
     )();
   });
 
-  it("leases work with an object of an older version, which reports no settlements", async () => {
+  it("leases work with an object of an older version, which does not report settlements", async () => {
     const world = new World();
     const network = { maximumDelayMs: 20, lost: 0, unanswered: 0 };
     const object = new SimulatedObject(world, randomFrom(1), network);

@@ -1,4 +1,6 @@
-/** Requests that several objects decide: when a later object denies, the spend in the first is given back exactly. */
+/**
+ * Requests that several objects decide: when a later object denies, the spend in the first object is refunded exactly.
+ */
 import { scopeOf } from "../fakes/isolate.ts";
 import { describe, expect, it } from "vitest";
 import * as fc from "fast-check";
@@ -19,7 +21,7 @@ type Stub = ReturnType<Objects["getByName"]>;
 
 const hourMs = 3_600_000;
 
-/** Every strategy and option whose refunds are exact (law 10 excepts elastic windows and queues). */
+/** Every strategy and option with exact refunds. Law 10 excepts elastic windows and queues. */
 const limits: Readonly<Record<string, LimitInput>> = {
   "fixed window": { limit: 1_000, window: "1h", strategy: "fixed-window" },
   "fixed window by the clock": {
@@ -59,7 +61,7 @@ class Fleet {
     return object;
   }
 
-  /** @param onChecked receives the instants that a check of the tenant's object was booked to */
+  /** @param onChecked is called with the times at which a check of the tenant's object was booked */
   namespace(onChecked: (spentAtMs: readonly number[]) => void = () => undefined): Objects {
     const getByName = (name: string): Stub => {
       const stub = this.object(name)
@@ -87,7 +89,7 @@ interface Flood {
   readonly allowed: number;
 }
 
-/** Floods a shared tenant key. Most requests are denied by the policy on their address. */
+/** Sends many requests on the key of a shared tenant. The policy on the client's address denies most of them. */
 async function floodTenant(
   tenant: Policy,
   { seed, maximumDelayMs, requests, everyMs, allowed }: Flood,
@@ -105,7 +107,7 @@ async function floodTenant(
   let denied = 0;
   const request = async (ip: string): Promise<void> => {
     let spentAtMs: readonly number[] = [];
-    // A new client for each request, so that no denial is cached.
+    // Uses a new client for each request, so that no denial is cached.
     const client = new LimiterClient(
       fleet.namespace((instants) => (spentAtMs = instants)),
       world.clock(),
@@ -136,7 +138,7 @@ async function floodTenant(
 describe.each(Object.entries(limits))("a tenant's quota by %s", (strategy, limit) => {
   const tenant = policyWith({ name: "tenant", limits: limit, timeout: "2s" });
 
-  it(`a flood that another policy denies leaves no trace in a tenant's ${strategy}`, async () => {
+  it(`requests that another policy denies leave no trace in the ${strategy} of their tenant`, async () => {
     const requests = isFull ? 2_000 : 300;
     const flood = { seed: 1, maximumDelayMs: 20, requests, everyMs: 2, allowed: 0.05 };
     const { state, expected, admitted, denied } = await floodTenant(tenant, flood);
@@ -167,7 +169,7 @@ describe.each(Object.entries(limits))("a tenant's quota by %s", (strategy, limit
 });
 
 describe("a provisional spend", () => {
-  it("a provisional concurrency slot that becomes final is taken for the whole window", async () => {
+  it("a provisional concurrency slot that becomes final is occupied for the whole window", async () => {
     const world = new World();
     const fleet = new Fleet(world, 1, { maximumDelayMs: 5, lost: 0, unanswered: 0 });
     const client = new LimiterClient(fleet.namespace(), world.clock());
@@ -221,7 +223,7 @@ describe("a provisional spend", () => {
 });
 
 describe("a cached denial", () => {
-  it("a denial is cached for a full second, or for less while a spend is provisional", () => {
+  it("a denial is cached for a full second, or for less if a provisional spend may be refunded sooner", () => {
     const object = new TestObject();
     const charge = { policy: "p", limits: policyWith({ limits: "3/hour" }).limits, cost: 1 };
     const check = (provisionalMs: number): unknown[] => {
@@ -243,7 +245,7 @@ describe("a cached denial", () => {
     expect(denials.slice(29)).toEqual(denials.slice(29).map(() => [true, undefined]));
   });
 
-  it("a cached denial of any policy answers before an object is called or a unit is spent", async () => {
+  it("a cached denial by any policy of a request is used before an object is called or a unit is spent", async () => {
     for (const consistency of ["strict", "leased", "eventual"]) {
       const world = new World();
       const fleet = new Fleet(world, 1, { maximumDelayMs: 0, lost: 0, unanswered: 0 });
@@ -265,7 +267,7 @@ describe("a cached denial", () => {
           ],
           scopeOf(),
         );
-        // A decision in the isolate comes before the call of the next object.
+        // The isolate decides this spend before it calls the next object.
         await new Promise(setImmediate);
         await world.runUntil(world.nowMs);
         const { isRefused, outcomes } = await admission;

@@ -26,7 +26,7 @@ const sharded = (policy: Policy): Policy => ({
 
 const keysOf = (count: number): string[] => Array.from({ length: count }, (_, index) => `key-${index}`);
 
-/** Replaces the object's `sync`. The replacement receives the original. */
+/** Replaces the object's `sync` with a function that receives the original method. */
 function replaceSync(
   object: SimulatedObject,
   replacement: (call: SyncCall, sync: (call: SyncCall) => SyncReply) => unknown,
@@ -36,7 +36,7 @@ function replaceSync(
   Object.assign(limiter, { sync: (call: SyncCall) => replacement(call, sync) });
 }
 
-/** Makes one call part of a request that is cut off: neither its answer nor its deadline comes. */
+/** Cuts off the request that makes one of the calls: neither the answer nor the deadline of the call comes. */
 function cuttingOff(call: number) {
   let calls = 0;
   let cuts = 0;
@@ -47,7 +47,7 @@ function cuttingOff(call: number) {
       const isDeadline = (): boolean => calls === call && (cuts += 1) === 1;
       return { now, after: (ms, act) => (isDeadline() ? () => undefined : after(ms, act)) };
     },
-    /** Whether the call was cut off and others followed. */
+    /** Whether the call was cut off and other calls followed. */
     isCut: (): boolean => cuts > 0 && calls > call,
   };
 }
@@ -63,7 +63,7 @@ function simulateIsolate(
     unanswered: 0,
   });
   const client = new LimiterClient(object.namespace(0, isAlive), clockOf(world));
-  /** @returns how many of the requests are admitted */
+  /** @returns the number of requests that are admitted */
   const request = async (policy: Policy, times: number, key = "key"): Promise<number> => {
     let admitted = 0;
     for (let time = 0; time < times; time++) {
@@ -83,7 +83,7 @@ function simulateIsolate(
 }
 
 describe("an isolate under eventual consistency", () => {
-  it("every spend on a key is counted also when its replica is evicted in between", async () => {
+  it("every spend on a key is counted, even if the key's replica is evicted in between", async () => {
     const { request, pass, remaining } = simulateIsolate();
     const policy = policyOf(1_000, "1h");
     let admitted = 0;
@@ -100,7 +100,7 @@ describe("an isolate under eventual consistency", () => {
     expect([admitted, remaining(policy)]).toEqual([30, 970]);
   });
 
-  it("spends of an evicted replica whose sync was lost are counted once", async () => {
+  it("spends of an evicted replica are counted once, even if a sync with them was lost", async () => {
     const { object, request, pass, remaining } = simulateIsolate();
     const policy = policyOf(1_000, "1h");
     object.isReachable = false;
@@ -117,7 +117,7 @@ describe("an isolate under eventual consistency", () => {
     expect(remaining(policy)).toBe(990);
   });
 
-  it("a replica counts a spend under all limits that differ only in their number of units, as the object does", async () => {
+  it("when limits differ only in their number of units, a replica counts a spend under all of them, as the object does", async () => {
     const { request, pass, remaining } = simulateIsolate();
     const [free, pro] = [policyOf(5, "1h"), policyOf(500, "1h")];
     expect(await request(pro, 3)).toBe(3);
@@ -126,7 +126,7 @@ describe("an isolate under eventual consistency", () => {
     expect([await request(free, 10), remaining(free), remaining(pro)]).toEqual([0, 0, 495]);
   });
 
-  it("each spend is counted under the limits that it was made under", async () => {
+  it("each spend is counted under the limits of its request", async () => {
     const { request, pass, remaining } = simulateIsolate();
     const [free, pro] = [policyOf(5, "1h"), policyOf(500, "1d")];
     expect([await request(pro, 3), await request(free, 10), await request(pro, 1)]).toEqual([3, 5, 1]);
@@ -135,7 +135,7 @@ describe("an isolate under eventual consistency", () => {
     expect([await request(free, 10), await request(pro, 1)]).toEqual([0, 1]);
   });
 
-  it("a decision uses the limits of its request, also after a sync with other limits", async () => {
+  it("a decision uses the limits of its own request, even after a sync with other limits", async () => {
     const { request, pass } = simulateIsolate(400);
     const [free, pro] = [policyOf(5, "1h"), policyOf(500, "1d")];
     await request(pro, 1);
@@ -144,7 +144,7 @@ describe("an isolate under eventual consistency", () => {
     expect(await request(free, 500)).toBe(2);
   });
 
-  it("a deletion of a key also removes its spends from the batch that is sent again", async () => {
+  it("when a key is deleted, its spends are also removed from a batch that will be sent again", async () => {
     const { object, client, request, pass, remaining } = simulateIsolate();
     const policy = policyOf(10, "1h");
     object.isReachable = false;
@@ -159,7 +159,7 @@ describe("an isolate under eventual consistency", () => {
     expect(remaining(policy)).toBe(9);
   });
 
-  it("one call syncs up to 100 keys of a shard, and new keys are synced ten times per second", async () => {
+  it("one call syncs up to 100 keys of a shard, and calls for new keys are sent up to ten times per second", async () => {
     const { object, request, pass } = simulateIsolate(50);
     const policy = sharded(policyOf(100, "1h"));
     for (let index = 0; index < 5_000; index++) {
@@ -168,12 +168,12 @@ describe("an isolate under eventual consistency", () => {
       // oxlint-disable-next-line no-await-in-loop
       await pass(2);
     }
-    // 250 keys are new within half a second, and a call has up to 100 keys.
+    // 250 keys are new within half a second, and each call has up to 100 keys.
     expect(object.calls).toBeGreaterThan(15);
     expect(object.calls).toBeLessThan(45);
   });
 
-  it("every key is synced in turn when the replies have no room for all", async () => {
+  it("all keys are synced in turn when a reply has no room for all of them", async () => {
     const { object, request, pass, remaining } = simulateIsolate();
     const policy = sharded(policyOf(1_000, "1h"));
     replaceSync(object, (call, sync) => sync({ ...call, others: call.others?.slice(0, 3) ?? [] }));
@@ -189,7 +189,7 @@ describe("an isolate under eventual consistency", () => {
     for (const key of keys) expect(remaining(policy, key)).toBe(940);
   });
 
-  it("every spend is counted by an object of an older version, which takes one key per call", async () => {
+  it("an object of an older version, which accepts one key per call, counts every spend", async () => {
     const { object, request, pass, remaining } = simulateIsolate();
     const policy = sharded(policyOf(1_000, "1h"));
     replaceSync(object, (call, sync) => {
@@ -202,7 +202,7 @@ describe("an isolate under eventual consistency", () => {
     for (const key of keys) expect(remaining(policy, key)).toBe(998);
   });
 
-  it("every spend is counted also when the request that syncs is cut off", async () => {
+  it("every spend is counted, even if the request that sends the sync is cut off", async () => {
     const { isCut, ...cut } = cuttingOff(2);
     const { request, pass, remaining } = simulateIsolate(5, cut);
     const policy = sharded(policyOf(1_000, "1h"));
@@ -230,7 +230,7 @@ describe("an isolate under eventual consistency", () => {
     expect([isCut(), remaining(policy)]).toEqual([true, 998]);
   });
 
-  it("a key that the object cannot take does not keep other keys from being counted", async () => {
+  it("other keys are counted even if the object refuses one key of the sync", async () => {
     const { object, request, pass, remaining } = simulateIsolate();
     const policy = sharded(policyOf(1_000, "1h"));
     replaceSync(object, (call, sync) => {
@@ -251,11 +251,11 @@ describe("an isolate under eventual consistency", () => {
     expect(countedUnits).toEqual(keys.map((key) => (key === "key-3" ? 0 : 60)));
   });
 
-  it("a deleted key is not synced again and again", async () => {
+  it("a key that was deleted is not synced endlessly", async () => {
     let reads = 0;
     const clockOf = (world: World): Clock => {
       const { now, after } = world.clock();
-      // An endless loop without waiting would keep the test from ending.
+      // Fails instead of hanging if the isolate loops without waiting.
       const read = (): number => {
         reads += 1;
         if (reads > 200_000) throw new Error("the clock was read more than 200,000 times");

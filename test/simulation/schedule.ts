@@ -1,4 +1,4 @@
-/** The policy and the random parts of a simulation. */
+/** The policy and the randomly drawn parts of a simulation. */
 import * as fc from "fast-check";
 import { parseConfig } from "../../src/policy/vars/config.ts";
 import type { Policy } from "../../src/policy/policy.ts";

@@ -1,6 +1,6 @@
 /**
- * A simulation of isolates, a network and an object in one process with simulated time. The same seed gives the same run.
- * The client and the object are the real code.
+ * A simulation of isolates, a network and an object, in one process with simulated time. The same seed gives the same
+ * run. The client and the object are the real code.
  */
 import type { Policy } from "../../src/policy/policy.ts";
 import { scopeOf } from "../fakes/isolate.ts";
@@ -43,7 +43,7 @@ export class World {
     return () => (event.act = null);
   }
 
-  /** Runs the events up to an instant in their order, including those that they cause. */
+  /** Runs all events up to a time in their order, including events that they add. */
   async runUntil(untilMs: number): Promise<void> {
     for (;;) {
       const [next] = this.#events;
@@ -53,7 +53,7 @@ export class World {
       this.nowMs = next.atMs;
       this.eventNumber++;
       next.act();
-      // Let the promises that the event resolves run before the next event.
+      // Lets promises that the event has resolved run before the next event. oxlint-disable-next-line no-await-in-loop
       // oxlint-disable-next-line no-await-in-loop
       await new Promise(setImmediate);
     }
@@ -74,7 +74,7 @@ const isBefore = (event: Event, other: Event | undefined): boolean =>
 
 /** The faults of a network. */
 export interface Network {
-  /** The longest delay of one direction. */
+  /** The longest delay of a message in one direction. */
   readonly maximumDelayMs: number;
   /** The shares of calls that never arrive, and of calls whose answers never arrive. */
   readonly lost: number;
@@ -95,9 +95,9 @@ export class SimulatedObject {
   /** Whether the network loses calls and answers. */
   isDisturbed = true;
   calls = 0;
-  /** The units that the object admitted with answers in time, at the instants of its decisions. */
+  /** The units that the object has admitted, at the times of its decisions, if the answers arrived in time. */
   readonly admitted: Admitted[] = [];
-  /** Is called after each call; the function that it returns is called when the answer arrives in time. */
+  /** Called after each call. Returns a function that is called when the answer arrives in time. */
   onCall: Listener = () => () => undefined;
 
   constructor(world: World, random: Random, network: Network) {
@@ -119,7 +119,7 @@ export class SimulatedObject {
     const isAlive = (): boolean => life === this.#lives;
     return new KeyObject({
       storage: this.storage,
-      // A budget of its own, without the bytes that earlier runs left to the garbage collector.
+      // A memory budget for this object alone, without objects of earlier runs that are not garbage-collected yet.
       isolate: new IsolateBudget(isolateBudgetBytes),
       now,
       after: (afterMs, act) => after(afterMs, () => isAlive() && act()),
@@ -177,7 +177,7 @@ export class SimulatedObject {
           reject(new Error("Network connection lost."));
           return;
         }
-        // A later answer missed its deadline.
+        // Answers that arrive later have missed their deadline.
         if (this.#world.nowMs - sentAtMs < timeoutMs) {
           onAnswered();
           this.admitted.push(...admitted);
@@ -209,7 +209,7 @@ export class SimulatedObject {
   }
 }
 
-/** An isolate, and what it admitted without waiting for the object. */
+/** An isolate, and the units that it admitted without waiting for the object. */
 export class SimulatedIsolate {
   readonly #world: World;
   readonly #object: SimulatedObject;

@@ -1,6 +1,6 @@
 /**
  * Every spelling of the notation is parsed, and every other text is refused with problems that quote it. The expected
- * result comes from a second parser in this file, which reads character by character and shares no code with the first.
+ * result comes from a second parser, which reads character by character and shares no code with the first.
  */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -20,13 +20,13 @@ const unitNames: readonly (readonly [number, ...string[]])[] = [
   [7 * dayMs, "w", "week", "weeks"],
 ];
 
-/** Calendar periods and their greatest lengths. */
+/** Calendar periods and their maximum lengths. */
 const periodNames: readonly (readonly [number, "month" | "year", ...string[]])[] = [
   [31 * dayMs, "month", "mo", "month", "months"],
   [366 * dayMs, "year", "y", "yr", "yrs", "year", "years"],
 ];
 
-/** A limit as the notation states it. */
+/** The parts of a limit in notation. */
 interface ParsedLimit {
   readonly limit: number;
   readonly windowMs: number;
@@ -45,7 +45,7 @@ const spaces = fc.constantFrom("", " ", "  ", "\t", "\u00a0", "\n ");
 const someSpaces = fc.constantFrom(" ", "  ", "\t", " \n");
 const zeros = fc.constantFrom("", "", "0", "000");
 
-/** How a limit is spelled; every choice is valid for every limit. */
+/** The choices in the spelling of a limit. Every combination is valid for every limit. */
 interface Spelling {
   readonly unit: number;
   readonly capitals: number;
@@ -108,7 +108,7 @@ const distinct = fc.uniqueArray(spelledLimits(10_000), {
   selector: ([limit]) => formatWindow(limit),
 });
 
-/** The default options of each strategy. */
+/** The options that each strategy has by default. */
 const defaultsOf: Readonly<Record<string, object>> = {
   "fixed-window": { align: "first-request", elastic: false },
   "sliding-window-counter": { align: "first-request" },
@@ -143,7 +143,7 @@ describe("the notation of limits in every spelling", () => {
   );
 });
 
-/** Consecutive digits, letters or spaces, or one other character. */
+/** A run of digits, letters or spaces, or a single other character. */
 interface Piece {
   readonly kind: "digits" | "letters" | "spaces" | "other";
   readonly text: string;
@@ -212,7 +212,10 @@ function parsedLimit(text: string): ParsedLimit | null {
   return isWindow && isLimit ? { limit: Number(limit), ...window } : null;
 }
 
-/** @returns null if the text must be refused */
+/**
+ * The limits in a text.
+ * @returns null if the text must be refused
+ */
 function parsedLimits(text: string): ParsedLimit[] | null {
   const parts: string[] = [""];
   for (const character of text) {
@@ -226,21 +229,22 @@ function parsedLimits(text: string): ParsedLimit[] | null {
   return isRefused || windowsOf.size < limits.length ? null : limits;
 }
 
-/** The text as a message quotes it: at most 200 characters. */
+/** The text as an error message quotes it: at most 200 characters. */
 function quoted(text: string): string {
   const json = JSON.stringify(text);
   return json.length > 200 ? `${json.slice(0, 200)}…` : json;
 }
 
 /**
- * `sliding-buckets` accepts every product of limit and window, so only the text decides whether a limit is accepted.
+ * Uses `sliding-buckets`, which accepts every product of limit and window, so that only the text decides whether a
+ * limit is valid.
  */
 const strategy = "sliding-buckets";
 
 const parsedOf = ({ limit, windowMs, period }: Limit) =>
   period === undefined ? { limit, windowMs } : { limit, windowMs, period };
 
-/** Expects the text to parse as the second parser does, or to be refused with problems that each quote a part of it. */
+/** Expects the result of the second parser, or an error in which each problem quotes a part of the text. */
 function expectParsedOrQuoted(text: string): void {
   let parsed: unknown = null;
   try {
@@ -271,7 +275,7 @@ const tokens = fc.string({ unit: token, maxLength: 16 });
 
 const valid = fc.array(spelledLimits(999_999_999_999_999), { minLength: 1, maxLength: 3 }).map(textOf);
 
-/** Replaces a part of a text with a copy of itself or with another text, `times` times. */
+/** Replaces parts of a text with copies or with another text, `times` times. */
 interface Edit {
   readonly at: number;
   readonly length: number;
@@ -293,7 +297,7 @@ function edited(text: string, { at, length, replacement, times }: Edit): string 
   return `${text.slice(0, start)}${piece.repeat(times)}${text.slice(end)}`;
 }
 
-/** Twenty texts that each differ from one valid text by up to three edits. */
+/** Twenty texts, each made from one valid text by up to three edits. */
 const nearlyValid = fc
   .tuple(valid, fc.array(fc.array(edit, { maxLength: 3 }), { minLength: 20, maxLength: 20 }))
   .map(([text, each]) => each.map((edits) => edits.reduce(edited, text)));

@@ -7,7 +7,7 @@ import { at, expectTimeline } from "./timeline.ts";
 describe("timelines of sliding buckets: a window of one hour in buckets of one minute", () => {
   const anHour = { limit: 240, window: "1h", buckets: 60 };
 
-  test("edge = keep counts a unit until the end of its minute is one hour old", () => {
+  test("sliding buckets with edge = keep count a unit until the end of its minute is one hour old", () => {
     expectTimeline(anHour, "sliding-buckets", [
       ["10:00:01", 100, true, 140],
       ["10:00:59", 100, true, 40],
@@ -19,16 +19,16 @@ describe("timelines of sliding buckets: a window of one hour in buckets of one m
     ]);
   });
 
-  test("edge = drop stops counting a unit up to one minute before it is one hour old", () => {
+  test("sliding buckets with edge = drop stop counting a unit up to one minute before it is one hour old", () => {
     expectTimeline({ ...anHour, edge: "drop" }, "sliding-buckets", [
       ["10:00:59", 240, true, 0],
       ["10:59:59.999", 1, false, 0, 1],
-      // 59 minutes and a second later.
+      // The unit is now 59 minutes and a second old.
       ["11:00:00", 240, true, 0],
     ]);
   });
 
-  test("sliding buckets do not admit 2 × limit at the hour, unlike clock-aligned windows", () => {
+  test("sliding buckets do not admit twice the limit around the full hour, unlike clock-aligned windows", () => {
     expectTimeline(anHour, "sliding-buckets", [
       ["10:59:59", 240, true, 0],
       ["11:00:00", 1, false, 0, 60 * 60_000],
@@ -71,7 +71,7 @@ describe("timelines of token buckets", () => {
     ]);
   });
 
-  test("an interval refill adds all tokens at once, one window after the spend that found the bucket full", () => {
+  test("an interval refill adds all tokens at once, one window after the first spend from a full bucket", () => {
     expectTimeline({ limit: 10, window: "1m", refill: "interval" }, "token-bucket", [
       ["0:30", 3, true, 7],
       ["1:10", 7, true, 0],
@@ -79,14 +79,14 @@ describe("timelines of token buckets", () => {
       ["1:30", 10, true, 0],
       ["2:29.999", 1, false, 0, 1],
       ["2:30", 4, true, 6],
-      // The bucket is full at 3:30, so the grid of refill times ends, and the next spend starts a new one.
+      // The bucket is full at 3:30, which ends the sequence of refill times. The next spend begins a new one.
       ["3:45", 10, true, 0],
       ["4:44.999", 1, false, 0, 1],
       ["4:45", 1, true, 9],
     ]);
   });
 
-  test("several interval refills fill a bucket whose burst exceeds the limit", () => {
+  test("filling a bucket whose burst exceeds the limit takes several interval refills", () => {
     expectTimeline({ limit: 2, window: "1s", burst: 5, refill: "interval" }, "token-bucket", [
       ["0:00", 5, true, 0],
       ["0:00.500", 3, false, 0, 1_500],
@@ -104,7 +104,7 @@ describe("timelines of token buckets", () => {
       ["1:00:00", 1, true, 1],
       ["1:00:00", 1, true, 0],
       ["1:00:00", 1, false, 0],
-      // The idle hour does not refill the bucket twice.
+      // A refill for the idle hour must not be added a second time.
       ["1:00:01", 1, false, 0],
       ["9:00:00", 3, true, 0],
       ["9:00:00", 1, false, 0],
@@ -124,7 +124,7 @@ describe("timelines of a leaky-bucket queue", () => {
     expect(actual).toEqual(rows);
   }
 
-  test("a request departs at once from an idle queue, and later requests wait for the following slots", () => {
+  test("the first request in an idle queue departs at once, and later requests wait for the following slots", () => {
     expectDepartures({ limit: 2, window: "1s", burst: 3 }, [
       ["0:00", 1, 0],
       ["0:00", 1, 500],
@@ -150,7 +150,7 @@ describe("timelines of a leaky-bucket queue", () => {
     ]);
   });
 
-  test("retryAfterMs of a queue is the least wait after which the request is admitted", () => {
+  test("retryAfterMs of a queue is the shortest wait after which the request is admitted", () => {
     expectTimeline({ limit: 3, window: "1s" }, "leaky-bucket", [
       ["0:00", 4, true, 0],
       ["0:00", 1, false, 0, 334],
@@ -174,7 +174,7 @@ describe("timelines of a leaky-bucket queue", () => {
 });
 
 describe("timelines of a leaky bucket in police mode", () => {
-  test("a policing bucket delays no request and denies those that would overflow it", () => {
+  test("a leaky bucket with mode = police delays no request and denies those that would overflow it", () => {
     expectTimeline({ limit: 10, window: "1m", burst: 3, mode: "police" }, "leaky-bucket", [
       ["0:00", 3, true, 0],
       ["0:00", 1, false, 0, 6_000],
@@ -187,7 +187,7 @@ describe("timelines of a leaky bucket in police mode", () => {
 });
 
 describe("timelines of concurrency slots", () => {
-  test("a request holds its slot until the refund", () => {
+  test("a request occupies its concurrency slot until the refund", () => {
     const meter = meterOf({ limit: 2, window: "30s", strategy: "concurrency" });
     expect(meter.consume(1, at("0:00")).allowed).toBe(true);
     expect(meter.consume(1, at("0:01")).allowed).toBe(true);

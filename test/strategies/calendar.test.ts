@@ -9,7 +9,7 @@ import { expectSame, hourMs, meterOf } from "./meters.ts";
 
 type Row = readonly [time: string, cost: number, allowed: boolean, waitHours: number | null, windowHours: number];
 
-/** Times are in UTC; waits and windows are in hours. */
+/** Rows of requests: times are in UTC, and waits and windows are in hours. */
 function expectCalendar(limit: LimitInput | string, rows: readonly Row[]): void {
   const meter = meterOf(limit);
   const actual = rows.map(([time, cost]): Row => {
@@ -61,7 +61,7 @@ describe("calendar windows", () => {
     ]);
   });
 
-  test("a day begins at the first instant after a skipped midnight, and at the first of two midnights", () => {
+  test("when midnight is skipped, a day begins at the first time after it, and when midnight occurs twice, at the first one", () => {
     const perDay = { limit: 1, window: "1d", align: "calendar", strategy: "fixed-window" };
     // In Cairo midnight was followed by one o'clock on 26 April 2024.
     expectCalendar({ ...perDay, timezone: "Africa/Cairo" }, [

@@ -1,4 +1,4 @@
-/** Rules of every strategy beyond the laws: clocks that step back, lent units and debts. */
+/** Properties of every strategy in addition to the laws: clocks that step back, lent units and debts. */
 import * as fc from "fast-check";
 import { expect } from "vitest";
 import { createMeter, type Decision } from "../../src/strategies/index.ts";
@@ -15,7 +15,7 @@ import {
   testEach,
 } from "./scenario.ts";
 
-/** The decision for a caller whose clock lags: every wait is longer by the lag. */
+/** The decision for a caller whose clock lags: every wait is longer by this lag. */
 function delayedBy(lagMs: number, decision: Decision): Decision {
   const delayed = (waitMs: number): number => (waitMs === 0 ? 0 : waitMs + lagMs);
   const orNever = (waitMs: number | null): number | null => (waitMs === null ? null : delayed(waitMs));
@@ -60,7 +60,7 @@ testEach(
   },
 );
 
-/** A run whose meter is exhausted. Its clock is set back by the longest window, 1 ms and `ticks` ticks. */
+/** A run with an exhausted meter, after which its clock is set back by the longest window, 1 ms and `ticks` ticks. */
 function misset(scenario: Scenario, ticks: number): ScenarioRun {
   const exhausted = run(scenario);
   const { meter, latestMs } = exhausted;
@@ -114,7 +114,7 @@ testEach(inelasticLimitSets, "lent units count as spent at the instant of the de
   forAllScenarios([scenarios(limitSet), fc.nat(8), fc.integer({ min: 1, max: 8 })], (scenario, cost, heldUnits) => {
     const { meter, nowMs } = run(scenario);
     const booked = createMeter(scenario.limits, meter.snapshot());
-    // Books at the latest time that the meter has seen, whatever the clock shows.
+    // Books units at the latest time that the meter has seen, even if the clock shows an earlier time.
     booked.book(heldUnits, Number.MAX_SAFE_INTEGER, nowMs);
     expectSame(meter.look(cost, nowMs, heldUnits), booked.look(cost, nowMs));
     expectSame(meter.consume(cost, nowMs, heldUnits), booked.consume(cost, nowMs));

@@ -1,4 +1,4 @@
-/** Late bookings and refunds: the window or bucket in which each strategy counts them. */
+/** Late bookings and refunds, and the window or bucket in which each strategy counts them. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createMeter, type LimitInput, parseLimits, strategies } from "../../src/strategies/index.ts";
@@ -8,7 +8,10 @@ import { expectSame, remainingAt } from "./meters.ts";
 import { at } from "./timeline.ts";
 import { limitOf, variants } from "./variants.ts";
 
-/** The action at `now`, for units spent at `time`, and what remains afterwards. Only `book` and `refund` use `time`. */
+/**
+ * An action at the time `now` for units that were spent at `time`, and what remains afterwards. Only `book` and
+ * `refund` use `time`.
+ */
 type Row = readonly [
   now: string,
   action: "spend" | "book" | "refund" | "look",
@@ -31,7 +34,7 @@ function expectCorrections(limit: LimitInput, rows: readonly Row[]): void {
 describe("late bookings and refunds of a fixed window opened by the first request", () => {
   const limit = { limit: 10, window: "1m", strategy: "fixed-window" };
 
-  test("a booking from before the current window counts in that window if it is younger than one window length", () => {
+  test("a late booking counts in the current fixed window if its spend is younger than one window length", () => {
     expectCorrections(limit, [
       ["1:00", "spend", 1, "", 9],
       ["1:10", "book", 2, "0:30", 7],
@@ -51,7 +54,7 @@ describe("late bookings and refunds of a fixed window opened by the first reques
     ]);
   });
 
-  test("a refund after the end of a fixed window returns nothing", () => {
+  test("a refund after the end of a fixed window refunds nothing", () => {
     expectCorrections(limit, [
       ["0:00", "spend", 1, "", 9],
       ["0:30", "spend", 5, "", 4],
@@ -63,7 +66,7 @@ describe("late bookings and refunds of a fixed window opened by the first reques
     ]);
   });
 
-  test("a fixed window whose units are all refunded closes, and the next request opens another", () => {
+  test("after all units of a fixed window are refunded, the window closes, and the next request opens a new one", () => {
     expectCorrections(limit, [
       ["0:00", "spend", 2, "", 8],
       ["0:10", "refund", 2, "0:00", 10],
@@ -101,7 +104,7 @@ describe("late bookings and refunds of a clock-aligned fixed window", () => {
 describe("late bookings and refunds of a sliding window counter", () => {
   const limit = { limit: 10, window: "1m", strategy: "sliding-window-counter" };
 
-  test("a booking counts in the current or previous bucket of a counter, by its time, or not at all", () => {
+  test("a booking counts in the current or the previous bucket of a counter, depending on its time, or not at all", () => {
     expectCorrections(limit, [
       ["1:00", "spend", 4, "", 6],
       // 4 × 30/60
@@ -113,7 +116,7 @@ describe("late bookings and refunds of a sliding window counter", () => {
     ]);
   });
 
-  test("a refund returns at most the units that the counter's bucket of its time holds", () => {
+  test("a refund returns at most the units in the counter's bucket at the time of the spend", () => {
     expectCorrections(limit, [
       ["1:00", "spend", 4, "", 6],
       ["2:30", "spend", 6, "", 2],
@@ -129,7 +132,7 @@ describe("late bookings and refunds of a sliding window counter", () => {
   test("a booking in a counter opens the bucket that its request would have opened", () => {
     expectCorrections(limit, [
       ["2:30", "book", 6, "0:30", 10],
-      // The bucket opened at 0:31 ended at 1:31, so 1/60 of its units count.
+      // The bucket that opened at 0:31 ended at 1:31, so 1/60 of its units count.
       ["2:30", "book", 6, "0:31", 10],
       // 96 × 1/60
       ["2:30", "book", 90, "1:10", 9],
@@ -157,7 +160,7 @@ describe.each(variants)("the transitions of a strategy: $title", (variant) => {
     isRefund: fc.constantFrom(false, false, true),
   });
 
-  test("waitMs is exact for every cost that does not fit", async () => {
+  test("the wait is exact for every cost that does not fit", async () => {
     let waits = 0;
     await forAll([fc.array(move, { maxLength: 12 }), fc.integer({ min: 1, max: 5 })], (moves, units) => {
       if (strategy === undefined) throw new Error("expected a registered strategy");

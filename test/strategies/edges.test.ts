@@ -5,7 +5,7 @@ import { remainders, startMs } from "./meters.ts";
 const limitsOf = (notation: string, strategy: string): Limit[] => parseLimits(notation, { strategy });
 
 describe.each([...strategies.keys()])("edge cases of the strategy %s", (strategy) => {
-  it("a limit that is absent from some calls and then used again adds no quota, although its state holds later times than the call", () => {
+  it("a limit that was absent from some calls adds no quota when it is used again at a time before those in its state", () => {
     const [perDay, perSecond] = [limitsOf("1000/day", strategy), limitsOf("10/second", strategy)];
     const before = createMeter(perDay);
     before.consume(1, startMs + 5_000);
@@ -29,7 +29,7 @@ describe.each([...strategies.keys()])("edge cases of the strategy %s", (strategy
     expect(revived.consume(1, startMs).allowed).toBe(false);
   });
 
-  it("a booking at the time of a lagging clock has the same effect as consuming then", () => {
+  it("a booking at the time of a lagging clock has the same effect as a spend at that time", () => {
     const limits = parseLimits([{ limit: 10, window: "1m", strategy }]);
     const [booked, consumed] = [createMeter(limits), createMeter(limits)];
     for (const meter of [booked, consumed]) meter.consume(1, startMs);

@@ -1,4 +1,4 @@
-/** Products beyond 2^53, compared with BigInt. */
+/** Products of integers beyond 2^53, compared with BigInt. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { multiplyDivideCeil, multiplyDivideFloor, productProblem } from "../../src/strategies/integers.ts";
@@ -42,21 +42,21 @@ describe("the bound on limit × window of strategies that multiply", () => {
   const problemOf = (limit: number, windowMs: number) =>
     productProblem({ name: "limit", strategy: "sliding-window-counter", limit, windowMs });
 
-  test("limit × window is accepted while twice the product is a safe integer", () => {
+  test("the product limit × window is accepted while twice the product is a safe integer", () => {
     expect(problemOf(2 ** 52 - 1, 1)).toBeNull();
     expect(problemOf(2 ** 52, 1)).not.toBeNull();
     expect(problemOf(2 ** 26 + 1, 2 ** 26)).not.toBeNull();
     expect(problemOf(2 ** 26 - 1, 2 ** 26)).toBeNull();
   });
 
-  test("common divisors of limit and window do not count towards the bound", () => {
+  test("the bound on limit × window applies after division by the common divisors of both", () => {
     const dayMs = 86_400_000;
     expect(problemOf(10_000_000 * dayMs, dayMs)).toBeNull();
     expect(problemOf(10_000_000 * dayMs + 1, dayMs)).not.toBeNull();
     expect(problemOf(2 ** 40, 2 ** 30)).toBeNull();
   });
 
-  test("the problem names the field and the accepted values", () => {
+  test("a problem with limit × window names the field and the accepted values", () => {
     expect(problemOf(2 ** 52, 1)).toEqual({
       field: "limit",
       accepted: expect.stringContaining("2^52"),

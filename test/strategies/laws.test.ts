@@ -1,4 +1,4 @@
-/** The laws that every strategy keeps, alone and with other limits on one key. */
+/** Laws that every strategy obeys, alone and together with other limits on one key. */
 import * as fc from "fast-check";
 import { expect } from "vitest";
 import { createMeter, type LimitDecision, type Meter } from "../../src/strategies/index.ts";
@@ -38,8 +38,8 @@ function isSound(limit: LimitDecision): boolean {
 }
 
 /**
- * Whether the waits of a decision on a cost of 1 ascend: until more units are available, until 1 unit fits, until the
- * reset.
+ * Whether the waits in a decision with cost 1 are in this order: until more units are available, until 1 unit fits,
+ * until the reset.
  */
 function isInOrder(limit: LimitDecision): boolean {
   const { replenishAfterMs, resetAfterMs, retryAfterMs } = limit;
@@ -170,7 +170,7 @@ testEach(limitSets, "law 5: storing and restoring a meter at every step changes 
       expectSame(restoring.meter.refused, null);
       expectSame(restoring.apply(step), live.apply(step));
       expectSame(restoring.meter.snapshot(), live.meter.snapshot());
-      // Idle states are not stored, so a restored meter knows only that their idleAtMs has passed.
+      // Idle states are not stored, so a restored meter only knows that they are idle by now.
       const idleAtMs = ({ meter }: ScenarioRun): number => Math.max(meter.idleAtMs(), meter.seenMs);
       expectSame(idleAtMs(restoring), idleAtMs(live));
     }
@@ -219,8 +219,8 @@ testEach(limitSets, "law 7: a cost of n has the same effect as n costs of 1 at t
     for (let unit = 0; unit < cost; unit++) {
       expectSame(oneByOne.consume(1, nowMs).allowed, true);
     }
-    // A best-effort refund without a matching spend can leave first spends of more units than the window has. Only a
-    // further refund of this kind could then move the two windows differently.
+    // After a refund without a matching spend, the recorded first spends may have more units than the window. A further
+    // refund of this kind could then move the two windows differently, so the snapshots are not compared.
     if (!scenario.steps.some(({ kind }) => kind === "refund")) {
       expectSame(oneByOne.snapshot(), meter.snapshot());
     }
@@ -252,7 +252,7 @@ testEach(limitSets, "law 9: discarding a state at its idleAtMs changes no decisi
     const fromMs = Math.max(meter.idleAtMs(), latestMs) + ticks * scenario.tickMs;
     const discarding = new ScenarioRun(createMeter(scenario.limits), fromMs, 0);
     const keeping = new ScenarioRun(meter, fromMs, 0);
-    // Refunds of earlier spends must affect neither of the two compared meters.
+    // Both runs can refund the same earlier spends.
     discarding.spends = [...spends];
     keeping.spends = [...spends];
     expectSame(keeping.meter.look(1, fromMs), discarding.meter.look(1, fromMs));
@@ -291,14 +291,14 @@ testEach(
         const cost = 1 + (pick % remaining);
         meter.consume(cost, nowMs);
         const before = remainingAt(meter, atMs);
-        // Not `nowMs`: the meter counts a spend of a lagging clock at the latest time seen.
+        // The time is not `nowMs`: a spend with a lagging clock counts at the latest time seen.
         meter.refund(cost, meter.seenMs, atMs);
         if (remainingAt(meter, atMs) > before) refunds++;
         const later = new ScenarioRun(meter, atMs, 0);
         later.spends = [...spends];
         abstaining.spends = [...spends];
         expectSame(meter.look(1, atMs), abstaining.meter.look(1, atMs));
-        // A refund to a bucket depends on all later spends. The bucket stores only a bound on their effect.
+        // A refund to a bucket depends on all later spends, and the bucket stores only a bound on their effect.
         const isAny = !scenario.variants.some(isBucket);
         const steps = scenario.laterSteps.filter((step) => isAny || isNoRefund(step));
         expectSame(later.applyAll(steps), abstaining.applyAll(steps));

@@ -1,4 +1,4 @@
-/** The names of limits, and limits of one list that would share a state. */
+/** The names of limits, and limits in one list that would share a state. */
 import { describe, expect, it } from "vitest";
 import { type LimitDefaults, type LimitInput, parseLimits } from "../../src/strategies/index.ts";
 import { problemsOf } from "./meters.ts";
@@ -7,7 +7,7 @@ const namesOf = (input: Parameters<typeof parseLimits>[0], defaults?: LimitDefau
   parseLimits(input, defaults).map(({ name }) => name);
 
 describe("the name of a limit", () => {
-  it("a single limit is named after its policy, or default without one", () => {
+  it("a single limit has the name of its policy, or default without a policy", () => {
     expect(namesOf("10/minute", { policy: "api" })).toEqual(["api"]);
     expect(namesOf("10/minute")).toEqual(["default"]);
     expect(namesOf({ limit: 1, window: "1s" }, { policy: "login" })).toEqual(["login"]);
@@ -21,7 +21,7 @@ describe("the name of a limit", () => {
     ]);
   });
 
-  it("a limit's name includes the strategy only where two names would be equal", () => {
+  it("the name of a limit includes the strategy only if two names would otherwise be equal", () => {
     const list = ["10/minute", { limit: 10, window: "60s", strategy: "sliding-log" }, { limit: 10, window: "1h" }];
     expect(namesOf(list, { policy: "api" })).toEqual([
       "api.10-per-1m.sliding-window-counter",
@@ -30,7 +30,7 @@ describe("the name of a limit", () => {
     ]);
   });
 
-  it("the name of a calendar limit has the shortest form of its period", () => {
+  it("the name of a calendar limit has the shortest notation of its period", () => {
     const daily = { limit: 3, window: "day", strategy: "fixed-window", align: "calendar" };
     const list = ["1000/month; 9 per 1 Year", daily, { ...daily, window: "1 week" }, "4/31d"];
     expect(namesOf(list, { policy: "api" })).toEqual([
@@ -42,7 +42,7 @@ describe("the name of a limit", () => {
     ]);
   });
 
-  it("names of limits with equal strategies are numbered, except for configured names", () => {
+  it("equal names of limits with the same strategy are numbered, but configured names are kept", () => {
     const daily = { limit: 3, window: "1d", strategy: "fixed-window" };
     const list = [daily, { ...daily, align: "calendar" }, { ...daily, align: "clock" }];
     expect(namesOf(list, { policy: "api" })).toEqual([
@@ -54,13 +54,13 @@ describe("the name of a limit", () => {
     expect(namesOf(named, { policy: "api" })).toEqual(["api.3-per-1d", "a-day"]);
   });
 
-  it("a configured name is used for a single limit and in a list", () => {
+  it("a configured name is used both for a single limit and in a list", () => {
     expect(namesOf({ limit: 1, window: "1s", name: "burst" }, { policy: "api" })).toEqual(["burst"]);
     const list = [{ limit: 1, window: "1s", name: "burst" }, "10/minute"];
     expect(namesOf(list, { policy: "api" })).toEqual(["burst", "api.10-per-1m"]);
   });
 
-  it("a generated name that equals a configured name gets the strategy added", () => {
+  it("the strategy is added to a generated name that equals a configured name", () => {
     const list = ["10/minute", { limit: 3, window: "1d", name: "api.10-per-1m" }];
     expect(namesOf(list, { policy: "api" })).toEqual(["api.10-per-1m.sliding-window-counter", "api.10-per-1m"]);
   });
@@ -119,7 +119,7 @@ describe("limits of one list that would share a state", () => {
     expect(problems).toMatchObject([{ field: "[1]", accepted: expect.stringMatching(/differ/) }]);
   });
 
-  it("limits that differ in window, strategy or an option have separate states and are accepted", () => {
+  it("limits that differ in window, strategy or an option have separate states, so a list may contain them", () => {
     const list = [
       { strategy: "sliding-window-counter" },
       { strategy: "sliding-window-counter", window: "2s" },

@@ -1,9 +1,9 @@
-/** The options of each strategy: accepted values, and the problems of refused ones. */
+/** The options of each strategy: accepted values, and the problems of refused values. */
 import { describe, expect, it } from "vitest";
 import { type LimitInput, parseLimits } from "../../src/strategies/index.ts";
 import { dayMs, problemsOf } from "./meters.ts";
 
-/** The field, value and accepted values of each problem. */
+/** The problems of a limit, each with the field, the value and the accepted values. */
 const problemRowsOf = (input: unknown): unknown[][] =>
   problemsOf(input).map(({ field, value, accepted }) => [field, value, accepted]);
 
@@ -319,7 +319,7 @@ describe("windows of a month or a year", () => {
     }
   });
 
-  it("in a list with a limit per month, the other limits keep the policy's strategy", () => {
+  it("in a list that contains a limit per month, the other limits keep the policy's strategy", () => {
     const strategiesOf = parseLimits("1/day; 9/month", { strategy: "token-bucket" });
     expect(strategiesOf.map(({ strategy }) => strategy)).toEqual(["token-bucket", "fixed-window"]);
   });

@@ -1,4 +1,4 @@
-/** Limits of every strategy and any options, formatted as fields and parsed again. */
+/** Limits of every strategy with any options, printed as fields and parsed again. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
@@ -25,11 +25,11 @@ const duration = fc.oneof(
 );
 const windowed = duration.map((windowMs): Options => ({ windowMs }));
 
-/** Small enough that every strategy accepts the product with any window. */
+/** Numbers small enough that every strategy accepts their product with any window. */
 const units = fc.integer({ min: 1, max: 10_000 });
 const anyUnits = fc.oneof(units, fc.integer({ min: 1, max: greatest }), fc.constant(greatest));
 
-/** The fields of all parts in one object. */
+/** One object with the fields of all parts. */
 const joined = (...parts: fc.Arbitrary<Options>[]): fc.Arbitrary<Options> =>
   fc.tuple(...parts).map((all) => Object.assign({}, ...all) as Options);
 
@@ -65,7 +65,7 @@ const sliced = fc
 
 const edge = fieldsOf({ edge: fc.constantFrom("keep", "drop") });
 
-/** The fields of each strategy except `strategy` and `name`. An absent strategy has no options. */
+/** The option fields of each strategy. A strategy that is absent has no options. */
 const limitsOf: Readonly<Record<string, fc.Arbitrary<Options>>> = {
   "fixed-window": joined(
     fieldsOf({ limit: anyUnits }),
@@ -103,7 +103,7 @@ const limit = fc.oneof(
   ),
 );
 
-/** Whether the value is the default, or implied by a month or a year. */
+/** Whether a value is the default, or follows from a window of a month or a year. */
 function isDefault(name: string, value: unknown, { period }: Limit): boolean {
   const isImplied = period === "month" || period === "year";
   const byDefault: Options = {

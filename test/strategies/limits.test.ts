@@ -1,4 +1,4 @@
-/** Limits in every shape. The options of each strategy are in `limit-options.test.ts`. */
+/** Limits in every form. The options of each strategy are tested in `limit-options.test.ts`. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { forAll } from "../for-all.ts";
@@ -15,11 +15,11 @@ import { dayMs, problemsOf } from "./meters.ts";
 
 const longestMs = 3_650 * dayMs;
 
-/** The distinct fields with problems. */
+/** The fields that have problems, without repetitions. */
 const fieldsOf = (input: unknown): string[] => [...new Set(problemsOf(input).map(({ field }) => field))];
 
 describe("a parsed limit", () => {
-  it("the strategy of a limit is its own, else its policy's, else sliding-window-counter", () => {
+  it("a limit has its own strategy, or else that of its policy, or else sliding-window-counter", () => {
     const strategiesOf = (defaults?: LimitDefaults): string[] =>
       parseLimits(["1/s", { limit: 1, window: "1m", strategy: "sliding-log" }], defaults).map(
         ({ strategy }) => strategy,
@@ -140,7 +140,7 @@ describe("a problem of a limit", () => {
     ]);
   });
 
-  it("a limit with an unknown strategy has one problem, whatever its options are", () => {
+  it("a limit with an unknown strategy has one problem, even if its options are invalid too", () => {
     expect(fieldsOf({ limit: 1, window: "1s", strategy: "magic", burst: 5 })).toEqual(["strategy"]);
   });
 
@@ -161,7 +161,7 @@ describe("the bounds of limits", () => {
     expect(problemsOf(windows(17).split(";"))).toHaveLength(1);
   });
 
-  it("the limits of a policy take at most 1,900,000 bytes of state, which is one row of storage", () => {
+  it("the states of a policy's limits together take at most 1,900,000 bytes, which fit in one row of storage", () => {
     const logs = (count: number): unknown[] =>
       Array.from({ length: count }, (_, index) => ({
         limit: 100_000,
@@ -174,10 +174,10 @@ describe("the bounds of limits", () => {
     ]);
   });
 
-  it("a log has at most 100,000 units, and 2 × limit × window of a counter stays below 2^53", () => {
+  it("a log may have at most 100,000 units, and for a counter 2 × limit × window must be below 2^53", () => {
     const log = { limit: 100_000, window: "10w", strategy: "sliding-log" };
     expect(problemsOf(log)).toEqual([]);
-    // Limit and window are divided by their greatest common divisor first.
+    // Limit and window are first divided by their greatest common divisor.
     const counter = { strategy: "sliding-window-counter" };
     expect(problemsOf({ ...counter, limit: 999_999_999_999_999, window: "4ms" })).toEqual([]);
     expect(problemsOf({ ...counter, limit: 999_999_999_999_999, window: "5ms" })).toHaveLength(1);

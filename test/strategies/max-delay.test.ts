@@ -1,4 +1,4 @@
-/** `maxDelay` bounds the wait in a leaky-bucket queue. */
+/** The field `maxDelay` bounds the wait in a leaky-bucket queue. */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
@@ -16,7 +16,10 @@ const queueOf = (limit: number, windowMs: number, burst: number, maxDelayMs: num
   ...withMaxDelay(parseLimits({ limit, window: `${windowMs}ms`, strategy: "leaky-bucket", burst }), maxDelayMs),
 ];
 
-/** Slots of W/L ms each (window W ms, limit L), counted in units of 1/L ms, so that all numbers are integers. */
+/**
+ * A queue whose slots are W/L ms apart (window W ms, limit L). It counts in units of 1/L ms, so that all numbers are
+ * integers.
+ */
 class NaiveQueue {
   #freeAt = 0;
   readonly #limit: number;
@@ -34,12 +37,15 @@ class NaiveQueue {
     return Math.max(0, this.#freeAt - nowMs * this.#limit);
   }
 
-  /** Whether the last unit waits at most as long as burst and maxDelay allow. */
+  /** Whether the last unit of a request waits no longer than burst and maxDelay allow. */
   admits(cost: number, nowMs: number): boolean {
     return this.wait(nowMs) + (cost - 1) * this.#slot <= this.#most;
   }
 
-  /** @returns null if the cost never fits */
+  /**
+   * The wait until the cost fits.
+   * @returns null if the cost never fits
+   */
   retryAfterMs(cost: number, nowMs: number): number | null {
     const excess = this.wait(nowMs) + (cost - 1) * this.#slot - this.#most;
     if ((cost - 1) * this.#slot > this.#most) return null;
@@ -76,7 +82,7 @@ describe("a queue with maxDelay", () => {
     expect(only(denied)).toMatchObject({ capacity: 4, remaining: 0 });
   });
 
-  it("a request is admitted from the first millisecond at which its wait is at most maxDelay", () => {
+  it("a queue admits a request from the first millisecond on at which its wait is at most maxDelay", () => {
     const meter = createMeter(queueOf(1, 1_000, 10, 1_500));
     meter.consume(1, startMs);
     meter.consume(1, startMs);
@@ -84,14 +90,14 @@ describe("a queue with maxDelay", () => {
     expect(meter.consume(1, startMs + 500)).toMatchObject({ allowed: true, delayMs: 1_500 });
   });
 
-  it("a queue whose maxDelay is shorter than one slot delays requests by at most maxDelay", () => {
+  it("a queue whose maxDelay is shorter than the time between slots delays requests by at most maxDelay", () => {
     const meter = createMeter(queueOf(1, 60_000, 10, 1));
     expect(meter.consume(1, startMs)).toMatchObject({ allowed: true, delayMs: 0 });
     expect(meter.look(1, startMs)).toMatchObject({ allowed: false, retryAfterMs: 59_999 });
     expect(meter.consume(1, startMs + 59_999)).toMatchObject({ allowed: true, delayMs: 1 });
   });
 
-  it("the burst bounds the queue when it allows a shorter wait than maxDelay", () => {
+  it("the burst bounds the queue if it allows a shorter wait than maxDelay does", () => {
     const meter = createMeter(queueOf(1, 1_000, 2, 3_600_000));
     const allowed = [1, 2, 3, 4].map(() => meter.consume(1, startMs).allowed);
     expect(allowed).toEqual([true, true, true, false]);

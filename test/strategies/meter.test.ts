@@ -1,4 +1,4 @@
-/** Which state a meter keeps, for how long, and how it validates a stored state. */
+/** The state that a meter keeps, how long it keeps it, and how it validates a stored state. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createMeter, type Limit, type LimitDecision, type Meter, parseLimits } from "../../src/strategies/index.ts";
@@ -23,7 +23,7 @@ function snapshotOf(meter: Meter): unknown[] {
 }
 
 describe.each(plainVariants)("state across configurations: $title", (variant) => {
-  test("spent units stay spent when only a limit's number or name changes", () => {
+  test("spent units stay spent when only the number or the name of a limit changes", () => {
     const meter = spent(8, limitOf(variant, 10, windowMs));
     const raised = handedOver(meter, limitOf(variant, 20, windowMs));
     expect(remainingAt(raised, startMs)).toBe(12);
@@ -35,7 +35,7 @@ describe.each(plainVariants)("state across configurations: $title", (variant) =>
     expect([raised.refused, lowered.refused, renamed.refused]).toEqual([null, null, null]);
   });
 
-  test("spent units stay spent when limits change their order", () => {
+  test("spent units stay spent when the order of the limits changes", () => {
     const minute = limitOf(variant, 10, windowMs, "minute");
     const hour = limitOf(variant, 50, 60 * windowMs, "hour");
     const meter = handedOver(spent(8, minute, hour), hour, minute);
@@ -68,7 +68,7 @@ describe.each(plainVariants)("the state of a limit that is absent from a call: $
   const [otherVariant = variant] = plainVariants;
   const theirs = limitOf(otherVariant, 100, 2 * windowMs, "theirs");
 
-  test("the state of an absent limit survives spends of other limits", () => {
+  test("the state of an absent limit is kept while other limits are spent", () => {
     const meter = handedOver(spent(8, ours), theirs);
     meter.consume(30, startMs + 1);
     const back = handedOver(handedOver(meter), ours, theirs);
@@ -76,7 +76,7 @@ describe.each(plainVariants)("the state of a limit that is absent from a call: $
     expect(limits.map((limit) => limit.remaining)).toEqual([2, 70]);
   });
 
-  test("the state of an absent limit survives a clock that steps back by more than the other windows", () => {
+  test("the state of an absent limit is kept when the clock steps back by more than the windows of the other limits", () => {
     const short = limitOf(otherVariant, 100, 1_000, "short");
     const meter = handedOver(spent(10, ours), short);
     meter.consume(1, startMs - 1_001);
@@ -86,13 +86,13 @@ describe.each(plainVariants)("the state of a limit that is absent from a call: $
     expect(remainingAt(back, startMs)).toBe(0);
   });
 
-  test("idleAtMs includes the state of an absent limit", () => {
+  test("a meter's idleAtMs takes the state of an absent limit into account", () => {
     const meter = spent(8, ours);
     expect(handedOver(meter).idleAtMs()).toBe(meter.idleAtMs());
     expect(meter.idleAtMs()).toBeGreaterThan(startMs);
   });
 
-  test("the state of an absent limit leaves the snapshot at its idleAtMs, not one millisecond earlier", () => {
+  test("the snapshot contains the state of an absent limit until exactly its idleAtMs", () => {
     const meter = spent(8, ours);
     const bare = (atMs: number): unknown => {
       const other = createMeter([theirs]);
@@ -112,7 +112,7 @@ describe.each(plainVariants)("the state of a limit that is absent from a call: $
 describe.each(plainVariants)("a stored value that was not written by a meter: $title", (variant) => {
   const limits = [limitOf(variant, 5, windowMs), limitOf(variant, 9, 3 * windowMs, "long")];
 
-  /** Whatever was stored, the meter decides within its limits and does not throw. */
+  /** Expects that the meter decides within its limits and does not throw, whatever state was stored. */
   function expectSane(meter: Meter): void {
     for (const nowMs of [startMs, startMs + 1, startMs - 5 * windowMs, startMs + 9 * windowMs]) {
       const { limits: decided } = meter.consume(1, nowMs);
@@ -142,7 +142,7 @@ describe.each(plainVariants)("a stored value that was not written by a meter: $t
     }),
   );
 
-  /** The snapshot with the value at this path replaced. */
+  /** The snapshot with another value at this path. */
   function altered(value: unknown, path: readonly number[], other: unknown): unknown {
     const [step, ...rest] = path;
     if (!Array.isArray(value) || value.length === 0 || step === undefined) return other;
@@ -202,7 +202,7 @@ describe.each(plainVariants)("a stored value that was not written by a meter: $t
     }
   });
 
-  test("a refused state of one limit does not affect the state of the other", () => {
+  test("when the stored state of one limit is refused, the state of the other limit is still used", () => {
     const snapshot = snapshotOf(spent(2, ...limits));
     const meter = createMeter(limits, altered(snapshot, [2, 2], ["nonsense"]));
     expect(meter.refused).not.toBeNull();
@@ -210,7 +210,7 @@ describe.each(plainVariants)("a stored value that was not written by a meter: $t
   });
 });
 
-test("a number that is not an integer of at least 0 is a RangeError and leaves the meter unchanged", () => {
+test("a number that is not an integer of at least 0 causes a RangeError and leaves the meter unchanged", () => {
   const calls: readonly ((meter: Meter, value: number) => unknown)[] = [
     (meter, value) => meter.consume(value, startMs),
     (meter, value) => meter.consume(1, value),
@@ -257,7 +257,7 @@ testEach(limitSets, "changes grows with a request exactly when its snapshot chan
   const seen = { same: 0, different: 0 };
   const check = forAllScenarios([scenarios(limitSet, ["consume", "fill", "look"])], (scenario) => {
     const { limits, startMs: firstMs, tickMs, steps, laterSteps } = scenario;
-    // The clock may step back by more than the longest window: then even a denial changes the snapshot.
+    // The clock may step back by more than the longest window. Then even a denial changes the snapshot.
     const started = new ScenarioRun(createMeter(limits), firstMs, 20 * tickMs);
     for (const step of [...steps, ...laterSteps]) {
       const { meter } = started;
@@ -278,7 +278,7 @@ testEach(limitSets, "changes grows with a request exactly when its snapshot chan
 describe.each(plainVariants)("edge cases of a meter: $title", (variant) => {
   const limits = [limitOf(variant, 5, windowMs)];
 
-  test("a meter spends, restores and refunds at the first millisecond of the epoch", () => {
+  test("a meter can spend, restore and refund at the first millisecond of the Unix epoch", () => {
     const meter = createMeter(limits);
     expect(remainingAt(meter, 0)).toBe(5);
     expect(meter.consume(2, 0).allowed).toBe(true);
@@ -327,7 +327,7 @@ describe("edge cases of a meter", () => {
     });
   });
 
-  test("a snapshot does not share state with the meter that returned it or was created from it", () => {
+  test("a snapshot shares no state with the meter that returned it, nor with a meter that is created from it", () => {
     const meter = spent(2, ...everything);
     const snapshot = meter.snapshot();
     const copy = structuredClone(snapshot);

@@ -1,4 +1,4 @@
-/** Set-up and readings shared by the tests of limits and meters. */
+/** Functions that create and read meters, for the tests of limits and meters. */
 import { expect } from "vitest";
 import {
   createMeter,
@@ -38,7 +38,7 @@ export function problemsOf(input: unknown, defaults: LimitDefaults = {}): Config
   return problems;
 }
 
-/** The snapshot after JSON, as storage returns it. */
+/** The snapshot after conversion to JSON and back, as storage returns it. */
 export const stored = (meter: { snapshot(): unknown }): unknown[] =>
   JSON.parse(JSON.stringify(meter.snapshot())) as unknown[];
 
@@ -58,7 +58,10 @@ export const remainders = (meter: Meter, nowMs: number): number[] =>
 
 const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/** Integers as snapshots hold them: five bits per character, the lowest first; the sixth bit marks that more follow. */
+/**
+ * Integers in the encoding of snapshots: five bits per character, the lowest first. The sixth bit marks that further
+ * characters follow.
+ */
 export function packed(...integers: readonly number[]): string {
   return integers
     .map((integer) => {
@@ -70,7 +73,7 @@ export function packed(...integers: readonly number[]): string {
 }
 
 /**
- * Equality of plain data. vitest's matcher is slower than a decision and the laws compare a million times, so it is
+ * Expects equal plain data. The laws compare a million times, and vitest's matcher is slower than a decision, so it is
  * called only to show a difference.
  */
 export function expectSame(actual: unknown, expected: unknown): void {

@@ -25,7 +25,7 @@ const named = units.flatMap(([size, ...names]) => names.map((name) => [name, siz
 const milliseconds = fc.integer({ min: 1, max: longest });
 const spaces = fc.constantFrom("", " ", "  ", "\t");
 
-/** The text with each letter in upper or lower case. */
+/** The text with each letter in either case. */
 const anyCase = (text: string): fc.Arbitrary<string> =>
   fc.infiniteStream(fc.boolean()).map((upper) =>
     Array.from(text)

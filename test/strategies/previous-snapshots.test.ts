@@ -1,4 +1,4 @@
-/** Rolling deploys: each version reads the snapshots that the other one wrote. */
+/** During a rolling deployment, each of two versions reads the snapshots that the other one has written. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createMeter, type Meter } from "../../src/strategies/index.ts";
@@ -60,7 +60,7 @@ describe.each(variants)("a snapshot with open reservations: $title", (variant) =
     const meter = createMeter([limit], stored(old));
     expect(meter.refused).toBeNull();
     expect(meter.look(1, startMs + 5)).toEqual(old.look(1, startMs + 5));
-    // A reservation of this version is settled beside those of the previous version.
+    // Settles a reservation of this version together with those of the previous version.
     meter.reserve({ cost: 1, ttlMs }, startMs + 6);
     for (let each = 0; each < 5; each++) {
       meter.settle({ cost: 2, actualCost: 0, spentAtMs: startMs + each, ttlMs }, startMs + 10);

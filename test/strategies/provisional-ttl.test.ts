@@ -7,7 +7,7 @@ const limitsOf = (...limits: readonly [window: string, strategy: string][]) =>
     { policy: "p" },
   );
 
-it("the ttl of a provisional spend is its provisional time, or the longest concurrency window if that is longer", () => {
+it("the ttl of a provisional spend is its provisional time, or the longest window of a concurrency limit if that is longer", () => {
   const spent = limitsOf(["1h", "fixed-window"], ["2h", "sliding-log"]);
   expect(provisionalTtlMs(spent, 3_000)).toBe(3_000);
   const slots = limitsOf(["1m", "concurrency"], ["2h", "sliding-log"]);

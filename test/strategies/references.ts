@@ -1,17 +1,17 @@
 /**
- * The rule of each strategy (design section 5), applied literally to a list of all admitted requests. It is slow and
- * simple on purpose: it keeps no state, and waits are found by search.
+ * The rule of each strategy (design section 5), applied literally to a list of all admitted requests. The code is
+ * deliberately slow and simple: it keeps no state, and finds waits by search.
  */
 import { Temporal } from "temporal-polyfill";
 import type { Limit } from "../../src/strategies/index.ts";
 
-/** Units admitted at one instant; 0 for a denied request that restarted an elastic window. */
+/** The units admitted at one time, or 0 for a denied request that restarted an elastic window. */
 export interface Request {
   readonly atMs: number;
   readonly units: number;
 }
 
-/** The units that count against the capacity at `nowMs`. Requests are in the order of their instants. */
+/** The units that count against the capacity at `nowMs`. Requests are in the order of time. */
 export type Rule = (limit: Limit, requests: readonly Request[], nowMs: number) => number;
 
 const option = (limit: Limit, name: string): unknown => Reflect.get(limit, name);
@@ -20,7 +20,7 @@ const burstOf = (limit: Limit): number => Number(option(limit, "burst") ?? limit
 
 const isQueue = (limit: Limit): boolean => limit.strategy === "leaky-bucket" && option(limit, "mode") !== "police";
 
-/** The most units that can be spent at one instant. */
+/** The greatest number of units that can be spent at one time. */
 export function capacityOf(limit: Limit): number {
   if (limit.strategy === "token-bucket") return burstOf(limit);
   if (limit.strategy === "leaky-bucket") return burstOf(limit) + (isQueue(limit) ? 1 : 0);
@@ -60,7 +60,7 @@ const countInWindow: Rule = (limit, requests, nowMs) => {
   return sumOf(requests, isWithin(openedAtMs, openedAtMs + windowMs));
 };
 
-/** Units since the last gap of a whole window between two requests, allowed or denied. */
+/** The units since the last pause of at least a window between two requests, allowed or denied. */
 const countSinceGap: Rule = ({ windowMs }, requests, nowMs) => {
   let previousMs = Number.NEGATIVE_INFINITY;
   let count = 0;
@@ -74,7 +74,10 @@ const countSinceGap: Rule = ({ windowMs }, requests, nowMs) => {
 const quarterMs = 900_000;
 const periodNames = new Map<string, Map<number, string>>();
 
-/** A name for the calendar period. Time zone offsets are whole quarters of an hour, so one lookup per quarter is enough. */
+/**
+ * A name for the calendar period. Time zone offsets are multiples of a quarter of an hour, so one lookup per quarter is
+ * enough.
+ */
 function periodName(limit: Limit, atMs: number): string {
   const configured = option(limit, "timezone");
   const timezone = typeof configured === "string" ? configured : "UTC";
@@ -115,7 +118,7 @@ const countInTwoBuckets: Rule = (limit, requests, nowMs) => {
   return Number((BigInt(current) * BigInt(windowMs) + BigInt(previous) * BigInt(leftMs)) / BigInt(windowMs));
 };
 
-/** The greatest number of at most 60 that divides the window. */
+/** The greatest divisor of the window that is at most 60. */
 function mostBuckets(windowMs: number): number {
   let most = 1;
   for (let count = 2; count <= 60; count++) if (windowMs % count === 0) most = count;
@@ -133,7 +136,7 @@ const countInBuckets: Rule = (limit, requests, nowMs) => {
     : sumOf(requests, ({ atMs }) => nowMs - endOf(bucketOf(atMs)) < windowMs);
 };
 
-/** Caches the result for each list of requests, since the rules read one list at many instants. */
+/** Caches the result for each list of requests, since the reference rules read one list at many times. */
 function cachedFor<Result>(compute: (limit: Limit, requests: readonly Request[]) => Result) {
   const known = new WeakMap<readonly Request[], Result>();
   return (limit: Limit, requests: readonly Request[]): Result => {
@@ -143,7 +146,7 @@ function cachedFor<Result>(compute: (limit: Limit, requests: readonly Request[])
   };
 }
 
-/** Counts tokens in units of 1/W, so that 1 ms refills L of them. */
+/** Counts tokens in units of 1/W, so that each millisecond adds L of them. */
 const tokensAfter = cachedFor((limit, requests) => {
   const [capacity, unit] = [BigInt(burstOf(limit)), BigInt(limit.windowMs)];
   let tokens = capacity * unit;
@@ -165,7 +168,10 @@ const countContinuous: Rule = (limit, requests, nowMs) => {
   return Number((missing + unit - 1n) / unit);
 };
 
-/** The grid of refills starts at the spend that found the bucket full, and ends when the bucket is full again. */
+/**
+ * Refills happen at regular times that start with the first spend from a full bucket, and end when the bucket is full
+ * again.
+ */
 const countByInterval: Rule = (limit, requests, nowMs) => {
   const capacity = burstOf(limit);
   let tokens = capacity;
@@ -199,7 +205,7 @@ export function delayMs(limit: Limit, requests: readonly Request[], nowMs: numbe
   return wait <= 0n ? 0 : Number((wait + unit - 1n) / unit);
 }
 
-/** The capacity less the greatest cost whose last unit waits at most burst × W/L. */
+/** The capacity minus the greatest cost whose last unit waits at most burst × W/L. */
 const countInQueue: Rule = (limit, requests, nowMs) => {
   const now = BigInt(nowMs) * BigInt(limit.limit);
   const free = freeSlotAfter(limit, requests);

@@ -1,6 +1,6 @@
 /**
- * Law 10 with other spends between a spend and its refund: a refund never leaves more than if its units had never
- * been spent.
+ * Law 10 when other spends happen between a spend and its refund: after a refund, no more units are left than if the
+ * refunded units had never been spent.
  */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -10,7 +10,7 @@ import { expectSame, remainingAt, startMs } from "./meters.ts";
 import { applyToBoth, type LimitSet, ScenarioRun, scenarios, singleLimits, testEach } from "./scenario.ts";
 import { variants } from "./variants.ts";
 
-/** Spends units and later returns some of them. */
+/** Ways to spend units and to return some of them later. */
 interface Return {
   readonly title: string;
   /** @returns whether the spend was allowed */
@@ -33,14 +33,14 @@ const returns: readonly Return[] = [
 
 const opensCounter = ({ title }: LimitSet): boolean => title === "sliding-window-counter first-request";
 
-/** Without interval refills, whose grid the refunded spend may have set, and without elastic windows. */
+/** Excludes elastic windows, and interval refills, whose refill times the refunded spend may have set. */
 const refundable = singleLimits(
   variants.filter(({ options, isElastic }) => options["refill"] !== "interval" && !isElastic),
 );
 
 for (const { title, spend, undo } of returns) {
   testEach(
-    // A settlement after the end of a bucket does not move the buckets: law 10 declares this exception.
+    // Law 10 has this exception: a settlement after the end of a bucket does not move the buckets.
     title === "a refund" ? refundable : refundable.filter((each) => !opensCounter(each)),
     `law 10: ${title} leaves no more units than if the refunded units had never been spent, then and later`,
     (limitSet) =>
@@ -64,16 +64,17 @@ for (const { title, spend, undo } of returns) {
           const ttlMs = 5 * tickMs;
           const spentAtMs = refunding.nowMs;
           expectSame(spend(meter, cost, ttlMs, spentAtMs), true);
-          // A settlement frees every slot, whatever the actual cost is.
+          // A settlement frees every slot, at any actual cost.
           const actualCost = used.some(({ strategy }) => strategy === "concurrency") ? 0 : part % cost;
           other.book(actualCost, spentAtMs, spentAtMs);
           applyToBoth(steps.slice(5, 5 + stepsBetween), refunding, other);
           const before = JSON.stringify(meter.look(1, refunding.nowMs));
           undo(meter, { cost, actualCost, spentAtMs, ttlMs }, refunding.nowMs);
-          // The end of a window or a refill has already returned all units: the refund changes nothing, and the spend stays.
+          // Skips cases in which the refund changes nothing, because the end of a window or a refill has already
+          // returned all units.
           fc.pre(JSON.stringify(meter.look(1, refunding.nowMs)) !== before);
-          // After a refund, a bucket that a request opened may open later than without the refunded spend. Later
-          // spends can then open other buckets.
+          // After a refund, a bucket that a request opens may open later than if the refunded units had never been
+          // spent. Later spends can then open other buckets.
           if (!opensCounter(limitSet)) {
             applyToBoth(laterSteps, refunding, other);
           }
@@ -89,20 +90,23 @@ for (const { title, spend, undo } of returns) {
 }
 
 describe("a bucket in which each request reserves 1,000 units and returns 700 of them after 10 s", () => {
-  test.each(["token-bucket", "leaky-bucket"])("keeps most of the returned quota (%s)", (strategy) => {
-    const mode = strategy === "leaky-bucket" ? { mode: "police" } : {};
-    const limits = parseLimits({ limit: 20_000, window: "1m", burst: 40_000, strategy, ...mode });
-    const [refunding, exact] = [createMeter(limits), createMeter(limits)];
-    for (let second = 0; second < 600; second++) {
-      const nowMs = startMs + second * 1_000;
-      expect(refunding.consume(1_000, nowMs).allowed).toBe(true);
-      if (second >= 10) refunding.refund(700, nowMs - 10_000, nowMs);
-      // Spends only what the refunded requests used.
-      exact.consume(second < 590 ? 300 : 1_000, nowMs);
-    }
-    const [remaining = 0, most = 0] = [refunding, exact].map((meter) => remainingAt(meter, startMs + 600_000));
-    expect(remaining).toBeLessThanOrEqual(most);
-    expect(remaining).toBeGreaterThan(12_000);
-    expect(most).toBeLessThan(34_000);
-  });
+  test.each(["token-bucket", "leaky-bucket"])(
+    "after many refunds, a bucket keeps most of the returned quota (%s)",
+    (strategy) => {
+      const mode = strategy === "leaky-bucket" ? { mode: "police" } : {};
+      const limits = parseLimits({ limit: 20_000, window: "1m", burst: 40_000, strategy, ...mode });
+      const [refunding, exact] = [createMeter(limits), createMeter(limits)];
+      for (let second = 0; second < 600; second++) {
+        const nowMs = startMs + second * 1_000;
+        expect(refunding.consume(1_000, nowMs).allowed).toBe(true);
+        if (second >= 10) refunding.refund(700, nowMs - 10_000, nowMs);
+        // Spends only as many units as the refunded requests have used.
+        exact.consume(second < 590 ? 300 : 1_000, nowMs);
+      }
+      const [remaining = 0, most = 0] = [refunding, exact].map((meter) => remainingAt(meter, startMs + 600_000));
+      expect(remaining).toBeLessThanOrEqual(most);
+      expect(remaining).toBeGreaterThan(12_000);
+      expect(most).toBeLessThan(34_000);
+    },
+  );
 });

@@ -1,7 +1,7 @@
 /**
- * Traces with reservations, and the trace without reservations that law 10 compares them with. There, each
- * reservation is a plain spend at the same instant: of its full cost while it is open, and of its settled cost
- * afterwards.
+ * Random traces with reservations, and the trace without reservations with which law 10 compares them. In the latter,
+ * each reservation is a plain spend at the same time: of the full cost while the reservation is open, and of the
+ * settled cost afterwards.
  */
 import * as fc from "fast-check";
 import { createMeter, type Limit, type Meter } from "../../src/strategies/index.ts";
@@ -11,7 +11,7 @@ export interface Action {
   readonly kind: "reserve" | "settle" | "consume" | "fill" | "book" | "look" | "deny" | "restart" | "copy";
   readonly idleTicks: number;
   readonly cost: number;
-  /** Selects the open reservation that is settled. */
+  /** Selects the open reservation to settle. */
   readonly pick: number;
   /** The actual cost of a settlement; it can exceed the reserved cost. */
   readonly actualCost: number;
@@ -36,11 +36,11 @@ export const actions = (
       pick: fc.nat(1_000),
       actualCost: fc.constantFrom(0, 0, 0, 1, 2, 3, 9),
     }),
-    // fast-check's own choice of size would draw few actions, and few settlements among them.
+    // By default, fast-check would draw few actions, and few settlements among them.
     { ...length, size: "max" },
   );
 
-/** Units spent by a reservation or without one. */
+/** Units that were spent, by a reservation or without one. */
 export interface Spend {
   readonly atMs: number;
   /** The units that count at `atMs`: the reserved cost until the settlement. */
@@ -50,13 +50,13 @@ export interface Spend {
   isOpen: boolean;
 }
 
-/** A meter, and all that it has spent. */
+/** A meter, and everything that it has spent. */
 export class Trace {
   meter: Meter;
   nowMs: number;
   readonly limits: readonly Limit[];
   readonly spends: Spend[] = [];
-  /** The number of settlements whose actual cost was 0, less than, equal to, or more than the reserved cost. */
+  /** The numbers of settlements whose actual cost was 0, less than, equal to, or more than the reserved cost. */
   readonly settled = { nothing: 0, less: 0, same: 0, more: 0 };
   mostOpen = 0;
 
@@ -131,13 +131,13 @@ export class Trace {
   }
 }
 
-/** A meter of one limit that has spent the same units as the trace, without reservations. */
+/** A meter with one limit that has spent the units of the trace, but without reservations. */
 export function withoutReservations(limit: Limit, { spends }: Trace): Meter {
   const meter = createMeter([limit]);
   const holdsSlots = limit.strategy === "concurrency";
   for (const { atMs, units, ttlMs, isOpen } of spends) {
     if (holdsSlots && ttlMs > 0 && isOpen) meter.reserve({ cost: units, ttlMs }, atMs);
-    // A settlement frees the slots, whatever the actual cost is.
+    // A settlement frees the slots, at any actual cost.
     else if (units > 0 && !(holdsSlots && ttlMs > 0)) meter.book(units, atMs, atMs);
   }
   return meter;
@@ -146,8 +146,8 @@ export function withoutReservations(limit: Limit, { spends }: Trace): Meter {
 const option = (limit: Limit, name: string): unknown => Reflect.get(limit, name);
 
 /**
- * Whether the window, bucket or refill period in which a request spent its units has not ended yet. This concerns
- * only strategies in which requests open these periods. The result is found by walking through all spends.
+ * Whether the window, bucket or refill period in which a request spent its units is still in progress. This matters
+ * only for strategies in which requests open these periods. The result comes from a walk through all spends.
  */
 export function isInTime(limit: Limit, trace: Trace, spend: Spend): boolean {
   const { windowMs, strategy } = limit;
@@ -164,14 +164,14 @@ export function isInTime(limit: Limit, trace: Trace, spend: Spend): boolean {
 
 const never = Number.POSITIVE_INFINITY;
 
-/** The opening of the current window; `never` without one. */
+/** The time at which the current window opened; `never` without a current window. */
 function windowStartMs(windowMs: number, spends: readonly Spend[], nowMs: number): number {
   let openedAtMs = -never;
   for (const { atMs } of spends) if (atMs >= openedAtMs + windowMs) openedAtMs = atMs;
   return nowMs >= openedAtMs + windowMs ? never : openedAtMs;
 }
 
-/** The opening of the current bucket: by a request, or at the end of the previous bucket. */
+/** The time at which the current bucket opened, either with a request or at the end of the previous bucket. */
 function bucketStartMs(windowMs: number, spends: readonly Spend[], nowMs: number): number {
   let openedAtMs = -never;
   for (const { atMs } of spends) {
@@ -182,7 +182,7 @@ function bucketStartMs(windowMs: number, spends: readonly Spend[], nowMs: number
   return nowMs >= openedAtMs + windowMs ? openedAtMs + windowMs : openedAtMs;
 }
 
-/** The beginning of the current refill period. */
+/** The time at which the current refill period began. */
 function periodStartMs({ limit, windowMs }: Limit, spends: readonly Spend[], nowMs: number): number {
   let usedUnits = 0;
   let startedAtMs = never;

@@ -1,4 +1,4 @@
-/** Reservations spend before the work and are settled to its actual cost afterwards. */
+/** Reservations are charged before the work, and are settled to its actual cost afterwards. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createMeter, type Meter } from "../../src/strategies/index.ts";
@@ -9,7 +9,7 @@ import type { Variant } from "./variants.ts";
 
 const remainingWhen = (meter: Meter, time: string): number => remainingAt(meter, at(time));
 
-/** A reservation as its owner stores it. */
+/** A reservation in the form in which its owner stores it. */
 interface Reservation {
   readonly cost: number;
   readonly ttlMs: number;
@@ -36,7 +36,7 @@ describe("reservations of concurrency slots", () => {
     expect(meter.idleAtMs()).toBe(0);
   });
 
-  test("slots that are never settled are freed at ttlMs, not one millisecond earlier", () => {
+  test("slots that are never settled are freed exactly at ttlMs", () => {
     const meter = meterOf(limit);
     expect(meter.reserve({ cost: 2, ttlMs: 30_000 }, at("1:00"))).toMatchObject({
       allowed: true,
@@ -47,12 +47,12 @@ describe("reservations of concurrency slots", () => {
     expect(meter.idleAtMs()).toBe(at("2:30"));
   });
 
-  test("slots are freed at the end of the window when it is shorter than ttlMs", () => {
+  test("slots are freed at the end of the window if the window is shorter than ttlMs", () => {
     const meter = meterOf(limit);
     const reservation = reserve(meter, 2, 3_600_000, "1:00");
     expect(meter.look(1, at("1:59.999"))).toMatchObject({ allowed: false, retryAfterMs: 1 });
     expect(meter.consume(2, at("2:00")).allowed).toBe(true);
-    // The settlement leaves the slots of the later request taken.
+    // The settlement does not free the slots of the later request.
     settle(meter, reservation, 0, "2:10");
     expect(remainingWhen(meter, "2:10")).toBe(0);
   });
@@ -78,7 +78,7 @@ describe("reservations of concurrency slots", () => {
     expect(remainingWhen(meter, "1:20")).toBe(6);
   });
 
-  test("a settlement of a reservation made while the clock was far ahead frees its slot once", () => {
+  test("when the clock was far ahead at the reservation, a later settlement frees the slot once", () => {
     const meter = meterOf(limit);
     const reservation = reserve(meter, 1, 30_000, "9:00");
     meter.consume(1, at("1:00"));
@@ -113,7 +113,7 @@ describe.each([
     expect(remainingWhen(meter, "1:06")).toBe(7 + refilled);
   });
 
-  test("a settlement above the reserved cost charges the difference and may leave a debt", () => {
+  test("a settlement above the reserved cost charges the difference, which may leave a debt", () => {
     const meter = meterOf(limit);
     const reservation = reserve(meter, 5, 30_000, "1:00");
     settle(meter, reservation, 7, "1:06");
@@ -124,13 +124,13 @@ describe.each([
     expect([allowed, limits[0]?.remaining]).toEqual([false, 0]);
   });
 
-  test("a settlement to the reserved cost leaves the meter as if the cost had been consumed", () => {
+  test("a settlement at the reserved cost leaves the meter as a spend of that cost would", () => {
     const [meter, other] = [meterOf(limit), meterOf(limit)];
     const reservation = reserve(meter, 5, 30_000, "1:00");
     other.consume(5, at("1:00"));
     settle(meter, reservation, 5, "1:06");
     expect(meter.look(1, at("1:06"))).toEqual(other.look(1, at("1:06")));
-    // The snapshot no longer holds the reservation.
+    // The snapshot no longer contains the reservation.
     for (const each of [meter, other]) each.consume(1, at("1:06"));
     expect(meter.snapshot()).toStrictEqual(other.snapshot());
     const { changes } = meter;
@@ -156,7 +156,7 @@ describe("reservations of leaky-bucket slots", () => {
     settle(meter, first, 0, "1:00.001");
     const delayMs = meter.look(1, at("1:00.001")).delayMs;
     settle(meter, second, 0, "1:00.001");
-    // Both slots were reserved at one instant, so either is the last; after both settlements the queue is empty.
+    // Both slots were reserved at the same time, so either can be the last. After both settlements the queue is empty.
     expect([delayMs, meter.look(1, at("1:00.001")).delayMs]).toEqual([9_999, 0]);
     const [third] = [1, 1].map((cost, index) => reserve(meter, cost, 30_000, `2:0${index}`));
     const before = meter.look(1, at("2:02")).delayMs;
@@ -166,7 +166,7 @@ describe("reservations of leaky-bucket slots", () => {
 });
 
 describe("the arguments of reserve, settle and renew", () => {
-  test("a number that is not an integer of at least 0 is a RangeError and changes nothing", () => {
+  test("a number that is not an integer of at least 0 causes a RangeError and changes nothing in a reservation", () => {
     const meter = meterOf({ limit: 5, window: "1m", strategy: "concurrency" });
     const reservation = reserve(meter, 2, 30_000, "1:00");
     const before = meter.snapshot();
@@ -218,12 +218,11 @@ testEach(
         const { meter, nowMs } = run(scenario);
         const other = createMeter(scenario.limits, meter.snapshot());
         const cost = pick % (remainingAt(meter, nowMs) + 2);
-        // If the slots of the reservation were freed sooner than those of a plain request, the snapshots would
-        // differ.
+        // The snapshots would differ if the slots of the reservation were freed sooner than those of a plain request.
         const ttlMs = scenario.longestWindowMs + ticks * scenario.tickMs;
         const decision = meter.reserve({ cost, ttlMs }, nowMs, heldUnits);
         expectSame(decision, other.consume(cost, nowMs, heldUnits));
-        // A settlement frees slots even when it costs as much as was reserved.
+        // A settlement frees slots even when its cost equals the reserved cost.
         if (scenario.variants.some(isConcurrency)) return;
         if (decision.allowed) {
           meter.settle({ cost, actualCost: cost, spentAtMs: meter.seenMs, ttlMs }, nowMs);
@@ -287,7 +286,7 @@ testEach(
           if (index === 0) meter.settle({ cost, actualCost, spentAtMs: seenMs, ttlMs }, atMs);
           const most = remainders(other, atMs);
           remainders(meter, atMs).forEach((each, limit) => {
-            // A settlement frees all slots, while the other meter still holds those of the actual cost.
+            // A settlement frees all slots, while the slots of the actual cost stay occupied in the other meter.
             if (scenario.variants[limit]?.strategy === "concurrency") return;
             expect(each).toBeLessThanOrEqual(most[limit] ?? Number.NaN);
           });

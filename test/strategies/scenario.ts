@@ -1,4 +1,7 @@
-/** Random scenarios: limits on one key and a list of steps. Windows are a few ticks long, so that steps often hit their edges. */
+/**
+ * Random scenarios: limits on one key and a list of steps. Windows are a few ticks long, so that steps often fall on
+ * their edges.
+ */
 import * as fc from "fast-check";
 import { test } from "vitest";
 import { createMeter, type Decision, type Limit, type Meter } from "../../src/strategies/index.ts";
@@ -9,17 +12,17 @@ import { limitOf, type Variant, variants } from "./variants.ts";
 export type StepKind = "consume" | "fill" | "look" | "book" | "refund";
 
 export interface Step {
-  /** `fill` consumes all that remains, or 1 unit where nothing remains. */
+  /** A step `fill` consumes all remaining units, or 1 unit if none remain. */
   readonly kind: StepKind;
-  /** Time since the previous step; negative when the clock steps back. */
+  /** The time since the previous step; negative when the clock steps back. */
   readonly idleMs: number;
   readonly cost: number;
   readonly heldUnits: number;
-  /** The age of the units that a `book` books. */
+  /** The age of the units that a step `book` books. */
   readonly agoMs: number;
-  /** Selects the earlier spend that a `refund` refunds. */
+  /** Selects the earlier spend that a step `refund` refunds. */
   readonly pick: number;
-  /** Whether a `refund` refunds the whole spend or about half of it. */
+  /** Whether a step `refund` refunds the whole spend, or else about half of it. */
   readonly isWhole: boolean;
 }
 
@@ -31,11 +34,11 @@ export interface Scenario {
   readonly tickMs: number;
   readonly startMs: number;
   readonly steps: readonly Step[];
-  /** Steps after the law's own calls. */
+  /** Steps that a test applies after the calls that its law is about. */
   readonly laterSteps: readonly Step[];
 }
 
-/** The variants that the limits of a scenario are drawn from, and how many limits are drawn. */
+/** The variants from which the limits of a scenario are drawn, and how many limits are drawn. */
 export interface LimitSet {
   readonly title: string;
   readonly variants: readonly Variant[];
@@ -43,7 +46,7 @@ export interface LimitSet {
   readonly most: number;
 }
 
-/** One limit of each of these variants. */
+/** For each of these variants, a limit set with one limit of this variant. */
 export const singleLimits = (those: readonly Variant[]): readonly LimitSet[] =>
   those.map((variant) => ({ title: variant.title, variants: [variant], fewest: 1, most: 1 }));
 
@@ -107,10 +110,13 @@ const limitDrafts = ({ variants: choices, fewest, most }: LimitSet) =>
     },
   );
 
-/** Equal for two limits that would share one state. A calendar window has the same length for all `ticks`. */
+/**
+ * A text that is equal for two limits that would share one state. The length of a calendar window does not depend on
+ * `ticks`.
+ */
 function stateIdentity({ strategy, options, tickMs }: Variant, ticks: number): string {
   const { burst: _, buckets, ...others } = options;
-  // A window of 1 ms always has one bucket.
+  // A window of 1 ms has one bucket, whatever `buckets` is.
   const ownBuckets = ticks === 1 ? undefined : buckets;
   return JSON.stringify([strategy, others, ownBuckets, tickMs === null ? ticks : 0]);
 }
@@ -144,8 +150,8 @@ export function scenarios(limitSet: LimitSet, kinds: readonly StepKind[] = every
 }
 
 /**
- * An instant at which clock-aligned windows begin: 840 ticks are a whole number of every window. Where ticks are hours or
- * days, it is early in a year, before the clock changes of March and April.
+ * A time at which clock-aligned windows begin: 840 ticks are a multiple of every window. If ticks are hours or days, it
+ * is early in a year, before the clock changes of March and April.
  */
 const epochOf = (tickMs: number): number => (tickMs < hourMs ? 10 * 840 * tickMs : Date.UTC(2026, 2, 1));
 
@@ -159,15 +165,15 @@ function stepOf({ idleTicks, jitterMs, agoTicks, ...step }: StepDraft, tickMs: n
 }
 
 export interface Spend {
-  /** Units that are left after refunds. */
+  /** The units that remain spent after refunds. */
   readonly units: number;
-  /** The caller's clock at the spend. */
+  /** The time on the caller's clock at the spend. */
   readonly clockMs: number;
-  /** The instant at which the meter counts the spend: later than `clockMs` when the clock lags. */
+  /** The time at which the meter counts the spend, which is later than `clockMs` if the clock lags. */
   readonly atMs: number;
 }
 
-/** Applies steps to a meter. Its clock never lags by more than `mostLagMs`, so that the meter does not take it for mis-set. */
+/** Applies steps to a meter. The clock lags by at most `mostLagMs`, so that the meter does not treat it as wrong. */
 export class ScenarioRun {
   meter: Meter;
   nowMs: number;
@@ -185,7 +191,10 @@ export class ScenarioRun {
     this.#mostLagMs = mostLagMs;
   }
 
-  /** @returns the decision after each step */
+  /**
+   * Applies steps in order.
+   * @returns the decision after each step
+   */
   applyAll(steps: readonly Step[]): Decision[] {
     return steps.map((step) => this.apply(step));
   }
@@ -211,7 +220,7 @@ export class ScenarioRun {
     const decision = this.meter.consume(cost, this.nowMs, heldUnits);
     if (decision.allowed && cost > 0) {
       this.#see();
-      // Not `this.seenMs`: a meter with an elastic window has also seen the times of denials.
+      // The time is not `this.seenMs`: a meter with an elastic window has also seen the times of denials.
       this.spends.push({ units: cost, clockMs: this.nowMs, atMs: this.meter.seenMs });
     }
     return decision;
@@ -237,14 +246,14 @@ export class ScenarioRun {
 export const startRun = (scenario: Scenario): ScenarioRun =>
   new ScenarioRun(createMeter(scenario.limits), scenario.startMs, scenario.longestWindowMs);
 
-/** Runs `steps` of the scenario, and leaves `later` to the test. */
+/** A run after the `steps` of the scenario. The test itself applies `later`. */
 export function run(scenario: Scenario): ScenarioRun {
   const started = startRun(scenario);
   started.applyAll(scenario.steps);
   return started;
 }
 
-/** A cost that is denied now and fits later: more than remains, and at most the capacity of every limit. */
+/** A cost that is denied now and fits later: it is more than remains, and at most the capacity of each limit. */
 export function deniedCost({ meter, nowMs }: ScenarioRun, pick: number): number {
   const capacity = Math.min(...meter.look(1, nowMs).limits.map((limit) => limit.capacity));
   if (remainingAt(meter, nowMs) === capacity) meter.consume(capacity, nowMs);
@@ -252,7 +261,7 @@ export function deniedCost({ meter, nowMs }: ScenarioRun, pick: number): number 
   return remaining + 1 + (pick % (capacity - remaining));
 }
 
-/** Applies steps to a run with a clock that never steps back, and books each of its spends on another meter too. */
+/** Applies steps to a run whose clock never steps back, and books each spend on another meter too. */
 export function applyToBoth(steps: readonly Step[], first: ScenarioRun, other: Meter): void {
   for (const step of steps) {
     const earlier = first.spends.length;
@@ -263,7 +272,7 @@ export function applyToBoth(steps: readonly Step[], first: ScenarioRun, other: M
   }
 }
 
-/** The most units spent in any span of this length. */
+/** The greatest number of units spent in any span of this length. */
 export function mostWithin(spends: readonly Pick<Spend, "atMs" | "units">[], spanMs: number): number {
   const sums = spends.map(({ atMs }) =>
     spends
@@ -273,7 +282,7 @@ export function mostWithin(spends: readonly Pick<Spend, "atMs" | "units">[], spa
   return Math.max(0, ...sums);
 }
 
-/** `forAll` with fewer runs: a property of scenarios is checked for each of 24 limit sets. */
+/** Like `forAll` with fewer runs, since a property of scenarios is checked for each of 24 limit sets. */
 export const forAllScenarios: typeof forAll = (arbitraries, check) => forAll(arbitraries, check, 60);
 
 /** Declares a test for each limit set. */

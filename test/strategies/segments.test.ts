@@ -1,4 +1,4 @@
-/** Long logs are stored in sealed segments; a correction changes as few of them as possible. */
+/** Long logs are stored in sealed segments. A correction changes as few segments as possible. */
 import { serialize } from "node:v8";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -23,7 +23,7 @@ function spentEvery(stepMs: number, count: number, limits: readonly Limit[]): Me
   return meter;
 }
 
-/** The texts in the snapshot of a single limit: sealed segments, then the tail. */
+/** The texts in the snapshot of a single limit: the sealed segments, and then the tail. */
 function textsOf(meter: Meter): string[] {
   const [, , state] = meter.snapshot() as [number, number, [string, number, string | string[]]];
   return [state[2]].flat();
@@ -34,7 +34,7 @@ const sealedOf = (meter: Meter): string[] => textsOf(meter).slice(0, -1);
 describe("the segments of a long log", () => {
   const limits = limitsOf("10000 per 100 seconds");
 
-  test("a sealed segment is stored as the same text in every later snapshot", () => {
+  test("a sealed segment is stored with the same text in all later snapshots", () => {
     const meter = spentEvery(10, 4_000, limits);
     const before = sealedOf(meter);
     expect(before.length).toBeGreaterThan(5);
@@ -44,7 +44,7 @@ describe("the segments of a long log", () => {
     expect(after.length).toBe(before.length + 2);
   });
 
-  test("a segment is dropped at the instant at which its last unit stops counting", () => {
+  test("a segment is dropped exactly when its last unit stops counting", () => {
     const meter = spentEvery(10, 4_000, limits);
     const [first, second] = sealedOf(meter);
     const lastOfFirstMs = startMs + 511 * 10;
@@ -54,7 +54,7 @@ describe("the segments of a long log", () => {
     expect(sealedOf(meter)[0]).toBe(second);
   });
 
-  test("a restored log keeps its segments", () => {
+  test("a log that is restored from storage has the same segments", () => {
     const meter = spentEvery(10, 4_000, limits);
     meter.refund(1, startMs + 20_000, startMs + 40_000);
     const restored = createMeter(limits, structuredClone(meter.snapshot()));
@@ -75,7 +75,7 @@ describe("the segments of a long log", () => {
     expect(sealedOf(meter).filter((text) => !before.includes(text))).toHaveLength(2);
   });
 
-  test("a segment that grows to more than twice its size is split", () => {
+  test("a segment is split when it grows to more than twice its size", () => {
     const meter = spentEvery(10_000, 9, limitsOf("100000 per 1000 seconds"));
     for (let unit = 0; unit < 2_000; unit++) meter.consume(1, startMs + 100_000 + unit * 100);
     const before = sealedOf(meter).length;
@@ -84,7 +84,7 @@ describe("the segments of a long log", () => {
     expect(createMeter(limitsOf("100000 per 1000 seconds"), meter.snapshot()).refused).toBeNull();
   });
 
-  test("a log with few units left after refunds has no segments", () => {
+  test("a log of which refunds leave few units has no segments", () => {
     const slots = limitsOf("10000 per 100 seconds", "concurrency");
     const meter = spentEvery(10, 4_000, slots);
     for (let unit = 0; unit < 3_990; unit++) {
@@ -107,10 +107,10 @@ describe("the segments of a long log", () => {
     },
   );
 
-  test("a long log that was stored as one text is read, and then stored in segments", () => {
+  test("a long log that was stored as one text can be read, and is then stored in segments", () => {
     const strategy = strategies.get("sliding-log");
     const long = spentEvery(1, 3_000, limits);
-    // One unit in each of 3,000 milliseconds: the age of the first run, then step and units of each run.
+    // One unit in each of 3,000 milliseconds, as the age of the first run, and then the step and units of each run.
     const text = packed(2_999, 1, ...Array.from({ length: 2 * 2_999 }, () => 1));
     const limit = limitFrom("10000 per 100 seconds", "sliding-log");
     const state = strategy?.restore(limit, text, startMs + 2_999);
@@ -134,7 +134,7 @@ describe("a log of few units", () => {
     expect(most).toBe(1);
   });
 
-  test("a long log has no segments once few of its units count", () => {
+  test("a long log has no segments when few of its units still count", () => {
     const meter = spentEvery(10, 4_000, limitsOf("10000 per 100 seconds"));
     meter.look(1, startMs + 139_000);
     meter.consume(1, startMs + 137_500);
@@ -185,7 +185,7 @@ describe("segments in rows of their own", () => {
     ...limitsOf("10000 per 200 seconds", "concurrency"),
   ];
 
-  /** Assigns a number to each text, as to the storage rows of segments. */
+  /** Numbers texts, as the storage rows of segments are numbered. */
   function segmentRows() {
     const texts: string[] = [];
     const numberOf = (text: string): number => {
@@ -195,7 +195,7 @@ describe("segments in rows of their own", () => {
     return { texts, numberOf, textOf: (number: number) => texts[number] };
   }
 
-  test("detached segments are attached again, whether or not their limits are in use", () => {
+  test("detached segments can be attached again, whether or not their limits are in use", () => {
     const meter = createMeter(limits.filter((_, index) => index !== 1));
     for (let unit = 0; unit < 2_000; unit++) meter.consume(1, startMs + unit);
     const { texts, numberOf, textOf } = segmentRows();
@@ -203,7 +203,7 @@ describe("segments in rows of their own", () => {
     const copy = structuredClone(snapshot);
     const detached: unknown = JSON.parse(JSON.stringify(detachSegments(snapshot, numberOf)));
     expect(snapshot).toStrictEqual(copy);
-    // Both logs hold the same instants, so they share their segments.
+    // Both logs contain the same times, so they share their segments.
     expect(texts).toHaveLength(3);
     expect(JSON.stringify(detached).length).toBeLessThan(2_500);
     const attached = attachSegments(detached, textOf);
@@ -226,7 +226,7 @@ describe("segments in rows of their own", () => {
     const found = createMeter(limits, attached);
     expect(found.refused).not.toBeNull();
     expect(remainders(found, startMs + 2_000)).toEqual([10_000, 0, 10_000]);
-    // The snapshot no longer holds the number, which a later segment may get.
+    // The snapshot no longer contains the number of the segment, which a later segment may get.
     const foreign = createMeter([], attached);
     expect(foreign.refused).not.toBeNull();
     expect(createMeter(limits, foreign.snapshot()).refused).toBeNull();
@@ -257,7 +257,7 @@ describe("a long log with random corrections", () => {
 
   interface LogVersion {
     readonly log: unknown;
-    /** The units that count, by instant. */
+    /** The units that count, by the time of their spend. */
     readonly runs: Map<number, number>;
     readonly nowMs: number;
   }
@@ -331,7 +331,7 @@ describe("a long log with random corrections", () => {
       if (leaving === 0) continue;
       let left = leaving;
       const last = all.find(([, units]) => (left -= units) <= 0);
-      // This cost fits once `leaving` units have stopped counting.
+      // A cost that fits once `leaving` units have stopped counting.
       const cost = limit.limit - used + leaving;
       expectSame(strategy.waitMs(limit, log, cost, nowMs), (last?.[0] ?? 0) + limit.windowMs - nowMs);
     }

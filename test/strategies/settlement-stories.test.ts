@@ -1,4 +1,4 @@
-/** Law 10 by example: quotas after many reservations, the declared exceptions, and the storage of reservations. */
+/** Examples of law 10: quotas after many reservations, the exceptions of the law, and the storage of reservations. */
 import { describe, expect, test, vi } from "vitest";
 import { createMeter, type LimitInput, type Meter, parseLimits, strategies } from "../../src/strategies/index.ts";
 import { randomFrom } from "../random.ts";
@@ -95,19 +95,19 @@ describe("reservations in a window that a request opens", () => {
     return atMs + (limits[0]?.resetAfterMs ?? 0) - minuteMs;
   };
 
-  test("after refunds without reservations, the window opens no later than the earliest remaining spend", () => {
+  test("after refunds without reservations, the window opens no later than with the earliest remaining spend", () => {
     const meter = meterOf({ limit: 10, window: "1m", strategy: "fixed-window" });
     for (const atMs of [1, 2, 3, 4, 5]) meter.consume(1, startMs + atMs);
     meter.refund(1, startMs + 1, startMs + 6);
     expect(openedAt(meter, 6)).toBe(2);
     meter.consume(1, startMs + 7);
     for (const atMs of [2, 3]) meter.refund(1, startMs + atMs, startMs + 8);
-    // The meter does not know that the next spend was at 4 ms.
+    // The meter no longer knows that the earliest remaining spend was at 4 ms.
     expect(openedAt(meter, 8)).toBe(3);
     expect(remainingAt(meter, startMs + 8)).toBe(7);
   });
 
-  test("a settlement does not move the window while a late booking may be older than the next open reservation", () => {
+  test("a settlement does not move the window while a late booking could be older than the next open reservation", () => {
     const meter = meterOf({ limit: 10, window: "1m", strategy: "fixed-window" });
     const ttlMs = 10_000;
     meter.reserve({ cost: 1, ttlMs }, startMs + 5);
@@ -148,7 +148,7 @@ describe("reservations in a window that a request opens", () => {
 });
 
 describe.each(titledForms)("reservations of $title", ({ limit }) => {
-  test("2,000 reservations settled to 0, 20 of them open at a time, leave the full quota", () => {
+  test("after 2,000 reservations that are settled to 0, at most 20 of them open at a time, the full quota is left", () => {
     const trace = new Trace(parseLimits(limit), startMs);
     const below = randomBelow(7);
     let denied = 0;
@@ -166,7 +166,7 @@ describe.each(titledForms)("reservations of $title", ({ limit }) => {
     expect(remainingAt(trace.meter, trace.nowMs)).toBe(100);
   });
 
-  test("1,000 open reservations settled in any order leave the same decisions as without reservations", () => {
+  test("after 1,000 open reservations are settled in any order, decisions are the same as without reservations", () => {
     const one = limitFrom({ ...limit, limit: 3_000, ...burstOf(limit, 4_000) });
     const trace = new Trace([one], startMs);
     const below = randomBelow(11);
@@ -203,14 +203,14 @@ describe.each(titledForms)("reservations of $title", ({ limit }) => {
     for (let each = 0; each < count; each++) {
       const nowMs = startMs + each * 13;
       expect(reserving.reserve({ cost: 1, ttlMs: dayMs }, nowMs).allowed).toBe(true);
-      // Slots last for the window in both meters, so both logs have the same runs.
+      // In both meters, slots are occupied for the whole window, so both logs have the same runs.
       spending.consume(1, nowMs);
     }
     const bytesOf = (meter: Meter): number => JSON.stringify(meter.snapshot()).length;
     expect(bytesOf(reserving) - bytesOf(spending)).toBeLessThanOrEqual(24 * count);
   });
 
-  test("the snapshot keeps no data of a reservation that is settled or past its ttlMs", () => {
+  test("the snapshot contains no data of a reservation that is settled or older than its ttlMs", () => {
     const limits = parseLimits({ ...limit, limit: 2_000, ...burstOf(limit, 2_000) });
     const [reserving, spending] = [createMeter(limits), createMeter(limits)];
     const openTexts = (meter: Meter): number => JSON.stringify(meter.snapshot()).split('"+"').length - 1;
@@ -232,7 +232,7 @@ describe.each(titledForms)("reservations of $title", ({ limit }) => {
 });
 
 describe.each(titledForms)("withLimits with another number of units: $title", ({ limit }) => {
-  test("withLimits uses a state in memory as it is, without writing and reading it, when only the number of units changes", () => {
+  test("when only the number of units of a limit changes, withLimits uses its state in memory without encoding it", () => {
     const strategy = strategies.get(limit.strategy ?? "");
     if (strategy === undefined) throw new Error("expected a registered strategy");
     const [few, many] = [4_000, 6_000].map((units) => parseLimits({ ...limit, limit: units }));
@@ -255,7 +255,7 @@ describe.each(titledForms)("withLimits with another number of units: $title", ({
     }
     expect([store.mock.calls.length, revive.mock.calls.length]).toEqual([0, 0]);
     vi.restoreAllMocks();
-    // The used units are rounded up once, by less than one unit.
+    // The used units are rounded up only once, by less than one unit.
     expect(used).toBeGreaterThan(0);
     expect(usedOf(meter)).toBeGreaterThanOrEqual(used);
     expect(usedOf(meter)).toBeLessThanOrEqual(used + 1);
@@ -263,7 +263,7 @@ describe.each(titledForms)("withLimits with another number of units: $title", ({
 });
 
 describe("the declared exceptions of law 10", () => {
-  test("a settlement in an elastic window refunds units but keeps the restart of the window", () => {
+  test("a settlement in an elastic window refunds units, but the restart of the window remains", () => {
     const limits = parseLimits({
       limit: 10,
       window: "1m",
@@ -281,7 +281,7 @@ describe("the declared exceptions of law 10", () => {
     });
   });
 
-  test("a settlement after an interval refill refunds only the units that no refill has returned yet, and keeps the grid of refill times", () => {
+  test("a settlement after an interval refill refunds only units that no refill has returned yet, and keeps the refill times", () => {
     const limits = parseLimits({
       limit: 10,
       window: "1m",

@@ -1,4 +1,4 @@
-/** Law 10: reservations leave no effect except their outcome. */
+/** Law 10: apart from their outcome, reservations leave no effect. */
 import * as fc from "fast-check";
 import { expect } from "vitest";
 import type { Limit } from "../../src/strategies/index.ts";
@@ -10,7 +10,7 @@ import { limitOf, type Variant } from "./variants.ts";
 
 const isQueue = ({ strategy, options }: Variant): boolean => strategy === "leaky-bucket" && options["mode"] === "queue";
 
-/** The limit sets without the declared exceptions. */
+/** The limit sets without the exceptions of law 10. */
 const exactLimitSets = limitSetsOf((variant) => !variant.isElastic && !isQueue(variant));
 
 const startMs = Date.UTC(2026, 2, 1);
@@ -34,7 +34,7 @@ function settings(limitSet: LimitSet, units: fc.Arbitrary<number>): fc.Arbitrary
       tickMs: fc.constantFrom(1, 1, 7, 1_000),
     })
     .map(({ drafts, tickMs }) => {
-      // Two calendar limits of one variant would share their state.
+      // Two calendar limits of one variant would share a state.
       const distinct = drafts.filter(
         ({ variant }, index) =>
           variant.tickMs === null || drafts.findIndex((other) => other.variant === variant) === index,
@@ -47,7 +47,7 @@ function settings(limitSet: LimitSet, units: fc.Arbitrary<number>): fc.Arbitrary
     });
 }
 
-/** Expects every limit to decide as if each reservation's settled cost had been spent without a reservation. */
+/** Expects every limit to decide as if each reservation had been a plain spend of its settled cost. */
 function expectNoOtherEffect(trace: Trace, tickMs: number): void {
   trace.limits.forEach((limit, index) => {
     const other = withoutReservations(limit, trace);

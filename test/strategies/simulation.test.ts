@@ -1,4 +1,7 @@
-/** Every strategy against a reference that applies the strategy's rule literally to a list of all admitted requests. */
+/**
+ * Compares every strategy with a reference that applies the strategy's rule literally to a list of all admitted
+ * requests.
+ */
 import { expect, test } from "vitest";
 import { createMeter, type Limit, strategies } from "../../src/strategies/index.ts";
 import { isFull } from "../mode.ts";
@@ -25,7 +28,7 @@ class Reference {
     this.#rule = rule;
   }
 
-  /** @param expectedWaitMs a wait that is tried before the slow search */
+  /** @param expectedWaitMs a wait to try before the slow search */
   consume(cost: number, nowMs: number, expectedWaitMs: number | null): Outcome {
     const before = { requests: this.#requests, seenMs: this.#seenMs };
     this.#correctClock(nowMs);
@@ -63,7 +66,7 @@ class Reference {
     return cost === 0 || this.#used(atMs) + cost <= capacityOf(this.#limit);
   }
 
-  /** Used units only decrease with time, so a binary search finds the first instant at which the cost fits. */
+  /** Over time, used units only decrease, so a binary search finds the first time at which the cost fits. */
   #waitMs(cost: number, atMs: number, nowMs: number, expectedMs: number | null): number | null {
     if (cost > capacityOf(this.#limit)) return null;
     const expectedAtMs = nowMs + (expectedMs ?? 0);
@@ -80,8 +83,8 @@ class Reference {
   }
 
   /**
-   * A latest time seen that is more than one window ahead came from a mis-set clock: the used units are spent again
-   * at `nowMs`.
+   * If the latest time seen is more than one window ahead, the clock was wrong: the used units are spent again at
+   * `nowMs`.
    */
   #correctClock(nowMs: number): void {
     if (this.#seenMs - nowMs <= this.#limit.windowMs) return;
@@ -91,7 +94,7 @@ class Reference {
   }
 }
 
-/** Random requests in bursts, after idle times, at the edges of windows and after clock steps back. */
+/** Random requests: in bursts, after idle times, at the edges of windows, and after the clock has stepped back. */
 class Traffic {
   readonly #random: Random;
   readonly #limit: Limit;
@@ -120,7 +123,7 @@ class Traffic {
     else this.#goToEdge();
   }
 
-  /** Goes to an edge or to one millisecond beside it. */
+  /** Moves to an edge, or to one millisecond before or after it. */
   #goToEdge(): void {
     const edgesMs = this.#edgesMs.filter((edgeMs) => edgeMs > this.nowMs).slice(-20);
     const edgeMs = edgesMs[this.#below(edgesMs.length)] ?? this.nowMs;
@@ -134,7 +137,7 @@ class Traffic {
     return this.#below(this.#limit.limit + 2);
   }
 
-  /** Adds the end of the wait, one window from now, and the end of the clock-aligned window as edges. */
+  /** Adds edges: the end of the wait, one window from now, and the end of the clock-aligned window. */
   addEdges({ retryAfterMs }: Outcome): void {
     const { windowMs } = this.#limit;
     if (retryAfterMs !== null) this.#edgesMs.push(this.nowMs + retryAfterMs);
@@ -151,7 +154,7 @@ function limitFor(variant: Variant, seed: number): Limit {
   return limitOf(variant, units, windowMs);
 }
 
-/** The most units that the strategy accepts, so that its products come close to 2^53. */
+/** The greatest limit that the strategy accepts, so that its products come close to 2^53. */
 function greatestLimitOf(variant: Variant): Limit {
   const numbers = [10_000_000 * dayMs, 49_999_991, 100_000];
   const skipped = { "token-bucket": 1, "leaky-bucket": 1 }[variant.strategy] ?? 0;
@@ -159,7 +162,7 @@ function greatestLimitOf(variant: Variant): Limit {
     try {
       return limitOf(variant, units, dayMs);
     } catch {
-      // More units than this strategy accepts.
+      // A limit greater than this strategy accepts.
     }
   }
   throw new Error("expected a number that the strategy accepts");
@@ -169,7 +172,7 @@ const stepsPerLimit = 100;
 const limitCount = isFull ? 500 : 50;
 const stepCount = stepsPerLimit * limitCount;
 
-/** @returns how many requests were allowed */
+/** @returns the number of requests that were allowed */
 function simulate(variant: Variant, rule: Rule, seed: number): number {
   const limit = limitFor(variant, seed);
   const meter = createMeter([limit]);
@@ -203,14 +206,14 @@ test("every strategy has a reference rule", () => {
   expect(Object.keys(rules)).toEqual(expect.arrayContaining([...strategies.keys()]));
 });
 
-test.each(variants)(`$title decides like its reference rule in ${stepCount} random steps`, (variant) => {
+test.each(variants)(`$title makes the same decisions as its reference rule in ${stepCount} random steps`, (variant) => {
   const rule = rules[variant.strategy];
   if (rule === undefined) throw new Error(`expected a rule for ${variant.strategy}`);
   let allowedCount = 0;
   for (let index = 0; index < limitCount; index++) {
     allowedCount += simulate(variant, rule, 2 * index);
   }
-  // Both outcomes are frequent. Repeated requests keep an elastic window closed, so it allows fewer.
+  // Both outcomes must be frequent. An elastic window allows fewer requests, since repeated requests keep it closed.
   expect(allowedCount / stepCount).toBeGreaterThan(variant.isElastic ? 0.1 : 0.3);
   expect(allowedCount / stepCount).toBeLessThan(0.75);
 });

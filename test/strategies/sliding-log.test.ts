@@ -1,4 +1,4 @@
-/** The sliding log: its size, structure sharing between versions, and corrections in its middle. */
+/** The sliding log: its size, the data that its versions share, and corrections in its middle. */
 import { serialize } from "node:v8";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -8,21 +8,21 @@ import { expectSame, limitFrom, packed, remainingAt, startMs } from "./meters.ts
 
 const limitsOf = (text: string) => parseLimits(text, { strategy: "sliding-log" });
 
-/** The bytes that a snapshot takes in storage. */
+/** The number of bytes that a snapshot takes in storage. */
 const sizeOf = (meter: Meter): number => serialize(meter.snapshot()).byteLength;
 
 describe("a log of 100,000 units", () => {
   const limits = limitsOf("100000 per 100 seconds");
 
-  /** One unit in each millisecond, so that the log has the greatest number of runs. */
+  /** A log with one unit in each millisecond, which has the greatest number of runs. */
   function full(): Meter {
     const meter = createMeter(limits);
     for (let offsetMs = 0; offsetMs < 100_000; offsetMs++) meter.consume(1, startMs + offsetMs);
     return meter;
   }
 
-  // This would take minutes if each decision walked or copied the whole log.
-  test("a full log of 100,000 units admits one unit for each that leaves", () => {
+  // The test would take minutes if each decision walked through or copied the whole log.
+  test("a full log of 100,000 units admits one unit for each unit that stops counting", () => {
     const meter = full();
     expect(meter.look(1, startMs + 99_999)).toMatchObject({
       allowed: false,
@@ -41,7 +41,7 @@ describe("a log of 100,000 units", () => {
     expect(meter.idleAtMs()).toBe(startMs + 349_999);
   });
 
-  test("a log is stored in at most 3 bytes per instant, and units that no longer count take none", () => {
+  test("a log is stored in at most 3 bytes for each time with spends, and units that no longer count take none", () => {
     const meter = full();
     expect(sizeOf(meter)).toBeLessThan(3 * 100_000);
     for (let offsetMs = 100_000; offsetMs < 250_000; offsetMs++) meter.consume(1, startMs + offsetMs);
@@ -50,7 +50,7 @@ describe("a log of 100,000 units", () => {
     expect(sizeOf(meter)).toBeLessThan(100);
   });
 
-  test("a full log over the longest window takes less than mostStoredBytes", () => {
+  test("a full log over the longest window takes less than mostStoredBytes in storage", () => {
     const limit = limitFrom("100000 per 3650 days", "sliding-log");
     const mostBytes = strategies.get("sliding-log")?.mostStoredBytes(limit) ?? 0;
     const stepMs = limit.windowMs / limit.limit;
@@ -60,7 +60,7 @@ describe("a log of 100,000 units", () => {
     expect(sizeOf(meter)).toBeLessThan(mostBytes);
   });
 
-  test("a log stores one run per instant, independent of the number of units", () => {
+  test("a log stores one run for each time with spends, whatever the number of units", () => {
     const meter = createMeter(limits);
     for (let unit = 0; unit < 100_000; unit++) {
       meter.consume(1, startMs + 10_000 * Math.floor(unit / 10_000));
@@ -69,7 +69,7 @@ describe("a log of 100,000 units", () => {
     expect(sizeOf(meter)).toBeLessThan(150);
   });
 
-  test("a full log decides the same after it is restored", () => {
+  test("a full log makes the same decisions after it is restored", () => {
     const meter = full();
     const restored = createMeter(limits, structuredClone(meter.snapshot()));
     for (const offsetMs of [100_000, 100_001, 130_000, 199_998, 199_999]) {
@@ -117,7 +117,7 @@ const spentAt = (...offsetsMs: number[]): Meter => {
   return meter;
 };
 
-/** The instants at which the used units stop counting, in milliseconds since the start. */
+/** The times at which the used units stop counting, in milliseconds since the start. */
 function endsOf(meter: Meter, nowMs: number): number[] {
   const used = 10 - remainingAt(meter, nowMs);
   return Array.from({ length: used }, (_, index) => {
@@ -127,7 +127,7 @@ function endsOf(meter: Meter, nowMs: number): number[] {
 }
 
 describe("a late booking in a sliding log", () => {
-  test("a booking counts from its own instant, before, between and at earlier spends", () => {
+  test("a booking in a log counts from its own time on, before, between and at earlier spends", () => {
     const meter = spentAt(100, 300, 500);
     meter.book(2, startMs + 200, startMs + 600);
     meter.book(1, startMs + 300, startMs + 600);
@@ -136,7 +136,7 @@ describe("a late booking in a sliding log", () => {
     expect(endsOf(meter, startMs + 600)).toEqual([1_050, 1_100, 1_200, 1_200, 1_300, 1_300, 1_500, 1_550]);
   });
 
-  test("a booking one window old does not count, and one a millisecond younger does", () => {
+  test("a booking in a log does not count when it is one window old, and counts when it is a millisecond younger", () => {
     const meter = spentAt(500);
     meter.book(1, startMs, startMs + 1_000);
     expect(remainingAt(meter, startMs + 1_000)).toBe(9);
@@ -144,7 +144,7 @@ describe("a late booking in a sliding log", () => {
     expect(endsOf(meter, startMs + 1_000)).toEqual([1_001, 1_500]);
   });
 
-  test("a booking beyond the limit leaves a debt that delays later requests", () => {
+  test("a booking beyond the limit of a log leaves a debt, which delays later requests", () => {
     const meter = spentAt(100, 300);
     meter.book(15, startMs + 200, startMs + 400);
     expect(meter.look(1, startMs + 400)).toMatchObject({ allowed: false, retryAfterMs: 800 });
@@ -166,13 +166,13 @@ describe("a refund to a sliding log", () => {
     expect(meter.idleAtMs()).toBe(0);
   });
 
-  test("a refund of a unit that no longer counts returns nothing", () => {
+  test("a refund of a unit that no longer counts has no effect", () => {
     const meter = spentAt(100, 300);
     meter.refund(1, startMs + 100, startMs + 1_100);
     expect(endsOf(meter, startMs + 1_100)).toEqual([1_300]);
   });
 
-  test("a refund of a spend with a lagging clock is taken from the instant at which it counts", () => {
+  test("a refund of a spend with a lagging clock applies to the time at which the spend counts", () => {
     const meter = spentAt(500);
     expect(meter.consume(2, startMs + 200).allowed).toBe(true);
     expect(endsOf(meter, startMs + 500)).toEqual([1_500, 1_500, 1_500]);
@@ -187,7 +187,7 @@ describe("the validation of a stored log", () => {
   const seenMs = 1_000;
   const restoreLog = (value: unknown): unknown => strategy?.restore(limit, value, seenMs);
 
-  // The integers are the age and units of the first run, then the step and units of each further run.
+  // The integers are the age and units of the first run, and then the step and units of each further run.
   test.each([
     ["without runs", []],
     ["with a run", [990, 2]],
@@ -216,7 +216,7 @@ describe("the validation of a stored log", () => {
     expect(restoreLog(text)).toBeNull();
   });
 
-  test("a stored log that is not a string is refused", () => {
+  test("a stored log that is not a text is refused", () => {
     for (const value of [[10, 2], { 0: 10, 1: 2 }, new Uint8Array([10, 2]), null, 990]) {
       expect(restoreLog(value)).toBeNull();
     }
@@ -229,7 +229,7 @@ describe("versions of a log", () => {
 
   interface Version {
     readonly log: unknown;
-    /** The instants of all spent units, including those that no longer count. */
+    /** The times of all spent units, including units that no longer count. */
     readonly units: readonly number[];
     readonly nowMs: number;
   }
@@ -250,7 +250,7 @@ describe("versions of a log", () => {
         if (strategy === undefined) throw new Error("expected a registered strategy");
         const versions: Version[] = [{ log: strategy.fresh(), units: [], nowMs: startMs }];
         for (const { pick, idleMs, agoMs, units, isRefund } of moves) {
-          // Most changes start from a recent version, a few from an old one.
+          // Most changes start from a recent version, and a few from an old one.
           const from = versions[Math.max(0, versions.length - 1 - (pick % 7) * (pick % 5))];
           if (from === undefined) continue;
           const nowMs = from.nowMs + idleMs;

@@ -17,7 +17,7 @@ describe.each([
   const slow = limitsOf({ ...form, limit: 3, window: "10ms", name: "bucket" });
   const fast = limitsOf({ ...form, limit: 5, window: "10ms", name: "bucket" });
 
-  test("a debt is rounded up when the limit changes and has another common divisor with the window", () => {
+  test("a debt is rounded up when the new limit has another common divisor with the window", () => {
     const meter = createMeter(slow);
     meter.consume(1, startMs);
     // 10 − 3 + 10 = 17 credits of the first limit are 3.4 credits of the second.
@@ -29,7 +29,7 @@ describe.each([
 });
 
 describe("a settlement after the limit of a bucket has changed", () => {
-  test("after a change of the limit, a refund is rounded down to the units that the reservation certainly still holds", () => {
+  test("after a change of the limit, a refund is rounded down to whole units that the reservation certainly still occupies", () => {
     const slow = limitsOf({ strategy: "token-bucket", limit: 3, window: "10ms", name: "bucket" });
     const fast = limitsOf({ strategy: "token-bucket", limit: 5, window: "10ms", name: "bucket" });
     const meter = createMeter(slow);
@@ -46,7 +46,7 @@ describe("a settlement after the limit of a bucket has changed", () => {
 });
 
 describe("states of limits that are absent", () => {
-  test("beyond 256, the states of absent limits with the earliest idleAtMs are dropped", () => {
+  test("when there are more than 256 states of absent limits, those with the earliest idleAtMs are dropped", () => {
     let meter = createMeter([]);
     const seconds = Array.from({ length: 300 }, (_, index) => 401 + ((index * 7) % 300));
     for (const each of seconds) {
@@ -62,7 +62,7 @@ describe("states of limits that are absent", () => {
     }
   });
 
-  test("beyond one megabyte, the states with the earliest idleAtMs are dropped, but at least 8 are kept", () => {
+  test("when states take more than one megabyte, those with the earliest idleAtMs are dropped, but at least 8 are kept", () => {
     let meter = createMeter([]);
     const hours = [9, 3, 12, 5, 1, 8, 11, 2, 7, 10, 4, 6];
     let nowMs = startMs;
@@ -81,24 +81,24 @@ describe("states of limits that are absent", () => {
 describe("concurrency slots reserved while the clock was ahead", () => {
   const limits = limitsOf({ limit: 3, window: "1m", strategy: "concurrency" });
 
-  test("a settlement after a clock correction frees the reserved slot once", () => {
+  test("after a clock correction, a settlement frees the reserved slot once", () => {
     const meter = createMeter(limits);
     const aheadMs = startMs + 70_000;
     const ttlMs = 1_000;
     expect(meter.reserve({ cost: 1, ttlMs }, aheadMs).allowed).toBe(true);
-    // The clock is now more than one window back, so the meter books the spent units again at this instant.
+    // The clock has stepped back by more than one window, so the meter books the spent units again at this time.
     meter.consume(1, startMs);
     meter.consume(1, startMs + 15_000);
     const remainingAfter = (ms: number): number => remainingAt(meter, startMs + ms);
     expect(remainingAfter(30_000)).toBe(0);
     meter.settle({ cost: 1, actualCost: 1, spentAtMs: aheadMs, ttlMs }, startMs + 30_000);
     expect(remainingAfter(30_000)).toBe(1);
-    // The freed slot was the oldest, not the one taken at 15 s.
+    // The freed slot was the oldest one, and not the one taken at 15 s.
     expect(remainingAfter(minuteMs)).toBe(2);
     expect(remainingAfter(75_000)).toBe(3);
   });
 
-  test("a settlement without a clock correction frees the slot of its own instant", () => {
+  test("without a clock correction, a settlement frees the slot that was taken at its own time", () => {
     const meter = createMeter(limits);
     const ttlMs = 30_000;
     meter.reserve({ cost: 1, ttlMs }, startMs);
@@ -119,7 +119,7 @@ describe("the validation of sealed segments", () => {
   const meterOf = (...texts: readonly string[]): Meter =>
     createMeter(limits, [2, nowMs, ["sliding-log 1h", 3_600_000, texts]]);
 
-  test("sealed segments in order are read", () => {
+  test("stored segments in the right order can be read", () => {
     const meter = meterOf(packed(...run(startMs), 5, 2), packed(startMs + 9, 1), tail);
     expect(meter.refused).toBeNull();
     expect(remainingAt(meter, nowMs)).toBe(10_000 - 5);
@@ -162,7 +162,7 @@ describe("the validation of a limit's state", () => {
     ["fixed-window 1m", idleAfterMs, packed(0, 4, 0, 0, 4), ...age],
   ];
 
-  test("a state is read with and without an age", () => {
+  test("a stored state can be read with and without an age", () => {
     for (const snapshot of [state(minuteMs), state(minuteMs, 0), state(minuteMs, 5)]) {
       const meter = createMeter(limits, snapshot);
       expect(meter.refused).toBeNull();
@@ -185,7 +185,7 @@ describe("the validation of a limit's state", () => {
 });
 
 describe("the validation of a sliding window counter", () => {
-  test("the counts of a counter are refused when their sum is not a safe integer", () => {
+  test("stored counts of a counter are refused if their sum is not a safe integer", () => {
     const limits = limitsOf({ limit: 10, window: "1m", strategy: "sliding-window-counter" });
     const meterWith = (previous: number, current: number): Meter => {
       const data = packed(0, previous, current);
@@ -216,7 +216,7 @@ describe("the validation of open reservations", () => {
     const entry = (step: number, amount: number, seconds: number): number[] =>
       isBucket ? [step, amount, seconds, 0] : [step, amount, seconds];
 
-    test("stored reservations are restored as they were written", () => {
+    test("stored reservations are restored unchanged", () => {
       const meter = createMeter(limits, snapshot);
       expect(meter.refused).toBeNull();
       expect(stored(meter)).toEqual(snapshot);
@@ -241,12 +241,12 @@ describe("the validation of open reservations", () => {
       expect(meter.refused).not.toBeNull();
     });
 
-    test("stored reservations are refused when the state that they belong to is missing, and when they occur twice", () => {
+    test("stored reservations are refused if the state that they belong to is missing, or if they occur twice", () => {
       expect(createMeter(limits, [version, seenMs, open, state]).refused).not.toBeNull();
       expect(createMeter(limits, [version, seenMs, state, open, open]).refused).not.toBeNull();
     });
 
-    test("open reservations stay with the state of an absent limit, in memory and in storage", () => {
+    test("open reservations of an absent limit are kept with its state, in memory and in storage", () => {
       const day = limitsOf({ limit: 5, window: "1d", strategy: "sliding-log" });
       for (const meter of [
         createMeter(limits, snapshot).withLimits(day).withLimits(limits),
@@ -260,21 +260,21 @@ describe("the validation of open reservations", () => {
     });
   });
 
-  test("stored reservations of a window are refused when they exceed its count", () => {
+  test("stored reservations of a window are refused if they exceed the window's count", () => {
     const { limits, snapshot } = snapshotOf("fixed-window");
     const text = packed(5, 4, 100);
     const other = [...snapshot.slice(0, 3), ["+", 0, text]];
     expect(createMeter(limits, other).refused).not.toBeNull();
   });
 
-  test("stored reservations of a bucket are refused when they hold more units than the bucket has in use", () => {
+  test("stored reservations of a bucket are refused if they have more units than the bucket has in use", () => {
     const { limits, snapshot } = snapshotOf("token-bucket");
     const text = packed(0, 5, 2, 100, 2 ** 40);
     const other = [...snapshot.slice(0, 3), ["+", 0, text]];
     expect(createMeter(limits, other).refused).not.toBeNull();
   });
 
-  test("stored reservations of an interval refill are refused when a spend without a reservation is later than the latest time seen", () => {
+  test("stored reservations of an interval refill are refused if a spend without a reservation is later than the latest time seen", () => {
     const limits = limitsOf({
       limit: 10,
       window: "1m",

@@ -1,4 +1,4 @@
-/** Timelines of window strategies and of several limits on one key. */
+/** Timelines of window strategies, and of several limits on one key. */
 import { describe, expect, test } from "vitest";
 import { createMeter, parseLimits } from "../../src/strategies/index.ts";
 import { at, expectTimeline } from "./timeline.ts";
@@ -18,7 +18,7 @@ describe("timelines of fixed windows", () => {
     ]);
   });
 
-  test("a fixed window admits 2 × limit across a boundary", () => {
+  test("a fixed window admits up to twice the limit around its boundary", () => {
     expectTimeline("10/minute", "fixed-window", [
       ["0:00", 1, true, 9],
       ["0:59.999", 9, true, 0],
@@ -28,7 +28,7 @@ describe("timelines of fixed windows", () => {
     ]);
   });
 
-  test("after an idle time the next fixed window opens with the next request", () => {
+  test("after a pause, the next request opens the next fixed window", () => {
     expectTimeline("2/minute", "fixed-window", [
       ["0:00", 2, true, 0],
       ["1:30", 1, true, 1],
@@ -55,7 +55,7 @@ describe("timelines of fixed windows", () => {
     expectTimeline({ limit: 2, window: "1m", elastic: true }, "fixed-window", [
       ["0:00", 1, true, 1],
       ["0:30", 1, true, 0],
-      // A denied request restarts the minute too.
+      // A denied request also restarts the minute.
       ["1:29", 1, false, 0, 60_000],
       ["2:28.999", 1, false, 0, 60_000],
       ["2:29", 0, true, 0],
@@ -72,7 +72,7 @@ describe("timelines of a sliding log", () => {
       ["0:30", 4, true, 3],
       ["0:50", 3, true, 0],
       ["1:09.999", 1, false, 0, 1],
-      // The unit of 0:10 no longer counts; those of 0:20 count until 1:20.
+      // The unit of 0:10 no longer counts, and the units of 0:20 count until 1:20.
       ["1:11", 1, true, 0],
       ["1:12", 1, false, 0, 8_000],
       ["1:12", 3, false, 0, 18_000],
@@ -81,7 +81,7 @@ describe("timelines of a sliding log", () => {
     ]);
   });
 
-  test("limits of 1 per second and 5 per minute on one key each deny in turn", () => {
+  test("two limits on one key, 1 per second and 5 per minute, each deny in turn", () => {
     expectTimeline("1/second; 5/minute", "sliding-log", [
       ["0:00", 1, true],
       ["0:00", 1, false, 0, 1_000],
@@ -107,7 +107,7 @@ describe("timelines of a sliding log", () => {
 });
 
 describe("timelines of a sliding window counter", () => {
-  test("the previous bucket counts by the part of it that the last minute overlaps", () => {
+  test("a counter weights its previous bucket by the share of the bucket that lies in the last minute", () => {
     expectTimeline("100/minute", "sliding-window-counter", [
       ["0:00", 40, true, 60],
       // 30 s into the current bucket, half of the 40 units count.
@@ -119,12 +119,12 @@ describe("timelines of a sliding window counter", () => {
     expectTimeline("100/minute", "sliding-window-counter", [
       ["0:00", 40, true, 60],
       ["1:30", 80, true, 0],
-      // 40 × 20/60 + 80 = 93.3, counted as 93; this request makes 94.
+      // 40 × 20/60 + 80 = 93.3, counted as 93. This request makes it 94.
       ["1:40", 1, true, 6],
     ]);
   });
 
-  test("two full buckets of a counter in succession admit at most 2 × limit in one window", () => {
+  test("two full buckets of a counter, one after the other, admit at most twice the limit in one window", () => {
     expectTimeline("10/minute", "sliding-window-counter", [
       ["0:00", 1, true, 9],
       ["0:59.999", 9, true, 0],
@@ -133,7 +133,7 @@ describe("timelines of a sliding window counter", () => {
     ]);
   });
 
-  test("two windows after it opened, a counter's bucket no longer counts", () => {
+  test("a bucket of a counter no longer counts two windows after it opened", () => {
     expectTimeline("10/minute", "sliding-window-counter", [
       ["0:30", 10, true, 0],
       ["1:30", 1, false, 0, 1],
@@ -220,7 +220,7 @@ describe("decisions of several limits on one key", () => {
     windowMs: 1_000,
   };
 
-  test("all limits spend the cost when all of them allow it", () => {
+  test("when all limits allow a cost, all of them spend it", () => {
     expect(twoLimits().consume(2, at("0:00"))).toStrictEqual({
       allowed: true,
       cost: 2,
@@ -248,7 +248,7 @@ describe("decisions of several limits on one key", () => {
     });
   });
 
-  test("no limit spends when one denies, and each LimitDecision states whether that limit alone would have allowed", () => {
+  test("when one limit denies, no limit spends, and each LimitDecision states whether its limit alone would have allowed", () => {
     const meter = twoLimits();
     meter.consume(1, at("0:00"));
     meter.consume(1, at("0:00.400"));
@@ -279,7 +279,7 @@ describe("decisions of several limits on one key", () => {
     });
   });
 
-  test("retryAfterMs is the longest wait, and null when one limit can never allow the cost", () => {
+  test("the field retryAfterMs is the longest wait of all limits, and null when one of them can never allow the cost", () => {
     const meter = twoLimits();
     for (let second = 0; second < 5; second++) meter.consume(2, at(`0:0${second}`));
     expect(meter.look(2, at("0:04.500"))).toMatchObject({

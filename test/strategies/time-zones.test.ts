@@ -1,4 +1,4 @@
-/** Time zones of calendar windows: the spelling of names, the cache of formatters, and states across versions. */
+/** Time zones of calendar windows: the spelling of names, the cache of formatters, and states of other versions. */
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import * as fc from "fast-check";
@@ -23,7 +23,7 @@ const timezoneOf = (timezone: string): unknown => {
   return limit === undefined ? null : Reflect.get(limit, "timezone");
 };
 
-/** The name with each letter in upper or lower case. */
+/** The name with each letter in either case. */
 const spelledBy = (name: string, bits: readonly boolean[]): string =>
   Array.from(name, (letter, index) =>
     bits[index % bits.length] === true ? letter.toUpperCase() : letter.toLowerCase(),
@@ -39,7 +39,7 @@ describe("the name of a time zone", () => {
       "America/Port-au-Prince",
       "UTC",
       "Etc/GMT+5",
-      // An alias: the runtime does not report its spelling.
+      // An alias, whose spelling the runtime does not report.
       "Asia/Ho_Chi_Minh",
     ]);
     expect(zones.map(timezoneOf)).toEqual(zones);
@@ -55,7 +55,7 @@ describe("the name of a time zone", () => {
   );
 
   test("a time zone name with look-alike letters is refused", () => {
-    // toLowerCase turns the Kelvin sign into "k".
+    // In lower case, the Kelvin sign becomes "k".
     for (const timezone of ["Asia/\u212Aolkata", "\u017Fystem", "Europe/Berlin\u200B", "+01:00", "GMT+1"]) {
       expect(() => timezoneOf(timezone)).toThrow("an IANA time zone");
     }
@@ -87,14 +87,14 @@ describe("the cache of time zone formatters", () => {
     vi.stubGlobal("Intl", { DateTimeFormat: CountedFormat });
   });
 
-  /** The number of formatters that are created to find the offsets of the time zones in turn. */
+  /** The number of formatters that are created while the offsets of these time zones are computed in turn. */
   function createdFor(...timezones: readonly string[]): number {
     const before = formatters.length;
     for (const timezone of timezones) offsetMs(timezone, 0);
     return formatters.length - before;
   }
 
-  test("a time zone that was parsed before needs no new formatter, in any letter case", () => {
+  test("a time zone that was parsed before needs no new formatter, whatever the case of its letters", () => {
     const spelled = ["Asia/Tokyo", "asia/tokyo", "ASIA/TOKYO", "ASIA/tokyo"];
     spelled.map(timezoneOf);
     formatters.length = 0;
@@ -104,17 +104,17 @@ describe("the cache of time zone formatters", () => {
     expect(createdFor(...spelled)).toBe(0);
   });
 
-  test("the cache holds 32 formatters and evicts the least recently used", () => {
+  test("the cache of time zones keeps 32 formatters and evicts the least recently used", () => {
     const [first = "", second = "", ...others] = zones.slice(0, 32);
     createdFor(first, second, ...others);
     expect(createdFor(first, second, ...others)).toBe(0);
-    // The second is now the least recently used.
+    // The second time zone is now the least recently used.
     expect(createdFor(first, "Pacific/Apia", first)).toBe(1);
     expect(createdFor(...others, first)).toBe(0);
     expect(createdFor(second)).toBe(1);
   });
 
-  test("at most 40 formatters stay in memory after 400 time zones in several spellings", async () => {
+  test("after 400 time zones in several spellings, at most 40 formatters stay in memory", async () => {
     setFlagsFromString("--expose-gc");
     const collect: unknown = runInNewContext("gc");
     if (typeof collect !== "function") throw new Error("expected a garbage collector");
@@ -151,7 +151,7 @@ describe("a calendar window during a rolling deploy", () => {
       expect(during.consume(1, atMs).limits[0]?.remaining).toBe(1);
       const after = previous.createMeter(older, during.snapshot());
       expect(after.look(1, atMs).limits[0]?.remaining).toBe(1);
-      // An object also receives limits that isolates of the other version have parsed.
+      // An object also receives limits that isolates of the previous version have parsed.
       expect(createMeter(older, after.snapshot()).look(1, atMs)).toEqual(
         previous.createMeter(newer, after.snapshot()).look(1, atMs),
       );

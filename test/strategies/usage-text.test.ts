@@ -1,4 +1,4 @@
-/** The sentence about each limit. */
+/** The sentence that explains the usage of a limit. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { limitSentence, waitText } from "../../src/strategies/usage.ts";
@@ -181,7 +181,7 @@ describe("the sentence about a limit", () => {
     expect(Number(product) + 1).toBe(Number(used.replaceAll(",", "")));
   };
 
-  test("a third of a multiple of three is shown as a share that gives the right product", () => {
+  test("when the units are a multiple of three, a share of one third is shown with enough digits for the right product", () => {
     expectShareOfRightProduct(2_580, 40_000);
   });
 

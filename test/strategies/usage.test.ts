@@ -1,4 +1,4 @@
-/** The account of each limit: terms that add up to the used units, on any traffic. */
+/** The account of each limit: its terms add up to the used units, for any traffic. */
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import type { UsageTerms, LeavingUnits } from "../../src/strategies/usage.ts";
@@ -14,7 +14,7 @@ import {
   testEach,
 } from "./scenario.ts";
 
-/** The used units by the documentation of each strategy. */
+/** The used units according to the terms, calculated as the documentation of each strategy says. */
 function sumOf(terms: UsageTerms): number {
   switch (terms.kind) {
     case "window":
@@ -35,7 +35,7 @@ function sumOf(terms: UsageTerms): number {
   }
 }
 
-/** Every number in plain data. */
+/** All numbers in plain data. */
 const numbersIn = (value: unknown): number[] =>
   typeof value === "number"
     ? [value]
@@ -43,7 +43,7 @@ const numbersIn = (value: unknown): number[] =>
       ? Object.values(value).flatMap(numbersIn)
       : [];
 
-/** Runs the scenario's steps, and makes some of its spends reservations, of which it settles every other one. */
+/** Runs the steps of the scenario. Turns some of its spends into reservations, and settles every other one of these. */
 function runWithReservations(scenario: Scenario): ScenarioRun {
   const running = startRun(scenario);
   for (const step of scenario.steps) {
@@ -102,7 +102,7 @@ testEach(limitSets, "an account changes neither the state nor a later decision",
   }),
 );
 
-/** The units that stop counting next, according to the terms; null when the terms name no such instant. */
+/** The units that stop counting next, according to the terms; null when the terms name no time for this. */
 function nextLeaving(terms: UsageTerms): LeavingUnits | null {
   switch (terms.kind) {
     case "window":
@@ -137,7 +137,7 @@ testEach(limitSets, "the oldest units of an account stop counting at the millise
   }),
 );
 
-test("an account counts units that lie beyond the capacity, such as a debt", () => {
+test("an account includes units beyond the capacity, such as a debt", () => {
   const meter = meterOf("60/minute");
   meter.book(43, startMs, startMs);
   meter.book(41, startMs + 70_000, startMs + 70_000);
@@ -155,7 +155,7 @@ test("an account counts units that lie beyond the capacity, such as a debt", () 
   });
 });
 
-test("an account after a mis-set clock counts the units as booked now, as a decision does", () => {
+test("after the clock was wrong, an account counts the units as booked now, as a decision does", () => {
   const meter = meterOf("5/minute", "sliding-log");
   meter.consume(3, startMs + 3_600_000);
   const [account] = meter.account(startMs);
@@ -167,7 +167,7 @@ test("an account after a mis-set clock counts the units as booked now, as a deci
   expect(meter.look(1, startMs).limits[0]?.remaining).toBe(2);
 });
 
-test("a queue's account separates the units that wait from the one that has departed", () => {
+test("the account of a queue separates units that wait from the unit that has departed", () => {
   const meter = meterOf({ limit: 2, window: "1s", burst: 5, strategy: "leaky-bucket" });
   const waitingAt = (afterMs: number) => {
     const terms = meter.account(startMs + afterMs)[0]?.terms;
@@ -182,7 +182,7 @@ test("a queue's account separates the units that wait from the one that has depa
   expect(waitingAt(1_500)).toEqual([0, 0]);
 });
 
-test("an account rejects an instant that is not an integer", () => {
+test("an account rejects a time that is not an integer", () => {
   expect(() => createMeter([]).account(0.5)).toThrow(RangeError);
   expect(() => createMeter([]).account(1, -1)).toThrow(RangeError);
 });

@@ -1,4 +1,4 @@
-/** The strategies in each of their variants: the laws are tested for every one. */
+/** The strategies in all of their variants. The laws are tested for each variant. */
 import { createMeter, type Limit, type LimitInput, parseLimits, strategies } from "../../src/strategies/index.ts";
 import { compiledLimit } from "../../src/strategies/compiled-limit.ts";
 import { dayMs, hourMs, minuteMs } from "./meters.ts";
@@ -10,13 +10,13 @@ export interface Variant {
   readonly title: string;
   readonly strategy: string;
   readonly options: Options;
-  /** For a calendar window, a fraction of its length; otherwise null. */
+  /** The length of a tick, as a fraction of a calendar window; null for other windows. */
   readonly tickMs: number | null;
-  /** Whether a denial changes the state. */
+  /** Whether the window is elastic, so that a denial changes the state. */
   readonly isElastic: boolean;
 }
 
-/** Options that change decisions. A strategy that is absent is tested with its defaults. */
+/** Options that change decisions. Strategies that are not listed are tested with their defaults. */
 const optionsOf: Readonly<Record<string, readonly Options[]>> = {
   "fixed-window": [
     { align: "first-request" },
@@ -60,13 +60,13 @@ function optionTitle([name, value]: readonly [string, unknown]): string {
   return typeof value === "string" ? value : `${name} ${String(value)}`;
 }
 
-/** The strategy's own bound: the most units that it may admit in any span of `spanOf(limit)`. */
+/** The bound of the strategy: the greatest number of units that it may admit in any span of `spanOf(limit)`. */
 export function boundOf(limit: Limit): number {
   const { strategy, limit: complete } = compiledLimit(limit);
   return strategy.mostPerWindow(complete);
 }
 
-/** The shortest length of each calendar period: a longer span can touch three of them. */
+/** The shortest length of each calendar period. A longer span can overlap three periods. */
 const shortestPeriodMs: Readonly<Record<string, number>> = {
   day: 23 * hourMs,
   week: 167 * hourMs,

@@ -1,4 +1,7 @@
-/** `withLimits` gives a meter other limits without a snapshot; it decides like a meter restored from a snapshot. */
+/**
+ * `withLimits` gives a meter other limits without a snapshot. It then decides like a meter that is restored from a
+ * snapshot.
+ */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { attachSegments, createMeter, type Limit, type Meter, parseLimits } from "../../src/strategies/index.ts";
@@ -26,7 +29,7 @@ import { limitOf, plainVariants, variants } from "./variants.ts";
 const changes = ["keep", "keep", "copy", "raise", "lower", "rename", "drop"] as const;
 type Change = (typeof changes)[number];
 
-/** A limit of the next configuration; none when it is dropped. */
+/** The limit as the next configuration has it; an empty list when the limit is dropped. */
 function changedLimit(limit: Limit, change: Change): Limit[] {
   if (change === "drop") return [];
   if (change === "copy") return [structuredClone(limit)];
@@ -108,7 +111,7 @@ describe("withLimits", () => {
     return meter;
   }
 
-  test("withLimits keeps a log when it is given the same limit object or an equal one", () => {
+  test("withLimits keeps a log when it gets the same limit object or an equal one", () => {
     const snapshot = longLog().snapshot();
     expect(longLog().withLimits(structuredClone(log)).snapshot()).toStrictEqual(snapshot);
     const withoutLog = longLog().withLimits(day);
@@ -117,7 +120,7 @@ describe("withLimits", () => {
     expect(remainders(both, startMs + 5_000)).toEqual([7_000, 4]);
   });
 
-  test("the state of an absent limit is kept until it is idle, in memory and in storage", () => {
+  test("a meter keeps the state of an absent limit until the state is idle, in memory and in storage", () => {
     const absent = longLog().withLimits([]).withLimits(day);
     absent.consume(1, startMs + 50_000);
     const stored = createMeter(day, absent.snapshot());
@@ -156,7 +159,7 @@ describe("withLimits", () => {
     ).not.toBeNull();
   });
 
-  test("withLimits keeps the count of changes, which includes units that a clock correction books again", () => {
+  test("withLimits keeps the count of changes, including units that a clock correction has booked again", () => {
     const meter = longLog();
     expect(meter.withLimits([...log, ...day]).changes).toBe(3_000);
     const corrected = meter.withLimits(day);
@@ -167,7 +170,10 @@ describe("withLimits", () => {
   });
 });
 
-/** How long a meter remembers a spend of the whole capacity; one window where absent. The limit is 10 per minute. */
+/**
+ * How long a meter of 10 per minute remembers a spend of its whole capacity. Variants that are absent remember it for
+ * one window.
+ */
 const retentionsMs: Readonly<Record<string, number>> = {
   "sliding-window-counter first-request": 2 * windowMs,
   "sliding-window-counter clock": 2 * windowMs,
@@ -188,14 +194,14 @@ test.each(variants.filter(({ tickMs }) => tickMs === null))(
     const [{ capacity } = { capacity: 0 }] = meter.look(1, startMs).limits;
     meter.consume(capacity, startMs);
     expect(meter.idleAtMs()).toBe(startMs + retentionMs);
-    // In the last milliseconds of a counter, its units weigh less than 1 together.
+    // In the last milliseconds, the units of a counter together weigh less than 1.
     const mostRemaining = capacity - (variant.strategy === "sliding-window-counter" ? 0 : 1);
     expect(remainingAt(meter, startMs + retentionMs - 1)).toBeLessThanOrEqual(mostRemaining);
   },
 );
 
 describe("retentionMs and sizeBytes", () => {
-  test("retentionMs covers a calendar day that is longer because clocks are set back", () => {
+  test("the retention time of a meter covers a calendar day that is longer because clocks are set back", () => {
     const limit = { limit: 5, window: "1d", align: "calendar", timezone: "Europe/Berlin" };
     const meter = createMeter(parseLimits({ ...limit, strategy: "fixed-window" }));
     const midnightMs = Date.UTC(2026, 9, 24, 22);
@@ -204,12 +210,12 @@ describe("retentionMs and sizeBytes", () => {
     expect(meter.retentionMs).toBeGreaterThanOrEqual(25 * hourMs);
   });
 
-  test("retentionMs of several limits is the longest of them", () => {
+  test("the retention time of several limits is the longest of theirs", () => {
     expect(createMeter(parseLimits("5/second; 100/hour; 20/minute")).retentionMs).toBe(7_200_000);
     expect(createMeter([]).retentionMs).toBe(0);
   });
 
-  test("sizeBytes of a log grows with its runs and with the texts of its segments", () => {
+  test("the sizeBytes of a log grows with its runs and with the texts of its segments", () => {
     const limits = parseLimits("100000 per 1000 seconds", { strategy: "sliding-log" });
     const meter = createMeter(limits);
     const emptyBytes = meter.sizeBytes();
@@ -225,7 +231,7 @@ describe("retentionMs and sizeBytes", () => {
     expect(meter.withLimits([]).sizeBytes()).toBeGreaterThan(160_000);
   });
 
-  // heapUsed per meter after 0, 1, 5 and 300 spends: measured after gc() with 10,000 meters in Node 24 on x64.
+  // The heapUsed per meter after 0, 1, 5 and 300 spends, measured after gc() with 10,000 meters in Node 24 on x64.
   test.each([
     ["fixed-window", 220, 440, 700, 700],
     ["sliding-window-counter", 220, 420, 680, 700],
@@ -244,7 +250,7 @@ describe("retentionMs and sizeBytes", () => {
     });
   });
 
-  test("sizeBytes grows by at least 100 with each further limit", () => {
+  test("the sizeBytes of a meter grows by at least 100 with each further limit", () => {
     const [one, ...others] = plainVariants.map((variant) => limitOf(variant, 5, windowMs));
     const few = createMeter(one === undefined ? [] : [one]).sizeBytes();
     const many = createMeter(others).sizeBytes();

@@ -5,7 +5,7 @@ import { forAll } from "../for-all.ts";
 
 const nested = (depth: number, inner = ""): string => `${"[".repeat(depth)}${inner}${"]".repeat(depth)}`;
 
-/** The position at which the text is refused as too deep, or null. */
+/** The position at which a text is refused because it is nested too deep; null if it is accepted. */
 function depthErrorAt(text: string): number | null {
   try {
     parseJson(text);
@@ -31,13 +31,13 @@ describe("parseJson", () => {
     expect(() => parseJson(nested(65))).toThrow("JSON is nested deeper than 64 levels at character 65");
   });
 
-  it("JSON that is too deep is refused at the bracket of level 65, with objects and lists mixed", () => {
+  it("JSON that is nested too deep is refused at the bracket of level 65, whether of an object or a list", () => {
     expect(depthErrorAt(`${'{"a":['.repeat(32)}{`)).toBe(6 * 32 + 1);
     expect(depthErrorAt(`[[1], ${nested(64)}]`)).toBe(6 + 64);
     expect(depthErrorAt(`{"checks":${nested(9_000)}}`)).toBe(10 + 64);
   });
 
-  it("brackets inside strings do not count as nesting", () => {
+  it("brackets inside JSON strings do not count as nesting", () => {
     const texts = [
       JSON.stringify("[".repeat(100)),
       JSON.stringify({ ["{".repeat(100)]: '\\"['.repeat(100) }),
@@ -48,7 +48,7 @@ describe("parseJson", () => {
     expect(depthErrorAt(nested(64, '"\\\\",['))).not.toBeNull();
   });
 
-  it("JSON of a million levels is refused without a stack overflow", () => {
+  it("JSON with a million levels is refused without a stack overflow", () => {
     expect(depthErrorAt("[".repeat(1_000_000))).toBe(65);
     expect(depthErrorAt('{"a":'.repeat(1_000_000))).toBe(5 * 64 + 1);
   });

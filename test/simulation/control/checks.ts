@@ -1,6 +1,6 @@
 /**
- * The invariants of a simulation, here of the control plane. A simulation counts how often it has checked each, and collects
- * what violates them.
+ * The invariants of a simulation. A simulation counts how often it has checked each invariant, and collects the
+ * violations.
  */
 
 export const invariants = [
@@ -26,7 +26,7 @@ export const invariants = [
 
 export type Invariant = (typeof invariants)[number];
 
-/** A failed simulation is of use with its first violations; the rest follows from them. */
+/** A failed simulation reports its first violations only, since later ones follow from them. */
 const mostViolations = 5;
 
 export class Checks<Name extends string = Invariant> {
@@ -39,7 +39,7 @@ export class Checks<Name extends string = Invariant> {
     this.violations.push(`${invariant}: ${describe()}`);
   }
 
-  /** Adds the counts of another simulation. */
+  /** Adds the counts of another simulation to these counts. */
   add({ counts }: Checks<Name>): void {
     for (const [invariant, count] of counts) {
       this.counts.set(invariant, (this.counts.get(invariant) ?? 0) + count);

@@ -1,14 +1,14 @@
-/** The configurations of simulated deployments, with plain facts about them for naive references. */
+/** The configurations of simulated deployments, with the facts about them that naive references need. */
 import { parseConfig } from "../../../src/policy/vars/config.ts";
 import type { Policy } from "../../../src/policy/policy.ts";
 import type { Random } from "../../random.ts";
 
-/** The window of all limits. Longer than a short simulation, so that units never stop counting within it. */
+/** The window of all limits. It is longer than a short simulation, so that all units of the simulation count. */
 export const windowMs = 3_600_000;
 
 export const keyTexts = ["a", "b", "c", "d"] as const;
 
-/** Partition keys are 43 characters of base64url. */
+/** A key of the right form: 43 characters of base64url. */
 export const partitionKeyOf = (text: string): string => text.repeat(43);
 
 export interface PolicyFacts {
@@ -20,7 +20,7 @@ export interface PolicyFacts {
   readonly hasBan: boolean;
   readonly allow: readonly string[];
   readonly deny: readonly string[];
-  /** Limits by key. */
+  /** The limits of overrides, by key. */
   readonly overrides: Readonly<Record<string, number>>;
 }
 
@@ -54,7 +54,7 @@ function drawFacts(random: Random, name: string, isSharded: boolean): PolicyFact
   };
 }
 
-/** Parsed once for all simulations: parsing takes longer than a simulated request. */
+/** The policies are parsed once for all simulations: parsing takes longer than a simulated request. */
 const parsed = new Map<string, readonly Policy[]>();
 
 const hourly = (limit: number): string => `${limit}/hour`;
@@ -88,7 +88,7 @@ function parse(all: readonly PolicyFacts[]): readonly Policy[] {
   return policies;
 }
 
-/** The newest deployment comes first. The older one has other limits and lists, and at times other objects. */
+/** The deployments, the newest first. The older one has other limits and lists, and sometimes other objects. */
 export function drawDeployments(random: Random): readonly (readonly DeployedPolicy[])[] {
   const isSharded = [random() < 0.5, random() < 0.5];
   return [0, 1].map((age) => {

@@ -1,16 +1,16 @@
-/** The statistics of an isolate, with a second count of the same decisions. */
+/** The statistics of an isolate, and a second count of the same decisions. */
 import { IsolateStatistics } from "../../../src/control/isolate/statistics.ts";
 import type { Clock } from "../../../src/limiter/clock.ts";
 
-/** Decisions by policy and outcome. */
+/** Numbers of decisions, by policy and outcome. */
 export type Counts = ReadonlyMap<string, number>;
 
 export class Counted {
   readonly statistics: IsolateStatistics;
   readonly #counts = new Map<string, number>();
-  /** The counts when the latest batch was closed. */
+  /** The counts at the time when the latest batch was closed. */
   #closed: Counts = new Map();
-  /** The counts that the latest beat reported among those that have arrived. */
+  /** The counts in the latest of the beats that have arrived. */
   #arrived: Counts = new Map();
 
   constructor(clock: Clock) {
@@ -34,7 +34,7 @@ export class Counted {
         const counts = new Map(counted);
         const batches = await super.batches();
         const seq = batches.at(-1)?.seq ?? 0;
-        // While many batches wait, the open one is not closed.
+        // While many batches wait, the open batch is not closed.
         if (seq > this.#lastSeq) closed(counts);
         this.#lastSeq = Math.max(seq, this.#lastSeq);
         return batches;
@@ -52,12 +52,12 @@ export class Counted {
     return this.#arrived;
   }
 
-  /** The decisions that a beat reports, if it is sent now. */
+  /** The decisions that a beat reports if the isolate sends it now. */
   get closed(): Counts {
     return this.#closed;
   }
 
-  /** A beat has arrived that reports these decisions, or a part of them. */
+  /** Records that a beat has arrived which reports at least a part of these decisions. */
   arrived(counts: Counts): void {
     if (sumOf(counts) > sumOf(this.#arrived)) this.#arrived = counts;
   }

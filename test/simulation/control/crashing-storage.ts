@@ -1,26 +1,26 @@
 /**
- * The storage of an object that crashes. A crash loses unconfirmed writes, the latest first: the platform writes in order, so a
- * confirmed write confirms all writes before it.
+ * The storage of an object that crashes. A crash loses unconfirmed writes, the latest first. The platform writes in
+ * order, so a confirmed write also confirms all earlier writes.
  */
 import type { RowStorage } from "../../../src/limiter/object/key-storage.ts";
 import type { Random } from "../../random.ts";
 import { MemoryStorage } from "../../../src/sdk/testing/memory-storage.ts";
 
 interface Copy {
-  /** The turn after which the storage had this content. */
+  /** The turn of the object at whose end the storage had this content. */
   readonly turn: number;
   readonly rows: ReadonlyMap<string, string>;
   readonly alarmAtMs: number | null;
 }
 
-/** The answer to an object that no longer exists. */
+/** The promise that a crashed object gets for its calls: it never settles. */
 const never = new Promise<never>(() => undefined);
 
 export class CrashingStorage {
   readonly #memory = new MemoryStorage();
-  /** The number of the current turn of the object. */
+  /** The number of the object's current turn. */
   turn = 0;
-  /** The oldest is the one that is confirmed. */
+  /** Copies of the storage, the oldest first. The oldest one is confirmed. */
   #copies: readonly Copy[] = [{ turn: 0, rows: new Map(), alarmAtMs: null }];
   #isChanged = false;
   #isConfirmed = false;
@@ -38,7 +38,7 @@ export class CrashingStorage {
     return this.#memory.alarmAtMs;
   }
 
-  /** Takes the alarm, as the platform does before it calls the handler. */
+  /** Removes the alarm, as the platform does before it calls the handler. */
   takeAlarm(): void {
     this.#memory.alarmAtMs = null;
     this.#isChanged = true;
@@ -51,8 +51,8 @@ export class CrashingStorage {
 
   /**
    * Loses unconfirmed writes.
-   * @param isMidTurn whether the writes of the current turn are lost in any case
-   * @returns the last turn whose writes are all left
+   * @param isMidTurn whether the writes of the current turn are always lost
+   * @returns the last turn of which no write was lost
    */
   crash(random: Random, isMidTurn: boolean): number {
     if (!isMidTurn) this.#keep();
@@ -70,7 +70,7 @@ export class CrashingStorage {
     return nextTurn - 1;
   }
 
-  /** The storage as one life of the object sees it. A dead object writes nothing. */
+  /** The storage for one life of the object. After the crash that ends this life, writes have no effect. */
   seenBy(isAlive: () => boolean): RowStorage {
     const memory = this.#memory;
     const written = <Result>(write: () => Promise<Result>, isConfirmed: boolean): Promise<Result> => {

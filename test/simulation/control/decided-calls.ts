@@ -1,4 +1,4 @@
-/** The decisions among the calls that an object has completed. */
+/** The decisions in the calls that an object has completed. */
 import type { Charge, CheckCall, CheckReply, ReserveReply } from "../../../src/limiter/protocol.ts";
 import type { FlatList } from "../../../src/limiter/flat-calls.ts";
 import { isLook, nestedCalls } from "../../fakes/flat-calls.ts";
@@ -9,13 +9,13 @@ export interface DecidedCall {
   readonly key: string;
   readonly charges: readonly Charge[];
   readonly reply: CheckReply;
-  /** The id of the reservation that the call asked for. */
+  /** The id of the reservation that the call requested. */
   readonly reservation: string | null;
 }
 
 const hasCost = ({ charges }: CheckCall): boolean => charges.some(({ cost }) => cost > 0);
 
-/** The calls that spend, with their replies. Includes refused calls. */
+/** The calls that can spend, with their replies, even if the object refused to decide them. */
 export function decidedCalls({ name, args, reply }: Completed): DecidedCall[] {
   if (name === "decide") {
     const [texts, checks] = args as [readonly string[], FlatList];
@@ -27,7 +27,7 @@ export function decidedCalls({ name, args, reply }: Completed): DecidedCall[] {
   }
   const [call] = args as [CheckCall & { readonly id?: string }];
   if (!["lease", "reserve"].includes(name) || !hasCost(call)) return [];
-  // A key with the maximum of open reservations is not decided.
+  // A reservation on a key with the maximum of open ones is not decided.
   if (((reply as ReserveReply).fullForMs ?? 0) > 0) return [];
   return [decided(call, reply as CheckReply, name === "reserve" ? (call.id ?? null) : null)];
 }
@@ -41,7 +41,7 @@ const decided = ({ key, charges }: CheckCall, reply: CheckReply, reservation: st
 
 export const isRefused = ({ stale = [] }: CheckReply): boolean => stale.length > 0;
 
-/** The charges that a reply has spent, with their positions. */
+/** The charges that a call has spent according to its reply, with their positions in the call. */
 export function spentCharges({ charges, reply }: DecidedCall): { charge: Charge; index: number }[] {
   const isAdmitted = charges.every(
     ({ isDryRun = false }, index) => isDryRun || reply.decisions[index]?.allowed === true,

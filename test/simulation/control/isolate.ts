@@ -30,16 +30,16 @@ export interface IsolateParts {
   readonly objects: KeyObjects;
   readonly plane: SimulatedPlane;
   readonly spends: SpendReference;
-  /** Carries calls to objects. */
+  /** Carries calls to the objects. */
   readonly objectWire: Wire;
-  /** Carries beats. */
+  /** Carries beats to the control plane. */
   readonly beatWire: Wire;
 }
 
 export interface IsolateSettings {
   readonly deployment: readonly DeployedPolicy[];
   readonly codeVersion: string;
-  /** False for an isolate without a control plane. */
+  /** Whether the isolate has a control plane. */
   readonly isControlled: boolean;
   readonly aheadMs: number;
 }
@@ -49,11 +49,11 @@ export interface SimulatedRequest {
   readonly key: string;
   readonly policies: readonly string[];
   readonly cost: number;
-  /** Makes the spends reservations, which are settled to this cost. */
+  /** The actual cost to which all spends are settled as reservations; null for spends without a reservation. */
   readonly settledCost: number | null;
 }
 
-/** A request with its outcomes, to compare runs. */
+/** A request with its outcomes, for comparisons of two runs. */
 export interface Answered {
   readonly request: number;
   readonly tookMs: number;
@@ -69,7 +69,7 @@ const methods = ["decide", "lease", "giveBackSlices", "sync", "refund", "forget"
 ]);
 const reservationTtlMs = 20_000;
 
-/** The request that the current code works for. */
+/** The request on whose behalf the current code runs. */
 const currentRequest = new AsyncLocalStorage<number>();
 
 const hash = async (text: string): Promise<string> => createHash("sha256").update(text).digest("base64url");
@@ -89,7 +89,7 @@ export class Isolate {
   readonly #statistics: IsolateStatistics | null;
   isAlive = true;
   readonly answered: Answered[] = [];
-  /** The rules of each policy when they were last read. */
+  /** The rules of each policy at the last read. */
   readonly #known = new Map<string, PolicyRules>();
 
   constructor(parts: IsolateParts, settings: IsolateSettings) {
@@ -98,7 +98,7 @@ export class Isolate {
     const clock = this.#clock();
     this.counted = countedStatistics(clock);
     this.#statistics = settings.isControlled ? this.counted.statistics : null;
-    // Each call belongs to one request, whose charges are counted.
+    // Each call belongs to one request, so that the charges of requests can be counted.
     const options = { joinsChecks: false };
     this.#client = new LimiterClient(this.#namespace(), clock, this.#statistics, options);
     this.control = settings.isControlled
@@ -141,7 +141,7 @@ export class Isolate {
     });
   }
 
-  /** Forgets what a policy has counted for a key. */
+  /** Forgets the usage of a key under a policy. */
   async forget(policyName: string, key: string): Promise<void> {
     const policy = this.#policies().find(({ name }) => name === policyName);
     if (policy !== undefined) await this.#client.forget(policy, partitionKeyOf(key));
@@ -196,7 +196,7 @@ export class Isolate {
     this.#known.set(name, rules);
   }
 
-  /** A request that the object of a strict policy has admitted is charged once. */
+  /** Checks that a request which the object of a strict policy has admitted is charged once. */
   #checkCharges({ number }: SimulatedRequest, { outcomes, isRefused }: ChargeResult): void {
     for (const outcome of outcomes) {
       const { policy } = outcome;

@@ -1,25 +1,25 @@
-/** The objects of keys, which crash and restart from their storage. The limiter in them is the real code. */
+/** The objects of keys. They crash and restart from their storage. The limiter in them is the real code. */
 import { IsolateBudget, isolateBudgetBytes } from "../../../src/limiter/object/key-cache.ts";
 import { KeyObject } from "../../../src/limiter/object/key-object.ts";
 import type { Random } from "../../random.ts";
 import type { World } from "../world.ts";
 import { CrashingStorage } from "./crashing-storage.ts";
 
-/** A call that an object has completed: its reply is on the way. */
+/** A call that an object has completed and whose reply is in flight. */
 export interface Completed {
   readonly name: string;
   readonly args: readonly unknown[];
   readonly reply: unknown;
-  /** The request whose isolate made the call; null for other calls. */
+  /** The request for which an isolate made the call; null for calls of the control plane. */
   readonly request: number | null;
 }
 
-/** Observes an object, to check it. */
+/** Observes the calls and crashes of an object, to check them. */
 export interface ObjectObserver {
   /** Called before a call is made. */
   begins(object: SimulatedObject): void;
   completed(object: SimulatedObject, call: Completed): void;
-  /** @param lastTurn the last turn whose writes are all left */
+  /** @param lastTurn the last turn of which no write was lost */
   crashed(object: SimulatedObject, lastTurn: number): void;
 }
 
@@ -30,7 +30,7 @@ export class SimulatedObject {
   readonly id: string;
   readonly storage = new CrashingStorage(() => this.#scheduleAlarm());
   limiter: KeyObject;
-  /** Whether calls crash the object at times. */
+  /** Whether calls sometimes crash the object. */
   isFragile = true;
   readonly #world: World;
   readonly #random: Random;
@@ -83,7 +83,7 @@ export class SimulatedObject {
     const { after } = this.#world.clock();
     return new KeyObject({
       storage: this.storage.seenBy(isAlive),
-      // A budget of its own, without the bytes that earlier runs left to the garbage collector.
+      // A memory budget for this object alone, without objects of earlier runs that are not garbage-collected yet.
       isolate: new IsolateBudget(isolateBudgetBytes),
       now: () => this.nowMs,
       after: (afterMs, act) =>
@@ -121,7 +121,7 @@ export class KeyObjects {
   readonly all = new Map<string, SimulatedObject>();
   #isFragile = true;
 
-  /** @param aheadMs the errors of the objects' clocks, in turn */
+  /** @param aheadMs the errors of the objects' clocks, which the objects take in turn */
   constructor(parts: ObjectParts, aheadMs: readonly number[]) {
     this.#parts = parts;
     this.#aheadMs = aheadMs;
@@ -137,7 +137,7 @@ export class KeyObjects {
     return created;
   }
 
-  /** Lets no call crash an object any more. */
+  /** From now on, no call crashes an object. */
   calm(): void {
     this.#isFragile = false;
     for (const object of this.all.values()) object.isFragile = false;

@@ -1,6 +1,6 @@
 /**
- * A naive reference of the key rules in one object: the newest set that it has received for each policy and key. Rules end by
- * the object's clock, and a ban comes before rules that block and allow.
+ * A naive reference for the key rules in one object: the newest set of rules that the object has received for each
+ * policy and key. Rules expire by the object's clock, and a ban takes precedence over rules that block or allow.
  */
 import type { RulesVersion } from "../../../src/policy/runtime-rules.ts";
 import type { KeyRule } from "../../../src/limiter/protocol.ts";
@@ -15,7 +15,7 @@ interface ReceivedSet {
   readonly rules: readonly KeyRule[];
 }
 
-/** Around its last millisecond, the end of a rule is checked by the millisecond. */
+/** Within this time of a rule's expiry, the requests of the object are checked to the millisecond. */
 const nearMs = 2;
 
 const nameOf = (key: string, policy: string): string => `${policy} ${key}`;
@@ -32,7 +32,7 @@ export class KeyRuleReference {
     this.#checks = checks;
   }
 
-  /** The object has confirmed a push. */
+  /** Records that the object has confirmed a push. */
   received(key: string, policy: string, rules: readonly KeyRule[], version: RulesVersion): void {
     const known = this.#sets.get(nameOf(key, policy));
     if (known !== undefined && isOlder(version, known.version)) return;

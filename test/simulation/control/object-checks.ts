@@ -19,7 +19,7 @@ export class ObjectChecks implements ObjectObserver {
   readonly #ledger: RuleLedger;
   readonly #spends: SpendReference;
   readonly #references = new Map<SimulatedObject, References>();
-  /** The text of each version, by policy. */
+  /** The text of each version of rules, by policy. */
   readonly #texts = new Map<string, string>();
 
   constructor(checks: Checks, ledger: RuleLedger, spends: SpendReference) {

@@ -1,4 +1,4 @@
-/** Operators who change rules at random, and know only what the answers say. */
+/** Operators who change rules at random, and know only what the answers state. */
 import type { Plane } from "../../../src/control/object/plane.ts";
 import type { Actor, Changed, Rule, RuleInput } from "../../../src/control/protocol.ts";
 import { objectId, objectLocation } from "../../../src/limiter/protocol.ts";
@@ -16,11 +16,11 @@ interface OperatorParts {
   readonly plane: SimulatedPlane;
   readonly ledger: RuleLedger;
   readonly wire: Wire;
-  /** The deployment that the operator sees. */
+  /** The deployment that the operator sees in the console. */
   readonly deployment: readonly DeployedPolicy[];
-  /** Called with the expiry of each key rule. */
+  /** Called with the expiry of each key rule that is made. */
   readonly onExpiry: (key: string, policy: string, atMs: number) => void;
-  /** Called with the expiry of each policy rule. */
+  /** Called with the expiry of each policy rule that is made. */
   readonly onPolicyExpiry: (policy: string, atMs: number) => void;
 }
 
@@ -31,7 +31,7 @@ export class Operator {
   #limits = 100;
   #creations = 0;
   readonly #underWay = new Set<number>();
-  /** Whether no rules may be made: after the storage was replaced, until the control plane has begun a new epoch. */
+  /** The epoch before which no rules may be made, after the storage was replaced; null if rules may be made. */
   waitsForEpoch: number | null = null;
   /** Whether policy rules may expire. */
   policyRulesExpire = true;
@@ -55,11 +55,11 @@ export class Operator {
             : drawn < 0.92
               ? this.#delete()
               : this.#rollback();
-    // A change without an answer may have been made.
+    // If a change gets no answer, it may have taken effect or not.
     await change.catch(() => undefined);
   }
 
-  /** Reads the list of rules, which confirms those that it shows as applied. */
+  /** Reads the list of rules. Rules that the list shows as applied are confirmed. */
   read(): void {
     const { plane, ledger } = this.#parts;
     if (!plane.isUp || this.#isWaiting()) return;
@@ -237,7 +237,7 @@ export class Operator {
     const { random, world } = this.#parts;
     const { facts } = pick(random, this.#parts.deployment);
     const kind = pick(random, ["limits", "limits", "allow", "block"] as const);
-    // Each rule has a limit of its own, which identifies it.
+    // Each rule has a different limit, which identifies the rule.
     const limits = parseLimits(`${++this.#limits}/hour`, {
       policy: facts.name,
       strategy: "sliding-log",

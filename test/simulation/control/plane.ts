@@ -1,4 +1,7 @@
-/** The control plane object, which crashes, hangs, is killed and comes back, also with older storage or none. The code in it is real. */
+/**
+ * The control plane object. It crashes, hangs, is killed and comes back, sometimes with older storage or none. Its code
+ * is real.
+ */
 import { Plane } from "../../../src/control/object/plane.ts";
 import type { Push } from "../../../src/control/object/outbox.ts";
 import type { ControlStorage } from "../../../src/control/object/storage.ts";
@@ -13,16 +16,16 @@ interface PlaneParts {
   readonly world: World;
   readonly random: Random;
   readonly objects: KeyObjects;
-  /** Carries pushes. */
+  /** Carries pushes to the objects. */
   readonly wire: Wire;
 }
 
 /** The share of calls in which the object crashes before its writes are confirmed. */
 const crashedCalls = 0.01;
-/** An alarm that is due while another runs comes later. */
+/** The delay of an alarm that is due while another alarm runs. */
 const alarmPauseMs = 1_000;
 
-/** The answer to a caller or from an object that no longer exists. */
+/** The promise for calls from or to an object that has crashed: it never settles. */
 const never = new Promise<never>(() => undefined);
 
 const noSockets = {
@@ -39,11 +42,11 @@ export class SimulatedPlane {
   #lives = 0;
   #isAlarmRunning = false;
   #ids = 0;
-  /** Ids of key and policy rules in the order of their creation. */
+  /** The ids of key rules and policy rules, in the order of creation. */
   readonly createdIds: string[] = [];
   isUp = true;
   isFragile = true;
-  /** Resolves when the object no longer hangs; null while it answers. */
+  /** Resolves when the object stops hanging; null while it answers. */
   #hang: PromiseWithResolvers<void> | null = null;
 
   constructor(parts: PlaneParts) {
@@ -68,7 +71,7 @@ export class SimulatedPlane {
     return life === this.#lives ? reply : never;
   }
 
-  /** Stops the object without warning, and starts it from storage. Pushes that are under way still arrive. */
+  /** Stops the object without warning and restarts it from storage. Pushes in flight still arrive. */
   restart(storage = this.#storage): void {
     this.#lives++;
     this.#storage = storage;
@@ -87,7 +90,7 @@ export class SimulatedPlane {
     this.restart(storage);
   }
 
-  /** Calls are answered only after `endHang`. */
+  /** From now on, calls are answered only after `endHang`. */
   hang(): void {
     this.#hang ??= Promise.withResolvers<void>();
   }
@@ -97,12 +100,12 @@ export class SimulatedPlane {
     this.#hang = null;
   }
 
-  /** A bookmark of the storage, to restore it later. */
+  /** A copy of the storage, which can be restored later. */
   bookmark(): MemorySql {
     return this.#storage.copy();
   }
 
-  /** Decisions by policy and outcome since the object was created. */
+  /** The decisions, by policy and outcome, since the object was created. */
   totals(): Map<string, number> {
     const nowMs = this.#parts.world.nowMs;
     const query = { fromMs: nowMs - 80 * 86_400_000, toMs: nowMs + 3_600_000, stepMs: 3_600_000 };
@@ -122,7 +125,7 @@ export class SimulatedPlane {
     const isAlive = (): boolean => life === this.#lives;
     const clock = world.clock();
     const push: Push = async (location, key, policy, rules, version) => {
-      // The platform sends no call before the writes before it are confirmed.
+      // The platform sends a call only after earlier writes are confirmed.
       if (!isAlive()) return never;
       const args = [key, policy, rules, version];
       const sent = structuredClone(args);

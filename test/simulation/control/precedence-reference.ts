@@ -1,4 +1,6 @@
-/** A naive reference of the resolution of a key in an isolate, from the configuration and the text of the runtime rules. */
+/**
+ * A naive reference for how an isolate resolves a key, based on the configuration and the text of the runtime rules.
+ */
 import type { PolicyFacts } from "./configuration.ts";
 
 /** A policy rule as isolates receive it. */
@@ -11,7 +13,7 @@ interface ReceivedRule {
   readonly overrides?: readonly { readonly key: string; readonly limits: string }[];
 }
 
-/** The resolution of a key: its kind, the limit if the key is charged, and whether the policy is a dry run. */
+/** How a key is resolved: the kind, the limit if the key is charged, and whether the policy is a dry run. */
 export type Resolved = readonly [kind: "exempt" | "blocked" | "charge", limit: number, isDryRun: boolean];
 
 const numberIn = (limits: string): number => Number.parseInt(limits, 10);

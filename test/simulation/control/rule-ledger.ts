@@ -1,6 +1,7 @@
 /**
- * The key rules as their operator knows them from answers alone. A rule is confirmed once an answer says so. It is unsure while
- * a change of it is under way, after a change without an answer, and after the storage of the control plane was replaced.
+ * The key rules as their operator knows them from answers alone. A rule is confirmed once an answer says so. It is
+ * unsure while a change to it is in flight, after a change without an answer, and after the storage of the control
+ * plane was replaced.
  */
 import type { KeyRule } from "../../../src/limiter/protocol.ts";
 import type { Checks } from "./checks.ts";
@@ -16,7 +17,7 @@ export interface RuleTrack {
   readonly id: string;
   readonly policy: string;
   readonly key: string;
-  /** The object of the key under the newest deployment. */
+  /** The object that has the key in the newest deployment. */
   readonly object: string;
   status: "unsure" | "confirmed" | "gone";
   content: RuleContent;
@@ -42,14 +43,14 @@ export class RuleLedger {
     this.#planeNowMs = planeNowMs;
   }
 
-  /** Begins a change of rules. Returns its number. */
+  /** Begins a change of rules. Returns the number of the change. */
   begin(affected: Iterable<RuleTrack>): number {
     this.#changes++;
     this.touch(affected, this.#changes);
     return this.#changes;
   }
 
-  /** A change reaches the control plane, perhaps after one that was begun later. */
+  /** Records that a change reaches the control plane, perhaps after a change that was begun later. */
   touch(affected: Iterable<RuleTrack>, change: number): void {
     for (const track of affected) {
       track.status = "unsure";
@@ -61,7 +62,7 @@ export class RuleLedger {
     this.tracks.set(track.id, { ...track, status: "unsure", lastChange: change });
   }
 
-  /** An answer confirms what a change has made of a rule, unless another change has begun since. */
+  /** Records the result of a change that an answer confirms, unless another change has begun since. */
   confirm(id: string, change: number, content: RuleContent | null): void {
     const track = this.tracks.get(id);
     if (track?.lastChange !== change) return;
@@ -69,7 +70,7 @@ export class RuleLedger {
     else Object.assign(track, { status: "confirmed", content });
   }
 
-  /** A push of a set that an object has accepted. */
+  /** Records that an object has accepted a push of a set of rules. */
   checkPush(object: SimulatedObject, { key, policy, rules }: KeyName & { rules: readonly KeyRule[] }) {
     for (const track of this.#tracksOf(object, { key, policy })) {
       if (track.status === "unsure" || !this.#isLive(object, track.content)) continue;
@@ -104,13 +105,16 @@ export class RuleLedger {
     );
   }
 
-  /** By the clock of the object and that of the control plane, which leaves expired rules out of its pushes. */
+  /**
+   * Whether a rule is live by the clocks of both the object and the control plane, which omits expired rules from
+   * pushes.
+   */
   #isLive(object: SimulatedObject, { expiresAtMs }: RuleContent): boolean {
     return expiresAtMs === null || Math.max(object.nowMs, this.#planeNowMs()) < expiresAtMs;
   }
 }
 
-/** Whether a rule comes before a tracked one, or is that one. */
+/** Whether a rule takes precedence over a tracked one, or equals it. */
 function isAsStrong(rule: KeyRule, { id, content }: RuleTrack): boolean {
   if (rule.id === id) return isSame(rule, content);
   const own = strength[rule.kind];

@@ -1,4 +1,4 @@
-/** The schedules of simulations: what happens when. */
+/** The schedules of simulations: what happens at which time. */
 import type { RulesVersion } from "../../../src/policy/runtime-rules.ts";
 import { MemorySql } from "../../fakes/memory-sql.ts";
 import { randomFrom } from "../../random.ts";
@@ -8,16 +8,18 @@ import { Simulation } from "./simulation.ts";
 import { isOlder } from "./stale-reference.ts";
 
 const disturbedMs = 26_000;
-/** Long enough for isolates to have the rules, and to deliver their counts. */
+/** Long enough for isolates to receive the rules and to deliver their counts. */
 const calmMs = 9_000;
 const dayMs = 86_400_000;
 
-/** Within how long after the return of the control plane isolates have its rules, with a request at least each second. */
+/**
+ * The time after the control plane's return within which isolates have its rules, if each gets a request every second.
+ */
 const caughtUpMs = 10_000;
 
-/** The longest time between two beats of an isolate with traffic, and their time on the way. */
+/** The longest time between two beats of an isolate with traffic, including the time in flight. */
 const latestMs = 7_000;
-/** A push is repeated at least this often. */
+/** The longest time between two attempts of a push. */
 const longestRepetitionMs = 65_000;
 
 interface Drawn {
@@ -27,7 +29,7 @@ interface Drawn {
   readonly isLong: boolean;
 }
 
-/** All faults at any moment. Checks all invariants except those that compare two runs. */
+/** A schedule with all faults at any moment. It checks all invariants, except those that compare two runs. */
 export async function disturbed(seed: number): Promise<Checks> {
   const simulation = new Simulation(seed);
   const { random } = simulation;
@@ -39,7 +41,7 @@ export async function disturbed(seed: number): Promise<Checks> {
   };
   if (!drawn.crashesObjects) simulation.objects.calm();
   await begin(simulation);
-  // Without any rule, beats are rare.
+  // Before the first rule is made, beats are rare.
   const hasRules = hasRulesIn(simulation);
   await disturb(simulation, drawn);
   if (drawn.isLong) await passDays(simulation);
@@ -50,7 +52,7 @@ export async function disturbed(seed: number): Promise<Checks> {
 /** Whether any rule was ever made. */
 const hasRulesIn = ({ plane }: Simulation): boolean => plane.isUp && plane.control.audit({ limit: 1 }).items.length > 0;
 
-/** Makes a first rule, so that beats are frequent, and starts isolates. Without faults, the rule is certain. */
+/** Makes a first rule, so that beats are frequent, and starts isolates. Without faults, the rule is certainly made. */
 async function begin(simulation: Simulation, isCertain = false): Promise<void> {
   const { random, operator, world } = simulation;
   if (random() < 0.9) void operator.changePolicy().catch(() => undefined);
@@ -116,7 +118,7 @@ async function forget({ isolates, random }: Simulation): Promise<void> {
   if (isolate?.isAlive === true) await isolate.forget("p", pick(random, ["a", "b"]));
 }
 
-/** Notes a copy of the storage, or brings an older copy or an empty storage into use. */
+/** Keeps a copy of the storage, or replaces the storage with an older copy or an empty one. */
 function replaceStorage(
   simulation: Simulation,
   bookmarks: { readonly storage: MemorySql; readonly epochMs: number }[],
@@ -137,7 +139,7 @@ function replaceStorage(
   simulation.replaced(plane.control.rulesMetrics().epochMs);
 }
 
-/** Lets 40 days pass with sweeps and crashes. Confirmed rules without expiry are still obeyed then. */
+/** Lets 40 days pass with sweeps and crashes. Afterwards, confirmed rules without an expiry must still be obeyed. */
 async function passDays(simulation: Simulation): Promise<void> {
   const { random, world } = simulation;
   for (let days = 0; days < 40;) {
@@ -155,7 +157,7 @@ async function passDays(simulation: Simulation): Promise<void> {
   }
 }
 
-/** Ends the faults, and checks that everything converges. */
+/** Ends all faults, and checks that the states of all parts converge. */
 async function end(simulation: Simulation, drawn: Drawn & { readonly hasRules: boolean }): Promise<void> {
   const { plane, world, checks } = simulation;
   simulation.calm();
@@ -182,16 +184,17 @@ async function end(simulation: Simulation, drawn: Drawn & { readonly hasRules: b
   if (drawn.hasRules && !simulation.wasEmptied) checkVersions(simulation, versions);
   simulation.checkBound();
   await checkApplied(simulation);
-  // After a day, the control plane does not count again what it may have counted before.
+  // After a day, the control plane does not count batches that it may have counted before, so its totals may be too
+  // low.
   const hasLost = drawn.crashesIsolates || drawn.replacesStorage || drawn.isLong;
   if (drawn.hasRules && !hasLost) simulation.checkTotals();
-  // In days, units have stopped counting.
+  // After days, the units no longer count.
   if (!drawn.isLong) simulation.checkUsed();
 }
 
 /**
- * Also after an older copy of its storage was restored, isolates have the rules of the control plane.
- * @param versions those that the control plane had before the last beats
+ * Checks that isolates have the rules of the control plane, even after an older copy of its storage was restored.
+ * @param versions of the rules that the control plane had before the last beats
  */
 function checkVersions(
   { isolates, checks }: Simulation,
@@ -210,7 +213,7 @@ function checkVersions(
   }
 }
 
-/** The outbox has repeated each push until its object has confirmed it. */
+/** By now, each push has been repeated until its object has confirmed it. */
 async function checkApplied(simulation: Simulation): Promise<void> {
   const { plane, checks } = simulation;
   const rules = () => plane.control.rules({ limit: 500 }).items;
@@ -224,7 +227,10 @@ async function checkApplied(simulation: Simulation): Promise<void> {
   }
 }
 
-/** The same seed with a control plane that lives, and with one that is killed or hangs. Both must decide the same. */
+/**
+ * Runs the same seed twice: once the control plane works, and once it is killed or hangs. Both runs must make the same
+ * decisions.
+ */
 export async function withAndWithout(seed: number): Promise<Checks> {
   const [withPlane, without] = [await failStatic(seed, false), await failStatic(seed, true)];
   const { checks } = without;
@@ -259,7 +265,7 @@ async function failStatic(seed: number, isKilled: boolean): Promise<Simulation> 
     // oxlint-disable-next-line no-await-in-loop
     await simulation.runFor(Math.floor(random() * 2_000));
   }
-  // Every isolate has the rules before the control plane fails.
+  // Every isolate has received the rules before the control plane fails.
   await simulation.runFor(20_000);
   const fault = randomFrom(seed)() < 0.5 ? () => plane.kill() : () => plane.hang();
   if (isKilled) fault();

@@ -1,6 +1,6 @@
 /**
- * One simulation of the control plane: isolates of two deployments, objects, the control plane and its operators, all of them
- * with the real code, on networks with faults. The seed determines everything.
+ * One simulation of the control plane: isolates of two deployments, objects, the control plane and its operators, all
+ * with their real code, on networks with faults. The seed determines everything.
  */
 import { randomFrom, type Random } from "../../random.ts";
 import { startMs, World } from "../world.ts";
@@ -27,7 +27,7 @@ const drawFaults = (random: Random, longestMs: readonly number[], mayRepeat: boo
   repeated: mayRepeat ? pick(random, [0, 0.2]) : 0,
 });
 
-/** A source of random numbers for one part: what it draws does not depend on the other parts. */
+/** A separate source of random numbers for each part, so that the draws of one part do not affect the others. */
 const partOf = (seed: number, part: number): Random => randomFrom(Math.imul(seed, 0x9e3779b1) ^ part);
 
 export class Simulation {
@@ -44,7 +44,7 @@ export class Simulation {
   readonly isolates: Isolate[] = [];
   readonly wires: Readonly<Record<"objects" | "beats" | "pushes" | "operator", Wire>>;
   readonly #parts: IsolateParts;
-  /** An isolate without delays or faults of the network, which sends requests at exact instants. */
+  /** An isolate whose network has no delays or faults, and which sends requests at exact times. */
   readonly #prompt: Isolate;
   #requests = 0;
   /** Whether the control plane was recreated without its storage. */
@@ -68,7 +68,7 @@ export class Simulation {
     this.ledger = new RuleLedger(checks, () => world.nowMs);
     this.spends = new SpendReference(checks);
     const observer = new ObjectChecks(checks, this.ledger, this.spends);
-    // The objects' clocks are those of machines, which differ by milliseconds.
+    // The objects' clocks differ by milliseconds, as those of different machines do.
     const aheadMs = Array.from({ length: 4 }, () => Math.floor(draw() * 400) - 200);
     this.objects = new KeyObjects({ world, random: part(8), observer }, aheadMs);
     this.plane = new SimulatedPlane({
@@ -115,7 +115,7 @@ export class Simulation {
     return this.all.filter(({ control }) => control !== null);
   }
 
-  /** Starts an isolate with traffic until an instant. */
+  /** Starts an isolate that has traffic until a given time. */
   startIsolate(untilMs: number, everyMs: number): Isolate {
     const { traffic } = this;
     const age = traffic() < 0.25 ? 1 : 0;
@@ -154,7 +154,7 @@ export class Simulation {
     };
   }
 
-  /** Sends requests in the milliseconds around an instant by the clock of the key's object. */
+  /** Sends requests in the milliseconds around a time by the clock of the key's object. */
   #requestAround(partitionKey: string, policy: string, atMs: number): void {
     const { world } = this;
     for (const object of this.objects.all.values()) {
@@ -191,7 +191,7 @@ export class Simulation {
     if (all.length > 0) pick(random, all).crash();
   }
 
-  /** The storage of the control plane is replaced by an older copy, or by none. */
+  /** Replaces the storage of the control plane with an older copy, or with an empty one. */
   replaced(epochMs: number): void {
     this.ledger.begin(this.ledger.tracks.values());
     this.operator.waitsForEpoch = epochMs;
@@ -208,7 +208,7 @@ export class Simulation {
     }
   }
 
-  /** Call this when every isolate lives and has sent a beat without faults. */
+  /** Checks the totals of the control plane. Every isolate must be alive and must have sent a beat without faults. */
   checkTotals(): void {
     const arrived = addedUp(this.controlled.map(({ counted }) => counted.lastArrived));
     const totals = this.plane.totals();
@@ -222,7 +222,7 @@ export class Simulation {
     }
   }
 
-  /** Compares what each object has counted for each key with its replies. */
+  /** Compares the units that each object has counted for each key with the object's replies. */
   checkUsed(): void {
     for (const object of this.objects.all.values()) {
       for (const text of keyTexts) {

@@ -1,11 +1,11 @@
-/** A naive reference of what objects have charged: units by object, key and policy, and the charges of each request. */
+/** A naive reference for the charges of objects: units by object, key and policy, and the charges of each request. */
 import type { RefundCall, SettleCall } from "../../../src/limiter/protocol.ts";
 import type { Checks } from "./checks.ts";
 import { decidedCalls, spentCharges } from "./decided-calls.ts";
 import type { Completed, SimulatedObject } from "./key-objects.ts";
 
 interface Reserved {
-  /** In `units`. */
+  /** The name of the entry in `units`. */
   readonly name: string;
   readonly policy: string;
   readonly cost: number;
@@ -16,9 +16,9 @@ export class SpendReference {
   /** Units by object, policy and key. */
   readonly units = new Map<string, number>();
   readonly #reservations = new Map<string, readonly Reserved[]>();
-  /** Charges less refunds, by request and policy. */
+  /** Charges minus refunds, by request and policy. */
   readonly #charges = new Map<string, number>();
-  /** Objects that have lost writes or forgotten units: what they count is then only bounded. */
+  /** Objects that have lost writes or forgotten units. Their counts are only bounded. */
   readonly unsure = new Set<string>();
 
   constructor(checks: Checks) {
@@ -43,11 +43,11 @@ export class SpendReference {
     }
     if (call.name === "refund") this.#refunded(object, call);
     if (call.name === "settle") this.#settled(call);
-    // Slices and syncs are the subject of other simulations.
+    // Slices and syncs are tested in other simulations.
     if (["forget", "sync", "lease", "giveBackSlices"].includes(call.name)) this.unsure.add(object.id);
   }
 
-  /** An isolate sends a call. A refund counts for its request once it is sent, since the call may get lost. */
+  /** Records that an isolate sends a call. A refund counts as soon as it is sent, since the call may get lost. */
   sent(name: string, call: unknown, request: number | null): void {
     if (request === null) return;
     if (name === "refund") {
@@ -58,7 +58,7 @@ export class SpendReference {
     for (const { policy } of this.#reservations.get(id) ?? []) this.#charge(request, policy, -1);
   }
 
-  /** @param used the units that count by the object's own account */
+  /** @param used the units that count according to the object */
   checkUsed(object: SimulatedObject, key: string, policy: string, used: number): void {
     const expected = this.units.get(nameOf(object, key, policy)) ?? 0;
     if (this.unsure.has(object.id)) return;
@@ -69,7 +69,7 @@ export class SpendReference {
     );
   }
 
-  /** The net charges of a request. */
+  /** The charges minus the refunds of a request. */
   chargesOf(request: number, policy: string): number {
     return this.#charges.get(`${request} ${policy}`) ?? 0;
   }

@@ -1,7 +1,7 @@
 /**
- * A naive reference of stale calls for one object. In one life, no call is decided by older policy rules than an earlier call
- * of any key. After a crash, that still holds for each key whose row has state of the policy: for the calls whose writes
- * were confirmed, and for all calls up to the last write that is left.
+ * A naive reference for stale calls to one object. Until the object crashes, no call is decided by older policy rules
+ * than an earlier call of any key. After a crash, this still holds for each key whose row has state of the policy: for
+ * calls whose writes were confirmed, and for all calls up to the last write that was kept.
  */
 import type { PolicyRules, RulesVersion } from "../../../src/policy/runtime-rules.ts";
 import type { Checks } from "./checks.ts";
@@ -9,12 +9,15 @@ import { type DecidedCall, isRefused, spentCharges } from "./decided-calls.ts";
 import type { SimulatedObject } from "./key-objects.ts";
 import { windowMs } from "./configuration.ts";
 
-/** Where the reference and the object may differ by rounding, the reference requires nothing. */
+/**
+ * The tolerance in which rounding may make the reference and the object differ. Within it, the reference requires
+ * nothing.
+ */
 const marginMs = 1_000;
 
 interface SeenRules extends PolicyRules {
   readonly turn: number;
-  /** Whether the key's row had state of the policy, so that the write of these rules must be confirmed. */
+  /** Whether the row of the key had state of the policy. Then the write of these rules must be confirmed. */
   readonly mustLast: boolean;
 }
 
@@ -29,12 +32,12 @@ const nameOf = (key: string, policy: string): string => `${policy} ${key}`;
 export class StaleReference {
   readonly #checks: Checks;
   readonly #object: SimulatedObject;
-  /** The rules of calls of the object's life, by policy. */
+  /** The rules in calls since the object's last restart, by policy. */
   readonly #inMemory = new Map<string, SeenRules>();
-  /** By policy and key. */
+  /** The rules in calls, by policy and key. */
   readonly #byKey = new Map<string, SeenRules[]>();
   readonly #spentAtMs = new Map<string, number>();
-  /** The policies with lasting state in the row of each key, before the current turn. */
+  /** Whether the row of a key had lasting state of a policy before the current turn. */
   #lastingBefore = new Map<string, boolean>();
 
   constructor(object: SimulatedObject, checks: Checks) {
@@ -94,7 +97,7 @@ export class StaleReference {
   #required(key: string, policy: string): SeenRules | null {
     const ofKey = this.#byKey.get(nameOf(key, policy)) ?? [];
     const inMemory = this.#inMemory.get(policy);
-    // Entries of an earlier life were left by the crash. Those of this life are in memory, too.
+    // Entries from before the crash are only those that the crash left. Later entries are also in memory.
     return newestOf([...ofKey.filter(({ turn }) => turn === 0), ...(inMemory === undefined ? [] : [inMemory])]);
   }
 

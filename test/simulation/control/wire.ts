@@ -1,17 +1,17 @@
-/** A simulated network: calls arrive late, twice, in another order or never, and so do their answers. */
+/** A simulated network: calls and answers arrive late, twice, in another order or never. */
 import type { Random } from "../../random.ts";
 import type { World } from "../world.ts";
 
 export interface Faults {
-  /** The longest delay of one direction. */
+  /** The longest delay of a message in one direction. */
   readonly maximumDelayMs: number;
-  /** Shares of calls that never arrive, whose answers never arrive, and that arrive a second time. */
+  /** The shares of calls that never arrive, of calls whose answers never arrive, and of calls that arrive twice. */
   readonly lost: number;
   readonly unanswered: number;
   readonly repeated: number;
 }
 
-/** The longest delay of one direction without faults. */
+/** The longest delay of a message in one direction when the network has no faults. */
 const calmDelayMs = 50;
 
 const lostConnection = (): Error => new Error("Network connection lost.");
@@ -20,7 +20,7 @@ export class Wire {
   readonly #world: World;
   readonly #random: Random;
   readonly #faults: Faults;
-  /** Whether calls and answers are slow, and get lost and repeated. */
+  /** Whether calls and answers are slow, lost and repeated. */
   isDisturbed = true;
 
   constructor(world: World, random: Random, faults: Faults) {
@@ -29,7 +29,7 @@ export class Wire {
     this.#faults = faults;
   }
 
-  /** Makes a call. Draws the same number of random numbers, whatever happens to it. */
+  /** Makes a call. Every call draws the same number of random numbers, whatever happens to it. */
   send<Reply>(act: () => Reply | Promise<Reply>): Promise<Reply> {
     const { lost, unanswered, repeated } = this.#faults;
     const [isLost, isUnanswered, isRepeated] = [lost, unanswered, repeated].map(

@@ -1,6 +1,6 @@
 /**
- * An object that decides joined checks, and two references that decide the same checks one after the other in the same
- * order: a second limiter that receives nested calls, and a naive sliding log.
+ * An object that decides joined checks. Two references decide the same checks one after the other in the same order: a
+ * second limiter that receives nested calls, and a naive sliding log.
  */
 import { isDeepStrictEqual } from "node:util";
 import { IsolateBudget, isolateBudgetBytes } from "../../../src/limiter/object/key-cache.ts";
@@ -16,7 +16,7 @@ import { NaiveLog } from "./naive-log.ts";
 
 type Answer = CheckReply | Error;
 
-/** A limiter that can crash, and its storage. */
+/** A limiter that can crash, with its storage. */
 class StoredLimiter {
   readonly #world: World;
   readonly #storage = new MemoryStorage();
@@ -39,7 +39,7 @@ class StoredLimiter {
     const { now, after } = this.#world.clock();
     return new KeyObject({
       storage: this.#storage,
-      // Its own budget, because limiters of earlier runs may still count in a shared one.
+      // A memory budget for this object alone, because limiters of earlier runs may still count in a shared budget.
       isolate: new IsolateBudget(isolateBudgetBytes),
       now,
       after: (afterMs, act) => after(afterMs, () => life === this.#lives && act()),
@@ -71,7 +71,7 @@ export class DecidedObject {
     this.#naive.isComplete = false;
   }
 
-  /** Makes a call, with its arguments as they were sent. */
+  /** Makes a call with copies of the arguments that were sent. */
   call(name: string, args: readonly unknown[]): unknown {
     const { limiter } = this.#deciding;
     if (name === "decide") return this.#decide(...(args as Parameters<KeyObject["decide"]>));
@@ -87,7 +87,7 @@ export class DecidedObject {
     return reply;
   }
 
-  /** Decides the first checks of a call, and crashes before the others. */
+  /** Decides a share of the checks of a call, the first ones, and then crashes. */
   crashInMidCall(args: readonly unknown[], share: number): void {
     const [texts, checks] = args as Parameters<KeyObject["decide"]>;
     const calls = nestedCalls({ texts, checks });
@@ -140,6 +140,6 @@ function answerOf(limiter: KeyObject, call: CheckCall): Answer {
   }
 }
 
-/** The value without fields that are undefined. */
+/** The value without its fields that are undefined. */
 const plain = (value: unknown): unknown =>
   value instanceof Error ? `${value.name}: ${value.message}` : JSON.parse(JSON.stringify(value ?? null));

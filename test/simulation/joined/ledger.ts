@@ -1,4 +1,4 @@
-/** The charges of objects and the refunds that isolates send, by request. */
+/** The charges by objects and the refunds that isolates send, by request. */
 import type { CheckCall, CheckReply, RefundCall } from "../../../src/limiter/protocol.ts";
 import type { Admitted } from "../admitted.ts";
 import { requestOf } from "./policies.ts";
@@ -6,12 +6,12 @@ import { requestOf } from "./policies.ts";
 /** The charges of one request by one policy to one key. */
 export interface Charged {
   booked: number;
-  /** The bookings whose replies reached the request. */
+  /** The bookings whose replies have reached the request. */
   arrived: number;
   refundsSent: number;
 }
 
-/** Rare situations, which the schedules must play often enough. */
+/** Rare situations that must occur often enough in the schedules. */
 export const situations = [
   "a call of several requests that was lost or never answered",
   "a call of several requests whose object crashed",
@@ -41,7 +41,7 @@ const bookedCharges = ({ charges }: CheckCall, { decisions }: CheckReply) => {
 export class Ledger {
   readonly situations = new Map<Situation, number>();
   readonly #charged = new Map<string, Charged>();
-  /** By policy and key, in the order of time. */
+  /** The bookings by policy and key, in the order of time. */
   readonly #bookings = new Map<string, Booking[]>();
 
   charged(request: number, key: string, policy: string): Charged {
@@ -87,7 +87,7 @@ export class Ledger {
     }
   }
 
-  /** The bookings of each policy and key that were not given back. */
+  /** The bookings of each policy and key that were not refunded. */
   *admitted(): Iterable<{ policy: string; key: string; admitted: readonly Admitted[] }> {
     for (const [id, admitted] of this.#bookings) {
       const [policy = "", key = ""] = id.split(" ");

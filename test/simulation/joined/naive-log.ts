@@ -1,4 +1,4 @@
-/** A naive sliding log: an entry for each spend. It decides the charges whose first limit is a sliding log. */
+/** A naive sliding log, which has an entry for each spend. It decides charges whose first limit is a sliding log. */
 import type { CheckCall, CheckReply, RefundCall } from "../../../src/limiter/protocol.ts";
 
 interface Entry {
@@ -7,12 +7,12 @@ interface Entry {
 }
 
 export class NaiveLog {
-  /** False after the object has lost spends in a crash. */
+  /** Whether the log is complete: a crash of the object can lose spends. */
   isComplete = true;
   readonly #entries = new Map<string, Entry[]>();
 
   /**
-   * Decides whether each charge is allowed. For charges of other strategies, copies the decision of the reply.
+   * Decides whether each charge is allowed. For charges of other strategies, copies the decision in the reply.
    * @returns null after a crash
    */
   decide({ key, charges }: CheckCall, reply: CheckReply, nowMs: number): readonly boolean[] | null {
@@ -28,7 +28,7 @@ export class NaiveLog {
     const isAdmitted = charges.every(({ isDryRun }, index) => isDryRun === true || allowed[index]);
     for (const [index, { policy, cost }] of charges.entries()) {
       if (!isAdmitted || allowed[index] !== true) continue;
-      // After the clock steps back, the object books to the latest instant.
+      // After the clock steps back, the object books spends at the latest time seen.
       this.#of(key, policy).push({ atMs: reply.spentAtMs[index] ?? nowMs, cost });
     }
     return allowed;

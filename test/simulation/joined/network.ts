@@ -1,4 +1,4 @@
-/** The network between isolates and objects. It delays and loses calls and replies, and objects crash during calls. */
+/** The network between isolates and objects. It delays and loses calls and replies. Objects crash during calls. */
 import type { LimiterClient } from "../../../src/limiter/isolate/client.ts";
 import type { FlatList } from "../../../src/limiter/flat-calls.ts";
 import type { CheckCall, CheckReply, RefundCall } from "../../../src/limiter/protocol.ts";
@@ -20,11 +20,11 @@ export interface Faults {
   readonly lost: number;
   readonly unanswered: number;
   readonly hung: number;
-  /** The reply arrives after more than a second. */
+  /** The share of calls whose reply arrives after more than a second. */
   readonly slow: number;
-  /** The object crashes after some of the call's checks. */
+  /** The share of calls after some of whose checks the object crashes. */
   readonly crashing: number;
-  /** The object crashes after all checks of the call, before it replies. */
+  /** The share of calls after all of whose checks, but before the reply, the object crashes. */
   readonly crashed: number;
 }
 
@@ -40,7 +40,7 @@ interface NetworkParts {
   readonly ledger: Ledger;
   /** Called with the checks of each call that an isolate sends. */
   readonly onSent: (calls: readonly CheckCall[]) => void;
-  /** Returns the request that waits for a check. */
+  /** Returns the request to which a check belongs. */
   readonly contextOf: (call: CheckCall) => RequestContext | undefined;
 }
 
@@ -75,7 +75,7 @@ export class Network {
   #carry(name: string, method: string, args: readonly unknown[]): Promise<unknown> {
     const context = currentContext();
     const { world, random, faults, ledger, onSent } = this.#parts;
-    // Each call draws the same number of random numbers, so that a fault does not change the draws of later calls.
+    // Each call draws the same number of random numbers, so that a fault does not affect the draws of later calls.
     const shares = ["lost", "unanswered", "hung", "slow", "crashing", "crashed"] as const;
     const fate = new Set(shares.filter((share) => random() < faults[share]));
     const [part, there, back] = [random(), random(), random()];
@@ -89,7 +89,7 @@ export class Network {
       const answer = (settle: () => void): void => {
         if (fate.has("hung")) return;
         const afterMs = delayMs(back) + (fate.has("slow") ? slowMs : 0);
-        // A reply reaches only the request that made the call.
+        // A reply wakes only the request that made the call.
         world.at(world.nowMs + afterMs, () => {
           if (!context.isGone) settle();
         });

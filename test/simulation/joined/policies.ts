@@ -1,4 +1,7 @@
-/** The policies of simulated requests. Their second limit never denies, and its number identifies the request. */
+/**
+ * The policies of simulated requests. Their second limit never denies, and the number of its units identifies the
+ * request.
+ */
 import type { Policy } from "../../../src/policy/policy.ts";
 import type { Charge } from "../../../src/limiter/protocol.ts";
 import { policyWith } from "../schedule.ts";
@@ -30,7 +33,7 @@ const templates = {
 
 export type PolicyName = keyof typeof templates | "broken";
 
-/** A policy whose strategy is unknown to objects, so that only the checks of this policy fail. */
+/** A policy with a strategy that objects do not know, so that only the checks of this policy fail. */
 const broken: Policy = {
   ...templates.closed,
   name: "broken",
@@ -41,10 +44,10 @@ const broken: Policy = {
 
 export const templateOf = (name: PolicyName): Policy => (name === "broken" ? broken : templates[name]);
 
-/** The rules of a version. Their text differs between versions. */
+/** The rules of a version. Each version has a different text. */
 const rulesOf = (version: number) => ({ epoch: 1, version, text: `[{"id":"r${version}"}]` });
 
-/** @param version the version of the rules; only the policy `ruled` has rules */
+/** @param version the version of the rules of the policy `ruled`; other policies have no rules */
 export function policyOfRequest(
   name: PolicyName,
   request: number,

@@ -1,6 +1,7 @@
 /**
- * The context of a request, with the limits of the platform. The request's timers, calls and promises end with it. It ends
- * when it is answered or its client disconnects, and all work of `waitUntil` is done.
+ * The context of a request, with the restrictions of the platform. The request's timers, calls and promises end
+ * together with it. It ends when all of its `waitUntil` work is done and it has been answered or its client has
+ * disconnected.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Clock } from "../../../src/limiter/clock.ts";
@@ -12,12 +13,15 @@ export class RequestContext {
   /** Whether the request ends without warning as soon as another request wakes it. */
   readonly diesWhenWoken: boolean;
   openTimers = 0;
-  /** The number of its timers when it ended after an answer. */
+  /** The number of timers that the request had when it ended after its answer. */
   timersLeft = 0;
   #isAnswered = false;
   #work = 0;
   #isGone = false;
-  /** The number of the event in which its last work ended. Code that still runs in that event may begin more work. */
+  /**
+   * The number of the event in which the request's last work ended. Code that still runs in this event may begin new
+   * work.
+   */
   #idleSince = Number.POSITIVE_INFINITY;
   readonly #eventNumber: () => number;
 
@@ -46,7 +50,7 @@ export class RequestContext {
     return current.run(this, act);
   }
 
-  /** The request is answered, or its client disconnects. */
+  /** Records that the request is answered, or that its client has disconnected. */
   answered(): void {
     this.#isAnswered = true;
     this.#endIfIdle();
@@ -102,8 +106,8 @@ export const clockOfRequests = ({ now, after }: Clock): Clock => ({
 const withResolvers = Promise.withResolvers.bind(Promise);
 
 /**
- * Replaces `Promise.withResolvers`. A promise belongs to the request that creates it: its continuation does not run after
- * that request has ended.
+ * Replaces `Promise.withResolvers`. A promise belongs to the request that creates it, and its continuation does not run
+ * after the end of this request.
  */
 export function resolversOfRequest<Value>(): PromiseWithResolvers<Value> {
   const context = current.getStore();

@@ -1,4 +1,4 @@
-/** Random schedules of requests that reach objects at the same time, and of their faults. */
+/** Random schedules of requests that call objects at the same time, and of their faults. */
 import type { Random } from "../../random.ts";
 import { calm, type Faults } from "./network.ts";
 import type { PolicyName } from "./policies.ts";
@@ -9,13 +9,13 @@ export interface RequestSpend {
   readonly cost: number;
 }
 
-/** How a request ends: its client stays or disconnects, or the request ends without warning. */
+/** The fate of a request: its client stays or disconnects, or the request vanishes without warning. */
 export type Fate = "stays" | "disconnects" | "vanishes" | "vanishes when woken";
 
 export interface ScheduledRequest {
   readonly atMs: number;
   readonly isolate: number;
-  /** `batch`: independent checks. */
+  /** The kind `batch` means independent checks. */
   readonly kind: "admit" | "batch" | "look";
   readonly spends: readonly RequestSpend[];
   readonly timeoutMs: number;
@@ -31,7 +31,7 @@ export type ScheduledEvent = { readonly atMs: number } & (
 
 export interface JoinedSchedule {
   readonly joinsChecks: boolean;
-  /** Whether the schedule has no faults, so that objects decide all requests. */
+  /** Whether the schedule has no faults. Then objects decide all requests. */
   readonly isCalm: boolean;
   readonly faults: Faults;
   /** How far the clocks of the isolates are ahead, in milliseconds. */
@@ -42,7 +42,7 @@ export interface JoinedSchedule {
 
 const keys = ["a", "b"] as const;
 
-/** The objects of single keys, and the shards. */
+/** The objects of single keys, and the objects that are shards. */
 const objectNames = ["a", "b", "tenant", "0-of-2", "1-of-2", "0-of-1"] as const;
 
 class Draw {
@@ -91,20 +91,20 @@ function drawSpends(draw: Draw, isCalm: boolean, key: string): readonly RequestS
   if (drawn < 0.5) return [spend("cached")];
   if (drawn < 0.6) return [spend(first), spend("dry")];
   if (drawn < 0.65) return first === second ? [spend(first)] : [spend(first), spend(second)];
-  // The tenant's spend is provisional while the object of the other key may deny.
+  // The spend of the tenant is provisional while the object of the second key may still deny the request.
   if (drawn < 0.85) return [spend("local", "tenant"), spend(draw.of(["tight", "ruled", "closed"]))];
   if (drawn < 0.95) return [spend("closed", "tenant"), spend("open", "a"), spend("tight", "b")];
   if (drawn < 0.96 || isCalm) return [spend("confirmed"), spend("dry"), spend("local")];
   return [spend("broken")];
 }
 
-/** Checks of distinct keys of two shards. */
+/** Checks of different keys in two shards. */
 function drawBatch(draw: Draw, most: number): readonly RequestSpend[] {
   const policy = draw.of(["sharded", "counted"] as const);
   const first = draw.upTo(40);
   return Array.from({ length: 1 + draw.upTo(most) }, (_, index) => ({
     policy,
-    // The first characters of a partition key are base64 and choose its shard.
+    // The first characters of a partition key are base64 and determine its shard.
     key: String(first + index).padStart(8, "A"),
     cost: draw.of([0, 1, 1, 2]),
   }));
@@ -116,7 +116,7 @@ function drawBurst(draw: Draw, schedule: Pick<JoinedSchedule, "isCalm">, atMs: n
   const key = draw.of(keys);
   const spanMs = draw.of([0, 0, 3, 20]);
   const isOfBatches = draw.is(0.2);
-  // Some bursts have more checks than a single call takes.
+  // Some bursts have more checks than fit into one call.
   const count = 1 + draw.upTo(isOfBatches ? draw.of([3, 12]) : draw.of([5, 20, 40]));
   const mostChecks = draw.of([3, 20, 100]);
   const isOfSingles = draw.is(0.5);

@@ -1,4 +1,7 @@
-/** Plays a schedule of requests with joined checks, and checks the invariants. The limiter client and the limiter are the real code. */
+/**
+ * Runs a schedule of requests with joined checks, and checks the invariants. The limiter client and the limiter are the
+ * real code.
+ */
 import type { Policy } from "../../../src/policy/policy.ts";
 import { scopeOf } from "../../fakes/isolate.ts";
 import { decideByNewestRules } from "../../../src/limiter/isolate/newer-rules-retry.ts";
@@ -17,10 +20,10 @@ import { type PolicyName, policyOfRequest, requestOf, templateOf } from "./polic
 import { clockOfRequests, RequestContext } from "./request-context.ts";
 import type { JoinedSchedule, ScheduledRequest } from "./schedules.ts";
 
-/** Bounds how long a check waits before it is sent: a share of the round trip, between two times in milliseconds. */
+/** The longest wait of a check before it is sent: a share of the round trip, but between `leastMs` and `mostMs`. */
 const longestWait = { leastMs: 5, mostMs: 50, share: 1 / 4 };
 
-/** Longer than all timeouts, delays and refunds. */
+/** Time after the last request, longer than all timeouts, delays and refunds. */
 const drainMs = 12_000;
 
 interface Answer {
@@ -36,12 +39,12 @@ interface Request {
   readonly context: RequestContext;
   readonly startedAtMs: number;
   firstSentAtMs: number | null;
-  /** The position of the first call for each key among all calls. */
+  /** For each key, the position of its first call among all calls. */
   readonly firstSent: Map<string, number>;
   answer: Answer | null;
 }
 
-/** The number of calls, by the number of requests whose checks they contain. */
+/** For each number of requests, the number of calls that contain checks of so many requests. */
 export type CallSizes = Map<number, number>;
 
 export interface Played {
@@ -52,7 +55,7 @@ export interface Played {
 
 class Isolate {
   readonly client: LimiterClient;
-  /** The version of the policy rules in this isolate. */
+  /** The version of the policy rules that this isolate has. */
   version: number;
 
   constructor(client: LimiterClient, version: number) {
@@ -141,7 +144,7 @@ class Simulation {
     }
     context.run(() => {
       const deciding = this.#decide(request);
-      // Without waitUntil, the request may end early. Other requests must get their replies even then.
+      // Without waitUntil, the request may end early. Even then, other requests must get their replies.
       if (isAwaited(request)) context.waitUntil(deciding);
     });
   }
@@ -169,7 +172,7 @@ class Simulation {
       const admission = await decideByNewestRules(isolate, waitUntil, (scope) => client.admit(spends(), scope));
       ({ outcomes, isRefused } = admission);
     }
-    // Code of a request that has ended does not run on the platform.
+    // The platform does not run code of a request that has ended.
     if (context.isGone) return;
     const atMs = this.#world.nowMs;
     request.answer = { atMs, order: this.#sentOrder, outcomes, isRefused };
@@ -233,7 +236,8 @@ class Simulation {
       [...request.firstSent.values()].every((order) => order <= answer.order),
       about,
     );
-    // With rules, a request may fall back to onError: newer rules may come during its second attempt, which is the last.
+    // Under rules, a request may fall back to onError: newer rules may arrive during its second attempt, which is the
+    // last.
     if (this.#schedule.isCalm && !hasRules(planned)) {
       const isDecided = answer.outcomes.every(({ kind }) => kind === "decided");
       this.#check("waits: without faults, an object decides every request", isDecided, about);
@@ -276,7 +280,7 @@ class Simulation {
       const outcome = answer.outcomes[index];
       const { booked, arrived, refundsSent } = this.#ledger.charged(number, key, policy);
       const net = booked - refundsSent;
-      // The first of two attempts cannot give back a charge whose reply is lost.
+      // If the reply to the first of two attempts is lost, its charge cannot be refunded.
       const unknown = hasRules(planned) ? booked - arrived : 0;
       const isNet = (least: number): boolean => net >= least && net <= least + unknown;
       const describe = (): string =>
@@ -300,7 +304,8 @@ class Simulation {
       );
       const isRefused = answer.isRefused || (planned.kind === "batch" && outcome.kind === "closed");
       const expected = isRefused ? arrived : 0;
-      // A request may vanish before it gives back its charges. With two attempts, the first one's refund is no late reply.
+      // A request may vanish before it refunds its charges. With two attempts, the refund of the first does not count
+      // as a late reply.
       const isRepeated = hasRules(planned);
       if (planned.fate.startsWith("vanishes") || (isRepeated && !isRefused)) continue;
       this.#check("charges: a late reply to a refused request is refunded", refundsSent === expected, describe);
