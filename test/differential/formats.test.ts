@@ -154,7 +154,7 @@ it("objects of this version reply to the calls of 0.1.0 as 0.1.0 did, and write 
   for (const call of calls) {
     const object = objects.get(call.object) ?? new VirtualObject(new MemoryStorage(), startMs);
     objects.set(call.object, object);
-    // The calls must be made in order. oxlint-disable-next-line no-await-in-loop
+    // The calls must be made in order.
     // oxlint-disable-next-line no-await-in-loop
     await object.pass(startMs + call.atMs - object.nowMs);
     // Recorded times may go back, since the recording sets its clock back after it has waited for a timer.

@@ -79,8 +79,7 @@ export async function replay(target: Target, requests: readonly RecordedRequest[
     for (const [index, request] of requests.entries()) {
       [log, forwarded] = [[], []];
       seedWith(index);
-      // Requests are replayed one after the other, so that each has the same history in every replay. oxlint-disable
-      // no-await-in-loop
+      // Requests are replayed one after the other, so that each has the same history in every replay.
       // oxlint-disable no-await-in-loop
       await time.set(request.atMs);
       await objects.runAlarms();

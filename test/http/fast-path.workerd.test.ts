@@ -126,8 +126,7 @@ it("the fast path gives requests the same responses as Hono's routes", async () 
   const [fast, routed] = [appOf(variables), appOf(variables)];
   for (const [target, init = {}] of requests) {
     const url = target.startsWith("https:") ? target : `https://headgate.example${target}`;
-    // Requests are sent one after the other, since each spends from the same limits. oxlint-disable-next-line
-    // no-await-in-loop
+    // Requests are sent one after the other, since each spends from the same limits.
     // oxlint-disable-next-line no-await-in-loop
     const answer = await answerOf(fast.fetch, url, init);
     // oxlint-disable-next-line no-await-in-loop

@@ -29,7 +29,7 @@ interface Reads {
 /** Answers a request, and returns the parts of it that were read. */
 async function readsOf(app: TestApp, request: Request): Promise<Reads> {
   const names: string[] = [];
-  // The methods are called with the headers that are read. oxlint-disable-next-line typescript/unbound-method
+  // The methods are called with the headers that are read.
   // oxlint-disable-next-line typescript/unbound-method
   const { get, has } = Headers.prototype;
   const note = (headers: Headers, name: string): void => {

@@ -83,8 +83,7 @@ it("S08: a shard counts 3,125 keys correctly, stays within its memory budget and
   expect(mostCachedBytes).toBeLessThanOrEqual(softBudgetBytes);
   expect(mostCachedBytes).toBeGreaterThan(softBudgetBytes / 2);
   object.nowMs += 3 * 3_600_000;
-  // Each alarm sweeps up to 2,000 rows, and the next alarm continues from there. oxlint-disable-next-line
-  // no-await-in-loop
+  // Each alarm sweeps up to 2,000 rows, and the next alarm continues from there.
   // oxlint-disable-next-line no-await-in-loop
   for (let alarm = 0; alarm < 3; alarm++) await limiter.alarm();
   expect(storage.rows.size).toBe(0);

@@ -53,7 +53,7 @@ export class World {
       this.nowMs = next.atMs;
       this.eventNumber++;
       next.act();
-      // Lets promises that the event has resolved run before the next event. oxlint-disable-next-line no-await-in-loop
+      // Lets promises that the event has resolved run before the next event.
       // oxlint-disable-next-line no-await-in-loop
       await new Promise(setImmediate);
     }

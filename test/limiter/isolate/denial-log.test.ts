@@ -42,7 +42,7 @@ class Time implements Clock {
       this.#timers.delete(first);
       this.nowMs = Math.max(this.nowMs, first.atMs);
       first.act();
-      // Lets the work run that waited for the timer. oxlint-disable-next-line no-await-in-loop
+      // Lets the work run that waited for the timer.
       // oxlint-disable-next-line no-await-in-loop
       await new Promise((resolve) => void setTimeout(resolve, 0));
     }

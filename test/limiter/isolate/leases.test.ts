@@ -56,7 +56,7 @@ describe("an isolate that borrows", () => {
     for (let request = 0; request < 40; request++) {
       // oxlint-disable-next-line no-await-in-loop
       left.push(...(await remainingOfEach(isolate, 1)));
-      // Lets the next slice arrive before the next request. oxlint-disable-next-line no-await-in-loop
+      // Lets the next slice arrive before the next request.
       // oxlint-disable-next-line no-await-in-loop
       await settled();
     }

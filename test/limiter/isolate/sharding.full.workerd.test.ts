@@ -58,8 +58,7 @@ it(
           }
           nowMs += 3 * 3_600_000;
           const pages = Math.ceil(keys.length / 2_000) + 1;
-          // Each alarm sweeps one page, and the next alarm continues from there. oxlint-disable-next-line
-          // no-await-in-loop
+          // Each alarm sweeps one page, and the next alarm continues from there.
           // oxlint-disable-next-line no-await-in-loop
           for (let page = 0; page < pages; page++) await limiter.alarm();
           const rowsLeft = (await storage.list()).size;
