@@ -254,14 +254,16 @@ function refundUnits(limit: BucketLimit, state: BucketState, refunded: DatedUnit
   const credits = Math.min(refunded.units * limit.creditsPerUnit, least);
   if (credits === 0) return state;
   if (credits === owed) return nothingOwed;
-  // Without the refunded credits, later spends would have found less owed.
+  const owedThen = state.owed - credits;
+  // Without the refunded credits, later spends would have found less owed. Restoring a state lowers marks to the credits
+  // owed, so that they must not be higher here.
   const marksLeft = marks.map((mark) => ({
     atMs: mark.atMs,
-    owed: mark.atMs > spentAtMs ? Math.max(0, mark.owed - credits) : mark.owed,
+    owed: Math.min(owedThen, mark.atMs > spentAtMs ? Math.max(0, mark.owed - credits) : mark.owed),
   }));
   return {
     atMs: state.atMs,
-    owed: state.owed - credits,
+    owed: owedThen,
     newest: linkMarks(marksLeft),
     reserved: lowerLeastOwed(state.reserved, { atMs: spentAtMs, credits }, least),
   };

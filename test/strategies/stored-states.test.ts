@@ -45,6 +45,16 @@ describe("a settlement after the limit of a bucket has changed", () => {
   });
 });
 
+test("a bucket whose refund leaves less owed than an earlier spend found is restored and stored again as the same text", () => {
+  const limits = limitsOf({ limit: 3, window: "1ms", strategy: "token-bucket", refill: "interval" });
+  const meter = createMeter(limits);
+  meter.consume(3, startMs + 1);
+  meter.book(11, startMs, startMs + 2);
+  meter.book(2, startMs + 1, startMs + 2);
+  meter.refund(3, startMs + 1, startMs + 3);
+  expect(stored(createMeter(limits, stored(meter)))).toEqual(stored(meter));
+});
+
 describe("states of limits that are absent", () => {
   test("when there are more than 256 states of absent limits, those with the earliest idleAtMs are dropped", () => {
     let meter = createMeter([]);
