@@ -32,6 +32,7 @@ const inThreads = {
   // The default would leave one core idle.
   maxWorkers: "100%",
   testTimeout: 60_000,
+  hookTimeout: 60_000,
 } as const;
 
 const workerdGroup = {
