@@ -31,7 +31,7 @@ export interface App {
   readonly service: Service;
 }
 
-/** With an invalid or incomplete configuration, the app answers every request and call with the problems of it. */
+/** With an invalid or incomplete configuration, the app answers every request and call with the problems found. */
 export function createApp(env: Env): App {
   const variables = { ...env };
   const deploymentWarnings = deploymentProblems(variables);
@@ -59,7 +59,7 @@ export function createApp(env: Env): App {
   }
 }
 
-/** A configuration that only lacks something is no mistake, and gets an answer of its own. */
+/** A configuration whose only problem is that needed variables are not set gets a separate answer. */
 const startFailure = (failure: Failure, variables: Readonly<Record<string, unknown>>): Failure =>
   failure.kind === "configuration-invalid" && isUnconfigured(failure.problems, variables)
     ? { ...failure, kind: "configuration-missing" }
@@ -111,7 +111,7 @@ function routes(
   return app;
 }
 
-/** URL parsing accepts more characters, but in `Forwarded` they could be read as further parameters. */
+/** URL parsing also accepts characters such as `;`, which would begin a further parameter in `Forwarded`. */
 const hostName = /^(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])$/;
 
 /** `OPTIONS *` asks for the server's capabilities (RFC 9110, section 9.3.7); workerd appends the `*` to the host. */

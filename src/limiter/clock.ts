@@ -7,7 +7,10 @@ export interface Clock {
   /** Integer milliseconds since the Unix epoch. */
   readonly now: () => number;
   readonly after: Timer;
-  /** Stops a virtual clock until work of the platform is done, such as cryptography. The platform's clock needs none. */
+  /**
+   * Stops a virtual clock until work of the platform, such as cryptography, is done. The platform's clock has no
+   * `hold`.
+   */
   readonly hold?: Hold;
 }
 
@@ -21,7 +24,7 @@ export const platformClock: Clock = {
   },
 };
 
-/** A namespace of objects in memory has its clock under this name. */
+/** The property in which an in-memory namespace of objects has its clock. */
 export const clockName = Symbol.for("headgate.clock");
 
 /** The clock of the objects of a binding, which is the platform's unless the objects are in memory. */
@@ -41,7 +44,7 @@ export function sleep({ after }: Clock, afterMs: number, signal?: AbortSignal): 
   });
 }
 
-/** Calls `act` every `periodMs`. Returns a function that ends this. */
+/** Calls `act` every `periodMs`. Returns a function that stops the calls. */
 export function every({ after }: Clock, periodMs: number, act: () => void): () => void {
   const next = (): (() => void) =>
     after(periodMs, () => {

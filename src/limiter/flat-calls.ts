@@ -66,7 +66,7 @@ const mostBytes = 4_000_000;
 const entryBytes = 400;
 const characterBytes = 6;
 
-/** Each charge has the cost of the latest check, because most checks of a policy have the same cost. */
+/** Each cached charge has the cost of its latest check, because most checks of a policy have the same cost. */
 const chargeByText = new BoundedMap<{ readonly text: string; charge: Charge }>(mostTexts, {
   mostBytes,
   bytesOf: ({ text }) => entryBytes + text.length * characterBytes,

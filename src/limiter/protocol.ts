@@ -114,7 +114,10 @@ export interface CheckReply {
   spentAtMs: number[];
   /** Whether the denial lasts until its wait is over or the key is forgotten. Default: false. */
   isFirm?: boolean;
-  /** How long a firm denial may be cached, in milliseconds. Less while a provisional spend may be given back. Default: `defaultFirmMs`. */
+  /**
+   * How long a firm denial may be cached, in milliseconds. It is shorter while a provisional spend may be given back.
+   * Default: `defaultFirmMs`.
+   */
   firmForMs?: number;
   /**
    * Not empty when a charge was made under older policy rules than the object has seen: the newer rules, one entry for
@@ -175,7 +178,7 @@ export interface ExplainedCharge {
 export interface ExplainReply {
   /** The object's time, integer milliseconds since the Unix epoch. */
   readonly atMs: number;
-  /** That of a look with the same charges. */
+  /** The reply to a look with the same charges. */
   readonly reply: CheckReply;
   /** One for each charge, in their order. */
   readonly charges: readonly ExplainedCharge[];
@@ -250,7 +253,10 @@ export interface ReserveCall extends CheckCall {
   /** 128 random bits as text. */
   id: string;
   ttlMs: number;
-  /** Whether only dry-run policies need the settlement. Such a reservation makes room for others. Default: false. */
+  /**
+   * Whether only dry-run policies need the settlement. Such a reservation ends early when others need room. Default:
+   * false.
+   */
   isDryRun?: boolean;
 }
 
@@ -289,7 +295,7 @@ export interface SettleCall {
 export interface SettleReply {
   /** False for a reservation that is unknown, expired or already settled. */
   settled: boolean;
-  /** Default: not asked for, or nothing was settled. */
+  /** Absent if the call did not ask for them, or if nothing was settled. */
   charges?: readonly SettledCharge[];
 }
 
@@ -342,13 +348,15 @@ export interface ReturnReply {
   settled: readonly Settlement[];
 }
 
-/** A slice ends its `ttlMs` after `spentAtMs`. A stale call has returned its slices, but lends none. */
+/**
+ * A slice ends when its `ttlMs` has passed since `spentAtMs`. A stale call settles the returned slices, but lends none.
+ */
 export interface LeaseReply extends CheckReply, ReturnReply {
   /** Units lent in addition to the charges that are spent; 0 when no slice was opened. */
   lentUnits: number;
 }
 
-/** Settles slices. No-op for a slice that is unknown, settled or over. */
+/** Settles slices. No-op for a slice that is unknown, settled or expired. */
 export interface ReturnCall {
   key: string;
   returned: readonly SliceReturned[];

@@ -2,10 +2,10 @@
  * Fixed window: one counter per window, at most L units in each. A window opens with its first admitted request and lasts
  * W, or is aligned to the clock, or is a calendar period of a time zone.
  *
- * Promise: at most L units in one window. Bound: 2L in any span of W; 3L for calendar months, because 31 days can contain
- * a whole February. Known weakness: such a burst is possible across the boundary of two full windows. An elastic window
- * ends only after W without any request, allowed or denied. Its bound is L in any span of W, but it never allows a client
- * again that keeps sending.
+ * Promise: at most L units in one window. Bound: 2L in any span of W; 3L for calendar months, because 31 days can
+ * contain a whole February. Known weakness: such a burst is possible across the boundary of two full windows. An
+ * elastic window ends only after W without any request, allowed or denied. Its bound is L in any span of W, but a
+ * client that keeps sending is never allowed again.
  */
 import * as v from "valibot";
 import {

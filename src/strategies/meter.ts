@@ -121,7 +121,7 @@ export function meterUnder(limits: readonly Limit[], before: LimitsMeter | undef
 const bytesPerMeter = 130;
 const bytesPerLimit = 70;
 
-/** The only kind of meter. Other than `Meter`, it shows its limits. */
+/** The only implementation of `Meter`. It also exposes its limits. */
 export class LimitsMeter implements Meter {
   readonly limits: readonly Limit[];
   readonly #longestWindowMs: number;
@@ -168,7 +168,7 @@ export class LimitsMeter implements Meter {
       : new LimitsMeter(limits, snapshot, null);
   }
 
-  /** @param carriedSeenMs the latest time that the former meter had seen */
+  /** @param carriedSeenMs the latest time that the previous meter had seen */
   #takeOver(compiled: CompiledLimit, carried: CarriedState, carriedSeenMs: number): MeteredLimit {
     const state = stateFor(compiled, carried);
     if (state === null) {

@@ -52,13 +52,13 @@ export class MeteredLimit {
     return fresh;
   }
 
-  /** After a spend at `atMs` that fits. */
+  /** The state after a spend at `atMs` that fits. */
   spent(units: number, atMs: number, nowMs: number): unknown {
     const { limit, strategy } = this.compiled;
     return strategy.spend(limit, this.state, { atMs, units }, nowMs);
   }
 
-  /** After a spend at `atMs` that may exceed the capacity. */
+  /** The state after a spend at `atMs` that may exceed the capacity. */
   booked(cost: number, atMs: number, seenMs: number): unknown {
     const units = Math.min(cost, greatestDebt - this.#used(seenMs));
     return units <= 0 ? this.state : this.spent(units, atMs, seenMs);
@@ -69,13 +69,16 @@ export class MeteredLimit {
     return strategy.refund(limit, this.state, { atMs, units }, seenMs);
   }
 
-  /** The instant at which a reservation is booked. Slots expire after a window, so those with a shorter ttl are booked earlier. */
+  /**
+   * The instant at which a reservation is booked. Slots expire after a window, so reservations with a shorter ttl are
+   * booked earlier.
+   */
   #reservedAtMs(ttlMs: number, atMs: number): number {
     const { windowMs, strategy } = this.compiled;
     return strategy.holdsSlots && ttlMs < windowMs ? Math.max(0, atMs - (windowMs - ttlMs)) : atMs;
   }
 
-  /** After a reservation that fits. */
+  /** The state after a reservation that fits. */
   reserved(cost: number, ttlMs: number, atMs: number): unknown {
     const { limit, strategy } = this.compiled;
     if (strategy.reservations === null) return this.spent(cost, this.#reservedAtMs(ttlMs, atMs), atMs);
@@ -83,7 +86,7 @@ export class MeteredLimit {
     return strategy.reservations.reserve(limit, this.state, reserved, atMs);
   }
 
-  /** After a reservation ends: its slots are free, or its units are corrected to the actual cost. */
+  /** The state after a reservation ends: its slots are free, or its units are corrected to the actual cost. */
   settled(reservation: RenewedReservation & SettledUnits, seenMs: number): unknown {
     const { limit, strategy } = this.compiled;
     if (strategy.holdsSlots) return this.#released(reservation, seenMs);
@@ -100,7 +103,7 @@ export class MeteredLimit {
     return actualCost > cost ? new MeteredLimit(this.compiled, next).booked(actualCost - cost, seenMs, seenMs) : next;
   }
 
-  /** Without the slots of a reservation. */
+  /** The state without the slots of a reservation. */
   #released({ cost, heldAtMs, ttlMs }: RenewedReservation, seenMs: number): unknown {
     // The clock was ahead when the reservation was made. Its slots have been booked again since, without its ttl.
     const atMs = heldAtMs > seenMs ? heldAtMs : this.#reservedAtMs(ttlMs, heldAtMs);
@@ -118,7 +121,7 @@ export class MeteredLimit {
     return holdsSlots || reservations !== null;
   }
 
-  /** With a reservation open until `ttlMs` after `seenMs`. */
+  /** The state with a reservation open until `ttlMs` after `seenMs`. */
   renewed(reservation: RenewedReservation, seenMs: number): unknown {
     const { holdsSlots, reservations } = this.compiled.strategy;
     if (reservations !== null) return reservations.renew(this.state, reservation, seenMs);

@@ -1,5 +1,5 @@
 /**
- * The states of a meter outside of it: those that it passes to the next meter, which are not encoded, and its stored form
+ * The states that leave a meter: unencoded when the next meter takes them over, or in the stored form
  * `[version, seenMs, …states]`, where each state is `[identity, idleAfterMs, data]`.
  *
  * - Durations count from `seenMs`, because they take fewer bytes than instants.

@@ -57,7 +57,7 @@ export interface Decision {
   delayMs: number;
   /** The least wait after which this cost fits. It is 0 if allowed, and null if no wait suffices. */
   retryAfterMs: number | null;
-  /** The rest of a ban of the key; 0 without one. */
+  /** How long a ban still denies the key; 0 without a ban. */
   bannedForMs: number;
   /** The decisions of the limits, in their order. */
   limits: LimitDecision[];
@@ -188,8 +188,8 @@ export interface Strategy<L extends Limit = Limit, State = unknown> {
   /** Approximate memory of the state. */
   sizeBytes(state: State): number;
   /**
-   * The state in compact form. Instants are stored as ages relative to `nowMs`, the latest time seen. The texts of sealed
-   * segments are an exception: they are the same at any time.
+   * The state in compact form. Instants are stored as ages relative to `nowMs`, the latest time seen. The texts of
+   * sealed segments are an exception: they do not depend on `nowMs`.
    */
   store(limit: L, state: State, nowMs: number): StoredState;
   /**
@@ -218,8 +218,9 @@ type StrategyParts<L extends Limit, State> = Omit<Strategy<L, State>, DefaultedP
   Partial<Pick<Strategy<L, State>, DefaultedPart>>;
 
 /**
- * A strategy with defaults for its missing parts. All strategies have the same fields in the same order, which is fastest
- * for JavaScript engines. The returned type hides those of limit and state, because callers never look into them.
+ * A strategy with defaults for its missing parts. All strategies have the same fields in the same order, which is
+ * fastest for JavaScript engines. The returned type hides the types of limit and state, because callers never look into
+ * them.
  */
 export function strategyOfParts<L extends Limit, State>(parts: StrategyParts<L, State>): Strategy {
   const strategy: Strategy<L, State> = {

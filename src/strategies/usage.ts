@@ -82,7 +82,7 @@ export type UsageTerms =
       readonly oldest: LeavingUnits | null;
     };
 
-/** The units that one limit counts at an instant. Those between them and the capacity remain. */
+/** The units that one limit counts at an instant. The rest of the capacity remains. */
 export interface UsageBreakdown {
   /** The used units: the sum of the terms and of `heldUnits`. It exceeds the capacity while there is a debt. */
   readonly used: number;
@@ -220,7 +220,7 @@ function queueSums(terms: TermsOf<"queue">): string[] {
   return ["1 by the last departure", ...(waitingUnits === 0 ? [] : [waiting])];
 }
 
-/** When units stop counting, unless the next request fits at that instant. */
+/** States when units stop counting, unless the next request fits at that instant. */
 function notesOf(terms: UsageTerms, limit: LimitDecision): string[] {
   const { remaining, replenishAfterMs } = limit;
   const isNext = (changesInMs: number): boolean => remaining === 0 && changesInMs === replenishAfterMs;
@@ -285,7 +285,7 @@ const spans: readonly (readonly [lengthMs: number, name: string])[] = [
   [1, "millisecond"],
 ];
 
-/** A length in its largest whole unit: "minute", "90 seconds". @param one what stands before a single unit */
+/** A length in its largest whole unit: "minute", "90 seconds". @param one the text before a single unit */
 function spanText(lengthMs: number, one = ""): string {
   const [unitMs, name] = spans.find(([size]) => lengthMs % size === 0) ?? [1, "millisecond"];
   const count = lengthMs / unitMs;

@@ -7,7 +7,7 @@ export const leastCompatibilityDate = "2025-05-05";
 
 export const acceptedDate = `"${leastCompatibilityDate}" or later in wrangler.toml`;
 
-/** Whether the Worker has the latest of the features. */
+/** Whether the Worker has the latest of the required features. */
 export const hasFeatures = (): boolean => typeof FinalizationRegistry === "function";
 
 /**

@@ -1,4 +1,4 @@
-/** Finds out whether keys are banned or blocked by a key rule, for requests that their policies do not charge. */
+/** Finds out whether keys that a request does not charge are banned, or blocked by a key rule. */
 import type { Policy } from "../../policy/policy.ts";
 import { compareVersions } from "../../policy/runtime-rules.ts";
 import { BoundedMap } from "../../policy/caches.ts";
@@ -11,7 +11,7 @@ import { aged, ChargeResult, isByKeyRule, type Outcome, policyKey, type Spend } 
 
 const maximumKeys = 4_096;
 
-/** The spends because of which a request is denied, and their outcomes. */
+/** The spends that cause the denial of a request, and their outcomes. */
 export interface Refusal {
   readonly spends: readonly Spend[];
   readonly admission: ChargeResult;
@@ -42,8 +42,8 @@ export class Bans {
   }
 
   /**
-   * The refusal by bans and by rules that block a key, which looks at each key's object. `onError = "closed"` refuses when
-   * the object does not answer.
+   * The refusal by bans and by rules that block a key. Looks at the object of each key. `onError = "closed"` refuses
+   * when the object does not answer.
    * @returns null when no key is banned or blocked
    */
   async find(spends: readonly Spend[], scope: RequestScope): Promise<Refusal | null> {

@@ -27,7 +27,7 @@ import { endReservation } from "./reservation.ts";
 /** Time to give back a provisional spend, beyond the timeouts of the objects that may still deny. */
 const giveBackMs = 1_000;
 
-/** Longer than the timeout of most decisions: a person waits for an explanation, and not a request. */
+/** Longer than the timeout of most decisions: a person waits for an explanation, but no request does. */
 const explainTimeoutMs = 2_000;
 
 interface ReserveResult {
@@ -69,12 +69,12 @@ export class LimiterClient {
   }
 
   /**
-   * Spends all or nothing. Each group's object is called only after the groups before have admitted the request.
+   * Spends all or nothing. Each group's object is called only after the preceding groups have admitted the request.
    * After a denial, earlier spends are given back in the background. Dry runs on keys that no enforced policy charges
-   * also run in the background. A cached denial of any group answers before any object is called. A stale request is
-   * refused, after earlier spends have been given back.
+   * also run in the background. A cached denial of any group answers before any object is called. When an object has
+   * newer policy rules, the request is refused after its earlier spends have been given back.
    * @returns no promise when the isolate decides all groups without their objects
-   * @throws ConfigProblems when the objects can never decide, as all methods do
+   * @throws ConfigProblems when the objects can never decide; all methods throw it
    */
   admit(spends: readonly Spend[], scope: RequestScope): ChargeResult | Promise<ChargeResult> {
     const { caller } = this.#isolate;
@@ -123,7 +123,7 @@ export class LimiterClient {
     return { checks, dryRuns: groups.filter(isDryRunOnly), scope, result, next: 0 };
   }
 
-  /** Begins a check whose outcome is wanted, even if the policy is a dry run. */
+  /** Begins the check of a single spend. The caller needs its outcome even if the policy is a dry run. */
   #beginAlone(spend: Spend, scope: RequestScope, isLook: boolean): PendingCharge {
     const group = [spend];
     const result = new ChargeResult(isLook ? null : this.#recall([group]));
@@ -202,7 +202,10 @@ export class LimiterClient {
     return null;
   }
 
-  /** Refuses a charge, and gives its spends back in the background. @returns when they are given back */
+  /**
+   * Refuses a charge, and gives its spends back in the background.
+   * @returns a promise that resolves when they are given back
+   */
   #refuse({ result, scope }: PendingCharge, outcomes: readonly Outcome[]): Promise<void> {
     result.addOutcomes(outcomes);
     result.decidedAtMs = this.#isolate.clock.now();
@@ -213,7 +216,10 @@ export class LimiterClient {
     return givingBack;
   }
 
-  /** Gives spends back before a second attempt, which they might deny. Waits at most until the first attempt's deadline. */
+  /**
+   * Refuses a charge that a second attempt decides. Waits until its spends are given back, because they might deny the
+   * second attempt, but at most until the first attempt's deadline.
+   */
   async #refuseStale(charge: PendingCharge, outcomes: readonly Outcome[]): Promise<void> {
     const { result, scope } = charge;
     const { clock } = this.#isolate;

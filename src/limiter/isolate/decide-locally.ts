@@ -62,7 +62,7 @@ export class LocalDecider {
     this.#now = now;
   }
 
-  /** Spends on one key: by all policies with local limits, or by none. Dry runs deny nothing. */
+  /** Charges one key under all policies that the isolate's own meters decide, or under none. Dry runs deny nothing. */
   decide({ group, result, provisionalMs, isLook }: Omit<KeyCheck, "scope">): readonly Outcome[] {
     const nowMs = this.#now();
     const ruled = group.map((spend) => this.#ruled(spend, nowMs));

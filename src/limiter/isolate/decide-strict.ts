@@ -151,7 +151,10 @@ export class StrictDecider {
     return outcomes;
   }
 
-  /** Takes a reply after the deadline. Its spends are given back or settled with the others of the request. */
+  /**
+   * Takes a reply that arrives after the deadline. Its spends are given back or settled with the other spends of the
+   * request.
+   */
   async #acceptLate(
     check: KeyCheck,
     reply: (CheckReply & Partial<ReserveReply>) | undefined,
@@ -190,7 +193,7 @@ export class StrictDecider {
     const { caller } = this.#isolate;
     const { partitionKey: key, random: id } = address;
     const end = (costs: Pick<SettleCall, "cost" | "costs">): Promise<unknown> => {
-      // The observer does not receive what is settled for a request that was refused, or decided without the object.
+      // The observer receives no settlements of requests that were refused or decided without the object.
       const isReported = !isLate && !result.isRefused;
       // One repetition is safe, since an id settles once.
       return endReservation(caller, address, { ...costs, isRepeatable: true, isReported });

@@ -121,7 +121,10 @@ function bytesOf(denials: readonly Denial[]): number {
 const isCacheable = ({ policy, ttlMs }: Spend): boolean =>
   policy.isDenyCached && !policy.isDryRun && ttlMs === undefined;
 
-/** Whether the denial is for the same policies, limits, rules and costs. A mode that expires changes no version. */
+/**
+ * Whether the denial is for the same policies, limits, rules and costs. Checks again whether the policies are dry runs:
+ * the expiry of a policy's mode changes no version.
+ */
 const isOf = ({ texts, costs }: Denial, group: readonly Spend[]): boolean =>
   hasChargeTexts(group, texts) && group.every((spend, index) => spend.cost === costs[index] && isCacheable(spend));
 

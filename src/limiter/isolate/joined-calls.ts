@@ -38,7 +38,7 @@ export class JoinedCalls {
   readonly #mostCalls: number;
   readonly #queues = new BoundedMap<CheckQueue>(mostObjects);
 
-  /** @param mostCalls the number of calls under way to an object from which on checks wait and are joined */
+  /** @param mostCalls when this number of calls to an object is under way, further checks wait and are joined */
   constructor(stubAt: (location: ObjectLocation) => Stub, clock: Clock, mostCalls: number) {
     this.#stubAt = stubAt;
     this.#clock = clock;
@@ -48,7 +48,8 @@ export class JoinedCalls {
   /**
    * Sends the checks of one request: at once if few calls are under way, otherwise with other checks after a short wait.
    * Relaxed checks do not wait for the confirmed writes of others.
-   * @param waitUntil that of the request; the caller keeps the request alive until its own checks have replies
+   * @param waitUntil the `waitUntil` of the request; the caller keeps the request alive until its own checks have
+   * replies
    */
   send(location: ObjectLocation, checks: readonly KeyCheck[], waitUntil: WaitUntil): Sent<readonly CheckReply[]> {
     const isConfirmed = checks.some((check) => checkKindOf(check) === "confirmed");

@@ -27,8 +27,8 @@ export interface BookedSpend extends Spend {
 }
 
 /**
- * The spends that the object booked: none when one denies, else all except dry runs that would deny, and keys that a rule
- * allows without charge.
+ * The spends that the object booked: none when an enforced policy denies; otherwise all, except those of dry runs that
+ * would deny and those that a key rule allows without charge.
  */
 export function bookedSpends(
   group: readonly Spend[],
@@ -96,7 +96,8 @@ export function timeoutOf(group: readonly Spend[]): number {
 
 /**
  * The call that checks the group.
- * @param provisionalMs for how long the spend may be given back by law 10; 0 for a final spend
+ * @param provisionalMs for how long the spend may be given back exactly (law 10 in strategies/strategy.ts); 0 for a
+ * final spend
  */
 export const callOf = (group: readonly Spend[], provisionalMs = 0): CheckCall => ({
   key: group[0]?.partitionKey ?? "",

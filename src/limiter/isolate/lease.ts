@@ -13,16 +13,16 @@ import { timeoutOf } from "./key-group.ts";
 import { aged, chargeTextOf, type Outcome, ruledOutcome, ruledSpend, type Spend } from "./outcome.ts";
 import { SharedValue } from "./request-context.ts";
 
-/** How long a slice is spent from, counted from the call that requests it. */
+/** How long the isolate may spend a slice, counted from the call that requests it. */
 export const spendableMs = 1_000;
-/** How long the object holds a slice. After `spendableMs`, the rest is the time to return the slice. */
+/** How long the object holds a slice. The time beyond `spendableMs` is for returning the slice. */
 const sliceTtlMs = 2 * spendableMs;
 /**
  * How long an ended slice waits for its provisional spends to become final or be given back. The wait must be short, because
  * the object books the whole slice when it is returned too late.
  */
 export const provisionalGraceMs = 75;
-/** Lending costs a call and a write, so a smaller slice costs more than one call for each request. */
+/** Lending costs a call and a write, so a smaller slice would cost more than calling the object for each request. */
 const leastUnits = 8;
 /** A lease is low when a quarter of its units is left, or 200 ms before its last slice ends. */
 const lowPart = 4;
@@ -38,7 +38,7 @@ export interface BorrowedSlice {
   /** Units spent for requests that a later object may still deny. */
   provisionalUnits: number;
   readonly endsAtMs: number;
-  /** The instants that the object books the slice to if it is not returned in time, by policy. */
+  /** By policy, the instant to which the object books the slice if it is not returned in time. */
   readonly expiry: Settlement;
   /** Whether a call has returned the slice, or is under way to return it. */
   isReturned: boolean;
@@ -56,12 +56,12 @@ export class Lease {
   /** When the last call was made that requests a slice; null when none is under way. */
   requestedAtMs: number | null = null;
   #slices: BorrowedSlice[] = [];
-  /** Slices that are no longer spent from and not yet returned. */
+  /** Slices that the isolate no longer spends and that are not yet returned. */
   #ended: BorrowedSlice[] = [];
   /** The decisions that came with the last slice. Their waits are sufficient until the slice ends. */
   #decisions: readonly Decision[] = [];
   #decidedAtMs = 0;
-  /** The key rules that came with them, one for each policy. */
+  /** The key rules that came with the decisions, one for each policy. */
   #keyRules: readonly (KeyRule | null)[] = [];
   #seenMs = 0;
   /** The units requested in the last whole period of `spendableMs`, and so far in the current period. */
@@ -90,7 +90,7 @@ export class Lease {
   /** The outcomes of a spend from a slice, with the `remaining` that the object would report. */
   outcomes(group: readonly Spend[], nowMs: number): Outcome[] {
     const ageMs = Math.max(0, nowMs - this.#decidedAtMs);
-    // The decisions count earlier slices as spent, and nothing of the last slice.
+    // The decisions count earlier slices as fully spent, and the last slice as unspent.
     const spareUnits = sum(this.#slices.slice(0, -1), leftOf) - (this.#slices.at(-1)?.used ?? 0);
     return group.flatMap(({ policy, cost }, index): Outcome[] => {
       const decision = this.#decisions[index];

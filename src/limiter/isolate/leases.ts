@@ -27,8 +27,8 @@ const maximumBytes = 4_000_000;
 const leaseBytes = 1_000;
 const limitBytes = 400;
 /**
- * The most slices per second that an isolate requests for keys without one. A request for a slice takes about 10 KB of
- * memory until the slice is returned.
+ * The most slices per second that an isolate requests for keys that have no slice. A request for a slice takes about
+ * 10 KB of memory until the slice is returned.
  */
 const maximumRequested = 512;
 
@@ -105,15 +105,15 @@ export class Leases {
     if (settlement === null) return [];
     return group.flatMap((spend): BookedSpend[] => {
       const bookedAtMs = instantOf(settlement, spend);
-      // The object booked the lowered number of used units.
+      // The spend was subtracted before the slice was returned, so the object never booked it.
       if (bookedAtMs !== null && !wasReturned) return [];
-      // Without an instant the slice came too late: the object has booked it whole.
+      // No instant means that the slice was returned too late, and that the object has booked it whole.
       const spentAtMs = bookedAtMs ?? instantOf(slice.expiry, spend);
       return spentAtMs === null ? [] : [{ ...spend, spentAtMs }];
     });
   }
 
-  /** Returns the slice in case no other request does, because the others have ended or none follows. */
+  /** Returns the slice unless another request does: the other requests may have ended, and none may follow. */
   async #ensureReturned(lease: Lease, slice: BorrowedSlice, waitUntil: WaitUntil): Promise<void> {
     if (lease.isSpendable(slice)) {
       const returnedAtMs = slice.endsAtMs + 2 * provisionalGraceMs;
@@ -181,7 +181,7 @@ export class Leases {
       late: {
         waitUntil,
         settle: (late) => {
-          // Too little of the slice's time is left to spend it.
+          // Too little time is left to spend the slice, so it is returned unused.
           const unused = wanted === null ? [] : [lease.sliceOf(wanted, late, calledAtMs)];
           return Promise.all([settleLate?.(late), this.#return(lease, unused)]);
         },

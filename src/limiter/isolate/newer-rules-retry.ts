@@ -29,7 +29,10 @@ export class RequestScope {
     this.#untilMs = isLastAttempt ? Number.POSITIVE_INFINITY : 0;
   }
 
-  /** Whether an object has newer rules than this attempt. A second attempt then decides what that object has not. */
+  /**
+   * Whether an object has newer rules than this attempt. A second attempt then decides the spends that the object did
+   * not decide.
+   */
   get isStale(): boolean {
     return this.#isStale;
   }
@@ -40,7 +43,7 @@ export class RequestScope {
   }
 
   /**
-   * The timeout of a call in milliseconds. A second attempt has the rest of the time of the first.
+   * The timeout of a call in milliseconds. A second attempt has only the time that the first one has left.
    * @param wholeMs the timeout without a first attempt
    */
   callTime(wholeMs: number, nowMs: number): { readonly timeoutMs: number; readonly isShortened: boolean } {

@@ -60,15 +60,18 @@ export interface LimiterObserver {
 /** Checks wait, and are joined, while this number of calls with checks is under way to their object. */
 const mostCallsOfObject = 1;
 
-/** Objects that can never decide answer within this time, and a request that the isolate decides waits no longer. */
+/**
+ * How long a request that the isolate decides waits for the first call. An object that can never decide replies within
+ * this time.
+ */
 const mostFirstCallMs = 250;
 
 export interface CallerOptions {
   /** Whether checks that reach an object at the same time may share a call. Default: if the platform allows it. */
   readonly joinsChecks?: boolean;
   /**
-   * Whether the first request waits for its call even if the isolate decides it, so that objects that can never decide are
-   * noticed at once. Default: false.
+   * Whether the first request waits for its call to an object, even if the isolate decides the request. An object that
+   * can never decide is then noticed at once. Default: false.
    */
   readonly awaitsFirstCall?: boolean;
 }
@@ -100,7 +103,7 @@ export class ObjectCaller {
   }
 
   /**
-   * Waits for the first call of this isolate, once, and not for an object that is silent. Only for the request that made the
+   * Waits once for the first call of this isolate, for at most `mostFirstCallMs`. Only for the request that made the
    * call.
    */
   async takeFirstCall(): Promise<void> {
@@ -216,7 +219,7 @@ export class ObjectCaller {
   }
 }
 
-/** A call on its way. */
+/** A call that is sent, or that waits to be sent. */
 export interface Sent<Reply> {
   readonly replies: Promise<Reply>;
   /** Takes the call back. Returns false when it has been sent. */

@@ -249,8 +249,7 @@ export class ChargeResult {
   }
 
   /**
-   * In the order of decision: a denying key is the last. Dry runs on keys that no enforced policy charges are not among
-   * them.
+   * In the order of decision: a denying key is the last. Excludes dry runs on keys that no enforced policy charges.
    */
   get outcomes(): readonly Outcome[] {
     return this.cachedDenial?.outcomes ?? this.#outcomes;

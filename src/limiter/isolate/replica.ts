@@ -56,7 +56,7 @@ interface PolicyReplica {
 interface LimitSpends {
   /** A list from `internedLimits`, comparable by identity. */
   readonly limits: readonly Limit[];
-  /** Units by the instant they were spent, by the isolate's clock. */
+  /** Units by the instant at which they were spent, by the isolate's clock. */
   readonly units: Map<number, number>;
 }
 

@@ -48,7 +48,7 @@ export async function addressOf(id: string, tenant: string | null, sign: Sign): 
   };
 }
 
-/** The signed texts. No text that names a key has one of these forms. */
+/** The texts that are signed. The same secret signs the texts of keys, which never have one of these forms. */
 const signedText = (named: string, tenant: string | null): string => JSON.stringify({ reservation: named, tenant });
 
 const comparedText = (signature: string): string => JSON.stringify({ signature });

@@ -16,7 +16,7 @@ import { Cooldown, type ObjectCaller, type WaitUntil } from "./object-caller.ts"
 import type { ObjectLocation } from "../protocol.ts";
 import type { PendingSync, Replica } from "./replica.ts";
 
-/** New replicas that arrive within this time of a call are synced together by the next call. */
+/** New replicas that arrive within this time after a call are synced together by the next call. */
 const gatherMs = 100;
 const maximumKeysPerCall = 100;
 const pauseMs = 1_000;

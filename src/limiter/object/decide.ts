@@ -1,6 +1,7 @@
 /**
- * Decides the charges of one key together: every enforced policy allows, and then all spend; otherwise none does. A ban or a
- * key rule can deny in addition to the limits. A dry run never changes what is decided for the other policies.
+ * Decides the charges of one key together: if every enforced policy allows its charge, all are spent; otherwise none
+ * is. A ban or a key rule can deny in addition to the limits. A dry run never changes what is decided for the other
+ * policies.
  */
 import {
   type Decision,
@@ -47,7 +48,7 @@ export function decide(turn: KeyTurn, call: CheckCall | ReserveCall): CheckReply
   const { keyState, nowMs } = turn;
   const all = ruledCharges(turn, call.charges);
   const enforced = all.filter(({ charge }) => charge.isDryRun !== true);
-  // Like a request on the blocklist: it changes no state, and is no strike.
+  // As with the blocklist, the denial changes no state and does not count towards a ban.
   if (enforced.some(isBlocked)) return { ...looksOf(all, turn), ...firmFor(firstChangeMs(all, turn)) };
   const isBanned = enforced.some(({ bannedForMs }) => bannedForMs > 0);
   // A single policy needs no look: its spend decides.
@@ -109,11 +110,11 @@ function withStrike(charged: RuledCharge, decision: Decision, { keyState, nowMs 
 }
 
 /**
- * Lengthens the waits of a reply so that they suffice while slices are open. They assume that all lent units are spent when
- * the last slice ends.
+ * Lengthens the waits of a reply so that they suffice while slices are open. The lengthened waits assume that all lent
+ * units are spent when the last slice ends.
  */
 export function withSliceWaits(turn: KeyTurn, charges: readonly Charge[], reply: CheckReply): CheckReply {
-  // The slices must have followed a mis-set clock that this turn has found.
+  // If this turn has found a mis-set clock, the slices must be corrected first.
   turn.keyState.followClock();
   if (turn.keyState.slices === null) return reply;
   const decisions = reply.decisions.map((decision, index) => {
@@ -193,8 +194,8 @@ function spend(charged: RuledCharge, turn: KeyTurn, call: CheckCall | ReserveCal
 }
 
 /**
- * For how long a charge under these limits is reserved, in milliseconds; null when it is spent for good. A provisional spend
- * keeps the data of a reservation, so that `refund` can undo it by law 10.
+ * For how long a charge under these limits is reserved, in milliseconds; null when it is spent for good. A provisional
+ * spend keeps the data of a reservation, so that `refund` can undo it exactly (law 10 in strategies/strategy.ts).
  */
 function ttlMsOf(call: CheckCall | ReserveCall, limits: readonly Limit[]): number | null {
   if ("ttlMs" in call) return call.ttlMs;

@@ -84,7 +84,7 @@ export class IsolateBudget {
   /** An object ends without notice. Its memory is in use until it is garbage-collected. */
   readonly #ended: FinalizationRegistry<ObjectShare>;
 
-  /** @throws Error if the compatibility date of the Worker is too early: it does not start then */
+  /** @throws Error if the compatibility date of the Worker is too early; the Worker then does not start */
   constructor(mostBytes: number) {
     if (!hasFeatures()) throw new Error(`compatibility_date: expected ${acceptedDate}`);
     this.mostBytes = mostBytes;

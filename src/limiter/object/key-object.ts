@@ -45,8 +45,8 @@ export class KeyObject {
   readonly #cache: KeyCache;
   readonly #writeBehind: WriteBehind;
   /**
-   * The newest policy rules that the object has seen. Not bounded: policies are named by the configuration, never by a request.
-   * A key's row has those of its policies, while it stores anything of them.
+   * The newest policy rules that the object has seen. Not bounded: policies are named by the configuration, never by a
+   * request. A key's row has the rules of each policy of which it stores state.
    */
   readonly #seenRules = new Map<string, PolicyRules>();
 
@@ -132,7 +132,7 @@ export class KeyObject {
     this.#turn(call, ({ keyState, nowMs }) => {
       for (const charge of charges) {
         const { policy, cost, spentAtMs } = charge;
-        // A key rule allowed the charge, which spent nothing.
+        // A key rule had allowed the charge, so nothing was spent.
         if (spentAtMs === 0) continue;
         const rules = hasLimitsInEffect ? [] : keyState.rulesOf(policy);
         const limits = limitsUnder(rules, charge.limits);

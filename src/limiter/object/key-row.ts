@@ -131,7 +131,7 @@ export function revivedKey(key: string, row: unknown, textOf: (number: number) =
     return text;
   };
   for (const [policy, snapshot] of parsed.meters) {
-    // Without limits a meter keeps each state until a call brings its limit, or the state is idle.
+    // A meter without limits keeps each state until a call brings the limit of the state, or the state is idle.
     const meter = LimitsMeter.from([], attachSegments(snapshotAt(snapshot, notedTextOf), notedTextOf));
     keyState.refused ??= meter.refused;
     keyState.meters.set(policy, { meter, writtenChanges: meter.changes, seenMs: meter.seenMs });

@@ -60,7 +60,10 @@ export class KeyState {
   /** When the key's row was first written. */
   readonly bornAtMs: number;
   readonly meters = new Map<string, KeyMeter>();
-  /** Null without reservations, as for most keys: empty maps would be a third of a key's memory. The same holds below. */
+  /**
+   * Null without reservations, as for most keys: empty maps would be a third of a key's memory. The same holds for the
+   * maps below.
+   */
   reservations: Reservations | null = null;
   slices: Slices | null = null;
   /** By isolate, in the order of `atMs`. */
@@ -78,7 +81,7 @@ export class KeyState {
   refused: string | null = null;
   #provisionalAtMs = 0;
   #provisionalMs = 0;
-  /** Changes outside the meters, and by meters that were dropped. */
+  /** Counts changes outside the meters, and changes of dropped meters. */
   #ownChanges = 0;
   #writtenOwnChanges = 0;
 
@@ -154,7 +157,10 @@ export class KeyState {
     return changes;
   }
 
-  /** Where a meter found a mis-set clock and booked its spends again, moves its reservations and slices likewise. */
+  /**
+   * When a meter has found a mis-set clock and booked its spends again, moves the reservations and slices of its policy
+   * too.
+   */
   followClock(): void {
     for (const [name, each] of this.meters) {
       const { seenMs } = each.meter;
@@ -215,13 +221,13 @@ export class KeyState {
     return this.slices?.unitsOf(policy) ?? 0;
   }
 
-  /** Ends the key rules whose time is up, and books such slices in full. Call it before every decision. */
+  /** Removes expired key rules, and books expired slices in full. Call it before every decision. */
   endOver(nowMs: number): void {
     this.rules?.end(nowMs);
     if (this.slices === null) return;
     for (const { policy, limits, units, endsAtMs } of this.slices.takeEnded(nowMs)) {
       const meter = this.#named(policy, limits);
-      // Decide at the slice's end: by now, the window in which it counts may be over.
+      // Book at the slice's end: the window in which the slice counts may be over by now.
       meter.book(units, endsAtMs, Math.min(nowMs, Math.max(endsAtMs, meter.seenMs)));
       this.#ownChanges++;
     }

@@ -341,7 +341,7 @@ class Alarm {
       // Rows may have no alarm: the platform drops an alarm after its last retry.
       dueAtMs ??= isFirst() ? null : await this.#storage.getAlarm();
     } catch (error) {
-      // Forget `wantedAtMs`: otherwise the alarm that could not be set would be taken for set, and nothing would be
+      // Forget `wantedAtMs`: otherwise the alarm would count as set although setting it failed, and nothing would be
       // swept.
       this.#failed(error);
     }

@@ -18,7 +18,7 @@ export interface OpenEntry {
 /** The bookkeeping that reservations and slices share. */
 abstract class OpenEntries<Entry extends OpenEntry> {
   readonly entries = new Map<string, Entry>();
-  /** No entry ends earlier. May be too early once an entry is taken or renewed. */
+  /** No entry ends before this instant. After an entry is taken or renewed, the first end may be later. */
   protected earliestEndMs = Number.POSITIVE_INFINITY;
   /** When the first part of an entry ends. */
   protected abstract endOf(entry: Entry): number;
@@ -64,7 +64,7 @@ export interface Reservation extends OpenEntry {
   readonly ttlMs: number;
   readonly expiresAtMs: number;
   readonly isConfirmed: boolean;
-  /** Whether only dry-run policies have something to correct. Such a reservation makes room for others. */
+  /** Whether only dry-run policies have something to correct. Such a reservation ends early when others need room. */
   readonly isDryRun: boolean;
   readonly parts: readonly ReservedCharge[];
 }

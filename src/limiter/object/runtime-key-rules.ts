@@ -27,7 +27,7 @@ const bytesOfRule = 250;
 interface RuleSet {
   readonly version: RulesVersion;
   readonly setAtMs: number;
-  /** The newest first. None of them has ended when `end` was last called. */
+  /** The newest first. None of them had expired when `end` was last called. */
   readonly rules: readonly KeyRule[];
 }
 
@@ -110,7 +110,7 @@ export class KeyRuleSets {
     return idleAtMs;
   }
 
-  /** As `idleAtMs`, without the sets whose version alone is kept; 0 without live rules. */
+  /** The same as `idleAtMs` while a rule is live; otherwise 0, even if the version of a set is still kept. */
   liveUntilMs(nowMs: number): number {
     return [...this.#sets.values()].some(({ rules }) => rulesAt(rules, nowMs).length > 0) ? this.idleAtMs(nowMs) : 0;
   }

@@ -125,7 +125,7 @@ export function mergeSmall(list: readonly Segment[], index: number, startOfFirst
   return result;
 }
 
-/** The segment as text. It is the same at any time. */
+/** The segment as text, which does not depend on the current time. */
 export function encodeSegment(segment: Segment): string {
   segment.text ??= encodeDated(runsFrom(segment, 0), 0);
   return segment.text;
