@@ -55,14 +55,17 @@ export type Event =
   | { readonly event: "control-plane-failed"; readonly error: string }
   /** The control plane did not answer a beat. Logged once until it answers; the last known rules stay in effect. */
   | { readonly event: "control-plane-silent"; readonly error: string }
-  /** The configuration does not accept a runtime rule, which has no effect. `rule` is null when none could be read. */
+  /**
+   * The configuration does not accept a runtime rule, so the rule has no effect. `rule` is null when none could be
+   * read.
+   */
   | {
       readonly event: "rule-refused";
       readonly policy: string;
       readonly rule: string | null;
       readonly reason: string;
     }
-  /** The receiver of `ALERT_WEBHOOK` did not confirm an alert; it is given up after the last attempt. */
+  /** The receiver of `ALERT_WEBHOOK` did not confirm an alert; the alert is given up after the last attempt. */
   | { readonly event: "alert-undelivered"; readonly cause: string; readonly error: string }
   /** No verification key was available; bearer tokens count as missing until there is one. */
   | { readonly event: "token-key-unavailable"; readonly error: string }

@@ -23,9 +23,9 @@ export const defaultStrategy: string = slidingWindowCounter.name;
 export const holdsSlots = ({ strategy }: Limit): boolean => strategies.get(strategy)?.holdsSlots === true;
 
 /**
- * Returns for how long a meter keeps what it needs to give a provisional spend back, in milliseconds. A meter frees
- * the slots of a reservation at its ttl. A spend that is not given back holds its slots for the whole window, so the
- * ttl is no shorter.
+ * Returns how long a meter keeps the data that it needs to give a provisional spend back, in milliseconds. A meter
+ * frees the slots of a reservation at its ttl. A spend that is not given back holds its slots for the whole window, so
+ * the ttl is no shorter.
  */
 export const provisionalTtlMs = (limits: readonly Limit[], provisionalMs: number): number =>
   limits.reduce((ttlMs, limit) => (holdsSlots(limit) ? Math.max(ttlMs, limit.windowMs) : ttlMs), provisionalMs);

@@ -1,6 +1,7 @@
 /**
- * Decides requests in the isolate. Only this folder calls the limiter's objects. Spends on one key form a group, which one
- * decider decides by its consistency: strict, leased or eventual. Without an answer of the object, the local decider does.
+ * Decides requests in the isolate. Only this folder calls the limiter's objects. Spends on one key form a group, which
+ * one decider decides by its consistency: strict, leased or eventual. When the object gives no answer, the local
+ * decider decides.
  */
 import type { Policy } from "../../policy/policy.ts";
 import { type Clock, platformClock, withDeadline } from "../clock.ts";

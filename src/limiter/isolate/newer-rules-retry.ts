@@ -21,7 +21,7 @@ export class RequestScope {
   /** When the last call of a first attempt times out, in milliseconds since the Unix epoch. */
   #untilMs: number;
 
-  /** @param adopter null where no policy has runtime rules, or when the request must not be decided once more */
+  /** @param adopter null where no policy has runtime rules, or when the request must not be decided a second time */
   constructor(waitUntil: WaitUntil, adopter: RulesAdopter | null = null, isLastAttempt = adopter === null) {
     this.waitUntil = waitUntil;
     this.#adopter = adopter;

@@ -58,7 +58,7 @@ interface RowFields {
 interface TextNumbers {
   /** The number of a text. A text that has none yet gets the next one. */
   readonly numberOf: (text: string) => number;
-  /** How many texts `numberOf` was called with. */
+  /** How many different texts `numberOf` was called with. */
   readonly count: () => number;
 }
 

@@ -268,7 +268,10 @@ export class Slices extends OpenEntries<OpenSlice> {
   /** Caches `lentBy` until a slice of the policy changes. */
   readonly #lentBy = new Map<string, LentUnits>();
   #storedBytes = 0;
-  /** If the clock is now before the instant at which a slice was lent, it was ahead at that instant. */
+  /**
+   * A clock before this instant is more than the longest window behind the time at which a slice was lent: that time
+   * came from a mis-set clock.
+   */
   #trustedFromMs = 0;
 
   get isFull(): boolean {
