@@ -233,7 +233,7 @@ export interface SyncReply {
   atMs: number;
 }
 
-/** Gives back what a check spent. `provisionalMs` is that of the check. */
+/** Gives back what a check spent. `provisionalMs` has the value from the check. */
 export interface RefundCall extends CheckCall {
   charges: readonly (Charge & { spentAtMs: number })[];
   /**

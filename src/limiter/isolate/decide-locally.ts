@@ -100,8 +100,8 @@ export class LocalDecider {
   }
 
   /**
-   * Counts spends that an object has admitted for a check, once they are final, and follows the result of its request. Skips
-   * policies that would not use the count.
+   * Counts spends that an object has admitted for a check, once they are final. Corrects the count when the request
+   * gives them back or settles them. Skips policies that would not use the count.
    */
   count({ group, result, provisionalMs }: Omit<KeyCheck, "scope">, admitted: readonly Spend[]): void {
     const spends = admitted.filter(isUseful);

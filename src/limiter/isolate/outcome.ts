@@ -28,8 +28,8 @@ export const policyKey = ({ policy, partitionKey }: Pick<Spend, "policy" | "part
 /** The outcome of one spend. */
 export interface Outcome {
   /**
-   * `decided`: by the object, or by what it last reported. `local`: by the isolate's own meters. `open` and `closed`: by the
-   * failure mode without a decision, because the object gave no answer.
+   * `decided`: by the object, or by what it last reported. `local`: by the isolate's own meters. `open` and `closed`:
+   * the object gave no answer, and the failure mode allowed or denied the request.
    */
   readonly kind: "decided" | "local" | "open" | "closed";
   /** With the limits in effect for the key. */
