@@ -6,7 +6,7 @@ import type { Assets } from "../http/openapi.ts";
 import { problemAnswer, problemResponse, responseOf } from "../http/wire/problems.ts";
 import { isOnHost } from "./authenticate.ts";
 
-/** All views are one page, which reads its URL. */
+/** The paths of the views. One page serves all of them, and reads its URL to choose the view. */
 const viewPath = /^\/(?:keys|policies|advisor|live|audit|playground)?$/;
 /** The build adds a hash of the content to each name, so browsers need not ask for a file twice. */
 const hashedFilePath = /^\/assets\/[\w-]+-[A-Z0-9]{8}\.[a-z]+$/;
@@ -54,7 +54,7 @@ const securityFields = {
 };
 
 /**
- * Answers GET and HEAD requests for the console. It compares paths as received: another spelling is not the console's.
+ * Answers GET and HEAD requests for the console. It compares paths as received, without normalising them.
  * @param assets undefined when the binding is missing
  */
 export const consoleAt =
@@ -103,7 +103,7 @@ const redirectToConsole = (request: Request, path: string): Response =>
 
 const isRead = ({ method }: Request): boolean => method === "GET" || method === "HEAD";
 
-/** The request for a file, with nothing of the received request but its condition. */
+/** The request for a file. It keeps only the method and `If-None-Match` of the received request. */
 function assetRequest({ method, headers }: Request, file: string): Request {
   const condition = headers.get("If-None-Match");
   return new Request(`https://assets.invalid${file}`, {

@@ -60,7 +60,7 @@ export function keyIdOf(text: string): string {
   return text;
 }
 
-/** An answer in JSON. Each call must state its type, which is one of `wire.ts`. */
+/** An answer in JSON. Each caller must state the type of the value: one of the types in `wire.ts`. */
 export const answer = <View extends object = never>(
   value: NoInfer<View>,
   status = 200,
@@ -82,7 +82,7 @@ export class CallRefused extends Error {
   }
 }
 
-/** Errors of several limits in one text name the same field: equal errors are reported once. */
+/** Several limits in one text can cause equal errors for the same field. Equal errors are reported once. */
 export const fieldsRefused = (errors: readonly FieldError[]): CallRefused =>
   new CallRefused({ kind: "fields-invalid", errors: errors.filter((each, index) => placeOf(errors, each) === index) });
 
@@ -149,7 +149,7 @@ export const integerText = (least: number, most: number) =>
 
 const acceptedCursor = "the cursor of the previous page";
 
-/** Items of a page. @param cursor the form of its cursors */
+/** The query parameters of a page. @param cursor the form of its cursors */
 export const pageEntries = (cursor: RegExp) => ({
   cursor: v.exactOptional(v.pipe(v.string(acceptedCursor), v.regex(cursor, acceptedCursor))),
   limit: v.optional(integerText(1, 200), "50"),
@@ -184,8 +184,8 @@ export const instant = v.pipe(
 
 /**
  * The link to the next page, from the query of this one; none on the last page.
- * @param path the documented path of the list. A request can spell its path so that, in a link, it would name another
- * host
+ * @param path the documented path of the list. The request's own path is not used: in a link, a path that begins with
+ * two slashes would name a host
  */
 export function nextLink(
   { req }: AuthorizedCall,

@@ -23,7 +23,7 @@ export interface ControlPlaneBinding {
   ) => ControlPlaneStub;
 }
 
-/** The platform repeats no change: a second call would create a second rule, or be refused as outdated. */
+/** The platform must not repeat a change: a second call would create a second rule, or be refused as outdated. */
 const noRetries = { maxRetries: 0 };
 
 const deadlineMs = 2_000;

@@ -168,7 +168,10 @@ export function requireReveal(c: AuthorizedCall): void {
   if (operator.actor.via === "access") refuseCrossSite(c.req.raw);
 }
 
-/** A key and its plain form, sealed; null for a rule of a policy, and where only the id is known. */
+/**
+ * A partition key and its sealed plain form. `key` is null for a rule of a policy; `sealed` is null where only the id
+ * is known.
+ */
 interface Sealed {
   readonly policy: string;
   readonly key: string | null;

@@ -40,7 +40,7 @@ import type { OperatorView } from "./wire.ts";
 import { routedPath } from "../http/attributes.ts";
 
 type Method = "get" | "post" | "put" | "patch" | "delete";
-/** The right that the call needs, which is null for every operator, and its handler. */
+/** The right that the call needs, and its handler. Null: every operator may call it. */
 type Operation = readonly [AdminRight | null, (context: AdminContext, c: AuthorizedCall) => Promise<Response>];
 
 /** Every call by path and method. */

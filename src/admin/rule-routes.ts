@@ -59,7 +59,7 @@ export async function listRules(context: AdminContext, c: AuthorizedCall): Promi
   return answer<RulePage>({ rules, next: page.cursor }, 200, nextLink(c, `${context.apiPath}/rules`, page.cursor));
 }
 
-/** None for a caller that does not reveal keys. */
+/** Empty for a caller that does not reveal keys. */
 async function plainKeys(
   context: AdminContext,
   c: AuthorizedCall,
@@ -83,7 +83,7 @@ type Creation = v.InferOutput<typeof creationSchema>;
 const replacementSchema = fields({ kind, ...contentEntries, ...endEntries });
 type ReplacementInput = v.InferOutput<typeof replacementSchema>;
 
-/** @param request what the key must always be sent with */
+/** @param request the request that each repetition of the `Idempotency-Key` must equal */
 async function idempotencyOf(
   { runtime }: AdminContext,
   { req }: AuthorizedCall,
@@ -173,7 +173,7 @@ export async function readOneRule(context: AdminContext, c: AuthorizedCall): Pro
   return answer<RuleView>(ruleView(rule, key), 200, { ETag: ruleTag(rule) });
 }
 
-/** The policy and the key of the rule stay. */
+/** A replacement keeps the rule's policy and key. */
 export async function replaceRule(context: AdminContext, c: AuthorizedCall): Promise<Response> {
   const replacement = parsed(replacementSchema, await bodyOf(c));
   const rule = await ruleOf(context, c);

@@ -29,7 +29,7 @@ import {
 import type { ArrivalRow, SampleLine, SamplesHeaderLine, SettlementRow } from "./wire.ts";
 
 const dayMs = 86_400_000;
-/** The most bytes of chunks that one call of the object returns, unless a single chunk has more. */
+/** The most bytes of chunks that one call of the object returns. A larger chunk is returned alone. */
 const mostPageBytes = 512 * 1_024;
 
 const samplesQuery = {
@@ -52,7 +52,7 @@ export async function readSamples(context: AdminContext, c: AuthorizedCall): Pro
   const { sampleOneKeyIn } = context;
   const index = sampleOneKeyIn === null ? { chunks: [], open: [], dropped: 0 } : stored;
   const sizes = [...index.chunks, ...index.open].map((part) => part.oneKeyIn);
-  // The smallest sample of the period is a part of the others.
+  // The answer uses the smallest sample of the period, because each larger sample contains its keys.
   const oneKeyIn = sizes.length > 0 ? Math.max(...sizes) : (sampleOneKeyIn ?? 1);
   const samples = new PolicySamples(context, policy, index, { fromMs, toMs, oneKeyIn });
   const counts = await samples.counts();
@@ -75,7 +75,7 @@ export async function readSamples(context: AdminContext, c: AuthorizedCall): Pro
 
 type SampleCounts = Pick<SamplesHeaderLine, "arrivals" | "lost" | "dropped">;
 
-/** The share of the arrivals of sampled keys that the answer has. */
+/** The share of the sampled keys' arrivals that the answer contains. */
 function coverageOf({ arrivals, lost, dropped }: SampleCounts): number {
   const all = arrivals + lost + dropped;
   return all === 0 ? 1 : arrivals / all;
@@ -97,7 +97,7 @@ class PolicySamples {
     this.#range = range;
   }
 
-  /** Chunks that the range has only a part of are decoded to count their arrivals. */
+  /** A chunk that lies only partly in the range is decoded to count its arrivals. */
   async counts(): Promise<SampleCounts> {
     const { chunks, open, dropped } = this.#index;
     const whole = chunks.filter((chunk) => this.#isWhole(chunk));
@@ -108,7 +108,7 @@ class PolicySamples {
     for (const part of open) {
       const keys = decodeBatches(part.events);
       arrivals += countArrivals(inRange(keys, this.#range));
-      // The arrivals of a batch that cannot be read.
+      // The arrivals of unreadable batches count as lost.
       lost += Math.max(0, part.arrivals - countArrivals(keys));
     }
     return { arrivals, lost: Math.round(lost), dropped };
@@ -118,11 +118,11 @@ class PolicySamples {
     yield `${JSON.stringify(header)}\n`;
     try {
       for await (const keys of this.#decoded(this.#index.chunks)) {
-        // A stream must not have empty parts.
+        // Skips empty texts: the stream must not have empty chunks.
         if (keys.size > 0) yield sampleLines(keys);
       }
     } catch (error) {
-      // The status is sent: the answer breaks off, so that the caller does not take it for complete.
+      // The status is already sent, so the answer breaks off: the caller must not take it for complete.
       if (!(error instanceof CallRefused)) {
         report({ event: "internal-error", error: errorText(error) });
       }
@@ -147,7 +147,7 @@ class PolicySamples {
     return fromMs >= range.fromMs && toMs < range.toMs && oneKeyIn === range.oneKeyIn;
   }
 
-  /** The share of a part's arrivals that the range has, if they are evenly distributed. */
+  /** The share of a part's arrivals that lies in the range, if the arrivals are evenly distributed. */
   #share({ fromMs, toMs, oneKeyIn }: Omit<SampleChunk, "id" | "bytes">): number {
     const range = this.#range;
     const inMs = Math.min(toMs, range.toMs - 1) - Math.max(fromMs, range.fromMs) + 1;
@@ -169,7 +169,7 @@ function pagesOf(chunks: readonly SampleChunk[]): number[][] {
   return pages;
 }
 
-/** Takes the next text when the caller has read the one before. */
+/** Produces each text only after the caller has read the previous one. */
 function streamOf(texts: AsyncGenerator<string>): ReadableStream<Uint8Array> {
   const utf8 = new TextEncoder();
   return new ReadableStream(
@@ -187,17 +187,17 @@ function streamOf(texts: AsyncGenerator<string>): ReadableStream<Uint8Array> {
   );
 }
 
-/** The part of the samples that an answer has. */
+/** The period and the size of the sample in an answer. */
 interface SampleRange {
   /** Inclusive. */
   readonly fromMs: number;
   /** Exclusive. */
   readonly toMs: number;
-  /** Keys that a sample of one key in this many does not have are left out. */
+  /** The answer contains only the keys that a sample of one key in this many contains. */
   readonly oneKeyIn: number;
 }
 
-/** The reservations of arrivals of the range, as far as they are settled in it, belong to the range. */
+/** The arrivals in the range, and their settlements before its end. */
 function inRange(keys: SampledKeys, { fromMs, toMs, oneKeyIn }: SampleRange): SampledKeys {
   const isIn = (event: SampledEvent): boolean => {
     const arrivedAtMs = event.kind === "arrival" ? event.atMs : event.spentAtMs;
@@ -247,7 +247,7 @@ const placeOf = (atMs: number, cost: number): string => `${atMs} ${cost}`;
 function rowOf({ atMs, cost, outcome, ttlMs }: SampledArrival, unsettled: Map<string, ArrivalRow[]>): ArrivalRow {
   if (ttlMs === 0) return [atMs, cost, outcome];
   const row: ArrivalRow = [atMs, cost, outcome, ttlMs, null, cost];
-  // The object has made no other reservation.
+  // The object reserves only what it allows.
   if (outcome !== "allowed") return row;
   const place = placeOf(atMs, cost);
   unsettled.set(place, [...(unsettled.get(place) ?? []), row]);

@@ -92,7 +92,7 @@ async function limitsInEffect({ policies, controlPlane, clock }: AdminContext): 
   return Object.fromEntries(limits);
 }
 
-/** An object of the previous version cannot return the rules. */
+/** No rules when the object refuses the call: an object of the previous version cannot return them. */
 function withoutRules(error: unknown): readonly StaleRules[] {
   if (error instanceof CallRefused) return [];
   throw error;

@@ -40,7 +40,7 @@ interface RuleContentView {
   readonly overrides?: readonly unknown[];
 }
 
-/** A rule as an entry of the audit has it: without what happens to it afterwards. */
+/** A rule as an audit entry records it, without its later state. */
 export interface AuditedRule
   extends RuleContentView, Pick<Rule, "id" | "policy" | "scope" | "note" | "actor" | "revision"> {
   readonly kind: RuleKind;
@@ -199,20 +199,20 @@ export interface SamplesHeaderLine {
   readonly to: string;
   /** `off`, or one key in how many: `1/16`. */
   readonly sample: string;
-  /** Arrivals of the sampled keys that the answer has. */
+  /** The number of arrivals in the answer. */
   readonly arrivals: number;
-  /** Those for which beats had no room. */
+  /** Arrivals and settlements for which beats had no room. */
   readonly lost: number;
-  /** Those for which storage had no room. */
+  /** Arrivals for which storage had no room. */
   readonly dropped: number;
   readonly requests: number;
-  /** The share of the arrivals of sampled keys that the answer has. */
+  /** The share of the sampled keys' arrivals that the answer contains. */
   readonly coverage: number;
   readonly storedAt: string | null;
   readonly ageMs: number | null;
 }
 
-/** An arrival in the samples. It has the last three parts if it has a reservation. */
+/** An arrival in the samples. Only an arrival with a reservation has the last three items. */
 export type ArrivalRow = [
   atMs: number,
   cost: number,
@@ -257,8 +257,8 @@ export type StepName =
 /** The result of one step. */
 export interface StepResult {
   /**
-   * Null: not known, because only the id of the key is given, because entries compare an attribute that is not given, or
-   * because the key's object did not answer.
+   * Null when it is unknown: only the id of the key is given, entries compare an attribute that is not given, or the
+   * key's object did not answer.
    */
   readonly matches: boolean | null;
   /** The id of the runtime rule that matches; null for the configuration. */
@@ -289,7 +289,7 @@ export interface ExplainedLimit extends Readonly<LimitDecision> {
 export interface ExplainedRule {
   readonly id: string;
   readonly kind: string;
-  /** Null: the rule does not expire. */
+  /** Null when the rule does not expire. */
   readonly expiresInMs: number | null;
   /** `pending`: stored by the control plane, and not in effect yet. `orphan`: without effect. */
   readonly state: "in-effect" | "pending" | "orphan";
@@ -318,14 +318,14 @@ export interface Explanation {
   /** Whether the key's object answered. If not, `onError` decides. */
   readonly hasObjectAnswered: boolean;
   readonly onError: FailureMode;
-  /** Unless it is strict, isolates decide some requests by themselves, and the object learns of them later. */
+  /** Unless it is `strict`, isolates decide some requests locally and report them to the object later. */
   readonly consistency: Policy["consistency"]["kind"];
-  /** The outcome of a request of cost 1, if no step matches that is not known. */
+  /** Whether a request of cost 1 is allowed, if no step with an unknown result matches. */
   readonly allowed: boolean;
   readonly reason: ExplainedReason;
   /** 0 when allowed; null when waiting does not help. */
   readonly retryAfterMs: number | null;
-  /** When the outcome or its reason next changes without any request or new rule; null: never. */
+  /** When the outcome or its reason next changes without any request or new rule; null for never. */
   readonly nextChangeInMs: number | null;
   readonly bannedForMs: number;
   readonly steps: readonly ExplainedStep[];
@@ -334,7 +334,7 @@ export interface Explanation {
   readonly limits: readonly ExplainedLimit[];
   /** The same limits with all fields of their strategies; without the key's rules while the key's object does not answer. */
   readonly limitsInEffect: readonly FullLimit[];
-  /** The limits of this key once none of its own rules gives it limits. */
+  /** The limits that this key has when none of its own rules sets limits. */
   readonly limitsWithoutKeyRules: readonly FullLimit[];
   /** The newest first. */
   readonly keyRules: readonly ExplainedRule[];
@@ -364,9 +364,9 @@ export interface ExplanationLines {
   readonly nextChange: string;
   /** A ban, reservations and slices. */
   readonly open: readonly string[];
-  /** The giver of the limits, such as "a policy rule". */
+  /** The source of the limits, such as "a policy rule". */
   readonly limitsFrom: string;
-  /** The giver of the limits once none of the key's own rules gives it limits. */
+  /** The source of the limits that the key has when none of its own rules sets limits. */
   readonly limitsWithoutKeyRulesFrom: string;
   /** The arithmetic of each limit, without the total if `usage` has it. */
   readonly limits: readonly NamedLine[];

@@ -27,7 +27,7 @@ export function toBase64Url(bytes: Uint8Array): string {
   return ascii.decode(text);
 }
 
-/** Null for a text that `toBase64Url` does not return. */
+/** Null for a text that `toBase64Url` never returns. */
 export function fromBase64Url(text: string): Uint8Array<ArrayBuffer> | null {
   const bytes = new Uint8Array(Math.floor((text.length * 3) / 4));
   let length = 0;

@@ -1,4 +1,4 @@
-/** The calls that return rules to earlier states. As in protocol.ts, fields are only added. */
+/** The calls that return rules to earlier states. As in protocol.ts, new versions only add fields. */
 import type { Actor, AuditEntry, Done, RefusedChange, Rule, RuleCreation } from "./protocol.ts";
 
 /** Returns the rules to the state after the audit entry `toSeq`, as new versions. */
@@ -8,9 +8,9 @@ export interface Rollback {
   readonly note: string | null;
 }
 
-/** How far a rollback is. A long one continues after its answer. */
+/** The progress of a rollback. A long rollback continues after its caller has got the answer. */
 export interface RollbackProgress extends Rollback {
-  /** A failed one has changed nothing: the rules of a policy would be too large. */
+  /** A failed rollback has changed nothing, because the rules of a policy would be too large. */
   readonly state: "running" | "done" | "failed";
   readonly startedAtMs: number;
   readonly endedAtMs: number | null;
@@ -24,7 +24,7 @@ export interface RollbackProgress extends Rollback {
   readonly changed: number;
 }
 
-/** A rollback that was done or has begun is answered with the first rules that it has restored. */
+/** The answer to a rollback that has begun or is done contains the first rules that it has restored. */
 export type RollbackReply = RefusedChange | (Done<readonly Rule[]> & { readonly progress: RollbackProgress });
 
 /** Returns the rules of audit entries to what they were before, as new versions. */
@@ -38,6 +38,6 @@ export interface Undo {
 export interface Undone {
   /** The entries of the undo itself, the newest first. */
   readonly entries: readonly AuditEntry[];
-  /** The rules that exist again, or have their former content. */
+  /** The rules that exist again, or have their earlier content again. */
   readonly rules: readonly Rule[];
 }

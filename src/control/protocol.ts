@@ -121,7 +121,7 @@ export interface KeyAlert {
  */
 export type LimitsInEffect = Readonly<Record<string, PolicyInfo["limits"]>>;
 
-/** A policy as an isolate's configuration has it. */
+/** A policy in an isolate's configuration. */
 export interface PolicyInfo {
   readonly name: string;
   readonly mode: PolicyMode;
@@ -145,7 +145,7 @@ export interface BeatCall {
   readonly deployment: string;
   /** The policies of this deployment. Present in an isolate's first beat, and after a reply with `wantsPolicies`. */
   readonly policies?: readonly PolicyInfo[];
-  /** Identifies the isolate's `KEY_SECRET` without revealing it, such as a part of its HMAC of a constant. Default: unknown. */
+  /** Identifies the isolate's `KEY_SECRET` without revealing it: a part of the HMAC of a constant. Default: unknown. */
   readonly secretId?: string;
   /** Every batch that is not stored yet, the oldest first. */
   readonly batches: readonly StatisticsBatch[];
@@ -156,7 +156,10 @@ export interface BeatCall {
 
 export interface BeatReply {
   readonly epoch: number;
-  /** The rules of each policy whose version differs from the isolate's. In a new epoch, other policies have no rules. */
+  /**
+   * The rules of each policy whose version differs from the isolate's. In a new epoch, policies that are not listed
+   * have no rules.
+   */
   readonly changed: readonly StaleRules[];
   /** The isolate's batches up to this number are stored, and need not be sent again. */
   readonly storedSeq: number;
@@ -197,7 +200,7 @@ export type RuleInput = RuleBody & {
   readonly note: string | null;
   /** Where the key's object is; null for a policy rule. */
   readonly objects: ObjectSettings | null;
-  /** Identifies the `KEY_SECRET` that `key` was made with, as in `BeatCall`. Default: unknown. */
+  /** Identifies the `KEY_SECRET` from which `key` was derived, as in `BeatCall`. Default: unknown. */
   readonly secretId?: string;
 };
 
@@ -257,19 +260,19 @@ export type RefusedChange =
   | { readonly kind: "key-reused" }
   /** Another rollback began before this one had ended. */
   | { readonly kind: "replaced" }
-  /** The entry `seq` has changed a rule of an undo since. */
+  /** The later entry `seq` has changed a rule that the undo would change. */
   | { readonly kind: "changed-since"; readonly seq: number }
-  /** The rules of an undo are as they were before, or would have ended by now. */
+  /** The rules of an undo already have their earlier content, or would have expired by now. */
   | { readonly kind: "nothing-to-undo" }
   | { readonly kind: "too-many"; readonly most: number }
-  /** The text of all the policy's rules, as isolates receive it, would have more bytes. */
+  /** The policy's rules, as the text that isolates receive, would exceed `mostBytes`. */
   | { readonly kind: "too-large"; readonly mostBytes: number };
 
 export type Changed<Value> = Done<Value> | RefusedChange;
 
 export interface Page<Item> {
   readonly items: readonly Item[];
-  /** Continues after the last item; null on the last page. */
+  /** The cursor of the next page; null on the last page. */
   readonly cursor: string | null;
 }
 
@@ -286,7 +289,10 @@ export interface PolicyState extends PolicyRules {
   readonly rules: readonly Rule[];
 }
 
-/** Sets parts of a policy's rules. A part that is null removes the rules of that kind; an absent part stays. */
+/**
+ * Sets parts of a policy's rules. A part whose rule is null removes the rules of its kind. The rules of other kinds
+ * stay.
+ */
 export interface PolicyChange {
   readonly policy: string;
   readonly parts: readonly { readonly kind: PolicyRule["kind"]; readonly rule: RuleInput | null }[];
@@ -295,11 +301,11 @@ export interface PolicyChange {
 export interface RuleCreation {
   readonly input: RuleInput;
   readonly actor: Actor;
-  /** The `Idempotency-Key`, and a hash of the request that it was sent with; null without one. */
+  /** The `Idempotency-Key` and a hash of its request; null for a request without this field. */
   readonly idempotency: { readonly key: string; readonly requestHash: string } | null;
 }
 
-/** `revision` is that of `If-Match`. */
+/** `revision` comes from `If-Match`. */
 export interface RuleReplacement {
   readonly id: string;
   readonly revision: number;
@@ -314,7 +320,7 @@ export interface RuleDeletion {
   readonly note: string | null;
 }
 
-/** `epoch` and `version` are those of `If-Match`. */
+/** `epoch` and `version` come from `If-Match`. */
 export interface PolicyPatch extends PolicyChange {
   readonly epoch: number;
   readonly version: number;

@@ -9,7 +9,7 @@
 import { fromBase64Url, toBase64Url } from "./base64url.ts";
 import type { OutcomeName } from "./protocol.ts";
 
-/** The outcomes that samples have. The number of an outcome in the compact form is its index. */
+/** The outcomes that samples can have. In the compact form, an outcome is its index in this list. */
 export const sampledOutcomes = [
   "allowed",
   "denied",
@@ -29,7 +29,7 @@ export interface SampledArrival {
   readonly outcome: SampledOutcome;
   /** The longest time until the reservation is settled; 0 for an arrival without reservation. */
   readonly ttlMs: number;
-  /** Whether other limits than the policy's decided: those of an override or of a key rule. */
+  /** Whether the limits of an override or of a key rule decided, and not the policy's. */
   readonly hasOtherLimits: boolean;
 }
 
@@ -52,7 +52,7 @@ const version = 1;
 const keyBytes = 32;
 const settlementNumber = 7;
 const numberMask = 7;
-/** Flags of an event. An arrival has a cost unless it is 1, and a settlement has an actual cost unless it is the cost. */
+/** Flags of an event. A cost of 1 is left out, and so is an actual cost that equals the cost. */
 const hasOtherLimitsFlag = 8;
 const hasCostFlag = 16;
 const hasTtlFlag = 32;
@@ -108,7 +108,7 @@ export function decodeSamples(bytes: Uint8Array): Map<string, SampledEvent[]> {
   return keys;
 }
 
-/** The events of all parts in one. */
+/** Merges the events of all parts by key. */
 export function mergeSamples(parts: readonly SampledKeys[]): SampledKeys {
   const merged = new Map<string, SampledEvent[]>();
   for (const keys of parts) {
@@ -121,7 +121,7 @@ export function mergeSamples(parts: readonly SampledKeys[]): SampledKeys {
   return merged;
 }
 
-/** The events of all batches that can be read. `onDamage` receives the error of each of the others. */
+/** The events of all readable batches. `onDamage` receives the error of each unreadable one. */
 export function decodeBatches(
   batches: readonly string[],
   onDamage: (error: unknown) => void = () => undefined,
@@ -178,7 +178,7 @@ class Writer {
 
   event(event: SampledEvent, sinceMs: number): void {
     const flags = flagsOf(event);
-    // A multiplication, because the operators on bits have only 32.
+    // A multiplication, because bitwise operators work on 32 bits only.
     this.integer(sinceMs * 2 + (flags === 0 ? 0 : 1));
     if (flags === 0) return;
     this.integer(flags);
@@ -201,7 +201,7 @@ class Writer {
   }
 }
 
-/** 0 for an allowed arrival with cost 1 that has no other field. */
+/** 0 for an allowed arrival with cost 1 and no further fields. */
 function flagsOf(event: SampledEvent): number {
   const cost = event.cost === 1 ? 0 : hasCostFlag;
   if (event.kind === "settlement") {

@@ -39,7 +39,7 @@ export interface SamplesQuery {
   readonly toMs: number;
 }
 
-/** Sampled traffic of a part of the period of a query, or of a longer time. */
+/** Stored sampled traffic that overlaps the period of a query. It may begin earlier or end later. */
 interface SamplesPart {
   readonly oneKeyIn: number;
   /** From the first to the last event, both inclusive. */
@@ -67,7 +67,10 @@ export interface SampleIndex {
   readonly open: readonly OpenSamples[];
   /** Arrivals of the period whose chunks were dropped, because the policy had too many. */
   readonly dropped: number;
-  /** Decisions by the policy's limits, or in their place, in the minutes of the period from the first samples that are kept. */
+  /**
+   * Decisions by the policy's limits, a ban or `onError`. Minutes of the period before the oldest kept samples are left
+   * out.
+   */
   readonly requests: number;
   /** When the last samples of the policy arrived; null when it has none. */
   readonly storedAtMs: number | null;

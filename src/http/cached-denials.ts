@@ -8,7 +8,7 @@ interface CachedValue<Value> {
   readonly value: Value;
   readonly dependencies: readonly unknown[];
   readonly fromAgeMs: number;
-  /** The age up to which no wait and no time in whole seconds, rounded up, changes. */
+  /** Up to this age, all waits and times stay the same in whole seconds, rounded up. */
   readonly untilAgeMs: number;
 }
 
@@ -39,7 +39,7 @@ export class CachedDenialValues<Value> {
   }
 }
 
-/** For how long no wait and no time in whole seconds changes, in milliseconds. */
+/** For how many milliseconds all waits and times stay the same in whole seconds. */
 function unchangedForMs({ outcomes }: CachedDenial, nowMs: number): number {
   const waitsMs = outcomes.flatMap(({ decision }) =>
     decision === null

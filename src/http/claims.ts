@@ -22,7 +22,7 @@ export type ReadClaims = (headers: Headers) => Promise<TokenClaims | Failure>;
 
 const noClaims = { claims: {} } as const;
 
-/** Each of them costs a verification. */
+/** The most tokens of one request that are verified, because each verification costs CPU time. */
 const mostTokens = 4;
 
 export function claimsReader({ keys, issuers, audiences }: JwtSettings, clock: Clock): ReadClaims {
@@ -71,7 +71,7 @@ export function claimsReader({ keys, issuers, audiences }: JwtSettings, clock: C
   };
 }
 
-/** The claims of several tokens, as lists. */
+/** Merges the claims of several tokens: each claim becomes a list. */
 function merged(readings: readonly (TokenClaims | Failure)[]): TokenClaims | Failure {
   const possible = new Map<string, unknown[]>();
   for (const reading of readings) {
@@ -155,7 +155,7 @@ class KeyUnavailable extends Error {
   override readonly name = "KeyUnavailable";
 }
 
-/** The keys at a URL. While `cooldown` is on, none are fetched. */
+/** The key set at a URL. It is not fetched while `cooldown` is on. */
 export function fetchedKeys(url: URL, cooldown: Cooldown): JWTVerifyGetKey {
   return createRemoteJWKSet(url, {
     timeoutDuration: timeoutMs,

@@ -19,13 +19,13 @@ import type { Runtime } from "./runtime.ts";
 export interface DecidedRequest {
   readonly spends: readonly Spend[];
   readonly admission: ChargeResult;
-  /** The resolutions of all policies. Default: only those of the spends matter. */
+  /** The key resolutions of all policies, of which the exempt ones are counted. Default: none. */
   readonly resolutions?: readonly KeyResolution[];
 }
 
 /**
- * Records the outcomes of a request, or of its refusal. A refused request is charged by no policy, so only the policies that
- * deny it count it.
+ * Records the outcomes of a request, or of its refusal. No policy charges a refused request, so only the policies that
+ * deny the request count it.
  */
 export function recordOutcomes(
   { spends, admission, resolutions = [] }: DecidedRequest,
@@ -67,7 +67,7 @@ interface NamedOutcome {
   readonly name: OutcomeName;
 }
 
-/** @param spends those of the same request */
+/** @param spends all spends of the same request */
 function recordSpend(statistics: IsolateStatistics, named: NamedOutcome, spend: Spend, spends: readonly Spend[]): void {
   const { outcome, name } = named;
   statistics.record(spend.policy.name, name, spend, outcome.decision, spend.plain ?? null);
@@ -117,7 +117,7 @@ export async function recordKeyDenials(
   );
 }
 
-/** A check that was decided or answered otherwise. */
+/** A check that the limits have decided, or that was answered without them. */
 interface FinishedCheck {
   readonly resolved: {
     readonly spend: Spend;
@@ -147,8 +147,8 @@ function unchargedName(uncharged: "allow" | "deny", isDryRun: boolean): OutcomeN
 }
 
 /**
- * Records the arrival of a spend, if its key is in the sample and limits have decided, or `onError` in their place. Lists
- * and key rules that allow or block a key do not depend on limits.
+ * Records the arrival of a spend if its key is in the sample, and if limits, a ban or `onError` decided. Lists and key
+ * rules that allow or block a key do not depend on limits.
  */
 function sampleArrival(
   { traffic }: Pick<IsolateStatistics, "traffic">,
@@ -174,7 +174,7 @@ function sampleArrival(
   });
 }
 
-/** The object reserves all spends of a request on one key for the longest of their times. */
+/** The object reserves all spends of a request on one key equally long: for the longest `ttlMs` among them. */
 function reservedForMs({ partitionKey }: Spend, spends: readonly Spend[]): number {
   let longestMs = 0;
   for (const { partitionKey: key, ttlMs = 0 } of spends) {

@@ -109,7 +109,7 @@ export function createRuntime(config: Config, env: Bindings): Runtime {
 
 type PoliciesInEffect = Pick<Runtime, "policies" | "selfPolicies">;
 
-/** Prepares the policies now, and those that runtime rules change when they come into effect. */
+/** Prepares the configured policies now, and policies that runtime rules change when these come into effect. */
 function policiesInEffect(config: Config, control: ControlClient | null): () => PoliciesInEffect {
   const { preflights } = config;
   const selfNames = new Set(config.selfPolicies.map(({ name }) => name));

@@ -77,7 +77,7 @@ async function pageAnswer(page: SetupPage): Promise<{
   return { body: await renderPage(page, nonce), fields };
 }
 
-/** Whether a request is one for a page, as those of browsers are: it asks for HTML before JSON, and not just anything. */
+/** Whether a request asks for a page, as browsers do: it names HTML before JSON. Accepting any type does not count. */
 function prefersPage({ method, headers }: Request): boolean {
   if (method !== "GET" && method !== "HEAD") return false;
   const types = parseAccept(headers.get("Accept") ?? "").filter(({ q }) => q > 0);
@@ -97,7 +97,7 @@ interface SetupPage {
   readonly missing: readonly Setting[];
 }
 
-/** The names of their values, as the dashboard and `wrangler.toml` take them. */
+/** Example values, in the form that the dashboard and `wrangler.toml` accept. */
 const examples = { LIMITS: "100/minute; 10/second", ORIGIN: "https://api.example.com" };
 
 const purposes = {

@@ -34,7 +34,7 @@ export function parseAddress(text: string): Address | null {
   return isIpv4 ? new ipaddr.IPv4(address.toByteArray().slice(-4)) : address;
 }
 
-/** A CIDR block such as `10.0.0.0/8`, or an address as a network of one; null when the text is neither. */
+/** A CIDR block such as `10.0.0.0/8`, or an address as a network of one address; null for any other text. */
 export function parseNetwork(text: string): Network | null {
   const [written = "", bits, ...more] = text.split("/");
   const address = parseAddress(written);

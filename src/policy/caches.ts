@@ -1,6 +1,6 @@
 /** Values kept for later: by text up to a bound, or by object for as long as the object lives. */
 
-/** The function, which computes once for each object. */
+/** Returns the function with a cache: it computes once for each object. */
 export function memoized<Key extends object, Value>(compute: (key: Key) => Value): (key: Key) => Value {
   const known = new WeakMap<Key, Value>();
   return (key) => {

@@ -30,7 +30,7 @@ export const costEntries = {
 };
 
 export type Cost = v.InferOutput<typeof costEntries.cost>;
-/** The responses that count. */
+/** Which responses count. */
 type Count = NonNullable<v.InferOutput<typeof costEntries.count>>;
 
 function readCost(value: unknown) {

@@ -14,7 +14,7 @@ const duration = (accepted = acceptedDuration) =>
 const acceptedBan =
   'a duration such as "10m" for a ban after the first denial; or { after = 3, within = "10m", for = "1h" }';
 
-/** For a ban after one denial, the value of `within` makes no difference. */
+/** For a ban after the first denial, any `within` has the same effect. */
 const shortBan = v.pipe(
   duration(acceptedBan),
   v.transform((text) => ({ after: 1, within: text, for: text })),

@@ -12,7 +12,7 @@ interface KeyTextSettings {
   readonly match: Pick<Match, "path">;
 }
 
-/** The fields that also determine which values the requests of a policy have. */
+/** The fields of `KeyTextSettings`, and those that restrict the values that matching requests can have. */
 interface UnmatchedSettings extends KeyTextSettings {
   readonly match: Pick<Match, "methods" | "path" | "host">;
 }
@@ -108,7 +108,7 @@ const matching = (pattern: RegExp, accepted: string): PossibleTexts => ({
 const code = (example: string): PossibleTexts =>
   matching(/^[A-Z][A-Z0-9]$/, `a code of two letters such as "${example}"`);
 
-/** The policy's `match` requires this of a value. Null when it matches requests with the value. */
+/** The requirement of the policy's `match` on a value; null when `match` accepts the value. */
 function unmatchedValue(
   { kind }: KeyPart,
   { methods, path, host }: UnmatchedSettings["match"],
@@ -129,7 +129,7 @@ function unmatchedValue(
   return null;
 }
 
-/** By the kind of a part; null for one that can have any text. */
+/** The possible values by kind of key part; null for a part that can have any text. */
 const possibleTexts: Readonly<Record<KeyPart["kind"], PossibleTexts | null>> = {
   method: matching(token, 'an HTTP method such as "POST"'),
   host: { includes: (value) => hostIn(value) === value, accepted: 'a host such as "api.example.com"' },

@@ -53,7 +53,7 @@ export const traitsOf = ({ kind }: KeyPart): KeyPartTraits => allParts[kind];
 
 export const isRepeatable = (part: KeyPart): boolean => traitsOf(part).isRepeatable === true;
 
-/** The value of one part; null when it is missing. All requests without the part share that value. */
+/** The value of one part; null when the part is missing. All requests without the part share the value null. */
 export type KeyValue = string | null;
 
 /** A key before it becomes a partition key. */
@@ -61,7 +61,7 @@ export interface PlainKey {
   readonly parts: readonly KeyPart[];
   /** One for each of `parts`; null for a missing one. */
   readonly values: readonly KeyValue[];
-  /** The tenant that has the key. Default: none, the key is the proxy's. */
+  /** The tenant that owns the key. Default: none, the proxy owns it. */
   readonly tenant?: string | null;
 }
 

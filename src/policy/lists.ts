@@ -27,7 +27,7 @@ import { type Address, isWithin } from "./address.ts";
 import type { Policy } from "./policy.ts";
 import type { RuleEntry } from "./runtime-rules.ts";
 
-/** Limits that replace the policy's for one subject or condition. */
+/** Limits that replace the policy's limits for one subject or condition. */
 export interface Override {
   readonly for: SubjectPattern | { readonly kind: "condition"; readonly condition: Condition };
   readonly limits: readonly Limit[];
@@ -53,7 +53,7 @@ const overrideFields = ["key", "when", "limits", "strategy"];
 
 export function readLists(written: WrittenFields, defaults: LimitDefaults, report: ReportField): Lists {
   const reportAt: ReportAt = (field, value, accepted) => report({ field, value, accepted });
-  // Entries are not compared with an invalid key.
+  // Entries are not validated against an invalid key.
   const { key: writtenKey } = written;
   const parts = readKey(writtenKey === undefined ? "ip" : writtenKey);
   // If the field `key` was forgotten, entries may be values of a secret part.
@@ -101,7 +101,7 @@ function readList<Item>(
   return values.map((value, index) => read(value, `${name}[${index}]`)).filter((item) => item !== null);
 }
 
-/** Null when the value is invalid, which is reported, or when the policy's key is. */
+/** Null when the policy's key is invalid, or when the value is invalid, which is reported. */
 function readSubject(value: unknown, key: PolicyKey | null, field: string, reportAt: ReportAt): SubjectPattern | null {
   if (key === null) return null;
   const read = readSubjectPattern(value, key.parts, key.path);
@@ -198,8 +198,8 @@ export interface DecisionSource {
 }
 
 /**
- * The entry that decides without the limits. Runtime rules come before the configuration, and in each of them `deny` comes
- * before `allow`. Null without a match.
+ * The list entry that decides, so that the limits do not. Runtime rules come before the configuration, and in each of
+ * them `deny` comes before `allow`. Null without a match.
  */
 export function listMatch(
   { ruleLists, lists }: Policy,

@@ -7,7 +7,7 @@ import { isRecord } from "../validation/json.ts";
 import { asText, type ReportField, fields } from "../validation/problems.ts";
 import type { RequestAttributes } from "./request.ts";
 
-/** Whether a text consists of these pieces, the texts between the `*` of a pattern, with any characters between them. */
+/** Whether a text matches a pattern with `*`. @param pieces the texts between the `*` of the pattern */
 export function hasPieces(text: string, pieces: readonly string[]): boolean {
   const first = pieces[0] ?? "";
   const last = pieces.at(-1) ?? "";
@@ -26,7 +26,7 @@ export function hasPieces(text: string, pieces: readonly string[]): boolean {
 /** Exported because the types of the policy schemas, which the npm package declares, name it. */
 export interface HostPattern {
   readonly hostname: string;
-  /** @param host a normalized one, without a port */
+  /** @param host normalized, without a port */
   readonly test: (host: string) => boolean;
 }
 

@@ -95,13 +95,13 @@ function patternOf(written: string) {
     keyOf: (path: PathReadings) => {
       const match = firstMatch(lenient, path.forKeys);
       if (match === null) return null;
-      // Otherwise each spelling of an ambiguous path would be a new key.
+      // The key of an ambiguous path is the pattern itself, because each spelling of the path would be a new key.
       const isPattern = path.canonical === null && match.glob.literal === null;
       return isPattern ? pathname : keyOfMatch(match);
     },
     /**
-     * False only when no path that the pattern matches has the key part of this path. A key may have a slash in place of
-     * an escaped one, so `:name` stands for any characters here.
+     * Whether a path that the pattern matches may have the key part of this path. An escaped slash is decoded in a key,
+     * so `:name` matches any characters here, including slashes.
      */
     mayHaveKey: ({ forKeys }: PathReadings) =>
       firstMatch(lenientGlobs(bare.replace(wildSegments, "/*")), forKeys) !== null,
@@ -158,7 +158,7 @@ function keyOfMatch({ glob, captures, reading }: PathMatch): string {
   return withoutTrailingSlashes(key);
 }
 
-/** The pattern between two `*`: literals, and null for one whole, non-empty segment. */
+/** The pieces of a pattern between two `*`: a literal, or null for one whole, non-empty segment. */
 type Chunk = readonly (string | null)[];
 
 /** @param chunks at least one; each segment follows a `/`, and ends before a `/` or at the end of the pattern */

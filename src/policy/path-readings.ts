@@ -22,7 +22,7 @@ export class PathReadings {
   #all: readonly PathReading[] | null = null;
   #canonical: string | null | undefined;
 
-  /** @param parsed the path after URL parsing, if `received` is the path before it */
+  /** @param parsed the path after URL parsing; given when `received` is the path before URL parsing */
   constructor(received: string, parsed = received) {
     this.received = received;
     const spelling = rooted(received);

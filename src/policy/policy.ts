@@ -148,7 +148,7 @@ export const limitLists = ({ limits, lists }: Pick<Policy, "limits" | "lists">):
   ...lists.overrides.map((override) => override.limits),
 ];
 
-/** The names of a policy and of its limits, which no other policy may have. */
+/** The names of a policy and of its limits. No other policy may use any of them. */
 export const namesOf = (policy: Policy): string[] => [
   policy.name,
   ...limitLists(policy).flatMap((list) => list.map(({ name }) => name)),
@@ -173,7 +173,7 @@ export function readPolicy(variable: string, field: string, value: unknown, repo
   const mayMeanQueue = problems.some((problem) => queueFields.some((place) => problem.field.startsWith(place)));
   const { maxDelay } = written;
   if (maxDelay !== undefined && !mayMeanQueue && !statesNoLimits(written) && !all.some(isQueue)) {
-    // It would have no effect.
+    // Without a queue, `maxDelay` would have no effect.
     const accepted = 'nothing without a leaky-bucket limit in mode "queue"';
     reportWithin({ field: "maxDelay", value: maxDelay, accepted });
   }
@@ -186,7 +186,7 @@ export function readPolicy(variable: string, field: string, value: unknown, repo
 
 const fieldsWithKeys = ["key", "overrides", "allow", "deny"];
 
-/** Adds where an unknown field belongs, and hides a value that may be a list of keys. */
+/** Adds to a problem where its unknown field belongs, and hides a value that may be a list of keys. */
 function unknownFieldProblem(problem: ConfigProblem): ConfigProblem {
   const { field, value, accepted } = problem;
   if (field === "" || /[.[]/.test(field) || policyFields.includes(field)) return problem;

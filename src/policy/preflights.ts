@@ -18,7 +18,7 @@ import {
 
 /** The keys of an announced request that may deny its preflight. */
 interface AnnouncedRequest {
-  /** Includes those of dry runs. */
+  /** Includes the denials of dry runs. */
   readonly blocked: readonly KeyDenial[];
   /** The client's keys, which may have bans and rules. */
   readonly named: readonly NamedKeys[];
@@ -38,7 +38,7 @@ export function resolveAnnounced(policies: readonly Policy[], attributes: Reques
   return { blocked, named };
 }
 
-/** A policy, and the request that it matches: the preflight itself or the request that it announces. */
+/** A policy, and the request that the policy matches: the announced request or the preflight itself. */
 interface AnnouncedMatch {
   readonly policy: Policy;
   readonly attributes: RequestAttributes;

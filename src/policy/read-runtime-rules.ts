@@ -31,7 +31,7 @@ export interface RefusedRule {
   readonly reason: string;
 }
 
-/** The rules of a policy, read once for all instants. */
+/** The rules of a policy, read once. Their effect at an instant is derived from them. */
 export interface ReadRules {
   readonly rules: PolicyRules;
   /** The newest first. `expiresAtMs` is `Infinity` for a rule that does not expire. */
@@ -39,7 +39,7 @@ export interface ReadRules {
   readonly refused: readonly RefusedRule[];
 }
 
-/** A policy under its live rules. */
+/** A policy with its live rules applied. */
 export interface RuledPolicy {
   readonly policy: Policy;
   /** When the first of the live rules expires; `Infinity` when none does. */
@@ -107,7 +107,7 @@ export function policyWithRules(
 const entriesOf = <Entry extends object>(rule: string, entries: readonly Entry[]): (Entry & RuleEntry)[] =>
   entries.map((entry, index) => ({ ...entry, rule, index }));
 
-/** The rest of the configuration, with which a new rule must not conflict. */
+/** The parts of the configuration with which a new rule must not conflict. */
 export interface RuleContext {
   readonly policies: readonly Policy[];
   /** Null when no key that verifies tokens is configured. */
@@ -175,7 +175,7 @@ export function readKeyRule(
   const limits = limitsIn(policy, input, report);
   if (limits === null) return null;
   if (limits.some(holdsSlots) && !policy.limits.some(holdsSlots)) {
-    // An isolate learns of the rule from the decision, when it is too late to make the spend a reservation.
+    // An isolate learns of the rule only from the decision: too late to make the spend a reservation.
     const accepted = "no concurrency limit, because the policy has none: its requests release no slots";
     report({ field: kind, value: input["limits"], accepted });
     return null;
@@ -250,7 +250,7 @@ function withoutEntries({ written }: Policy): WrittenFields {
   return fields;
 }
 
-/** The written policy with other fields. */
+/** Reads the written policy again, with some fields replaced. */
 function reread(base: Policy, replaced: WrittenFields, report: ReportField): Policy | null {
   // A policy without a queue must not have the field `maxDelay`.
   const { maxDelay, ...fields } = { ...withoutEntries(base), ...replaced };
@@ -314,7 +314,7 @@ function textsIn(
  */
 const isLocation = (part: KeyPart): boolean => traitsOf(part).isVerified === true && !("name" in part);
 
-/** The policy that has each name of a policy or limit, except for this policy's names. */
+/** The names of the other policies and of their limits, each with the name of its policy. */
 function namesOfOthers(policy: Policy, policies: readonly Policy[]): ReadonlyMap<string, string> {
   const others = policies.filter(({ name }) => name !== policy.name);
   return new Map(others.flatMap((other) => namesOf(other).map((each) => [each, other.name] as const)));

@@ -35,8 +35,8 @@ export function scalarText(value: unknown): string | null {
 export interface TokenClaims {
   readonly claims: Claims;
   /**
-   * The claims that an origin may read where the credentials are not one bearer token: each is a list. They can only deny
-   * the request. Null when there are too many tokens to verify. Default: `claims`.
+   * The claims that an origin may read when `Authorization` is not exactly one bearer token. Each claim is a list.
+   * These claims can only deny the request. Null when there are too many tokens to verify. Default: `claims`.
    */
   readonly possible?: Claims | null;
 }

@@ -23,7 +23,7 @@ export type KeyResolution = {
   /** On the allowlist, or the policy is off, or `onMissingKey = "skip"` applies. */
   | { readonly kind: "exempt" }
   /**
-   * `onMissingKey = "deny"` applies, or the request names too many keys; `missing` names the parts without a value that
+   * `onMissingKey = "deny"` applies, or the request names too many keys. `missing` lists the parts for which no value
    * can be charged.
    */
   | { readonly kind: "missing-key"; readonly missing: readonly string[] }
@@ -75,7 +75,7 @@ export function resolveKey(
     return { kind: "missing-key", policy, source: missingKeySource, missing, named: null };
   }
   const readable = possible ?? claims;
-  // Claims that are only possible can deny a request, but not change its limits.
+  // The claims in `possible` can deny a request, but not change its limits.
   const match =
     subject === null
       ? null
@@ -97,7 +97,7 @@ export function resolveKey(
   }
   if (onMissingKey === "skip") return { kind: "exempt", policy, source: missingKeySource, named };
   if (onMissingKey === "ip") {
-    // Other keys of the policy consist of other parts, so none equals this key.
+    // The key `ip` has parts of its own, so none of the named keys equals it.
     const address = compiled.addressValue(request, claims);
     return { kind: "charge", policy: charged, source, parts: addressKey, values: [address], named };
   }
@@ -107,7 +107,7 @@ export function resolveKey(
 
 const addressKey: readonly KeyPart[] = [{ kind: "ip" }];
 
-/** The keys that requests may be charged on. */
+/** The keys, as lists of parts, that the policy may charge. */
 export const chargedKeys = ({ key, onMissingKey }: Policy): readonly (readonly KeyPart[])[] =>
   onMissingKey === "ip" ? [key, addressKey] : [key];
 
@@ -187,10 +187,12 @@ function chargedUnder(
 
 const configuredLimits: DecisionSource = { field: "limits", rule: null, index: null };
 
-/** Each of these keys costs a call to its object, so a request that names more is denied. */
+/** The most named keys of a request. Each costs a call to its object, so a request with more is denied. */
 const mostNamedKeys = 16;
 
-/** The same, of keys with claims of a verified token, whose lists are not chosen by the client. */
+/**
+ * The same for keys in which only claims have several values: the client does not choose the lists in a verified token.
+ */
 const mostVerifiedKeys = 64;
 
 /** Whether keys of the policy can have bans or runtime rules. */
@@ -212,7 +214,7 @@ function namedKeys(
 ): NamedKeys["keys"] | null {
   const { key, onMissingKey } = policy;
   const compiled = compiledPolicy(policy);
-  // Only "shared" charges a key without the part, so only then can such a key have rules.
+  // Only "shared" charges keys that lack a part, so only then can such keys have bans or rules.
   const isShared = onMissingKey === "shared";
   const choices = key.map((part, index): readonly KeyValue[] => {
     const value = charged[index] ?? null;
@@ -234,11 +236,11 @@ function namedKeys(
   return isCharged ? keys.slice(0, -1) : keys;
 }
 
-/** Whether only claims have several values. */
+/** Whether only parts that are claims have several values. */
 const isVerified = (key: readonly KeyPart[], choices: readonly (readonly KeyValue[])[]): boolean =>
   key.every(({ kind }, index) => kind === "jwt" || (choices[index]?.length ?? 0) < 2);
 
-/** By the name of a key part: at least one text. */
+/** The texts of each attribute, at least one, by the name of its key part. */
 export type CallerAttributes = ReadonlyMap<string, readonly string[]>;
 
 export const noAttributes: CallerAttributes = new Map();

@@ -7,7 +7,7 @@
 export interface RulesVersion {
   /** When the control plane was created, in milliseconds since the Unix epoch; 0 before an isolate knows of one. */
   readonly epoch: number;
-  /** Grows with each change of the policy's rules; 0 without any. */
+  /** Grows with each change of the policy's rules; 0 before the first one. */
   readonly version: number;
 }
 

@@ -50,6 +50,6 @@ export function durationBetween(leastMs: number, mostMs: number, accepted: strin
 /** Describes a choice of texts. */
 export const oneOf = (values: readonly string[]): string => `one of ${values.map((value) => `"${value}"`).join(", ")}`;
 
-/** A schema of texts of which one is chosen. */
+/** A schema that accepts one of these texts. */
 export const choice = <const Values extends readonly string[]>(values: Values, accepted = oneOf(values)) =>
   v.picklist(values, accepted);

@@ -24,7 +24,10 @@ const longestKept = 2_048;
 
 type Read = ReturnType<typeof readStatedLimits>;
 
-/** By the policy in effect. A change of runtime rules makes a new policy object, and so drops the entries. */
+/**
+ * The compiled limits by policy in effect. A change of runtime rules makes a new policy object, and so drops the
+ * entries.
+ */
 const kept = new WeakMap<Policy, BoundedMap<Read>>();
 
 /**
@@ -39,7 +42,7 @@ export function policyWithLimits(policy: Policy, limits: unknown, policies: read
   const known = kept.get(policy) ?? new BoundedMap<Read>(mostKept);
   kept.set(policy, known);
   const read = (text === null ? undefined : known.get(text)) ?? readStatedLimits(policy, limits, policies);
-  // An entry that is set again is dropped last.
+  // Sets a known entry again, so that the entries unused for longest are dropped first.
   if (text !== null) known.set(text, read);
   if ("name" in read) return read;
   throw new StatedLimitsInvalid(policy.name, read);
@@ -63,5 +66,5 @@ function textOf(limits: unknown): string | null {
   }
 }
 
-/** The types of values that JSON can represent. It leaves out fields that are undefined. */
+/** The types of values that JSON can represent. `undefined` is among them, because JSON leaves out undefined fields. */
 const isOfJson: ReadonlySet<string> = new Set(["string", "boolean", "object", "undefined"]);

@@ -116,14 +116,15 @@ export function sharedKeyWarnings(policies: readonly Policy[]): string[] {
   });
 }
 
-/** The greatest size of a policy's state, with its own limits or those of an override. */
+/** The size of a policy's state: the greatest of those with its own limits and with each override. */
 const storedBytesOf = (policy: Policy): number => Math.max(...limitLists(policy).map(storedBytes));
 
 const megabytes = (sizeBytes: number): string => `${(sizeBytes / 1_000_000).toFixed(1)} MB`;
 
 /**
- * Each limit that never denies, and the limit that always denies first. Reports only limits that are provably redundant, by each strategy's documented bound on the units in any span of
- * its window. The bound holds only if the object decides and the cost is known at the decision.
+ * Each limit that never denies, with the limit that always denies before it. Reports only limits that are provably
+ * redundant, by each strategy's documented bound on the units in any span of its window. The bound holds only if the
+ * object decides and the cost is known at the decision.
  */
 export function redundantLimits(limits: readonly Limit[]) {
   return limits.flatMap((limit) => {

@@ -66,7 +66,7 @@ interface ExplainContext {
     readonly control: RulesAdopter | null;
   };
   readonly nowMs: number;
-  /** The control plane's rules; null when it does not answer. The explanation does not depend on them. */
+  /** The control plane's rules; null when it does not answer. The explanation is possible without them. */
   readonly knownRules: (policy: string, key: string) => Promise<KnownRules | null>;
   readonly waitUntil: WaitUntil;
 }
@@ -149,7 +149,10 @@ function addressIn(attributes: CallerAttributes, policy: Policy): KeyValue {
   return address === undefined ? null : canonicalText({ kind: "ip" }, policy, address);
 }
 
-/** The attributes that the steps that are not known compare, by name; none with the id alone. */
+/**
+ * The names of the missing attributes that steps with an unknown result compare. None when only the id of the key is
+ * known.
+ */
 function missingAttributes({ policy, subject, isMissing }: ExplainedKey, steps: readonly ExplainedStep[]): string[] {
   const open = steps.filter(({ matches }) => subject !== null && matches === null);
   const parts = open.flatMap(({ step }) => stepsByName[step].comparedParts?.(policy) ?? []);
@@ -169,7 +172,7 @@ interface ObjectView {
   readonly reply: ExplainReply | null;
 }
 
-/** The explanation without its words. */
+/** The explanation without its texts. */
 function explanationOf(key: ExplainedKey, object: ObjectView, known: KnownRules | null, nowMs: number): Explained {
   const { policy, id } = key;
   const { outcome, reply } = object;
@@ -237,7 +240,8 @@ function decidedBy(step: StepName, { onMissingKey }: Policy, { outcome, reply }:
 const waitOf = (outcome: Outcome): number | null => outcome.decision?.retryAfterMs ?? null;
 
 /**
- * When the outcome may next change: the earliest end of the denial's wait, the deciding rule and the rule of the mode.
+ * When the outcome may next change: when the denial's wait, the deciding rule or the rule of the mode ends, whichever
+ * is first.
  */
 function nextChangeOf(
   deciding: Pick<ExplainedStep, "step" | "rule">,
@@ -316,6 +320,6 @@ function livePolicyRules(rules: PolicyRules | null, nowMs: number): readonly Liv
   return all.filter((rule) => isLive(rule, nowMs));
 }
 
-/** A version without other fields that its object may have. */
+/** Only the epoch and the version: the value may have further fields, such as the text of the rules. */
 const versionOnly = (rules: RulesVersion | null | undefined): RulesVersion | null =>
   rules === null || rules === undefined ? null : { epoch: rules.epoch, version: rules.version };

@@ -54,7 +54,7 @@ export function explanationText(
   ];
 }
 
-/** The outcome of an allowed request depends only on the ends of rules. */
+/** When the request is allowed, only the end of a rule changes the outcome. */
 function nextChangeText({ allowed, reason, nextChangeInMs }: Explained): string {
   if (nextChangeInMs === null) return "Without further requests, nothing changes.";
   const wait = waitText(nextChangeInMs);
@@ -80,13 +80,13 @@ const totalOf = (limit: ExplainedLimit): string => {
 
 const share = ({ remaining, capacity }: ExplainedLimit): number => remaining / capacity;
 
-/** @param isShort without the total that `usage` has */
+/** @param isShort leaves out the total, which `usage` states */
 function limitText(limit: ExplainedLimit, isShort: boolean): string {
   const { sentence, remaining, capacity } = limit;
   if (sentence === null) {
     return `The key's object does not answer; ${remaining} of ${capacity} remain in this isolate's estimate.`;
   }
-  // A colon or a semicolon follows the total.
+  // In the sentence, a colon or a semicolon and a space follow the total.
   return isShort ? sentence.slice(totalOf(limit).length + 2) : sentence;
 }
 
@@ -113,7 +113,10 @@ function outcomeText(explained: Explained): string {
   return `Denied${time}${exception}: ${causeText(explained)}.`;
 }
 
-/** "" when no entry that could change the outcome comes before the step that decides without being known. */
+/**
+ * The condition of an outcome that entries with an unknown match could change; "" when no step before the deciding one
+ * has such entries.
+ */
 function unless({ steps }: Explained, allowed: boolean): string {
   const deciding = steps.findIndex(({ decides }) => decides);
   const isOpen = steps.slice(0, deciding).some(({ step, matches }) => {

@@ -12,7 +12,7 @@ export interface StepFacts {
   /** Null when only the id of the key is known. */
   readonly subject: Subject | null;
   readonly hasMissingPart: boolean;
-  /** Whether the request does not state a part, so that entries cannot be compared with it. */
+  /** Whether the request to explain does not state a part, so that entries cannot be compared with that part. */
   readonly isMissing: (part: KeyPart) => boolean;
   /** Null when the object of the key did not answer. */
   readonly charge: ExplainedCharge | null;
@@ -21,9 +21,9 @@ export interface StepFacts {
 interface Step {
   /** The step, as the list of steps names it. */
   readonly title: string;
-  /** Why the step decides; for a step that gives limits, who gives them. */
+  /** Why the step decides; for a step that gives limits, their source. */
   readonly cause: string;
-  /** The effect on a request when the step decides. By `usage`, the key's object decides. */
+  /** The effect on a request when the step decides. `usage`: the key's usage allows or denies the request. */
   readonly effect: "off" | "deny" | "allow" | "missing-key" | "usage";
   readonly result: (facts: StepFacts) => StepResult;
   /** The parts beyond the policy's key that the entries of the step compare; undefined for a step without entries. */

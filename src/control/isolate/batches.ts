@@ -55,7 +55,7 @@ export class WaitingBatches {
     this.#sealer = sealer;
   }
 
-  /** Whether so much waits that the open batch stays open. */
+  /** Whether too much waits to close the open batch. */
   get isFull(): boolean {
     const keys = this.#waiting.reduce((sum, each) => sum + each.keys, 0);
     const events = this.#waiting.reduce((sum, each) => sum + each.events, 0);
@@ -89,7 +89,7 @@ export class WaitingBatches {
     await this.#seal(named, nowMs);
   }
 
-  /** The top key of each list first, then the second of each, and so on. */
+  /** Seals the first key of each list, then the second of each, and so on. */
   async #seal(named: readonly SealCandidate[], nowMs: number): Promise<void> {
     const sealer = this.#sealer;
     if (sealer === null) return;

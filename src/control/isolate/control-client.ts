@@ -43,7 +43,7 @@ const watchedIntervalMs = 1_000;
  */
 const idleIntervalMs = 30_000;
 const idleRequests = 20;
-/** The shortest time between two beats that stale replies start. */
+/** The shortest time between two beats that are started because an object's reply had newer rules. */
 const staleIntervalMs = 1_000;
 
 const deadlineMs = 5_000;
@@ -76,12 +76,12 @@ export class ControlClient {
   #failures = 0;
   #failedAtMs = Number.NEGATIVE_INFINITY;
   #retryAfterMs = 0;
-  /** Until a reply says otherwise, there may be rules. */
+  /** True until a reply states that there are no rules. */
   #hasRules = true;
   #isWatched = false;
   #isTailed = false;
   #wantsPolicies = true;
-  /** Those that no answered beat has carried. */
+  /** The alerts that no answered beat has carried. */
   #alerts: readonly KeyAlert[] = [];
 
   constructor(options: ControlClientOptions) {
@@ -102,8 +102,8 @@ export class ControlClient {
   }
 
   /**
-   * Sends beats every second, because this isolate has answered a read of the statistics. Others learn of it with the reply
-   * to their next beat, and a reply also ends it.
+   * Sends beats every second, because this isolate has answered a read of the statistics. Other isolates learn of it
+   * with the reply to their next beat. A reply also ends it.
    */
   watch(): void {
     this.#isWatched = true;
@@ -135,7 +135,7 @@ export class ControlClient {
     const flight = this.#flight;
     if (flight !== null) {
       if (isWithin(deadlineMs, flight.sentAtMs, nowMs)) return false;
-      // The platform may have canceled the request that sent the beat, with the timer of its deadline.
+      // The platform may have canceled the request that sent the beat, and with it the timer of the deadline.
       this.#fail(flight, nowMs, `no answer within ${deadlineMs} ms`);
     }
     return !isWithin(this.#retryAfterMs, this.#failedAtMs, nowMs);

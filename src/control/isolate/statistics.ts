@@ -63,7 +63,7 @@ export class IsolateStatistics {
     this.#waiting = new WaitingBatches(sealer);
   }
 
-  /** Whether plain keys are sealed and sent. Otherwise they need not be passed. */
+  /** Whether plain keys are sealed and sent. If not, callers need not pass them. */
   get revealsKeys(): boolean {
     return this.#sealer !== null;
   }
@@ -75,7 +75,7 @@ export class IsolateStatistics {
     if (typeof colo === "string") this.#colo = colo;
   }
 
-  /** Counts a decision that has no key for the lists. */
+  /** Counts a decision without adding a key to the lists. */
   count(policy: string, outcome: OutcomeName): void {
     this.#of(policy).count(outcome);
   }
@@ -95,7 +95,7 @@ export class IsolateStatistics {
     counts.count(outcome);
     const kept = this.#sealer === null ? null : plain;
     const isAllowed = decision === null ? isAllowedByName(outcome) : decision.allowed;
-    // An exempt key spends nothing, and without a decision the spend is not known.
+    // An exempt key spends nothing. Without a decision, it is unknown whether the key spent anything.
     if (!isAllowed) this.#recordDenial(counts, policy, outcome, key, decision, kept);
     else if (decision !== null && outcome !== "exempt") counts.countSpent(key, kept);
     if (decision === null || !isByLimits(outcome)) return;
@@ -204,7 +204,7 @@ export class IsolateStatistics {
   }
 }
 
-/** Whether limits have decided, in the object or in the isolate. Otherwise a ban, a rule or `onError` has. */
+/** Whether limits decided, in the object or in the isolate, and not a ban, a rule or `onError`. */
 const isByLimits = (outcome: OutcomeName): boolean =>
   outcome === "allowed" || outcome === "denied" || outcome === "dry-run-denied" || outcome === "fallback-local";
 
@@ -266,7 +266,7 @@ export class PolicyStatistics {
     return [this.#denied, this.#spenders].filter(({ isEmpty }) => !isEmpty).length;
   }
 
-  /** Returns the counts with their listed keys whose plain form is known, and sets them to 0. */
+  /** Returns the counts, and the listed keys whose plain form is known. Resets the counts to 0. */
   drain(policy: string, mostKeys: number): { readonly counts: PolicyCounts; readonly named: readonly SealCandidate[] } {
     const denied = this.#denied.drain(policy, mostKeys);
     const spenders = this.#spenders.drain(policy, mostKeys);

@@ -13,8 +13,8 @@ export interface SampledDenial extends Omit<TailEntry, "agoMs" | "sealed"> {
 const mostSampled = 20;
 
 /**
- * Holds the first denials. When it is full, a denial replaces one of the policy with the most in the sample, so that a
- * flood of one policy hides no other.
+ * Holds the first denials. When the sample is full, a new denial replaces a denial of the policy that has the most in
+ * it: a flood of denials by one policy must not hide those of others.
  */
 export class TailSample {
   #denials: SampledDenial[] = [];
@@ -48,7 +48,7 @@ export class TailSample {
     return denials;
   }
 
-  /** Drops the last denial of the policy with the most. */
+  /** Drops the last denial of the policy that has the most denials in the sample. */
   #dropCrowded(): void {
     const last = this.#denials.findLastIndex(({ policy }) => this.#counts.get(policy) === this.#most);
     const [dropped] = this.#denials.splice(last, 1);

@@ -61,7 +61,7 @@ export class TrafficSample {
     else events.push(event);
   }
 
-  /** Records what was settled of a key that the sample includes. */
+  /** Records the settled charges of a key that the sample includes. */
   settled(partitionKey: string, charges: readonly SettledCharge[]): void {
     for (const { policy, cost, actualCost, spentAtMs, settledAtMs: atMs } of charges) {
       this.add(policy, partitionKey, { kind: "settlement", atMs, spentAtMs, cost, actualCost });

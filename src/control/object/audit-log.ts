@@ -108,7 +108,7 @@ export class AuditLog {
     return numberOf(this.#sql, select, seq, rule);
   }
 
-  /** Null when the log does not have it, and for a reveal. */
+  /** The entry with this number; null when the log does not have it, and for a reveal. */
   entry(seq: number): AuditEntry | null {
     return bodiesOf<AuditEntry>(this.#sql, "SELECT body FROM audit WHERE seq = ?", seq)[0] ?? null;
   }
@@ -150,7 +150,7 @@ export class AuditLog {
       .toArray();
   }
 
-  /** @param rows the oldest ones */
+  /** @param rows the oldest rows of the log */
   #remove(rows: readonly { readonly seq: number }[]): void {
     const until = rows.at(-1)?.seq;
     if (until === undefined) return;
@@ -163,7 +163,7 @@ export class AuditLog {
   /** Read from the database each time, because a transaction may be rolled back. */
   #extent(): Extent {
     const stored = readMeta(this.#sql, "audit");
-    // Before the first reveal, and before the first removal.
+    // Nothing is stored before the first reveal or removal.
     if (stored === null) return { removed: Math.max(this.#bound("MIN"), 1) - 1, reveals: 0 };
     const extent: Extent = JSON.parse(stored);
     return extent;

@@ -38,7 +38,8 @@ export class Deployments {
       .toArray();
     for (const { id, seen_at: recordedAtMs, body } of rows) {
       const { policies, secretId }: StoredDeployment = JSON.parse(body);
-      // Beats within the interval are not written, so the last one may have come at its end.
+      // Beats within `recordedEveryMs` of the last write are not written, so the last beat may have come that much
+      // later.
       const seenAtMs = Math.min(nowMs, recordedAtMs + recordedEveryMs);
       this.#known.set(id, { policies: byName(policies), secretId, seenAtMs, recordedAtMs });
     }

@@ -80,7 +80,7 @@ export const exportedDoubles = ["minute", "near-limit", "latency-sum-ms", "laten
 
 /** The platform accepts this number of points in one event. */
 const mostPoints = 25;
-/** About an hour of 25 policies. */
+/** The points of about an hour for 25 policies. */
 const mostPending = 1_500;
 
 export class AnalyticsExport {

@@ -46,7 +46,7 @@ interface Unconfirmed {
   dueAtMs: number;
 }
 
-/** A run over all sets, which is repeated at the instants of `atMs`. */
+/** A run that pushes all sets. `atMs` holds when the run begins or continues, and then when it is repeated. */
 interface Resend {
   readonly atMs: readonly number[];
   /** The last set that the current run has pushed; null before the first. */

@@ -227,7 +227,7 @@ export class Plane {
     return this.#scheduler.alarm();
   }
 
-  /** Somebody reads the statistics: beats are due every second for a while. */
+  /** Notes that an operator reads the statistics: beats are due every second for a while. */
   #watched(): number {
     const nowMs = this.#clock.now();
     this.tail.watch(nowMs);
@@ -296,7 +296,7 @@ export class Plane {
 }
 
 const dayMs = 86_400_000;
-/** When a sweep leaves entries for the next one. */
+/** How soon the next sweep follows when a sweep leaves entries. */
 const soonMs = 1_000;
 
 /** Deletes old audit entries and idempotency keys once a day. */

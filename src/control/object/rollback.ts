@@ -16,7 +16,7 @@ import type { RuleBook } from "./rule-book.ts";
 import type { SetName } from "./rule-table.ts";
 import type { Task } from "./scheduler.ts";
 
-/** How many audit entries are read at once. Below: how many rules are compared, and written, at once. */
+/** How many audit entries are read, and how many rules are compared and written, at once. */
 const readAtOnce = 1_000;
 const comparedAtOnce = 100;
 const writtenAtOnce = 25;
@@ -55,7 +55,10 @@ type Begun = Omit<RollbackRun, "job"> & { readonly progress: RollbackProgress };
 
 export class Rollbacks implements Task {
   readonly #parts: RollbackParts;
-  /** The latest rollback. Another one replaces it as a whole, so that each caller gets the answer of its own. */
+  /**
+   * The latest rollback. A new rollback replaces the whole object, so that each caller gets the answer to its own
+   * rollback.
+   */
   #run: RollbackRun;
   /** The work that is left; null when it must be planned again. */
   #work: Iterator<void, void> | null = null;
@@ -132,7 +135,7 @@ export class Rollbacks implements Task {
     try {
       this.#work.next();
     } catch (error) {
-      // The part has changed nothing. The next attempt compares all rules again.
+      // The failed part was rolled back. The next attempt compares all rules again.
       this.#work = null;
       throw error;
     }
@@ -210,7 +213,7 @@ function progressOf(job: Job): RollbackProgress {
   return progress;
 }
 
-/** The entries that concern a rule, since the target of a rollback. */
+/** The first and the last entry that changed a rule since the target of a rollback. */
 export interface RuleHistory {
   readonly id: string;
   readonly first: number;

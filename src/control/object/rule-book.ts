@@ -40,12 +40,12 @@ interface Reason extends Pick<AuditEntry, "action" | "note"> {
   readonly nowMs: number;
 }
 
-/** A rule at an earlier time, to which it is returned. */
+/** The earlier state to which a rule is returned. */
 interface PastRule {
   readonly id: string;
   /** Null when the rule did not exist. */
   readonly before: Rule | null;
-  /** The revision that it had last. */
+  /** The latest revision that the rule had. */
   readonly lastRevision: number;
 }
 
@@ -126,7 +126,7 @@ export class RuleBook {
     });
   }
 
-  /** Afterwards each named part has one rule or none. */
+  /** Afterwards, each part of the patch has one rule or none. */
   changePolicy(patch: PolicyPatch, nowMs: number): Edited<PolicyState> {
     return this.#edit(() => {
       const { policy, parts, actor } = patch;
@@ -155,7 +155,7 @@ export class RuleBook {
     const { entries: seqs, actor } = call;
     const first = (): Undone => {
       const newestFirst = [...new Set(seqs)].toSorted((one, other) => other - one);
-      // Read before any is undone: the undo of one appends an entry, for which a full log removes its oldest.
+      // All entries are read first: each undo appends an entry, and a full log then removes its oldest entry.
       const changes = newestFirst.map((seq) => this.#undoable(seq, seqs));
       const { lastSeq } = this.audit;
       for (const change of changes) this.#undo(change, { actor, nowMs });
@@ -305,7 +305,7 @@ export class RuleBook {
     if (live.length + addedToSet > mostKeyRules) throw new Refused({ kind: "too-many", most: mostKeyRules });
   }
 
-  /** @param before what the rule continues: the current one, or an earlier state of it */
+  /** @param before the state whose id and revision the rule continues: the current one, or an earlier one */
   #put(input: RuleInput, current: Rule | null, reason: Reason, before: Rule | null = current): Rule {
     const { actor, nowMs } = reason;
     const seq = this.audit.lastSeq + 1;

@@ -24,7 +24,7 @@ const isLiveNow = "(expires_at IS NULL OR expires_at > ?)";
 export const isRuleLive = ({ expiresAtMs }: Pick<Rule, "expiresAtMs">, nowMs: number): boolean =>
   expiresAtMs === null || expiresAtMs > nowMs;
 
-/** Rolls the transaction of a change back. */
+/** Thrown to refuse a change and roll its transaction back. */
 export class Refused extends Error {
   override readonly name = "Refused";
   readonly refusal: RefusedChange;
@@ -48,7 +48,7 @@ export class RuleTable {
     return numberOf(this.#sql, `SELECT COUNT(*) FROM rules WHERE ${isLiveNow}`, nowMs) ?? 0;
   }
 
-  /** The number of live rules of each policy and kind, and of those among them whose push is pending. Reads all rules. */
+  /** For each policy and kind, the number of live rules, and how many of them have a pending push. Reads all rules. */
   counts(nowMs: number) {
     return this.#sql
       .exec<{ policy: string; kind: string; rules: number; pending: number }>(
@@ -220,7 +220,7 @@ export class RuleTable {
       .toArray();
   }
 
-  /** The sets of keys in their order, after one of them. */
+  /** The sets of keys that follow `after`, in the order of their keys. */
   keySetsAfter(after: SetName | null, most: number): SetName[] {
     return this.#sql
       .exec<{ key: string; policy: string }>(
@@ -240,10 +240,10 @@ export class RuleTable {
   }
 }
 
-/** The most places of one key that are remembered, the latest. */
+/** How many places of one key are remembered. The latest are kept. */
 const mostPlacements = 8;
 
-/** The places together, each once. */
+/** The known and the added places, without duplicates. */
 export function allPlacements(
   known: readonly ObjectSettings[],
   added: readonly ObjectSettings[],
@@ -276,8 +276,8 @@ export class IdempotencyKeys {
   }
 
   /**
-   * The result of `first`, or of `again` with the first result when the request is repeated.
-   * @throws Refused when another request had the key
+   * The result of `first`. When the request is repeated, the result of `again`, which gets the first result.
+   * @throws Refused when a different request used the same idempotency key
    */
   once<Result>(
     { actor: { via, name }, idempotency }: Pick<RuleCreation, "actor" | "idempotency">,

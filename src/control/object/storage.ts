@@ -63,7 +63,7 @@ export function numberOf(sql: Sql, query: string, ...bindings: readonly SqlValue
   return Object.values(row)[0] ?? null;
 }
 
-/** The parsed JSON of the column `body`, which each row has alone. */
+/** The parsed JSON of the column `body`, which must be the only column of the query. */
 export const bodiesOf = <Body>(sql: Sql, query: string, ...bindings: readonly SqlValue[]): Body[] =>
   sql
     .exec<{ body: string }>(query, ...bindings)
@@ -121,14 +121,14 @@ const mostPerPage = 500;
 
 export const pageSize = (limit: number): number => Math.min(mostPerPage, Math.max(1, Math.trunc(limit) || 1));
 
-/** @param found the items of the page and, unless it is the last page, one more */
+/** @param found the items of the page, and one more unless it is the last page */
 export function pageOf<Item>(found: readonly Item[], size: number, cursorOf: (item: Item) => string): Page<Item> {
   const items = found.slice(0, size);
   const last = items.at(-1);
   return { items, cursor: found.length > size && last !== undefined ? cursorOf(last) : null };
 }
 
-/* Readers of stored JSON. Whatever has another form than its type, because another version wrote it, is read as nothing. */
+/* Readers of stored JSON. A value of an unexpected form, which another version wrote, is read as empty. */
 
 export const isNumber = (stored: unknown): stored is number => Number.isFinite(stored);
 export const listIn = <Item>(stored: readonly Item[] | undefined): readonly Item[] =>

@@ -10,7 +10,7 @@ import { bodiesOf, isNumber, listIn, recordIn, type Sql, numberOf } from "./stor
 
 /** The most keys in the merged list of an hour. */
 const slots = 1_024;
-/** The most sealed keys of an hour and policy, and the longest one: a row has at most 2 MB. */
+/** The most sealed keys of an hour and policy, and the most characters of each: a row has at most 2 MB. */
 const mostSealed = 512;
 const longestSealed = 1_024;
 const hoursADay = dayMs / hourMs;
@@ -32,7 +32,7 @@ export interface TopKeysState {
 class PolicyTop {
   readonly denied = new SpaceSaving(slots);
   readonly spenders = new SpaceSaving(slots);
-  /** By key. The one that was seen last is the last. */
+  /** The sealed keys by partition key, in the order in which they were last seen. */
   readonly #sealed = new Map<string, string>();
 
   add({ topDenied, mostOtherDenied, topSpenders, mostOtherSpent }: PolicyCounts): void {

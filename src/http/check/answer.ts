@@ -45,7 +45,7 @@ export interface ResolvedCheck {
 
 /** A check whose limits, lists or rules have decided. */
 interface RuledCheck {
-  /** With the key rule that decided. */
+  /** `uncharged` is set if a key rule decided. */
   readonly resolved: ResolvedCheck;
   /** Null when the limits have not decided. */
   readonly outcome: Outcome | null;
@@ -53,7 +53,10 @@ interface RuledCheck {
   readonly fullForMs: number;
 }
 
-/** A check that a cached denial has decided. Its outcome is built when it is needed: its response needs only its text. */
+/**
+ * A check that a cached denial has decided. Its outcome is built only on demand, because the response uses the cached
+ * text.
+ */
 interface CacheDeniedCheck {
   readonly resolved: ResolvedCheck;
   readonly cachedDenial: CachedDenial;
@@ -62,16 +65,16 @@ interface CacheDeniedCheck {
 
 export type DecidedCheck = RuledCheck | CacheDeniedCheck;
 
-/** The check by the admission of its spend. */
+/** The decided check from the result of its charge. */
 export function admittedCheck(resolved: ResolvedCheck, admission: ChargeResult): DecidedCheck {
   const { cachedDenial, decidedAtMs } = admission;
-  // The same denial of a dry run has another answer.
+  // A dry run answers the same denial differently.
   return cachedDenial === null || resolved.isDryRun
     ? decidedCheck(resolved, admission.outcomes[0] ?? null)
     : { resolved, cachedDenial, decidedAtMs };
 }
 
-/** The check by the outcome of its spend, or of a look at a key that is not charged. */
+/** The decided check from the outcome of its spend, or of a look at a key that is not charged. */
 export function decidedCheck(resolved: ResolvedCheck, outcome: Outcome | null): RuledCheck {
   const byRule = outcome === null ? null : unchargedBy(outcome);
   const isRuled = resolved.uncharged === null && byRule !== null;
@@ -105,8 +108,8 @@ export function answerOf(decided: DecidedCheck): CheckAnswer | Failure {
 }
 
 /**
- * The answer for a key that is not charged. The state of the limits is included, but does not decide; without an outcome it is
- * that of an unused key.
+ * The answer for a key that is not charged. It includes the state of the limits, although they do not decide. Without
+ * an outcome, this is the state of an unused key.
  */
 function unchargedAnswer(resolved: ResolvedCheck, uncharged: Uncharged, outcome: Outcome | null): CheckAnswer {
   const { spend, isDryRun } = resolved;
@@ -132,7 +135,9 @@ export interface AnswerText extends Pick<CheckAnswer, "allowed" | "headers"> {
 export const answerText = (answer: CheckAnswer | Failure): AnswerText | Failure =>
   isFailure(answer) ? answer : { allowed: answer.allowed, headers: answer.headers, json: JSON.stringify(answer) };
 
-/** Until a wait in whole seconds changes, only the waits in milliseconds differ between two answers to a cached denial. */
+/**
+ * Answers to a cached denial, which differ only in their waits in milliseconds until a wait in whole seconds changes.
+ */
 const cachedTexts = new CachedDenialValues<(ageMs: number) => AnswerText>();
 
 /** The text of the answer, which is cached with a cached denial. */
@@ -145,7 +150,10 @@ export function decidedText(decided: DecidedCheck): AnswerText | Failure {
 
 const waits = new Set(["retryAfterMs", "bannedForMs", "replenishAfterMs", "resetAfterMs"]);
 
-/** Stands for a wait in the JSON. No name has this character, and within a text its quotation marks would be escaped. */
+/**
+ * A placeholder for a wait in the JSON. It is unambiguous: no name contains this character, and a text would escape the
+ * quotation marks around it.
+ */
 const anyWait = "\u0000";
 
 /** Returns the text of an answer to a cached denial of this or a greater age. */
@@ -169,7 +177,7 @@ function textFrom(fromAgeMs: number, answer: CheckAnswer | Failure): (ageMs: num
 /** Counts the check, and logs it if it is a denial. */
 export function reportCheck(runtime: Runtime, decided: DecidedCheck, waitUntil: WaitUntil): void {
   const { statistics, denialLog } = runtime;
-  // No outcome is built that nothing reads. A check that a cached denial has decided is no dry run.
+  // Builds no outcome if nothing reads it. A check that a cached denial has decided is never a dry run.
   if ("cachedDenial" in decided && statistics === null && denialLog === null) return;
   const check = ruled(decided);
   recordCheck(check, runtime);

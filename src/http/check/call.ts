@@ -19,7 +19,7 @@ export interface Caller {
 /** A gateway sends its token here when `Authorization` belongs to the request that it describes. */
 export const tokenField = "X-Headgate-Token";
 
-/** Stands for the token's holder in a request without a token, under `CHECK_AUTH = "none"`. */
+/** The holder for requests without a token, under `CHECK_AUTH = "none"`. */
 const anonymous: CheckToken = { token: "", tenant: null, may: new Set(["look"]) };
 
 /** Returns the caller of a request, or a failure if the token is missing or invalid, or lacks the right. */

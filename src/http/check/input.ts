@@ -69,7 +69,7 @@ export interface PolicyCheck extends KeyReference, ForwardOptions {
 export interface AdhocCheck extends PolicyCheck {
   /** The limits as a policy with default options. `key` below is charged instead of this policy's key. */
   readonly adhoc: Policy;
-  /** Null for the counters of checks without a name. */
+  /** The name of the counters; null for those of checks without a name. */
   readonly name: string | null;
   readonly key: readonly string[];
 }
@@ -187,7 +187,7 @@ const readForgetOfName = readerOf(
   fields({ policy: noValue("no value together with name"), key: requiredKey, name: anything }),
 );
 
-/** With `name`, the counters of ad hoc limits. */
+/** Reads which counters to reset: with `name`, those of ad hoc limits. */
 export const readForget: Reader<ForgetRequest> = (input) => {
   if (!isRecord(input) || input["name"] === undefined) return readForgetOfPolicy(input);
   const forgotten = readForgetOfName(input);
@@ -209,7 +209,7 @@ export const readEmptyQuery: Reader<object> = (query) => {
 
 export const readSettle: Reader<SettleInput> = readerOf(fields({ id: v.string("the id of a reservation"), cost }));
 
-/** Reads every form by the schemas. Exported to test the faster reader against it. */
+/** Reads every form of a check with the schemas. Exported to test the faster reader against it. */
 export const readAnyCheck: Reader<Check> = policyOrAdhoc(
   readerOf(fields(policyCheckFields)),
   readerOf(fields(adhocFields)),
@@ -256,7 +256,7 @@ function policyOrAdhoc<Own extends object, Adhoc extends { key: readonly string[
 /** The name of ad hoc limits that do not state one. */
 const unnamed = "adhoc";
 
-/** Reads ad hoc limits. Adds them to the other fields of the check, or adds their errors to those of the fields. */
+/** Adds ad hoc limits to the other fields of a check. If either is invalid, returns the errors of both. */
 function readAdhoc<Fields extends object>(
   { name = unnamed, ...limits }: Readonly<Record<string, unknown>>,
   read: Fields | FieldsInvalid,
@@ -266,7 +266,7 @@ function readAdhoc<Fields extends object>(
   // Callers can invent any number of these keys: sharding bounds the number of objects.
   const policyFields = { ...limits, name, objects: "sharded" };
   const adhoc = readPolicy("", "", policyFields, ({ field, accepted }) => {
-    // Errors of several limits in one text name the same field: equal errors are reported once.
+    // Several limits in one text can cause equal errors for the same field. Equal errors are reported once.
     const error = { field, accepted };
     if (!known.has(identityOf(error))) errors.push(error);
     known.add(identityOf(error));
@@ -286,11 +286,11 @@ export function errorsOf(issues: readonly v.BaseIssue<unknown>[]): FieldError[] 
   }));
 }
 
-/** In UTF-16 units, each of which takes at most 3 bytes of UTF-8: such a key has at most 1,024 bytes. */
+/** In UTF-16 units. Each takes at most 3 bytes in UTF-8, so such a key has at most 1,024 bytes. */
 const longestKeyText = 341;
 
 /**
- * Reads the common forms of a check without the schemas, which takes a tenth of the time of a batch of 100 checks.
+ * Reads the common forms of a check without the schemas, because the schemas are slower.
  * @returns null for a check of another form
  */
 export function commonCheck(body: unknown): PolicyCheck | null {

@@ -69,7 +69,7 @@ const answered = (decided: DecidedCheck | Failure): CheckAnswer | Failure =>
 export const decideCheck = async (call: CallerContext, check: Check): Promise<CheckAnswer | Failure> =>
   answered(await chargeCheck(call, check));
 
-/** Like `decideCheck`, for the text of an answer. */
+/** Like `decideCheck`, but returns the decided check, from which the text of an answer is built. */
 export async function chargeCheck(call: CallerContext, check: Check): Promise<DecidedCheck | Failure> {
   if (check.cost === 0) return lookAtKey(call, check);
   const decided = await decideByKey(call, check, async (resolved, scope) =>
@@ -188,7 +188,7 @@ export async function resolveCheck(
   const contradicted = attributes.size === 0 ? null : contradictedPart(policy, values, attributes);
   if (contradicted !== null) return contradiction(contradicted);
   const { isDryRun } = policy;
-  // In a dry run too, the limits decide as if enforced, because the answer shows their decision.
+  // The limits of a dry run also decide as if enforced, because the answer shows their decision.
   const decided = isDryRun ? enforcedPolicy(resolution.policy) : resolution.policy;
   const uncharged = policy.isOff ? "off" : reasons[resolution.kind];
   const plain = statistics?.revealsKeys === true ? { parts: policy.key, values, tenant } : null;

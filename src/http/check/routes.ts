@@ -113,8 +113,8 @@ const bodyIn =
 export type CheckOperations = ReturnType<typeof createCheck>;
 
 /**
- * Charges the policies that limit `/check` itself, and answers the request or denies it. Only for authorized calls: only they are
- * charged, and only they keep the runtime rules up to date.
+ * Charges the policies that limit `/check` itself, and answers the request or denies it. Call this for authorized calls
+ * only: no others are charged or keep the runtime rules up to date.
  */
 async function limitSelf(
   runtime: Runtime,
@@ -132,7 +132,7 @@ async function limitSelf(
     reservationTtlMs,
     // The rate limit fields of an answer describe the decision of the check, not that of the self limits.
     hasFinalFields: hasRateLimitFields,
-    // Its charge is settled when the answer fails, too.
+    // The charge of the call is also settled when the answer fails.
     forward: () => answer().catch(answerInternalError),
     waitUntil,
   });
@@ -143,7 +143,7 @@ const okay = { headers: { "Content-Type": "application/json", "Cache-Control": "
 
 const okayWith = (value: object): Response => new Response(JSON.stringify(value), okay);
 
-/** 200 with the decision, whether allowed or denied. With `deny`, a denial has that status. */
+/** 200 with the decision, whether allowed or denied. With `deny`, a denial has the status in `deny`. */
 function respond({ deny }: DenyOption, answer: AnswerText | Failure): Response {
   if (isFailure(answer)) return problemResponse(answer);
   const { allowed, headers, json } = answer;

@@ -63,7 +63,7 @@ export function brokenService(failure: Failure): Service {
   return { check: refuse, look: refuse, forget: refuse, reserve: refuse, settle: refuse };
 }
 
-/** @throws the problem of an input that is invalid or has no answer */
+/** @throws the problem when the input is invalid or the operation fails */
 export async function perform<Request extends object, Answer extends object>(
   read: Reader<Request>,
   input: unknown,

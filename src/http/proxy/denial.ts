@@ -25,7 +25,7 @@ export interface DenialContext {
   readonly tenant: string | null;
   /** The status of denials by limits, in place of the policies' own. */
   readonly denyStatus?: number | undefined;
-  /** Called before a denial is answered, except one by the key alone. */
+  /** Called before a denial is answered, except for a denial by the key alone. */
   readonly onDenied?: (denied: DecidedRequest) => void;
   /** Answers a denial by limits or bans in place of the policies' own answers; null to leave it to them. */
   readonly answerDenial?: (denial: LimitDenial) => Promise<Response> | null;
@@ -115,7 +115,7 @@ export function denyByLimits(denied: DecidedRequest, context: DenialContext): Re
 
 const cachedAnswers = new CachedDenialValues<ProblemAnswer>();
 
-/** The answer to a denial. That to a cached denial is cached with it. */
+/** The answer to a denial. The answer to a cached denial is cached with the denial. */
 function cachedAnswer(
   { spends, admission }: DecidedRequest,
   denyStatus: number | undefined,
@@ -132,7 +132,7 @@ function cachedAnswer(
   return cachedAnswers.get(cachedDenial, decidedAtMs, [denyStatus, repliedAtMs, ...policies], answerNow);
 }
 
-/** Whether limits or bans deny: neither a blocklist, nor a missing decision, nor too many reservations. */
+/** Whether limits or bans deny, and not a blocking key rule, a missing decision or too many reservations. */
 function isByLimits(denied: DecidedRequest): boolean {
   const denying = denyingOutcomes(denied);
   return denying.length > 0 && denying.every((outcome) => outcome.decision !== null && !isByKeyRule(outcome, "block"));
@@ -174,7 +174,7 @@ function loggedDenials(denied: DecidedRequest): LoggedDenial[] {
   const { spends } = denied;
   const denying = denyingOutcomes(denied);
   if (denying.length > 0) {
-    // The event `object-silent` reports outcomes without a decision.
+    // Outcomes without a decision are left out: the event `object-silent` reports them.
     return denying.flatMap((outcome) => loggedDenial(outcome, spends) ?? []);
   }
   const full = fullSpend(spends);

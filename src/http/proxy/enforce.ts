@@ -42,7 +42,7 @@ export interface EnforcementOptions extends DenialContext, Omit<Forwarding, "run
    * Whether the response has rate limit fields to which nothing may be added. Without this function, fields are added.
    */
   readonly hasFinalFields?: (headers: Headers) => boolean;
-  /** Costs by the names of policies, in place of the policies' own. */
+  /** Costs by policy name, which replace the policies' own costs. */
   readonly costs?: ReadonlyMap<string, number>;
   /** Called with the spends of an admitted request, before it is forwarded. */
   readonly onAdmitted?: (charged: DecidedRequest) => void;
@@ -99,7 +99,7 @@ interface ChargeOptions extends EnforcementOptions {
 
 /**
  * Charges policies, all or none.
- * @returns the denial; the spends when the request is admitted, or when a second attempt follows
+ * @returns the denial, or the spends if the request is admitted or a second attempt follows
  */
 async function chargePolicies(policies: readonly Policy[], options: ChargeOptions): Promise<DecidedRequest | Response> {
   if (!isPreflight(options.attributes)) return chargeRequest(policies, [], options);
@@ -109,7 +109,7 @@ async function chargePolicies(policies: readonly Policy[], options: ChargeOption
   return chargeRequest(policies, announced.named, options);
 }
 
-/** Denies an admitted request if one of its other keys is banned or blocked, and gives back the request's spends. */
+/** Denies an admitted request if one of its other keys is banned or blocked, and refunds the request's spends. */
 async function denyBarred(
   charged: DecidedRequest,
   looks: readonly Spend[],
@@ -122,7 +122,7 @@ async function denyBarred(
   if (bars === null && !isStale) return charged;
   const givingBack = charged.admission.giveBack();
   waitUntil(givingBack);
-  // Otherwise these spends could deny the second attempt, or the next request.
+  // Without waiting for the refund, these spends could deny the second attempt, or the next request.
   await givingBack;
   return bars === null || isStale ? charged : denyByLimits(bars, options);
 }
@@ -205,7 +205,7 @@ async function spendFor(
   };
 }
 
-/** Spends with a cost of 0, one for each key. None for a dry run, which denies nothing. */
+/** Looks at keys: a spend with a cost of 0 for each. A dry run needs none, because it denies nothing. */
 const looksAt = (named: readonly NamedKeys[], { runtime, tenant }: EnforcementOptions): Promise<Spend[]> =>
   Promise.all(
     named.flatMap(({ policy, keys }) =>

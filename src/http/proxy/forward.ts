@@ -163,7 +163,7 @@ function clientResponse(fetched: Response): Response {
   return response;
 }
 
-/** Removed even when `Connection` does not name them. */
+/** Fields that are removed even when `Connection` does not name them. */
 export const hopByHop: readonly string[] = [
   "Connection",
   "HTTP2-Settings",

@@ -14,7 +14,7 @@ import type { Forward } from "./forward.ts";
 export const reservationMs = 60_000;
 const leastRenewalMs = 100;
 
-/** How long a handler may still state a cost after its response has ended: it may do so in its last step. */
+/** How long a handler may still state a cost after its response has ended, such as in its last step. */
 const statementMs = 1_000;
 
 const chargedCost: CostOf = ({ cost }) => cost;
@@ -27,7 +27,7 @@ export interface Forwarding {
   readonly waitUntil: WaitUntil;
   /** Costs that the handler of the request may state. Default: none. */
   readonly statedCosts?: StatedCosts | undefined;
-  /** Reports the end of a body. The default needs a body from the network. */
+  /** Reports the end of a body. The default works only for bodies from the network. */
   readonly observeBody?: typeof withBodyEnd | undefined;
 }
 
@@ -36,11 +36,11 @@ export class InFlight {
   readonly #admission: ChargeResult;
   readonly #delayMs: number;
   readonly #forwarding: Forwarding;
-  /** With the limits in effect for the key, which a key rule may have given. */
+  /** The reserved policies, with the limits in effect for the key, which may come from a key rule. */
   readonly #reserved: readonly Policy[];
   readonly #clientGone = new AbortController();
   readonly #ended = Promise.withResolvers<void>();
-  /** The response's part of the final costs, as far as it is known. */
+  /** The final cost of a spend, as far as the response has stated it. */
   #costOf = chargedCost;
   #stopRenewing = (): void => undefined;
   #isForwarded = false;
@@ -78,8 +78,8 @@ export class InFlight {
   }
 
   /**
-   * A client that goes away before its turn gets everything refunded. If it goes away later, its slots are released,
-   * and its costs are settled as far as the response has stated them.
+   * If the client goes away before the request is forwarded, everything is refunded. If it goes away later, the slots
+   * are released, and the costs are settled as far as the response has stated them.
    */
   #watchClient(signal: AbortSignal): void {
     const leave = (): void => {
@@ -125,13 +125,16 @@ export class InFlight {
     return this.#reserved.some(({ limits }) => limits.some(holdsSlots));
   }
 
-  /** Settles when the handler has stated its last cost, unless slots or the response's own part are still open. */
+  /**
+   * Settles when the handler has stated its last cost, unless slots are occupied or a cost still depends on the
+   * response.
+   */
   async #settleStated(): Promise<void> {
     const { statedCosts } = this.#forwarding;
     const isOfHandler = this.#reserved.every(({ name }) => statedCosts?.mayState(name) === true);
     const isKnown = this.#hasResponse || isOfHandler;
     if (statedCosts?.hasOpen !== true && isKnown && !this.#hasSlots) this.#end();
-    // Waiting for the end of the response could make the response wait for itself.
+    // Does not wait for the end of the response: the handler that produces it may be waiting for this statement.
     if (this.#hasEnded) await this.#ended.promise;
   }
 
@@ -169,7 +172,7 @@ export class StatedCosts {
     this.#mayState = mayState;
   }
 
-  /** @param settle called after each statement */
+  /** @param settle called after each stated cost */
   open(policies: readonly string[], settle: () => Promise<void>): void {
     for (const policy of policies) if (this.#mayState(policy)) this.#open.add(policy);
     this.#settle = settle;

@@ -100,7 +100,7 @@ const adminRealm = "headgate admin";
 /** Bounds the answer to a body with many invalid fields. */
 const mostErrors = 500;
 
-/** Without the values, which may be secret. */
+/** The problems without the values, which may be secret. */
 const errorsOf = (problems: readonly ConfigProblem[]): Omit<ConfigProblem, "value">[] =>
   problems.map(({ variable, field, accepted }) => ({ variable, field, accepted }));
 

@@ -32,7 +32,7 @@ export interface ProblemAnswer extends Pick<Problem, "headers" | "proxyError"> {
 
 interface Replacement {
   readonly status: number;
-  /** Null keeps the problem details. */
+  /** The body in place of the problem details; null keeps the problem details. */
   readonly body: string | null;
   readonly contentType: string;
 }

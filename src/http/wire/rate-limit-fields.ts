@@ -149,9 +149,9 @@ function limitItem(decision: LimitDecision, limits: readonly Limit[]): string {
 }
 
 /**
- * Adds fields to those that the origin sent. If an origin's field is no list of names, nothing is added: recipients parse
- * all lines of a field together, and would discard ours too (RFC 9651, section 4.2). Where the origin uses a name of ours,
- * as another Headgate may, ours is prefixed: within a field, a name identifies one policy.
+ * Adds fields to those that the origin sent. If an origin's field is no list of names, nothing is added: recipients
+ * parse all lines of a field together, and would discard ours too (RFC 9651, section 4.2). Within a field, a name
+ * identifies one policy. If the origin already uses one of our names, as another Headgate may, ours gets a prefix.
  */
 export function addRateLimitFields(headers: Headers, fields: RateLimitFields): void {
   const existing = lists.map((name) => namesIn(headers.get(name)));
@@ -189,7 +189,7 @@ function namesIn(value: string | null): string[] | null {
   }
 }
 
-/** Prefixes for those of our names that the origin uses, by name. Prefixed names are unique. */
+/** A prefix for each of our names that the origin uses too. Prefixed names are unique. */
 function prefixesOf(ours: readonly string[], origins: ReadonlySet<string>): ReadonlyMap<string, string> {
   const taken = new Set([...origins, ...ours]);
   const prefixes = new Map<string, string>();
@@ -250,8 +250,8 @@ export interface DecisionFields {
 }
 
 /**
- * All enforced limits that apply to the request, and the decisions of objects. A key rule's limits replace those of its policy;
- * a policy that a key rule allows has none.
+ * The fields for all enforced limits that apply to the request, with the decisions of objects. A key rule's limits
+ * replace those of its policy; a policy that a key rule allows has none.
  * @returns null without such a decision: a local decision does not know the state of the key
  */
 export function decisionFields(
@@ -276,7 +276,9 @@ function currentLimits(limits: readonly Limit[], nowMs: number): readonly Limit[
   return limits.map((limit) => ({ ...limit, windowMs: windowMsAt(limit, nowMs) }));
 }
 
-/** The limits of a policy's outcome; those of the policy when the request was denied before. */
+/**
+ * The limits of a policy's outcome. Without an outcome, because the request was denied before, the policy's own limits.
+ */
 function limitsInEffect(policy: Spend["policy"], outcomes: readonly Outcome[]): readonly Limit[] {
   const outcome = outcomes.find((each) => each.policy.name === policy.name);
   if (outcome === undefined) return policy.limits;

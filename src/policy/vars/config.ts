@@ -145,7 +145,7 @@ const demoWarning =
   "LIMITS and ORIGIN are not set: the demo limits are in effect, 5 requests per 10 seconds for each client address, and a page says what to set.";
 
 /**
- * Whether the demo is in effect. It never is in front of an origin, whose clients it would deny, or beside an unknown
+ * Whether the demo is in effect. It is never in effect with an origin, whose clients it would deny, or with an unknown
  * variable, which may be a misspelt LIMITS.
  */
 const isDemo = (variables: Variables): boolean =>

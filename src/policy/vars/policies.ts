@@ -215,7 +215,7 @@ function readContinued(
   const whole: Record<string, unknown> = { ...value };
   const places = new Map<string, Pick<WrittenEntry, "variable" | "field">>();
   for (const name of continuedFields) {
-    // A field that is not a list remains, and is a problem of the policy.
+    // A field that is not a list stays unchanged: `readPolicy` reports it.
     if (value[name] !== undefined && !Array.isArray(value[name])) continue;
     const items = [{ variable, field, value }, ...continuations].flatMap((source) => {
       const list = source.value[name];
@@ -258,7 +258,7 @@ function reportContinuations(
   }
 }
 
-/** Reports lists under names that are not read, whose policies would silently not apply. */
+/** Reports lists under misspelt names: such lists are not read, so their policies would silently not apply. */
 function reportMisnamed(env: Variables, report: ReportProblem): void {
   for (const variable of Object.keys(env)) {
     if (!variable.startsWith("POLICIES") || isPolicyList(variable)) continue;

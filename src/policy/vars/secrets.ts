@@ -109,7 +109,7 @@ export function readKeySecret(reader: VariableReader): string {
   return "";
 }
 
-/** The values in an earlier `.dev.vars.example`, which are public and which deploy buttons have offered. */
+/** The example values of an earlier `.dev.vars.example`. They are public, and deploy buttons have offered them. */
 const placeholders: ReadonlySet<string> = new Set([
   "at least 32 random characters",
   "at least 32 random characters without spaces",
