@@ -38,11 +38,12 @@ function decidedNow({ outcomes, decidedAtMs }: ChargeResult): ChargeResult {
 
 /** The same denial from the deny cache. Reading its outcomes throws. */
 function withoutOutcomes(admission: ChargeResult): ChargeResult {
-  const cachedDenial = Object.defineProperty({ ...admission.cachedDenial }, "outcomes", {
+  const outcomes = {
     get: () => {
       throw new Error("the outcomes are not needed");
     },
-  });
+  };
+  const cachedDenial: unknown = Object.create(admission.cachedDenial, { outcomes });
   return Object.assign(decidedNow(admission), { cachedDenial }) as ChargeResult;
 }
 
